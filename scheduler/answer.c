@@ -1,8 +1,9 @@
-/* answer.c - questions of the command line: why does this job wait, what waits in which group.
+/* answer.c - answers queries of the command line: why does this job wait, what waits in which
+ * group.
  *
- * Only the leader's memory knows, so the question travels as an order and the answer comes back in
- * a list of its own with a short TTL (bus.md).  A question that nobody waits for any more costs as
- * much as any other: little, and no more than ORDERS_MAX of them are read in one round.
+ * Only the leader's memory knows, so the query travels as a control message and the answer comes in
+ * a list of its own with a short TTL (bus.md).  A query that nobody waits for any more costs as
+ * much as any other: little, and one round reads no more than CONTROL_MAX messages.
  */
 #include <jansson.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 #include "schemas/clock.h"
 
 #define ANSWER_TTL_S 30
-#define GROUPS_TOLD 200 /* the largest ones */
+#define GROUPS_MAX 200 /* the largest ones */
 
 /* --- one job --------------------------------------------------------------------------------- */
 /* JSON has no infinity: null, never. */
@@ -22,7 +23,7 @@ static json_t *seconds(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *tell_why(const struct kiln_leader *leader, uint64_t job)
+static json_t *why_answer(const struct kiln_leader *leader, uint64_t job)
 {
     struct kiln_policy_why why;
     struct kiln_error err;
@@ -55,7 +56,7 @@ static int larger_first(const void *a, const void *b)
     return (x->backlog_s < y->backlog_s) - (x->backlog_s > y->backlog_s);
 }
 
-static json_t *tell_groups(const struct kiln_leader *leader)
+static json_t *groups_answer(const struct kiln_leader *leader)
 {
     struct kiln_policy_counts counts;
     kiln_policy_counts(leader->policy, &counts);
@@ -66,7 +67,7 @@ static json_t *tell_groups(const struct kiln_leader *leader)
     kiln_policy_groups(leader->policy, keep_group, &list);
     qsort(list.at, list.count, sizeof(*list.at), larger_first);
     json_t *groups = json_array();
-    for (size_t i = 0; i < list.count && i < GROUPS_TOLD; i++) {
+    for (size_t i = 0; i < list.count && i < GROUPS_MAX; i++) {
         const struct kiln_policy_group *g = &list.at[i];
         json_array_append_new(groups,
                               json_pack("{s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:i, s:f}", "model",
@@ -78,25 +79,25 @@ static json_t *tell_groups(const struct kiln_leader *leader)
     free(list.at);
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:I, s:I, s:I, s:o}", "v", KILN_WIRE_VERSION,
                      "waiting", (int)counts.waiting, "sleeping", (int)counts.sleeping, "holds",
-                     (int)leader->holds.count, "workers", (int)counts.workers, "backlog_s",
+                     (int)leader->pauses.count, "workers", (int)counts.workers, "backlog_s",
                      counts.backlog_s, "groups_total", (json_int_t)list.count, "picks",
                      (json_int_t)counts.picks, "switches", (json_int_t)counts.switches, "groups",
                      groups);
 }
 
-int kiln_answer(struct kiln_leader *leader, const struct kiln_control *order,
+int kiln_answer(struct kiln_leader *leader, const struct kiln_control *control,
                 struct kiln_error *err)
 {
-    json_t *answer = order->job ? tell_why(leader, order->job) : tell_groups(leader);
+    json_t *answer = control->job ? why_answer(leader, control->job) : groups_answer(leader);
     char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
     char key[KILN_KEY_MAX + KILN_BATCH_NAME_MAX];
-    kiln_wire_key(key, sizeof(key), leader->pool, "answer", order->id);
+    kiln_wire_key(key, sizeof(key), leader->pool, "answer", control->id);
     int rc = text ? kiln_bus_push(leader->bus, key, text, ANSWER_TTL_S, err)
                   : kiln_fail(err, KILN_NO_MEMORY, "no memory for an answer");
-    /* Nobody is served by ending the leadership for it; and what lies under the asker's token is
-     * the asker's affair. */
+    /* Ending the leadership would help nobody, and a foreign value under the asker's token is the
+     * asker's affair. */
     if (rc == KILN_NO_MEMORY || kiln_bus_refusal(leader->bus) != KILN_BUS_NOT_REFUSED) {
-        kiln_hush_log(&leader->hush[KILN_HUSH_ANSWER], "question_unanswered", key, err->text);
+        kiln_log_limited(&leader->limits[KILN_LIMIT_ANSWER], "question_unanswered", key, err->text);
         rc = 0;
     }
     free(text);

@@ -40,7 +40,8 @@ int kiln_costs_keep(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
         count++;
     int rc = kiln_ledger_keep_costs(leader->ledger, leader->pool, rows, count, err);
     if (rc && kiln_ledger_refused(leader->ledger, rc)) { /* the next page may do better */
-        kiln_hush_log(&leader->hush[KILN_HUSH_EVENT], "costs_unkept", leader->pool, err->text);
+        kiln_log_limited(&leader->limits[KILN_LIMIT_EVENT], "costs_unkept", leader->pool,
+                         err->text);
         rc = 0;
     }
     if (rc == 0)

@@ -21,7 +21,7 @@
 struct daemon {
     int argc;
     char *const *argv;
-    struct kiln_daemon_signals *signals;
+    struct kiln_scheduler_signals *signals;
     struct kiln_config *config;
     struct kiln_exporter *exporter;
     struct kiln_gauges *gauges;
@@ -209,8 +209,8 @@ static int serve(struct daemon *daemon, struct kiln_error *err)
     return rc;
 }
 
-int kiln_daemon_run(int argc, char *const *argv, struct kiln_daemon_signals *signals,
-                    struct kiln_error *err)
+int kiln_scheduler_run(int argc, char *const *argv, struct kiln_scheduler_signals *signals,
+                       struct kiln_error *err)
 {
     struct daemon daemon = {.argc = argc,
                             .argv = argv,

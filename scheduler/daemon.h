@@ -10,14 +10,14 @@
 
 #include "schemas/error.h"
 
-struct kiln_daemon_signals {
+struct kiln_scheduler_signals {
     atomic_bool stop;   /* SIGTERM, SIGINT */
     atomic_bool reload; /* SIGHUP: settings are read again */
 };
 
 /* Runs until stop; argv as main got it.  Returns 0, or the code of what makes starting useless:
  * wrong settings, a ledger of another version. */
-int kiln_daemon_run(int argc, char *const *argv, struct kiln_daemon_signals *signals,
-                    struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_scheduler_run(int argc, char *const *argv, struct kiln_scheduler_signals *signals,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -1,7 +1,7 @@
 /* dispatch.c - picks of the policy become assignments: first in the ledger, then on the bus.
  *
  * Several at a time: the ledger waits for the disk once for a round, not once for each.  None is
- * told to its worker before the disk has them all.
+ * sent to its worker before the disk has them all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +20,7 @@ struct round {
     bool bus_away;
 };
 
-static void release_jobs(struct kiln_job *jobs, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        kiln_job_release(&jobs[i]);
-}
-
-/* The message; all jobs are of one group, so the first one speaks for the size and the set. */
+/* All jobs are of one group, so the size and the set of the first one are those of all. */
 static int send(struct kiln_leader *leader, const char *worker, const char *id,
                 struct kiln_job *jobs, size_t count, struct kiln_error *err)
 {
@@ -42,7 +36,7 @@ static int send(struct kiln_leader *leader, const char *worker, const char *id,
     char *text = kiln_assignment_encode(&assignment);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an assignment");
-    int rc = kiln_fleet_send(leader, worker, "assign", text, err);
+    int rc = kiln_stream_send(leader, worker, "assign", text, err);
     free(text);
     return rc;
 }
@@ -51,11 +45,11 @@ static void remember(struct kiln_leader *leader, const struct kiln_policy_pick *
                      const char *id, const struct kiln_job *jobs, size_t count, int64_t now_ms)
 {
     struct kiln_member *member = kiln_fleet_get(leader, pick->worker);
-    struct kiln_assigned *assigned = member ? kiln_fleet_hand(member, id, now_ms) : NULL;
-    if (!assigned) /* reconciliation finds it by the ledger and the beats */
+    struct kiln_assigned *assigned = member ? kiln_fleet_add(member, id, now_ms) : NULL;
+    if (!assigned) /* reconciliation finds it by the ledger and the heartbeats */
         return;
     assigned->tag = pick->tag;
-    assigned->held = true;
+    assigned->in_flight = true;
     assigned->width = jobs[0].width;
     assigned->height = jobs[0].height;
     assigned->steps = jobs[0].steps;
@@ -73,10 +67,10 @@ static void remember(struct kiln_leader *leader, const struct kiln_policy_pick *
     }
 }
 
-/* The bus did not take it: back to the queue at once, uncounted.  If it did get through after all,
- * the worker finds that the attempt is not its own. */
-static int take_back(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
-                     const struct kiln_job *jobs, size_t count, struct kiln_error *err)
+/* The bus did not take it: its jobs return to the queue at once, uncounted.  If it did get through
+ * after all, the fence makes the worker's commit void. */
+static int return_unsent(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
+                         const struct kiln_job *jobs, size_t count, struct kiln_error *err)
 {
     struct kiln_return returns[KILN_ASSIGN_MAX];
     int states[KILN_ASSIGN_MAX];
@@ -93,9 +87,9 @@ static int take_back(struct kiln_leader *leader, const struct kiln_policy_pick *
     return rc;
 }
 
-/* Jobs that the ledger did not give: locked at that moment, or waiting no more. */
-static int look_again(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
-                      const struct kiln_job *jobs, size_t count, struct kiln_error *err)
+/* Jobs that the ledger did not assign: locked at that moment, or waiting no more. */
+static int reload_others(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
+                         const struct kiln_job *jobs, size_t count, struct kiln_error *err)
 {
     int rc = 0;
     for (uint32_t i = 0; i < pick->count && rc == 0; i++) {
@@ -108,7 +102,7 @@ static int look_again(struct kiln_leader *leader, const struct kiln_policy_pick 
     return rc;
 }
 
-static void note(const struct kiln_policy_pick *pick, const struct kiln_handout *handout)
+static void log_assigned(const struct kiln_policy_pick *pick, const struct kiln_handout *handout)
 {
     kiln_metric_add(KILN_METRIC_ASSIGNMENTS, pick->rule, 1);
     kiln_metric_add(KILN_METRIC_SWITCHES, pick->load, 1);
@@ -119,29 +113,29 @@ static void note(const struct kiln_policy_pick *pick, const struct kiln_handout 
              kiln_f("expected_s", "%.3f", pick->compute_s + pick->switch_s));
 }
 
-/* A worker whose stream takes nothing costs itself; a bus that is away costs the round. */
+/* A worker whose stream takes nothing is blocked; an outage of the bus ends the round. */
 static void note_unsent(struct kiln_leader *leader, struct round *round, const char *worker,
                         int64_t now_ms, const struct kiln_error *why)
 {
     struct kiln_member *member = kiln_fleet_find(leader, worker);
     if (member && kiln_bus_refusal(leader->bus) != KILN_BUS_NOT_REFUSED) {
-        kiln_hush_log(&leader->hush[KILN_HUSH_KEY], "worker_unreachable", worker, why->text);
-        kiln_fleet_mute(leader, member, now_ms);
+        kiln_log_limited(&leader->limits[KILN_LIMIT_KEY], "worker_unreachable", worker, why->text);
+        kiln_fleet_block(leader, member, now_ms);
         return;
     }
     kiln_log(KILN_LOG_WARNING, "assignment_unsent", kiln_f("error", "%s", why->text));
     round->bus_away = true;
 }
 
-static bool is_mute(const struct kiln_leader *leader, const char *worker)
+static bool is_blocked(const struct kiln_leader *leader, const char *worker)
 {
     const struct kiln_member *member = kiln_fleet_find(leader, worker);
-    return member && member->mute_until_ms > 0;
+    return member && member->blocked_until_ms > 0;
 }
 
-/* What the ledger has given goes to its worker.  Once the bus is away it is not tried again. */
-static int tell(struct kiln_leader *leader, struct round *round, size_t at, int64_t now_ms,
-                struct kiln_error *err)
+/* What the ledger has assigned goes to its worker.  During an outage of the bus it returns. */
+static int send_one(struct kiln_leader *leader, struct round *round, size_t at, int64_t now_ms,
+                    struct kiln_error *err)
 {
     const struct kiln_policy_pick *pick = &round->picks[at];
     const struct kiln_handout *handout = &round->handouts[at];
@@ -149,22 +143,22 @@ static int tell(struct kiln_leader *leader, struct round *round, size_t at, int6
     int rc = 0;
     if (handout->given == 0) {
         kiln_policy_release(leader->policy, pick->worker, pick->tag);
-    } else if (round->bus_away || is_mute(leader, pick->worker)) {
-        rc = take_back(leader, pick, handout->jobs, handout->given, err);
+    } else if (round->bus_away || is_blocked(leader, pick->worker)) {
+        rc = return_unsent(leader, pick, handout->jobs, handout->given, err);
     } else if (send(leader, pick->worker, handout->assignment, handout->jobs, handout->given,
                     &bus_err)) {
         note_unsent(leader, round, pick->worker, now_ms, &bus_err);
-        rc = take_back(leader, pick, handout->jobs, handout->given, err);
+        rc = return_unsent(leader, pick, handout->jobs, handout->given, err);
     } else {
         remember(leader, pick, handout->assignment, handout->jobs, handout->given, now_ms);
-        note(pick, handout);
+        log_assigned(pick, handout);
     }
     if (rc == 0 && handout->given < pick->count)
-        rc = look_again(leader, pick, handout->jobs, handout->given, err);
+        rc = reload_others(leader, pick, handout->jobs, handout->given, err);
     return rc;
 }
 
-/* A few decisions, with room for the records of their jobs. */
+/* A few picks, with memory for their jobs. */
 static int pick_some(struct kiln_leader *leader, struct round *round, int64_t now_ms,
                      struct kiln_job **ret_jobs, struct kiln_error *err)
 {
@@ -192,14 +186,15 @@ static int pick_some(struct kiln_leader *leader, struct round *round, int64_t no
     return 0;
 }
 
-static int hand_out(struct kiln_leader *leader, struct round *round, int64_t now_ms,
-                    struct kiln_error *err)
+static int assign(struct kiln_leader *leader, struct round *round, int64_t now_ms,
+                  struct kiln_error *err)
 {
     int rc = kiln_ledger_assign_many(leader->ledger, round->handouts, round->count, err);
     for (size_t i = 0; i < round->count; i++) {
         if (rc == 0)
-            rc = tell(leader, round, i, now_ms, err);
-        release_jobs(round->handouts[i].jobs, round->handouts[i].given);
+            rc = send_one(leader, round, i, now_ms, err);
+        for (size_t k = 0; k < round->handouts[i].given; k++)
+            kiln_job_release(&round->handouts[i].jobs[k]);
     }
     return rc;
 }
@@ -207,42 +202,35 @@ static int hand_out(struct kiln_leader *leader, struct round *round, int64_t now
 /* --- taking back ------------------------------------------------------------------------------ */
 static struct kiln_assigned *of_tag(const struct kiln_member *member, uint64_t tag)
 {
-    for (uint32_t i = 0; member && i < member->hand_count; i++)
-        if (member->hand[i]->tag == tag)
-            return member->hand[i];
+    for (uint32_t i = 0; member && i < member->assignment_count; i++)
+        if (member->assignments[i]->tag == tag)
+            return member->assignments[i];
     return NULL;
 }
 
-/* Whether the worker has said what it draws, and that it is not this. */
-static bool waits(const struct kiln_member *member, const struct kiln_assigned *assigned)
-{
-    return assigned->held && !assigned->lost && member->running[0] != '\0' &&
-           strcmp(member->running, assigned->id) != 0;
-}
-
-/* What lies ahead at a busy worker goes back to the queue for an idle one.  First the ledger: from
- * then on the attempt is another, and what the first worker may still do with it is void.  Then
- * the worker is told; should it not hear, it finds out before it begins, or at its commit. */
+/* An assignment that is ahead at a busy worker returns to the queue for an idle one.  First in the
+ * ledger: then the attempt is another, and the first worker's is void.  Then the worker is told; if
+ * the message is lost, it finds out before it begins, or at its commit. */
 static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
-    struct kiln_policy_taken_back steal;
-    if (!kiln_policy_take_back(leader->policy, now_ms, &steal))
+    struct kiln_policy_taken_back taken;
+    if (!kiln_policy_take_back(leader->policy, now_ms, &taken))
         return 0;
-    struct kiln_member *member = kiln_fleet_find(leader, steal.worker);
-    struct kiln_assigned *assigned = of_tag(member, steal.tag);
-    if (!assigned || !waits(member, assigned))
+    struct kiln_member *member = kiln_fleet_find(leader, taken.worker);
+    struct kiln_assigned *assigned = of_tag(member, taken.tag);
+    /* Only if the worker's heartbeat says what it renders, and that it is not this. */
+    if (!assigned || !assigned->in_flight || assigned->lost || member->running[0] == '\0' ||
+        strcmp(member->running, assigned->id) == 0)
         return 0;
     struct kiln_return how = {.code = KILN_OK, .reason = "taken back for an idle worker"};
-    struct kiln_error bus_err;
     kiln_log(KILN_LOG_INFO, "taken_back", kiln_f("assignment", "%s", assigned->id),
-             kiln_f("worker", "%s", member->name), kiln_f("gain_s", "%.1f", steal.gain_s));
-    int rc = kiln_give_back(leader, member, assigned, &how, KILN_CAUSE_TAKEN_BACK, err);
+             kiln_f("worker", "%s", member->name), kiln_f("gain_s", "%.1f", taken.gain_s));
+    int rc = kiln_return_assignment(leader, member, assigned, &how, KILN_CAUSE_TAKEN_BACK, err);
     if (rc)
         return rc;
-    if (kiln_fleet_send_control(leader, member->name, KILN_CONTROL_DROP, 0, assigned->id, &bus_err))
-        kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", bus_err.text));
-    /* It fills the worker's hands until a beat names it no more: one that is sent too much refuses
-     * it, and that is found out a lease later. */
+    kiln_stream_hint(leader, member->name, KILN_CONTROL_DROP, 0, assigned->id);
+    /* It counts as in flight until a heartbeat names it no more: a worker that is sent too much
+     * ignores it, and that is found out a lease later. */
     leader->busy = true;
     return 0;
 }
@@ -255,7 +243,7 @@ int kiln_dispatch(struct kiln_leader *leader, int64_t now_ms, struct kiln_error 
     for (size_t given = 0; given < PICKS_A_STEP && !round.bus_away; given += round.count) {
         int rc = pick_some(leader, &round, now_ms, &jobs, err);
         if (rc == 0)
-            rc = hand_out(leader, &round, now_ms, err);
+            rc = assign(leader, &round, now_ms, err);
         free(jobs);
         if (rc)
             return rc;

@@ -1,8 +1,8 @@
-/* fleet.c - the members of the fleet and what each has in its hands.
+/* fleet.c - the members of the fleet, their leases, and the assignments in flight at each.
  *
- * A heartbeat is a worker's word on what it holds; the leader's own memory adds what is on its way.
- * A member is alive while its beats keep changing: the age is measured here, from one reading to
- * the next, so neither a flushed Redis nor anybody's wall clock can make a worker look dead before
+ * A heartbeat is a worker's word on what it has; the leader's own memory adds what is on its way. A
+ * member is alive while its heartbeats keep changing.  Their age is measured here, from one reading
+ * to the next: neither a flushed Redis nor anybody's wall clock can make a worker look lost before
  * a whole lease has passed with the bus answering.
  */
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include "schemas/room.h"
 
 #define LEASE_SLACK_MS 500
-#define FIRST_READ_MS 1000 /* from a worker's first beat until it has read its stream */
+#define FIRST_READ_MS 1000 /* from a worker's first heartbeat until it has read its stream */
 #define LEARN_SLACK_MS 2000
-#define NEXT_MAX 3 /* assignments that may have begun since the last beat */
+#define NEXT_MAX 3 /* assignments that may have begun since the last heartbeat */
 
 struct kiln_member *kiln_fleet_find(const struct kiln_leader *leader, const char *name)
 {
@@ -47,48 +47,42 @@ struct kiln_member *kiln_fleet_get(struct kiln_leader *leader, const char *name)
 
 struct kiln_assigned *kiln_fleet_assigned(const struct kiln_member *member, const char *id)
 {
-    for (uint32_t i = 0; i < member->hand_count; i++)
-        if (strcmp(member->hand[i]->id, id) == 0)
-            return member->hand[i];
+    for (uint32_t i = 0; i < member->assignment_count; i++)
+        if (strcmp(member->assignments[i]->id, id) == 0)
+            return member->assignments[i];
     return NULL;
 }
 
-struct kiln_assigned *kiln_fleet_hand(struct kiln_member *member, const char *id, int64_t now_ms)
+struct kiln_assigned *kiln_fleet_add(struct kiln_member *member, const char *id, int64_t now_ms)
 {
-    if (member->hand_count == KILN_GUARD_MAX)
+    if (member->assignment_count == KILN_ASSIGNED_MAX)
         return NULL;
     struct kiln_assigned *assigned = calloc(1, sizeof(*assigned));
     if (!assigned)
         return NULL;
     snprintf(assigned->id, sizeof(assigned->id), "%s", id);
     assigned->since_ms = now_ms;
-    member->hand[member->hand_count++] = assigned;
+    member->assignments[member->assignment_count++] = assigned;
     return assigned;
 }
 
 void kiln_fleet_drop(struct kiln_member *member, struct kiln_assigned *assigned)
 {
-    for (uint32_t i = 0; i < member->hand_count; i++) {
-        if (member->hand[i] != assigned)
+    for (uint32_t i = 0; i < member->assignment_count; i++) {
+        if (member->assignments[i] != assigned)
             continue;
-        member->hand_count--;
-        memmove(&member->hand[i], &member->hand[i + 1],
-                (member->hand_count - i) * sizeof(member->hand[0]));
+        member->assignment_count--;
+        memmove(&member->assignments[i], &member->assignments[i + 1],
+                (member->assignment_count - i) * sizeof(member->assignments[0]));
         free(assigned);
         return;
     }
 }
 
-static void remember_finished(struct kiln_member *member, const char *id)
-{
-    snprintf(member->finished[member->finished_turn++ % KILN_FINISHED_MAX],
-             sizeof(member->finished[0]), "%s", id);
-}
-
 static void free_member(struct kiln_member *member)
 {
-    while (member->hand_count > 0)
-        kiln_fleet_drop(member, member->hand[0]);
+    while (member->assignment_count > 0)
+        kiln_fleet_drop(member, member->assignments[0]);
     free(member);
 }
 
@@ -101,50 +95,49 @@ void kiln_fleet_clear(struct kiln_leader *leader)
     leader->member_count = leader->member_room = 0;
 }
 
-/* --- losing ----------------------------------------------------------------------------------- */
-/* A crash is the doing of what was in the engine or is on its way from there; of what lies ahead in
- * the worker's hands only the next few are suspects, since a beat may be a moment old.  So one job
- * does not make suspects of all that a worker has ahead, each to be drawn alone; and one that kills
- * its worker at once is met sooner or later, as what lies before it is drawn or given elsewhere.
- * What no beat has named was taken out of the stream a moment before the end: it may have been the
- * reading of it.  `next` counts on through the hand. */
-static bool lies_behind(const struct kiln_member *member, const struct kiln_assigned *assigned,
-                        uint32_t *next)
+/* --- losing ---------------------------------------------------------------------------------- */
+/* Whether the assignment was surely not in the engine when its worker was lost: then the crash does
+ * not count for its jobs.  The last heartbeat may be a moment old, so the next NEXT_MAX after what
+ * had begun are suspects, too; `next` counts them.  What no heartbeat has named was read from the
+ * stream a moment before the end: reading it may have been the cause. */
+static bool is_behind(const struct kiln_member *member, const struct kiln_assigned *assigned,
+                      uint32_t *next)
 {
-    if (!member->tells || !assigned->seen || assigned->begun)
+    if (!member->tells_progress || !assigned->seen || assigned->begun)
         return false;
     return ++*next > NEXT_MAX;
 }
 
-static void lose_hand(struct kiln_assigned *assigned, bool clean)
+static void lose_assignment(struct kiln_assigned *assigned, bool clean)
 {
-    assigned->held = assigned->beaten = assigned->inherited = false;
+    assigned->in_flight = assigned->named = assigned->inherited = false;
     assigned->lost = true;
     assigned->clean = clean;
 }
 
-void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, bool clean)
+/* All that is in flight there is lost.  clean: nothing crashed; else is_behind decides. */
+static void lose_member(struct kiln_leader *leader, struct kiln_member *member, bool clean)
 {
     uint32_t next = 0;
     kiln_policy_worker_remove(leader->policy, member->name);
-    for (uint32_t i = 0; i < member->hand_count; i++) {
-        struct kiln_assigned *assigned = member->hand[i];
+    for (uint32_t i = 0; i < member->assignment_count; i++) {
+        struct kiln_assigned *assigned = member->assignments[i];
         if (!assigned->lost)
-            lose_hand(assigned, clean || lies_behind(member, assigned, &next));
+            lose_assignment(assigned, clean || is_behind(member, assigned, &next));
     }
     member->known = false;
     leader->reconcile_due_ms = 0;
 }
 
-/* For people alone: nothing depends on it, so a failure is no more than a line of the log. */
-static void tell_lost(struct kiln_leader *leader, const struct kiln_member *member,
-                      int64_t silent_ms)
+/* For people alone: nothing depends on the row, so a failure is only logged. */
+static void report_lost(struct kiln_leader *leader, const struct kiln_member *member,
+                        int64_t silent_ms)
 {
     struct kiln_error err;
     kiln_metric_add(KILN_METRIC_LEASES_LOST, 0, 1);
     kiln_log(KILN_LOG_WARNING, "worker_lost", kiln_f("worker", "%s", member->name),
              kiln_f("silent_s", "%.1f", (double)silent_ms / 1000),
-             kiln_f("assignments", "%u", member->hand_count));
+             kiln_f("assignments", "%u", member->assignment_count));
     if (kiln_ledger_worker_lost(leader->ledger, leader->pool, member->name, (uint64_t)silent_ms,
                                 &err))
         kiln_log(KILN_LOG_DEBUG, "state_untold", kiln_f("error", "%s", err.text));
@@ -156,23 +149,23 @@ void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
         struct kiln_member *member = leader->members[i];
         if (member->bye && !member->present && member->known) {
             kiln_log(KILN_LOG_INFO, "worker_left", kiln_f("worker", "%s", member->name));
-            kiln_fleet_lose(leader, member, true);
+            lose_member(leader, member, true);
             continue;
         }
-        /* While the bus was away nobody could be heard: the lease starts again. */
+        /* No heartbeat could be read during an outage of the bus: the lease starts again. */
         int64_t heard =
             member->changed_ms > leader->bus_back_ms ? member->changed_ms : leader->bus_back_ms;
         if (now_ms - heard <= leader->lease_ms + LEASE_SLACK_MS)
             continue;
         if (member->known)
-            tell_lost(leader, member, now_ms - heard);
-        kiln_fleet_lose(leader, member, false);
+            report_lost(leader, member, now_ms - heard);
+        lose_member(leader, member, false);
     }
-    /* A member of which nothing is left is forgotten. */
+    /* Forget members without assignments. */
     for (size_t i = 0; i < leader->member_count;) {
         struct kiln_member *member = leader->members[i];
-        if (!member->known && member->hand_count == 0) {
-            kiln_fleet_drop_stream(leader, member->name);
+        if (!member->known && member->assignment_count == 0) {
+            kiln_stream_delete(leader, member->name);
             leader->members[i] = leader->members[--leader->member_count];
             free_member(member);
         } else {
@@ -181,7 +174,7 @@ void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
     }
 }
 
-/* --- beats ----------------------------------------------------------------------------------- */
+/* --- heartbeats ------------------------------------------------------------------------------ */
 static bool just_finished(const struct kiln_member *member, const char *id)
 {
     for (uint32_t i = 0; i < KILN_FINISHED_MAX; i++)
@@ -198,23 +191,23 @@ static bool names(const struct kiln_heartbeat *beat, const char *id)
     return false;
 }
 
-/* Another process under the worker's name.  What its predecessor had in its hands is lost with it;
- * but what nobody has named yet was most likely sent while there was nobody to read it: it waits
- * for the new process, which reads the same stream, and is none of its predecessor's crashes. */
+/* Another process under the worker's name.  What its predecessor had is lost with it.  But an
+ * assignment that no heartbeat has named was most likely sent while nobody read the stream: it
+ * waits there for the new process, and did not crash with the old one. */
 static void succeed(struct kiln_leader *leader, struct kiln_member *member,
                     const struct kiln_heartbeat *beat, int64_t now_ms)
 {
     uint32_t next = 0;
     kiln_policy_worker_remove(leader->policy, member->name);
-    for (uint32_t i = 0; i < member->hand_count; i++) {
-        struct kiln_assigned *assigned = member->hand[i];
+    for (uint32_t i = 0; i < member->assignment_count; i++) {
+        struct kiln_assigned *assigned = member->assignments[i];
         if (assigned->lost)
             continue;
         if (assigned->seen && !names(beat, assigned->id)) {
-            lose_hand(assigned, lies_behind(member, assigned, &next));
+            lose_assignment(assigned, is_behind(member, assigned, &next));
             continue;
         }
-        assigned->held = assigned->beaten = false;
+        assigned->in_flight = assigned->named = false;
         assigned->since_ms = assigned->inherited ? assigned->since_ms : now_ms;
         assigned->inherited = true;
     }
@@ -222,18 +215,14 @@ static void succeed(struct kiln_leader *leader, struct kiln_member *member,
     leader->reconcile_due_ms = 0;
 }
 
-/* After the policy knows the new process: what is on its way to it fills its hands. */
-static void hold_inherited(struct kiln_leader *leader, struct kiln_member *member)
+/* The policy counts it as in flight there. */
+static void adopt(struct kiln_leader *leader, const struct kiln_member *member,
+                  struct kiln_assigned *assigned)
 {
-    for (uint32_t i = 0; i < member->hand_count; i++) {
-        struct kiln_assigned *assigned = member->hand[i];
-        if (!assigned->inherited || assigned->held || assigned->lost)
-            continue;
-        assigned->held = true;
-        if (assigned->tag == 0)
-            assigned->tag = UINT64_MAX - ++leader->assignments;
-        kiln_policy_adopt(leader->policy, member->name, assigned->tag, assigned->alone);
-    }
+    assigned->in_flight = true;
+    if (assigned->tag == 0)
+        assigned->tag = UINT64_MAX - ++leader->adopted;
+    kiln_policy_adopt(leader->policy, member->name, assigned->tag, assigned->alone);
 }
 
 /* Two processes of one name: the one that started later is the worker, the other is told to end.
@@ -243,7 +232,6 @@ static bool right_incarnation(struct kiln_leader *leader, struct kiln_member *me
 {
     if (!member->known || strcmp(member->incarnation, beat->incarnation) == 0)
         return true;
-    struct kiln_error err;
     if (beat->started_ms < member->started_ms) {
         if (member->warned_ms && now_ms - member->warned_ms < leader->lease_ms)
             return false; /* told a moment ago; the wrong one of the two may have read it */
@@ -251,56 +239,49 @@ static bool right_incarnation(struct kiln_leader *leader, struct kiln_member *me
         kiln_log(KILN_LOG_ERROR, "worker_twice", kiln_f("worker", "%s", member->name),
                  kiln_f("host", "%s", beat->host), kiln_f("pid", "%u", beat->pid),
                  kiln_f("effect", "%s", "the older one is told to end"));
-        if (kiln_fleet_send_control(leader, member->name, KILN_CONTROL_DRAIN, 0, beat->incarnation,
-                                    &err))
-            kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", err.text));
+        kiln_stream_hint(leader, member->name, KILN_CONTROL_DRAIN, 0, beat->incarnation);
         return false;
     }
     kiln_log(KILN_LOG_INFO, "worker_restarted", kiln_f("worker", "%s", member->name),
-             kiln_f("assignments", "%u", member->hand_count));
+             kiln_f("assignments", "%u", member->assignment_count));
     succeed(leader, member, beat, now_ms);
     return true;
 }
 
-/* Brings the hand in line with what the beat names. */
-static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
-                         const struct kiln_heartbeat *beat, int64_t now_ms)
+/* Brings the member's assignments in line with what the heartbeat names. */
+static void compare_assignments(struct kiln_leader *leader, struct kiln_member *member,
+                                const struct kiln_heartbeat *beat, int64_t now_ms)
 {
-    for (uint32_t i = 0; i < member->hand_count; i++)
-        member->hand[i]->beaten = false;
+    for (uint32_t i = 0; i < member->assignment_count; i++)
+        member->assignments[i]->named = false;
     for (uint32_t i = 0; i < beat->held_count; i++) {
         struct kiln_assigned *assigned = kiln_fleet_assigned(member, beat->held[i]);
         if (!assigned && just_finished(member, beat->held[i]))
-            continue; /* the beat is older than the event */
+            continue; /* the heartbeat is older than the event */
         if (!assigned)
-            assigned = kiln_fleet_hand(member, beat->held[i], now_ms);
+            assigned = kiln_fleet_add(member, beat->held[i], now_ms);
         if (!assigned || assigned->lost)
             continue;
-        assigned->beaten = assigned->seen = true;
+        assigned->named = assigned->seen = true;
         assigned->inherited = false;
-        if (!assigned->held) {
-            assigned->held = true;
-            if (assigned->tag == 0)
-                assigned->tag = UINT64_MAX - ++leader->assignments;
-            kiln_policy_adopt(leader->policy, member->name, assigned->tag, assigned->alone);
-        }
+        if (!assigned->in_flight)
+            adopt(leader, member, assigned);
     }
-    for (uint32_t i = 0; i < member->hand_count; i++) {
-        struct kiln_assigned *assigned = member->hand[i];
-        bool arrived = assigned->seen || now_ms - assigned->since_ms > leader->lease_ms;
-        if (assigned->inherited &&
-            now_ms - assigned->since_ms > leader->lease_ms / 4 + FIRST_READ_MS) {
-            /* Not found: the process before took it out and died before it could say so. */
+    for (uint32_t i = 0; i < member->assignment_count; i++) {
+        struct kiln_assigned *assigned = member->assignments[i];
+        int64_t age_ms = now_ms - assigned->since_ms;
+        if (assigned->inherited && age_ms > leader->lease_ms / 4 + FIRST_READ_MS) {
+            /* The new process has not found it: the old one read it and crashed before it could
+             * say so. */
             kiln_policy_release(leader->policy, member->name, assigned->tag);
-            lose_hand(assigned, false);
+            lose_assignment(assigned, false);
             leader->reconcile_due_ms = 0;
-            continue;
+        } else if (assigned->in_flight && !assigned->named && !assigned->inherited &&
+                   (assigned->seen || age_ms > leader->lease_ms)) {
+            assigned->in_flight = false;
+            assigned->since_ms = now_ms;
+            kiln_policy_release(leader->policy, member->name, assigned->tag);
         }
-        if (!assigned->held || assigned->beaten || !arrived || assigned->inherited)
-            continue;
-        assigned->held = false;
-        assigned->since_ms = now_ms;
-        kiln_policy_release(leader->policy, member->name, assigned->tag);
     }
 }
 
@@ -309,51 +290,52 @@ static uint32_t at_most(uint32_t value, uint32_t bound)
     return value < bound ? value : bound;
 }
 
-/* How much the worker may be given, of its own word and of what is on its way to it.  Of those it
- * names, some may have been finished while the beat was on its way: these were drawn. */
-static void fill_hands(struct kiln_policy_worker *report, const struct kiln_heartbeat *beat,
-                       uint32_t held, uint32_t named)
+/* How much the worker takes, by its own word and by what is on its way to it.  An assignment that
+ * it names may have finished while the heartbeat was on its way: it was rendered. */
+static void fill_report(struct kiln_policy_worker *report, const struct kiln_heartbeat *beat,
+                        uint32_t in_flight, uint32_t named)
 {
-    uint32_t coming = held - named, ended = beat->held_count - named;
+    uint32_t coming = in_flight - named, ended = beat->held_count - named;
     uint32_t room = at_most(beat->room, KILN_HEARTBEAT_HELD_MAX); /* more it could not name */
-    report->capacity = held + (room > coming ? room - coming : 0);
+    report->capacity = in_flight + (room > coming ? room - coming : 0);
     if (beat->places ==
-        KILN_HEARTBEAT_UNTOLD) { /* one is running and one ahead; the rest is drawn */
+        KILN_HEARTBEAT_UNTOLD) { /* one running and one ahead; others are rendered */
         report->capacity_short = 0;
         report->rendered = report->capacity > 2 ? report->capacity - 2 : 0;
         return;
     }
     uint32_t places = at_most(beat->places, KILN_HEARTBEAT_HELD_MAX);
-    uint32_t drawn = at_most(beat->drawn, beat->held_count);
-    report->capacity_short = held + (places > coming ? places - coming : 0);
-    report->rendered = drawn > ended ? drawn - ended : 0;
+    uint32_t rendered = at_most(beat->drawn, beat->held_count);
+    report->capacity_short = in_flight + (places > coming ? places - coming : 0);
+    report->rendered = rendered > ended ? rendered - ended : 0;
 }
 
-/* Marks what the engine may have had: what is drawn, the one that is running and all before it (of
- * two batches that overlap the later one is told).  When none is, the next one is about to. */
+/* Marks what the engine may have had: what is rendered, the running one and all before it (of two
+ * batches that overlap the heartbeat names the later one).  If none runs, the next one may have
+ * begun. */
 static void mark_begun(struct kiln_member *member, const struct kiln_heartbeat *beat,
-                       uint32_t drawn)
+                       uint32_t rendered)
 {
-    uint32_t named = 0, begun = drawn;
+    uint32_t named = 0, begun = rendered;
     bool runs = false;
-    for (uint32_t i = 0; i < member->hand_count; i++) {
-        if (!member->hand[i]->beaten)
+    for (uint32_t i = 0; i < member->assignment_count; i++) {
+        if (!member->assignments[i]->named)
             continue;
         named++;
-        if (strcmp(member->hand[i]->id, beat->running) != 0)
+        if (strcmp(member->assignments[i]->id, beat->running) != 0)
             continue;
         runs = true;
         begun = named > begun ? named : begun;
     }
     begun += !runs;
     named = 0;
-    for (uint32_t i = 0; i < member->hand_count; i++)
-        if (member->hand[i]->beaten)
-            member->hand[i]->begun = ++named <= begun;
-    member->tells = beat->places != KILN_HEARTBEAT_UNTOLD;
+    for (uint32_t i = 0; i < member->assignment_count; i++)
+        if (member->assignments[i]->named)
+            member->assignments[i]->begun = ++named <= begun;
+    member->tells_progress = beat->places != KILN_HEARTBEAT_UNTOLD;
 }
 
-/* A worker of another protocol could not read its assignments: they would come back for ever. */
+/* A worker of another protocol could not read its assignments: they would return for ever. */
 static bool same_protocol(struct kiln_member *member, const struct kiln_heartbeat *beat)
 {
     if (beat->version == KILN_WIRE_VERSION)
@@ -372,8 +354,8 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
 {
     struct kiln_member *member = kiln_fleet_find(leader, beat->worker);
     if (!member && leader->member_count >= KILN_FLEET_MAX) {
-        kiln_hush_log(&leader->hush[KILN_HUSH_HEARTBEAT], "fleet_full", beat->worker,
-                      "more workers than one scheduler leads");
+        kiln_log_limited(&leader->limits[KILN_LIMIT_HEARTBEAT], "fleet_full", beat->worker,
+                         "more workers than one scheduler leads");
         return;
     }
     member = kiln_fleet_get(leader, beat->worker);
@@ -394,7 +376,7 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
     snprintf(member->running, sizeof(member->running), "%s", beat->running);
     member->draining = beat->draining;
 
-    uint32_t held = 0, named = 0;
+    uint32_t in_flight = 0, named = 0;
     struct kiln_policy_worker report = {.model = beat->model,
                                         .lora_set = beat->lora_set,
                                         .width = beat->width,
@@ -403,18 +385,21 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
                                         .device = beat->device_class,
                                         .draining = beat->draining ||
                                                     !same_protocol(member, beat) ||
-                                                    kiln_fleet_is_mute(leader, member, now_ms)};
+                                                    kiln_fleet_is_blocked(leader, member, now_ms)};
     struct kiln_error err;
     if (first && kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));
-    if (first)
-        hold_inherited(leader, member);
-    compare_hand(leader, member, beat, now_ms);
-    for (uint32_t i = 0; i < member->hand_count; i++) {
-        held += member->hand[i]->held;
-        named += member->hand[i]->held && member->hand[i]->beaten;
+    for (uint32_t i = 0; first && i < member->assignment_count; i++) {
+        struct kiln_assigned *assigned = member->assignments[i];
+        if (assigned->inherited && !assigned->in_flight && !assigned->lost)
+            adopt(leader, member, assigned);
     }
-    fill_hands(&report, beat, held, named);
+    compare_assignments(leader, member, beat, now_ms);
+    for (uint32_t i = 0; i < member->assignment_count; i++) {
+        in_flight += member->assignments[i]->in_flight;
+        named += member->assignments[i]->in_flight && member->assignments[i]->named;
+    }
+    fill_report(&report, beat, in_flight, named);
     report.left_s = kiln_pace_left_s(&member->pace, beat, now_ms);
     mark_begun(member, beat, report.rendered);
     if (kiln_policy_worker_set(leader->policy, member->name, &report, &err))
@@ -424,11 +409,11 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
                  kiln_f("device", "%s", beat->device), kiln_f("engine", "%s", beat->engine));
 }
 
-/* Nothing takes longer than it was in the worker's hands: what says so is not learned from. */
+/* Nothing takes longer than it was in flight: a time that says so is not learned. */
 static bool believable(const struct kiln_assigned *assigned, const struct kiln_event *event)
 {
-    double held_ms = (double)(kiln_clock_ms() - assigned->since_ms);
-    return event->compute_ms + event->switch_ms <= held_ms * 1.05 + LEARN_SLACK_MS;
+    double in_flight_ms = (double)(kiln_clock_ms() - assigned->since_ms);
+    return event->compute_ms + event->switch_ms <= in_flight_ms * 1.05 + LEARN_SLACK_MS;
 }
 
 void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *event)
@@ -436,19 +421,20 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
     struct kiln_member *member = kiln_fleet_find(leader, event->worker);
     if (!member)
         return;
-    remember_finished(member, event->assignment);
+    snprintf(member->finished[member->finished_turn++ % KILN_FINISHED_MAX],
+             sizeof(member->finished[0]), "%s", event->assignment);
     struct kiln_assigned *assigned = kiln_fleet_assigned(member, event->assignment);
     if (!assigned || assigned->lost)
         return;
     if (believable(assigned, event))
         kiln_costs_learn(leader, member, assigned, event);
     else
-        kiln_hush_log(&leader->hush[KILN_HUSH_EVENT], "times_unbelievable", event->worker,
-                      "it finished an assignment sooner than its times allow");
-    if (assigned->held && event->compute_ms > 0)
+        kiln_log_limited(&leader->limits[KILN_LIMIT_EVENT], "times_unbelievable", event->worker,
+                         "it finished an assignment sooner than its times allow");
+    if (assigned->in_flight && event->compute_ms > 0)
         kiln_policy_finish(leader->policy, member->name, assigned->tag);
-    else if (assigned->held) /* handed back, cancelled, failed before it began */
+    else if (assigned->in_flight) /* returned, cancelled, failed before it began */
         kiln_policy_release(leader->policy, member->name, assigned->tag);
-    /* Should a job of it still be assigned, the next reconciliation finds it and waits. */
+    /* If a job of it is still assigned, the next reconciliation finds it and waits. */
     kiln_fleet_drop(member, assigned);
 }

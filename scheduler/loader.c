@@ -1,10 +1,13 @@
 /* loader.c - waiting jobs from the ledger into the policy.
  *
- * New jobs have higher ids than all before: a cursor follows them.  Jobs that come back are fetched
- * one by one when that is heard of.  And now and then, or when somebody says so (retry, cancel), a
- * sweep reads everything that waits again, a page a step, finds what was missed and drops what does
- * not wait any more; so no lost message can hide a job for long.  What is held (hold_back.c) is
- * passed over.
+ * New jobs have higher ids than all before: a cursor follows them.  Returned jobs are read one by
+ * one when the leader learns of them.  A sweep reads everything that waits again, a page a step,
+ * finds what was missed and drops what does not wait any more.  It runs now and then, or when
+ * somebody asks for it (retry, cancel), so no lost message can hide a job for long.
+ *
+ * Paused jobs wait in the ledger like any other, but the policy does not know of them: nothing has
+ * to step over them, and they take no memory.  A new pause removes what waits at once; a sweep
+ * finds what was resumed.  What is in flight is rendered.
  */
 #include <string.h>
 
@@ -13,7 +16,8 @@
 #include "schemas/log.h"
 
 #define PAGE 2000
-#define LOAD_MS 150    /* of one step for new jobs: workers are heard in between */
+#define LOAD_MS 150    /* of one step for new jobs: the bus is read in between */
+#define PAUSES_MS 400  /* a pause whose control message is lost takes effect within a second */
 #define POLL_MS 500    /* looks for new jobs without being told */
 #define SWEEP_MS 60000 /* at least this long between sweeps, */
 #define SWEEP_SHARE 20 /* and this many times what the last one took */
@@ -51,13 +55,13 @@ static int take_waiting(void *arg, const struct kiln_waiting *waiting)
         .guidance = waiting->guidance,
         .priority = waiting->priority,
         .max_wait_s = waiting->max_wait_s,
-        /* Whatever the clocks say, nothing was queued in the future or sleeps beyond the rules. */
+        /* Whatever the clocks say, nothing was queued in the future or backs off for longer. */
         .queued_ms = at_most(waiting->queued_ms - offset, now),
         .not_before_ms = at_most(waiting->not_before_ms - offset, now + pause_max),
         .alone = waiting->crashes > 0,
     };
-    bool held = leader->holds.count > 0 && kiln_holds_find(&leader->holds, &job);
-    int rc = held ? 0 : kiln_policy_add(leader->policy, &job, NULL);
+    bool paused = leader->pauses.count > 0 && kiln_pauses_find(&leader->pauses, &job);
+    int rc = paused ? 0 : kiln_policy_add(leader->policy, &job, NULL);
     if (rc && rc != KILN_EXISTS)
         return rc;
     loading->last_id = waiting->id;
@@ -90,7 +94,7 @@ static int load_page(struct kiln_leader *leader, int64_t now_ms, uint64_t *curso
     *ret_more = rc == 0 && loading.rows == PAGE;
     if (rc == KILN_FULL && !leader->queue_full)
         kiln_log(KILN_LOG_WARNING, "queue_full",
-                 kiln_f("effect", "%s", "later jobs wait in the ledger until others are drawn"));
+                 kiln_f("effect", "%s", "later jobs wait in the ledger until others are rendered"));
     leader->queue_full = rc == KILN_FULL;
     return rc == KILN_FULL ? 0 : rc;
 }
@@ -124,7 +128,7 @@ static int sweep(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *
         leader->sweeping = true;
         leader->sweep_id = 0;
         leader->sweep_began_ms = now_ms;
-        leader->sweep_due_ms = INT64_MAX; /* an order during the sweep asks for one more */
+        leader->sweep_due_ms = INT64_MAX; /* a message during the sweep asks for one more */
         kiln_policy_sweep_begin(leader->policy);
     }
     bool more = false;
@@ -154,4 +158,32 @@ int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err
     if (rc == 0 && (leader->sweeping || now_ms >= leader->sweep_due_ms))
         rc = sweep(leader, now_ms, err);
     return rc;
+}
+
+/* --- pauses ---------------------------------------------------------------------------------- */
+static bool is_paused(const void *arg, const struct kiln_policy_job *job)
+{
+    return kiln_pauses_find(arg, job) != NULL;
+}
+
+int kiln_load_pauses(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    struct kiln_pauses pauses = {0};
+    if (now_ms < leader->pauses_due_ms)
+        return 0;
+    leader->pauses_due_ms = now_ms + PAUSES_MS;
+    int rc = kiln_ledger_holds(leader->ledger, leader->pool, false, kiln_pauses_keep, &pauses, err);
+    if (rc || kiln_pauses_equal(&pauses, &leader->pauses)) {
+        kiln_pauses_release(&pauses);
+        return rc;
+    }
+    bool resumed = !kiln_pauses_within(&leader->pauses, &pauses);
+    kiln_pauses_release(&leader->pauses);
+    leader->pauses = pauses;
+    uint32_t removed = kiln_policy_remove_where(leader->policy, is_paused, &leader->pauses);
+    if (resumed)
+        leader->sweep_due_ms = 0;
+    kiln_log(KILN_LOG_INFO, "holds_changed", kiln_f("holds", "%zu", pauses.count),
+             kiln_f("jobs_held_back", "%u", removed), kiln_f("let_go", "%d", (int)resumed));
+    return 0;
 }

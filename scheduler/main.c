@@ -8,7 +8,7 @@
 #include "scheduler/daemon.h"
 #include "storage/daemon/config_flags.h"
 
-static struct kiln_daemon_signals signals;
+static struct kiln_scheduler_signals signals;
 
 static void on_signal(int number)
 {
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     }
     struct kiln_error err;
     catch_signals();
-    int rc = kiln_daemon_run(argc, argv, &signals, &err);
+    int rc = kiln_scheduler_run(argc, argv, &signals, &err);
     if (rc)
         fprintf(stderr, "kiln-scheduler: %s\n", err.text);
     return rc == KILN_CONFIG && has_strays(argc, argv) ? EX_USAGE : kiln_code_exit(rc);

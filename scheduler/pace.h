@@ -1,8 +1,8 @@
 /* pace.h - when a worker will have drawn what it draws now, by the steps that its beats tell.
  *
- * What is expected of a batch is the mean of its kind, and after the first, cold batch of a size far
- * too much.  Two beats of one batch say how fast this one goes: at that pace the rest of its steps.
- * Decoding is no step and comes on top, a few hundredths of a batch.
+ * What is expected of a batch is the mean of its kind, and after the first, cold batch of a size
+ * far too much.  Two beats of one batch say how fast this one goes: at that pace the rest of its
+ * steps. Decoding is no step and comes on top, a few hundredths of a batch.
  */
 #ifndef KILN_PACE_H
 #define KILN_PACE_H

@@ -1,13 +1,12 @@
-/* reconcile.c - the ledger's assigned jobs against what the fleet holds.
+/* reconcile.c - the ledger's assigned jobs against what is in flight at the workers.
  *
- * Every few seconds, and at once when a worker was lost or jobs were cancelled:
- *   lost        the holder is gone: its jobs go back now.  Those that lie unread in its stream
- *               were never begun and are not counted, nor those that its last beat shows to lie
- *               well behind the engine; all others crashed with it, for anything known here.
- *   missing     a live worker does not name the assignment: after one lease it goes back; counted
- *               only if some beat had named it (else a flushed Redis took it away).
- *   orphaned    a worker names an assignment of which nothing is assigned: it is told to drop it.
- *   cancelled   a job of an assignment in hand is assigned no more: the worker is told to stop it.
+ * Every quarter of a lease, and at once when a worker was lost or jobs were cancelled:
+ *   lost        the worker is gone (lease expiry: fleet.c): its jobs return now, as crashed.  Not
+ *               counted are those unread in its stream, and those well behind the engine by its
+ * last heartbeat. missing     a live worker does not name the assignment: after one lease its jobs
+ * return; counted only if some heartbeat had named it (else a flushed Redis took it away). orphaned
+ * a worker names an assignment of which nothing is assigned: it is told to drop it. cancelled   a
+ * job of an assignment in flight is assigned no more: the worker is told to stop it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,44 +20,44 @@
 #define ORPHAN_ROUNDS 2
 
 /* --- what the ledger says -------------------------------------------------------------------- */
-struct held_rows {
+struct assigned_rows {
     struct kiln_held *at;
     size_t count, room;
 };
 
-static int keep_row(void *arg, const struct kiln_held *held)
+static int keep_row(void *arg, const struct kiln_held *row)
 {
-    struct held_rows *rows = arg;
+    struct assigned_rows *rows = arg;
     struct kiln_held *at = kiln_room(rows->at, rows->count, &rows->room, sizeof(*at));
     if (!at)
         return KILN_NO_MEMORY;
     rows->at = at;
-    rows->at[rows->count++] = *held;
+    rows->at[rows->count++] = *row;
     return 0;
 }
 
-static void mark_row(struct kiln_leader *leader, const struct kiln_held *held, int64_t now_ms)
+static void mark_row(struct kiln_leader *leader, const struct kiln_held *row, int64_t now_ms)
 {
-    struct kiln_member *member = kiln_fleet_get(leader, held->worker);
+    struct kiln_member *member = kiln_fleet_get(leader, row->worker);
     if (!member)
         return;
     if (!member->known && member->changed_ms == 0)
-        member->changed_ms = now_ms; /* no beat yet: it has one lease to show up */
-    struct kiln_assigned *assigned = kiln_fleet_assigned(member, held->assignment);
+        member->changed_ms = now_ms; /* no heartbeat yet: it has one lease for the first */
+    struct kiln_assigned *assigned = kiln_fleet_assigned(member, row->assignment);
     if (!assigned)
-        assigned = kiln_fleet_hand(member, held->assignment, now_ms);
+        assigned = kiln_fleet_add(member, row->assignment, now_ms);
     if (!assigned)
         return; /* a later round has room */
     uint32_t at = 0;
-    while (at < assigned->count && assigned->jobs[at] != held->id)
+    while (at < assigned->count && assigned->jobs[at] != row->id)
         at++;
     if (at == KILN_ASSIGN_MAX)
         return;
     assigned->count = at == assigned->count ? at + 1 : assigned->count;
-    assigned->jobs[at] = held->id;
-    assigned->attempts[at] = held->attempt;
+    assigned->jobs[at] = row->id;
+    assigned->attempts[at] = row->attempt;
     assigned->open[at] = true;
-    assigned->alone = assigned->alone || held->crashes > 0;
+    assigned->alone = assigned->alone || row->crashes > 0;
 }
 
 static uint32_t open_jobs(const struct kiln_assigned *assigned)
@@ -77,8 +76,8 @@ struct unread {
     bool known; /* the stream could be read */
 };
 
-/* Lost assignments that wait in the worker's stream; they are taken out of it.  What is there for
- * its next process stays. */
+/* Finds lost assignments in the worker's stream and deletes them there.  Assignments for its next
+ * process stay. */
 static void take_unread(struct kiln_leader *leader, const struct kiln_member *member,
                         struct unread *ret)
 {
@@ -119,7 +118,7 @@ static bool is_unread(const struct unread *unread, const char *id)
 static void count_return(const struct kiln_return *how, int state, enum kiln_return_cause cause)
 {
     int code = state == KILN_JOB_FAILED && how->crashed ? KILN_POISONED : how->code;
-    if (state < 0) /* it was somebody else's already */
+    if (state < 0) /* another attempt by now */
         return;
     kiln_metric_add(KILN_METRIC_JOBS_RETURNED, cause, 1);
     if (state == KILN_JOB_FAILED)
@@ -128,9 +127,9 @@ static void count_return(const struct kiln_return *how, int state, enum kiln_ret
         kiln_metric_add(KILN_METRIC_RETRIES, (uint32_t)code, 1);
 }
 
-int kiln_give_back(struct kiln_leader *leader, const struct kiln_member *member,
-                   const struct kiln_assigned *assigned, const struct kiln_return *how,
-                   enum kiln_return_cause cause, struct kiln_error *err)
+int kiln_return_assignment(struct kiln_leader *leader, const struct kiln_member *member,
+                           const struct kiln_assigned *assigned, const struct kiln_return *how,
+                           enum kiln_return_cause cause, struct kiln_error *err)
 {
     struct kiln_return returns[KILN_ASSIGN_MAX];
     int states[KILN_ASSIGN_MAX];
@@ -158,11 +157,11 @@ int kiln_give_back(struct kiln_leader *leader, const struct kiln_member *member,
     return rc;
 }
 
-/* Jobs of it that are not assigned any more, where the event that says why was lost (the bus away,
- * the worker gone): those that were handed back wait again, and nobody else would tell before the
- * next sweep. */
-static int look_for_waiting(struct kiln_leader *leader, const struct kiln_assigned *assigned,
-                            struct kiln_error *err)
+/* Jobs of it that are not assigned any more, if the event that says why was lost (an outage of the
+ * bus, a lost worker): returned ones wait again, and without this only the next sweep would find
+ * them. */
+static int load_returned(struct kiln_leader *leader, const struct kiln_assigned *assigned,
+                         struct kiln_error *err)
 {
     int rc = 0;
     for (uint32_t i = 0; i < assigned->count && rc == 0; i++)
@@ -178,21 +177,21 @@ static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
     char reason[KILN_NAME_MAX + 64];
     int rc = 0;
     take_unread(leader, member, &unread);
-    for (uint32_t i = 0; i < member->hand_count && rc == 0;) {
-        struct kiln_assigned *assigned = member->hand[i];
+    for (uint32_t i = 0; i < member->assignment_count && rc == 0;) {
+        struct kiln_assigned *assigned = member->assignments[i];
         if (!assigned->lost) {
             i++;
             continue;
         }
         bool idle = assigned->clean || is_unread(&unread, assigned->id);
         snprintf(reason, sizeof(reason), "worker %s %s", member->name,
-                 idle ? "went away before it began" : "vanished");
+                 idle ? "ended before it began" : "was lost");
         struct kiln_return how = {
             .code = idle ? KILN_OK : KILN_UNAVAILABLE, .reason = reason, .crashed = !idle};
-        rc = kiln_give_back(leader, member, assigned, &how,
-                            idle ? KILN_CAUSE_UNBEGUN : KILN_CAUSE_CRASHED, err);
+        rc = kiln_return_assignment(leader, member, assigned, &how,
+                                    idle ? KILN_CAUSE_UNBEGUN : KILN_CAUSE_CRASHED, err);
         if (rc == 0)
-            rc = look_for_waiting(leader, assigned, err);
+            rc = load_returned(leader, assigned, err);
         if (rc == 0)
             kiln_fleet_drop(member, assigned);
     }
@@ -205,7 +204,7 @@ static int return_missing(struct kiln_leader *leader, struct kiln_member *member
     struct kiln_return how = {.code = assigned->seen ? KILN_STALE : KILN_OK,
                               .reason = assigned->seen ? "its worker does not hold it any more"
                                                        : "it never reached its worker"};
-    int rc = kiln_give_back(leader, member, assigned, &how, KILN_CAUSE_MISSING, err);
+    int rc = kiln_return_assignment(leader, member, assigned, &how, KILN_CAUSE_MISSING, err);
     if (rc == 0)
         kiln_fleet_drop(member, assigned);
     return rc;
@@ -215,51 +214,39 @@ static int return_missing(struct kiln_leader *leader, struct kiln_member *member
 static void stop_cancelled(struct kiln_leader *leader, const struct kiln_member *member,
                            const struct kiln_assigned *assigned)
 {
-    struct kiln_error err;
     for (uint32_t i = 0; i < assigned->count; i++)
-        if (!assigned->open[i] &&
-            kiln_fleet_send_control(leader, member->name, KILN_CONTROL_CANCEL_JOB,
-                                    assigned->jobs[i], "", &err))
-            kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", err.text));
+        if (!assigned->open[i])
+            kiln_stream_hint(leader, member->name, KILN_CONTROL_CANCEL_JOB, assigned->jobs[i], "");
 }
 
-static void drop_orphan(struct kiln_leader *leader, struct kiln_member *member,
-                        struct kiln_assigned *assigned)
-{
-    struct kiln_error err;
-    if (!assigned->beaten || ++assigned->orphan_rounds < ORPHAN_ROUNDS)
-        return;
-    assigned->orphan_rounds = 0;
-    if (kiln_fleet_send_control(leader, member->name, KILN_CONTROL_DROP, 0, assigned->id, &err))
-        kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", err.text));
-}
-
-static int judge(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms,
-                 struct kiln_error *err)
+static int reconcile_member(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms,
+                            struct kiln_error *err)
 {
     bool lost = false;
-    for (uint32_t i = 0; i < member->hand_count; i++)
-        lost = lost || member->hand[i]->lost;
+    for (uint32_t i = 0; i < member->assignment_count; i++)
+        lost = lost || member->assignments[i]->lost;
     int rc = lost ? return_lost(leader, member, err) : 0;
-    for (uint32_t i = 0; i < member->hand_count && rc == 0;) {
-        struct kiln_assigned *assigned = member->hand[i];
+    for (uint32_t i = 0; i < member->assignment_count && rc == 0;) {
+        struct kiln_assigned *assigned = member->assignments[i];
         uint32_t open = open_jobs(assigned);
         bool due = now_ms - assigned->since_ms > leader->lease_ms;
-        if (assigned->held && leader->check_cancelled)
+        if (assigned->in_flight && leader->check_cancelled)
             stop_cancelled(leader, member, assigned);
-        if (!assigned->held && open == 0) { /* the next one takes its place */
-            rc = look_for_waiting(leader, assigned, err);
+        if (!assigned->in_flight && open == 0) { /* the next one takes its place */
+            rc = load_returned(leader, assigned, err);
             kiln_fleet_drop(member, assigned);
             continue;
         }
-        if (!assigned->held && due && member->known) {
+        if (!assigned->in_flight && due && member->known) {
             rc = return_missing(leader, member, assigned, err);
             continue;
         }
-        if (open == 0)
-            drop_orphan(leader, member, assigned);
-        else
+        if (open > 0) {
             assigned->orphan_rounds = 0;
+        } else if (assigned->named && ++assigned->orphan_rounds >= ORPHAN_ROUNDS) {
+            assigned->orphan_rounds = 0;
+            kiln_stream_hint(leader, member->name, KILN_CONTROL_DROP, 0, assigned->id);
+        }
         i++;
     }
     return rc;
@@ -267,16 +254,16 @@ static int judge(struct kiln_leader *leader, struct kiln_member *member, int64_t
 
 int kiln_reconcile(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
-    struct held_rows rows = {0};
+    struct assigned_rows rows = {0};
     int rc = kiln_ledger_held(leader->ledger, leader->pool, keep_row, &rows, err);
     if (rc == 0) {
         for (size_t i = 0; i < leader->member_count; i++)
-            for (uint32_t k = 0; k < leader->members[i]->hand_count; k++)
-                memset(leader->members[i]->hand[k]->open, 0, sizeof(bool) * KILN_ASSIGN_MAX);
+            for (uint32_t k = 0; k < leader->members[i]->assignment_count; k++)
+                memset(leader->members[i]->assignments[k]->open, 0, sizeof(bool) * KILN_ASSIGN_MAX);
         for (size_t i = 0; i < rows.count; i++)
             mark_row(leader, &rows.at[i], now_ms);
         for (size_t i = 0; i < leader->member_count && rc == 0; i++)
-            rc = judge(leader, leader->members[i], now_ms, err);
+            rc = reconcile_member(leader, leader->members[i], now_ms, err);
         leader->check_cancelled = false;
     }
     free(rows.at);

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/hush.h"
 #include "scheduler/intake/page.h"
 #include "schemas/clock.h"
 #include "schemas/log.h"
+#include "schemas/log_limit.h"
 #include "schemas/metrics.h"
 #include "schemas/names.h"
 #include "schemas/utc.h"
@@ -26,7 +26,7 @@
 #define ASIDE_JOB_MAX 8192           /* and bytes of each one's line */
 
 /* Log lines that a client can cause at will. */
-enum hush { HUSH_KEY, HUSH_ACCOUNT, HUSH_RECEIPT, HUSH_ASIDE, HUSHES };
+enum limited { LIMIT_KEY, LIMIT_ACCOUNT, LIMIT_RECEIPT, LIMIT_ASIDE, LIMITS };
 
 struct kiln_intake {
     const char *pool;
@@ -44,7 +44,7 @@ struct kiln_intake {
     uint32_t claim_idle_ms;
     int64_t blocked_ms, told_ms; /* since when a page does not go in, and when Redis was told; 0 */
     struct kiln_intake_counts counts;
-    struct kiln_hush hush[HUSHES];
+    struct kiln_log_limit limits[LIMITS];
 };
 
 /* --- opening --------------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static int mend_stream(struct kiln_intake *intake, int rc, struct kiln_error *er
     why = *err;
     rc = kiln_bus_mend(intake->bus, intake->stream, &mended, err);
     if (mended)
-        kiln_hush_log(&intake->hush[HUSH_KEY], "key_deleted", intake->stream, why.text);
+        kiln_log_limited(&intake->limits[LIMIT_KEY], "key_deleted", intake->stream, why.text);
     /* Roles of an older release cannot: the doctor says so.  Until then such a stream is read. */
     return rc == KILN_DENIED && refusal == KILN_BUS_EXHAUSTED ? 0 : rc;
 }
@@ -155,7 +155,7 @@ static bool renew(struct kiln_intake *intake, const char *stream, const struct k
     struct kiln_error err;
     bool renewed = false;
     if (kiln_bus_renew(intake->bus, stream, &renewed, &err) == 0 && renewed)
-        kiln_hush_log(&intake->hush[HUSH_KEY], "key_deleted", stream, why->text);
+        kiln_log_limited(&intake->limits[LIMIT_KEY], "key_deleted", stream, why->text);
     return renewed;
 }
 
@@ -299,7 +299,7 @@ static int close_account(struct kiln_intake *intake, const struct kiln_page_end 
         return rc;
     /* The ledger does not take the account of this call: its jobs are in. */
     *ret_wanted = false;
-    kiln_hush_log(&intake->hush[HUSH_ACCOUNT], "account_dropped", end->batch, err->text);
+    kiln_log_limited(&intake->limits[LIMIT_ACCOUNT], "account_dropped", end->batch, err->text);
     return 0;
 }
 
@@ -307,7 +307,7 @@ static void drop_receipt(struct kiln_intake *intake, const struct kiln_page_end 
                          const struct kiln_error *why)
 {
     kiln_metric_add(KILN_METRIC_UNDELIVERED, KILN_UNDELIVERED_RECEIPT, 1);
-    kiln_hush_log(&intake->hush[HUSH_RECEIPT], "receipt_dropped", end->token, why->text);
+    kiln_log_limited(&intake->limits[LIMIT_RECEIPT], "receipt_dropped", end->token, why->text);
 }
 
 /* A key that cannot take the receipt (of another type, say) is that client's loss.  What a full
@@ -379,7 +379,7 @@ static void drop_aside(struct kiln_intake *intake, const struct kiln_page_aside 
                        const struct kiln_error *why)
 {
     kiln_metric_add(KILN_METRIC_UNDELIVERED, KILN_UNDELIVERED_REFUSED, 1);
-    kiln_hush_log(&intake->hush[HUSH_ASIDE], "set_aside_dropped", aside->entry, why->text);
+    kiln_log_limited(&intake->limits[LIMIT_ASIDE], "set_aside_dropped", aside->entry, why->text);
 }
 
 /* As with receipts: what a full Redis does not take stays in the page. */

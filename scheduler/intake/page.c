@@ -29,7 +29,7 @@ int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const cha
     page->ends = calloc(KILN_PAGE_ENTRIES, sizeof(*page->ends));
     page->out = calloc(KILN_PAGE_JOBS, sizeof(*page->out));
     if (page->expand && page->jobs && page->lacks && page->ends && page->out &&
-        kiln_gate_new(ledger, pool, &page->gate, err) == 0)
+        kiln_queue_quota_new(ledger, pool, &page->quota, err) == 0)
         return 0;
     kiln_page_release(page);
     return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page of jobs");
@@ -45,7 +45,7 @@ void kiln_page_release(struct kiln_page *page)
     free(page->ends);
     free(page->out);
     free(page->asides);
-    kiln_gate_free(page->gate);
+    kiln_queue_quota_free(page->quota);
     memset(page, 0, sizeof(*page));
 }
 
@@ -398,8 +398,8 @@ static int pass_gate(struct kiln_page *page, struct kiln_error *err)
 {
     size_t beyond = 0;
     struct kiln_error why;
-    int rc = kiln_gate_judge(page->gate, page->jobs, page->job_count, kiln_clock_ms(), page->out,
-                             &beyond, &why);
+    int rc = kiln_queue_quota_check(page->quota, page->jobs, page->job_count, kiln_clock_ms(),
+                                    page->out, &beyond, &why);
     if (rc && kiln_page_waits(rc))
         return kiln_fail(err, rc, "%s", why.text);
     if (rc)

@@ -7,7 +7,7 @@
 #ifndef KILN_INTAKE_PAGE_H
 #define KILN_INTAKE_PAGE_H
 
-#include "scheduler/intake/gate.h"
+#include "scheduler/intake/queue_quota.h"
 #include "schemas/expand.h"
 #include "schemas/wire.h"
 #include "storage/bus/bus.h"
@@ -39,7 +39,7 @@ struct kiln_page {
     const char *pool;
     struct kiln_job_context context;
     struct kiln_expand *expand;
-    struct kiln_gate *gate;
+    struct kiln_queue_quota *quota;
     bool *out;                    /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
     struct kiln_new_job *jobs;    /* [KILN_PAGE_JOBS] */
     struct kiln_page_lack *lacks; /* of each of them */

@@ -227,7 +227,7 @@ zone_hour=$(date +%H)
 closed=$(printf '%02d:00-%02d:00' $(((10#$zone_hour + 3) % 24)) $(((10#$zone_hour + 4) % 24)))
 ok kiln backfill add night --template 'night' --set size=64x64 --low-water 2 --window "$closed"
 until_sql "SELECT count(*) FROM hold WHERE scope = 'window' AND name = 'night' AND held" 1
-json <(kiln backfill show night --json) 'd["state"] == "closed" and d["made"] == 0 and "goes on at" in d["held_by"]'
+json <(kiln backfill show night --json) 'd["state"] == "closed" and d["made"] == 0 and "resumes at" in d["held_by"]'
 sql "UPDATE backfill SET window_from = (window_from + 720) % 1440, window_to = (window_from + 719) % 1440 WHERE name = 'night'"
 until_sql "SELECT least(made, 5) FROM backfill WHERE name = 'night'" 5
 json <(kiln backfill show night --json) 'd["state"] == "active"'

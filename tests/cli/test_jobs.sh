@@ -221,7 +221,7 @@ echo '{"prompt": "x", "width": 64, "height": 64, "tenant": "bob"}' >bob.jsonl
 ok kiln enqueue bob.jsonl --batch strange
 kiln wait strange >waited.txt 2>wait.txt &
 waiting=$!
-heard 'tenant bob is paused since .* by .*: too hot; `kiln resume --tenant bob` lets it go on'
+heard 'tenant bob is paused since .* by .*: too hot; `kiln resume --tenant bob` resumes it'
 says 'kiln status. lists what is held; the wait goes on' wait.txt
 ok kiln enqueue - --batch strange <<<'{"prompt": "y", "width": 64, "height": 64}'
 heard 'no worker is alive in pool default'

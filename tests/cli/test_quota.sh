@@ -29,7 +29,7 @@ lines ann 1 25 >ann.jsonl
 lines bob 1 15 >bob.jsonl
 sleep 0.6 # the intake reads the quotas twice a second
 fails 65 kiln enqueue ann.jsonl --batch ann --json
-json out.txt 'd["accepted"] == 10 and len(d["refused"]) == 1 and "may have 10 jobs waiting" in d["refused"][0]["error"]'
+json out.txt 'd["accepted"] == 10 and len(d["refused"]) == 1 and "has reached its limit of 10 waiting jobs" in d["refused"][0]["error"]'
 json out.txt 'd["refused"][0]["line"] == 11 and d["refused"][0]["error"].startswith("15 jobs, from line 11 to line 25, the first: tenant")'
 says 'the scheduler refused 15 jobs, from line 11 to line 25, the first: tenant .ann. may have 10'
 [ "$(sql "SELECT sum(refused) FROM intake_call")" = 15 ] || die "not fifteen refused"
@@ -55,7 +55,7 @@ until_sql "SELECT count(*) FROM job WHERE state = 2" 35
 fails 1 kiln wait ann --timeout 30 --json
 json out.txt 'd["refused"] == 5 and d["whole"]'
 ok kiln show ann --json
-json out.txt 'len(d["refused"]) == 5 and all("may have 10 jobs waiting" in r["reason"] for r in d["refused"])'
+json out.txt 'len(d["refused"]) == 5 and all("has reached its limit of 10 waiting jobs" in r["reason"] for r in d["refused"])'
 sleep 0.6
 ok kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 5 and d["duplicate"] == 20'
@@ -70,7 +70,7 @@ json out.txt 'd["refused"] == []'
 ok kiln quota set '*' --queued 3
 sleep 0.6
 fails 65 kiln enqueue - --batch eve < <(lines eve 1 9)
-says 'the scheduler refused 6 jobs, the first: tenant .eve. may have 3 jobs waiting'
+says 'the scheduler refused 6 jobs, the first: tenant .eve. has reached its limit of 3 waiting jobs'
 # Lines that are refused here, or stand for several jobs, or have a custom_id, keep their numbers.
 cat >fay.jsonl <<'LINES'
 {"prompt": "no size", "width": 13, "height": 64}
@@ -107,11 +107,11 @@ ok kiln wait others --timeout 30
 [ "$(sql "SELECT count(*) FROM job j JOIN batch b ON b.id = batch_id WHERE b.name = 'late' AND state = 0")" = 4 ] || die "a tenant beyond its day was served"
 job=$(sql "SELECT max(id) FROM job WHERE state = 0")
 ok kiln why "$job" --json
-json out.txt 'd["hold"] == "quota" and "of 100 GPU-seconds of today" in d["reasons"][0] and "goes on at" in d["reasons"][0]'
+json out.txt 'd["hold"] == "quota" and "of 100 GPU-seconds of today" in d["reasons"][0] and "resumes at" in d["reasons"][0]'
 ok kiln quota ls --json
 json out.txt 'd["held"] and d["gpu_seconds_today"] > 100 and d["queued"] is None'
 ok kiln status
-says '^held: tenant ann has used up its quota' out.txt
+says '^held: tenant ann has used up its daily quota' out.txt
 ok kiln quota set ann --gpu-seconds-day 1000 # more: it goes on
 ok kiln wait late --timeout 30
 [ "$(sql "SELECT count(*) FROM hold WHERE held")" = 0 ] || die "a hold is left"

@@ -43,7 +43,7 @@ until_screen() { # PATTERN: the screen as it is once a line matches
 # What differs from run to run, and nothing else: times, ages, who and where, and what share of its
 # device the worker that drew let idle.
 normal() {
-    sed -E -e 's/[0-9]{4}-[0-9-]*[T ][0-9:]*Z/DATE/' -e 's/( since DATE by )[^ ]+(; .* lets it go on)$/\1WHO\2/' \
+    sed -E -e 's/[0-9]{4}-[0-9-]*[T ][0-9:]*Z/DATE/' -e 's/( since DATE by )[^ ]+(; .* resumes it)$/\1WHO\2/' \
         -e '/by WHO; /!s/( since DATE by ).*/\1WHO.../' -e 's/ +[0-9]+ s  (no LoRA)/      AGE  \1/' \
         -e 's/(   0\.0) +(-|[0-9.]+%)/\1  IDLE/' -e 's/(  IDLE)  [^ ]+ +testcard/\1  HOST             testcard/' \
         -e 's/ *$//' screen.txt

@@ -1,8 +1,4 @@
-/* scheduler_program.c - kiln-scheduler as it is, but for its main function.
- *
- * Both daemons call their entry kiln_daemon_run; the scheduler's is renamed in its object
- * (tests/sim/sim.mk), so that both fit into one program. */
-#define kiln_daemon_run kiln_scheduler_run
+/* scheduler_program.c - kiln-scheduler as it is, except for its main function. */
 #include "scheduler/daemon.h"
 
 #include <stdio.h>
@@ -59,7 +55,7 @@ void sim_scheduler_why(uint64_t job, char *out, size_t size)
 int sim_scheduler_program(void *arg)
 {
     struct sim_place *place = arg;
-    struct kiln_daemon_signals *signals = calloc(1, sizeof *signals);
+    struct kiln_scheduler_signals *signals = calloc(1, sizeof *signals);
     struct kiln_error err;
     if (!signals)
         return 1;
@@ -80,7 +76,7 @@ int sim_scheduler_program(void *arg)
                     "--log-level",
                     "debug",
                     NULL};
-    int rc = kiln_daemon_run((int)(sizeof argv / sizeof *argv) - 1, argv, signals, &err);
+    int rc = kiln_scheduler_run((int)(sizeof argv / sizeof *argv) - 1, argv, signals, &err);
     if (rc)
         sim_log("kiln-scheduler: %s", err.text);
     return rc ? kiln_code_exit(rc) : 0;
@@ -88,6 +84,6 @@ int sim_scheduler_program(void *arg)
 
 void sim_scheduler_stop(void *stop)
 {
-    struct kiln_daemon_signals *signals = stop;
+    struct kiln_scheduler_signals *signals = stop;
     atomic_store(&signals->stop, true);
 }

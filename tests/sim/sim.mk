@@ -13,11 +13,7 @@ SIM_OBJ := $(call obj,$(filter-out $(wildcard tests/sim/test_*.c),$(wildcard tes
   $(addprefix tests/hostile/,bytes.c values.c shapes.c))
 SIM := $(BUILD)/tests/sim/sim
 
-$(BUILD)/tests/sim/scheduler_daemon.o: $(BUILD)/obj/scheduler/daemon.c.o
-	@mkdir -p $(@D)
-	objcopy --redefine-sym kiln_daemon_run=kiln_scheduler_run $< $@
-
-$(SIM): $(SIM_OBJ) $(BUILD)/tests/sim/scheduler_daemon.o $(call lib,worker scheduler storage schemas)
+$(SIM): $(SIM_OBJ) $(call lib,worker scheduler storage schemas)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SIM_WRAPPED:%=-Wl,--wrap=%) $(SYSLIBS)
 

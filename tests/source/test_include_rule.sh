@@ -27,7 +27,7 @@ storage/ledger/upkeep:      schemas storage/ledger storage/ledger/read storage/o
 
 scheduler/policy:           schemas
 scheduler/sim:              schemas scheduler/policy
-scheduler/intake:           schemas storage/ scheduler/hush.h
+scheduler/intake:           schemas storage/
 scheduler:                  schemas storage/ scheduler/policy scheduler/intake
 
 scheduler/cli/core:         schemas storage/
@@ -36,10 +36,10 @@ scheduler/cli/stack:        schemas storage/ scheduler/cli/core/
 scheduler/cli/jobs/enqueue: schemas storage/ scheduler/cli/core/
 scheduler/cli/jobs/export:  schemas storage/ scheduler/cli/core/
 scheduler/cli/fleet:        schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/jobs/enqueue
-scheduler/cli/fleet:        scheduler/holds.h scheduler/intake/window.h
+scheduler/cli/fleet:        scheduler/pauses.h scheduler/intake/window.h
 scheduler/cli/fleet/watch:  schemas storage/ scheduler/cli/core/ scheduler/cli/fleet
 scheduler/cli/jobs:         schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
-scheduler/cli/jobs:         scheduler/cli/jobs/ scheduler/holds.h scheduler/policy/bounds.h
+scheduler/cli/jobs:         scheduler/cli/jobs/ scheduler/pauses.h scheduler/policy/bounds.h
 scheduler/cli/upkeep:       schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h

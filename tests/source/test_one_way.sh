@@ -11,6 +11,7 @@ schemas
 storage
 pipeline
 scheduler/cli
+scheduler/.
 scheduler/policy
 scheduler/intake
 scheduler/sim

@@ -17,14 +17,14 @@
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/control.h"
 #include "scheduler/cli/fleet/pause.h"
-#include "scheduler/holds.h"
+#include "scheduler/pauses.h"
 #include "scheduler/intake/window.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/backfill.h"
 
 struct orders {
     struct kiln_listing listing;
-    struct kiln_holds holds;
+    struct kiln_pauses holds;
     bool whole; /* show: everything, not a line */
 };
 
@@ -37,7 +37,7 @@ static const struct kiln_hold *hold_of(const struct orders *orders,
                                         .lora_set = "",
                                         .tenant = "",
                                         .priority = KILN_PRIORITY_BACKFILL};
-    return order->held ? kiln_holds_find(&orders->holds, &job) : NULL;
+    return order->held ? kiln_pauses_find(&orders->holds, &job) : NULL;
 }
 
 static const char *state_of(const struct orders *orders, const struct kiln_backfill_row *order)
@@ -80,7 +80,7 @@ static void order_json(struct kiln_text *out, const struct orders *orders,
     const struct kiln_hold *hold = hold_of(orders, order);
     char held[1024] = "";
     if (hold)
-        kiln_hold_text(hold, held, sizeof held);
+        kiln_pause_text(hold, held, sizeof held);
     kiln_text_puts(out, "{\"order\":");
     kiln_text_json(out, order->spec.name, strlen(order->spec.name));
     kiln_json_member_text(out, "state", state_of(orders, order));
@@ -125,7 +125,7 @@ static void order_text(struct kiln_text *out, const struct orders *orders,
         kiln_text_printf(out, "; mend it, then `kiln backfill resume %s`\n", spec->name);
     }
     if (hold) {
-        kiln_hold_text(hold, text, sizeof text);
+        kiln_pause_text(hold, text, sizeof text);
         kiln_text_puts(out, "  held       ");
         kiln_text_safe(out, text);
         kiln_text_puts(out, "\n");
@@ -195,13 +195,13 @@ static int list(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *na
 {
     struct orders orders = {.listing = {.cli = cli}, .whole = name != NULL};
     struct kiln_error err;
-    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_holds_keep, &orders.holds, &err);
+    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_pauses_keep, &orders.holds, &err);
     if (rc == 0 && !name && cli->tty_out && !cli->json)
         printf("%-24s %-7s %7s %8s %8s %9s %7s %11s %8s\n", "ORDER", "STATE", "MARK", "QUEUED",
                "ASSIGNED", "DONE", "FAILED", "GPU-SECONDS", "PASSES");
     if (rc == 0)
         rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, list_order, &orders, &err);
-    kiln_holds_release(&orders.holds);
+    kiln_pauses_release(&orders.holds);
     return kiln_listing_end(&orders.listing, rc, &err);
 }
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/holds.h"
+#include "scheduler/pauses.h"
 #include "storage/ledger/ledger.h"
 
 #define LOOK_EVERY_S 5.0   /* while something is lacking, */
@@ -90,7 +90,7 @@ static int find_models(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
 }
 
 struct held {
-    const struct kiln_holds *holds;
+    const struct kiln_pauses *holds;
     const struct kiln_hold *by; /* of the first sort */
     bool free, others;          /* a sort that nothing holds; one that another hold holds */
 };
@@ -107,7 +107,7 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
                                         .height = sort->height,
                                         .steps = sort->steps,
                                         .priority = sort->priority};
-    const struct kiln_hold *by = kiln_holds_find(held->holds, &job);
+    const struct kiln_hold *by = kiln_pauses_find(held->holds, &job);
     held->free = held->free || !by;
     held->others = held->others || (held->by && by != held->by);
     held->by = held->by ? held->by : by;
@@ -118,17 +118,17 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
 static int find_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                        char *out, size_t size, struct kiln_error *err)
 {
-    struct kiln_holds holds = {0};
+    struct kiln_pauses holds = {0};
     struct held held = {.holds = &holds};
     char text[KILN_HOLD_NAME_MAX + 512];
-    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_holds_keep, &holds, err);
+    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_pauses_keep, &holds, err);
     if (rc == 0 && holds.count)
         rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, note_held, &held, err);
     if (rc == 0 && held.by && !held.free) {
-        kiln_hold_text(held.by, text, sizeof text);
+        kiln_pause_text(held.by, text, sizeof text);
         snprintf(out, size, "%s%s", text, held.others ? "; others of it are held otherwise" : "");
     }
-    kiln_holds_release(&holds);
+    kiln_pauses_release(&holds);
     return rc;
 }
 

@@ -15,7 +15,7 @@
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/control.h"
-#include "scheduler/holds.h"
+#include "scheduler/pauses.h"
 #include "schemas/limits.h"
 #include "schemas/names.h"
 #include "storage/ledger/ledger.h"
@@ -278,7 +278,7 @@ static int add_hold(void *arg, const struct kiln_hold *hold, struct kiln_error *
 {
     char at[64], until[64], text[KILN_HOLD_NAME_MAX + 512];
     (void)err;
-    kiln_hold_text(hold, text, sizeof text);
+    kiln_pause_text(hold, text, sizeof text);
     json_array_append_new(
         arg, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:s}", "scope",
                        kiln_scope_name(hold->scope), "name", hold->name, "who", hold->who, "at",

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "scheduler/cli/fleet/pause.h"
-#include "scheduler/holds.h"
+#include "scheduler/pauses.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
 

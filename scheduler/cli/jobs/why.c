@@ -15,7 +15,7 @@
 #include "scheduler/cli/fleet/blocked.h"
 #include "scheduler/cli/fleet/control.h"
 #include "scheduler/cli/fleet/roster.h"
-#include "scheduler/holds.h"
+#include "scheduler/pauses.h"
 #include "schemas/clock.h"
 #include "storage/ledger/ledger.h"
 
@@ -23,7 +23,7 @@ struct why {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
     struct kiln_roster roster;
-    struct kiln_holds holds;
+    struct kiln_pauses holds;
     json_t *reasons;
     json_t *facts;
 };
@@ -163,10 +163,10 @@ static bool explain_holds(struct why *why, const struct kiln_job_row *row)
                                         .height = row->job.height,
                                         .steps = row->job.steps,
                                         .priority = row->job.priority};
-    const struct kiln_hold *hold = kiln_holds_find(&why->holds, &job);
+    const struct kiln_hold *hold = kiln_pauses_find(&why->holds, &job);
     if (!hold)
         return false;
-    kiln_hold_text(hold, text, sizeof text);
+    kiln_pause_text(hold, text, sizeof text);
     json_object_set_new(why->facts, "hold", json_string(kiln_scope_name(hold->scope)));
     because(why, "%s", text);
     return true;
@@ -180,7 +180,7 @@ static int explain_queued(struct why *why, const struct kiln_job_row *row, struc
     int rc = kiln_ledger_led(why->ledger, kiln_pool(why->cli), &led, err);
     if (rc)
         return rc;
-    rc = kiln_ledger_holds(why->ledger, kiln_pool(why->cli), false, kiln_holds_keep, &why->holds,
+    rc = kiln_ledger_holds(why->ledger, kiln_pool(why->cli), false, kiln_pauses_keep, &why->holds,
                            err);
     if (rc || explain_holds(why, row))
         return rc;
@@ -259,7 +259,7 @@ int kiln_verb_why(struct kiln_cli *cli, int argc, char **argv)
     json_decref(why.reasons);
     json_decref(why.facts);
     kiln_roster_release(&why.roster);
-    kiln_holds_release(&why.holds);
+    kiln_pauses_release(&why.holds);
     kiln_ledger_close(why.ledger);
     return status;
 }

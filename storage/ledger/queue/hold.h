@@ -1,7 +1,7 @@
 /* hold.h - what is held back from the workers, by order of people or of the scheduler.
  *
  * A hold names jobs by scope: all of the pool, all backfill, one standing order, a tenant, a group
- * (scheduler/holds.h says how a group is named).  Whoever writes a hold last decides; the row of
+ * (scheduler/pauses.h says how a group is named).  Whoever writes a hold last decides; the row of
  * before is handed back, so that both sides of a contradiction can be told.
  */
 #ifndef KILN_LEDGER_HOLD_H

@@ -1,7 +1,7 @@
-/* standing.c - no standing orders, holds or quotas in the simulation: what the daemon asks of them
- * is answered with none. */
-#include "storage/ledger/ledger.h"
+/* backfill.c - no backfills, pauses or quotas in the simulation: the daemon's questions about them
+ * are answered with none. */
 #include "storage/ledger/queue/backfill.h"
+#include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/quota.h"
 
 int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,

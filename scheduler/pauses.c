@@ -1,5 +1,5 @@
-/* holds.c - see holds.h. */
-#include "scheduler/holds.h"
+/* pauses.c - see pauses.h. */
+#include "scheduler/pauses.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,32 +11,32 @@
 #define PART_MAX (KILN_LORA_SET_MAX + 1)
 
 /* --- the set --------------------------------------------------------------------------------- */
-int kiln_holds_keep(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+int kiln_pauses_keep(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
 {
-    struct kiln_holds *holds = arg;
+    struct kiln_pauses *pauses = arg;
     if (!hold->held)
         return 0;
-    struct kiln_hold *at = kiln_room(holds->at, holds->count, &holds->room, sizeof(*at));
+    struct kiln_hold *at = kiln_room(pauses->at, pauses->count, &pauses->room, sizeof(*at));
     if (!at)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for what is held");
-    holds->at = at;
-    holds->at[holds->count++] = *hold;
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the pauses");
+    pauses->at = at;
+    pauses->at[pauses->count++] = *hold;
     return 0;
 }
 
-void kiln_holds_release(struct kiln_holds *holds)
+void kiln_pauses_release(struct kiln_pauses *pauses)
 {
-    free(holds->at);
-    *holds = (struct kiln_holds){0};
+    free(pauses->at);
+    *pauses = (struct kiln_pauses){0};
 }
 
-/* The same jobs fall under both. */
+/* Both match the same jobs. */
 static bool same(const struct kiln_hold *a, const struct kiln_hold *b)
 {
     return a->scope == b->scope && a->batch_id == b->batch_id && strcmp(a->name, b->name) == 0;
 }
 
-bool kiln_holds_within(const struct kiln_holds *a, const struct kiln_holds *b)
+bool kiln_pauses_within(const struct kiln_pauses *a, const struct kiln_pauses *b)
 {
     for (size_t i = 0; i < a->count; i++) {
         size_t k = 0;
@@ -48,12 +48,12 @@ bool kiln_holds_within(const struct kiln_holds *a, const struct kiln_holds *b)
     return true;
 }
 
-bool kiln_holds_equal(const struct kiln_holds *a, const struct kiln_holds *b)
+bool kiln_pauses_equal(const struct kiln_pauses *a, const struct kiln_pauses *b)
 {
-    return a->count == b->count && kiln_holds_within(a, b);
+    return a->count == b->count && kiln_pauses_within(a, b);
 }
 
-static bool falls_under(const struct kiln_hold *hold, const struct kiln_policy_job *job)
+static bool matches_job(const struct kiln_hold *hold, const struct kiln_policy_job *job)
 {
     switch (hold->scope) {
     case KILN_SCOPE_ALL:
@@ -74,27 +74,27 @@ static bool falls_under(const struct kiln_hold *hold, const struct kiln_policy_j
     return false;
 }
 
-const struct kiln_hold *kiln_holds_find(const struct kiln_holds *holds,
-                                        const struct kiln_policy_job *job)
+const struct kiln_hold *kiln_pauses_find(const struct kiln_pauses *pauses,
+                                         const struct kiln_policy_job *job)
 {
     const struct kiln_hold *found = NULL;
-    for (size_t i = 0; i < holds->count; i++)
-        if ((!found || holds->at[i].scope < found->scope) && falls_under(&holds->at[i], job))
-            found = &holds->at[i];
+    for (size_t i = 0; i < pauses->count; i++)
+        if ((!found || pauses->at[i].scope < found->scope) && matches_job(&pauses->at[i], job))
+            found = &pauses->at[i];
     return found;
 }
 
 /* --- as a sentence --------------------------------------------------------------------------- */
-static void what_is_held(const struct kiln_hold *hold, char *out, size_t size)
+static void what_is_paused(const struct kiln_hold *hold, char *out, size_t size)
 {
     static const char *const words[KILN_SCOPE_COUNT] = {
         [KILN_SCOPE_ALL] = "everything is paused",
         [KILN_SCOPE_BACKFILL] = "all backfill is paused",
-        [KILN_SCOPE_ONE_BACKFILL] = "standing order %s is paused",
+        [KILN_SCOPE_ONE_BACKFILL] = "backfill %s is paused",
         [KILN_SCOPE_TENANT] = "tenant %s is paused",
         [KILN_SCOPE_GROUP] = "group %s is paused",
-        [KILN_SCOPE_WINDOW] = "standing order %s is outside its hours",
-        [KILN_SCOPE_QUOTA] = "tenant %s has used up its quota"};
+        [KILN_SCOPE_WINDOW] = "backfill %s is outside its window",
+        [KILN_SCOPE_QUOTA] = "tenant %s has used up its daily quota"};
     const char *text = words[hold->scope], *name = strstr(text, "%s");
     if (name)
         snprintf(out, size, "%.*s%s%s", (int)(name - text), text, hold->name, name + 2);
@@ -102,7 +102,7 @@ static void what_is_held(const struct kiln_hold *hold, char *out, size_t size)
         snprintf(out, size, "%s", text);
 }
 
-void kiln_hold_text(const struct kiln_hold *hold, char *out, size_t size)
+void kiln_pause_text(const struct kiln_hold *hold, char *out, size_t size)
 {
     static const char *const resume[KILN_SCOPE_COUNT] = {
         [KILN_SCOPE_ALL] = "kiln resume --all",
@@ -111,15 +111,15 @@ void kiln_hold_text(const struct kiln_hold *hold, char *out, size_t size)
         [KILN_SCOPE_TENANT] = "kiln resume --tenant ",
         [KILN_SCOPE_GROUP] = "kiln resume --group "};
     char what[KILN_HOLD_NAME_MAX + 64], at[32], until[32];
-    what_is_held(hold, what, sizeof(what));
+    what_is_paused(hold, what, sizeof(what));
     kiln_short_time(hold->at_ms, at, sizeof(at));
     kiln_short_time(hold->until_ms, until, sizeof(until));
     if (resume[hold->scope])
-        snprintf(out, size, "%s since %sZ by %s%s%s; `%s%s` lets it go on", what, at, hold->who,
+        snprintf(out, size, "%s since %sZ by %s%s%s; `%s%s` resumes it", what, at, hold->who,
                  hold->reason[0] ? ": " : "", hold->reason, resume[hold->scope], hold->name);
     else
         snprintf(out, size, "%s (%s)%s%s%s", what, hold->reason,
-                 hold->until_ms ? "; it goes on at " : "", hold->until_ms ? until : "",
+                 hold->until_ms ? "; it resumes at " : "", hold->until_ms ? until : "",
                  hold->until_ms ? "Z" : "");
 }
 
@@ -194,7 +194,7 @@ int kiln_group_name(const char *text, char *out, size_t size, struct kiln_error 
     struct group group;
     if (!parse_group(text, &group))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "'%.80s' is no group; write SIZE/STEPS/LORAS as `kiln status` shows it "
+                         "'%.80s' is not a group; write SIZE/STEPS/LORAS as `kiln status` shows it "
                          "(1024x1024/8/none), * for any",
                          text);
     write_group(&group, out, size);

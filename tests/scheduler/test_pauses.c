@@ -1,4 +1,4 @@
-/* test_holds.c - which jobs a hold means, and how a group is named. */
+/* test_pauses.c - which jobs a pause matches, and how a group is named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler/holds.h"
+#include "scheduler/pauses.h"
 
 static struct kiln_error err;
 
@@ -81,22 +81,22 @@ static void each_scope_means_its_own(void **state)
                  {{.scope = KILN_SCOPE_GROUP, .name = "*/8/*"}, true},
                  {{.scope = KILN_SCOPE_GROUP, .name = "*/9/*"}, false}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct kiln_holds holds = {0};
+        struct kiln_pauses holds = {0};
         struct kiln_hold hold = cases[i].hold;
-        assert_int_equal(kiln_holds_keep(&holds, &hold, &err), 0);
+        assert_int_equal(kiln_pauses_keep(&holds, &hold, &err), 0);
         assert_int_equal(holds.count, 0); /* lifted */
         hold.held = true;
-        assert_int_equal(kiln_holds_keep(&holds, &hold, &err), 0);
-        assert_int_equal(kiln_holds_find(&holds, &job) != NULL, cases[i].held);
-        kiln_holds_release(&holds);
+        assert_int_equal(kiln_pauses_keep(&holds, &hold, &err), 0);
+        assert_int_equal(kiln_pauses_find(&holds, &job) != NULL, cases[i].held);
+        kiln_pauses_release(&holds);
     }
     struct kiln_policy_job person = job;
     person.priority = -9;
-    struct kiln_holds holds = {0};
+    struct kiln_pauses holds = {0};
     const struct kiln_hold backfill = {.scope = KILN_SCOPE_BACKFILL, .held = true};
-    assert_int_equal(kiln_holds_keep(&holds, &backfill, &err), 0);
-    assert_null(kiln_holds_find(&holds, &person));
-    kiln_holds_release(&holds);
+    assert_int_equal(kiln_pauses_keep(&holds, &backfill, &err), 0);
+    assert_null(kiln_pauses_find(&holds, &person));
+    kiln_pauses_release(&holds);
 }
 
 /* What the leader compares to find out whether something was let go. */
@@ -106,19 +106,19 @@ static void sets_of_holds_are_compared(void **state)
     const struct kiln_hold hold[3] = {{.scope = KILN_SCOPE_TENANT, .name = "a", .held = true},
                                       {.scope = KILN_SCOPE_TENANT, .name = "b", .held = true},
                                       {.scope = KILN_SCOPE_QUOTA, .name = "a", .held = true}};
-    struct kiln_holds few = {0}, more = {0};
+    struct kiln_pauses few = {0}, more = {0};
     for (int i = 0; i < 3; i++)
-        assert_int_equal(kiln_holds_keep(&more, &hold[i], &err), 0);
-    assert_int_equal(kiln_holds_keep(&few, &hold[2], &err), 0);
-    assert_true(kiln_holds_within(&few, &more) && !kiln_holds_within(&more, &few));
-    assert_false(kiln_holds_equal(&few, &more));
-    assert_true(kiln_holds_equal(&more, &more));
+        assert_int_equal(kiln_pauses_keep(&more, &hold[i], &err), 0);
+    assert_int_equal(kiln_pauses_keep(&few, &hold[2], &err), 0);
+    assert_true(kiln_pauses_within(&few, &more) && !kiln_pauses_within(&more, &few));
+    assert_false(kiln_pauses_equal(&few, &more));
+    assert_true(kiln_pauses_equal(&more, &more));
     /* People's word is told before the scheduler's own. */
     struct kiln_policy_job a = job;
     a.tenant = "a";
-    assert_int_equal(kiln_holds_find(&more, &a)->scope, KILN_SCOPE_TENANT);
-    kiln_holds_release(&few);
-    kiln_holds_release(&more);
+    assert_int_equal(kiln_pauses_find(&more, &a)->scope, KILN_SCOPE_TENANT);
+    kiln_pauses_release(&few);
+    kiln_pauses_release(&more);
 }
 
 int main(void)

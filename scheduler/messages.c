@@ -1,4 +1,4 @@
-/* hear.c - what the bus says: heartbeats, events of the workers, orders of the operators. */
+/* messages.c - what the bus says: heartbeats and events of the workers, control messages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +9,16 @@
 
 #define CONTROL_GROUP "scheduler"
 #define CONTROL_CONSUMER "leader"
-#define ORDERS_MAX 64
+#define CONTROL_MAX 64
 #define EVENTS_MAX 1000
 #define IDS_MAX 256
 #define ENTRY_ID_MAX 48
-#define NEWCOMERS_MAX 2048 /* beats of unknown names that are read in one round */
+#define NEWCOMERS_MAX 2048 /* heartbeats of unknown names that are read in one round */
 
-/* --- beats ----------------------------------------------------------------------------------- */
-/* Collected first: acting on a beat may use the bus, which is busy with the round.  Names cost a
- * client nothing, so a round reads the beats of known members and of a bounded number of others,
- * which take turns. */
+/* --- heartbeats ------------------------------------------------------------------------------ */
+/* Collected first: acting on a heartbeat may use the bus, which is busy with the round.  Names cost
+ * a client nothing, so a round reads the heartbeats of known members and of a bounded number of
+ * others, which take turns. */
 struct beat_list {
     struct kiln_leader *leader;
     const struct kiln_member **known; /* by name */
@@ -56,7 +56,7 @@ static bool want_beat(void *arg, const char *worker)
 static int keep_beat(void *arg, const char *worker, const char *text, size_t len)
 {
     struct beat_list *list = arg;
-    struct kiln_hush *hush = &list->leader->hush[KILN_HUSH_HEARTBEAT];
+    struct kiln_log_limit *limit = &list->leader->limits[KILN_LIMIT_HEARTBEAT];
     struct kiln_heartbeat *at = kiln_room(list->at, list->count, &list->room, sizeof(*at));
     if (!at)
         return KILN_NO_MEMORY;
@@ -64,9 +64,9 @@ static int keep_beat(void *arg, const char *worker, const char *text, size_t len
     struct kiln_error err;
     struct kiln_heartbeat *beat = &list->at[list->count];
     if (kiln_heartbeat_decode(text, len, beat, &err))
-        kiln_hush_log(hush, "beat_unreadable", worker, err.text);
+        kiln_log_limited(limit, "beat_unreadable", worker, err.text);
     else if (strcmp(beat->worker, worker) != 0)
-        kiln_hush_log(hush, "beat_unreadable", worker, "it names another worker");
+        kiln_log_limited(limit, "beat_unreadable", worker, "it names another worker");
     else
         list->count++;
     return 0;
@@ -88,7 +88,7 @@ static int read_beats(struct kiln_leader *leader, struct beat_list *list, struct
     return rc;
 }
 
-int kiln_hear_heartbeats(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+int kiln_read_heartbeats(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
     struct beat_list list = {.leader = leader};
     int rc = read_beats(leader, &list, err);
@@ -104,21 +104,20 @@ int kiln_hear_heartbeats(struct kiln_leader *leader, int64_t now_ms, struct kiln
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
-/* Events are read while their entries are borrowed; what needs the ledger or the bus comes after.
- */
-struct heard {
-    uint64_t returned[IDS_MAX]; /* jobs that wait again */
-    size_t returned_count;
+/* Jobs that wait again: read once the entries, which are borrowed from the bus, are done with. */
+struct returned {
+    uint64_t jobs[IDS_MAX];
+    size_t count;
 };
 
-static void hear_event(struct kiln_leader *leader, struct heard *heard, const char *text,
+static void read_event(struct kiln_leader *leader, struct returned *returned, const char *text,
                        size_t len)
 {
     struct kiln_event event;
     struct kiln_error err;
     if (kiln_event_decode(text, len, &event, &err)) {
-        kiln_hush_log(&leader->hush[KILN_HUSH_EVENT], "event_unreadable", leader->events_key,
-                      err.text);
+        kiln_log_limited(&leader->limits[KILN_LIMIT_EVENT], "event_unreadable", leader->events_key,
+                         err.text);
         return;
     }
     struct kiln_member *member = kiln_fleet_find(leader, event.worker);
@@ -126,19 +125,19 @@ static void hear_event(struct kiln_leader *leader, struct heard *heard, const ch
     case KILN_EVENT_HELLO:
         if (member)
             member->bye = false;
-        leader->beats_due_ms = 0;
+        leader->heartbeats_due_ms = 0;
         return;
     case KILN_EVENT_BYE:
         if (member)
             member->bye = true;
-        leader->beats_due_ms = 0;
+        leader->heartbeats_due_ms = 0;
         return;
     case KILN_EVENT_FINISHED:
         kiln_fleet_finished(leader, &event);
         return;
     case KILN_EVENT_RETURNED:
-        if (heard->returned_count < IDS_MAX)
-            heard->returned[heard->returned_count++] = event.job;
+        if (returned->count < IDS_MAX)
+            returned->jobs[returned->count++] = event.job;
         else
             leader->sweep_due_ms = 0;
         return;
@@ -149,62 +148,64 @@ static void hear_event(struct kiln_leader *leader, struct heard *heard, const ch
     }
 }
 
-static int hear_events(struct kiln_leader *leader, uint32_t wait_ms, struct heard *heard,
+static int read_events(struct kiln_leader *leader, uint32_t wait_ms, struct returned *returned,
                        struct kiln_error *err)
 {
     struct kiln_bus_entries entries = {0};
     const char *stream = leader->events_key, *after = leader->events_after;
     int rc = kiln_bus_read(leader->bus, &stream, &after, 1, EVENTS_MAX, wait_ms, &entries, err);
     if (rc) {
-        leader->ears_due_ms = 0; /* what comes next may be another stream */
-        rc = kiln_leader_mend(leader, stream, rc, NULL, err);
+        leader->streams_due_ms = 0; /* what comes next may be another stream */
+        rc = kiln_stream_mend(leader, stream, rc, NULL, err);
         if (rc == 0)
-            kiln_leader_pause(wait_ms); /* instead of the wait that was refused */
+            kiln_sleep_ms(wait_ms); /* instead of the wait that was refused */
         return rc;
     }
     for (size_t i = 0; i < entries.count; i++) {
         const struct kiln_bus_entry *entry = &entries.at[i];
         for (size_t f = 0; f < entry->field_count; f++)
             if (strcmp(entry->fields[2 * f], "event") == 0)
-                hear_event(leader, heard, entry->fields[2 * f + 1], entry->lengths[2 * f + 1]);
+                read_event(leader, returned, entry->fields[2 * f + 1], entry->lengths[2 * f + 1]);
         snprintf(leader->events_after, sizeof(leader->events_after), "%s", entry->id);
     }
     return 0;
 }
 
-/* --- orders ---------------------------------------------------------------------------------- */
-/* The ledger's failures end the leadership; here they are kept for the step to find.  But one that
- * is the answer to a message costs that message: it would be the same for every leader. */
+/* --- control messages ------------------------------------------------------------------------ */
+/* Failures of the ledger end the leadership; they are kept here for the step to find.  But a
+ * failure that answers a message costs only that message: it would be the same for every leader. */
 static void note_ledger(struct kiln_leader *leader, const char *message, int rc,
                         const struct kiln_error *err)
 {
     if (rc && kiln_ledger_refused(leader->ledger, rc))
-        kiln_hush_log(&leader->hush[KILN_HUSH_ORDER], "message_dropped", message, err->text);
+        kiln_log_limited(&leader->limits[KILN_LIMIT_CONTROL], "message_dropped", message,
+                         err->text);
     else if (rc && leader->ledger_error.code == 0)
         leader->ledger_error = *err;
 }
 
-static void cancel(struct kiln_leader *leader, const struct kiln_control *order)
+static void cancel(struct kiln_leader *leader, const struct kiln_control *control)
 {
     struct kiln_error err;
     uint64_t moved = 0, batch = 0;
-    bool one = order->kind == KILN_CONTROL_CANCEL_JOB;
-    int rc = order->recorded ? 0
-                             : kiln_ledger_cancel(leader->ledger, leader->pool,
-                                                  one ? order->job : 0, order->id, &moved, &err);
+    bool one = control->kind == KILN_CONTROL_CANCEL_JOB;
+    int rc = 0;
+    if (!control->recorded)
+        rc = kiln_ledger_cancel(leader->ledger, leader->pool, one ? control->job : 0, control->id,
+                                &moved, &err);
     if (rc == 0 && one)
-        kiln_policy_remove(leader->policy, order->job);
+        kiln_policy_remove(leader->policy, control->job);
     if (rc == 0 && !one)
-        rc = kiln_ledger_batch_id(leader->ledger, leader->pool, order->id, &batch, &err);
+        rc = kiln_ledger_batch_id(leader->ledger, leader->pool, control->id, &batch, &err);
     if (rc == 0 && !one)
         kiln_policy_remove_batch(leader->policy, batch);
-    /* Running ones are found by reconciling: in a worker's hands, but not assigned any more. */
+    /* Running ones are found by reconciling: in flight, but not assigned any more. */
     leader->check_cancelled = true;
     leader->reconcile_due_ms = 0;
-    note_ledger(leader, one ? "cancel_job" : order->id, rc, &err);
+    note_ledger(leader, one ? "cancel_job" : control->id, rc, &err);
 }
 
-/* A worker that cannot be told is one less; a bus that is away is told all of it again. */
+/* A worker that cannot be told is passed over; after an outage of the bus all are told again. */
 static int drain(struct kiln_leader *leader, const char *worker, struct kiln_error *err)
 {
     int rc = 0;
@@ -212,36 +213,38 @@ static int drain(struct kiln_leader *leader, const char *worker, struct kiln_err
         const struct kiln_member *member = leader->members[i];
         if (worker[0] != '\0' && strcmp(member->name, worker) != 0)
             continue;
-        rc =
-            kiln_fleet_send_control(leader, member->name, KILN_CONTROL_DRAIN, 0, member->name, err);
+        rc = kiln_stream_send_control(leader, member->name, KILN_CONTROL_DRAIN, 0, member->name,
+                                      err);
         if (rc == 0 || kiln_bus_refusal(leader->bus) == KILN_BUS_NOT_REFUSED)
             continue;
-        kiln_hush_log(&leader->hush[KILN_HUSH_ORDER], "order_lost", member->name, err->text);
+        kiln_log_limited(&leader->limits[KILN_LIMIT_CONTROL], "order_lost", member->name,
+                         err->text);
         rc = 0;
     }
     return rc;
 }
 
-static int obey(struct kiln_leader *leader, const struct kiln_control *order,
-                struct kiln_error *err)
+static int act_on(struct kiln_leader *leader, const struct kiln_control *control,
+                  struct kiln_error *err)
 {
-    kiln_log(order->kind == KILN_CONTROL_ASK ? KILN_LOG_DEBUG : KILN_LOG_INFO, "order",
-             kiln_f("kind", "%d", (int)order->kind),
-             kiln_f("job", "%llu", (unsigned long long)order->job), kiln_f("id", "%s", order->id));
-    switch (order->kind) {
+    kiln_log(control->kind == KILN_CONTROL_ASK ? KILN_LOG_DEBUG : KILN_LOG_INFO, "order",
+             kiln_f("kind", "%d", (int)control->kind),
+             kiln_f("job", "%llu", (unsigned long long)control->job),
+             kiln_f("id", "%s", control->id));
+    switch (control->kind) {
     case KILN_CONTROL_CANCEL_JOB:
     case KILN_CONTROL_CANCEL_BATCH:
-        cancel(leader, order);
+        cancel(leader, control);
         return 0;
     case KILN_CONTROL_DRAIN:
-        return drain(leader, order->id, err);
+        return drain(leader, control->id, err);
     case KILN_CONTROL_WAKE:
         leader->load_due_ms = 0;
         leader->sweep_due_ms = 0;
-        leader->holds_due_ms = 0;
+        leader->pauses_due_ms = 0;
         return 0;
     case KILN_CONTROL_ASK:
-        return kiln_answer(leader, order, err);
+        return kiln_answer(leader, control, err);
     case KILN_CONTROL_DROP: /* refused before: from a scheduler to a worker only */
         return 0;
     }
@@ -250,14 +253,14 @@ static int obey(struct kiln_leader *leader, const struct kiln_control *order,
 
 /* What one reading of control has brought: copies, since the entries are borrowed. */
 struct control_page {
-    struct kiln_control orders[ORDERS_MAX];
-    char ids[ORDERS_MAX][ENTRY_ID_MAX];
-    size_t order_count, entry_count;
+    struct kiln_control messages[CONTROL_MAX];
+    char ids[CONTROL_MAX][ENTRY_ID_MAX];
+    size_t message_count, entry_count;
 };
 
-/* An entry is one order in one field.  Of an entry with several none is obeyed: a part of it would
- * be lost without a word. */
-static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_control *order,
+/* An entry is one message in one field.  An entry with several is refused as a whole: a part of it
+ * would be lost without notice. */
+static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_control *ret,
                         struct kiln_error *err)
 {
     size_t at = 0, count = 0;
@@ -270,8 +273,8 @@ static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_control 
     if (count != 1)
         return kiln_fail(err, KILN_PROTOCOL, "an entry has one field \"order\", this one %zu",
                          count);
-    int rc = kiln_control_decode(entry->fields[2 * at + 1], entry->lengths[2 * at + 1], order, err);
-    if (rc == 0 && order->kind == KILN_CONTROL_DROP)
+    int rc = kiln_control_decode(entry->fields[2 * at + 1], entry->lengths[2 * at + 1], ret, err);
+    if (rc == 0 && ret->kind == KILN_CONTROL_DROP)
         return kiln_fail(err, KILN_PROTOCOL, "the order drop is for a worker's stream");
     return rc;
 }
@@ -279,49 +282,50 @@ static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_control 
 static void decode_page(struct kiln_leader *leader, const struct kiln_bus_entries *entries,
                         struct control_page *page)
 {
-    page->order_count = page->entry_count = 0;
-    for (size_t i = 0; i < entries->count && i < ORDERS_MAX; i++) {
+    page->message_count = page->entry_count = 0;
+    for (size_t i = 0; i < entries->count && i < CONTROL_MAX; i++) {
         const struct kiln_bus_entry *entry = &entries->at[i];
         struct kiln_error why;
         snprintf(page->ids[page->entry_count++], ENTRY_ID_MAX, "%s", entry->id);
         leader->probe_due = leader->probe_due || kiln_wire_last_id(entry->id);
-        if (decode_entry(entry, &page->orders[page->order_count], &why) == 0)
-            page->order_count++;
+        if (decode_entry(entry, &page->messages[page->message_count], &why) == 0)
+            page->message_count++;
         else
-            kiln_hush_log(&leader->hush[KILN_HUSH_ORDER], "order_refused", entry->id, why.text);
+            kiln_log_limited(&leader->limits[KILN_LIMIT_CONTROL], "order_refused", entry->id,
+                             why.text);
     }
 }
 
-/* A consumer group, so that an order given while nobody leads is obeyed once somebody does. */
-static int read_control(struct kiln_leader *leader, struct kiln_bus_entries *entries,
+/* A consumer group: a message sent while nobody leads is acted on once somebody does. */
+static int read_entries(struct kiln_leader *leader, struct kiln_bus_entries *entries,
                         struct kiln_error *err)
 {
     bool pending = !leader->control_caught_up; /* of a predecessor, or of a broken round */
     int rc = pending ? kiln_bus_group(leader->bus, leader->control_key, CONTROL_GROUP, err) : 0;
     if (rc == 0)
         rc = kiln_bus_read_group(leader->bus, leader->control_key, CONTROL_GROUP, CONTROL_CONSUMER,
-                                 pending, ORDERS_MAX, 0, entries, err);
+                                 pending, CONTROL_MAX, 0, entries, err);
     leader->control_caught_up = rc == 0 && (entries->count == 0 || !pending);
-    if (rc == KILN_NO_MEMORY) { /* they are large: next time fewer are asked for */
-        kiln_hush_log(&leader->hush[KILN_HUSH_ORDER], "orders_put_off", leader->control_key,
-                      err->text);
+    if (rc == KILN_NO_MEMORY) { /* they are large: the next read asks for fewer */
+        kiln_log_limited(&leader->limits[KILN_LIMIT_CONTROL], "orders_put_off", leader->control_key,
+                         err->text);
         entries->count = 0;
         return 0;
     }
-    return kiln_leader_mend(leader, leader->control_key, rc, NULL, err);
+    return kiln_stream_mend(leader, leader->control_key, rc, NULL, err);
 }
 
-static int hear_orders(struct kiln_leader *leader, struct kiln_error *err)
+static int read_control(struct kiln_leader *leader, struct kiln_error *err)
 {
     struct kiln_bus_entries entries = {0};
     struct control_page page;
-    const char *list[ORDERS_MAX];
-    int rc = read_control(leader, &entries, err);
+    const char *list[CONTROL_MAX];
+    int rc = read_entries(leader, &entries, err);
     if (rc || entries.count == 0)
         return rc;
     decode_page(leader, &entries, &page);
-    for (size_t i = 0; i < page.order_count && rc == 0 && leader->ledger_error.code == 0; i++)
-        rc = obey(leader, &page.orders[i], err);
+    for (size_t i = 0; i < page.message_count && rc == 0 && leader->ledger_error.code == 0; i++)
+        rc = act_on(leader, &page.messages[i], err);
     if (rc || leader->ledger_error.code) { /* not acknowledged: it is read again */
         leader->control_caught_up = false;
         return rc;
@@ -329,18 +333,18 @@ static int hear_orders(struct kiln_leader *leader, struct kiln_error *err)
     for (size_t i = 0; i < page.entry_count; i++)
         list[i] = page.ids[i];
     rc = kiln_bus_ack(leader->bus, leader->control_key, CONTROL_GROUP, list, page.entry_count, err);
-    return kiln_leader_mend(leader, leader->control_key, rc, NULL, err);
+    return kiln_stream_mend(leader, leader->control_key, rc, NULL, err);
 }
 
-int kiln_hear(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err)
+int kiln_read_messages(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err)
 {
-    struct heard heard = {0};
-    int rc = hear_orders(leader, err);
+    struct returned returned = {0};
+    int rc = read_control(leader, err);
     if (rc == 0)
-        rc = hear_events(leader, wait_ms, &heard, err);
+        rc = read_events(leader, wait_ms, &returned, err);
     struct kiln_error ledger_err;
-    for (size_t i = 0; i < heard.returned_count && leader->ledger_error.code == 0; i++)
-        note_ledger(leader, "returned", kiln_load_one(leader, heard.returned[i], &ledger_err),
+    for (size_t i = 0; i < returned.count && leader->ledger_error.code == 0; i++)
+        note_ledger(leader, "returned", kiln_load_one(leader, returned.jobs[i], &ledger_err),
                     &ledger_err);
     return rc;
 }
