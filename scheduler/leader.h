@@ -41,7 +41,7 @@
 #define KILN_ASSIGNED_MAX 32 /* assignments remembered of one member */
 #define KILN_FINISHED_MAX 32 /* ids of its last finished ones */
 #define KILN_KEY_MAX (KILN_NAME_MAX * 2 + 32)
-#define KILN_FLEET_MAX 4096  /* members that heartbeats may add; so many fit the policy */
+#define KILN_FLEET_MAX 4096 /* members that heartbeats may add; so many fit the policy */
 
 /* Log lines that clients can cause at will (log_limit.h). */
 enum kiln_limited {

@@ -25,17 +25,20 @@ objects="${BUILD:?}/obj"
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# Lines "FILE NAME": what each source defines, and what it needs.
+# Lines "FILE NAME": what each source defines, and what it needs.  Every program has a main.
 for folder in $folders; do
     deep=()
     [ "${folder%/.}" = "$folder" ] || deep=(-maxdepth 1)
     find "${folder%/.}" "${deep[@]}" -path pipeline/torch/cuda -prune -o -name '*.c' -print -o -name '*.cpp' -print
 done | while read -r source; do
-    test -e "$objects/$source.o" || continue # what needs LibTorch, in a build with a sanitizer
-    nm -g --defined-only "$objects/$source.o" |
-        awk -v f="$source" '$2 ~ /[TDBR]/ && $3 != "main" { print $3, f }' >> "$work/defined"
-    nm -u "$objects/$source.o" | awk -v f="$source" '{ print $2, f }' >> "$work/needed"
-done
+    # What needs LibTorch is missing in a build with a sanitizer.
+    [ ! -e "$objects/$source.o" ] || echo "$source.o"
+done > "$work/objects"
+(cd "$objects" && xargs nm -gA < "$work/objects") | awk -v d="$work/defined" -v n="$work/needed" '{
+    sub(/\.o:.*/, "", $1)
+    if ($(NF - 1) == "U") print $NF, $1 > n
+    else if ($(NF - 1) ~ /[TDBR]/ && $NF != "main") print $NF, $1 > d
+}'
 if [ "$(wc -l < "$work/defined")" -lt 500 ]; then
     echo "the objects in $objects define too little to judge by"
     exit 1

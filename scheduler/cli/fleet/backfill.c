@@ -17,8 +17,8 @@
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/control.h"
 #include "scheduler/cli/fleet/pause.h"
-#include "scheduler/pauses.h"
 #include "scheduler/intake/window.h"
+#include "scheduler/pauses.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/backfill.h"
 
@@ -195,7 +195,8 @@ static int list(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *na
 {
     struct orders orders = {.listing = {.cli = cli}, .whole = name != NULL};
     struct kiln_error err;
-    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_pauses_keep, &orders.holds, &err);
+    int rc =
+        kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_pauses_keep, &orders.holds, &err);
     if (rc == 0 && !name && cli->tty_out && !cli->json)
         printf("%-24s %-7s %7s %8s %8s %9s %7s %11s %8s\n", "ORDER", "STATE", "MARK", "QUEUED",
                "ASSIGNED", "DONE", "FAILED", "GPU-SECONDS", "PASSES");
