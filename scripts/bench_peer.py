@@ -230,7 +230,7 @@ def main():
     import diffusers
     import transformers
     start = time.perf_counter()
-    get = peer_model.loaded if args.model else peer_model.drawn
+    get = peer_model.loaded if args.model else peer_model.random_pipeline
     pipe = get(args.model or args.config, args.device, torch.bfloat16)
     wait(args.device)
     print("diffusers %s, transformers %s, torch %s, device %s, %s bf16 weights in %.1f s" % (

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Kiln's engine beside diffusers: same model, same prompts, same dtype, one run.
+"""Times Kiln's engine and diffusers in turns: same model, same prompts, same dtype.
 
     engine_vs_diffusers.py --model DIR --library build/libdiffusionz.so [--sizes 256,512]
                            [--dtypes fp32,bf16] [--repeat 5] [--device cpu|cuda:0]
 
-Each side runs in a process of its own, so that peak memory is its own; the sides take turns, so
-that a busy machine is busy for both.  Prints best and median seconds of a whole picture (text
-features not cached: every call has a new prompt), peak memory, and how far the pictures differ.
-Needs Python with torch, diffusers and transformers; without them Kiln's own side is measured alone.
+Each side runs in its own process, so that its peak memory is its own.  The sides take turns, so
+that other work on the machine slows both.  Prints best and median seconds of a whole picture, peak
+memory, and how much the pictures differ.  Every call has a new prompt, so text features are never
+cached.  Needs torch, diffusers and transformers; without them only Kiln is measured.
 """
 import argparse
 import importlib.util
@@ -32,18 +32,18 @@ def peak_mb():
 
 
 def side(args):
-    """A process that draws one picture for each line of its input."""
+    """A process that renders one picture for each line of its input."""
     engine = ENGINES[args.side](args, args.dtype)
-    engine.draw("warm up", args.size, 0)
+    engine.render("warm up", args.size, 0)
     print("ready", flush=True)
     for line in sys.stdin:
         start = time.perf_counter()
-        drawn = engine.draw(prompt_of(int(line)), args.size, int(line))
+        rendered = engine.render(prompt_of(int(line)), args.size, int(line))
         seconds = time.perf_counter() - start
         path = os.path.join(args.scratch, args.side + ".rgb")
         with open(path, "wb") as out:
-            out.write(drawn.picture)
-        print(json.dumps({"s": seconds, "peak_mb": peak_mb(), "times": drawn.times}), flush=True)
+            out.write(rendered.picture)
+        print(json.dumps({"s": seconds, "peak_mb": peak_mb(), "times": rendered.times}), flush=True)
 
 
 def compare(args, dtype, size, scratch):

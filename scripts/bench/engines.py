@@ -1,10 +1,10 @@
-"""Kiln and diffusers behind one call, for the scripts of this folder that compare them.
+"""Kiln and diffusers behind the same call, for the scripts that compare them.
 
     engine = ENGINES["kiln"](args, "bf16")     args: model, library, device ("cpu", "cuda:N")
-    drawn = engine.draw(prompt, size, seed)
+    rendered = engine.render(prompt, size, seed)
 
-Kiln is called through its C ABI (pipeline/diffusionz_batch.h), with ctypes and nothing else, so that
-its side needs no torch.  A process holds one of the two: both bring a LibTorch of their own.
+Kiln is called through its C ABI (pipeline/diffusionz_batch.h) with ctypes alone, so that its side
+needs no torch.  A process can load only one of the two, because each brings its own LibTorch.
 """
 import collections
 import ctypes
@@ -17,7 +17,7 @@ TOKENS_MAX = 64  # of a prompt: diffusers computes as many in any case
 
 # picture: RGB bytes.  times: Kiln's own, by name.  With keep: states, as fp32 bytes: the latent
 # before each step and after the last; sigmas: how much of each state is noise.
-Drawn = collections.namedtuple("Drawn", "picture times states sigmas")
+Rendered = collections.namedtuple("Rendered", "picture times states sigmas")
 
 
 def psnr(a, b):
@@ -76,7 +76,7 @@ class Kiln:
         if failed:
             sys.exit(self.lib.diffusionz_last_error().decode())
 
-    def draw(self, prompt, size, seed, steps=8, keep=False):
+    def render(self, prompt, size, seed, steps=8, keep=False):
         item = Item(prompt.encode(), None, seed)
         batch = Batch(items=ctypes.pointer(item), item_count=1, width=size, height=size,
                       num_steps=steps, keep_trajectory=keep)
@@ -91,10 +91,10 @@ class Kiln:
             states = (ctypes.string_at(out.trajectory, steps * size_of) +
                       ctypes.string_at(out.latent, size_of))
             sigmas = out.sigmas[:steps] + [0.0]
-        drawn = Drawn(ctypes.string_at(out.rgb, size * size * 3),
+        rendered = Rendered(ctypes.string_at(out.rgb, size * size * 3),
                       {n: getattr(times, n) for n, _ in Times._fields_}, states, sigmas)
         self.lib.diffusionz_release_outputs(ctypes.byref(out), 1)
-        return drawn
+        return rendered
 
     def close(self):
         self.lib.diffusionz_free(self.context)
@@ -110,7 +110,7 @@ class Diffusers:
     def cast(self, dtype):
         self.model.cast(self.pipe, self.model.DTYPES[dtype])
 
-    def draw(self, prompt, size, seed, steps=8, keep=False):
+    def render(self, prompt, size, seed, steps=8, keep=False):
         latent = [1, self.pipe.transformer.config.in_channels,
                   *[size // self.pipe.vae_scale_factor] * 2]
         noise = self.torch.randn(latent, generator=self.torch.Generator().manual_seed(seed))
@@ -123,7 +123,7 @@ class Diffusers:
         image = self.pipe(prompt, height=size, width=size, num_inference_steps=steps,
                           guidance_scale=0.0, latents=noise, max_sequence_length=TOKENS_MAX,
                           callback_on_step_end=after_step if keep else None).images[0]
-        return Drawn(image.convert("RGB").tobytes(), {},
+        return Rendered(image.convert("RGB").tobytes(), {},
                      b"".join(s.numpy().tobytes() for s in states) if keep else b"",
                      self.pipe.scheduler.sigmas.tolist())
 

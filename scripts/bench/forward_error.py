@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kiln's and diffusers' arithmetic on the same weights, prompt and noise, against diffusers in fp32.
+"""The error of Kiln and of diffusers against diffusers in fp32: same weights, prompt and noise.
 
     forward_error.py --model DIR [--library build/libdiffusionz.so] [--device cpu|cuda:0]
                      [--sizes 512] [--dtypes fp32,bf16,fp8] [--library-path DIR:DIR]
@@ -47,12 +47,12 @@ def side(args):
             engine.cast(dtype)
         ready = time.perf_counter()
         for size in args.sizes:
-            drawn = engine.draw(PROMPT, size, SEED, STEPS, keep=True)
+            rendered = engine.render(PROMPT, size, SEED, STEPS, keep=True)
             for what in ("states", "picture"):
                 with open(place(args, args.side, dtype, size, what), "wb") as file:
-                    file.write(getattr(drawn, what))
+                    file.write(getattr(rendered, what))
             with open(place(args, args.side, dtype, size, "sigmas"), "w") as file:
-                json.dump(drawn.sigmas, file)
+                json.dump(rendered.sigmas, file)
         print("%s %s: ready after %.1f s, pictures after %.1f s more" % (
             args.side, dtype, ready - start, time.perf_counter() - ready), flush=True)
         if args.side == "kiln":

@@ -1,13 +1,12 @@
 #!/bin/bash
-# gpu.sh - the engine at full size on a GPU, and diffusers in the same call on the same weights: the
-# peer draws them and writes a model directory of 20.5 GB, both programs read it and are timed, and
-# what they compute is compared (forward_error.py).
-# SIZES, BATCHES, DTYPES, DEVICE, BUDGET_S (seconds for one case of the peer, compiling included) and
-# PEER (more options of bench_peer.py) change what is measured; MODEL_DIR is where the directory goes
-# for as long as this runs, by default into memory; PYTHON names an interpreter that has diffusers,
-# without which Kiln is measured alone.
-# At the end a queue that is full, through the real scheduler and one worker, for the share of time in
-# which the GPU had nothing to do: FLEET_JOBS pictures, where the servers are.
+# gpu.sh - times the engine and diffusers at full size on a GPU, on the same weights: peer_model.py
+# makes random ones and writes a model directory of 20.5 GB, both programs read it and are timed, and
+# their results are compared (forward_error.py).  Then a full queue through the real scheduler and one
+# worker, for the share of time in which the GPU was idle.
+# Variables: SIZES, BATCHES, DTYPES, DEVICE; BUDGET_S, seconds for one case of the peer, compiling
+# included; PEER, more options of bench_peer.py; MODEL_DIR, where the directory is while this runs
+# (in memory); PYTHON, an interpreter that has diffusers (without one only Kiln is measured);
+# FLEET_JOBS, pictures of the queue.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build} python=${PYTHON:-python3} device=${DEVICE:-cuda:0}

@@ -4,8 +4,8 @@
     ... --prompts tests/quality/held.jsonl -n 300 --keep DIR        diffusers' pictures stay, for scripts/train/judge.py
                                                                     --pictures DIR --answers DIR/answers.jsonl
 
-Prompts are the last of tests/quality/check.jsonl, whose sizes differ, unless --prompts names others.  Prints a line a
-picture and the worst share of values that are off by more than one level; ends with 1 if that is above 0.1 %.
+The prompts are the last ones of tests/quality/check.jsonl, which have different sizes, or those of --prompts.  Prints a
+line for each picture and the largest share of values that differ by more than one level; exits with 1 above 0.1 %.
 """
 import argparse
 import json

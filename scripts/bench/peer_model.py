@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Z-Image as diffusers has it: built from its configs, its weights drawn at random or read; written.
+"""Writes a model directory of random weights, and builds diffusers' Z-Image from configs or files.
 
     peer_model.py --config scripts/bench/z-image-turbo --out DIR [--device cuda:0] [--dtype bf16]
 
-writes a model directory of random weights, so that Kiln and its peer can be measured on the same
-numbers: the diffusers layout, keys as in the published checkpoint, configs and tokenizer copied.
-The full size is 20.5 GB in bf16 and twice that in fp32, of which a few shards at a time are in host
-memory; one thread writes a gigabyte a second or less, so several do.
+The directory has the diffusers layout, the keys of the published checkpoint, and copies of configs
+and tokenizer, so that Kiln and its peer are measured on the same weights.  The full size is 20.5 GB
+in bf16 and twice that in fp32.  A few shards at a time are in host memory; several threads write
+them, because one writes a gigabyte a second or less.
 Needs torch, diffusers (0.42.1 was used) and transformers.
 """
 import argparse
@@ -107,7 +107,7 @@ def split_weights(module, folder, stem, prefix):
 
 # --- pipelines ------------------------------------------------------------------------------------
 
-def drawn(config, device, dtype, seed=0):
+def random_pipeline(config, device, dtype, seed=0):
     """A pipeline whose weights are random."""
     torch.manual_seed(seed)
     pipe = build(config, device, dtype)
@@ -147,16 +147,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--config", required=True, help="diffusers layout; no weights needed")
     parser.add_argument("--out", required=True, help="made where it is not there")
-    parser.add_argument("--device", default="cpu", help="where the weights are drawn")
+    parser.add_argument("--device", default="cpu", help="where the random weights are made")
     parser.add_argument("--dtype", default="bf16", choices=DTYPES)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     start = time.perf_counter()
-    pipe = drawn(args.config, args.device, DTYPES[args.dtype], args.seed)
+    pipe = random_pipeline(args.config, args.device, DTYPES[args.dtype], args.seed)
     between = time.perf_counter()
     size = write(pipe, args.config, args.out)
     took = time.perf_counter() - between
-    print("%s: %.2f GB of random %s weights, drawn in %.1f s and written in %.1f s, %.2f GB/s" % (
+    print("%s: %.2f GB of random %s weights, made in %.1f s and written in %.1f s, %.2f GB/s" % (
         args.out, size / 1e9, args.dtype, between - start, took, size / 1e9 / took))
 
 

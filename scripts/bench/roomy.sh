@@ -1,5 +1,5 @@
 #!/bin/sh
-# roomy.sh GB DIR... - prints the first of these folders with so much room, or the last one if none has it.
+# roomy.sh GB DIR... - prints the first folder with that much free space, or the last one if none has it.
 gigabytes=${1:?usage: scripts/bench/roomy.sh GB DIR...}
 shift
 for dir in "$@"; do

@@ -4,12 +4,12 @@
     rounding_error.py --model DIR | --config scripts/bench/z-image-turbo  [--device cuda:0]
                       [--size 512] [--seeds 1]
 
-The transformer once more, in fp32 and one operation at a time, on weights that are bf16 numbers: a
-model's, or drawn at random for a config.  Each table line rounds to bf16 at the places it names and
-says how far the result is off the one without any rounding, |a - b| / |b|: a forward at the first
-noise level, the mean over the seeds.  Before that the two must agree: without any, with diffusers'
-transformer in fp32, which holds it to be the same model; everywhere, with diffusers in bf16, whose
-roundings these are.  Ends with 1 where the first do not.
+Computes the transformer in fp32, one operation at a time, on weights that are bf16 numbers: those
+of a model, or random ones for a config.  Each line of the table rounds to bf16 at the places that
+it names, and prints the error against no rounding, |a - b| / |b|: of a forward at the first sigma,
+mean over the seeds.  First two results are checked: without rounding against diffusers in fp32,
+which shows that it is the same model, and with all roundings against diffusers in bf16.  Exits with
+1 if the first check fails.
 Needs torch, diffusers (0.42.1 was used) and transformers.
 """
 import argparse
@@ -166,7 +166,7 @@ def lines():
 @torch.no_grad()
 def study(args):
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    make = peer_model.loaded if args.model else peer_model.drawn
+    make = peer_model.loaded if args.model else peer_model.random_pipeline
     pipe = make(args.model or args.config, args.device, torch.bfloat16)
     caption = pipe.encode_prompt(PROMPT, device=args.device, do_classifier_free_guidance=False)[0][0]
     module, side = pipe.transformer, args.size // pipe.vae_scale_factor
@@ -198,7 +198,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--model", help="a directory with weights, as diffusers has them")
-    which.add_argument("--config", help="the same without: they are drawn at random")
+    which.add_argument("--config", help="the same without: random weights")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--seeds", type=int, default=1)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh - what `make bench` prints: the machine, the queue on private servers, the engine beside
-# diffusers in the same run (PYTHON names an interpreter that has diffusers), the pictures' quality.
+# run.sh - `make bench`: the machine, the queue on private servers, the engine beside diffusers in the
+# same run (PYTHON names an interpreter that has diffusers), the quality of the pictures.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -15,7 +15,7 @@ echo
 echo "== queue: scheduler, worker, store and ledger for real; the engine returns a test card =="
 "$build/kiln" bench queue
 echo
-echo "== scale: 64 simulated workers that draw nothing; then a restart on a full queue, and a killed worker =="
+echo "== scale: 64 simulated workers that render nothing; then a restart on a full queue, and a killed worker =="
 "$build/kiln" bench queue --jobs 100000
 "$build/kiln" bench restart
 "$build/kiln" bench recovery --jobs 4
