@@ -4,13 +4,13 @@
     forward_error.py --model DIR [--library build/libdiffusionz.so] [--device cpu|cuda:0]
                      [--sizes 512] [--dtypes fp32,bf16,fp8] [--library-path DIR:DIR]
 
-A line for each engine and dtype: how far the transformer's first result and the last latent are
-off (|a - b| / |b|, cosine), and the picture.  The first result is what the first step added, over
-its length; it has the error of the text features in it.  Kiln in fp32 says whether both compute
-the same thing; diffusers' own bf16 what bf16 costs this model.  Random weights forgive FP8 less than
-trained ones: its limit holds with --trained alone.  Ends with 1 when an error is above its limit.
-Needs torch, diffusers and transformers; each side is a process of its own, one after the other, so
-that the device has one of them in its memory.
+Prints a line for each engine and dtype: the error of the transformer's first result and of the last
+latent (|a - b| / |b|, cosine), and that of the picture.  The first result is what the first step
+added, divided by the step's length; it includes the error of the text features.  Kiln in fp32 shows
+whether both compute the same, diffusers in bf16 what bf16 costs this model.  FP8 is more exact on
+random weights than on trained ones, so its limit holds only with --trained.  Exits with 1 if an
+error is above its limit.  Needs torch, diffusers and transformers.  The sides are processes that run
+one after the other, so that only one is in the device's memory.
 """
 import argparse
 import json

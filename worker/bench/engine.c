@@ -6,16 +6,24 @@
  */
 #include "worker/bench/engine.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
+#include "pipeline/bench/roofline.h"
 #include "schemas/clock.h"
 #include "worker/bench/bench.h"
 #include "worker/engine/renderer.h"
+#include "worker/state/device_class.h"
 #include "worker/verbs/verbs.h"
+
+#define TEXT_SIZE 24
+#define NAME_SIZE 64
+#define GIGA 1e9
+#define ROWS_MAX (KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX)
 
 /* The first dtype's output at one size. */
 struct reference {
@@ -23,11 +31,189 @@ struct reference {
     size_t count;
 };
 
+/* A model as it was loaded for the rows of one dtype. */
+struct load {
+    int32_t dtype;
+    double seconds;
+    uint64_t tensors, device; /* bytes */
+};
+
+struct row {
+    int32_t dtype;
+    struct kiln_stage_case args;
+    struct kiln_stage_times times;
+    double error;      /* of one forward, relative to the first dtype's; negative: unknown */
+    char failure[160]; /* why the batch did not fit on the device; else "" */
+};
+
 struct bench {
     struct kiln_bench_options options;
-    struct kiln_bench_table table;
+    struct load loads[KILN_BENCH_LIST_MAX];
+    struct row rows[ROWS_MAX];
+    int load_count, row_count;
     struct reference references[KILN_BENCH_LIST_MAX]; /* by size */
 };
+
+/* --- the report: text, which is empty with --json, and JSON ----------------------------------- */
+
+static const char *device_text(const struct kiln_bench_options *options, char out[TEXT_SIZE])
+{
+    snprintf(out, TEXT_SIZE, options->device < 0 ? "cpu" : "cuda:%d", options->device);
+    return out;
+}
+
+static const char *size_text(const struct row *row, char out[TEXT_SIZE])
+{
+    snprintf(out, TEXT_SIZE, "%dx%d", row->args.width, row->args.height);
+    return out;
+}
+
+/* The time of a forward: timed alone, or within whole pictures if only these were run. */
+static double forward_ms(const struct row *row)
+{
+    return row->times.forward_ms > 0 ? row->times.forward_ms : row->times.step_ms;
+}
+
+static double tflops(const struct row *row)
+{
+    double ms = forward_ms(row);
+    return ms > 0 ? row->times.flops / ms / 1e9 : 0;
+}
+
+/* Share of the ceiling; 0 on the CPU, which has none. */
+static double share(const struct bench *b, const struct row *row)
+{
+    double ms = forward_ms(row);
+    return ms > 0 && b->options.device >= 0 ? row->times.ceiling_ms / ms : 0;
+}
+
+/* --- for people ------------------------------------------------------------------------------- */
+
+static void print_heading(const struct bench *b)
+{
+    const struct kiln_bench_options *o = &b->options;
+    char device[TEXT_SIZE], name[NAME_SIZE];
+    if (o->json)
+        return;
+    kiln_device_class(device_text(o, device), name, sizeof name);
+    printf("model %s%s, device %s (%s)", b->options.model,
+           o->random_weights ? " (random weights)" : "", device, name);
+    if (o->deterministic) {
+        puts(""); /* no times, so no table */
+        return;
+    }
+    printf(", prompts of %d tokens, medians of %d after %d\n", o->common.tokens, o->common.repeats,
+           o->common.warmups);
+    if (o->device >= 0)
+        printf("ceiling: a forward's products alone, each at the rate measured on an %s\n",
+               KILN_CEILING_CARD);
+    printf("%-5s %-9s %5s %10s %8s %8s %8s %8s %9s %8s %8s %8s\n", "type", "size", "batch",
+           "forward ms", "TFLOP/s", "ceiling", "step ms", "text ms", "decode ms", "image s",
+           "peak GB", "error");
+}
+
+static void print_load(const struct bench *b)
+{
+    const struct load *load = &b->loads[b->load_count - 1];
+    if (b->options.json)
+        return;
+    printf("%-5s loaded in %.2f s", kiln_dtype_names[load->dtype], load->seconds);
+    if (load->device)
+        printf(": %.2f GB in tensors, %.2f GB on the device", (double)load->tensors / GIGA,
+               (double)load->device / GIGA);
+    putchar('\n');
+    fflush(stdout);
+}
+
+/* A number, or a dash if it was not measured. */
+static void print_number(int width, int digits, double value)
+{
+    if (value > 0)
+        printf(" %*.*f", width, digits, value);
+    else
+        printf(" %*s", width, "-");
+}
+
+static void print_row(const struct bench *b)
+{
+    const struct row *row = &b->rows[b->row_count - 1];
+    const struct kiln_stage_times *t = &row->times;
+    char size[TEXT_SIZE];
+    if (b->options.json)
+        return;
+    printf("%-5s %-9s %5d", kiln_dtype_names[row->dtype], size_text(row, size),
+           row->args.item_count);
+    if (row->failure[0]) {
+        printf(" %s\n", row->failure);
+        fflush(stdout);
+        return;
+    }
+    print_number(10, 2, t->forward_ms);
+    print_number(8, 1, tflops(row));
+    print_number(7, 1, 100 * share(b, row));
+    printf("%s", share(b, row) > 0 ? "%" : " ");
+    print_number(8, 2, t->step_ms);
+    print_number(8, 2, t->text_ms);
+    print_number(9, 2, t->decode_ms);
+    print_number(8, 3, t->image_ms / 1e3);
+    print_number(8, 2, (double)t->peak_device / GIGA);
+    if (row->error < 0)
+        printf(" %8s\n", "-");
+    else
+        printf(" %8.1e\n", row->error); /* nan if an output is no number */
+    fflush(stdout);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static json_t *row_json(const struct bench *b, const struct row *row)
+{
+    const struct kiln_stage_times *t = &row->times;
+    json_t *value =
+        json_pack("{s:s, s:i, s:i, s:i}", "dtype", kiln_dtype_names[row->dtype], "width",
+                  row->args.width, "height", row->args.height, "batch", row->args.item_count);
+    if (row->failure[0]) {
+        json_object_set_new(value, "failure", json_string(row->failure));
+        return value;
+    }
+    json_object_update_new(
+        value,
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}",
+                  "forward_ms", t->forward_ms, "forward_best_ms", t->forward_best_ms,
+                  "forward_worst_ms", t->forward_worst_ms, "step_ms", t->step_ms, "text_ms",
+                  t->text_ms, "decode_ms", t->decode_ms, "image_ms", t->image_ms, "flops", t->flops,
+                  "tflops", tflops(row), "ceiling_ms", t->ceiling_ms, "ceiling_share",
+                  share(b, row), "peak_tensor_bytes", (json_int_t)t->peak_tensors,
+                  "peak_device_bytes", (json_int_t)t->peak_device, "error",
+                  row->error >= 0 ? json_real(row->error) : json_null()));
+    return value;
+}
+
+static void print_json(const struct bench *b)
+{
+    const struct kiln_bench_options *o = &b->options;
+    char device[TEXT_SIZE], name[NAME_SIZE];
+    kiln_device_class(device_text(o, device), name, sizeof name);
+    json_t *loads = json_array(), *rows = json_array();
+    for (int i = 0; i < b->load_count; i++) {
+        const struct load *load = &b->loads[i];
+        json_array_append_new(
+            loads, json_pack("{s:s, s:f, s:I, s:I}", "dtype", kiln_dtype_names[load->dtype],
+                             "seconds", load->seconds, "tensor_bytes", (json_int_t)load->tensors,
+                             "device_bytes", (json_int_t)load->device));
+    }
+    for (int i = 0; i < b->row_count; i++)
+        json_array_append_new(rows, row_json(b, &b->rows[i]));
+    json_t *whole = json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:o, s:o}", "bench", "engine",
+                              "model", b->options.model, "random_weights", o->random_weights,
+                              "device", device, "device_class", name, "tokens", o->common.tokens,
+                              "steps", o->common.num_steps, "loads", loads, "rows", rows);
+    json_dumpf(whole, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(whole);
+}
+
+/* --- the bench -------------------------------------------------------------------------------- */
 
 /* |values - reference| / |reference| */
 static double relative_error(const struct reference *reference, const float *values)
@@ -42,8 +228,7 @@ static double relative_error(const struct reference *reference, const float *val
 }
 
 /* Keeps the first output of a size, and sets the error of later ones; takes over output. */
-static void compare(struct reference *reference, struct kiln_bench_row *row, float *output,
-                    size_t count)
+static void compare(struct reference *reference, struct row *row, float *output, size_t count)
 {
     if (!output)
         return;
@@ -63,20 +248,17 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
                                        .device_id = b->options.device,
                                        .dtype = dtype,
                                        .threads = b->options.threads};
-    struct kiln_bench_table *table = &b->table;
     double start = kiln_monotonic_ms();
     int code = b->options.random_weights ? diffusionz_open_random(&options, ret)
                                          : diffusionz_open(&options, ret);
     if (code)
         return kiln_fail(err, code, "%s", diffusionz_last_error());
-    struct kiln_bench_load *load = &table->loads[table->load_count++];
-    *load =
-        (struct kiln_bench_load){.dtype = dtype, .seconds = (kiln_monotonic_ms() - start) / 1e3};
+    struct load *load = &b->loads[b->load_count++];
+    *load = (struct load){.dtype = dtype, .seconds = (kiln_monotonic_ms() - start) / 1e3};
     diffusionz_memory(*ret, &load->tensors, &load->device);
-    table->model_name = b->options.model;
-    if (table->load_count == 1)
-        kiln_bench_heading(table);
-    kiln_bench_print_load(table);
+    if (b->load_count == 1)
+        print_heading(b);
+    print_load(b);
     return 0;
 }
 
@@ -84,10 +266,10 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
 static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int size, int batch,
                    struct kiln_error *err)
 {
-    struct kiln_bench_row *row = &b->table.rows[b->table.row_count];
+    struct row *row = &b->rows[b->row_count];
     float *output = NULL;
     size_t count = 0;
-    *row = (struct kiln_bench_row){.dtype = dtype, .args = b->options.common, .error = -1};
+    *row = (struct row){.dtype = dtype, .args = b->options.common, .error = -1};
     row->args.width = b->options.sizes[size].width;
     row->args.height = b->options.sizes[size].height;
     row->args.item_count = b->options.batches[batch];
@@ -105,8 +287,8 @@ static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int s
     if (code)
         snprintf(row->failure, sizeof row->failure, "%.159s", err->text);
     compare(&b->references[size], row, output, count);
-    b->table.row_count++;
-    kiln_bench_print_row(&b->table);
+    b->row_count++;
+    print_row(b);
     return 0;
 }
 
@@ -128,7 +310,6 @@ int kiln_bench_engine(int argc, char **argv)
     if (!b)
         return EX_OSERR;
     int code = kiln_bench_options_read(argc, argv, &b->options, &err), status = EX_OK;
-    b->table.options = &b->options;
     if (code) {
         fprintf(stderr, "kiln bench engine: %s\n", err.text);
         status = EX_USAGE;
@@ -137,8 +318,8 @@ int kiln_bench_engine(int argc, char **argv)
     } else {
         for (int i = 0; i < b->options.dtype_count && !code; i++)
             code = run_dtype(b, b->options.dtypes[i], &err);
-        if (b->options.json && b->table.row_count)
-            kiln_bench_json(&b->table);
+        if (b->options.json && b->row_count)
+            print_json(b);
         if (code)
             status = kiln_verb_fail("bench engine", &err);
     }
