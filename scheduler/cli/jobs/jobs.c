@@ -79,7 +79,7 @@ int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv)
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0 && cli->tty_out && !cli->json)
-        printf("%-10s %-9s %7s %-9s %-9s %s\n", "JOB", "STATE", "INDEX", "SIZE", "", "BATCH");
+        printf("%-10s %-9s %7s %-9s %-9s %s\n", "JOB", "STATE", "INDEX", "SIZE", "STEPS", "BATCH");
     if (rc == 0)
         rc = kiln_ledger_jobs(ledger, kiln_pool(cli), batch, state, list_job, &listing, &err);
     kiln_ledger_close(ledger);
