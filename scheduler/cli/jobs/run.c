@@ -16,6 +16,7 @@
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/fleet/batch_wait.h"
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "scheduler/cli/jobs/export/export.h"
 #include "scheduler/cli/jobs/makespan.h"

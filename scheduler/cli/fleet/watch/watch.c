@@ -6,6 +6,7 @@
 
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/fleet/batch_wait.h"
 #include "scheduler/cli/fleet/snapshot.h"
 #include "scheduler/cli/fleet/watch/screen.h"
 #include "schemas/clock.h"
