@@ -7,7 +7,7 @@ _kiln_verbs() { kiln help 2>/dev/null | sed -n 's/^  \([a-z]\{1,9\}\)  .*/\1/p';
 _kiln_options()
 {
     local words=''
-    case $1 in # their options are kiln-worker's
+    case $1 in # kiln-worker and kiln-bench know their options
     quality | engine) words="bench $1" ;;
     render | tokenize) words=$1 ;;
     esac
