@@ -16,8 +16,8 @@
 #include "schemas/log.h"
 
 #define PAGE 2000
-#define LOAD_MS 150   /* of one step for new jobs: the bus is read in between */
-#define PAUSES_MS 400 /* a pause whose control message is lost takes effect within a second */
+#define LOAD_MS 150    /* of one step for new jobs: the bus is read in between */
+#define PAUSES_MS 400  /* a pause whose control message is lost takes effect within a second */
 #define POLL_MS 500    /* looks for new jobs without being told */
 #define SWEEP_MS 60000 /* at least this long between sweeps, */
 #define SWEEP_SHARE 20 /* and this many times what the last one took */

@@ -205,7 +205,8 @@ static void cancel(struct kiln_leader *leader, const struct kiln_control *contro
     note_ledger(leader, one ? "cancel_job" : control->id, rc, &err);
 }
 
-/* A worker that cannot be told is passed over; after an outage of the bus all are told again. */
+/* A worker whose stream takes nothing is passed over; after an outage of the bus all are told
+ * again. */
 static int drain(struct kiln_leader *leader, const char *worker, struct kiln_error *err)
 {
     int rc = 0;

@@ -9,7 +9,7 @@
 double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_heartbeat *beat, int64_t now_ms)
 {
     bool same = beat->running[0] && strcmp(pace->running, beat->running) == 0;
-    /* An assignment may be drawn by several calls, each of which begins at step 0. */
+    /* An assignment may be rendered in several calls, each of which begins at step 0. */
     if (!same || beat->step < pace->step) {
         snprintf(pace->running, sizeof(pace->running), "%s", beat->running);
         pace->step = beat->step;

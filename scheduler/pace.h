@@ -1,8 +1,8 @@
-/* pace.h - when a worker will have drawn what it draws now, by the steps that its beats tell.
+/* pace.h - predicts from a worker's heartbeats when its running batch will end.
  *
- * What is expected of a batch is the mean of its kind, and after the first, cold batch of a size
- * far too much.  Two beats of one batch say how fast this one goes: at that pace the rest of its
- * steps. Decoding is no step and comes on top, a few hundredths of a batch.
+ * The expected time of a batch is the mean of its kind, and after the first, cold batch of a size
+ * it is far too long.  Two heartbeats of one batch tell how fast this one goes; the rest of its
+ * steps takes as long.  Decoding is no step and comes on top, a few hundredths of a batch.
  */
 #ifndef KILN_PACE_H
 #define KILN_PACE_H
@@ -16,8 +16,8 @@ struct kiln_pace {
     int64_t since_ms;                   /* and when */
 };
 
-/* Takes in a new beat, read at now_ms; seconds until the end of what it says is running, more than
- * 0, or 0: not known. */
+/* Takes in a new heartbeat, read at now_ms.  Returns the seconds until its running batch ends, or 0
+ * if they are not known. */
 double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_heartbeat *beat, int64_t now_ms);
 
 #endif

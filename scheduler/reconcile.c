@@ -3,10 +3,11 @@
  * Every quarter of a lease, and at once when a worker was lost or jobs were cancelled:
  *   lost        the worker is gone (lease expiry: fleet.c): its jobs return now, as crashed.  Not
  *               counted are those unread in its stream, and those well behind the engine by its
- * last heartbeat. missing     a live worker does not name the assignment: after one lease its jobs
- * return; counted only if some heartbeat had named it (else a flushed Redis took it away). orphaned
- * a worker names an assignment of which nothing is assigned: it is told to drop it. cancelled   a
- * job of an assignment in flight is assigned no more: the worker is told to stop it.
+ *               last heartbeat.
+ *   missing     a live worker does not name the assignment: after one lease its jobs return.  They
+ *               count only if some heartbeat had named it (else a flushed Redis took it away).
+ *   orphaned    a worker names an assignment of which nothing is assigned: it must drop it.
+ *   cancelled   a job of an assignment in flight is assigned no more: the worker must stop it.
  */
 #include <stdio.h>
 #include <stdlib.h>

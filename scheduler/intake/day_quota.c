@@ -19,7 +19,7 @@ struct changes {
     size_t count;
 };
 
-static int judge(void *arg, const struct kiln_day_row *row, struct kiln_error *err)
+static int note_change(void *arg, const struct kiln_day_row *row, struct kiln_error *err)
 {
     struct changes *changes = arg;
     bool over = row->limit_s >= 0 && row->used_s >= row->limit_s;
@@ -37,15 +37,15 @@ static int judge(void *arg, const struct kiln_day_row *row, struct kiln_error *e
     return 0;
 }
 
-int kiln_day_quota_mind(struct kiln_day_quota *day, struct kiln_ledger *ledger, const char *pool,
-                        struct kiln_error *err)
+int kiln_day_quota_check(struct kiln_day_quota *day, struct kiln_ledger *ledger, const char *pool,
+                         struct kiln_error *err)
 {
     struct changes changes = {.count = 0};
     struct kiln_hold before;
     int64_t began_ms = kiln_clock_ms();
     if (began_ms < day->due_ms)
         return 0;
-    int rc = kiln_ledger_day(ledger, pool, judge, &changes, err);
+    int rc = kiln_ledger_day(ledger, pool, note_change, &changes, err);
     for (size_t i = 0; i < changes.count && rc == 0; i++) {
         const struct kiln_hold *hold = &changes.at[i];
         kiln_log(KILN_LOG_INFO, "day_quota", kiln_f("tenant", "%s", hold->name),

@@ -1,8 +1,8 @@
-/* day_quota.h - tenants that have used up their GPU-seconds of the day are held until midnight.
+/* day_quota.h - pauses tenants that have used up their GPU-seconds of the day, until midnight.
  *
  * The day is that of UTC, as in `kiln usage`.  What a tenant has used is the sum over its finished
- * pictures, looked at every few seconds; so a tenant may get beyond its quota by what was drawn
- * since the last look and by what is in workers' hands.
+ * pictures, read every few seconds.  So a tenant may exceed its quota by what was rendered since
+ * the last look and by what is in flight.
  */
 #ifndef KILN_DAY_QUOTA_H
 #define KILN_DAY_QUOTA_H
@@ -18,8 +18,8 @@ struct kiln_day_quota {
     int64_t due_ms;
 };
 
-/* Looks if it is time to, and writes or lifts holds of scope quota. */
-int kiln_day_quota_mind(struct kiln_day_quota *day, struct kiln_ledger *ledger, const char *pool,
-                        struct kiln_error *err) KILN_MUST_CHECK;
+/* When it is due: writes or lifts holds of scope quota. */
+int kiln_day_quota_check(struct kiln_day_quota *day, struct kiln_ledger *ledger, const char *pool,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* intake.c - the loop around a page: read, insert, tell, acknowledge. */
+/* intake.c - the loop around a page: read, insert, send receipts, acknowledge. */
 #include "scheduler/intake/intake.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #define RECEIPT_TTL_S 300
 #define PAGE_FIRST 128               /* entries read at once, to begin with */
 #define PAGE_BYTES (8 * 1024 * 1024) /* a page beyond this makes the next one smaller */
-#define TELL_EVERY_MS 5000           /* that a page does not go in */
+#define REPORT_EVERY_MS 5000         /* that a page does not go in */
 #define ASIDE_ENTRIES_MAX 10000      /* kept of what was set aside, about, */
 #define ASIDE_JOB_MAX 8192           /* and bytes of each one's line */
 
@@ -42,18 +42,12 @@ struct kiln_intake {
     bool pending;      /* own unacknowledged entries may exist: read them first */
     int64_t claimed_ms;
     uint32_t claim_idle_ms;
-    int64_t blocked_ms, told_ms; /* since when a page does not go in, and when Redis was told; 0 */
+    int64_t blocked_ms, reported_ms; /* since when a page does not go in; last report; 0 = none */
     struct kiln_intake_counts counts;
     struct kiln_log_limit limits[LIMITS];
 };
 
 /* --- opening --------------------------------------------------------------------------------- */
-int kiln_intake_styles(const struct kiln_config *config, struct kiln_styles **ret,
-                       struct kiln_error *err)
-{
-    return kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), ret, err);
-}
-
 int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
                      struct kiln_error *err)
 {
@@ -80,7 +74,7 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
     if (rc == 0)
         rc = kiln_page_init(&intake->page, intake->ledger, intake->pool, err);
     if (rc == 0)
-        rc = kiln_intake_styles(config, &intake->styles, err);
+        rc = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &intake->styles, err);
     if (rc == 0)
         rc = kiln_job_context_size(&intake->page.context, config, err);
     if (rc) {
@@ -111,15 +105,14 @@ static void shrink_page(struct kiln_intake *intake)
     intake->page_max = intake->page_max / 4 > 0 ? intake->page_max / 4 : 1;
 }
 
-/* What did not come, or go in, within time and memory is tried in smaller pages. */
+/* A page that took too much time or memory is tried again in smaller pages. */
 static void make_smaller(struct kiln_intake *intake, int rc)
 {
     if (rc == KILN_TIMEOUT || rc == KILN_NO_MEMORY)
         shrink_page(intake);
 }
 
-/* Anyone may append entries of any size; what one read may bring is bounded by what the last one
- * brought. */
+/* Anyone may append entries of any size; the size of the last page bounds the next read. */
 static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *entries)
 {
     size_t bytes = 0;
@@ -133,15 +126,15 @@ static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *
             intake->page_max * 2 < KILN_PAGE_ENTRIES ? intake->page_max * 2 : KILN_PAGE_ENTRIES;
 }
 
-/* A stream that another program has made useless: of another type, or at its last id and empty. */
+/* Repairs a stream that another program has spoiled: of another type, or at its last id and empty.
+ */
 static int mend_stream(struct kiln_intake *intake, int rc, struct kiln_error *err)
 {
     enum kiln_bus_refusal refusal = kiln_bus_refusal(intake->bus);
-    struct kiln_error why;
     bool mended = false;
     if (rc == 0 || (refusal != KILN_BUS_WRONG_TYPE && refusal != KILN_BUS_EXHAUSTED))
         return rc;
-    why = *err;
+    struct kiln_error why = *err;
     rc = kiln_bus_mend(intake->bus, intake->stream, &mended, err);
     if (mended)
         kiln_log_limited(&intake->limits[LIMIT_KEY], "key_deleted", intake->stream, why.text);
@@ -149,7 +142,8 @@ static int mend_stream(struct kiln_intake *intake, int rc, struct kiln_error *er
     return rc == KILN_DENIED && refusal == KILN_BUS_EXHAUSTED ? 0 : rc;
 }
 
-/* The two streams that only we write and people read: useless ones are made anew at once. */
+/* The two streams that only the intake writes and people read: spoiled ones are made anew at once.
+ */
 static bool renew(struct kiln_intake *intake, const char *stream, const struct kiln_error *why)
 {
     struct kiln_error err;
@@ -165,7 +159,7 @@ static void look_at_own(struct kiln_intake *intake)
     struct kiln_error why;
     for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
         if (kiln_bus_look(intake->bus, own[i], &why) && !renew(intake, own[i], &why))
-            return; /* Redis is away, or we lack the right */
+            return; /* Redis is away, or the right is missing */
 }
 
 static int append_own(struct kiln_intake *intake, const char *stream, uint64_t max,
@@ -178,22 +172,18 @@ static int append_own(struct kiln_intake *intake, const char *stream, uint64_t m
     return rc;
 }
 
-/* A Redis that is full makes no group, yet lets entries go, which is how it gets room.  One reader
- * needs no group. */
-static int read_without_group(struct kiln_intake *intake, struct kiln_bus_entries *ret,
-                              struct kiln_error *err)
-{
-    const char *stream = intake->stream, *after = "0";
-    int rc = kiln_bus_delete_entry(intake->bus, stream, "0-1", err); /* which nobody has */
-    return rc ? rc : kiln_bus_read(intake->bus, &stream, &after, 1, intake->page_max, 0, ret, err);
-}
-
+/* A full Redis makes no group, yet lets entries go, which is how it gets room.  One reader needs no
+ * group.  The entry deleted first is one that nobody has: it shows whether entries can go. */
 static int read_group(struct kiln_intake *intake, bool pending, uint32_t block_ms,
                       struct kiln_bus_entries *ret, struct kiln_error *err)
 {
-    int rc = kiln_bus_read_group(intake->bus, intake->stream, GROUP, CONSUMER, pending,
-                                 intake->page_max, block_ms, ret, err);
-    return rc == KILN_FULL ? read_without_group(intake, ret, err) : rc;
+    const char *stream = intake->stream, *after = "0";
+    int rc = kiln_bus_read_group(intake->bus, stream, GROUP, CONSUMER, pending, intake->page_max,
+                                 block_ms, ret, err);
+    if (rc != KILN_FULL)
+        return rc;
+    rc = kiln_bus_delete_entry(intake->bus, stream, "0-1", err);
+    return rc ? rc : kiln_bus_read(intake->bus, &stream, &after, 1, intake->page_max, 0, ret, err);
 }
 
 /* What other consumers left, and a look at the streams themselves. */
@@ -223,7 +213,7 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
         rc = claim_entries(intake, ret, err);
     if (rc == 0 && ret->count == 0)
         rc = read_group(intake, false, block_ms, ret, err);
-    if (rc == KILN_NO_MEMORY) { /* too large together: own entries now, to be read a few at once */
+    if (rc == KILN_NO_MEMORY) { /* too large together: as own entries now, read a few at once */
         intake->pending = true;
         rc = read_group(intake, true, 0, ret, err);
     }
@@ -231,42 +221,7 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
 }
 
 /* --- receipts -------------------------------------------------------------------------------- */
-/* A call for a batch of Kiln's own leaves no account in it. */
-static int refuse_call(const struct kiln_page_end *end, struct kiln_receipt *receipt)
-{
-    receipt->refused = end->announced;
-    snprintf(receipt->first_refusal, sizeof(receipt->first_refusal),
-             "batch \"%s\": " KILN_NAMES_RESERVED, end->batch);
-    return 0;
-}
-
-/* Which of its entries were refused, for who has to find their lines. */
-static int read_refusals(struct kiln_intake *intake, const struct kiln_page_end *end,
-                         struct kiln_receipt *receipt, struct kiln_error *err)
-{
-    struct kiln_refusal_ends ends;
-    int rc =
-        kiln_ledger_refusal_ends(intake->ledger, intake->pool, end->batch, end->token, &ends, err);
-    if (rc)
-        return rc;
-    memcpy(receipt->first_refusal, ends.reason, sizeof(receipt->first_refusal));
-    memcpy(receipt->first_key, ends.first_key, sizeof(receipt->first_key));
-    memcpy(receipt->last_key, ends.last_key, sizeof(receipt->last_key));
-    return 0;
-}
-
-static int read_account(struct kiln_intake *intake, const struct kiln_page_end *end,
-                        struct kiln_receipt *receipt, struct kiln_error *err)
-{
-    int rc =
-        kiln_ledger_announce(intake->ledger, intake->pool, end->batch, end->token, end->announced,
-                             &receipt->accepted, &receipt->duplicate, &receipt->refused, err);
-    if (rc == 0 && receipt->refused > 0)
-        rc = read_refusals(intake, end, receipt, err);
-    return rc;
-}
-
-/* Whether it is Redis that cannot go on; else it has answered about this one key. */
+/* Whether Redis cannot go on; other answers concern one key. */
 static bool bus_waits(int code)
 {
     return code == KILN_UNAVAILABLE || code == KILN_TIMEOUT || code == KILN_FULL ||
@@ -286,15 +241,39 @@ static int send_receipt(struct kiln_intake *intake, const struct kiln_page_end *
     return rc;
 }
 
-/* The account of one call, in the ledger; *ret_wanted: somebody waits for the receipt. */
-static int close_account(struct kiln_intake *intake, const struct kiln_page_end *end,
-                         struct kiln_receipt *receipt, bool *ret_wanted, struct kiln_error *err)
+/* What the ledger has of one enqueue call.  A call for a batch of Kiln's own has nothing there. */
+static int read_account(struct kiln_intake *intake, const struct kiln_page_end *end,
+                        struct kiln_receipt *receipt, struct kiln_error *err)
+{
+    struct kiln_refusal_ends ends;
+    if (kiln_name_reserved(end->batch)) {
+        receipt->refused = end->announced;
+        snprintf(receipt->first_refusal, sizeof(receipt->first_refusal),
+                 "batch \"%s\": " KILN_NAMES_RESERVED, end->batch);
+        return 0;
+    }
+    int rc =
+        kiln_ledger_announce(intake->ledger, intake->pool, end->batch, end->token, end->announced,
+                             &receipt->accepted, &receipt->duplicate, &receipt->refused, err);
+    if (rc || receipt->refused == 0)
+        return rc;
+    rc = kiln_ledger_refusal_ends(intake->ledger, intake->pool, end->batch, end->token, &ends, err);
+    if (rc == 0) {
+        memcpy(receipt->first_refusal, ends.reason, sizeof(receipt->first_refusal));
+        memcpy(receipt->first_key, ends.first_key, sizeof(receipt->first_key));
+        memcpy(receipt->last_key, ends.last_key, sizeof(receipt->last_key));
+    }
+    return rc;
+}
+
+/* *ret_wanted: somebody waits for the receipt. */
+static int make_receipt(struct kiln_intake *intake, const struct kiln_page_end *end,
+                        struct kiln_receipt *receipt, bool *ret_wanted, struct kiln_error *err)
 {
     *receipt = (struct kiln_receipt){0};
     *ret_wanted = end->token[0] != '\0';
     snprintf(receipt->batch, sizeof(receipt->batch), "%s", end->batch);
-    int rc = kiln_name_reserved(end->batch) ? refuse_call(end, receipt)
-                                            : read_account(intake, end, receipt, err);
+    int rc = read_account(intake, end, receipt, err);
     if (rc == 0 || kiln_page_waits(rc))
         return rc;
     /* The ledger does not take the account of this call: its jobs are in. */
@@ -310,8 +289,8 @@ static void drop_receipt(struct kiln_intake *intake, const struct kiln_page_end 
     kiln_log_limited(&intake->limits[LIMIT_RECEIPT], "receipt_dropped", end->token, why->text);
 }
 
-/* A key that cannot take the receipt (of another type, say) is that client's loss.  What a full
- * Redis does not take stays in the page. */
+/* If a key cannot take the receipt (it has another type, say), that client gets none.  Receipts
+ * that a full Redis does not take stay in the page. */
 static int close_calls(struct kiln_intake *intake, struct kiln_error *err)
 {
     struct kiln_page *page = &intake->page;
@@ -320,7 +299,7 @@ static int close_calls(struct kiln_intake *intake, struct kiln_error *err)
         const struct kiln_page_end *end = &page->ends[i];
         struct kiln_receipt receipt;
         bool wanted;
-        int rc = close_account(intake, end, &receipt, &wanted, err);
+        int rc = make_receipt(intake, end, &receipt, &wanted, err);
         if (rc)
             return rc;
         rc = wanted ? send_receipt(intake, end, &receipt, err) : 0;
@@ -335,35 +314,32 @@ static int close_calls(struct kiln_intake *intake, struct kiln_error *err)
     return 0;
 }
 
-/* --- what was set aside ------------------------------------------------------------------------
- */
-static const struct kiln_bus_entry *entry_of(const struct kiln_bus_entries *entries, const char *id)
-{
-    for (size_t i = 0; i < entries->count; i++)
-        if (strcmp(entries->at[i].id, id) == 0)
-            return &entries->at[i];
-    return NULL;
-}
-
+/* --- entries set aside ----------------------------------------------------------------------- */
 /* The value of the entry's field `job`, which may hold any bytes. */
-static const char *job_of(const struct kiln_bus_entry *entry, size_t *ret_len)
+static const char *job_of(const struct kiln_bus_entries *entries, const char *id, size_t *ret_len)
 {
     *ret_len = 0;
-    for (size_t i = 0; entry && i < entry->field_count; i++)
-        if (strcmp(entry->fields[2 * i], "job") == 0) {
-            *ret_len = entry->lengths[2 * i + 1];
-            return entry->fields[2 * i + 1];
-        }
+    for (size_t i = 0; i < entries->count; i++) {
+        const struct kiln_bus_entry *entry = &entries->at[i];
+        if (strcmp(entry->id, id) != 0)
+            continue;
+        for (size_t f = 0; f < entry->field_count; f++)
+            if (strcmp(entry->fields[2 * f], "job") == 0) {
+                *ret_len = entry->lengths[2 * f + 1];
+                return entry->fields[2 * f + 1];
+            }
+        break;
+    }
     return "";
 }
 
 /* Into the stream of refused entries, for people. */
 static int keep_aside(struct kiln_intake *intake, const struct kiln_page_aside *aside,
-                      const struct kiln_bus_entry *entry, struct kiln_error *err)
+                      const struct kiln_bus_entries *entries, struct kiln_error *err)
 {
     char at[32];
     size_t job_len;
-    const char *job = job_of(entry, &job_len);
+    const char *job = job_of(entries, aside->entry, &job_len);
     kiln_time_text(kiln_wall_ms(), at, sizeof(at));
     const char *fields[] = {"entry",  aside->entry,  "at",    at,
                             "batch",  aside->batch,  "token", aside->token,
@@ -390,7 +366,7 @@ static int keep_asides(struct kiln_intake *intake, const struct kiln_bus_entries
     size_t kept = 0;
     for (size_t i = 0; i < page->aside_count; i++) {
         const struct kiln_page_aside *aside = &page->asides[i];
-        int rc = keep_aside(intake, aside, entry_of(entries, aside->entry), err);
+        int rc = keep_aside(intake, aside, entries, err);
         if (rc == KILN_FULL)
             page->asides[kept++] = *aside;
         else if (bus_waits(rc))
@@ -422,7 +398,7 @@ static int take_in(struct kiln_intake *intake, const struct kiln_bus_entries *en
     return kiln_page_flush(page, err);
 }
 
-/* Once the entries are acknowledged nothing is tried again: what did not go out is lost. */
+/* Once the entries are acknowledged nothing is tried again: receipts not sent by then are lost. */
 static void drop_the_rest(struct kiln_intake *intake, const struct kiln_error *why)
 {
     struct kiln_page *page = &intake->page;
@@ -433,10 +409,10 @@ static void drop_the_rest(struct kiln_intake *intake, const struct kiln_error *w
     page->aside_count = page->end_count = 0;
 }
 
-/* Whoever waits is told before the entries are acknowledged, so that a scheduler that dies loses no
- * word.  But a full Redis gets room only by the acknowledgement: what it did not take is tried once
- * more behind it.
- * Appending and acknowledging leave the entries as they are lent: only reading ends the loan. */
+/* Clients get their receipts before the entries are acknowledged, so a scheduler that dies loses
+ * none. But a full Redis gets room only by the acknowledgement: what it did not take is sent once
+ * more after that.  Appending and acknowledging leave the entries borrowed: only reading ends the
+ * loan. */
 static int settle(struct kiln_intake *intake, const struct kiln_bus_entries *entries,
                   struct kiln_error *err)
 {
@@ -471,31 +447,30 @@ static void account(struct kiln_intake *intake, uint64_t *ret_inserted)
     page->inserted = page->offered = page->refused = page->unreadable = 0;
 }
 
-/* --- a page that does not go in ----------------------------------------------------------------
+/* --- a page that does not go in -------------------------------------------------------------- */
+/* Reports to `kiln doctor`, which sees neither our log nor our metrics.  A failure changes nothing.
  */
-/* For `kiln doctor`, which sees neither our log nor our metrics.  That it cannot be told changes
- * nothing. */
-static void tell_blocked(struct kiln_intake *intake, const char *entry,
-                         const struct kiln_error *err)
+static void report_blocked(struct kiln_intake *intake, const char *entry,
+                           const struct kiln_error *err)
 {
     int64_t now_ms = kiln_clock_ms();
     char since[24];
     struct kiln_error why;
     if (intake->blocked_ms == 0)
         intake->blocked_ms = now_ms;
-    if (now_ms - intake->told_ms < TELL_EVERY_MS && intake->told_ms > 0)
+    if (now_ms - intake->reported_ms < REPORT_EVERY_MS && intake->reported_ms > 0)
         return;
-    intake->told_ms = now_ms;
+    intake->reported_ms = now_ms;
     snprintf(since, sizeof(since), "%lld", (long long)(now_ms - intake->blocked_ms));
     const char *const fields[] = {"blocked_ms", since, "entry", entry, "error", err->text};
     (void)!append_own(intake, intake->blocked, 1, fields, NULL, 3, &why);
 }
 
-static void tell_moving(struct kiln_intake *intake)
+static void report_moving(struct kiln_intake *intake)
 {
-    if (intake->told_ms > 0)
+    if (intake->reported_ms > 0)
         (void)!kiln_bus_delete(intake->bus, intake->blocked, NULL);
-    intake->blocked_ms = intake->told_ms = 0;
+    intake->blocked_ms = intake->reported_ms = 0;
 }
 
 int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *ret_inserted,
@@ -517,13 +492,13 @@ int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *re
         rc = settle(intake, &entries, err);
     account(intake, ret_inserted);
     if (rc == 0)
-        tell_moving(intake);
+        report_moving(intake);
     if (rc) {
         rc = kiln_fail_in(err, "entry %s", entries.at[0].id);
         kiln_page_clear(&intake->page);
         intake->pending = true;
         make_smaller(intake, rc);
-        tell_blocked(intake, entries.at[0].id, err);
+        report_blocked(intake, entries.at[0].id, err);
     }
     return rc;
 }

@@ -39,10 +39,6 @@ void kiln_intake_close(struct kiln_intake *intake); /* accepts NULL */
  * next call tries it again. */
 int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *ret_inserted,
                      struct kiln_error *err) KILN_MUST_CHECK;
-/* The style presets of the settings; *ret stays as it is where the built-in ones are meant. */
-struct kiln_styles;
-int kiln_intake_styles(const struct kiln_config *config, struct kiln_styles **ret,
-                       struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_intake_counts(const struct kiln_intake *intake, struct kiln_intake_counts *ret);
 
 #endif

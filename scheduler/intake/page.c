@@ -25,10 +25,10 @@ int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const cha
     page->pool = pool;
     page->expand = kiln_expand_new();
     page->jobs = calloc(KILN_PAGE_JOBS, sizeof(*page->jobs));
-    page->lacks = calloc(KILN_PAGE_JOBS, sizeof(*page->lacks));
+    page->unset = calloc(KILN_PAGE_JOBS, sizeof(*page->unset));
     page->ends = calloc(KILN_PAGE_ENTRIES, sizeof(*page->ends));
     page->out = calloc(KILN_PAGE_JOBS, sizeof(*page->out));
-    if (page->expand && page->jobs && page->lacks && page->ends && page->out &&
+    if (page->expand && page->jobs && page->unset && page->ends && page->out &&
         kiln_queue_quota_new(ledger, pool, &page->quota, err) == 0)
         return 0;
     kiln_page_release(page);
@@ -41,7 +41,7 @@ void kiln_page_release(struct kiln_page *page)
         kiln_page_clear(page);
     kiln_expand_free(page->expand);
     free(page->jobs);
-    free(page->lacks);
+    free(page->unset);
     free(page->ends);
     free(page->out);
     free(page->asides);
@@ -121,8 +121,8 @@ static int unreadable(struct kiln_page *page, const struct kiln_bus_entry *entry
     return set_aside(page, entry->id, batch, NULL, why->text, err);
 }
 
-/* The value of a field that holds a name; NULL if it does not.  What stands behind a NUL counts: it
- * would be another's name without. */
+/* The value of a field if it is a valid name, else NULL.  Bytes after a NUL count: the name before
+ * it may be another client's. */
 static const char *name_of(const struct kiln_bus_entry *entry, const char *field, size_t max)
 {
     for (size_t i = 0; i < entry->field_count; i++)
@@ -133,7 +133,7 @@ static const char *name_of(const struct kiln_bus_entry *entry, const char *field
     return NULL;
 }
 
-/* Nor has one that names a batch of Kiln's own; who waits for its receipt is told. */
+/* Nor has one that names a batch of Kiln's own; its receipt says so. */
 static int reserved(const char *batch, struct kiln_error *why)
 {
     return kiln_name_reserved(batch)
@@ -157,7 +157,7 @@ static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry 
 /* --- jobs ------------------------------------------------------------------------------------ */
 /* Takes over *job whatever happens. */
 static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
-                    const char *key, struct kiln_job *job, struct kiln_page_lack lacks,
+                    const char *key, struct kiln_job *job, struct kiln_page_unset unset,
                     struct kiln_error *err)
 {
     struct kiln_new_job *new = &page->jobs[page->job_count];
@@ -171,7 +171,7 @@ static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entr
         drop_job(new);
         return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a job");
     }
-    page->lacks[page->job_count++] = lacks;
+    page->unset[page->job_count++] = unset;
     page->offered++;
     return page->job_count == KILN_PAGE_JOBS ? kiln_page_flush(page, err) : 0;
 }
@@ -190,7 +190,7 @@ static int add_picture(struct kiln_page *page, const struct kiln_intake_entry *e
     if (rc)
         return refuse(page, id, entry->batch, entry->token, key, why.text, err);
     job.index = entry->index;
-    return keep_job(page, entry, id, key, &job, (struct kiln_page_lack){false, !has_seed}, err);
+    return keep_job(page, entry, id, key, &job, (struct kiln_page_unset){false, !has_seed}, err);
 }
 
 static void key_of(char *out, size_t size, const struct kiln_intake_entry *entry, const char *id,
@@ -226,7 +226,7 @@ static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entr
         char key[KILN_INTAKE_KEY_MAX + 32];
         key_of(key, sizeof(key), entry, id, &job, which, count);
         rc = keep_job(page, entry, id, key, &job,
-                      (struct kiln_page_lack){true, !kiln_expand_has_seed(page->expand)}, err);
+                      (struct kiln_page_unset){true, !kiln_expand_has_seed(page->expand)}, err);
     }
     return rc;
 }
@@ -278,13 +278,12 @@ static void drop_marked(struct kiln_page *page)
             continue;
         }
         page->jobs[kept] = page->jobs[i];
-        page->lacks[kept++] = page->lacks[i];
+        page->unset[kept++] = page->unset[i];
     }
     page->job_count = kept;
 }
 
-/* --- the index of each job ---------------------------------------------------------------------
- */
+/* --- the index of each job ------------------------------------------------------------------- */
 /* Where the jobs of the batch of job `first` are that have no number yet, into at[]: all of them,
  * since the ledger sees the wishes of one call together, but none of another call's. */
 static size_t of_one_batch(const struct kiln_page *page, size_t first, bool *numbered, size_t *at)
@@ -309,7 +308,7 @@ static int ask_ledger(struct kiln_page *page, const size_t *at, size_t count, in
     for (size_t i = 0; i < count; i++) {
         const struct kiln_new_job *new = &page->jobs[at[i]];
         keys[i] = new->key;
-        indexes[i] = page->lacks[at[i]].index ? -1 : (int64_t) new->job.index;
+        indexes[i] = page->unset[at[i]].index ? -1 : (int64_t) new->job.index;
     }
     int rc = kiln_ledger_number(page->ledger, page->pool, page->jobs[at[0]].job.batch, keys,
                                 indexes, count, indexes, err);
@@ -329,7 +328,7 @@ static int set_index(struct kiln_page *page, size_t at, int64_t index, struct ki
         return refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err);
     }
     new->job.index = (uint32_t)index;
-    if (page->lacks[at].seed)
+    if (page->unset[at].seed)
         new->job.seed = kiln_seed_derive(new->job.batch, new->job.index);
     return 0;
 }
@@ -394,7 +393,7 @@ static int insert(struct kiln_page *page, size_t first, size_t count, struct kil
 
 /* Takes those beyond a quota out of the page.  A look at the quotas that fails is no job's fault:
  * they come in without it. */
-static int pass_gate(struct kiln_page *page, struct kiln_error *err)
+static int check_quotas(struct kiln_page *page, struct kiln_error *err)
 {
     size_t beyond = 0;
     struct kiln_error why;
@@ -416,7 +415,7 @@ int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
 {
     if (page->job_count == 0)
         return 0;
-    int rc = pass_gate(page, err);
+    int rc = check_quotas(page, err);
     if (rc == 0)
         rc = number_jobs(page, err);
     if (rc == 0 && page->job_count > 0)

@@ -2,7 +2,7 @@
  *
  * An entry that the ledger does not take, whatever is done, must not be read again and again: a
  * page with such a one is halved until it is alone, and it is set aside.  Only where waiting helps
- * (kiln_page_waits) is a failure handed to the caller.
+ * (kiln_page_waits) is a failure returned to the caller.
  */
 #ifndef KILN_INTAKE_PAGE_H
 #define KILN_INTAKE_PAGE_H
@@ -30,7 +30,7 @@ struct kiln_page_aside { /* an entry that neither became jobs nor a refusal as o
     char reason[KILN_ERROR_TEXT_MAX];
 };
 
-struct kiln_page_lack { /* what the ledger's numbering is to fill in */
+struct kiln_page_unset { /* what the ledger's numbering is to fill in */
     bool index, seed;
 };
 
@@ -40,9 +40,9 @@ struct kiln_page {
     struct kiln_job_context context;
     struct kiln_expand *expand;
     struct kiln_queue_quota *quota;
-    bool *out;                    /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
-    struct kiln_new_job *jobs;    /* [KILN_PAGE_JOBS] */
-    struct kiln_page_lack *lacks; /* of each of them */
+    bool *out;                     /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
+    struct kiln_new_job *jobs;     /* [KILN_PAGE_JOBS] */
+    struct kiln_page_unset *unset; /* of each of them */
     size_t job_count;
     struct kiln_page_end *ends; /* [KILN_PAGE_ENTRIES] */
     size_t end_count;

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "scheduler/intake/day_quota.h"
-#include "scheduler/intake/intake.h"
 #include "scheduler/intake/page.h"
 #include "scheduler/intake/window.h"
 #include "schemas/digest.h"
@@ -16,6 +15,7 @@
 #include "schemas/room.h"
 #include "schemas/styles.h"
 #include "schemas/text.h"
+#include "storage/formats/styles_file.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/backfill.h"
 
@@ -72,7 +72,7 @@ int kiln_top_up_open(const struct kiln_config *config, struct kiln_top_up **ret,
     if (rc == 0)
         rc = kiln_ledger_open(config, "kiln-scheduler t", &t->ledger, err);
     if (rc == 0)
-        rc = kiln_intake_styles(config, &t->styles, err);
+        rc = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &t->styles, err);
     t->context.styles = t->styles;
     t->context.recorded = true; /* the lines were checked when the backfill was added */
     if (rc) {
@@ -272,7 +272,7 @@ int kiln_top_up_step(struct kiln_top_up *t, struct kiln_top_up_made *ret, struct
 {
     *ret = (struct kiln_top_up_made){0};
     drop_backfills(t);
-    int rc = kiln_day_quota_mind(&t->day, t->ledger, t->pool, err);
+    int rc = kiln_day_quota_check(&t->day, t->ledger, t->pool, err);
     if (rc == 0)
         rc = kiln_ledger_backfills_due(t->ledger, t->pool, keep_backfill, t, err);
     for (size_t i = 0; i < t->backfill_count && rc == 0; i++) {

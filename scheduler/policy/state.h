@@ -253,7 +253,7 @@ void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds);
 /* Moves jobs whose backoff has ended to their queues. */
 void kiln_policy_wake(struct kiln_policy *p, int64_t now_ms);
 
-/* --- workers.c: who holds what, who has room ------------------------------------------------- */
+/* --- workers.c: who has what, and who has room ------------------------------------------------ */
 /* The set that the worker will end with changes (KILN_NONE: nothing known). */
 void kiln_policy_plan_set(struct kiln_policy *p, uint32_t worker, uint32_t set);
 /* Puts the worker in order after its assignments or its capacity have changed. */

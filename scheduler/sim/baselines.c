@@ -95,7 +95,7 @@ static void take(struct baseline *base, uint32_t job, uint32_t worker)
 /* The first job of the worker's set, if it is among the window oldest. */
 static uint32_t own_job(const struct baseline *base, uint32_t worker)
 {
-    uint32_t set = base->world->holds[worker];
+    uint32_t set = base->world->resident[worker];
     uint32_t job = set == KILN_NONE ? KILN_NONE : base->sets[set].first;
     return job != KILN_NONE && tree_before(base, job) < base->window ? job : KILN_NONE;
 }

@@ -2,7 +2,7 @@
  *
  * Jobs are added when they arrive, assignments are released when they end, and both teach the cost
  * model, as fleet.c does.  A worker takes one assignment of one picture at a time.  It begins with
- * a set that no job has, because it has loaded nothing yet; the policy has only words for "holds
+ * a set that no job has, because it has loaded nothing yet; the policy can only express "holds
  * this set".
  */
 #include <stdio.h>
@@ -35,8 +35,8 @@ static struct kiln_cost_shape cost_shape(const struct kiln_trace *trace, uint32_
         .model = "", .width = size.width, .height = size.height, .steps = size.steps, .jobs = 1};
 }
 
-/* Whole seconds, never more than promised. */
-static uint32_t promise_s(int64_t max_wait_ns)
+/* Whole seconds, never more than the trace says. */
+static uint32_t max_wait_s(int64_t max_wait_ns)
 {
     int64_t seconds = max_wait_ns / (1000 * (int64_t)NS_MS);
     return max_wait_ns > 0 && seconds == 0 ? 1 : (uint32_t)seconds;
@@ -57,7 +57,7 @@ static int add(void *self, uint32_t job, struct kiln_error *err)
                                       .height = size.height,
                                       .steps = size.steps,
                                       .priority = row->priority,
-                                      .max_wait_s = promise_s(row->max_wait_ns),
+                                      .max_wait_s = max_wait_s(row->max_wait_ns),
                                       .queued_ms = row->arrival_ns / NS_MS};
     return kiln_policy_add(rule->policy, &waiting, err);
 }
@@ -94,7 +94,7 @@ static void finished(void *self, uint32_t worker, uint32_t job, bool switched, d
                                rule->world->options->switch_s);
 }
 
-/* Time alone can change the policy's mind (a promise becomes urgent, a penalty grows); the daemon
+/* Time alone can change the policy's mind (a deadline becomes urgent, a penalty grows); the daemon
  * asks in every step. */
 static int64_t next_ns(void *self, int64_t now_ns)
 {
@@ -113,7 +113,7 @@ static void free_rule(void *self)
     free(rule);
 }
 
-/* --- a fleet that has drawn such pictures before --------------------------------------------- */
+/* --- a fleet that has rendered such pictures before ------------------------------------------ */
 /* Rows of the model as they would be after a while: without them the first minutes of every run
  * would measure how fast the model learns. */
 static int teach(struct kiln_rule *rule, struct kiln_error *err)

@@ -1,7 +1,7 @@
 /* report.c - sums, quantiles and bounds of a run, as JSON and as a table.
  *
  * Work is what the pictures really took (with --noise not what the trace says), so that the bound
- * is one of the very jobs that were drawn.  The makespan is held against the bound of work and
+ * is one of the very jobs that were rendered.  The makespan is compared with the bound of work and
  * loads alone; jobs that come late impose another one, which the table shows when it is larger.
  */
 #include "scheduler/sim/report.h"
@@ -42,11 +42,11 @@ static int fill_waits(const struct kiln_trace *trace, const struct kiln_sim_run 
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u waits", trace->count);
     double sum_s = 0;
     for (uint32_t i = 0; i < trace->count; i++) {
-        int64_t promised = trace->jobs[i].max_wait_ns;
+        int64_t max_wait = trace->jobs[i].max_wait_ns;
         waits[i] = wait_ns(trace, run, i);
         sum_s += seconds(waits[i]);
-        ret->promises += promised > 0;
-        ret->missed_max_wait += promised > 0 && waits[i] > promised;
+        ret->promises += max_wait > 0;
+        ret->missed_max_wait += max_wait > 0 && waits[i] > max_wait;
     }
     qsort(waits, trace->count, sizeof *waits, compare_ns);
     ret->wait_mean_s = sum_s / trace->count;

@@ -13,7 +13,7 @@ struct kiln_sim_world {
     const struct kiln_trace *trace;
     const struct kiln_sim_options *options;
     const int64_t *service_ns; /* of each job, as the cost model would say: without the noise */
-    uint32_t *holds;           /* the set of each worker; KILN_NONE before its first */
+    uint32_t *resident;        /* the set of each worker; KILN_NONE before its first */
 };
 
 struct kiln_sim_rule {
@@ -22,7 +22,7 @@ struct kiln_sim_rule {
     int (*add)(void *self, uint32_t job, struct kiln_error *err);
     /* Takes one waiting job for a free worker; false: nothing now. */
     bool (*pick)(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_worker);
-    /* The worker has drawn the job in so many seconds and is free. */
+    /* The worker has rendered the job in so many seconds and is free. */
     void (*finished)(void *self, uint32_t worker, uint32_t job, bool switched, double seconds);
     /* When to ask again although nothing has happened; INT64_MAX for never. */
     int64_t (*next_ns)(void *self, int64_t now_ns);

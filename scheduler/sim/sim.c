@@ -22,7 +22,7 @@
 #define ASKS_MAX 1000000    /* in a row, with nothing running: by then no answer will come */
 #define NOISE_FACTOR_MAX 10 /* of a picture's time over its mean */
 
-struct running { /* an entry of the heap of workers that draw */
+struct running { /* an entry of the heap of workers that render */
     int64_t end_ns;
     uint32_t worker;
 };
@@ -37,7 +37,7 @@ struct sim {
     int64_t *service_ns;
     struct running *heap; /* the earliest end first */
     uint32_t running, arrived, waiting;
-    uint32_t *draws; /* the job of each worker */
+    uint32_t *jobs; /* that each worker renders */
     int64_t now_ns, switch_ns;
 };
 
@@ -124,7 +124,7 @@ static struct running heap_pop(struct sim *sim)
 static void end_pictures(struct sim *sim)
 {
     while (sim->running > 0 && sim->heap[0].end_ns <= sim->now_ns) {
-        uint32_t worker = heap_pop(sim).worker, job = sim->draws[worker];
+        uint32_t worker = heap_pop(sim).worker, job = sim->jobs[worker];
         const struct kiln_sim_served *served = &sim->run->served[job];
         double seconds = (double)(served->end_ns - served->start_ns) * 1e-9;
         sim->rule.finished(sim->rule.self, worker, job, served->switched, seconds);
@@ -147,15 +147,15 @@ static int take_arrivals(struct sim *sim, struct kiln_error *err)
 static void start(struct sim *sim, uint32_t job, uint32_t worker)
 {
     const struct kiln_trace_job *row = &sim->trace->jobs[job];
-    bool switched = sim->world.holds[worker] != row->set;
+    bool switched = sim->world.resident[worker] != row->set;
     int64_t start_ns = sim->now_ns + (switched ? sim->switch_ns : 0);
     int64_t end_ns = start_ns + real_ns(sim, job);
     sim->run->served[job] = (struct kiln_sim_served){start_ns, end_ns, worker, switched};
     sim->run->switches += switched;
     if (end_ns > sim->run->end_ns)
         sim->run->end_ns = end_ns;
-    sim->world.holds[worker] = row->set;
-    sim->draws[worker] = job;
+    sim->world.resident[worker] = row->set;
+    sim->jobs[worker] = job;
     sim->waiting--;
     /* The whole of it at once: what a tenant has been given cannot be taken back. */
     kiln_fair_started(sim->fair, row->tenant, (double)(end_ns - sim->now_ns) * 1e-9);
@@ -241,13 +241,13 @@ static int open_sim(struct sim *sim, struct kiln_error *err)
     sim->service_ns = calloc(sim->trace->count, sizeof *sim->service_ns);
     sim->run->served = calloc(sim->trace->count, sizeof *sim->run->served);
     sim->heap = calloc(workers, sizeof *sim->heap);
-    sim->draws = calloc(workers, sizeof *sim->draws);
-    sim->world.holds = malloc(workers * sizeof *sim->world.holds);
-    if (!sim->service_ns || !sim->run->served || !sim->heap || !sim->draws || !sim->world.holds)
+    sim->jobs = calloc(workers, sizeof *sim->jobs);
+    sim->world.resident = malloc(workers * sizeof *sim->world.resident);
+    if (!sim->service_ns || !sim->run->served || !sim->heap || !sim->jobs || !sim->world.resident)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u jobs on %u workers",
                          sim->trace->count, workers);
     for (uint32_t i = 0; i < workers; i++)
-        sim->world.holds[i] = KILN_NONE;
+        sim->world.resident[i] = KILN_NONE;
     sim->world.trace = sim->trace;
     sim->world.options = sim->options;
     sim->world.service_ns = sim->service_ns;
@@ -269,8 +269,8 @@ static void close_sim(struct sim *sim)
     kiln_fair_free(sim->fair);
     free(sim->service_ns);
     free(sim->heap);
-    free(sim->draws);
-    free(sim->world.holds);
+    free(sim->jobs);
+    free(sim->world.resident);
 }
 
 int kiln_sim(const struct kiln_trace *trace, const struct kiln_sim_options *options,

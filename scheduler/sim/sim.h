@@ -9,8 +9,8 @@
  *               that wait, else the oldest.  Free workers that find one go first.
  *
  * The model: every worker holds one LoRA set, "no LoRA" being a set, and at the start none at
- * all: whatever is drawn first must be loaded first.  Drawing a picture of another set than the
- * one held costs switch_s, then the picture its seconds of compute.  A picture is drawn alone (the
+ * all: whatever is rendered first must be loaded first.  A picture of another set than the resident
+ * one costs switch_s, then its seconds of compute.  A picture is rendered alone (the
  * trace says what one picture costs, and a batch of n would cost n times that), and chosen at the
  * moment its worker is free.  Nothing fails.
  *

@@ -14,7 +14,7 @@
 #include "schemas/names.h"
 #include "schemas/room.h"
 
-#define SIDE_MAX 16384 /* traces come from other systems too; what they drew need not fit Kiln */
+#define SIDE_MAX 16384 /* traces come from other systems too; their pictures need not fit Kiln */
 #define STEPS_MAX 1000
 #define ARRIVAL_MAX_S 4e9 /* clocks that count from 1970 are welcome */
 #define SERVICE_MAX_S (30.0 * 24 * 3600)
@@ -193,7 +193,7 @@ static int read_priority(const struct cell *cell, int8_t *ret, struct kiln_error
 static int read_service(const struct cell *cell, int64_t *ret, struct kiln_error *err)
 {
     int rc = read_seconds(cell, SERVICE_MAX_S, ret, err);
-    return rc == 0 && *ret == 0 ? refuse(cell, err, "is no time to draw a picture in") : rc;
+    return rc == 0 && *ret == 0 ? refuse(cell, err, "is not a time to render a picture in") : rc;
 }
 
 static int read_cell(const struct cell *cell, enum column column, struct record *record,

@@ -10,11 +10,11 @@
  *     steps        8
  *     loras        none      names joined by '+', in any order
  *     priority     0         -10 .. 10
- *     max_wait_s   (none)    the promise
+ *     max_wait_s   (none)    the deadline, from arrival on
  *     service_s    (none)    seconds of compute of this picture; empty: by the cost model
  *
- * No I/O: lines are handed in, and errors say NAME:LINE:COLUMN, the column in bytes.  Times are
- * whole nanoseconds, so that equal decimals are equal moments and sums are exact.
+ * No I/O: the caller passes lines in, and errors say NAME:LINE:COLUMN, the column in bytes.  Times
+ * are whole nanoseconds, so that equal decimals are equal moments and sums are exact.
  */
 #ifndef KILN_SIM_TRACE_H
 #define KILN_SIM_TRACE_H
@@ -27,7 +27,7 @@
 struct kiln_trace_job {
     int64_t arrival_ns;
     int64_t service_ns;  /* 0: by the cost model */
-    int64_t max_wait_ns; /* 0: no promise */
+    int64_t max_wait_ns; /* 0: no deadline */
     uint32_t tenant, set, shape;
     uint32_t line; /* of the file */
     int8_t priority;
