@@ -51,11 +51,13 @@ class Defect:
 
     def program(self, scratch):
         """What runs it, from the top of the tree, and what make has to build."""
-        for path in scratch.glob(f"tests/*/{self.test}.*"):
-            built = f"build/tests/{path.parent.name}/{self.test}"
-            if path.suffix in (".sh", ".c"):
-                return (str(path.relative_to(scratch)), []) if path.suffix == ".sh" else (built, [built])
-        raise DoesNotApply(f"there is no {self.test}")
+        found = [p for p in scratch.glob(f"tests/*/{self.test}.*") if p.suffix in (".sh", ".c")]
+        if len(found) > 1:
+            found = [p for p in found if self.shows in p.read_text()]
+        if len(found) != 1:
+            raise DoesNotApply(f"{len(found)} tests are {self.test}")
+        built = f"build/tests/{found[0].parent.name}/{self.test}"
+        return (str(found[0].relative_to(scratch)), []) if found[0].suffix == ".sh" else (built, [built])
 
     def put_back(self, scratch, files):
         for now, before in self.places:
