@@ -26,21 +26,6 @@ static bool read_name(const json_t *value, const struct kiln_label_list *list, c
     return false;
 }
 
-static bool read_zone(const json_t *value, int *ret, struct kiln_error *err)
-{
-    *ret = KILN_NOT_ASKED;
-    if (!value || json_is_null(value))
-        return true;
-    const char *name = json_string_value(value);
-    for (int i = 0; name && i < KILN_ZONES; i++)
-        if (strcmp(name, kiln_zone_names[i]) == 0)
-            *ret = i;
-    if (*ret != KILN_NOT_ASKED)
-        return true;
-    kiln_fail(err, KILN_BAD_INPUT, "zone: there is no place \"%.40s\"", name ? name : "?");
-    return false;
-}
-
 static int read_things(const json_t *things, const struct kiln_judge_labels *labels,
                        struct kiln_asked *asked, struct kiln_error *err)
 {
@@ -58,7 +43,8 @@ static int read_things(const json_t *things, const struct kiln_judge_labels *lab
                        &asked->things[i].colour, err) ||
             !read_name(json_object_get(thing, "size"), &labels->sizes, "size",
                        &asked->things[i].size, err) ||
-            !read_zone(json_object_get(thing, "zone"), &asked->things[i].zone, err))
+            !read_name(json_object_get(thing, "zone"), &kiln_zones, "zone", &asked->things[i].zone,
+                       err))
             return KILN_BAD_INPUT;
         asked->thing_count++;
     }

@@ -18,9 +18,10 @@ const char *const kiln_attribute_names[KILN_ATTRIBUTES] = {
     [KILN_COUNT] = "count",
 };
 
-const char *const kiln_zone_names[KILN_ZONES] = {
-    "top left", "top",         "top right", "left",         "centre",
-    "right",    "bottom left", "bottom",    "bottom right",
+const struct kiln_label_list kiln_zones = {
+    9,
+    {"top left", "top", "top right", "left", "centre", "right", "bottom left", "bottom",
+     "bottom right"},
 };
 
 /* A search in progress: the seen object for each asked one so far. */

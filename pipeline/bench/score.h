@@ -30,8 +30,7 @@ enum kiln_attribute {
 extern const char *const kiln_attribute_names[KILN_ATTRIBUTES]; /* "shape", ... */
 
 /* Nine places: row * 3 + column, "top left" first. */
-#define KILN_ZONES 9
-extern const char *const kiln_zone_names[KILN_ZONES];
+extern const struct kiln_label_list kiln_zones;
 
 /* Positions in the lists of the labels, or KILN_NOT_ASKED. */
 struct kiln_asked {

@@ -103,7 +103,7 @@ static int bench_enqueue(struct kiln_bench *bench, struct kiln_error *err)
     if (!bench->cli->json)
         printf("%-16s %10.0f /s   of processor time of this process\n", "",
                (double)bench->lines / cpu_s);
-    if (bench->cli->json)
+    else
         (void)kiln_print_json(
             bench->cli, json_pack("{s:s, s:I, s:f, s:f, s:f, s:I}", "bench", "enqueue", "lines",
                                   (json_int_t)bench->lines, "seconds", seconds, "lines_per_s",
@@ -129,14 +129,6 @@ static const struct kind kinds[] = {
     {"policy", kiln_bench_policy, 0, 1000000, 1000, KILN_BENCH_POLICY_WORKERS_MAX},
     {"fleet", kiln_bench_devices, 0, 48, SERVED},
 };
-
-static const struct kind *find_kind(const char *name)
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i].name, name) == 0)
-            return &kinds[i];
-    return NULL;
-}
 
 /* The bench itself, to its exit status. */
 static int run(struct kiln_bench *bench, const struct kind *kind)
@@ -223,19 +215,17 @@ int kiln_bench_verb(struct kiln_cli *cli, int argc, char **argv)
     int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
     if (status)
         return status;
-    const struct kind *kind = find_kind(args.rest[0]);
-    if (!kind)
+    const struct kind *kind = kinds, *end = kinds + sizeof kinds / sizeof *kinds;
+    while (kind < end && strcmp(kind->name, args.rest[0]) != 0)
+        kind++;
+    if (kind == end)
         return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
                                "fleet, quality and engine");
-    status = kiln_arg_int(cli, &args, "lines", 1000, 10000000, kind->lines, &bench.lines);
-    if (status == 0)
-        status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs);
-    if (status == 0)
-        status = kiln_arg_int(cli, &args, "workers", 1, kind->workers_max, kind->workers,
-                              &bench.workers);
-    if (status == 0)
-        status = kiln_arg_int(cli, &args, "step-ms", 0, 60000, 10, &bench.step_ms);
-    if (status)
+    if ((status = kiln_arg_int(cli, &args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
+        (status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
+        (status = kiln_arg_int(cli, &args, "workers", 1, kind->workers_max, kind->workers,
+                               &bench.workers)) ||
+        (status = kiln_arg_int(cli, &args, "step-ms", 0, 60000, 10, &bench.step_ms)))
         return status;
     bench.devices = kiln_arg(&args, "devices") ? kiln_arg(&args, "devices") : "1,2";
     bench.sizes = kiln_arg(&args, "sizes") ? kiln_arg(&args, "sizes") : "512x512,768x512";

@@ -2,6 +2,8 @@
 #ifndef KILN_BENCH_H
 #define KILN_BENCH_H
 
+#include <stdio.h>
+
 #include "scheduler/bench/cpu.h"
 #include "scheduler/cli/core/cli.h"
 #include "scheduler/cli/stack/stack.h"
@@ -41,7 +43,12 @@ struct kiln_bench_run {
     double idle; /* share, of the worker's device while the queue was full; negative: unknown */
 };
 
-/* Writes the lines of the run's load into bench->file. */
+/* Creates bench->file, the job lines of the next batch; NULL if that fails.  Closing it reports
+ * every error, that one too. */
+FILE *kiln_bench_file(struct kiln_bench *bench);
+int kiln_bench_file_close(const struct kiln_bench *bench, FILE *file,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+/* Writes lines of that load into bench->file. */
 int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
                      struct kiln_error *err) KILN_MUST_CHECK;
 /* Sends bench->file as one batch; the seconds it took on the clock and on the processor, each NULL

@@ -128,8 +128,7 @@ static int write_lines(struct fleet *fleet, long lines, int size, struct kiln_er
     char pace[32] = "";
     if (strcmp(kiln_config_text(bench->own.config, KILN_KEY_ENGINE), "testcard") == 0)
         snprintf(pace, sizeof pace, " @step_ms=%ld", bench->step_ms);
-    kiln_join(bench->file, bench->dir, "jobs.jsonl");
-    FILE *file = fopen(bench->file, "we");
+    FILE *file = kiln_bench_file(bench);
     for (long i = 0; file && i < lines; i++) {
         const char *lora = fleet->loras.at[i / fleet->sizes.count % fleet->loras.count];
         fprintf(file,
@@ -143,9 +142,7 @@ static int write_lines(struct fleet *fleet, long lines, int size, struct kiln_er
         else
             fprintf(file, "[{\"name\":\"%s\",\"scale\":1}]}\n", lora);
     }
-    bool ok = file && !ferror(file);
-    ok = file && fclose(file) == 0 && ok;
-    return ok ? 0 : kiln_fail(err, KILN_IO, "write %s: %m", bench->file);
+    return kiln_bench_file_close(bench, file, err);
 }
 
 /* Every worker renders every size: all are idle, so each gets its share of a batch. */

@@ -36,14 +36,27 @@ int kiln_bench_set(struct kiln_bench *bench, const char *name, const char *value
     return kiln_config_set(bench->own.config, name, value, "bench", err);
 }
 
+FILE *kiln_bench_file(struct kiln_bench *bench)
+{
+    return fopen(kiln_join(bench->file, bench->dir, "jobs.jsonl"), "we");
+}
+
+int kiln_bench_file_close(const struct kiln_bench *bench, FILE *file, struct kiln_error *err)
+{
+    bool ok = file && !ferror(file);
+    ok = file && fclose(file) == 0 && ok;
+    return ok ? 0
+              : kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", bench->file,
+                          strerror(errno));
+}
+
 /* Lines as long as real ones, all different. */
 int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
                      struct kiln_error *err)
 {
     static const char *const colors[] = {"red", "blue", "green", "yellow", "violet"};
     static const char *const shapes[] = {"circle", "star", "square", "triangle"};
-    kiln_join(bench->file, bench->dir, "jobs.jsonl");
-    FILE *file = fopen(bench->file, "we");
+    FILE *file = kiln_bench_file(bench);
     for (long i = 0; file && i < lines; i++)
         fprintf(file,
                 "{\"custom_id\":\"line-%ld\",\"prompt\":\"%s %s above a %s %s on a wide plain at "
@@ -51,11 +64,7 @@ int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long l
                 i, colors[i % 5], shapes[i % 4], colors[i / 5 % 5], shapes[i / 4 % 4], i,
                 load == KILN_BENCH_SLOW ? " @step_ms=1000" : "", i * 7919,
                 load == KILN_BENCH_MIXED ? mixed_fields[i % 8] : load_fields[load]);
-    bool ok = file && !ferror(file);
-    ok = file && fclose(file) == 0 && ok;
-    return ok ? 0
-              : kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", bench->file,
-                          strerror(errno));
+    return kiln_bench_file_close(bench, file, err);
 }
 
 int kiln_bench_send(struct kiln_bench *bench, const char *batch, long lines, double *ret_s,

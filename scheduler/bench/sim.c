@@ -35,21 +35,18 @@ static int read_numbers(struct kiln_cli *cli, const struct kiln_args *args,
                         struct kiln_sim_options *ret)
 {
     long workers = 0, window = 0, seed = 0;
-    int status = kiln_arg_int(cli, args, "workers", 1, KILN_SIM_WORKERS_MAX, 8, &workers);
-    if (status == 0)
-        status = kiln_arg_int(cli, args, "window", 1, UINT32_MAX, 32, &window);
-    if (status == 0)
-        status = kiln_arg_int(cli, args, "seed", 0, LONG_MAX, 0, &seed);
-    if (status == 0)
-        status = number_arg(cli, args, "lora-switch-s", 0, SECONDS_MAX, 1, &ret->switch_s);
-    if (status == 0)
-        status = number_arg(cli, args, "base-s", 1e-6, SECONDS_MAX, 1, &ret->base_s);
-    if (status == 0)
-        status = number_arg(cli, args, "noise", 0, 1, 0, &ret->noise);
+    int status;
+    if ((status = kiln_arg_int(cli, args, "workers", 1, KILN_SIM_WORKERS_MAX, 8, &workers)) ||
+        (status = kiln_arg_int(cli, args, "window", 1, UINT32_MAX, 32, &window)) ||
+        (status = kiln_arg_int(cli, args, "seed", 0, LONG_MAX, 0, &seed)) ||
+        (status = number_arg(cli, args, "lora-switch-s", 0, SECONDS_MAX, 1, &ret->switch_s)) ||
+        (status = number_arg(cli, args, "base-s", 1e-6, SECONDS_MAX, 1, &ret->base_s)) ||
+        (status = number_arg(cli, args, "noise", 0, 1, 0, &ret->noise)))
+        return status;
     ret->workers = (uint32_t)workers;
     ret->window = (uint32_t)window;
     ret->seed = (uint64_t)seed;
-    return status;
+    return 0;
 }
 
 static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
