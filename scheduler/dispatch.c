@@ -13,9 +13,9 @@
 #define PICKS_A_STEP 64
 
 struct round {
-    struct kiln_policy_pick picks[KILN_HANDOUTS_MAX];
-    struct kiln_handout handouts[KILN_HANDOUTS_MAX];
-    char ids[KILN_HANDOUTS_MAX][KILN_WIRE_ID_MAX + 1];
+    struct kiln_policy_pick picks[KILN_NEW_ASSIGNMENTS_MAX];
+    struct kiln_new_assignment wanted[KILN_NEW_ASSIGNMENTS_MAX];
+    char ids[KILN_NEW_ASSIGNMENTS_MAX][KILN_WIRE_ID_MAX + 1];
     size_t count;
     bool bus_away;
 };
@@ -102,13 +102,14 @@ static int reload_others(struct kiln_leader *leader, const struct kiln_policy_pi
     return rc;
 }
 
-static void log_assigned(const struct kiln_policy_pick *pick, const struct kiln_handout *handout)
+static void log_assigned(const struct kiln_policy_pick *pick,
+                         const struct kiln_new_assignment *want)
 {
     kiln_metric_add(KILN_METRIC_ASSIGNMENTS, pick->rule, 1);
     kiln_metric_add(KILN_METRIC_SWITCHES, pick->load, 1);
-    kiln_metric_observe(KILN_METRIC_ASSIGNMENT_JOBS, 0, (double)handout->given);
-    kiln_log(KILN_LOG_DEBUG, "assigned", kiln_f("assignment", "%s", handout->assignment),
-             kiln_f("worker", "%s", pick->worker), kiln_f("jobs", "%zu", handout->given),
+    kiln_metric_observe(KILN_METRIC_ASSIGNMENT_JOBS, 0, (double)want->given);
+    kiln_log(KILN_LOG_DEBUG, "assigned", kiln_f("assignment", "%s", want->assignment),
+             kiln_f("worker", "%s", pick->worker), kiln_f("jobs", "%zu", want->given),
              kiln_f("rule", "%s", kiln_policy_rule_name(pick->rule)),
              kiln_f("expected_s", "%.3f", pick->compute_s + pick->switch_s));
 }
@@ -138,23 +139,22 @@ static int send_one(struct kiln_leader *leader, struct round *round, size_t at, 
                     struct kiln_error *err)
 {
     const struct kiln_policy_pick *pick = &round->picks[at];
-    const struct kiln_handout *handout = &round->handouts[at];
+    const struct kiln_new_assignment *want = &round->wanted[at];
     struct kiln_error bus_err;
     int rc = 0;
-    if (handout->given == 0) {
+    if (want->given == 0) {
         kiln_policy_release(leader->policy, pick->worker, pick->tag);
     } else if (round->bus_away || is_blocked(leader, pick->worker)) {
-        rc = return_unsent(leader, pick, handout->jobs, handout->given, err);
-    } else if (send(leader, pick->worker, handout->assignment, handout->jobs, handout->given,
-                    &bus_err)) {
+        rc = return_unsent(leader, pick, want->jobs, want->given, err);
+    } else if (send(leader, pick->worker, want->assignment, want->jobs, want->given, &bus_err)) {
         note_unsent(leader, round, pick->worker, now_ms, &bus_err);
-        rc = return_unsent(leader, pick, handout->jobs, handout->given, err);
+        rc = return_unsent(leader, pick, want->jobs, want->given, err);
     } else {
-        remember(leader, pick, handout->assignment, handout->jobs, handout->given, now_ms);
-        log_assigned(pick, handout);
+        remember(leader, pick, want->assignment, want->jobs, want->given, now_ms);
+        log_assigned(pick, want);
     }
-    if (rc == 0 && handout->given < pick->count)
-        rc = reload_others(leader, pick, handout->jobs, handout->given, err);
+    if (rc == 0 && want->given < pick->count)
+        rc = reload_others(leader, pick, want->jobs, want->given, err);
     return rc;
 }
 
@@ -165,7 +165,7 @@ static int pick_some(struct kiln_leader *leader, struct round *round, int64_t no
     size_t jobs = 0;
     *round = (struct round){0};
     *ret_jobs = NULL;
-    while (round->count < KILN_HANDOUTS_MAX &&
+    while (round->count < KILN_NEW_ASSIGNMENTS_MAX &&
            kiln_policy_pick(leader->policy, now_ms, &round->picks[round->count]))
         jobs += round->picks[round->count++].count;
     struct kiln_job *records = jobs ? calloc(jobs, sizeof *records) : NULL;
@@ -176,11 +176,11 @@ static int pick_some(struct kiln_leader *leader, struct round *round, int64_t no
         const struct kiln_policy_pick *pick = &round->picks[i];
         snprintf(round->ids[i], sizeof round->ids[i], "%s-%llu", leader->session,
                  (unsigned long long)pick->tag);
-        round->handouts[i] = (struct kiln_handout){.worker = pick->worker,
-                                                   .assignment = round->ids[i],
-                                                   .ids = pick->ids,
-                                                   .count = pick->count,
-                                                   .jobs = records};
+        round->wanted[i] = (struct kiln_new_assignment){.worker = pick->worker,
+                                                        .assignment = round->ids[i],
+                                                        .ids = pick->ids,
+                                                        .count = pick->count,
+                                                        .jobs = records};
         records += pick->count;
     }
     return 0;
@@ -189,12 +189,12 @@ static int pick_some(struct kiln_leader *leader, struct round *round, int64_t no
 static int assign(struct kiln_leader *leader, struct round *round, int64_t now_ms,
                   struct kiln_error *err)
 {
-    int rc = kiln_ledger_assign_many(leader->ledger, round->handouts, round->count, err);
+    int rc = kiln_ledger_assign_many(leader->ledger, round->wanted, round->count, err);
     for (size_t i = 0; i < round->count; i++) {
         if (rc == 0)
             rc = send_one(leader, round, i, now_ms, err);
-        for (size_t k = 0; k < round->handouts[i].given; k++)
-            kiln_job_release(&round->handouts[i].jobs[k]);
+        for (size_t k = 0; k < round->wanted[i].given; k++)
+            kiln_job_release(&round->wanted[i].jobs[k]);
     }
     return rc;
 }

@@ -22,14 +22,14 @@
 
 /* --- what the ledger says -------------------------------------------------------------------- */
 struct assigned_rows {
-    struct kiln_held *at;
+    struct kiln_assigned_job *at;
     size_t count, room;
 };
 
-static int keep_row(void *arg, const struct kiln_held *row)
+static int keep_row(void *arg, const struct kiln_assigned_job *row)
 {
     struct assigned_rows *rows = arg;
-    struct kiln_held *at = kiln_room(rows->at, rows->count, &rows->room, sizeof(*at));
+    struct kiln_assigned_job *at = kiln_room(rows->at, rows->count, &rows->room, sizeof(*at));
     if (!at)
         return KILN_NO_MEMORY;
     rows->at = at;
@@ -37,7 +37,8 @@ static int keep_row(void *arg, const struct kiln_held *row)
     return 0;
 }
 
-static void mark_row(struct kiln_leader *leader, const struct kiln_held *row, int64_t now_ms)
+static void mark_row(struct kiln_leader *leader, const struct kiln_assigned_job *row,
+                     int64_t now_ms)
 {
     struct kiln_member *member = kiln_fleet_get(leader, row->worker);
     if (!member)
@@ -256,7 +257,7 @@ static int reconcile_member(struct kiln_leader *leader, struct kiln_member *memb
 int kiln_reconcile(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
     struct assigned_rows rows = {0};
-    int rc = kiln_ledger_held(leader->ledger, leader->pool, keep_row, &rows, err);
+    int rc = kiln_ledger_assigned(leader->ledger, leader->pool, keep_row, &rows, err);
     if (rc == 0) {
         for (size_t i = 0; i < leader->member_count; i++)
             for (uint32_t k = 0; k < leader->members[i]->assignment_count; k++)

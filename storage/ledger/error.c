@@ -1,7 +1,7 @@
 /* error.c - what Postgres' errors mean to Kiln: the SQLSTATE decides, the text explains.
  *
  * The table goes from the exact state to its class (the first two characters).  A database that
- * only reads is UNAVAILABLE, not DENIED: it is what a failover looks like from outside, and waiting
+ * only reads is UNAVAILABLE, not DENIED: a failover looks like this from outside, and waiting
  * helps.
  */
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* ledger.c - the ledger's connection: opening, the schema check, leadership, running statements.
  *
  * kiln_ledger_run is the one way to the server.  It may send a statement twice: when the connection
- * turned out to be dead, nobody knows whether the first one was carried out.  That is sound because
- * every statement of the ledger bears repetition: identity (batch, key), the attempt number or the
- * assignment id decide, not the number of times it was sent.
+ * turned out to be dead, nobody knows whether the first one was carried out.  That is safe because
+ * every statement may be repeated: the identity (batch, key), the attempt or the assignment id
+ * decides what it does.
  *
  * A leader is the exception.  Its lock belongs to the server's session, so a new connection would
- * write without it, and beside whoever has won it since.  Once a leader's connection is lost,
- * nothing is sent any more until the leadership was given up.
+ * write without the lock, beside the next leader.  Once a leader's connection is lost, nothing is
+ * sent until kiln_ledger_stand_down.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static int send_text(struct kiln_pg *pg, const char *sql, const struct kiln_para
                              params->formats, 0);
 }
 
-/* Connects if need be; but a leader's lock is not to be had by connecting. */
+/* Connects if needed; a leader may not connect again, since that loses its lock. */
 static int reach(struct kiln_ledger *ledger, struct kiln_error *err)
 {
     struct kiln_pg *pg = &ledger->pg;
@@ -120,7 +120,7 @@ static int reach(struct kiln_ledger *ledger, struct kiln_error *err)
     return kiln_pg_connect(pg, err);
 }
 
-/* Connects if need be, sends, waits: one attempt, no second thoughts. */
+/* Connects if needed, sends, waits: one attempt. */
 static int run_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                     const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
 {
@@ -137,14 +137,14 @@ static int run_once(struct kiln_ledger *ledger, const struct kiln_statement *sta
     return sent ? kiln_pg_finish(pg, 0, ret, err) : kiln_pg_fail(pg, NULL, "send", err);
 }
 
-/* What a request took, whatever it took, for the page of metrics. */
+/* Records the time of a request for the metrics. */
 static void note(enum kiln_ledger_way way, int rc, int64_t started)
 {
     kiln_stopwatch_note(KILN_METRIC_LEDGER_SECONDS, way, KILN_METRIC_LEDGER_ERRORS, rc, started);
 }
 
-/* Whether a failed attempt is worth another at once: a connection that was dead already, once, and
- * deadlocks a few times. */
+/* Whether to repeat a failed attempt at once: one time if the connection turned out to be dead, a
+ * few times after a deadlock. */
 struct again {
     bool was_connected, reconnected;
     int deadlocks;
@@ -225,8 +225,8 @@ static int send_all(struct kiln_pg *pg, const struct kiln_statement *statement,
     return 0;
 }
 
-/* All out, then all in: libpq's pipeline mode.  Any failure costs the connection, because there is
- * no other way back out of the pipeline that surely leaves nothing unread. */
+/* libpq's pipeline mode: sends all, then reads all.  After a failure the connection is dropped,
+ * because unread answers may remain in the pipeline. */
 static int run_many_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                          const struct kiln_params *params, size_t count,
                          const struct kiln_statement *last, PGresult **ret, struct kiln_error *err)
@@ -369,10 +369,11 @@ int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
     if (rc != 0)
         return rc;
     int have = (int)kiln_row_i64(rows, 0, 0);
-    bool strange = kiln_row_u64(rows, 0, 1) > 0; /* something newer that we may not work with */
+    bool strange =
+        kiln_row_u64(rows, 0, 1) > 0; /* a newer migration that this program cannot work with */
     PQclear(rows);
     if (have > want && !strange)
-        return 0; /* an upgrade is under way, and what it added is none of our business */
+        return 0; /* a newer release migrated; what it added does not concern this program */
     if (have > want)
         return kiln_fail(err, KILN_CONFIG,
                          "the database has schema %d, this program knows only %d: install a newer "
@@ -408,10 +409,9 @@ bool kiln_ledger_refused(const struct kiln_ledger *ledger, int rc)
 int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
                      struct kiln_error *err)
 {
-    /* A leader that was paused would hold the lock for as long: its session ends when it has said
-     * nothing for longer than a lease, and another may lead.  So too when it has vanished amid an
-     * answer: a server that waits for room to send is not idle, and TCP by itself would go on
-     * trying for a quarter of an hour. */
+    /* A stopped leader must lose its lock: the server ends a session that was silent for longer
+     * than a lease.  tcp_user_timeout does the same while the server is sending an answer, when it
+     * is not idle; TCP alone would go on for a quarter of an hour. */
     static const struct kiln_statement take = {
         "lead", "SELECT pg_try_advisory_lock($1::integer, hashtext($2::text)),"
                 " set_config('idle_session_timeout', $3::text, false),"

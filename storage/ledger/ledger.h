@@ -1,9 +1,9 @@
-/* ledger.h - Postgres, the truth: connection, intake, scheduling moves, commits.
+/* ledger.h - the ledger in Postgres: sessions, intake, moves of the scheduler, commits.
  *
- * One connection, used by one thread.  Statements are prepared, each with a time limit; a lost
- * connection is made again with backoff and jitter.  After KILN_UNAVAILABLE a write may or may
- * not have happened: every write here may be repeated, because job identity and attempt number
- * fence it.  Reading for people (status, jobs, show, export) is in ledger/read/read.h, sessions
+ * A session is one connection, used by one thread.  Statements are prepared and have a time limit;
+ * a lost connection is made again with backoff and jitter.  After KILN_UNAVAILABLE a write may or
+ * may not have happened.  Every write may be repeated, because the identity and the attempt of a
+ * job fence it.  Reading for people (status, jobs, show, export) is in ledger/read/read.h, sessions
  * made for it in ledger/read/reader.h; the schema in schemas/sql; the move of a job between states
  * in ledger/queue/move.c alone.
  */
@@ -38,12 +38,11 @@ int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err) KILN_M
 int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Ends a leadership: calls may use a new connection again.  What is left of the old one keeps the
- * lock until the next kiln_ledger_lead, which wins it again, or the end of the connection. */
+/* Ends a leadership: calls may connect again.  If the old connection still exists, it keeps the
+ * lock until the next kiln_ledger_lead, which gets it again, or until it ends. */
 void kiln_ledger_stand_down(struct kiln_ledger *ledger);
-/* Whether the failure rc of the last call was the server's answer to that one statement, so that
- * the connection, with the lock it may hold, is good for others and only the same one would fail
- * again. */
+/* Whether the failure rc of the last call was the server's answer to that statement.  Then the
+ * connection and its lock are fine, and only the same statement would fail again. */
 bool kiln_ledger_refused(const struct kiln_ledger *ledger, int rc);
 
 /* --- intake ---------------------------------------------------------------------------------- */
@@ -63,10 +62,10 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
     "the batch %s is full: no free index was found up to %u; use another batch name"
 /* Gives each job its index in the batch: the one it names (wishes[i]; -1, or wishes NULL: none),
  * unless a job of the batch or an earlier one of the call has it; else the next number that neither
- * has.  A wish does not move the numbers on, so no wish fills a batch.  -1: a bounded search has
- * found none.  A job whose key is there already gets 0, which its insertion passes over.  No number
- * is given out twice, however often and by whomever this is called, until all 2^32 have gone round;
- * what is not used leaves a gap.  A wish that is granted is seen by others once its job is in. */
+ * has.  A wish does not advance the numbers, so it cannot fill a batch.  -1: a bounded search
+ * found no free number.  A job whose key exists gets 0, which its insertion ignores.  No number is
+ * given out twice, by any caller, until all 2^32 were used; an unused number leaves a gap.  Others
+ * see a granted wish once its job is inserted. */
 int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
                        const char *const *keys, const int64_t *wishes, size_t count,
                        int64_t *ret_index, struct kiln_error *err) KILN_MUST_CHECK;
@@ -83,14 +82,14 @@ int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const cha
                          struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- scheduling ------------------------------------------------------------------------------ */
-/* What the policy needs of a waiting job: no texts. */
+/* What the policy needs to know of a queued job: no texts. */
 struct kiln_waiting {
     uint64_t id;
     uint64_t batch_id;
     char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1];
     char lora_set[KILN_LORA_SET_MAX]; /* canonical text */
     uint32_t width, height, steps, attempt, max_wait_s;
-    uint32_t crashes; /* workers it died with: run it alone when there are any */
+    uint32_t crashes; /* attempts whose worker died; such a job runs alone */
     double guidance;
     int32_t priority;
     enum kiln_job_kind kind;
@@ -108,41 +107,41 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
                        const uint64_t *ids, size_t count, struct kiln_job *jobs, size_t *ret_count,
                        struct kiln_error *err) KILN_MUST_CHECK;
 
-#define KILN_HANDOUTS_MAX 16 /* that go in one round trip; more take several */
+#define KILN_NEW_ASSIGNMENTS_MAX 16 /* in one round trip; more take several */
 
-/* The same for several assignments, each still its own transaction, with one flush of the server's
- * log for all: what lies on the disk before any of them is told to a worker.  After an error any
- * number of them may be in, and no record is filled. */
-struct kiln_handout {
+/* The same for several assignments, each its own transaction, with one flush of the server's log
+ * for all. After an error any number of them may be recorded, and no record is filled. */
+struct kiln_new_assignment {
     const char *worker, *assignment;
     const uint64_t *ids;
     size_t count;
     struct kiln_job *jobs; /* [count] */
     size_t given;          /* records that were filled */
 };
-int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
-                            struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_new_assignment *wanted,
+                            size_t count, struct kiln_error *err) KILN_MUST_CHECK;
 
-struct kiln_held {
+struct kiln_assigned_job {
     uint64_t id;
     uint32_t attempt, crashes;
     char worker[KILN_NAME_MAX + 1];
     char assignment[80];
     int64_t assigned_ms;
 };
-typedef int kiln_ledger_each_held(void *arg, const struct kiln_held *held);
-/* Every assigned job of the pool: what recovery compares with the heartbeats.  Forgets assignments
- * of which nothing is left. */
-int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_each_held *each,
-                     void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+typedef int kiln_ledger_each_assigned(void *arg, const struct kiln_assigned_job *held);
+/* Every assigned job of the pool, for recovery to compare with the heartbeats.  Removes assignments
+ * without assigned jobs. */
+int kiln_ledger_assigned(struct kiln_ledger *ledger, const char *pool,
+                         kiln_ledger_each_assigned *each, void *arg,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Why an assigned job goes back. */
+/* Why an assigned job is returned. */
 struct kiln_return {
     uint64_t id;
     uint32_t attempt; /* only if this is still its attempt */
-    int code;         /* enum kiln_code; KILN_OK = handed back unused: the attempt is not counted */
+    int code;         /* enum kiln_code; KILN_OK: not started, so the attempt is no try */
     const char *reason;
-    bool crashed; /* its worker died with it: counts towards KILN_POISONED */
+    bool crashed; /* its worker died: counts towards KILN_POISONED */
     bool final;   /* not worth retrying: straight to failed */
 };
 /* assigned -> queued with backoff and jitter, or failed when attempts are used up or final.
@@ -161,8 +160,8 @@ int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const cha
 int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Forgets the moves of jobs that ended more than keep_days ago, a page of jobs a call.  *cursor is
- * where the walk stands, 0 at first; *ret_more: there may be more behind this page. */
+/* Removes the events of jobs that ended more than keep_days ago, a page of jobs a call.  *cursor: 0
+ * at first; *ret_more: call again. */
 int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t keep_days,
                        uint64_t *cursor, uint64_t *ret_forgotten, bool *ret_more,
                        struct kiln_error *err) KILN_MUST_CHECK;
@@ -193,9 +192,8 @@ struct kiln_commit {
  * assigned at this attempt.  *ret_ours false: it was not; nothing was written. */
 int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit, bool *ret_ours,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* The same for several pictures, each still its own transaction, with one flush of the server's log
- * for all: what a worker calls when pictures have queued up.  After an error any number of them may
- * be in; repeat them all. */
+/* The same for several pictures, each its own transaction, with one flush of the server's log for
+ * all. After an error any number of them may be recorded; repeat them all. */
 int kiln_ledger_commit_many(struct kiln_ledger *ledger, const struct kiln_commit *commits,
                             size_t count, bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;
 /* Which of the jobs are still assigned at their attempt (a worker asks before it starts). */
@@ -206,7 +204,7 @@ int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jo
 int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
                             const char *host, const char *device, const char *state,
                             struct kiln_error *err) KILN_MUST_CHECK;
-/* The row of a worker that ended without a word silent_ms ago; a later start is left as it is. */
+/* Records that a worker was lost silent_ms ago; a later start of it is left as it is. */
 int kiln_ledger_worker_lost(struct kiln_ledger *ledger, const char *pool, const char *worker,
                             uint64_t silent_ms, struct kiln_error *err) KILN_MUST_CHECK;
 

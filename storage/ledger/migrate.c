@@ -27,12 +27,11 @@
 #define LOCK_S 15
 #define APPLY_MS (3600 * 1000) /* an index on a large table takes its time */
 
-/* By version: whether programs of the schema before it lose nothing and break nothing when they go
- * on.  Such a migration adds tables, indexes, or columns with defaults or NULL; what older programs
- * leave out there is missed by nobody but people (a tenant in a list, a cancelled job), and
- * what they do not know (a hold, a quota) counts when a newer scheduler leads.
- * 0002 is none, since who does not count numbers gives one out twice; nor is 0003, since what is
- * assigned without its row is not found. */
+/* By version: whether programs of the schema before it may go on.  Such a migration adds tables,
+ * indexes, or columns with defaults or NULL.  Older programs leave gaps there that only people
+ * notice (a tenant in a list, a cancelled job); pauses and quotas take effect when a newer
+ * scheduler leads.  Not gentle: 0002, because an older program assigns a number twice; 0003,
+ * because jobs assigned without a row are not found. */
 static const bool gentle[] = {[4] = true, [5] = true, [6] = true,  [7] = true,
                               [8] = true, [9] = true, [10] = true, [11] = true};
 
@@ -196,7 +195,7 @@ static int begin(struct kiln_pg *pg, struct kiln_error *err)
     return run(pg, sql, err);
 }
 
-/* A later release may know of more that older programs can live with. */
+/* A later release may know more migrations that older programs can work with. */
 static int keep_works_with(struct kiln_pg *pg, const struct kiln_embedded *files,
                            struct kiln_error *err)
 {

@@ -33,8 +33,8 @@ static char *scratch(struct kiln_params *params)
     return params->scratch[params->count < KILN_PARAMS_MAX ? params->count : 0];
 }
 
-/* The server refuses a statement with one byte in it that is no UTF-8, and a sentence about what
- * somebody sent may hold such a byte.  So every text is made good here, where all of them pass. */
+/* The server refuses text that is not UTF-8, and an error message may quote such bytes.  So every
+ * text is cleaned here. */
 void kiln_bind_text(struct kiln_params *params, const char *text)
 {
     if (!text || params->count == KILN_PARAMS_MAX || kiln_utf8_valid(text, strlen(text), NULL)) {

@@ -66,8 +66,8 @@ void kiln_pg_drop(struct kiln_pg *pg)
     pg->prepared_count = 0;
 }
 
-/* A connection that is lost, that libpq itself complains about, or that has forgotten its
- * statements is of no more use. */
+/* Drops a connection that is lost, that libpq itself reports an error of, or that lost its prepared
+ * statements. */
 int kiln_pg_fail(struct kiln_pg *pg, const PGresult *result, const char *what,
                  struct kiln_error *err)
 {
@@ -216,8 +216,8 @@ static void ignore_notice(void *arg, const char *message)
     (void)message;
 }
 
-/* Ends the server process of the connection before this one, if it is still at work: it may hold
- * the leader's lock, or be about to commit what the caller now repeats. */
+/* Ends the server process of the previous connection if it is still running: it may hold the
+ * leader's lock, or commit what the caller now repeats. */
 static int end_earlier(struct kiln_pg *pg, int earlier, struct kiln_error *err)
 {
     char sql[200];

@@ -57,7 +57,7 @@ says '10000000 are allowed'
 ok kiln backfill add cars --prompts prompts.txt --set size=64x64 --loras none --low-water 6 --until 20 --json
 json out.txt 'd == {"order": "cars", "batch": "backfill-cars", "prompts": 2, "pass_jobs": 3, "mark": 6, "dry_run": False}'
 fails 73 kiln backfill add cars --template x
-says 'a standing order .cars. already'
+says 'already has a backfill .cars.'
 until_sql "SELECT count(*) FROM job WHERE state = 2" 20
 ok kiln backfill show cars --json
 json out.txt 'd["state"] == "ended" and d["made"] == 20 and d["jobs"]["done"] == 20 and d["gpu_seconds"] > 0 and round(d["passes"], 2) == 6.67'

@@ -42,7 +42,7 @@ ok kiln wait b --timeout 60
 for round in 1 2 3; do
     both "backfill add o --template one{1|2|3} --set size=64x64 --low-water 2" "backfill add o --template two{1|2|3|4} --set size=64x64 --low-water 2"
     [ "$one$two" = 073 ] || [ "$one$two" = 730 ] || die "two orders of one name ended with $one and $two"
-    says "a standing order 'o' already" $([ $one = 73 ] && echo one.err || echo two.err)
+    says "already has a backfill 'o'" $([ $one = 73 ] && echo one.err || echo two.err)
     [ "$(sql "SELECT count(*), min(pass_jobs) FROM backfill")" = "1|$([ $one = 0 ] && echo 3 || echo 4)" ] || die "not one order"
     [ "$(sql "SELECT count(DISTINCT left(line, 15)) FROM backfill_line")" = 1 ] || die "the lines of both are kept"
     # --- pause, resume and rm of it: it is gone, and nothing of it is held

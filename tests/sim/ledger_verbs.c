@@ -170,7 +170,7 @@ struct listing {
     uint64_t after;
     uint32_t max;
     struct kiln_waiting *waiting;
-    struct kiln_held *held;
+    struct kiln_assigned_job *held;
     size_t count;
 };
 
@@ -195,7 +195,7 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
     for (size_t i = 0; rc == 0 && i < listing.count && stop == 0; i++)
         stop = each(arg, &listing.waiting[i]);
     free(listing.waiting);
-    return stop ? kiln_fail(err, stop, "ledger, waiting: the reader stopped") : rc;
+    return stop ? kiln_fail(err, stop, "ledger, queued jobs: the caller stopped") : rc;
 }
 
 static void list_held(void *arg)
@@ -204,8 +204,8 @@ static void list_held(void *arg)
     listing->count = sim_tables_held(&sim_fleet.tables, listing->pool, listing->held, ROWS_MAX);
 }
 
-int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_each_held *each,
-                     void *arg, struct kiln_error *err)
+int kiln_ledger_assigned(struct kiln_ledger *ledger, const char *pool,
+                         kiln_ledger_each_assigned *each, void *arg, struct kiln_error *err)
 {
     struct listing listing = {.pool = pool};
     listing.held = calloc(ROWS_MAX, sizeof *listing.held);
@@ -216,7 +216,7 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
     for (size_t i = 0; rc == 0 && i < listing.count && stop == 0; i++)
         stop = each(arg, &listing.held[i]);
     free(listing.held);
-    return stop ? kiln_fail(err, stop, "ledger, held: the reader stopped") : rc;
+    return stop ? kiln_fail(err, stop, "ledger, assigned jobs: the caller stopped") : rc;
 }
 
 struct assigning {
@@ -270,7 +270,7 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
 }
 
 struct handing {
-    struct kiln_handout *handouts;
+    struct kiln_new_assignment *wanted;
     size_t count, upto; /* so many are carried out */
 };
 
@@ -278,7 +278,7 @@ static void assign_many(void *arg)
 {
     struct handing *handing = arg;
     for (size_t i = 0; i < handing->upto; i++) {
-        struct kiln_handout *of = &handing->handouts[i];
+        struct kiln_new_assignment *of = &handing->wanted[i];
         struct assigning one = {of->worker, of->assignment, of->ids,
                                 of->count,  of->given,      of->jobs};
         assign(&one);
@@ -286,12 +286,12 @@ static void assign_many(void *arg)
     }
 }
 
-int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
-                            struct kiln_error *err)
+int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_new_assignment *wanted,
+                            size_t count, struct kiln_error *err)
 {
-    struct handing handing = {handouts, count, count};
+    struct handing handing = {wanted, count, count};
     for (size_t i = 0; i < count; i++)
-        handouts[i].given = 0;
+        wanted[i].given = 0;
     if (count > 1 && sim_chance(sim_fleet.cut_pipeline))
         handing.upto = sim_below((uint32_t)count);
     int rc = sim_ledger_run(ledger, assign_many, &handing, err);
@@ -300,8 +300,8 @@ int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *han
         rc = kiln_fail(err, KILN_UNAVAILABLE, "Postgres: the connection was lost");
     }
     for (size_t i = 0; rc && i < count; i++)
-        while (handouts[i].given > 0)
-            kiln_job_release(&handouts[i].jobs[--handouts[i].given]);
+        while (wanted[i].given > 0)
+            kiln_job_release(&wanted[i].jobs[--wanted[i].given]);
     return rc;
 }
 

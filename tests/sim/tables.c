@@ -254,7 +254,7 @@ size_t sim_tables_waiting(struct sim_tables *tables, const char *pool, uint64_t 
     return count;
 }
 
-size_t sim_tables_held(struct sim_tables *tables, const char *pool, struct kiln_held *ret,
+size_t sim_tables_held(struct sim_tables *tables, const char *pool, struct kiln_assigned_job *ret,
                        size_t max)
 {
     size_t count = 0;
@@ -262,11 +262,11 @@ size_t sim_tables_held(struct sim_tables *tables, const char *pool, struct kiln_
         const struct sim_row *row = tables->rows[i];
         if (!row || row->job.state != KILN_JOB_ASSIGNED || strcmp(row->pool, pool) != 0)
             continue;
-        struct kiln_held *held = &ret[count++];
-        *held = (struct kiln_held){.id = row->job.id,
-                                   .attempt = row->job.attempt,
-                                   .crashes = row->crashes,
-                                   .assigned_ms = row->assigned_ms};
+        struct kiln_assigned_job *held = &ret[count++];
+        *held = (struct kiln_assigned_job){.id = row->job.id,
+                                           .attempt = row->job.attempt,
+                                           .crashes = row->crashes,
+                                           .assigned_ms = row->assigned_ms};
         snprintf(held->worker, sizeof held->worker, "%s", row->worker);
         snprintf(held->assignment, sizeof held->assignment, "%s", row->assignment);
     }

@@ -91,7 +91,7 @@ struct sim_call *sim_tables_announce(struct sim_tables *tables, const struct sim
 /* Fills at most max rows, in order of id. */
 size_t sim_tables_waiting(struct sim_tables *tables, const char *pool, uint64_t after, size_t max,
                           struct kiln_waiting *ret);
-size_t sim_tables_held(struct sim_tables *tables, const char *pool, struct kiln_held *ret,
+size_t sim_tables_held(struct sim_tables *tables, const char *pool, struct kiln_assigned_job *ret,
                        size_t max);
 /* ret[i] are borrowed rows. */
 size_t sim_tables_assign(struct sim_tables *tables, const char *worker, const char *assignment,

@@ -209,8 +209,8 @@ static void assign(uint32_t b)
         }
     names += below(3) > 0; /* else the same statement once more */
     snprintf(assignment, sizeof assignment, "a%u", names);
-    struct kiln_handout twice[2] = {{"w0", assignment, real, count, jobs, 0},
-                                    {"w1", "late", real, 0, NULL, 0}};
+    struct kiln_new_assignment twice[2] = {{"w0", assignment, real, count, jobs, 0},
+                                           {"w1", "late", real, 0, NULL, 0}};
     if (below(2))
         ok(kiln_ledger_assign(rig.ledger, "w0", assignment, real, count, jobs, &given, &rig.err));
     else
@@ -305,7 +305,7 @@ static int tally_waiting(void *arg, const struct kiln_waiting *job)
     return 0;
 }
 
-static int tally_held(void *arg, const struct kiln_held *held)
+static int tally_held(void *arg, const struct kiln_assigned_job *held)
 {
     struct tally *tally = arg;
     tally->jobs++;
@@ -317,9 +317,9 @@ static void compare_lists(void)
 {
     struct tally real = {0}, mine = {0};
     struct kiln_waiting waiting[256];
-    struct kiln_held held[256];
+    struct kiln_assigned_job held[256];
     ok(kiln_ledger_waiting(rig.ledger, "p", 0, 256, tally_waiting, &real, &rig.err));
-    ok(kiln_ledger_held(rig.ledger, "p", tally_held, &real, &rig.err));
+    ok(kiln_ledger_assigned(rig.ledger, "p", tally_held, &real, &rig.err));
     size_t count = sim_tables_waiting(&run.tables, "p", 0, 256, waiting);
     for (size_t i = 0; i < count; i++)
         tally_waiting(&mine, &waiting[i]);

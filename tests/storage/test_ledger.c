@@ -143,7 +143,7 @@ static void many_assignments_are_made_at_once(void **state)
     enum { ALL = 20 };
     (void)state;
     struct kiln_rig_found ids = {0};
-    struct kiln_handout handouts[ALL];
+    struct kiln_new_assignment wanted[ALL];
     struct kiln_job jobs[ALL][2];
     char names[ALL][16];
     uint64_t before = (uint64_t)kiln_test_count(rig.stack, "SELECT max(id) FROM job");
@@ -153,18 +153,18 @@ static void many_assignments_are_made_at_once(void **state)
     for (size_t i = 0; i < ALL; i++) {
         snprintf(names[i], sizeof names[i], "handed-%zu", i);
         size_t at = i < ALL - 1 ? 2 * i : 0;
-        handouts[i] = (struct kiln_handout){.worker = i % 2 ? "w1" : "w0",
-                                            .assignment = names[i],
-                                            .ids = &ids.at[at],
-                                            .count = i == ALL - 2 ? 1 : 2,
-                                            .jobs = jobs[i]};
+        wanted[i] = (struct kiln_new_assignment){.worker = i % 2 ? "w1" : "w0",
+                                                 .assignment = names[i],
+                                                 .ids = &ids.at[at],
+                                                 .count = i == ALL - 2 ? 1 : 2,
+                                                 .jobs = jobs[i]};
     }
-    kiln_test_ok(kiln_ledger_assign_many(rig.ledger, handouts, ALL, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_assign_many(rig.ledger, wanted, ALL, &rig.err), rig.err);
     for (size_t i = 0; i < ALL; i++) {
-        assert_int_equal(handouts[i].given, i == ALL - 1 ? 0 : handouts[i].count);
-        for (size_t k = 0; k < handouts[i].given; k++)
+        assert_int_equal(wanted[i].given, i == ALL - 1 ? 0 : wanted[i].count);
+        for (size_t k = 0; k < wanted[i].given; k++)
             assert_int_equal(jobs[i][k].attempt, 1);
-        kiln_rig_release(jobs[i], handouts[i].given);
+        kiln_rig_release(jobs[i], wanted[i].given);
     }
     assert_int_equal(kiln_test_count(rig.stack,
                                      "SELECT count(*) FROM job WHERE state = 1 AND"
@@ -200,7 +200,7 @@ static void two_schedulers_never_assign_one_job_twice(void **state)
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-static int collect_held(void *arg, const struct kiln_held *held)
+static int collect_held(void *arg, const struct kiln_assigned_job *held)
 {
     struct kiln_rig_found *ids = arg;
     if (strcmp(held->assignment, ids->batch) == 0) {
@@ -236,7 +236,7 @@ static void waiting_jobs_are_paged_and_held_ones_listed(void **state)
     }
     assert_int_equal(
         kiln_ledger_waiting(rig.ledger, "p", before, 3, refuse_to_read, NULL, &rig.err), KILN_FULL);
-    kiln_test_ok(kiln_ledger_held(rig.ledger, "p", collect_held, &held, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_assigned(rig.ledger, "p", collect_held, &held, &rig.err), rig.err);
     assert_int_equal(held.count, 5);
     bool ours[5];
     jobs[3].attempt = 7;

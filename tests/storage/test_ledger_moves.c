@@ -233,7 +233,7 @@ static void the_sums_agree_with_the_rows(void **state)
     kiln_rig_expect_sums();
 }
 
-static int count_held(void *arg, const struct kiln_held *held)
+static int count_held(void *arg, const struct kiln_assigned_job *held)
 {
     (void)held;
     ++*(int *)arg;
@@ -243,7 +243,7 @@ static int count_held(void *arg, const struct kiln_held *held)
 static int held_now(void)
 {
     int count = 0;
-    kiln_test_ok(kiln_ledger_held(rig.ledger, "p", count_held, &count, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_assigned(rig.ledger, "p", count_held, &count, &rig.err), rig.err);
     return count;
 }
 

@@ -82,7 +82,7 @@ static int note_id(void *arg, const struct kiln_waiting *job)
     return 0;
 }
 
-static int ignore_held(void *arg, const struct kiln_held *held)
+static int ignore_held(void *arg, const struct kiln_assigned_job *held)
 {
     (void)arg;
     (void)held;
@@ -104,7 +104,7 @@ static void run_everything(const char *batch)
     kiln_test_ok(kiln_ledger_number(ledger, "p", "big", keys, wishes, 2, indexes, &err), err);
     kiln_test_ok(kiln_ledger_waiting(ledger, "p", first_id, 64, note_id, ids, &err), err);
     kiln_test_ok(kiln_ledger_assign(ledger, "w0", batch, ids, 64, jobs, &count, &err), err);
-    kiln_test_ok(kiln_ledger_held(ledger, "p", ignore_held, NULL, &err), err);
+    kiln_test_ok(kiln_ledger_assigned(ledger, "p", ignore_held, NULL, &err), err);
     kiln_test_ok(kiln_ledger_still_ours(ledger, count ? jobs : &nobody, 1, &ours, &err), err);
     kiln_test_picture(&picture, count ? jobs : &nobody);
     kiln_test_ok(kiln_ledger_commit(ledger, &picture.commit, &ours, &err), err);

@@ -130,8 +130,8 @@ static void through_the_ledger(struct kiln_ledger *ledger, uint64_t before)
     STEP(kiln_ledger_return(ledger, back, JOBS, states, &err));
     for (int i = 0; i < JOBS; i++)
         assert_int_equal(states[i], KILN_JOB_QUEUED);
-    struct kiln_handout two[2] = {{"w", "two", found.ids, 1, got, 0},
-                                  {"w", "three", &found.ids[1], JOBS - 1, &got[1], 0}};
+    struct kiln_new_assignment two[2] = {{"w", "two", found.ids, 1, got, 0},
+                                         {"w", "three", &found.ids[1], JOBS - 1, &got[1], 0}};
     STEP(kiln_ledger_assign_many(ledger, two, 2, &err));
     assert_int_equal(two[0].given + two[1].given, JOBS);
     for (int i = 0; i < JOBS; i++) {

@@ -47,7 +47,7 @@ struct leases {
     char first[KILN_NAME_MAX + 1]; /* the worker of one of them */
 };
 
-static bool is_alive(const struct kiln_roster *roster, const struct kiln_held *held)
+static bool is_alive(const struct kiln_roster *roster, const struct kiln_assigned_job *held)
 {
     const struct kiln_roster_worker *worker = kiln_roster_find(roster, held->worker);
     for (uint32_t i = 0; worker && worker->live && i < worker->beat.held_count; i++)
@@ -56,7 +56,7 @@ static bool is_alive(const struct kiln_roster *roster, const struct kiln_held *h
     return false;
 }
 
-static int check_assigned(void *arg, const struct kiln_held *held)
+static int check_assigned(void *arg, const struct kiln_assigned_job *held)
 {
     struct leases *leases = arg;
     leases->assigned++;
@@ -128,7 +128,7 @@ static void check_leases(struct kiln_doctor *doctor, struct kiln_ledger *ledger,
     leases->roster = &roster;
     leases->older_ms = now_ms - (int64_t)(LEASES * lease_s * 1000);
     if (rc == 0)
-        rc = kiln_ledger_held(ledger, kiln_pool(doctor->cli), check_assigned, leases, &err);
+        rc = kiln_ledger_assigned(ledger, kiln_pool(doctor->cli), check_assigned, leases, &err);
     if (rc == KILN_DENIED) /* the call also deletes old assignments, which a reader may not */
         kiln_finding(doctor, "leases", VERDICT_WARNING,
                      "run kiln doctor as kiln_operator or the owner", "%s", err.text);

@@ -1,4 +1,4 @@
-/* backfill.c - standing orders as people see them: added, listed, removed. */
+/* backfill.c - the person's side of backfills: add, list, remove. */
 #include "storage/ledger/queue/backfill.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@ int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
                              const struct kiln_backfill_spec *spec, uint64_t *ret_id,
                              struct kiln_error *err)
 {
-    /* A batch of that name that is there already (of an order of that name before) is taken over:
-     * what it has made is not made again.  Lines of an addition that was cut off are dropped. */
+    /* If an earlier backfill of this name left a batch, it is used again, and its jobs are not made
+     * twice. */
     static const struct kiln_statement batch = {
         "order_batch", "INSERT INTO batch (pool, name) VALUES ($1::text, $2::text)"
                        " ON CONFLICT DO NOTHING"};
@@ -40,7 +40,7 @@ int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
         return rc;
     if (id == 0)
         return kiln_fail(err, KILN_EXISTS,
-                         "pool %s has a standing order '%s' already; `kiln backfill show %s`", pool,
+                         "pool %s already has a backfill '%s'; see `kiln backfill show %s`", pool,
                          spec->name, spec->name);
     *ret_id = (uint64_t)id;
     return 0;
@@ -77,8 +77,7 @@ int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, co
     KILN_BIND(&params, pool, name);
     int rc = kiln_ledger_run_number(ledger, &remove, &params, &gone, err);
     if (rc == 0 && !gone)
-        return kiln_fail(err, KILN_NOT_FOUND, "there is no standing order '%s' in pool %s", name,
-                         pool);
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no backfill '%s' in pool %s", name, pool);
     return rc;
 }
 
@@ -102,7 +101,7 @@ int kiln_ledger_backfill_again(struct kiln_ledger *ledger, const char *pool, con
 #define UNTIL MS("o.until_at")
 #define TIMES MS("o.created_at") ", " MS("o.topped_at") ", " MS("o.due_at")
 
-/* Whether something holds it back: everything, all standing orders, or itself by word or window. */
+/* Whether it is paused: with everything, with all backfills, by name, or by its window. */
 #define HELD                                                                                       \
     "EXISTS (SELECT FROM hold h WHERE h.pool = o.pool AND h.held AND (h.scope IN ('all',"          \
     " 'backfill') OR (h.scope IN ('order', 'window') AND h.name = o.name)))"
@@ -179,8 +178,7 @@ int kiln_ledger_backfills(struct kiln_ledger *ledger, const char *pool, const ch
     KILN_BIND(&params, pool, name);
     int rc = kiln_ledger_each(ledger, &orders, &params, list_order, &listing, err);
     if (rc == 0 && name && !listing.any)
-        return kiln_fail(err, KILN_NOT_FOUND, "there is no standing order '%s' in pool %s", name,
-                         pool);
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no backfill '%s' in pool %s", name, pool);
     return rc;
 }
 

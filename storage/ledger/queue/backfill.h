@@ -1,10 +1,9 @@
-/* backfill.h - standing orders: prompts that are drawn again and again, as long as nobody
- * else wants the GPUs.
+/* backfill.h - backfills: lists of prompts that are rendered while no other jobs are queued.
  *
- * An order's jobs are those of its own batch.  Topping it up is one statement that inserts jobs and
- * moves the cursor, and does nothing unless the cursor is where its caller saw it: of two
- * schedulers that both believe to lead, one makes the jobs.  What is due is read in one snapshot
- * with the cursor, so an order never has more jobs waiting or running than its mark.
+ * The jobs of a backfill are in a batch of its own.  One statement tops it up: it inserts jobs and
+ * moves the cursor, if the cursor is where the caller saw it.  So of two schedulers that both
+ * believe they lead, one makes the jobs.  The same snapshot reads the cursor and what is due, so a
+ * backfill never has more jobs queued or assigned than its low-water mark.
  */
 #ifndef KILN_LEDGER_BACKFILL_H
 #define KILN_LEDGER_BACKFILL_H
@@ -34,19 +33,19 @@ struct kiln_backfill_line {
 };
 
 /* --- what people do -------------------------------------------------------------------------- */
-/* The order, without lines and therefore asleep.  KILN_EXISTS: there is one of that name. */
+/* Adds a backfill without lines; it makes no jobs yet.  KILN_EXISTS: the name is taken. */
 int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
                              const struct kiln_backfill_spec *spec, uint64_t *ret_id,
                              struct kiln_error *err) KILN_MUST_CHECK;
-/* More of its lines; the order wakes when they sum up to pass_jobs.  May be repeated. */
+/* Adds lines.  The backfill starts once they sum up to pass_jobs.  May be repeated. */
 int kiln_ledger_backfill_lines(struct kiln_ledger *ledger, uint64_t id,
                                const struct kiln_backfill_line *lines, size_t count,
                                struct kiln_error *err) KILN_MUST_CHECK;
-/* Forgets the order and its holds, not its batch.  KILN_NOT_FOUND. */
+/* Removes the backfill and its pauses; its batch stays.  KILN_NOT_FOUND. */
 int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, const char *name,
                                 struct kiln_error *err) KILN_MUST_CHECK;
 
-/* One that stands still because of a fault is tried again; an unknown name changes nothing. */
+/* Clears the error that stopped the backfill.  An unknown name changes nothing. */
 int kiln_ledger_backfill_again(struct kiln_ledger *ledger, const char *pool, const char *name,
                                struct kiln_error *err) KILN_MUST_CHECK;
 
@@ -58,33 +57,33 @@ struct kiln_backfill_row {
     struct kiln_counts jobs;
     double gpu_seconds; /* of all its finished jobs */
     bool ended;         /* until was reached, or a fixed pass is over */
-    bool held;          /* by any hold that names it: kiln_ledger_holds says which */
-    const char *error;  /* it stands still because of this, or NULL.  Lent, as the row */
+    bool held;          /* by any pause that matches it: kiln_ledger_holds lists them */
+    const char *error;  /* what stopped it, or NULL.  Lent, as the row */
     int64_t created_ms, topped_ms, due_ms;
 };
 typedef int kiln_each_backfill(void *arg, const struct kiln_backfill_row *order,
                                struct kiln_error *err);
-/* Every order of the pool by name, or only the one of that name (KILN_NOT_FOUND). */
+/* Every backfill of the pool by name, or the one with this name (KILN_NOT_FOUND). */
 int kiln_ledger_backfills(struct kiln_ledger *ledger, const char *pool, const char *name,
                           kiln_each_backfill *each, void *arg,
                           struct kiln_error *err) KILN_MUST_CHECK;
-/* The standing order that has the batch, "" if none has; ret holds KILN_NAME_MAX + 1. */
+/* The backfill that the batch belongs to, or ""; ret holds KILN_NAME_MAX + 1. */
 int kiln_ledger_backfill_of(struct kiln_ledger *ledger, const char *pool, const char *batch,
                             char *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- what the scheduler does ----------------------------------------------------------------- */
 struct kiln_backfill_due {
     uint64_t id, batch_id, cursor, pass_jobs;
-    uint64_t room; /* jobs that it may be given now; 0 while people hold it */
+    uint64_t room;      /* jobs that may be made now; 0 while it is paused */
     uint64_t cancelled; /* jobs of its batch that were, with an order of that name before */
     char name[KILN_NAME_MAX + 1];
     const char *overrides; /* lent */
     uint32_t width, height;
     int window_from, window_to;
-    bool seed_fixed, closed; /* closed: a hold of scope window is in force */
+    bool seed_fixed, closed; /* closed: it is outside its hours */
 };
 typedef int kiln_each_due(void *arg, const struct kiln_backfill_due *due, struct kiln_error *err);
-/* Every order that has all its lines; one that has ended has no room. */
+/* Every backfill that has all its lines; one that has ended has no room. */
 int kiln_ledger_backfills_due(struct kiln_ledger *ledger, const char *pool, kiln_each_due *each,
                               void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
@@ -96,14 +95,14 @@ int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t 
                               struct kiln_error *err) KILN_MUST_CHECK;
 
 struct kiln_new_job;
-/* Inserts the jobs and moves the cursor by `walked`, if it still is where `due` says.  *ret_made =
- * those that were new; 0 also when somebody else was first.  Of those that are there and were
- * cancelled (by the removal of an order of that name before) *ret_again wait again. */
+/* Inserts the jobs and moves the cursor by `walked`, if it is still where `due` says.  *ret_made:
+ * the new jobs; 0 also if another scheduler was first.  *ret_again: jobs that an earlier backfill
+ * of this name had made, that its removal cancelled, and that are queued again. */
 int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
                        const struct kiln_backfill_due *due, const struct kiln_new_job *jobs,
                        size_t count, uint64_t walked, uint64_t *ret_made, uint64_t *ret_again,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* The order stands still for a reason that only people can mend. */
+/* Stops the backfill with an error that a person has to fix. */
 int kiln_ledger_backfill_fail(struct kiln_ledger *ledger, uint64_t id, const char *reason,
                               struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* commit.c - a worker's picture becomes part of the ledger.
+/* commit.c - the worker's side: records a picture.
  *
  * Image, object and latent rows and the job's move to done are one statement (move.c), hence
  * one transaction and one round trip.  If the job is no longer assigned at the worker's attempt,
@@ -74,8 +74,7 @@ int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *com
     return 0;
 }
 
-/* Each picture is a transaction that does not wait for the disk; the last one writes a mark into
- * the server's log and waits, which covers all that was written before it. */
+/* The transactions do not wait for the disk; the last statement waits for all of them (move.h). */
 static int commit_page(struct kiln_ledger *ledger, const struct kiln_commit *commits, size_t count,
                        bool *ret_ours, struct kiln_error *err)
 {

@@ -1,4 +1,4 @@
-/* cost.c - the cost table: whole at the start, a page of changes at a time later. */
+/* cost.c - see cost.h. */
 #include "storage/ledger/queue/cost.h"
 
 #include "storage/ledger/internal.h"

@@ -1,5 +1,5 @@
-/* cost.h - learned costs in the ledger: read when somebody begins to lead, written now and
- * then.  Estimates, not truth: nothing depends on their being there. */
+/* cost.h - learned costs: read by a scheduler that begins to lead, written as they change.  They
+ * are estimates: losing them costs nothing but worse plans for a while. */
 #ifndef KILN_LEDGER_COST_H
 #define KILN_LEDGER_COST_H
 
@@ -10,8 +10,8 @@ struct kiln_ledger;
 
 #define KILN_COST_WRITE_MAX 256 /* rows of one write */
 
-/* Every row of the pool, those corrected longest ago first; rows beyond what the program knows are
- * left out.  A non-zero return of each ends the walk and is returned. */
+/* Every row of the pool, the oldest first; kinds that the program does not know are left out.  A
+ * non-zero return of each ends the walk and is returned. */
 typedef int kiln_each_cost(void *arg, const struct kiln_cost_row *row, struct kiln_error *err);
 int kiln_ledger_costs(struct kiln_ledger *ledger, const char *pool, kiln_each_cost *each, void *arg,
                       struct kiln_error *err) KILN_MUST_CHECK;

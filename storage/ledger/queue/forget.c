@@ -1,8 +1,8 @@
-/* forget.c - the moves of jobs that ended long ago.
+/* forget.c - removes the events of jobs that ended long ago.
  *
- * A job and its picture stay; how it came about is told for a while and then forgotten, or the
- * table of moves, two rows and more a job, would be the largest of all.  It is walked in order of
- * the jobs, a page a call, so that no call holds the scheduler up and no index by time is needed.
+ * The job and its picture stay.  Without this the table of events, two or more rows a job, would be
+ * the largest.  It is read in order of job ids, a page a call, so no call delays the scheduler and
+ * no index by time is needed.
  */
 #include "storage/ledger/internal.h"
 
@@ -12,7 +12,7 @@ int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t ke
                        uint64_t *cursor, uint64_t *ret_forgotten, bool *ret_more,
                        struct kiln_error *err)
 {
-    /* What ended before a job that is young itself may still be old; what comes after it is not. */
+    /* Jobs behind one that was created recently are recent too: the walk ends there. */
     static const struct kiln_statement forget = {
         "forget",
         "WITH page AS (SELECT id, pool, state, created_at, finished_at FROM job"

@@ -65,8 +65,8 @@ int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
 int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct kiln_hold *hold,
                      struct kiln_hold *ret_before, struct kiln_error *err)
 {
-    /* The row is locked first, so that of two who write at once the second reads what the first
-     * wrote.  When neither finds a row, ON CONFLICT makes the second one wait and write last. */
+    /* The row is locked first, so of two concurrent writers the second reads what the first wrote.
+     * If neither finds a row, ON CONFLICT makes the second wait and write last. */
     static const struct kiln_statement put = {
         "hold_put",
         "WITH before AS (SELECT * FROM hold WHERE pool = $1::text AND scope = $2::text"

@@ -1,7 +1,5 @@
-/* insert.h - the bulk insertion of jobs, for the files of the ledger that bring jobs in.
- *
- * Intake inserts what clients send (intake.c), standing orders what they are due
- * (backfill.c): the same columns, sums and accounts in the same statement.
+/* insert.h - the statement that inserts jobs, shared by intake.c (jobs that clients enqueue) and
+ * top_up.c (jobs of backfills), so that both keep the same sums and accounts.
  */
 #ifndef KILN_LEDGER_INSERT_H
 #define KILN_LEDGER_INSERT_H
@@ -48,8 +46,8 @@
 /* How many taken numbers one statement of kiln_ledger_number passes one by one. */
 #define KILN_NUMBER_WALK 10000
 
-/* What a standing order o has on its account once it made m.jobs jobs.  One whose scheduler was
- * away does not catch up on its rate for longer than a minute. */
+/* The account of a backfill o after it made m.jobs jobs.  After an outage of the scheduler it
+ * catches up on at most a minute of its rate. */
 #define KILN_BACKFILL_CATCH_UP "interval '1 minute'"
 #define KILN_BACKFILL_MADE                                                                         \
     "made = o.made + m.jobs, topped_at = now(), due_at = CASE WHEN o.rate IS NULL THEN o.due_at"   \

@@ -4,9 +4,9 @@
  * and ON CONFLICT drops those whose (batch, key) is there already.  In the same transaction the
  * batch's sums and the call's account (intake_call) grow.
  *
- * The stream delivers at least once, so the account must bear repetition.  Accepted is what was
- * really inserted.  For duplicates, which leave no row, the call remembers the newest stream entry
- * it has counted; entries up to that one are not counted again.
+ * The stream delivers at least once, so counting must be repeatable.  Accepted counts inserted
+ * rows. Duplicates leave no row, so the call keeps the newest stream entry that it has counted;
+ * entries up to that one are not counted again.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -238,9 +238,9 @@ static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *ba
 
 /* --- the index of each job ------------------------------------------------------------------- */
 
-/* An index that is named is granted to the first who names it, if no job has it.  Each look at the
- * jobs is a subquery that counts, which the planner must make by index, row for row: of a young
- * table it knows nothing, and would rather read the whole batch for each job of a page. */
+/* The first job that names an index gets it, if no job has it.  Jobs are looked up by a counting
+ * subquery, which the planner must run by index, row by row.  Of a new table it has no statistics,
+ * and for a join it would read the whole batch for each job of a page. */
 #define JOBS_AT "(SELECT count(*) FROM job j WHERE j.batch_id = $1::bigint AND j.index = "
 
 /* The jobs that are new, each with the index that it is granted, or -1. */
@@ -252,14 +252,14 @@ static const struct kiln_statement grant = {
     "  FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS g (key, wish, n)"
     "  WHERE (SELECT count(*) FROM job j WHERE j.batch_id = $1 AND j.key = g.key) = 0"};
 
-/* Where the numbers go on, with the batch locked.  Past the last one they go round: numbers were
- * passed over, and a batch is not full while it has free ones. */
+/* The next number, with the batch locked.  After the last number it starts again at 0: numbers were
+ * skipped, and a batch is not full while one is free. */
 #define NUMBERS_GO_ON                                                                              \
     "at AS MATERIALIZED (SELECT CASE WHEN next_index > 4294967295 THEN 0 ELSE next_index END"      \
     "  AS first FROM batch WHERE id = $1::bigint FOR NO KEY UPDATE)"
 
-/* The next $2 numbers that no job has and that are not granted ($3), if they come before $4 that
- * are taken.  next_index moves only over what is given out here and what is taken. */
+/* The next $2 numbers that no job has and that were not granted ($3); at most $4 taken numbers are
+ * skipped.  next_index moves only over numbers given out here and taken ones. */
 static const struct kiln_statement walk = {
     "number_walk",
     "WITH " NUMBERS_GO_ON ", ahead AS MATERIALIZED (SELECT first,"
@@ -272,8 +272,8 @@ static const struct kiln_statement walk = {
     "  FROM ahead, (SELECT count(*) AS jobs, max(index) AS last FROM free) f WHERE b.id = $1)"
     " SELECT index FROM free ORDER BY index"};
 
-/* Over a block of taken numbers that is longer than a walk: looks ever further ahead, twice as far
- * each time, then halves the way back to where a free number follows a taken one. */
+/* Skips a block of taken numbers that is longer than a walk: probes ahead at doubling distances,
+ * then bisects to a free number that follows a taken one. */
 static const struct kiln_statement leap = {
     "number_leap",
     "WITH RECURSIVE " NUMBERS_GO_ON

@@ -13,7 +13,8 @@
  * of id and counters in order of batch, so that moves wait for each other instead of deadlocking.
  *
  * A job is locked only if it still is what the caller believes: queued for an assignment, at the
- * same attempt for a commit or a return.  Whoever comes second finds no row.  That is the fence.
+ * same attempt for a commit or a return.  The second of two callers finds no row.  That is the
+ * fence.
  */
 #include "storage/ledger/queue/move.h"
 
@@ -106,7 +107,7 @@
 
 /* $4 ids, $5 attempts, $6 codes, $7 reasons, $8 crashed, $9 final, $10 max attempts, $11 first
  * pause in s, $12 longest pause.  The pause is uniform below base * 2^(tries - 1): full jitter.
- * A hand-back (code 0) takes its try back.  A repeated return answers with the state that the
+ * A return with code 0 does not count as a try.  A repeated return answers with the state that the
  * first one led to. */
 #define RETURN_SQL                                                                                 \
     "WITH given AS ("                                                                              \
@@ -171,7 +172,8 @@
     "    0::smallint AS code, j.attempt, j.worker, 'retry'::text AS reason"                        \
     ")" RECORD
 
-/* $3 batch id, $4 the order, $5 its cursor as it was seen, $6 keys.  The order has made them. */
+/* $3 batch id, $4 the backfill, $5 its cursor as it was read, $6 keys of jobs that it made before.
+ */
 #define RETRY_DUE_SQL                                                                              \
     "WITH ours AS (SELECT id FROM backfill WHERE id = $4::bigint AND cursor = $5::bigint"          \
     "  FOR UPDATE"                                                                                 \

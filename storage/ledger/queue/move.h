@@ -12,7 +12,7 @@ enum kiln_move {
     KILN_MOVE_CANCEL_BATCH, /* the same, a page of a batch */
     KILN_MOVE_RETRY,        /* failed, cancelled -> queued: one job */
     KILN_MOVE_RETRY_BATCH,
-    KILN_MOVE_RETRY_DUE, /* cancelled -> queued: those that a standing order is due to make */
+    KILN_MOVE_RETRY_DUE, /* cancelled -> queued: those that a backfill is due to make */
     KILN_MOVE_COUNT
 };
 
@@ -22,9 +22,9 @@ int kiln_move_begin(enum kiln_move move, struct kiln_params *params,
                     struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_move_run(struct kiln_ledger *ledger, enum kiln_move move, struct kiln_params *params,
                   PGresult **ret, struct kiln_error *err) KILN_MUST_CHECK;
-/* For kiln_ledger_run_many: a move whose transactions do not wait for the disk ("off" as the way of
- * its flush), and the last statement, which writes a mark into the server's log and waits: that
- * covers all that was written before it. */
+/* For kiln_ledger_run_many: moves that do not wait for the disk (flush "off"), and the last
+ * statement, which writes a record into the server's log and waits for the disk: that covers all
+ * before it. */
 const struct kiln_statement *kiln_move_statement(enum kiln_move move);
 extern const struct kiln_statement kiln_flush_statement;
 

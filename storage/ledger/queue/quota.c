@@ -1,4 +1,4 @@
-/* quota.c - quotas, and what has been used of them. */
+/* quota.c - see quota.h. */
 #include "storage/ledger/queue/quota.h"
 
 #include "storage/ledger/internal.h"

@@ -1,8 +1,8 @@
-/* quota.h - how much a tenant may have waiting, and use of the GPUs in a day.
+/* quota.h - limits of a tenant: its queued jobs, and its GPU-seconds a day.
  *
- * A quota is a row a tenant; tenant "*" is everybody who has none.  Jobs beyond the first are
- * refused by the intake, jobs of a tenant beyond the second are held by the scheduler until
- * midnight (UTC).  Reading here costs by what waits, or by the pictures of the day.
+ * A quota is a row a tenant; tenant "*" stands for all tenants without a row.  Intake refuses jobs
+ * beyond the first limit.  Beyond the second the scheduler pauses the tenant until midnight (UTC).
+ * The cost of reading grows with the queued jobs, or with the pictures of the day.
  */
 #ifndef KILN_LEDGER_QUOTA_H
 #define KILN_LEDGER_QUOTA_H
@@ -15,7 +15,7 @@
 struct kiln_quota {
     char tenant[KILN_NAME_MAX + 1];
     char who[KILN_HOLD_WHO_MAX + 1];
-    int64_t queued;   /* jobs that may wait; -1: any number */
+    int64_t queued;   /* jobs that may be queued; -1: any number */
     double gpu_s_day; /* GPU-seconds of a day; -1: any number */
     int64_t at_ms;
 };
@@ -29,11 +29,11 @@ int kiln_ledger_quota_set(struct kiln_ledger *ledger, const char *pool,
 int kiln_ledger_quota_remove(struct kiln_ledger *ledger, const char *pool, const char *tenant,
                              struct kiln_error *err) KILN_MUST_CHECK;
 
-/* What the tenant has waiting now. */
+/* The tenant's queued jobs. */
 int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
                            uint64_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The same with what it may have, -1: any number, by its own quota or else by everybody's. */
+/* The same and the limit, -1 for none: of its own quota or else of "*". */
 int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
                          int64_t *ret_limit, uint64_t *ret_waiting,
                          struct kiln_error *err) KILN_MUST_CHECK;
@@ -41,16 +41,17 @@ int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const cha
 struct kiln_day_row {
     char tenant[KILN_NAME_MAX + 1];
     double used_s, limit_s; /* limit -1: none */
-    bool held;              /* a hold of scope quota is in force */
+    bool held;              /* it is paused for its quota */
     int64_t ends_ms;        /* the next midnight, UTC */
 };
 typedef int kiln_each_day(void *arg, const struct kiln_day_row *day, struct kiln_error *err);
-/* Every tenant that has used GPUs today, if anybody has a quota of them, and those that are held.
+/* Tenants that used GPUs today, if there is any daily quota, and tenants paused for theirs.
  */
 int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day *each, void *arg,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- refusing what is too much (refuse.c) ----------------------------------------------------- */
+/* --- refusing jobs beyond a quota (refuse.c) -----------------------------------------------------
+ */
 /* ret_known[i]: the batch of jobs[i] has a job of its key already.  All of one batch. */
 int kiln_ledger_known(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,
                       size_t count, bool *ret_known, struct kiln_error *err) KILN_MUST_CHECK;

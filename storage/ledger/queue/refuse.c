@@ -1,4 +1,4 @@
-/* refuse.c - many jobs refused at once: those beyond a quota. */
+/* refuse.c - refuses many jobs at once: those beyond a quota. */
 #include <stdlib.h>
 
 #include "storage/ledger/queue/insert.h"

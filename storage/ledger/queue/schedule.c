@@ -1,11 +1,11 @@
-/* schedule.c - the scheduler's side: what waits, what is held, and its moves of jobs. */
+/* schedule.c - the scheduler's side: queued jobs, assigned jobs, and its moves. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "storage/ledger/queue/move.h"
 
 #define PAGE 5000  /* jobs of a batch that one cancel or retry statement looks at */
-#define PAGE_MIN 4 /* of which one that meets the time limit even so is given up */
+#define PAGE_MIN 4 /* below this a statement that exceeds the time limit fails */
 
 int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
                         uint32_t max, kiln_ledger_each_waiting *each, void *arg,
@@ -47,16 +47,16 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
         rc = each(arg, &job);
     }
     PQclear(rows);
-    return rc ? kiln_fail(err, rc, "ledger, waiting: the reader stopped") : 0;
+    return rc ? kiln_fail(err, rc, "ledger, queued jobs: the caller stopped") : 0;
 }
 
-int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_each_held *each,
-                     void *arg, struct kiln_error *err)
+int kiln_ledger_assigned(struct kiln_ledger *ledger, const char *pool,
+                         kiln_ledger_each_assigned *each, void *arg, struct kiln_error *err)
 {
-    /* A row without assigned jobs may be the one that another session is just giving jobs to, which
-     * this statement's snapshot cannot see.  Then it is locked, or young again. */
+    /* A row without assigned jobs may belong to an assignment that another session is making and
+     * that this snapshot cannot see.  Then the row is locked, or young again. */
     static const struct kiln_statement read = {
-        "held",
+        "assigned",
         "WITH over AS (DELETE FROM assignment WHERE (pool, id) IN (SELECT a.pool, a.id"
         "  FROM assignment a WHERE a.pool = $1"
         "  AND a.at < clock_timestamp() - interval '10 s' AND NOT EXISTS (SELECT"
@@ -72,7 +72,7 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
     if (rc != 0)
         return rc;
     for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
-        struct kiln_held held = {
+        struct kiln_assigned_job held = {
             .id = kiln_row_u64(rows, i, 0),
             .attempt = (uint32_t)kiln_row_u64(rows, i, 1),
             .assigned_ms = kiln_row_i64(rows, i, 4),
@@ -83,7 +83,7 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
         rc = each(arg, &held);
     }
     PQclear(rows);
-    return rc ? kiln_fail(err, rc, "ledger, held: the reader stopped") : 0;
+    return rc ? kiln_fail(err, rc, "ledger, assigned jobs: the caller stopped") : 0;
 }
 
 /* --- assign ---------------------------------------------------------------------------------- */
@@ -106,12 +106,12 @@ static int read_jobs(const PGresult *rows, struct kiln_job *jobs, size_t size, s
 }
 
 /* flush: NULL, or "off" where a later transaction of the pipeline flushes for all. */
-static int bind_assign(struct kiln_params *params, const struct kiln_handout *handout,
+static int bind_assign(struct kiln_params *params, const struct kiln_new_assignment *want,
                        const char *flush, struct kiln_error *err)
 {
     int rc = kiln_move_begin(KILN_MOVE_ASSIGN, params, err);
-    KILN_BIND_COLUMN(params, INT8, handout->count, (int64_t)handout->ids[i]);
-    KILN_BIND(params, handout->worker, handout->assignment, flush);
+    KILN_BIND_COLUMN(params, INT8, want->count, (int64_t)want->ids[i]);
+    KILN_BIND(params, want->worker, want->assignment, flush);
     return rc;
 }
 
@@ -119,10 +119,10 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
                        const uint64_t *ids, size_t count, struct kiln_job *jobs, size_t *ret_count,
                        struct kiln_error *err)
 {
-    struct kiln_handout handout = {worker, assignment, ids, count, jobs, 0};
+    struct kiln_new_assignment want = {worker, assignment, ids, count, jobs, 0};
     struct kiln_params params = {0};
     PGresult *rows = NULL;
-    int rc = bind_assign(&params, &handout, NULL, err);
+    int rc = bind_assign(&params, &want, NULL, err);
     if (rc == 0)
         rc = kiln_move_run(ledger, KILN_MOVE_ASSIGN, &params, &rows, err);
     if (rc == 0)
@@ -132,15 +132,15 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
     return rc;
 }
 
-static int assign_page(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
+static int assign_page(struct kiln_ledger *ledger, struct kiln_new_assignment *wanted, size_t count,
                        struct kiln_error *err)
 {
-    PGresult *rows[KILN_HANDOUTS_MAX];
-    struct kiln_params params[KILN_HANDOUTS_MAX];
+    PGresult *rows[KILN_NEW_ASSIGNMENTS_MAX];
+    struct kiln_params params[KILN_NEW_ASSIGNMENTS_MAX];
     memset(params, 0, sizeof params);
     int rc = 0;
     for (size_t i = 0; i < count && rc == 0; i++)
-        rc = bind_assign(&params[i], &handouts[i], "off", err);
+        rc = bind_assign(&params[i], &wanted[i], "off", err);
     bool bound = rc == 0;
     if (bound)
         rc = kiln_ledger_run_many(ledger, kiln_move_statement(KILN_MOVE_ASSIGN), params, count,
@@ -148,7 +148,7 @@ static int assign_page(struct kiln_ledger *ledger, struct kiln_handout *handouts
     bool answered = bound && rc == 0;
     for (size_t i = 0; i < count; i++) {
         if (rc == 0)
-            rc = read_jobs(rows[i], handouts[i].jobs, handouts[i].count, &handouts[i].given, err);
+            rc = read_jobs(rows[i], wanted[i].jobs, wanted[i].count, &wanted[i].given, err);
         if (answered)
             PQclear(rows[i]);
         kiln_params_release(&params[i]);
@@ -156,29 +156,29 @@ static int assign_page(struct kiln_ledger *ledger, struct kiln_handout *handouts
     return rc;
 }
 
-static void release_handouts(struct kiln_handout *handouts, size_t count)
+static void release_given(struct kiln_new_assignment *wanted, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        while (handouts[i].given > 0)
-            kiln_job_release(&handouts[i].jobs[--handouts[i].given]);
+        while (wanted[i].given > 0)
+            kiln_job_release(&wanted[i].jobs[--wanted[i].given]);
 }
 
-int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
-                            struct kiln_error *err)
+int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_new_assignment *wanted,
+                            size_t count, struct kiln_error *err)
 {
     int rc = 0;
     for (size_t i = 0; i < count; i++)
-        handouts[i].given = 0;
+        wanted[i].given = 0;
     for (size_t at = 0; at < count && rc == 0;) {
-        struct kiln_handout *one = &handouts[at];
-        size_t n = count - at < KILN_HANDOUTS_MAX ? count - at : KILN_HANDOUTS_MAX;
+        struct kiln_new_assignment *one = &wanted[at];
+        size_t n = count - at < KILN_NEW_ASSIGNMENTS_MAX ? count - at : KILN_NEW_ASSIGNMENTS_MAX;
         rc = n == 1 ? kiln_ledger_assign(ledger, one->worker, one->assignment, one->ids, one->count,
                                          one->jobs, &one->given, err)
                     : assign_page(ledger, one, n, err);
         at += n;
     }
     if (rc)
-        release_handouts(handouts, count);
+        release_given(wanted, count);
     return rc;
 }
 
@@ -275,8 +275,8 @@ static int move_page(struct kiln_ledger *ledger, enum kiln_move move, struct bat
     return rc;
 }
 
-/* Page by page in order of the keys, each page one transaction: a batch of a million jobs does not
- * hold its locks for long.  A page that meets the time limit is tried again as smaller ones. */
+/* Page by page in order of the keys, each page one transaction: a batch of a million jobs is
+ * not locked for long.  A page that exceeds the time limit is split. */
 static int move_batch(struct kiln_ledger *ledger, enum kiln_move move, const char *pool,
                       const char *batch, uint64_t *ret_count, struct kiln_error *err)
 {

@@ -1,11 +1,11 @@
-/* top_up.c - the scheduler's side of standing orders: what is due, and making it. */
+/* top_up.c - the scheduler's side of backfills: which jobs are due, and making them. */
 #include <string.h>
 
 #include "storage/ledger/queue/backfill.h"
 #include "storage/ledger/queue/insert.h"
 #include "storage/ledger/queue/move.h"
 
-/* Jobs that the rate lets an order have now. */
+/* Jobs that the rate of a backfill allows now. */
 #define BY_RATE                                                                                    \
     "CASE WHEN o.rate IS NULL THEN o.mark WHEN o.due_at > now() THEN 0 ELSE"                       \
     " 1 + floor(extract(epoch FROM least(now() - o.due_at, " KILN_BACKFILL_CATCH_UP                \
@@ -39,7 +39,7 @@ static int list_due(void *arg, const PGresult *rows, int row, struct kiln_error 
 int kiln_ledger_backfills_due(struct kiln_ledger *ledger, const char *pool, kiln_each_due *each,
                               void *arg, struct kiln_error *err)
 {
-    /* An order without all of its lines is still being added. */
+    /* A backfill without all of its lines is still being added. */
     static const struct kiln_statement due = {
         "orders_due",
         "SELECT o.id, o.batch_id, o.cursor, o.pass_jobs,"
@@ -96,7 +96,7 @@ int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t 
     return rc;
 }
 
-/* $28 the order, $29 the cursor as it was seen, $30 as it shall be. */
+/* $28 the backfill, $29 the cursor as it was read, $30 the new cursor. */
 #define OURS                                                                                       \
     "ours AS (SELECT id FROM backfill WHERE id = $28::bigint AND cursor = $29::bigint FOR "        \
     "UPDATE), "
@@ -106,8 +106,9 @@ int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t 
     "  FROM (SELECT count(*) AS jobs FROM made) m, ours WHERE o.id = ours.id)"                     \
     " SELECT count(*) FROM made"
 
-/* A statement of its own, before the cursor moves: whatever comes in between, the next step finds
- * the rest.  What waits again is counted as made, and by the mark, like what is new. */
+/* Queues cancelled jobs again.  It runs before the cursor moves, so after an interruption the next
+ * top-up finds the rest.  These jobs count as made, and against the low-water mark, like new ones.
+ */
 static int retry_due(struct kiln_ledger *ledger, const struct kiln_backfill_due *due,
                      const struct kiln_new_job *jobs, size_t count, uint64_t *ret_again,
                      struct kiln_error *err)

@@ -1,12 +1,12 @@
-/* batch.c - the list of batches, their names, and their end.
+/* batch.c - see batch.h.
  *
- * The list is made of sums (batch_tally, intake_call, batch_tenant), a handful of rows a batch, and
- * of the keys of those whose rows gc has taken.
+ * The list reads sums (batch_tally, intake_call, batch_tenant), a few rows a batch, and the keys of
+ * jobs whose rows gc removed.
  *
- * A batch is removed in pages, each one statement: the jobs that have ended with everything that
- * hangs on them.  What the store holds of them is then vouched for by nothing; it is left to the
- * garbage collection, which knows how long an object may still be on its way into the ledger.  A
- * worker that comes with a picture of a removed job finds no row, as after any lost lease.
+ * A batch is removed in pages of ended jobs with all their rows, each page one statement.  Their
+ * objects become orphans and are left to gc, which knows how long an object may still be on its way
+ * into the ledger.  A worker that commits a picture of a removed job finds no row, as after a lost
+ * lease.
  */
 #include "storage/ledger/read/batch.h"
 
@@ -92,7 +92,7 @@ int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char
 int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const char *batch,
                              const char *name, struct kiln_error *err)
 {
-    /* By id, so that a repetition of it does not look for the old name in vain. */
+    /* By id: the statement may be repeated, and then the old name is gone. */
     static const struct kiln_statement rename = {
         "batch_rename", "UPDATE batch SET name = $3::text WHERE id = $2::bigint AND NOT EXISTS"
                         " (SELECT FROM batch WHERE pool = $1::text AND name = $3 AND id <> $2)"
@@ -119,12 +119,13 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     return rc;
 }
 
-/* --- its end --------------------------------------------------------------------------------- */
+/* --- its removal ---------------------------------------------------------------------------------
+ */
 
 /* $1 batch id, $2 key to start after, $3 how many.  Foreign keys are checked when the statement
  * ends, so the order of the deletions does not matter.  A done job whose picture or latent
  * was removed before (ledger/upkeep/garbage.c) is in the accounts already.  The counters follow
- * each page: a removal that stops half-way leaves sums that are still those of the rows. */
+ * each page: after a removal that stops half-way the sums still match the rows. */
 #define REMOVED(state, name, number) ", -count(*) FILTER (WHERE state = " #number ")"
 #define REMOVE_SQL                                                                                 \
     "WITH page AS (SELECT id, key FROM job WHERE batch_id = $1::bigint AND key > $2::text"         \

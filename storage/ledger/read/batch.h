@@ -1,4 +1,4 @@
-/* batch.h - batches as the people who run a fleet see them: listed, renamed, removed.
+/* batch.h - batches for operators: list, rename, remove.
  *
  * A batch has ended when it is whole (read.h) and none of its jobs waits or runs.
  */
@@ -10,7 +10,7 @@
 struct kiln_batch_row {
     uint64_t id;
     char name[KILN_BATCH_NAME_MAX + 1];
-    const char *tenants; /* whose jobs it holds, "a,b"; "" while it has none.  Lent, as the row */
+    const char *tenants; /* of its jobs, "a,b"; "" while it has none.  Lent, as the row */
     struct kiln_counts jobs;
     uint64_t removed; /* of the cancelled: gc has taken their rows */
     bool whole;
@@ -35,12 +35,11 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
                              const char *name, struct kiln_error *err) KILN_MUST_CHECK;
 
 struct kiln_removed {
-    uint64_t jobs, objects, bytes; /* objects: that nothing vouches for any more */
+    uint64_t jobs, objects, bytes; /* objects: that became orphans */
 };
-/* Removes the rows of the batch, a page of jobs at a time; what its pictures cost stays in the
- * account of their tenants.  KILN_STALE if jobs of it wait or run: the others are gone, the batch
- * is still there.  *ret: what has gone this time, also where an error follows.  May be repeated
- * after any error. */
+/* Removes the rows of the batch, a page of jobs at a time; its cost stays in the usage of the
+ * tenants. KILN_STALE if some of its jobs are queued or assigned: only the others and not the batch
+ * were removed.  *ret: what was removed, also after an error.  May be repeated after any error. */
 int kiln_ledger_remove_batch(struct kiln_ledger *ledger, const char *pool, const char *batch,
                              struct kiln_removed *ret, struct kiln_error *err) KILN_MUST_CHECK;
 

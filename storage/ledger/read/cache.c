@@ -11,10 +11,10 @@
 #define WANT_COLUMNS 9
 #define HASH_TEXT_MAX 65
 
-/* What the pool draws with now, by the names that jobs ask for: the weights of the newest latent or
- * picture, and the LoRA files of the newest latent.  A model or a LoRA that was exchanged under its
- * name has left latents that are another's.  Only the newest rows are looked at; of a name that is
- * in none of them any weights and any file will do. */
+/* What the pool renders with now, by the names in jobs: the weights of the newest latent or
+ * picture, and the LoRA files of the newest latent.  Latents rendered before a model or LoRA was
+ * replaced under its name do not count.  Only the newest rows are read; for a name in none of them
+ * any weights count. */
 #define DRAWN_NOW                                                                                  \
     "WITH newest AS MATERIALIZED (SELECT l.model, l.model_hash, l.lora_files, l.created_at"        \
     "  FROM (SELECT * FROM latent ORDER BY job_id DESC LIMIT 2000) l JOIN job j ON j.id = "        \

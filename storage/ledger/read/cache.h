@@ -1,12 +1,11 @@
-/* cache.h - the stored latents, as a cache: what is there for a prompt, what is on its way.
+/* cache.h - the latent cache: which latents exist for a prompt, and which are being made.
  *
- * A latent is found by (model, size, LoRA set, prompt hash), and by its seed where one is named.
- * The model is meant as it is now: by the weights that the pool's newest pictures and latents were
- * drawn with.  No worker has to run for that; weights exchanged since the last picture are seen
- * with the next one.  LoRAs count by name, scale and file, in the same way; a latent of which
- * nobody noted the files counts as drawn with the present ones. Building the cache makes jobs of
- * one batch whose key is that identity, so the unique (batch, key) lets nobody order the same
- * twice.
+ * A latent is identified by model, size, LoRA set and prompt hash, and by the seed where one is
+ * given. The model means its present weights: those that the newest pictures and latents of the
+ * pool were rendered with.  New weights count from the first picture that was rendered with them.
+ * LoRAs count by name, scale and file in the same way; a latent without recorded files counts as
+ * rendered with the present ones.  `kiln cache build` makes jobs of one batch with this identity as
+ * the key, so the unique (batch, key) prevents duplicates.
  */
 #ifndef KILN_LEDGER_CACHE_H
 #define KILN_LEDGER_CACHE_H
@@ -24,7 +23,7 @@ struct kiln_cache_want {
 enum kiln_cache_state {
     KILN_CACHE_ABSENT,
     KILN_CACHE_STORED,  /* with the states that are wanted */
-    KILN_CACHE_WAITING, /* its job waits or runs */
+    KILN_CACHE_WAITING, /* its job is queued or assigned */
     KILN_CACHE_FAILED,  /* its job failed or was cancelled: `kiln retry` */
     KILN_CACHE_LOST,    /* its job is done, and the latent was removed since */
 };

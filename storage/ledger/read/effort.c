@@ -1,4 +1,4 @@
-/* effort.c - sums over the pictures of a batch, in the order in which they were given out.
+/* effort.c - sums over the pictures of a batch, in the order of their assignments.
  */
 #include "storage/ledger/read/effort.h"
 

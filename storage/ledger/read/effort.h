@@ -13,7 +13,7 @@ struct kiln_effort {
     int64_t began_ms, ended_ms; /* first assignment of an attempt that made one, last
                                  * commit; the database's clock */
     uint64_t pictures;
-    uint32_t workers;  /* that drew at least one */
+    uint32_t workers;  /* that rendered at least one */
     uint64_t switches; /* changes of LoRA set, workers beginning with the bare model */
 };
 struct kiln_effort_set {

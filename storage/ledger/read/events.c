@@ -1,11 +1,10 @@
-/* events.c - the moves of jobs as they are in the ledger: read back, and followed.
+/* events.c - the events of jobs: read once, or followed.
  *
- * Event numbers are drawn before their transactions commit, so a number may appear after a higher
- * one.  Who follows therefore keeps a list of the numbers it has jumped over and asks for them
- * again.  A number that has not come after GRACE_MS never will: no statement runs that long, and
- * the transaction that drew it was rolled back.  The rows of that time are found through the
- * summary of event.at by page range; the table has no index by number alone, which every move of
- * every job would pay for.
+ * An event gets its number before its transaction commits, so it may appear after a higher number.
+ * A follower therefore keeps the numbers that it skipped and asks for them again.  A number that is
+ * missing after GRACE_MS never comes: no statement runs that long, so its transaction was rolled
+ * back. Rows since a time are found by the BRIN index on event.at.  An index on the number would
+ * cost every move of every job.
  */
 #include <string.h>
 
@@ -75,7 +74,7 @@ int kiln_ledger_events(struct kiln_ledger *ledger, const char *pool,
 
 /* --- following ------------------------------------------------------------------------------- */
 
-/* Forgets the gaps that nothing will fill any more, or the one that has just been filled. */
+/* Drops the gaps that are too old to be filled, and the one that was just filled. */
 static void close_gaps(struct kiln_event_tail *tail, uint64_t filled, int64_t now_ms)
 {
     size_t kept = 0;
@@ -101,7 +100,7 @@ static void open_gaps(struct kiln_event_tail *tail, uint64_t id, int64_t now_ms)
     }
 }
 
-/* Every move is looked at, also those that nobody asked for: their numbers are no gaps. */
+/* Also reads the events that the filter leaves out, since their numbers are not gaps. */
 static int follow_event(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     const struct walk *walk = arg;

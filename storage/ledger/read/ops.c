@@ -1,8 +1,8 @@
 /* ops.c - usage by tenant and day, and failures by cause.
  *
- * Usage is summed over the pictures themselves: they are what was paid for, and their rows come in
- * order of time, so that a summary by page range finds those since a date.  Failures are found
- * through the index of jobs that have met trouble, which in a healthy fleet is nearly empty.
+ * Usage is summed over the pictures.  Their rows come in order of time, so a BRIN index finds those
+ * since a date.  Failures are found by the index of jobs with an error, which is nearly empty in a
+ * healthy fleet.
  */
 #include "storage/ledger/read/ops.h"
 

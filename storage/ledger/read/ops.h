@@ -1,5 +1,4 @@
-/* ops.h - what the people who run a fleet ask: who used how much, what went wrong, what
- * happened.
+/* ops.h - operators' questions: usage by tenant, failures by cause, events.
  *
  * As in read.h: reading only, rows are lent to the callback, a non-zero return of it ends
  * the walk and is returned; times are milliseconds since 1970 of the database's clock.
@@ -58,7 +57,7 @@ int kiln_ledger_events(struct kiln_ledger *ledger, const char *pool,
                        const struct kiln_event_filter *filter, int64_t since_ms,
                        kiln_each_event *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Where somebody who follows the events stands. */
+/* The position of a follower of events. */
 #define KILN_TAIL_GAPS_MAX 1024
 struct kiln_event_tail {
     int64_t since_ms; /* set by the caller: older moves are not shown */

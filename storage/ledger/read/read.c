@@ -40,8 +40,8 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
 int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          struct kiln_progress *ret, struct kiln_error *err)
 {
-    /* A batch without any account has its row and not yet its first jobs.  What was refused and
-     * came in later is not refused any more; that is looked up once the batch has ended. */
+    /* A batch without an intake_call row has no jobs yet.  A refused job that came in later does
+     * not count as refused; that is looked up once the batch has ended. */
     static const struct kiln_statement statement = {
         "read_progress",
         "SELECT " CREATED ", c.announced, c.accepted, c.duplicate, "

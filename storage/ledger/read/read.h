@@ -38,15 +38,14 @@ struct kiln_progress {
 int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          struct kiln_progress *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* What was refused and has not come in since, each with its last reason. */
+/* Refused jobs that have not come in since, each with its last reason. */
 typedef int kiln_each_refusal(void *arg, const char *key, const char *reason,
                               struct kiln_error *err);
 int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          kiln_each_refusal *each, void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The refusals of one enqueue call from end to end, in the order in which they were refused; "" if there are
- * none. */
+/* The first and the last refusal of an enqueue call; "" if there are none. */
 struct kiln_refusal_ends {
     char first_key[KILN_INTAKE_KEY_MAX + 1], last_key[KILN_INTAKE_KEY_MAX + 1];
     char reason[KILN_ERROR_TEXT_MAX]; /* of the first */
@@ -67,13 +66,13 @@ typedef int kiln_each_group(void *arg, const struct kiln_group_row *group, struc
 int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_group *each,
                        void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The models that waiting jobs of the batch ask for; "" is any. */
+/* The models of the batch's queued jobs; "" is the pool's. */
 typedef int kiln_each_model(void *arg, const char *model, struct kiln_error *err);
 int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, const char *batch,
                                kiln_each_model *each, void *arg,
                                struct kiln_error *err) KILN_MUST_CHECK;
 
-/* What a hold may ask of waiting jobs; each sort of the batch's waiting jobs is named once. */
+/* What a pause can match of queued jobs; each combination in the batch is reported once. */
 struct kiln_waiting_row {
     uint64_t batch_id;
     char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
@@ -122,16 +121,16 @@ struct kiln_job_row {
 };
 typedef int kiln_each_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err);
 
-/* Jobs in the order they came; batch NULL: all; state -1: any.  Objects are left out.  Read in pages,
- * so that somebody who scrolls through them for an hour keeps no transaction open: a job is listed
- * once, as it is when its page is read. */
+/* Jobs in the order they came; batch NULL: all; state -1: any.  Objects are left out.  Read in
+ * pages, so that somebody who scrolls through them for an hour keeps no transaction open: a job is
+ * listed once, as it is when its page is read. */
 int kiln_ledger_jobs(struct kiln_ledger *ledger, const char *pool, const char *batch, int state,
                      kiln_each_job *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 /* A batch's jobs by index, with their objects. */
 int kiln_ledger_results(struct kiln_ledger *ledger, const char *pool, const char *batch,
                         kiln_each_job *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* What only the picture's row and the latent's row know of a job. */
+/* What the rows of the picture and the latent say of a job. */
 struct kiln_made {
     bool image, latent;
     char model_name[KILN_NAME_MAX + 1], model_hash[80];
@@ -156,7 +155,7 @@ typedef int kiln_each_move(void *arg, const struct kiln_move_row *move, struct k
 int kiln_ledger_moves(struct kiln_ledger *ledger, uint64_t id, kiln_each_move *each, void *arg,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Waiting jobs of the pool that came before this one, and those of them in its own group. */
+/* Queued jobs of the pool that came before this one, and those of them in its group. */
 int kiln_ledger_ahead(struct kiln_ledger *ledger, const char *pool, uint64_t id, uint64_t *ret_all,
                       uint64_t *ret_group, struct kiln_error *err) KILN_MUST_CHECK;
 

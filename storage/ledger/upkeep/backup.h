@@ -1,8 +1,7 @@
-/* backup.h - the ledger as a whole: read in one snapshot, inspected before it is replaced.
+/* backup.h - reads the whole ledger in one snapshot, and inspects a database before it is replaced.
  *
- * Postgres' own pg_dump copies the tables; what is read here beside it, the list of objects that
- * the rows vouch for, is of the same snapshot, so that the two agree whatever is committed
- * meanwhile.
+ * pg_dump copies the tables.  The list of objects is read here from the same snapshot, so both
+ * agree whatever is committed meanwhile.
  */
 #ifndef KILN_LEDGER_BACKUP_H
 #define KILN_LEDGER_BACKUP_H
@@ -37,7 +36,7 @@ typedef int kiln_each_vouched(void *arg, const char *key, uint64_t bytes, const 
 int kiln_snapshot_objects(struct kiln_snapshot *snapshot, kiln_each_vouched *each, void *arg,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
-/* What stands where a backup is to be restored. */
+/* What the database holds before a restore. */
 struct kiln_site {
     bool has_tables;
     uint64_t jobs;

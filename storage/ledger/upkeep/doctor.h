@@ -1,4 +1,4 @@
-/* doctor.h - what `kiln doctor` asks the ledger: our rights, and what has come to a halt. */
+/* doctor.h - what `kiln doctor` asks the ledger: our rights, and what makes no progress. */
 #ifndef KILN_LEDGER_DOCTOR_H
 #define KILN_LEDGER_DOCTOR_H
 
@@ -19,11 +19,11 @@ struct kiln_stuck_row {
     int64_t last_ms;          /* when the last line came */
 };
 typedef int kiln_each_stuck(void *arg, const struct kiln_stuck_row *row, struct kiln_error *err);
-/* Calls of the pool that are not whole and have been silent for silent_s. */
+/* Enqueue calls of the pool that are incomplete and have sent nothing for silent_s. */
 int kiln_ledger_stuck(struct kiln_ledger *ledger, const char *pool, int64_t silent_s,
                       kiln_each_stuck *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Waiting jobs that need the same of a worker. */
+/* Queued jobs with the same requirements for a worker. */
 struct kiln_need_row {
     const char *model, *batch; /* "": the pool's model; the first batch that has such jobs */
     uint32_t width, height;
@@ -33,7 +33,7 @@ typedef int kiln_each_need(void *arg, const struct kiln_need_row *row, struct ki
 int kiln_ledger_needs(struct kiln_ledger *ledger, const char *pool, kiln_each_need *each, void *arg,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The LoRAs that waiting jobs of the pool's model name. */
+/* The LoRAs of queued jobs of the pool's model. */
 typedef int kiln_each_lora(void *arg, const char *name, uint64_t jobs, const char *batch,
                            struct kiln_error *err);
 int kiln_ledger_needed_loras(struct kiln_ledger *ledger, const char *pool, kiln_each_lora *each,

@@ -1,15 +1,14 @@
 /* favourite.h - pictures that are kept whatever their age (`kiln gc --older-than`).
  *
- * A mark belongs to the picture, not to a person, and goes only when it is taken away or the whole
- * batch is removed.
+ * The mark belongs to the picture, not to a person.  It stays until it is removed, or the batch is.
  */
 #ifndef KILN_LEDGER_FAVOURITE_H
 #define KILN_LEDGER_FAVOURITE_H
 
 #include "storage/ledger/read/read.h"
 
-/* Marks the pictures of these jobs, or with id count 0 those of the batch, or takes the mark away.
- * *ret_changed counts what was not so already; *ret_pictures those of the jobs that have one. */
+/* Makes the pictures of these jobs, or with count 0 of the batch, favourites, or no longer.
+ * *ret_changed: pictures whose mark changed; *ret_pictures: jobs that have a picture. */
 int kiln_ledger_mark(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
                      size_t count, const char *batch, bool favourite, uint64_t *ret_changed,
                      uint64_t *ret_pictures, struct kiln_error *err) KILN_MUST_CHECK;

@@ -1,10 +1,10 @@
 /* garbage.c - see garbage.h.
  *
- * The question "may this object go?" and the removal must be one thing, or a job that is retried,
- * drawn and committed in between loses its picture.  So the last look locks the jobs: an assignment
- * passes over a locked row, a retry waits for it.  A job whose state changes just then is read
- * twice, as it was when the statement began (p) and as it is under the lock (l); only where both
- * agree does the absence of an object row, which is of the statement's beginning, mean anything.
+ * The check "is this object an orphan?" and its removal must be atomic.  Otherwise a job that is
+ * retried, rendered and committed in between loses its picture.  So the last check locks the jobs:
+ * an assignment skips a locked row, a retry waits for it.  A job is read twice: as it was when the
+ * statement began (p) and under the lock (l).  The absence of an object row is of the statement's
+ * beginning, so it counts only if both agree.
  */
 #include "storage/ledger/upkeep/garbage.h"
 
@@ -14,8 +14,8 @@
 #include "storage/ledger/internal.h"
 #include "storage/objects/store.h"
 
-/* Rows that a page reads, and how many of them it removes at most.  They stand in the text of the
- * statements: a plan made for a limit that is not known yet takes it for a tenth of the table. */
+/* Rows that a page reads, and removes at most.  They are literals in the statements: for a LIMIT
+ * that is a parameter a generic plan assumes a tenth of the table. */
 #define READ_PAGE "2000"
 #define DROP_PAGE "200"
 
@@ -204,7 +204,7 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
     "  (SELECT count(*) AS n, max(job_id) AS last FROM old) d) n"                                  \
     " LEFT JOIN old o ON true LEFT JOIN object s ON s.job_id = o.job_id ORDER BY o.job_id, s.key"
 
-/* Runs one of the two statements below and hands on what has lost its row. */
+/* Runs one of the two statements below and reports the objects that lost their row. */
 static int drop_page(struct kiln_ledger *ledger, const struct kiln_statement *drop,
                      const struct kiln_drop *what, uint64_t *cursor, uint64_t *ret_jobs,
                      bool *ret_more, struct kiln_error *err)

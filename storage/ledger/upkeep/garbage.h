@@ -1,9 +1,9 @@
-/* garbage.h - what may be thrown away: objects that no row vouches for, rows nobody needs.
+/* garbage.h - what gc may remove: orphaned objects, and rows that nobody needs.
  *
- * An object is claimed while a row names it, and while its job may still commit it: a job that
- * waits or is assigned has its objects to itself, however old they are.  A done job never commits
- * again; a failed or cancelled one only after `kiln retry`, which kiln_ledger_with_unclaimed()
- * keeps out while objects of it are being removed.
+ * An object is claimed while a row references it, and while its job may still commit it: the
+ * objects of a queued or assigned job are kept, however old they are.  A done job never commits
+ * again; a failed or cancelled job only after `kiln retry`, which kiln_ledger_with_unclaimed()
+ * blocks while it removes objects of the job.
  */
 #ifndef KILN_LEDGER_GARBAGE_H
 #define KILN_LEDGER_GARBAGE_H
@@ -16,30 +16,30 @@
 
 struct kiln_ledger;
 
-/* An object that lies in the store. */
+/* An object in the store. */
 struct kiln_found {
     const char *key; /* lent */
     uint64_t job;    /* that its key names; 0: none */
 };
 
 enum kiln_claim {
-    KILN_CLAIM_ROW,     /* a row names it */
+    KILN_CLAIM_ROW,     /* a row references it */
     KILN_CLAIM_LIVE,    /* its job may still commit it */
     KILN_CLAIM_NONE,    /* its job has ended without it, or was removed */
-    KILN_CLAIM_UNKNOWN, /* the ledger has never given out that job's number */
+    KILN_CLAIM_UNKNOWN, /* the ledger never had a job of that number */
 };
 
-/* The job that the key of a picture or a latent names (worker/stages/object_key.h has the form), 0
+/* The job in the key of a picture or a latent (worker/stages/object_key.h has the form), 0
  * for the object of a probe.  False: no key of Kiln's. */
 bool kiln_found_job(const char *key, uint64_t *ret_job);
 
-/* ret[count]: how each stands now. */
+/* ret[count]: the claim of each now. */
 int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *objects, size_t count,
                        enum kiln_claim *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Calls use(arg, at, n, err) with those of at most KILN_UNCLAIMED_MAX objects that are unclaimed,
- * objects[at[0..n)] in their order, n > 0, and lets no job of theirs move until it returns: what
- * use removes cannot be committed meanwhile.  Whoever wants to retry such a job waits as long. */
+ * objects[at[0..n)] in their order, n > 0, and keeps their jobs from
+ * moving until it returns, so what use removes cannot be committed meanwhile.  A retry waits. */
 #define KILN_UNCLAIMED_MAX 1000
 typedef int kiln_use_unclaimed(void *arg, const size_t *at, size_t n, struct kiln_error *err);
 int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_found *objects,
@@ -52,7 +52,7 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
                                bool dry_run, uint64_t *cursor, uint64_t *ret_count, bool *ret_more,
                                struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Called for every object that has lost its row. */
+/* Called for every object whose row was removed. */
 typedef int kiln_each_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes,
                               struct kiln_error *err);
 struct kiln_drop {
@@ -62,14 +62,14 @@ struct kiln_drop {
     kiln_each_dropped *each;
     void *arg;
 };
-/* The rows of a page of pictures that are older than age_s, as is their batch, and no favourites,
- * removed in one transaction: image, object, latent.  The jobs stay, done, and what the pictures
- * cost stays in the accounts (usage_removed).  *cursor starts as 0; *ret_more: call again. */
+/* Removes a page of pictures that are older than age_s, as is their batch, and not favourites:
+ * their image, object and latent rows, in one transaction.  The jobs stay done, and their cost
+ * stays in usage_removed.  *cursor starts as 0; *ret_more: call again. */
 int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const struct kiln_drop *what,
                               uint64_t *cursor, uint64_t *ret_pictures, bool *ret_more,
                               struct kiln_error *err) KILN_MUST_CHECK;
-/* The same of latents without a picture (jobs of kind latent-cache): each goes by its own age, and
- * stays while a favourite picture is of its prompt, model, size and LoRA set. */
+/* The same for latents without a picture (jobs of kind latent-cache), by their own age.  A latent
+ * stays while a favourite picture has its prompt, model, size and LoRA set. */
 int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop *what,
                              uint64_t *cursor, uint64_t *ret_latents, bool *ret_more,
                              struct kiln_error *err) KILN_MUST_CHECK;

@@ -1,7 +1,5 @@
-/* size.h - how large the ledger's tables have grown, and how their rows are updated.
- *
- * For people and benchmarks.  The server counts updates as it goes and tells with a delay of about
- * a second.
+/* size.h - sizes of the ledger's tables and counts of their updates, for people and benchmarks. The
+ * server publishes its counts with a delay of about a second.
  */
 #ifndef KILN_LEDGER_SIZE_H
 #define KILN_LEDGER_SIZE_H
