@@ -38,7 +38,7 @@ ok kiln wait b --timeout 60
 [ "$(counts b)" = "0|0|120|0|0" ] && [ "$(sql 'SELECT count(*) FROM image')" = 120 ] || die "not all jobs are done: $(counts b)"
 [ "$(sql "SELECT count(*) FROM (SELECT FROM event WHERE state = 2 GROUP BY job_id HAVING count(*) > 1) x")" = 0 ] || die "a job was done twice"
 
-# --- the same standing order given twice, with other prompts: one of them, with its own prompts alone
+# --- the same backfill given twice, with other prompts: one of them, with its own prompts alone
 for round in 1 2 3; do
     both "backfill add o --template one{1|2|3} --set size=64x64 --low-water 2" "backfill add o --template two{1|2|3|4} --set size=64x64 --low-water 2"
     [ "$one$two" = 073 ] || [ "$one$two" = 730 ] || die "two orders of one name ended with $one and $two"
