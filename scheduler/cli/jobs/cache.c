@@ -76,16 +76,6 @@ static void make_key(struct kiln_cache_want *want, struct kiln_job *job)
 }
 
 /* --- a page ----------------------------------------------------------------------------------- */
-static void count_page(struct build *build, const struct kiln_cache_found *found)
-{
-    for (size_t i = 0; i < build->count; i++) {
-        enum kiln_cache_state state = found[i].state;
-        build->stored += state == KILN_CACHE_STORED;
-        build->waiting += state == KILN_CACHE_WAITING;
-        build->failed += state == KILN_CACHE_FAILED;
-        build->missing += state == KILN_CACHE_ABSENT || state == KILN_CACHE_LOST;
-    }
-}
 
 /* Moves the missing latents to the front of the page; returns how many. */
 static size_t select_missing(struct build *build, const struct kiln_cache_found *found)
@@ -159,9 +149,14 @@ static int flush(struct build *build, struct kiln_error *err)
         return 0;
     int rc = kiln_ledger_cache_look(build->ledger, kiln_pool(build->cli), build->wants,
                                     build->count, found, err);
-    if (rc == 0 && !build->enqueuing) {
-        count_page(build, found);
-    } else if (rc == 0) {
+    for (size_t i = 0; rc == 0 && !build->enqueuing && i < build->count; i++) {
+        enum kiln_cache_state state = found[i].state;
+        build->stored += state == KILN_CACHE_STORED;
+        build->waiting += state == KILN_CACHE_WAITING;
+        build->failed += state == KILN_CACHE_FAILED;
+        build->missing += state == KILN_CACHE_ABSENT || state == KILN_CACHE_LOST;
+    }
+    if (rc == 0 && build->enqueuing) {
         size_t missing = select_missing(build, found);
         rc = missing ? enqueue(build, missing, err) : 0;
     }

@@ -24,42 +24,37 @@
 static const char *const abilities[KILN_BUS_ABILITIES] = {
     "schedule", "render as a worker", "send control messages", "read", "enqueue"};
 
-static void report_rights(struct kiln_doctor *doctor, const struct kiln_bus_rights *rights)
-{
-    char may[128] = "";
-    int meant =
-        0; /* what a user of that name is made for; KILN_BUS_USER_COUNT: not a user of ours */
-    while (meant < KILN_BUS_USER_COUNT && strcmp(rights->user, kiln_bus_user_names[meant]) != 0)
-        meant++;
-    for (int i = 0; i < KILN_BUS_ABILITIES; i++) {
-        if (rights->lacks[i][0]) {
-            kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS,
-                         "Redis user %s may %s, but not use %s", rights->user, abilities[i],
-                         rights->lacks[i]);
-            return;
-        }
-        size_t used = strlen(may);
-        if (rights->able[i])
-            snprintf(may + used, sizeof may - used, "%s%s", used ? ", " : "", abilities[i]);
-    }
-    if (!may[0] || (meant < KILN_BUS_USER_COUNT && !rights->able[meant]))
-        kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS, "Redis user %s may not %s",
-                     rights->user, may[0] ? abilities[meant] : "do anything that Kiln needs");
-    else
-        kiln_finding(doctor, "redis-user", VERDICT_OK, "", "Redis user %s may %s", rights->user,
-                     may);
-}
-
 static void check_rights(struct kiln_doctor *doctor, struct kiln_bus *bus)
 {
     struct kiln_bus_rights rights;
     struct kiln_error err;
+    char may[128] = "";
+    int meant = 0; /* what a user of that name is for; KILN_BUS_USER_COUNT: not a user of ours */
     int rc = kiln_bus_rights(bus, kiln_pool(doctor->cli), &rights, &err);
-    if (rc == 0)
-        report_rights(doctor, &rights);
-    else if (rc == KILN_DENIED) /* a user of an older release */
+    if (rc == KILN_DENIED) /* a user of an older release */
         kiln_finding(doctor, "redis-user", VERDICT_WARNING, RENEW_USERS,
                      "the rights of our Redis user are unknown: %s", err.text);
+    if (rc)
+        return;
+    while (meant < KILN_BUS_USER_COUNT && strcmp(rights.user, kiln_bus_user_names[meant]) != 0)
+        meant++;
+    for (int i = 0; i < KILN_BUS_ABILITIES; i++) {
+        if (rights.lacks[i][0]) {
+            kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS,
+                         "Redis user %s may %s, but not use %s", rights.user, abilities[i],
+                         rights.lacks[i]);
+            return;
+        }
+        size_t used = strlen(may);
+        if (rights.able[i])
+            snprintf(may + used, sizeof may - used, "%s%s", used ? ", " : "", abilities[i]);
+    }
+    if (!may[0] || (meant < KILN_BUS_USER_COUNT && !rights.able[meant]))
+        kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS, "Redis user %s may not %s",
+                     rights.user, may[0] ? abilities[meant] : "do anything that Kiln needs");
+    else
+        kiln_finding(doctor, "redis-user", VERDICT_OK, "", "Redis user %s may %s", rights.user,
+                     may);
 }
 
 /* --- memory and persistence ------------------------------------------------------------------ */

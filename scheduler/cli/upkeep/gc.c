@@ -300,19 +300,6 @@ static int drop_old(struct gc *gc, drop_page *drop, const char *title, uint64_t 
     return rc;
 }
 
-static int drop_cancelled(struct gc *gc, struct kiln_error *err)
-{
-    uint64_t cursor = 0, dropped = 0;
-    bool more = true;
-    int rc = 0;
-    while (more && rc == 0) {
-        rc = kiln_ledger_drop_cancelled(gc->ledger, kiln_pool(gc->cli), gc->grace_s, gc->dry_run,
-                                        &cursor, &dropped, &more, err);
-        gc->cancelled += rc == 0 ? dropped : 0;
-    }
-    return rc;
-}
-
 /* Whether the store seems to belong to another ledger. */
 static bool is_foreign(const struct gc *gc)
 {
@@ -347,13 +334,18 @@ static int remove_orphans(struct gc *gc, struct kiln_error *err)
 
 static int collect(struct gc *gc, struct kiln_error *err)
 {
+    uint64_t cursor = 0, dropped = 0;
+    bool more = true;
     int rc = 0;
     if (gc->older_s >= 0)
         rc = drop_old(gc, kiln_ledger_drop_pictures, "removing old pictures", &gc->pictures, err);
     if (rc == 0 && gc->older_s >= 0)
         rc = drop_old(gc, kiln_ledger_drop_latents, "removing old latents", &gc->latents, err);
-    if (rc == 0)
-        rc = drop_cancelled(gc, err);
+    while (more && rc == 0) {
+        rc = kiln_ledger_drop_cancelled(gc->ledger, kiln_pool(gc->cli), gc->grace_s, gc->dry_run,
+                                        &cursor, &dropped, &more, err);
+        gc->cancelled += rc == 0 ? dropped : 0;
+    }
     if (rc)
         return rc;
     kiln_bar_init(&gc->bar, gc->cli, "listing the store");

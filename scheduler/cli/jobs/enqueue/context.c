@@ -120,18 +120,6 @@ static const char *wrong_option(struct kiln_job_context context, const struct ki
     return sets[0].option;
 }
 
-/* Tries the overrides on a minimal line, so that a wrong one is reported once, not for each line.
- */
-static int check_overrides(const struct kiln_enqueue_context *context, const struct kiln_set *sets,
-                           size_t count, struct kiln_error *err)
-{
-    int code = try_line(&context->job, err);
-    if (code == 0 || code == KILN_NO_MEMORY)
-        return code;
-    return kiln_fail(err, KILN_BAD_INPUT, "--%s: %s", wrong_option(context->job, sets, count),
-                     err->text);
-}
-
 int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
                               size_t set_count, struct kiln_enqueue_context *ret,
                               struct kiln_error *err)
@@ -147,8 +135,12 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
     if (!code && set_count > 0) {
         code = kiln_input_overrides(sets, set_count, &ret->overrides, err);
         ret->job.overrides = ret->overrides;
-        if (!code)
-            code = check_overrides(ret, sets, set_count, err);
+        if (!code) { /* so that a wrong override is reported once, not for each line */
+            code = try_line(&ret->job, err);
+            if (code && code != KILN_NO_MEMORY)
+                code = kiln_fail(err, KILN_BAD_INPUT, "--%s: %s",
+                                 wrong_option(ret->job, sets, set_count), err->text);
+        }
         sets_wrong = code == KILN_BAD_INPUT;
     }
     if (code) {

@@ -138,14 +138,6 @@ static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, cons
     result->refusals[result->refusal_count++] = (struct kiln_refusal){line, copy};
 }
 
-static void refuse(struct run *run, uint64_t line, const struct kiln_error *err)
-{
-    char text[KILN_ERROR_TEXT_MAX];
-    fprintf(stderr, "%s:%" PRIu64 ": %s\n", kiln_input_name(run->input), line,
-            kiln_safe_line(err->text, text, sizeof text));
-    keep_refusal(run->result, line, err->text);
-}
-
 /* --- one line ------------------------------------------------------------------------------ */
 
 /* Results name the custom_id, so it must be unique in a file. */
@@ -208,36 +200,33 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
     return code;
 }
 
-/* KILN_BAD_INPUT refuses the line, before the first of its jobs is sent. */
-static int take_line(struct run *run, const char *text, size_t len, uint64_t line,
-                     struct kiln_error *err)
-{
-    int code = kiln_expand_begin(run->expand, text, len, &run->context.job, err);
-    uint64_t count = code ? 0 : kiln_expand_count(run->expand);
-    if (!code && run->index + count > KILN_BATCH_JOBS_MAX)
-        return kiln_fail(err, KILN_FULL, "line %" PRIu64 ": a batch has at most %d jobs", line,
-                         KILN_BATCH_JOBS_MAX);
-    for (uint64_t which = 0; which < count && !code; which++)
-        code = take_job(run, which, line, err);
-    return code;
-}
-
-/* Reads the rest of the input.  Refused lines are not an error. */
+/* Reads the rest of the input.  A refused line is not an error; none of its jobs is sent. */
 static int pass(struct run *run, struct kiln_error *err)
 {
     for (;;) {
         const char *text;
+        char safe[KILN_ERROR_TEXT_MAX];
         size_t len;
-        uint64_t line;
+        uint64_t line, count = 0;
         int code = kiln_input_next(run->input, &text, &len, &line, err);
         if (!code && !text)
             return 0;
         if (!code)
-            code = take_line(run, text, len, line, err);
+            code = kiln_expand_begin(run->expand, text, len, &run->context.job, err);
+        if (!code)
+            count = kiln_expand_count(run->expand);
+        if (run->index + count > KILN_BATCH_JOBS_MAX)
+            return kiln_fail(err, KILN_FULL, "line %" PRIu64 ": a batch has at most %d jobs", line,
+                             KILN_BATCH_JOBS_MAX);
+        for (uint64_t which = 0; which < count && !code; which++)
+            code = take_job(run, which, line, err);
         if (code && code != KILN_BAD_INPUT)
             return code;
-        if (code && !run->seek)
-            refuse(run, line, err);
+        if (code && !run->seek) {
+            fprintf(stderr, "%s:%" PRIu64 ": %s\n", kiln_input_name(run->input), line,
+                    kiln_safe_line(err->text, safe, sizeof safe));
+            keep_refusal(run->result, line, err->text);
+        }
     }
 }
 

@@ -280,17 +280,6 @@ int kiln_fetch_add(struct kiln_fetch *fetch, uint64_t job, const struct kiln_obj
     return rc;
 }
 
-/* Adds the damages found to those known before. */
-static int merge_damages(const struct kiln_damages *found, struct kiln_damages *damages,
-                         struct kiln_error *err)
-{
-    int rc = 0;
-    for (size_t i = 0; i < found->count && rc == 0; i++)
-        rc = kiln_damages_add(damages, found->at[i].job, found->at[i].role, found->at[i].why, err);
-    kiln_damages_sort(damages);
-    return rc;
-}
-
 int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t *ret_kept,
                       struct kiln_damages *damages, struct kiln_error *err)
 {
@@ -303,8 +292,10 @@ int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t 
     int rc = fetch->error.code;
     if (rc && err)
         *err = fetch->error;
-    if (rc == 0)
-        rc = merge_damages(&fetch->damages, damages, err);
+    const struct kiln_damage *found = fetch->damages.at;
+    for (size_t i = 0; rc == 0 && i < fetch->damages.count; i++)
+        rc = kiln_damages_add(damages, found[i].job, found[i].role, found[i].why, err);
+    kiln_damages_sort(damages);
     kiln_damages_release(&fetch->damages);
     *ret_fetched = fetch->fetched;
     *ret_kept = fetch->kept;
