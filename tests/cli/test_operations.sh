@@ -21,6 +21,10 @@ cat >jobs.jsonl <<'LINES'
 LINES
 "$kiln_bin/kiln" events --follow --json >followed.txt 2>follow.err &
 follower=$!
+for i in $(seq 100); do # it prints what moves after it has asked the ledger for the time
+    [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kiln events' AND query_start < now() - interval '0.3 s'")" = 1 ] && break
+    sleep 0.1
+done
 ok kiln enqueue jobs.jsonl --batch first
 ok kiln wait first --timeout 60
 ok kiln enqueue - --batch second --set tenant=ann <<<'{"prompt": "four", "width": 64, "height": 64}'
