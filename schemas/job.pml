@@ -216,7 +216,7 @@ proctype worker(byte w)
     }
 #endif
 
-/* The next incarnation begins with empty hands; an assignment has ended. */
+/* The next incarnation begins with nothing in flight; an assignment has ended. */
 #define WELCOME(w)                                                                      \
     :: atomic {                                                                         \
         leads[s] && born[w] && up[w] && !held(0, w) && !held(JOBS - 1, w) ->            \

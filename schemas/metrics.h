@@ -65,8 +65,8 @@ enum kiln_intake_result {
 /* What Redis did not take for one client: its key is of another type, say. */
 enum kiln_undelivered { KILN_UNDELIVERED_RECEIPT, KILN_UNDELIVERED_REFUSED };
 enum kiln_return_cause {
-    KILN_CAUSE_CRASHED,   /* its worker vanished */
-    KILN_CAUSE_UNBEGUN,   /* its worker vanished before it began */
+    KILN_CAUSE_CRASHED,   /* its worker was lost */
+    KILN_CAUSE_UNBEGUN,   /* its worker ended before it began */
     KILN_CAUSE_MISSING,   /* its worker does not hold it */
     KILN_CAUSE_UNSENT,    /* the bus did not take it */
     KILN_CAUSE_TAKEN_BACK /* for an idle worker */

@@ -1,4 +1,4 @@
-/* wire.c - keys of the bus, intake entries, and the small messages: orders, events, receipts.
+/* wire.c - keys of the bus, intake entries, and the small messages: control messages, events, receipts.
  *
  * Intake entries are the only ones with several fields: any Redis client writes them by hand,
  * and the job line in them stays the text its sender wrote.  All others are one JSON object in

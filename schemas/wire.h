@@ -104,8 +104,8 @@ struct kiln_heartbeat {
     uint32_t width, height;                 /* of the last batch; 0 = none yet */
     char held[KILN_HEARTBEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* in flight: held, held_more */
     uint32_t held_count;
-    char running[KILN_WIRE_ID_MAX + 1];     /* the one of them that is being drawn; "" = none */
-    uint32_t drawn;                         /* how many of held are past drawing */
+    char running[KILN_WIRE_ID_MAX + 1];     /* the one of them that is being rendered; "" = none */
+    uint32_t drawn;                         /* how many of held are rendered */
     uint32_t room;                          /* assignments it would take now, however long */
     uint32_t places;                        /* ... and if they are short: free in held; or UNTOLD */
     uint32_t batch_max;                     /* jobs of one assignment */
@@ -113,8 +113,8 @@ struct kiln_heartbeat {
     bool draining;
     uint32_t deaf_ms;                       /* since the last good read of the worker's stream */
     uint64_t done, failed;                  /* pictures since start */
-    /* Until the end of its last batch: how long it has been ready, with work in hand, drawing by the
-     * device's own clock. */
+    /* Until the end of its last batch: how long it has been ready, with work in flight, rendering by
+     * the device's own clock. */
     uint64_t ready_ms, wanted_ms, computed_ms;
     int64_t started_ms, sent_ms;            /* wall clock, for people only */
 };

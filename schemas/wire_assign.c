@@ -4,7 +4,7 @@
  * scale}], "jobs":[{"id":.., "attempt":.., "batch_id":.., "index":.., "created_ms":..,
  * "batch":.., "line":{job line}}]}
  *
- * A job line carries everything that is drawn, and its reader is the one that intake uses: a worker
+ * A job line carries everything that is rendered, and its reader is the one that intake uses: a worker
  * trusts the scheduler no more than the scheduler trusts a file.
  */
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static const struct kiln_wire_field fields[] = {
 static const struct kiln_wire_table table = {"assignment", fields, sizeof fields / sizeof fields[0],
                                              false};
 
-/* The envelope is what the ledger knows of a job; the line is what will be drawn. */
+/* The envelope is what the ledger knows of a job; the line is what will be rendered. */
 static void write_job(struct kiln_text *out, const struct kiln_job *job)
 {
     const char *batch = job->batch ? job->batch : "";

@@ -50,7 +50,7 @@ static bool until_in(const char *batch, enum kiln_job_state job_state, long long
     return kiln_test_until(stack, sql, wanted, LIMIT_S);
 }
 
-/* What the scheduler does when a beat has vanished. */
+/* What the scheduler does when a heartbeat has expired. */
 static void return_held(const char *worker)
 {
     char sql[200];
