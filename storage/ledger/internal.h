@@ -1,8 +1,9 @@
 /* internal.h - what the files of the ledger share: statements, parameters, results.
  *
- * Not for callers outside storage/.  A query is a static struct kiln_statement, its parameters are
- * bound in the order $1, $2, ..., and kiln_ledger_run does the rest: connects, prepares it once a
- * connection, keeps the time limit, maps the SQLSTATE to a code.
+ * Not for callers outside storage/.  A query is a static struct kiln_statement.  Its parameters are
+ * bound in the order $1, $2, ..., and kiln_ledger_run does the rest: it connects, prepares the
+ * statement once a connection (a reading session sends its text), keeps the time limit, and maps
+ * the SQLSTATE to a code.
  *
  *     static const struct kiln_statement oldest = {
  *         "oldest", "SELECT min(id), count(*) FROM job WHERE pool = $1"};
@@ -31,14 +32,14 @@
 #define MS(column) "(extract(epoch FROM " column ") * 1000)::bigint"
 
 struct kiln_statement {
-    const char *name; /* unique; one the server knows it by */
+    const char *name; /* unique; the server's name for the prepared statement */
     const char *sql;
 };
 
 /* --- parameters ------------------------------------------------------------------------------ */
 #define KILN_PARAMS_MAX 40
 
-/* Starts as {0}.  Values point into the struct: never copy it. */
+/* Starts as {0}.  Values point into the struct, so it must not be copied. */
 struct kiln_params {
     int count;
     bool short_of_memory; /* kiln_ledger_run then says KILN_NO_MEMORY */
@@ -67,7 +68,7 @@ struct kiln_params {
 #define KILN_BIND_6(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_5(params, __VA_ARGS__)
 #define KILN_BIND_7(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_6(params, __VA_ARGS__)
 #define KILN_BIND_8(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_7(params, __VA_ARGS__)
-/* Borrowed; NULL is SQL NULL.  What is no UTF-8 in a text, here and in arrays, becomes '?'. */
+/* Borrowed; NULL is SQL NULL.  In texts, here and in arrays, invalid UTF-8 becomes '?'. */
 void kiln_bind_text(struct kiln_params *params, const char *text);
 /* Copied; up to 79 bytes. */
 void kiln_bind_copy(struct kiln_params *params, const char *text);
@@ -113,26 +114,27 @@ void kiln_array_double(struct kiln_array *array, double value);
 #define KILN_ADD_INT8 kiln_array_int
 #define KILN_ADD_TEXT kiln_array_text
 #define KILN_ADD_FLOAT8 kiln_array_double
-/* Hands the array over to params, which frees it. */
+/* Moves the array into params, which frees it. */
 void kiln_bind_array(struct kiln_params *params, struct kiln_array *array);
 /* Frees the arrays bound so far; ready for new parameters. */
 void kiln_params_release(struct kiln_params *params);
 
 /* --- running --------------------------------------------------------------------------------- */
 /* Runs the statement as one transaction.  *ret (may be NULL) is the result; free with PQclear.  A
- * connection lost on the way is made again and the statement repeated once; deadlocks are tried
- * again.  So a statement must bear repetition.  Does not release params. */
+ * lost connection is made again and the statement repeated once; after a deadlock it is repeated
+ * too.  So a statement must be safe to repeat.  Does not release params. */
 int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                     const struct kiln_params *params, PGresult **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The same of a statement that answers with one number: 0 where there is no row, or SQL NULL. */
+/* The same for a statement that returns one number: 0 for no row, or SQL NULL. */
 int kiln_ledger_run_number(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                            const struct kiln_params *params, int64_t *ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The same of a statement whose rows others may take away, or refer to, at that moment, which the
- * database then refuses (a mark for a picture that goes): with its next look it knows of it. */
+/* The same for a statement that the database refuses if others remove or reference its rows at that
+ * moment (a favourite whose picture is being removed): it is repeated a few times on
+ * KILN_BAD_INPUT. */
 int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                            const struct kiln_params *params, PGresult **ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
@@ -180,7 +182,7 @@ int kiln_row_minute(const PGresult *rows, int row, int column); /* of a day; -1 
 /* Copies into a fixed array; cut to fit; "" for SQL NULL. */
 void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t size);
 
-/* The assigned jobs j and what they were handed out with, a; for after FROM. */
+/* The assigned jobs j with their assignments a; goes after FROM. */
 #define KILN_ASSIGNED_JOBS                                                                         \
     "assignment a CROSS JOIN LATERAL unnest(a.jobs) u (id) "                                       \
     "JOIN job j ON j.id = u.id AND j.state = " KILN_SQL_ASSIGNED " AND j.assignment = a.id"
@@ -203,13 +205,13 @@ int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
 #define KILN_TALLY_ADD(state, name, number) ", " #name " = t." #name " + excluded." #name
 void kiln_row_counts(const PGresult *rows, int row, int first, uint64_t ret[KILN_JOB_STATE_COUNT]);
 
-/* Cancelled jobs of a batch whose rows gc has taken, and that have not come in again: a look at
- * each of their keys.  batch: its id as SQL. */
+/* Counts the cancelled jobs of a batch whose rows gc removed and that have not come in again.
+ * batch: its id as SQL. */
 #define KILN_REMOVED_JOBS(batch)                                                                   \
     "(SELECT count(*) FROM removed_job r WHERE r.batch_id = " batch " AND NOT EXISTS"              \
     " (SELECT FROM job j WHERE j.batch_id = r.batch_id AND j.key = r.key))"
 
-/* The settings that decide about a returned job. */
+/* The settings for returned jobs. */
 struct kiln_ledger_limits {
     int64_t max_attempts;
     double backoff_base_s, backoff_max_s;

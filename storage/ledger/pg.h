@@ -1,8 +1,8 @@
-/* pg.h - one connection to Postgres that cannot hang: under the ledger and the migrations.
+/* pg.h - one connection to Postgres that cannot hang, for the ledger and the migrations.
  *
- * libpq runs in non-blocking mode and every wait is a poll with a deadline, so a server that was
- * stopped, or a network that swallows packets, costs the time limit and not the thread.  The server
- * has the same limit (statement_timeout) a little earlier, so that it normally answers first.
+ * libpq runs in non-blocking mode and every wait is a poll with a deadline, so a stopped server or
+ * a silent network costs the time limit and does not block the thread.  The server has the same
+ * limit (statement_timeout) a little earlier, so it normally answers first.
  */
 #ifndef KILN_LEDGER_PG_H
 #define KILN_LEDGER_PG_H
@@ -24,7 +24,7 @@ struct kiln_pg {
     bool reading; /* a session for people's questions (pg.c); set before the first connect */
     struct kiln_backoff backoff;
     PGconn *conn;        /* NULL while not connected */
-    uint64_t generation; /* counts connections: what was said to an older one is gone */
+    uint64_t generation; /* counts connections; session state of an older one is lost */
     int earlier;         /* server process of a connection that was dropped; 0 = none */
     char sqlstate[6];    /* of the last failure, "" if the server gave none */
     const void *prepared[KILN_PG_PREPARED_MAX]; /* statements that this connection knows */
@@ -38,8 +38,8 @@ void kiln_pg_release(struct kiln_pg *pg);
 
 /* Connects if there is no connection, after the pause that earlier failures call for. */
 int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err) KILN_MUST_CHECK;
-/* Drops the connection.  What was sent may still be carried out: the next connect waits for the
- * end of that server process, so that a repeated statement never races with its first run. */
+/* Drops the connection.  The server may still execute what was sent, so the next connect waits for
+ * the end of that server process: a repeated statement never races with its first run. */
 void kiln_pg_drop(struct kiln_pg *pg);
 
 /* Waits for the answer to what was sent and returns its last result, or the first that failed as
@@ -56,11 +56,11 @@ int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err
 int kiln_pg_exec(struct kiln_pg *pg, const char *sql, int64_t limit_ms, PGresult **ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Fails with what kiln_pg_explain says, and drops a connection that is of no more use. */
+/* Fails with the error of kiln_pg_explain, and drops a broken connection. */
 int kiln_pg_fail(struct kiln_pg *pg, const PGresult *result, const char *what,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- error.c: what Postgres' errors mean; knows nothing of the connection's use -------------- */
+/* --- error.c: the meaning of Postgres' errors -------------- */
 /* The code of an SQLSTATE (five characters). */
 int kiln_pg_code(const char *sqlstate);
 /* Fills err from a failed result or, with result NULL, from the connection (NULL: it is gone);

@@ -1,6 +1,6 @@
-/* reader.h - a few reading sessions that the threads of one process share, and lists in pages.
+/* reader.h - a pool of reading sessions for the threads of one process, and lists in pages.
  *
- * A process that answers many people at once lends each question a session and takes it back:
+ * A process that answers many people at once takes a session for each question:
  *
  *     struct kiln_ledger *session;
  *     int rc = kiln_reader_take(reader, &session, err);
@@ -9,7 +9,7 @@
  *         kiln_reader_give(reader, session);
  *     }
  *
- * A verb that asks one question after the other needs no pool: kiln_ledger_open_reading.
+ * A verb of the command line needs no pool; it uses kiln_ledger_open_reading.
  */
 #ifndef KILN_LEDGER_READER_H
 #define KILN_LEDGER_READER_H
@@ -23,7 +23,7 @@
 struct kiln_ledger;
 struct kiln_reader;
 
-#define KILN_READER_SESSIONS 4 /* when the caller has no wish */
+#define KILN_READER_SESSIONS 4 /* the usual number */
 #define KILN_READER_SESSIONS_MAX 64
 
 /* sessions, limit_ms: 0 for the usual.  Connects with the first question of each session, so a
@@ -41,9 +41,9 @@ int kiln_reader_take(struct kiln_reader *reader, struct kiln_ledger **ret,
 void kiln_reader_give(struct kiln_reader *reader, struct kiln_ledger *session);
 
 /* --- pages ------------------------------------------------------------------------------------ */
-/* Where a list stands.  Its rows are ordered by one or two whole numbers, its keys, and a page has
+/* The position in a list.  Its rows are ordered by one or two integers, the keys, and a page has
  * the rows behind `after`.  So pages neither repeat nor miss a row when others are added or
- * removed, and the last page costs what the first does. */
+ * removed, and the last page costs as much as the first. */
 #define KILN_PAGE_KEYS_MAX 2
 struct kiln_page {
     uint32_t rows_max;
@@ -55,7 +55,8 @@ struct kiln_page {
 /* `after` as a text for an address, and back: letters, digits, '-' and '.' only. */
 #define KILN_PAGE_TEXT_MAX 48
 void kiln_page_text(const struct kiln_page *page, char out[KILN_PAGE_TEXT_MAX]);
-/* KILN_BAD_INPUT if that is no text of a list with as many keys; the page is then left as it is. */
+/* KILN_BAD_INPUT, and the page unchanged, if the text is not one of kiln_page_text for as many
+ * keys. */
 int kiln_page_resume(struct kiln_page *page, const char *text,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
