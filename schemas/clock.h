@@ -1,5 +1,4 @@
-/* clock.h - what time it is, in milliseconds: for waits and durations by a clock that nobody sets and
- * that never goes back, for what people read by the wall's.
+/* clock.h - the time in milliseconds: monotonic for waits and durations, the wall clock for people.
  */
 #ifndef KILN_CLOCK_H
 #define KILN_CLOCK_H
@@ -14,19 +13,19 @@ static inline double kiln_ms_of(clockid_t id)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* Since some moment before this machine's programs began. */
+/* Monotonic. */
 static inline double kiln_monotonic_ms(void)
 {
     return kiln_ms_of(CLOCK_MONOTONIC);
 }
 
-/* The same, whole ones. */
+/* The same as an integer. */
 static inline int64_t kiln_clock_ms(void)
 {
     return (int64_t)kiln_monotonic_ms();
 }
 
-/* The moment so far ahead, as pthread_cond_timedwait takes it. */
+/* The monotonic time in wait_ms from now, for pthread_cond_timedwait. */
 static inline struct timespec kiln_deadline_in(int wait_ms)
 {
     struct timespec at;
@@ -40,7 +39,7 @@ static inline struct timespec kiln_deadline_in(int wait_ms)
     return at;
 }
 
-/* Since 1970, by a clock that may be set at any time. */
+/* Since 1970; may be set at any time. */
 static inline int64_t kiln_wall_ms(void)
 {
     return (int64_t)kiln_ms_of(CLOCK_REALTIME);

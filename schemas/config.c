@@ -1,8 +1,8 @@
-/* config.c - the table of settings, their values, and the three texts they are read from.
+/* config.c - the table of settings and their values.
  *
- * A value is kept as the text it came as, checked when it is set; the typed getters parse that
- * text again, which nothing hot does.  origin remembers who set it, so that an error (and
- * `kiln help config`) can name the file and line.
+ * A value is stored as the text that set it and is checked then; the typed getters parse it again,
+ * which no hot path does.  origin says who set it, so that an error and `kiln help config` can name
+ * the file and line.
  */
 #include "schemas/config.h"
 
@@ -44,7 +44,7 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_STORE] = TEXT("store", "file:///var/lib/kiln/store",
                             "the object store: file:///dir or s3://bucket/prefix"),
     [KILN_KEY_S3_ENDPOINT] = TEXT("s3_endpoint", "", "URL of the S3 server; empty for AWS"),
-    [KILN_KEY_S3_REGION] = TEXT("s3_region", "us-east-1", "region that requests are signed for"),
+    [KILN_KEY_S3_REGION] = TEXT("s3_region", "us-east-1", "region for which requests are signed"),
     [KILN_KEY_S3_ADDRESSING] =
         CHOICE("s3_addressing", "path", "path|host", "where the bucket name goes in a URL"),
     [KILN_KEY_S3_CREDENTIALS_FILE] =
@@ -55,58 +55,60 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_LORA_DIR] =
         TEXT("lora_dir", "", "directory of NAME.safetensors files; empty: MODEL/loras"),
     [KILN_KEY_STYLES] = TEXT("styles", "", "JSON file of more style presets"),
-    [KILN_KEY_SIZE] = TEXT("size", "1024x1024", "size of a picture whose line names none"),
+    [KILN_KEY_SIZE] = TEXT("size", "1024x1024", "size of a picture whose job line sets none"),
     [KILN_KEY_DEVICE] = TEXT("device", "cpu", "cpu, cuda:N, lists of them, or cuda:all"),
     [KILN_KEY_DTYPE] = CHOICE("dtype", "auto", "auto|fp32|bf16|fp8", "number format of the model"),
     [KILN_KEY_THREADS] = INT("threads", "0", 0, 1024, "compute threads on the CPU; 0: all cores"),
-    [KILN_KEY_LORA_MODE] = CHOICE(
-        "lora_mode", "auto", "auto|merged|beside",
-        "LoRAs in copies of the weights, or beside them: less memory, steps a little longer"),
+    [KILN_KEY_LORA_MODE] =
+        CHOICE("lora_mode", "auto", "auto|merged|beside",
+               "merged: LoRAs in copies of the weights; beside: less memory, slower steps"),
     [KILN_KEY_NUMA] = CHOICE("numa", "auto", "auto|off",
                              "auto binds a worker to the processors and memory beside its GPU"),
-    [KILN_KEY_ENGINE] = CHOICE("engine", "pipeline", "pipeline|testcard|random",
-                               "what draws; for measuring: testcard answers at once, random is a "
-                               "model's architecture with weights drawn at random"),
-    [KILN_KEY_BATCH_MAX] = INT("batch_max", "4", 1, KILN_ASSIGN_MAX, "jobs of one assignment"),
-    [KILN_KEY_MAX_ATTEMPTS] = INT("max_attempts", "3", 1, 100, "tries before a job has failed"),
+    [KILN_KEY_ENGINE] =
+        CHOICE("engine", "pipeline", "pipeline|testcard|random",
+               "what renders; for measurements: testcard is immediate, random has a "
+               "model's architecture and random weights"),
+    [KILN_KEY_BATCH_MAX] = INT("batch_max", "4", 1, KILN_ASSIGN_MAX, "most jobs in one assignment"),
+    [KILN_KEY_MAX_ATTEMPTS] = INT("max_attempts", "3", 1, 100, "tries before a job fails for good"),
     [KILN_KEY_BACKOFF_BASE_S] = NUMBER("backoff_base_s", "1", 0, 3600,
-                                       "about how long before the first retry; then doubling"),
+                                       "time before the first retry, about; it doubles each time"),
     [KILN_KEY_BACKOFF_MAX_S] = NUMBER("backoff_max_s", "300", 0, 86400, "longest wait for a retry"),
-    [KILN_KEY_HEARTBEAT_S] = NUMBER("heartbeat_s", "2", 0.05, 60, "between heartbeats of a worker"),
-    [KILN_KEY_LEASE_S] =
-        NUMBER("lease_s", "10", 0.2, 600,
-               "silence after which a worker counts as gone; at least two heartbeats"),
+    [KILN_KEY_HEARTBEAT_S] =
+        NUMBER("heartbeat_s", "2", 0.05, 60, "time between heartbeats of a worker"),
+    [KILN_KEY_LEASE_S] = NUMBER("lease_s", "10", 0.2, 600,
+                                "silence after which a worker is lost; at least two heartbeats"),
     [KILN_KEY_STATEMENT_TIMEOUT_S] = NUMBER("statement_timeout_s", "30", 0.1, 3600,
                                             "limit of one SQL statement or Redis answer"),
     [KILN_KEY_CONNECT_TIMEOUT_S] =
         NUMBER("connect_timeout_s", "5", 0.1, 600, "limit of connecting to a server"),
     [KILN_KEY_ENCODE_THREADS] = INT("encode_threads", "0", 0, 256, "WebP encoders; 0: by cores"),
     [KILN_KEY_WEBP_METHOD] = INT("webp_method", "4", 0, 6, "0 is fastest, 6 is smallest"),
-    [KILN_KEY_WEBP_QUALITY] = NUMBER("webp_quality", "85", 0, 100, "of the pictures"),
-    [KILN_KEY_UPLOAD_PARALLEL] = INT("upload_parallel", "16", 1, 256, "objects in flight"),
+    [KILN_KEY_WEBP_QUALITY] =
+        NUMBER("webp_quality", "85", 0, 100, "quality of the stored pictures"),
+    [KILN_KEY_UPLOAD_PARALLEL] =
+        INT("upload_parallel", "16", 1, 256, "objects uploaded in parallel"),
     [KILN_KEY_DRAIN_S] =
-        NUMBER("drain_s", "30", 0, 3600, "a worker's limit to finish its batch after SIGTERM"),
+        NUMBER("drain_s", "30", 0, 3600, "time for a worker to finish its batch after SIGTERM"),
     [KILN_KEY_HOLD_S] =
         NUMBER("hold_s", "600", 0, 86400,
-               "how long a drawn picture waits for the store before its job returns"),
-    [KILN_KEY_STALL_S] =
-        NUMBER("stall_s", "900", 0, 86400,
-               "a batch that comes no step further for so long ends its worker; 0: never"),
-    [KILN_KEY_EVENT_KEEP_DAYS] = INT("event_keep_days", "90", 0, 36500,
-                                     "the moves of jobs that ended longer ago go; 0: never"),
-    [KILN_KEY_METRICS_ADDRESS] = TEXT("metrics_address", "127.0.0.1",
-                                      "numeric address that the two ports below are opened on"),
+               "how long a rendered picture waits for the store before its job returns"),
+    [KILN_KEY_STALL_S] = NUMBER("stall_s", "900", 0, 86400,
+                                "a worker exits if its batch makes no step for so long; 0: never"),
+    [KILN_KEY_EVENT_KEEP_DAYS] =
+        INT("event_keep_days", "90", 0, 36500, "days to keep the moves of ended jobs; 0: for ever"),
+    [KILN_KEY_METRICS_ADDRESS] =
+        TEXT("metrics_address", "127.0.0.1", "numeric address on which the two ports below listen"),
     [KILN_KEY_SCHEDULER_PORT] =
         INT("scheduler_port", "9461", 0, 65535,
-            "/metrics and /healthz of kiln-scheduler, here or on the next free port; 0: nowhere"),
-    [KILN_KEY_WORKER_PORT] =
-        INT("worker_port", "9462", 0, 65535,
-            "the same of kiln-worker: on a host with eight, the first eight free ports from here"),
+            "/metrics and /healthz of kiln-scheduler, on this or the next free port; 0: off"),
+    [KILN_KEY_WORKER_PORT] = INT("worker_port", "9462", 0, 65535,
+                                 "the same of kiln-worker; eight workers on a host use the first "
+                                 "eight free ports from here"),
     [KILN_KEY_CORE_DUMPS] =
         CHOICE("core_dumps", "off", "off|on",
-               "of the daemons, whose memory holds passwords; on also lets debuggers in"),
+               "core dumps of the daemons, whose memory has passwords; on also allows debuggers"),
     [KILN_KEY_LOG_LEVEL] = CHOICE("log_level", "info", "error|warning|info|debug",
-                                  "least important events that are logged"),
+                                  "least important level that is logged"),
     [KILN_KEY_LOG_FORMAT] = CHOICE("log_format", "text", "text|json", "key=value or JSON lines"),
 };
 
@@ -143,7 +145,7 @@ static bool same_name(const char *given, const char *name)
     return *given == *name;
 }
 
-/* Flags write the names with '-', files with '_': both are the same setting. */
+/* Flags write names with '-', files with '_': both name the same setting. */
 static int find_key(const char *name)
 {
     for (int key = 0; key < KILN_KEY_COUNT; key++)
@@ -175,7 +177,7 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
-/* Decimal only: strtod alone would take hexadecimal, infinity and leading blanks too. */
+/* Decimal only: strtod alone accepts hexadecimal, infinity and leading blanks. */
 static bool parse_number(const char *value, bool whole, double *ret)
 {
     char *end;
@@ -201,7 +203,7 @@ static int check_value(enum kiln_key key, const char *value, const char *origin,
     case KILN_TYPE_NUMBER:
         if (!parse_number(value, whole, &number) || number < row->min || number > row->max)
             return kiln_fail(err, KILN_CONFIG,
-                             "%s: %s is \"%.64s\"; it must be a %snumber of %g to %g", origin,
+                             "%s: %s is \"%.64s\"; it must be a %snumber from %g to %g", origin,
                              row->name, value, whole ? "whole " : "", row->min, row->max);
         break;
     case KILN_TYPE_TEXT:
@@ -258,8 +260,8 @@ const char *kiln_config_origin(const struct kiln_config *config, enum kiln_key k
 
 /* --- values that must suit each other ------------------------------------------------------- */
 
-/* A lease that ends before the next beat is due declares workers gone that live, and the jobs that
- * they seem to have taken down become dead letters.  Two beats, so that one may come late. */
+/* A lease shorter than the time between heartbeats loses live workers, and the jobs that seem to
+ * have crashed them become dead letters.  Two heartbeats, so that one may be late. */
 int kiln_config_check(const struct kiln_config *config, struct kiln_error *err)
 {
     double lease_s = kiln_config_number(config, KILN_KEY_LEASE_S);
@@ -268,16 +270,16 @@ int kiln_config_check(const struct kiln_config *config, struct kiln_error *err)
         return 0;
     return kiln_fail(err, KILN_CONFIG,
                      "lease_s is %g (%s) and heartbeat_s is %g (%s): a lease must last at least %d "
-                     "heartbeats, or workers that live count as gone",
+                     "heartbeats, or live workers count as lost",
                      lease_s, kiln_config_origin(config, KILN_KEY_LEASE_S), heartbeat_s,
                      kiln_config_origin(config, KILN_KEY_HEARTBEAT_S), LEASE_BEATS_MIN);
 }
 
 /* --- the environment ----------------------------------------------------------------------- */
 
-/* KILN_LEASE_S=4 is lease_s = 4.  A name that is no setting may be a slip, or a variable of the
- * surroundings (a container platform sets KILN_PORT for a service called kiln): that must not keep
- * every command from running, and must not go unsaid. */
+/* KILN_LEASE_S=4 is lease_s = 4.  An unknown name may be a typing error, or a variable of somebody
+ * else (a container platform sets KILN_PORT for a service called kiln).  It must not stop every
+ * command, so it is only reported. */
 static int set_from_environment(struct kiln_config *config, const char *entry,
                                 struct kiln_error *err)
 {
@@ -304,7 +306,7 @@ const char *kiln_config_stray(const struct kiln_config *config)
     return config->stray;
 }
 
-/* Variables of other uses: the path of the config file, and the checkout that scripts work in. */
+/* Variables that are not settings: the path of the file, and the checkout that scripts use. */
 static bool is_no_setting(const char *entry)
 {
     return strncmp(entry, "KILN_CONFIG=", 12) == 0 || strncmp(entry, "KILN_SOURCE=", 12) == 0;

@@ -4,8 +4,8 @@
  *     redis = unix:/srv/kiln/run/redis.sock
  *     postgres = "host=/srv/kiln/run dbname=kiln"   # quotes keep # and spaces
  *
- * One setting a line.  Paths are taken as they stand.  A setting given twice in one file is
- * refused: which of the two was meant, nobody can know.
+ * One setting a line.  Paths are not changed.  A setting given twice in one file is refused, since
+ * nobody can know which one was meant.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Narrows [*start, *end) to what stands between blanks. */
+/* Removes blanks from both ends of [*start, *end). */
 static void trim(const char **start, const char **end)
 {
     while (*start < *end && is_blank(**start))
@@ -29,7 +29,7 @@ static void trim(const char **start, const char **end)
         (*end)--;
 }
 
-/* Cuts a quoted value to its inside, or an unquoted one before its comment. */
+/* Removes the quotes of a quoted value, or the comment after an unquoted one. */
 static int cut_value(const char **start, const char **end, const char *origin,
                      struct kiln_error *err)
 {
@@ -109,7 +109,7 @@ int kiln_config_parse(struct kiln_config *config, const char *text, size_t len, 
         return kiln_fail(err, KILN_CONFIG, "%s: larger than %d bytes", path, KILN_CONFIG_FILE_MAX);
     if (memchr(text, '\0', len))
         return kiln_fail(err, KILN_CONFIG,
-                         "%s: has a NUL byte at offset %zu, so it is no text file", path,
+                         "%s: has a NUL byte at offset %zu, so it is not a text file", path,
                          (size_t)((const char *)memchr(text, '\0', len) - text));
     if (!kiln_utf8_valid(text, len, &bad))
         return kiln_fail(err, KILN_CONFIG, "%s: not valid UTF-8 at offset %zu", path, bad);

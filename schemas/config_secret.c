@@ -1,10 +1,10 @@
-/* config_secret.c - settings as they may be shown.
+/* config_secret.c - hides the password in a setting that is printed.
  *
- * One setting can hold a secret: postgres, a conninfo, in both of libpq's spellings:
+ * One setting can contain a secret: postgres, a conninfo, in both of libpq's spellings:
  *
  *     host=db password=word dbname=kiln        postgresql://user:word@db/kiln?sslpassword=word
  *
- * The better place is a passfile or the environment, and then nothing here finds anything.
+ * A passfile or the environment is the better place for it.
  */
 #include <string.h>
 

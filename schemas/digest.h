@@ -1,4 +1,4 @@
-/* digest.h - SHA-256 (OpenSSL's), set up once for many short texts. */
+/* digest.h - SHA-256 by OpenSSL, initialised once for many short texts. */
 #ifndef KILN_DIGEST_H
 #define KILN_DIGEST_H
 

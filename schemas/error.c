@@ -19,21 +19,21 @@ static const struct code_row rows[KILN_CODE_COUNT] = {
     [KILN_OK] = {"ok", "Nothing went wrong.", EX_OK, KILN_RETRY_NEVER},
     [KILN_BAD_INPUT] = {"bad_input", "The input is not valid; correct it and try again.",
                         EX_DATAERR, KILN_RETRY_NEVER},
-    [KILN_NOT_FOUND] = {"not_found", "The thing that was named does not exist.", EX_NOINPUT,
+    [KILN_NOT_FOUND] = {"not_found", "The named thing does not exist.", EX_NOINPUT,
                         KILN_RETRY_NEVER},
     [KILN_EXISTS] = {"exists", "The thing exists already.", EX_CANTCREAT, KILN_RETRY_NEVER},
     [KILN_FULL] = {"full", "A limit or a disk is full; make room or try again later.", EX_TEMPFAIL,
                    KILN_RETRY_LATER},
-    [KILN_STALE] = {"stale", "Somebody else owns the job by now; this result was dropped.",
+    [KILN_STALE] = {"stale", "The job belongs to another attempt now; this result was dropped.",
                     EX_TEMPFAIL, KILN_RETRY_ELSEWHERE},
     [KILN_IO] = {"io", "A file could not be read or written.", EX_IOERR, KILN_RETRY_ELSEWHERE},
-    [KILN_UNAVAILABLE] = {"unavailable", "A server could not be reached; it is tried again.",
+    [KILN_UNAVAILABLE] = {"unavailable", "A server could not be reached; Kiln retries.",
                           EX_UNAVAILABLE, KILN_RETRY_LATER},
     [KILN_TIMEOUT] = {"timeout", "It took longer than its time limit.", EX_TEMPFAIL,
                       KILN_RETRY_LATER},
     [KILN_DENIED] = {"denied", "The credentials or rights are not sufficient.", EX_NOPERM,
                      KILN_RETRY_REPAIRED},
-    [KILN_PROTOCOL] = {"protocol", "A server answered something that makes no sense.", EX_PROTOCOL,
+    [KILN_PROTOCOL] = {"protocol", "A server sent an invalid answer.", EX_PROTOCOL,
                        KILN_RETRY_ELSEWHERE},
     [KILN_NO_MEMORY] = {"no_memory", "There was not enough memory.", EX_OSERR,
                         KILN_RETRY_ELSEWHERE},
@@ -42,13 +42,13 @@ static const struct code_row rows[KILN_CODE_COUNT] = {
                      KILN_RETRY_ELSEWHERE},
     [KILN_CORRUPT] = {"corrupt", "Stored bytes are damaged or cut short.", EX_DATAERR,
                       KILN_RETRY_NEVER},
-    [KILN_UNSUPPORTED] = {"unsupported", "It is valid, but not something Kiln can do.",
+    [KILN_UNSUPPORTED] = {"unsupported", "The request is valid, but Kiln does not support it.",
                           EX_UNAVAILABLE, KILN_RETRY_NEVER},
     [KILN_CONFIG] = {"config", "A setting is missing or wrong.", EX_CONFIG, KILN_RETRY_REPAIRED},
     [KILN_INTERNAL] = {"internal", "This is a bug in Kiln.", EX_SOFTWARE, KILN_RETRY_NEVER},
-    [KILN_POISONED] = {"poisoned", "The job took its worker down each time it was tried.",
-                       EX_SOFTWARE, KILN_RETRY_NEVER},
-    [KILN_NOT_FINITE] = {"not_finite", "The picture came to values that are no finite numbers.",
+    [KILN_POISONED] = {"poisoned", "The job crashed its worker at each try.", EX_SOFTWARE,
+                       KILN_RETRY_NEVER},
+    [KILN_NOT_FINITE] = {"not_finite", "The picture has values that are not finite numbers.",
                          EX_UNAVAILABLE, KILN_RETRY_ELSEWHERE},
 };
 
@@ -89,8 +89,8 @@ int kiln_code_by_name(const char *name)
     return -1;
 }
 
-/* A sentence that was too long ends with a whole character, and what others sent and it repeats is
- * made UTF-8: it goes into the ledger, into JSON, to a terminal. */
+/* A sentence that was cut ends with a whole character, and text from elsewhere becomes valid UTF-8:
+ * it goes into the ledger, into JSON and to a terminal. */
 static void clean(char text[KILN_ERROR_TEXT_MAX], int len)
 {
     if (len >= KILN_ERROR_TEXT_MAX)

@@ -1,4 +1,4 @@
-/* error.h - how every part of Kiln says that something went wrong.
+/* error.h - how every part of Kiln reports a failure.
  *
  * A function that can fail returns 0 or one of the codes below, writes a
  * sentence for people into the caller's struct kiln_error, and leaves its
@@ -35,14 +35,14 @@ enum kiln_code {
     KILN_DENIED = 9,      /* wrong credentials or rights */
     KILN_PROTOCOL = 10,   /* an answer that makes no sense */
     KILN_NO_MEMORY = 11,
-    KILN_CANCELLED = 12,   /* somebody asked for it to stop */
+    KILN_CANCELLED = 12,   /* stopped on request */
     KILN_DEVICE = 13,      /* the GPU or the tensor library failed */
     KILN_CORRUPT = 14,     /* stored bytes are damaged */
-    KILN_UNSUPPORTED = 15, /* valid, but not something Kiln does */
+    KILN_UNSUPPORTED = 15, /* valid, but Kiln does not do it */
     KILN_CONFIG = 16,      /* a setting is missing or wrong */
     KILN_INTERNAL = 17,    /* a bug in Kiln */
-    KILN_POISONED = 18,    /* the job took its worker down too often */
-    KILN_NOT_FINITE = 19,  /* the numbers of a picture overflowed, on a device that works */
+    KILN_POISONED = 18,    /* the job crashed its worker too often */
+    KILN_NOT_FINITE = 19,  /* a picture's values overflowed, on a working device */
     KILN_CODE_COUNT
 };
 
@@ -56,7 +56,7 @@ struct kiln_error {
 /* Fills *err (which may be NULL) and returns code, for `return kiln_fail(...)`. */
 int kiln_fail(struct kiln_error *err, int code, const char *fmt, ...) KILN_PRINTF(3, 4);
 
-/* Puts "what: " in front of the text of an error that passes through; returns its code. */
+/* Adds "what: " before the text of an error that is passed on; returns its code. */
 int kiln_fail_in(struct kiln_error *err, const char *fmt, ...) KILN_PRINTF(2, 3);
 
 /* "bad_input", ...; stable, used in JSON and in the ledger.  "unknown" if out of range. */
@@ -65,7 +65,7 @@ const char *kiln_code_name(int code);
 int kiln_code_by_name(const char *name);
 /* One sentence that explains the code to a person. */
 const char *kiln_code_sentence(int code);
-/* The sysexits.h status a program ends with. */
+/* The exit status of a program that ends with it (sysexits.h). */
 int kiln_code_exit(int code);
 /* When the same call may succeed: the only list of what is worth a retry. */
 enum kiln_retry {

@@ -22,8 +22,8 @@
 
 #include "schemas/limits.h"
 
-/* The states: KILN_JOB_QUEUED, ..., the name, which is a column of batch_tally, too, and the number.
- * The ledger stores the numbers; never renumber. */
+/* The states: KILN_JOB_QUEUED, ..., the name, which is a column of batch_tally, too, and the
+ * number. The ledger stores the numbers; never renumber. */
 #define KILN_JOB_STATES(STATE)                                                                     \
     STATE(QUEUED, queued, 0)                                                                       \
     STATE(ASSIGNED, assigned, 1)                                                                   \
@@ -54,16 +54,16 @@ struct kiln_lora {
 };
 
 struct kiln_job {
-    uint64_t id;        /* given by the ledger; 0 before */
-    uint64_t batch_id;  /* the batch row */
-    char *batch;        /* its name */
-    char *custom_id;    /* the user's own id, or NULL */
-    uint32_t index;     /* position in the batch, from 0 */
-    char *prompt;       /* as drawn: style words already around it */
+    uint64_t id;           /* given by the ledger; 0 before */
+    uint64_t batch_id;     /* the batch row */
+    char *batch;           /* its name */
+    char *custom_id;       /* the user's own id, or NULL */
+    uint32_t index;        /* position in the batch, from 0 */
+    char *prompt;          /* as drawn: style words already around it */
     char *negative_prompt; /* "" for none */
-    char *style;        /* name of the preset, or NULL */
+    char *style;           /* name of the preset, or NULL */
     char *tenant;
-    char *model;        /* "" = the pool's model */
+    char *model; /* "" = the pool's model */
     uint32_t width, height;
     uint32_t steps;
     double guidance;
@@ -83,7 +83,7 @@ struct kiln_job {
     int64_t created_ms; /* in the ledger since, ms since 1970; 0 before.  Names its objects */
     /* ------------------------------------------------------------------ */
     enum kiln_job_state state;
-    uint32_t attempt;   /* grows with every assignment: the fence of a commit */
+    uint32_t attempt; /* grows with every assignment: the fence of a commit */
 };
 
 /* "queued", "assigned", "done", "failed", "cancelled"; -1 for an unknown name. */
@@ -91,8 +91,8 @@ const char *kiln_job_state_name(enum kiln_job_state state);
 int kiln_job_state_by_name(const char *name);
 bool kiln_move_legal(enum kiln_job_state from, enum kiln_job_state to);
 
-const char *kiln_job_kind_name(enum kiln_job_kind kind);   /* "image", "latent-cache" */
-const char *kiln_latents_name(enum kiln_latents latents);  /* "final", "trajectory", "none" */
+const char *kiln_job_kind_name(enum kiln_job_kind kind);  /* "image", "latent-cache" */
+const char *kiln_latents_name(enum kiln_latents latents); /* "final", "trajectory", "none" */
 const char *kiln_teleport_name(enum kiln_teleport teleport);
 
 /* Canonical text of a LoRA set: "name:scale+name:scale", sorted by name, "" for none;
@@ -102,8 +102,8 @@ size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *o
 /* Text of the files behind a set: "name:sha256+name:sha256", sorted by name. */
 #define KILN_LORA_FILES_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 66) + 1)
 
-/* Noise levels "0.9,0.75,0", from high to low, each once, in [0, 1], to four decimals.  Parsing puts
- * them in order; false for anything else, or for none. */
+/* Noise levels "0.9,0.75,0", from high to low, each once, in [0, 1], to four decimals.  Parsing
+ * puts them in order; false for anything else, or for none. */
 size_t kiln_sigmas_text(const double *sigmas, uint32_t count, char *out, size_t size);
 bool kiln_sigmas_parse(const char *text, double sigmas[KILN_SIGMAS_MAX], uint32_t *ret_count);
 #define KILN_SIGMAS_TEXT_MAX (KILN_SIGMAS_MAX * 16)

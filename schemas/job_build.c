@@ -134,8 +134,8 @@ static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
     bool is_auto = said && kiln_json_equals(&draft->values[KILN_JOB_KEY_TELEPORT], "auto");
     if (is_auto && !draft->context->recorded)
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "teleport: \"auto\" is not there yet: every run begins from noise; leave "
-                         "it out or say \"off\"");
+                         "teleport: \"auto\" does not exist yet: every run starts from noise; "
+                         "omit the key or use \"off\"");
     int code = kiln_draft_choice(draft, KILN_JOB_KEY_KIND, &kind, err);
     if (!code)
         code = kiln_draft_choice(draft, KILN_JOB_KEY_LATENTS, &latents, err);

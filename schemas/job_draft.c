@@ -237,8 +237,7 @@ static int read_styles(struct kiln_draft *draft, struct kiln_error *err)
         return 0;
     }
     if (kiln_draft_has(draft, KILN_JOB_KEY_STYLED))
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "style and styled are both given; styled says that it is applied already");
+        return kiln_fail(err, KILN_BAD_INPUT, "style and styled are both given; keep one");
     int code = read_list(draft, KILN_JOB_KEY_STYLE, add_style, err);
     return code ? code : check_template_room(draft, err);
 }
@@ -289,7 +288,7 @@ static int read_seeds(struct kiln_draft *draft, struct kiln_error *err)
     else if (value->type != KILN_JSON_NUMBER || !kiln_json_u64(value, &draft->seed_first))
         code = kiln_draft_wrong(draft, KILN_JOB_KEY_SEED, err);
     if (!code && draft->seed_count - 1 > UINT64_MAX - draft->seed_first)
-        code = kiln_fail(err, KILN_BAD_INPUT, "seed: %llu and the %llu after it go beyond 64 bits",
+        code = kiln_fail(err, KILN_BAD_INPUT, "seed: %llu and the %llu after it exceed 64 bits",
                          (unsigned long long)draft->seed_first,
                          (unsigned long long)draft->seed_count - 1);
     return code;

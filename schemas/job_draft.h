@@ -3,7 +3,7 @@
  *     text --open--> draft (values by key, checked axes, how many jobs) --job(n)--> record
  *
  * The axes of a line are its styles, sizes, prompt choices and seeds; job number n takes one
- * of each, seeds changing fastest.  job_line.c wants exactly one job of a draft, expand.c all.
+ * of each, seeds changing fastest.  job_line.c reads lines of exactly one job, expand.c all.
  */
 #ifndef KILN_JOB_DRAFT_H
 #define KILN_JOB_DRAFT_H
@@ -39,8 +39,8 @@ static inline bool kiln_draft_has(const struct kiln_draft *draft, enum kiln_job_
     return draft->present & (uint32_t)1 << key;
 }
 
-/* Reads and checks everything but the values that job() copies.  text, context and what it points
- * to stay borrowed until release. */
+/* Reads and checks everything except the values that job() copies.  text, context and what it
+ * points to stay borrowed until release. */
 int kiln_draft_open(struct kiln_draft *draft, const char *text, size_t len,
                     const struct kiln_job_context *context, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_draft_release(struct kiln_draft *draft);

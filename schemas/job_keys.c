@@ -56,8 +56,9 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
     [KILN_JOB_KEY_TENANT] = {"tenant", KILN_JOB_NAME, 1, KILN_NAME_MAX, NULL, A_NAME},
     [KILN_JOB_KEY_CUSTOM_ID] =
         {"custom_id", KILN_JOB_TEXT, 1, KILN_CUSTOM_ID_MAX, NULL,
-         "a text of 1 to " STRING(KILN_CUSTOM_ID_MAX) " bytes without control characters "
-                                                      "or others that turn the direction of text"},
+         "a text of 1 to " STRING(
+             KILN_CUSTOM_ID_MAX) " bytes without control characters "
+                                 "or others that change the direction of text"},
     [KILN_JOB_KEY_KIND] = {"kind", KILN_JOB_CHOICE, 0, 0, kinds, "\"image\" or \"latent-cache\""},
     [KILN_JOB_KEY_LATENTS] = {"latents", KILN_JOB_CHOICE, 0, 0, latents,
                               "\"final\", \"trajectory\" or \"none\""},
@@ -66,7 +67,7 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
                                                               "1, as \"0.9,0.75\" or a list"},
     [KILN_JOB_KEY_TELEPORT] = {"teleport", KILN_JOB_CHOICE, 0, 0, teleports, "\"off\""},
     [KILN_JOB_KEY_MAX_WAIT_S] = {"max_wait_s", KILN_JOB_WHOLE, 0, KILN_MAX_WAIT_S_MAX, NULL,
-                                 "a whole number from 0 (no promise) to 2592000"},
+                                 "a whole number from 0 (no deadline) to 2592000"},
     [KILN_JOB_KEY_EMBED_METADATA] = {"embed_metadata", KILN_JOB_BOOL, 0, 1, NULL, "true or false"},
     [KILN_JOB_KEY_TEMPLATE] = {"template", KILN_JOB_BOOL, 0, 1, NULL, "true or false"},
 };

@@ -1,7 +1,7 @@
 /* job_keys.h - the keys of a job line in one table.
  *
  * The reader of lines, the columns of CSV files, --set and job.schema.json all follow it; a test
- * holds the schema file to it.
+ * compares the schema file.
  */
 #ifndef KILN_JOB_KEYS_H
 #define KILN_JOB_KEYS_H
@@ -42,11 +42,11 @@ enum kiln_job_key_type {
     KILN_JOB_NUMBER, /* min .. max */
     KILN_JOB_CHOICE,
     KILN_JOB_BOOL,
-    KILN_JOB_SIZE,  /* a size or a list of sizes */
-    KILN_JOB_STYLE, /* the name of a preset or a list of them */
-    KILN_JOB_SEED,  /* a whole number of 64 bits, or "FIRST-LAST" */
+    KILN_JOB_SIZE,   /* a size or a list of sizes */
+    KILN_JOB_STYLE,  /* the name of a preset or a list of them */
+    KILN_JOB_SEED,   /* a whole number of 64 bits, or "FIRST-LAST" */
     KILN_JOB_SIGMAS, /* "0.9,0.75" or a list of numbers */
-    KILN_JOB_LORAS  /* "none", "NAME:SCALE+NAME" or a list of {name, scale} */
+    KILN_JOB_LORAS   /* "none", "NAME:SCALE+NAME" or a list of {name, scale} */
 };
 
 struct kiln_job_key_row {
@@ -61,7 +61,7 @@ extern const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS];
 /* enum kiln_job_key of name[0..len), or -1. */
 int kiln_job_key_find(const char *name, size_t len);
 #define KILN_JOB_KEY_HINT_MAX 512
-/* What a wrong name may have meant: `did you mean "seed"?` if one is near enough, else all. */
+/* A hint for an unknown key: `did you mean "seed"?` if a key is similar, else all keys. */
 void kiln_job_key_hint(const char *name, size_t len, char ret[KILN_JOB_KEY_HINT_MAX]);
 
 #endif

@@ -3,11 +3,10 @@
  * The line of a record is canonical: keys in the order of their table, no blanks, nothing that
  * is at its default.  Equal records have equal lines, so a line's hash can be a job's identity,
  * and the same text travels through Redis, in assignments and back.  That identity is stored: a
- * release that wrote a record in other bytes would draw a batch sent again a second time, so strings
- * have no escape but JSON's own.  Two keys exist only for
- * it: "styled" (the style's words are in the prompt already) and "template": false (braces in
- * the prompt are what a template made, not another template).  Without them a second reading
- * would change the job.
+ * release that wrote a record in other bytes would draw a batch sent again a second time, so
+ * strings have no escape but JSON's own.  Two keys exist only for it: "styled" (the style's words
+ * are in the prompt already) and "template": false (braces in the prompt are what a template made,
+ * not another template).  Without them a second reading would change the job.
  */
 #include "schemas/job_line.h"
 
@@ -28,7 +27,8 @@ int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_cont
     if (code)
         return code;
     if (draft.total != 1)
-        code = kiln_fail(err, KILN_BAD_INPUT, "the line makes %llu pictures, where one is expected",
+        code = kiln_fail(err, KILN_BAD_INPUT,
+                         "the line makes %llu pictures; only one is expected here",
                          (unsigned long long)draft.total);
     if (!code)
         code = kiln_draft_job(&draft, 0, ret_job, err);

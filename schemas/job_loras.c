@@ -30,16 +30,16 @@ static int check_known(const struct kiln_job_context *context, const char *name,
                      count ? " like it" : "");
 }
 
-/* The one place where a LoRA gets into a record, whichever form named it. */
+/* The one place that adds a LoRA to a job. */
 static int add_lora(const struct kiln_draft *draft, struct kiln_job *job, const char *name,
                     double scale, struct kiln_error *err)
 {
     if (job->lora_count == KILN_LORAS_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "loras: more than %d; the limit is %d of one job",
+        return kiln_fail(err, KILN_BAD_INPUT, "loras: more than %d; a job can have at most %d",
                          KILN_LORAS_MAX, KILN_LORAS_MAX);
     if (!kiln_name_valid(name, strlen(name), KILN_NAME_MAX))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "loras: \"%.80s\" is no name of up to %d " KILN_NAME_RULE, name,
+                         "loras: \"%.80s\" is not a name of up to %d " KILN_NAME_RULE, name,
                          KILN_NAME_MAX);
     if (!(scale >= -KILN_LORA_SCALE_MAX && scale <= KILN_LORA_SCALE_MAX))
         return kiln_fail(err, KILN_BAD_INPUT,
@@ -75,7 +75,7 @@ static int read_set_text(const struct kiln_draft *draft, struct kiln_job *job,
             end = colon + 1;
             if (number.len == 0 || strspn(end, "-.0123456789") != number.len ||
                 !kiln_json_double(&number, &scale))
-                return kiln_fail(err, KILN_BAD_INPUT, "loras: scale of \"%.64s\" is no number",
+                return kiln_fail(err, KILN_BAD_INPUT, "loras: scale of \"%.64s\" is not a number",
                                  name);
         }
         int code = add_lora(draft, job, name, scale, err);
@@ -147,11 +147,11 @@ int kiln_draft_loras(const struct kiln_draft *draft, struct kiln_job *job, struc
     if (!kiln_draft_has(draft, KILN_JOB_KEY_LORAS) || kiln_json_equals(value, "none"))
         return 0;
     if (kiln_json_equals(value, "auto") && draft->context->recorded)
-        return 0; /* an earlier release took the word, and drew without all the same */
+        return 0; /* an earlier release accepted the word, and rendered without LoRAs */
     if (kiln_json_equals(value, "auto"))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "loras: \"auto\" is not there yet: nothing in Kiln chooses LoRAs; name "
-                         "them, as in \"ink:0.8+paper\", or say \"none\"");
+                         "loras: \"auto\" does not exist yet: nothing in Kiln chooses LoRAs; name "
+                         "them, as in \"ink:0.8+paper\", or use \"none\"");
     if (value->type == KILN_JSON_STRING)
         return read_set_text(draft, job, err);
     if (value->type == KILN_JSON_ARRAY)

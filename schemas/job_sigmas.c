@@ -81,7 +81,7 @@ int kiln_draft_sigmas(const struct kiln_draft *draft, struct kiln_job *job, stru
         return 0;
     if (kiln_draft_has(draft, KILN_JOB_KEY_LATENTS) && job->latents != KILN_LATENTS_TRAJECTORY)
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "sigmas names states of the trajectory, and latents is %s",
+                         "sigmas needs latents \"trajectory\", but latents is %s",
                          kiln_latents_name(job->latents));
     bool good =
         value->type == KILN_JSON_ARRAY ? read_list(value, job)

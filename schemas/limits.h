@@ -9,50 +9,50 @@
 #include <assert.h> /* static_assert */
 
 /* A job line */
-#define KILN_PROMPT_MAX        (8 * 1024)        /* bytes of UTF-8 */
-#define KILN_LINE_MAX          (64 * 1024)       /* bytes of one line of a job file */
-#define KILN_SIDE_MIN          64                /* pixels */
-#define KILN_SIDE_MAX          2048
-#define KILN_SIDE_STEP         16                /* sides are multiples of this */
-#define KILN_SIDE_DEFAULT      1024
-#define KILN_STEPS_MIN         1
-#define KILN_STEPS_MAX         50
-#define KILN_STEPS_DEFAULT     8
-#define KILN_GUIDANCE_MAX      30.0
-#define KILN_COUNT_MAX         10000             /* pictures of one line */
-#define KILN_LORAS_MAX         3                 /* LoRAs of one job */
-#define KILN_LORA_SCALE_MAX    4.0               /* absolute value */
-#define KILN_PRIORITY_MAX      10                /* -10 .. 10 */
+#define KILN_PROMPT_MAX (8 * 1024) /* bytes of UTF-8 */
+#define KILN_LINE_MAX (64 * 1024)  /* bytes of one line of a job file */
+#define KILN_SIDE_MIN 64           /* pixels */
+#define KILN_SIDE_MAX 2048
+#define KILN_SIDE_STEP 16 /* sides are multiples of this */
+#define KILN_SIDE_DEFAULT 1024
+#define KILN_STEPS_MIN 1
+#define KILN_STEPS_MAX 50
+#define KILN_STEPS_DEFAULT 8
+#define KILN_GUIDANCE_MAX 30.0
+#define KILN_COUNT_MAX 10000                        /* pictures of one line */
+#define KILN_LORAS_MAX 3                            /* LoRAs of one job */
+#define KILN_LORA_SCALE_MAX 4.0                     /* absolute value */
+#define KILN_PRIORITY_MAX 10                        /* -10 .. 10 */
 #define KILN_PRIORITY_BACKFILL (-KILN_PRIORITY_MAX) /* goes only when nothing else waits */
-#define KILN_MAX_WAIT_S_MAX    (30 * 24 * 3600)
-#define KILN_EXPAND_MAX        1000000           /* jobs one template line may make */
-#define KILN_SIGMAS_MAX        8                 /* noise levels whose states are stored */
-#define KILN_LIST_MAX          32                /* entries of a list of sizes or styles */
+#define KILN_MAX_WAIT_S_MAX (30 * 24 * 3600)
+#define KILN_EXPAND_MAX 1000000 /* jobs one template line may make */
+#define KILN_SIGMAS_MAX 8       /* noise levels whose states are stored */
+#define KILN_LIST_MAX 32        /* entries of a list of sizes or styles */
 
 /* Names: [A-Za-z0-9][A-Za-z0-9._-]*; bytes without the final NUL */
-#define KILN_NAME_MAX          64                /* pool, tenant, style, LoRA, model, worker */
-#define KILN_BATCH_NAME_MAX    128
-#define KILN_CUSTOM_ID_MAX     256               /* any UTF-8 without control characters */
+#define KILN_NAME_MAX 64 /* pool, tenant, style, LoRA, model, worker */
+#define KILN_BATCH_NAME_MAX 128
+#define KILN_CUSTOM_ID_MAX 256 /* any UTF-8 without control characters */
 
 /* A batch and the queue */
-#define KILN_BATCH_JOBS_MAX    10000000
-#define KILN_ASSIGN_MAX        64                /* jobs of one assignment */
-#define KILN_MESSAGE_MAX       (4 * 1024 * 1024) /* bytes of one bus message */
+#define KILN_BATCH_JOBS_MAX 10000000
+#define KILN_ASSIGN_MAX 64                 /* jobs of one assignment */
+#define KILN_MESSAGE_MAX (4 * 1024 * 1024) /* bytes of one bus message */
 
 /* Files that come from outside */
-#define KILN_CONFIG_FILE_MAX   (256 * 1024)
-#define KILN_ST_HEADER_MAX     (16 * 1024 * 1024) /* safetensors */
-#define KILN_ST_TENSORS_MAX    65536
-#define KILN_ST_DIMS_MAX       8
-#define KILN_ST_NAME_MAX       256
-#define KILN_LATENT_FILE_MAX   (256 * 1024 * 1024)
-#define KILN_OBJECT_KEY_MAX    512
-#define KILN_TOKENS_MAX        512               /* prompt tokens after the chat template */
+#define KILN_CONFIG_FILE_MAX (256 * 1024)
+#define KILN_ST_HEADER_MAX (16 * 1024 * 1024) /* safetensors */
+#define KILN_ST_TENSORS_MAX 65536
+#define KILN_ST_DIMS_MAX 8
+#define KILN_ST_NAME_MAX 256
+#define KILN_LATENT_FILE_MAX (256 * 1024 * 1024)
+#define KILN_OBJECT_KEY_MAX 512
+#define KILN_TOKENS_MAX 512 /* prompt tokens after the chat template */
 
 static_assert(KILN_PROMPT_MAX * 2 < KILN_LINE_MAX, "a line holds prompt and negative prompt");
 static_assert((long)KILN_ASSIGN_MAX * KILN_LINE_MAX <= KILN_MESSAGE_MAX,
-               "an assignment of the largest jobs fits one bus message");
+              "an assignment of the largest jobs fits one bus message");
 static_assert(KILN_SIDE_MAX % KILN_SIDE_STEP == 0 && KILN_SIDE_MIN % KILN_SIDE_STEP == 0,
-               "the bounds of a side are allowed sides");
+              "the bounds of a side are allowed sides");
 
 #endif

@@ -1,14 +1,14 @@
-/* metrics.h - what the daemons count, as one table, and how it is written for Prometheus.
+/* metrics.h - the table of metrics that the daemons count, and their text for Prometheus.
  *
- * Counting is one or two relaxed atomic additions, so that any thread may do it anywhere; there is
- * one set of numbers a process, as there is one log.  A metric has at most one label, whose values
- * are known beforehand: a page can never grow with the work.  What is looked up rather than counted
- * (queue depths, workers) is written by whoever knows it, with the two functions at the end.
+ * Counting is one or two relaxed atomic additions, so any thread may do it anywhere; each process
+ * has one set of numbers.  A metric has at most one label, whose values are known beforehand, so
+ * that the page does not grow with the work.  Values that are read rather than counted (queue
+ * depths, workers) are written by their owner with the two functions at the end.
  *
  *     kiln_metric_add(KILN_METRIC_RETRIES, KILN_DEVICE, 1);
  *     kiln_metric_observe(KILN_METRIC_STAGE_SECONDS, KILN_STAGE_ENCODE, 0.021);
  *
- * Names follow Prometheus: kiln_ in front, base units (seconds, bytes), _total behind counters.
+ * Names follow Prometheus: prefix kiln_, base units (seconds, bytes), suffix _total for counters.
  */
 #ifndef KILN_METRICS_H
 #define KILN_METRICS_H
@@ -32,16 +32,16 @@ enum kiln_metric {
     KILN_METRIC_ASSIGNMENT_JOBS, /* histogram of sizes */
     KILN_METRIC_SWITCHES,        /* by enum kiln_switch_kind: 1 warm, 2 cold */
     KILN_METRIC_LEASES_LOST,
-    KILN_METRIC_JOBS_RETURNED, /* from a worker's hands, by enum kiln_return_cause */
+    KILN_METRIC_JOBS_RETURNED, /* from a worker, by enum kiln_return_cause */
     /* kiln-worker */
     KILN_METRIC_STORE_SECONDS, /* histogram, by enum kiln_store_way */
     KILN_METRIC_STORE_ERRORS,
-    KILN_METRIC_STORE_RETRIES, /* requests to S3 that were sent again */
+    KILN_METRIC_STORE_RETRIES, /* repeated requests to S3 */
     KILN_METRIC_STORE_BYTES,   /* written */
     KILN_METRIC_JOBS_ENDED,    /* by enum kiln_job_end */
     KILN_METRIC_STAGE_SECONDS, /* histogram, by enum kiln_stage */
-    KILN_METRIC_BATCHES,       /* drawn */
-    KILN_METRIC_LORA_SETS,     /* put in place, by enum kiln_lora_source */
+    KILN_METRIC_BATCHES,       /* rendered */
+    KILN_METRIC_LORA_SETS,     /* loaded, by enum kiln_lora_source */
     KILN_METRIC_TEXTS,         /* of batches, by enum kiln_text_source */
     KILN_METRIC_COUNT
 };
@@ -62,7 +62,7 @@ enum kiln_intake_result {
     KILN_INTAKE_REFUSED,
     KILN_INTAKE_SET_ASIDE /* an entry: the ledger refuses it, or its batch cannot be read */
 };
-/* What Redis did not take for one client: its key is of another type, say. */
+/* A message to a client that Redis refused, because its key has another type, say. */
 enum kiln_undelivered { KILN_UNDELIVERED_RECEIPT, KILN_UNDELIVERED_REFUSED };
 enum kiln_return_cause {
     KILN_CAUSE_CRASHED,   /* its worker was lost */
@@ -76,10 +76,10 @@ enum kiln_job_end {
     KILN_END_FAILED,
     KILN_END_RETURNED,
     KILN_END_CANCELLED,
-    KILN_END_DROPPED /* the ledger had moved on: another attempt has it */
+    KILN_END_DROPPED /* the ledger has moved the job: another attempt, or cancelled */
 };
 enum kiln_stage {
-    KILN_STAGE_WAIT, /* from queued to drawn */
+    KILN_STAGE_WAIT, /* from queued to its first step */
     KILN_STAGE_TEXT,
     KILN_STAGE_DENOISE,
     KILN_STAGE_DECODE,
@@ -88,17 +88,17 @@ enum kiln_stage {
     KILN_STAGE_COMMIT
 };
 
-/* label 0 where the metric has none; one out of range is counted nowhere. */
+/* label: 0 if the metric has none; one out of range is not counted. */
 void kiln_metric_add(enum kiln_metric metric, uint32_t label, uint64_t count);
-/* A value of a histogram: seconds, or whatever it is of. */
+/* A value of a histogram, in its unit. */
 void kiln_metric_observe(enum kiln_metric metric, uint32_t label, double value);
-/* What was counted, or how many values were observed; for tests and status lines. */
+/* The count, or the number of observed values; for tests and status lines. */
 uint64_t kiln_metric_count(enum kiln_metric metric, uint32_t label);
 
 /* --- writing, in metrics_text.c --------------------------------------------------------------- */
 enum kiln_metric_of { KILN_METRIC_OF_BOTH, KILN_METRIC_OF_SCHEDULER, KILN_METRIC_OF_WORKER };
 
-/* Appends all that was counted of a program (which is one of the last two). */
+/* Appends all metrics of a program, one of the last two. */
 void kiln_metrics_write(struct kiln_text *text, enum kiln_metric_of program);
 
 /* The two lines before the samples of a metric; type is "gauge" or "counter". */

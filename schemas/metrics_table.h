@@ -20,9 +20,10 @@ extern const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT];
 uint32_t kiln_metric_labels(enum kiln_metric metric);
 const char *kiln_metric_label(enum kiln_metric metric, uint32_t label);
 
-/* One histogram as it is at this moment. */
+/* A copy of one histogram. */
 struct kiln_metric_histogram {
-    uint64_t buckets[KILN_METRIC_BOUNDS_MAX + 1]; /* each its own values only; the last: beyond */
+    uint64_t
+        buckets[KILN_METRIC_BOUNDS_MAX + 1]; /* not cumulative; the last one: above all bounds */
     double sum;
 };
 void kiln_metric_histogram(enum kiln_metric metric, uint32_t label,

@@ -4,9 +4,8 @@
 
 #include <stddef.h>
 
-/* Room for one more element behind `count`: the array itself while it has some, else the array in a
- * new place with twice as much, which *room then says.  NULL: no memory, and the old array is as it
- * was.
+/* Makes room for one more element after `count`: returns the array itself, or a copy twice as
+ * large, and *room is then the new size.  NULL: no memory; the old array is unchanged.
  *
  *     struct thing *at = kiln_room(list->at, list->count, &list->room, sizeof *at);
  *     if (!at)

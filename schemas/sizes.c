@@ -69,10 +69,11 @@ int kiln_side_check(const char *name, int64_t side, struct kiln_error *err)
     if (rest * 2 == KILN_SIDE_STEP)
         return kiln_fail(
             err, KILN_BAD_INPUT,
-            "%s is %lld, which is no multiple of %d; the nearest allowed are %lld and %lld", name,
-            (long long)side, KILN_SIDE_STEP, (long long)below, (long long)(below + KILN_SIDE_STEP));
+            "%s is %lld, which is not a multiple of %d; the nearest allowed are %lld and %lld",
+            name, (long long)side, KILN_SIDE_STEP, (long long)below,
+            (long long)(below + KILN_SIDE_STEP));
     return kiln_fail(err, KILN_BAD_INPUT,
-                     "%s is %lld, which is no multiple of %d; the nearest allowed is %lld", name,
+                     "%s is %lld, which is not a multiple of %d; the nearest allowed is %lld", name,
                      (long long)side, KILN_SIDE_STEP,
                      (long long)(rest * 2 < KILN_SIDE_STEP ? below : below + KILN_SIDE_STEP));
 }

@@ -68,8 +68,8 @@ static int read_style(const char *path, const char *name, json_t *object, struct
     json_t *unused;
     if (!kiln_name_valid(name, strlen(name), KILN_NAME_MAX))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "%s: \"%.80s\" is no name of a style (up to %d " KILN_NAME_RULE ")", path,
-                         name, KILN_NAME_MAX);
+                         "%s: \"%.80s\" is not the name of a style (up to %d " KILN_NAME_RULE ")",
+                         path, name, KILN_NAME_MAX);
     if (!json_is_object(object))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "%s: style \"%s\" must be an object with prefix, suffix and negative",

@@ -24,8 +24,9 @@ void kiln_text_printf(struct kiln_text *text, const char *fmt, ...) KILN_PRINTF(
 /* A JSON string with its quotes.  What is no UTF-8 (a message cut in mid-character) becomes U+FFFD;
  * what steers a terminal or a page (kiln_utf8_steering) is escaped. */
 void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len);
-/* The same with only those escapes that JSON demands, C0, quote and backslash.  For text that is hashed
- * and compared: its bytes stay the same from release to release, whatever screens are spared. */
+/* The same with only those escapes that JSON demands, C0, quote and backslash.  For text that is
+ * hashed and compared: its bytes stay the same from release to release, whatever screens are
+ * spared. */
 void kiln_text_json_least(struct kiln_text *text, const char *bytes, size_t len);
 void kiln_text_u64(struct kiln_text *text, uint64_t value);
 void kiln_text_i64(struct kiln_text *text, int64_t value);

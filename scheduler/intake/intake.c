@@ -135,7 +135,7 @@ static int mend_stream(struct kiln_intake *intake, int rc, struct kiln_error *er
     if (rc == 0 || (refusal != KILN_BUS_WRONG_TYPE && refusal != KILN_BUS_EXHAUSTED))
         return rc;
     struct kiln_error why = *err;
-    rc = kiln_bus_mend(intake->bus, intake->stream, &mended, err);
+    rc = kiln_bus_repair(intake->bus, intake->stream, &mended, err);
     if (mended)
         kiln_log_limited(&intake->limits[LIMIT_KEY], "key_deleted", intake->stream, why.text);
     /* Roles of an older release cannot: the doctor says so.  Until then such a stream is read. */

@@ -88,7 +88,7 @@ int kiln_bus_set_user(struct kiln_bus *bus, const char *name, const char *rules,
 
 int kiln_bus_save_users(struct kiln_bus *bus, struct kiln_error *err)
 {
-    int rc = kiln_bus_tell(bus, err, KILN_BUS_WORDS("ACL", "SAVE"));
+    int rc = kiln_bus_run(bus, err, KILN_BUS_WORDS("ACL", "SAVE"));
     if (rc && rc != KILN_UNAVAILABLE && rc != KILN_TIMEOUT && rc != KILN_DENIED)
         rc = kiln_fail(err, KILN_CONFIG, "this Redis has no aclfile");
     return rc;

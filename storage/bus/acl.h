@@ -1,4 +1,4 @@
-/* acl.h - the Redis users of Kiln: which keys and which commands each part needs, and no more.
+/* acl.h - the Redis users of Kiln: each with the keys and commands that its part needs.
  *
  * The names are those of the database roles (database_roles.h), and kiln_producer, which may only
  * enqueue.
@@ -12,8 +12,8 @@
 #define KILN_BUS_RULES_MAX 4096
 extern const char *const kiln_bus_user_names[KILN_BUS_USER_COUNT];
 
-/* The rules of a user, "on resetpass #... resetkeys ... -@all +ping ...", as a line of an ACL file
- * has them behind its name; hash: SHA-256 of the password in hex.  KILN_FULL if they do not fit. */
+/* The rules of a user, "on resetpass #... resetkeys ... -@all +ping ...", as in a line of an ACL
+ * file, after the name; hash: SHA-256 of the password in hex.  KILN_FULL if they do not fit. */
 int kiln_bus_rules(int user, const char *pool, const char *hash, char out[KILN_BUS_RULES_MAX],
                    struct kiln_error *err) KILN_MUST_CHECK;
 
@@ -21,11 +21,11 @@ int kiln_bus_rules(int user, const char *pool, const char *hash, char out[KILN_B
 int kiln_bus_url_as(const char *url, const char *user, char *out, size_t size,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Makes the user, or gives it these rules alone. */
+/* Creates the user, or replaces its rules. */
 int kiln_bus_set_user(struct kiln_bus *bus, const char *name, const char *rules,
                       struct kiln_error *err) KILN_MUST_CHECK;
-/* Writes the users to the server's ACL file; KILN_CONFIG if it has none, so that they are gone with
- * its next start. */
+/* Writes the users to the server's ACL file; KILN_CONFIG if it has none; a restart then
+ * forgets them. */
 int kiln_bus_save_users(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

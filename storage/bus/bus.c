@@ -23,11 +23,11 @@
 #include "schemas/clock.h"
 #include "schemas/limits.h"
 #include "storage/bus/internal.h"
-#include "storage/formats/given.h"
+#include "storage/formats/user_file.h"
 
 #define OUT_KEEP (256 * 1024)                  /* a larger buffer is given back when it is empty */
 #define OUT_MAX (8 * (size_t)KILN_MESSAGE_MAX) /* bytes that may wait to be sent */
-#define PASSWORD_FILE_MAX 65536 /* bytes; its first line counts */
+#define PASSWORD_FILE_MAX 65536                /* bytes; its first line counts */
 
 int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret, struct kiln_error *err)
 {
@@ -80,8 +80,8 @@ void kiln_bus_close(struct kiln_bus *bus)
     if (!bus)
         return;
     kiln_bus_drop(bus);
-    if (bus->kept)
-        freeReplyObject(bus->kept);
+    if (bus->lent)
+        freeReplyObject(bus->lent);
     free(bus->entries);
     free(bus->texts);
     free(bus->lengths);
@@ -364,7 +364,7 @@ static int read_password(const struct kiln_bus *bus, char **ret, struct kiln_err
     struct kiln_error why;
     char *text;
     size_t len;
-    const int code = kiln_given_read(bus->password_file, PASSWORD_FILE_MAX, &text, &len, &why);
+    const int code = kiln_user_file_read(bus->password_file, PASSWORD_FILE_MAX, &text, &len, &why);
     if (code)
         return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG,
                          "redis_password_file: %s", why.text);
@@ -454,8 +454,8 @@ int kiln_bus_begin(struct kiln_bus *bus, struct kiln_error *err)
     return rc;
 }
 
-int kiln_bus_ask(struct kiln_bus *bus, redisReply **ret, struct kiln_error *err, size_t count,
-                 const char *const *words)
+int kiln_bus_request(struct kiln_bus *bus, redisReply **ret, struct kiln_error *err, size_t count,
+                     const char *const *words)
 {
     int rc = kiln_bus_begin(bus, err);
     if (rc != 0)
@@ -464,11 +464,11 @@ int kiln_bus_ask(struct kiln_bus *bus, redisReply **ret, struct kiln_error *err,
     return kiln_bus_reply(bus, 0, ret, err);
 }
 
-int kiln_bus_tell(struct kiln_bus *bus, struct kiln_error *err, size_t count,
-                  const char *const *words)
+int kiln_bus_run(struct kiln_bus *bus, struct kiln_error *err, size_t count,
+                 const char *const *words)
 {
     redisReply *reply;
-    int rc = kiln_bus_ask(bus, &reply, err, count, words);
+    int rc = kiln_bus_request(bus, &reply, err, count, words);
     if (rc == 0)
         freeReplyObject(reply);
     return rc;
@@ -476,5 +476,5 @@ int kiln_bus_tell(struct kiln_bus *bus, struct kiln_error *err, size_t count,
 
 int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err)
 {
-    return kiln_bus_tell(bus, err, KILN_BUS_WORDS("PING"));
+    return kiln_bus_run(bus, err, KILN_BUS_WORDS("PING"));
 }

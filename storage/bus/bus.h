@@ -37,27 +37,26 @@ enum kiln_bus_refusal {
 };
 enum kiln_bus_refusal kiln_bus_refusal(const struct kiln_bus *bus);
 
-/* Whether the stream, if it is there, is of use: KILN_PROTOCOL with a refusal if it is of another
- * type or exhausted.  It only reads. */
+/* Whether the stream, if it exists, is usable: KILN_PROTOCOL with a refusal if the key has another
+ * type or the stream is exhausted.  Only reads. */
 int kiln_bus_look(struct kiln_bus *bus, const char *stream, struct kiln_error *err) KILN_MUST_CHECK;
-/* Whether this user may append to it as well, and Redis has room: a command that writes, which
- * leaves nothing behind. */
+/* Whether this user may append to it and Redis has memory: a write that leaves nothing behind. */
 int kiln_bus_probe(struct kiln_bus *bus, const char *stream,
                    struct kiln_error *err) KILN_MUST_CHECK;
-/* After a refusal of a command on this stream: deletes the key if it is of another type, or an
- * exhausted stream without entries; never a key that has changed in that moment.  *ret_mended: it
- * was deleted, its groups too, and the command may be repeated.  For the owner of the name only. */
-int kiln_bus_mend(struct kiln_bus *bus, const char *stream, bool *ret_mended,
-                  struct kiln_error *err) KILN_MUST_CHECK;
+/* After a command on this stream was refused: deletes the key if it has another type or is an
+ * exhausted stream without entries, unless it changes at that moment.  *ret_repaired: it was
+ * deleted with its groups, and the command may be repeated.  Only for the owner of the name. */
+int kiln_bus_repair(struct kiln_bus *bus, const char *stream, bool *ret_repaired,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The same for a stream that nobody has to read to its end: an exhausted one goes with its entries.
- */
-int kiln_bus_renew(struct kiln_bus *bus, const char *stream, bool *ret_mended,
+/* The same for a stream that need not be read to its end: an exhausted one is deleted with its
+ * entries. */
+int kiln_bus_renew(struct kiln_bus *bus, const char *stream, bool *ret_repaired,
                    struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- streams --------------------------------------------------------------------------------- */
-/* A reading asks for `max` entries at most.  It brings fewer where they are very large: no answer
- * with several entries takes more than 32 MiB. */
+/* A read returns at most `max` entries, and fewer if they are large: an answer with several entries
+ * has at most 32 MiB. */
 struct kiln_bus_entry {
     const char *stream, *id; /* borrowed until the next call on this bus */
     size_t field_count;
@@ -82,17 +81,17 @@ int kiln_bus_append_async(struct kiln_bus *bus, const char *stream, const char *
                           struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bus_flush(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Makes the group (and the stream) if it is not there. */
+/* Creates the group (and the stream) if it does not exist. */
 int kiln_bus_group(struct kiln_bus *bus, const char *stream, const char *group,
                    struct kiln_error *err) KILN_MUST_CHECK;
 /* Own pending entries (pending = true) or new ones; waits block_ms for the first; 0 entries is
- * no error.  A vanished group (emptied Redis) is made again.  KILN_NO_MEMORY: new ones were too
- * large together; they are own pending entries now, and the next reading of those asks for fewer.
+ * no error.  A group that is gone (flushed Redis) is created again.  KILN_NO_MEMORY: the new
+ * entries were too large together; they are pending now, and the next read of those asks for fewer.
  */
 int kiln_bus_read_group(struct kiln_bus *bus, const char *stream, const char *group,
                         const char *consumer, bool pending, uint32_t max, uint32_t block_ms,
                         struct kiln_bus_entries *ret, struct kiln_error *err) KILN_MUST_CHECK;
-/* Takes over entries that other consumers left pending for idle_ms. */
+/* Claims entries that other consumers left pending for idle_ms. */
 int kiln_bus_claim(struct kiln_bus *bus, const char *stream, const char *group,
                    const char *consumer, uint32_t idle_ms, uint32_t max,
                    struct kiln_bus_entries *ret, struct kiln_error *err) KILN_MUST_CHECK;
@@ -107,18 +106,18 @@ int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *
                   struct kiln_bus_entries *ret, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
-/* The newest id of a stream into ret, "" when it is empty or not there.  A reader whose last id is
- * greater than this has met another stream of the same name (an emptied Redis). */
+/* The newest id of a stream into ret, "" if it is empty or missing.  A reader whose last id is
+ * greater reads another stream of the same name now (flushed Redis). */
 int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t size,
                      struct kiln_error *err) KILN_MUST_CHECK;
-/* Removes entries a plain reader is done with. */
+/* Deletes an entry that a plain reader has processed. */
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- heartbeats ------------------------------------------------------------------------------ */
 int kiln_bus_heartbeat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* Calls each for every live beat of the pool; finds them by SCAN. */
+/* Calls each for every live heartbeat of the pool; finds them by SCAN. */
 typedef int kiln_bus_each_heartbeat(void *arg, const char *worker, const char *beat, size_t len);
 int kiln_bus_heartbeats(struct kiln_bus *bus, const char *pool, kiln_bus_each_heartbeat *each,
                         void *arg, struct kiln_error *err) KILN_MUST_CHECK;

@@ -38,14 +38,14 @@ static const struct trial {
     {KILN_BUS_SCHEDULES, {"HGET", "~beat:doctor", "beat"}},
     {KILN_BUS_SCHEDULES, {"DEL", "~worker:doctor"}},
     {KILN_BUS_SCHEDULES, {"SCAN", "0"}},
-    {KILN_BUS_DRAWS, {"HSET", "~beat:doctor", "beat", "x"}},
-    {KILN_BUS_DRAWS, {"PEXPIRE", "~beat:doctor", "1"}},
-    {KILN_BUS_DRAWS, {"DEL", "~beat:doctor"}},
-    {KILN_BUS_DRAWS, {"XREAD", "STREAMS", "~worker:doctor", "0"}},
-    {KILN_BUS_DRAWS, {"XDEL", "~worker:doctor", "1-1"}},
-    {KILN_BUS_DRAWS, {"XADD", "~events", "*", "a", "b"}},
-    {KILN_BUS_ORDERS, {"BLPOP", "~answer:doctor", "1"}},
-    {KILN_BUS_ORDERS, {"XADD", "~control", "*", "a", "b"}},
+    {KILN_BUS_RENDERS, {"HSET", "~beat:doctor", "beat", "x"}},
+    {KILN_BUS_RENDERS, {"PEXPIRE", "~beat:doctor", "1"}},
+    {KILN_BUS_RENDERS, {"DEL", "~beat:doctor"}},
+    {KILN_BUS_RENDERS, {"XREAD", "STREAMS", "~worker:doctor", "0"}},
+    {KILN_BUS_RENDERS, {"XDEL", "~worker:doctor", "1-1"}},
+    {KILN_BUS_RENDERS, {"XADD", "~events", "*", "a", "b"}},
+    {KILN_BUS_OPERATES, {"BLPOP", "~answer:doctor", "1"}},
+    {KILN_BUS_OPERATES, {"XADD", "~control", "*", "a", "b"}},
     {KILN_BUS_READS, {"XLEN", "~events"}},
     {KILN_BUS_READS, {"XREAD", "STREAMS", "~events", "0"}},
     {KILN_BUS_READS, {"XREVRANGE", "~events", "+", "-"}},
@@ -108,7 +108,7 @@ int kiln_bus_rights(struct kiln_bus *bus, const char *pool, struct kiln_bus_righ
                     struct kiln_error *err)
 {
     struct kiln_bus_rights rights = {.user = "default"};
-    int rc = kiln_bus_tell(bus, err, KILN_BUS_WORDS("MULTI"));
+    int rc = kiln_bus_run(bus, err, KILN_BUS_WORDS("MULTI"));
     if (rc)
         return rc;
     if (bus->target.user[0])
@@ -164,7 +164,7 @@ static bool is_local(const struct kiln_bus_target *at)
 int kiln_bus_state(struct kiln_bus *bus, struct kiln_bus_state *ret, struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_ask(bus, &reply, err, KILN_BUS_WORDS("INFO"));
+    int rc = kiln_bus_request(bus, &reply, err, KILN_BUS_WORDS("INFO"));
     if (rc)
         return rc;
     const char *info = reply->str ? reply->str : "";
@@ -187,7 +187,7 @@ int kiln_bus_state(struct kiln_bus *bus, struct kiln_bus_state *ret, struct kiln
 int kiln_bus_dir(struct kiln_bus *bus, char *out, size_t size, struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_ask(bus, &reply, err, KILN_BUS_WORDS("CONFIG", "GET", "dir"));
+    int rc = kiln_bus_request(bus, &reply, err, KILN_BUS_WORDS("CONFIG", "GET", "dir"));
     if (rc)
         return rc;
     if (reply->elements == 2 && reply->element[1]->str)
@@ -201,7 +201,7 @@ int kiln_bus_dir(struct kiln_bus *bus, char *out, size_t size, struct kiln_error
 int kiln_bus_time(struct kiln_bus *bus, int64_t *ret_ms, struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_ask(bus, &reply, err, KILN_BUS_WORDS("TIME"));
+    int rc = kiln_bus_request(bus, &reply, err, KILN_BUS_WORDS("TIME"));
     if (rc)
         return rc;
     if (reply->elements == 2 && reply->element[0]->str && reply->element[1]->str)

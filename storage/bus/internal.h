@@ -1,14 +1,14 @@
-/* internal.h - the connection under the bus: commands out, replies in, each with a deadline.
+/* internal.h - the connection of the bus: sends commands and reads replies, each with a deadline.
  *
- * hiredis connects and parses replies; the waiting is ours (a non-blocking socket and poll),
- * because hiredis' own blocking mode has a time limit per system call and not per answer.  Commands
+ * hiredis connects and parses replies.  Kiln waits itself (a non-blocking socket and poll), because
+ * hiredis' blocking mode has a time limit for each system call and not for an answer.  Commands
  * are written straight into one growing buffer:
  *
  *     kiln_bus_begin(bus, err)                      connect if needed
  *     kiln_bus_command(bus, 2); kiln_bus_arg(bus, "XLEN", 4); kiln_bus_arg(bus, stream, n);
  *     kiln_bus_reply(bus, 0, &reply, err)           send, wait, map an error reply to a code
  *
- * Any trouble with the connection drops it: a late answer must not meet the next question.
+ * Any failure of the connection closes it, so that a late answer never meets the next command.
  */
 #ifndef KILN_BUS_INTERNAL_H
 #define KILN_BUS_INTERNAL_H
@@ -34,7 +34,7 @@ struct kiln_bus {
     struct kiln_bus_target target;
     char *password_file;
     int64_t connect_ms, answer_ms; /* limits of connecting, and of all answers of a call */
-    int64_t limit_ms;              /* of both, as its user has set it */
+    int64_t limit_ms;              /* of both, as set by kiln_bus_limit */
     struct kiln_backoff backoff;
     redisContext *context; /* NULL while not connected */
     char *out;             /* commands not yet written: out[sent..len) */
@@ -46,7 +46,7 @@ struct kiln_bus {
     size_t reply_max;   /* bytes that the reply waited for may have; 0: any number */
     size_t reply_bytes; /* of it so far */
     uint32_t read_max;  /* entries to ask for at most: few after large ones; 0: any number */
-    redisReply *kept;   /* the reply that lent entries point into */
+    redisReply *lent;   /* the reply that lent entries point into */
     struct kiln_bus_entry *entries;
     const char **texts;
     size_t *lengths;
@@ -75,11 +75,11 @@ int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
 /* Waits for count replies and drops them; the first error of them is returned. */
 int kiln_bus_replies(struct kiln_bus *bus, size_t count, struct kiln_error *err) KILN_MUST_CHECK;
-/* One command of words, from connecting to its reply, which is given or only looked at. */
-int kiln_bus_ask(struct kiln_bus *bus, redisReply **ret, struct kiln_error *err, size_t count,
+/* One command of words, from connecting to its reply: request returns it, run only checks it. */
+int kiln_bus_request(struct kiln_bus *bus, redisReply **ret, struct kiln_error *err, size_t count,
+                     const char *const *words) KILN_MUST_CHECK;
+int kiln_bus_run(struct kiln_bus *bus, struct kiln_error *err, size_t count,
                  const char *const *words) KILN_MUST_CHECK;
-int kiln_bus_tell(struct kiln_bus *bus, struct kiln_error *err, size_t count,
-                  const char *const *words) KILN_MUST_CHECK;
 /* Writes what the socket takes at once. */
 int kiln_bus_send(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
 /* Reads answers of appends until at most `left` are in flight. */

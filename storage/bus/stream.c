@@ -1,15 +1,15 @@
 /* stream.c - streams: append, read, acknowledge.
  *
- * Reads lend their entries: the reply is kept until the next read, and the entries point into it.
- * A consumer group that is gone (somebody emptied Redis) is made again from the stream's beginning,
- * so nothing that is in the stream can be missed.
+ * Entries that were read point into Redis' reply, which lives until the next read.  A consumer
+ * group that is gone after a flush of Redis is created again from the stream's beginning, so that
+ * no entry is missed.
  *
- * A reading whose answer is lost is not repeated here: its entries are pending for this consumer
- * now, and asking for new ones again would step over them.  The caller hears KILN_UNAVAILABLE and
- * reads its pending entries first, as it does after every trouble.
+ * A read whose answer was lost is not repeated here: its entries are pending for this consumer now,
+ * and a second read of new entries would skip them.  The caller gets KILN_UNAVAILABLE and reads its
+ * pending entries first, as after every failure.
  *
- * Appends in flight are what makes a million job lines a matter of seconds: no answer is waited
- * for until a thousand are owed, and one system call carries as many commands as fit 64 KiB.
+ * Asynchronous appends send a million job lines in seconds: a thousand answers may be outstanding,
+ * and one system call carries 64 KiB of commands.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 #define IN_FLIGHT_MAX 1024
 #define SEND_AT (64 * 1024)               /* bytes worth a system call */
-#define UNSENT_MAX (4 * 1024 * 1024)      /* bytes that Redis is behind: then wait for it */
+#define UNSENT_MAX (4 * 1024 * 1024)      /* bytes that Redis has not read: then wait for it */
 #define READ_BYTES_MAX (32 * 1024 * 1024) /* of an answer with several entries */
 
 /* --- appending ------------------------------------------------------------------------------- */
@@ -104,12 +104,12 @@ int kiln_bus_flush(struct kiln_bus *bus, struct kiln_error *err)
 /* Ends the loan of the last reading. */
 static void forget(struct kiln_bus *bus)
 {
-    if (bus->kept)
-        freeReplyObject(bus->kept);
+    if (bus->lent)
+        freeReplyObject(bus->lent);
     free(bus->entries);
     free(bus->texts);
     free(bus->lengths);
-    bus->kept = NULL;
+    bus->lent = NULL;
     bus->entries = NULL;
     bus->texts = NULL;
     bus->lengths = NULL;
@@ -189,7 +189,7 @@ static int make_room(struct kiln_bus *bus, size_t entries, size_t texts, struct 
 static int no_sense(struct kiln_bus *bus, struct kiln_error *err)
 {
     forget(bus);
-    return kiln_fail(err, KILN_PROTOCOL, "Redis: the answer to a read of streams makes no sense");
+    return kiln_fail(err, KILN_PROTOCOL, "Redis: the answer to a read of streams is invalid");
 }
 
 /* Takes over a reply of XREAD's shape, [[stream, entries], ...], or nil. */
@@ -197,7 +197,7 @@ static int lend_streams(struct kiln_bus *bus, redisReply *reply, struct kiln_bus
                         struct kiln_error *err)
 {
     size_t entries = 0, texts = 0;
-    bus->kept = reply;
+    bus->lent = reply;
     bool fits = reply->type == REDIS_REPLY_ARRAY || reply->type == REDIS_REPLY_NIL;
     for (size_t i = 0; fits && i < reply->elements; i++) {
         const redisReply *one = reply->element[i];
@@ -248,7 +248,7 @@ int kiln_bus_group(struct kiln_bus *bus, const char *stream, const char *group,
                    struct kiln_error *err)
 {
     int rc =
-        kiln_bus_tell(bus, err, KILN_BUS_WORDS("XGROUP", "CREATE", stream, group, "0", "MKSTREAM"));
+        kiln_bus_run(bus, err, KILN_BUS_WORDS("XGROUP", "CREATE", stream, group, "0", "MKSTREAM"));
     return rc == KILN_EXISTS ? 0 : rc;
 }
 
@@ -335,7 +335,7 @@ static int lend_claimed(struct kiln_bus *bus, redisReply *reply, const char *str
                         struct kiln_bus_entries *ret, struct kiln_error *err)
 {
     size_t entries = 0, texts = 0;
-    bus->kept = reply;
+    bus->lent = reply;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || !is_text(reply->element[0]) ||
         !measure(reply->element[1], &entries, &texts))
         return no_sense(bus, err);
@@ -439,7 +439,7 @@ int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *
 int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret, struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_ask(bus, &reply, err, KILN_BUS_WORDS("XLEN", stream));
+    int rc = kiln_bus_request(bus, &reply, err, KILN_BUS_WORDS("XLEN", stream));
     if (rc != 0)
         return rc;
     *ret = (uint64_t)reply->integer;
@@ -450,5 +450,26 @@ int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret, str
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err)
 {
-    return kiln_bus_tell(bus, err, KILN_BUS_WORDS("XDEL", stream, id));
+    return kiln_bus_run(bus, err, KILN_BUS_WORDS("XDEL", stream, id));
+}
+
+int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t size,
+                     struct kiln_error *err)
+{
+    redisReply *reply;
+    int rc = kiln_bus_request(bus, &reply, err,
+                              KILN_BUS_WORDS("XREVRANGE", stream, "+", "-", "COUNT", "1"));
+    if (rc != 0)
+        return rc;
+    const char *id = "";
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 &&
+        reply->element[0]->type == REDIS_REPLY_ARRAY && reply->element[0]->elements == 2 &&
+        reply->element[0]->element[0]->type == REDIS_REPLY_STRING)
+        id = reply->element[0]->element[0]->str;
+    if (strlen(id) < size)
+        memcpy(ret, id, strlen(id) + 1);
+    else
+        rc = kiln_fail(err, KILN_PROTOCOL, "Redis: the newest id of %s is invalid", stream);
+    freeReplyObject(reply);
+    return rc;
 }

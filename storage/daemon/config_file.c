@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "schemas/limits.h"
-#include "storage/formats/given.h"
+#include "storage/formats/user_file.h"
 
 extern char **environ;
 
@@ -17,7 +17,7 @@ extern char **environ;
 static int read_file(const char *path, char **ret, size_t *ret_len, struct kiln_error *err)
 {
     struct kiln_error why;
-    const int code = kiln_given_read(path, KILN_CONFIG_FILE_MAX, ret, ret_len, &why);
+    const int code = kiln_user_file_read(path, KILN_CONFIG_FILE_MAX, ret, ret_len, &why);
     if (code == 0)
         return 0;
     return kiln_fail(err, code == KILN_NOT_FOUND || code == KILN_NO_MEMORY ? code : KILN_CONFIG,

@@ -2,10 +2,10 @@
  *
  *     GET /metrics   what metrics.h counted, the process itself, and what `collect` adds
  *     GET /healthz   200 "ok", or 503 and a sentence (health.h)
- *     GET /livez     200 as long as the process answers at all
+ *     GET /livez     200 as long as the process answers
  *
  * One thread of libmicrohttpd with bounds on connections, memory and time, bound to loopback unless
- * metrics_address says otherwise.  Whoever asks gets numbers and names of sizes, LoRA sets and
+ * metrics_address says otherwise.  The page has numbers and names of sizes, LoRA sets and
  * workers; never a prompt, an id or a secret.
  */
 #ifndef KILN_EXPORTER_H
@@ -18,7 +18,7 @@ struct kiln_exporter;
 
 struct kiln_exporter_page {
     enum kiln_metric_of program;
-    const char *name; /* "kiln-scheduler"; lent for the exporter's life */
+    const char *name; /* "kiln-scheduler"; must outlive the exporter */
     const char *pool; /* copied */
     /* Appends metrics of its own; called in the exporter's thread.  May be NULL. */
     void (*collect)(void *arg, struct kiln_text *text);
@@ -26,13 +26,13 @@ struct kiln_exporter_page {
 };
 
 /* Listens on the port that the setting `port_key` names, or on the next free one of
- * KILN_EXPORTER_PORTS, since daemons of one kind share a host.  Port 0: *ret is NULL and that is
- * all. */
+ * KILN_EXPORTER_PORTS, since daemons of one kind share a host.  Port 0: *ret is
+ * NULL. */
 #define KILN_EXPORTER_PORTS 32
 int kiln_exporter_start(const struct kiln_config *config, enum kiln_key port_key,
                         const struct kiln_exporter_page *page, struct kiln_exporter **ret,
                         struct kiln_error *err) KILN_MUST_CHECK;
-/* Ends the thread; collect is not called any more.  Accepts NULL. */
+/* Ends the thread; collect is then no longer called.  Accepts NULL. */
 void kiln_exporter_stop(struct kiln_exporter *exporter);
 uint16_t kiln_exporter_port(const struct kiln_exporter *exporter);
 

@@ -1,8 +1,8 @@
-/* notify.h - what a daemon tells the supervisor that started it: ready, alive, ending.
+/* notify.h - tells the supervisor of a daemon that it is ready, alive or ending.
  *
  * systemd's protocol (sd_notify(3)): one datagram of NAME=VALUE lines to the socket that
- * $NOTIFY_SOCKET names; nothing where there is none.  The watchdog is fed by the program's main
- * loop alone and only while it gets on, so that a process that merely exists is started again.
+ * $NOTIFY_SOCKET names; nothing if there is none.  Only the program's main loop feeds the
+ * watchdog, and only while it makes progress, so that a stuck process is restarted.
  */
 #ifndef KILN_NOTIFY_H
 #define KILN_NOTIFY_H
@@ -12,19 +12,18 @@
 
 #include "schemas/error.h"
 
-/* Sends the lines; false if nobody listens or the message did not go out. */
+/* Sends the lines; false if there is no socket or sending failed. */
 bool kiln_notify(const char *fmt, ...) KILN_PRINTF(1, 2);
 
 /* Starts as {0}. */
 struct kiln_watchdog {
     bool known;       /* the environment was read */
-    int64_t every_ms; /* between two signs of life; 0: nobody wants them */
+    int64_t every_ms; /* between two messages; 0: not wanted */
     int64_t due_ms;
 };
 
-/* Says that the main loop goes round and what the program does, if it is time to: three times in
- * the supervisor's limit, or every five seconds where there is none but somebody listens.  Without
- * progress the status is told and the watchdog starves. */
+/* Sends the status and feeds the watchdog, if it is time: three times in the supervisor's limit, or
+ * every five seconds without a limit.  Without progress only the status is sent. */
 void kiln_notify_alive(struct kiln_watchdog *watchdog, bool progress, const char *status);
 /* The same while the program ends: asks for another fifteen seconds. */
 void kiln_notify_ending(struct kiln_watchdog *watchdog, const char *status);

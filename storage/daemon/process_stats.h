@@ -1,5 +1,5 @@
-/* process_stats.h - what Linux knows of this process, under the names that Prometheus' own clients
- * give to it: processor seconds, memory, threads, file descriptors, start. */
+/* process_stats.h - processor seconds, memory, threads, file descriptors and start of this process,
+ * with the names that Prometheus' own clients use. */
 #ifndef KILN_PROCESS_STATS_H
 #define KILN_PROCESS_STATS_H
 

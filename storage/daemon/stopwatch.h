@@ -6,11 +6,11 @@
 
 #include "schemas/metrics.h"
 
-/* Nanoseconds of a clock that never goes backwards. */
+/* Monotonic nanoseconds. */
 int64_t kiln_stopwatch_start(void);
 double kiln_stopwatch_s(int64_t started);
-/* Observes the time since `started`; of a request that failed (code is not 0) also counts that
- * under `errors`. */
+/* Observes the time since `started`; a request that failed (code is not 0) also counts under
+ * `errors`. */
 void kiln_stopwatch_note(enum kiln_metric metric, uint32_t label, enum kiln_metric errors, int code,
                          int64_t started);
 

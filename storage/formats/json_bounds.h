@@ -1,7 +1,7 @@
-/* json_bounds.h - bounds what a JSON parser will be asked to build, before it is asked.
+/* json_bounds.h - limits the memory that parsing a JSON text can take, before it is parsed.
  *
- * A parser turns "[],[],[],..." into forty times its size, so a limit on a file's bytes is not yet
- * one on memory.  Syntax stays the parser's business.
+ * A parser turns "[],[],[],..." into forty times its size, so a limit on bytes does not limit
+ * memory. The parser checks the syntax.
  */
 #ifndef KILN_JSON_BOUNDS_H
 #define KILN_JSON_BOUNDS_H

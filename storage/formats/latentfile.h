@@ -1,8 +1,8 @@
 /* latentfile.h - latents on disk: a zstd frame around a plain safetensors file (schemas/latent.md).
  *
  * Encodings: "f32" keeps fp32 values as one F32 tensor; "bf16-planes" rounds to bf16 (nearest
- * even) and keeps high and low bytes as two U8 tensors, which zstd packs 1.5x instead of 1.3x.
- * `zstd -d` and any safetensors reader open the file.
+ * even) and stores high and low bytes as two U8 tensors, which zstd compresses 1.5x instead
+ * of 1.3x. `zstd -d` and any safetensors reader open the file.
  */
 #ifndef KILN_LATENTFILE_H
 #define KILN_LATENTFILE_H
@@ -11,26 +11,26 @@
 #include <stdint.h>
 
 #include "schemas/error.h"
-#include "schemas/limits.h"
 #include "schemas/job.h"
+#include "schemas/limits.h"
 
 enum kiln_latent_encoding { KILN_LATENT_F32 = 0, KILN_LATENT_BF16_PLANES = 1 };
 const char *kiln_latent_encoding_name(enum kiln_latent_encoding encoding);
 
 struct kiln_latent {
-    uint32_t states;              /* 1 = the final latent alone */
-    uint32_t channels, height, width; /* of one state, in latent pixels */
-    float *values;                /* [states][channels][height][width] */
+    uint32_t states;                   /* 1 = the final latent alone */
+    uint32_t channels, height, width;  /* of one state, in latent pixels */
+    float *values;                     /* [states][channels][height][width] */
     double sigmas[KILN_STEPS_MAX + 1]; /* of each state; 0 = clean */
-    char model[65];               /* model hash */
+    char model[65];                    /* model hash */
     char lora_set[KILN_LORA_SET_MAX];
     char lora_files[KILN_LORA_FILES_MAX]; /* "name:sha256+...", "": none, or not known */
-    char schedule[64];            /* "euler steps=8" */
-    char job[32];                 /* job id, "" if none */
+    char schedule[64];                    /* "euler steps=8" */
+    char job[32];                         /* job id, "" if none */
     uint64_t seed;
 };
 
-/* *ret_data is malloc'd and handed over.  level: zstd 1..19 (3 in Kiln). */
+/* The caller frees *ret_data.  level: zstd 1..19 (3 in Kiln). */
 int kiln_latent_encode(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
                        int level, uint8_t **ret_data, size_t *ret_size,
                        struct kiln_error *err) KILN_MUST_CHECK;

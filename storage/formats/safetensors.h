@@ -44,8 +44,8 @@ struct kiln_st;
 /* path: a .safetensors file, a .safetensors.index.json (all shards are opened), or a directory
  * that holds one of the two (model / diffusion_pytorch_model / the only one there is). */
 int kiln_st_open(const char *path, struct kiln_st **ret, struct kiln_error *err) KILN_MUST_CHECK;
-/* The same, read into memory instead of mapped: a file that is cut short meanwhile is KILN_CORRUPT
- * now and harmless later.  KILN_UNSUPPORTED beyond bytes_max in all. */
+/* The same, read into memory instead of mapped: a file that is truncated meanwhile is
+ * KILN_CORRUPT, and later changes do no harm.  KILN_UNSUPPORTED beyond bytes_max in all. */
 int kiln_st_open_read(const char *path, size_t bytes_max, struct kiln_st **ret,
                       struct kiln_error *err) KILN_MUST_CHECK;
 /* The same from memory; data is borrowed until close. */
@@ -53,12 +53,12 @@ int kiln_st_open_memory(const void *data, size_t size, const char *what, struct 
                         struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_st_close(struct kiln_st *st); /* accepts NULL; tensors die with it */
 
-/* KILN_CORRUPT if a file was cut or written to since it was opened: reading a mapping that lost
- * its file ends in SIGBUS, so this comes before a long read. */
+/* KILN_CORRUPT if a file was cut or written to since it was opened: reading a mapping of a
+ * truncated file raises SIGBUS, so call this before a long read. */
 int kiln_st_check(const struct kiln_st *st, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Where a tensor's bytes lie on disk, for who would rather read than map: an open file, borrowed
- * until close, its path and the offset.  False for a set in memory. */
+/* Where a tensor's bytes are on disk, for callers that read instead of mapping: an open file,
+ * borrowed until close, its path and the offset.  False for a set in memory. */
 bool kiln_st_source(const struct kiln_st *st, const struct kiln_st_tensor *t, int *ret_fd,
                     uint64_t *ret_offset, const char **ret_path);
 

@@ -18,7 +18,7 @@ struct kiln_webp_options {
     size_t xmp_len;
 };
 
-/* rgb: [height][width][3] bytes.  *ret_data is malloc'd and handed over. */
+/* rgb: [height][width][3] bytes.  The caller frees *ret_data. */
 int kiln_webp_encode(const uint8_t *rgb, uint32_t width, uint32_t height,
                      const struct kiln_webp_options *options, uint8_t **ret_data, size_t *ret_size,
                      struct kiln_error *err) KILN_MUST_CHECK;
@@ -28,14 +28,14 @@ int kiln_webp_decode(const uint8_t *data, size_t size, uint64_t max_pixels, uint
                      uint32_t *ret_width, uint32_t *ret_height,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* A rectangle in somebody's picture. */
+/* A rectangle in a larger picture. */
 struct kiln_webp_window {
     uint8_t *rgb; /* its first pixel */
     uint32_t width, height;
     size_t stride; /* bytes from one row to the next */
 };
 
-/* As kiln_webp_decode, scaled to fill the window; the pixels around it stay as they are. */
+/* As kiln_webp_decode, scaled to fill the window; the pixels around it are not changed. */
 int kiln_webp_decode_scaled(const uint8_t *data, size_t size, uint64_t max_pixels,
                             const struct kiln_webp_window *into,
                             struct kiln_error *err) KILN_MUST_CHECK;
@@ -44,7 +44,7 @@ int kiln_webp_decode_scaled(const uint8_t *data, size_t size, uint64_t max_pixel
 int kiln_webp_xmp(const uint8_t *data, size_t size, char **ret_xmp,
                   struct kiln_error *err) KILN_MUST_CHECK;
 
-/* What is said about a picture inside its file: the IPTC label "trainedAlgorithmicMedia" and the
+/* The metadata in a picture's file: the IPTC label "trainedAlgorithmicMedia" and the
  * parameters that made it.  malloc'd XMP packet, XML-escaped; NULL when memory is short.  A NULL
  * or empty text is left out; about == NULL makes the label alone. */
 struct kiln_webp_about {

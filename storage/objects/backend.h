@@ -1,4 +1,4 @@
-/* backend.h - what a backend of store.h provides; private to storage/.
+/* backend.h - the functions that a backend of store.h provides; private to storage/.
  *
  * store.c has checked every key and hashed every body before a backend sees it.
  * A backend puts struct kiln_store first in its own struct.
@@ -9,14 +9,14 @@
 #include "storage/objects/store.h"
 
 struct kiln_store_ops {
-    /* Works on the puts whose code is still 0 and leaves code and error in each. */
+    /* Puts those whose code is still 0 and sets code and error of each. */
     void (*put)(struct kiln_store *store, struct kiln_put *puts, size_t count);
     int (*get)(struct kiln_store *store, const char *key, size_t max, void **ret_data,
                size_t *ret_size, struct kiln_error *err);
     int (*head)(struct kiln_store *store, const char *key, uint64_t *ret_size,
                 struct kiln_error *err);
     int (*remove)(struct kiln_store *store, const char *key, struct kiln_error *err);
-    /* Works on the deletions whose code is still 0, as put does; NULL: one by one. */
+    /* Removes those whose code is still 0, as put does; NULL: one by one. */
     void (*remove_many)(struct kiln_store *store, struct kiln_deletion *deletions, size_t count);
     int (*list)(struct kiln_store *store, const char *prefix, kiln_store_each *each, void *arg,
                 struct kiln_error *err);

@@ -1,6 +1,6 @@
-/* file.h - what the files of the directory backend share; private to storage/.
+/* file.h - shared by the files of the directory backend; private to storage/.
  *
- * file.c is the backend and calls file_put.c, which makes objects durable; both stand on file_io.c.
+ * file.c is the backend and calls file_put.c, which makes objects durable; both use file_io.c.
  */
 #ifndef KILN_OBJECTSTORE_FILE_H
 #define KILN_OBJECTSTORE_FILE_H
@@ -9,14 +9,14 @@
 #include "storage/objects/backend.h"
 
 #define KILN_DIR_MODE 0755
-#define KILN_TEMP_PREFIX ".put-" /* of a file that nobody can mistake for an object */
+#define KILN_TEMP_PREFIX ".put-" /* no key can begin like this */
 #define KILN_SYNCED_MAX 4
 
 struct kiln_file_store {
     struct kiln_store base;
     char *root;
     int root_fd;
-    bool beside; /* a directory below is another file system: temporary files lie there */
+    bool beside; /* a directory below is another file system: temporary files are made there */
     /* Directories known durable up to the root: those that hold the jobs' own, of pictures, of
      * latents, of last month's. */
     char synced[KILN_SYNCED_MAX][KILN_OBJECT_KEY_MAX + 1];
@@ -24,9 +24,9 @@ struct kiln_file_store {
 };
 
 /* --- file_io.c ------------------------------------------------------------------------------- */
-/* The code of an errno, so that a full disk and a missing right are told apart. */
+/* The code of an errno: a full disk and a missing right differ. */
 int kiln_file_code(int number);
-/* Fails with errno: what was tried, and on which path below the root. */
+/* Fails with errno; what: the attempted action, path: below the root. */
 int kiln_file_fail(struct kiln_error *err, const char *what, const struct kiln_file_store *store,
                    const char *path);
 /* Length of the directory part of a path, without its '/'; 0 for the root. */

@@ -1,4 +1,4 @@
-/* file_io.c - the system calls that both halves of the directory backend make, and their errors.
+/* file_io.c - the system calls of file.c and file_put.c, and their errors.
  *
  * Every path is opened relative to the root's descriptor and without following a final link.
  */
@@ -10,7 +10,6 @@
 
 #include "storage/objects/file.h"
 
-/* The code for errno, so that a full disk and a missing right are told apart. */
 int kiln_file_code(int number)
 {
     switch (number) {
@@ -62,7 +61,7 @@ int kiln_file_read_all(int fd, char *data, size_t size)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            errno = n == 0 ? EIO : errno; /* shorter than its own size: cut under our hands */
+            errno = n == 0 ? EIO : errno; /* the file became shorter meanwhile */
             return -1;
         }
         done += (size_t)n;

@@ -2,18 +2,17 @@
  *
  * Durable means: the bytes and every directory entry on the way to them survive a power cut.
  *
- *     write ROOT/.put-<random>            bytes that nobody can mistake for an object
+ *     write ROOT/.put-<random>            bytes under a name that no key can have
  *     sync it                             the bytes are on the disk
  *     rename it to ROOT/<key>             the object appears whole or not at all
  *     sync <dir> and those above it       the name is on the disk
  *
- * A batch of puts takes each step for all its files before the next one: the disk is told of all
- * the writing before the first sync waits, and each directory is synced once.  One syncfs() for all
- * was measured too: hardly faster for the whole queue, and it waits for whatever else is unwritten
- * on that file system.  A file that already holds the same bytes is left alone, so that a repeated
- * put costs a read.  A crash may leave a .put-* file behind; no key can name it, the
- * listing passes it by, and whoever opens the store removes those that are old.  They lie in the
- * root because it is small: nobody could look through the directories of a million jobs.
+ * A group of puts takes each step for all files before the next one: the disk knows all writes
+ * before the first sync waits, and each directory is synced once.  One syncfs() for all was
+ * measured: hardly faster, and it also waits for the other writes of that file system.  A file with
+ * the same bytes is left alone, so a repeated put costs a read.  A crash may leave a .put-* file;
+ * listings skip it, and the next open of the store removes old ones.  They are in the root because
+ * it is small: the directories of a million jobs could not be searched.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +27,7 @@
 
 #define FILE_MODE 0644
 #define PAGE_MAX 64 /* puts that go through the steps together; each holds a descriptor */
-#define TRIES 8     /* each lost to somebody who removed the empty directory in between */
+#define TRIES 8     /* each lost to a deletion that removed the empty directory in between */
 
 /* A put whose bytes are in a temporary file. */
 struct part {
@@ -57,7 +56,7 @@ static int make_dirs(struct kiln_file_store *store, const char *key, struct kiln
     for (const char *slash = strchr(key, '/'); slash; slash = strchr(slash + 1, '/')) {
         snprintf(dir, sizeof dir, "%.*s", (int)(slash - key), key);
         if (mkdirat(store->root_fd, dir, KILN_DIR_MODE) == 0) {
-            char *known; /* somebody had removed it: what we remember is of its forerunner */
+            char *known; /* it had been removed: forget the one before */
             while ((known = known_durable(store, dir, strlen(dir))))
                 known[0] = '\0';
         } else if (errno != EEXIST) {
@@ -124,7 +123,7 @@ static bool holds_same(struct kiln_file_store *store, const struct kiln_put *put
     return same;
 }
 
-/* Takes the temporary file back; the error is the put's. */
+/* Removes the temporary file and fails the put. */
 static void drop_part(struct kiln_file_store *store, struct part *part,
                       const struct kiln_error *err)
 {

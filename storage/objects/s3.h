@@ -1,4 +1,4 @@
-/* s3.h - what the files of the S3 store share; private to storage/. */
+/* s3.h - shared by the files of the S3 store; private to storage/. */
 #ifndef KILN_OBJECTSTORE_S3_H
 #define KILN_OBJECTSTORE_S3_H
 
@@ -14,7 +14,7 @@ struct kiln_s3_store {
     struct kiln_store base;
     struct kiln_s3_client *client;
     char prefix[KILN_S3_PREFIX_MAX + 2]; /* "" or with its final '/' */
-    bool no_batches; /* the server does not know a deletion of many: learned from its answer */
+    bool no_batches; /* learned: the server does not support deleting many at once */
 };
 
 /* --- s3_location.c --------------------------------------------------------------------------- */

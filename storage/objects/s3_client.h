@@ -1,4 +1,4 @@
-/* s3_client.h - requests to one bucket: many in flight over one curl multi handle, each tried
+/* s3_client.h - requests to one bucket: many in parallel over one curl multi handle, each repeated
  * until its outcome is certain.  Private to storage/.
  *
  *     s3_client.c   the endpoint, credentials and clock of a store
@@ -22,21 +22,21 @@ bool kiln_s3_has_body(enum kiln_s3_method method);
 const char *kiln_s3_method_name(enum kiln_s3_method method);
 
 struct kiln_s3_client {
-    char base[320];      /* "https://host:port", of every URL */
-    char host[300];      /* "host:port" as in the Host header */
-    char root[72];       /* "/bucket" with path-style addressing, "" with host-style */
+    char base[320]; /* "https://host:port", of every URL */
+    char host[300]; /* "host:port" as in the Host header */
+    char root[72];  /* "/bucket" with path-style addressing, "" with host-style */
     char bucket[64], region[64];
-    CURLM *multi;        /* owns the connections */
-    uint32_t parallel;   /* tries in flight */
+    CURLM *multi;      /* owns the connections */
+    uint32_t parallel; /* tries in flight */
     char *credentials_file, *profile;
     struct kiln_s3_credentials credentials;
-    uint32_t generation; /* of the credentials; grows with every renewal */
+    uint32_t generation;    /* of the credentials; grows with every renewal */
     int64_t clock_offset_s; /* server's clock minus ours, once learned */
     struct kiln_s3_budget budget;
     uint64_t random;
 };
 
-/* Checks the settings and reads the credentials; touches no network. */
+/* Checks the settings and reads the credentials; sends nothing. */
 int kiln_s3_client_new(const struct kiln_config *config, const char *bucket,
                        struct kiln_s3_client **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_s3_client_free(struct kiln_s3_client *client); /* accepts NULL */
@@ -50,7 +50,7 @@ struct kiln_s3_request {
     size_t size;
     const char *sha256, *content_type;
     size_t max; /* most bytes of the answer to a GET or POST */
-    bool once;  /* one try only: whoever asks will ask again */
+    bool once;  /* one try only: the caller repeats it */
     /* results */
     int code;
     struct kiln_error err;
@@ -70,8 +70,8 @@ struct kiln_s3_try {
     enum kiln_s3_method method; /* HEAD when a PUT is verified */
     CURL *easy;                 /* NULL when no try is under way */
     struct curl_slist *headers;
-    size_t sent;                /* bytes of the body that were handed to curl */
-    char *data;                 /* of the answer */
+    size_t sent; /* bytes of the body that were handed to curl */
+    char *data;  /* of the answer */
     size_t data_size, data_room;
     bool too_large, no_memory;
     uint32_t generation; /* of the credentials it was signed with */
@@ -79,13 +79,13 @@ struct kiln_s3_try {
 };
 
 struct kiln_s3_answer {
-    int transport;     /* CURLcode */
+    int transport; /* CURLcode */
     long status;
     struct kiln_s3_error error;
-    char etag[72];     /* hex MD5 of the object, "" if the server gave none that is one */
-    uint64_t length;   /* Content-Length; meaningful for HEAD */
-    int64_t date_s;    /* of the Date header, 0 without one */
-    bool body_sent;    /* the whole body had gone out */
+    char etag[72];   /* hex MD5 of the object, "" if the server gave none that is one */
+    uint64_t length; /* Content-Length; meaningful for HEAD */
+    int64_t date_s;  /* of the Date header, 0 without one */
+    bool body_sent;  /* the whole body had gone out */
 };
 
 /* Builds and signs the exchange and hands it to the client's multi handle.  fresh: on a new
@@ -95,7 +95,7 @@ int kiln_s3_try_start(struct kiln_s3_client *client, struct kiln_s3_try *try, bo
                       struct kiln_error *err) KILN_MUST_CHECK;
 /* Reads the answer of a finished exchange; try->data stays with the try. */
 void kiln_s3_try_read(struct kiln_s3_try *try, CURLcode transport, struct kiln_s3_answer *ret);
-/* Takes the exchange off the multi handle, finished or not, and frees what it held. */
+/* Removes the exchange from the multi handle, finished or not, and frees it. */
 void kiln_s3_try_end(struct kiln_s3_client *client, struct kiln_s3_try *try);
 
 #endif

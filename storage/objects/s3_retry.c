@@ -1,4 +1,4 @@
-/* s3_retry.c - see s3_retry.h.  Whoever asks "what does Kiln do when S3 says X" reads the tables.
+/* s3_retry.c - see s3_retry.h.  The tables say what Kiln does after each answer of S3.
  *
  * The rows that match an error's <Code> come before those of its status, because servers disagree
  * on the status and agree on the code.
@@ -149,7 +149,7 @@ struct kiln_s3_outcome kiln_s3_outcome_of_transport(int curl_code)
     return unknown_transport;
 }
 
-/* SplitMix64: good enough to spread waits, and a test can choose the seed. */
+/* SplitMix64: random enough to spread waits, and a test can choose the seed. */
 static uint64_t random_next(uint64_t *state)
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
@@ -193,6 +193,6 @@ uint32_t kiln_s3_budget_take(struct kiln_s3_budget *budget, int64_t now_ms)
         budget->tokens = budget->tokens > BUDGET_BURST ? BUDGET_BURST : budget->tokens;
         budget->time_ms = now_ms;
     }
-    budget->tokens -= 1; /* a debt is a place in the queue for the tokens to come */
+    budget->tokens -= 1; /* below 0: a place in the queue for later tokens */
     return budget->tokens >= 0 ? 0 : (uint32_t)(-budget->tokens * 1000 / BUDGET_PER_SECOND);
 }

@@ -1,6 +1,6 @@
-/* s3_retry.h - what an answer means, as one table; how long to wait; how much retrying is fair.
+/* s3_retry.h - a table of what each answer means; the backoff; the budget of retries.
  *
- * Pure: time comes in, random numbers come from a seed.
+ * Pure: time is an argument, random numbers come from a seed.
  */
 #ifndef KILN_S3_RETRY_H
 #define KILN_S3_RETRY_H
@@ -20,12 +20,12 @@ enum kiln_s3_action {
     KILN_S3_VERIFY,      /* it may have worked: ask by HEAD, then send again if not */
     KILN_S3_CLOCK,       /* learn the server's clock from its Date, then send again */
     KILN_S3_CREDENTIALS, /* read the credentials again, then send again */
-    KILN_S3_STOP         /* it will never work like this */
+    KILN_S3_STOP         /* a retry cannot help */
 };
 
 struct kiln_s3_outcome {
     enum kiln_s3_action action;
-    int code;         /* enum kiln_code if it ends here */
+    int code;         /* enum kiln_code if this is the end */
     const char *hint; /* what a person can do, or "" */
 };
 
@@ -37,18 +37,18 @@ struct kiln_s3_outcome kiln_s3_outcome_of_transport(int curl_code);
 /* Full jitter: anything up to base * 2^(tries - 1), at most the cap.  tries >= 1 have failed. */
 uint32_t kiln_s3_backoff_ms(uint32_t tries, uint64_t *random_state);
 
-/* The limit of one try: a small body's answer takes tens of milliseconds, so a first try that
- * lasts 2 s is given up and the next gets 6 s; beyond 512 KiB a slow line is allowed for. */
+/* The time limit of one try.  The answer to a small body takes tens of milliseconds, so the first
+ * try gets 2 s and later ones 6 s; bodies beyond 512 KiB get more, for slow lines. */
 uint32_t kiln_s3_deadline_ms(uint32_t tries, uint64_t bytes);
 
-/* A budget of retries for the whole store: a burst, then a slow drip.  When everything fails at
- * once, the servers that try to come back are not met by ten times the load. */
+/* A budget of retries for the whole store: a burst, then a low rate.  So an outage does not
+ * multiply the load on servers that are restarting. */
 struct kiln_s3_budget {
     double tokens;
-    int64_t time_ms; /* of the last look */
+    int64_t time_ms; /* of the last call */
 };
 struct kiln_s3_budget kiln_s3_budget_new(int64_t now_ms);
-/* Takes one retry out and returns how long to wait for it (0 while there are tokens). */
+/* Takes one retry and returns how long to wait for it (0 while there are tokens). */
 uint32_t kiln_s3_budget_take(struct kiln_s3_budget *budget, int64_t now_ms);
 
 #endif

@@ -1,9 +1,9 @@
-/* s3_xml.h - the XML answers of S3 that Kiln reads: an error, a page of a listing, and what could
- * not be deleted of many.
+/* s3_xml.h - the XML answers of S3 that Kiln reads: errors, pages of a listing, and the
+ * failures of a deletion of many.
  *
  * A strict scanner for the XML that S3 servers write: elements, attributes (passed over), text,
- * the five named and the numeric entities.  No DOCTYPE, no CDATA, no entity of the document's own:
- * whoever sends those is no S3 server.  Trusts nothing; allocates nothing.
+ * the five named and the numeric entities.  A DOCTYPE, CDATA or own entities are
+ * refused: no S3 server sends them.  Trusts nothing; allocates nothing.
  */
 #ifndef KILN_S3_XML_H
 #define KILN_S3_XML_H
@@ -21,7 +21,7 @@ struct kiln_s3_error {
     char region[64];   /* of AuthorizationHeaderMalformed and redirects */
 };
 
-/* Any body: what is no S3 error leaves *ret empty. */
+/* A body that is not an S3 error leaves *ret empty. */
 void kiln_s3_parse_error(const char *xml, size_t len, struct kiln_s3_error *ret);
 
 struct kiln_s3_entry {
@@ -42,7 +42,7 @@ typedef int kiln_s3_each(void *arg, const struct kiln_s3_entry *entry);
 int kiln_s3_parse_list(const char *xml, size_t len, kiln_s3_each *each, void *arg,
                        struct kiln_s3_page *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* What was not deleted of a multi-object delete. */
+/* A failure of a multi-object delete. */
 struct kiln_s3_refusal {
     char key[1024 * 3 + 1];
     char code[64], message[256];
@@ -50,7 +50,7 @@ struct kiln_s3_refusal {
 typedef int kiln_s3_each_refusal(void *arg, const struct kiln_s3_refusal *refusal);
 
 /* Calls each for every <Error> of a DeleteResult; a nonzero return ends it with that code.
- * KILN_PROTOCOL if the text is no such answer. */
+ * KILN_PROTOCOL if the text is not such an answer. */
 int kiln_s3_parse_deleted(const char *xml, size_t len, kiln_s3_each_refusal *each, void *arg,
                           struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* store.c - chooses the backend, and does what no backend may forget: it checks every
- * key and hashes every body before anything is sent or written.
+/* store.c - chooses the backend, checks every key and hashes every body before anything is sent or
+ * written, and removes many objects.
  */
 #include "storage/objects/store.h"
 
@@ -16,6 +16,7 @@
 #include "storage/objects/backend.h"
 
 #define PROBE_BODY "kiln probe"
+#define FAILURES_MAX 8
 
 static const struct {
     const char *scheme;
@@ -197,4 +198,50 @@ int kiln_store_probe(struct kiln_store *store, struct kiln_error *err)
     snprintf(key, sizeof key, "images/%04d/%02d/%llu/probe-%016llx.webp", utc.tm_year + 1900,
              utc.tm_mon + 1, KILN_PROBE_JOB, (unsigned long long)number);
     return probe_key(store, key, err);
+}
+
+/* --- many deletions ----------------------------------------------------------------------------
+ */
+
+bool kiln_store_fails_all(int code)
+{
+    return kiln_code_retry(code) == KILN_RETRY_LATER || code == KILN_CONFIG;
+}
+
+/* A store that does not answer, or that refuses every deletion, costs the patience of one request
+ * for each object.  After FAILURES_MAX failures in a row the rest get the same error. */
+static void remove_each(struct kiln_store *store, struct kiln_deletion *deletions, size_t count)
+{
+    struct kiln_error err = {0};
+    int failures = 0;
+    bool given_up = false;
+    for (size_t i = 0; i < count; i++) {
+        if (deletions[i].code)
+            continue;
+        int rc = given_up ? err.code : store->ops->remove(store, deletions[i].key, &err);
+        failures = rc ? failures + 1 : 0;
+        given_up = given_up || failures == FAILURES_MAX || kiln_store_fails_all(rc);
+        if (rc)
+            kiln_deletion_fail(&deletions[i], &err);
+    }
+}
+
+int kiln_store_delete_many(struct kiln_store *store, struct kiln_deletion *deletions, size_t count,
+                           struct kiln_error *err)
+{
+    struct kiln_error bad = {0};
+    for (size_t i = 0; i < count; i++) {
+        deletions[i].code = KILN_OK;
+        deletions[i].error[0] = '\0';
+        if (kiln_store_check_key(deletions[i].key, &bad))
+            kiln_deletion_fail(&deletions[i], &bad);
+    }
+    if (store->ops->remove_many)
+        store->ops->remove_many(store, deletions, count);
+    else
+        remove_each(store, deletions, count);
+    for (size_t i = 0; i < count; i++)
+        if (deletions[i].code)
+            return kiln_fail(err, deletions[i].code, "%s", deletions[i].error);
+    return KILN_OK;
 }

@@ -1,4 +1,4 @@
-/* store.h - the warehouse: immutable objects under keys, in a directory or in S3.
+/* store.h - the object store: immutable objects under keys, in a directory or in S3.
  *
  * URLs: file:///dir and s3://bucket/prefix.  Keys use [A-Za-z0-9/._-], no "..", no leading
  * '/', at most KILN_OBJECT_KEY_MAX bytes: the encoded path is the raw path everywhere.
@@ -15,36 +15,36 @@
 
 struct kiln_store;
 
-/* Opens what config's store, s3_* name.  Touches no network; file:// makes the directory. */
+/* Opens the store of the settings store and s3_*.  Sends nothing; file:// makes the directory. */
 int kiln_store_open(const struct kiln_config *config, struct kiln_store **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
-void kiln_store_close(struct kiln_store *store); /* accepts NULL */
+void kiln_store_close(struct kiln_store *store);            /* accepts NULL */
 const char *kiln_store_url(const struct kiln_store *store); /* borrowed */
 
 struct kiln_put {
-    const char *key;          /* lent until the call returns */
+    const char *key; /* lent until the call returns */
     const void *data;
     size_t size;
     const char *content_type; /* "image/webp", "application/zstd" */
     /* results */
-    char sha256[65];          /* hex, of data */
-    int code;                 /* 0 once the object is durable */
+    char sha256[65]; /* hex, of data */
+    int code;        /* 0 once the object is durable */
     char error[512];
 };
 
-/* Puts all objects, up to the configured number in flight, retrying by the table of
- * storage.md 1.3/1.4.  Returns 0 when every object is durable, else the first code; each put
- * has its own.  A put that failed may be repeated. */
+/* Puts all objects, up to upload_parallel at a time, with the retries of s3_retry.c.  Returns 0
+ * when every object is durable, else the first code; each put has its own.  A failed put may be
+ * repeated. */
 int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count,
                    struct kiln_error *err) KILN_MUST_CHECK;
 
-/* *ret_data is malloc'd and handed over; KILN_FULL if the object is larger than max. */
+/* The caller frees *ret_data; KILN_FULL if the object is larger than max. */
 int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void **ret_data,
                    size_t *ret_size, struct kiln_error *err) KILN_MUST_CHECK;
 /* KILN_NOT_FOUND if there is none. */
 int kiln_store_head(struct kiln_store *store, const char *key, uint64_t *ret_size,
                     struct kiln_error *err) KILN_MUST_CHECK;
-/* Removing what is not there succeeds. */
+/* Removing a missing object succeeds. */
 int kiln_store_delete(struct kiln_store *store, const char *key,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
@@ -52,23 +52,28 @@ int kiln_store_delete(struct kiln_store *store, const char *key,
 struct kiln_deletion {
     const char *key; /* lent until the call returns */
     /* results */
-    int code; /* 0 once it has gone */
+    int code; /* 0: removed, or never there */
     char error[512];
 };
 #define KILN_DELETIONS_MAX 1000 /* in one request to S3 */
-/* Removes them, as many in one request as the store takes.  Returns 0 when all have gone, else the
- * first code; each has its own.  A store that refuses one after another is not asked about the rest:
- * those get the code of the last one that was asked for. */
+/* Removes them, as many in one request as the store accepts.  Returns 0 when all are removed, else
+ * the first code; each has its own.  A store that refuses one after another is not asked for the
+ * rest: those get the code of the last refusal. */
 int kiln_store_delete_many(struct kiln_store *store, struct kiln_deletion *deletions, size_t count,
                            struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Calls each(arg, key, size, modified_unix_s) for every object under prefix ("" = all), in key order;
- * a nonzero return of each ends the walk with that code. */
+/* Whether the next object will fail with this code as well: the store is away, or its settings are
+ * wrong. */
+bool kiln_store_fails_all(int code);
+
+/* Calls each(arg, key, size, modified_unix_s) for every object under prefix ("" = all), in key
+ * order; a nonzero return of each ends the walk with that code. */
 typedef int kiln_store_each(void *arg, const char *key, uint64_t size, int64_t modified_s);
 int kiln_store_list(struct kiln_store *store, const char *prefix, kiln_store_each *each, void *arg,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Whether the store answers at all, whatever it would allow; one try, so this takes seconds. */
+/* Whether the store answers at all, whatever rights we have; one try, so this takes seconds at
+ * most. */
 int kiln_store_reach(struct kiln_store *store, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The job of a probe's object: no ledger ever has one of this number, nor is it told to. */

@@ -43,7 +43,7 @@ says 'bad.jsonl:2: .*width'
 says '1 line refused; correct the prompts'
 fails 66 kiln backfill add o --prompts absent.txt
 fails 64 kiln backfill add o --template x --loras 'a b' --set steps=4
-says '^kiln: --loras: loras: "a b" is no name'
+says '^kiln: --loras: loras: "a b" is not a name'
 choices="{$(seq -s '|' 200)}"
 fails 65 kiln backfill add o --template "$choices $choices $choices"
 says 'make 8000000 pictures; the limit is 1000000'

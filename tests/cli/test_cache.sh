@@ -15,13 +15,13 @@ done
 fails 64 kiln cache build --template x --sigmas 1.5
 says '^kiln: --sigmas: sigmas must be up to 8 different noise levels'
 fails 64 kiln cache build --template x --sigmas 0.5 --set latents=final
-says '^kiln: --sigmas: sigmas names states of the trajectory'
+says '^kiln: --sigmas: sigmas needs latents "trajectory"'
 fails 64 kiln cache build --template x --set width=65 --sigmas 0.5
 says '^kiln: --set: width is 65'
 mkdir loras
 : >loras/neon.safetensors
 fails 64 kiln cache build --template x --loras auto --sigmas 0.5 --lora-dir loras
-says '^kiln: --loras: loras: "auto" is not there yet: nothing in Kiln chooses LoRAs; name them, as in'
+says '^kiln: --loras: loras: "auto" does not exist yet: nothing in Kiln chooses LoRAs; name them, as in'
 fails 64 kiln cache build --template x --set loras=neon --loras lamp --lora-dir loras
 says '^kiln: --loras: loras: unknown LoRA "lamp"; lora_dir has none like it$'
 fails 64 kiln cache build --template x --set kind=latent-cache --set latents=none

@@ -205,7 +205,7 @@ static void overrides_reach_every_job(void **state)
     kiln_enqueue_release(&result);
     sets[0].value = "size=65x128";
     assert_int_equal(enqueue("a.jsonl", request, &result), EX_USAGE);
-    assert_said("--set: width is 65, which is no multiple of 16; the nearest allowed is 64");
+    assert_said("--set: width is 65, which is not a multiple of 16; the nearest allowed is 64");
     kiln_enqueue_release(&result);
 }
 
@@ -271,7 +271,7 @@ static void between_bad_lines_no_good_one_is_lost(void **state)
         {"{\"prompt\":\"a\\u0000b\"}", 0, "NUL"},
         {"{\"prompt\":\"x\",\"heigth\":64}", 0, "did you mean \"height\"?"},
         {"{\"prompt\":[\"x\"]}", 0, "prompt is a list"},
-        {"{\"prompt\":\"x\",\"width\":100,\"height\":64}", 0, "no multiple of 16"},
+        {"{\"prompt\":\"x\",\"width\":100,\"height\":64}", 0, "not a multiple of 16"},
         {"{\"prompt\":\"x\",\"width\":4096,\"height\":64}", 0, "from 64 to 2048"},
         {"{\"prompt\":\"x\",\"steps\":0}", 0, "steps is 0"},
         {"{\"prompt\":\"x\",\"loras\":[{\"name\":\"a\",\"scale\":NaN}]}", 0, "NaN"},

@@ -41,7 +41,7 @@ mkfifo fifo
 fails 65 kiln enqueue fifo --no-wait --strict
 says '^fifo:2: prompt: a .{. without its .}. at byte 1'
 printf 'prompt,width,height\n"a, b",512,512\nc,100,512\n' | fails 65 kiln enqueue - --format csv --no-wait
-says '^<stdin>:3: width is 100, which is no multiple of 16; the nearest allowed is 96$'
+says '^<stdin>:3: width is 100, which is not a multiple of 16; the nearest allowed is 96$'
 
 # A file that is refused as a whole has its reason in the JSON too.
 printf 'prompt,wdith\nx,64\n' | fails 65 kiln --json enqueue - --format csv --batch whole

@@ -117,7 +117,7 @@ static void expansions_are_bounded(void **state)
     refused("{\"prompt\":\"x\",\"seed\":\"-5\"}", "seed is \"-5\"");
     refused("{\"prompt\":\"x\",\"seed\":\"1-2\",\"count\":2}",
             "count and a range of seeds are both given");
-    refused("{\"prompt\":\"x\",\"seed\":18446744073709551615,\"count\":2}", "go beyond 64 bits");
+    refused("{\"prompt\":\"x\",\"seed\":18446744073709551615,\"count\":2}", "exceed 64 bits");
     refused("{\"prompt\":\"x\",\"seed\":\"1-99999999999999999999\"}", "seed is");
     refused("{\"prompt\":\"{a|b}{a|b}\",\"count\":10000,\"size\":[\"64x64\",\"64x80\",\"64x96\","
             "\"80x64\","
@@ -232,7 +232,7 @@ static void wrong_style_files_are_refused(void **state)
                 {"{\"a\":1}", "style \"a\" must be an object"},
                 {"{\"a\":{\"prefx\":\"\"}}", "unknown key \"prefx\""},
                 {"{\"a\":{\"prefix\":1}}", "prefix must be a text"},
-                {"{\"a b\":{}}", "\"a b\" is no name"},
+                {"{\"a b\":{}}", "\"a b\" is not the name of a style"},
                 {"{\"a\":{},\"a\":{}}", "s.json:1: duplicate object key"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct kiln_styles *styles;

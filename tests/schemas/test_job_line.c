@@ -180,7 +180,7 @@ static void wrong_sigmas_are_refused(void **state)
         refused(line, "");
     }
     refused(SIGMAS("[0.5],\"latents\":\"final\""),
-            "sigmas names states of the trajectory, and latents is final");
+            "sigmas needs latents \"trajectory\", but latents is final");
     refused(SIGMAS("\"many\""), "up to 8 different noise levels from 0 to 1");
 }
 
@@ -207,11 +207,11 @@ static void wrong_loras_are_named(void **state)
     refused(LORAS("[{\"name\":\"ink\",\"scale\":1,\"scale\":2}]"), "given twice");
     refused(LORAS("[{\"scale\":1}]"), "has no name");
     refused(LORAS("[\"ink\"]"), "an entry is text");
-    refused(LORAS("[{\"name\":\"../ink\"}]"), "is no name");
+    refused(LORAS("[{\"name\":\"../ink\"}]"), "is not a name");
     refused(LORAS("[{\"name\":7}]"), "name must be a text");
     refused(LORAS("{}"), "loras is an object; it must be \"none\", a text");
     refused(LORAS("\"\""), "loras is \"\"");
-    refused(LORAS("\"ink:big\""), "scale of \"ink\" is no number");
+    refused(LORAS("\"ink:big\""), "scale of \"ink\" is not a number");
     static const char four[] =
         LORAS("[{\"name\":\"ink\"},{\"name\":\"noir\"},{\"name\":\"paper-cut\"},{\"name\":\"a\"}]");
     refused(four, "more than 3");
@@ -242,10 +242,10 @@ static void wrong_values_are_named_with_their_limits(void **state)
         {"{\"prompt\":\"x\",\"guidance\":-1}", "guidance is -1"},
         {"{\"prompt\":\"x\",\"guidance\":Infinity}", "NaN and Infinity"},
         {"{\"prompt\":\"x\",\"width\":1000,\"height\":1024}",
-         "width is 1000, which is no multiple of 16; the "
+         "width is 1000, which is not a multiple of 16; the "
          "nearest allowed are 992 and 1008"},
         {"{\"prompt\":\"x\",\"width\":1024,\"height\":1023}",
-         "height is 1023, which is no multiple of 16; the "
+         "height is 1023, which is not a multiple of 16; the "
          "nearest allowed is 1024"},
         {"{\"prompt\":\"x\",\"width\":48,\"height\":64}", "from 64 to 2048"},
         {"{\"prompt\":\"x\",\"width\":64,\"height\":2064}", "from 64 to 2048"},
@@ -262,7 +262,7 @@ static void wrong_values_are_named_with_their_limits(void **state)
         {"{\"prompt\":\"x\",\"seed\":1.5}", "seed is 1.5"},
         {"{\"prompt\":\"x\",\"seed\":\"abc\"}", "seed is \"abc\""},
         {"{\"prompt\":\"x\",\"count\":0}", "count is 0; it must be a whole number from 1 to 10000"},
-        {"{\"prompt\":\"x\",\"count\":2}", "the line makes 2 pictures, where one is expected"},
+        {"{\"prompt\":\"x\",\"count\":2}", "the line makes 2 pictures; only one is expected here"},
         {"{\"prompt\":\"{a|b}\"}", "the line makes 2 pictures"},
         {"{\"prompt\":\"x\",\"priority\":11}",
          "priority is 11; it must be a whole number from -10 to 10"},
@@ -287,11 +287,11 @@ static void wrong_values_are_named_with_their_limits(void **state)
          "would store nothing"},
         {"{\"prompt\":\"x\",\"teleport\":\"on\"}", "teleport is \"on\"; it must be \"off\""},
         {"{\"prompt\":\"x\",\"teleport\":\"auto\"}",
-         "teleport: \"auto\" is not there yet: every run begins from noise; leave it out or say "
+         "teleport: \"auto\" does not exist yet: every run starts from noise; omit the key or use "
          "\"off\""},
         {"{\"prompt\":\"x\",\"loras\":\"auto\"}",
-         "loras: \"auto\" is not there yet: nothing in Kiln chooses LoRAs; name them, as in "
-         "\"ink:0.8+paper\", or say \"none\""},
+         "loras: \"auto\" does not exist yet: nothing in Kiln chooses LoRAs; name them, as in "
+         "\"ink:0.8+paper\", or use \"none\""},
         {"{\"prompt\":\"x\",\"max_wait_s\":2592001}", "max_wait_s is 2592001"},
         {"{\"prompt\":\"x\",\"embed_metadata\":1}",
          "embed_metadata is 1; it must be true or false"},

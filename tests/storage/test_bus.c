@@ -205,20 +205,20 @@ static void a_capped_stream_stays_short(void **state)
 static void an_exhausted_stream_is_removed_once_it_is_empty(void **state)
 {
     (void)state;
-    bool mended = true;
+    bool repaired = true;
     kiln_test_ok(kiln_bus_look(bus, "ends", &err), err);
     append("ends", "first");
     kiln_test_ok(kiln_bus_probe(bus, "ends", &err), err);
     kiln_test_redis(stack, "XADD ends 18446744073709551615-18446744073709551615 a b");
     assert_int_equal(kiln_bus_look(bus, "ends", &err), KILN_PROTOCOL);
     assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_EXHAUSTED);
-    kiln_test_ok(kiln_bus_mend(bus, "ends", &mended, &err), err);
-    assert_false(mended); /* two entries are in it */
+    kiln_test_ok(kiln_bus_repair(bus, "ends", &repaired, &err), err);
+    assert_false(repaired); /* two entries are in it */
     assert_int_equal(length("ends"), 2);
     kiln_test_redis(stack, "XTRIM ends MAXLEN 0");
     assert_int_equal(kiln_bus_probe(bus, "ends", &err), KILN_PROTOCOL);
-    kiln_test_ok(kiln_bus_mend(bus, "ends", &mended, &err), err);
-    assert_true(mended);
+    kiln_test_ok(kiln_bus_repair(bus, "ends", &repaired, &err), err);
+    assert_true(repaired);
     append("ends", "again");
     struct kiln_bus_entries entries;
     kiln_test_ok(kiln_bus_read_group(bus, "ends", "g", "c", false, 10, 10, &entries, &err), err);
@@ -235,13 +235,13 @@ static void a_stream_that_is_good_again_is_not_removed(void **state)
     static const char *const spoilt[] = {"SET race x",
                                          "XADD race 18446744073709551615-18446744073709551615 a b"};
     for (size_t i = 0; i < 2; i++) {
-        bool mended = true;
+        bool repaired = true;
         kiln_test_redis(stack, spoilt[i]);
         assert_int_equal(kiln_bus_probe(bus, "race", &err), KILN_PROTOCOL);
         kiln_test_redis(stack, "DEL race");
         kiln_test_redis(stack, "XADD race * batch b");
-        kiln_test_ok(kiln_bus_mend(bus, "race", &mended, &err), err);
-        assert_false(mended);
+        kiln_test_ok(kiln_bus_repair(bus, "race", &repaired, &err), err);
+        assert_false(repaired);
         assert_int_equal(length("race"), 1);
         kiln_test_redis(stack, "DEL race");
     }

@@ -338,7 +338,7 @@ static void spoiled_streams_are_mended(void **state)
     struct kiln_bus *bus = open_bus(stack->redis_url, NULL, NULL);
     struct kiln_bus_entries got;
     uint64_t length;
-    bool mended = true;
+    bool repaired = true;
     kiln_test_ok(kiln_bus_probe(bus, "absent", &err), err);
     kiln_test_ok(kiln_bus_length(bus, "absent", &length, &err), err);
     assert_int_equal(length, 0);
@@ -346,13 +346,13 @@ static void spoiled_streams_are_mended(void **state)
         kiln_test_redis(stack, spoilt[i]);
         if (i == 2) {
             assert_int_equal(kiln_bus_probe(bus, "mend", &err), KILN_PROTOCOL);
-            kiln_test_ok(kiln_bus_mend(bus, "mend", &mended, &err), err);
-            assert_false(mended); /* its entry is not lost */
+            kiln_test_ok(kiln_bus_repair(bus, "mend", &repaired, &err), err);
+            assert_false(repaired); /* its entry is not lost */
             kiln_test_redis(stack, "XDEL mend 18446744073709551615-18446744073709551615");
         }
         assert_int_equal(kiln_bus_probe(bus, "mend", &err), KILN_PROTOCOL);
-        kiln_test_ok(kiln_bus_mend(bus, "mend", &mended, &err), err);
-        assert_true(mended);
+        kiln_test_ok(kiln_bus_repair(bus, "mend", &repaired, &err), err);
+        assert_true(repaired);
         kiln_test_ok(kiln_bus_append(bus, "mend", 0, field, NULL, 1, &err), err);
         kiln_test_ok(kiln_bus_probe(bus, "mend", &err), err);
         kiln_test_redis(stack, "DEL mend");
@@ -365,8 +365,8 @@ static void spoiled_streams_are_mended(void **state)
     assert_int_equal(got.count, 0);
     kiln_test_ok(kiln_bus_append(bus, "made", 0, field, NULL, 1, &err), err);
     kiln_test_ok(kiln_bus_probe(bus, "made", &err), err);
-    kiln_test_ok(kiln_bus_mend(bus, "made", &mended, &err), err);
-    assert_false(mended);
+    kiln_test_ok(kiln_bus_repair(bus, "made", &repaired, &err), err);
+    assert_false(repaired);
     kiln_test_ok(kiln_bus_read_group(bus, "made", "g", "c", false, 9, 0, &got, &err), err);
     assert_int_equal(got.count, 1);
     kiln_bus_close(bus);

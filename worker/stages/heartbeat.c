@@ -67,7 +67,7 @@ int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a heartbeat");
     int code = kiln_bus_heartbeat(bus, worker->beat, text, lease_ms, err);
     /* A value of another type would never expire: each attempt renews its lifetime. */
-    if (code != 0 && (code = kiln_identity_mend(bus, worker->beat, code, err)) == 0)
+    if (code != 0 && (code = kiln_identity_repair(bus, worker->beat, code, err)) == 0)
         code = kiln_bus_heartbeat(bus, worker->beat, text, lease_ms, err);
     free(text);
     return code;

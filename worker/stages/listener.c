@@ -128,7 +128,7 @@ static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_
     const char *stream = worker->stream, *after = "0";
     int code = kiln_bus_read(bus, &stream, &after, 1, READ_MAX, block_ms, &entries, err);
     if (code != 0)
-        return kiln_identity_mend(bus, worker->stream, code, err);
+        return kiln_identity_repair(bus, worker->stream, code, err);
     kiln_board_heard(&worker->board);
     kiln_health_heard(KILN_PEER_BUS);
     for (size_t i = 0; i < entries.count && i < READ_MAX; i++)

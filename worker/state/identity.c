@@ -64,7 +64,7 @@ static int refuse(const struct kiln_worker *worker, const struct kiln_heartbeat 
                      worker->id, worker->pool, beat->host, beat->pid);
 }
 
-int kiln_identity_mend(struct kiln_bus *bus, const char *key, int code, struct kiln_error *err)
+int kiln_identity_repair(struct kiln_bus *bus, const char *key, int code, struct kiln_error *err)
 {
     struct kiln_error why = *err;
     if (code == 0 || kiln_bus_refusal(bus) != KILN_BUS_WRONG_TYPE)
@@ -86,7 +86,7 @@ static int forget_controls(struct kiln_worker *worker, struct kiln_bus *bus, str
     size_t count = 0;
     int code = kiln_bus_read(bus, &stream, &after, 1, CONTROLS_MAX, 0, &entries, err);
     if (code != 0)
-        return kiln_identity_mend(bus, stream, code, err);
+        return kiln_identity_repair(bus, stream, code, err);
     for (size_t i = 0; code == 0 && i < entries.count && count < CONTROLS_MAX; i++)
         if (entries.at[i].field_count > 0 && strcmp(entries.at[i].fields[0], "order") == 0)
             snprintf(ids[count++], ENTRY_ID_MAX, "%s", entries.at[i].id);

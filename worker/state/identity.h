@@ -23,7 +23,7 @@ int kiln_identity_confirm(struct kiln_worker *worker, struct kiln_bus *bus,
 
 /* After a command on one of this worker's keys: code, or 0 if the key had a value of another type.
  * That value is then deleted, and the caller may repeat the command. */
-int kiln_identity_mend(struct kiln_bus *bus, const char *key, int code,
-                       struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_identity_repair(struct kiln_bus *bus, const char *key, int code,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -199,7 +199,7 @@ static int account(struct gc *gc, const size_t *at, size_t n)
         gc->removed += code == 0;
         gc->removed_bytes += code == 0 ? group->bytes[at[i]] : 0;
         failed += code != 0;
-        if (kiln_code_retry(code) == KILN_RETRY_LATER || code == KILN_CONFIG)
+        if (kiln_store_fails_all(code))
             stop = code; /* the next group would fail too */
     }
     gc->failed += failed;

@@ -1,4 +1,5 @@
-/* server_users.h - `kiln migrate --roles`: users of Postgres and Redis with few rights, and their files. */
+/* server_users.h - `kiln migrate --roles`: users of Postgres and Redis with few rights, and their
+ * files. */
 #ifndef KILN_CLI_SERVER_USERS_H
 #define KILN_CLI_SERVER_USERS_H
 

@@ -1,11 +1,10 @@
-/* mend.c - streams that another program has made useless: a value of another type under the name
- * of a stream, or a stream whose last id is the greatest there is and which takes no entry any
- * more, for ever.
+/* repair.c - removes streams that another program has made useless: a value of another type under
+ * the stream's name, or a stream whose last id is the greatest possible one, so that it accepts no
+ * entry.
  *
- * The owner of the name removes the key and goes on.  Between the look and the removal somebody
- * else may have done the same, and a client may have appended to the new stream: WATCH makes the
- * removal come to nothing then.  Nobody needs the group that goes with the key: readers make it
- * again, from the beginning of the stream.
+ * The owner of the name removes the key.  Meanwhile another process may have done the same, and a
+ * client may have appended to the new stream: WATCH then cancels the removal.  The key's consumer
+ * group is lost too; readers create it again from the beginning of the stream.
  */
 #include <string.h>
 
@@ -21,14 +20,14 @@ static const redisReply *member(const redisReply *reply, const char *name)
     return NULL;
 }
 
-/* What is wrong with the stream becomes the refusal; *ret_length: its entries. */
+/* Sets the refusal to what is wrong with the stream; *ret_length: its number of entries. */
 static int look(struct kiln_bus *bus, const char *stream, uint64_t *ret_length,
                 struct kiln_error *err)
 {
     redisReply *reply;
     struct kiln_error why;
     *ret_length = 0;
-    int rc = kiln_bus_ask(bus, &reply, &why, KILN_BUS_WORDS("XINFO", "STREAM", stream));
+    int rc = kiln_bus_request(bus, &reply, &why, KILN_BUS_WORDS("XINFO", "STREAM", stream));
     if (rc && strstr(why.text, "no such key")) {
         bus->refusal = KILN_BUS_NOT_REFUSED;
         return 0;
@@ -52,9 +51,9 @@ int kiln_bus_look(struct kiln_bus *bus, const char *stream, struct kiln_error *e
     return look(bus, stream, &length, err);
 }
 
-/* An id that every stream with a history refuses.  Redis looks at the rights, at the type of the
- * key and for an exhausted stream before it compares ids.  A stream without a history would take
- * the entry, so it is deleted within the same transaction, where no reader sees it. */
+/* An id that every stream with a history refuses.  Redis checks the rights, the type of the key and
+ * whether the stream is exhausted before it compares ids.  A stream without a history accepts the
+ * entry, so the same transaction deletes it, and no reader sees it. */
 #define PROBE_ID "0-1"
 
 int kiln_bus_probe(struct kiln_bus *bus, const char *stream, struct kiln_error *err)
@@ -70,7 +69,7 @@ int kiln_bus_probe(struct kiln_bus *bus, const char *stream, struct kiln_error *
     return bus->refusal == KILN_BUS_REFUSED ? 0 : rc; /* the id is smaller than the last one */
 }
 
-/* As one transaction, which comes to nothing if the key has changed since it was watched. */
+/* One transaction, which does nothing if the key has changed since it was watched. */
 static int remove_watched(struct kiln_bus *bus, const char *key, bool *ret_removed,
                           struct kiln_error *err)
 {
@@ -93,36 +92,36 @@ static int remove_watched(struct kiln_bus *bus, const char *key, bool *ret_remov
     return rc;
 }
 
-/* `read_first`: what an exhausted stream still holds is waited for, and keeps it. */
+/* read_first: an exhausted stream with entries stays until they are read. */
 static int remove_useless(struct kiln_bus *bus, const char *stream, bool read_first,
-                          bool *ret_mended, struct kiln_error *err)
+                          bool *ret_repaired, struct kiln_error *err)
 {
     uint64_t length = 0;
-    *ret_mended = false;
+    *ret_repaired = false;
     if (bus->refusal != KILN_BUS_WRONG_TYPE && bus->refusal != KILN_BUS_EXHAUSTED)
         return 0;
-    int rc = kiln_bus_tell(bus, err, KILN_BUS_WORDS("WATCH", stream));
+    int rc = kiln_bus_run(bus, err, KILN_BUS_WORDS("WATCH", stream));
     if (rc)
         return rc;
     rc = look(bus, stream, &length, err);
     bool useless = rc && (bus->refusal == KILN_BUS_WRONG_TYPE ||
                           (bus->refusal == KILN_BUS_EXHAUSTED && (length == 0 || !read_first)));
     if (useless)
-        return remove_watched(bus, stream, ret_mended, err);
-    rc = bus->refusal == KILN_BUS_EXHAUSTED ? 0 : rc; /* what it still holds is read first */
-    if (bus->context && kiln_bus_tell(bus, NULL, KILN_BUS_WORDS("UNWATCH")))
+        return remove_watched(bus, stream, ret_repaired, err);
+    rc = bus->refusal == KILN_BUS_EXHAUSTED ? 0 : rc; /* its entries are read first */
+    if (bus->context && kiln_bus_run(bus, NULL, KILN_BUS_WORDS("UNWATCH")))
         kiln_bus_drop(bus); /* it must not watch any longer: its next transaction would fail */
     return rc;
 }
 
-int kiln_bus_mend(struct kiln_bus *bus, const char *stream, bool *ret_mended,
-                  struct kiln_error *err)
+int kiln_bus_repair(struct kiln_bus *bus, const char *stream, bool *ret_repaired,
+                    struct kiln_error *err)
 {
-    return remove_useless(bus, stream, true, ret_mended, err);
+    return remove_useless(bus, stream, true, ret_repaired, err);
 }
 
-int kiln_bus_renew(struct kiln_bus *bus, const char *stream, bool *ret_mended,
+int kiln_bus_renew(struct kiln_bus *bus, const char *stream, bool *ret_repaired,
                    struct kiln_error *err)
 {
-    return remove_useless(bus, stream, false, ret_mended, err);
+    return remove_useless(bus, stream, false, ret_repaired, err);
 }

@@ -1,4 +1,4 @@
-/* beat.c - heartbeats and receipts: the small keys that live for a while.
+/* heartbeats.c - heartbeats and receipts: the small keys that live for a while.
  *
  * A heartbeat and its time to live are set in one MULTI: a value without its expiry would make a
  * dead worker look alive for ever.
@@ -75,7 +75,7 @@ int kiln_bus_pop(struct kiln_bus *bus, const char *list, uint32_t wait_ms, char 
 
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err)
 {
-    return kiln_bus_tell(bus, err, KILN_BUS_WORDS("DEL", key));
+    return kiln_bus_run(bus, err, KILN_BUS_WORDS("DEL", key));
 }
 
 /* --- all heartbeats of a pool ---------------------------------------------------------------- */
@@ -131,8 +131,8 @@ static int scan_page(struct kiln_bus *bus, const char *pattern, char cursor[32],
                      struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_ask(bus, &reply, err,
-                          KILN_BUS_WORDS("SCAN", cursor, "MATCH", pattern, "COUNT", "1000"));
+    int rc = kiln_bus_request(bus, &reply, err,
+                              KILN_BUS_WORDS("SCAN", cursor, "MATCH", pattern, "COUNT", "1000"));
     if (rc != 0)
         return rc;
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&

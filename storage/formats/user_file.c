@@ -1,12 +1,12 @@
-/* given.c - see given.h.
+/* user_file.c - see user_file.h.
  *
  * A pipe is opened without blocking.  Linux then answers a read with 0 as long as no writer has
- * come, and at the end; poll tells the two apart, since it reports a hang-up only after a writer
- * was there. Who has written everything and ended before it is opened here is not reported: then
- * what was read before the 0 proves that it was the end, and a pipe without a name, as a shell
- * makes it of <(...), had its writer from the beginning.
+ * come, and at the end; poll distinguishes them, since it reports a hang-up only after a writer
+ * was there.  A writer that ended before the pipe was opened here is not reported: bytes before the
+ * 0 then prove the end, and a pipe without a name, such as <(...), had its writer from the
+ * beginning.
  */
-#include "storage/formats/given.h"
+#include "storage/formats/user_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include "schemas/clock.h"
 #include "storage/formats/regular.h"
 
-/* Until there is something to read, or never will be again; false when the time is up. */
+/* Waits until there is something to read or the writer has ended; false after the time limit. */
 static bool wait_for(int fd, double until_ms, bool *ret_ended)
 {
     struct pollfd poller = {.fd = fd, .events = POLLIN};
@@ -50,7 +50,7 @@ static bool is_nameless(int fd)
 /* Up to max bytes and one more of a pipe: 0 or the reason, ETIMEDOUT among them. */
 static int read_pipe(int fd, char *bytes, size_t max, size_t *ret_size)
 {
-    const double until_ms = kiln_monotonic_ms() + KILN_GIVEN_WAIT_S * 1e3;
+    const double until_ms = kiln_monotonic_ms() + KILN_USER_FILE_WAIT_S * 1e3;
     bool ended = is_nameless(fd);
     for (*ret_size = 0; *ret_size <= max;) {
         const ssize_t n = read(fd, bytes + *ret_size, max + 1 - *ret_size);
@@ -85,7 +85,7 @@ static int take_pipe(const char *path, int fd, size_t max, char **ret, size_t *r
         return kiln_fail(err, KILN_BAD_INPUT, "%s: larger than %zu bytes", path, max);
     if (reason == ETIMEDOUT)
         return kiln_fail(err, KILN_TIMEOUT, "%s is a pipe whose writer did not %s within %d s",
-                         path, size ? "end" : "write anything", KILN_GIVEN_WAIT_S);
+                         path, size ? "end" : "write anything", KILN_USER_FILE_WAIT_S);
     return kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(reason));
 }
 
@@ -99,9 +99,9 @@ static int take_nothing(char **ret, size_t *ret_size, struct kiln_error *err)
     return 0;
 }
 
-/* What is neither is left to regular.c, its errors included. */
-int kiln_given_read(const char *path, size_t max, char **ret, size_t *ret_size,
-                    struct kiln_error *err)
+/* regular.c reads everything else, and refuses it. */
+int kiln_user_file_read(const char *path, size_t max, char **ret, size_t *ret_size,
+                        struct kiln_error *err)
 {
     struct stat st;
     int code, fd = -1;
@@ -115,7 +115,7 @@ int kiln_given_read(const char *path, size_t max, char **ret, size_t *ret_size,
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISFIFO(st.st_mode))
         code = kiln_fail(err, KILN_IO, "open %s: %s", path,
-                         fd < 0 ? strerror(errno) : "it was exchanged for another file");
+                         fd < 0 ? strerror(errno) : "it was replaced by another file");
     else
         code = take_pipe(path, fd, max, ret, ret_size, err);
     if (fd >= 0)
