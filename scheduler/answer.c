@@ -17,7 +17,7 @@
 #define GROUPS_MAX 200 /* the largest ones */
 
 /* --- one job --------------------------------------------------------------------------------- */
-/* JSON has no infinity: null, never. */
+/* JSON has no infinity: null means never. */
 static json_t *seconds(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();

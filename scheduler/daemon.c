@@ -40,7 +40,7 @@ static void set_log(const struct kiln_config *config)
                  kiln_f("what", "%s", kiln_config_stray(config)));
 }
 
-/* The settings as they are now; on failure the old ones stay. */
+/* Reads the settings again; on failure the old ones stay. */
 static int read_settings(struct daemon *daemon, struct kiln_error *err)
 {
     struct kiln_config *config = NULL;
@@ -67,8 +67,8 @@ static bool asked_to_end(const struct daemon *daemon)
     return atomic_load(&daemon->signals->stop) || atomic_load(&daemon->signals->reload);
 }
 
-/* The main loop has come round once more, with or without its servers: that they are away is no
- * reason to be started again. */
+/* Tells systemd that the main loop is alive.  An outage of the servers is no reason for a restart.
+ */
 static void sign_of_life(struct daemon *daemon)
 {
     char health[256], status[320];
@@ -79,7 +79,7 @@ static void sign_of_life(struct daemon *daemon)
     kiln_notify_alive(&daemon->watchdog, true, status);
 }
 
-/* Sleeps in short pieces, so that a signal is heard whichever thread it met. */
+/* Sleeps in short pieces, so that a signal is noticed, whichever thread received it. */
 static void sleep_unless_asked(struct daemon *daemon, int ms)
 {
     struct timespec piece = {0, 50 * 1000000L};
@@ -89,14 +89,14 @@ static void sleep_unless_asked(struct daemon *daemon, int ms)
     }
 }
 
-/* A silence longer than a lease, or three seconds, is not what a server that is well does. */
+/* A server that does not answer for a lease, or for three seconds, counts as away. */
 static double silence_s(const struct daemon *daemon)
 {
     double lease_s = kiln_config_number(daemon->config, KILN_KEY_LEASE_S);
     return lease_s > 3 ? lease_s : 3;
 }
 
-/* The page of metrics; a fleet works without it, so what stands in its way is said and no more. */
+/* Starts the page of metrics.  A fleet works without it, so a failure is only logged. */
 static void open_page(struct daemon *daemon)
 {
     struct kiln_error err = {0};
@@ -151,7 +151,7 @@ static int lead(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_e
     return rc;
 }
 
-/* Once something was reached: whoever started this daemon may rely on it. */
+/* The ledger has answered: tells systemd that the daemon is ready. */
 static void announce(struct daemon *daemon, bool leader)
 {
     kiln_outage_over(&daemon->ledger_outage);

@@ -1,8 +1,8 @@
 /* gauges.c - the leader's copy for the exporter, and how it is written.
  *
- * Depth and age come from the policy, which has them at hand; jobs by state from the ledger, which
- * is the truth.  Groups that differ only in what the labels do not tell (guidance, suspects that
- * run alone) are added up, since two samples may not have the same labels.
+ * Depth and age come from the policy, jobs by state from the ledger.  Groups that differ only in
+ * what no label says (guidance, suspects that run alone) are added up, since two samples may not
+ * have the same labels.
  */
 #include "scheduler/gauges.h"
 
@@ -28,7 +28,7 @@ struct group {
     double backlog_s;
 };
 
-enum state { DRAWING, IDLE, DRAINING, SILENT, STATES };
+enum state { RENDERING, IDLE, DRAINING, SILENT, STATES };
 static const char *const state_names[STATES] = {"drawing", "idle", "draining", "silent"};
 
 struct copy {
@@ -157,7 +157,7 @@ static enum state state_of(const struct kiln_member *member)
         return SILENT;
     if (member->draining)
         return DRAINING;
-    return member->running[0] ? DRAWING : IDLE;
+    return member->running[0] ? RENDERING : IDLE;
 }
 
 int kiln_gauges_tend(struct kiln_gauges *gauges, const struct kiln_leader *leader, int64_t now_ms,
@@ -232,7 +232,7 @@ static void write_groups(struct kiln_text *text, const struct copy *copy)
         const char *name, *help;
         enum of_group what;
     } families[] = {
-        {"kiln_queue_jobs", "Jobs that could be drawn now, by group; the largest groups.", JOBS},
+        {"kiln_queue_jobs", "Jobs that could be rendered now, by group; the largest groups.", JOBS},
         {"kiln_queue_oldest_seconds", "How long the next job of the group has waited.", OLDEST},
         {"kiln_queue_backlog_seconds", "GPU-seconds that the group's jobs are expected to take.",
          BACKLOG},
@@ -257,15 +257,15 @@ static void write_jobs(struct kiln_text *text, const struct copy *copy)
 
 static void write_workers(struct kiln_text *text, const struct copy *copy)
 {
-    uint32_t live = copy->workers[DRAWING] + copy->workers[IDLE] + copy->workers[DRAINING];
+    uint32_t live = copy->workers[RENDERING] + copy->workers[IDLE] + copy->workers[DRAINING];
     kiln_metric_family(text, "kiln_workers", "gauge",
                        "Workers by what they do; silent: without a heartbeat, holding jobs.");
     for (int state = 0; state < STATES; state++) {
         const char *labels[] = {"state", state_names[state], NULL};
         kiln_metric_sample(text, "kiln_workers", labels, copy->workers[state]);
     }
-    gauge(text, "kiln_occupancy_ratio", "Share of the live workers that draw.",
-          live ? (double)copy->workers[DRAWING] / live : 0);
+    gauge(text, "kiln_occupancy_ratio", "Share of the live workers that render.",
+          live ? (double)copy->workers[RENDERING] / live : 0);
 }
 
 /* By what the intake is kept waiting, and how long; "ok" and 0 while it moves. */

@@ -1,4 +1,4 @@
-/* gauges.h - what the leader shows to whoever scrapes its metrics.
+/* gauges.h - the leader's numbers on the page of metrics.
  *
  * The leader's memory belongs to one thread and a scrape comes in another, so once a second the
  * leader leaves a copy here, and the exporter reads the copy.  Groups can be thousands: the largest
@@ -22,7 +22,7 @@ void kiln_gauges_free(struct kiln_gauges *gauges); /* accepts NULL */
 /* The leader's part of a step: leaves a copy if one is due.  Failures are the ledger's. */
 int kiln_gauges_tend(struct kiln_gauges *gauges, const struct kiln_leader *leader, int64_t now_ms,
                      struct kiln_error *err) KILN_MUST_CHECK;
-/* The leadership has ended: what was left here is no longer true. */
+/* The leadership has ended: clears the copy. */
 void kiln_gauges_standby(struct kiln_gauges *gauges);
 
 /* For the exporter; arg is the gauges. */

@@ -25,7 +25,7 @@ static void catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    /* A server that goes away is an error code, not a death. */
+    /* A lost connection is an error code, not a signal that ends the program. */
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
 }
@@ -41,7 +41,7 @@ static void help(void)
            "  kiln-scheduler --config .kiln/kiln.conf --pool default --log-level debug\n");
 }
 
-/* Whether there are arguments that set nothing: a slip of whoever typed them, no wrong setting. */
+/* Whether some arguments are no settings: a usage error, not a wrong setting. */
 static bool has_strays(int argc, char **argv)
 {
     struct kiln_error err;

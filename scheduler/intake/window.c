@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_AHEAD_S (2 * 86400 + 7200) /* a window that a day's change has swallowed */
+#define LOOK_AHEAD_S (2 * 86400 + 7200) /* daylight saving may skip a whole window */
 
 /* "HH:MM" at *text, which moves behind it; -1 if it is none. */
 static int parse_minute(const char **text)
@@ -33,8 +33,8 @@ int kiln_window_parse(const char *text, struct kiln_window *ret, struct kiln_err
     }
     if (to < 0 || *at != '\0')
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "'%.40s' are no hours of the day; write 22:00-06:00, the hours of the "
-                         "scheduler's clock",
+                         "'%.40s' is not a window; write 22:00-06:00, in the local time of the "
+                         "scheduler",
                          text);
     from %= KILN_DAY_MINUTES;
     to %= KILN_DAY_MINUTES;

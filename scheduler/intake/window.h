@@ -1,10 +1,9 @@
-/* window.h - hours of the day, as in "22:00-06:00": when they are open, when they change next.
+/* window.h - windows, as in "22:00-06:00": when they are open, and when they change next.
  *
  * Hours are those of the wall clock in the local time zone of the process that asks: the leading
  * scheduler's (its TZ, else /etc/localtime).  A window over midnight is open on both sides of it.
- * Every moment has one wall-clock time, so a change to or from daylight saving needs no rule of its
- * own: hours that the clock jumps over are not there that day, hours that it shows twice are open
- * twice.  Pure: time is passed in.
+ * An hour skipped by daylight saving never opens, a repeated hour opens twice.  Pure: time is
+ * passed in.
  */
 #ifndef KILN_WINDOW_H
 #define KILN_WINDOW_H

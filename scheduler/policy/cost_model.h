@@ -16,7 +16,7 @@
  * The estimator of a row is a mean with exponential forgetting whose new values are clipped to
  * three usual deviations around it (Huber's rule), the deviation being estimated the same way.
  * Each further outlier on the same side doubles the allowance, so one strange value moves a row by
- * little and a real change of level is followed within a few.
+ * little, and the row follows a real change of level within a few values.
  *
  * Pure: no clock, no I/O, one thread, no allocation after _new.  When the table is full the row
  * that was corrected longest ago makes room.

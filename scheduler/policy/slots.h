@@ -1,7 +1,7 @@
 /* slots.h - which slots of a slab are in use, found by a hash of their content.
  *
- * The slab itself is the caller's; this gives out slot numbers, takes them back, and chains those
- * of equal hash.  The caller compares:
+ * The slab itself is the caller's; this allocates and frees slot numbers, and chains those of equal
+ * hash.  The caller compares:
  *
  *     for (s = kiln_slots_find(&t, hash); s != KILN_NONE; s = kiln_slots_next(&t, s))
  *         if (things[s].id == id) ...

@@ -24,7 +24,7 @@ refused 'jobs an hour are needed' --rate nan/h
 refused 'jobs an hour are needed' --rate 1e400/h
 refused 'jobs an hour are needed' --rate 30/m
 refused 'jobs an hour are needed' --rate -1/h
-refused 'no hours of the day' --window 22-6
+refused 'is not a window' --window 22-6
 refused 'the same minute' --window 22:00-22:00
 refused 'is over already' --until 2020-01-01
 refused 'a number of jobs, a date' --until 2026-02-30
