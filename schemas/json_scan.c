@@ -19,7 +19,8 @@ static bool is_digit(const char *at, const char *end)
     return at < end && *at >= '0' && *at <= '9';
 }
 
-int kiln_json_hex4(const char *at, const char *end)
+/* Value of four hex digits at at[0..4), or -1. */
+static int hex4(const char *at, const char *end)
 {
     if (end - at < 4)
         return -1;
@@ -50,14 +51,14 @@ static bool is_low(int code)
 static size_t unicode_escape(const char *at, const char *end, unsigned *ret_code,
                              const char **ret_fault)
 {
-    int code = kiln_json_hex4(at + 1, end);
+    int code = hex4(at + 1, end);
     *ret_fault = code < 0        ? "four hex digits belong after \\u"
                  : code == 0     ? "the character NUL (\\u0000) is not allowed"
                  : is_low(code)  ? "a low surrogate without a high one"
                  : is_high(code) ? "a high surrogate without a low one"
                                  : NULL;
     if (code > 0 && is_high(code) && end - at >= 11 && at[5] == '\\' && at[6] == 'u') {
-        int low = kiln_json_hex4(at + 7, end);
+        int low = hex4(at + 7, end);
         if (is_low(low)) {
             *ret_fault = NULL;
             *ret_code = 0x10000u + ((unsigned)(code - 0xd800) << 10) + (unsigned)(low - 0xdc00);

@@ -10,7 +10,5 @@ const char *kiln_json_scan_string(const char *at, const char *end, bool *ret_esc
                                   const char **ret_fault);
 /* From the first character to behind the last. */
 const char *kiln_json_scan_number(const char *at, const char *end, const char **ret_fault);
-/* Value of four hex digits at at[0..4), or -1. */
-int kiln_json_hex4(const char *at, const char *end);
 
 #endif

@@ -145,11 +145,3 @@ void kiln_flights_list(struct kiln_flights *table, struct kiln_heartbeat *beat)
         memcpy(beat->held[i], table->at[i]->assignment.id, sizeof beat->held[i]);
     pthread_mutex_unlock(&table->mutex);
 }
-
-uint32_t kiln_flights_count(struct kiln_flights *table)
-{
-    pthread_mutex_lock(&table->mutex);
-    uint32_t count = table->count;
-    pthread_mutex_unlock(&table->mutex);
-    return count;
-}

@@ -59,6 +59,5 @@ enum kiln_stop kiln_flight_stop(const struct kiln_flight *flight, uint32_t index
 
 /* Fills held and held_count of a heartbeat. */
 void kiln_flights_list(struct kiln_flights *table, struct kiln_heartbeat *beat);
-uint32_t kiln_flights_count(struct kiln_flights *table);
 
 #endif

@@ -10,8 +10,8 @@
 #include "storage/ledger/internal.h"
 #include "storage/ledger/pg.h"
 
-const char *const kiln_role_names[KILN_ROLE_COUNT] = {"kiln_scheduler", "kiln_worker",
-                                                      "kiln_operator", "kiln_reader"};
+static const char *const role_names[KILN_ROLE_COUNT] = {"kiln_scheduler", "kiln_worker",
+                                                        "kiln_operator", "kiln_reader"};
 
 static int exists(struct kiln_pg *pg, const char *name, bool *ret, struct kiln_error *err)
 {
@@ -77,7 +77,7 @@ int kiln_roles_make(const struct kiln_config *config, const char *const password
     if (rc == 0)
         rc = kiln_pg_exec(&pg, "BEGIN", 0, NULL, err);
     for (int i = 0; i < KILN_ROLE_COUNT && rc == 0; i++)
-        rc = make_role(&pg, kiln_role_names[i], passwords[i], &made, err);
+        rc = make_role(&pg, role_names[i], passwords[i], &made, err);
     if (rc == 0)
         rc = let_operator_read(&pg, err);
     if (rc == 0)
