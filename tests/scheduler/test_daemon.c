@@ -96,7 +96,7 @@ static bool count_is(const char *sql, long long wanted)
 }
 
 /* --- the plain case -------------------------------------------------------------------------- */
-static void a_batch_is_drawn(void **state)
+static void a_batch_is_rendered(void **state)
 {
     (void)state;
     worker(0, "w0");
@@ -155,7 +155,7 @@ static void a_lost_workers_jobs_go_to_another(void **state)
 }
 
 /* What was sent to a worker that had just died is found by the process that follows it: it does not
- * count as a crash and is not drawn twice. */
+ * count as a crash and is not rendered twice. */
 static void a_successor_finds_what_was_never_read(void **state)
 {
     (void)state;
@@ -259,8 +259,8 @@ static void drain_ends_a_worker_and_loses_nothing(void **state)
     worker(0, "w0");
     kiln_test_enqueue(stack, "b", "t", SLOW, 0, 12, true);
     assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 1", 1));
-    struct kiln_control order = {.kind = KILN_CONTROL_DRAIN, .id = "w0"};
-    kiln_test_control(stack, &order);
+    struct kiln_control control = {.kind = KILN_CONTROL_DRAIN, .id = "w0"};
+    kiln_test_control(stack, &control);
     assert_int_equal(kiln_test_worker_wait(&workers[0], LIMIT_S), 0);
     worker(1, "w1");
     all_done(12);
@@ -268,7 +268,7 @@ static void drain_ends_a_worker_and_loses_nothing(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
 }
 
-/* A worker hands a job back and dies before it can tell: nobody waits for the sweep of a minute. */
+/* A worker returns a job and dies before it can say so: nobody waits for the sweep of a minute. */
 static void a_hand_back_that_nobody_told_of_is_found(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void a_hand_back_that_nobody_told_of_is_found(void **state)
     worker(0, "w0");
     kiln_test_enqueue(stack, "b", "t", LINE("@step_ms=400"), 0, 1, true);
     assert_true(count_is("SELECT count(*) FROM job WHERE state = 1", 1));
-    kiln_test_sleep_ms(500); /* some beat has named it */
+    kiln_test_sleep_ms(500); /* some heartbeat has named it */
     kiln_test_worker_signal(&workers[0], SIGKILL);
     (void)kiln_test_worker_wait(&workers[0], LIMIT_S);
     back.id = (uint64_t)kiln_test_count(stack, "SELECT id FROM job");
@@ -299,8 +299,8 @@ static void cancelled_jobs_stop(void **state)
     worker(0, "w0");
     kiln_test_enqueue(stack, "long", "t", LINE("@step_ms=5000"), 0, 30, false);
     assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 1", 1));
-    struct kiln_control order = {.kind = KILN_CONTROL_CANCEL_BATCH, .id = "long"};
-    kiln_test_control(stack, &order);
+    struct kiln_control control = {.kind = KILN_CONTROL_CANCEL_BATCH, .id = "long"};
+    kiln_test_control(stack, &control);
     assert_true(count_is("SELECT count(*) FROM job WHERE state = 4", 30));
     /* The worker is free again long before the steps would have ended. */
     kiln_test_enqueue(stack, "b", "t2", QUICK, 0, 3, true);
@@ -464,7 +464,7 @@ static void servers_that_hang_are_waited_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_batch_is_drawn),
+        TEST(a_batch_is_rendered),
         TEST(jobs_wait_for_a_worker),
         TEST(errors_are_tried_again_and_then_given_up),
         TEST(a_lost_workers_jobs_go_to_another),

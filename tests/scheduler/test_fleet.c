@@ -69,11 +69,11 @@ static bool count_is(const char *sql, long long wanted)
 
 static json_t *ask(uint64_t job, const char *token)
 {
-    struct kiln_control order = {.kind = KILN_CONTROL_ASK, .job = job};
+    struct kiln_control control = {.kind = KILN_CONTROL_ASK, .job = job};
     struct kiln_bus *bus = NULL;
     char key[256], *text = NULL;
-    snprintf(order.id, sizeof(order.id), "%s", token);
-    kiln_test_control(stack, &order);
+    snprintf(control.id, sizeof(control.id), "%s", token);
+    kiln_test_control(stack, &control);
     kiln_wire_key(key, sizeof(key), kiln_config_text(stack->config, KILN_KEY_POOL), "answer",
                   token);
     kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
@@ -122,7 +122,7 @@ static void learned_costs_outlive_the_scheduler(void **state)
 
 /* --- taking back ----------------------------------------------------------------------------- */
 /* Two jobs of two sizes: the one behind the other at the only worker moves to the second worker as
- * soon as there is one, and is drawn once. */
+ * soon as there is one, and is rendered once. */
 static void work_ahead_moves_to_an_idle_worker(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void short_assignments_lie_ahead(void **state)
 /* --- crashes --------------------------------------------------------------------------------- */
 enum { PLAYED = 12 };
 
-/* Plays a worker with full hands that says how far it is; nothing more is given to it. */
+/* Plays a worker that accepts nothing more and reports its progress. */
 static void play(struct kiln_bus *bus, struct kiln_heartbeat *beat, const char *name)
 {
     char key[KILN_NAME_MAX * 2 + 32];
@@ -186,7 +186,7 @@ static void play(struct kiln_bus *bus, struct kiln_heartbeat *beat, const char *
     free(text);
 }
 
-/* Its hands in the ledger; the worker has read its stream. */
+/* Its assignments in the ledger; the worker has read its stream. */
 static void give(struct kiln_bus *bus, const char *name)
 {
     char key[KILN_NAME_MAX * 2 + 32], assignment[KILN_NAME_MAX + 16];
@@ -217,7 +217,7 @@ static void assert_blamed(const char *batch, int count)
     free(got);
 }
 
-/* Of twelve assignments in the hands of a worker that vanishes only those are suspects that were
+/* Of twelve assignments in flight at a worker that is lost only those are suspects that were
  * in its engine, on their way from there or next; all of an older worker's, which does not tell. */
 static void a_crash_blames_what_was_near_the_engine(void **state)
 {

@@ -1,7 +1,7 @@
 /* test_hostile_bus.c - a running scheduler whose Redis somebody else writes to: messages that
  * nobody could obey, keys of another type under its names, streams at their end, names without
  * number. Each costs itself: the leadership goes on, the streams are emptied and good jobs are
- * drawn. */
+ * rendered. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -70,7 +70,7 @@ static void start_worker(void)
     kiln_test_worker_start(&worker, stack, "w0", NULL, true);
 }
 
-/* Four more jobs are drawn, by a scheduler that leads still and never took Redis for away. */
+/* Four more jobs are rendered, by a scheduler that still leads and never took Redis for away. */
 static void all_goes_on(void)
 {
     kiln_test_enqueue(stack, "good", "t", LINE, sent, 4, false);
@@ -181,8 +181,8 @@ static uint64_t wait_for_jobs(long long count)
 
 static char *cancel_text(uint64_t job)
 {
-    const struct kiln_control order = {.kind = KILN_CONTROL_CANCEL_JOB, .job = job};
-    return kiln_control_encode(&order);
+    const struct kiln_control control = {.kind = KILN_CONTROL_CANCEL_JOB, .job = job};
+    return kiln_control_encode(&control);
 }
 
 static void every_order_of_many_entries_is_obeyed(void **state)
@@ -196,7 +196,7 @@ static void every_order_of_many_entries_is_obeyed(void **state)
     control_is_empty();
 }
 
-/* One order an entry: of several none is obeyed, and that is said. */
+/* One control message an entry: an entry with several is refused as a whole, and that is logged. */
 static void an_entry_with_several_orders_is_refused_whole(void **state)
 {
     (void)state;
@@ -274,9 +274,9 @@ static void a_stream_at_its_end_is_made_anew(void **state)
 
 static void ask(const char *token)
 {
-    struct kiln_control order = {.kind = KILN_CONTROL_ASK};
-    snprintf(order.id, sizeof order.id, "%s", token);
-    kiln_test_control(stack, &order);
+    struct kiln_control control = {.kind = KILN_CONTROL_ASK};
+    snprintf(control.id, sizeof control.id, "%s", token);
+    kiln_test_control(stack, &control);
 }
 
 static void an_answer_that_cannot_be_delivered_is_dropped(void **state)
@@ -299,7 +299,7 @@ static void an_answer_that_cannot_be_delivered_is_dropped(void **state)
 }
 
 /* --- workers --------------------------------------------------------------------------------- */
-/* A worker that beats and never reads: free for four jobs, always. */
+/* A worker that sends heartbeats and never reads: free for four jobs, always. */
 static void beat_as(const char *name)
 {
     static int64_t turn;

@@ -1,4 +1,4 @@
-/* test_pace.c - what a worker's beats say of the end of a batch. */
+/* test_pace.c - what a worker's heartbeats say of the end of a batch. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

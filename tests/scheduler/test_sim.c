@@ -178,7 +178,7 @@ static void empty_service_comes_from_the_cost_model(void **state)
     assert_int_equal(run.served[2].end_ns, 7 * S);
 }
 
-static void promises_are_counted(void **state)
+static void deadlines_are_counted(void **state)
 {
     (void)state;
     read_text("max_wait_s,service_s\n1,2\n1,2\n,2\n6,2\n6,2\n");
@@ -439,7 +439,7 @@ int main(void)
         TEST(waits_begin_at_the_arrival),
         TEST(an_idle_worker_with_the_set_is_found),
         TEST(empty_service_comes_from_the_cost_model),
-        TEST(promises_are_counted),
+        TEST(deadlines_are_counted),
         TEST(the_nearest_rank_is_taken),
         TEST(the_gap_by_hand),
         TEST(the_gap_needs_two_that_wait),

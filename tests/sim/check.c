@@ -1,4 +1,4 @@
-/* check.c - promises.
+/* check.c - guarantees.
  *
  * Always: no move that the table does not know (tables_move.c asks); a picture is committed by the
  * attempt that holds the job, and no second attempt is ever told that its picture counts; a row's
@@ -8,8 +8,8 @@
  * By class: where no worker was touched, no job counts a crash; in the calm nothing is done twice,
  * and one leader assigns everything.
  *
- * At the end: every job that a client was promised exists once, every job has ended, and as the
- * settings say; done jobs have one picture; indexes within a batch are all different.
+ * At the end: every job that a client got a receipt for exists once, every job has ended, and as
+ * the settings say; done jobs have one picture; indexes within a batch are all different.
  */
 #include "tests/sim/check.h"
 
@@ -40,7 +40,8 @@ static unsigned long long number(uint64_t id)
 static bool blames_nobody(void)
 {
     bool workers = sim_plan.faults[SIM_KILLS] || sim_plan.faults[SIM_PAUSES];
-    /* A full Redis takes no beats, and a lost second may hold some: their workers look dead. */
+    /* A full Redis takes no heartbeats, and a lost second may contain some: their workers look
+     * dead. */
     bool beats = sim_plan.faults[SIM_REDIS] || sim_plan.faults[SIM_NETWORK];
     return !workers && !beats && !sim_plan.settings.poison;
 }
@@ -145,8 +146,8 @@ void sim_check_start(void)
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
-/* What came of hostile messages is nobody's promise: it may wait for a model that nobody has. */
-static bool is_promised(const struct sim_row *row)
+/* What came of hostile messages is nobody's guarantee: it may wait for a model that nobody has. */
+static bool is_guaranteed(const struct sim_row *row)
 {
     for (uint32_t i = 0; i < SIM_CLIENT_COUNT; i++)
         if (strcmp(row->job.batch, sim_clients[i].batch) == 0)
@@ -156,7 +157,7 @@ static bool is_promised(const struct sim_row *row)
 
 static bool is_over(const struct sim_row *row)
 {
-    return !is_promised(row) ||
+    return !is_guaranteed(row) ||
            (row->job.state != KILN_JOB_QUEUED && row->job.state != KILN_JOB_ASSIGNED);
 }
 

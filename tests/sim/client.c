@@ -138,7 +138,7 @@ static void order(struct kiln_bus *bus, const struct kiln_control *what)
     const char *fields[2] = {"order", text};
     const size_t lengths[2] = {5, strlen(text)};
     if (kiln_bus_append(bus, key, 10000, fields, lengths, 1, &err))
-        sim_log("the order did not get through");
+        sim_log("the control message did not get through");
     free(text);
 }
 

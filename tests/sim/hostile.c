@@ -1,7 +1,7 @@
 /* hostile.c - somebody who may write to Redis and writes what no program of ours would.
  *
  * The messages are those of tests/hostile: each field spoiled in its turn.  Jobs that come of them
- * by chance are nobody's promise; what is promised to the others holds as if nobody sent these.
+ * by chance are nobody's guarantee; what is guaranteed to the others holds as if nobody sent these.
  */
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static void send_beat(struct kiln_bus *bus, struct test_random *random)
     kiln_wire_key(key, sizeof key, SIM_POOL, "beat", "h-nobody");
     if (kiln_heartbeat_decode(text.at, strlen(text.at), &beat, &err) != 0 &&
         kiln_bus_heartbeat(bus, key, text.at, BEAT_MS, &err) != 0)
-        sim_log("the beat did not get through");
+        sim_log("the heartbeat did not get through");
     hostile_release(&text);
 }
 

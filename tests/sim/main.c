@@ -28,7 +28,7 @@ static bool mutate(const char *name)
            sim_fleet.no_events;
 }
 
-/* One seed from beginning to end; a broken promise ends the process with 1. */
+/* One seed from beginning to end; a broken guarantee ends the process with 1. */
 static void run_seed(const struct options *options, uint64_t seed)
 {
     json_object_seed(1); /* not from the system: the same texts in the same order */
@@ -59,7 +59,7 @@ static void run_seed(const struct options *options, uint64_t seed)
     fflush(stdout);
 }
 
-/* Waits for one; true if it kept its promises. */
+/* Waits for one; true if it kept its guarantees. */
 static bool reap(void)
 {
     int status = 0;

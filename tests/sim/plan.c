@@ -1,6 +1,6 @@
 /* plan.c - faults, drawn from the seed.
  *
- * Every seed is of a class, so that each class can be held to the promises that only it leaves
+ * Every seed is of a class, so that each class can be held to the guarantees that only it leaves
  * intact: when nothing but a scheduler dies, no job may count a crash.  Kills and pauses strike at
  * a step of the victim, not at a time: most steps of a program lie within the same microsecond.
  */
@@ -12,7 +12,7 @@
 
 #define HEAL_MIN_S 40
 #define HEAL_MAX_S 120
-#define LEASE_NEARLY (9 * SIM_S) /* a beat may have been due when the pause began */
+#define LEASE_NEARLY (9 * SIM_S) /* a heartbeat may have been due when the pause began */
 #define SINGLE_PAUSE_S                                                                             \
     25 /* longer than a lease, and than Postgres keeps a silent leader's session */
 

@@ -36,7 +36,7 @@ struct sim_stream {
     struct sim_id delivered; /* the group has been given all up to this one */
 };
 
-struct sim_value { /* a beat or a receipt list */
+struct sim_value { /* a heartbeat or a receipt list */
     char key[200];
     char **texts;
     size_t count;

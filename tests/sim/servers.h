@@ -60,7 +60,7 @@ void sim_ledger_end_sessions(void);
 /* Keys in the object store. */
 bool sim_store_has(const char *key);
 
-/* Set by the checks: called when a commit was acknowledged, and when a batch is drawn. */
+/* Set by the checks: called when a commit was acknowledged, and when a batch is rendered. */
 extern void (*sim_on_commit)(const struct kiln_commit *commit, bool ours);
 
 #endif

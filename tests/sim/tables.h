@@ -5,8 +5,8 @@
  * the moment it is called.  Time comes in as the database's wall clock.  test_tables.c runs the
  * same random statements here and on Postgres and compares every answer and every row.
  *
- * Whatever breaks a promise on the way (an illegal move, a second commit, an attempt that does not
- * grow) ends the run through `broken`.
+ * Whatever breaks a guarantee on the way (an illegal move, a second commit, an attempt that does
+ * not grow) ends the run through `broken`.
  */
 #ifndef KILN_SIM_TABLES_H
 #define KILN_SIM_TABLES_H

@@ -3,7 +3,7 @@
  *
  * Ids of entries are made by the server, so entries are compared by what they carry; an id that one
  * side gave is used on that side alone.  Nothing here waits for an expiry: that is a comparison of
- * two numbers, which one test of its own makes with a beat that lives for a moment.
+ * two numbers, which one test of its own makes with a heartbeat that lives for a moment.
  */
 #include <setjmp.h>
 #include <stdarg.h>

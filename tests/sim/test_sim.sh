@@ -1,5 +1,5 @@
 #!/bin/bash
-# The simulation keeps its promises on a few seeds, repeats itself exactly, and sees what it is there
+# The simulation keeps its guarantees on a few seeds, repeats itself exactly, and sees what it is there
 # to see: with the fence, the order of acknowledging or the leader's lock taken away it must fail.
 set -u
 case $BUILD in /*) sim=$BUILD/tests/sim/sim ;; *) sim=$KILN_SOURCE/$BUILD/tests/sim/sim ;; esac

@@ -55,7 +55,7 @@ void sim_at(int64_t when, void (*run)(void *arg), void *arg);
 
 /* A line of the event log, with time and process; kept only when tracing. */
 void sim_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* A promise was broken: prints why and how to replay it, and ends the run. */
+/* A guarantee was broken: prints why and how to replay it, and ends the run. */
 _Noreturn void sim_broken(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* --- processes ------------------------------------------------------------------------------- */
