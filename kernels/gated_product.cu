@@ -14,11 +14,11 @@
  * x.  Each block loads one half of what they have in common, into both.  Two above each other save
  * more, and are used where the number of tiles is even that way; otherwise half of a pair would
  * idle at the end of every column.  As many pairs as the device holds go round the tiles, in bands
- * of rows that are low enough for x's to stay in the L2 while the weight passes.
+ * of rows that are few enough for x's to stay in the L2 while the weight passes.
  *
  * k goes in order, and what is beyond its end is zeros.
  *
- * Where low is wanted (gated_low.cuh) down's part for a tile comes by the same ring, behind the
+ * Where lora is wanted (gated_lora.cuh) down's part for a tile comes by the same ring, behind the
  * tile's own slices.
  */
 #include "kernels/gated_product.h"
@@ -26,7 +26,7 @@
 #include "kernels/device.cuh"
 
 #ifdef __CUDACC__
-#include "kernels/gated_low.cuh"
+#include "kernels/gated_lora.cuh"
 #endif
 
 using namespace kiln;
@@ -43,21 +43,21 @@ static int check(const struct kiln_gated_product *a, int64_t rows, const char *n
                          "weight of pitch %lld",
                          name, (long long)rows, (long long)a->k, (long long)a->x_pitch,
                          (long long)a->n, (long long)a->pitch, (long long)a->weight_pitch);
-    if (a->rank < 0 || (a->rank && a->low_pitch < a->rank))
-        return kiln_fail(err, KILN_BAD_INPUT, "%s: low of rank %lld, pitch %lld", name,
-                         (long long)a->rank, (long long)a->low_pitch);
-    if (rows && (!a->x || !a->weight || !a->y || (a->rank && (!a->down || !a->low || !a->parts))))
+    if (a->rank < 0 || (a->rank && a->lora_pitch < a->rank))
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: lora of rank %lld, pitch %lld", name,
+                         (long long)a->rank, (long long)a->lora_pitch);
+    if (rows && (!a->x || !a->weight || !a->y || (a->rank && (!a->down || !a->lora || !a->parts))))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
     if (a->format != KILN_BF16)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: on the GPU rows are bf16", name);
     if ((a->n | a->k | a->pitch | a->x_pitch | a->weight_pitch) % 8 || !on_bytes(a->x, 16) ||
         !on_bytes(a->weight, 16) || !on_bytes(a->y, 16))
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: rows that are not on 16 bytes", name);
-    if (a->rank && (a->rank != KILN_GATED_RANK || a->n % KILN_GATED_COLUMNS || a->low_pitch % 2 ||
-                    !on_bytes(a->low, 4) || !on_bytes(a->down, 16) || !on_bytes(a->parts, 16)))
+    if (a->rank && (a->rank != KILN_GATED_RANK || a->n % KILN_GATED_COLUMNS || a->lora_pitch % 2 ||
+                    !on_bytes(a->lora, 4) || !on_bytes(a->down, 16) || !on_bytes(a->parts, 16)))
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "%s: low of %lld values, rank %lld, pitch %lld, or off its bytes", name,
-                         (long long)a->n, (long long)a->rank, (long long)a->low_pitch);
+                         "%s: lora of %lld values, rank %lld, pitch %lld, or off its bytes", name,
+                         (long long)a->n, (long long)a->rank, (long long)a->lora_pitch);
     if (rows > size_max || a->n > size_max / 2 || a->pitch > size_max || a->x_pitch > size_max ||
         a->weight_pitch > size_max)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld rows of %lld values to %lld", name,
@@ -140,7 +140,7 @@ struct ring {
 };
 
 struct maps {
-    CUtensorMap x, weight, y, down; /* down only where there is a low */
+    CUtensorMap x, weight, y, down; /* down only where there is a lora */
 };
 
 /* --- loading ---------------------------------------------------------------------------------- */
@@ -267,7 +267,7 @@ __device__ __forceinline__ uint32_t gated(uint32_t gate, uint32_t up)
 template <bool LOW>
 static __device__ __forceinline__ void store_gated(const float (&sums)[128], const maps &m,
                                                    uint32_t out, int group, int row, int column,
-                                                   uint32_t down, low_sums &low)
+                                                   uint32_t down, lora_sums &lora)
 {
     constexpr int boxes = tile_columns / slice, places_of_16 = box_pitch / 16;
     const int lane = threadIdx.x % warp_size, warp = threadIdx.x % warpgroup_size / warp_size;
@@ -290,7 +290,7 @@ static __device__ __forceinline__ void store_gated(const float (&sums)[128], con
             }
             store_squares(box + line * box_pitch + ((place + square / 2) ^ lane % 8) * 16, words);
             if constexpr (LOW)
-                add_to_low(low, words, down + b * down_bytes, place);
+                add_to_lora(lora, words, down + b * down_bytes, place);
         }
         show_writes();
         meet_warpgroup(group + 1);
@@ -301,7 +301,7 @@ static __device__ __forceinline__ void store_gated(const float (&sums)[128], con
 
 template <common C, bool LOW>
 static __device__ __forceinline__ void multiply_tiles(const maps &m, const tiling &t,
-                                                      const low_parts &parts, const places &p,
+                                                      const lora_parts &parts, const places &p,
                                                       int rank, int group)
 {
     const int turns = pairs_down<C>(t) * pairs_across<C>(t);
@@ -316,15 +316,15 @@ static __device__ __forceinline__ void multiply_tiles(const maps &m, const tilin
         }
         multiply_slices(sums, t, p, group, r);
         const int row = at.row * tile_rows + group * multiplier_rows;
-        low_sums low = {};
+        lora_sums lora = {};
         if constexpr (LOW)
             await_phase(p.filled + 8 * r.stage, r.parity);
         store_gated<LOW>(sums, m, out, group, row, at.column * tile_columns,
-                         p.stage + r.stage * stage_bytes, low);
+                         p.stage + r.stage * stage_bytes, lora);
         if constexpr (LOW) { /* the warpgroup has met since it read down */
             release_stage(p, r.stage);
             r.advance();
-            leave_low(low, parts, row, at.column);
+            store_lora_part(lora, parts, row, at.column);
         }
     }
     if (threadIdx.x % warpgroup_size == 0)
@@ -340,7 +340,7 @@ constexpr int loader_registers = 40, multiplier_registers = 232;
 template <common C, bool LOW>
 static __global__ void __launch_bounds__(threads, 1)
     multiply_and_gate(const __grid_constant__ maps m, const __grid_constant__ tiling t,
-                      const low_parts parts)
+                      const lora_parts parts)
 {
     if constexpr (built_for_hopper) {
         extern __shared__ uint8_t memory[];
@@ -395,7 +395,7 @@ static int launch_tiles(const struct kiln_gated_product *a, int64_t rows, const 
         return code;
     const int pairs = pairs_down<C>(t) * pairs_across<C>(t);
     const int blocks = 2 * min(pairs, max(1, multiprocessors / 2));
-    const low_parts parts = {a->parts, static_cast<int>(rows)};
+    const lora_parts parts = {a->parts, static_cast<int>(rows)};
     code = launch_in_clusters(err, name, multiply_and_gate<C, LOW>, 2, blocks, threads,
                               shared_bytes, stream, m, t, parts);
     return LOW && !code ? launch_adders(a, rows, stream, name, err) : code;

@@ -10,7 +10,7 @@
  *
  * Where a LoRA lies beside the product that takes y, its first half may be made along the way:
  *
- *     low [rows][rank] = y down^T      y as it is stored, summed in fp32 and rounded once
+ *     lora [rows][rank] = y down^T      y as it is stored, summed in fp32 and rounded once
  */
 #ifndef KILN_GATED_PRODUCT_H
 #define KILN_GATED_PRODUCT_H
@@ -27,17 +27,17 @@ struct kiln_gated_product {
     const void *x;      /* [rows][k] */
     const void *weight; /* [2n][k] */
     void *y;            /* [rows][n], apart from x and weight */
-    /* Values from row to row, at least k, k and n.  What is between the rows, but for a low there,
+    /* Values from row to row, at least k, k and n.  What is between the rows, but for a lora there,
      * is not read and stays as it is. */
     int64_t x_pitch, weight_pitch, pitch;
     int64_t n, k;
     enum kiln_float format; /* of all but parts */
 
-    int64_t rank;     /* 0: no low, and nothing of the following */
+    int64_t rank;     /* 0: no lora, and nothing of the following */
     const void *down; /* [rank][n] */
-    void *low;        /* [rows][rank], behind the n values of y's rows or elsewhere */
-    int64_t low_pitch;
-    /* On a device: KILN_GATED_PARTS values for what the columns of y give to low, apart from all
+    void *lora;        /* [rows][rank], behind the n values of y's rows or elsewhere */
+    int64_t lora_pitch;
+    /* On a device: KILN_GATED_PARTS values for what the columns of y give to lora, apart from all
      * others and the launch's until the stream has passed it; then unknown. */
     float *parts;
 };
@@ -54,8 +54,8 @@ void kiln_gated_product_ref(const struct kiln_gated_product *args, int64_t begin
 /* On the device, bf16; the promises of stream.h but for any alignment: KILN_UNSUPPORTED where n, k
  * or a pitch is no multiple of 8, a pointer not on 16 bytes, the device not of compute capability
  * 9.0, or the build without code for it (sm_90a).  A row's bits depend on that row alone.  With
- * low: rank is KILN_GATED_RANK, n a multiple of KILN_GATED_COLUMNS, down and parts on 16 bytes, low
- * on 4 and low_pitch even. */
+ * lora: rank is KILN_GATED_RANK, n a multiple of KILN_GATED_COLUMNS, down and parts on 16 bytes, lora
+ * on 4 and lora_pitch even. */
 int kiln_gated_product_launch(const struct kiln_gated_product *args, int64_t rows,
                               kiln_stream stream, struct kiln_error *err) KILN_MUST_CHECK;
 

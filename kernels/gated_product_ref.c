@@ -40,14 +40,14 @@ KILN_CLONES static void gate_rows_bf16(const struct kiln_gated_product *a, int64
 void kiln_gated_product_ref(const struct kiln_gated_product *args, int64_t begin, int64_t end)
 {
     (args->format == KILN_BF16 ? gate_rows_bf16 : gate_rows_f32)(args, begin, end);
-    const struct kiln_low_rank_down low = {.x = args->y,
+    const struct kiln_low_rank_down lora = {.x = args->y,
                                            .down = args->down,
-                                           .low = args->low,
+                                           .lora = args->lora,
                                            .x_pitch = args->pitch,
-                                           .low_pitch = args->low_pitch,
+                                           .lora_pitch = args->lora_pitch,
                                            .k = args->n,
                                            .rank = args->rank,
                                            .format = args->format};
     if (args->rank)
-        kiln_low_rank_down_ref(&low, begin, end);
+        kiln_low_rank_down_ref(&lora, begin, end);
 }

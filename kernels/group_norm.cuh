@@ -37,7 +37,7 @@ __device__ __forceinline__ const void *origin_of(const struct kiln_group_norm &a
 
 __device__ __forceinline__ double lift_at(const struct kiln_group_norm &a, int64_t i)
 {
-    return a.lift ? bf16_at(a.lift, i) : 0;
+    return a.x_bias ? bf16_at(a.x_bias, i) : 0;
 }
 
 /* Asks for the line of value i, so that a later load of it need not wait for memory. */
@@ -85,7 +85,7 @@ __device__ __forceinline__ double second_term(double origin, double mean, double
     return square * p.of_pixels + 2 * shift * sum * p.of_pixels + shift * shift;
 }
 
-/* y = x * gain + offset; x is not lifted, so the mean that line_of takes is less by the lift. */
+/* y = x * gain + offset; x is not lifted, so the mean that line_of takes is less by the x_bias. */
 struct norm_line {
     float gain, offset;
 };

@@ -27,7 +27,7 @@ struct kiln_group_norm {
     const void *x;             /* [pixels][channels] */
     const void *weight, *bias; /* [channels] */
     const void *origin;        /* [channels], what sums are taken about; NULL: x's first pixel */
-    const void *lift;          /* [channels], what x is to be taken as more by; NULL: nothing */
+    const void *x_bias;          /* [channels], what x is to be taken as more by; NULL: nothing */
     void *y;                   /* [pixels][channels]; may be x, also where that is the origin */
     int64_t pixels;            /* of the whole picture */
     int channels, groups;      /* channels: a multiple of groups, at most the bound above */

@@ -44,7 +44,7 @@ KILN_INLINE void sum_pixels(const struct kiln_group_norm *a, int64_t begin, int6
 
 static double lift_at(const struct kiln_group_norm *a, int i)
 {
-    return a->lift ? (double)kiln_load(a->lift, i, a->format) : 0;
+    return a->x_bias ? (double)kiln_load(a->x_bias, i, a->format) : 0;
 }
 
 /* From the sums to y = x * gain + offset by channel. */

@@ -219,7 +219,7 @@ static __device__ __forceinline__ double sum_of_group(const double *terms, int f
 
 /* What gains are made of besides sums. */
 struct channel_values {
-    float origin, lift, weight, bias;
+    float origin, x_bias, weight, bias;
 };
 
 /* Of this thread's channel; loaded at the beginning, for y may be x, and the origin in it. */
@@ -230,7 +230,7 @@ static __device__ __forceinline__ channel_values channel_of(const struct kiln_gr
     channel_values of = {};
     if (threadIdx.x < width) {
         of.origin = static_cast<float>(bf16_at(origin_of(a, mine.item_at), c));
-        of.lift = static_cast<float>(lift_at(a, c));
+        of.x_bias = static_cast<float>(lift_at(a, c));
         of.weight = static_cast<float>(bf16_at(a.weight, c));
         of.bias = static_cast<float>(bf16_at(a.bias, c));
     }
@@ -244,7 +244,7 @@ static __device__ __forceinline__ void gains_of(const struct kiln_group_norm &a,
 {
     __shared__ double sums[values], terms[width];
     const int me = threadIdx.x, group = a.channels / a.groups, first = me / group * group;
-    const double origin = static_cast<double>(of.origin) + of.lift;
+    const double origin = static_cast<double>(of.origin) + of.x_bias;
     if (me < values)
         sums[me] = sum;
     __syncthreads();
@@ -256,7 +256,7 @@ static __device__ __forceinline__ void gains_of(const struct kiln_group_norm &a,
         terms[me] = second_term(origin, mean, sum, sums[width + me], p);
         __syncwarp();
         const double second = p.of_width * sum_of_group(terms, first, group);
-        lines[me] = line_of(mean - of.lift, inverse_of(second, a.eps), of.weight, of.bias);
+        lines[me] = line_of(mean - of.x_bias, inverse_of(second, a.eps), of.weight, of.bias);
     }
     __syncthreads();
 }

@@ -28,18 +28,18 @@ static __global__ void __launch_bounds__(THREADS ? THREADS : row_threads_max<W>)
     __shared__ float slots[2][warp_size];
     const int64_t row = blockIdx.x;
     const float n = static_cast<float>(a.n);
-    stream_chunk<W> in[ITEMS] = {};
+    residual_chunk<W> in[ITEMS] = {};
     float v[ITEMS][W] = {}, scale[ITEMS][W] = {}, sum = 0, square = 0;
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (within<ITEMS, THREADS>(j, chunks))
-            in[j] = load_stream<W>(a.x, row, a.n, chunk_of<THREADS>(j), TAILS);
+            in[j] = load_residual<W>(a.x, row, a.n, chunk_of<THREADS>(j), TAILS);
     if (THREADS)
         load_scale<W, ITEMS, THREADS>(a.scale, chunks, scale);
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (within<ITEMS, THREADS>(j, chunks)) {
-            unpack_stream<W>(in[j], TAILS, v[j]);
+            unpack_residual<W>(in[j], TAILS, v[j]);
 #pragma unroll
             for (int i = 0; i < W; i++)
                 sum += v[j][i];

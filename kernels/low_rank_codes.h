@@ -4,20 +4,20 @@
  *     up [n][r] ~ factor [n] * up_codes [n][r] / reach [r]
  *     down [r][k] ~ down_scale [r] * reach [r] * down_codes [r][k]
  *
- * so that with low = down_scale * (codes of x) down_codes^T, itself in codes behind those of x, one
- * product is x weight^T and (x down^T) up^T.  up_codes must be large enough to be exact, and low
+ * so that with lora = down_scale * (codes of x) down_codes^T, itself in codes behind those of x, one
+ * product is x weight^T and (x down^T) up^T.  up_codes must be large enough to be exact, and lora
  * small enough not to be cut at 448.  reach, which moves values from one to the other, is
  *
  *     most = 448 / max |up / factor|         for up's largest code the largest there is
  *
- * or, where low would not fit then, up to as much as fits, but not beyond what it were if rows of
+ * or, where lora would not fit then, up to as much as fits, but not beyond what it were if rows of
  * the weight that are far smaller than the others, with factors to match, had no say:
  *
  *     fitting = |down [r]| / 12              large = 448 / max |up / max(factor, mean factor / 2)|
  *     reach = max(most, min(fitting, large))
  *
  * What such rows get is cut instead.  Codes of x are about 8 in the mean (KILN_E4M3_BESIDE_MAX is
- * the largest), so that a row of down whose length is 12 makes low about 100, of which 448 is four
+ * the largest), so that a row of down whose length is 12 makes lora about 100, of which 448 is four
  * times as much.  Both largest values are at least KILN_E4M3_FLOOR, so that zeros stay zeros; what
  * is NaN stays so in its own code and has no say.  down_codes and down_scale * reach are down as
  * fp8.h quantises a row, up to 448.  low_rank_codes_ref.c is the meaning.

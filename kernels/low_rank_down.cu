@@ -32,22 +32,22 @@ static int check(const struct kiln_low_rank_down *a, int64_t rows, const char *n
                  struct kiln_error *err)
 {
     const int in_16_bytes = a->e4m3 ? 16 : 8;
-    if (rows < 0 || a->k < 1 || a->rank < 1 || a->x_pitch < a->k || a->low_pitch < a->rank)
+    if (rows < 0 || a->k < 1 || a->rank < 1 || a->x_pitch < a->k || a->lora_pitch < a->rank)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "%s: %lld rows of %lld values, pitch %lld, to rank %lld, pitch %lld", name,
                          (long long)rows, (long long)a->k, (long long)a->x_pitch,
-                         (long long)a->rank, (long long)a->low_pitch);
-    if (rows && (!a->x || !a->down || !a->low))
+                         (long long)a->rank, (long long)a->lora_pitch);
+    if (rows && (!a->x || !a->down || !a->lora))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
     if (a->format != KILN_BF16 && !a->e4m3)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: on the GPU rows are bf16 or e4m3", name);
     if (a->rank % 16 || a->rank > KILN_LOW_RANK_DOWN_MAX)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: rank %lld, not 16, 32, ... %d", name,
                          (long long)a->rank, KILN_LOW_RANK_DOWN_MAX);
-    if ((a->k | a->x_pitch | a->low_pitch) % in_16_bytes || !on_bytes(a->x, 16) ||
-        !on_bytes(a->down, 16) || !on_bytes(a->low, 4))
+    if ((a->k | a->x_pitch | a->lora_pitch) % in_16_bytes || !on_bytes(a->x, 16) ||
+        !on_bytes(a->down, 16) || !on_bytes(a->lora, 4))
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: rows that are not on 16 bytes", name);
-    if (rows > size_max || a->x_pitch > size_max || a->low_pitch > size_max)
+    if (rows > size_max || a->x_pitch > size_max || a->lora_pitch > size_max)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld rows of %lld values", name,
                          (long long)rows, (long long)a->k);
     return KILN_OK;
@@ -84,7 +84,7 @@ struct maps {
 
 struct result {
     const float *factor;
-    void *low;
+    void *lora;
     int64_t pitch;
     int rows, rank;
     int slices; /* of k, each as much as a stage holds */
@@ -178,12 +178,12 @@ static __device__ __forceinline__ void leave_sums(const float (&sums)[PARTS][SUM
 }
 
 template <box_values V>
-static __device__ __forceinline__ void store_pair(void *low, int64_t at, float left, float right)
+static __device__ __forceinline__ void store_pair(void *lora, int64_t at, float left, float right)
 {
     if constexpr (V == BOX_BF16)
-        *reinterpret_cast<uint32_t *>(static_cast<uint16_t *>(low) + at) = pack_bf16(left, right);
+        *reinterpret_cast<uint32_t *>(static_cast<uint16_t *>(lora) + at) = pack_bf16(left, right);
     else
-        *reinterpret_cast<uint16_t *>(static_cast<uint8_t *>(low) + at) =
+        *reinterpret_cast<uint16_t *>(static_cast<uint8_t *>(lora) + at) =
             static_cast<uint16_t>(pack_e4m3(left, right));
 }
 
@@ -209,9 +209,9 @@ static __device__ __forceinline__ void add_up(const result &to, const places &p,
         const float left = to.factor ? to.factor[column] : 1.0f;
         const float right = to.factor ? to.factor[column + 1] : 1.0f;
         if (row < to.rows)
-            store_pair<V>(to.low, row * to.pitch + column, sum.x * left, sum.y * right);
+            store_pair<V>(to.lora, row * to.pitch + column, sum.x * left, sum.y * right);
         if (row + 8 < to.rows)
-            store_pair<V>(to.low, (row + 8) * to.pitch + column, sum.z * left, sum.w * right);
+            store_pair<V>(to.lora, (row + 8) * to.pitch + column, sum.z * left, sum.w * right);
     }
 }
 
@@ -272,8 +272,8 @@ static int launch_form(const struct kiln_low_rank_down *a, int64_t rows, kiln_st
     if (code)
         return code;
     const result to = {a->factor,
-                       a->low,
-                       a->low_pitch,
+                       a->lora,
+                       a->lora_pitch,
                        static_cast<int>(rows),
                        static_cast<int>(a->rank),
                        static_cast<int>((a->k + box_columns<V> - 1) / box_columns<V>)};

@@ -18,7 +18,7 @@ KILN_INLINE void multiply_rows(const struct kiln_low_rank_down *a, int64_t begin
 #pragma omp simd reduction(+ : sum)
             for (int64_t i = 0; i < a->k; i++)
                 sum += kiln_load(a->x, x + i, f) * kiln_load(a->down, down + i, f);
-            kiln_store(a->low, row * a->low_pitch + r, times_factor(a, sum, r), f);
+            kiln_store(a->lora, row * a->lora_pitch + r, times_factor(a, sum, r), f);
         }
 }
 
@@ -48,7 +48,7 @@ KILN_CLONES static void multiply_codes(const struct kiln_low_rank_down *a, int64
 #pragma omp simd reduction(+ : sum)
             for (int64_t i = 0; i < a->k; i++)
                 sum += values[x[i]] * values[down[i]];
-            ((uint8_t *)a->low)[row * a->low_pitch + r] = kiln_to_e4m3(times_factor(a, sum, r));
+            ((uint8_t *)a->lora)[row * a->lora_pitch + r] = kiln_to_e4m3(times_factor(a, sum, r));
         }
 }
 

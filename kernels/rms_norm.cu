@@ -65,19 +65,19 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
     const int64_t row = blockIdx.x;
     const bool x_tails = a.tails && !a.add;
     float held[ITEMS][W];
-    stream_chunk<W> in[ITEMS], residual[ITEMS];
+    residual_chunk<W> in[ITEMS], residual[ITEMS];
     chunk<W> last[ITEMS];
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (chunk_of(j) < chunks) {
-            in[j] = load_stream<W>(a.x, row, a.n, chunk_of(j), x_tails);
+            in[j] = load_residual<W>(a.x, row, a.n, chunk_of(j), x_tails);
             if (a.add)
-                residual[j] = load_stream<W>(a.add, row, a.n, chunk_of(j), a.tails);
+                residual[j] = load_residual<W>(a.add, row, a.n, chunk_of(j), a.tails);
         }
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (chunk_of(j) < chunks)
-            unpack_stream<W>(in[j], x_tails, held[j]);
+            unpack_residual<W>(in[j], x_tails, held[j]);
     float inverse = inverse_rms<W, ITEMS>(held, chunks, a.eps, slots[0]);
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
@@ -86,11 +86,11 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
             load_gains<W>(a.gain, chunk_of(j), gain);
             if (a.add) {
                 float sum[W];
-                unpack_stream<W>(residual[j], a.tails, sum);
+                unpack_residual<W>(residual[j], a.tails, sum);
                 scale_onto<W>(sum, held[j], inverse, gain);
-                const stream_chunk<W> c = round_stream<W>(sum, a.tails);
+                const residual_chunk<W> c = round_residual<W>(sum, a.tails);
                 if (a.y)
-                    store_stream<W>(a.y, row, a.tails || a.next_gain ? a.n : a.pitch, chunk_of(j),
+                    store_residual<W>(a.y, row, a.tails || a.next_gain ? a.n : a.pitch, chunk_of(j),
                                     a.tails, c);
                 last[j] = c.high;
 #pragma unroll
@@ -141,7 +141,7 @@ constexpr int turn_blocks(bool add, bool in_turn)
 
 /* A thread's part of a row as it lies in memory, and in fp32. */
 template <int ITEMS> struct part {
-    stream_chunk<8> items[ITEMS];
+    residual_chunk<8> items[ITEMS];
 };
 template <int ITEMS> struct wide_part {
     float items[ITEMS][8];
@@ -160,7 +160,7 @@ static __device__ __forceinline__ void load_part(const void *p, int64_t row, int
     for (int j = 0; j < ITEMS; j++) {
         ret->items[j] = {};
         if (in_row<ITEMS>(j, chunks))
-            ret->items[j] = load_stream<8>(p, row, n, chunk_of<turn_threads>(j), tails);
+            ret->items[j] = load_residual<8>(p, row, n, chunk_of<turn_threads>(j), tails);
     }
 }
 
@@ -233,18 +233,18 @@ static __global__ void __launch_bounds__(turn_threads, turn_blocks(ADD, IN_TURN)
         }
 #pragma unroll
         for (int j = 0; j < ITEMS; j++)
-            unpack_stream<8>(in.items[j], TAILS && !ADD, held.items[j]);
+            unpack_residual<8>(in.items[j], TAILS && !ADD, held.items[j]);
         float inverse = inverse_rms<8, ITEMS, turn_threads>(held.items, chunks, a.eps, slots[0]);
 #pragma unroll
         for (int j = 0; j < ITEMS; j++) {
             float g[8], sum[8];
             gain_of(gain, j, chunks, g);
             if (ADD) {
-                unpack_stream<8>(residual.items[j], TAILS, sum);
+                unpack_residual<8>(residual.items[j], TAILS, sum);
                 scale_onto<8>(sum, held.items[j], inverse, g);
-                const stream_chunk<8> c = round_stream<8>(sum, TAILS);
+                const residual_chunk<8> c = round_residual<8>(sum, TAILS);
                 if (a.y && in_row<ITEMS>(j, chunks))
-                    store_stream<8>(a.y, row, NEXT || TAILS ? a.n : a.pitch,
+                    store_residual<8>(a.y, row, NEXT || TAILS ? a.n : a.pitch,
                                     chunk_of<turn_threads>(j), TAILS, c);
                 last[j] = c.high;
 #pragma unroll

@@ -9,7 +9,7 @@ namespace kiln
 {
 
 /* A chunk of a row with tails; without them `tail` is 0, which is the same value. */
-template <int W> struct stream_chunk {
+template <int W> struct residual_chunk {
     chunk<W> high;
     uint32_t tail;
 };
@@ -25,18 +25,18 @@ inline int check_tails(struct kiln_error *err, const char *name, bool tails, int
 }
 
 /* 16-bit words from row to row. */
-__device__ __forceinline__ int64_t stream_pitch(int64_t n, bool tails)
+__device__ __forceinline__ int64_t residual_pitch(int64_t n, bool tails)
 {
     return tails ? KILN_TAILED(n) : n;
 }
 
 /* Chunk `index` of row `row` of n values each.  Single values (W 1) have no tails. */
 template <int W>
-__device__ __forceinline__ stream_chunk<W> load_stream(const void *p, int64_t row, int64_t n,
+__device__ __forceinline__ residual_chunk<W> load_residual(const void *p, int64_t row, int64_t n,
                                                        int index, bool tails)
 {
-    const int64_t at = row * stream_pitch(n, tails);
-    stream_chunk<W> c = {load_chunk<W>(p, at, index), 0};
+    const int64_t at = row * residual_pitch(n, tails);
+    residual_chunk<W> c = {load_chunk<W>(p, at, index), 0};
     if (W == 8 && tails)
         c.tail =
             reinterpret_cast<const uint32_t *>(static_cast<const uint16_t *>(p) + at + n)[index];
@@ -44,17 +44,17 @@ __device__ __forceinline__ stream_chunk<W> load_stream(const void *p, int64_t ro
 }
 
 template <int W>
-__device__ __forceinline__ void store_stream(void *p, int64_t row, int64_t n, int index, bool tails,
-                                             const stream_chunk<W> &c)
+__device__ __forceinline__ void store_residual(void *p, int64_t row, int64_t n, int index, bool tails,
+                                             const residual_chunk<W> &c)
 {
-    const int64_t at = row * stream_pitch(n, tails);
+    const int64_t at = row * residual_pitch(n, tails);
     store_chunk<W>(p, at, index, c.high);
     if (W == 8 && tails)
         reinterpret_cast<uint32_t *>(static_cast<uint16_t *>(p) + at + n)[index] = c.tail;
 }
 
 template <int W>
-__device__ __forceinline__ void unpack_stream(const stream_chunk<W> &c, bool tails, float v[W])
+__device__ __forceinline__ void unpack_residual(const residual_chunk<W> &c, bool tails, float v[W])
 {
     if constexpr (W == 8) {
         if (tails) {
@@ -72,9 +72,9 @@ __device__ __forceinline__ void unpack_stream(const stream_chunk<W> &c, bool tai
 }
 
 /* Rounds v as a store does; returns what is to be stored. */
-template <int W> __device__ __forceinline__ stream_chunk<W> round_stream(float v[W], bool tails)
+template <int W> __device__ __forceinline__ residual_chunk<W> round_residual(float v[W], bool tails)
 {
-    stream_chunk<W> c = {};
+    residual_chunk<W> c = {};
     if constexpr (W == 8) {
         if (tails) {
             uint32_t bits[8];

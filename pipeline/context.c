@@ -1,6 +1,5 @@
-/* context.c - a DiffusionZContext: an engine, the LoRA under its calls, and a lock; and the last
- * error of each thread.  The files of the ABI stand on it.
- */
+/* context.c - a DiffusionZContext: an engine, the LoRA of diffusionz_load_lora, and locks; and each
+ * thread's last error.  Shared by the files of the ABI. */
 #include "pipeline/context.h"
 
 #include <stdio.h>
@@ -34,7 +33,7 @@ int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
                       DiffusionZContext **ret, struct kiln_error *err)
 {
     if (!ret)
-        return kiln_fail(err, KILN_BAD_INPUT, "there is no place for the context: ret is NULL");
+        return kiln_fail(err, KILN_BAD_INPUT, "ret is NULL: no place for the context");
     DiffusionZContext *ctx = calloc(1, sizeof *ctx);
     if (!ctx)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a context");

@@ -9,10 +9,10 @@
 struct DiffusionZContext {
     pthread_mutex_t lock; /* over all that follows */
     struct kiln_engine *engine;
-    /* Whoever writes to these two has this lock, too: a wish reads them and must not wait for the
-     * other one. */
+    /* Writers of these two hold both locks.  A prefetch reads them under this one, so that it does
+     * not wait for a running call. */
     pthread_mutex_t under_lock;
-    char *under_path; /* of diffusionz_load_lora; NULL: none */
+    char *under_path; /* LoRA of diffusionz_load_lora; NULL: none */
     float under_weight;
 };
 
@@ -21,7 +21,7 @@ int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
                       DiffusionZContext **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_context_free(DiffusionZContext *ctx); /* accepts NULL */
 
-/* Begins a batch under the lock; kiln_engine_finish needs none. */
+/* Begins a batch, holding the lock; kiln_engine_finish needs no lock. */
 int kiln_context_begin(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                        DiffusionZOutput *outputs, struct kiln_run **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
@@ -30,8 +30,8 @@ int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                      DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Puts malloc'ed WebP bytes, which it takes over in any case, into the result of one call.
- * KILN_UNSUPPORTED if image_len cannot count them. */
+/* Hands malloc'ed WebP bytes over to a result; frees them on failure.  KILN_UNSUPPORTED if
+ * image_len cannot count them. */
 int kiln_context_picture(DiffusionZResult *result, uint8_t *data, size_t size,
                          struct kiln_error *err) KILN_MUST_CHECK;
 

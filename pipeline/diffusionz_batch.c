@@ -1,4 +1,4 @@
-/* diffusionz_batch.c - batches, tokens and the last error, checked and handed on. */
+/* diffusionz_batch.c - checks arguments of diffusionz_batch.h and calls the engine. */
 #include "pipeline/diffusionz_batch.h"
 
 #include <limits.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "pipeline/context.h"
-#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/async.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/weights/loading.h"
 
@@ -18,7 +18,7 @@ const char *diffusionz_last_error(void)
 
 int32_t diffusionz_patience(int32_t seconds)
 {
-    return kt_patience(seconds);
+    return kt_wait_limit(seconds);
 }
 
 void diffusionz_watch(DiffusionZWatch *watch, void *arg)
@@ -85,7 +85,7 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     return code ? kiln_context_note(&err) : 0;
 }
 
-/* The same set as the batch will ask for (engine/run.c). */
+/* The LoRA set that the batch will load (set_loras in engine/run.c). */
 static void prefetch_loras(DiffusionZContext *ctx, const DiffusionZBatch *next)
 {
     struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
@@ -108,7 +108,7 @@ int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)
     if (err.code || kiln_engine_check(ctx->engine, next, &err))
         return kiln_context_note(&err);
     prefetch_loras(ctx, next);
-    kiln_text_ahead_ask(&ctx->engine->ahead, next);
+    kiln_text_prefetch_add(&ctx->engine->prefetch, next);
     return 0;
 }
 

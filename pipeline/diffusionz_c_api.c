@@ -1,9 +1,7 @@
 /* diffusionz_c_api.c - the published C ABI over the engine.
- *
- * A context is an engine, the LoRA that lies under its calls, and a lock: calls on one context
- * queue up (the end of one beside the beginning of the next), two contexts run side by side.
- * Nothing that a caller can pass crashes; every failure leaves a sentence, in the result or in
- * diffusionz_last_error().
+ * Calls on one context wait for each other, except that the end of one overlaps the begin of the
+ * next; two contexts run side by side.  No argument crashes the library.  Every failure leaves a
+ * message, in the result or in diffusionz_last_error().
  */
 #include "pipeline/diffusionz_c_api.h"
 
@@ -19,7 +17,7 @@
 #define WEBP_QUALITY 85.0f
 #define WEBP_METHOD 4
 
-/* The text of a failure that has no memory left for its own; never freed. */
+/* error_msg if there is no memory for a copy of the text; never freed. */
 static const char no_text[] = "out of memory while reporting a failure";
 
 DiffusionZContext *diffusionz_init(const char *model_path, int device_id)
@@ -48,9 +46,9 @@ int kiln_context_picture(DiffusionZResult *result, uint8_t *data, size_t size,
     return 0;
 }
 
-/* The picture of one item as WebP bytes in result. */
-static int draw(DiffusionZContext *ctx, const DiffusionZParams *p, DiffusionZResult *result,
-                struct kiln_error *err)
+/* Renders one picture; its WebP bytes go into result. */
+static int render(DiffusionZContext *ctx, const DiffusionZParams *p, DiffusionZResult *result,
+                  struct kiln_error *err)
 {
     const DiffusionZItem item = {
         .prompt = p->prompt, .negative_prompt = p->negative_prompt, .seed = (uint64_t)p->seed};
@@ -88,7 +86,7 @@ DiffusionZResult diffusionz_generate(DiffusionZContext *ctx, const DiffusionZPar
     else if (!params)
         code = kiln_fail(&err, KILN_BAD_INPUT, "the parameters are NULL");
     else
-        code = draw(ctx, params, &result, &err);
+        code = render(ctx, params, &result, &err);
     if (code) {
         kiln_context_note(&err);
         const char *text = strdup(err.text);
@@ -111,12 +109,12 @@ void diffusionz_free_result(DiffusionZResult *result)
     *result = (DiffusionZResult){0};
 }
 
-/* Later calls look at the file again, wherever the process is by then.  Links stay links. */
-static int from_root(const char *path, char **ret, struct kiln_error *err)
+/* An absolute path: later calls read the file again, maybe from another working directory. */
+static int absolute_path(const char *path, char **ret, struct kiln_error *err)
 {
     char here[PATH_MAX];
     const bool whole = path[0] == '/' || !getcwd(here, sizeof here);
-    /* Cut, it could be the path of another file. */
+    /* a truncated path could name another file */
     if (strlen(path) >= PATH_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "the path of the LoRA is too long: %zu bytes",
                          strlen(path));
@@ -141,7 +139,7 @@ int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *lora_path, floa
     char *copy;
     if (!ctx || !lora_path)
         kiln_fail(&err, KILN_BAD_INPUT, "the %s is NULL", ctx ? "path of the LoRA" : "context");
-    if (err.code || from_root(lora_path, &copy, &err))
+    if (err.code || absolute_path(lora_path, &copy, &err))
         return kiln_context_note(&err);
     const struct kiln_lora_use use = {.path = copy, .weight = weight};
     pthread_mutex_lock(&ctx->lock);

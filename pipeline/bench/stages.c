@@ -12,7 +12,7 @@
 
 #include "pipeline/bench/roofline.h"
 #include "pipeline/context.h"
-#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/async.h"
 #include "pipeline/torch/load.h"
 #include "schemas/clock.h"
 
@@ -242,7 +242,7 @@ static int time_stage(const struct bench *b, stage_fn *stage, bool side, double 
     for (int i = -b->args->warmups; i < b->args->repeats; i++) {
         int code = run_stage(b, stage, side, &ms, err);
         if (code == KILN_NO_MEMORY) {
-            kiln_graph_cache_stale(b->e->graphs);
+            kiln_graph_cache_drop_graphs(b->e->graphs);
             kt_device_trim(b->e->device);
             code = run_stage(b, stage, side, &ms, err);
         }

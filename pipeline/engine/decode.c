@@ -1,13 +1,13 @@
-/* decode.c - queues what follows an item's last step: its decode in the device's side lane, all
- * sizes, and the way of the results to the host.
+/* decode.c - queues what follows an item's last step: the decode in the device's side stream, the
+ * smaller sizes, and the copies to the host.
  *
- * A decode that does not fit into memory is done in strips, and in ever lower ones, whose pixels
- * may differ by a rounding.
+ * A decode that does not fit into memory is repeated in strips, then in strips of fewer rows; their
+ * pixels may differ by a rounding.
  */
 #include "pipeline/engine/parts.h"
 
-/* Decodes the latent, in strips of so many rows unless that is 0, to bytes in all sizes. */
-static void ask_pictures(struct kiln_run *r, struct kt_scope *s, kt latent, int rows, kt *sources)
+/* Decodes the latent to bytes in all sizes, in strips of so many rows; 0: in one piece. */
+static void queue_pictures(struct kiln_run *r, struct kt_scope *s, kt latent, int rows, kt *sources)
 {
     kt picture = rows ? kiln_vae_decode_strips(r->e->vae, s, latent, rows)
                       : kiln_vae_decode(r->e->vae, s, latent);
@@ -21,8 +21,8 @@ static void ask_pictures(struct kiln_run *r, struct kt_scope *s, kt latent, int 
     }
 }
 
-static void ask_results(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *one,
-                        void *arg)
+static void queue_results(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *one,
+                          void *arg)
 {
     struct kiln_item *item = one->items[0];
     const int *rows = arg;
@@ -30,14 +30,14 @@ static void ask_results(struct kiln_run *r, struct kt_scope *s, const struct kil
     kt sources[KILN_FETCHES] = {
         [KILN_FETCH_LATENT] = item->latent, [KILN_FETCH_TRAJECTORY] = item->trajectory};
     if (!r->batch->skip_decode)
-        ask_pictures(r, s, item->latent, *rows, sources);
+        queue_pictures(r, s, item->latent, *rows, sources);
     for (int i = 0; i < KILN_FETCHES; i++) {
         kt_fetch_free(item->fetches[i]);
         item->fetches[i] = sources[i] ? kt_fetch_start(s, sources[i]) : NULL;
     }
 }
 
-/* Rows of a strip in which a picture of this size is decoded; 0: it is decoded in one piece. */
+/* Rows of a strip for pictures of this size; 0: decoded in one piece. */
 static int strip_rows(const struct kiln_run *r)
 {
     if (r->e->strip_pixels != 0 && kiln_run_pixels(r) >= r->e->strip_pixels)
@@ -45,7 +45,7 @@ static int strip_rows(const struct kiln_run *r)
     return r->batch->width * r->batch->height > KILN_VAE_WHOLE_PIXELS ? KILN_VAE_STRIP_ROWS : 0;
 }
 
-/* What may still fit where that did not; 0: nothing. */
+/* The next lower height to try when memory is short; 0: none. */
 static int fewer_rows(int rows)
 {
     if (rows == 0)
@@ -63,13 +63,13 @@ void kiln_decode_item(struct kiln_run *r, struct kiln_item *item)
         return;
     struct kiln_error err;
     int rows = strip_rows(r);
-    int code = kiln_memory_try(r, &one, !kiln_memory_is_tight(r), ask_results, &rows, &err);
+    int code = kiln_memory_try(r, &one, !kiln_memory_is_tight(r), queue_results, &rows, &err);
     while (code == KILN_NO_MEMORY && !item->ended && (rows = fewer_rows(rows)) != 0) {
         e->strip_pixels = kiln_run_pixels(r);
         e->strip_rows = rows;
         kiln_run_note(r, "pictures of this size and larger are decoded in strips of %d rows: %s",
                       rows, err.text);
-        code = kiln_memory_try(r, &one, false, ask_results, &rows, &err);
+        code = kiln_memory_try(r, &one, false, queue_results, &rows, &err);
     }
     if (code)
         kiln_item_end(item, &err);

@@ -1,4 +1,4 @@
-/* engine.c - loading a model directory and checking what is asked of it; see engine.h. */
+/* engine.c - loads a model directory, and checks batches; see engine.h. */
 #include "pipeline/engine/engine.h"
 
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Eight bits are no saving where products of them have to be made plain first. */
+/* Without products of quantised rows, fp8 would be slower than bf16. */
 static int check_e4m3(int device, struct kiln_error *err)
 {
     if (device == KT_CPU)
@@ -59,31 +59,32 @@ static void name_of(const char *path, char *name, size_t size)
     snprintf(name, size, "%.*s", (int)size - 1, slash && slash[1] ? slash + 1 : whole);
 }
 
-/* DIR/name into path, or NULL where weights are not read but drawn. */
-static const char *weights_in(char path[PATH_MAX], const char *dir, const char *name, bool drawn)
+/* DIR/name, written to path; NULL for random weights. */
+static const char *weights_in(char path[PATH_MAX], const char *dir, const char *name, bool random)
 {
     snprintf(path, PATH_MAX, "%s/%s", dir, name);
-    return drawn ? NULL : path;
+    return random ? NULL : path;
 }
 
-/* The two that have large matrices; in fp8 through the file of their 8-bit rows. */
-static int load_large(struct kiln_engine *e, const char *dir, bool drawn, struct kiln_error *err)
+/* Loads the text encoder and the transformer; in fp8 with the cache of their 8-bit rows. */
+static int load_large(struct kiln_engine *e, const char *dir, bool random, struct kiln_error *err)
 {
     const enum kt_dtype matrices = e->e4m3 ? KT_E4M3 : e->dtype;
     struct kiln_fp8_cache *cache =
-        e->e4m3 && !drawn ? kiln_fp8_cache_open(dir, e->device, KILN_FP8_CACHE_WORTH) : NULL;
+        e->e4m3 && !random ? kiln_fp8_cache_open(dir, e->device, KILN_FP8_CACHE_WORTH) : NULL;
     char path[PATH_MAX];
-    int code = kiln_text_encoder_load(weights_in(path, dir, "text_encoder", drawn), &e->config.text,
-                                      e->weights, matrices, cache, &e->text_encoder, err);
+    int code =
+        kiln_text_encoder_load(weights_in(path, dir, "text_encoder", random), &e->config.text,
+                               e->weights, matrices, cache, &e->text_encoder, err);
     if (!code)
-        code = kiln_transformer_load(weights_in(path, dir, "transformer", drawn),
+        code = kiln_transformer_load(weights_in(path, dir, "transformer", random),
                                      &e->config.transformer, e->weights, matrices, cache,
                                      &e->params, &e->transformer, err);
     kiln_fp8_cache_close(cache, code == 0, e->note, sizeof e->note);
     return code;
 }
 
-static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct kiln_error *err)
+static int load_parts(struct kiln_engine *e, const char *dir, bool random, struct kiln_error *err)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/tokenizer", dir);
@@ -102,17 +103,16 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct
                          dir, kiln_tokenizer_max_id(e->tokenizer), e->config.text.vocab);
     if (code)
         return code;
-    code = load_large(e, dir, drawn, err);
+    code = load_large(e, dir, random, err);
     if (code)
         return code;
-    code = kiln_vae_load(weights_in(path, dir, "vae", drawn), &e->config.vae, e->weights, e->dtype,
+    code = kiln_vae_load(weights_in(path, dir, "vae", random), &e->config.vae, e->weights, e->dtype,
                          false, &e->vae, err);
-    kt_device_trim(e->device); /* what was packed or converted from */
+    kt_device_trim(e->device); /* what tensors were packed or converted from */
     return code;
 }
 
-/* drawn: weights are drawn at random, and only configs and tokenizer read. */
-static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
+static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool random,
                 struct kiln_error *err)
 {
     if (!o->model_path || !*o->model_path)
@@ -132,12 +132,12 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     code = code ? code : choose_dtype(e, o, err);
     kiln_loading_note(o->model_path, 0, 0);
     code = code ? code : kiln_model_config_read(o->model_path, &e->config, err);
-    if (!code && !drawn)
+    if (!code && !random)
         code = kiln_model_hash(o->model_path, e->hash, err);
     if (code)
         return code;
     e->threads = o->threads;
-    e->drawn = drawn;
+    e->random_weights = random;
     e->dir = strdup(o->model_path);
     name_of(o->model_path, e->name, sizeof e->name);
     kt_threads_set(e->threads);
@@ -147,7 +147,7 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     e->clock = kt_clock_new(e->device);
     if (!e->dir || !e->weights || !e->features || !e->graphs || !e->clock)
         return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
-    code = load_parts(e, o->model_path, drawn, err);
+    code = load_parts(e, o->model_path, random, err);
     if (code)
         return code;
     if (e->dtype == KT_BF16 && kt_packs(e->weights, e->config.transformer.head_dim))
@@ -159,7 +159,7 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     return code;
 }
 
-static int open_engine(const DiffusionZOptions *options, bool drawn, struct kiln_engine **ret,
+static int open_engine(const DiffusionZOptions *options, bool random, struct kiln_engine **ret,
                        struct kiln_error *err)
 {
     if (!options)
@@ -167,8 +167,8 @@ static int open_engine(const DiffusionZOptions *options, bool drawn, struct kiln
     struct kiln_engine *e = calloc(1, sizeof *e);
     if (!e)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an engine");
-    kiln_text_ahead_init(&e->ahead);
-    int code = load(e, options, drawn, err);
+    kiln_text_prefetch_init(&e->prefetch);
+    int code = load(e, options, random, err);
     if (code)
         kiln_engine_close(e);
     else
@@ -197,7 +197,7 @@ void kiln_engine_close(struct kiln_engine *e)
     kt_scope_free(e->times_scope);
     kiln_loras_free(e->loras);
     kiln_feature_cache_free(e->features);
-    kiln_text_ahead_release(&e->ahead);
+    kiln_text_prefetch_release(&e->prefetch);
     kiln_param_table_release(&e->params);
     kiln_vae_free(e->vae);
     kiln_transformer_free(e->transformer);
@@ -219,7 +219,7 @@ static int check_side(const struct kiln_engine *e, const char *what, int side,
         return kiln_fail(err, KILN_BAD_INPUT, "%s %d: must be a multiple of %d from %d to %d", what,
                          side, KILN_SIDE_STEP, KILN_SIDE_MIN, KILN_SIDE_MAX);
     if (side % step)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: this model draws multiples of %d pixels",
+        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: this model renders multiples of %d pixels",
                          what, side, step);
     return 0;
 }

@@ -1,17 +1,17 @@
-/* group.c - which pictures of a batch are drawn together.
+/* group.c - which pictures of a batch are rendered together.
  *
  * The products of a small picture have too few rows to fill a GPU, and its steps too little work to
- * hide their launches.  So pictures of one size whose captions have one length go through the steps
- * together, one behind the other in the same rows.  What they share are matrices alone: every row
- * is summed as it would be alone, and attention stays within a picture.
+ * hide their launches.  So pictures of one size and caption length go through the steps together,
+ * as consecutive rows of the same matrices.  Every row is summed as it would be alone, and
+ * attention stays within a picture.
  *
- * The numbers of pictures are powers of two: each is a shape of its own, which is recorded.  With a
- * set of LoRAs beside the weights each picture is drawn alone: the thin products there take one way
- * of summing for few rows and another one for many.
+ * A group has 1, 2, 4, ... pictures: each number is a shape of its own, with a graph of its own.
+ * With LoRAs beside the weights each picture is rendered alone, because the small products of a
+ * LoRA are summed in another order for many rows than for few.
  */
 #include "pipeline/engine/parts.h"
 
-/* Rows of the joint sequence, of the longer one where there is guidance. */
+/* Rows of the joint sequence; with guidance, of the longer one. */
 static int64_t joint_rows(const struct kiln_run *r, const struct kiln_item *item)
 {
     const int patch = r->e->config.transformer.patch;
@@ -20,8 +20,8 @@ static int64_t joint_rows(const struct kiln_run *r, const struct kiln_item *item
     return tokens + kiln_pad_rows(tokens) + (caption > negative ? caption : negative);
 }
 
-/* How many pictures of so many rows may be drawn together. */
-static int most_of(const struct kiln_run *r, int64_t rows)
+/* How many pictures of so many rows a group may have. */
+static int group_limit(const struct kiln_run *r, int64_t rows)
 {
     if (kiln_loras_beside(r->e->loras) || kiln_memory_is_tight(r))
         return 1;
@@ -29,7 +29,7 @@ static int most_of(const struct kiln_run *r, int64_t rows)
     return fit < 1 ? 1 : fit < KILN_GROUP_MAX ? (int)fit : KILN_GROUP_MAX;
 }
 
-static bool is_like(const struct kiln_item *a, const struct kiln_item *b)
+static bool same_caption_rows(const struct kiln_item *a, const struct kiln_item *b)
 {
     return kt_size(a->caption, 0) == kt_size(b->caption, 0) &&
            kt_size(a->negative, 0) == kt_size(b->negative, 0);
@@ -53,9 +53,9 @@ bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret)
             continue;
         if (ret->count == 0) {
             ret->rows = joint_rows(r, item);
-            most = most_of(r, ret->rows);
+            most = group_limit(r, ret->rows);
         }
-        if (ret->count == 0 || is_like(ret->items[0], item))
+        if (ret->count == 0 || same_caption_rows(ret->items[0], item))
             ret->items[ret->count++] = item;
     }
     if (ret->count == 0)

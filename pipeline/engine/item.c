@@ -1,6 +1,4 @@
-/* item.c - an item of a batch, and a group of them: memory for results, whether they are still
- * alive, and how they end with an error.
- */
+/* item.c - items of a batch and groups of them: memory for results, cancel, errors. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* loop.c - the steps of a group, beside the decodes of the group before (decode.c).
  *
- * The host is always KILN_STEPS_AHEAD steps in front of a GPU: behind every step the mark of its
- * latent comes back by itself, and its arrival is how the end of the step is seen.  On the CPU it
- * arrives at once, and the same code is a plain loop.
+ * The host stays KILN_STEPS_QUEUED_MAX steps ahead of a GPU.  Each step copies a flag to the host
+ * that says whether its latent is finite; the flag's arrival marks the end of the step.  On the CPU
+ * the flag arrives at once, and the same code is a plain loop.
  *
- *     main lane   start  step 0 .. step n-1 | start  step 0 ...
- *     side lane                             | decode, all sizes and latent on their way to the host
+ *     main stream   start  step 0 .. step n-1 | start  step 0 ...
+ *     side stream                             | decode, copies of all sizes and the latent
  */
 #include "pipeline/engine/parts.h"
 
@@ -16,7 +16,7 @@ static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
     enum kt_dtype dtype = r->e->dtype;
     struct kt_scope *s = plan->scope;
     int64_t h = r->height / c->patch, w = r->width / c->patch, pad = kiln_pad_rows(h * w);
-    const int64_t n = shape->items, columns = kiln_stream_columns(r->e->transformer);
+    const int64_t n = shape->items, columns = kiln_residual_columns(r->e->transformer);
     plan->latent = kt_zeros(s, KT_F32, 4, (int64_t[]){n, c->channels, r->height, r->width});
     plan->caption = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->caption_rows, columns});
     plan->rope = kiln_rope_joint(s, c, h, w, pad, shape->caption_rows);
@@ -29,7 +29,7 @@ static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
     plan->bad = kt_zeros(s, KT_I32, 1, (int64_t[]){n});
 }
 
-/* The plan of the group's shape with its buffers, or NULL with the group given up. */
+/* The plan of the group's shape with its buffers, or NULL with the group abandoned. */
 static struct kiln_shape_plan *plan_for(struct kiln_run *r, const struct kiln_group *group)
 {
     struct kiln_graph_cache *graphs = r->e->graphs;
@@ -49,15 +49,15 @@ static struct kiln_shape_plan *plan_for(struct kiln_run *r, const struct kiln_gr
         int code = kt_scope_check(plan->scope, &err);
         if (code == 0)
             return plan;
-        kiln_memory_give_back(r, true);
+        kiln_memory_release(r, true);
         if (code != KILN_NO_MEMORY)
             break;
     }
-    kiln_memory_give_up(r, group, &err);
+    kiln_memory_abandon(r, group, &err);
     return NULL;
 }
 
-/* The i'th item's part of a buffer: views. */
+/* The i'th item's part of a buffer, a view. */
 static kt latent_of(const struct kiln_shape_plan *plan, struct kt_scope *s, int i)
 {
     const int64_t shape[3] = {kt_size(plan->latent, 1), kt_size(plan->latent, 2),
@@ -70,7 +70,7 @@ static kt caption_of(struct kt_scope *s, kt buffer, int i, int64_t rows)
     return kt_narrow(s, buffer, 0, i * rows, rows);
 }
 
-/* Puts what is the items' own into the buffers. */
+/* Copies the items' starts and captions into the buffers. */
 static void fill_buffers(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
                          void *arg)
 {
@@ -88,7 +88,6 @@ static void fill_buffers(struct kiln_run *r, struct kt_scope *s, const struct ki
     kt_copy_into(s, plan->bad, kt_zeros(s, KT_I32, 1, (int64_t[]){of->items}));
 }
 
-/* What a step is computed or recorded from. */
 struct step_work {
     const struct kiln_run *r;
     const struct kiln_shape_plan *plan;
@@ -111,12 +110,12 @@ static void run_step(struct kt_scope *s, const void *arg)
     kiln_sampler_step(work->r->e->transformer, s, &step);
 }
 
-/* Records the plan's step.  What cannot be recorded is computed without: slower, and the same. */
+/* Records the plan's step.  On failure later steps are computed: slower, with the same bits. */
 static void record(const struct kiln_run *r, struct kiln_shape_plan *plan)
 {
     const struct step_work work = {r, plan};
     struct kiln_error err;
-    kt_device_trim(r->e->device); /* a graph has memory of its own: not twice the activations */
+    kt_device_trim(r->e->device); /* the graph needs activations of its own */
     if (kiln_graph_cache_record(r->e->graphs, plan, run_step, &work, &err)) {
         kiln_run_note(r, "steps of this size and larger are not recorded as graphs: %s", err.text);
         kt_device_trim(r->e->device);
@@ -126,10 +125,10 @@ static void record(const struct kiln_run *r, struct kiln_shape_plan *plan)
 struct step_args {
     struct kiln_shape_plan *plan;
     int step;
-    bool taken; /* the latents are those behind the step: it must not be asked for again */
+    bool queued; /* the step is queued; a second try must not repeat it */
 };
 
-/* The states before the step, of the items that keep them. */
+/* Stores the states before the step, for items with a trajectory. */
 static void keep_states(struct kt_scope *s, const struct kiln_group *group,
                         const struct step_args *args)
 {
@@ -141,8 +140,8 @@ static void keep_states(struct kt_scope *s, const struct kiln_group *group,
     }
 }
 
-static void ask_latents(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
-                        struct step_args *args)
+static void queue_step_work(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                            struct step_args *args)
 {
     struct kiln_shape_plan *plan = args->plan;
     const int64_t items = plan->shape.items, one[2] = {1, 1};
@@ -151,34 +150,34 @@ static void ask_latents(struct kiln_run *r, struct kt_scope *s, const struct kil
     kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, args->step, 1));
     kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, args->step, 1), 2, one);
     kt_copy_into(s, plan->stride, kt_reshape(s, kt_repeat_rows(s, stride, items), 1, &items));
-    if (!kiln_memory_is_tight(r) && kiln_graph_cache_wants(r->e->graphs, plan))
+    if (!kiln_memory_is_tight(r) && kiln_graph_cache_should_record(r->e->graphs, plan))
         record(r, plan);
     bool computed = !plan->graph;
     if (computed)
         run_step(s, &(struct step_work){r, plan});
     else
         kt_graph_replay(plan->graph, s);
-    args->taken = kt_scope_check(s, &err) == 0;
-    if (!args->taken)
+    args->queued = kt_scope_check(s, &err) == 0;
+    if (!args->queued)
         return;
-    r->fresh = r->fresh || !plan->warm;
+    r->new_shape = r->new_shape || !plan->warm;
     if (computed)
         kiln_graph_cache_warm(plan);
 }
 
-/* A step, and the mark of its latents on its way back. */
-static void ask_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
-                     void *arg)
+/* Queues a step and the copy of its flags. */
+static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                       void *arg)
 {
     struct step_args *args = arg;
-    if (!args->taken)
-        ask_latents(r, s, group, args);
+    if (!args->queued)
+        queue_step_work(r, s, group, args);
     struct kt_fetch *bad = kt_fetch_start(s, args->plan->bad);
     if (!bad)
         return;
-    r->ahead[r->ahead_count].group = *group;
-    r->ahead[r->ahead_count].step = args->step;
-    r->ahead[r->ahead_count++].bad = bad;
+    r->queued[r->queued_count].group = *group;
+    r->queued[r->queued_count].step = args->step;
+    r->queued[r->queued_count++].bad = bad;
 }
 
 static void keep_latents(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
@@ -201,10 +200,10 @@ void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group)
     bool whole = plan && kiln_memory_try_group(r, group, fill_buffers, plan);
     kiln_text_wait(r);
     for (int step = 0; step < r->batch->num_steps && whole && kiln_group_alive(group); step++) {
-        if (r->ahead_count == KILN_STEPS_AHEAD)
+        if (r->queued_count == KILN_STEPS_QUEUED_MAX)
             kiln_steps_take(r);
         if (kiln_group_alive(group))
-            whole = kiln_memory_try_group(r, group, ask_step,
+            whole = kiln_memory_try_group(r, group, queue_step,
                                           &(struct step_args){.plan = plan, .step = step});
     }
     if (whole && kiln_group_alive(group))

@@ -1,16 +1,16 @@
-/* loras.c - the LoRAs of an engine, where plain weights come from once more, and the names
- * of a batch's LoRAs. */
+/* loras.c - the LoRAs of an engine, the plain weights behind 8-bit ones, and names of LoRAs in
+ * messages. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "pipeline/engine/parts.h"
 
-/* Nothing but its folder says what a model is: another one may have been put there since. */
+/* The folder may hold another model by now. */
 static int check_same_model(const struct kiln_engine *e, struct kiln_error *err)
 {
     char hash[KILN_MODEL_HASH_LEN + 1];
-    if (e->drawn)
+    if (e->random_weights)
         return 0;
     int code = kiln_model_hash(e->dir, hash, err);
     if (!code && strcmp(hash, e->hash) != 0)
@@ -21,9 +21,8 @@ static int check_same_model(const struct kiln_engine *e, struct kiln_error *err)
     return code;
 }
 
-/* Loads the transformer a second time, as it was before its large matrices were quantised; scope
- * keeps of it what the list names.  Checked before, so that this is what is said, and once more, as
- * the files may be exchanged meanwhile. */
+/* Loads the transformer again without quantising it; ret[i] is the matrix of module i.  Checks the
+ * model before, for the better message, and after, since files may have been replaced meanwhile. */
 static int load_plain(void *arg, struct kt_scope *scope, kt *ret, struct kiln_error *err)
 {
     const struct kiln_engine *e = arg;
@@ -33,7 +32,7 @@ static int load_plain(void *arg, struct kt_scope *scope, kt *ret, struct kiln_er
     snprintf(path, sizeof path, "%s/transformer", e->dir);
     int code = check_same_model(e, err);
     if (!code)
-        code = kiln_transformer_load(e->drawn ? NULL : path, &e->config.transformer, scope,
+        code = kiln_transformer_load(e->random_weights ? NULL : path, &e->config.transformer, scope,
                                      e->dtype, NULL, &params, &t, err);
     code = code ? code : check_same_model(e, err);
     if (!code && params.count != e->params.count)
@@ -52,7 +51,8 @@ int kiln_engine_loras_open(struct kiln_engine *e, struct kiln_error *err)
     return e->loras ? 0 : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its LoRAs", e->dir);
 }
 
-/* A name is the file's, as in a job.  What there is no place for is left out. */
+/* Names as in a job line: the file's without folder and ending.  Names that do not fit are left
+ * out. */
 void kiln_run_name_loras(struct kiln_run *r, const struct kiln_lora_use *uses, size_t count)
 {
     static const char begin[] = " (LoRAs ", end[] = ": try smaller scales)", more[] = ", ...";

@@ -1,9 +1,8 @@
-/* memory.c - queues work on the device, and does without something where memory is short.
+/* memory.c - queues work on the device, and makes do when memory is short.
  *
- * Memory that is not enough is no failure yet: what can be done without (graphs, work side by side)
- * is given back, and the work is queued again.  A group that does not fit then comes again in
- * smaller ones; the size of a picture alone is remembered as one that has to do without from the
- * start.
+ * Work that lacks memory is queued again after the graphs have been freed and other work has ended.
+ * A group that still does not fit is split into smaller ones.  The size of a single picture is
+ * remembered: pictures of that size run without graphs and without work beside them from then on.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,31 +30,31 @@ bool kiln_memory_is_tight(const struct kiln_run *r)
     return r->e->tight_pixels != 0 && kiln_run_pixels(r) >= r->e->tight_pixels;
 }
 
-void kiln_memory_give_back(struct kiln_run *r, bool all)
+void kiln_memory_release(struct kiln_run *r, bool all)
 {
     struct kt_scope *s = kt_scope_new(r->e->device);
     kiln_steps_drain(r);
-    kt_wait(s); /* they may be in use: graphs of smaller shapes, where this one has none */
+    kt_wait(s); /* graphs of other shapes may be in use */
     if (all)
         kiln_graph_cache_clear(r->e->graphs);
     else
-        kiln_graph_cache_stale(r->e->graphs);
+        kiln_graph_cache_drop_graphs(r->e->graphs);
     kt_device_trim(r->e->device);
     kt_scope_free(s);
 }
 
-/* The same, and remembers the size of a picture that is alone. */
+/* Frees graphs; for a single picture, remembers its size. */
 static void make_room(struct kiln_run *r, const struct kiln_group *group,
                       const struct kiln_error *err)
 {
     if (group->count == 1 && !kiln_memory_is_tight(r)) {
         r->e->tight_pixels = kiln_run_pixels(r);
         kiln_run_note(r,
-                      "pictures of this size and larger are drawn without graphs and decoded with "
-                      "nothing beside them: %s",
+                      "pictures of this size and larger are rendered without graphs and decoded "
+                      "with nothing beside them: %s",
                       err->text);
     }
-    kiln_memory_give_back(r, false);
+    kiln_memory_release(r, false);
 }
 
 static int try_once(struct kiln_run *r, const struct kiln_group *group, bool side, kiln_work_fn *fn,
@@ -82,16 +81,16 @@ int kiln_memory_try(struct kiln_run *r, const struct kiln_group *group, bool sid
     return kiln_group_alive(group) ? try_once(r, group, side, fn, arg, err) : 0;
 }
 
-void kiln_memory_give_up(struct kiln_run *r, const struct kiln_group *group,
+void kiln_memory_abandon(struct kiln_run *r, const struct kiln_group *group,
                          const struct kiln_error *err)
 {
     if (err->code != KILN_NO_MEMORY || group->count == 1) {
         kiln_group_end(group, err);
         return;
     }
-    kiln_run_note(r, "fewer than %d such pictures are drawn together from now on: %s", group->count,
-                  err->text);
-    kiln_memory_give_back(r, true);
+    kiln_run_note(r, "fewer than %d such pictures are rendered together from now on: %s",
+                  group->count, err->text);
+    kiln_memory_release(r, true);
     kiln_group_split(r, group);
 }
 
@@ -101,6 +100,6 @@ bool kiln_memory_try_group(struct kiln_run *r, const struct kiln_group *group, k
     struct kiln_error err;
     if (kiln_memory_try(r, group, false, fn, arg, &err) == 0)
         return true;
-    kiln_memory_give_up(r, group, &err);
+    kiln_memory_abandon(r, group, &err);
     return false;
 }

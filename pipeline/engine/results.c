@@ -1,17 +1,16 @@
-/* results.c - takes over what the items of a batch have fetched; and the second half of a batch,
- * which waits for the last of it.
+/* results.c - stores the results of items; and the second half of a batch, which waits for the
+ * last.
  *
- * That half has its own thread in a worker, while the engine's is at the next batch already.  So
- * from kiln_engine_finish on nothing is touched but the run itself, the device's clock, which has
- * its own lock, and results that are on their way; and, where an item has failed of its device, a
- * scope made to ask whether that still answers.
+ * In a worker the second half runs on a thread of its own, while the engine's thread is at the next
+ * batch.  So kiln_engine_finish touches only the run, its fetches, and the device's clock, which
+ * has a lock; and, after a device error, a new scope that checks whether the device still answers.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/engine/parts.h"
 
-/* Whether all that was asked for the item is there. */
+/* Whether all results of the item have arrived. */
 static bool is_ready(const struct kiln_run *r, const struct kiln_item *item)
 {
     if (item->ended || !item->scope || item->steps_done < r->batch->num_steps)
@@ -22,7 +21,7 @@ static bool is_ready(const struct kiln_run *r, const struct kiln_item *item)
     return item->fetches[KILN_FETCH_LATENT] != NULL;
 }
 
-/* Takes over what the item has fetched, once it has arrived. */
+/* Waits for the item's fetches and copies them to its output. */
 static void collect(const struct kiln_run *r, struct kiln_item *item)
 {
     DiffusionZOutput *out = item->out;
@@ -68,7 +67,7 @@ void kiln_run_collect(struct kiln_run *r)
             collect(r, &r->items[i]);
 }
 
-/* Where an item has failed of its device: whether the device still answers. */
+/* KILN_DEVICE if an item has failed with a device error and the device does not answer. */
 static int check_device(const struct kiln_run *r, struct kiln_error *err)
 {
     bool failed = false;

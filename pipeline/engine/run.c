@@ -1,8 +1,8 @@
-/* run.c - the first half of a batch, which asks for everything: LoRAs, text, then group by
- * group start, steps and decode; see engine.h.
+/* run.c - the first half of a batch, which queues all work: LoRAs, text, then start, steps and
+ * decode of each group; see engine.h.
  *
- * Every item has a scope of its own.  What goes wrong in it (a tensor too large, numbers that are
- * no longer finite, a cancel) ends that item; the others go on.
+ * Every item has a scope of its own.  An error in it (no memory, values that are not finite, a
+ * cancel) ends that item; the others go on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +12,21 @@
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-static void drop_times(struct kiln_engine *e)
+static void drop_time_table(struct kiln_engine *e)
 {
     kt_scope_free(e->times_scope);
     e->times = e->strides = NULL;
     e->times_scope = NULL;
 }
 
-/* Makes the engine's tables those of this schedule. */
-static int prepare_times(struct kiln_run *r, struct kiln_error *err)
+/* Makes the engine's time table and strides for this schedule, unless it has them. */
+static int prepare_time_table(struct kiln_run *r, struct kiln_error *err)
 {
     struct kiln_engine *e = r->e;
     int steps = r->batch->num_steps;
     if (e->times && e->times_steps == steps)
         return 0;
-    drop_times(e);
+    drop_time_table(e);
     e->times_scope = kt_scope_new(e->device);
     e->times = kiln_time_table(e->transformer, e->times_scope, r->schedule.times, steps);
     e->strides =
@@ -34,11 +34,11 @@ static int prepare_times(struct kiln_run *r, struct kiln_error *err)
     e->times_steps = steps;
     int code = kt_scope_check(e->times_scope, err);
     if (code)
-        drop_times(e);
+        drop_time_table(e);
     return code;
 }
 
-/* The room for the state before every step, if it is wanted. */
+/* Memory for the state before every step, if wanted. */
 static kt trajectory_for(const struct kiln_run *r, struct kt_scope *s)
 {
     const int64_t shape[4] = {r->batch->num_steps, r->e->config.transformer.channels, r->height,
@@ -63,7 +63,7 @@ static double *denoising_or(struct kiln_run *r, double *stage)
     return kiln_steps_under_way(r) ? &r->times.denoise_ms : stage;
 }
 
-static void ask_items(struct kiln_run *r)
+static void queue_items(struct kiln_run *r)
 {
     struct kiln_group group;
     open_items(r);
@@ -74,16 +74,15 @@ static void ask_items(struct kiln_run *r)
         for (int i = 0; i < group.count; i++)
             if (group.items[i]->begun && kiln_item_alive(group.items[i]))
                 kiln_decode_item(r, group.items[i]);
-        kiln_run_collect(r); /* while the device is at work */
+        kiln_run_collect(r); /* while the device works */
         kiln_run_lap(r, denoising_or(r, &r->times.decode_ms));
     }
-    kiln_text_wait(r); /* where no item came as far as its steps */
-    kiln_text_ahead(r);
+    kiln_text_wait(r); /* in case no item came to its steps */
+    kiln_text_encode_prefetched(r);
     kiln_run_lap(r, denoising_or(r, &r->times.text_ms));
-    if (!r->fresh)
+    if (!r->new_shape)
         return;
-    /* Computed steps and libraries that look for their fastest kernels leave much memory behind
-     * that graphs and later pictures have no use for. */
+    /* Computed steps, and libraries that search for their fastest kernels, leave unused memory. */
     kiln_steps_drain(r);
     kiln_run_lap(r, &r->times.denoise_ms);
     kt_device_trim(r->e->device);
@@ -96,10 +95,10 @@ int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, s
                       struct kiln_error *err)
 {
     bool changed = false;
-    kt_threads_set(e->threads); /* what is merged on the CPU is this thread's work */
+    kt_threads_set(e->threads); /* merging on the CPU uses this thread's operations */
     int code = kiln_loras_set(e->loras, uses, count, &changed, err);
     if (changed)
-        drop_times(e); /* the time table holds products of the weights */
+        drop_time_table(e); /* the time table holds products of the weights */
     return code;
 }
 
@@ -118,14 +117,14 @@ static int set_loras(struct kiln_run *r, const struct kiln_lora_use *under, stru
     return code;
 }
 
-/* What the whole batch needs: its LoRAs and the tables of its schedule. */
+/* Loads what the whole batch needs: LoRAs and the tables of the schedule. */
 static int prepare_once(struct kiln_run *r, const struct kiln_lora_use *under,
                         struct kiln_error *err)
 {
     int code = set_loras(r, under, err);
     kiln_run_lap(r, &r->times.lora_ms);
-    r->times.lora_from = (int32_t)kiln_loras_from(r->e->loras);
-    return code ? code : prepare_times(r, err);
+    r->times.lora_from = (int32_t)kiln_loras_source(r->e->loras);
+    return code ? code : prepare_time_table(r, err);
 }
 
 /* Graphs of earlier batches may hold the memory that is short. */
@@ -134,7 +133,7 @@ static int prepare(struct kiln_run *r, const struct kiln_lora_use *under, struct
     const int code = prepare_once(r, under, err);
     if (code != KILN_NO_MEMORY)
         return code;
-    kiln_memory_give_back(r, true);
+    kiln_memory_release(r, true);
     return prepare_once(r, under, err);
 }
 
@@ -145,8 +144,8 @@ static struct kiln_run *run_new(struct kiln_engine *e, const DiffusionZBatch *ba
     if (!r)
         return NULL;
     r->e = e;
-    r->asked = *batch;
-    r->batch = &r->asked;
+    r->copy = *batch;
+    r->batch = &r->copy;
     r->outputs = outputs;
     r->height = batch->height / e->config.vae.factor;
     r->width = batch->width / e->config.vae.factor;
@@ -171,7 +170,7 @@ int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
         free(r);
         return code;
     }
-    ask_items(r);
+    queue_items(r);
     *ret = r;
     return 0;
 }

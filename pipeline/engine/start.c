@@ -1,7 +1,6 @@
-/* start.c - how an item starts: the state that its first step reads.
- *
- * Every start is made here and nowhere else.  Today there is one kind, noise: that of a CPU
- * torch.Generator with the item's seed, at the schedule's first sigma, which is 1.
+/* start.c - the state that an item starts from.
+ * Every start is made here.  Today there is one kind, noise: that of a CPU torch.Generator with the
+ * item's seed, at the schedule's first sigma, which is 1.
  */
 #include "pipeline/engine/parts.h"
 

@@ -1,6 +1,4 @@
-/* steps.c - the steps that were queued on the device: how each has ended, the progress that is
- * shown, and the time of each stage.
- */
+/* steps.c - waits for queued steps, reports progress, and times the stages of a batch. */
 #include "pipeline/engine/parts.h"
 #include "schemas/clock.h"
 
@@ -11,7 +9,7 @@ void kiln_run_lap(struct kiln_run *r, double *stage)
     r->since_ms = now;
 }
 
-/* All items' steps together, as steps of the batch; what has ended early has done its own. */
+/* The steps of all items as steps of the batch; an item that ended early counts all of its own. */
 static void show_progress(struct kiln_run *r)
 {
     const DiffusionZBatch *b = r->batch;
@@ -19,16 +17,16 @@ static void show_progress(struct kiln_run *r)
     for (int i = 0; i < b->item_count; i++)
         done += r->items[i].ended ? b->num_steps : r->items[i].steps_done;
     if (done / b->item_count > r->progress)
-        r->progress = done / b->item_count; /* steps may come again, where a group is split */
+        r->progress = done / b->item_count; /* else steps are repeated after a split */
     if (b->progress)
         __atomic_store_n(b->progress, r->progress, __ATOMIC_RELEASE);
 }
 
-/* Notes how a step has ended for an item; mark: whether its latent is not finite any more. */
-static void take_item_step(const struct kiln_run *r, struct kiln_item *item, int step, bool mark)
+/* Notes that a step of the item has ended; bad: its latent is not finite. */
+static void take_item_step(const struct kiln_run *r, struct kiln_item *item, int step, bool bad)
 {
     struct kiln_error err;
-    if (mark) {
+    if (bad) {
         kiln_fail(&err, KILN_NOT_FINITE, "non-finite latent at step %d of %d%s", step + 1,
                   r->batch->num_steps, r->loras);
         kiln_item_end(item, &err);
@@ -38,8 +36,8 @@ static void take_item_step(const struct kiln_run *r, struct kiln_item *item, int
 
 void kiln_steps_take(struct kiln_run *r)
 {
-    const struct kiln_group *group = &r->ahead[0].group;
-    struct kt_fetch *bad = r->ahead[0].bad;
+    const struct kiln_group *group = &r->queued[0].group;
+    struct kt_fetch *bad = r->queued[0].bad;
     struct kiln_error err;
     size_t bytes;
     const int code = kt_fetch_wait(bad, &err);
@@ -47,22 +45,22 @@ void kiln_steps_take(struct kiln_run *r)
     if (code)
         kiln_group_end(group, &err);
     for (int i = 0; i < group->count; i++)
-        take_item_step(r, group->items[i], r->ahead[0].step, marks && marks[i]);
+        take_item_step(r, group->items[i], r->queued[0].step, marks && marks[i]);
     kt_fetch_free(bad);
-    r->ahead_count--;
-    for (int i = 0; i < r->ahead_count; i++)
-        r->ahead[i] = r->ahead[i + 1];
+    r->queued_count--;
+    for (int i = 0; i < r->queued_count; i++)
+        r->queued[i] = r->queued[i + 1];
     show_progress(r);
 }
 
 bool kiln_steps_under_way(const struct kiln_run *r)
 {
-    return r->ahead_count > 0 && !kt_fetch_arrived(r->ahead[r->ahead_count - 1].bad);
+    return r->queued_count > 0 && !kt_fetch_arrived(r->queued[r->queued_count - 1].bad);
 }
 
 void kiln_steps_drain(struct kiln_run *r)
 {
-    while (r->ahead_count > 0)
+    while (r->queued_count > 0)
         kiln_steps_take(r);
     show_progress(r);
 }

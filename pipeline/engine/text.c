@@ -1,16 +1,15 @@
-/* text.c - the text of a batch: prompts to features to refined captions; and the features of
- * the batch after it.
+/* text.c - the texts of a batch: prompts to features to refined captions; and prefetched texts.
  *
- * Features of a prompt are kept from batch to batch.  Those that are new go through the encoder in
- * one pass, whose time is that of reading its weights; it gives each the bits it would get alone.
- * They do not depend on LoRAs, so they can be made ahead; captions do.
+ * A cache keeps features from batch to batch.  New prompts go through the encoder in one pass,
+ * whose time is that of reading the weights; each gets the bits that it would get alone.  Features
+ * do not depend on LoRAs, so they can be prefetched; captions do.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/engine/parts.h"
 
-/* Texts that are looked up, each once, and those of them that the encoder has to see. */
+/* Different texts, and those among them that have to be encoded. */
 struct lookup {
     const char *seen[KILN_BATCH_TEXTS_MAX], *fresh[KILN_BATCH_TEXTS_MAX];
     struct kiln_prompt_ids prompts[KILN_BATCH_TEXTS_MAX];
@@ -19,7 +18,7 @@ struct lookup {
     size_t seen_count, fresh_count, known_count;
 };
 
-/* What cannot be a prompt is left out: that is said where its own item comes to it. */
+/* Leaves out texts that cannot be encoded; their own items report the error. */
 static void look_up(struct kiln_engine *e, struct kt_scope *s, struct lookup *l, const char *text)
 {
     size_t i = l->fresh_count, len = strlen(text), count;
@@ -38,9 +37,9 @@ static void look_up(struct kiln_engine *e, struct kt_scope *s, struct lookup *l,
     l->fresh_count++;
 }
 
-/* Fills the cache with the features of these texts and counts them, unless times is NULL.  What
- * fails here is tried again prompt by prompt when an item comes to it, which takes less memory;
- * and where that is all in use anyway, nothing is recorded. */
+/* Fills the cache with the features of these texts; counts them in times unless that is NULL. After
+ * a failure each item encodes its prompt alone, which needs less memory.  If memory is tight, no
+ * graphs are recorded. */
 static void encode(const struct kiln_run *r, const char *const *texts, size_t count,
                    DiffusionZTimes *times)
 {
@@ -101,14 +100,14 @@ static int caption_once(const struct kiln_run *r, struct kt_scope *s, const char
     return code;
 }
 
-/* The refined caption of a prompt; where memory is short, without the graphs of earlier batches. */
+/* The refined caption of a prompt.  Without memory, frees graphs and tries again. */
 static kt caption_of(struct kiln_run *r, struct kt_scope *s, const char *prompt)
 {
     struct kiln_error err;
     kt caption = NULL;
     int code = caption_once(r, s, prompt, &caption, &err);
     if (code == KILN_NO_MEMORY) {
-        kiln_memory_give_back(r, true);
+        kiln_memory_release(r, true);
         code = caption_once(r, s, prompt, &caption, &err);
     }
     if (code)
@@ -116,7 +115,7 @@ static kt caption_of(struct kiln_run *r, struct kt_scope *s, const char *prompt)
     return caption;
 }
 
-/* Finds an earlier item with the same text, whose captions are then shared. */
+/* An earlier item with the same texts, whose captions can be shared; or NULL. */
 static const struct kiln_item *same_text(const struct kiln_run *r, int index)
 {
     const struct kiln_item *item = &r->items[index];
@@ -143,7 +142,7 @@ static void prepare_item(struct kiln_run *r, int index)
         item->negative = caption_of(r, item->scope, kiln_item_negative(item->in));
 }
 
-/* Something that arrives when the main lane has come as far as this. */
+/* A fetch that arrives when the main stream reaches this point. */
 static struct kt_fetch *mark(const struct kiln_engine *e)
 {
     struct kt_scope *s = kt_scope_new(e->device);
@@ -152,7 +151,7 @@ static struct kt_fetch *mark(const struct kiln_engine *e)
     return fetch;
 }
 
-/* What died before the mark shows at the next operation, too. */
+/* Errors are ignored: the next operation reports them again. */
 static void wait_for(struct kt_fetch **fetch)
 {
     struct kiln_error err;
@@ -195,10 +194,10 @@ void kiln_text_prepare(struct kiln_run *r)
     r->text_mark = mark(r->e);
 }
 
-void kiln_text_ahead(struct kiln_run *r)
+void kiln_text_encode_prefetched(struct kiln_run *r)
 {
     char *texts[KILN_BATCH_TEXTS_MAX];
-    size_t count = kiln_text_ahead_take(&r->e->ahead, texts);
+    size_t count = kiln_text_prefetch_take(&r->e->prefetch, texts);
     if (count > 0 && !kiln_memory_is_tight(r)) {
         int piece = kt_clock_begin(r->e->clock, false);
         encode(r, (const char *const *)texts, count, NULL);

@@ -1,9 +1,8 @@
-/* cache.c - images by their sets, and the thread that makes them ahead; see cache.h.
+/* cache.c - a list of images by set, and the prefetch thread; see cache.h.
  *
- * One mutex guards the list; files are read outside of it.  An entry whose image is being made is
- * in the list already, so that whoever needs the same set waits for it instead of making it again.
- * If it comes to nothing the entry goes, and the one who waited tries for itself: the error then
- * reaches whoever asked.
+ * One mutex guards the list; files are read outside of it.  An entry is in the list while its image
+ * is made, so that another thread that needs the set waits instead of making it again.  If that
+ * fails, the entry is removed and the waiting thread tries itself, so that it gets the error.
  */
 #include "pipeline/lora/cache.h"
 
@@ -14,14 +13,14 @@
 #include <time.h>
 
 #define IMAGES_MAX 256
-/* For an image that another thread is making: of the largest sets that takes a second, so that by
- * then its files do not answer. */
+/* Limit of a wait for an image that another thread makes.  The largest sets take a second; longer
+ * means that the files do not answer. */
 #define WAIT_S_MAX 60
 
 struct entry {
-    struct kiln_lora_image image; /* first: an image handed out is its entry */
+    struct kiln_lora_image image; /* first: an image pointer is its entry */
     size_t bytes;                 /* of host memory */
-    uint64_t used;                /* when, in takes of the cache */
+    uint64_t used;                /* number of the last acquire */
     unsigned users;
     bool ready;
 };
@@ -34,14 +33,14 @@ struct kiln_lora_cache {
     int wait_s;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* an image is ready or given up, or there is a wish, or the end */
+    pthread_cond_t changed; /* an image is ready or has failed, there is a request, or the end */
     struct entry *entries[IMAGES_MAX];
     size_t count, bytes, made, found;
     uint64_t takes;
 
     pthread_t thread;
-    bool running, ending, wished;
-    struct kiln_lora_stack wish;
+    bool running, ending, requested;
+    struct kiln_lora_stack request;
 };
 
 struct kiln_lora_cache *kiln_lora_cache_new(const struct kiln_param_table *params, int device,
@@ -75,7 +74,7 @@ static void entry_free(struct entry *e)
     free(e);
 }
 
-/* What memory of this size costs: page-locked memory comes in powers of two. */
+/* Host memory used for this size: page-locked memory comes in powers of two. */
 static size_t cost(const struct kiln_lora_cache *c, size_t size)
 {
     size_t power = 4096;
@@ -120,7 +119,7 @@ static int fill(const struct kiln_lora_cache *c, struct entry *e,
                                  image->touched, err);
 }
 
-/* Reads the files of e's set. */
+/* Makes e's image from its files. */
 static int make(const struct kiln_lora_cache *c, struct entry *e, struct kiln_error *err)
 {
     struct kiln_lora_files files;
@@ -142,7 +141,7 @@ static struct entry *find(const struct kiln_lora_cache *c, const struct kiln_lor
     return NULL;
 }
 
-static void leave(struct kiln_lora_cache *c, struct entry *e)
+static void remove_entry(struct kiln_lora_cache *c, struct entry *e)
 {
     for (size_t i = 0; i < c->count; i++)
         if (c->entries[i] == e) {
@@ -153,7 +152,7 @@ static void leave(struct kiln_lora_cache *c, struct entry *e)
     entry_free(e);
 }
 
-/* The least recently used image that nobody has in hand, or NULL. */
+/* The least recently used image without users, or NULL. */
 static struct entry *oldest(const struct kiln_lora_cache *c)
 {
     struct entry *found = NULL;
@@ -165,20 +164,21 @@ static struct entry *oldest(const struct kiln_lora_cache *c)
     return found;
 }
 
-static void make_room(struct kiln_lora_cache *c, size_t bytes_max, size_t count_max)
+static void evict(struct kiln_lora_cache *c, size_t bytes_max, size_t count_max)
 {
     struct entry *e;
     while ((c->bytes > bytes_max || c->count > count_max) && (e = oldest(c)))
-        leave(c, e);
+        remove_entry(c, e);
 }
 
-/* --- taking and giving ------------------------------------------------------------------------ */
+/* --- acquire and release ------------------------------------------------------------------------
+ */
 
-/* Makes what is in nobody's hands yet.  The lock is let go meanwhile. */
+/* Makes an image that is not in the list.  Releases the lock meanwhile. */
 static int make_new(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
                     struct entry **ret, struct kiln_error *err)
 {
-    make_room(c, c->bytes_max, IMAGES_MAX - 1);
+    evict(c, c->bytes_max, IMAGES_MAX - 1);
     struct entry *e = c->count < IMAGES_MAX ? calloc(1, sizeof *e) : NULL;
     if (!e)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for one more set of LoRAs");
@@ -194,18 +194,18 @@ static int make_new(struct kiln_lora_cache *c, const struct kiln_lora_stack *sta
     pthread_mutex_lock(&c->lock);
     pthread_cond_broadcast(&c->changed);
     if (code) {
-        leave(c, e);
+        remove_entry(c, e);
         return code;
     }
     e->ready = true;
     c->bytes += e->bytes;
     c->made++;
     *ret = e;
-    make_room(c, c->bytes_max, IMAGES_MAX);
+    evict(c, c->bytes_max, IMAGES_MAX);
     return 0;
 }
 
-/* The image of the set, once nobody is making it any more; *ret NULL: there is none. */
+/* The image of the set, after any thread that makes it has finished; *ret NULL: there is none. */
 static int wait_for(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
                     struct entry **ret, struct kiln_error *err)
 {
@@ -220,15 +220,15 @@ static int wait_for(struct kiln_lora_cache *c, const struct kiln_lora_stack *sta
     return 0;
 }
 
-void kiln_lora_cache_patience(struct kiln_lora_cache *c, int seconds)
+void kiln_lora_cache_wait_limit(struct kiln_lora_cache *c, int seconds)
 {
     pthread_mutex_lock(&c->lock);
     c->wait_s = seconds;
     pthread_mutex_unlock(&c->lock);
 }
 
-int kiln_lora_cache_take(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
-                         const struct kiln_lora_image **ret, struct kiln_error *err)
+int kiln_lora_cache_acquire(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
+                            const struct kiln_lora_image **ret, struct kiln_error *err)
 {
     struct entry *e;
     pthread_mutex_lock(&c->lock);
@@ -260,12 +260,12 @@ bool kiln_lora_cache_ready(struct kiln_lora_cache *c, const struct kiln_lora_sta
     return ready;
 }
 
-void kiln_lora_cache_give(struct kiln_lora_cache *c, const struct kiln_lora_image *image)
+void kiln_lora_cache_release(struct kiln_lora_cache *c, const struct kiln_lora_image *image)
 {
     struct entry *e = (struct entry *)image;
     pthread_mutex_lock(&c->lock);
     e->users--;
-    make_room(c, c->bytes_max, IMAGES_MAX);
+    evict(c, c->bytes_max, IMAGES_MAX);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -277,33 +277,34 @@ struct kiln_lora_cache_counts kiln_lora_cache_count(struct kiln_lora_cache *c)
     return counts;
 }
 
-/* --- ahead ------------------------------------------------------------------------------------ */
+/* --- prefetch ------------------------------------------------------------------------------------
+ */
 
-/* Waits for a wish and takes it over; false at the end. */
-static bool next_wish(struct kiln_lora_cache *c, struct kiln_lora_stack *ret)
+/* Waits for a request and takes it; false at the end. */
+static bool next_request(struct kiln_lora_cache *c, struct kiln_lora_stack *ret)
 {
     pthread_mutex_lock(&c->lock);
-    while (!c->ending && !c->wished)
+    while (!c->ending && !c->requested)
         pthread_cond_wait(&c->changed, &c->lock);
     bool ending = c->ending;
     if (!ending) {
-        *ret = c->wish;
-        c->wish.count = 0;
-        c->wished = false;
+        *ret = c->request;
+        c->request.count = 0;
+        c->requested = false;
     }
     pthread_mutex_unlock(&c->lock);
     return !ending;
 }
 
-static void *make_ahead(void *arg)
+static void *prefetch_main(void *arg)
 {
     struct kiln_lora_cache *c = arg;
     struct kiln_lora_stack stack;
     const struct kiln_lora_image *image;
     struct kiln_error err;
-    while (next_wish(c, &stack)) {
-        if (kiln_lora_cache_take(c, &stack, &image, &err) == 0)
-            kiln_lora_cache_give(c, image);
+    while (next_request(c, &stack)) {
+        if (kiln_lora_cache_acquire(c, &stack, &image, &err) == 0)
+            kiln_lora_cache_release(c, image);
         kiln_lora_stack_release(&stack);
     }
     return NULL;
@@ -314,14 +315,14 @@ void kiln_lora_cache_prefetch(struct kiln_lora_cache *c, const struct kiln_lora_
 {
     struct kiln_lora_stack stack;
     struct kiln_error err;
-    if (count == 0 || kiln_lora_stack_look(uses, count, &stack, &err))
+    if (count == 0 || kiln_lora_stack_read(uses, count, &stack, &err))
         return;
     pthread_mutex_lock(&c->lock);
-    kiln_lora_stack_release(&c->wish);
-    c->wish = stack;
-    c->wished = true;
+    kiln_lora_stack_release(&c->request);
+    c->request = stack;
+    c->requested = true;
     if (!c->running)
-        c->running = pthread_create(&c->thread, NULL, make_ahead, c) == 0;
+        c->running = pthread_create(&c->thread, NULL, prefetch_main, c) == 0;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }
@@ -337,8 +338,8 @@ void kiln_lora_cache_free(struct kiln_lora_cache *c)
     if (c->running)
         pthread_join(c->thread, NULL);
     while (c->count > 0)
-        leave(c, c->entries[0]);
-    kiln_lora_stack_release(&c->wish);
+        remove_entry(c, c->entries[0]);
+    kiln_lora_stack_release(&c->request);
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->changed);
     free(c);

@@ -1,4 +1,4 @@
-/* layout.c - offsets of pairs, and pairs written to them; see layout.h. */
+/* layout.c - computes offsets, and writes pairs to them; see layout.h. */
 #include "pipeline/lora/layout.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "kernels/floats.h"
 
-#define ALIGN 256 /* of every matrix, in bytes: what matrix products like best */
+#define ALIGN 256 /* of every matrix, in bytes: fastest for matrix products */
 
 int64_t kiln_lora_class(int64_t rank)
 {
@@ -136,8 +136,8 @@ void kiln_lora_files_close(struct kiln_lora_files *files)
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-/* Where values go, in which format, and the largest so far. */
-struct sink {
+/* The format to convert to, and the largest value so far. */
+struct conversion {
     enum kiln_float format;
     float peak;
 };
@@ -168,35 +168,35 @@ KILN_INLINE float load(const uint8_t *from, int64_t i, enum kiln_st_dtype dtype)
     return dtype == KILN_ST_BF16 ? kiln_from_bf16(half) : from_half(half);
 }
 
-KILN_INLINE void convert_as(struct sink *sink, const void *from, enum kiln_st_dtype dtype,
-                            int64_t count, float scale, void *to)
+KILN_INLINE void convert_as(struct conversion *to_format, const void *from,
+                            enum kiln_st_dtype dtype, int64_t count, float scale, void *to)
 {
-    float peak = sink->peak;
+    float peak = to_format->peak;
     for (int64_t i = 0; i < count; i++) {
         float value = load(from, i, dtype) * scale;
         peak = fabsf(value) > peak ? fabsf(value) : peak;
-        kiln_store(to, i, value, sink->format);
+        kiln_store(to, i, value, to_format->format);
     }
-    sink->peak = peak;
+    to_format->peak = peak;
 }
 
 /* count values times scale; the loop is compiled once a format. */
-static void convert(struct sink *sink, const void *from, enum kiln_st_dtype dtype, int64_t count,
-                    float scale, void *to)
+static void convert(struct conversion *to_format, const void *from, enum kiln_st_dtype dtype,
+                    int64_t count, float scale, void *to)
 {
     if (dtype == KILN_ST_F32)
-        convert_as(sink, from, KILN_ST_F32, count, scale, to);
+        convert_as(to_format, from, KILN_ST_F32, count, scale, to);
     else if (dtype == KILN_ST_BF16)
-        convert_as(sink, from, KILN_ST_BF16, count, scale, to);
+        convert_as(to_format, from, KILN_ST_BF16, count, scale, to);
     else
-        convert_as(sink, from, KILN_ST_F16, count, scale, to);
+        convert_as(to_format, from, KILN_ST_F16, count, scale, to);
 }
 
 /* --- pairs ------------------------------------------------------------------------------------ */
 
-/* One pair at `offset` within its module's rank.  Returns whether its products stay finite, by the
- * largest values of both and by what up is multiplied with: an infinite factor makes NaN of zeros,
- * which are no largest value. */
+/* Writes one pair at `offset` within its module's rank.  Returns whether its products are finite:
+ * by the largest values of both, and by the factor of up, since an infinite factor turns zeros into
+ * NaN, which the largest value does not show. */
 static bool put_pair(const struct kiln_lora_layout *l, const struct kiln_lora_pair *pair,
                      int64_t offset, float strength, uint8_t *memory)
 {
@@ -205,7 +205,7 @@ static bool put_pair(const struct kiln_lora_layout *l, const struct kiln_lora_pa
     size_t size = value_size(l->dtype), from_size = kiln_st_dtype_size(pair->b_dtype);
     const float factor = strength * (float)pair->scale;
     int64_t first = l->part_of[pair->module] * l->rank + offset;
-    struct sink down = {.format = l->dtype == KT_F32 ? KILN_F32 : KILN_BF16}, up = down;
+    struct conversion down = {.format = l->dtype == KT_F32 ? KILN_F32 : KILN_BF16}, up = down;
     convert(&down, pair->a, pair->a_dtype, pair->rank * param->cols, 1,
             memory + place->down + (size_t)(first * place->cols) * size);
     const uint8_t *from = pair->b;

@@ -1,14 +1,13 @@
 /* lora.c - opens a LoRA file and sorts its tensors into pairs.
  *
- * Three passes.  Every key is read for what it says (A, B or alpha, of which name), and a key that
- * says nothing to this model is counted.  Then each name that got anything must have both halves
- * in shapes that fit.  Last, names become modules: a fused qkv is split by the rows of B, which
- * share A, and a name of a repack that repeats what the file also has under the model's own names
- * is dropped, as the trainers that write both mean it.
+ * Three passes.  First, every key is parsed into a role (A, B or alpha) and a name; keys that fit
+ * no module of this model are counted.  Then each name must have both halves, in shapes that fit.
+ * Last, names are mapped to modules.  A fused qkv is split by the rows of B, which share A.  A
+ * repack's name is dropped if the file has the same modules under the model's own names: some
+ * trainers write both.
  *
- * Where alpha comes from: a tensor NAME.alpha (one value of any dtype); or, in files that
- * diffusers' training scripts wrote, the PEFT settings kept as JSON in __metadata__; or nowhere,
- * and then the factor is 1.
+ * Alpha is a tensor NAME.alpha (one value of any dtype).  Without it, files of diffusers' training
+ * scripts have PEFT settings as JSON in __metadata__.  Without both the factor is 1.
  */
 #include "pipeline/lora/lora.h"
 
@@ -22,7 +21,7 @@
 
 #define SETTINGS_BYTES_MAX (1 << 20) /* as JSON, which a parser makes forty times larger */
 
-/* What the file holds under one name. */
+/* The tensors of one name. */
 struct part {
     const struct kiln_st_tensor *tensors[3]; /* by enum kiln_lora_role */
 };
@@ -64,7 +63,7 @@ static double half_value(uint16_t bits)
                          : sign * ldexp(mantissa + 1024, exponent - 25);
 }
 
-/* The only value of a tensor; NAN if its dtype holds no numbers that alpha could be. */
+/* The only value of a tensor; NAN for other dtypes. */
 static double scalar_value(const struct kiln_st_tensor *t)
 {
     union {
@@ -118,7 +117,7 @@ static bool all_finite(const struct kiln_st_tensor *t)
 
 /* --- reading keys ----------------------------------------------------------------------------- */
 
-/* Adds ", key" to a list; one for which there is no room makes its end ", ...". */
+/* Adds ", key" to a list, or ", ..." at its end if the key does not fit. */
 static void list_key(char *text, size_t size, const char *key)
 {
     static const char more[] = ", ...";
@@ -267,7 +266,7 @@ static int check_matrix(const struct reading *r, const struct kiln_st_tensor *t,
     return 0;
 }
 
-/* Both halves, of one rank, as wide and as high as the target. */
+/* Checks that both halves exist, with one rank and the target's shape. */
 static int check_part(const struct reading *r, const struct part *p,
                       const struct kiln_lora_target *target, struct kiln_error *err)
 {
@@ -327,8 +326,8 @@ static bool has_any(const struct part *p)
     return p->tensors[0] || p->tensors[1] || p->tensors[2];
 }
 
-/* How many modules of the target have their pair already. */
-static size_t already(const struct reading *r, const struct kiln_lora_target *target)
+/* How many modules of the target have a pair. */
+static size_t count_paired(const struct reading *r, const struct kiln_lora_target *target)
 {
     size_t n = 0;
     for (size_t i = 0; i < target->count; i++)
@@ -336,7 +335,7 @@ static size_t already(const struct reading *r, const struct kiln_lora_target *ta
     return n;
 }
 
-/* The model's own names first; then repacks' names, where they say something new. */
+/* The model's own names first; then repacks' names for modules without a pair. */
 static int make_pairs(struct reading *r, struct kiln_error *err)
 {
     for (int aliases = 0; aliases < 2; aliases++) {
@@ -344,7 +343,7 @@ static int make_pairs(struct reading *r, struct kiln_error *err)
             const struct kiln_lora_target *target = &r->names.targets[t];
             if (target->alias != (aliases == 1) || !has_any(&r->parts[t]))
                 continue;
-            size_t taken = already(r, target);
+            size_t taken = count_paired(r, target);
             if (taken == target->count)
                 continue;
             if (taken > 0)
@@ -359,7 +358,7 @@ static int make_pairs(struct reading *r, struct kiln_error *err)
     return 0;
 }
 
-/* Closes the gaps of modules without a pair. */
+/* Removes the gaps of modules without a pair. */
 static void pack_pairs(struct reading *r)
 {
     struct kiln_lora_file *f = r->file;

@@ -1,8 +1,7 @@
 /* lora.h - the low-rank pairs of a LoRA file, matched to the modules of a model.
- *
  *     weight of the module += strength * scale * B A      A: [rank, in], B: [out, rank]
  *
- * Trainers name the same thing in many ways.  Read are
+ * Trainers name these tensors in many ways.  Kiln reads
  *
  *     diffusers   transformer.layers.0.attention.to_q.lora_A.weight, alpha in the metadata or none
  *     ai-toolkit  diffusion_model.layers.0.attention.to_q.lora_A.weight, maybe with .alpha
@@ -11,11 +10,10 @@
  *                 ...attention.out, x_embedder, final_layer
  *     dotted      ...attention.to.q.lora.down.weight, with redundant copies as qkv and out
  *     PEFT        base_model.model....lora_A.default.weight
- *
  * and any mixture of their prefixes and endings.  LyCORIS (LoKr, LoHa, OFT), DoRA, full
- * differences, second time embedders and LoRAs of the text encoder are refused by name.  A key that
- * fits no module is an error that counts and lists: a LoRA that works by half looks like a bad
- * LoRA.
+ * differences, second time embedders and LoRAs of the text encoder are refused by name.  Keys that
+ * fit no module are an error that counts and lists them: a LoRA applied by half looks like a bad
+ * one.
  */
 #ifndef KILN_LORA_H
 #define KILN_LORA_H
@@ -23,8 +21,8 @@
 #include "schemas/error.h"
 #include "storage/formats/safetensors.h"
 
-/* Of a file: it is read into memory, as people exchange LoRAs while jobs are drawn.  Rank 512 on
- * every linear layer of the full model is 2.6 GB in BF16. */
+/* Limit of a file.  A file is read into memory, because people replace LoRAs while jobs run.  Rank
+ * 512 on every linear layer of the full model is 2.6 GB in BF16. */
 #define KILN_LORA_BYTES_MAX ((size_t)4 << 30)
 
 /* A linear layer of the model, by its diffusers name. */
@@ -54,9 +52,8 @@ void kiln_lora_close(struct kiln_lora_file *file); /* accepts NULL; pairs die wi
 size_t kiln_lora_count(const struct kiln_lora_file *file);
 const struct kiln_lora_pair *kiln_lora_at(const struct kiln_lora_file *file, size_t i);
 
-/* KILN_CORRUPT if the file was written into since it was opened: what was read of it may then be
- * half of one and half of another.  Asked after the last reading, before anybody sees the result.
- */
+/* KILN_CORRUPT if the file was changed since it was opened: the bytes that were read may then mix
+ * two files.  Call it after the last read, before the result is used. */
 int kiln_lora_check(const struct kiln_lora_file *file, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

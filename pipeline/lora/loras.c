@@ -1,4 +1,4 @@
-/* loras.c - one set at a time, in one of three ways; see loras.h. */
+/* loras.c - loads one set at a time, in one of three ways; see loras.h. */
 #include "pipeline/lora/loras.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "pipeline/lora/merge.h"
 #include "pipeline/torch/load.h"
 
-/* What copies of the weights leave to pictures on a device. */
+/* Device memory that merged copies of the weights leave for pictures. */
 #define MERGE_RESERVE ((size_t)8 << 30)
 
 struct kiln_loras {
@@ -16,8 +16,8 @@ struct kiln_loras {
     struct kiln_lora_cache *cache;
     struct kiln_lora_slots *slots;
     struct kiln_lora_stack now; /* in the slots */
-    bool by_files;              /* what is in place, is so through merge */
-    bool quantised;             /* some weight is: then files cannot be merged into it */
+    bool by_files;              /* the present set is loaded through merge */
+    bool quantised;             /* some weight is; files cannot be merged into it */
     int arrangement, files_merged;
     enum diffusionz_lora_from from;
 };
@@ -76,10 +76,10 @@ static void clear_slots(struct kiln_loras *l)
 static int put(struct kiln_loras *l, const struct kiln_lora_image *image, struct kiln_error *err)
 {
     bool merged = merges(l);
-    int code = kiln_lora_slots_put(l->slots, image, merged, err);
+    int code = kiln_lora_slots_load(l->slots, image, merged, err);
     if (code == KILN_NO_MEMORY && merged && l->mode == KILN_LORA_AUTO) {
         merged = false;
-        code = kiln_lora_slots_put(l->slots, image, merged, err);
+        code = kiln_lora_slots_load(l->slots, image, merged, err);
     }
     l->arrangement = code ? 0 : merged ? -1 : (int)image->layout.rank;
     return code;
@@ -92,7 +92,7 @@ static int set_in_slots(struct kiln_loras *l, struct kiln_lora_stack *stack, boo
     const struct kiln_lora_image *image = NULL;
     struct kiln_error ignored;
     bool changed, ready = stack->count && kiln_lora_cache_ready(l->cache, stack);
-    int code = stack->count ? kiln_lora_cache_take(l->cache, stack, &image, err) : 0;
+    int code = stack->count ? kiln_lora_cache_acquire(l->cache, stack, &image, err) : 0;
     if (code) {
         kiln_lora_stack_release(stack);
         return code;
@@ -105,7 +105,7 @@ static int set_in_slots(struct kiln_loras *l, struct kiln_lora_stack *stack, boo
         return 0;
     l->from = ready ? DIFFUSIONZ_LORA_READY : DIFFUSIONZ_LORA_READ;
     code = put(l, image, err);
-    kiln_lora_cache_give(l->cache, image);
+    kiln_lora_cache_release(l->cache, image);
     if (code)
         kiln_lora_stack_release(stack);
     else
@@ -115,9 +115,9 @@ static int set_in_slots(struct kiln_loras *l, struct kiln_lora_stack *stack, boo
 
 /* --- through the files ------------------------------------------------------------------------ */
 
-/* As on the CPU.  Copies come and go with the set, so each has an arrangement of its own.  They are
- * made of the pristine weights, so that a set in the slots has to go first; where the files are
- * then no good it comes back. */
+/* Merges from the files, as on the CPU.  Each set has copies, and so an arrangement, of its own.  A
+ * set in the slots is unloaded first, since copies are made from pristine weights; it is loaded
+ * again if the files are no good. */
 static int set_by_files(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count,
                         bool *ret_changed, struct kiln_error *err)
 {
@@ -163,7 +163,7 @@ int kiln_loras_set(struct kiln_loras *l, const struct kiln_lora_use *uses, size_
     l->from = DIFFUSIONZ_LORA_KEPT;
     if (l->mode == KILN_LORA_FILES || (l->mode == KILN_LORA_AUTO && l->device == KT_CPU))
         return set_by_files(l, uses, count, ret_changed, err);
-    int code = kiln_lora_stack_look(uses, count, &stack, err);
+    int code = kiln_lora_stack_read(uses, count, &stack, err);
     if (code)
         return code;
     if (!l->by_files && kiln_lora_stack_same(&stack, &l->now)) {
@@ -171,13 +171,13 @@ int kiln_loras_set(struct kiln_loras *l, const struct kiln_lora_use *uses, size_
         return 0;
     }
     code = set_in_slots(l, &stack, ret_changed, err);
-    /* Ranks too high for slots; or a kind of file that nobody reads, which is then said again. */
+    /* Ranks too high for slots; or an unsupported file, whose error is then the same. */
     if (code == KILN_UNSUPPORTED && !l->quantised)
         code = set_by_files(l, uses, count, ret_changed, err);
     return code;
 }
 
-enum diffusionz_lora_from kiln_loras_from(const struct kiln_loras *l)
+enum diffusionz_lora_from kiln_loras_source(const struct kiln_loras *l)
 {
     return l->from;
 }
@@ -195,6 +195,6 @@ bool kiln_loras_beside(const struct kiln_loras *l)
 
 int kiln_loras_arrangement(const struct kiln_loras *l)
 {
-    /* None at all is another one, once the weights lie elsewhere. */
+    /* Once weights have moved, "no LoRAs" is a new arrangement. */
     return l->arrangement ? l->arrangement : kiln_lora_slots_moved(l->slots);
 }

@@ -70,7 +70,7 @@ void kiln_lora_merge_free(struct kiln_lora_merge *m)
     free(m);
 }
 
-/* The pristine matrix of a slot, whatever is in place now. */
+/* The pristine matrix of a slot. */
 static kt pristine_of(const struct kiln_lora_merge *m, kt *slot)
 {
     for (size_t i = 0; i < m->set.swap_count; i++)
@@ -79,7 +79,7 @@ static kt pristine_of(const struct kiln_lora_merge *m, kt *slot)
     return *slot;
 }
 
-/* The new set's copy of the matrix in slot, made when first asked for. */
+/* The new set's copy of the matrix in slot, made at the first call. */
 static kt copy_of(const struct kiln_lora_merge *m, struct merged_set *set, kt *slot)
 {
     for (size_t i = 0; i < set->swap_count; i++)
@@ -97,7 +97,7 @@ static enum kt_dtype dtype_of(enum kiln_st_dtype dtype)
     return dtype == KILN_ST_F16 ? KT_F16 : dtype == KILN_ST_BF16 ? KT_BF16 : KT_F32;
 }
 
-/* Adds one pair to its rows. */
+/* Adds one pair to the copy of its matrix. */
 static void add_pair(const struct kiln_lora_merge *m, struct merged_set *set,
                      const struct kiln_lora_pair *pair, float strength)
 {
@@ -126,7 +126,7 @@ static int add_file(const struct kiln_lora_merge *m, struct merged_set *set,
     return code ? code : kt_scope_check(set->scope, err);
 }
 
-/* A LoRA whose numbers are broken would break every picture after it. */
+/* Weights that are not finite would spoil every later picture. */
 static int check_finite(const struct merged_set *set, struct kiln_error *err)
 {
     for (size_t i = 0; i < set->swap_count; i++)
@@ -154,7 +154,7 @@ int kiln_lora_merge_set(struct kiln_lora_merge *m, const struct kiln_lora_use *u
                         bool *ret_changed, struct kiln_error *err)
 {
     struct merged_set set = {.scope = NULL};
-    int code = kiln_lora_stack_look(uses, count, &set.loras, err);
+    int code = kiln_lora_stack_read(uses, count, &set.loras, err);
     *ret_changed = false;
     if (!code && kiln_lora_stack_same(&set.loras, &m->set.loras)) {
         release(&set);

@@ -1,9 +1,10 @@
-/* merge.h - puts a set of LoRAs under a model, and takes it away without a trace.
+/* merge.h - merges a LoRA set into copies of a model's matrices, and undoes it exactly.
  *
- * A set is merged into copies of the touched matrices: W' = W + sum of strength * scale * B A, in
- * fp32 and rounded once.  The pristine matrices are kept, and "removing" swaps the pointers back,
- * so that toggling never drifts.  Changing the set costs one pass over the touched weights; a set
- * that is in place already costs a look at the files' times.
+ *     W' = W + sum of strength * scale * B A        in fp32, rounded once
+ *
+ * Only matrices that the set changes are copied.  The pristine matrices are kept and swapped back,
+ * so repeated changes never drift.  A new set costs one pass over those matrices; the present set
+ * again costs a stat of its files.
  */
 #ifndef KILN_LORA_MERGE_H
 #define KILN_LORA_MERGE_H
@@ -19,8 +20,8 @@ struct kiln_lora_merge;
 struct kiln_lora_merge *kiln_lora_merge_new(const struct kiln_param_table *params, int device);
 void kiln_lora_merge_free(struct kiln_lora_merge *m); /* restores; accepts NULL */
 
-/* Makes exactly this set the one in place (count 0: none).  On failure the one before stays.
- * *ret_changed says whether any weight is another one than before. */
+/* Loads exactly this set; count 0: none.  On failure the set before stays.  *ret_changed: whether
+ * any weight has changed. */
 int kiln_lora_merge_set(struct kiln_lora_merge *m, const struct kiln_lora_use *uses, size_t count,
                         bool *ret_changed, struct kiln_error *err) KILN_MUST_CHECK;
 

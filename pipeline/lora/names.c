@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Taken off from the front, again and again: PEFT puts its own before a trainer's. */
+/* Removed repeatedly: PEFT adds its own before a trainer's. */
 static const char *const prefixes[] = {
     "base_model.model.", "model.diffusion_model.", "diffusion_model.", "transformer.",
     "lora_unet_",        "lora_transformer_",      "lycoris_",
@@ -26,7 +26,7 @@ static const struct {
     {".alpha", KILN_LORA_ALPHA},
 };
 
-/* Parts of keys that give another kind of adapter away. */
+/* Parts of keys by which other kinds of adapters are recognised. */
 static const struct {
     const char *part, *kind;
 } refused[] = {

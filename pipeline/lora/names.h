@@ -1,8 +1,7 @@
-/* names.h - which modules of a model a key of a LoRA file means.  Private to lora.c.
- *
- * All layouts spell the same module name with other separators: attention.to_q, attention_to_q,
- * attention.to.q.  Written with '_' for every '.', they are one; the table holds the model's own
- * names in that form, so no rule has to guess where "context_refiner" ends.
+/* names.h - from a key of a LoRA file to the modules of a model.  Private to lora.c.
+ * Layouts differ in separators: attention.to_q, attention_to_q, attention.to.q.  With '_' for every
+ * '.', the names are equal.  The table holds the model's names in that form, so no rule has to
+ * guess where "context_refiner" ends.
  */
 #ifndef KILN_LORA_NAMES_H
 #define KILN_LORA_NAMES_H
@@ -13,17 +12,17 @@
 
 enum kiln_lora_role { KILN_LORA_A, KILN_LORA_B, KILN_LORA_ALPHA };
 
-/* The kind of adapter that the key belongs to and Kiln does not read ("LoKr"), or NULL. */
+/* The unsupported kind of adapter that the key belongs to ("LoKr"), or NULL. */
 const char *kiln_lora_refused_kind(const char *key);
 
-/* Takes the prefix and the ending off; flat holds KILN_ST_NAME_MAX + 1 bytes.  false if the
- * ending is none of a LoRA's. */
+/* Removes prefix and ending, and flattens the rest into flat[KILN_ST_NAME_MAX + 1].  False if the
+ * key has no ending of a LoRA. */
 bool kiln_lora_parse_key(const char *key, enum kiln_lora_role *ret_role, char *flat);
 
-/* What a name stands for: one module, or the q, k and v of a fused projection. */
+/* What a flat name means: one module, or the q, k and v of a fused projection. */
 struct kiln_lora_target {
     char *flat;
-    bool alias;        /* not the model's own name, but the one of a repack */
+    bool alias;        /* a repack's name, not the model's own */
     size_t count;      /* 1 or 3 */
     size_t modules[3]; /* in the order of B's rows */
 };

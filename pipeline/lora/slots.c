@@ -1,8 +1,8 @@
-/* slots.c - banks, copies and the handles that the model sees; see slots.h.
+/* slots.c - banks, merged copies, and the handles that the model reads; see slots.h.
  *
- * A set is put in place in three steps: what may lack memory (bank, copies) is made; contents are
- * written, in order with the device's other work, so that a picture under way still sees the old
- * ones; handles are handed out, which cannot fail.
+ * A set is loaded in three steps.  First memory is allocated (bank, copies).  Then contents are
+ * written in the device's queue, so that a running picture still reads the old ones.  Last, handles
+ * are set, which cannot fail.
  */
 #include "pipeline/lora/slots.h"
 
@@ -12,14 +12,14 @@
 #include "pipeline/torch/low_rank.h"
 
 #define CLASSES 7 /* 16, 32, 48, 64, 128, 256, 512 */
-/* Columns behind a weight's rows for each of its modules, at least: higher ranks are added behind
- * the product, where they cost a step a tenth and more. */
+/* Columns of room behind a weight's rows for each of its modules.  Higher ranks are added after the
+ * product, which makes a step a tenth slower and more. */
 #define ROOM 64
 
 struct pair {
     kt down, up; /* views of the bank */
-    kt codes;    /* down as a quantised weight wants it; else NULL */
-    kt both;     /* a weight that has room, with up behind its rows; else NULL */
+    kt codes;    /* down, quantised, for a quantised weight; else NULL */
+    kt both;     /* the weight with up behind its rows; NULL without room */
 };
 
 /* The memory of one rank class. */
@@ -30,21 +30,21 @@ struct bank {
     struct pair *pairs; /* by place */
 };
 
-/* A matrix of the model, whatever is in place now. */
+/* A matrix of the model. */
 struct matrix {
     kt pristine;
-    kt plain;  /* what a quantised one was made of; NULL: not loaded */
+    kt plain;  /* a quantised one before quantising; NULL: not loaded */
     kt copy;   /* NULL: not made */
-    bool same; /* the copy's values are the pristine ones */
+    bool same; /* the copy equals the pristine matrix */
 };
 
 struct kiln_lora_slots {
     int device;
     struct kiln_lora_plain plain;   /* load NULL: there is no such source */
-    struct kiln_lora_layout layout; /* for its places alone: those of all layouts of the model */
+    struct kiln_lora_layout layout; /* only for its places, which all layouts share */
     struct matrix *matrices;        /* by place */
     struct kt_scope *scope;         /* of copies and plain matrices */
-    bool room_made, moved;          /* room: where it can be; moved: some weights, for it */
+    bool room_made, moved;          /* make_room has run; it has moved weights */
     struct bank banks[CLASSES];
 };
 
@@ -99,7 +99,7 @@ void kiln_lora_slots_free(struct kiln_lora_slots *l)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* The pairs of a new bank as views of its bytes, and what goes with their weights. */
+/* The pairs of a new bank as views of its bytes; codes for quantised weights. */
 static void make_pairs(const struct kiln_lora_slots *l, struct bank *b,
                        const struct kiln_lora_layout *layout)
 {
@@ -116,7 +116,7 @@ static void make_pairs(const struct kiln_lora_slots *l, struct bank *b,
     }
 }
 
-/* Weights with up behind their rows, where there is room for it. */
+/* Views of weights with room for up behind their rows. */
 static void widen_pairs(const struct kiln_lora_slots *l, struct bank *b,
                         const struct kiln_lora_layout *layout)
 {
@@ -130,8 +130,7 @@ static void widen_pairs(const struct kiln_lora_slots *l, struct bank *b,
     }
 }
 
-/* Once, for the first set beside the weights.  Where memory is short, what has none goes without.
- */
+/* Moves weights to memory with room, once.  Without memory a weight stays without room. */
 static void make_room(struct kiln_lora_slots *l)
 {
     if (l->room_made || l->device == KT_CPU)
@@ -147,7 +146,7 @@ static void make_room(struct kiln_lora_slots *l)
         l->moved = l->moved || kt_room(weight) > 0;
     }
     kt_scope_free(s);
-    kt_device_trim(l->device); /* their old places */
+    kt_device_trim(l->device); /* the old memory */
     l->room_made = true;
 }
 
@@ -180,7 +179,7 @@ static bool copied(const struct kiln_lora_slots *l, size_t place, bool merged)
     return merged || !l->layout.places[place].layer;
 }
 
-/* Takes the plain matrices behind quantised weights from the source, all of them or none. */
+/* Loads the plain matrices behind quantised weights, all or none. */
 static int load_plain(struct kiln_lora_slots *l, struct kiln_error *err)
 {
     const size_t modules = l->layout.params->count;
@@ -203,7 +202,7 @@ static int load_plain(struct kiln_lora_slots *l, struct kiln_error *err)
     return code;
 }
 
-/* Matrices that have a copy have needed them before. */
+/* Frees plain matrices that no copy was made from. */
 static void drop_plain_without_copy(struct kiln_lora_slots *l)
 {
     for (size_t i = 0; i < l->layout.count; i++) {
@@ -216,7 +215,7 @@ static void drop_plain_without_copy(struct kiln_lora_slots *l)
     kt_device_trim(l->device);
 }
 
-/* Makes the copies that are missing: all of them, or none where memory is short. */
+/* Makes all missing copies, or none without memory. */
 static int make_copies(struct kiln_lora_slots *l, bool merged, struct kiln_error *err)
 {
     int loaded = merged ? load_plain(l, err) : 0;
@@ -262,7 +261,7 @@ size_t kiln_lora_slots_missing(const struct kiln_lora_slots *l)
 static void write_matrix(struct kt_scope *s, struct matrix *m, const struct pair *pair,
                          bool touched)
 {
-    /* Where nothing touches it, the pair is zero: that makes of a quantised one what it was. */
+    /* An untouched pair is zero, so merging it restores a quantised copy. */
     if (touched || (quantised(m) && !m->same))
         kt_merge_low_rank(s, m->copy, quantised(m) ? m->plain : m->pristine, pair->up, pair->down);
     else if (!m->same)
@@ -270,7 +269,7 @@ static void write_matrix(struct kt_scope *s, struct matrix *m, const struct pair
     m->same = !touched;
 }
 
-/* What multiplies beside a weight, in the form that goes with it. */
+/* Writes the forms of a pair that multiply beside its weight. */
 static void write_pair(struct kt_scope *s, const struct pair *pair)
 {
     if (pair->both)
@@ -279,8 +278,8 @@ static void write_pair(struct kt_scope *s, const struct pair *pair)
         kt_copy_into(s, pair->codes, pair->down);
 }
 
-static int write_contents(struct kiln_lora_slots *l, const struct kiln_lora_image *image,
-                          const struct bank *b, bool merged, struct kiln_error *err)
+static int write_set(struct kiln_lora_slots *l, const struct kiln_lora_image *image,
+                     const struct bank *b, bool merged, struct kiln_error *err)
 {
     struct kt_scope *s = kt_scope_new(l->device);
     kt_staging_copy(s, b->bytes, image->memory);
@@ -295,7 +294,7 @@ static int write_contents(struct kiln_lora_slots *l, const struct kiln_lora_imag
 }
 
 /* bank NULL: no set. */
-static void hand_out(struct kiln_lora_slots *l, const struct bank *b, bool merged)
+static void set_handles(struct kiln_lora_slots *l, const struct bank *b, bool merged)
 {
     for (size_t i = 0; i < l->layout.count; i++) {
         const struct kiln_lora_place *p = &l->layout.places[i];
@@ -310,8 +309,8 @@ static void hand_out(struct kiln_lora_slots *l, const struct bank *b, bool merge
     }
 }
 
-int kiln_lora_slots_put(struct kiln_lora_slots *l, const struct kiln_lora_image *image, bool merged,
-                        struct kiln_error *err)
+int kiln_lora_slots_load(struct kiln_lora_slots *l, const struct kiln_lora_image *image,
+                         bool merged, struct kiln_error *err)
 {
     struct bank *b;
     int code = bank_of(l, &image->layout, &b, err);
@@ -321,18 +320,18 @@ int kiln_lora_slots_put(struct kiln_lora_slots *l, const struct kiln_lora_image 
         code = kt_scope_check(b->scope, err);
     }
     code = code ? code : make_copies(l, merged, err);
-    code = code ? code : write_contents(l, image, b, merged, err);
+    code = code ? code : write_set(l, image, b, merged, err);
     if (code)
         kiln_lora_slots_clear(l);
     else
-        hand_out(l, b, merged);
+        set_handles(l, b, merged);
     return code;
 }
 
 void kiln_lora_slots_clear(struct kiln_lora_slots *l)
 {
     if (l->matrices)
-        hand_out(l, NULL, false);
+        set_handles(l, NULL, false);
 }
 
 bool kiln_lora_slots_moved(const struct kiln_lora_slots *l)

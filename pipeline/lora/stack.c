@@ -1,4 +1,4 @@
-/* stack.c - a look at the files of a set; see stack.h. */
+/* stack.c - reads and compares the state of a set's files; see stack.h. */
 #include "pipeline/lora/stack.h"
 
 #include <errno.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int look_at(const struct kiln_lora_use *use, struct kiln_lora_seen *ret,
-                   struct kiln_error *err)
+static int read_state(const struct kiln_lora_use *use, struct kiln_lora_file_state *ret,
+                      struct kiln_error *err)
 {
     struct stat st;
     if (!use->path || !*use->path)
@@ -22,16 +22,16 @@ static int look_at(const struct kiln_lora_use *use, struct kiln_lora_seen *ret,
                                "LoRA %s: no such file; it is the path of a .safetensors file",
                                use->path)
                    : kiln_fail(err, KILN_IO, "LoRA %s: %s", use->path, strerror(errno));
-    *ret = (struct kiln_lora_seen){.path = strdup(use->path),
-                                   .weight = use->weight,
-                                   .changed = st.st_mtim,
-                                   .size = st.st_size};
+    *ret = (struct kiln_lora_file_state){.path = strdup(use->path),
+                                         .weight = use->weight,
+                                         .changed = st.st_mtim,
+                                         .size = st.st_size};
     if (!ret->path)
         return kiln_fail(err, KILN_NO_MEMORY, "LoRA %s: no memory", use->path);
     return 0;
 }
 
-int kiln_lora_stack_look(const struct kiln_lora_use *uses, size_t count,
+int kiln_lora_stack_read(const struct kiln_lora_use *uses, size_t count,
                          struct kiln_lora_stack *ret, struct kiln_error *err)
 {
     int code = 0;
@@ -40,7 +40,7 @@ int kiln_lora_stack_look(const struct kiln_lora_use *uses, size_t count,
         return kiln_fail(err, KILN_BAD_INPUT, "%zu LoRAs at once; at most %d are possible", count,
                          KILN_LORA_STACK_MAX);
     for (size_t i = 0; !code && i < count; i++) {
-        code = look_at(&uses[i], &ret->loras[i], err);
+        code = read_state(&uses[i], &ret->loras[i], err);
         ret->count += code == 0;
     }
     if (code)
@@ -60,7 +60,7 @@ bool kiln_lora_stack_same(const struct kiln_lora_stack *a, const struct kiln_lor
     if (a->count != b->count)
         return false;
     for (size_t i = 0; i < a->count; i++) {
-        const struct kiln_lora_seen *x = &a->loras[i], *y = &b->loras[i];
+        const struct kiln_lora_file_state *x = &a->loras[i], *y = &b->loras[i];
         if (strcmp(x->path, y->path) != 0 || x->weight != y->weight || x->size != y->size ||
             x->changed.tv_sec != y->changed.tv_sec || x->changed.tv_nsec != y->changed.tv_nsec)
             return false;

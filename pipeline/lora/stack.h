@@ -1,6 +1,5 @@
-/* stack.h - which LoRAs, at which strengths, from which state of their files: what tells one
- * set from another.
- */
+/* stack.h - the identity of a LoRA set: which LoRAs, at which strengths, from which state of their
+ * files. */
 #ifndef KILN_LORA_STACK_H
 #define KILN_LORA_STACK_H
 
@@ -12,7 +11,7 @@
 #include "schemas/error.h"
 #include "schemas/limits.h"
 
-/* The set of a job, and one more that lies under all calls of a context. */
+/* The set of a job, and one more from diffusionz_load_lora. */
 #define KILN_LORA_STACK_MAX (KILN_LORAS_MAX + 1)
 
 struct kiln_lora_use {
@@ -20,8 +19,8 @@ struct kiln_lora_use {
     float weight;
 };
 
-/* One use, with enough to see that a file was exchanged under the same name. */
-struct kiln_lora_seen {
+/* One LoRA, with enough to notice that its file was replaced under the same name. */
+struct kiln_lora_file_state {
     char *path;
     float weight;
     struct timespec changed;
@@ -29,13 +28,13 @@ struct kiln_lora_seen {
 };
 
 struct kiln_lora_stack {
-    struct kiln_lora_seen loras[KILN_LORA_STACK_MAX];
+    struct kiln_lora_file_state loras[KILN_LORA_STACK_MAX];
     size_t count;
 };
 
-/* Looks at the files.  KILN_BAD_INPUT for too many, no path or a weight that is no number,
- * KILN_NOT_FOUND or KILN_IO for a file; *ret is then empty. */
-int kiln_lora_stack_look(const struct kiln_lora_use *uses, size_t count,
+/* Reads the state of the files.  KILN_BAD_INPUT for too many LoRAs, no path or a weight that is not
+ * finite; KILN_NOT_FOUND or KILN_IO for a file.  *ret is empty on failure. */
+int kiln_lora_stack_read(const struct kiln_lora_use *uses, size_t count,
                          struct kiln_lora_stack *ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_lora_stack_release(struct kiln_lora_stack *stack);
 

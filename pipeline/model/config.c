@@ -1,7 +1,6 @@
 /* config.c - reads the four config files of a model; see config.h.
- *
- * Defaults are those of the classes in diffusers and transformers, since a config.json may leave
- * out what equals them.
+ * Defaults are those of the classes in diffusers and transformers, because a config.json may omit
+ * values that equal them.
  */
 #include "pipeline/model/config.h"
 
@@ -11,12 +10,12 @@
 
 #define WIDTH_MAX 65536
 
-/* Beyond these a picture would be noise, or not finite at its end. */
-#define EPS_MAX   1.0
+/* Values above these give noise, or pictures that are not finite. */
+#define EPS_MAX 1.0
 #define THETA_MAX 1e9
 #define SCALE_MAX 1e6
 
-/* A real that must be above zero. */
+/* A real number above 0 and up to `most`. */
 static double positive(struct kiln_model_json *c, const char *key, double fallback, double most)
 {
     double value = kiln_model_real_or(c, key, fallback);
@@ -26,8 +25,8 @@ static double positive(struct kiln_model_json *c, const char *key, double fallba
     return value;
 }
 
-/* The rotation's settings under this key: the object itself or, where it has one for each kind of
- * layer, that of full attention, which is the only kind here.  NULL if there are none. */
+/* The settings of the rotation under this key, or NULL.  An object with settings for each kind of
+ * layer gives those of full attention, the only kind that is supported. */
 static json_t *rope_settings(struct kiln_model_json *c, const char *key)
 {
     json_t *given = json_object_get(c->root, key), *value;
@@ -46,7 +45,7 @@ static json_t *rope_settings(struct kiln_model_json *c, const char *key)
 }
 
 /* The rotation base: rope_parameters.rope_theta, or the older rope_scaling's, or the top level's.
- * How angles are stretched is rope_type, in older files type; Kiln leaves them as they are. */
+ * rope_type (in older files, type) would scale the angles; only the default is supported. */
 static double read_rope_theta(struct kiln_model_json *c)
 {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
@@ -106,7 +105,7 @@ static int read_text(const char *dir, struct kiln_text_config *t, struct kiln_er
     return kiln_model_json_close(&c, err);
 }
 
-/* Kiln runs the patch size every published checkpoint has: 2x2 pixels of one frame. */
+/* Only the patch size of all published checkpoints is supported: 2x2 pixels of one frame. */
 static void check_patch(struct kiln_model_json *c)
 {
     int patch[8] = {0}, frames[8] = {0};

@@ -1,9 +1,9 @@
-/* config.h - the numbers that describe a model, as its config.json files state them.
+/* config.h - the sizes of a model, from its config.json files.
  *
  * Nothing about a checkpoint is written into the code: widths, heads, layers, axes and channels
- * come from here, and the loader compares every tensor's shape with what follows from them.
- * Options of the same classes that would change the arithmetic in a way Kiln does not know are
- * refused by name, never ignored.
+ * come from here, and the loader compares the shape of every tensor with them.  An option that
+ * would change the arithmetic in a way that Kiln does not support is refused by name, never
+ * ignored.
  */
 #ifndef KILN_MODEL_CONFIG_H
 #define KILN_MODEL_CONFIG_H
@@ -27,7 +27,7 @@ struct kiln_transformer_config { /* transformer/config.json, class ZImageTransfo
     int axes[KILN_ROPE_AXES]; /* rotated dimensions of a head: sequence, height, width */
     double norm_eps, rope_theta, time_scale;
     bool qk_norm;
-    /* What follows from them. */
+    /* Derived. */
     int head_dim, ffn, time_width;
 };
 
@@ -51,9 +51,9 @@ struct kiln_model_config {
     struct kiln_sampler_config sampler;
 };
 
-/* Reads all of a model directory in the diffusers layout and checks that its parts fit together.
- * KILN_NOT_FOUND for a missing file, KILN_BAD_INPUT for a value that is missing or impossible,
- * KILN_UNSUPPORTED for a named option; the text names file and key. */
+/* Reads the configs of a model directory in the diffusers layout and checks that its parts fit
+ * together.  KILN_NOT_FOUND for a missing file, KILN_BAD_INPUT for a missing or impossible value,
+ * KILN_UNSUPPORTED for an unsupported option; the text names file and key. */
 int kiln_model_config_read(const char *dir, struct kiln_model_config *ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* graph_cache.c - see graph_cache.h.  So few entries that every search is a walk over all. */
+/* graph_cache.c - see graph_cache.h.  There are few entries, so searches are linear. */
 #include "pipeline/model/graph_cache.h"
 
 #include <stdlib.h>
@@ -6,15 +6,15 @@
 
 #define PLACES (KILN_GRAPH_CACHE_STEPS + KILN_GRAPH_CACHE_TEXTS)
 
-/* What never takes the place of the other, and has a bound of its own. */
+/* Kinds of work; each has places and a limit of its own. */
 enum kind { STEP, TEXT, KINDS };
 
 struct kiln_graph_cache {
     int device;
     uint64_t clock;
-    size_t bytes;                         /* taken by graphs since there was none */
-    int64_t refused[KINDS];               /* from this size on nothing is recorded; 0: all is */
-    struct kiln_shape_plan plans[PLACES]; /* those of steps come first */
+    size_t bytes;                         /* of the graphs' activations */
+    int64_t refused[KINDS];               /* sizes from this on are not recorded; 0: no limit */
+    struct kiln_shape_plan plans[PLACES]; /* steps first, then texts */
 };
 
 struct kiln_graph_cache *kiln_graph_cache_new(int device)
@@ -50,7 +50,7 @@ void kiln_graph_cache_drop(struct kiln_graph_cache *cache, struct kiln_shape_pla
     *plan = (struct kiln_shape_plan){.scope = NULL};
 }
 
-void kiln_graph_cache_stale(struct kiln_graph_cache *cache)
+void kiln_graph_cache_drop_graphs(struct kiln_graph_cache *cache)
 {
     for (size_t i = 0; i < PLACES; i++)
         drop_graph(cache, &cache->plans[i]);
@@ -83,7 +83,7 @@ static enum kind kind_of(const struct kiln_shape *shape)
     return shape->text_blocks[0] > 0 ? TEXT : STEP;
 }
 
-/* The plan of the shape, else a free place of its kind, else the least recently used plan there. */
+/* The plan of the shape, else a free place, else the least recently used plan of its kind. */
 static struct kiln_shape_plan *find(struct kiln_graph_cache *cache, const struct kiln_shape *shape)
 {
     const bool text = kind_of(shape) == TEXT;
@@ -128,15 +128,15 @@ void kiln_graph_cache_warm(struct kiln_shape_plan *plan)
     plan->warm_by = pthread_self();
 }
 
-bool kiln_graph_cache_wants(const struct kiln_graph_cache *cache,
-                            const struct kiln_shape_plan *plan)
+bool kiln_graph_cache_should_record(const struct kiln_graph_cache *cache,
+                                    const struct kiln_shape_plan *plan)
 {
     const int64_t refused = cache->refused[kind_of(&plan->shape)];
     return !plan->graph && plan->warm && pthread_equal(plan->warm_by, pthread_self()) &&
            kt_graphs(cache->device) && (refused == 0 || size_of(&plan->shape) < refused);
 }
 
-/* Takes over the graph, unless it is larger than all graphs may be. */
+/* Keeps the graph, within the limit in bytes. */
 static void put(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
                 struct kt_graph *graph)
 {
@@ -146,7 +146,7 @@ static void put(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
         return;
     if (kt_graph_bytes(graph) > KILN_GRAPH_CACHE_BYTES)
         kiln_graph_cache_refuse(cache, &plan->shape);
-    kiln_graph_cache_stale(cache);
+    kiln_graph_cache_drop_graphs(cache);
     kt_device_trim(cache->device);
 }
 

@@ -1,4 +1,4 @@
-/* hash.c - a digest over what makes a model; see hash.h. */
+/* hash.c - the identity of a model; see hash.h. */
 #include "pipeline/model/hash.h"
 
 #include <openssl/evp.h>

@@ -1,8 +1,8 @@
-/* hash.h - the name a model goes by in latents and image rows.
+/* hash.h - the identity of a model in latents and rows of the table image.
  *
  * SHA-256 over the four config files and, for every tensor of the three weight files, its name,
- * dtype, shape and first 4 KiB: two fine-tunes of one architecture differ, a 12 GB checkpoint is
- * named in milliseconds, and re-sharding a model does not rename it.
+ * dtype, shape and first 4 KiB.  Two fine-tunes of one architecture differ, a checkpoint of 12 GB
+ * takes milliseconds, and resharding does not change the hash.
  */
 #ifndef KILN_MODEL_HASH_H
 #define KILN_MODEL_HASH_H

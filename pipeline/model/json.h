@@ -1,7 +1,6 @@
-/* json.h - values of a JSON object, with messages that name the file and the key.
+/* json.h - typed reads from a JSON file; messages name the file and the key.
  *
- * The first failure stays; later reads return 0 and do nothing, so that a reader lists its keys
- * and asks once.
+ * The first error is kept, and later reads do nothing.  So a reader reads all keys and checks once.
  */
 #ifndef KILN_MODEL_JSON_H
 #define KILN_MODEL_JSON_H
@@ -15,7 +14,7 @@
 struct kiln_model_json {
     char path[4096];
     json_t *root;
-    struct kiln_error error; /* code 0 while all is well */
+    struct kiln_error error; /* code 0: no error so far */
 };
 
 /* KILN_NOT_FOUND, KILN_IO or KILN_BAD_INPUT (not JSON, not an object) go into c->error. */

@@ -1,4 +1,4 @@
-/* linear.c - a product, and a small one beside it; see linear.h. */
+/* linear.c - a product with LoRAs beside it; see linear.h. */
 #include "pipeline/model/linear.h"
 
 #include "pipeline/torch/low_rank.h"
@@ -10,11 +10,11 @@ kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, 
         kt_drop(s, wide);
         return product;
     }
-    /* The narrow product comes first, while what wrote x has left it in the cache. */
-    kt low = layer->down ? kt_linear(s, x, layer->down, NULL) : NULL;
+    /* The small product first, while x is in the cache. */
+    kt lora = layer->down ? kt_linear(s, x, layer->down, NULL) : NULL;
     kt y = kt_linear_items(s, x, layer->weight, NULL, items);
     if (layer->down)
-        kt_add_product(s, y, low, layer->up);
+        kt_add_product(s, y, lora, layer->up);
     return y;
 }
 
@@ -28,7 +28,7 @@ kt kiln_linear_gated(struct kt_scope *s, kt x, const struct kiln_linear_layer *l
     }
     if (!layer->down)
         return kt_linear_swiglu(s, x, layer->weight, items, form);
-    /* What is added to the product has to be there before it is gated. */
+    /* The LoRA term has to be added before the gate. */
     kt gate_up = kiln_linear(s, x, layer, items);
     kt_drop(s, x);
     kt y = kt_swiglu(s, gate_up, form);

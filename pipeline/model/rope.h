@@ -1,8 +1,7 @@
-/* rope.h - the angles by which attention rotates queries and keys: cos and sin, fp32,
- * [rows, head_dim/2].
+/* rope.h - rotary position embedding: tables of cos and sin, fp32, [rows, head_dim/2].
  *
- * The text encoder turns a head by one position; the transformer splits a head into three axes
- * (place in the sequence, row, column), each with its own base frequency ladder.
+ * The text encoder rotates a head by one position.  The transformer splits a head into three axes
+ * (place in the sequence, row, column), each with its own frequencies.
  */
 #ifndef KILN_ROPE_H
 #define KILN_ROPE_H

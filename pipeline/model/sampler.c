@@ -3,7 +3,7 @@
 
 #include "pipeline/model/transformer_parts.h"
 
-/* Rounded to float where the reference holds floats, so that the same levels come out. */
+/* Rounded to float where the reference is, so that the sigmas are the same. */
 void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         int steps)
 {

@@ -1,11 +1,11 @@
-/* sampler.h - the noise levels of a run: flow matching, Euler steps, a static shift.
+/* sampler.h - the sigmas of a run and its Euler steps: flow matching with a static shift.
  *
- * With s = 1 - i/n for step i of n, sigma_i = shift*s / (1 + (shift-1)*s); the last level is 0.
- * One step moves the latent from sigma_i to sigma_{i+1} along the velocity, which is minus the
- * transformer's output:  x += (sigma_{i+1} - sigma_i) * (-output).  Guided, the output is
- * with + scale * (with - without), the second one that of the negative prompt.  The arithmetic is
- * kt_euler_step (kernels/patches.h); a stored latent names the schedule "euler steps=N"
- * (worker/stages/encode.c).
+ * Schedule: with s = 1 - i/n for step i of n, sigma_i = shift*s / (1 + (shift-1)*s); the last is 0.
+ * A step moves the latent along the velocity, which is minus the transformer's output:
+ *     x += (sigma_{i+1} - sigma_i) * (-output)
+ * With guidance, output = with + scale * (with - without); `without` is that of the negative
+ * prompt. kt_euler_step (kernels/patches.h) is the arithmetic.  A stored latent names the schedule
+ * "euler steps=N" (worker/stages/encode.c).
  */
 #ifndef KILN_SAMPLER_H
 #define KILN_SAMPLER_H
@@ -25,7 +25,7 @@ struct kiln_schedule {
 void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         int steps);
 
-/* A step works on contents of buffers alone: a recorded one serves every step of a schedule. */
+/* A step reads only buffers, so that one graph serves every step of a schedule. */
 struct kiln_step {
     struct kiln_forward forward; /* its latent is changed */
     kt negative;                 /* caption of the negative prompt; NULL: no guidance */

@@ -1,14 +1,11 @@
 /* transformer.c - the arithmetic of the transformer; see transformer.h.
- *
- * A block is a sandwich: a norm before and after each sublayer, time scaling what goes in and
- * gating what comes out.
+ * A block has a norm before and after each sublayer; time scales the input and gates the output.
  *
  *     x += gate_a * RMS( attention( RMS(x) * scale_a ) )
  *     x += gate_f * RMS( down( silu(gate u) * up u ) ),  u = RMS(x) * scale_f
- *
- * each RMS with a weight of its own.  Rounded to bf16, what becomes of time and x from block to
- * block would be most of a forward's error, and to keep more of them costs little: the time table
- * is fp32, with the weights of the norms in it, and in bf16 x has tails (kt_with_tails).
+ * each RMS with a weight of its own.  If the time table and the residual stream x were bf16, their
+ * rounding would be most of the error of a forward pass.  So the time table is fp32, multiplied
+ * with the weights of the norms, and x has tails in bf16 (kt_with_tails).
  *
  * Padding rows are learned tokens, not zeros: they pass through all layers and are attended to.
  */
@@ -22,9 +19,9 @@
 #define FINAL_NORM_EPS 1e-6
 #define TIME_HALF 128 /* frequencies of the time's sinusoid */
 #define TIME_PERIOD 10000.0
-/* Rows of a picture from which attention in eight bits is faster.  Captions do not count: what is
- * drawn with and without guidance has to be rounded alike. */
-#define NARROW_ROWS 1024
+/* Rows of a picture from which attention in FP8 is faster.  Caption rows do not count, so that both
+ * passes of guidance are rounded alike. */
+#define E4M3_ATTENTION_ROWS 1024
 
 int64_t kiln_pad_rows(int64_t rows)
 {
@@ -56,7 +53,7 @@ static kt sinusoid(const struct kiln_transformer *t, struct kt_scope *s, const f
     return table;
 }
 
-/* A product of time, in fp32 whatever the weights are. */
+/* A product with time, in fp32 for any weights. */
 static kt linear_of_time(struct kt_scope *s, kt x, kt weight, kt bias)
 {
     struct kt_scope *inner = kt_scope_child(s);
@@ -66,8 +63,7 @@ static kt linear_of_time(struct kt_scope *s, kt x, kt weight, kt bias)
     return y;
 }
 
-/* What the norms of one block are multiplied with at one step, in this order in a row of the table.
- */
+/* The gains of a block's norms, in their order in a row of the time table. */
 enum { ATTENTION_IN, ATTENTION_OUT, FFN_IN, FFN_OUT, GAINS };
 
 static kt norm_weight(const struct kiln_block *b, int which)
@@ -77,7 +73,7 @@ static kt norm_weight(const struct kiln_block *b, int which)
     return weights[which];
 }
 
-/* Appends the four gains of a block, [steps, width] each, to parts. */
+/* Fills parts with the four gains of a block, [steps, width] each. */
 static void modulate(const struct kiln_transformer *t, struct kt_scope *s,
                      const struct kiln_block *b, kt time, kt parts[GAINS])
 {
@@ -93,9 +89,9 @@ static void modulate(const struct kiln_transformer *t, struct kt_scope *s,
     kt_scope_free(inner);
 }
 
-int64_t kiln_stream_columns(const struct kiln_transformer *t)
+int64_t kiln_residual_columns(const struct kiln_transformer *t)
 {
-    return t->stream_columns;
+    return t->residual_columns;
 }
 
 int64_t kiln_time_width(const struct kiln_transformer *t)
@@ -134,19 +130,19 @@ kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const f
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-/* A run of blocks, one after the other. */
+/* Consecutive blocks. */
 struct block_run {
     const struct kiln_transformer *t;
     const struct kiln_block *blocks;
-    int count, items; /* items: whose rows these are, as many of each */
+    int count, items; /* items: pictures of equal rows */
     struct kiln_rope rope;
     kt modulation; /* a row of the time table; NULL for the context refiner */
-    int64_t at;    /* where the first block's vectors are in it */
-    bool narrow;   /* attention in eight bits, where the weights behind it are */
+    int64_t at;    /* column of the first block's gains in it */
+    bool narrow;   /* attention in FP8, if the weights behind it are quantised */
 };
 
-/* What goes from block to block: the rows, and their norm in front of the next attention, which the
- * pass that sums up the rows makes along the way. */
+/* The state between blocks: the residual stream, and its norm for the next attention, which the
+ * pass that adds to the stream computes as well. */
 struct flow {
     kt x, normed;
 };
@@ -181,8 +177,8 @@ static kt attend(const struct block_run *r, struct kt_scope *s, const struct kil
     return y;
 }
 
-/* Block i in scope s; `in` lies in outer, where it is let go as soon as it has been read: what is
- * there beside the widest rows counts, and of those a recorded step keeps the memory for good. */
+/* Runs block i in scope s.  The handles of `in` are in outer and are freed once read: what is alive
+ * beside the widest rows sets the peak of memory, which a graph keeps for good. */
 static struct flow run_block(const struct block_run *r, struct kt_scope *s, struct kt_scope *outer,
                              int i, struct flow in)
 {
@@ -212,7 +208,7 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
     return out;
 }
 
-/* Each block in a scope of its own, x let go: one activation lives from block to block. */
+/* Runs each block in a scope of its own, so that one activation lives from block to block. */
 static kt run_blocks(const struct block_run *r, struct kt_scope *s, kt x)
 {
     if (r->count == 0)
@@ -246,8 +242,7 @@ static kt cat_items(struct kt_scope *s, kt x, kt y, int items)
     return all;
 }
 
-/* Appends the learned padding token to the rows of each item, up to a multiple of 32; in the place
- * of x. */
+/* Appends the learned padding token to each item's rows, up to a multiple of 32; frees x. */
 static kt pad(struct kt_scope *s, kt x, kt token, int items)
 {
     int64_t missing = kiln_pad_rows(kt_size(x, 0) / items);
@@ -258,10 +253,10 @@ static kt pad(struct kt_scope *s, kt x, kt token, int items)
     return padded;
 }
 
-/* Rows as they go from block to block, in the place of x. */
-static kt stream_of(const struct kiln_transformer *t, struct kt_scope *s, kt x)
+/* x as rows of the residual stream; frees x. */
+static kt residual_rows(const struct kiln_transformer *t, struct kt_scope *s, kt x)
 {
-    if (t->stream_columns == t->config.width)
+    if (t->residual_columns == t->config.width)
         return x;
     kt stream = kt_with_tails(s, x);
     kt_drop(s, x);
@@ -274,7 +269,7 @@ kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt feature
     kt x = kt_rms_norm(inner, kt_to(inner, features, t->dtype), t->caption_norm, t->config.norm_eps,
                        KT_PLAIN);
     x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad, 1);
-    x = stream_of(t, inner, x);
+    x = residual_rows(t, inner, x);
     const struct block_run refiner = {.t = t,
                                       .blocks = kiln_context_block(t, 0),
                                       .count = t->config.refiner_layers,
@@ -285,14 +280,15 @@ kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt feature
     return caption;
 }
 
-/* --- a forward -------------------------------------------------------------------------------- */
+/* --- a forward pass
+ * -------------------------------------------------------------------------------- */
 
 kt kiln_image_tokens(const struct kiln_transformer *t, struct kt_scope *s,
                      const struct kiln_forward *args)
 {
     kt patches = kt_patchify(s, args->latent, t->config.patch, t->dtype);
     kt x = kt_linear_items(s, patches, t->embed, t->embed_bias, args->items);
-    x = stream_of(t, s, pad(s, x, t->image_pad, args->items));
+    x = residual_rows(t, s, pad(s, x, t->image_pad, args->items));
     const int64_t rows = kt_size(x, 0) / args->items;
     const struct block_run refiner = {.t = t,
                                       .blocks = kiln_noise_block(t, 0),
@@ -300,11 +296,11 @@ kt kiln_image_tokens(const struct kiln_transformer *t, struct kt_scope *s,
                                       .items = args->items,
                                       .rope = kiln_rope_rows(s, args->rope, 0, rows),
                                       .modulation = args->modulation,
-                                      .narrow = rows >= NARROW_ROWS};
+                                      .narrow = rows >= E4M3_ATTENTION_ROWS};
     return run_blocks(&refiner, s, x);
 }
 
-/* Of each item so many rows. */
+/* The first `rows` rows of each item. */
 static kt first_rows(struct kt_scope *s, kt x, int64_t rows, int items)
 {
     if (items == 1)
@@ -328,7 +324,8 @@ kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
                                     .rope = args->rope,
                                     .modulation = args->modulation,
                                     .at = t->config.refiner_layers * GAINS * n,
-                                    .narrow = kt_size(image, 0) / args->items >= NARROW_ROWS};
+                                    .narrow =
+                                        kt_size(image, 0) / args->items >= E4M3_ATTENTION_ROWS};
     kt x = cat_items(inner, image, args->caption, args->items);
     kt_drop(inner, image);
     x = first_rows(inner, run_blocks(&joint, inner, x), tokens, args->items);

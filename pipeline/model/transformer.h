@@ -3,11 +3,10 @@
  *     image:   patches -> embed -> noise refiner --+
  *                                                  +-> joint layers -> final layer -> patches
  *     caption: features -> embed -> context refiner+
- *
- * What does not change from step to step is computed apart and handed in: the caption branch once
- * a prompt (kiln_caption), all that depends on time alone once a schedule (kiln_time_table), the
- * rotation angles once a shape (kiln_rope_joint).  A forward neither waits for the device nor
- * brings anything from the host, so that a GPU can record it.
+ * Work that is the same in every step is done once: the caption branch per prompt (kiln_caption),
+ * all that depends on time alone per schedule (kiln_time_table), the rotation angles per shape
+ * (kiln_rope_joint).  A forward pass neither waits for the device nor copies from the host, so that
+ * a GPU can record it.
  */
 #ifndef KILN_TRANSFORMER_H
 #define KILN_TRANSFORMER_H
@@ -23,31 +22,31 @@ struct kiln_fp8_cache;
 struct kiln_transformer;
 
 /* dir: the folder transformer, or NULL for random weights.  The weights live in scope.  dtype
- * KT_E4M3: bf16, and the large matrices of joint layers and noise refiner as quantised rows, of
- * which no plain copy stays, from the cache where it has them (it may be NULL); all that is small
- * or sensitive stays bf16, norms' weights fp32.  params receives the linear layers a LoRA may
- * change; its slots point into *ret. */
+ * KT_E4M3: the large matrices of joint layers and noise refiner are quantised rows, from the cache
+ * (may be NULL) if it has them, without plain copies; small or sensitive weights are bf16, those of
+ * norms fp32.  params receives the linear layers that a LoRA may change; its slots point into *ret.
+ */
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
                           struct kt_scope *scope, enum kt_dtype dtype, struct kiln_fp8_cache *cache,
                           struct kiln_param_table *params, struct kiln_transformer **ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_transformer_free(struct kiln_transformer *t); /* accepts NULL */
 
-/* Columns of the rows that go from block to block: the width, and tails where these rows have any.
- */
-int64_t kiln_stream_columns(const struct kiln_transformer *t);
+/* Columns of the residual stream's rows: the width, plus tails if these rows have any. */
+int64_t kiln_residual_columns(const struct kiln_transformer *t);
 
-/* Text features [tokens, caption_width] to the refined caption [padded tokens, stream columns]. */
+/* Text features [tokens, caption_width] to the refined caption [padded tokens, residual columns].
+ */
 kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features);
 
-/* All that depends on time alone, for steps model times in 0..1 (0 = noise): a row a step, of
- * kiln_time_width values in fp32. */
+/* All that depends on time alone, for `steps` model times in 0..1 (0 = noise): a row of
+ * kiln_time_width values in fp32 for each step. */
 kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
                    int steps);
 int64_t kiln_time_width(const struct kiln_transformer *t);
 
-/* One picture, or several of one size and caption length, which are computed together; each has the
- * bits that it has alone. */
+/* One picture, or several of one size and caption length; each gets the bits that it would get
+ * alone. */
 struct kiln_forward {
     int items;
     kt latent;             /* [items, channels, height, width] fp32; or of one without items */

@@ -7,7 +7,7 @@
 #define TIME_FREQUENCIES 256 /* inputs of the time MLP */
 #define TIME_HIDDEN 1024
 
-/* Lets LoRAs stand beside a layer instead of in its weight. */
+/* Notes the layer in the parameter table, so that LoRAs can be applied beside its weight. */
 static void note_layer(struct kiln_param_table *params, struct kiln_linear_layer *layer)
 {
     for (size_t i = 0; i < params->count; i++)
@@ -72,13 +72,13 @@ static void load_ends(struct kiln_weights *w, struct kiln_transformer *t)
     kiln_weights_ignore(w, "norm_final.weight"); /* some repacks carry it; nothing reads it */
 }
 
-/* Whether rows have tails is for their format and device to say. */
+/* Sets residual_columns: format and device decide whether rows have tails. */
 static void note_stream(struct kt_scope *scope, struct kiln_transformer *t, bool tails)
 {
     struct kt_scope *inner = kt_scope_child(scope);
-    t->stream_columns = t->config.width;
+    t->residual_columns = t->config.width;
     if (tails && t->image_pad)
-        t->stream_columns = kt_size(kt_with_tails(inner, t->image_pad), 1);
+        t->residual_columns = kt_size(kt_with_tails(inner, t->image_pad), 1);
     kt_scope_free(inner);
 }
 
@@ -106,7 +106,7 @@ int kiln_transformer_load(const char *dir, const struct kiln_transformer_config 
     note_stream(scope, t, !e4m3);
     for (int i = 0; i < refiner; i++) {
         load_block(w, config, "noise_refiner", i, true, e4m3, &t->blocks[i]);
-        /* Runs once a prompt: what there is to save would not be noticed. */
+        /* Runs once a prompt: FP8 would save next to nothing. */
         load_block(w, config, "context_refiner", i, false, false, &t->blocks[refiner + i]);
     }
     for (int i = 0; i < config->layers; i++)

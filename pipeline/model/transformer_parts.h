@@ -1,4 +1,4 @@
-/* transformer_parts.h - the transformer's inside, shared by its loader and its arithmetic. */
+/* transformer_parts.h - the transformer's structs, shared by its loader and its arithmetic. */
 #ifndef KILN_TRANSFORMER_PARTS_H
 #define KILN_TRANSFORMER_PARTS_H
 
@@ -15,9 +15,9 @@ struct kiln_block {
 struct kiln_transformer {
     struct kiln_transformer_config config;
     enum kt_dtype dtype;
-    /* Of what goes from block to block: the width, and tails; none in FP8, which rounds more than
-     * they save. */
-    int64_t stream_columns;
+    /* Of the residual stream: the width, plus tails; no tails in FP8, which rounds more than they
+     * save. */
+    int64_t residual_columns;
     kt embed, embed_bias, image_pad;
     kt caption_norm, caption, caption_bias, caption_pad;
     kt time_in, time_in_bias, time_out, time_out_bias;

@@ -1,11 +1,10 @@
 /* vae.c - the autoencoder's arithmetic; see vae.h.
- *
- * Activations are the memory of a decode (a 1024 px picture at 128 channels is 512 MB in fp32),
- * so every residual runs in a scope of its own and lets its operands go at once, and a norm behind
- * which nobody needs its operand takes that one's place.  In bf16, with Z-Image's 256 and 128
- * channels at full size, the peak at 1024 px is 839 MB, where the width is halved (vae_strips.c);
- * before it are 805 in the last upsampling (134 twice, and 537), behind it 805 of three pictures in
- * a residual.
+ * Activations are most of the memory of a decode: a 1024 px picture at 128 channels is 512 MB in
+ * fp32. So every residual runs in a scope of its own and frees its operands early, and norms run in
+ * place if their operand is not read again.  In bf16, with Z-Image's 256 and 128 channels at full
+ * size, the peak at 1024 px is 839 MB, in the residual that halves the width (vae_strips.c).  The
+ * last upsampling before it needs 805 MB (134 twice, and 537), a residual after it 805 for three
+ * pictures.
  */
 #include "pipeline/model/vae.h"
 
@@ -19,7 +18,7 @@ static kt norm(const struct kiln_vae *vae, struct kt_scope *s, kt x, const struc
     return kt_group_norm(s, x, &n);
 }
 
-/* Norm, SiLU and convolution, letting the normed copy go. */
+/* Norm, SiLU and convolution. */
 static kt norm_conv(const struct kiln_vae *vae, struct kt_scope *s, kt x,
                     const struct kiln_vae_layer *n, const struct kiln_vae_layer *c, kt add)
 {
@@ -34,7 +33,7 @@ static size_t bytes_of(const struct kiln_vae *vae, int64_t values)
     return (size_t)values * (vae->dtype == KT_F32 ? 4 : 2);
 }
 
-/* Whether a picture of so many values is too much to be there twice. */
+/* Whether a second picture of so many values would be the peak of the decode. */
 static bool is_wide(const struct kiln_vae *vae, const struct kt_scope *s, int64_t values)
 {
     return kt_device_of(s) != KT_CPU && bytes_of(vae, values) >= KILN_VAE_WIDE_BYTES;
@@ -45,14 +44,13 @@ static int64_t values_of(kt x)
     return kt_size(x, 1) * kt_size(x, 2) * kt_size(x, 3);
 }
 
-/* Norm, SiLU and convolution, twice, plus the shortcut; x is let go.  Where the shortcut is a
- * convolution, nobody needs x behind it and the norm takes x's place; h has no other reader, too.
- */
+/* Norm, SiLU and convolution, twice, plus the shortcut; frees x.  If the shortcut is a convolution,
+ * x is not read again and its norm runs in place; the norm of h always does. */
 static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
                    const struct kiln_vae_residual *r, kt x)
 {
     if (r->shortcut.weight)
-        x = kt_take(s, x);
+        x = kt_unshare(s, x);
     if (kiln_vae_halves(r, kt_size(x, 1)) && is_wide(vae, s, values_of(x)))
         return kiln_vae_halving_residual(vae, s, r, x, KILN_VAE_WIDE_ROWS);
     struct kt_scope *inner = kt_scope_child(s);
@@ -100,8 +98,8 @@ static kt middle(const struct kiln_vae *vae, struct kt_scope *s, const struct ki
     return residual(vae, s, &h->mid[1], x);
 }
 
-/* The same; in one, beside memory as large as x that is taken and let go: wherever x was, both
- * together are a gap that has room for what a residual makes of the result. */
+/* kiln_vae_upsample; a joined one beside memory as large as x that is then freed: together with x's
+ * memory it leaves a gap that fits the result of the next residual. */
 static kt upsample(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_layer *l,
                    kt x)
 {
@@ -113,7 +111,7 @@ static kt upsample(const struct kiln_vae *vae, struct kt_scope *s, const struct 
     return y;
 }
 
-/* Stride 2 with the zeros on the right and at the bottom alone. */
+/* Stride 2; zeros only on the right and at the bottom. */
 static kt downsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
 {
     const struct kt_conv_args args = {
@@ -123,7 +121,7 @@ static kt downsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
     return y;
 }
 
-/* From the latent to before the last `left` levels: up to them, all is at half the size or less. */
+/* The decoder up to its last `left` levels. */
 static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt latent, int left)
 {
     const struct kiln_vae_config *c = &vae->config;
@@ -143,10 +141,9 @@ static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt la
     return x;
 }
 
-/* Sees to it that a decode finds its memory in one piece.  Taken as it goes along, of all sizes in
- * turn, pieces of the small ones end up in the places of the large ones, and twice as much is held
- * as is ever used.  How much in one piece is enough was found by playing the allocator's part, with
- * the channels of Z-Image's autoencoder; less costs memory, not the picture. */
+/* Reserves the memory of a decode in one piece.  Otherwise small tensors end up in the places of
+ * large ones, and the allocator holds twice what is used.  The size was found by simulating the
+ * allocator with Z-Image's channels; too little costs memory, not the picture. */
 static void reserve(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
 {
     const struct kiln_vae_config *c = &vae->config;

@@ -17,8 +17,7 @@
 
 struct kiln_vae;
 
-/* dir: the folder vae, or NULL for random weights.  The weights live in scope.  The encoder is left
- * out unless asked for. */
+/* dir: the folder vae, or NULL for random weights.  The weights live in scope. */
 int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct kt_scope *scope,
                   enum kt_dtype dtype, bool with_encoder, struct kiln_vae **ret,
                   struct kiln_error *err) KILN_MUST_CHECK;
@@ -27,9 +26,9 @@ void kiln_vae_free(struct kiln_vae *vae); /* accepts NULL */
 /* Latent [C,h,w] as the sampler ends with it to a picture [1,3,H,W] in -1..1.  Pictures of more
  * than KILN_VAE_WHOLE_PIXELS are decoded in strips. */
 kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent);
-/* The same for any size, with the last level, where a picture needs most memory, in strips of so
- * many rows, an even number: a third of the memory for a tenth more time.  Not a blend: every strip
- * sees what it needs of its neighbours, and norms are of the whole picture. */
+/* The same with the last level in strips of so many rows, an even number: a third of the memory for
+ * a tenth more time.  Strips are not blended: each reads the rows that it needs of its neighbours,
+ * and norms are of the whole picture. */
 kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt latent, int rows);
 /* Picture [1,3,H,W] in -1..1 to the mean latent [C,h,w], scaled as the sampler wants it.  Needs
  * the encoder; sides are multiples of the factor. */

@@ -17,7 +17,7 @@ struct kt_norm kiln_vae_norm(const struct kiln_vae *vae, const struct kiln_vae_l
 {
     return (struct kt_norm){.weight = l->weight,
                             .bias = l->bias,
-                            .lift = l->lift,
+                            .x_bias = l->x_bias,
                             .groups = vae->config.groups,
                             .eps = KILN_VAE_NORM_EPS,
                             .silu = silu};

@@ -8,7 +8,7 @@
 
 #define NAME_SIZE 160
 
-/* A loader in the middle of a network: the file, and the name so far. */
+/* A position in the network: the file, and the prefix of names there. */
 struct place {
     struct kiln_weights *w;
     char prefix[NAME_SIZE];
@@ -124,25 +124,25 @@ static int load_decoder(struct kiln_weights *w, struct kiln_vae *vae, struct kil
     return 0;
 }
 
-/* A residual whose operand lacks `lift` does as if it had it; what that changes is summed in fp32.
- */
-static void make_up_for(struct kiln_vae_residual *r, struct kt_scope *s, kt lift)
+/* Makes a residual add x_bias to its operand: in its norm, and, summed in fp32, in the bias of its
+ * shortcut. */
+static void add_operand_bias(struct kiln_vae_residual *r, struct kt_scope *s, kt x_bias)
 {
     kt *bias = r->shortcut.weight ? &r->shortcut.bias : &r->conv2.bias;
     struct kt_scope *inner = kt_scope_child(s);
-    const int64_t out = kt_size(*bias, 0), in = kt_size(lift, 0);
-    kt sum = kt_to(inner, *bias, KT_F32), more = kt_to(inner, lift, KT_F32);
+    const int64_t out = kt_size(*bias, 0), in = kt_size(x_bias, 0);
+    kt sum = kt_to(inner, *bias, KT_F32), more = kt_to(inner, x_bias, KT_F32);
     if (r->shortcut.weight) {
         kt weight = kt_reshape(inner, r->shortcut.weight, 2, (int64_t[]){out, in});
         more = kt_reshape(inner, more, 2, (int64_t[]){1, in});
         more = kt_linear(inner, more, kt_to(inner, weight, KT_F32), NULL);
         more = kt_reshape(inner, more, 1, &out);
     }
-    sum = kt_keep(s, kt_to(inner, kt_add(inner, sum, more), kt_dtype_of(lift)));
+    sum = kt_keep(s, kt_to(inner, kt_add(inner, sum, more), kt_dtype_of(x_bias)));
     kt_scope_free(inner);
     kt_drop(s, *bias);
     *bias = sum;
-    r->norm1.lift = lift;
+    r->norm1.x_bias = x_bias;
 }
 
 void kiln_vae_join_upsampling(struct kiln_vae *vae, struct kt_scope *s)
@@ -152,7 +152,7 @@ void kiln_vae_join_upsampling(struct kiln_vae *vae, struct kt_scope *s)
         struct kiln_vae_layer *l = &levels[i].resample;
         kt weight = kt_upsample_weight(s, l->weight);
         kt_drop(s, l->weight);
-        make_up_for(&levels[i + 1].residuals[0], s, l->bias);
+        add_operand_bias(&levels[i + 1].residuals[0], s, l->bias);
         *l = (struct kiln_vae_layer){.weight = weight};
     }
 }

@@ -1,4 +1,4 @@
-/* vae_parts.h - the autoencoder's inside, shared by its loader and its arithmetic. */
+/* vae_parts.h - the autoencoder's structs and layers, shared by its files. */
 #ifndef KILN_VAE_PARTS_H
 #define KILN_VAE_PARTS_H
 
@@ -6,7 +6,7 @@
 
 struct kiln_vae_layer { /* a convolution or a norm */
     kt weight, bias;
-    kt lift; /* of a norm: what its operand lacks, by channel; NULL: nothing */
+    kt x_bias; /* of a norm: [C], added to its operand; NULL: nothing */
 };
 
 struct kiln_vae_residual {
@@ -44,35 +44,35 @@ struct kiln_vae {
 /* --- vae_layers.c ----------------------------------------------------------------------------- */
 /* Convolution by a layer, stride 1, the same padding all around; plus `add` unless that is NULL. */
 kt kiln_vae_conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add);
-/* Twice the size, then the layer's 3x3 convolution, or the two as one; x is let go. */
+/* Upsampling to twice the size and the layer's 3x3 convolution; frees x. */
 kt kiln_vae_upsample(struct kt_scope *s, kt x, const struct kiln_vae_layer *l);
 struct kt_norm kiln_vae_norm(const struct kiln_vae *vae, const struct kiln_vae_layer *l, bool silu);
-/* Changes x: norm and SiLU of it, in its place. */
+/* Changes x: norm and SiLU in place. */
 void kiln_vae_norm_over(const struct kiln_vae *vae, struct kt_scope *s, kt x,
                         const struct kiln_vae_layer *l);
-/* Whether the layer is of kiln_vae_join_upsampling(). */
+/* Whether the layer includes the upsampling (kiln_vae_join_upsampling). */
 bool kiln_vae_is_joined(const struct kiln_vae_layer *l);
 
 /* --- vae_strips.c ----------------------------------------------------------------------------- */
-/* The decoder's last level and what follows it: x is the picture at half the size, in scope s, and
- * let go.  Window of so many rows. */
+/* The decoder's last level and the output convolution, in strips of so many rows.  x, in scope s,
+ * is the picture at half the size; it is freed. */
 kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int rows);
-/* Pictures from this size on, in bytes of one activation, get narrower in their own memory on a
- * GPU, strip by strip: results beside them would be the most of a decode. */
+/* From this size on, in bytes of one activation, a residual that halves the channels runs in its
+ * operand's memory on a GPU; otherwise it would be the peak of the decode. */
 #define KILN_VAE_WIDE_BYTES ((size_t)400 << 20)
 #define KILN_VAE_WIDE_ROWS 128
-/* Whether the residual makes of so many channels a half or less, so that two of its results have
- * room where its operand was. */
+/* Whether the residual reduces so many channels to a half or less, so that two results fit into its
+ * operand's memory. */
 bool kiln_vae_halves(const struct kiln_vae_residual *r, int64_t channels);
-/* Such a residual, in the memory of x and of one result, with windows of so many rows, two at
- * least, of another.  x is of kt_take(), and let go. */
+/* Such a residual, in the memory of x, one result and a window of so many rows (two at least).  x
+ * comes from kt_unshare() and is freed. */
 kt kiln_vae_halving_residual(const struct kiln_vae *vae, struct kt_scope *s,
                              const struct kiln_vae_residual *r, kt x, int rows);
 
 /* --- vae_load.c ------------------------------------------------------------------------------- */
-/* Makes one layer of each upsampling in the decoder and its convolution, with a weight of
- * kt_upsample_weight() and no bias: the residual behind it makes up for that.  The loader does it
- * where it is quicker, in bf16 on a GPU. */
+/* Joins each upsampling of the decoder and its convolution into one layer, with a weight of
+ * kt_upsample_weight() and no bias: the residual behind it adds the bias.  The loader does this
+ * where it is faster, in bf16 on a GPU. */
 void kiln_vae_join_upsampling(struct kiln_vae *vae, struct kt_scope *s);
 
 #endif

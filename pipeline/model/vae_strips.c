@@ -1,31 +1,28 @@
 /* vae_strips.c - the decoder's last level in strips of rows; see vae.h.
- *
- * At full size a picture of one width is the most that memory should hold: at 2048 px in bf16 128
- * channels are 1.1 GB, and in one piece the level has five of them at its worst.  Here it has two,
- * and the picture at half the size:
+ * At 2048 px in bf16 a picture of 128 channels is 1.1 GB.  In one piece the last level has five of
+ * them at its peak.  In strips it has two, and the picture at half the size:
  *
  *     half - grow -+- shortcut -----------------------(+)- x ...   kept: half, skip, h
  *                  +- norm - conv - h - norm - conv ---^
+ * A 3x3 convolution needs a row above and a row below, so a strip's window has one more row on
+ * either side, and results at edges of the window that are not edges of the picture are discarded.
+ * A norm needs sums over the whole picture, which are taken while its strips are made.  The operand
+ * of the first residual is upsampled twice, once for the sums and the shortcut and once for the
+ * first convolution, rather than kept at twice the width.  The result of a residual overwrites its
+ * shortcut strip by strip.
  *
- * A 3x3 convolution needs a row above and a row below: each strip's window has them, and the row at
- * an edge of the window that is none of the picture's is thrown away.  A norm needs sums over the
- * whole picture: they are taken as its strips are made.  What a residual starts from is grown
- * twice, once for the sums and the shortcut, once for the first convolution, rather than kept at
- * twice the width.  The end of a residual takes the place of its shortcut, strip by strip.
- *
- * All windows have one height, so that a GPU needs one plan a convolution.
+ * All windows have one height, so that a GPU needs one plan for each convolution.
  */
 #include "pipeline/model/vae_parts.h"
 
-/* A level under way. */
 struct level {
     const struct kiln_vae *vae;
-    kt half; /* what it is grown from, by */
+    kt half; /* the picture at half the size */
     const struct kiln_vae_layer *resample;
     int64_t height, width, rows;
 };
 
-/* Rows of the picture to be made, and the rows around them that they are made of. */
+/* Rows to be made, and the rows that they are made from. */
 struct window {
     int64_t at, count;  /* made */
     int64_t from, rows; /* seen */
@@ -54,7 +51,7 @@ static kt rows_of(struct kt_scope *s, kt x, int64_t from, int64_t count)
     return kt_narrow(s, x, 2, from, count);
 }
 
-/* The made rows of a window's result. */
+/* The rows of a window's result that are made. */
 static kt made(struct kt_scope *s, const struct window *w, kt y)
 {
     return rows_of(s, y, w->at - w->from, w->count);
@@ -71,7 +68,7 @@ static struct kt_strip_norm norm_of(const struct level *l, const struct kiln_vae
                                   .pixels = l->height * l->width};
 }
 
-/* Adds a strip, which may be the first, to the sums; they live in `keep`. */
+/* Adds a strip to the sums, which live in `keep` and start with the first strip. */
 static void sum_up(struct kt_scope *keep, struct kt_scope *s, struct kt_strip_norm *n, kt strip)
 {
     if (!n->sums && strip) /* else s has failed */
@@ -79,8 +76,8 @@ static void sum_up(struct kt_scope *keep, struct kt_scope *s, struct kt_strip_no
     kt_strip_norm_add(s, n, strip);
 }
 
-/* The window of the picture that the level starts from: twice the size, then a convolution.  Half
- * as many rows, and one more on either side for it. */
+/* A window of the upsampled picture: from half as many rows, plus one on either side for the
+ * convolution. */
 static kt grow(const struct level *l, struct kt_scope *s, const struct window *w)
 {
     int64_t rows = at_most(w->rows / 2 + 1, l->height / 2);
@@ -89,8 +86,8 @@ static kt grow(const struct level *l, struct kt_scope *s, const struct window *w
     return rows_of(s, y, w->from - 2 * from, w->rows);
 }
 
-/* One convolution of normed windows into `into`, plus `add` there unless that is NULL, while the
- * sums of the norm that comes next are taken.  x: the picture, or NULL to grow it. */
+/* Norm and convolution of a picture, window by window, into `into`, plus `add` unless that is NULL;
+ * also takes the sums of the next norm.  x: the picture, or NULL to upsample it. */
 struct pass {
     kt x, into, add;
     const struct kt_strip_norm *norm;
@@ -105,7 +102,7 @@ static void run_pass(const struct level *l, struct kt_scope *s, const struct pas
         struct kt_scope *inner = kt_scope_child(s);
         kt x = p->x ? rows_of(inner, p->x, w.from, w.rows) : grow(l, inner, &w);
         kt normed = kt_strip_norm(inner, p->norm, x);
-        /* What of `add` has been replaced already ends in a row that is thrown away. */
+        /* Rows of `add` that are overwritten already only affect discarded rows. */
         kt add = p->add ? rows_of(inner, p->add, w.from, w.rows) : NULL;
         kt y = made(inner, &w, kiln_vae_conv(inner, normed, p->conv, 1, add));
         kt_copy_into(inner, rows_of(inner, p->into, w.at, w.count), y);
@@ -115,7 +112,7 @@ static void run_pass(const struct level *l, struct kt_scope *s, const struct pas
     }
 }
 
-/* The first residual's shortcut, while the sums of its first norm are taken. */
+/* The first residual's shortcut; also takes the sums of its first norm. */
 static void start(const struct level *l, struct kt_scope *s, const struct kiln_vae_residual *r,
                   kt skip, struct kt_strip_norm *norm)
 {
@@ -132,9 +129,8 @@ static void start(const struct level *l, struct kt_scope *s, const struct kiln_v
 }
 
 /* --- a residual in the memory of its operand ---------------------------------------------------
- *
- * At 1024 px in bf16 the picture that comes out of the last upsampling has 256 channels and 537 MB,
- * and the residual behind it makes 128 of them.  Nothing here is as large again:
+ * At 1024 px in bf16 the last upsampling gives a picture of 256 channels, 537 MB, and the residual
+ * behind it reduces it to 128 channels.  The steps, and the memory of each:
  *
  *     x                      | shortcut     skip is made of x as it is
  *     normed x               | skip         in place
@@ -151,10 +147,9 @@ bool kiln_vae_halves(const struct kiln_vae_residual *r, int64_t channels)
     return r->shortcut.weight && out > 0 && channels % out == 0 && channels / out >= 2;
 }
 
-/* The convolution of x into pictures at the front of x's own memory.  Rows of the result are half
- * as long as those of x at most: what is written ends before the row above the next window's.  A
- * window at the lower edge that starts further up finds rows that are gone, and what it makes of
- * them is thrown away. */
+/* The convolution of x into the front of x's own memory.  Rows of the result are at most half as
+ * long as those of x, so writes end before the row above the next window.  The last window may
+ * start further up and read overwritten rows; their results are discarded. */
 static void convolve_over(const struct level *l, struct kt_scope *s, kt x, kt h,
                           const struct kiln_vae_layer *conv)
 {

@@ -1,10 +1,8 @@
 /* bpe.c - the merges of a word, best rank first, leftmost first among equals.
- *
- * The word is a linked list of symbols in an array; a heap holds every pair of neighbours that has
- * a merge.  A popped pair may be out of date, because one of its symbols was merged with its other
- * neighbour meanwhile: then the pair found at that place has no longer the same result and is
- * skipped.  So each merge costs one heap step, and a word of n bytes n log n, however long it is
- * (a prompt may be one word of kilobytes).
+ * The word is a linked list of symbols in an array; a heap has every pair of neighbours that has a
+ * merge.  A popped pair may be stale, because one of its symbols has been merged with its other
+ * neighbour meanwhile.  Then the pair at that place has another result, and is skipped.  So each
+ * merge costs one heap step, and a word of n bytes n log n; a prompt may be one word of kilobytes.
  */
 #include "pipeline/text/bpe.h"
 

@@ -1,7 +1,6 @@
 /* bpe.h - byte pair encoding: the bytes of one word to ids, by a list of merges in order of rank.
- *
- * Knows nothing of files, Unicode or regular expressions: ids stand for strings, and a merge says
- * that two ids side by side become a third.
+ * No files, Unicode or regular expressions here: ids stand for strings, and a merge replaces two
+ * neighbouring ids by a third.
  */
 #ifndef KILN_BPE_H
 #define KILN_BPE_H
@@ -24,8 +23,8 @@ struct kiln_bpe;
 struct kiln_bpe *kiln_bpe_new(const int32_t byte_ids[256], size_t merges);
 void kiln_bpe_free(struct kiln_bpe *bpe); /* accepts NULL */
 
-/* left, right become merged; a pair given twice keeps the later rank.  Ids are not negative; at
- * most as many pairs as kiln_bpe_new was told. */
+/* Adds a merge of left and right; a pair added twice keeps the later rank.  Ids are >= 0; at most
+ * `merges` pairs. */
 void kiln_bpe_add(struct kiln_bpe *bpe, int32_t left, int32_t right, int32_t rank, int32_t merged);
 
 /* Appends the ids of one word. */

@@ -1,4 +1,4 @@
-/* encoder.c - Qwen3 up to its last but one layer; see encoder.h.
+/* encoder.c - loads Qwen3 without its last layer, and runs it prompt by prompt; see encoder.h.
  *
  *     x += o( attention( qkv( RMS(x) ) ) )         per-head q/k norm, rotation by halves, causal
  *     x += down( silu(gate u) * up u ),  u = RMS(x)
@@ -40,7 +40,7 @@ static void load_layer(struct kiln_weights *w, const struct kiln_text_config *c,
     kiln_weights_quantise(w, false);
 }
 
-/* The table alone, into host memory. */
+/* Loads the embeddings to host memory. */
 static int load_embeddings(const char *dir, enum kt_dtype dtype, struct kiln_text_encoder *te,
                            struct kiln_error *err)
 {
@@ -80,7 +80,7 @@ static int load_layers(const char *dir, struct kt_scope *scope, enum kt_dtype dt
     char last[64], norm[96];
     snprintf(last, sizeof last, "layers.%d.", te->count);
     snprintf(norm, sizeof norm, "%sinput_layernorm.weight", last);
-    /* A config that counts a layer too many would take the features of another one. */
+    /* With a layer too many in the config, the features would be those of another layer. */
     kiln_weights_expect(w, norm, "norm.weight");
     kiln_weights_ignore(w, last);
     kiln_weights_ignore(w, "embed_tokens.weight");

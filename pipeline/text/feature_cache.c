@@ -66,32 +66,16 @@ kt kiln_feature_cache_get(struct kiln_feature_cache *cache, struct kt_scope *s, 
     return kt_keep(s, e->features);
 }
 
-/* A free entry, or the least recently used one, emptied. */
-static struct entry *place(struct kiln_feature_cache *cache)
+/* The least recently used entry; a free one, whose `used` is 0, only if free_too. */
+static struct entry *oldest(struct kiln_feature_cache *cache, bool free_too)
 {
-    struct entry *oldest = &cache->entries[0];
+    struct entry *oldest = NULL;
     for (size_t i = 0; i < KILN_FEATURE_CACHE_ENTRIES; i++) {
         struct entry *e = &cache->entries[i];
-        if (!e->scope)
-            return e;
-        if (e->used < oldest->used)
+        if ((e->scope || free_too) && (!oldest || e->used < oldest->used))
             oldest = e;
     }
-    evict(cache, oldest);
     return oldest;
-}
-
-static void shrink(struct kiln_feature_cache *cache)
-{
-    while (cache->bytes > KILN_FEATURE_CACHE_BYTES) {
-        struct entry *oldest = NULL;
-        for (size_t i = 0; i < KILN_FEATURE_CACHE_ENTRIES; i++) {
-            struct entry *e = &cache->entries[i];
-            if (e->scope && (!oldest || e->used < oldest->used))
-                oldest = e;
-        }
-        evict(cache, oldest);
-    }
 }
 
 void kiln_feature_cache_put(struct kiln_feature_cache *cache, const char *prompt, size_t len,
@@ -108,6 +92,9 @@ void kiln_feature_cache_put(struct kiln_feature_cache *cache, const char *prompt
     fresh.bytes = (size_t)kt_size(features, 0) * (size_t)kt_size(features, 1) * width;
     fresh.used = ++cache->clock;
     cache->bytes += fresh.bytes;
-    *place(cache) = fresh;
-    shrink(cache);
+    struct entry *place = oldest(cache, true);
+    evict(cache, place);
+    *place = fresh;
+    while (cache->bytes > KILN_FEATURE_CACHE_BYTES)
+        evict(cache, oldest(cache, false));
 }

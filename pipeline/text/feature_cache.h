@@ -1,4 +1,4 @@
-/* feature_cache.h - text features by prompt: the last few hundred, within a bound of bytes.
+/* feature_cache.h - caches the text features of the last few hundred prompts.
  *
  * Encoding a prompt costs as much as a step of a small picture, and jobs of one template or of
  * several seeds repeat it.  A cache belongs to one model; its key is the SHA-256 of the prompt.
@@ -16,14 +16,13 @@ struct kiln_feature_cache;
 
 struct kiln_feature_cache *kiln_feature_cache_new(void);        /* NULL when memory is short */
 void kiln_feature_cache_free(struct kiln_feature_cache *cache); /* accepts NULL */
-/* Forgets all features. */
 void kiln_feature_cache_clear(struct kiln_feature_cache *cache);
 
-/* A handle in s on the features of this prompt, or NULL if they are not here. */
+/* A handle in s on the features of this prompt, or NULL. */
 kt kiln_feature_cache_get(struct kiln_feature_cache *cache, struct kt_scope *s, const char *prompt,
                           size_t len);
-/* Keeps a second handle on the features and drops the least recently used ones over the bounds.
- * Short of memory it keeps nothing. */
+/* Keeps a second handle on the features, and evicts the least recently used ones beyond the limits.
+ * Without memory nothing is cached. */
 void kiln_feature_cache_put(struct kiln_feature_cache *cache, const char *prompt, size_t len,
                             int device, kt features);
 

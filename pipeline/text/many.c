@@ -1,5 +1,5 @@
-/* many.c - the features of several prompts: in one pass (packed.c) where the encoder can, else one
- * prompt after the other (encoder.c).
+/* many.c - the features of several prompts: in one pass (packed.c) if the encoder is packed, else
+ * one prompt after the other (encoder.c).
  */
 #include "pipeline/text/encoder_parts.h"
 

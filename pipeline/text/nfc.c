@@ -1,12 +1,12 @@
-/* nfc.c - normal form C, of the reference's vintage.
+/* nfc.c - Unicode normal form C by the tables of Unicode 9, as Hugging Face's tokenizers do it.
  *
- * Hugging Face's tokenizers normalise by the tables of Unicode 9; utf8proc knows later versions.
- * Stability makes the two agree on all text of Unicode 9.  A mark that was assigned later, though,
- * is to the reference a character like any other: it does not change places with its neighbours
- * and joins with none.  So the text is normalised in stretches that end at such characters.
+ * utf8proc has tables of later versions.  Both agree on all text of Unicode 9.  To the reference, a
+ * combining mark that was assigned later is an ordinary character: it is not reordered and does not
+ * compose.  So the text is normalised in pieces that end at such characters.
  *
- * The table holds those of Unicode 10 to 15 with a combining class, and U+11930, which joins with
- * U+11935.  It was found by comparing both libraries over all code points in several contexts.
+ * The table lists them: those of Unicode 10 to 15 with a combining class, and U+11930, which
+ * composes with U+11935.  It was found by comparing both libraries over all code points in several
+ * contexts.
  */
 #include "pipeline/text/nfc.h"
 
@@ -19,7 +19,7 @@
 
 static const struct {
     int32_t first, last;
-} young[] = {
+} later_marks[] = {
     {0x07fd, 0x07fd},   {0x0898, 0x089f},   {0x08ca, 0x08d3},   {0x09fe, 0x09fe},
     {0x0c3c, 0x0c3c},   {0x0d3b, 0x0d3c},   {0x0eba, 0x0eba},   {0x1715, 0x1715},
     {0x1abf, 0x1ace},   {0x1df6, 0x1dfa},   {0xa82c, 0xa82c},   {0x10d24, 0x10d27},
@@ -32,17 +32,17 @@ static const struct {
     {0x1e4ec, 0x1e4ef},
 };
 
-static bool is_young(int32_t point)
+static bool is_later_mark(int32_t point)
 {
-    size_t low = 0, high = sizeof young / sizeof *young;
+    size_t low = 0, high = sizeof later_marks / sizeof *later_marks;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (young[middle].last < point)
+        if (later_marks[middle].last < point)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < sizeof young / sizeof *young && young[low].first <= point;
+    return low < sizeof later_marks / sizeof *later_marks && later_marks[low].first <= point;
 }
 
 /* The code point at text, which is not at its end, and its length; 0 if it is none. */
@@ -54,15 +54,15 @@ static size_t next_point(const uint8_t *text, size_t len, int32_t *ret)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* The length up to the first character that ends a stretch, or len; whether all of it is ASCII. */
-static size_t stretch_length(const uint8_t *text, size_t len, bool *ret_ascii)
+/* The length up to the first later mark, or len; whether all of it is ASCII. */
+static size_t piece_length(const uint8_t *text, size_t len, bool *ret_ascii)
 {
     size_t at = 0;
     *ret_ascii = true;
     while (at < len) {
         int32_t point;
         size_t n = next_point(text + at, len - at, &point);
-        if (n == 0 || is_young(point))
+        if (n == 0 || is_later_mark(point))
             break;
         *ret_ascii = *ret_ascii && point < 0x80;
         at += n;
@@ -96,10 +96,10 @@ int kiln_nfc(const uint8_t *text, size_t len, uint8_t **ret_text, size_t *ret_le
     kiln_text_add(&out, "", 0);
     for (size_t at = 0; at < len && !rc;) {
         bool ascii;
-        size_t n = stretch_length(text + at, len - at, &ascii);
+        size_t n = piece_length(text + at, len - at, &ascii);
         rc = add_normal(&out, text + at, n, ascii, err);
         at += n;
-        if (at < len) { /* the character that ended it, as it is */
+        if (at < len) { /* the later mark, unchanged */
             int32_t point;
             n = next_point(text + at, len - at, &point);
             n = n > 0 ? n : 1;

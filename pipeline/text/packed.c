@@ -1,19 +1,17 @@
 /* packed.c - several prompts through the text encoder at once, on a GPU in bf16.
+ * The rows of all prompts follow one another, and attention stays within a prompt.  Everything else
+ * works row by row, except that a GPU's library chooses the kernel of a product, and so the order
+ * of its sums, by the number of rows.  So products run in blocks of a few fixed sizes, and a
+ * prompt's length alone decides the size of its block: short prompts share blocks of 128, others
+ * have a block of 256, 512, ... of their own.  Then a prompt's features have the same bits alone
+ * and beside any other prompts.  The price is unused rows behind prompts that do not fill their
+ * block.
  *
- * The rows of all prompts lie one behind the other, and attention looks at the rows of its own
- * prompt alone.  Everything else works row by row, but for one thing: by which kernel a product is
- * computed, and so in which order it sums, a GPU's library chooses by the number of rows.  So rows
- * go through products in blocks of a few fixed sizes, and the size of a prompt's block follows from
- * its own length: short ones share blocks of 128, others have one of 256, 512, ... of their own.
- * A prompt's features are then the same bits alone and in any company, at the price of rows that
- * nobody reads, behind each prompt that does not fill its block.
- *
- * 128 rows are few enough that reading the weights takes longer than computing with them; and
- * starting some 400 kernels takes longer than both, where other threads keep the host busy.  So a
- * pass of few rows is recorded when its layout comes for the second time, and replayed from then
- * on.  Blocks and the number of segments are what a recording has as constants.  Embeddings, angles
- * and borders are contents of buffers, and segments at the end may be empty: one layout serves
- * prompts of any lengths that fill as many blocks.
+ * With 128 rows, reading the weights takes longer than computing; on a busy host, launching some
+ * 400 kernels takes longer than both.  So a pass of few rows is recorded as a graph when its layout
+ * comes for the second time.  Blocks and the number of segments are constants of the graph;
+ * embeddings, angles and borders are contents of buffers, and segments at the end may be empty.  So
+ * one layout serves prompts of any lengths that fill the same blocks.
  */
 #include <stdlib.h>
 
@@ -23,10 +21,10 @@
 #define SHARED_BLOCK 128
 #define PROMPTS_MAX 16 /* of one pass */
 #define SEGMENTS_MAX (2 * PROMPTS_MAX)
-/* Of a recorded pass at most.  Above, a GPU takes longer than the host that starts its kernels. */
+/* Rows of a recorded pass at most.  Above, the GPU takes longer than launching its kernels. */
 #define RECORDED_ROWS (KILN_SHAPE_TEXT_BLOCKS * SHARED_BLOCK)
 
-/* Where the rows of a pass are. */
+/* The rows of a pass. */
 struct layout {
     int64_t rows;
     int64_t blocks[PROMPTS_MAX]; /* rows of each */
@@ -34,7 +32,7 @@ struct layout {
     /* Prompts and the rows between them, in order; the end of the last one is rows. */
     int64_t starts[SEGMENTS_MAX];
     size_t segment_count;
-    /* The blocks in front that one prompt has to itself, and their segments. */
+    /* The blocks in front with one prompt each, and their segments. */
     size_t large_count, large_segments;
     int64_t widest;             /* block */
     int64_t start[PROMPTS_MAX]; /* of each prompt */
@@ -77,8 +75,7 @@ static void place_large(struct layout *l, const struct kiln_prompt_ids *prompts,
     }
 }
 
-/* The largest blocks first, which may go through a product together; then those that are shared,
- * block by block. */
+/* The largest blocks first, whose products may be joined; then shared blocks, one by one. */
 static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_t n)
 {
     int64_t largest = SHARED_BLOCK, room = 0; /* room: rows left in the last shared block */
@@ -105,7 +102,7 @@ static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_
     add_segment(l, l->rows - room, room);
 }
 
-/* The ids of all rows; those that nobody reads repeat the first. */
+/* The ids of all rows; unused rows repeat the first id. */
 static bool collect_ids(struct layout *l, struct kt_scope *s, const struct kiln_prompt_ids *prompts,
                         size_t n)
 {
@@ -146,8 +143,8 @@ static struct kiln_rope angles(const struct kiln_text_encoder *te, struct kt_sco
                               kt_cat(s, sin, l->segment_count, 0)};
 }
 
-/* How many segments of shared blocks attention is told of: empty ones behind the others fill up to
- * a power of two, so that there are few layouts. */
+/* Segments of shared blocks, with empty ones added up to a power of two, so that there are few
+ * layouts. */
 static size_t padded_segments(const struct layout *l)
 {
     size_t count = 2;
@@ -178,7 +175,7 @@ struct pass {
     kt starts;
 };
 
-/* x weight^T + bias by blocks; onto `into`, which it changes, unless that is NULL. */
+/* x weight^T + bias by blocks; added to `into` unless that is NULL. */
 static kt product(const struct pass *p, struct kt_scope *s, kt x, kt weight, kt bias, kt into)
 {
     const struct kt_block_linear args = {.x = x,
@@ -216,7 +213,7 @@ static void run_layer(const struct pass *p, const struct kiln_text_layer *l, str
     (void)product(p, s, h, l->down, NULL, x);
 }
 
-/* What is computed or recorded of a pass: nothing here waits or reads host memory. */
+/* The part of a pass that can be recorded: it neither waits nor reads host memory. */
 static void run_layers(struct kt_scope *s, const void *arg)
 {
     const struct pass *p = arg;
@@ -229,7 +226,7 @@ static void run_layers(struct kt_scope *s, const void *arg)
 
 /* --- recorded passes -------------------------------------------------------------------------- */
 
-/* Puts x into a buffer of the plan, which is made if it is not there yet; x is the buffer then. */
+/* Copies *x into a buffer of the plan, made at the first call; *x becomes the buffer. */
 static void put(struct kiln_shape_plan *plan, struct kt_scope *s, kt *buffer, kt *x)
 {
     if (*buffer)
@@ -239,8 +236,8 @@ static void put(struct kiln_shape_plan *plan, struct kt_scope *s, kt *buffer, kt
     *x = *buffer;
 }
 
-/* The plan of the pass, which goes on in its buffers; NULL, and the pass as it was, if it is not to
- * be recorded or has no room for them. */
+/* Moves the pass into the buffers of its plan.  NULL, with the pass unchanged, if it should not be
+ * recorded or lacks memory. */
 static struct kiln_shape_plan *take_plan(struct kiln_graph_cache *graphs, struct kt_scope *s,
                                          struct pass *p)
 {
@@ -264,7 +261,7 @@ static struct kiln_shape_plan *take_plan(struct kiln_graph_cache *graphs, struct
     return plan;
 }
 
-/* Records the pass; one that cannot be has no graph then, and the reason is told. */
+/* Records the pass; on failure it has no graph, and *ret_unrecorded has the reason. */
 static void record(struct kiln_graph_cache *graphs, struct kiln_shape_plan *plan,
                    const struct pass *p, struct kiln_error *ret_unrecorded)
 {
@@ -276,11 +273,11 @@ static void record(struct kiln_graph_cache *graphs, struct kiln_shape_plan *plan
                   (long long)p->layout->rows, err.text);
 }
 
-/* Replays the pass, or computes it: the first time, and where it cannot be recorded. */
+/* Replays the pass; computes it the first time, or if it cannot be recorded. */
 static void run_planned(struct kiln_graph_cache *graphs, struct kiln_shape_plan *plan,
                         struct kt_scope *s, const struct pass *p, struct kiln_error *ret_unrecorded)
 {
-    if (kiln_graph_cache_wants(graphs, plan))
+    if (kiln_graph_cache_should_record(graphs, plan))
         record(graphs, plan, p, ret_unrecorded);
     if (plan->graph) {
         kt_graph_replay(plan->graph, s);

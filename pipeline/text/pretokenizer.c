@@ -1,4 +1,4 @@
-/* pretokenizer.c - the reference splits with Oniguruma; this one with PCRE2, made to agree.
+/* pretokenizer.c - splits with PCRE2 as the reference does with Oniguruma.
  *
  * Where the dialects differ, the pattern is rewritten before it is compiled:
  *     \s   in Oniguruma is Unicode's White_Space; in PCRE2 it also holds U+180E, which was taken
@@ -34,7 +34,7 @@ struct kiln_pretokenizer {
 
 /* --- the pattern ---------------------------------------------------------------------------- */
 
-/* What an escape becomes, or NULL if it is not known to mean the same. */
+/* The PCRE2 form of an escape, or NULL if it may mean something else. */
 static const char *rewrite_escape(char c, bool in_class)
 {
     switch (c) {
@@ -120,7 +120,7 @@ int kiln_pretokenizer_new(const char *pattern, struct kiln_pretokenizer **ret,
     }
     pcre2_set_match_limit(p->limits, MATCH_LIMIT);
     pcre2_set_depth_limit(p->limits, DEPTH_LIMIT);
-    /* Without a compiler for this machine the interpreter does the same, slower. */
+    /* Without a JIT for this machine the interpreter does the same, slower. */
     (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
     *ret = p;
     return 0;

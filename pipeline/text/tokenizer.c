@@ -1,10 +1,8 @@
 /* tokenizer.c - builds a tokenizer from its files, and runs a text through its steps.
- *
- * Added tokens ("<|im_end|>") are cut out of the text before anything else, the longest first
- * where several begin at one place; what lies between them is normalised, split and merged on its
- * own, so that a word never reaches across one.  Added tokens whose "normalized" is true are looked
- * for after normalisation.  A prompt that contains "<|im_end|>" therefore closes the user's turn,
- * as it does in the reference.
+ * Added tokens ("<|im_end|>") are cut out of the text first, the longest if several begin at one
+ * place.  The text between them is normalised, split and merged piece by piece, so that no word
+ * spans an added token.  Added tokens with "normalized": true are cut out after normalisation.  So
+ * a prompt that contains "<|im_end|>" closes the user's turn, as in the reference.
  *
  * Vocabulary files write bytes as printable characters: the bytes 0x21-0x7e, 0xa1-0xac and
  * 0xae-0xff as the character of that number, the other 68, in order, as U+0100 and following.
@@ -271,7 +269,7 @@ struct encoding {
     struct kiln_ids ids;
 };
 
-/* More ids than this are cut off anyway, so the work ends here too. */
+/* Further ids would be truncated. */
 static bool enough(const struct encoding *e)
 {
     return e->ids.count >= KILN_TOKENS_MAX;
@@ -293,11 +291,11 @@ static const struct added_token *added_at(const struct kiln_tokenizer *t, const 
     return best;
 }
 
-typedef int stretch_fn(struct encoding *e, const uint8_t *text, size_t len, struct kiln_error *err);
+typedef int piece_fn(struct encoding *e, const uint8_t *text, size_t len, struct kiln_error *err);
 
-/* Cuts the added tokens of this kind out and hands each stretch between them on. */
+/* Cuts out the added tokens of this kind, and calls piece for the text between them. */
 static int cut_added(struct encoding *e, const uint8_t *text, size_t len, bool normalized,
-                     stretch_fn *stretch, struct kiln_error *err)
+                     piece_fn *piece, struct kiln_error *err)
 {
     size_t done = 0, at = 0;
     int rc = 0;
@@ -308,15 +306,15 @@ static int cut_added(struct encoding *e, const uint8_t *text, size_t len, bool n
             continue;
         }
         if (at > done)
-            rc = stretch(e, text + done, at - done, err);
+            rc = piece(e, text + done, at - done, err);
         if (!rc)
             rc = kiln_ids_add(&e->ids, a->id, err);
         done = at += a->len;
     }
-    return !rc && done < len && !enough(e) ? stretch(e, text + done, len - done, err) : rc;
+    return !rc && done < len && !enough(e) ? piece(e, text + done, len - done, err) : rc;
 }
 
-/* KILN_FULL ends the split early: there are ids enough. */
+/* KILN_FULL ends the split early: enough ids. */
 static int encode_word(void *ctx, const uint8_t *word, size_t len, struct kiln_error *err)
 {
     struct encoding *e = ctx;
@@ -329,8 +327,7 @@ static int encode_words(struct encoding *e, const uint8_t *text, size_t len, str
     return rc == KILN_FULL ? 0 : rc;
 }
 
-static int encode_stretch(struct encoding *e, const uint8_t *text, size_t len,
-                          struct kiln_error *err)
+static int encode_piece(struct encoding *e, const uint8_t *text, size_t len, struct kiln_error *err)
 {
     uint8_t *normal;
     size_t normal_len;
@@ -349,7 +346,7 @@ bool kiln_tokenizer_wraps(const struct kiln_tokenizer *t)
     return t->has_turns;
 }
 
-/* The text as the one turn of a user, with the opening of the answer. */
+/* The text as one turn of the user, followed by the start of the answer. */
 static int wrap(const struct kiln_tokenizer *t, const char *text, size_t len, char **ret,
                 size_t *ret_len, struct kiln_error *err)
 {
@@ -386,7 +383,7 @@ int kiln_tokenizer_encode(const struct kiln_tokenizer *t, const char *text, size
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for token ids");
     e.ids.size = 1;
     if (!rc)
-        rc = cut_added(&e, (const uint8_t *)(wrapped ? wrapped : text), len, false, encode_stretch,
+        rc = cut_added(&e, (const uint8_t *)(wrapped ? wrapped : text), len, false, encode_piece,
                        err);
     free(wrapped);
     if (rc) {

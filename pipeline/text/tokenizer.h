@@ -19,23 +19,23 @@
 
 struct kiln_tokenizer;
 
-/* dir: the folder tokenizer of a model.  KILN_NOT_FOUND without its files, KILN_CORRUPT for files
- * that contradict themselves, KILN_UNSUPPORTED for a step that is not of this family; the text
- * names file and part. */
+/* dir: the folder tokenizer of a model.  KILN_NOT_FOUND without its files, KILN_CORRUPT for
+ * inconsistent files, KILN_UNSUPPORTED for a step that Kiln does not run; the text names file and
+ * part. */
 int kiln_tokenizer_open(const char *dir, struct kiln_tokenizer **ret,
                         struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_tokenizer_free(struct kiln_tokenizer *t); /* accepts NULL */
 
 /* The first KILN_TOKENS_MAX ids of the text, wrapped as one user turn of the chat template unless
- * raw.  *ret_ids is malloc'd and handed over (not NULL even for no ids).  KILN_BAD_INPUT for
- * text that is not UTF-8, with the offset of the byte, or longer than KILN_TOKENIZE_BYTES_MAX. */
+ * raw. The caller frees *ret_ids, which is never NULL.  KILN_BAD_INPUT for text that is not UTF-8
+ * (with the offset of the byte) or longer than KILN_TOKENIZE_BYTES_MAX. */
 int kiln_tokenizer_encode(const struct kiln_tokenizer *t, const char *text, size_t len, bool raw,
                           int32_t **ret_ids, size_t *ret_count,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Whether it has the tokens of the chat template, without which only raw text can be encoded. */
+/* Whether it has the tokens of the chat template; if not, only raw text can be encoded. */
 bool kiln_tokenizer_wraps(const struct kiln_tokenizer *t);
-/* The largest id it can give: a text encoder's table must have more rows. */
+/* The largest id that it can give; the text encoder needs more embeddings than that. */
 int32_t kiln_tokenizer_max_id(const struct kiln_tokenizer *t);
 
 #endif

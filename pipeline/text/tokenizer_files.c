@@ -1,5 +1,5 @@
 /* tokenizer_files.c - reads tokenizer.json, or vocab.json + merges.txt, and with either of them
- * tokenizer_config.json.  What tokenizer.json describes is compared in tokenizer_steps.c.
+ * tokenizer_config.json.  tokenizer_steps.c checks the steps that tokenizer.json describes.
  */
 #include "pipeline/text/tokenizer_files.h"
 

@@ -1,6 +1,4 @@
-/* tokenizer_files.h - what the files of a tokenizer say, checked but not yet built.
- * Private to tokenizer.c.
- */
+/* tokenizer_files.h - the checked contents of a tokenizer's files.  Private to tokenizer.c. */
 #ifndef KILN_TOKENIZER_FILES_H
 #define KILN_TOKENIZER_FILES_H
 

@@ -1,9 +1,9 @@
-/* tokenizer_steps.c - accepts the steps of a tokenizer.json that Kiln runs, and those that change
- * no id; refuses every other one by its name.
+/* tokenizer_steps.c - accepts the steps of a tokenizer.json that Kiln runs, and steps that change
+ * no id; refuses all others by name.
  *
- * The libraries that write these files change their spelling from release to release: steps in a
- * Sequence of one, a template that adds nothing, options at their defaults.  Such a file gives the
- * same ids and must load.  A step passed over in silence would give other ids, and other pictures.
+ * Libraries write the same tokenizer in other ways from release to release: steps in a Sequence of
+ * one, a template that adds nothing, options at their defaults.  Such files must load.  A step that
+ * was ignored silently would give other ids, and other pictures.
  */
 #include "pipeline/text/tokenizer_steps.h"
 
@@ -44,7 +44,7 @@ struct step_kind {
     int (*take)(struct kiln_tokenizer_files *f, const json_t *step, struct kiln_error *err);
 };
 
-/* Hands each step to the kind's take, in order; an absent step and an empty Sequence are none. */
+/* Calls the kind's take for each step, in order; an absent step or empty Sequence has none. */
 static int take_steps(struct kiln_tokenizer_files *f, const struct step_kind *kind,
                       const json_t *step, struct kiln_error *err)
 {

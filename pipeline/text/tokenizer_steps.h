@@ -1,4 +1,4 @@
-/* tokenizer_steps.h - the steps that tokenizer.json describes, compared with those that Kiln runs.
+/* tokenizer_steps.h - checks the steps of a tokenizer.json against those that Kiln runs.
  * Private to tokenizer_files.c.
  */
 #ifndef KILN_TOKENIZER_STEPS_H
@@ -6,8 +6,8 @@
 
 #include "pipeline/text/tokenizer_files.h"
 
-/* Fills all of f but path and roots from the object of a tokenizer.json.  KILN_UNSUPPORTED, with
- * the name of the step or option, for whatever would give other ids than Kiln's. */
+/* Fills f, but for path and roots, from a tokenizer.json.  KILN_UNSUPPORTED, with the name of the
+ * step or option, for anything that would give other ids. */
 int kiln_tokenizer_steps_read(struct kiln_tokenizer_files *f, const json_t *root,
                               struct kiln_error *err) KILN_MUST_CHECK;
 

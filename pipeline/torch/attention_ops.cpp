@@ -61,8 +61,8 @@ static at::Tensor heads_of(const kt_attention_args *args, int64_t from, int64_t 
     return turn && args->cos ? rotate(x, args->cos->t, args->sin->t, args->interleaved) : x;
 }
 
-/* LibTorch's call of cuDNN by name: its own choice takes half as fast a kernel for some shapes.
- * What cuDNN refuses goes to that choice after all. */
+/* LibTorch's cuDNN attention by name: for some shapes its automatic choice is half as fast.  What
+ * cuDNN refuses goes to that choice after all. */
 static at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
                                   bool causal)
 {
@@ -77,7 +77,7 @@ static at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, cons
             /* no such kernel on this card: the next one is for any */
         }
     }
-    /* Item by item: how many there are may decide how many parts a sum is made of. */
+    /* Item by item: their number could change how a sum is split. */
     std::vector<at::Tensor> items;
     for (int64_t i = 0; i < q.size(0); i++)
         items.push_back(at::scaled_dot_product_attention(q.narrow(0, i, 1), k.narrow(0, i, 1),
@@ -86,8 +86,7 @@ static at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, cons
     return items.size() == 1 ? items[0] : at::cat(items);
 }
 
-/* Items whose starts are told, wherever they are in the rows; results of the rows in front are not
- * written. */
+/* Attention of the items with starts; results of the rows in front are not written. */
 static at::Tensor started_attention(const kt_attention_args &a, const at::Tensor &qkv)
 {
     const int64_t rows = qkv.size(0), h = a.heads, g = a.kv_heads, d = a.head_dim;
@@ -101,7 +100,7 @@ static at::Tensor started_attention(const kt_attention_args &a, const at::Tensor
         .reshape({rows, h * d});
 }
 
-/* LibTorch's, of items of as many rows each. */
+/* LibTorch's attention of items of equal length. */
 static at::Tensor torch_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows)
 {
     const int64_t h = a.heads, g = a.kv_heads, d = a.head_dim;
@@ -111,11 +110,9 @@ static at::Tensor torch_attention(const kt_attention_args &a, const at::Tensor &
     return out.transpose(1, 2).reshape({qkv.size(0), h * d});
 }
 
-/* Items of as many rows each, all at once or one after the other.  Where attention is causal no row
- * of an item sees the ones behind it, and so nothing of what fills up its block.
- *
- * Here is chosen whose attention it is, alone and in company alike: cuDNN's by a graph of Kiln's
- * where it takes that, and LibTorch's where not. */
+/* Attention of items of equal length, all at once or one after the other: by Kiln's cuDNN graph if
+ * it takes the shape, else by LibTorch; the same choice for one item and for several.  In causal
+ * attention no row sees those behind it, so the unused rows of a block change nothing. */
 static kt_tensor blocks_of(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows,
                            bool at_once)
 {
@@ -130,7 +127,7 @@ static kt_tensor blocks_of(const kt_attention_args &a, const at::Tensor &qkv, in
     return {at::cat(items), {}};
 }
 
-/* The same, all at once only where that gives the bits of each alone. */
+/* The same, all at once if that gives each item the bits that it gets alone. */
 static kt_tensor block_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows)
 {
     using shape = std::tuple<int, int64_t, int64_t, int, int, int, int64_t, bool>;
@@ -145,8 +142,9 @@ static kt_tensor block_attention(const kt_attention_args &a, const at::Tensor &q
     return blocks_of(a, qkv, rows, count == 1 || known.ask(key, alike));
 }
 
-/* Flash attention shares out its work by heads and rows of one item, whatever the others are; for
- * long items cuDNN's is twice as fast. */
+/* Items of several lengths: those with a block of their own through block_attention, which is twice
+ * as fast for long items; the others through flash attention, which splits work by heads and rows
+ * of one item, whatever the others are. */
 static at::Tensor item_attention(const kt_attention_args &a)
 {
     const model_kernels *gpu = gpu_kernels(a.qkv->t);
@@ -183,7 +181,7 @@ static kt_tensor even_attention(const kt_attention_args &a)
     return block_attention(a, qkv, rows);
 }
 
-/* In eight bits, where that is wanted and there are kernels for it; nothing otherwise. */
+/* Attention in FP8 if it is wanted and there are kernels for it; else undefined. */
 static kt_tensor narrow_attention(const kt_attention_args &a)
 {
     const model_kernels *gpu = gpu_kernels(a.qkv->t);
@@ -193,7 +191,8 @@ static kt_tensor narrow_attention(const kt_attention_args &a)
     return gpu->attend_e4m3(a, a.qkv->t.contiguous());
 }
 
-/* One bare head that fused attention does not take: that of the autoencoder. */
+/* The autoencoder's attention: one head, too wide for fused attention, without norms and rotation.
+ */
 static bool is_wide(const kt_attention_args &a)
 {
     constexpr int widest_fused = 256;
@@ -203,7 +202,7 @@ static bool is_wide(const kt_attention_args &a)
 
 static kt_tensor attention(const kt_attention_args &args);
 
-/* Each item by itself. */
+/* One item after the other. */
 static at::Tensor attention_in_turn(const kt_attention_args &args)
 {
     const int64_t rows = item_rows(args);
@@ -217,7 +216,7 @@ static at::Tensor attention_in_turn(const kt_attention_args &args)
     return at::cat(results);
 }
 
-/* In the numbers of the rows. */
+/* Attention in the dtype of the rows, by the first way that takes them. */
 static kt_tensor attention(const kt_attention_args &args)
 {
     const int64_t h = args.heads, g = args.kv_heads, d = args.head_dim;

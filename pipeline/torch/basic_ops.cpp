@@ -78,7 +78,7 @@ kt kt_copy(kt_scope *s, kt x)
     });
 }
 
-kt kt_take(kt_scope *s, kt x)
+kt kt_unshare(kt_scope *s, kt x)
 {
     if (!x)
         return nullptr;
@@ -102,7 +102,7 @@ void kt_copy_into(kt_scope *s, kt target, kt x)
     run_void(s, "copy_into", {target, x}, [&] {
         TORCH_CHECK(target->t.sizes() == x->t.sizes(), "from ", x->t.sizes(), " into ",
                     target->t.sizes());
-        kiln::take_over(*target, kiln::plain(*x));
+        kiln::assign(*target, kiln::plain(*x));
     });
 }
 

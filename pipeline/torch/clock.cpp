@@ -37,7 +37,7 @@ void note(std::optional<c10::Event> &event, int device, bool side)
 {
     if (!event)
         event.emplace(c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT);
-    event->record(kiln::lane_of(device, side));
+    event->record(kiln::device_stream(device, side));
 }
 
 } // namespace

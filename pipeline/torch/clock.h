@@ -1,11 +1,11 @@
-/* clock.h - how long a device was at work, by its own clock.
+/* clock.h - how long a device has been busy, by its own clock.
  *
- * The host's time around a call says when something was asked for and when it had come back, not
- * whether the device did anything meanwhile.  Here the device itself notes when it comes to a piece
- * of work and when it is through with it.  Pieces of both lanes may overlap: time counts once.
+ * The host's time around a call does not tell whether the device did anything meanwhile.  So the
+ * device itself stamps the begin and the end of each piece of work.  Where pieces of the two
+ * streams overlap, the time counts once.
  *
- * A piece lasts from its first kernel to its last one.  Where kernels are started one by one, what
- * lies between two of them counts as work; a recorded graph has nothing between them.
+ * A piece lasts from its first kernel to its last.  Gaps between kernels that are started one by
+ * one count as work; a graph has no gaps.
  */
 #ifndef KILN_TORCH_CLOCK_H
 #define KILN_TORCH_CLOCK_H
@@ -20,14 +20,14 @@ struct kt_clock;
 struct kt_clock *kt_clock_new(int device); /* NULL: no memory */
 void kt_clock_free(struct kt_clock *c);    /* accepts NULL */
 
-/* What the lane is asked from here to kt_clock_end is one piece.  Returns the piece; pieces that
- * cannot be noted are left out, which is no error.  c may be NULL: nothing is noted.  Any thread.
- */
+/* All work that is queued in the stream from here to kt_clock_end is one piece, whose number is
+ * returned.  Pieces that cannot be stamped are left out without an error.  c NULL: nothing is
+ * measured.  Any thread. */
 int kt_clock_begin(struct kt_clock *c, bool side);
 void kt_clock_end(struct kt_clock *c, int piece);
-/* Milliseconds in which at least one piece was worked on, of those that have ended; they are then
- * forgotten.  Does not wait: what still runs counts the next time, without what it shares with
- * pieces that have been counted.  Any thread. */
+/* Milliseconds in which at least one of the pieces that have ended was at work; forgets them.  Does
+ * not wait: a running piece counts next time, without the part that overlaps pieces counted before.
+ * Any thread. */
 double kt_clock_take(struct kt_clock *c);
 
 #ifdef __cplusplus

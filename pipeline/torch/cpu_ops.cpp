@@ -23,7 +23,7 @@
 namespace kiln::cpu
 {
 
-/* Values a thread should have at least before another one is woken. */
+/* Values of a thread at least: fewer are not worth another thread. */
 static constexpr int64_t grain_values = 16384;
 /* Scores of one block of query rows: 8 MB of fp32. */
 static constexpr int64_t score_values = 2 * 1024 * 1024;
@@ -174,8 +174,7 @@ at::Tensor attention(const kt_attention_args &a)
 
 /* --- pictures --------------------------------------------------------------------------------- */
 
-/* Sums over so many pixels of x, in a fixed number of parts, so that they do not depend on the
- * number of threads. */
+/* Sums over so many pixels of x, in a fixed number of parts, whatever the number of threads. */
 static std::vector<double> norm_sums(const kiln_group_norm &args, int64_t pixels)
 {
     constexpr int64_t parts = 64;
@@ -203,16 +202,16 @@ static void apply_norm(const kiln_group_norm &args, int64_t pixels, const double
 
 /* A norm's operands as the kernels want them, and what they point to. */
 struct norm_operands {
-    at::Tensor weight, bias, lift;
+    at::Tensor weight, bias, x_bias;
     kiln_group_norm args{};
 
     norm_operands(const struct kt_norm &n, const at::Tensor &x, const at::Tensor &y)
         : weight(dense(n.weight->t)), bias(dense(n.bias->t)),
-          lift(n.lift ? dense(n.lift->t) : at::Tensor())
+          x_bias(n.x_bias ? dense(n.x_bias->t) : at::Tensor())
     {
         args.x = data_of(x), args.y = y.data_ptr();
         args.weight = data_of(weight), args.bias = data_of(bias);
-        args.lift = n.lift ? data_of(lift) : nullptr;
+        args.x_bias = n.x_bias ? data_of(x_bias) : nullptr;
         args.pixels = x.size(2) * x.size(3), args.channels = static_cast<int>(x.size(1));
         args.groups = n.groups, args.eps = static_cast<float>(n.eps), args.silu = n.silu;
         args.format = format_of(x);

@@ -1,6 +1,5 @@
-/* cpu_ops.hpp - the model's own steps on the CPU: the kernels of kernels/ over LibTorch's tensors
- * and threads.  Each is asked first whether it can take the operands; where it cannot (another
- * device or format), the callers compose the same from LibTorch's operators. */
+/* cpu_ops.hpp - the kernels of kernels/ on the CPU, over LibTorch's tensors and threads.  Callers
+ * check takes() first; for other devices and dtypes they compose LibTorch's operators instead. */
 #ifndef KILN_TORCH_CPU_OPS_HPP
 #define KILN_TORCH_CPU_OPS_HPP
 

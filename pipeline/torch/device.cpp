@@ -1,10 +1,9 @@
-/* device.cpp - devices: opening one, waiting for it, its memory.
+/* device.cpp - opens devices, waits for them, and returns their memory and kernels.
  *
- * The CUDA half of LibTorch registers itself when libkiln_cuda.so is loaded.  That must happen
- * before anything asks LibTorch whether CUDA exists, since it remembers the answer for ever.
- * This file is the only place of the library that asks, and the operations of this folder keep
- * away from those of LibTorch's that ask on the CPU (see convolve() in basic_ops.cpp), so that a
- * context on the CPU may come first.
+ * Loading libkiln_cuda.so registers the CUDA half of LibTorch.  That must happen before anything
+ * asks LibTorch whether CUDA exists, because it remembers the answer for ever.  Only this file
+ * asks.  The CPU operations of this folder avoid LibTorch functions that would ask (see convolve()
+ * in onednn.cpp), so that a context on the CPU may be opened first.
  */
 #include "pipeline/torch/internal.hpp"
 
@@ -22,7 +21,7 @@ using kiln::run_void;
 
 static std::atomic<const kiln_cuda_plugin *> plugin; /* set once, by load_plugin() */
 
-/* A name that nobody has is one of another version of what is there; else something is not. */
+/* An undefined symbol means another version of a library; other reasons mean a missing one. */
 static int say_unloaded(int device, const char *reason, kiln_error *err)
 {
     const char *missing = strstr(reason, "undefined symbol");
@@ -57,7 +56,7 @@ static int load_plugin(int device, kiln_error *err)
     return 0;
 }
 
-/* Other programs may have taken all memory of a device before a byte of ours is on it. */
+/* Other programs may have taken all memory of the device. */
 static int start_device(const kiln_cuda_plugin *cuda, int device, kiln_error *err)
 {
     char reason[512] = "";
@@ -106,7 +105,7 @@ const image_kernels *gpu_image_kernels(const at::Tensor &x)
     return cuda && x.is_cuda() && x.scalar_type() == at::kBFloat16 ? cuda->image : nullptr;
 }
 
-/* Asked for every product: the answer is kept. */
+/* Cached, because every product asks. */
 bool likes_e4m3(int device)
 {
     static std::atomic<int> known[64];
@@ -142,7 +141,7 @@ void kt_device_trim(int device)
     const kiln_cuda_plugin *cuda = plugin;
     if (device == KT_CPU || !cuda)
         return;
-    /* Freeing waits for the device, which may not be waited for while a graph is recorded. */
+    /* Freeing waits for the device, which is not allowed while a graph is recorded. */
     if (const std::unique_lock<std::timed_mutex> lock = kiln::between_recordings();
         lock.owns_lock())
         cuda->trim();
@@ -154,16 +153,16 @@ bool kt_device_memory(int device, size_t *ret_used, size_t *ret_held)
     return device != KT_CPU && cuda && cuda->memory(device, ret_used, ret_held);
 }
 
-/* For the lanes, which have all there is: a device cannot be waited for while another thread
- * records on it. */
+/* Waits for both streams, which have all the work: waiting for the device as a whole is not allowed
+ * while another thread records. */
 void kt_wait(kt_scope *s)
 {
     run_void(s, "wait", {}, [&] {
         for (bool side : {false, true}) {
             if (s->device == KT_CPU)
                 return;
-            const c10::Stream lane = kiln::lane_of(s->device, side);
-            kiln::wait_for(kiln::no_pause, [&lane] { return lane.query(); });
+            const c10::Stream stream = kiln::device_stream(s->device, side);
+            kiln::wait_for(kiln::no_pause, [&stream] { return stream.query(); });
         }
     });
 }

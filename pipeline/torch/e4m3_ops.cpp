@@ -1,10 +1,9 @@
-/* e4m3_ops.cpp - rows of 8-bit floats: made of plain ones, multiplied, and made plain again.
+/* e4m3_ops.cpp - rows of FP8: quantised, multiplied, dequantised.
  *
- * A row has a factor of its own, so that the largest activation of one token does not push those
- * of another below the smallest code; rows out of attention in eight bits share one.  A product of
- * two such matrices is, for every element, the product of the codes times both rows' factors, which
- * is how the tensor cores' results are scaled on devices that have them; elsewhere the codes are
- * made plain numbers first, which gives the same up to the order of the sums.
+ * Each row has a factor of its own, so that a large activation of one token does not cost another
+ * token precision; rows from FP8 attention share one factor.  An element of a product is the
+ * product of codes times both rows' factors.  Tensor cores compute it that way; on other devices
+ * the codes are dequantised first, which gives the same up to the order of sums.
  */
 #include "pipeline/torch/cpu_ops.hpp"
 
@@ -22,7 +21,7 @@ at::Tensor plain(const kt_tensor &x, at::ScalarType dtype)
 {
     if (!x.scale.defined())
         return x.t.to(dtype);
-    if (dtype == at::kBFloat16) /* which holds a code exactly: rounded once, in half the memory */
+    if (dtype == at::kBFloat16) /* holds codes exactly: one rounding, half the memory */
         return x.t.to(dtype).mul_(x.scale.unsqueeze(-1));
     return x.t.to(at::kFloat).mul_(x.scale.unsqueeze(-1)).to(dtype);
 }
@@ -32,7 +31,7 @@ at::Tensor plain(const kt_tensor &x)
     return x.scale.defined() ? plain(x, at::kBFloat16) : x.t;
 }
 
-/* The meaning, from LibTorch's operators: see kernels/fp8.h. */
+/* By LibTorch's operators; kernels/fp8.h is the definition. */
 static kt_tensor quantised_by_torch(const at::Tensor &rows)
 {
     at::Tensor wide = rows.to(at::kFloat);
@@ -58,8 +57,8 @@ static bool is_words(const at::Tensor &x)
            x.stride(0) % values == 0 && x.storage_offset() % values == 0;
 }
 
-/* In words of 16 bytes where rows have room behind them: LibTorch would go value by value, at a
- * third of the speed. */
+/* Rows with room are copied in words of 16 bytes: LibTorch would copy value by value, three times
+ * slower. */
 void copy_rows(const at::Tensor &target, const at::Tensor &x)
 {
     if (target.scalar_type() == x.scalar_type() && is_words(target) && is_words(x))
@@ -68,7 +67,7 @@ void copy_rows(const at::Tensor &target, const at::Tensor &x)
         target.copy_(x);
 }
 
-void take_over(const kt_tensor &target, const at::Tensor &x)
+void assign(const kt_tensor &target, const at::Tensor &x)
 {
     if (!target.scale.defined()) {
         copy_rows(target.t, x);
@@ -84,7 +83,7 @@ kt_tensor formed(const kt_tensor &rows, const kt_form &form)
     return form.e4m3 ? quantised(rows.t, form.room) : rows;
 }
 
-/* As it is where the tensor cores can read it: rows that begin on 16 bytes, however far apart. */
+/* A copy unless tensor cores can read the rows: each must begin on 16 bytes. */
 static at::Tensor readable(const at::Tensor &codes)
 {
     return codes.stride(1) == 1 && codes.stride(0) % 16 == 0 ? codes : codes.contiguous();
@@ -138,7 +137,7 @@ void kt_rows_parts(kt_scope *s, kt rows, kt *ret_codes, kt *ret_factors)
     *ret_factors = run(s, "rows_parts", {rows, *ret_codes}, [&] { return rows->scale; });
 }
 
-/* Of the bytes, eight at a time, and of those behind the last eight one by one. */
+/* The sum of all 64-bit words, and of the bytes after the last of them. */
 static uint64_t sum_of(const at::Tensor &t)
 {
     const at::Tensor bytes = t.contiguous().view(at::kByte).flatten();

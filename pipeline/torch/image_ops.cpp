@@ -53,7 +53,7 @@ static at::Tensor normed(const at::Tensor &x, const struct kt_norm &n, bool over
         (kernels ? kernels->group_norm : kiln::cpu::group_norm)(x, y, n);
         return y;
     }
-    const at::Tensor whole = n.lift ? x + n.lift->t.view({1, -1, 1, 1}) : x;
+    const at::Tensor whole = n.x_bias ? x + n.x_bias->t.view({1, -1, 1, 1}) : x;
     at::Tensor y = at::group_norm(whole, n.groups, n.weight->t, n.bias->t, n.eps);
     y = n.silu ? at::silu_(y) : y;
     return over ? x.copy_(y) : y;
@@ -82,9 +82,9 @@ kt kt_upsample2(kt_scope *s, kt x)
     });
 }
 
-/* Along one side, taps (a, b, c) of a convolution are (c, b + c, a + b, a) of the transposed one
- * with stride 2: each of its steps reaches the two pixels that one of x has become, and the
- * neighbour on either side. */
+/* Along one side, taps (a, b, c) of the convolution become (c, b + c, a + b, a) of a transposed one
+ * with stride 2: each pixel of x reaches the two pixels that it becomes and one neighbour on either
+ * side. */
 kt kt_upsample_weight(kt_scope *s, kt weight)
 {
     return run(s, "upsample_weight", {weight}, [&] {
@@ -108,7 +108,7 @@ kt kt_upsample_conv2d(kt_scope *s, kt x, kt weight)
             if (y.defined())
                 return y;
         }
-        /* Of cuDNN's, one that sums in the same order in every run. */
+        /* deterministic: the same order of sums in every run */
         const bool benchmark = false, deterministic = true, cudnn = true, tf32 = false;
         return channels_last(at::_convolution(picture, w, {}, {2, 2}, {1, 1}, {1, 1},
                                               /*transposed=*/true, {0, 0}, /*groups=*/1, benchmark,

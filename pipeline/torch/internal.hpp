@@ -20,9 +20,9 @@
 #include "kernels/tails.h"
 #include "pipeline/torch/tensor.h"
 
-/* Quantised rows: t holds their codes, scale [rows] what each row is multiplied with.  Anything
- * else is t alone.  room: columns of memory behind each row of t that belong to it (low_rank.h);
- * beside: the down whose t down^T lies in the first of them already. */
+/* Quantised rows have codes in t and a factor for each row in scale; other tensors are t alone.
+ * room: columns behind each row of t that belong to it (low_rank.h).  beside: the LoRA factor whose
+ * product t down^T is in those columns already. */
 struct kt_tensor {
     at::Tensor t, scale;
     int64_t room = 0;
@@ -31,9 +31,9 @@ struct kt_tensor {
 
 struct kt_scope {
     int device = KT_CPU;
-    bool side = false;                 /* its lane of a GPU; see lanes.h */
-    bool recorded = false;             /* what is asked of it goes into a graph instead */
-    std::optional<c10::Stream> stream; /* where it goes, once that was asked for */
+    bool side = false;                 /* which stream of the GPU; see async.h */
+    bool recorded = false;             /* its operations go into a graph */
+    std::optional<c10::Stream> stream; /* set by the first operation */
     kt_scope *parent = nullptr;
     kiln_error error{};
     std::vector<std::unique_ptr<kt_tensor>> tensors;
@@ -57,42 +57,42 @@ namespace kiln
 /* Files the exception in flight as the scope's error, named after the operation. */
 void file_exception(kt_scope *s, const char *op) noexcept;
 void file_null(kt_scope *s, const char *op) noexcept;
-/* Whether a message, of LibTorch, CUDA or the system, is about memory that was not to be had. */
+/* Whether an error text of LibTorch, CUDA or the system means that memory is short. */
 bool means_no_memory(const char *what) noexcept;
 
-/* The stream of a scope's operations, or of a lane; only where the device is a GPU. */
+/* The CUDA stream of a scope, and a device's main or side stream; GPUs only. */
 c10::Stream stream_of(const kt_scope &s);
-c10::Stream lane_of(int device, bool side);
+c10::Stream device_stream(int device, bool side);
 
-/* Asks until the device answers, and throws when it has been silent for too long (kt_patience).
- * Between two questions there is a pause: often enough for the shortest step, seldom enough to
- * leave the processor to others; or none, where somebody measures, or a device is to stand still.
- */
+/* Polls until `answers` is true; throws after kt_wait_limit seconds.  wait_pause is shorter than
+ * the shortest step and leaves the processor to other threads; no_pause is for measurements and for
+ * waits on an idle device. */
 constexpr std::chrono::microseconds wait_pause{50}, no_pause{0};
 void wait_for(std::chrono::microseconds pause, const std::function<bool()> &answers);
 
-/* For what must not happen while a graph is being recorded.  Owns nothing where this thread is the
- * one that records, or another one does for longer than a minute. */
+/* A lock that keeps graphs from being recorded meanwhile.  Owns nothing if this thread is
+ * recording, or if another thread has been for more than a minute. */
 std::unique_lock<std::timed_mutex> between_recordings();
 /* From begin_recording, which takes over the lock, to end_recording this thread records a graph. */
 void begin_recording(std::unique_lock<std::timed_mutex> lock);
 void end_recording();
 bool is_recording(); /* this thread */
 
-/* While it lives, this thread's operations go to the scope's device and lane. */
-class in_lane
+/* While it lives, this thread's operations go to the scope's device and stream. */
+class on_stream
 {
     c10::OptionalStreamGuard guard;
 
   public:
-    explicit in_lane(kt_scope *s)
+    explicit on_stream(kt_scope *s)
     {
         if (s->device != KT_CPU)
             guard.reset_stream(s->stream ? *s->stream : s->stream.emplace(stream_of(*s)));
     }
 };
 
-/* Runs f, which returns a tensor, unless the scope has failed or an operand is missing. */
+/* Runs f, which returns a tensor, unless the scope has failed or an operand is NULL; files what f
+ * throws. */
 template <class F>
 kt run(kt_scope *s, const char *op, std::initializer_list<kt> operands, F &&f) noexcept
 {
@@ -103,7 +103,7 @@ kt run(kt_scope *s, const char *op, std::initializer_list<kt> operands, F &&f) n
             return file_null(s, op), nullptr;
     try {
         c10::InferenceMode guard;
-        in_lane lane(s);
+        on_stream current(s);
         return s->own(f());
     } catch (...) {
         file_exception(s, op);
@@ -111,7 +111,7 @@ kt run(kt_scope *s, const char *op, std::initializer_list<kt> operands, F &&f) n
     return nullptr;
 }
 
-/* The same for operations that write to host memory or into an operand. */
+/* The same for an f that returns nothing. */
 template <class F>
 void run_void(kt_scope *s, const char *op, std::initializer_list<kt> operands, F &&f) noexcept
 {
@@ -122,7 +122,7 @@ void run_void(kt_scope *s, const char *op, std::initializer_list<kt> operands, F
             return file_null(s, op);
     try {
         c10::InferenceMode guard;
-        in_lane lane(s);
+        on_stream current(s);
         f();
     } catch (...) {
         file_exception(s, op);
@@ -130,29 +130,29 @@ void run_void(kt_scope *s, const char *op, std::initializer_list<kt> operands, F
 }
 
 at::ScalarType scalar_of(kt_dtype dtype);
-/* x as plain numbers: itself, or what its codes stand for, in x's own or the given dtype. */
+/* x as plain numbers, dequantised if need be, in x's own or the given dtype. */
 at::Tensor plain(const kt_tensor &x);
 at::Tensor plain(const kt_tensor &x, at::ScalarType dtype);
-/* room: columns behind each row of codes, and larger codes for them (kernels/fp8.h), unless it is
- * LibTorch that makes them. */
+/* room: columns behind each row, with part of the code range reserved for them (kernels/fp8.h), if
+ * one of Kiln's kernels does it. */
 kt_tensor quantised(const at::Tensor &rows, int64_t room = 0);
-/* What the largest value of a row becomes in codes: less where there is room for larger ones. */
+/* The code of a row's largest value: smaller if columns in the room need larger codes. */
 inline float code_max(const kt_tensor &out)
 {
     return out.room > 0 ? KILN_E4M3_BESIDE_MAX : KILN_E4M3_MAX;
 }
-/* Rows as the caller wants them: as they are, or quantised. */
+/* Rows in the given form: as they are, or quantised. */
 kt_tensor formed(const kt_tensor &rows, const kt_form &form);
-/* x into target, of the same shape: at full speed where rows have room behind them, too. */
+/* Copies x into target, of the same shape; fast also for rows with room behind them. */
 void copy_rows(const at::Tensor &target, const at::Tensor &x);
-/* The values of x into target, quantised where that is. */
-void take_over(const kt_tensor &target, const at::Tensor &x);
-/* x weight^T + bias, where the weight is quantised. */
+/* The same with conversion to target's dtype, quantised if target is. */
+void assign(const kt_tensor &target, const at::Tensor &x);
+/* x weight^T + bias for a quantised weight. */
 at::Tensor linear_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias);
 /* x channels last; the bias may be undefined. */
 at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
                     int64_t stride, int64_t pad, int64_t dilation = 1);
-/* Both halves of nn.Linear; the bias may be undefined. */
+/* x weight^T + bias; the bias may be undefined. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias);
 /* How many rows each item of attention has. */
 inline int64_t item_rows(const kt_attention_args &args)

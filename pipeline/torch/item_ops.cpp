@@ -1,8 +1,7 @@
-/* item_ops.cpp - several items behind one another in the same rows: products by blocks of rows, and
- * attention within items.  See tensor.h. */
+/* item_ops.cpp - linear layers over the rows of several items, block by block; see tensor.h. */
+#include "pipeline/torch/async.h"
 #include "pipeline/torch/cuda/plugin.hpp"
 #include "pipeline/torch/internal.hpp"
-#include "pipeline/torch/lanes.h"
 #include "pipeline/torch/same_bits.hpp"
 
 #include <algorithm>
@@ -18,35 +17,35 @@ using kiln::quantised;
 using kiln::run;
 using kiln::run_void;
 
-/* Rows of a block up to which two at a time are faster; larger ones get in each other's way. */
+/* Blocks of up to so many rows are faster two at a time, in both streams. */
 static constexpr int64_t beside_most = 128;
-/* Rows of a block from which several may be one product: whole tiles for all multiprocessors.
- * Blocks of fewer rows have other sums now and then, for which larger ones beside them are not to
- * pay; as many of one size gain more than that. */
+/* Blocks of at least so many rows may be joined into one product: they fill all multiprocessors.
+ * Smaller blocks sometimes change their sums when joined, and then the larger ones beside them
+ * could not be joined either.  Equal blocks gain more, so their limit is lower. */
 static constexpr int64_t joined_least = 512, joined_alike_least = 256;
 
-/* Both lanes for a while: a product of few rows has fewer tiles than a GPU has multiprocessors, and
- * the next one fills them.  What comes behind in the scope's lane waits for both, even where an
- * exception cuts it short. */
-class both_lanes
+/* Uses both streams while it lives: a product of few rows has fewer tiles than a GPU has
+ * multiprocessors, and the next product fills the rest.  At the end, also after an exception, the
+ * scope's stream waits for both. */
+class both_streams
 {
     kt_scope *main, *side = nullptr;
 
   public:
-    both_lanes(kt_scope *s, bool wanted) : main(s)
+    both_streams(kt_scope *s, bool wanted) : main(s)
     {
         if (!wanted || s->device == KT_CPU || s->side)
             return;
         side = kt_scope_side(s);
         kt_follow(side, s);
     }
-    both_lanes(const both_lanes &) = delete;
-    ~both_lanes()
+    both_streams(const both_streams &) = delete;
+    ~both_streams()
     {
         kt_follow(main, side);
         kt_scope_free(side);
     }
-    kt_scope *lane(size_t i) const { return i % 2 && side ? side : main; }
+    kt_scope *at(size_t i) const { return i % 2 && side ? side : main; }
 };
 
 static bool go_beside(const struct kt_block_linear &args)
@@ -78,7 +77,7 @@ static void product(const operands &p, int64_t row, int64_t rows)
     }
 }
 
-/* The same in memory of its own, as bytes. */
+/* The products of all blocks in new memory, as bytes. */
 static at::Tensor bytes_of(operands p, const std::vector<int64_t> &blocks)
 {
     p.out = p.out.clone();
@@ -93,8 +92,7 @@ static at::Tensor bytes_of(operands p, const std::vector<int64_t> &blocks)
 using product_shapes =
     std::tuple<int, at::ScalarType, int64_t, int64_t, bool, bool, std::vector<int64_t>>;
 
-/* Whether one product over all blocks has the bits of one for each, as it does where the library
- * sums a row of either in the same order.  find_out: tries it. */
+/* Whether one product over all blocks has the same bits as one for each.  find_out: tries it. */
 template <class F>
 static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks, F &&find_out)
 {
@@ -109,7 +107,7 @@ static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks, F 
     return known.ask(key, find_out);
 }
 
-/* Blocks in front that are large enough to go through one product. */
+/* The blocks in front that are large enough to be joined. */
 static std::vector<int64_t> large_in_front(const struct kt_block_linear &args)
 {
     const bool alike = std::all_of(args.blocks, args.blocks + args.count,
@@ -119,7 +117,7 @@ static std::vector<int64_t> large_in_front(const struct kt_block_linear &args)
     return {args.blocks, std::find_if(args.blocks, args.blocks + args.count, small)};
 }
 
-/* How many blocks in front go through one product: all large ones, if that changes nothing. */
+/* How many blocks in front are joined: all large ones, if that changes no bit. */
 static size_t joined(const operands &p, const struct kt_block_linear &args)
 {
     const std::vector<int64_t> blocks = large_in_front(args);
@@ -147,9 +145,9 @@ static at::Tensor linear_plain(kt_scope *s, const struct kt_block_linear &args)
         row += args.blocks[i];
     if (front > 0)
         product(p, 0, row);
-    const both_lanes lanes(s, go_beside(args));
+    const both_streams streams(s, go_beside(args));
     for (size_t i = front; i < args.count; i++) {
-        const kiln::in_lane in(lanes.lane(i));
+        const kiln::on_stream current(streams.at(i));
         product(p, row, args.blocks[i]);
         row += args.blocks[i];
     }
@@ -163,7 +161,7 @@ static kt_tensor some_rows(const kt_tensor &x, int64_t row, int64_t rows)
     return {x.t.narrow(0, row, rows), x.scale.narrow(0, row, rows)};
 }
 
-/* Whether all blocks go through one product, which changes nothing then. */
+/* Whether all blocks can be joined without changing a bit. */
 static bool all_at_once(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias,
                         const struct kt_block_linear &args)
 {
@@ -194,10 +192,10 @@ static at::Tensor linear_quantised(kt_scope *s, const struct kt_block_linear &ar
     const at::Tensor out = into.defined() ? into
                                           : at::empty({x.t.size(0), weight.t.size(0)},
                                                       x.t.options().dtype(at::kBFloat16));
-    const both_lanes lanes(s, go_beside(args));
+    const both_streams streams(s, go_beside(args));
     int64_t row = 0;
     for (size_t i = 0; i < args.count; i++) {
-        const kiln::in_lane in(lanes.lane(i));
+        const kiln::on_stream current(streams.at(i));
         const int64_t rows = args.blocks[i];
         const at::Tensor y = kiln::linear_e4m3(some_rows(x, row, rows), weight, bias);
         if (into.defined())
@@ -234,12 +232,12 @@ kt kt_linear_items(kt_scope *s, kt x, kt weight, kt bias, int items)
 
 /* --- the gate within its product -------------------------------------------------------------- */
 
-/* From here on it is the faster way.  It saves writing and reading the products, and multiplies
- * somewhat slower than a library.  Of 3,840 values to 2 x 10,240 on an H200 it takes 3 % longer
- * than product and pass for 1,152 rows, 2 to 3 % less for 4,224, 4.6 % less for 9,216. */
+/* From so many rows on, the gated product is faster than a library's product and a pass: it saves
+ * writing and reading the products, but multiplies somewhat slower.  For 3,840 values to 2 x 10,240
+ * on an H200 it takes 3 % longer at 1,152 rows, 2 to 3 % less at 4,224, and 4.6 % less at 9,216. */
 static constexpr int64_t gated_least = 2048;
 
-/* Whether an item has the bits that it has alone, which is not gated within its product. */
+/* Whether an item gets the bits that it gets alone, from a product and a pass. */
 static bool gates_alike(const kiln::model_kernels &gpu, const at::Tensor &x,
                         const at::Tensor &weight, int items)
 {
@@ -254,7 +252,7 @@ static bool gates_alike(const kiln::model_kernels &gpu, const at::Tensor &x,
     });
 }
 
-/* One pass for both, or nothing. */
+/* Product and gate in one pass; undefined if there is no kernel or no gain. */
 static kt_tensor gated_product(const kt_tensor &x, const kt_tensor &weight, int items, kt_form form)
 {
     const kiln::model_kernels *gpu = kiln::gpu_kernels(x.t);

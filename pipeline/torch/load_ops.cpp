@@ -1,4 +1,4 @@
-/* load_ops.cpp - weights out of files and out of nothing, and the allocator's figures; see load.h.
+/* load_ops.cpp - uploads, random weights and memory figures; see load.h.
  *
  * Streams and events come from the device's registered guard, so that nothing here is linked to
  * CUDA.
@@ -18,7 +18,7 @@
 #include "pipeline/torch/internal.hpp"
 #include "pipeline/torch/pinned.hpp"
 
-static constexpr int64_t DRAWN_MAX = int64_t{1} << 22; /* values, on the CPU */
+static constexpr int64_t RANDOM_MAX = int64_t{1} << 22; /* values, on the CPU */
 
 static at::Generator generator_of(const at::Device &device, uint64_t seed)
 {
@@ -39,9 +39,9 @@ kt kt_normal(kt_scope *s, uint64_t seed, double mean, double deviation, kt_dtype
         if (s->device != KT_CPU)
             return at::empty(sizes, at::TensorOptions(s->place()).dtype(want))
                 .normal_(mean, deviation, generator);
-        /* The CPU's generator draws other values for other dtypes, CUDA's the same; and it draws
-         * one after the other, which for a vocabulary takes seconds: large tables repeat. */
-        const int64_t count = c10::multiply_integers(sizes), drawn = std::min(count, DRAWN_MAX);
+        /* The CPU's generator gives other values for other dtypes, so values are made in fp32.  It
+         * is slow, so large tables repeat. */
+        const int64_t count = c10::multiply_integers(sizes), drawn = std::min(count, RANDOM_MAX);
         const at::Tensor values =
             at::empty({drawn}, at::kFloat).normal_(mean, deviation, generator).to(want);
         if (drawn == count)
@@ -165,7 +165,7 @@ bool kt_memory_of(int device, kt_memory *ret)
 void kt_reserve(kt_scope *s, size_t bytes)
 {
     static std::mutex once;
-    static std::map<std::pair<int, bool>, size_t> most; /* of each lane */
+    static std::map<std::pair<int, bool>, size_t> most; /* of each stream */
     if (!s || s->device == KT_CPU || s->error.code)
         return;
     bool larger;
@@ -177,7 +177,7 @@ void kt_reserve(kt_scope *s, size_t bytes)
     }
     if (larger)
         kt_device_trim(s->device);
-    kt_scope apart; /* whose failure nobody sees */
+    kt_scope apart; /* whose error is ignored */
     apart.device = s->device, apart.side = s->side;
     kiln::run_void(&apart, "reserve", {}, [&] {
         (void)at::empty({static_cast<int64_t>(bytes)},
@@ -185,7 +185,7 @@ void kt_reserve(kt_scope *s, size_t bytes)
     });
 }
 
-/* Called between measurements; a device that is lost by then shows in the next of them. */
+/* Errors are ignored: the next measurement reports a lost device. */
 void kt_memory_reset_peak(int device)
 {
     if (device == KT_CPU)

@@ -1,19 +1,17 @@
-/* low_rank.h - pairs of low rank beside a matrix or merged into it (Hu et al. 2021,
- * arXiv:2106.09685):
+/* low_rank.h - LoRA pairs beside a matrix or merged into it (Hu et al. 2021, arXiv:2106.09685):
  *
  *     y = x weight^T + (x down^T) up^T          weight [N,K], down [R,K], up [N,R]
  *
- * Added behind the large product, the second one reads and writes y once more.  Where weight and up
- * lie side by side in memory, and x down^T behind the rows of x, one product with R more columns is
- * both: matrices and rows are given room for that.
+ * As a product of its own, the second term reads and writes y once more.  If up lies behind the
+ * rows of weight in memory, and x down^T behind the rows of x, one product with R more columns
+ * computes both terms.  So matrices and rows are given room for R columns.
  *
- * Quantised rows have one factor for all their columns, those in the room too: up[n] is put in
- * codes by the factor of the weight's row n, and x down^T by that of the row of x.  Rows with room
- * leave it codes 16 times as large as their own, rows without none (KILN_E4M3_BESIDE_MAX in
- * kernels/fp8.h); kernels/low_rank_codes.h says how the two share what there is of codes.  What is
- * beyond 448 all the same becomes 448: of a set that moves a product by more than the product
- * itself, and, where otherwise x down^T were cut, in rows of the weight that are far smaller than
- * the others.
+ * Quantised rows have one factor for all columns, the ones in the room too: up[n] gets codes by the
+ * factor of the weight's row n, and x down^T by that of x's row.  Rows with room use 1/16 of the
+ * code range for their own values, and so leave the rest to LoRA terms (KILN_E4M3_BESIDE_MAX in
+ * kernels/fp8.h).  kernels/low_rank_codes.h says how up and down share the range.  Codes saturate
+ * at 448.  That happens with a set that changes a product by more than the product itself; and in
+ * weight rows far smaller than the others, where x down^T would saturate otherwise.
  */
 #ifndef KILN_LOW_RANK_H
 #define KILN_LOW_RANK_H
@@ -25,25 +23,27 @@ extern "C" {
 #endif
 
 /* --- beside --------------------------------------------------------------------------------- */
-/* Changes y [rows,N]: += low up^T, for low [rows,R]; plain numbers. */
-void kt_add_product(struct kt_scope *s, kt y, kt low, kt up);
+/* Changes y [rows,N]: += lora up^T, for lora [rows,R] = x down^T; plain numbers. */
+void kt_add_product(struct kt_scope *s, kt y, kt lora, kt up);
 
-/* Changes both [N,K+R], a weight with R columns more (kt_widened): they become up.  Where it is
- * quantised, codes [R,K], quantised rows, become what goes with it, down (on a GPU of pairs in
- * bf16); else it is NULL. */
+/* Writes up into the last R columns of both [N,K+R], a weight with R more columns (kt_widened). For
+ * a quantised weight, also writes down as quantised rows into codes [R,K] (on a GPU: pairs in bf16
+ * alone); else codes is NULL. */
 void kt_put_beside(struct kt_scope *s, kt both, kt codes, kt up, kt down);
-/* x [rows,K] and, behind each row, x down^T: [rows,K+R], to be multiplied with weight and up side
- * by side, [N,K+R].  Rows of x that have room for R columns (struct kt_form) get it there, and the
- * result is a view; others are copied.  Where the pass that made x has put it there already (the
- * form's down), nothing is left to do: in between neither x nor down is written to.  x and down are
- * both plain or both quantised. */
+/* x [rows,K] with x down^T behind each row: [rows,K+R], to be multiplied with a weight that has up
+ * behind its rows, [N,K+R].  If x has room for R columns (struct kt_form), the result is a view;
+ * else x is copied.  If the pass that made x has written x down^T already (the form's down),
+ * nothing is computed; x and down must not have changed since.  Both are plain or both quantised.
+ */
 kt kt_beside(struct kt_scope *s, kt x, kt down);
 
-/* --- room: memory that belongs to a matrix, or to rows that a pass has made in that form ------ */
-/* Changes x: its values move to memory with so many columns behind each row.  Views of x stay where
- * it was. */
+/* --- room: memory behind the rows of a matrix or of activations --------------------------------
+ */
+/* Changes x: moves its values to memory with so many columns behind each row.  Views of x keep the
+ * old memory. */
 void kt_make_room(struct kt_scope *s, kt x, int64_t columns);
-/* How many columns there are, and x with the first of them, whose values are unknown: a view. */
+/* How many such columns x has; and x with the first of them, whose values are unknown, as a view.
+ */
 int64_t kt_room(kt x);
 kt kt_widened(struct kt_scope *s, kt x, int64_t columns);
 

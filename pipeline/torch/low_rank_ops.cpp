@@ -13,20 +13,20 @@ using kiln::run_void;
 
 /* --- beside ----------------------------------------------------------------------------------- */
 
-void kt_add_product(kt_scope *s, kt y, kt low, kt up)
+void kt_add_product(kt_scope *s, kt y, kt lora, kt up)
 {
-    run_void(s, "add_product", {y, low, up}, [&] { y->t.addmm_(low->t, up->t.t()); });
+    run_void(s, "add_product", {y, lora, up}, [&] { y->t.addmm_(lora->t, up->t.t()); });
 }
 
 /* x down^T by LibTorch.  In codes: of rows whose own factors are left out. */
-static void low_by_torch(const kt_tensor &x, const kt_tensor &down, at::Tensor low)
+static void lora_by_torch(const kt_tensor &x, const kt_tensor &down, at::Tensor lora)
 {
     if (!x.scale.defined()) {
-        at::mm_out(low, x.t, down.t.t());
+        at::mm_out(lora, x.t, down.t.t());
         return;
     }
     const at::Tensor sums = kiln::linear_e4m3({x.t, at::ones_like(x.scale)}, down, {});
-    low.copy_(at::clamp(sums, -KILN_E4M3_MAX, KILN_E4M3_MAX));
+    lora.copy_(at::clamp(sums, -KILN_E4M3_MAX, KILN_E4M3_MAX));
 }
 
 /* x with so many columns behind its rows: where there is room for them, a view. */
@@ -49,11 +49,11 @@ kt kt_beside(kt_scope *s, kt x, kt down)
         const at::Tensor both = widened(*x, down->t.size(0));
         if (x->beside.defined() && x->beside.is_same(down->t))
             return kt_tensor{both, x->scale};
-        const at::Tensor low = both.narrow(1, x->t.size(1), down->t.size(0));
+        const at::Tensor lora = both.narrow(1, x->t.size(1), down->t.size(0));
         const kiln::model_kernels *gpu =
             kiln::gpu_kernels(x->t, x->scale.defined() ? at::kFloat8_e4m3fn : at::kBFloat16);
-        if (!gpu || !gpu->low_rank_down(*x, *down, low))
-            low_by_torch(*x, *down, low);
+        if (!gpu || !gpu->low_rank_down(*x, *down, lora))
+            lora_by_torch(*x, *down, lora);
         x->beside.reset(); /* another set's has been there */
         return kt_tensor{both, x->scale};
     });
@@ -152,6 +152,6 @@ void kt_merge_low_rank(kt_scope *s, kt target, kt base, kt up, kt down)
         kiln::copy_rows(sum, base->t);
         sum.addmm_(up->t, down->t);
         if (!plain)
-            kiln::take_over(*target, sum);
+            kiln::assign(*target, sum);
     });
 }

@@ -1,16 +1,12 @@
-/* model_ops.cpp - norms, the gated feed-forward and attention. */
+/* model_ops.cpp - norms and the gate of the feed-forward layer. */
 #include "pipeline/torch/cpu_ops.hpp"
 
-#include <cmath>
-#include <vector>
-
-#include "kernels/qkv_rope.h"
 #include "pipeline/torch/cuda/plugin.hpp"
 
 using kiln::run;
 
-/* RMS(x) * gain, onto add where there is one, wherever the kernels of the GPU do not apply; these
- * and the CPU's alone take tails. */
+/* RMS(x) * gain, plus add unless that is undefined, without the GPU's kernels.  Rows with tails
+ * only on the CPU. */
 static at::Tensor norm_any(const at::Tensor &x, const at::Tensor &gain, double eps,
                            const at::Tensor &add)
 {

@@ -6,10 +6,10 @@
 namespace kiln
 {
 
-/* LibTorch's own choice depends on sizes and on the number of threads; on the CPU oneDNN is the
- * fastest for all of ours, and the same picture must come out of any number of threads.  Its
- * choosing also asks whether cuDNN exists, and an answer before libkiln_cuda.so is loaded would
- * shut this process out of CUDA.  oneDNN's bf16 needs AVX-512: without it, fp32 does the work. */
+/* oneDNN by name on the CPU, for three reasons.  It is the fastest for all of our sizes. LibTorch's
+ * own choice depends on the number of threads, which must not change a picture.  And that choice
+ * asks whether cuDNN exists: asked before libkiln_cuda.so is loaded, this process could never use
+ * CUDA. oneDNN's bf16 needs AVX-512; without it the convolution runs in fp32. */
 at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
                     int64_t stride, int64_t pad, int64_t dilation)
 {
@@ -27,8 +27,8 @@ at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
         .to(x.scalar_type());
 }
 
-/* In fp32 on the CPU a 1x1 convolution reaches oneDNN, which uses what the processor has; plain
- * matrix products go to MKL, which runs at half of that on processors of another maker. */
+/* In fp32 on the CPU as a 1x1 convolution, which goes to oneDNN.  Matrix products go to MKL, which
+ * is half as fast on processors of other makers than Intel. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias)
 {
     if (!x.is_cpu() || x.scalar_type() != at::kFloat || x.dim() != 2 || x.size(0) < 16)

@@ -1,5 +1,5 @@
-/* pinned.cpp - see pinned.hpp: memory of LibTorch's allocator, which keeps what comes back for the
- * next one, and a list of what a GPU has not done with yet. */
+/* pinned.cpp - see pinned.hpp: memory of LibTorch's caching allocator, and a list of freed memory
+ * that a GPU still uses. */
 #include "pipeline/torch/pinned.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace kiln
 {
 
-/* Memory without an owner, and the event that says when it may be used again. */
+/* Memory whose owner is gone, and the event after which it may be reused. */
 struct lent {
     at::Tensor host;
     c10::Event used;
@@ -28,7 +28,7 @@ static std::vector<lent> &all_lent()
     return all;
 }
 
-/* A device that is lost has not come to anything, and a thread that records must not ask. */
+/* False on a lost device, and on a thread that records, which must not ask. */
 static bool has_come(const c10::Event &used) noexcept
 {
     try {
@@ -38,7 +38,7 @@ static bool has_come(const c10::Event &used) noexcept
     }
 }
 
-/* Gives LibTorch what has come back meanwhile. */
+/* Returns memory that is no longer in use to LibTorch. */
 static void collect_lent()
 {
     const std::lock_guard<std::mutex> guard(lent_lock);
@@ -75,7 +75,7 @@ pinned::~pinned()
         return;
     try {
         lend(host_, std::move(*used_));
-    } catch (...) { /* no memory for the list: then nobody may have this again */
+    } catch (...) { /* no memory for the list: leak the memory */
         (void)host_.unsafeReleaseTensorImpl();
     }
 }

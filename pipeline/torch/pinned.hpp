@@ -1,10 +1,9 @@
 /* pinned.hpp - page-locked host memory, which a GPU reads and writes by itself.
  *
- * LibTorch's own copies leave a note at such memory of the stream that uses it, and giving the
- * memory back then asks the device to mark that stream: in a destructor, where the answer of a
- * device that is lost would end the process.  Here the copies are Kiln's own.  An event goes with
- * each, and memory whose owner lets it go before the event has come is kept until it has; if it
- * never comes, for ever.
+ * LibTorch's own copies record an event when such memory is freed, in a destructor.  On a lost
+ * device that call fails and would end the process.  So Kiln makes these copies itself: each one
+ * has an event, and memory whose owner frees it early is kept until its event has come, or for
+ * ever.
  */
 #ifndef KILN_TORCH_PINNED_HPP
 #define KILN_TORCH_PINNED_HPP
@@ -17,8 +16,8 @@
 namespace kiln
 {
 
-/* Queues a copy of so many bytes between pinned memory and a GPU's on the current stream.  Whoever
- * asks for it keeps the memory until it is done. */
+/* Queues a copy between pinned memory and a GPU's on the current stream.  The caller keeps the
+ * memory until the copy is done. */
 void copy_pinned(void *to, const void *from, size_t bytes);
 
 class pinned
@@ -29,20 +28,20 @@ class pinned
     void mark(const at::Device &device);
 
   public:
-    /* Dense and not filled; on the CPU alone it is plain memory. */
+    /* Dense, values unknown; plain memory unless locked. */
     pinned(at::IntArrayRef sizes, at::ScalarType type, bool locked = true);
     explicit pinned(at::Tensor plain) : host_(std::move(plain)) {}
     pinned(const pinned &) = delete;
     ~pinned();
 
     const at::Tensor &host() const { return host_; }
-    /* A copy on the device, or the memory itself where that is the CPU. */
+    /* A copy on the device; the memory itself if that is the CPU. */
     at::Tensor sent(const at::Device &device);
-    /* Copies to and from a dense tensor, on the current stream of a GPU: the first bytes, as many
-     * as the target has; all, which the source must have. */
+    /* Copies to and from a dense tensor, on a GPU's current stream: send fills the target from the
+     * first bytes; receive fills all of this memory. */
     void send(const at::Tensor &target);
     void receive(const at::Tensor &source);
-    /* Whether the last copy is done; throws where the device died before. */
+    /* Whether the last copy is done; throws if the device was lost before. */
     bool arrived() const { return !used_ || used_->query(); }
 };
 

@@ -1,8 +1,8 @@
-/* streams.cpp - the streams behind the lanes of a GPU, waiting for it, and who records a graph.
+/* streams.cpp - the CUDA streams of a device, waiting for it, and which thread records a graph.
  *
- * The lanes of a device are shared by all threads, so that their graphs run one at a time.  What is
- * recorded goes to two other streams, one for each lane, which nothing runs on: whatever is asked
- * of a stream that is being recorded ends up in the recording, whoever asks.
+ * All threads share a device's main and side stream, so that graphs run one at a time.  Recording
+ * uses two other streams, on which nothing runs: any work that is queued in a stream that is being
+ * recorded ends up in the graph, whichever thread queues it.
  */
 #include "pipeline/torch/internal.hpp"
 
@@ -10,21 +10,21 @@
 #include <map>
 #include <thread>
 
-#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/async.h"
 
-/* How long a wait for the device lasts at most, unless kt_patience() says otherwise. */
+/* See kt_wait_limit(). */
 static std::atomic<int> wait_at_most_s{600};
 
 namespace kiln
 {
 
-/* The main lane's kernels go first where both have some ready: the side lane fills gaps. */
+/* Kernels of the main stream go first: the side stream fills gaps. */
 static constexpr int priority_main = -1, priority_side = 0;
 
-enum stream_use { MAIN_LANE, SIDE_LANE, RECORDING, RECORDING_SIDE };
+enum stream_use { MAIN_STREAM, SIDE_STREAM, RECORDING, RECORDING_SIDE };
 
-/* One of a device's streams, the same for as long as the process lives: LibTorch has 32, which come
- * round again. */
+/* One of a device's streams, the same for the life of the process: LibTorch's own pool reuses 32.
+ */
 static c10::Stream kept_stream(int device, enum stream_use use)
 {
     static std::mutex once;
@@ -35,18 +35,18 @@ static c10::Stream kept_stream(int device, enum stream_use use)
         return found->second;
     const c10::impl::VirtualGuardImpl gpu(c10::DeviceType::CUDA);
     const c10::Device place(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
-    const bool side = use == SIDE_LANE || use == RECORDING_SIDE;
+    const bool side = use == SIDE_STREAM || use == RECORDING_SIDE;
     c10::Stream stream = gpu.getNewStream(place, side ? priority_side : priority_main);
     streams.emplace(std::make_pair(device, use), stream);
     return stream;
 }
 
-c10::Stream lane_of(int device, bool side)
+c10::Stream device_stream(int device, bool side)
 {
-    return kept_stream(device, side ? SIDE_LANE : MAIN_LANE);
+    return kept_stream(device, side ? SIDE_STREAM : MAIN_STREAM);
 }
 
-/* Held while a graph is recorded: its memory takes one at a time, and so does its stream. */
+/* Held while a graph is recorded: its memory and its streams serve one recording at a time. */
 static std::timed_mutex recording;
 static thread_local bool records; /* this thread */
 static constexpr auto record_at_most = std::chrono::minutes(1);
@@ -78,7 +78,7 @@ std::unique_lock<std::timed_mutex> between_recordings()
 c10::Stream stream_of(const kt_scope &s)
 {
     if (!s.recorded)
-        return lane_of(s.device, s.side);
+        return device_stream(s.device, s.side);
     return kept_stream(s.device, s.side ? RECORDING_SIDE : RECORDING);
 }
 
@@ -98,7 +98,7 @@ void wait_for(std::chrono::microseconds pause, const std::function<bool()> &answ
 
 } // namespace kiln
 
-int kt_patience(int seconds)
+int kt_wait_limit(int seconds)
 {
     return seconds > 0 ? wait_at_most_s.exchange(seconds) : wait_at_most_s.load();
 }

@@ -56,9 +56,9 @@ static at::Tensor normed(const struct kt_strip_norm &n, const at::Tensor &x)
     const struct kt_norm &norm = n.norm;
     const int64_t channels = x.size(1), width = channels / norm.groups;
     const auto pixels = static_cast<double>(n.pixels);
-    const at::Tensor lift =
-        norm.lift ? norm.lift->t.to(at::kDouble) : at::zeros_like(n.sums->t.select(0, 0));
-    const at::Tensor origin = n.origin->t.to(at::kDouble) + lift;
+    const at::Tensor x_bias =
+        norm.x_bias ? norm.x_bias->t.to(at::kDouble) : at::zeros_like(n.sums->t.select(0, 0));
+    const at::Tensor origin = n.origin->t.to(at::kDouble) + x_bias;
     const at::Tensor first = n.sums->t.select(0, 0) / pixels;
     const at::Tensor mean = (origin + first).view({-1, width}).mean(1).repeat_interleave(width);
     const at::Tensor shift = origin - mean;
@@ -66,7 +66,7 @@ static at::Tensor normed(const struct kt_strip_norm &n, const at::Tensor &x)
     const at::Tensor variance =
         second.view({-1, width}).mean(1).repeat_interleave(width).clamp_min(0);
     const at::Tensor gain = (variance + norm.eps).rsqrt() * norm.weight->t.to(at::kDouble);
-    const at::Tensor offset = norm.bias->t.to(at::kDouble) - (mean - lift) * gain;
+    const at::Tensor offset = norm.bias->t.to(at::kDouble) - (mean - x_bias) * gain;
     const at::Tensor y = (x.to(at::kFloat) * gain.to(at::kFloat).view({1, -1, 1, 1}) +
                           offset.to(at::kFloat).view({1, -1, 1, 1}))
                              .to(x.scalar_type());

@@ -1,15 +1,15 @@
-/* tensor.h - tensors of LibTorch for C: everything the model code knows about the library.
+/* tensor.h - LibTorch's tensors for C: everything that model code knows about the library.
  *
- * A tensor is a handle that lives in a scope; freeing the scope frees its tensors.  Every
- * operation puts its result into the scope it is given and never changes its operands, except
- * where its comment says so.  Errors are sticky: the first one stays in the scope, later
- * operations do nothing and return NULL, so that model code reads like mathematics and asks
- * once, at the end, with kt_scope_check().  No exception crosses this line.
+ * A tensor is a handle that lives in a scope; freeing the scope frees its tensors.  Every operation
+ * puts its result into the scope it is given.  It changes its operands only where its comment says
+ * "Changes".  Errors are sticky: the first one stays in the scope, and later operations do nothing
+ * and return NULL.  So model code reads like mathematics and checks once, at the end, with
+ * kt_scope_check().  No C++ exception leaves this header's functions.
  *
- * A scope has a device; operands must be on it.  Scopes are for one thread at a time.
+ * A scope has a device, on which its operands must be.  One thread at a time uses a scope.
  *
- * Quantised rows are one tensor, too: KT_E4M3, a matrix whose every row has an fp32 factor beside
- * it.  Matrix products take them on either side; kt_to() makes plain numbers of them again.
+ * Quantised rows are one tensor: KT_E4M3, a matrix with one fp32 factor for each row.  Products
+ * take them on either side; kt_to() makes plain numbers of them again.
  */
 #ifndef KILN_TENSOR_H
 #define KILN_TENSOR_H
@@ -31,35 +31,36 @@ struct kt_scope;
 typedef struct kt_tensor *kt;
 
 /* --- process and device ------------------------------------------------------------------- */
-/* device: KT_CPU or a CUDA index.  For CUDA this loads libkiln_cuda.so from beside this library
- * and tries the device; KILN_DEVICE with the reason if that fails. */
+/* device: KT_CPU or a CUDA index.  For CUDA this loads libkiln_cuda.so from this library's folder
+ * and tests the device; KILN_DEVICE with the reason if that fails. */
 int kt_device_open(int device, struct kiln_error *err) KILN_MUST_CHECK;
-/* Bytes in tensors of a CUDA device and bytes taken from it for them; false for the CPU. */
+/* Bytes in tensors on a CUDA device, and bytes that LibTorch has allocated for them; false for the
+ * CPU. */
 bool kt_device_memory(int device, size_t *ret_used, size_t *ret_held);
-/* Gives back what no tensor uses, once no thread is recording a graph; not in a recording. */
+/* Returns unused memory to the device, after any recording of a graph; not while recording. */
 void kt_device_trim(int device);
 void kt_threads_set(int threads); /* of the calling thread's operations; 0 = all cores */
 bool kt_cpu_likes_bf16(void);     /* AMX or AVX512-BF16: bf16 is the faster arithmetic */
-/* Whether products of quantised rows are a device's own: CUDA from compute capability 8.9 on.
- * Elsewhere they are computed from the plain numbers.  The device is open. */
+/* Whether the device multiplies quantised rows: CUDA from compute capability 8.9 on.  Elsewhere
+ * they are dequantised first.  The device is open. */
 bool kt_device_likes_e4m3(int device);
 
 /* --- scopes -------------------------------------------------------------------------------- */
 struct kt_scope *kt_scope_new(int device);
-/* A scope inside another: takes over its device, and hands its error to it when freed. */
+/* A scope inside another, on its device; passes its error to the parent when freed. */
 struct kt_scope *kt_scope_child(struct kt_scope *parent);
 void kt_scope_free(struct kt_scope *s); /* accepts NULL */
 int kt_scope_check(const struct kt_scope *s, struct kiln_error *err) KILN_MUST_CHECK;
 /* Sets the sticky error unless there is one: for model code that finds a contradiction. */
 void kt_scope_fail(struct kt_scope *s, const struct kiln_error *err);
-/* Returns when the device has done all that was asked of it: operations on a GPU only start.  s has
- * failed if it is lost, or silent for too long (kt_patience). */
+/* Waits for all work that is queued on the device.  Fails s if the device is lost, or silent for
+ * too long (kt_wait_limit). */
 void kt_wait(struct kt_scope *s);
 kt kt_keep(struct kt_scope *to, kt x);  /* a second handle on x, in another scope */
 void kt_drop(struct kt_scope *s, kt x); /* frees the handle x early; accepts NULL */
-/* x, a handle of s, as a tensor whose memory s alone holds, and which may so be changed: x itself,
- * or a copy that takes its place where another handle or a view is left. */
-kt kt_take(struct kt_scope *s, kt x);
+/* Makes a handle of s safe to change: x itself if nothing else uses its memory, else a copy in its
+ * place. */
+kt kt_unshare(struct kt_scope *s, kt x);
 
 /* --- shape --------------------------------------------------------------------------------- */
 int64_t kt_size(kt x, int dim); /* -1 counts from the end; 0 for NULL */
@@ -79,8 +80,8 @@ bool kt_all_finite(struct kt_scope *s, kt x);
 kt kt_to(struct kt_scope *s, kt x, enum kt_dtype dtype);
 kt kt_copy(struct kt_scope *s, kt x); /* own memory */
 kt kt_zeros(struct kt_scope *s, enum kt_dtype dtype, int ndim, const int64_t *shape);
-/* Changes target: takes over the values of x, which has its shape, in target's dtype; a target of
- * quantised rows takes them over quantised. */
+/* Changes target: copies the values of x, of the same shape, converted to target's dtype, which may
+ * be quantised rows. */
 void kt_copy_into(struct kt_scope *s, kt target, kt x);
 kt kt_reshape(struct kt_scope *s, kt x, int ndim, const int64_t *shape);
 kt kt_permute(struct kt_scope *s, kt x, int ndim, const int *order); /* contiguous again */
@@ -95,17 +96,17 @@ kt kt_affine(struct kt_scope *s, kt x, double scale, double shift);
 kt kt_silu(struct kt_scope *s, kt x);
 kt kt_relu(struct kt_scope *s, kt x);
 kt kt_tanh(struct kt_scope *s, kt x);
-/* x times weight [N,K], plus bias if there is one.  A quantised weight wants quantised rows: those
- * that x holds, or made of it here.  With a plain weight, x is taken as plain numbers. */
+/* x weight^T + bias for weight [N,K]; bias may be NULL.  With a quantised weight, x is quantised
+ * here unless it is already; with a plain one, x is dequantised. */
 kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);
-/* Rows of the table, which may be in host memory whatever the scope's device. */
+/* Rows of the table, which may be in host memory on any device. */
 kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
 
 /* --- the model's own steps (kernels/) ------------------------------------------------------ */
-/* How a pass leaves rows for the product that takes them: plain or quantised, and with memory for
- * some columns behind each row, where there is a kernel for that (low_rank.h).  down: what
- * kt_beside is going to be asked for, NULL for nothing; lent for the call.  A pass may make it and
- * put it into the room, which its result remembers. */
+/* The form in which a pass writes rows for the next product: plain or quantised, and with room for
+ * columns behind each row where there is a kernel for that (low_rank.h).  down: the LoRA factor of
+ * the kt_beside that follows, or NULL; lent for the call.  A pass may compute x down^T into the
+ * room itself; its result remembers that. */
 struct kt_form {
     bool e4m3;
     int64_t room;
@@ -113,14 +114,14 @@ struct kt_form {
 };
 #define KT_PLAIN ((struct kt_form){.e4m3 = false})
 
-/* [rows,n] as e4m3, each row with its own factor: its largest value becomes 448. */
+/* [rows,n] as e4m3; each row's factor maps its largest value to 448. */
 kt kt_quantise_rows(struct kt_scope *s, kt x);
-/* Rows [rows,n] as a residual stream has them: in bf16 with four more bits of each value
- * (kernels/tails.h), which are columns behind the n; x itself in other formats, or where n is not
- * for tails.  Such rows may be cut, joined and copied as they are; the norms below take them. */
+/* Rows [rows,n] of a residual stream: in bf16 with tails, four more bits of each value in columns
+ * behind the n (kernels/tails.h).  x itself in other formats, or if n does not suit tails.  Rows
+ * with tails may be cut, joined and copied between rows; the norms below read them. */
 kt kt_with_tails(struct kt_scope *s, kt x);
-/* RMS(x) * gain[n] for the n columns of x, or those of rows with tails.  A gain is fp32 and has all
- * in it that a norm is multiplied with; the result has x's dtype and is rounded once. */
+/* RMS(x) * gain[n] for the n columns of x, with tails or without.  The gain, in fp32, is the
+ * product of everything that scales the norm; the result has x's dtype and is rounded once. */
 kt kt_rms_norm(struct kt_scope *s, kt x, kt gain, double eps, struct kt_form form);
 
 /* The end of a sublayer and the start of the next one:
@@ -134,23 +135,22 @@ struct kt_residual_norm {
 };
 void kt_add_rms_norm(struct kt_scope *s, const struct kt_residual_norm *args, kt *ret_x,
                      kt *ret_next);
-/* Less its mean, over its deviation, times scale, [n] in fp32; x with tails or without. */
+/* (x - mean) / deviation * scale[n], the scale in fp32; x with tails or without. */
 kt kt_layer_norm_scale(struct kt_scope *s, kt x, double eps, kt scale);
 /* [rows,2n] -> silu(first half) * second half */
 kt kt_swiglu(struct kt_scope *s, kt gate_up, struct kt_form form);
-/* That of x weight^T, for x [rows,k] of several items and weight [2n,k]; in one pass where a GPU
- * has a kernel for it and the rows are many.  Frees the handle x as soon as it has been read: what
- * comes is wide. */
+/* kt_swiglu of x weight^T, for x [rows,k] of several items and weight [2n,k]; in one pass where a
+ * GPU has a kernel for it and there are many rows.  Frees the handle x once it is read, because the
+ * product is wide. */
 kt kt_linear_swiglu(struct kt_scope *s, kt x, kt weight, int items, struct kt_form form);
 
 /* Self-attention from packed rows [rows, (heads + 2*kv_heads)*head_dim]: per-head RMS norm of q
  * and k (weights may be NULL), rotation by angles, softmax(q k^T / sqrt(head_dim)) v.
- * Uses qkv up: on a GPU its q and k are normed and rotated where they lie.
+ * Changes qkv: on a GPU its q and k are normed and rotated in place.
  * cos, sin: [rows of an item, head_dim/2] fp32, or NULL for none.
  * interleaved: pairs are (2i, 2i+1), else (i, i + head_dim/2).
- * Returns [rows, heads*head_dim] in the form that is asked for; `narrow`: where that is quantised,
- * its own two products are of e4m3, too, where a GPU has that, and one factor is that of all rows
- * of an item. */
+ * Returns [rows, heads*head_dim] in the given form.  narrow: if the form is quantised and the GPU
+ * can, the two products are in e4m3 as well, and all rows of an item share one factor. */
 struct kt_attention_args {
     kt qkv, q_norm, k_norm, cos, sin;
     int heads, kv_heads, head_dim;
@@ -158,44 +158,41 @@ struct kt_attention_args {
     bool narrow;
     struct kt_form form;
     double eps;
-    /* Of one length and with the same angles, one behind the other: attention stays within items,
+    /* Items of one length with the same angles, one after the other.  Attention stays within items,
      * and an item's result has the bits that it has alone.  0 is 1. */
     int items;
-    /* NULL: items are as above.  Else they are of several lengths, where kt_packs();
-     * attention is causal and stays within items.  First come those that have a block of rows of
-     * their own: rows of each block, which the item begins; what is behind it is nobody's.  Then
-     * those with starts, [items + 1] KT_I32: the first row of each, which may be empty, and the end
-     * of the last. */
+    /* Or items of several lengths, if starts is not NULL; needs kt_packs(); causal, within items.
+     * First come items with a block of their own: blocks[i] rows, which the item begins; the rest
+     * is unused.  Then items with starts, [items + 1] KT_I32: the first row of each, which may be
+     * empty, and the end of the last. */
     kt starts;
     const int64_t *blocks;
     size_t block_count;
-    int64_t longest; /* of those with starts none has more rows; beyond that it changes nothing */
+    int64_t longest; /* no item with a start has more rows; any such bound will do */
 };
 kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);
 
-/* Whether rows of several items can go through attention together, in bf16 on the scope's device.
- */
+/* Whether attention takes rows of several items together, in bf16 on the scope's device. */
 bool kt_packs(const struct kt_scope *s, int head_dim);
-/* x weight^T + bias, block by block: how a GPU sums depends on the number of rows, so that a row
- * has the same bits in every block of one size, whatever is in the others.  Large blocks in front
- * go together where that has been seen to give the same bits.  Quantised weights and rows as in
- * kt_linear. */
+/* x weight^T + bias, block by block.  The order in which a GPU sums depends on the number of rows,
+ * so a row has the same bits in every block of one size, whatever the other blocks hold.  The large
+ * blocks in front are joined if that was found to give the same bits.  Quantised as in kt_linear.
+ */
 struct kt_block_linear {
     kt x, weight, bias;    /* bias may be NULL */
-    kt into;               /* NULL, or changed: the product is added to it */
-    const int64_t *blocks; /* rows of each, together those of x; NULL: as many of each */
+    kt into;               /* NULL, or changed: += the product */
+    const int64_t *blocks; /* rows of each, in all those of x; NULL: equal blocks */
     size_t count;
 };
 kt kt_linear_blocks(struct kt_scope *s, const struct kt_block_linear *args);
-/* The same for items of as many rows each; of one, kt_linear. */
+/* The same for items of equal length; kt_linear for one. */
 kt kt_linear_items(struct kt_scope *s, kt x, kt weight, kt bias, int items);
 
-/* Between the latent [C,H,W] in fp32 and token rows [H/p * W/p, p*p*C], which run along the lines
- * of the picture, within a row by line, column, channel.  Latents of several items, [items,C,H,W],
- * become the rows of one behind those of the other. */
+/* Latent [C,H,W] in fp32 to token rows [H/p * W/p, p*p*C]: patches line by line, the values of a
+ * patch by line, column, channel.  Several items, [items,C,H,W], follow one another. */
 kt kt_patchify(struct kt_scope *s, kt latent, int patch, enum kt_dtype dtype);
-/* One Euler step.  Changes latent: += stride * -(with + guidance * (with - without)), the sums in
- * fp32, and sets an item's bad to 1 if a value of it is then not finite. */
+/* The sampler's Euler step.  Changes latent: += stride * -(with + guidance * (with - without)),
+ * summed in fp32; sets an item's bad to 1 if one of its values is then not finite. */
 struct kt_euler_step {
     kt latent;        /* [C,H,W] or [items,C,H,W] fp32, dense */
     kt with, without; /* token rows of the model's output; without NULL: no guidance */
@@ -213,54 +210,53 @@ struct kt_conv_args {
     int dilation;              /* 0 is 1 */
     int pad_before, pad_after; /* zeros around height and width */
     kt add;                    /* NULL, or added to the result */
-    kt into;                   /* NULL, or changed: the result's memory, apart from x and add */
+    kt into;                   /* NULL, or changed: receives the result; not x, not add */
 };
-/* A weight in the order in which convolutions read it: channels last, too.  For the loader: every
- * convolution with a weight in another order puts it in order for itself. */
+/* A weight in the memory order of convolutions, channels last.  The loader calls it once; otherwise
+ * each convolution would reorder the weight itself. */
 kt kt_conv_weight(struct kt_scope *s, kt weight);
 kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
 struct kt_norm {
     kt weight, bias; /* [C] */
-    kt lift;         /* [C], what every pixel is to be taken as more by; NULL: nothing */
+    kt x_bias;       /* [C], added to every pixel first; NULL: nothing */
     int groups;
     double eps;
-    bool silu; /* behind it */
+    bool silu; /* SiLU after the norm */
 };
 kt kt_group_norm(struct kt_scope *s, kt x, const struct kt_norm *n);
-/* Changes x, which takes on the same values without memory for a second picture. */
+/* The same in place: changes x, and needs no memory for a second picture. */
 void kt_group_norm_over(struct kt_scope *s, kt x, const struct kt_norm *n);
-/* The same for a picture that comes in strips of rows: all of them are added to the sums, then each
- * can be normed. */
+/* The same for a picture in strips of rows: first add every strip to the sums, then norm each. */
 struct kt_strip_norm {
     struct kt_norm norm;
     int64_t pixels;  /* of the whole picture */
     kt origin, sums; /* made by kt_strip_norm_start() */
 };
-/* Sums of nothing yet, taken about the first pixel of x, which is of the picture. */
+/* Zero sums, taken about the first pixel of x, a strip of the picture. */
 void kt_strip_norm_start(struct kt_scope *s, struct kt_strip_norm *n, kt x);
 void kt_strip_norm_add(struct kt_scope *s, const struct kt_strip_norm *n, kt strip);
 kt kt_strip_norm(struct kt_scope *s, const struct kt_strip_norm *n, kt strip);
 kt kt_upsample2(struct kt_scope *s, kt x); /* nearest, twice the size */
-/* A 3x3 convolution of what kt_upsample2() makes of x, from x alone: only four of its nine taps
- * meet different pixels of x, and the others are summed beforehand.  The weight [C,K,4,4] for it
- * comes of the 3x3 one, [K,C,3,3], summed in fp32 and rounded once. */
+/* kt_upsample2 and a 3x3 convolution as one convolution of x: only four of the nine taps meet
+ * different pixels of x, so taps are summed beforehand.  kt_upsample_weight makes the weight
+ * [C,K,4,4] from the 3x3 one, [K,C,3,3]; summed in fp32, rounded once. */
 kt kt_upsample_weight(struct kt_scope *s, kt weight);
 kt kt_upsample_conv2d(struct kt_scope *s, kt x, kt weight);
-/* To another size: the mean of the area under each pixel, or between the four nearest pixels. */
+/* To another size, by area averaging or bilinear. */
 kt kt_resize(struct kt_scope *s, kt x, int64_t height, int64_t width, bool area);
 kt kt_mean_max(struct kt_scope *s, kt x); /* over all pixels: [1, 2C], means before maxima */
-/* One whose values are unknown, to be copied into. */
+/* A new picture; values unknown. */
 kt kt_picture(struct kt_scope *s, enum kt_dtype dtype, int64_t channels, int64_t height,
               int64_t width);
-/* The memory of x, rows and all, as pictures of fewer channels one behind the other, a view:
- * [C/channels,channels,H,W].  It is for results that may take the place of x. */
+/* The memory of x as several pictures of fewer channels, a view [C/channels,channels,H,W]: for
+ * results that may overwrite x. */
 kt kt_pictures_in(struct kt_scope *s, kt x, int64_t channels);
 kt kt_image_rows(struct kt_scope *s, kt x); /* [1,C,H,W] -> [H*W,C] */
 kt kt_rows_image(struct kt_scope *s, kt x, int64_t height, int64_t width); /* and back */
 /* [1,3,H,W] in -1..1 to H*W*3 interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255).  bad,
  * [1] KT_I32 or NULL, is set to 1 if a value of x is not finite. */
 kt kt_rgb8(struct kt_scope *s, kt x, kt bad);
-/* Such bytes to those of a smaller picture, on the device they are on; kernels/downscale.h. */
+/* Such bytes to those of a smaller picture, on the same device; kernels/downscale.h. */
 struct kt_downscale {
     uint32_t width, height, out_width, out_height; /* out sides <= source sides, > 0 */
 };

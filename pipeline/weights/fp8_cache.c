@@ -1,8 +1,8 @@
-/* fp8_cache.c - reading, checking and writing the file; see fp8_cache.h.
+/* fp8_cache.c - reads, checks and writes the file; see fp8_cache.h.
  *
- * Nothing here fails a load: whatever is wrong with the file, the matrices are made from the
- * weights themselves.  The sums are of 64-bit words, computed where the matrix is; they find bytes
- * that a crash or a disk has lost, so that the file needs no fsync.
+ * A faulty file never fails a load: the matrices are made from the weights instead.  Checksums are
+ * sums of 64-bit words, computed on the device; they find bytes lost in a crash, so that the file
+ * needs no fsync.
  */
 #include "pipeline/weights/fp8_cache.h"
 
@@ -20,7 +20,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/async.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/weights/loading.h"
 #include "pipeline/weights/stream.h"
@@ -38,17 +38,17 @@ struct matrix {
 
 struct kiln_fp8_cache {
     char path[PATH_MAX];
-    char source[8192]; /* of which files it is made */
+    char source[8192]; /* names, sizes and times of the weights' files */
     int device;
     struct kiln_st *st; /* NULL: nothing to read */
     struct kiln_weights_stream *stream;
     struct matrix *matrices;
     size_t count, capacity;
-    bool made, lost; /* some matrix was made here; some has found no place in the list */
+    bool made, lost; /* a matrix was made here; one did not fit into the list */
     char note[KILN_ERROR_TEXT_MAX];
 };
 
-/* The first thing that has to be said. */
+/* Sets the note; the first one stays. */
 KILN_PRINTF(2, 3) static void say(struct kiln_fp8_cache *c, const char *fmt, ...)
 {
     va_list args;
@@ -59,7 +59,7 @@ KILN_PRINTF(2, 3) static void say(struct kiln_fp8_cache *c, const char *fmt, ...
     va_end(args);
 }
 
-/* --- of what it is made ----------------------------------------------------------------------- */
+/* --- the source ----------------------------------------------------------------------- */
 
 static int is_weights(const struct dirent *d)
 {
@@ -96,7 +96,7 @@ static bool add_folder(struct kiln_fp8_cache *c, const char *dir, const char *fo
     return fits;
 }
 
-/* Names are written into JSON as they are. */
+/* Names are written to JSON without escapes. */
 static bool is_plain_text(const char *text)
 {
     for (; *text; text++)
@@ -214,7 +214,7 @@ kt kiln_fp8_cache_take(struct kiln_fp8_cache *c, struct kt_scope *scope, const c
     if (!is_shaped(codes, KILN_ST_F8_E4M3, 2, rows, cols) ||
         !is_shaped(factors, KILN_ST_F32, 1, rows, 0))
         return NULL;
-    /* Apart from the caller's scope: what fails here is no failure of the load. */
+    /* In a scope of its own: an error here must not fail the load. */
     struct kt_scope *inner = kt_scope_new(c->device);
     kt read = kt_rows_of(inner, load(c, inner, codes, KT_U8), load(c, inner, factors, KT_F32));
     kt taken = NULL;
@@ -286,7 +286,7 @@ static char *make_head(const struct kiln_fp8_cache *c, size_t *ret_size)
     return text;
 }
 
-/* One matrix, by way of the host's memory; a device that fails says so elsewhere. */
+/* Writes one matrix, through host memory. */
 static bool put_matrix(int fd, const struct matrix *m, int device)
 {
     struct kt_scope *s = kt_scope_new(device);
@@ -324,8 +324,8 @@ static bool put_all(int fd, const struct kiln_fp8_cache *c)
     return done;
 }
 
-/* The unfinished file, held by this process alone; -1 with errno set, EWOULDBLOCK where another one
- * is writing it.  What a crash left of it is written over. */
+/* Opens and locks the unfinished file, and empties it.  -1 with errno set; EWOULDBLOCK if another
+ * process is writing it. */
 static int open_part(const char *part)
 {
     struct stat here, there;
@@ -335,7 +335,7 @@ static int open_part(const char *part)
     int reason = flock(fd, LOCK_EX | LOCK_NB) != 0 ? errno : 0;
     if (!reason && (fstat(fd, &here) != 0 || stat(part, &there) != 0 ||
                     here.st_ino != there.st_ino || here.st_dev != there.st_dev))
-        reason = EWOULDBLOCK; /* by now it is no part any more but the whole file */
+        reason = EWOULDBLOCK; /* it has been renamed to the finished file */
     if (!reason && ftruncate(fd, 0) != 0)
         reason = errno;
     if (!reason)

@@ -1,12 +1,11 @@
-/* fp8_cache.h - the 8-bit rows of a model in a file beside it, so that the next engine in fp8 reads
- * half the bytes and quantises nothing.
+/* fp8_cache.h - a file with the 8-bit rows of a model, so that the next start in fp8 reads half the
+ * bytes and quantises nothing.
  *
- * MODEL/fp8.safetensors holds every quantised matrix by its name ("transformer/layers.0...", codes
- * as F8_E4M3 and "....scale" as F32), with two sums of each, and says of which files it was made:
- * their names, sizes and times.  A file of other weights, or one with a damaged matrix, is not used
- * and made anew; one that cannot be written is done without.  In both cases there is one sentence
- * about it.  Several engines may load at once: one of them writes, and what the others see is the
- * whole file or none.
+ * MODEL/fp8.safetensors has every quantised matrix by its name ("transformer/layers.0...", codes as
+ * F8_E4M3 and "....scale" as F32), two checksums of each, and the names, sizes and times of the
+ * files that it was made from.  If those have changed or a matrix is damaged, the file is made
+ * again.  If it cannot be written, the engine runs without it.  Both are reported in a note.
+ * Several engines may load at once: one of them writes, and the others see the whole file or none.
  */
 #ifndef KILN_FP8_CACHE_H
 #define KILN_FP8_CACHE_H
@@ -14,24 +13,24 @@
 #include "pipeline/torch/tensor.h"
 
 #define KILN_FP8_CACHE_NAME "fp8.safetensors"
-/* Weights of fewer bytes are quantised faster than their file would be opened. */
+/* Quantising fewer bytes of weights than this is faster than opening the file. */
 #define KILN_FP8_CACHE_WORTH ((uint64_t)1 << 30)
 
 struct kiln_fp8_cache;
 
-/* dir: the model's.  worth: see above; for tests.  NULL without memory, and where the weights are
- * not worth it: all functions accept it then, and there is no cache. */
+/* dir: the model's.  worth: KILN_FP8_CACHE_WORTH; another value in tests.  NULL, which all
+ * functions accept, means no cache: without memory, or for small weights. */
 struct kiln_fp8_cache *kiln_fp8_cache_open(const char *dir, int device, uint64_t worth);
 
-/* The matrix of this name, in scope; NULL where it is not to be had: then whoever asks makes it,
- * and notes it. */
+/* The matrix of this name, in scope; NULL if it is not in the file: then the caller makes it and
+ * calls kiln_fp8_cache_note. */
 kt kiln_fp8_cache_take(struct kiln_fp8_cache *c, struct kt_scope *scope, const char *name,
                        int64_t rows, int64_t cols);
 /* matrix is lent until the cache is closed. */
 void kiln_fp8_cache_note(struct kiln_fp8_cache *c, const char *name, kt matrix);
 
-/* Writes the file, if a matrix was made and all went well, and frees c.  note: what has to be said
- * about it, or left as it was. */
+/* Frees c; writes the file first if `write` and a matrix was made.  note: set if there is something
+ * to report. */
 void kiln_fp8_cache_close(struct kiln_fp8_cache *c, bool write, char *note, size_t size);
 
 #endif

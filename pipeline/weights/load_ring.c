@@ -1,14 +1,14 @@
-/* load_ring.c - reading ahead by several threads; see load_ring.h.
+/* load_ring.c - several threads read ahead; see load_ring.h.
  *
- * Chunks are numbered over the ring's whole life and chunk n lies in slot n % KILN_RING_SLOTS.
- * Three numbers say everything:
+ * Chunks are numbered over the ring's life; chunk n uses slot n % KILN_RING_SLOTS.  The state is
+ * three numbers:
  *
- *     sent <= taken <= asked <= sent + KILN_RING_SLOTS
+ *     sent <= taken <= requested <= sent + KILN_RING_SLOTS
  *
- * chunks below `sent` are with the device, those up to `taken` are being read or have been, those
- * up to `asked` wait for a reader.  The caller asks and sends, in order; readers take.  One mutex
- * covers the numbers and the slots' states; nobody holds it while reading, sending or waiting for
- * the device.
+ * Chunks below `sent` have gone to the device.  Chunks up to `taken` are being read or have been.
+ * Chunks up to `requested` wait for a reader.  The caller requests and sends, in order; readers
+ * take. One mutex guards the numbers and the slots; nobody holds it while reading, sending or
+ * waiting for the device.
  */
 #include "pipeline/weights/load_ring.h"
 
@@ -31,7 +31,7 @@ struct slot {
 struct kiln_ring {
     struct kiln_ring_sink sink;
     struct slot slots[KILN_RING_SLOTS];
-    uint64_t asked, taken, sent;
+    uint64_t requested, taken, sent;
     bool stop;
     pthread_mutex_t lock;
     pthread_cond_t work, done;
@@ -60,7 +60,7 @@ static void *reader_main(void *arg)
     struct kiln_ring *ring = arg;
     pthread_mutex_lock(&ring->lock);
     for (;;) {
-        while (!ring->stop && ring->taken == ring->asked)
+        while (!ring->stop && ring->taken == ring->requested)
             pthread_cond_wait(&ring->work, &ring->lock);
         if (ring->stop)
             break;
@@ -126,14 +126,14 @@ void kiln_ring_free(struct kiln_ring *ring)
 /* --- loading ---------------------------------------------------------------------------------- */
 
 /* Gives the readers one more chunk, when its slot is free of the device. */
-static void ask(struct kiln_ring *ring, const struct slot *chunk)
+static void request(struct kiln_ring *ring, const struct slot *chunk)
 {
-    int at = (int)(ring->asked % KILN_RING_SLOTS);
-    if (ring->asked >= KILN_RING_SLOTS)
+    int at = (int)(ring->requested % KILN_RING_SLOTS);
+    if (ring->requested >= KILN_RING_SLOTS)
         ring->sink.wait(ring->sink.ctx, at);
     pthread_mutex_lock(&ring->lock);
     ring->slots[at] = *chunk;
-    ring->asked++;
+    ring->requested++;
     pthread_cond_signal(&ring->work);
     pthread_mutex_unlock(&ring->lock);
 }
@@ -158,13 +158,13 @@ int kiln_ring_load(struct kiln_ring *ring, int fd, uint64_t offset, uint64_t siz
 {
     int error = 0;
     uint64_t at = 0;
-    while (at < size || ring->sent < ring->asked) {
-        while (at < size && !error && ring->asked < ring->sent + KILN_RING_SLOTS) {
+    while (at < size || ring->sent < ring->requested) {
+        while (at < size && !error && ring->requested < ring->sent + KILN_RING_SLOTS) {
             size_t part = size - at < KILN_RING_CHUNK ? (size_t)(size - at) : KILN_RING_CHUNK;
-            ask(ring, &(struct slot){.fd = fd, .offset = offset + at, .at = at, .size = part});
+            request(ring, &(struct slot){.fd = fd, .offset = offset + at, .at = at, .size = part});
             at += part;
         }
-        if (ring->sent == ring->asked)
+        if (ring->sent == ring->requested)
             break;
         int failed = send_oldest(ring, error != 0);
         error = error ? error : failed;

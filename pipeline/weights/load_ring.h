@@ -1,10 +1,10 @@
-/* load_ring.h - bytes of a file on their way to a device: several threads read them into a ring of
- * buffers, the caller hands each full one on, and the device takes it while the next are read.
+/* load_ring.h - copies a file to a device through a ring of buffers: several threads read, the
+ * caller sends each full buffer, and the device copies it while the next ones are read.
  *
- *     file --pread--> buffer --send--> device        wait: the buffer may be read into again
+ *     file --pread--> buffer --send--> device        wait: until the buffer may be reused
  *
- * One thread reading a mapping gives a device some 4 GB/s, a fifth of what its bus takes.  Readers
- * touch nothing but the buffers; send and wait are called by the caller's thread alone.
+ * One thread that reads a mapping reaches some 4 GB/s, a fifth of a device's bus.  Readers touch
+ * only the buffers; the caller's thread alone calls send and wait.
  */
 #ifndef KILN_LOAD_RING_H
 #define KILN_LOAD_RING_H
@@ -25,7 +25,7 @@ struct kiln_ring_sink {
     void *(*buffer)(void *ctx, int slot);
     /* Starts copying `size` bytes of the slot's buffer to byte `at` of what is being loaded. */
     void (*send)(void *ctx, int slot, uint64_t at, size_t size);
-    /* Returns when the last send from this slot has been done. */
+    /* Waits for the last send from this slot. */
     void (*wait)(void *ctx, int slot);
 };
 

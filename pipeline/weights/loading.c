@@ -1,4 +1,4 @@
-/* loading.c - see loading.h. */
+/* loading.c - calls the callback of the thread; see loading.h. */
 #include "pipeline/weights/loading.h"
 
 #include <stddef.h>
@@ -7,18 +7,18 @@
 static _Thread_local struct {
     DiffusionZWatch *watch;
     void *arg;
-} told;
+} callback;
 
 void kiln_loading_watch(DiffusionZWatch *watch, void *arg)
 {
-    told.watch = watch;
-    told.arg = arg;
+    callback.watch = watch;
+    callback.arg = arg;
 }
 
 void kiln_loading_note(const char *what, uint64_t bytes, uint64_t of)
 {
-    if (told.watch)
-        told.watch(told.arg, what, bytes, of);
+    if (callback.watch)
+        callback.watch(callback.arg, what, bytes, of);
 }
 
 void kiln_loading_note_device(int device)

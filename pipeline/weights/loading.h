@@ -1,8 +1,7 @@
-/* loading.h - what the opening of a model waits for, told to whoever asked; diffusionz_watch() of
- * diffusionz_batch.h.
+/* loading.h - reports the progress of opening a model; behind diffusionz_watch().
  *
- * Opening is one thread's, and so is who is told: no state that two contexts would share, and
- * nobody has to hand a place for it down to the one who reads.
+ * The callback belongs to the thread that opens the model, so that two contexts share no state and
+ * the loaders need no extra parameter.
  */
 #ifndef KILN_LOADING_H
 #define KILN_LOADING_H
@@ -11,10 +10,10 @@
 
 #include "pipeline/diffusionz_batch.h"
 
-/* Tells of openings on this thread; NULL: nobody. */
+/* Sets the callback of this thread; NULL: none. */
 void kiln_loading_watch(DiffusionZWatch *watch, void *arg);
 
-/* From now on `what` is waited for, of whose bytes so many have come; of 0: not known. */
+/* Reports that `what` is being read, and how many of its bytes have come; of 0: unknown. */
 void kiln_loading_note(const char *what, uint64_t bytes, uint64_t of);
 void kiln_loading_note_device(int device);
 

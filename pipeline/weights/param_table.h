@@ -1,4 +1,4 @@
-/* param_table.h - the linear layers of a loaded model, by which a LoRA finds the rows it changes.
+/* param_table.h - the linear layers of a loaded model: which rows of which matrix a LoRA changes.
  */
 #ifndef KILN_PARAM_TABLE_H
 #define KILN_PARAM_TABLE_H
@@ -13,7 +13,7 @@ struct kiln_linear_layer;
 struct kiln_param {
     char name[KILN_PARAM_NAME_MAX]; /* "layers.0.attention.to_q" */
     kt *slot;
-    struct kiln_linear_layer *layer; /* that has *slot as its weight; NULL: none */
+    struct kiln_linear_layer *layer; /* whose weight is *slot; NULL: none */
     int64_t row, rows, cols;
 };
 struct kiln_param_table {

@@ -1,4 +1,4 @@
-/* stream.c - the ring of load_ring.h with tensors at its end; see stream.h. */
+/* stream.c - load_ring.h with tensors as its target; see stream.h. */
 #include "pipeline/weights/stream.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ struct kiln_weights_stream {
     struct kiln_ring *ring;
     struct kt_upload *upload;
     struct kt_scope *scope; /* of the flags */
-    kt flags;               /* by tensor of st: 1 if it holds what is no finite number */
+    kt flags;               /* by tensor of st: 1 if it is not finite */
     const char *path;       /* of what is being read */
     uint64_t bytes, of;     /* read of all of st */
 };
@@ -100,7 +100,7 @@ kt kiln_weights_stream_load(struct kiln_weights_stream *ws, struct kt_scope *sco
     return loaded;
 }
 
-/* --- the verdict ------------------------------------------------------------------------------ */
+/* --- closing ------------------------------------------------------------------------------ */
 
 /* Names the first tensor whose flag is up. */
 static int check_flags(struct kiln_weights_stream *ws, struct kiln_error *err)
@@ -123,7 +123,7 @@ static int check_flags(struct kiln_weights_stream *ws, struct kiln_error *err)
 int kiln_weights_stream_close(struct kiln_weights_stream *ws, struct kiln_error *err)
 {
     kiln_loading_note_device(kt_device_of(ws->scope));
-    /* What was written to while it was read may be anything: that comes first. */
+    /* First: a file that changed meanwhile explains all other errors. */
     int code = kiln_st_check(ws->st, err);
     code = code ? code : check_flags(ws, err);
     stream_free(ws);

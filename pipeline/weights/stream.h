@@ -1,8 +1,8 @@
-/* stream.h - weights from a file to a device without a mapping: read by several threads,
- * converted on the device, checked there once at the end.
+/* stream.h - streams weights from a file to a device: several threads read, the device converts and
+ * checks.
  *
- * On the CPU a mapping is as fast and needs no second copy, so that weights.c streams to GPUs
- * alone; the code here runs on both.
+ * weights.c uses it for GPUs.  On the CPU a mapping is as fast and needs no second copy.  The code
+ * here runs on both.
  */
 #ifndef KILN_WEIGHTS_STREAM_H
 #define KILN_WEIGHTS_STREAM_H
@@ -22,8 +22,8 @@ int kiln_weights_stream_open(const struct kiln_st *st, int device, struct kiln_w
 kt kiln_weights_stream_load(struct kiln_weights_stream *ws, struct kt_scope *scope, size_t index,
                             enum kt_dtype from, enum kt_dtype to, struct kiln_error *err);
 
-/* Waits for the device and frees ws.  KILN_CORRUPT for a tensor with values that are not finite,
- * which it names, and for a file that was changed since st was opened. */
+/* Waits for the device and frees ws.  KILN_CORRUPT, with its name, for a tensor that is not finite,
+ * and for a file that has changed since st was opened. */
 int kiln_weights_stream_close(struct kiln_weights_stream *ws,
                               struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -15,7 +15,7 @@
 
 struct kiln_weights {
     char dir[1024];
-    struct kiln_st *st;                 /* NULL: weights are drawn at random */
+    struct kiln_st *st;                 /* NULL: random weights */
     struct kiln_weights_stream *stream; /* to a GPU; NULL: from the mapping */
     char prefix[32];
     bool *used;         /* by position in st */
@@ -29,10 +29,10 @@ struct kiln_weights {
     struct kiln_error error;
 };
 
-/* What keys may begin with, besides nothing. */
+/* Prefixes that keys may have. */
 static const char *const prefixes[] = {"", "model.", "model.diffusion_model.", "diffusion_model."};
 
-/* ComfyUI's repack of the transformer: the part of a diffusers name, and what stands there. */
+/* ComfyUI's repack of the transformer: part of a diffusers name, and its replacement. */
 static const char *const renames[][2] = {
     {"attention.to_out.0.", "attention.out."},  {"attention.norm_q.", "attention.q_norm."},
     {"attention.norm_k.", "attention.k_norm."}, {"all_x_embedder.2-1.", "x_embedder."},
@@ -136,7 +136,7 @@ int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope
     return 0;
 }
 
-/* Tensors nobody asked for: the first is named, the others counted. */
+/* An error if tensors were not requested; names the first and counts all. */
 static void check_unused(struct kiln_weights *w)
 {
     const char *first = NULL;
@@ -154,7 +154,7 @@ static void check_unused(struct kiln_weights *w)
             w->dir, unused, first);
 }
 
-/* What is known only now that all of it has been read. */
+/* Errors that are known only after all has been read. */
 static void check_read(struct kiln_weights *w)
 {
     struct kiln_error err;
@@ -231,10 +231,10 @@ static bool dtype_of(const struct kiln_st_tensor *t, enum kt_dtype *ret)
     }
 }
 
-/* As a network is before it is trained: norms near 1, biases near 0, and matrices that keep the
- * size of what passes through them, so that no layer overflows.  The name is the seed. */
-static kt draw(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
-               const int64_t *shape)
+/* A random tensor, as in an untrained network: norms near 1, biases near 0, and matrices that keep
+ * the size of activations, so that no layer overflows.  The name is the seed. */
+static kt random_tensor(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
+                        const int64_t *shape)
 {
     uint64_t seed = 14695981039346656037u; /* FNV-1a */
     for (const char *c = name; *c; c++)
@@ -247,8 +247,7 @@ static kt draw(struct kiln_weights *w, struct kt_scope *scope, const char *name,
     return kt_normal(scope, seed, mean, ndim == 1 ? 0.02 : 1 / sqrt(inputs), w->dtype, ndim, shape);
 }
 
-/* The file's tensor of this name, which is used from now on; or files the error and returns NULL.
- */
+/* The file's tensor of this name, marked as used; or NULL with the error set. */
 static const struct kiln_st_tensor *expect(struct kiln_weights *w, const char *name, int ndim,
                                            const int64_t *shape, enum kt_dtype *ret_dtype)
 {
@@ -278,7 +277,7 @@ static const struct kiln_st_tensor *expect(struct kiln_weights *w, const char *n
     return t;
 }
 
-/* What lies in a mapping is read when it is touched, and where that hangs, it hangs there. */
+/* Reports the file before its mapping is read, which may hang. */
 static void note_reading(const struct kiln_weights *w, const struct kiln_st_tensor *t)
 {
     const char *path = w->dir;
@@ -288,7 +287,7 @@ static void note_reading(const struct kiln_weights *w, const struct kiln_st_tens
     kiln_loading_note(path, w->bytes, w->of);
 }
 
-/* Loads one tensor into scope, or files the error and returns NULL. */
+/* Loads one tensor into scope; NULL with the error set. */
 static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
                const int64_t *shape)
 {
@@ -296,7 +295,7 @@ static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name,
     if (w->error.code)
         return NULL;
     if (!w->st)
-        return draw(w, scope, name, ndim, shape);
+        return random_tensor(w, scope, name, ndim, shape);
     const struct kiln_st_tensor *t = expect(w, name, ndim, shape, &from);
     if (!t)
         return NULL;
@@ -380,8 +379,7 @@ static struct cache_name name_in_cache(const struct kiln_weights *w, const char 
     return name;
 }
 
-/* The matrix of a pack from the cache; NULL: not to be had.  The file has to have its parts all the
- * same. */
+/* The matrix of a pack from the cache, or NULL.  Its parts must be in the model's file as well. */
 static kt from_cache(struct kiln_weights *w, const char *prefix, const struct kiln_pack *pack,
                      bool fused, int64_t rows, int64_t cols)
 {
@@ -400,7 +398,7 @@ static kt from_cache(struct kiln_weights *w, const char *prefix, const struct ki
     return taken;
 }
 
-/* A matrix made in `inner`, which is freed, in the form that is wanted of it. */
+/* Quantises a matrix of `inner` if that is on; frees inner. */
 static kt take_matrix(struct kiln_weights *w, struct kt_scope *inner, const char *prefix,
                       const char *module, kt matrix)
 {

@@ -1,9 +1,8 @@
 /* weights.h - the tensors of a model folder, by their diffusers names.
- *
- * A loader asks for every tensor its network needs with the shape the config demands and at the
- * end lets kiln_weights_close say whether all was well: a missing tensor, another shape, a dtype
- * Kiln does not read, a NaN, or a tensor in the file that nobody asked for is an error that names
- * it.  The first error stays; later requests do nothing.
+ * A loader requests every tensor of its network with the shape that the config demands, and calls
+ * kiln_weights_close at the end.  A missing tensor, another shape, an unsupported dtype, a NaN, or
+ * a tensor that was not requested is an error that names it.  The first error is kept; later
+ * requests do nothing.
  *
  * Files may be F32, F16 or BF16, one file or shards, keys with or without a common prefix
  * ("model.", "model.diffusion_model."), and the transformer may use the repacked names of ComfyUI
@@ -21,19 +20,19 @@
 struct kiln_fp8_cache;
 struct kiln_weights;
 
-/* dir: a folder of the model, or NULL for weights drawn at random on the device: benchmarks of
- * a model of which only the config is here.  probe: a tensor every such model has, by which the
- * prefix is found.  scope: receives the tensors, converted to dtype.  params may be NULL. */
+/* dir: a folder of the model, or NULL for random weights, for benchmarks.  probe: a tensor that
+ * every such model has, to find the prefix.  scope: receives the tensors, converted to dtype.
+ * params may be NULL. */
 int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope,
                       enum kt_dtype dtype, struct kiln_param_table *params,
                       struct kiln_weights **ret, struct kiln_error *err) KILN_MUST_CHECK;
-/* The verdict; frees w in any case.  The slots stay filled: their scope owns the tensors. */
+/* Returns the first error; frees w in any case.  The scope owns the tensors in the slots. */
 int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Each fills *slot with tensor prefix + name (+ ".weight"), or leaves it NULL on error. */
 void kiln_weights_vector(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
                          int64_t n);
-/* The weight of a norm: the values of the dtype, in fp32. */
+/* The weight of a norm: rounded to the dtype, stored as fp32. */
 void kiln_weights_gain(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
                        int64_t n);
 void kiln_weights_table(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
@@ -43,11 +42,9 @@ void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, c
 void kiln_weights_conv(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
                        int64_t out, int64_t in, int64_t kernel);
 
-/* While on, linear and pack leave quantised rows (kt_quantise_rows) in their slot and nothing
- * else. */
+/* While on, linear and pack quantise their matrices (kt_quantise_rows). */
 void kiln_weights_quantise(struct kiln_weights *w, bool on);
-/* Where such rows may be had without reading and quantising the files' own (fp8_cache.h; NULL:
- * nowhere), under names that begin with the folder's. */
+/* The cache of quantised rows (fp8_cache.h; NULL: none), in which names begin with the folder's. */
 void kiln_weights_cache(struct kiln_weights *w, struct kiln_fp8_cache *cache, const char *folder);
 
 /* Several linear layers of one input, stacked by rows into one matrix (and one bias). */
@@ -61,9 +58,9 @@ void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
 void kiln_weights_pack_bias(struct kiln_weights *w, kt *slot, const char *prefix,
                             const struct kiln_pack *pack);
 
-/* What nobody reads, but a file that has `whole` must have: else it is another model's. */
+/* An error if the file has tensor `whole` but not `name`: it is another model's then. */
 void kiln_weights_expect(struct kiln_weights *w, const char *name, const char *whole);
-/* Tensors whose name starts with this may stay unused. */
+/* Allows tensors whose names start with this to stay unused. */
 void kiln_weights_ignore(struct kiln_weights *w, const char *prefix);
 
 #endif

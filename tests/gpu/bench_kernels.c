@@ -173,7 +173,7 @@ static void bench_heads(void)
     report("qkv_e4m3 (v read twice)", shape, part * 11 + angles, queue_eight_bits);
 }
 
-/* Some cards have it.  Of q, k and v at once, and behind the gate; low behind the rows. */
+/* Some cards have it.  Of q, k and v at once, and behind the gate; lora behind the rows. */
 static void bench_low_rank_down(void)
 {
     static const int64_t sizes[][2] = {{WIDTH, 48}, {FFN, 16}};
@@ -186,9 +186,9 @@ static void bench_low_rank_down(void)
             low_rank_down = (struct kiln_low_rank_down){.x = pools[0],
                                                         .down = pools[1],
                                                         .factor = weights_at(0),
-                                                        .low = pools[0] + k * bytes,
+                                                        .lora = pools[0] + k * bytes,
                                                         .x_pitch = k + rank,
-                                                        .low_pitch = k + rank,
+                                                        .lora_pitch = k + rank,
                                                         .k = k,
                                                         .rank = rank,
                                                         .format = KILN_BF16,
@@ -245,12 +245,12 @@ static void bench_gated(void)
                                         .k = WIDTH,
                                         .format = KILN_BF16,
                                         .down = pools[3],
-                                        .low = pools[4],
-                                        .low_pitch = KILN_GATED_RANK,
+                                        .lora = pools[4],
+                                        .lora_pitch = KILN_GATED_RANK,
                                         .parts = (float *)(void *)pools[5]};
     bench_gated_form("gated_product");
     gated.rank = KILN_GATED_RANK;
-    bench_gated_form("gated_product with low");
+    bench_gated_form("gated_product with lora");
 }
 
 static void bench_transformer(int64_t count)

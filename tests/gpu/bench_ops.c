@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/async.h"
 #include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/ops_rig.h"

@@ -61,7 +61,7 @@ static void widen(struct kt_scope *s, struct kiln_vae_layer *l)
 {
     l->weight = l->weight ? kt_to(s, l->weight, KT_F32) : NULL;
     l->bias = l->bias ? kt_to(s, l->bias, KT_F32) : NULL;
-    l->lift = l->lift ? kt_to(s, l->lift, KT_F32) : NULL;
+    l->x_bias = l->x_bias ? kt_to(s, l->x_bias, KT_F32) : NULL;
 }
 
 static void widen_residual(struct kt_scope *s, struct kiln_vae_residual *r)

@@ -14,7 +14,7 @@
 
 #include "kernels/fp8.h"
 #include "kernels/qkv_e4m3.h"
-#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/async.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/torch/low_rank.h"
 #include "tests/gpu/gpu.h"

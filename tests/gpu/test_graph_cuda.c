@@ -111,7 +111,7 @@ static void a_failed_recording_is_harmless(void **state)
         printf("as it should be: %s\n", err.text);
         kt_scope_free(s);
     }
-    kiln_graph_cache_stale(ctx->engine->graphs);
+    kiln_graph_cache_drop_graphs(ctx->engine->graphs);
     DiffusionZOutput again = draw_case(ctx, &c, 5);
     expect_same("after failed recordings", &before, &again, 64, 64);
     expect_recorded(ctx);
@@ -161,7 +161,7 @@ static void memory_given_back_elsewhere_leaves_a_recording_alone(void **state)
     kt_scope_free(outside);
 }
 
-/* Work of a side lane is in the recording, behind what it follows and before what follows it. */
+/* Work of a side stream is in the recording, behind what it follows and before what follows it. */
 static void a_side_lane_is_recorded_too(void **state)
 {
     enum { SIDE = 256, TIMES = 3 };
@@ -424,7 +424,7 @@ static void *paint(void *arg)
         p->off += memcmp(first.rgb, second.rgb, (size_t)(c.width * c.height) * 3) != 0;
         diffusionz_release_outputs(&first, 1);
         diffusionz_release_outputs(&second, 1);
-        kiln_graph_cache_stale(ctx->engine->graphs);
+        kiln_graph_cache_drop_graphs(ctx->engine->graphs);
     }
     p->off += diffusionz_note(ctx)[0] != '\0';
     diffusionz_free(ctx);

@@ -226,9 +226,9 @@ static void quantise(void)
 static kt with_low_rank(struct kt_scope *s, enum kt_dtype dtype, int64_t rank, int64_t gap)
 {
     kt rows = operand(s, dtype, 1, 1, 1152, gap + 3840);
-    kt low = kt_linear(s, operand(s, dtype, 2, 1, 1152, 3840),
+    kt lora = kt_linear(s, operand(s, dtype, 2, 1, 1152, 3840),
                        operand(s, dtype, 3, 0.03125, rank, 3840), NULL);
-    kt_add_product(s, gap ? kt_narrow(s, rows, 1, gap, 3840) : rows, low,
+    kt_add_product(s, gap ? kt_narrow(s, rows, 1, gap, 3840) : rows, lora,
                    operand(s, dtype, 4, 0.25, 3840, rank));
     return rows;
 }
@@ -322,9 +322,9 @@ static void beside_codes(void)
         kt y = kt_linear(s.gpu, kt_beside(s.gpu, x, codes), both, NULL);
         kt added = kt_add(s.gpu, kt_to(s.gpu, y, KT_F32),
                           kt_affine(s.gpu, kt_to(s.gpu, alone, KT_F32), -1, 0));
-        kt low = kt_linear(s.gpu, kt_to(s.gpu, x, KT_F32), kt_to(s.gpu, down, KT_F32), NULL);
+        kt lora = kt_linear(s.gpu, kt_to(s.gpu, x, KT_F32), kt_to(s.gpu, down, KT_F32), NULL);
         check_room(x, as);
-        check_relative(&gpu, label, added, kt_linear(s.gpu, low, kt_to(s.gpu, up, KT_F32), NULL),
+        check_relative(&gpu, label, added, kt_linear(s.gpu, lora, kt_to(s.gpu, up, KT_F32), NULL),
                        0.08);
         sides_close(&s, label);
     }
@@ -394,16 +394,16 @@ static void linear_swiglu_beside(void)
         kt got = kt_linear_swiglu(s.gpu, x, weight, 1, as);
         check_room(got, as);
         check_same(&s, label, got, want);
-        kt low[2] = {kt_beside(s.gpu, got, down), kt_beside(s.gpu, want, down)};
+        kt lora[2] = {kt_beside(s.gpu, got, down), kt_beside(s.gpu, want, down)};
         for (int side = 0; side < 2; side++)
-            low[side] = kt_narrow(s.gpu, low[side], 1, n, rank);
-        check_relative(&s, part("low"), low[0], low[1], ONE_ROUNDING);
-        kt other = operand(s.gpu, KT_BF16, 5, 0.0625, rank, n), first = kt_copy(s.gpu, low[1]);
+            lora[side] = kt_narrow(s.gpu, lora[side], 1, n, rank);
+        check_relative(&s, part("lora"), lora[0], lora[1], ONE_ROUNDING);
+        kt other = operand(s.gpu, KT_BF16, 5, 0.0625, rank, n), first = kt_copy(s.gpu, lora[1]);
         kt of_other = kt_narrow(s.gpu, kt_beside(s.gpu, got, other), 1, n, rank);
         check_same(&s, part("another set's"), of_other,
                    kt_narrow(s.gpu, kt_beside(s.gpu, want, other), 1, n, rank));
         kt_beside(s.gpu, got, down);
-        check_same(&s, part("the first again"), low[0], first);
+        check_same(&s, part("the first again"), lora[0], first);
         sides_close(&s, label);
     }
 }

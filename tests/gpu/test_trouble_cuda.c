@@ -198,7 +198,7 @@ static void make_scarce(struct scarcity *s)
     for (int i = 0; i < SCARCE_ITEMS; i++)
         assert_int_equal(s->want[i].error_code, 0);
     assert_string_equal(diffusionz_note(s->ctx), "");
-    kiln_graph_cache_stale(s->ctx->engine->graphs);
+    kiln_graph_cache_drop_graphs(s->ctx->engine->graphs);
     kt_device_trim(0);
     take_all(&s->hoard, PIECE);
 }
@@ -333,7 +333,7 @@ static void a_silent_device_is_waited_for_so_long(void **state)
     struct kiln_error err;
     (void)state;
     assert_int_equal(kt_device_open(0, &err), 0);
-    const int usual_s = kt_patience(1);
+    const int usual_s = kt_wait_limit(1);
     struct kt_scope *s = kt_scope_new(0), *waits = kt_scope_new(0);
     kt a = kt_normal(s, 1, 0, 1, KT_F32, 2, shape), one = kt_zeros(s, KT_F32, 1, shape);
     const double start = seconds();
@@ -347,7 +347,7 @@ static void a_silent_device_is_waited_for_so_long(void **state)
     kt_wait(waits);
     assert_int_equal(kt_scope_check(waits, &err), KILN_DEVICE);
     printf("after %.1f s: %s\n", seconds() - start, err.text);
-    assert_int_equal(kt_patience(usual_s), 1);
+    assert_int_equal(kt_wait_limit(usual_s), 1);
     assert_int_equal(kt_fetch_wait(f, &err), 0);
     printf("it answered after %.1f s\n", seconds() - start);
     kt_fetch_free(f);

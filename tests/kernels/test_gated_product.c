@@ -45,7 +45,7 @@ static void check_value(const struct kiln_gated_product *a, int64_t row, int64_t
                  (long long)i, (long long)a->n, (long long)a->k, got, silu * up);
 }
 
-/* A value of low, of y as it is stored: the sum in fp32, one rounding. */
+/* A value of lora, of y as it is stored: the sum in fp32, one rounding. */
 static void check_low(const struct kiln_gated_product *a, int64_t row, int64_t i)
 {
     double sum = 0, size = 0;
@@ -56,9 +56,9 @@ static void check_low(const struct kiln_gated_product *a, int64_t row, int64_t i
     }
     const double limit =
         (double)(a->n + 1) * 0x1p-24 * size + (a->format == KILN_BF16 ? 0x1p-8 * fabs(sum) : 0);
-    const double got = at(a->low, row * a->low_pitch + i, a->format);
+    const double got = at(a->lora, row * a->lora_pitch + i, a->format);
     if (!(fabs(got - sum) <= limit))
-        fail_msg("row %lld, low %lld: got %.9g, want %.9g", (long long)row, (long long)i, got, sum);
+        fail_msg("row %lld, lora %lld: got %.9g, want %.9g", (long long)row, (long long)i, got, sum);
 }
 
 static void check(int64_t rows, int64_t k, int64_t n, int64_t gap, enum kiln_float f)
@@ -76,8 +76,8 @@ static void check(int64_t rows, int64_t k, int64_t n, int64_t gap, enum kiln_flo
                                       .format = f,
                                       .rank = rank,
                                       .down = values(&random, (rank + 1) * n, f),
-                                      .low_pitch = n + 3 * gap};
-    args.low = (char *)args.y + n * (f == KILN_BF16 ? 2 : 4);
+                                      .lora_pitch = n + 3 * gap};
+    args.lora = (char *)args.y + n * (f == KILN_BF16 ? 2 : 4);
     kiln_gated_product_ref(&args, 0, rows / 2);
     kiln_gated_product_ref(&args, rows / 2, rows);
     for (int64_t row = 0; row < rows; row++) {

@@ -20,9 +20,9 @@ struct shape {
 static const struct shape shapes[] = {{1, 4, 2},    {7, 8, 8},    {63, 6, 3},  {64, 32, 8},
                                       {65, 32, 32}, {300, 96, 4}, {129, 5, 1}, {1000, 16, 2}};
 
-static double lifted(const void *x, const void *lift, int64_t i, int channels, enum kiln_float f)
+static double lifted(const void *x, const void *x_bias, int64_t i, int channels, enum kiln_float f)
 {
-    return (double)kiln_load(x, i, f) + (double)kiln_load(lift, i % channels, f);
+    return (double)kiln_load(x, i, f) + (double)kiln_load(x_bias, i % channels, f);
 }
 
 /* Pictures about `offset`, which the norm must take away without loss; with SiLU behind it, they
@@ -33,7 +33,7 @@ static void check_shape(const struct shape *s, double offset, enum kiln_float f,
     const int64_t count = s->pixels * s->channels, part = s->pixels / 3;
     const int c = s->channels, width = c / s->groups;
     void *x = malloc((size_t)count * 4), *w = malloc((size_t)c * 4), *b = malloc((size_t)c * 4);
-    void *lift = malloc((size_t)c * 4);
+    void *x_bias = malloc((size_t)c * 4);
     void *y = malloc((size_t)count * 4);
     double *sums = calloc((size_t)(2 * c), sizeof *sums);
     for (int64_t i = 0; i < count; i++)
@@ -41,12 +41,12 @@ static void check_shape(const struct shape *s, double offset, enum kiln_float f,
     for (int i = 0; i < c; i++) {
         kiln_store(w, i, 0.5f + (float)i / (float)c, f);
         kiln_store(b, i, (float)(i % 3) - 1.0f, f);
-        kiln_store(lift, i, silu ? (float)(i % 5) / 4.0f - 0.5f : 0.0f, f);
+        kiln_store(x_bias, i, silu ? (float)(i % 5) / 4.0f - 0.5f : 0.0f, f);
     }
     const struct kiln_group_norm args = {.x = x,
                                          .weight = w,
                                          .bias = b,
-                                         .lift = silu ? lift : NULL,
+                                         .x_bias = silu ? x_bias : NULL,
                                          .y = y,
                                          .pixels = s->pixels,
                                          .channels = c,
@@ -63,11 +63,11 @@ static void check_shape(const struct shape *s, double offset, enum kiln_float f,
         double mean = 0, variance = 0, n = (double)s->pixels * width;
         for (int64_t p = 0; p < s->pixels; p++)
             for (int j = first; j < first + width; j++)
-                mean += lifted(x, lift, p * c + j, c, f) / n;
+                mean += lifted(x, x_bias, p * c + j, c, f) / n;
         for (int64_t p = 0; p < s->pixels; p++)
             for (int j = first; j < first + width; j++)
-                variance += pow(lifted(x, lift, p * c + j, c, f) - mean, 2) / n;
-        double v = (lifted(x, lift, i, c, f) - mean) / sqrt(variance + EPS) *
+                variance += pow(lifted(x, x_bias, p * c + j, c, f) - mean, 2) / n;
+        double v = (lifted(x, x_bias, i, c, f) - mean) / sqrt(variance + EPS) *
                        (double)kiln_load(w, channel, f) +
                    (double)kiln_load(b, channel, f);
         v = silu ? v / (1 + exp(-v)) : v;
@@ -78,7 +78,7 @@ static void check_shape(const struct shape *s, double offset, enum kiln_float f,
                      (long long)s->pixels, c, offset, got, v);
         i += s->pixels > 100 ? 37 : 0; /* the definition is slow: a sample of the large ones */
     }
-    free(x), free(w), free(b), free(lift), free(y), free(sums);
+    free(x), free(w), free(b), free(x_bias), free(y), free(sums);
 }
 
 static void fp32(void **state)

@@ -1,5 +1,5 @@
 /* test_low_rank_down.c - the first half of a LoRA against the definition in double: odd shapes,
- * pitches, all three formats, low behind the rows of x, and how sums are rounded. */
+ * pitches, all three formats, lora behind the rows of x, and how sums are rounded. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static void check_value(const struct kiln_low_rank_down *a, int64_t row, int64_t
             value_at(a, a->x, row * a->x_pitch + i) * value_at(a, a->down, r * a->k + i);
         sum += term, size += fabs(term);
     }
-    const double want = sum * factor, got = value_at(a, a->low, row * a->low_pitch + r);
+    const double want = sum * factor, got = value_at(a, a->lora, row * a->lora_pitch + r);
     /* The sum and the factor in fp32, then half a step: e4m3 ends at 448, and its least is 2^-9. */
     double limit = (double)(a->k + 2) * 0x1p-24 * size * fabs(factor);
     if (a->e4m3)
@@ -64,31 +64,31 @@ static void check(int64_t rows, int64_t k, int64_t rank, int64_t gap, enum form 
     const int64_t x_pitch = k + gap + (behind ? rank : 0), size = (int64_t[]){4, 2, 1}[form];
     void *x = make_rows(&random, rows, k, x_pitch, form);
     void *down = make_rows(&random, rank, k, k, form);
-    void *low = behind ? x : make_rows(&random, rows, 0, rank + 2 * gap, form);
+    void *lora = behind ? x : make_rows(&random, rows, 0, rank + 2 * gap, form);
     float *factor = values(&random, rank, KILN_F32);
     struct kiln_low_rank_down args = {.x = x,
                                       .down = down,
                                       .factor = gap ? factor : NULL,
-                                      .low = (char *)low + (behind ? k * size : 0),
+                                      .lora = (char *)lora + (behind ? k * size : 0),
                                       .x_pitch = x_pitch,
-                                      .low_pitch = behind ? x_pitch : rank + 2 * gap,
+                                      .lora_pitch = behind ? x_pitch : rank + 2 * gap,
                                       .k = k,
                                       .rank = rank,
                                       .format = form == BF16 ? KILN_BF16 : KILN_F32,
                                       .e4m3 = form == E4M3};
     kiln_low_rank_down_ref(&args, 0, rows / 2);
     kiln_low_rank_down_ref(&args, rows / 2, rows);
-    const int64_t left = behind ? x_pitch - k : args.low_pitch; /* of a row, from low on */
+    const int64_t left = behind ? x_pitch - k : args.lora_pitch; /* of a row, from lora on */
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t r = 0; r < rank; r++)
             check_value(&args, row, r);
         for (int64_t r = rank; r < left; r++)
-            if (!isnan(value_at(&args, args.low, row * args.low_pitch + r)))
+            if (!isnan(value_at(&args, args.lora, row * args.lora_pitch + r)))
                 fail_msg("row %lld: what follows it was written", (long long)row);
     }
     free(x), free(down), free(factor);
     if (!behind)
-        free(low);
+        free(lora);
 }
 
 static void rows_are_multiplied(void **state)
@@ -109,18 +109,18 @@ static uint8_t code_of(float x0, float down0, float x1, float down1, float facto
 {
     const uint8_t x[] = {kiln_to_e4m3(x0), kiln_to_e4m3(x1)};
     const uint8_t down[] = {kiln_to_e4m3(down0), kiln_to_e4m3(down1)};
-    uint8_t low = 0;
+    uint8_t lora = 0;
     const struct kiln_low_rank_down args = {.x = x,
                                             .down = down,
                                             .factor = &factor,
-                                            .low = &low,
+                                            .lora = &lora,
                                             .x_pitch = 2,
-                                            .low_pitch = 1,
+                                            .lora_pitch = 1,
                                             .k = 2,
                                             .rank = 1,
                                             .e4m3 = 1};
     kiln_low_rank_down_ref(&args, 0, 1);
-    return low;
+    return lora;
 }
 
 static void codes_are_rounded_once_and_saturate(void **state)
@@ -154,20 +154,20 @@ static void bf16_is_rounded_once(void **state)
     const uint16_t x[] = {kiln_to_bf16(1), kiln_to_bf16(0x1p-8f), kiln_to_bf16(0x1p-8f)};
     const uint16_t one = kiln_to_bf16(1), down[] = {one, one, one};
     const float factor = 3;
-    uint16_t low = 0;
+    uint16_t lora = 0;
     struct kiln_low_rank_down args = {.x = x,
                                       .down = down,
-                                      .low = &low,
+                                      .lora = &lora,
                                       .x_pitch = 3,
-                                      .low_pitch = 1,
+                                      .lora_pitch = 1,
                                       .k = 3,
                                       .rank = 1,
                                       .format = KILN_BF16};
     kiln_low_rank_down_ref(&args, 0, 1);
-    assert_true(kiln_from_bf16(low) == 1 + 0x1p-7f);
+    assert_true(kiln_from_bf16(lora) == 1 + 0x1p-7f);
     args.k = 2, args.factor = &factor;
     kiln_low_rank_down_ref(&args, 0, 1);
-    assert_true(kiln_from_bf16(low) == 3 + 0x1p-6f); /* of 3 + 3 * 2^-8 */
+    assert_true(kiln_from_bf16(lora) == 3 + 0x1p-6f); /* of 3 + 3 * 2^-8 */
 }
 
 int main(void)

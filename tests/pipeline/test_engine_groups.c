@@ -153,10 +153,10 @@ static struct kiln_run *run_of(const int64_t *caption_rows)
 {
     struct kiln_run *r = calloc(1, sizeof *r);
     r->e = ctx->engine;
-    r->batch = &r->asked;
+    r->batch = &r->copy;
     r->height = r->width = SIDE / 8; /* 16 tokens, padded to 32 */
     for (int i = 0; caption_rows[i]; i++) {
-        struct kiln_item *item = &r->items[r->asked.item_count++];
+        struct kiln_item *item = &r->items[r->copy.item_count++];
         *item = (struct kiln_item){.in = &items[0], .scope = kt_scope_new(KT_CPU)};
         item->caption = kt_zeros(item->scope, KT_F32, 2, (int64_t[]){caption_rows[i], 8});
     }
@@ -165,7 +165,7 @@ static struct kiln_run *run_of(const int64_t *caption_rows)
 
 static void free_run(struct kiln_run *r)
 {
-    for (int i = 0; i < r->asked.item_count; i++)
+    for (int i = 0; i < r->copy.item_count; i++)
         kt_scope_free(r->items[i].scope);
     free(r);
 }

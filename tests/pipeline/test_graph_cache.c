@@ -129,7 +129,7 @@ static struct kiln_shape_plan *record_plan(struct kiln_graph_cache *cache,
     int times = 0, *counter = &times;
     next_bytes = bytes;
     kiln_graph_cache_warm(plan);
-    const bool wanted = kiln_graph_cache_wants(cache, plan);
+    const bool wanted = kiln_graph_cache_should_record(cache, plan);
     if (wanted)
         assert_int_equal(kiln_graph_cache_record(cache, plan, count_it, &counter, &err), 0);
     assert_int_equal(times, wanted);
@@ -193,11 +193,11 @@ static void the_first_step_is_not_recorded(void **state)
     (void)state;
     struct kiln_graph_cache *cache = cache_on(0);
     struct kiln_shape_plan *plan = get(cache, 64, 32);
-    assert_false(kiln_graph_cache_wants(cache, plan));
+    assert_false(kiln_graph_cache_should_record(cache, plan));
     kiln_graph_cache_warm(plan);
-    assert_true(kiln_graph_cache_wants(cache, plan));
+    assert_true(kiln_graph_cache_should_record(cache, plan));
     assert_non_null(record_plan(cache, plan, 1000)->graph);
-    assert_false(kiln_graph_cache_wants(cache, plan));
+    assert_false(kiln_graph_cache_should_record(cache, plan));
     end(cache);
 }
 
@@ -213,7 +213,7 @@ static void what_cannot_be_recorded_is_not_tried_again(void **state)
     assert_null(plan->graph);
     assert_int_equal(graphs, 0);
     assert_int_equal(scopes, 1);
-    assert_false(kiln_graph_cache_wants(cache, plan));
+    assert_false(kiln_graph_cache_should_record(cache, plan));
     assert_null(record(cache, 128, 32, 10)->graph);
     assert_non_null(record(cache, 32, 32, 10)->graph);
     end(cache);
@@ -233,7 +233,7 @@ static void texts_have_shapes_too(void **state)
     assert_true(picture != one && one->graph && more->graph && wide->graph && both->graph);
     assert_ptr_equal(record_text(cache, 128, 2), one);
     assert_int_equal(kiln_graph_cache_count(cache), 5);
-    kiln_graph_cache_stale(cache);
+    kiln_graph_cache_drop_graphs(cache);
     kiln_graph_cache_refuse(cache, &two);
     assert_non_null(record_text(cache, 128, 2)->graph);
     assert_null(record_text(cache, 256, 2)->graph);
@@ -274,9 +274,9 @@ static void a_thread_records_what_it_has_computed_itself(void **state)
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, warm, plan), 0);
     pthread_join(thread, NULL);
-    assert_false(kiln_graph_cache_wants(cache, plan));
+    assert_false(kiln_graph_cache_should_record(cache, plan));
     kiln_graph_cache_warm(plan);
-    assert_true(kiln_graph_cache_wants(cache, plan));
+    assert_true(kiln_graph_cache_should_record(cache, plan));
     end(cache);
 }
 
@@ -286,13 +286,13 @@ static void a_device_without_graphs_records_none(void **state)
     struct kiln_graph_cache *cache = cache_on(-1);
     struct kiln_shape_plan *plan = get(cache, 64, 32);
     kiln_graph_cache_warm(plan);
-    assert_false(kiln_graph_cache_wants(cache, plan));
+    assert_false(kiln_graph_cache_should_record(cache, plan));
     end(cache);
     cache = cache_on(0);
     has_graphs = false;
     plan = get(cache, 64, 32);
     kiln_graph_cache_warm(plan);
-    assert_false(kiln_graph_cache_wants(cache, plan));
+    assert_false(kiln_graph_cache_should_record(cache, plan));
     has_graphs = true;
     end(cache);
 }
@@ -411,11 +411,11 @@ static void moved_weights_leave_the_buffers(void **state)
     struct kiln_shape_plan *plan = record(cache, 64, 32, 10);
     plan->latent = (kt)(void *)plan;
     record(cache, 128, 32, 10);
-    kiln_graph_cache_stale(cache);
+    kiln_graph_cache_drop_graphs(cache);
     assert_int_equal(graphs, 0);
     assert_int_equal(scopes, 2);
     assert_non_null(plan->latent);
-    assert_true(kiln_graph_cache_wants(cache, plan));
+    assert_true(kiln_graph_cache_should_record(cache, plan));
     kiln_graph_cache_clear(cache);
     assert_int_equal(scopes, 0);
     assert_null(get(cache, 64, 32)->latent);

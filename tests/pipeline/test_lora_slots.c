@@ -435,11 +435,11 @@ static void take(struct kiln_lora_cache *c, const char *name, float weight)
     const struct kiln_lora_image *image;
     struct kiln_lora_stack stack;
     struct kiln_error err;
-    assert_int_equal(kiln_lora_stack_look(&use, 1, &stack, &err), 0);
-    if (kiln_lora_cache_take(c, &stack, &image, &err))
+    assert_int_equal(kiln_lora_stack_read(&use, 1, &stack, &err), 0);
+    if (kiln_lora_cache_acquire(c, &stack, &image, &err))
         fail_msg("%s", err.text);
     assert_true(kiln_lora_stack_same(&image->stack, &stack));
-    kiln_lora_cache_give(c, image);
+    kiln_lora_cache_release(c, image);
     kiln_lora_stack_release(&stack);
 }
 
@@ -498,27 +498,27 @@ static void waiting_for_a_set_has_an_end(void **state)
     struct kiln_lora_stack stack;
     struct kiln_error err;
     int code = 0;
-    kiln_lora_cache_patience(c, 0);
+    kiln_lora_cache_wait_limit(c, 0);
     for (int i = 0; i < 200 && code == 0; i++) {
         const struct kiln_lora_use use = {golden("loras/kohya.safetensors"), 1 + (float)i / 256};
         const struct kiln_lora_image *image;
         const size_t before = kiln_lora_cache_count(c).images;
-        assert_int_equal(kiln_lora_stack_look(&use, 1, &stack, &err), 0);
+        assert_int_equal(kiln_lora_stack_read(&use, 1, &stack, &err), 0);
         kiln_lora_cache_prefetch(c, &use, 1);
         while (kiln_lora_cache_count(c).images == before)
             sched_yield();
-        code = kiln_lora_cache_take(c, &stack, &image, &err);
+        code = kiln_lora_cache_acquire(c, &stack, &image, &err);
         if (code == 0) {
-            kiln_lora_cache_give(c, image);
+            kiln_lora_cache_release(c, image);
             kiln_lora_stack_release(&stack);
         }
     }
     assert_int_equal(code, KILN_TIMEOUT);
     assert_non_null(strstr(err.text, "kohya.safetensors: its files are still being read"));
     const struct kiln_lora_image *image;
-    kiln_lora_cache_patience(c, 60);
-    assert_int_equal(kiln_lora_cache_take(c, &stack, &image, &err), 0);
-    kiln_lora_cache_give(c, image);
+    kiln_lora_cache_wait_limit(c, 60);
+    assert_int_equal(kiln_lora_cache_acquire(c, &stack, &image, &err), 0);
+    kiln_lora_cache_release(c, image);
     kiln_lora_stack_release(&stack);
     kiln_lora_cache_free(c);
 }

@@ -107,12 +107,12 @@ static void norms_of_strips_without_a_kernel(void **state)
         kt x = kt_affine(s, kt_randn(s, 1, 4, shape), 2, 3);
         kt weight = kt_randn(s, 2, 1, &channels), bias = kt_randn(s, 3, 1, &channels);
         float want[6 * 9 * 5], got[6 * 9 * 5];
-        kt lift = kt_randn(s, 4, 1, &channels);
-        const struct kt_norm norm = {weight, bias, lift, 3, 1e-6, true};
+        kt x_bias = kt_randn(s, 4, 1, &channels);
+        const struct kt_norm norm = {weight, bias, x_bias, 3, 1e-6, true};
         kt_to_host_f32(s, kt_group_norm(s, x, &norm), want, 270);
         struct kt_strip_norm n = {.norm = norm, .pixels = 45};
         n.norm.weight = kt_to(s, weight, dtypes[i]), n.norm.bias = kt_to(s, bias, dtypes[i]);
-        n.norm.lift = kt_to(s, lift, dtypes[i]);
+        n.norm.x_bias = kt_to(s, x_bias, dtypes[i]);
         kt all = kt_to(s, x, dtypes[i]);
         kt strips[2] = {kt_narrow(s, all, 2, 0, 4), kt_narrow(s, all, 2, 4, 5)}, normed[2];
         kt_strip_norm_start(s, &n, all);
@@ -192,14 +192,14 @@ static void what_others_hold_is_not_taken(void **state)
     kt alone = kt_zeros(s, KT_F32, 4, shape), kept = kt_zeros(s, KT_F32, 4, shape);
     kt viewed = kt_zeros(s, KT_F32, 4, shape), ones = kt_affine(s, alone, 0, 1);
     kt second = kt_keep(inner, kept), view = kt_narrow(inner, viewed, 2, 1, 1);
-    assert_ptr_equal(kt_take(s, alone), alone);
-    kt_copy_into(s, kt_take(s, kept), ones);
-    kt_copy_into(s, kt_take(s, viewed), ones);
+    assert_ptr_equal(kt_unshare(s, alone), alone);
+    kt_copy_into(s, kt_unshare(s, kept), ones);
+    kt_copy_into(s, kt_unshare(s, viewed), ones);
     float *unchanged[2] = {values_of(s, second, 24), values_of(s, view, 8)};
     for (int i = 0; i < 24; i++)
         assert_true(unchanged[0][i] == 0 && unchanged[1][i % 8] == 0);
-    assert_ptr_equal(kt_take(inner, second), second); /* by now the only handle */
-    assert_null(kt_take(s, NULL));
+    assert_ptr_equal(kt_unshare(inner, second), second); /* by now the only handle */
+    assert_null(kt_unshare(s, NULL));
     free(unchanged[0]), free(unchanged[1]);
     kt_scope_free(inner);
     kt_scope_free(s);
@@ -274,7 +274,7 @@ static void a_wide_picture_gets_narrower_in_its_own_memory(void **state)
             kt x = kt_rows_image(s, values, h, w);
             kt want = plain_residual(vae, r, s, x);
             kt_drop(s, values);
-            kt got = kiln_vae_halving_residual(vae, s, r, kt_take(s, x), (int)sizes[i][2]);
+            kt got = kiln_vae_halving_residual(vae, s, r, kt_unshare(s, x), (int)sizes[i][2]);
             check_same(s, got, want, (size_t)(out * h * w), sizes[i]);
             kt_scope_free(s);
         }

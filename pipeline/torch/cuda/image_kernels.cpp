@@ -76,7 +76,7 @@ static at::Tensor upsample_convolve(const at::Tensor &x, const at::Tensor &weigh
 
 /* A norm's operands as the kernels want them, and the memory they work in. */
 struct norm_operands {
-    at::Tensor weight, bias, lift, origin, workspace;
+    at::Tensor weight, bias, x_bias, origin, workspace;
     kiln_group_norm args{};
 
     norm_operands(const struct kt_norm &n, const at::Tensor &x, const at::Tensor &y, int64_t pixels)
@@ -84,8 +84,8 @@ struct norm_operands {
     {
         args.x = x.const_data_ptr(), args.y = y.data_ptr();
         args.weight = weight.const_data_ptr(), args.bias = bias.const_data_ptr();
-        if (n.lift)
-            lift = n.lift->t.contiguous(), args.lift = lift.const_data_ptr();
+        if (n.x_bias)
+            x_bias = n.x_bias->t.contiguous(), args.x_bias = x_bias.const_data_ptr();
         args.pixels = pixels, args.channels = static_cast<int>(x.size(1));
         args.groups = n.groups, args.eps = static_cast<float>(n.eps), args.silu = n.silu;
         args.format = KILN_BF16;

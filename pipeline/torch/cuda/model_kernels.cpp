@@ -171,7 +171,7 @@ static bool rows_beside(const at::Tensor &y, const at::Tensor &x, int64_t rows, 
 }
 
 /* Of y [rows][n] with room, and of down: where the product puts y down^T, or nothing. */
-static at::Tensor low_place(const kt_tensor &y, kt down)
+static at::Tensor lora_place(const kt_tensor &y, kt down)
 {
     const int64_t n = y.t.size(1), rank = KILN_GATED_RANK;
     if (!down || down->scale.defined() || !rows_beside(y.t, down->t, rank, n) ||
@@ -193,9 +193,9 @@ static kt_tensor linear_swiglu(const at::Tensor &x, const at::Tensor &weight, kt
     args.y = out.t.data_ptr(), args.pitch = out.t.stride(0);
     args.n = n, args.k = k, args.format = KILN_BF16;
     at::Tensor parts;
-    if (const at::Tensor low = low_place(out, form.down); low.defined()) {
+    if (const at::Tensor lora = lora_place(out, form.down); lora.defined()) {
         parts = at::empty({KILN_GATED_PARTS(rows, n)}, x.options().dtype(at::kFloat));
-        args.rank = low.size(1), args.low = low.data_ptr(), args.low_pitch = low.stride(0);
+        args.rank = lora.size(1), args.lora = lora.data_ptr(), args.lora_pitch = lora.stride(0);
         args.down = data_of(form.down->t), args.parts = parts.data_ptr<float>();
         out.beside = form.down->t;
     }
@@ -219,17 +219,17 @@ static kt_tensor quantise(const at::Tensor &rows, int64_t room)
     return out;
 }
 
-static bool low_rank_down(const kt_tensor &x, const kt_tensor &down, const at::Tensor &low)
+static bool low_rank_down(const kt_tensor &x, const kt_tensor &down, const at::Tensor &lora)
 {
     want_rows(x.t), want_rows(down.t);
     const int64_t rows = x.t.size(0), k = x.t.size(1), rank = down.t.size(0);
     if (!rows_beside(x.t, x.t, rows, k) || !rows_beside(x.t, down.t, rank, k) ||
-        !down.t.is_contiguous() || !rows_beside(x.t, low, rows, rank))
+        !down.t.is_contiguous() || !rows_beside(x.t, lora, rows, rank))
         return false;
     kiln_low_rank_down args{};
     args.x = data_of(x.t), args.x_pitch = x.t.stride(0);
     args.down = data_of(down.t), args.factor = static_cast<const float *>(data_of(down.scale));
-    args.low = low.data_ptr(), args.low_pitch = low.stride(0);
+    args.lora = lora.data_ptr(), args.lora_pitch = lora.stride(0);
     args.k = k, args.rank = rank, args.format = KILN_BF16, args.e4m3 = x.scale.defined();
     return launch_if_taken(x.t, [&](kiln_stream stream, kiln_error *err) {
         return kiln_low_rank_down_launch(&args, rows, stream, err);

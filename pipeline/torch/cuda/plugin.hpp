@@ -29,9 +29,9 @@ struct model_kernels {
      * the room, and `beside` says so. */
     kt_tensor (*linear_swiglu)(const at::Tensor &x, const at::Tensor &weight, kt_form form);
     kt_tensor (*quantise)(const at::Tensor &rows, int64_t room);
-    /* low = x down^T: plain, or in codes with the factors of x's rows.  False where no kernel
-     * takes these shapes, and low is as it was. */
-    bool (*low_rank_down)(const kt_tensor &x, const kt_tensor &down, const at::Tensor &low);
+    /* lora = x down^T: plain, or in codes with the factors of x's rows.  False where no kernel
+     * takes these shapes, and lora is as it was. */
+    bool (*low_rank_down)(const kt_tensor &x, const kt_tensor &down, const at::Tensor &lora);
     /* Of operands that lie where `up` does. */
     void (*low_rank_codes)(const kiln_low_rank_codes &args, const at::Tensor &up);
     /* Norms and turns q and k where they lie in the packed rows. */

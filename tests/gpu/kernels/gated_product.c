@@ -9,7 +9,7 @@
 struct gate_case {
     struct twins set;
     struct twin *x, *weight, *y;
-    struct twin *down, *low, *parts; /* of a rank other than 0 */
+    struct twin *down, *lora, *parts; /* of a rank other than 0 */
     int64_t rows, k, n, rank;
     int64_t gap; /* between the rows of all: NaN, which the sums would show */
 };
@@ -28,9 +28,9 @@ static void make_case(struct gate_case *c, struct test_random *random)
     if (c->rank == 0)
         return;
     c->down = twins_add_bf16(&c->set, "down", c->rank * c->n, random, 8 / sqrtf((float)c->n));
-    c->low = twins_add_bf16(&c->set, "low", c->rows * (c->rank + c->gap), random, 1);
+    c->lora = twins_add_bf16(&c->set, "lora", c->rows * (c->rank + c->gap), random, 1);
     c->parts = twins_add(&c->set, "parts", sizeof(float) * (size_t)KILN_GATED_PARTS(c->rows, c->n));
-    spoil_gaps(c->low, 0, c->rank + c->gap);
+    spoil_gaps(c->lora, 0, c->rank + c->gap);
 }
 
 static struct kiln_gated_product gate_args(const struct gate_case *c, bool device)
@@ -46,8 +46,8 @@ static struct kiln_gated_product gate_args(const struct gate_case *c, bool devic
                                        .format = KILN_BF16,
                                        .rank = c->rank,
                                        .down = twin_side(c->down, device),
-                                       .low = twin_side(c->low, device),
-                                       .low_pitch = c->rank + c->gap,
+                                       .lora = twin_side(c->lora, device),
+                                       .lora_pitch = c->rank + c->gap,
                                        .parts = twin_side(c->parts, device)};
 }
 
@@ -62,14 +62,14 @@ static void check_low(const struct gate_case *c)
 {
     const struct kiln_low_rank_down want = {.x = c->y->back,
                                             .down = c->down->host,
-                                            .low = c->low->host,
+                                            .lora = c->lora->host,
                                             .x_pitch = c->n + c->gap,
-                                            .low_pitch = c->rank + c->gap,
+                                            .lora_pitch = c->rank + c->gap,
                                             .k = c->n,
                                             .rank = c->rank,
                                             .format = KILN_BF16};
     kiln_low_rank_down_ref(&want, 0, c->rows);
-    compare_bf16(c->low, 1, 1);
+    compare_bf16(c->lora, 1, 1);
     compare_untouched(c->down);
 }
 
@@ -82,7 +82,7 @@ static void check_gate(int64_t rows, int64_t k, int64_t n, int64_t gap, int64_t 
     make_case(&c, &random);
     twins_push(&c.set);
     struct kiln_gated_product host = gate_args(&c, false), device = gate_args(&c, true);
-    host.rank = 0; /* whose low is that of another y */
+    host.rank = 0; /* whose lora is that of another y */
     if (gate_launched(&device, rows)) {
         kiln_gated_product_ref(&host, 0, rows);
         twins_pull(&c.set);
@@ -124,7 +124,7 @@ static bool launch_some(const void *test_case, int64_t from, int64_t count)
     args.x = (const uint16_t *)args.x + from * args.x_pitch;
     args.y = (uint16_t *)args.y + from * args.pitch;
     if (args.rank)
-        args.low = (uint16_t *)args.low + from * args.low_pitch;
+        args.lora = (uint16_t *)args.lora + from * args.lora_pitch;
     return gate_launched(&args, count);
 }
 
@@ -140,7 +140,7 @@ static void gated_product_of_rows_in_company(void)
         compare_company(&c.set, c.y, 2 * (c.n + c.gap), counts, sizeof counts / sizeof *counts,
                         launch_some, &c);
         if (rank)
-            compare_company(&c.set, c.low, 2 * (rank + c.gap), counts,
+            compare_company(&c.set, c.lora, 2 * (rank + c.gap), counts,
                             sizeof counts / sizeof *counts, launch_some, &c);
         twins_free(&c.set);
     }
@@ -149,8 +149,8 @@ static void gated_product_of_rows_in_company(void)
 static void low_refuses(const struct kiln_gated_product *good)
 {
     static const struct {
-        int64_t n, rank, low_pitch;
-        size_t low, down, parts; /* bytes off their places */
+        int64_t n, rank, lora_pitch;
+        size_t lora, down, parts; /* bytes off their places */
         int want;
     } shapes[] = {
         {64, 16, 16, 0, 0, 0, KILN_UNSUPPORTED},  {128, 8, 16, 0, 0, 0, KILN_UNSUPPORTED},
@@ -163,18 +163,18 @@ static void low_refuses(const struct kiln_gated_product *good)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct kiln_gated_product args = *good;
         char *const place = args.y; /* never used */
-        describe("low, shape %d", (int)i);
+        describe("lora, shape %d", (int)i);
         args.n = shapes[i].n, args.pitch = 128;
-        args.rank = shapes[i].rank, args.low_pitch = shapes[i].low_pitch;
-        args.low = place + shapes[i].low, args.down = place + shapes[i].down;
+        args.rank = shapes[i].rank, args.lora_pitch = shapes[i].lora_pitch;
+        args.lora = place + shapes[i].lora, args.down = place + shapes[i].down;
         args.parts = (float *)(void *)(place + shapes[i].parts);
         refused(kiln_gated_product_launch(&args, 1, NULL, &err), shapes[i].want, &err);
     }
     for (int missing = 0; missing < 3; missing++) {
         struct kiln_gated_product args = *good;
-        describe("low without operand %d", missing);
-        args.n = 128, args.pitch = 128, args.rank = 16, args.low_pitch = 16;
-        args.low = missing == 0 ? NULL : args.y, args.down = missing == 1 ? NULL : args.y;
+        describe("lora without operand %d", missing);
+        args.n = 128, args.pitch = 128, args.rank = 16, args.lora_pitch = 16;
+        args.lora = missing == 0 ? NULL : args.y, args.down = missing == 1 ? NULL : args.y;
         args.parts = missing == 2 ? NULL : args.y;
         refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
     }

@@ -7,11 +7,11 @@
 
 struct down_case {
     struct twins set;
-    struct twin *x, *down, *factor, *low; /* factor may be NULL; low may be x */
+    struct twin *x, *down, *factor, *lora; /* factor may be NULL; lora may be x */
     int64_t rows, k, rank;
     int64_t gap; /* behind the rows, a multiple of 16: NaN, which sums would show and which stays */
     bool e4m3;   /* codes, not bf16 */
-    bool behind; /* low has its place behind the rows of x, also NaN before */
+    bool behind; /* lora has its place behind the rows of x, also NaN before */
     bool factors; /* other than 1 */
 };
 
@@ -20,7 +20,7 @@ static int64_t x_pitch(const struct down_case *c)
     return c->k + c->gap + (c->behind ? c->rank : 0);
 }
 
-static int64_t low_pitch(const struct down_case *c)
+static int64_t lora_pitch(const struct down_case *c)
 {
     return c->behind ? x_pitch(c) : c->rank + c->gap;
 }
@@ -62,7 +62,7 @@ static void make_case(struct down_case *c, struct test_random *random, bool whol
 {
     c->x = add_rows(c, "x", c->rows, x_pitch(c));
     c->down = add_rows(c, "down", c->rank, c->k);
-    c->low = c->behind ? c->x : add_rows(c, "low", c->rows, low_pitch(c));
+    c->lora = c->behind ? c->x : add_rows(c, "lora", c->rows, lora_pitch(c));
     if (c->factors) {
         c->factor = twins_add(&c->set, "factor", (size_t)c->rank * sizeof(float));
         fill_f32(c->factor, random, whole ? 2 : 1 / sqrtf((float)c->k));
@@ -76,7 +76,7 @@ static void make_case(struct down_case *c, struct test_random *random, bool whol
     }
     spoil(c, c->x, c->k, x_pitch(c));
     if (!c->behind)
-        spoil(c, c->low, 0, low_pitch(c));
+        spoil(c, c->lora, 0, lora_pitch(c));
 }
 
 static struct kiln_low_rank_down down_args(const struct down_case *c, bool device)
@@ -84,15 +84,15 @@ static struct kiln_low_rank_down down_args(const struct down_case *c, bool devic
     struct kiln_low_rank_down args = {.x = twin_side(c->x, device),
                                       .down = twin_side(c->down, device),
                                       .factor = twin_side(c->factor, device),
-                                      .low = twin_side(c->low, device),
+                                      .lora = twin_side(c->lora, device),
                                       .x_pitch = x_pitch(c),
-                                      .low_pitch = low_pitch(c),
+                                      .lora_pitch = lora_pitch(c),
                                       .k = c->k,
                                       .rank = c->rank,
                                       .format = KILN_BF16,
                                       .e4m3 = c->e4m3};
     if (c->behind)
-        args.low = (char *)args.low + c->k * (c->e4m3 ? 1 : 2);
+        args.lora = (char *)args.lora + c->k * (c->e4m3 ? 1 : 2);
     return args;
 }
 
@@ -181,9 +181,9 @@ static void check_rounding(struct down_case c)
         kiln_low_rank_down_ref(&host, 0, c.rows);
         twins_pull(&c.set);
         if (c.e4m3)
-            compare_e4m3(c.low, ones, low_pitch(&c), 1, 1);
+            compare_e4m3(c.lora, ones, lora_pitch(&c), 1, 1);
         else
-            compare_bf16(c.low, 1, 1.0f / 16);
+            compare_bf16(c.lora, 1, 1.0f / 16);
     }
     twins_free(&c.set);
 }
@@ -205,7 +205,7 @@ static bool launch_some(const void *test_case, int64_t from, int64_t count)
     struct kiln_low_rank_down args = down_args(c, true);
     const int64_t bytes = c->e4m3 ? 1 : 2;
     args.x = (const char *)args.x + from * args.x_pitch * bytes;
-    args.low = (char *)args.low + from * args.low_pitch * bytes;
+    args.lora = (char *)args.lora + from * args.lora_pitch * bytes;
     return down_launched(&args, count);
 }
 
@@ -232,8 +232,8 @@ static void low_rank_down_of_rows_in_company(void)
 static void low_rank_down_refuses(void)
 {
     static const struct {
-        int64_t x_pitch, low_pitch, k, rank;
-        size_t x_shift, low_shift;
+        int64_t x_pitch, lora_pitch, k, rank;
+        size_t x_shift, lora_shift;
         int e4m3, want;
     } shapes[] = {
         {56, 16, 64, 16, 0, 0, 0, KILN_BAD_INPUT},   {64, 8, 64, 16, 0, 0, 0, KILN_BAD_INPUT},
@@ -253,10 +253,10 @@ static void low_rank_down_refuses(void)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct kiln_low_rank_down args = good;
         describe("shape %d", (int)i);
-        args.x_pitch = shapes[i].x_pitch, args.low_pitch = shapes[i].low_pitch;
+        args.x_pitch = shapes[i].x_pitch, args.lora_pitch = shapes[i].lora_pitch;
         args.k = shapes[i].k, args.rank = shapes[i].rank, args.e4m3 = shapes[i].e4m3;
         args.x = (const char *)args.x + shapes[i].x_shift;
-        args.low = (char *)args.low + shapes[i].low_shift;
+        args.lora = (char *)args.lora + shapes[i].lora_shift;
         refused(kiln_low_rank_down_launch(&args, 1, NULL, &err), shapes[i].want, &err);
     }
     struct kiln_low_rank_down args = good;

@@ -14,7 +14,7 @@ enum { IN_PLACE = 1, SILU = 2, UNALIGNED = 4, LIFTED = 8 };
 
 struct norm_case {
     struct twins set;
-    struct twin *x, *weight, *bias, *lift, *y, *workspace;
+    struct twin *x, *weight, *bias, *x_bias, *y, *workspace;
     int64_t items, pixels;
     int channels, groups, form;
 };
@@ -26,14 +26,14 @@ static void make_norm(struct norm_case *c, struct test_random *random, float off
     c->x = twins_add(&c->set, "x", bytes);
     c->weight = twins_add(&c->set, "weight", (size_t)c->channels * 2);
     c->bias = twins_add(&c->set, "bias", (size_t)c->channels * 2);
-    c->lift = twins_add(&c->set, "lift", (size_t)c->channels * 2);
+    c->x_bias = twins_add(&c->set, "x_bias", (size_t)c->channels * 2);
     c->y = c->form & IN_PLACE ? c->x : twins_add(&c->set, "y", bytes);
     fill_bf16(c->x, random, 2);
     for (int64_t i = 0; offset != 0 && i < (int64_t)bytes / 2; i++)
         kiln_store(c->x->host, i, kiln_load(c->x->host, i, KILN_BF16) + offset, KILN_BF16);
     fill_bf16(c->weight, random, 2);
     fill_bf16(c->bias, random, 1);
-    fill_bf16(c->lift, random, 1);
+    fill_bf16(c->x_bias, random, 1);
 }
 
 static struct kiln_group_norm norm_args(const struct norm_case *c, bool device, int64_t item)
@@ -42,7 +42,7 @@ static struct kiln_group_norm norm_args(const struct norm_case *c, bool device, 
     return (struct kiln_group_norm){.x = (char *)twin_side(c->x, device) + at,
                                     .weight = twin_side(c->weight, device),
                                     .bias = twin_side(c->bias, device),
-                                    .lift = c->form & LIFTED ? twin_side(c->lift, device) : NULL,
+                                    .x_bias = c->form & LIFTED ? twin_side(c->x_bias, device) : NULL,
                                     .y = (char *)twin_side(c->y, device) + at,
                                     .pixels = c->pixels,
                                     .channels = c->channels,

@@ -1,7 +1,7 @@
-/* test_text_ahead.c - the texts of the next batch, encoded while this one is drawn. */
+/* test_text_prefetch.c - the texts of the next batch, encoded while this one is drawn. */
 #include <pthread.h>
 
-#include "pipeline/engine/text_ahead.h"
+#include "pipeline/engine/text_prefetch.h"
 #include "tests/pipeline/one_context.h"
 
 #define SIDE 64

@@ -1,16 +1,16 @@
-/* text_ahead.c - see text_ahead.h. */
-#include "pipeline/engine/text_ahead.h"
+/* text_prefetch.c - a bounded list of texts under a lock; see text_prefetch.h. */
+#include "pipeline/engine/text_prefetch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void kiln_text_ahead_init(struct kiln_text_ahead *a)
+void kiln_text_prefetch_init(struct kiln_text_prefetch *a)
 {
-    *a = (struct kiln_text_ahead){.count = 0};
+    *a = (struct kiln_text_prefetch){.count = 0};
     pthread_mutex_init(&a->lock, NULL);
 }
 
-void kiln_text_ahead_release(struct kiln_text_ahead *a)
+void kiln_text_prefetch_release(struct kiln_text_prefetch *a)
 {
     for (size_t i = 0; i < a->count; i++)
         free(a->texts[i]);
@@ -29,7 +29,7 @@ size_t kiln_item_texts(const DiffusionZItem *item, float guidance, const char *t
     return guidance > 0 ? 2 : 1;
 }
 
-static void add(struct kiln_text_ahead *a, const char *text)
+static void add(struct kiln_text_prefetch *a, const char *text)
 {
     for (size_t i = 0; i < a->count; i++)
         if (strcmp(a->texts[i], text) == 0)
@@ -44,7 +44,7 @@ static void add(struct kiln_text_ahead *a, const char *text)
     a->texts[a->count++] = copy;
 }
 
-void kiln_text_ahead_ask(struct kiln_text_ahead *a, const DiffusionZBatch *batch)
+void kiln_text_prefetch_add(struct kiln_text_prefetch *a, const DiffusionZBatch *batch)
 {
     pthread_mutex_lock(&a->lock);
     for (int i = 0; i < batch->item_count; i++) {
@@ -56,7 +56,7 @@ void kiln_text_ahead_ask(struct kiln_text_ahead *a, const DiffusionZBatch *batch
     pthread_mutex_unlock(&a->lock);
 }
 
-size_t kiln_text_ahead_take(struct kiln_text_ahead *a, char *ret_texts[KILN_BATCH_TEXTS_MAX])
+size_t kiln_text_prefetch_take(struct kiln_text_prefetch *a, char *ret_texts[KILN_BATCH_TEXTS_MAX])
 {
     pthread_mutex_lock(&a->lock);
     size_t count = a->count;

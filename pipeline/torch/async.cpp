@@ -1,11 +1,9 @@
-/* lanes.cpp - see lanes.h: a lane is one of LibTorch's streams, a fetch pinned memory.
+/* async.cpp - see async.h: copies to the host over pinned memory, and graphs over the plug-in's.
  *
- * The lanes of a device are shared by all threads, so that their graphs run one at a time.  What is
- * recorded goes to two other streams, one for each lane, which nothing runs on: whatever is asked
- * of a stream that is being recorded ends up in the recording, whoever asks.  The side lane's joins
- * the recording when it is told to follow the main one's, and must have been followed at its end.
+ * The side stream joins a recording when kt_follow() makes it follow the main stream, and must have
+ * been followed before the end.
  */
-#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/async.h"
 
 #include <atomic>
 #include <chrono>
@@ -75,13 +73,13 @@ bool kt_fetch_arrived(const struct kt_fetch *f)
     try {
         return f->copy.arrived();
     } catch (...) {
-        return false; /* it never will: kt_fetch_wait() says why */
+        return false; /* it never will; kt_fetch_wait() reports why */
     }
 }
 
 int kt_fetch_wait(struct kt_fetch *f, kiln_error *err)
 {
-    kt_scope answer; /* for its way with exceptions */
+    kt_scope answer; /* turns exceptions into an error */
     run_void(&answer, "fetch", {},
              [f] { kiln::wait_for(kiln::wait_pause, [f] { return f->copy.arrived(); }); });
     return kt_scope_check(&answer, err);
@@ -131,7 +129,7 @@ struct kt_graph *kt_graph_begin(kt_scope *s)
                                           : "another thread has not ended its recording");
         s->recorded = true;
         s->stream.reset();
-        const kiln::in_lane apart(s);
+        const kiln::on_stream apart(s);
         made->recorded = cuda->graphs->begin();
         kiln::begin_recording(std::move(lock));
         g = std::move(made);
