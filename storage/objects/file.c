@@ -86,8 +86,11 @@ static int file_remove(struct kiln_store *base, const char *key, struct kiln_err
     for (size_t len = kiln_file_dir_length(key, strlen(key)); len > 0;
          len = kiln_file_dir_length(key, len)) {
         snprintf(dir, sizeof dir, "%.*s", (int)len, key);
-        if (unlinkat(store->root_fd, dir, AT_REMOVEDIR))
-            return errno == ENOENT ? KILN_OK : kiln_file_sync_dir(store, dir, err);
+        if (unlinkat(store->root_fd, dir, AT_REMOVEDIR) == 0)
+            continue;
+        int code = errno == ENOENT ? KILN_NOT_FOUND : kiln_file_sync_dir(store, dir, err);
+        return code == KILN_NOT_FOUND ? KILN_OK
+                                      : code; /* another removal has it, and syncs above */
     }
     return kiln_file_sync_dir(store, "", err);
 }
