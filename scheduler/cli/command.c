@@ -87,8 +87,8 @@ static char *config_flag(int argc, const char *const *argv)
     return NULL;
 }
 
-/* What no fleet can run with is said, and no more: it must not keep anybody from looking at one, or
- * from holding it.  Verbs that start programs refuse it themselves. */
+/* Settings that contradict each other are only reported: `status` and `pause` must still work.
+ * Verbs that start programs refuse them. */
 static void check_together(struct kiln_cli *cli, bool lenient)
 {
     struct kiln_error err;
@@ -124,7 +124,7 @@ static int load_settings(struct kiln_cli *cli, const struct command_line *line, 
               : kiln_config_flags_lay(line->left_count, argv, words, ret_count, cli->config, err);
 }
 
-/* Whether the flags alone lead to the same error: it is the command line that must be mended. */
+/* Whether the flags alone lead to the same error: then the command line must be corrected. */
 static bool is_of_flags(const struct command_line *line, const char **words,
                         const struct kiln_error *found)
 {
@@ -152,7 +152,7 @@ static int run_verb(struct kiln_cli *cli, struct command_line *line)
     else if (kiln_devices_flag(cli->config, &err))
         status = kiln_usage(cli, "%s", err.text);
     else if (count == 0 || strcmp(words[0], cli->verb->name) != 0)
-        status = kiln_usage(cli, "options of '%s' belong behind it", cli->verb->name);
+        status = kiln_usage(cli, "put options after the verb: kiln %s --...", cli->verb->name);
     else {
         if (kiln_config_stray(cli->config))
             kiln_say(cli, "kiln: %s", kiln_config_stray(cli->config));

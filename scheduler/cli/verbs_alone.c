@@ -17,7 +17,7 @@ const struct kiln_verb kiln_verbs_alone[] = {
      .run = kiln_verb_forward},
     {.name = "help",
      .args = "[VERB|config]",
-     .summary = "this overview, one verb, or the settings",
+     .summary = "show this overview, one verb, or the settings",
      .examples =
          "kiln help run\nkiln help config        every setting, its value and where it came from",
      .settings = KILN_SETTINGS_LENIENT,

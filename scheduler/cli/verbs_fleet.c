@@ -1,28 +1,29 @@
-/* verbs_fleet.c - rows of the verbs of those who run a fleet: who may have what, and when; what is
- * kept, and whether it is well. */
+/* verbs_fleet.c - rows of the verbs that run a fleet: what may run, and the upkeep of its stores.
+ */
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/verb_tables.h"
 
 static const struct kiln_option hold_options[] = {
-    {"all", NULL, "everything of the pool, as when nothing is named"},
-    {"backfill", NULL, "all jobs of priority -10, standing orders among them"},
-    {"tenant", "T", "a tenant's jobs"},
-    {"group", "G", "SIZE/STEPS/LORAS as `kiln status` shows it; * is any: 1024x1024, */*/ink:0.8"},
-    {"reason", "TEXT", "kept with it, and told to whoever asks why"},
+    {"all", NULL, "all jobs of the pool (the default)"},
+    {"backfill", NULL, "all jobs of priority -10: backfills, cached latents"},
+    {"tenant", "T", "all jobs of this tenant"},
+    {"group", "G", "SIZE/STEPS/LORAS as in `kiln status`; * matches any: 1024x1024, */*/ink:0.8"},
+    {"reason", "TEXT", "stored with the pause; `kiln why` and `kiln status` show it"},
     {NULL, NULL, NULL}};
 static const struct kiln_option backfill_options[] = {
     {"prompts", "FILE", "a file of prompts, as for enqueue"},
     {"template", "TEXT", "one prompt; {a|b} are choices"},
     {"loras", "L", "none or name:scale+...; the same as --set loras=L"},
     {"set", "KEY=VALUE", "set this key of every job; may be repeated"},
-    {"rate", "N/h", "at most so many an hour"},
-    {"low-water", "N", "never more than N waiting or running (100; with a rate, an hour of it)"},
+    {"rate", "N/h", "enqueue at most N jobs an hour"},
+    {"low-water", "N", "keep at most N jobs queued or assigned (100, or an hour of --rate)"},
     {"until", "END",
-     "a number of jobs, a date in UTC, or a span from now on: 5000, 2026-12-24, 7d"},
-    {"window", "HOURS", "only then: 22:00-06:00, by the scheduler's clock and time zone"},
-    {"seed-policy", "P", "fresh: new seeds in every pass; fixed: one pass, its seeds (fresh)"},
-    {"dry-run", NULL, "only read and count the prompts"},
-    {"reason", "TEXT", "pause, resume: kept with it"},
+     "end after a number of jobs, at a date in UTC, or after a span: 5000, 2026-12-24, 7d"},
+    {"window", "HOURS", "run only in these hours, by the scheduler's local time: 22:00-06:00"},
+    {"seed-policy", "P",
+     "fresh: new seeds in every pass; fixed: one pass with the given seeds (fresh)"},
+    {"dry-run", NULL, "only read the prompts and count their jobs"},
+    {"reason", "TEXT", "pause, resume: stored with it"},
     {"yes", NULL, "rm: do not ask"},
     {NULL, NULL, NULL}};
 static const struct kiln_option cache_options[] = {
@@ -35,14 +36,14 @@ static const struct kiln_option cache_options[] = {
     {"dry-run", NULL, "only count what is missing"},
     {NULL, NULL, NULL}};
 static const struct kiln_option quota_options[] = {
-    {"queued", "N", "jobs that may wait at once, or none for any number"},
-    {"gpu-seconds-day", "S", "GPU-seconds of a day (UTC), or none for any number"},
+    {"queued", "N", "the most queued jobs, or none for no limit"},
+    {"gpu-seconds-day", "S", "the most GPU-seconds in a day (UTC), or none for no limit"},
     {"yes", NULL, "rm: do not ask"},
     {NULL, NULL, NULL}};
 static const struct kiln_option drain_options[] = {
     {"all", NULL, "every worker of the pool"},
-    {"wait", NULL, "until they have ended"},
-    {"timeout", "S", "with --wait: give up after so many seconds with exit code 75 (600)"},
+    {"wait", NULL, "wait until they have ended"},
+    {"timeout", "S", "with --wait: stop waiting after this many seconds, exit code 75 (600)"},
     {"yes", NULL, "with --all: do not ask"},
     {NULL, NULL, NULL}};
 static const struct kiln_option gc_options[] = {
@@ -62,7 +63,8 @@ static const struct kiln_option restore_options[] = {
     {NULL, NULL, NULL}};
 static const struct kiln_option doctor_options[] = {
     {"full", NULL, "check every object of the ledger in the store, not a sample"},
-    {"fix", NULL, "fix what is safe to fix: orphaned assignments, settings open to others, old sockets"},
+    {"fix", NULL,
+     "fix what is safe to fix: orphaned assignments, settings open to others, old sockets"},
     {NULL, NULL, NULL}};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would change"},
@@ -80,52 +82,54 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .run = kiln_verb_drain},
     {.name = "pause",
      .args = "[--all|--backfill|--tenant T|--group G] [--reason TEXT]",
-     .summary = "hand out no more of it until `kiln resume`; nothing is lost",
+     .summary = "stop assigning matching jobs until `kiln resume`",
      .examples = "kiln pause --tenant ann --reason 'invoice 17'\n"
                  "kiln pause --group '*/*/ink:0.8'",
-     .more =
-         "What workers hold is still drawn.  A tenant or a group may be paused before it has\n"
-         "jobs; a name that nothing answers to yet is told of, with the nearest ones.  The last\n"
-         "word of several people counts; each is told of the other, and exits with 1 if it was\n"
-         "overruled at once.",
+     .more = "Jobs that are already assigned still run.  A tenant or group can be paused before it "
+             "has\n"
+             "jobs; kiln warns about an unknown name and suggests the nearest ones.  If two people "
+             "give\n"
+             "opposite commands at once, the later one wins; both are told, and the other command\n"
+             "exits with 1.",
      .options = hold_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_pause},
     {.name = "resume",
      .args = "[--all|--backfill|--tenant T|--group G]",
-     .summary = "let what was paused go on",
+     .summary = "end a pause",
      .examples = "kiln resume --tenant ann",
      .options = hold_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_resume},
     {.name = "quota",
      .args = "set TENANT [--queued N] [--gpu-seconds-day S] | ls | rm TENANT [--yes]",
-     .summary = "how much a tenant may have waiting, and use of the GPUs in a day",
+     .summary = "limit a tenant's queued jobs and GPU-seconds a day",
      .examples = "kiln quota set ann --queued 10000 --gpu-seconds-day 3600\n"
-                 "kiln quota set '*' --queued 1000     everybody who has no quota of their own\n"
+                 "kiln quota set '*' --queued 1000     every tenant without a quota of its own\n"
                  "kiln quota ls",
      .more =
-         "Jobs beyond the first are refused when they come, with the reason; a tenant that has\n"
-         "used up the second waits until midnight (UTC), and `kiln why` says so.  Standing orders\n"
-         "are bounded by their marks.",
+         "Jobs above the limit of queued jobs are refused.  A tenant that has used its GPU-seconds "
+         "is\n"
+         "paused until midnight (UTC), and `kiln why` says so.  Backfills are limited by their\n"
+         "low-water marks.",
      .options = quota_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_quota},
     {.name = "backfill",
      .args = "add NAME --prompts FILE|--template TEXT ... | ls | show|pause|resume|rm NAME",
-     .summary = "standing orders: prompts that are drawn when nobody else wants the GPUs",
+     .summary = "keep a list of prompts queued at the lowest priority",
      .examples = "kiln backfill add seasons --prompts seasons.txt --window 22:00-06:00\n"
                  "kiln backfill add cats --template 'a {red|black} cat' --rate 60/h --until 5000\n"
                  "kiln backfill ls --json | jq -r 'select(.state == \"failed\") | .error'\n"
                  "kiln backfill rm cats --yes",
      .more =
-         "The scheduler keeps each order topped up to its mark, at the lowest priority, from the\n"
-         "ledger: nobody has to be there.  Its jobs are those of batch backfill-NAME; no prompt\n"
-         "has the same seed twice; an order given again under its name goes on with that batch "
-         "and\n"
-         "draws what its removal cancelled.  A window over midnight, and one on a day when the "
-         "clocks\n"
-         "change, is what the scheduler's wall clock says.",
+         "The scheduler tops up each backfill to its low-water mark, at the lowest priority, from\n"
+         "the ledger; no client has to run.  The jobs belong to batch backfill-NAME.  No prompt "
+         "gets\n"
+         "the same seed twice.  A backfill that is removed and added again under its name "
+         "continues\n"
+         "in that batch and renders the jobs that its removal cancelled.  Windows use the\n"
+         "scheduler's local time, also past midnight and when the clocks change.",
      .options = backfill_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_backfill},
@@ -204,7 +208,8 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .summary = "check settings, servers, rights, store, model, GPU and leases, and say what to do",
      .examples = "kiln doctor --json\n"
                  "kiln doctor --full    check every object of the ledger, not a sample\n"
-                 "kiln doctor --fix     requeue jobs that no worker has, close settings that others can read",
+                 "kiln doctor --fix     requeue jobs that no worker has, close settings that "
+                 "others can read",
      .more = "Exit code 1: something keeps jobs from running, or is lost.",
      .options = doctor_options,
      .settings = KILN_SETTINGS_LENIENT,

@@ -1,45 +1,44 @@
-/* verbs_work.c - rows of the verbs from a stack to a batch that has ended: started, fed, waited
- * for, looked at. */
+/* verbs_work.c - rows of the verbs from starting a stack to a finished batch. */
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "scheduler/cli/verb_tables.h"
 
 #define DIR_OPTION                                                                                 \
     {                                                                                              \
-        "dir", "DIR", "where the stack lives (.kiln)"                                              \
+        "dir", "DIR", "the directory of the stack (.kiln)"                                         \
     }
 
 static const struct kiln_option up_options[] = {
     DIR_OPTION,
-    {"workers", "N", "how many workers (as before; at first one a device); 0: they run elsewhere"},
+    {"workers", "N", "number of workers (unchanged; first one a device); 0: they run elsewhere"},
     {NULL, NULL, NULL}};
 static const struct kiln_option down_options[] = {
     DIR_OPTION,
-    {"daemons", NULL, "scheduler and workers alone: Redis and Postgres go on"},
+    {"daemons", NULL, "stop only scheduler and workers; Redis and Postgres keep running"},
     {NULL, NULL, NULL}};
 static const struct kiln_option worker_options[] = {
     DIR_OPTION,
-    {"workers", "N", "start: how many, going round the devices (one a device)"},
-    {"crashes", "N", "start: give a worker up after so many crashes (5) ..."},
-    {"within", "SPAN", "start: ... in this time (5m)"},
-    {"log-mb", "N", "start: turn logs that are longer (16); four old ones are kept"},
+    {"workers", "N", "start: number of workers, spread over the devices (one a device)"},
+    {"crashes", "N", "start: give a worker up after N crashes (5) ..."},
+    {"within", "SPAN", "start: ... within this time (5m)"},
+    {"log-mb", "N", "start: rotate logs larger than N MB (16); four old ones are kept"},
     {"all", NULL, "stop: every worker of this machine"},
     {"yes", NULL, "stop --all: do not ask"},
-    {"no-wait", NULL, "start, stop: do not wait until it is so"},
-    {"lines", "N", "logs: how many at first (40)"},
-    {"follow", NULL, "logs: go on with what comes, until Ctrl-C"},
+    {"no-wait", NULL, "start, stop: do not wait until it has happened"},
+    {"lines", "N", "logs: the last N lines (40)"},
+    {"follow", NULL, "logs: print new lines until Ctrl-C"},
     {NULL, NULL, NULL}};
 static const struct kiln_option wait_options[] = {
-    {"timeout", "S", "stop waiting after so many seconds, with exit code 75"}, {NULL, NULL, NULL}};
+    {"timeout", "S", "stop waiting after this many seconds, exit code 75"}, {NULL, NULL, NULL}};
 static const struct kiln_option status_options[] = {
-    {"groups", NULL, "only the groups: backlog in GPU-seconds, jobs, workers that have the set"},
+    {"groups", NULL, "only the groups: backlog in GPU-seconds, jobs, holders of the LoRA set"},
     {NULL, NULL, NULL}};
 static const struct kiln_option watch_options[] = {
-    {"interval", "S", "seconds between two looks (1)"}, {NULL, NULL, NULL}};
+    {"interval", "S", "seconds between two updates (1)"}, {NULL, NULL, NULL}};
 static const struct kiln_option run_options[] = {
     {"out", "DIR", "the directory of the gallery"},
     DIR_OPTION,
-    {"workers", "N", "how many workers the private stack has"},
+    {"workers", "N", "number of workers of the private stack"},
     KILN_LOOK_OPTIONS,
     {NULL, NULL, NULL}};
 
@@ -51,15 +50,16 @@ const struct kiln_verb kiln_verbs_work[] = {
      .examples = "kiln up                                  in ./.kiln, one worker on the CPU\n"
                  "kiln up --workers 2 --model /models/turbo\n"
                  "kiln up --device cuda:all                one worker a GPU",
-     .more =
-         "Run again, it starts what has died and changes what you name.  Settings given as flags\n"
-         "are kept in DIR/kiln.conf.  Prints the path of that file.",
+     .more = "Repeat it to start again what has died, or to change a setting.  A guard restarts "
+             "workers\n"
+             "that die.  Settings given as flags are stored in DIR/kiln.conf; prints the path of "
+             "that file.",
      .options = up_options,
      .settings = KILN_SETTINGS_BARE,
      .run = kiln_verb_up},
     {.name = "down",
      .args = "[--dir .kiln] [--daemons]",
-     .summary = "stop it; the data stays",
+     .summary = "stop the private stack; its data stays",
      .examples = "kiln down --dir /srv/kiln\n"
                  "kiln down --daemons                      for `kiln restore`, then `kiln up`",
      .options = down_options,
@@ -105,47 +105,51 @@ const struct kiln_verb kiln_verbs_work[] = {
      .run = kiln_verb_wait},
     {.name = "watch",
      .args = "[BATCH]",
-     .summary = "a live view of the fleet, or of a batch until it has ended",
+     .summary = "show the fleet live, or a batch until it has ended",
      .examples =
          "kiln watch                       the fleet, full screen; q quits\n"
          "kiln watch sketches              until it has ended; the exit code is that of wait\n"
-         "kiln watch | ts                  elsewhere: a line a change, --json a line a look",
+         "kiln watch | ts                  not on a terminal: one line for each change",
      .more =
-         "Keys: q quits, tab and the arrows scroll workers, groups and failures, space holds the\n"
-         "screen, + and - change the interval.  80x24 is enough; NO_COLOR is heeded.",
+         "Keys: q quits, tab and the arrows scroll workers, groups and failures, space stops the\n"
+         "updates, + and - change the interval.  80x24 is enough; NO_COLOR switches colours off.\n"
+         "--json prints one line for each update.",
      .options = watch_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_watch},
     {.name = "status",
      .args = "[--groups]",
-     .summary = "jobs by state, live workers, groups that wait",
+     .summary = "show jobs by state, live workers and queued groups",
      .examples = "kiln status --json\n"
-                 "kiln status --groups    what waits in GPU-seconds, as the scheduler sees it",
-     .more = "When Redis does not answer, it tells what the ledger knows and ends with 69 or 75; "
-             "in --json\n"
-             "workers and intake are null then.",
+                 "kiln status --groups    the backlog in GPU-seconds, from the scheduler",
+     .more = "If Redis does not answer, it prints what the ledger knows and exits with 69 or 75; "
+             "--json\n"
+             "then has null for workers and intake.",
      .options = status_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_status},
     {.name = "workers",
      .args = "",
-     .summary = "every worker, also those that are gone",
+     .summary = "list all workers, also lost ones",
      .examples = "kiln workers",
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_workers},
     {.name = "worker",
      .args = "start [NAME...] | stop NAME...|--all [--yes] | ls | logs NAME [--follow]",
-     .summary = "workers of this machine, started again when they die",
+     .summary = "run workers on this machine and restart them when they die",
      .examples =
-         "kiln worker start --device cuda:0,cuda:1    one a GPU, as HOST-cuda0, HOST-cuda1\n"
-         "kiln worker ls                              who runs, who was given up and why\n"
+         "kiln worker start --device cuda:0,cuda:1    one a GPU: HOST-cuda0, HOST-cuda1\n"
+         "kiln worker ls                              what runs, and why a worker was given up\n"
          "kiln worker logs HOST-cuda0 --follow\n"
          "kiln worker stop --all --yes                each finishes its batch first",
      .more =
-         "A guard outlives the shell.  It starts what crashes again after 1, 2, 4, ... 60 s and\n"
-         "gives up what crashes too often, or with wrong settings; start takes it up again.\n"
-         "Where systemd runs and has kiln-worker@.service, all four go through it (0, cuda:0 and\n"
-         "HOST-gpu0 name one unit), unless --dir or a crew here says otherwise.",
+         "A guard keeps running after the shell exits.  It restarts workers that crash, after 1, "
+         "2,\n"
+         "4, ... 60 s.  It gives up a worker that crashes too often or has wrong settings; "
+         "`worker\n"
+         "start` tries it again.  Where systemd runs kiln-worker@.service, all four subcommands "
+         "use\n"
+         "systemd (0, cuda:0 and HOST-gpu0 name one unit), unless --dir or a stack says otherwise.",
      .options = worker_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_worker},

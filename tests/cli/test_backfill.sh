@@ -19,19 +19,19 @@ refused() { # WORDS-IN-THE-MESSAGE ARGUMENTS...
 }
 refused 'a rate of 0\|--rate 0' --rate 0/h
 refused '--rate 0' --rate 0.0/h
-refused 'jobs an hour are needed' --rate 30
-refused 'jobs an hour are needed' --rate nan/h
-refused 'jobs an hour are needed' --rate 1e400/h
-refused 'jobs an hour are needed' --rate 30/m
-refused 'jobs an hour are needed' --rate -1/h
+refused 'not a number of jobs an hour' --rate 30
+refused 'not a number of jobs an hour' --rate nan/h
+refused 'not a number of jobs an hour' --rate 1e400/h
+refused 'not a number of jobs an hour' --rate 30/m
+refused 'not a number of jobs an hour' --rate -1/h
 refused 'is not a window' --window 22-6
 refused 'the same minute' --window 22:00-22:00
-refused 'is over already' --until 2020-01-01
+refused 'is in the past' --until 2020-01-01
 refused 'a number of jobs, a date' --until 2026-02-30
-refused 'a count from 1' --until 0
+refused 'not a number of jobs from 1' --until 0
 refused 'fresh' --seed-policy new
 refused 'whole number from 1' --low-water 0
-refused 'it has no priority' --set priority=3
+refused 'lowest priority and no deadline' --set priority=3
 refused '--yes is not for `backfill add`' --yes
 fails 64 kiln backfill add o
 fails 64 kiln backfill add 'no/name' --template x
@@ -49,8 +49,8 @@ fails 65 kiln backfill add o --template "$choices $choices $choices"
 says 'make 8000000 pictures; the limit is 1000000'
 for i in $(seq 12); do echo "$choices $choices {$(seq -s '|' 25)} $i"; done >explodes.txt
 fails 65 kiln backfill add o --prompts explodes.txt
-says 'a pass of the order: 12 prompts, 12000000 jobs'
-says '10000000 are allowed'
+says 'one pass: 12 prompts, 12000000 jobs'
+says 'the limit is 10000000'
 [ "$(sql 'SELECT count(*) FROM backfill')" = 0 ] || die "a refused order was kept"
 
 # --- an order up to a count: spread over passes, every prompt with new seeds
@@ -76,7 +76,7 @@ ok kiln backfill add once --template 'a {1|2|3|4} @step_ms=1' --set size=64x64 -
 until_sql "SELECT sum(done) FROM batch_tally t JOIN backfill o USING (batch_id) WHERE o.name = 'once'" 4
 seeds=$(sql "SELECT string_agg(seed::text, ',' ORDER BY id) FROM job WHERE prompt LIKE '%step_ms%'")
 fails 64 kiln backfill rm once
-says 'Standing order once goes'
+says 'Backfill once will be removed'
 ok kiln backfill rm once --yes --json
 json out.txt 'd == {"removed": "once", "batch": "backfill-once", "cancelled": 0}'
 ok kiln backfill add once --template 'a {1|2|3|4} @step_ms=1' --set size=64x64 --seed-policy fixed
@@ -146,7 +146,7 @@ json out.txt 'd["hold"] == "backfill" and "quiet hours" in d["reasons"][0] and "
 ok kiln status --json
 json out.txt '[(h["scope"], h["reason"]) for h in d["holds"]] == [("backfill", "quiet hours")] and d["groups"][0]["group"] == "64x64/2/none"'
 ok kiln status
-says '^held: all backfill is paused since .*: quiet hours' out.txt
+says '^paused: all backfill is paused since .*: quiet hours' out.txt
 json <(kiln backfill show long --json) 'd["state"] == "paused"'
 ok kiln enqueue - --batch mine --set tenant=ann <<<'{"prompt": "mine", "width": 64, "height": 64}'
 ok kiln wait mine --timeout 30
@@ -155,7 +155,7 @@ ok kiln up --dir s
 sleep 0.5
 [ "$(sql "SELECT count(*) FROM job WHERE state = 0 AND prompt LIKE 'long%'")" = "$held" ] || die "held jobs moved"
 ok kiln resume --backfill
-says 'had paused it'
+says 'Resumed .* (paused at .* by '
 until_sql "SELECT made > 130 FROM backfill WHERE name = 'long'" t
 ok kiln backfill pause long --json
 json out.txt 'd["scope"] == "order" and d["name"] == "long" and d["held"]'
@@ -165,7 +165,7 @@ ok kiln backfill resume long
 # --- one that stands still because of a fault is tried again when somebody has mended it
 sql "UPDATE backfill SET error = 'there is no style neno' WHERE name = 'long'"
 ok kiln backfill show long
-says 'stands still: there is no style neno; mend it, then `kiln backfill resume long`' out.txt
+says 'failed: there is no style neno; correct it, then `kiln backfill resume long`' out.txt
 ok kiln backfill resume long
 json <(kiln backfill show long --json) 'd["state"] == "active" and d["error"] is None'
 for what in "--tenant ann" "--group */2/none" ""; do
@@ -174,12 +174,12 @@ for what in "--tenant ann" "--group */2/none" ""; do
 done
 # What has no jobs yet is held before they come; it may be a slip, so it is told.
 ok kiln pause --tenant anne
-says "no job of tenant 'anne' yet; the nearest are 'ann', 'default'"
+says "tenant 'anne' has no jobs yet; the nearest are 'ann', 'default'"
 ok kiln enqueue - --batch early --set tenant=anne <<<'{"prompt": "early", "width": 64, "height": 64}'
 ok kiln pause --tenant anne
 grep -q nearest err.txt && die "a tenant that is held is called unknown"
 ok kiln pause --group 64x65/8 --json
-says "no job of group '64x65/8/\*' waits or runs yet; the nearest .*'64x64/2/none'"
+says "group '64x65/8/\*' has no queued or assigned jobs yet; the nearest .*'64x64/2/none'"
 json out.txt 'd["held"] and d["name"] == "64x65/8/*" and d["before"] is None'
 ok kiln quota set dora --queued 5
 ok kiln pause --tenant dora
@@ -187,7 +187,7 @@ grep -q nearest err.txt && die "a tenant with a quota is called unknown"
 sleep 0.6
 [ "$(sql "SELECT state FROM job WHERE prompt = 'early'")" = 0 ] || die "a job of a held tenant was handed out"
 ok kiln resume --tenant anna # a slip, after which anne is still held
-says "'anna' is not paused; among those that are, the nearest are 'anne', 'dora'"
+says "'anna' is not paused; of the paused names the nearest are 'anne', 'dora'"
 for what in "--tenant anne" "--group 64x65/8" "--tenant dora"; do
     ok kiln resume $what
 done
@@ -197,7 +197,7 @@ says 'tenant nobody was not paused'
 [ "$(sql "SELECT count(*) FROM hold WHERE name = 'nobody'")" = 0 ] || die "a resume of nothing left a row"
 fails 64 kiln pause --group 64x
 fails 64 kiln pause --tenant 'a b'
-says "'a b' is no name of a tenant"
+says "'a b' is not a tenant's name"
 fails 64 kiln pause --tenant ''
 fails 64 kiln resume --tenant a/b
 fails 64 kiln pause --all --group 64x64
@@ -206,7 +206,7 @@ fails 64 kiln resume --all --backfill
 ok kiln pause --tenant ann --reason 'too hot'
 first=$(sql "SELECT at FROM hold WHERE name = 'ann'")
 ok kiln pause --tenant ann
-says 'was paused already'
+says 'was already paused'
 [ "$(sql "SELECT at, reason FROM hold WHERE name = 'ann'")" = "$first|too hot" ] || die "the first pause was forgotten"
 ok kiln pause --tenant ann --reason 'too loud'
 [ "$(sql "SELECT reason FROM hold WHERE name = 'ann'")" = 'too loud' ] || die "a new reason was not taken"
@@ -215,10 +215,10 @@ ok kiln resume --tenant ann
 kiln pause --tenant ann >one.txt 2>one.err &
 sleep 0.1
 ok kiln resume --tenant ann
-says 'had paused it'
+says 'Resumed .* (paused at .* by '
 wait $!
 [ $? = 1 ] || die "who was overruled was not told"
-says 'the last word counts, it goes on' one.err
+says 'the later command wins: it is not paused' one.err
 ok kiln status --json
 json out.txt 'd["holds"] == []'
 

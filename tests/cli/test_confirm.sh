@@ -68,9 +68,9 @@ ok kiln resume --all
 ok kiln quota set ann --queued 3
 fails 64 kiln quota set ann --yes
 at_tty n 64 kiln quota rm ann
-says 'The quota of tenant ann goes' out.txt
+says 'The quota of tenant ann will be removed' out.txt
 fails 64 kiln quota rm ann
-says 'Nothing of it was done; --yes does it'
+says 'Nothing was changed. Add --yes to proceed'
 ok kiln quota ls --json
 json out.txt 'd["tenant"] == "ann" and d["queued"] == 3'
 at_tty y 0 kiln quota rm ann
@@ -84,7 +84,7 @@ ok kiln worker start
 worker=$(kiln worker ls | sed '/^worker-0/d; s/ .*//')
 at_tty n 64 kiln worker stop --all
 fails 64 kiln worker stop --all
-says 'Every worker of this machine finishes its batch and ends.  Nothing of it was done'
+says 'Every worker of this machine will finish its batch and end.  Nothing was changed. Add --yes to proceed'
 kiln worker ls | grep -q "^$worker .* running" || die "it was stopped"
 at_tty '' 0 kiln worker stop "$worker"
 ok kiln worker start "$worker"
@@ -92,7 +92,7 @@ at_tty y 0 kiln worker stop --all
 kiln workers | grep -q '^worker-0 .*live' && die "not all were stopped"
 ok kiln up --dir s
 at_tty n 64 kiln drain --all
-says 'Every worker of pool default finishes its batch and ends' out.txt
+says 'Every worker of pool default will finish its batch and end' out.txt
 kiln workers | grep -q '^worker-0 .*live' || die "a no drains"
 at_tty y 0 kiln drain --all --wait
 ok kiln up --dir s # which sees a worker out that is still ending

@@ -7,7 +7,7 @@ nothing_runs() { [ -z "$(ls s/run/*.pid 2>/dev/null)" ] || die "something was st
 # A choice of GPUs that chooses none hides those that a machine may have.
 export CUDA_VISIBLE_DEVICES=
 fails 69 kiln up --dir s --engine testcard --device cuda:all
-says 'cuda:all: this machine has no NVIDIA GPU that CUDA_VISIBLE_DEVICES lets be seen'
+says 'cuda:all: this machine has no NVIDIA GPU that CUDA_VISIBLE_DEVICES allows'
 fails 69 kiln up --dir s --engine testcard --device cpu,cuda:3
 says 'cuda:3: this machine has no NVIDIA GPU'
 fails 64 kiln up --dir s --engine testcard --device cuda:0x

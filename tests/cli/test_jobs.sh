@@ -200,8 +200,8 @@ heard() { # TEXT: the wait says why the batch waits
 }
 kiln wait strange --json >waited.txt 2>wait.txt &
 waiting=$!
-heard "jobs of it ask for model 'nonesuch', which no live worker has"
-says 'kiln workers --json.*the wait goes on' wait.txt
+heard "its jobs need model 'nonesuch', which no live worker has"
+says 'kiln workers --json.*the wait continues' wait.txt
 fails 75 kiln wait strange --timeout 0
 [ ! -s out.txt ] || die "the notice is on stdout"
 ok kiln enqueue - --batch strange --set model=neither <<<'{"prompt": "y", "width": 64, "height": 64}'
@@ -222,14 +222,14 @@ ok kiln enqueue bob.jsonl --batch strange
 kiln wait strange >waited.txt 2>wait.txt &
 waiting=$!
 heard 'tenant bob is paused since .* by .*: too hot; `kiln resume --tenant bob` resumes it'
-says 'kiln status. lists what is held; the wait goes on' wait.txt
+says 'kiln status. lists the pauses; the wait continues' wait.txt
 ok kiln enqueue - --batch strange <<<'{"prompt": "y", "width": 64, "height": 64}'
 heard 'no worker is alive in pool default'
 ok kiln pause --all
 heard 'everything is paused since '
 ok kiln resume --all
 ok kiln pause --group '*/*/none'
-heard 'tenant bob is paused .*; others of it are held otherwise\|group \*/\*/none is paused .*otherwise'
+heard 'tenant bob is paused .*; its other jobs are paused as well\|group \*/\*/none is paused .*as well'
 ok kiln resume --group '*/*/none'
 ok kiln resume --tenant bob
 ok kiln cancel --batch strange
@@ -239,7 +239,7 @@ wait $waiting && die "a cancelled batch is all done"
 # --- cancel, retry, wait's exit codes: without a worker the jobs wait
 fails 66 kiln drain worker-0
 fails 64 kiln drain --all --timeout 5
-says 'timeout is of waiting: --wait is missing'
+says '--timeout needs --wait'
 ok kiln drain --all
 says 'no worker is alive in pool default'
 fails 65 kiln enqueue jobs.jsonl --batch later --set priority=3

@@ -18,7 +18,7 @@ for words in "quota" "quota drop ann" "quota set" "quota set ann" "quota set no/
     fails 64 kiln $words
 done
 fails 64 kiln quota set backfill-cars --queued 3
-says "'backfill-cars' is no name of a tenant: Kiln's own names are 'latent-cache' and 'backfill-...'"
+says "'backfill-cars' is not a tenant's name: Kiln's own names are 'latent-cache' and 'backfill-...'"
 fails 66 kiln quota rm ann
 
 # --- jobs waiting: what is beyond is refused, and comes in when it is sent again
@@ -42,7 +42,7 @@ json out.txt 'd["tenant"] == "ann" and d["queued"] == 10 and d["waiting"] == 10 
 ok kiln status --groups --json # held back, they are none of the scheduler's business
 json out.txt 'd["waiting"] == 0 and d["holds"] == 1 and d["groups"] == []'
 ok kiln status --groups
-says 'held back is not among them' out.txt
+says 'paused jobs are not counted' out.txt
 ok kiln resume --all
 until_sql "SELECT count(*) FROM job WHERE state = 2" 25
 fails 1 kiln wait ann --timeout 30 # it ends, and what did not come in is told
@@ -111,7 +111,7 @@ json out.txt 'd["hold"] == "quota" and "of 100 GPU-seconds of today" in d["reaso
 ok kiln quota ls --json
 json out.txt 'd["held"] and d["gpu_seconds_today"] > 100 and d["queued"] is None'
 ok kiln status
-says '^held: tenant ann has used up its daily quota' out.txt
+says '^paused: tenant ann has used up its daily quota' out.txt
 ok kiln quota set ann --gpu-seconds-day 1000 # more: it goes on
 ok kiln wait late --timeout 30
 [ "$(sql "SELECT count(*) FROM hold WHERE held")" = 0 ] || die "a hold is left"

@@ -105,7 +105,7 @@ if [ "$(id -u)" = 0 ]; then
     mkdir -p taken/run
     chown nobody taken/run
     fails 77 kiln up --dir taken --engine testcard
-    says 'taken/run belongs to nobody (user [0-9]*), who could put anything there'
+    says 'taken/run belongs to nobody (user [0-9]*), who could write anything there'
     mkdir -p linked theirs
     chown nobody theirs
     ln -s "$PWD/theirs" linked/log

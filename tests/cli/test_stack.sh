@@ -153,15 +153,15 @@ ls -d c/postgres.new.* 2>/dev/null && die "the half-made database is left"
 ok kiln down --dir c
 mkdir -p d/postgres
 fails 65 up --dir d
-says 'no Postgres data directory'
-says 'what did start keeps running'
+says 'not a Postgres data directory'
+says 'the started processes keep running'
 kiln down -q --dir d
 ls d/run/*.pid 2>/dev/null && die "down left something"
 
 # --- no model and no engine that does without
 touch e
 fails 73 up --dir e
-says 'e is a file; a stack lives in a directory'
+says 'e is a file; --dir needs a directory'
 [ -e "$source_dir/pipeline/models/sketch/model_index.json" ] || {
     fails 78 kiln up --dir f
     says 'no model'

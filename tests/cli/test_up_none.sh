@@ -9,7 +9,7 @@ none() { [ -z "$(ls a/run/worker-*.pid 2>/dev/null)" ] || die "a worker was star
 
 # --- without a model too: there is nobody here who would load it
 ok kiln up --dir a --workers 0
-says '^workers *none: .kiln up --workers N. starts some, .kiln-worker --config FILE. one that'
+says '^workers *none: .kiln up --workers N. starts workers here, .kiln-worker --config FILE. one on'
 none
 export KILN_CONFIG=$PWD/a/kiln.conf
 ok kiln up --dir a --json # as before
@@ -23,7 +23,7 @@ echo '{"prompt": "a cat", "width": 64, "height": 64}' >one.jsonl
 ok kiln enqueue one.jsonl --batch b
 fails 75 kiln wait b --timeout 3
 says 'batch b waits: no worker is alive in pool default'
-says 'kiln up --workers N. those of a stack'
+says 'kiln up --workers N. in a private stack'
 ok kiln why 1
 says 'no worker' out.txt
 fails 1 kiln doctor

@@ -57,14 +57,14 @@ watch 80 24
 until_screen '^ worker-1 idle'
 same watch_80x24.txt
 cut -c1-80 screen.txt | diff - screen.txt || die "a line is longer than the screen is wide"
-grep '^ ! held' screen.txt >held80.txt
+grep '^ ! paused' screen.txt >held80.txt
 [ "$(tmux display -p '#{alternate_on}#{cursor_flag}')" = 10 ] || die "it is no full screen"
 
 # --- resizing: 200x60 at once, with columns more and longer lines, and back
 tmux resize-window -x 200 -y 60
 until_screen 'HOST'
 same watch_200x60.txt
-[ "$(grep '^ ! held' screen.txt | cut -c1-80)" = "$(cat held80.txt)" ] || die "80 columns do not show the beginning of the line"
+[ "$(grep '^ ! paused' screen.txt | cut -c1-80)" = "$(cat held80.txt)" ] || die "80 columns do not show the beginning of the line"
 tmux resize-window -x 30 -y 8
 until_screen '^ q quit   tab section   arrows'
 tmux resize-window -x 80 -y 24
@@ -92,7 +92,7 @@ ok kiln wait held --timeout 60
 until_screen '^ jobs     0 queued   0 assigned   6 done   1 failed'
 says '^ pace     [0-9.]* done a minute, nothing waits' screen.txt
 kill -STOP "$(pid_of s redis)"
-until_screen '^ ! .*; what is shown is [0-9]* s old'
+until_screen '^ ! .*; this view is [0-9]* s old'
 tmux send-keys q
 until_screen '^ended with 0'
 kill -CONT "$(pid_of s redis)"
@@ -124,11 +124,11 @@ done
 
 # --- terminals that cannot, and none
 watch 120 24 TERM=nonsense
-until_screen 'the terminal "nonsense" is not known here (TERM): no full screen: a line a change instead'
+until_screen 'unknown terminal "nonsense" (TERM), so no full screen: one line for each change instead'
 until_screen 'Z  0 queued, 0 assigned, 6 done, 1 failed, 0 cancelled$'
 fails 1 kiln watch bad
 says 'Z  0 queued, 0 assigned, 0 done, 1 failed' out.txt
-says '^stdout is no terminal: a line a change instead of the full screen$'
+says '^stdout is not a terminal: one line for each change instead of the full screen$'
 fails 1 kiln watch bad -q
 [ ! -s err.txt ] || die "-q is not quiet"
 fails 1 kiln watch bad --json

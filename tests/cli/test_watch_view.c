@@ -79,7 +79,7 @@ static void everything_is_shown_if_it_fits(void **state)
     assert_int_equal(begin_with(" kiln watch   pool default   2026-11-21T15:05:05Z", 24), 1);
     assert_int_equal(begin_with(" jobs     60 queued   0 assigned", 24), 1);
     assert_int_equal(begin_with(" pace     nothing was done", 24), 1);
-    assert_int_equal(begin_with(">WORKERS   8 live: 0 draw, 8 idle", 24), 1);
+    assert_int_equal(begin_with(">WORKERS   8 live: 0 busy, 8 idle", 24), 1);
     assert_int_equal(begin_with(" GROUPS    3 with work", 24), 1);
     assert_int_equal(begin_with("        2        1  512x768         1     60 s  ink:0.8", 24), 1);
     assert_int_equal(begin_with(" FAILURES  6 jobs, 2 causes", 24), 1);
@@ -181,11 +181,11 @@ static void troubles_are_told_at_the_top(void **state)
     view.trouble = "Redis does not answer";
     view.look_s = 940;
     lay(80, 24);
-    assert_string_equal(lines[3].text, " ! Redis does not answer; what is shown is 60 s old");
+    assert_string_equal(lines[3].text, " ! Redis does not answer; this view is 60 s old");
     assert_int_equal(lines[3].ink, KILN_INK_BAD);
-    assert_string_equal(lines[4].text, " ! no scheduler leads this pool: nothing is handed out");
-    assert_string_equal(lines[5].text, " ! held: tenant ann");
-    assert_string_equal(lines[7].text, " ! held: and 3 more");
+    assert_string_equal(lines[4].text, " ! no scheduler leads this pool: no jobs are assigned");
+    assert_string_equal(lines[5].text, " ! paused: tenant ann");
+    assert_string_equal(lines[7].text, " ! paused: and 3 more");
     assert_string_equal(lines[8].text, " ! 7 entries wait in the intake stream");
     view.look = NULL; /* the first look has failed */
     lay(80, 24);

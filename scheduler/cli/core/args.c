@@ -110,7 +110,7 @@ int kiln_args_parse(struct kiln_cli *cli, int argc, char **argv, int min, int ma
     ret->rest = argv + 1;
     ret->rest_count = kept;
     if (kept < min)
-        return kiln_usage(cli, "something is missing: kiln %s %s", cli->verb->name,
+        return kiln_usage(cli, "an argument is missing: kiln %s %s", cli->verb->name,
                           cli->verb->args);
     if (kept > max)
         return kiln_usage(cli, "unexpected argument '%s'", argv[1 + max]);
@@ -137,8 +137,8 @@ int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char 
     errno = 0;
     long value = strtol(text, &end, 10);
     if (errno || end == text || *end || value < min || value > max)
-        return kiln_usage(cli, "--%s is '%s'; a whole number from %ld to %ld is needed", name, text,
-                          min, max);
+        return kiln_usage(cli, "--%s '%s' is not a whole number from %ld to %ld", name, text, min,
+                          max);
     *ret = value;
     return 0;
 }
@@ -149,7 +149,7 @@ int kiln_arg_job(struct kiln_cli *cli, const char *text, uint64_t *ret)
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (errno || text[0] < '0' || text[0] > '9' || *end || value == 0 || value > INT64_MAX)
-        return kiln_usage(cli, "'%s' is no job id; `kiln jobs` lists them", text);
+        return kiln_usage(cli, "'%s' is not a job id; `kiln jobs` lists them", text);
     *ret = value;
     return 0;
 }

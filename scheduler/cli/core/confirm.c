@@ -22,7 +22,7 @@ bool kiln_confirm(const struct kiln_cli *cli, bool yes, const char *question)
         return true;
     if (somebody_is_there())
         return ask(question);
-    kiln_warn(cli, "%s  Nothing of it was done; --yes does it", question);
+    kiln_warn(cli, "%s  Nothing was changed. Add --yes to proceed", question);
     return false;
 }
 

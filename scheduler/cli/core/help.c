@@ -33,8 +33,8 @@ static void print_block(FILE *out, const char *text)
 
 void kiln_help_overview(const struct kiln_cli *cli, FILE *out)
 {
-    fputs("kiln - turns files of prompts into a gallery\n\n"
-          "  kiln run prompts.jsonl --out gallery   everything in one command\n\n"
+    fputs("kiln - render files of prompts into a gallery\n\n"
+          "  kiln run prompts.jsonl --out gallery   prompts to pictures in one command\n\n"
           "usage: kiln VERB [options]\n\n",
           out);
     const struct kiln_verb *verb;

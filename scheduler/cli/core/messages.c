@@ -52,10 +52,10 @@ static const char *advice(const struct kiln_cli *cli, int code)
     case KILN_UNAVAILABLE:
     case KILN_TIMEOUT:
         return cli->config_path
-                   ? "`kiln doctor` looks at every server of the settings; `kiln up` starts a "
+                   ? "`kiln doctor` checks every server of the settings; `kiln up` starts a "
                      "private stack that was stopped"
                    : "no settings file was found: `kiln up` starts a private stack here, "
-                     "--config FILE names another one";
+                     "or name a file with --config FILE";
     case KILN_CONFIG:
         return "`kiln help config` shows every setting and where its value came from";
     case KILN_INTERNAL:
@@ -81,7 +81,7 @@ int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...)
     print_line(cli->color_err ? "\033[1mkiln:\033[0m " : "kiln: ", fmt, args);
     va_end(args);
     if (cli->verb)
-        kiln_say(cli, "      `kiln help %s` shows how it is used", cli->verb->name);
+        kiln_say(cli, "      `kiln help %s` shows its options", cli->verb->name);
     return EX_USAGE;
 }
 

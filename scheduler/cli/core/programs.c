@@ -231,7 +231,8 @@ int kiln_child_end_moving(struct kiln_child *child, double still_s, struct kiln_
         before = bytes;
         if (now_s - moved_s <= still_s && now_s <= until)
             continue;
-        kiln_fail(err, KILN_TIMEOUT, "%s has stood still for %.0f s", child->name, now_s - moved_s);
+        kiln_fail(err, KILN_TIMEOUT, "%s has made no progress for %.0f s", child->name,
+                  now_s - moved_s);
         kiln_child_drop(child);
         return err->code;
     }

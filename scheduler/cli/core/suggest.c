@@ -58,7 +58,7 @@ int kiln_suggest_refuse(struct kiln_suggest *names, const char *what, const char
 {
     char list[KILN_SUGGEST_LIST_MAX];
     if (!kiln_suggest_list(names, name, list, sizeof list))
-        return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; there is none at all", what,
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s', and no other either", what,
                          name);
     return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; %s", what, name, list);
 }

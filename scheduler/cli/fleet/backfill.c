@@ -1,7 +1,7 @@
-/* backfill.c - `kiln backfill add|ls|show|pause|resume|rm`: standing orders.
+/* backfill.c - `kiln backfill add|ls|show|pause|resume|rm`.
  *
- * An order's jobs are those of its batch, so `kiln jobs`, `export` and `cancel` work on them as on
- * any others; what is here is the order itself.
+ * The jobs of a backfill are those of its batch, so `kiln jobs`, `export` and `cancel` work on them
+ * as on any others.
  */
 #include "scheduler/cli/fleet/backfill.h"
 
@@ -28,7 +28,7 @@ struct orders {
     bool whole; /* show: everything, not a line */
 };
 
-/* --- where an order stands -------------------------------------------------------------------- */
+/* --- its state -------------------------------------------------------------------- */
 static const struct kiln_hold *hold_of(const struct orders *orders,
                                        const struct kiln_backfill_row *order)
 {
@@ -118,15 +118,15 @@ static void order_text(struct kiln_text *out, const struct orders *orders,
     const struct kiln_window window = {spec->window_from, spec->window_to};
     const struct kiln_hold *hold = hold_of(orders, order);
     char text[1024], time[32];
-    kiln_text_printf(out, "standing order %s  %s\n", spec->name, state_of(orders, order));
+    kiln_text_printf(out, "backfill %s  %s\n", spec->name, state_of(orders, order));
     if (order->error) {
-        kiln_text_puts(out, "  stands still: ");
+        kiln_text_puts(out, "  failed: ");
         kiln_text_safe(out, order->error);
-        kiln_text_printf(out, "; mend it, then `kiln backfill resume %s`\n", spec->name);
+        kiln_text_printf(out, "; correct it, then `kiln backfill resume %s`\n", spec->name);
     }
     if (hold) {
         kiln_pause_text(hold, text, sizeof text);
-        kiln_text_puts(out, "  held       ");
+        kiln_text_puts(out, "  paused     ");
         kiln_text_safe(out, text);
         kiln_text_puts(out, "\n");
     }
@@ -139,7 +139,7 @@ static void order_text(struct kiln_text *out, const struct orders *orders,
                      (double)order->cursor / (double)spec->pass_jobs,
                      (unsigned long long)spec->pass_jobs, (unsigned long long)order->lines);
     kiln_text_printf(out, "  spent      %.1f GPU-seconds\n", order->gpu_seconds);
-    kiln_text_printf(out, "  mark       %llu waiting or running\n", (unsigned long long)spec->mark);
+    kiln_text_printf(out, "  low-water  %llu queued or assigned\n", (unsigned long long)spec->mark);
     if (spec->rate > 0)
         kiln_text_printf(out, "  rate       %g/h\n", spec->rate);
     if (spec->until_jobs)
@@ -149,11 +149,11 @@ static void order_text(struct kiln_text *out, const struct orders *orders,
                          kiln_short_time(spec->until_ms, time, sizeof time));
     kiln_window_text(&window, text, sizeof text);
     if (text[0])
-        kiln_text_printf(out, "  window     %s of the scheduler's clock\n", text);
+        kiln_text_printf(out, "  window     %s by the scheduler's clock\n", text);
     kiln_text_printf(out, "  seeds      %s\n", spec->seed_fixed ? "fixed" : "fresh");
     if (spec->overrides[0])
         kiln_text_printf(out, "  set        %s\n", spec->overrides);
-    kiln_text_printf(out, "  ordered    %s by %s\n",
+    kiln_text_printf(out, "  added      %s by %s\n",
                      kiln_short_time(order->created_ms, time, sizeof time), spec->who);
     kiln_text_printf(out, "  topped up  %s\n",
                      kiln_short_time(order->topped_ms, time, sizeof time));
@@ -185,7 +185,7 @@ static int check_name(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
     struct kiln_suggest near = {0};
     int rc = kiln_ledger_backfills(ledger, kiln_pool(cli), NULL, add_name, &near, err);
     if (rc == 0 && !kiln_suggest_has(&near, name))
-        rc = kiln_suggest_refuse(&near, "standing order", name, err);
+        rc = kiln_suggest_refuse(&near, "backfill", name, err);
     kiln_suggest_release(&near);
     return rc;
 }
@@ -198,7 +198,7 @@ static int list(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *na
     int rc =
         kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_pauses_keep, &orders.holds, &err);
     if (rc == 0 && !name && cli->tty_out && !cli->json)
-        printf("%-24s %-7s %7s %8s %8s %9s %7s %11s %8s\n", "ORDER", "STATE", "MARK", "QUEUED",
+        printf("%-24s %-7s %7s %8s %8s %9s %7s %11s %8s\n", "BACKFILL", "STATE", "LOW", "QUEUED",
                "ASSIGNED", "DONE", "FAILED", "GPU-SECONDS", "PASSES");
     if (rc == 0)
         rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, list_order, &orders, &err);
@@ -213,7 +213,7 @@ static int keep_batch(void *arg, const struct kiln_backfill_row *order, struct k
     return 0;
 }
 
-/* The order first: from then on nothing is added to what is cancelled next. */
+/* The backfill first: from then on no job is added to those that are cancelled next. */
 static int remove_now(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
 {
     char batch[KILN_BATCH_NAME_MAX + 1] = "";
@@ -226,10 +226,13 @@ static int remove_now(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
         return kiln_report(cli, &err);
     rc = kiln_cancel_batch(cli, ledger, batch, &cancelled, &err);
     if (rc) {
-        kiln_warn(cli, "the order is gone; `kiln cancel --batch %s` stops what waits of it", batch);
+        kiln_warn(
+            cli,
+            "the backfill is removed, but its jobs are not cancelled: `kiln cancel --batch %s`",
+            batch);
         return kiln_report(cli, &err);
     }
-    kiln_say(cli, "standing order %s is gone, %llu jobs cancelled; its pictures stay in batch %s",
+    kiln_say(cli, "Removed backfill %s and cancelled %llu jobs; its pictures stay in batch %s",
              name, (unsigned long long)cancelled, batch);
     return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:s, s:I}", "removed", name, "batch",
                                                       batch, "cancelled", (json_int_t)cancelled))
@@ -241,7 +244,7 @@ static int remove_order(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
 {
     char question[256];
     snprintf(question, sizeof question,
-             "Standing order %s goes, and what waits of it is cancelled; its pictures stay.", name);
+             "Backfill %s will be removed and its queued jobs cancelled; its pictures stay.", name);
     return kiln_confirm(cli, yes, question) ? remove_now(cli, ledger, name) : EX_USAGE;
 }
 
@@ -298,13 +301,14 @@ int kiln_verb_backfill(struct kiln_cli *cli, int argc, char **argv)
         action++;
     if (action == ACTIONS)
         return kiln_usage(cli,
-                          "'%.40s' is nothing to do with standing orders; there are add, ls, "
-                          "show, pause, resume and rm",
+                          "unknown subcommand '%.40s'; use add, ls, show, pause, resume "
+                          "or rm",
                           args.rest[0]);
     if ((action == LS) != (args.rest_count == 1))
         return kiln_usage(cli,
-                          action == LS ? "`backfill ls` lists all of them; show takes a name"
-                                       : "name the standing order: kiln backfill %s NAME",
+                          action == LS
+                              ? "`backfill ls` takes no name: it lists all; `show` takes one"
+                              : "name the backfill: kiln backfill %s NAME",
                           args.rest[0]);
     status = check_options(cli, &args, (enum action)action);
     if (status)

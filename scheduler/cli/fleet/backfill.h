@@ -1,5 +1,4 @@
-/* backfill.h - `kiln backfill`: standing orders.  backfill.c lists and removes, backfill_add.c
- * reads what is ordered. */
+/* backfill.h - `kiln backfill`: backfill.c lists, pauses and removes, backfill_add.c adds. */
 #ifndef KILN_CLI_BACKFILL_H
 #define KILN_CLI_BACKFILL_H
 

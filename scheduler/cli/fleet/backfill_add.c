@@ -1,8 +1,8 @@
-/* backfill_add.c - `kiln backfill add`: reads the prompts, counts what they make, keeps the order.
+/* backfill_add.c - `kiln backfill add`: reads the prompts, counts their jobs, stores the backfill.
  *
- * Lines are checked here as the scheduler will read them, and kept as they were given: a template
- * of a million prompts is one line.  The order goes in without its lines and is asleep until the
- * last of them is there, so an addition that was cut off draws nothing.
+ * Lines are checked here as the scheduler will read them, and stored as given: a template of a
+ * million prompts is one line.  The backfill is inactive until its last line is stored, so an
+ * addition that was cut off renders nothing.
  */
 #include <math.h>
 #include <stdio.h>
@@ -44,10 +44,12 @@ static int read_rate(struct kiln_cli *cli, const char *text, double *ret)
         return 0;
     double rate = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : -1;
     if (rate < 0 || strcmp(end, "/h") != 0 || !isfinite(rate) || rate > 1e9)
-        return kiln_usage(cli, "--rate is '%.40s'; jobs an hour are needed, as in 30/h", text);
+        return kiln_usage(cli, "--rate '%.40s' is not a number of jobs an hour, such as 30/h",
+                          text);
     if (rate == 0)
-        return kiln_usage(cli, "--rate 0 would never draw anything; `kiln backfill pause` stops an "
-                               "order for a while");
+        return kiln_usage(cli,
+                          "--rate 0 would never render anything; use `kiln backfill pause` to stop "
+                          "for a while");
     *ret = rate;
     return 0;
 }
@@ -61,7 +63,8 @@ static int read_until(struct kiln_cli *cli, const char *text, struct kiln_backfi
     if (text[0] && strspn(text, "0123456789") == strlen(text)) {
         spec->until_jobs = strlen(text) <= 10 ? strtoull(text, NULL, 10) : 0;
         if (spec->until_jobs == 0)
-            return kiln_usage(cli, "--until %.40s: a count from 1 to 9999999999 is needed", text);
+            return kiln_usage(cli, "--until %.40s is not a number of jobs from 1 to 9999999999",
+                              text);
         return 0;
     }
     if (kiln_duration_parse(text, &span_s)) {
@@ -71,11 +74,11 @@ static int read_until(struct kiln_cli *cli, const char *text, struct kiln_backfi
     if (!kiln_moment_parse(text, now_ms, &spec->until_ms))
         return kiln_usage(
             cli,
-            "--until is '%.40s'; a number of jobs, a date or time in UTC (2026-12-24, "
-            "2026-12-24T18:00) or a span from now on (7d) is needed",
+            "--until '%.40s' is not a number of jobs, a date or time in UTC (2026-12-24, "
+            "2026-12-24T18:00), nor a span from now on (7d)",
             text);
     if (spec->until_ms <= now_ms)
-        return kiln_usage(cli, "--until %.40s is over already", text);
+        return kiln_usage(cli, "--until %.40s is in the past", text);
     return 0;
 }
 
@@ -106,13 +109,12 @@ static int read_seeds(struct kiln_cli *cli, const char *text, bool *ret_fixed)
     *ret_fixed = text && strcmp(text, "fixed") == 0;
     if (text && !*ret_fixed && strcmp(text, "fresh") != 0)
         return kiln_usage(cli,
-                          "--seed-policy %.40s: it is fresh (new seeds in every pass) or "
-                          "fixed (one pass with the seeds of the lines)",
+                          "--seed-policy %.40s is neither fresh (new seeds in every pass) nor "
+                          "fixed (one pass with the seeds of the job lines)",
                           text);
     return 0;
 }
 
-/* Who names a priority has not understood what backfill is. */
 static int read_sets(struct addition *addition, const struct kiln_args *args)
 {
     struct kiln_prompts *prompts = &addition->prompts;
@@ -122,8 +124,7 @@ static int read_sets(struct addition *addition, const struct kiln_args *args)
         if (strcmp(set->option, "set") == 0 && (strncmp(set->value, "priority=", 9) == 0 ||
                                                 strncmp(set->value, "max_wait_s=", 11) == 0))
             return kiln_usage(addition->cli,
-                              "--set %.40s: a standing order goes when nobody else wants the GPUs; "
-                              "it has no priority and promises nothing",
+                              "--set %.40s: a backfill has the lowest priority and no deadline",
                               set->value);
     }
     return 0;
@@ -134,8 +135,8 @@ static int read_options(struct addition *addition, const struct kiln_args *args,
     struct kiln_cli *cli = addition->cli;
     struct kiln_backfill_spec *spec = &addition->spec;
     if (!kiln_name_valid(name, strlen(name), KILN_NAME_MAX))
-        return kiln_usage(cli, "'%.80s' is no name of a standing order: at most %d " KILN_NAME_RULE,
-                          name, KILN_NAME_MAX);
+        return kiln_usage(cli, "'%.80s' is not a backfill's name: at most %d " KILN_NAME_RULE, name,
+                          KILN_NAME_MAX);
     snprintf(spec->name, sizeof spec->name, "%s", name);
     kiln_user_name(spec->who, sizeof spec->who);
     addition->dry_run = kiln_arg(args, "dry-run") != NULL;
@@ -158,7 +159,7 @@ static int keep_line(void *arg, const char *text, size_t len, struct kiln_error 
 {
     struct addition *addition = arg;
     if (addition->line_count == KILN_BACKFILL_LINES_MAX)
-        return kiln_fail(err, KILN_FULL, "a standing order has %d prompts at most; make two of it",
+        return kiln_fail(err, KILN_FULL, "a backfill has at most %d prompts; add a second one",
                          KILN_BACKFILL_LINES_MAX);
     struct kiln_backfill_line *lines =
         kiln_room(addition->lines, addition->line_count, &addition->line_room, sizeof *lines);
@@ -182,12 +183,12 @@ static int read_lines(struct addition *addition, const struct kiln_args *args,
     if (rc)
         return rc;
     unsigned long long jobs = addition->spec.pass_jobs;
-    kiln_say(addition->cli, "a pass of the order: %zu prompt%s, %llu job%s", addition->line_count,
+    kiln_say(addition->cli, "one pass: %zu prompt%s, %llu job%s", addition->line_count,
              addition->line_count == 1 ? "" : "s", jobs, jobs == 1 ? "" : "s");
     if (addition->spec.pass_jobs > PASS_JOBS_MAX)
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "the prompts make %llu jobs a pass, %llu are allowed; make the templates "
-                         "smaller, or two orders of them",
+                         "the prompts make %llu jobs a pass, the limit is %llu; use smaller "
+                         "templates, or a second backfill",
                          jobs, (unsigned long long)PASS_JOBS_MAX);
     return 0;
 }
@@ -225,8 +226,8 @@ static int keep(struct addition *addition, struct kiln_error *err)
         rc = keep_lines(addition, ledger, id, err);
         if (rc && kiln_ledger_backfill_remove(ledger, kiln_pool(cli), spec->name, &ignored))
             kiln_warn(cli,
-                      "half of it is in the ledger and asleep; `kiln backfill rm %s` removes "
-                      "it",
+                      "only a part of it is in the ledger, and it renders nothing; remove it with "
+                      "`kiln backfill rm %s`",
                       spec->name);
     }
     kiln_ledger_close(ledger);
@@ -254,7 +255,7 @@ int kiln_backfill_add(struct kiln_cli *cli, const struct kiln_args *args, const 
     struct kiln_error err;
     struct addition *addition = calloc(1, sizeof *addition);
     if (!addition) {
-        kiln_fail(&err, KILN_NO_MEMORY, "no memory for an order");
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for a backfill");
         return kiln_report(cli, &err);
     }
     addition->cli = cli;

@@ -1,8 +1,8 @@
 /* blocked.c - see blocked.h.
  *
- * A look groups what waits of the batch, by what a hold may ask while one is in force and by its
- * models, and reads the heartbeats; that is a small part of a second for a million jobs, so it is
- * not done at every step of a wait.
+ * A look groups the queued jobs of the batch by model, and by what pauses can match while one is in
+ * force, and reads the heartbeats.  That takes a fraction of a second for a million jobs, so a wait
+ * does it only now and then.
  */
 #include "scheduler/cli/fleet/blocked.h"
 
@@ -12,9 +12,9 @@
 #include "scheduler/pauses.h"
 #include "storage/ledger/ledger.h"
 
-#define LOOK_EVERY_S 5.0   /* while something is lacking, */
-#define LOOK_SELDOM_S 20.0 /* and while nothing is */
-#define SLOW_LATER 9       /* so a server that hangs takes a tenth of the time of a wait */
+#define LOOK_EVERY_S 5.0   /* while the batch is blocked, */
+#define LOOK_SELDOM_S 20.0 /* and otherwise */
+#define SLOW_LATER 9       /* so a slow server costs a tenth of the wait */
 #define NAMED_MAX 3        /* models */
 
 bool kiln_serves(const struct kiln_roster_worker *worker, const char *model)
@@ -82,8 +82,8 @@ static int find_models(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
     if (rc == 0 && unserved.count > NAMED_MAX)
         kiln_text_printf(&unserved.names, " and %zu more", unserved.count - NAMED_MAX);
     if (rc == 0 && unserved.count && !unserved.names.failed)
-        snprintf(out, size, "jobs of it ask for model%s %s, which %s",
-                 unserved.count > 1 ? "s" : "", unserved.names.at,
+        snprintf(out, size, "its jobs need model%s %s, which %s", unserved.count > 1 ? "s" : "",
+                 unserved.names.at,
                  unserved.count > 1 ? "no worker that takes jobs has" : unserved.why);
     kiln_text_release(&unserved.names);
     return rc;
@@ -114,7 +114,7 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
     return 0;
 }
 
-/* What holds all that waits of the batch; "" while anything of it may go out. */
+/* The pause of all queued jobs of the batch; "" while one of them is not paused. */
 static int find_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                        char *out, size_t size, struct kiln_error *err)
 {
@@ -126,35 +126,35 @@ static int find_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
         rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, note_held, &held, err);
     if (rc == 0 && held.by && !held.free) {
         kiln_pause_text(held.by, text, sizeof text);
-        snprintf(out, size, "%s%s", text, held.others ? "; others of it are held otherwise" : "");
+        snprintf(out, size, "%s%s", text, held.others ? "; its other jobs are paused as well" : "");
     }
     kiln_pauses_release(&holds);
     return rc;
 }
 
-/* What the batch lacks; "" if nothing.  *ret_next: what to do about it. */
+/* Why the batch waits; "" if it does not.  *ret_next: what to do about it. */
 static int find_reason(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                        char *out, size_t size, const char **ret_next, struct kiln_error *err)
 {
     struct kiln_roster roster = {0};
     bool led = false;
     out[0] = '\0';
-    *ret_next = "`kiln status` lists what is held";
+    *ret_next = "`kiln status` lists the pauses";
     int rc = find_pauses(cli, ledger, batch, out, size, err);
     if (rc || out[0])
         return rc;
     rc = kiln_ledger_led(ledger, kiln_pool(cli), &led, err);
     if (rc == 0 && !led) {
         snprintf(out, size, "no scheduler leads pool %s", kiln_pool(cli));
-        *ret_next = "start kiln-scheduler (`kiln up` for a stack of your own)";
+        *ret_next = "start kiln-scheduler, or `kiln up` for a private stack";
         return 0;
     }
     if (rc == 0)
         rc = kiln_roster_load(cli, &roster, err);
-    *ret_next =
-        "`kiln worker start` starts those of this machine, `kiln up --workers N` those of a stack";
+    *ret_next = "start workers: `kiln worker start` on this machine, `kiln up --workers N` in a "
+                "private stack";
     if (rc == 0 && !kiln_blocked_by_workers(&roster, kiln_pool(cli), out, size)) {
-        *ret_next = "`kiln workers --json` shows what they have; start one with that model, "
+        *ret_next = "`kiln workers --json` shows their models; start a worker with that model, "
                     "or cancel the batch";
         rc = find_models(cli, ledger, batch, &roster, out, size, err);
     }
@@ -182,5 +182,5 @@ void kiln_blocked_say(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
         return;
     kiln_bar_end(bar);
     kiln_say(cli, "batch %s waits: %s", batch, text);
-    kiln_say(cli, "      %s; the wait goes on", next);
+    kiln_say(cli, "      %s; the wait continues", next);
 }

@@ -1,4 +1,4 @@
-/* blocked.h - what holds waiting jobs, or what the fleet lacks, so that nobody can draw them: in
+/* blocked.h - why queued jobs cannot run: they are paused, or no worker can render them; in
  * the same words for `why` of a job and for `wait` of a batch. */
 #ifndef KILN_CLI_BLOCKED_H
 #define KILN_CLI_BLOCKED_H

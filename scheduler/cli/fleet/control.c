@@ -1,7 +1,7 @@
-/* control.c - orders to the scheduler, and `kiln drain`, which is nothing else.
+/* control.c - control messages to the scheduler, queries, and `kiln drain`.
  *
- * An order is a hint: whatever must not be lost is in the ledger before it is sent.  A drain is the
- * exception, since it changes no job; so it fails if the bus cannot take it.
+ * A control message is a hint: what must not be lost is in the ledger before it is sent.  Only a
+ * drain is not, since it changes no job; so it fails without the bus.
  */
 #include "scheduler/cli/fleet/control.h"
 
@@ -19,14 +19,14 @@
 #include "storage/bus/bus.h"
 
 #define ANSWER_MS 2000
-#define CONTROL_LENGTH 10000 /* the stream is capped: orders are acted on within milliseconds */
+#define CONTROL_LENGTH 10000 /* of the stream: messages are handled within milliseconds */
 
 int kiln_control_send(struct kiln_cli *cli, const struct kiln_control *control,
                       struct kiln_error *err)
 {
     char *text = kiln_control_encode(control);
     if (!text)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an order");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a control message");
     struct kiln_bus *bus = NULL;
     int rc = kiln_open_bus(cli, &bus, err);
     if (rc == 0) {
@@ -44,7 +44,7 @@ void kiln_control_notify(struct kiln_cli *cli, const struct kiln_control *contro
 {
     struct kiln_error err;
     if (kiln_control_send(cli, control, &err))
-        kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", err.text);
+        kiln_say(cli, "recorded in the ledger; the scheduler will read it there (%s)", err.text);
 }
 
 int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
@@ -122,8 +122,8 @@ static int check_worker(const struct kiln_roster *roster, const char *name, stru
     return rc;
 }
 
-/* How many of those that lived when the order was given still do: the same processes, since others
- * may have come under their names. */
+/* How many of the workers that were live before the drain still are: the same processes, since new
+ * ones may have their names. */
 static size_t still_there(const struct kiln_roster *before, const struct kiln_roster *now,
                           const char *name)
 {
@@ -138,8 +138,8 @@ static size_t still_there(const struct kiln_roster *before, const struct kiln_ro
     return count;
 }
 
-/* Says it again to those that do not drain yet: the scheduler passes an order on to the workers
- * that it knows, and one that began a moment before it was given is not among them. */
+/* Repeats the drain for workers that do not drain yet: the scheduler passes it on to the workers
+ * it knows, and one that has just started is not among them. */
 static int remind(struct kiln_cli *cli, const struct kiln_roster *before,
                   const struct kiln_roster *now, const char *name, struct kiln_error *err)
 {
@@ -176,8 +176,8 @@ static int wait_drained(struct kiln_cli *cli, const struct kiln_roster *before, 
         if (rc || left == 0)
             return rc;
         if (kiln_now_s() > until)
-            return kiln_fail(err, KILN_TIMEOUT, "%zu workers are still at work after %.0f s", left,
-                             limit_s);
+            return kiln_fail(err, KILN_TIMEOUT, "%zu worker%s still running after %.0f s", left,
+                             left == 1 ? " is" : "s are", limit_s);
         kiln_sleep_s(0.1);
     }
 }
@@ -198,8 +198,8 @@ static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct k
     if (rc == 0 && before.live == 0)
         kiln_say(cli, "no worker is alive in pool %s", kiln_pool(cli));
     else if (rc == 0)
-        kiln_say(cli, "%s will finish the batch in hand, hand back the rest and end",
-                 name[0] ? name : "every worker");
+        kiln_say(cli, "%s: finishes its batch, returns its other jobs and ends",
+                 name[0] ? name : "each worker");
     if (rc == 0 && wait_s > 0)
         rc = wait_drained(cli, &before, name, wait_s, err);
     kiln_roster_release(&before);
@@ -218,18 +218,18 @@ int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv)
         return status;
     bool all = kiln_arg(&args, "all") != NULL, wait = kiln_arg(&args, "wait") != NULL;
     if (all == (args.rest_count == 1))
-        return kiln_usage(cli, "name one worker, or all of them with --all");
+        return kiln_usage(cli, "name one worker, or give --all");
     if (!wait && kiln_arg(&args, "timeout"))
-        return kiln_usage(cli, "--timeout is of waiting: --wait is missing");
+        return kiln_usage(cli, "--timeout needs --wait");
     char question[KILN_NAME_MAX + 80];
-    snprintf(question, sizeof question, "Every worker of pool %s finishes its batch and ends.",
+    snprintf(question, sizeof question, "Every worker of pool %s will finish its batch and end.",
              kiln_pool(cli));
     if (all && !kiln_confirm_at_terminal(kiln_arg(&args, "yes") != NULL, question))
         return EX_USAGE;
     if (drain(cli, all ? "" : args.rest[0], wait ? (double)limit_s : 0, &err))
         return kiln_report(cli, &err);
     if (wait)
-        kiln_say(cli, "%s ended", all ? "all have" : "it has");
+        kiln_say(cli, "%s ended", all ? "all workers have" : args.rest[0]);
     return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:b}", "draining",
                                                       all ? "all" : args.rest[0], "ended", wait))
                      : 0;

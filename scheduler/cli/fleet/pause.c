@@ -1,9 +1,9 @@
 /* pause.c - `kiln pause` and `kiln resume`.
  *
- * The ledger has the hold before the scheduler is told, and the scheduler looks by itself, too: no
- * order is lost.  Two people who order opposite things at once both get their row in, one after the
- * other; the later one counts.  That one is told what was there before, the earlier one looks again
- * after a moment and is told who has overruled it.
+ * The pause is in the ledger before the scheduler is notified, and the scheduler also reads it
+ * there, so none is lost.  If two people give opposite commands at once, the later one wins and is
+ * told what was there before; the earlier one looks again after a moment and is told who overruled
+ * it.
  */
 #include "scheduler/cli/fleet/pause.h"
 
@@ -37,12 +37,12 @@ void kiln_user_name(char *out, size_t size)
 static void subject(enum kiln_hold_scope scope, const char *name, char *out, size_t size)
 {
     static const char *const words[KILN_SCOPE_COUNT] = {
-        "everything", "all backfill",   "standing order ", "tenant ",
+        "everything", "all backfill",   "backfill ",    "tenant ",
         "group ",     "the window of ", "the quota of "};
     snprintf(out, size, "%s%s", words[scope], name);
 }
 
-/* --- what answers to a name ------------------------------------------------------------------- */
+/* --- known names ------------------------------------------------------------------- */
 struct known {
     struct kiln_suggest near;
     enum kiln_hold_scope scope;
@@ -92,8 +92,8 @@ static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_
     return kiln_suggest_add(&known->near, name, err);
 }
 
-/* A pause may come before the jobs that it is for, and a script must not race with the last of
- * them; so a name that nothing answers to is held, and told of, since it may be a slip. */
+/* A pause may come before its jobs, and a script must not race with the last of them.  So an
+ * unknown name is paused as well, with a warning, since it may be a typing mistake. */
 static int warn_if_unknown(struct kiln_cli *cli, struct kiln_ledger *ledger,
                            enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
 {
@@ -111,14 +111,14 @@ static int warn_if_unknown(struct kiln_cli *cli, struct kiln_ledger *ledger,
         rc = kiln_ledger_groups(ledger, kiln_pool(cli), add_group, &known, err);
     if (rc == 0 && !known.answers) {
         bool any = kiln_suggest_list(&known.near, name, list, sizeof list);
-        kiln_warn(cli, "no job of %s '%s' %s%s%s", tenant ? "tenant" : "group", name,
-                  tenant ? "yet" : "waits or runs yet", any ? "; " : "", list);
+        kiln_warn(cli, "%s '%s' has no %s%s%s", tenant ? "tenant" : "group", name,
+                  tenant ? "jobs yet" : "queued or assigned jobs yet", any ? "; " : "", list);
     }
     kiln_suggest_release(&known.near);
     return rc;
 }
 
-/* Whoever lets go what is not held may have meant another name, which stays held. */
+/* Whoever resumes a name that is not paused may have meant another one, which stays paused. */
 static int warn_if_not_paused(struct kiln_cli *cli, struct kiln_ledger *ledger,
                               enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
 {
@@ -128,12 +128,13 @@ static int warn_if_not_paused(struct kiln_cli *cli, struct kiln_ledger *ledger,
         return 0;
     const int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, add_held, &known, err);
     if (rc == 0 && !known.answers && kiln_suggest_list(&known.near, name, list, sizeof list))
-        kiln_warn(cli, "'%s' is not paused; among those that are, %s", name, list);
+        kiln_warn(cli, "'%s' is not paused; of the paused names %s", name, list);
     kiln_suggest_release(&known.near);
     return rc;
 }
 
-/* --- the order -------------------------------------------------------------------------------- */
+/* --- setting it --------------------------------------------------------------------------------
+ */
 struct search {
     const struct kiln_hold *mine;
     struct kiln_hold found;
@@ -165,25 +166,25 @@ static void say_result(const struct kiln_cli *cli, const struct kiln_hold *mine,
 {
     char what[KILN_HOLD_NAME_MAX + 32], at[64];
     subject(mine->scope, mine->name, what, sizeof what);
-    const char *state = mine->held ? "paused" : "let go on";
     kiln_time_text(before->at_ms, at, sizeof at);
+    const char *was = before->held ? "paused" : "resumed";
     if (before->who[0] && before->held == mine->held)
-        kiln_say(cli, "%s was %s already, at %s by %s", what, state, at, before->who);
+        kiln_say(cli, "%s was already %s at %s by %s", what, was, at, before->who);
     else if (before->who[0])
-        kiln_say(cli, "%s is %s; at %s %s had %s it", what, state, at, before->who,
-                 before->held ? "paused" : "resumed");
+        kiln_say(cli, "%s %s (%s at %s by %s)", mine->held ? "Paused" : "Resumed", what, was, at,
+                 before->who);
     else if (mine->held)
-        kiln_say(cli, "%s is %s; what workers hold is still drawn", what, state);
+        kiln_say(cli, "Paused %s; jobs that are already assigned still run", what);
     else
         kiln_say(cli, "%s was not paused", what);
     if (now->held != mine->held)
-        kiln_warn(cli, "meanwhile %s has %s it: the last word counts, %s", now->who,
-                  now->held ? "paused" : "resumed", now->held ? "it is held" : "it goes on");
+        kiln_warn(cli, "%s %s %s at the same time; the later command wins: it is %s", now->who,
+                  now->held ? "paused" : "resumed", what, now->held ? "paused" : "not paused");
 }
 
-/* The same order again keeps who gave it first, when and why, unless it brings a reason; and what
- * was never paused needs no row that says so.  Whoever orders the opposite in between is seen by
- * the second look. */
+/* Repeating a pause keeps its first author, time and reason, unless it brings a new reason;
+ * resuming what was never paused writes nothing.  The second look sees an opposite command in
+ * between. */
 static int record_unless_there(struct kiln_cli *cli, struct kiln_ledger *ledger,
                                const struct kiln_hold *mine, bool reasoned,
                                struct kiln_hold *ret_before, struct kiln_error *err)
@@ -228,13 +229,13 @@ static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
     bool all = kiln_arg(args, "all") != NULL, backfill = kiln_arg(args, "backfill") != NULL;
     struct kiln_error err;
     if (all + backfill + (tenant != NULL) + (group != NULL) > 1)
-        return kiln_usage(cli, "one of them: --all, --backfill, --tenant T or --group G");
+        return kiln_usage(cli, "give only one of --all, --backfill, --tenant T and --group G");
     *ret_scope = backfill ? KILN_SCOPE_BACKFILL
                  : tenant ? KILN_SCOPE_TENANT
                  : group  ? KILN_SCOPE_GROUP
                           : KILN_SCOPE_ALL;
     if (tenant && !kiln_name_valid(tenant, strlen(tenant), KILN_NAME_MAX))
-        return kiln_usage(cli, "'%.80s' is no name of a tenant: " KILN_NAME_RULE, tenant);
+        return kiln_usage(cli, "'%.80s' is not a tenant's name: " KILN_NAME_RULE, tenant);
     snprintf(name, size, "%s", tenant ? tenant : "");
     if (group && kiln_group_name(group, name, size, &err))
         return kiln_usage(cli, "%s", err.text);

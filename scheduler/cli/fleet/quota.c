@@ -32,7 +32,7 @@ static int read_limit(struct kiln_cli *cli, const struct kiln_args *args, const 
     }
     *ret = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : -1;
     if (*ret < least || *ret > SET_MAX || *end)
-        return kiln_usage(cli, "--%s is '%.40s'; a number from %g to %d, or none, is needed", name,
+        return kiln_usage(cli, "--%s '%.40s' is neither a number from %g to %d nor none", name,
                           text, least, SET_MAX);
     return 0;
 }
@@ -46,7 +46,7 @@ static int find_quota(void *arg, const struct kiln_quota *quota, struct kiln_err
     return 0;
 }
 
-/* What is not named stays as it was. */
+/* A limit that is not named is unchanged. */
 static int set(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct kiln_args *args,
                const char *tenant)
 {
@@ -63,12 +63,11 @@ static int set(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct ki
         return status;
     quota.queued = (int64_t)queued;
     if ((double)quota.queued != queued)
-        return kiln_usage(cli, "--queued is '%.40s'; jobs are counted in whole numbers",
-                          kiln_arg(args, "queued"));
+        return kiln_usage(cli, "--queued '%.40s' is not a whole number", kiln_arg(args, "queued"));
     kiln_user_name(quota.who, sizeof quota.who);
     if (kiln_ledger_quota_set(ledger, kiln_pool(cli), &quota, &err))
         return kiln_report(cli, &err);
-    kiln_say(cli, "the scheduler keeps to it within seconds");
+    kiln_say(cli, "takes effect within seconds");
     if (!cli->json)
         return 0;
     json_t *jobs = quota.queued >= 0 ? json_integer(quota.queued) : json_null();
@@ -137,7 +136,7 @@ static void quota_text(struct kiln_text *out, const struct kiln_quota *quota, ui
         snprintf(seconds, sizeof seconds, "%.1f", quota->gpu_s_day);
     kiln_text_printf(out, "%-24s %10llu of %-10s %12.1f of %-12s %s\n", quota->tenant,
                      (unsigned long long)waiting, queued, day->used_s, seconds,
-                     day->held ? "held" : "");
+                     day->held ? "paused" : "");
 }
 
 static int print_quota(struct rows *rows, const struct kiln_quota *quota, struct kiln_error *err)
@@ -180,8 +179,7 @@ static int add_name(void *arg, const struct kiln_quota *quota, struct kiln_error
 static bool confirmed(const struct kiln_cli *cli, const char *tenant, bool yes)
 {
     char question[KILN_NAME_MAX + 80];
-    snprintf(question, sizeof question,
-             "The quota of tenant %s goes: nothing of its own limits it.", tenant);
+    snprintf(question, sizeof question, "The quota of tenant %s will be removed.", tenant);
     return kiln_confirm(cli, yes, question);
 }
 
@@ -200,7 +198,7 @@ static int remove_quota(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
         rc = kiln_ledger_quota_remove(ledger, kiln_pool(cli), tenant, &err);
     if (rc)
         return kiln_report(cli, &err);
-    kiln_say(cli, "nothing of its own limits tenant %s any more", tenant);
+    kiln_say(cli, "Removed the quota of tenant %s", tenant);
     return cli->json ? kiln_print_json(cli, json_pack("{s:s}", "removed", tenant)) : 0;
 }
 
@@ -215,19 +213,19 @@ int kiln_verb_quota(struct kiln_cli *cli, int argc, char **argv)
     const char *what = args.rest[0], *tenant = args.rest_count == 2 ? args.rest[1] : NULL;
     bool put = strcmp(what, "set") == 0, ls = strcmp(what, "ls") == 0;
     if (!put && !ls && strcmp(what, "rm") != 0)
-        return kiln_usage(cli, "'%.40s' is nothing to do with quotas; there are set, ls and rm",
-                          what);
+        return kiln_usage(cli, "unknown subcommand '%.40s'; use set, ls or rm", what);
     if (ls == (tenant != NULL))
-        return kiln_usage(cli, ls ? "`quota ls` lists all of them" : "name the tenant, or '*'");
+        return kiln_usage(cli, ls ? "`quota ls` takes no name: it lists all quotas"
+                                  : "name the tenant, or '*' for all without a quota of their own");
     bool yes = kiln_arg(&args, "yes") != NULL, limits = args.given_count > (yes ? 1 : 0);
     if (put != limits)
-        return kiln_usage(cli, put ? "say how much: --queued N, --gpu-seconds-day S"
-                                   : "--queued and --gpu-seconds-day are for set");
+        return kiln_usage(cli, put ? "give a limit: --queued N or --gpu-seconds-day S"
+                                   : "--queued and --gpu-seconds-day are only for `quota set`");
     if (tenant && strcmp(tenant, KILN_TENANT_ANY) != 0 &&
         !kiln_name_valid(tenant, strlen(tenant), KILN_NAME_MAX))
-        return kiln_usage(cli, "'%.80s' is no name of a tenant: " KILN_NAME_RULE, tenant);
+        return kiln_usage(cli, "'%.80s' is not a tenant's name: " KILN_NAME_RULE, tenant);
     if (put && kiln_name_reserved(tenant))
-        return kiln_usage(cli, "'%s' is no name of a tenant: " KILN_NAMES_RESERVED, tenant);
+        return kiln_usage(cli, "'%s' is not a tenant's name: " KILN_NAMES_RESERVED, tenant);
     if (kiln_open_ledger(cli, &ledger, &err))
         status = kiln_report(cli, &err);
     else

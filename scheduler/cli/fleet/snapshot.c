@@ -133,6 +133,6 @@ void kiln_counts_print(const struct kiln_counts *counts)
 void kiln_removed_print(uint64_t removed)
 {
     if (removed)
-        printf("  removed    %llu of the cancelled: `kiln gc` has taken their rows\n",
+        printf("  removed    %llu of the cancelled jobs: `kiln gc` has removed their rows\n",
                (unsigned long long)removed);
 }

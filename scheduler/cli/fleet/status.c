@@ -33,19 +33,20 @@ static void print_look(const struct kiln_snapshot *look)
     printf("pool %s: ", kiln_pool(look->cli));
     kiln_counts_print(&look->counts);
     if (!look->led)
-        puts("no scheduler leads this pool: nothing is handed out");
+        puts("no scheduler leads this pool: no jobs are assigned");
     size_t i;
     json_t *hold;
     json_array_foreach(look->holds, i, hold)
     {
-        fputs("held: ", stdout);
+        fputs("paused: ", stdout);
         kiln_print_safe(json_string_value(json_object_get(hold, "text")));
         putchar('\n');
     }
     if (look->intake)
-        printf("%llu lines wait in the intake stream\n", (unsigned long long)look->intake);
+        printf("%llu %s wait in the intake stream\n", (unsigned long long)look->intake,
+               look->intake == 1 ? "entry" : "entries");
     if (look->bus.code)
-        puts("not known, since Redis would tell: live workers, lines in the intake stream");
+        puts("unavailable while Redis is down: live workers, the length of the intake stream");
     else if (look->roster.live == 0)
         puts("no worker is alive");
     else
@@ -80,14 +81,14 @@ static void print_backlog(const json_t *answer)
     char backlog[32];
     long long total = integer(answer, "groups_total");
     size_t i;
-    printf(
-        "%lld jobs wait in %lld groups, %lld of them back off; %s of GPU time for %lld workers\n",
-        integer(answer, "waiting"), total, integer(answer, "sleeping"),
-        kiln_seconds_text(json_number_value(json_object_get(answer, "backlog_s")), backlog,
-                          sizeof backlog),
-        integer(answer, "workers"));
+    printf("%lld jobs queued in %lld groups, %lld of them in backoff; %s of GPU time for %lld "
+           "workers\n",
+           integer(answer, "waiting"), total, integer(answer, "sleeping"),
+           kiln_seconds_text(json_number_value(json_object_get(answer, "backlog_s")), backlog,
+                             sizeof backlog),
+           integer(answer, "workers"));
     if (integer(answer, "holds") > 0)
-        puts("what is held back is not among them: `kiln status` says what is");
+        puts("paused jobs are not counted; `kiln status` lists the pauses");
     if (total > 0)
         printf("  GPU-seconds    queued  holders  size\n");
     json_array_foreach(groups, i, group)
@@ -108,8 +109,8 @@ static int status_groups(struct kiln_cli *cli)
         return kiln_report(cli, &err);
     if (!answer) {
         kiln_say(cli,
-                 "no scheduler of pool %s has answered within two seconds: does one lead? "
-                 "`kiln doctor`",
+                 "no scheduler of pool %s answered within two seconds; `kiln doctor` checks "
+                 "whether one leads",
                  kiln_pool(cli));
         return EX_TEMPFAIL;
     }

@@ -35,8 +35,8 @@ static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool cre
     if (given) {
         if (create && access(given, F_OK) != 0) /* a slip would make a crew that nobody looks for */
             return kiln_fail(err, KILN_NOT_FOUND,
-                             "there is no stack in %s: `kiln up` makes one, and a directory made "
-                             "by hand is enough for workers alone",
+                             "there is no stack in %s: create one with `kiln up`, or only the "
+                             "directory to run workers without a stack",
                              given);
         snprintf(dir, sizeof dir, "%s", given);
     } else if (conf) {
@@ -169,8 +169,9 @@ static int take_limits(struct edit *edit, struct kiln_guard_plan *plan, struct k
     plan->log_bytes = edit->log_mb ? (int64_t)edit->log_mb << 20 : plan->log_bytes;
     char *conf = edit->cli->config_path ? realpath(edit->cli->config_path, NULL) : NULL;
     if (!conf)
-        return kiln_fail(err, KILN_CONFIG,
-                         "workers need a settings file: --config FILE, or `kiln up` for a stack");
+        return kiln_fail(
+            err, KILN_CONFIG,
+            "workers need a settings file: give --config FILE, or start a stack with `kiln up`");
     snprintf(plan->config, sizeof plan->config, "%s", conf);
     free(conf);
     return 0;
@@ -234,18 +235,18 @@ static int check_words(struct kiln_cli *cli, const struct kiln_args *args)
     const char *what = args->rest[0];
     bool all = kiln_arg(args, "all") != NULL, stop = strcmp(what, "stop") == 0;
     if (strcmp(what, "start") == 0 && all)
-        return kiln_usage(cli, "start starts all; --all is for stop");
+        return kiln_usage(cli, "--all is only for stop; `worker start` starts all");
     if (stop && all == (args->rest_count > 1))
-        return kiln_usage(cli, "name workers, or all with --all");
+        return kiln_usage(cli, "name the workers to stop, or give --all");
     if (stop && all &&
         !kiln_confirm(cli, kiln_arg(args, "yes") != NULL,
-                      "Every worker of this machine finishes its batch and ends."))
+                      "Every worker of this machine will finish its batch and end."))
         return EX_USAGE;
     for (int i = 0; i < 4; i++)
         if (strcmp(what, words[i]) == 0)
             return 0;
     const char *near = kiln_closest(what, strlen(what), words, 4);
-    return kiln_usage(cli, "'%s' is nothing to do with workers; did you mean %s?", what, near);
+    return kiln_usage(cli, "unknown subcommand '%s'; did you mean %s?", what, near);
 }
 
 int kiln_verb_worker(struct kiln_cli *cli, int argc, char **argv)

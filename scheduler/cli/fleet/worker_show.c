@@ -87,10 +87,10 @@ int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
         down = down || (plan->at[i].wanted && !guarded);
     }
     if (plan->count == 0)
-        kiln_say(cli, "no workers were started here with `kiln worker start`; `kiln workers` shows "
-                      "the fleet's");
+        kiln_say(cli, "no workers on this machine: `kiln worker start` starts one, `kiln workers` "
+                      "lists those of the fleet");
     if (down)
-        kiln_say(cli, "nobody guards them; `kiln worker start` starts the guard again");
+        kiln_say(cli, "these workers have no guard; `kiln worker start` starts it");
     free(plan);
     return 0;
 }
@@ -202,7 +202,7 @@ int kiln_worker_logs_asked(struct kiln_cli *cli, const struct kiln_args *args,
                            const char **ret_name, long *ret_lines)
 {
     if (args->rest_count != 2)
-        return kiln_usage(cli, "name one worker");
+        return kiln_usage(cli, "name one worker: kiln worker logs NAME");
     *ret_name = args->rest[1];
     return kiln_arg_int(cli, args, "lines", 1, 1000000, 40, ret_lines);
 }

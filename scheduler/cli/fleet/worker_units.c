@@ -77,9 +77,9 @@ static int choose_devices(struct choice *choice, const char *text, struct kiln_e
         rc = kiln_unit_instance(devices.at[i], instance)
                  ? choose(choice, instance, err)
                  : kiln_fail(err, KILN_CONFIG,
-                             "device '%s': systemd has one worker a GPU, cuda:N; `systemctl edit "
-                             "kiln-worker@0` with Environment=KILN_DEVICE=cpu makes one of the "
-                             "CPU, `kiln worker start 0` starts it",
+                             "device '%s': systemd has one worker a GPU, cuda:N; for one on the "
+                             "CPU, `systemctl edit kiln-worker@0` with "
+                             "Environment=KILN_DEVICE=cpu, then `kiln worker start 0`",
                              devices.at[i]);
     }
     return rc;
@@ -139,8 +139,8 @@ static int start(struct kiln_cli *cli, const struct kiln_args *args)
     for (size_t i = 0; i < sizeof guards / sizeof *guards; i++)
         if (kiln_arg(args, guards[i]))
             return kiln_usage(cli,
-                              "--%s is for workers without systemd; here `systemctl edit "
-                              "kiln-worker@` says such things, or --dir names a crew of your own",
+                              "--%s is for workers without systemd; use `systemctl edit "
+                              "kiln-worker@`, or --dir DIR for workers outside systemd",
                               guards[i]);
     int rc = args->rest_count > 1
                  ? choose_named(&choice, args, &err)
@@ -152,7 +152,7 @@ static int start(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0 && kiln_units_control(words, choice.at, choice.count, START_LIMIT_S, &err))
         rc = explain(&choice, &err);
     if (rc == 0)
-        say_each(cli, &choice, wait ? "runs" : "is started");
+        say_each(cli, &choice, wait ? "runs" : "starting");
     return rc ? kiln_report(cli, &err) : 0;
 }
 
@@ -167,7 +167,7 @@ static int stop(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0 && choice.count)
         rc = kiln_units_control(words, choice.at, choice.count, limit_s, &err);
     if (rc == 0)
-        say_each(cli, &choice, wait ? "stopped" : "ends");
+        say_each(cli, &choice, wait ? "stopped" : "stopping");
     return rc ? kiln_report(cli, &err) : 0;
 }
 
@@ -184,8 +184,8 @@ static int list(struct kiln_cli *cli)
     for (int i = 0; i < count && rc == 0; i++)
         kiln_worker_print(cli, &units[i].line);
     if (rc == 0 && count == 0)
-        kiln_say(cli, "systemd runs no kiln-worker@ here; `kiln worker start --device cuda:0` "
-                      "starts one, `systemctl enable` keeps it over a restart");
+        kiln_say(cli, "systemd runs no kiln-worker@ here; start one with `kiln worker start "
+                      "--device cuda:0`, and after each boot with `systemctl enable`");
     free(units);
     return rc ? kiln_report(cli, &err) : 0;
 }

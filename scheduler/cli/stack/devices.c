@@ -25,11 +25,11 @@ static int add(struct kiln_devices *devices, const char *name, struct kiln_error
 static int refuse_gpu(const char *name, int gpus, struct kiln_error *err)
 {
     const char *chosen = getenv("CUDA_VISIBLE_DEVICES");
-    const char *why = chosen ? " that CUDA_VISIBLE_DEVICES lets be seen" : "";
+    const char *why = chosen ? " that CUDA_VISIBLE_DEVICES allows" : "";
     if (gpus == 0)
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "%s: this machine has no NVIDIA GPU%s; `nvidia-smi -L` lists them, and a "
-                         "container needs them handed in",
+                         "%s: this machine has no NVIDIA GPU%s; `nvidia-smi -L` lists GPUs; a "
+                         "container must be started with access to them",
                          name, why);
     return kiln_fail(err, KILN_UNAVAILABLE, "%s: this machine has %d GPU%s%s, cuda:0 to cuda:%d",
                      name, gpus, gpus == 1 ? "" : "s", why, gpus - 1);

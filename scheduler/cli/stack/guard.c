@@ -119,7 +119,7 @@ static void note_end(struct guard *guard, struct guarded *worker, int status)
     worker->pid = 0;
     if (worker->stop_s > 0) { /* somebody may have started it again before it was gone */
         bool again = worker->row.wanted && !guard->ending;
-        worker->life = (struct kiln_guard_life){.reason = "as it was told"};
+        worker->life = (struct kiln_guard_life){.reason = "on command"};
         worker->stop_s = 0;
         worker->told_twice = false;
         set_state(guard, worker, again ? KILN_GUARD_WAITING : KILN_GUARD_STOPPED);
@@ -156,7 +156,7 @@ static void look_at(struct guard *guard, struct guarded *worker)
     if (worker->pid && (!wanted || worker->stop_s > 0)) {
         end_worker(guard, worker);
     } else if (!worker->pid && !wanted && worker->life.state != KILN_GUARD_STOPPED) {
-        snprintf(worker->life.reason, sizeof worker->life.reason, "as it was told");
+        snprintf(worker->life.reason, sizeof worker->life.reason, "on command");
         set_state(guard, worker, KILN_GUARD_STOPPED);
     } else if (!worker->pid && wanted && worker->life.state == KILN_GUARD_WAITING &&
                kiln_now_s() >= worker->life.due_s) {
@@ -228,7 +228,7 @@ static void read_plan(struct guard *guard)
         }
         guard->changed = true;
     } else {
-        fprintf(stderr, "the plan stays as it was: %s\n", plan ? err.text : "no memory");
+        fprintf(stderr, "the plan is unchanged: %s\n", plan ? err.text : "no memory");
     }
     free(plan);
     if (guard->cli->config_path)

@@ -65,7 +65,7 @@ int kiln_guard_write_reports(const struct kiln_stack *stack, json_t *reports,
 enum kiln_guard_state {
     KILN_GUARD_RUNNING,
     KILN_GUARD_WAITING,  /* for its next start, at due_s */
-    KILN_GUARD_STOPPED,  /* as it was told */
+    KILN_GUARD_STOPPED,  /* on command */
     KILN_GUARD_ENDED,    /* by itself, with status 0: it was drained */
     KILN_GUARD_GIVEN_UP, /* the reason says why */
 };

@@ -273,7 +273,7 @@ int kiln_guard_stop(struct kiln_stack *stack, struct kiln_cli *cli)
             (void)kiln_process_stop(stack, workers[i].name, workers[i].pid, SIGTERM, 10);
         kiln_process_forget(stack, workers[i].name);
         kiln_say(cli, "%-10s stopped%s", workers[i].name,
-                 gentle ? "" : " (it did not finish in time)");
+                 gentle ? "" : " before its batch finished");
     }
     if (guard)
         kiln_say(cli, "%-10s stopped%s", "guard", drained ? "" : " (killed)");

@@ -2,8 +2,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "storage/formats/replace.h"
 #include "scheduler/cli/stack/guard.h"
+#include "storage/formats/replace.h"
 
 #define PLAN "crew.json"
 #define REPORT "run/crew.json"

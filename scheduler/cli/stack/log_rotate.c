@@ -47,10 +47,10 @@ int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err)
     snprintf(first, sizeof first, "%s.1", path);
     int from = open(path, O_RDWR | O_CLOEXEC);
     if (from < 0)
-        return kiln_fail(err, KILN_IO, "turn %s: %s", path, strerror(errno));
+        return kiln_fail(err, KILN_IO, "rotate %s: %s", path, strerror(errno));
     int rc = kiln_part_open(&part, first, 0600, err);
     if (rc == 0 && !copy_all(from, part.fd))
-        rc = kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "turn %s: %s", path,
+        rc = kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "rotate %s: %s", path,
                        strerror(errno));
     if (rc == 0) {
         shift(path);
@@ -59,7 +59,7 @@ int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err)
         kiln_part_drop(&part); /* half a copy would take the room that is missing */
     }
     if (rc == 0 && ftruncate(from, 0) != 0)
-        rc = kiln_fail(err, KILN_IO, "turn %s: %s", path, strerror(errno));
+        rc = kiln_fail(err, KILN_IO, "rotate %s: %s", path, strerror(errno));
     close(from);
     return rc;
 }

@@ -52,7 +52,7 @@ static int wait_redis(struct kiln_stack *stack, struct kiln_cli *cli, pid_t pid,
         if (!kiln_process_alive(pid)) {
             kiln_process_forget(stack, "redis");
             kiln_process_tail(cli, stack, "redis");
-            rc = kiln_fail(err, KILN_UNAVAILABLE, "redis-server ended as soon as it was started");
+            rc = kiln_fail(err, KILN_UNAVAILABLE, "redis-server ended while it was starting");
             break;
         }
         kiln_sleep_s(0.02);
@@ -207,7 +207,7 @@ static int create_database(struct kiln_stack *stack, struct kiln_cli *cli, const
     if (mkdir(fresh, 0700) != 0 || (stack->as_other && chown(fresh, stack->uid, stack->gid) != 0))
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make %s: %s", fresh,
                          strerror(errno));
-    kiln_say(cli, "postgres: making a new database in %s", stack->data);
+    kiln_say(cli, "postgres   creating the database in %s", stack->data);
     rc = initialise(stack, bin, fresh, err);
     if (rc == 0 && rename(fresh, stack->data) != 0)
         rc = kiln_fail(err, KILN_IO, "rename %s to %s: %s", fresh, stack->data, strerror(errno));
@@ -229,7 +229,7 @@ static int prepare(struct kiln_stack *stack, struct kiln_cli *cli, char bin[PATH
     bool exists = stat(stack->data, &st) == 0;
     if (exists && !read_version(stack, version))
         return kiln_fail(err, KILN_CORRUPT,
-                         "%s exists but is no Postgres data directory (it has no "
+                         "%s is not a Postgres data directory (it has no "
                          "PG_VERSION); move it away and run `kiln up` again",
                          stack->data);
     if (!find_postgres(version, bin))
@@ -287,7 +287,7 @@ static int wait_postgres(struct kiln_stack *stack, pid_t pid, struct kiln_error 
         if (same && strcmp(text, "ready") == 0)
             return 0;
         if (!kiln_process_alive(pid))
-            return kiln_fail(err, KILN_UNAVAILABLE, "postgres ended as soon as it was started");
+            return kiln_fail(err, KILN_UNAVAILABLE, "postgres ended while it was starting");
     }
     return kiln_fail(err, KILN_TIMEOUT, "postgres was not ready within %d s", READY_LIMIT_S);
 }

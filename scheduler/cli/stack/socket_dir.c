@@ -61,7 +61,7 @@ static int own_dir(const char *path, struct kiln_error *err)
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make directory %s: %s", path,
                          strerror(errno));
     if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return kiln_fail(err, KILN_DENIED, "%s is not a directory of ours; remove it", path);
+        return kiln_fail(err, KILN_DENIED, "%s is not a directory of this user; remove it", path);
     return 0;
 }
 

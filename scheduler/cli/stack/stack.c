@@ -76,9 +76,9 @@ static int check_owner(const char *path, struct kiln_error *err)
     const uid_t uid = at.st_uid == geteuid() ? st.st_uid : at.st_uid;
     const struct passwd *owner = getpwuid(uid);
     return kiln_fail(err, KILN_DENIED,
-                     "%s belongs to %s (user %u), who could put anything there; remove it, or name "
-                     "another --dir",
-                     path, owner ? owner->pw_name : "nobody known", (unsigned)uid);
+                     "%s belongs to %s (user %u), who could write anything there; remove it, or "
+                     "choose another --dir",
+                     path, owner ? owner->pw_name : "an unknown user", (unsigned)uid);
 }
 
 /* The stack's own directories.  0711 where Postgres has a user of its own, who passes through to
@@ -126,7 +126,7 @@ static int resolve(const char *dir, bool create, char out[PATH_MAX], struct kiln
     }
     if (there && !S_ISDIR(st.st_mode))
         return kiln_fail(err, create ? KILN_EXISTS : KILN_NOT_FOUND,
-                         "%s is a file; a stack lives in a directory", dir);
+                         "%s is a file; --dir needs a directory", dir);
     char *real = realpath(dir, NULL);
     if (!real)
         return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "%s: %s", dir,
@@ -272,8 +272,8 @@ int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err)
     for (int tries = 0; flock(stack->lock_fd, LOCK_EX | LOCK_NB) != 0; tries++) {
         if (tries == LOCK_WAIT_S * 10)
             return kiln_fail(err, KILN_TIMEOUT,
-                             "another kiln up or down works in %s (%s is locked)", stack->dir,
-                             path);
+                             "another `kiln up` or `kiln down` is running in %s (%s is locked)",
+                             stack->dir, path);
         kiln_sleep_s(0.1);
     }
     return 0;

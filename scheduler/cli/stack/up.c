@@ -122,7 +122,7 @@ int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_
         return 0;
     struct kiln_cli silent = *cli; /* shares the settings, which nothing here replaces */
     silent.quiet = true;
-    kiln_say(cli, "%s%s has ended; starting it again (%s/log/%s.log says why)",
+    kiln_say(cli, "%s%s has ended; starting it again (see %s/log/%s.log)",
              cli->progress ? "\r\033[K" : "", name, stack->dir, name); /* over the progress bar */
     int rc = kiln_stack_lock(stack, err);
     if (rc == 0)
@@ -159,8 +159,8 @@ static void say_ready(const struct kiln_cli *cli, const char *conf)
         kiln_text_add(&word, c, 1);
     }
     const char *quote = plain ? "" : "'";
-    kiln_say(cli, "ready: export KILN_CONFIG=%s%s%s, then kiln enqueue FILE, kiln watch", quote,
-             word.at ? word.at : conf, quote);
+    kiln_say(cli, "ready; next: export KILN_CONFIG=%s%s%s, then kiln enqueue FILE, kiln watch",
+             quote, word.at ? word.at : conf, quote);
     kiln_text_release(&word);
 }
 
@@ -179,18 +179,19 @@ int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv)
     if (kiln_stack_up(cli, dir ? dir : ".kiln", workers, &stack, &err)) {
         status = kiln_report(cli, &err);
         if (stack.begun)
-            kiln_say(cli, "      what did start keeps running; `kiln up` goes on from there, "
-                          "`kiln down` stops it");
+            kiln_say(cli, "      the started processes keep running; `kiln up` continues, "
+                          "`kiln down` stops them");
         return status;
     }
     if (cli->json)
         return kiln_print_json(cli, stack_json(&stack));
     if (stack.workers == 0)
-        kiln_say(cli,
-                 "workers    none: `kiln up --workers N` starts some, `kiln-worker --config FILE` "
-                 "one that reaches these servers");
+        kiln_say(
+            cli,
+            "workers    none: `kiln up --workers N` starts workers here, `kiln-worker --config "
+            "FILE` one on a machine that reaches these servers");
     if (strcmp(dir ? dir : ".kiln", ".kiln") == 0)
-        kiln_say(cli, "ready: kiln enqueue FILE, kiln watch, kiln status; kiln down stops it");
+        kiln_say(cli, "ready; next: kiln enqueue FILE, kiln watch, kiln status, kiln down");
     else
         say_ready(cli, stack.conf);
     printf("%s\n", stack.conf);

@@ -344,12 +344,11 @@ static int open_terminal(struct screen *screen, struct kiln_error *err)
     const char *kind = getenv("TERM");
     setlocale(LC_CTYPE, ""); /* LC_NUMERIC stays: numbers have points here */
     if (!isatty(STDIN_FILENO))
-        return kiln_fail(err, KILN_UNSUPPORTED, "stdin is no terminal, so there are no keys");
+        return kiln_fail(err, KILN_UNSUPPORTED, "stdin is not a terminal, so no keys can be read");
     screen->terminal = newterm(NULL, stdout, stdin);
     if (!screen->terminal)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "the terminal \"%.40s\" is not known here (TERM): no full screen",
-                         kind ? kind : "");
+                         "unknown terminal \"%.40s\" (TERM), so no full screen", kind ? kind : "");
     cbreak();
     noecho();
     curs_set(0);
@@ -414,7 +413,7 @@ int kiln_watch_screen(struct kiln_cli *cli, const char *batch, long interval_s, 
                                       .interval_s = interval_s};
     int rc = open_terminal(screen, err);
     if (rc == 0 && pthread_create(&thread, NULL, keep_looking, &box) != 0)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "the thread that looks cannot be started");
+        rc = kiln_fail(err, KILN_NO_MEMORY, "the thread that takes snapshots cannot be started");
     if (rc == 0) {
         show(screen);
         *ret_over = over(screen);

@@ -120,18 +120,18 @@ static void put_warnings(struct page *page, const struct kiln_snapshot *look)
     double age_s = page->view->now_s - page->view->look_s;
     bool late = !page->view->held && age_s > LATE_S + (double)page->view->interval_s;
     if (page->view->trouble[0] || late)
-        put(page, KILN_INK_BAD, " ! %s; what is shown is %s old",
+        put(page, KILN_INK_BAD, " ! %s; this view is %s old",
             page->view->trouble[0] ? page->view->trouble : "a server is slow to answer",
             age_text(age_s, age, sizeof age));
     if (!look->led)
-        put(page, KILN_INK_BAD, " ! no scheduler leads this pool: nothing is handed out");
+        put(page, KILN_INK_BAD, " ! no scheduler leads this pool: no jobs are assigned");
     json_array_foreach(look->holds, i, hold)
     {
         if (i == 2) {
-            put(page, KILN_INK_WARN, " ! held: and %zu more", json_array_size(look->holds) - i);
+            put(page, KILN_INK_WARN, " ! paused: and %zu more", json_array_size(look->holds) - i);
             break;
         }
-        put(page, KILN_INK_WARN, " ! held: %s", json_string_value(json_object_get(hold, "text")));
+        put(page, KILN_INK_WARN, " ! paused: %s", json_string_value(json_object_get(hold, "text")));
     }
     if (look->intake)
         put(page, KILN_INK_WARN, " ! %llu entries wait in the intake stream",
@@ -342,7 +342,7 @@ static void put_heading(struct page *page, enum kiln_section section, const stru
     case KILN_SECTION_WORKERS:
         count_workers(view->look, doing);
         snprintf(text, sizeof text,
-                 "WORKERS   %u live: %u draw, %u idle, %u drain, %u deaf; %u gone",
+                 "WORKERS   %u live: %u busy, %u idle, %u drain, %u deaf; %u gone",
                  doing[DRAWS] + doing[IDLE] + doing[DRAINS] + doing[DEAF], doing[DRAWS],
                  doing[IDLE], doing[DRAINS], doing[DEAF], doing[GONE]);
         break;
@@ -399,5 +399,5 @@ void kiln_view_lay(struct kiln_view *view, int width, int height, struct kiln_li
     while (page.used < height - 1)
         put(&page, KILN_INK_PLAIN, "%s", "");
     put(&page, KILN_INK_TITLE,
-        " q quit   tab section   arrows scroll   space hold   + - every %ld s", view->interval_s);
+        " q quit   tab section   arrows scroll   space stop   + - every %ld s", view->interval_s);
 }

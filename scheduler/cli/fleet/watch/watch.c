@@ -74,7 +74,7 @@ static int watch_screen(struct kiln_cli *cli, const char *batch, long interval_s
     bool over = false;
     int rc = kiln_watch_screen(cli, batch, interval_s, &over, &progress, &err);
     if (rc == KILN_UNSUPPORTED) {
-        kiln_say(cli, "%s: a line a change instead", err.text);
+        kiln_say(cli, "%s: one line for each change instead", err.text);
         return watch_lines(cli, batch, interval_s);
     }
     if (rc)
@@ -103,6 +103,7 @@ int kiln_verb_watch(struct kiln_cli *cli, int argc, char **argv)
     if (cli->tty_out && !cli->json)
         return watch_screen(cli, batch, interval);
     if (!cli->json)
-        kiln_say(cli, "stdout is no terminal: a line a change instead of the full screen");
+        kiln_say(cli,
+                 "stdout is not a terminal: one line for each change instead of the full screen");
     return watch_lines(cli, batch, interval);
 }
