@@ -2,7 +2,7 @@
  *
  * Each output pixel is the mean of the source area it covers (fractional edges weighted), taken
  * in linear light (sRGB transfer of IEC 61966-2-1): averaging stored values would darken fine
- * bright detail.  Rounded to nearest.  downscale_ref.c is the meaning.
+ * bright detail.  Rounded to nearest.  downscale_ref.c is the definition.
  */
 #ifndef KILN_DOWNSCALE_H
 #define KILN_DOWNSCALE_H

@@ -35,7 +35,7 @@ __device__ __forceinline__ const void *origin_of(const struct kiln_group_norm &a
     return a.origin ? a.origin : static_cast<const uint16_t *>(a.x) + item_at;
 }
 
-__device__ __forceinline__ double lift_at(const struct kiln_group_norm &a, int64_t i)
+__device__ __forceinline__ double x_bias_at(const struct kiln_group_norm &a, int64_t i)
 {
     return a.x_bias ? bf16_at(a.x_bias, i) : 0;
 }

@@ -192,18 +192,18 @@ static __global__ void __launch_bounds__(gain_threads)
         add_parts(p, a.channels, width, first, item);
     const double *sums = p.sums + item * 2 * a.channels, *squares = sums + a.channels;
     const double mean = p.of_width * sum_terms(first, width, [&](int i) {
-                            return mean_term(bf16_at(x, i) + lift_at(a, i), sums[i], p);
+                            return mean_term(bf16_at(x, i) + x_bias_at(a, i), sums[i], p);
                         });
     const double second =
         p.of_width * sum_terms(first, width, [&](int i) {
-            return second_term(bf16_at(x, i) + lift_at(a, i), mean, sums[i], squares[i], p);
+            return second_term(bf16_at(x, i) + x_bias_at(a, i), mean, sums[i], squares[i], p);
         });
     if (static_cast<int>(threadIdx.x) >= width)
         return;
     const double inverse = inverse_of(second, a.eps);
     for (int i = first + threadIdx.x; i < first + width; i += gain_threads) {
         const norm_line line =
-            line_of(mean - lift_at(a, i), inverse, bf16_at(a.weight, i), bf16_at(a.bias, i));
+            line_of(mean - x_bias_at(a, i), inverse, bf16_at(a.weight, i), bf16_at(a.bias, i));
         p.gains[item * 2 * a.channels + i] = line.gain;
         p.gains[(item * 2 + 1) * a.channels + i] = line.offset;
     }

@@ -1,12 +1,10 @@
-/* group_norm_silu.h - GroupNorm of a picture and the SiLU behind it, channels last.
+/* group_norm_silu.h - GroupNorm of a picture, followed by SiLU, channels last.
  *
  *     y = silu( (x - mean) / sqrt(variance + eps) * weight + bias ),  per group of channels
- *
- * Two passes: sums by channel, then one read and one write for all the rest; on a GPU with clusters
- * of blocks a small map is read once.  Sums are taken about the first pixel, so that a large common
- * offset costs no precision, and end in fp64.  A picture may come in parts: all are summed up, then
- * each is normed.
- * group_norm_silu_ref.c is the meaning.
+ * Two passes: sums by channel, then one read and one write; a GPU with clusters of blocks reads
+ * small maps once.  Sums are taken about the first pixel, so that a large common offset costs no
+ * precision, and end in fp64.  A picture may come in parts: first all are summed, then each is
+ * normed. group_norm_silu_ref.c is the definition.
  */
 #ifndef KILN_GROUP_NORM_SILU_H
 #define KILN_GROUP_NORM_SILU_H
@@ -27,7 +25,7 @@ struct kiln_group_norm {
     const void *x;             /* [pixels][channels] */
     const void *weight, *bias; /* [channels] */
     const void *origin;        /* [channels], what sums are taken about; NULL: x's first pixel */
-    const void *x_bias;          /* [channels], what x is to be taken as more by; NULL: nothing */
+    const void *x_bias;        /* [channels], added to x first; NULL: nothing */
     void *y;                   /* [pixels][channels]; may be x, also where that is the origin */
     int64_t pixels;            /* of the whole picture */
     int channels, groups;      /* channels: a multiple of groups, at most the bound above */

@@ -42,7 +42,7 @@ KILN_INLINE void sum_pixels(const struct kiln_group_norm *a, int64_t begin, int6
     }
 }
 
-static double lift_at(const struct kiln_group_norm *a, int i)
+static double x_bias_at(const struct kiln_group_norm *a, int i)
 {
     return a->x_bias ? (double)kiln_load(a->x_bias, i, a->format) : 0;
 }
@@ -56,19 +56,19 @@ static void gains(const struct kiln_group_norm *a, const double *sums, float *ga
     for (int g = 0; g < a->groups; g++) {
         double mean = 0, second = 0;
         for (int i = g * width; i < (g + 1) * width; i++)
-            mean += ((double)kiln_load(origin, i, a->format) + lift_at(a, i) + sums[i] / pixels) /
+            mean += ((double)kiln_load(origin, i, a->format) + x_bias_at(a, i) + sums[i] / pixels) /
                     width;
         for (int i = g * width; i < (g + 1) * width; i++) {
             /* Moments about the origin become moments about the group's mean. */
-            double shift = (double)kiln_load(origin, i, a->format) + lift_at(a, i) - mean;
+            double shift = (double)kiln_load(origin, i, a->format) + x_bias_at(a, i) - mean;
             second += (sums[c + i] / pixels + 2 * shift * sums[i] / pixels + shift * shift) / width;
         }
         double inverse = 1.0 / sqrt((second > 0 ? second : 0) + (double)a->eps);
         for (int i = g * width; i < (g + 1) * width; i++) {
             double factor = inverse * (double)kiln_load(a->weight, i, a->format);
             gain[i] = (float)factor;
-            offset[i] =
-                (float)((double)kiln_load(a->bias, i, a->format) - (mean - lift_at(a, i)) * factor);
+            offset[i] = (float)((double)kiln_load(a->bias, i, a->format) -
+                                (mean - x_bias_at(a, i)) * factor);
         }
     }
 }

@@ -230,7 +230,7 @@ static __device__ __forceinline__ channel_values channel_of(const struct kiln_gr
     channel_values of = {};
     if (threadIdx.x < width) {
         of.origin = static_cast<float>(bf16_at(origin_of(a, mine.item_at), c));
-        of.x_bias = static_cast<float>(lift_at(a, c));
+        of.x_bias = static_cast<float>(x_bias_at(a, c));
         of.weight = static_cast<float>(bf16_at(a.weight, c));
         of.bias = static_cast<float>(bf16_at(a.bias, c));
     }

@@ -9,7 +9,7 @@
  *
  * A mix keeps the signal where its clean weights sum to 1, and the noise level where the squares of
  * its noise weights do; both are the caller's to choose.  slerp is right for pure noise alone: it
- * scales what two latents have in common.  All in fp32.  latent_mix_ref.c is the meaning.
+ * scales what two latents have in common.  All in fp32.  latent_mix_ref.c is the definition.
  */
 #ifndef KILN_LATENT_MIX_H
 #define KILN_LATENT_MIX_H

@@ -1,26 +1,24 @@
-/* low_rank_codes.h - a LoRA (Hu et al. 2021, arXiv:2106.09685) in codes of e4m3, to lie beside a
- * weight in codes, whose rows' factors are those of what is beside them, too (fp8.h):
+/* low_rank_codes.h - a LoRA pair (Hu et al. 2021, arXiv:2106.09685) quantised to e4m3, to lie
+ * beside a quantised weight, whose row factors hold for the LoRA's columns as well (fp8.h):
  *
  *     up [n][r] ~ factor [n] * up_codes [n][r] / reach [r]
  *     down [r][k] ~ down_scale [r] * reach [r] * down_codes [r][k]
  *
- * so that with lora = down_scale * (codes of x) down_codes^T, itself in codes behind those of x, one
- * product is x weight^T and (x down^T) up^T.  up_codes must be large enough to be exact, and lora
- * small enough not to be cut at 448.  reach, which moves values from one to the other, is
+ * so that with lora = down_scale * (codes of x) down_codes^T, itself in codes behind those of x,
+ * one product is x weight^T and (x down^T) up^T.  up_codes should be large, for precision, and lora
+ * small, so that it does not saturate at 448.  reach moves range from one to the other:
  *
  *     most = 448 / max |up / factor|         for up's largest code the largest there is
- *
- * or, where lora would not fit then, up to as much as fits, but not beyond what it were if rows of
- * the weight that are far smaller than the others, with factors to match, had no say:
+ * If lora would saturate then, reach is larger, up to what fits; but not above the value that it
+ * would have without weight rows that are far smaller than the others:
  *
  *     fitting = |down [r]| / 12              large = 448 / max |up / max(factor, mean factor / 2)|
  *     reach = max(most, min(fitting, large))
- *
- * What such rows get is cut instead.  Codes of x are about 8 in the mean (KILN_E4M3_BESIDE_MAX is
- * the largest), so that a row of down whose length is 12 makes lora about 100, of which 448 is four
- * times as much.  Both largest values are at least KILN_E4M3_FLOOR, so that zeros stay zeros; what
- * is NaN stays so in its own code and has no say.  down_codes and down_scale * reach are down as
- * fp8.h quantises a row, up to 448.  low_rank_codes_ref.c is the meaning.
+ * The codes of such rows saturate instead.  Codes of x are about 8 on average (the largest is
+ * KILN_E4M3_BESIDE_MAX), so a row of down of length 12 gives values of about 100 in lora, a quarter
+ * of 448.  Both largest values are at least KILN_E4M3_FLOOR, so that zeros stay zeros.  A NaN
+ * becomes a NaN code and is ignored otherwise.  down_codes and down_scale * reach are down as fp8.h
+ * quantises a row, up to 448.  low_rank_codes_ref.c is the definition.
  */
 #ifndef KILN_LOW_RANK_CODES_H
 #define KILN_LOW_RANK_CODES_H

@@ -2,13 +2,12 @@
  * arXiv:2106.09685):
  *
  *     lora [rows][rank] = (x [rows][k] down [rank][k]^T) * factor [rank]
+ * in bf16, or in codes of e4m3 (fp8.h) without their scales, which belong into the factor.  Sums
+ * are in fp32, times the factor, rounded once; codes saturate at 448, and NaN stays NaN.
+ * low_rank_down_ref.c is the definition.
  *
- * in bf16, or in codes of e4m3 (fp8.h), of which each means itself: what scales they stand for
- * belongs into the factor.  Sums are in fp32, times the factor, and rounded once; in codes what is
- * beyond 448 becomes 448, and NaN stays NaN.  low_rank_down_ref.c is the meaning.
- *
- * lora may lie in the memory of x, behind the k values of each row: there a product whose weight has
- * the second half behind its own columns reads both at once.
+ * lora may lie in the memory of x, behind the k values of each row.  Then one product reads both,
+ * if its weight has the second half of the LoRA behind its own columns.
  */
 #ifndef KILN_LOW_RANK_DOWN_H
 #define KILN_LOW_RANK_DOWN_H
@@ -21,20 +20,20 @@
 extern "C" {
 #endif
 
-/* The largest rank on a GPU; beyond it a library's product is the better one. */
+/* The largest rank on a GPU; above it a library's product is faster. */
 #define KILN_LOW_RANK_DOWN_MAX 192
 
 struct kiln_low_rank_down {
     const void *x;       /* [rows][k] */
     const void *down;    /* [rank][k] */
     const float *factor; /* [rank], NULL: 1 */
-    void *lora;           /* [rows][rank]; no value of it is one of the others' */
-    /* Values from row to row, at least k and rank.  What is between the rows is not read, and stays
-     * as it is. */
+    void *lora;          /* [rows][rank]; overlaps no value of the others */
+    /* Values from row to row, at least k and rank.  Values between the rows are neither read nor
+     * changed. */
     int64_t x_pitch, lora_pitch;
     int64_t k, rank;
     enum kiln_float format; /* of x, down and lora */
-    int e4m3;               /* they are codes, whatever the format says */
+    int e4m3;               /* x, down and lora are codes, whatever the format */
 };
 
 /* Rows [begin, end). */

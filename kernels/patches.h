@@ -6,7 +6,7 @@
  * the step reading the transformer's rows in the same order.  The latent and all sums are
  * fp32; strides lie in device memory, so that a recorded graph serves every step and items of a
  * batch may be at different ones.
- * patches_ref.c is the meaning.
+ * patches_ref.c is the definition.
  */
 #ifndef KILN_PATCHES_H
 #define KILN_PATCHES_H

@@ -1,18 +1,14 @@
-/* qkv_e4m3.h - from packed q, k, v rows to the same rows in e4m3 (fp8.h), for an attention in eight
- * bits, which takes one scale for a whole tensor.
- *
- * q and k are normed per head, rotated and rounded to bf16 as by qkv_rope, bit for bit, and become
- * codes as they are: their norms bound them, so that their scale is 1.  That suits norm weights
- * between 2^-3 and 32: what is beyond 448 becomes 448, and below 2^-6 digits are lost.  v has one
- * scale for all of its rows and heads:
+/* qkv_e4m3.h - packed q, k, v rows to e4m3 (fp8.h), for attention in FP8, which takes one scale for
+ * a whole tensor. q and k are normed per head, rotated and rounded to bf16 with the same bits as by
+ * qkv_rope, and become codes with scale 1, because their norms bound them.  That suits norm weights
+ * between 2^-3 and 32: values above 448 saturate, and values below 2^-6 lose digits.  v has one
+ * scale for all rows and heads:
  *
  *     top = max(largest |v|, KILN_E4M3_FLOOR)      v ~ top / 448 * e4m3      scale = top / code_max
- *
- * Attention's result is a mean of v's rows, and so never larger: its codes go up to code_max
- * (fp8.h) where those of v go up to 448, and mean scale each, which is written for every row, for a
- * product that takes a factor a row.  A NaN in v becomes NaN and changes no other value; an
- * infinity becomes NaN and makes the scale infinite, which everything behind shows. qkv_e4m3_ref.c
- * is the meaning.
+ * The result of attention is a mean of v's rows, and so never larger.  Its codes go up to code_max
+ * (fp8.h), those of v up to 448.  The result's scale is written for every row, for a product that
+ * takes a factor a row.  A NaN in v becomes NaN and changes no other value; an infinity becomes NaN
+ * and makes the scale infinite, so that later results show it.  qkv_e4m3_ref.c is the definition.
  */
 #ifndef KILN_QKV_E4M3_H
 #define KILN_QKV_E4M3_H

@@ -5,7 +5,7 @@
  *     (a, b) -> (a cos - b sin, a sin + b cos)
  * On the CPU q and k come out in fp32, rounded to the rows' format where the reference
  * implementation has them in it; scores are then computed in fp32.  On the GPU they are bf16.
- * qkv_rope_ref.c is the meaning.
+ * qkv_rope_ref.c is the definition.
  *
  * A batch is packed rows, item after item.  With `tokens` set, all items have that many and share
  * one table of angles; results are [items][heads][tokens][head_dim].  Items of different lengths

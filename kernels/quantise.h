@@ -1,6 +1,6 @@
 /* quantise.h - rows to e4m3 with a scale each (fp8.h), where no other pass over them could do it:
  * what attention gives to the next product, and weights, a row an output channel, when they are
- * loaded.  quantise_ref.c is the meaning.
+ * loaded.  quantise_ref.c is the definition.
  */
 #ifndef KILN_QUANTISE_H
 #define KILN_QUANTISE_H

@@ -1,7 +1,7 @@
 /* rgb8.h - the decoder's picture to bytes: round(clamp(x/2 + 1/2, 0, 1) * 255), ties to even.
  *
  * A NaN becomes 0 and an infinity the end of its side; the mark tells them from black and white.
- * rgb8_ref.c is the meaning; the arithmetic is exact enough that every implementation gives the
+ * rgb8_ref.c is the definition; the arithmetic is exact enough that every implementation gives the
  * same bytes.
  */
 #ifndef KILN_RGB8_H

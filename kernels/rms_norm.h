@@ -6,7 +6,7 @@
  * RMS(x) = x / sqrt(mean(x^2) + eps).  All in fp32: a gain is the norm's weight times the scale or
  * gate that depends on time, and a result is rounded once, where it is stored; next is of y as it
  * is stored.  What goes into the next matrix product (next, or y where there is none) can be
- * quantised in the same pass, from its rounded values.  rms_norm_ref.c is the meaning.
+ * quantised in the same pass, from its rounded values.  rms_norm_ref.c is the definition.
  */
 #ifndef KILN_RMS_NORM_H
 #define KILN_RMS_NORM_H

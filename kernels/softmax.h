@@ -1,6 +1,6 @@
 /* softmax.h - rows of attention scores to probabilities: exp(x - max) / sum, in fp32.
  *
- * softmax_ref.c is the meaning.
+ * softmax_ref.c is the definition.
  */
 #ifndef KILN_SOFTMAX_H
 #define KILN_SOFTMAX_H

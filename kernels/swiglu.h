@@ -1,7 +1,7 @@
 /* swiglu.h - the gate of a feed-forward layer: y = silu(gate) * up, from rows that hold both.
  *
  * silu is rounded to the rows' format before the product, as the reference implementation does.
- * y, rounded, can be quantised in the same pass.  swiglu_ref.c is the meaning.
+ * y, rounded, can be quantised in the same pass.  swiglu_ref.c is the definition.
  */
 #ifndef KILN_SWIGLU_H
 #define KILN_SWIGLU_H

@@ -233,7 +233,7 @@ static int run_stage(const struct bench *b, stage_fn *stage, bool side, double *
     return code;
 }
 
-/* side: in the lane and the memory in which the engine runs the stage.  If memory is short the
+/* side: in the stream and the memory in which the engine runs the stage.  If memory is short the
  * engine drops its graphs, and so does this. */
 static int time_stage(const struct bench *b, stage_fn *stage, bool side, double *ret_ms,
                       struct kiln_error *err)
