@@ -8,7 +8,7 @@ draws them.  Never train on what comes out of here.  The words themselves are in
     free_grammar.py --check free.jsonl        labels, counts, colour conflicts, duplicates
     free_words.py                             how many words and templates there are
 
-Each line is one request in the format of pipeline/judge_requests.h.  A scene is chosen first, then
+Each line is one request in the format of pipeline/bench/requests.h.  A scene is chosen first, then
 said in words, so the answer is never guessed from the sentence.  Only what the sentence says is
 asked.  A list without places therefore asks no order; --list-order asks for left to right there.
 """

@@ -6,7 +6,7 @@
  * before is handed back, so that both sides of a contradiction can be told.
 =======
  * A pause (table hold) names jobs by scope: all of the pool, all backfills, one backfill, a tenant,
- * a group (scheduler/holds.h says how a group is named).  The last write wins.  The row before it
+ * a group (scheduler/pauses.h says how a group is named).  The last write wins.  The row before it
  * is returned, so that both people can be told of a contradiction.
 >>>>>>> 288f3c6 (ledger: the glossary's words and plain comments)
  */

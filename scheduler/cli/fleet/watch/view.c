@@ -3,8 +3,8 @@
  * The top says how the pool is, the rest of the screen is shared between workers, groups and
  * failures: each gets its rows if there is room for all, otherwise failures and groups keep a share
  * and workers, what people look at, get the rest.  Names come from people and from other machines:
- * each line passes shown.h before it gets near a terminal, and what stands in a column already when
- * the column is cut, so that those behind it keep their places.
+ * kiln_safe_line cleans each line before it reaches a terminal, and each name before its column is
+ * cut, so that the columns behind it keep their places.
  */
 #include "scheduler/cli/fleet/watch/view.h"
 
