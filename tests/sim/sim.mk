@@ -14,6 +14,7 @@ SIM_OBJ := $(call obj,$(filter-out $(wildcard tests/sim/test_*.c),$(wildcard tes
 SIM := $(BUILD)/tests/sim/sim
 
 $(SIM): $(SIM_OBJ) $(call lib,worker scheduler storage schemas)
+	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SIM_WRAPPED:%=-Wl,--wrap=%) $(SYSLIBS)
 
