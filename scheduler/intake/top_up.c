@@ -70,7 +70,7 @@ int kiln_top_up_open(const struct kiln_config *config, struct kiln_top_up **ret,
                  ? 0
                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for the backfills");
     if (rc == 0)
-        rc = kiln_ledger_open(config, "kiln-scheduler t", &t->ledger, err);
+        rc = kiln_ledger_open(config, "kiln-scheduler standing", &t->ledger, err);
     if (rc == 0)
         rc = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &t->styles, err);
     t->context.styles = t->styles;
