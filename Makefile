@@ -47,7 +47,7 @@ CXXFLAGS_ALL := -std=c++17 $(OPT) -g1 -Wall -Wextra -Werror -fPIC -pthread $(CXX
 LDFLAGS_ALL := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SANFLAGS) $(LDFLAGS)
 
 # --- sources ---------------------------------------------------------------------------------
-MAINS := worker/main.c scheduler/main.c scheduler/cli/main.c scheduler/bench/program.c scheduler/bench/program.c
+MAINS := worker/main.c scheduler/main.c scheduler/cli/main.c scheduler/bench/program.c
 # A folder's archive holds the folder with the rooms in it.
 folder_src = $(filter-out $(MAINS),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 SRC_schemas := $(call folder_src,schemas)
