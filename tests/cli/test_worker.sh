@@ -158,6 +158,8 @@ guard=$(pid_of s crew) pid=$(pid_of s "$one")
 ok kiln down --dir s
 for process in $guard $pid; do alive "$process" && die "process $process is left"; done
 [ -z "$(ls s/run/*.pid 2>/dev/null)" ] || die "pid files are left"
+python3 -c 'import json, sys; sys.exit(any(w["name"] == "worker-0" and w["wanted"] for w in json.load(open("s/crew.json"))["workers"]))' ||
+    die "the next guard would start the stack's worker without its servers"
 ok kiln up --dir s
 ok kiln worker start "$one"
 ok kiln drain --all --yes --wait --timeout 30

@@ -103,11 +103,11 @@ static int end_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool rest
                           : !kiln_worker_find(stack, name, device_of(stack, i))
                               ? "its device changed"
                               : NULL;
-        int rc = kiln_guard_add(plan, name, &row, err); /* an earlier release had no row for it */
+        if (!why)
+            continue; /* without a row, as in an earlier release, the guard does not know it yet */
+        int rc = kiln_guard_add(plan, name, &row, err);
         if (rc)
             return rc;
-        if (!why)
-            continue;
         kiln_say(cli, "%-10s stopping (pid %ld): %s", name, (long)pid, why);
         row->wanted = false;
         ending.at[row - plan->at] = any = true;

@@ -6,6 +6,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "scheduler/cli/stack/guard.h"
@@ -38,10 +39,28 @@ static void forget_workers(const struct kiln_stack *stack)
     }
 }
 
+/* The next guard must not start the stack's workers without their servers: `up` wants them again. */
+static void unwant_workers(const struct kiln_stack *stack)
+{
+    struct kiln_guard_plan *plan = malloc(sizeof *plan);
+    struct kiln_error err;
+    bool changed = false;
+    int rc = plan ? kiln_guard_read(stack, plan, &err) : KILN_NO_MEMORY;
+    for (int i = 0; rc == 0 && i < plan->count; i++)
+        if (plan->at[i].wanted && kiln_stack_worker_number(plan->at[i].name) >= 0) {
+            plan->at[i].wanted = false;
+            changed = true;
+        }
+    if (changed)
+        (void)!kiln_guard_write(stack, plan, &err);
+    free(plan);
+}
+
 static int stop_daemons(struct kiln_stack *stack, struct kiln_cli *cli)
 {
     kiln_stack_reload(cli, stack->conf); /* for drain_s */
     int stopped = kiln_guard_stop(stack, cli);
+    unwant_workers(stack);
     return stopped + stop_one(stack, cli, "scheduler", kiln_stack_find_scheduler(stack), SIGTERM,
                               SCHEDULER_LIMIT_S);
 }

@@ -62,9 +62,10 @@ void kiln_guard_want(const struct kiln_stack *stack, struct kiln_guard_plan *pla
     row->wanted = true;
     row->turn++;
     chosen->at[row - plan->at] = true;
-    /* One that died a moment ago runs as far as the guard knows. */
-    chosen->ran[row - plan->at] = kiln_worker_find(stack, row->name, NULL) != 0 ||
-                                  (kiln_guard_report(stack, row->name, &report) && report.pid);
+    /* One that died a moment ago runs as far as a guard knows; without a guard its report is old. */
+    chosen->ran[row - plan->at] =
+        kiln_worker_find(stack, row->name, NULL) != 0 ||
+        (kiln_guard_find(stack) && kiln_guard_report(stack, row->name, &report) && report.pid);
 }
 
 /* --- waiting for a start ---------------------------------------------------------------------- */
