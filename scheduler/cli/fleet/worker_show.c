@@ -90,7 +90,9 @@ int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
         kiln_say(cli, "no workers on this machine: `kiln worker start` starts one, `kiln workers` "
                       "lists those of the fleet");
     if (down)
-        kiln_say(cli, "these workers have no guard; `kiln worker start` starts it");
+        kiln_say(cli,
+                 "these workers have no guard; `kiln up` (a private stack) or `kiln worker start` "
+                 "starts it");
     free(plan);
     return 0;
 }

@@ -184,7 +184,8 @@ void kiln_doctor_guard(struct kiln_doctor *doctor)
                          plan->at[i].name, report.reason);
     }
     if (wanted && !kiln_guard_find(&stack))
-        kiln_finding(doctor, "crew", VERDICT_WARNING, "start the guard: `kiln worker start`",
+        kiln_finding(doctor, "crew", VERDICT_WARNING,
+                     "start the guard: `kiln up` (a private stack) or `kiln worker start`",
                      "no guard is running, so %s of this machine will not be restarted",
                      KILN_COUNT((uint64_t)wanted, "worker"));
     free(plan);
