@@ -137,7 +137,7 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
                          "assignment: a job needs id, attempt, batch_id, index, batch and line");
     if (code)
         return code == KILN_BAD_INPUT
-                   ? kiln_fail(err, KILN_PROTOCOL, "assignment: a job is no object")
+                   ? kiln_fail(err, KILN_PROTOCOL, "assignment: a job is not an object")
                    : code;
     if (envelope.attempt == 0)
         return kiln_fail(err, KILN_PROTOCOL, "assignment: \"attempt\" counts from 1");

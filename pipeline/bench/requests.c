@@ -36,7 +36,7 @@ static int read_things(const json_t *things, const struct kiln_judge_labels *lab
     json_array_foreach(things, i, thing)
     {
         if (!json_is_object(thing))
-            return kiln_fail(err, KILN_BAD_INPUT, "things[%zu] is no object", i);
+            return kiln_fail(err, KILN_BAD_INPUT, "things[%zu] is not an object", i);
         if (!read_name(json_object_get(thing, "shape"), &labels->shapes, "shape",
                        &asked->things[i].shape, err) ||
             !read_name(json_object_get(thing, "colour"), &labels->colours, "colour",

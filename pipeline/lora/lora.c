@@ -194,7 +194,7 @@ static int read_settings(struct reading *r, struct kiln_error *err)
                          strlen(text), SETTINGS_BYTES_MAX);
     r->settings = json_loads(text, 0, &where);
     if (!json_is_object(r->settings))
-        return kiln_fail(err, KILN_CORRUPT, "%s: lora_adapter_metadata is no JSON object: %s",
+        return kiln_fail(err, KILN_CORRUPT, "%s: lora_adapter_metadata is not a JSON object: %s",
                          r->path, where.text);
     return 0;
 }

@@ -69,7 +69,7 @@ static int check_vocab(struct kiln_tokenizer *t, const struct kiln_tokenizer_fil
         int32_t id;
         if (!id_value(value, &id))
             return kiln_fail(err, KILN_CORRUPT,
-                             "%s: the id of \"%.64s\" is no whole number from 0 to %d", f->path,
+                             "%s: the id of \"%.64s\" is not a whole number from 0 to %d", f->path,
                              key, KILN_VOCAB_MAX - 1);
         note_id(t, id);
     }

@@ -80,7 +80,7 @@ static int take_split(struct kiln_tokenizer_files *f, const json_t *split, struc
     if (!is_off(split, "invert"))
         return refuse(f, "option", "invert", err);
     f->pattern = json_string_value(json_object_get(json_object_get(split, "pattern"), "Regex"));
-    return f->pattern ? 0 : refuse(f, "split pattern", "that is no Regex", err);
+    return f->pattern ? 0 : refuse(f, "split pattern", "it is not a Regex", err);
 }
 
 static int take_bytes(struct kiln_tokenizer_files *f, const json_t *bytes, struct kiln_error *err)

@@ -55,7 +55,7 @@ static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
     const char *name = kiln_arg(args, "policy");
     int policy = name ? kiln_sim_policy_by_name(name) : KILN_SIM_KILN;
     if (policy < 0)
-        return kiln_usage(cli, "'%s' is no policy; there are kiln, fifo and affinity", name);
+        return kiln_usage(cli, "unknown policy '%s'; use kiln, fifo or affinity", name);
     ret->policy = (enum kiln_sim_policy)policy;
     if (!kiln_arg(args, "trace"))
         return kiln_usage(cli, "something is missing: --trace FILE.csv, or - for stdin");

@@ -145,7 +145,7 @@ static int read_number(const struct cell *cell, double min, double max, double *
         *ret = value;
         return 0;
     }
-    snprintf(what, sizeof what, "is no number from %.10g to %.10g", min, max);
+    snprintf(what, sizeof what, "is not a number from %.10g to %.10g", min, max);
     return refuse(cell, err, what);
 }
 
@@ -166,7 +166,7 @@ static int read_whole(const struct cell *cell, int min, int max, int *ret, struc
     if (rc)
         return rc;
     if (value != floor(value))
-        return refuse(cell, err, "is no whole number");
+        return refuse(cell, err, "is not a whole number");
     *ret = (int)value;
     return 0;
 }
@@ -206,7 +206,7 @@ static int read_cell(const struct cell *cell, enum column column, struct record 
         record->tenant = *cell;
         return kiln_name_valid(cell->at, cell->len, KILN_NAME_MAX)
                    ? 0
-                   : refuse(cell, err, "is no name: " KILN_NAME_RULE);
+                   : refuse(cell, err, "is not a name: " KILN_NAME_RULE);
     case WIDTH:
         return read_side(cell, SIDE_MAX, &record->shape.width, err);
     case HEIGHT:
@@ -251,7 +251,7 @@ static int split_set(const struct cell *cell, struct part *parts, uint32_t *ret_
         const char *plus = memchr(at, '+', (size_t)(end - at));
         struct part part = {at, (size_t)((plus ? plus : end) - at)};
         if (!kiln_name_valid(part.at, part.len, KILN_NAME_MAX))
-            return refuse(cell, err, "is no list of names joined by '+': " KILN_NAME_RULE);
+            return refuse(cell, err, "is not a list of names joined by '+': " KILN_NAME_RULE);
         if (count == SET_NAMES_MAX)
             return refuse(cell, err, "names too many LoRAs");
         parts[count++] = part;
@@ -356,7 +356,7 @@ static int read_header(struct kiln_trace *trace, uint64_t number, const char *te
         if (column == COLUMNS) {
             char what[96];
             snprintf(what, sizeof what,
-                     "is no column of a trace; did you mean %s?  The first line names them",
+                     "is not a column of a trace; did you mean %s?  The first line names the columns",
                      kiln_closest(cell.at, cell.len, column_names, COLUMNS));
             return refuse(&cell, err, what);
         }

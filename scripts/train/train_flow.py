@@ -245,7 +245,7 @@ def main():
             continue
         value = loss.item()                   # waits for the GPU
         if value != value:
-            raise SystemExit(f"{args.stage} step {step}: the loss is no number; what was saved last is kept")
+            raise SystemExit(f"{args.stage} step {step}: the loss is not a number; the last checkpoint is kept")
         shown = 0.9 * shown + 0.1 * value if shown else value
         gone = average(trainer.params, 1e3 if stopped else (time.time() - start) / (args.minutes * 60))
         if rank == 0 and step % 2000 == 0:

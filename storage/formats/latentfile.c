@@ -357,7 +357,7 @@ static int read_numbers(const struct kiln_st *st, struct kiln_latent *latent,
     errno = 0;
     latent->seed = strtoull(seed, &end, 10);
     if (seed[0] < '0' || seed[0] > '9' || *end || errno)
-        return kiln_fail(err, KILN_CORRUPT, "the latent file's seed '%.40s' is no 64-bit number",
+        return kiln_fail(err, KILN_CORRUPT, "the latent file's seed '%.40s' is not a 64-bit number",
                          seed);
     uint32_t count = read_sigmas(sigmas, latent->sigmas);
     if (count != latent->states)

@@ -39,7 +39,7 @@ static int check_tensor(const struct kiln_st_tensor *t, struct kiln_error *err)
     int64_t bytes;
     if (!t->name || !t->name[0] || strlen(t->name) > KILN_ST_NAME_MAX ||
         strcmp(t->name, "__metadata__") == 0)
-        return kiln_fail(err, KILN_BAD_INPUT, "\"%.64s\" is no name for a tensor",
+        return kiln_fail(err, KILN_BAD_INPUT, "\"%.64s\" is not a valid name of a tensor",
                          t->name ? t->name : "");
     if ((unsigned)t->dtype >= KILN_ST_DTYPE_COUNT || t->ndim > KILN_ST_DIMS_MAX ||
         !kiln_st_bytes(t->dtype, t->shape, t->ndim, &bytes) || (size_t)bytes != t->size)

@@ -42,7 +42,7 @@ static int check_bucket(const char *bucket, struct kiln_error *err)
     if (len < 3 || len > 63 || strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") != len ||
         strchr(".-", bucket[0]) || strchr(".-", bucket[len - 1]) || strstr(bucket, ".."))
         return kiln_fail(err, KILN_CONFIG,
-                         "store: '%s' is no bucket name (3 to 63 of a-z 0-9 . -, a letter or digit "
+                         "store: '%s' is not a bucket name (3 to 63 of a-z 0-9 . -, a letter or digit "
                          "at both ends)",
                          bucket);
     return KILN_OK;
@@ -53,7 +53,7 @@ static int check_region(const char *region, struct kiln_error *err)
 {
     size_t len = strlen(region);
     if (len == 0 || len > 63 || strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-_") != len)
-        return kiln_fail(err, KILN_CONFIG, "s3_region '%s' is no region's name", region);
+        return kiln_fail(err, KILN_CONFIG, "s3_region '%s' is not a region", region);
     return KILN_OK;
 }
 

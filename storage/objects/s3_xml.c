@@ -294,7 +294,7 @@ int kiln_s3_parse_list(const char *xml, size_t len, kiln_s3_each *each, void *ar
         enum event event = next(&s);
         int code = KILN_OK;
         if (event == BROKEN)
-            return bad_page(err, "is no well-formed XML, or is cut short");
+            return bad_page(err, "is not well-formed XML, or is cut short");
         if (event == ENDED)
             break;
         if (event == OPENED && s.depth == 1 && !is(s.open[0], "ListBucketResult"))
@@ -342,7 +342,7 @@ int kiln_s3_parse_deleted(const char *xml, size_t len, kiln_s3_each_refusal *eac
     for (;;) {
         enum event event = next(&s);
         if (event == BROKEN)
-            return bad_answer(err, "is no well-formed XML, or is cut short");
+            return bad_answer(err, "is not well-formed XML, or is cut short");
         if (event == ENDED)
             return KILN_OK;
         if (event == OPENED && s.depth == 1 && !is(s.open[0], "DeleteResult"))

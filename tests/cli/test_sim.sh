@@ -129,7 +129,7 @@ refused() {
     [ ! -s out.txt ] || die "a wrong trace wrote to stdout"
 }
 refused 'width,height\n64,64\n64,big\n' 'bad.csv:3:4: height: "big"'
-refused 'widht\n64\n' 'bad.csv:1:1: "widht" is no column .* did you mean width'
+refused 'widht\n64\n' 'bad.csv:1:1: "widht" is not a column .* did you mean width'
 refused 'loras,steps\na\n' 'bad.csv:2:1: the record has 1 cells, the header 2'
 refused 'loras\n' 'bad.csv holds no jobs'
 refused '' 'bad.csv holds no jobs'

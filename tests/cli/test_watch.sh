@@ -82,7 +82,7 @@ until_screen '^>GROUPS'
 tmux send-keys ++
 until_screen 'every 3 s'
 tmux send-keys Space
-until_screen 'HELD: space goes on'
+until_screen 'STOPPED: space continues'
 tmux send-keys Space -- ---
 until_screen 'every 1 s'
 

@@ -109,9 +109,9 @@ static void what_is_wrong_is_told_with_its_place(void **state)
     static const struct {
         const char *header, *record, *says;
     } cases[] = {
-        {"width", "10x", "t.csv:2:1: width: \"10x\" is no number from 1 to 16384"},
+        {"width", "10x", "t.csv:2:1: width: \"10x\" is not a number from 1 to 16384"},
         {"width", "0", "t.csv:2:1: width: \"0\""},
-        {"width", "1.5", "is no whole number"},
+        {"width", "1.5", "is not a whole number"},
         {"width,height", "64,99999", "t.csv:2:4: height: \"99999\""},
         {"steps", "-8", "t.csv:2:1: steps"},
         {"steps", "0x10", "t.csv:2:1: steps"},
@@ -120,16 +120,16 @@ static void what_is_wrong_is_told_with_its_place(void **state)
         {"arrival_s", "1e99", "t.csv:2:1: arrival_s"},
         {"arrival_s,service_s", "1, 0", "t.csv:2:4: service_s: \"0\""},
         {"service_s", "inf", "t.csv:2:1: service_s"},
-        {"priority", "11", "t.csv:2:1: priority: \"11\" is no number from -10 to 10"},
+        {"priority", "11", "t.csv:2:1: priority: \"11\" is not a number from -10 to 10"},
         {"max_wait_s", "soon", "t.csv:2:1: max_wait_s: \"soon\""},
-        {"tenant", "an na", "t.csv:2:1: tenant: \"an na\" is no name"},
-        {"loras", "a++b", "t.csv:2:1: loras: \"a++b\" is no list of names"},
+        {"tenant", "an na", "t.csv:2:1: tenant: \"an na\" is not a name"},
+        {"loras", "a++b", "t.csv:2:1: loras: \"a++b\" is not a list of names"},
         {"loras", "a+a", "names a LoRA twice"},
         {"loras", "a\"b", "has a quote out of place"},
         {"loras", "\"ab", "has a quote out of place"},
         {"loras,steps", "a", "t.csv:2:1: the record has 1 cells, the header 2"},
         {"loras", "a,8", "t.csv:2:3: the record has 2 cells, the header 1"},
-        {"lora", "a", "t.csv:1:1: \"lora\" is no column of a trace; did you mean loras?"},
+        {"lora", "a", "t.csv:1:1: \"lora\" is not a column of a trace; did you mean loras?"},
         {"steps,steps", "8,8", "t.csv:1:7: \"steps\" is a column that was named before"},
         {"steps", "", "t.csv holds no jobs"},
     };

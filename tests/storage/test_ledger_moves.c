@@ -125,7 +125,7 @@ static void a_job_that_kills_its_workers_is_poisoned(void **state)
     assert_int_equal(kiln_rig_return(&job, crash), KILN_JOB_FAILED);
     error_of(job.id, &code, text);
     assert_int_equal(code, KILN_POISONED);
-    assert_string_equal(text, "its worker died 3 times while it was drawn; last: w0 is gone");
+    assert_string_equal(text, "its worker died 3 times while it was rendered; last: w0 is gone");
     kiln_job_release(&job);
 }
 

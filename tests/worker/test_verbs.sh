@@ -99,7 +99,7 @@ expect 69 "a tokenizer without turns" "$worker" render --model turnless --prompt
 grep -q 'turnless/tokenizer: the tokenizer lacks' err || fail "a tokenizer without turns: $(cat err)"
 cp "$lora" odd.safetensors
 expect 64 "a strength that is no number" "${render[@]}" --out x.webp --lora odd.safetensors:nan
-grep -qe '--lora odd.safetensors: its strength "nan" is no number from -4 to 4' err ||
+grep -qe '--lora odd.safetensors: its strength "nan" is not a number from -4 to 4' err ||
     fail "a strength that is no number: $(cat err)"
 cp "$lora" whole:2
 expect 0 "a name that ends like a strength" "${render[@]}" --out y.webp --lora whole:2

@@ -118,7 +118,7 @@ int kiln_take_lora(const struct kiln_verb_option *option, char *value, struct ki
         const int code = read_number(option->name, colon + 1, -KILN_LORA_SCALE_MAX,
                                      KILN_LORA_SCALE_MAX, &weight, &no_number);
         if (code != 0 && front && !whole)
-            return kiln_fail(err, code, "--lora %s: its strength \"%s\" is no number from %g to %g",
+            return kiln_fail(err, code, "--lora %s: its strength \"%s\" is not a number from %g to %g",
                              value, colon + 1, -KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX);
         if (code != 0 || (whole && !front)) { /* the colon is a part of the name */
             *colon = ':';

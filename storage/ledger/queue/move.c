@@ -130,7 +130,7 @@
     "    error_code = CASE WHEN v.code = 0 THEN j.error_code"                                      \
     "      WHEN v.over AND v.poisoned THEN 18 ELSE v.code END,"                                    \
     "    error = CASE WHEN v.code = 0 THEN j.error WHEN v.over AND v.poisoned THEN"                \
-    "      format('its worker died %s times while it was drawn; last: %s', v.crashes, v.reason)"   \
+    "      format('its worker died %s times while it was rendered; last: %s', v.crashes, v.reason)"   \
     "      ELSE v.reason END"                                                                      \
     "  FROM judged v WHERE j.id = v.id"                                                            \
     "  RETURNING j.id, j.batch_id, v.was, j.state, CASE WHEN v.code = 0 THEN 0::smallint"          \

@@ -102,7 +102,7 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     int64_t renamed;
     if (!kiln_name_valid(name, strlen(name), KILN_BATCH_NAME_MAX))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "'%s' is no name of a batch: at most %d " KILN_NAME_RULE, name,
+                         "'%s' is not a batch name: at most %d " KILN_NAME_RULE, name,
                          KILN_BATCH_NAME_MAX);
     if (kiln_name_reserved(name))
         return kiln_fail(err, KILN_BAD_INPUT, "batch '%s': " KILN_NAMES_RESERVED, name);

@@ -66,7 +66,7 @@ static void put_title(struct page *page)
     char now[64];
     put(page, KILN_INK_TITLE, " kiln watch   pool %s   %.19sZ%s", page->view->pool,
         kiln_time_text(page->view->now_ms, now, sizeof now),
-        page->view->held ? "   HELD: space goes on" : "");
+        page->view->held ? "   STOPPED: space continues" : "");
 }
 
 static void put_jobs(struct page *page, const struct kiln_counts *counts)
