@@ -1,4 +1,4 @@
-/* job.h - the job record: what Kiln is asked to draw, and where that request stands.
+/* job.h - the job record: what Kiln shall render, and the state of that request.
  *
  *     (intake) --> QUEUED --assign--> ASSIGNED --commit--> DONE
  *                   ^  |                |  |
@@ -59,7 +59,7 @@ struct kiln_job {
     char *batch;           /* its name */
     char *custom_id;       /* the user's own id, or NULL */
     uint32_t index;        /* position in the batch, from 0 */
-    char *prompt;          /* as drawn: style words already around it */
+    char *prompt;          /* as rendered: with the words of its style */
     char *negative_prompt; /* "" for none */
     char *style;           /* name of the preset, or NULL */
     char *tenant;
@@ -70,7 +70,7 @@ struct kiln_job {
     uint64_t seed;
     struct kiln_lora loras[KILN_LORAS_MAX];
     uint32_t lora_count; /* 0 = none */
-    bool lora_auto;      /* said to an earlier release; drawn without */
+    bool lora_auto;      /* from an earlier release; rendered without LoRAs */
     int32_t priority;    /* -10 .. 10, higher first */
     uint32_t max_wait_s; /* 0 = no promise */
     enum kiln_job_kind kind;

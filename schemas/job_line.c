@@ -3,7 +3,7 @@
  * The line of a record is canonical: keys in the order of their table, no blanks, nothing that
  * is at its default.  Equal records have equal lines, so a line's hash can be a job's identity,
  * and the same text travels through Redis, in assignments and back.  That identity is stored: a
- * release that wrote a record in other bytes would draw a batch sent again a second time, so
+ * release that wrote a record in other bytes would render a batch sent again twice, so
  * strings have no escape but JSON's own.  Two keys exist only for it: "styled" (the style's words
  * are in the prompt already) and "template": false (braces in the prompt are what a template made,
  * not another template).  Without them a second reading would change the job.

@@ -30,6 +30,6 @@ struct kiln_stored_size {
 };
 extern const struct kiln_stored_size kiln_stored_sizes[KILN_STORED_SIZES];
 
-#define KILN_ROLE_LATENT "latent" /* column object.role of what is no picture */
+#define KILN_ROLE_LATENT "latent" /* column object.role of a latent */
 
 #endif

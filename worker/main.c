@@ -66,7 +66,7 @@ static int run_daemon(int argc, char **argv)
                     : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the arguments");
     int status = kiln_code_exit(code);
     if (code == 0 && (code = read_rest(rest, count, &id, &err)) != 0)
-        status = EX_USAGE; /* no wrong setting, but a slip of whoever typed it */
+        status = EX_USAGE; /* a mistake on the command line, not a wrong setting */
     if (code == 0) {
         const char *format = kiln_config_text(config, KILN_KEY_LOG_FORMAT);
         kiln_log_setup("kiln-worker",

@@ -25,7 +25,7 @@ extern char **environ;
 struct command_line {
     int verb_at; /* index of the verb in argv, 0 when there is none */
     bool help, version;
-    const char **left; /* argv[0], then what is no global option */
+    const char **left; /* argv[0], then what is not a global option */
     int left_count;
 };
 

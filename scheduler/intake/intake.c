@@ -35,7 +35,7 @@ struct kiln_intake {
     struct kiln_bus *bus;
     struct kiln_page page;
     struct kiln_styles *styles;
-    char (*ids)[KILN_ENTRY_ID_MAX]; /* [KILN_PAGE_ENTRIES], of the page in hand */
+    char (*ids)[KILN_ENTRY_ID_MAX]; /* [KILN_PAGE_ENTRIES], of the current page */
     const char **id_list;
     size_t id_count;
     uint32_t page_max; /* entries to ask for: small after large ones, so that memory is bounded */

@@ -12,7 +12,7 @@
  * kiln:{POOL}:refused, with the reason.  A server that is away, or a Postgres that is full, holds
  * everything up, in the stream, until it is back; nothing else does.
  *
- * There is one consumer name for whoever leads: a new leader finds its predecessor's entries as its
+ * There is one consumer name for all leaders: a new leader finds its predecessor's entries as its
  * own.  One thread; its own connections.
  */
 #ifndef KILN_INTAKE_H

@@ -1,8 +1,8 @@
 /* page.h - the jobs and refusals of a page of stream entries, on their way to the ledger.
  *
- * An entry that the ledger does not take, whatever is done, must not be read again and again: a
- * page with such a one is halved until it is alone, and it is set aside.  Only where waiting helps
- * (kiln_page_waits) is a failure returned to the caller.
+ * An entry that the ledger always refuses must not be read again and again: its page is halved
+ * until the entry is alone, and then it is set aside.  Only a failure that waiting can cure
+ * (kiln_page_waits) is returned to the caller.
  */
 #ifndef KILN_INTAKE_PAGE_H
 #define KILN_INTAKE_PAGE_H

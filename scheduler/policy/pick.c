@@ -3,7 +3,7 @@
  * Idle workers come first, among them those whose own set has work: so nobody opens a set while
  * its holder is idle, and nobody gets a second assignment while another worker has none.  The set
  * that an idle worker replaces is the one that nobody has asked for longest.  Work is given ahead
- * only shortly before a worker is idle: until then it can still go to whoever is free first.
+ * only shortly before a worker is idle: until then it can still go to the first idle worker.
  *
  * The penalty that makes a worker leave its set is the larger of two.  One is how much longer the
  * other set has waited (beyond half of what ours has waited: in a deep backlog everybody waits

@@ -119,7 +119,7 @@ static void tenant_ready(struct kiln_policy *p, uint32_t tenant)
     if (t->ready++ > 0)
         return;
     /* A tenant that was away neither keeps old credit nor pays for earlier service: it joins at the
-     * level of whoever is being served. */
+     * level of the tenant that is being served. */
     t->used_s = fmax(t->used_s, p->served_used_s);
     t->round = t->round > p->served_round ? t->round : p->served_round;
     tenant_list(p, tenant);

@@ -231,7 +231,7 @@ void kiln_s3_parse_error(const char *xml, size_t len, struct kiln_s3_error *ret)
 
 /* --- a page of a listing ---------------------------------------------------------------------- */
 
-/* The entry in hand, and numbers that are still text. */
+/* The current entry, and numbers that are still text. */
 struct page_reader {
     struct kiln_s3_entry entry;
     char size[24], modified[32], truncated[8];

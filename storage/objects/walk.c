@@ -27,7 +27,7 @@ struct walk {
     kiln_store_each *each;
     void *arg;
     struct kiln_error *err;
-    char key[KILN_OBJECT_KEY_MAX + 2]; /* of the entry in hand */
+    char key[KILN_OBJECT_KEY_MAX + 2]; /* of the current entry */
 };
 
 struct names {

@@ -75,7 +75,7 @@ struct kiln_args {
         const char *value;
     } given[KILN_GIVEN_MAX];
     int given_count;
-    char **rest; /* what is no option, in argv order */
+    char **rest; /* the arguments that are not options, in order */
     int rest_count;
 };
 /* Reads argv by cli->verb's options; --name VALUE and --name=VALUE, "--" ends them.  Moves the

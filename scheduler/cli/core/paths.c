@@ -83,7 +83,7 @@ bool kiln_model_size(const char *model, char *out, size_t size)
     char path[PATH_MAX];
     char *text;
     size_t length;
-    struct kiln_error unknown; /* whoever opens the model says what is wrong with it */
+    struct kiln_error unknown; /* opening the model reports it */
     if (kiln_regular_read(kiln_join(path, model, "vae/config.json"), KILN_CONFIG_FILE_MAX, &text,
                           &length, &unknown))
         return false;

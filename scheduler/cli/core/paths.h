@@ -21,12 +21,12 @@ int kiln_program_dir(char *out, struct kiln_error *err) KILN_MUST_CHECK;
  * `probe`: malloc'd, or NULL. */
 char *kiln_find_shipped(const char *program_dir, const char *tree, const char *share,
                         const char *probe);
-/* The demo model of a source tree or of an installation, for whoever named none: malloc'd, or
- * NULL when it is not there. */
+/* The demo model of a source tree or of an installation, for commands without --model: malloc'd;
+ * NULL if it does not exist. */
 char *kiln_demo_model(const char *program_dir);
 
-/* The size a model draws best, "512x512", from sample_size of its vae/config.json; false if the
- * model is not here or does not say. */
+/* The size that a model renders best, "512x512", from sample_size of its vae/config.json; false
+ * if the file does not exist or has none. */
 bool kiln_model_size(const char *model, char *out, size_t size);
 
 #endif

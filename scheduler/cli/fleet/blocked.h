@@ -7,15 +7,15 @@
 #include "scheduler/cli/fleet/roster.h"
 #include "storage/ledger/queue/hold.h"
 
-/* Whether it is alive and draws that model; NULL or "" is any. */
+/* Whether the worker is alive and serves that model; NULL or "" is any. */
 bool kiln_serves(const struct kiln_roster_worker *worker, const char *model);
-/* No worker of the pool takes jobs, whatever they are: why not, as a sentence into out. */
+/* True if no worker of the pool takes any job; the reason goes into out as a sentence. */
 bool kiln_blocked_by_workers(const struct kiln_roster *roster, const char *pool, char *out,
                              size_t size);
-/* NULL where a worker takes jobs of that model; else why none does, behind "which". */
+/* NULL if a worker takes jobs of that model; else the reason, to follow "which". */
 const char *kiln_blocked_by_model(const struct kiln_roster *roster, const char *model);
 
-/* What was told to whoever waits for a batch.  Zero-initialise. */
+/* What a command that waits for a batch has already said.  Zero-initialise. */
 struct kiln_blocked_said {
     double due_s; /* of the next look */
     char text[KILN_HOLD_NAME_MAX + 640];

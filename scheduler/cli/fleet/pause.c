@@ -1,9 +1,9 @@
 /* pause.c - `kiln pause` and `kiln resume`.
  *
  * The pause is in the ledger before the scheduler is notified, and the scheduler also reads it
- * there, so none is lost.  If two people give opposite commands at once, the later one wins and is
- * told what was there before; the earlier one looks again after a moment and is told who overruled
- * it.
+ * there, so none is lost.  If two people give opposite commands at once, the later one wins, and
+ * its output shows the state before.  The earlier one reads the ledger again after a moment and
+ * says who overruled it.
  */
 #include "scheduler/cli/fleet/pause.h"
 

@@ -82,7 +82,7 @@ struct rows {
     struct kiln_ledger *ledger;
     struct kiln_quota *at;
     size_t count, room;
-    struct kiln_day_row day; /* of the tenant in hand */
+    struct kiln_day_row day; /* of the current tenant */
 };
 
 static int keep_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err)

@@ -151,13 +151,13 @@ const char *kiln_roster_idle(const struct kiln_heartbeat *beat, char out[8])
 {
     double idle = 100.0 * (1.0 - (double)beat->computed_ms / (double)beat->wanted_ms);
     if (beat->wanted_ms == 0)
-        return "-";             /* nothing drawn yet, or a release that does not tell */
+        return "-";             /* nothing rendered yet, or an older release */
     idle = idle > 0 ? idle : 0; /* both are whole milliseconds */
     snprintf(out, 8, idle < 9.95 ? "%.1f%%" : "%.0f%%", idle);
     return out;
 }
 
-/* One line: what it does now stands before what it has done. */
+/* One line: what the worker does now, then what it has done. */
 static void print_live(const struct kiln_roster_worker *worker)
 {
     const struct kiln_heartbeat *beat = &worker->beat;

@@ -25,7 +25,7 @@ const struct kiln_roster_worker *kiln_roster_find(const struct kiln_roster *rost
                                                   const char *name);
 /* "live", "draining" or "gone" */
 const char *kiln_roster_state(const struct kiln_roster_worker *worker);
-/* The share of its time with work in hand in which its device did not compute: "0.8%", "-". */
+/* The share of its time with assignments in flight in which its device was idle: "0.8%", "-". */
 const char *kiln_roster_idle(const struct kiln_heartbeat *beat, char out[8]);
 /* An array with one object a worker; those that are gone only with all. */
 json_t *kiln_roster_json(const struct kiln_roster *roster, bool all);

@@ -1,8 +1,7 @@
-/* units.h - the workers of this machine as units of systemd: kiln-worker@N.service draws on cuda:N.
+/* units.h - the workers of this machine as units of systemd: kiln-worker@N.service uses cuda:N.
  *
  * systemd does what the guard (stack/guard.h) does elsewhere: restarts with pauses, gives up what
- * crashes too often, keeps the logs.  All of it is asked of and told to systemctl, as a person
- * would.
+ * crashes too often, keeps the logs.  Everything goes through systemctl.
  */
 #ifndef KILN_CLI_UNITS_H
 #define KILN_CLI_UNITS_H

@@ -141,8 +141,7 @@ static void seek_tail(FILE *file, long lines)
     rewind(file);
 }
 
-/* Lines as they are, but for what would steer a terminal: a log says what programs have died of,
- * and the words of others may stand in that. */
+/* Prints lines without characters that control a terminal: a log may quote what others wrote. */
 static void show_lines(char *piece, size_t len)
 {
     for (size_t i = 0; i < len; i++)

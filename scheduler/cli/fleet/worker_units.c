@@ -190,7 +190,7 @@ static int list(struct kiln_cli *cli)
     return rc ? kiln_report(cli, &err) : 0;
 }
 
-/* journalctl takes our place: it follows, and ends, as whoever reads it wants. */
+/* journalctl replaces this process, so its reader can follow the log and end it. */
 static int logs(struct kiln_cli *cli, const struct kiln_args *args)
 {
     char program[PATH_MAX], instance[KILN_INSTANCE_MAX], unit[KILN_UNIT_NAME_MAX], count[16];

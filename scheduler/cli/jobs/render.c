@@ -151,7 +151,7 @@ int kiln_verb_forward(struct kiln_cli *cli, int argc, char **argv)
     int status = kiln_model_words_begin(cli, argc, argv, false, &words);
     if (status)
         return status;
-    /* Models render squares best; a side that the user names stands later and counts. */
+    /* Models render squares best; a side that the user gives comes later and overrides this. */
     if (strcmp(argv[0], "render") == 0 && words.model &&
         kiln_model_size(words.model, size, sizeof size)) {
         *strchr(size, 'x') = '\0';

@@ -1,8 +1,8 @@
 /* down.c - `kiln down`: stops a stack in the order in which nothing is lost.
  *
- * Workers first, all at once: they finish the batch in hand and hand back the rest while scheduler
- * and servers still answer.  Then the scheduler, Redis (which writes its log out) and Postgres.
- * Each has a limit; what does not end in time is killed, which the ledger survives.
+ * Workers first, all at once: they finish their batch and return the rest while scheduler and
+ * servers still answer.  Then the scheduler, Redis (which writes its log out) and Postgres.  A
+ * process that exceeds its time limit is killed, which the ledger survives.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -39,7 +39,8 @@ static void forget_workers(const struct kiln_stack *stack)
     }
 }
 
-/* The next guard must not start the stack's workers without their servers: `up` wants them again. */
+/* The next guard must not start the stack's workers without their servers: `up` wants them again.
+ */
 static void unwant_workers(const struct kiln_stack *stack)
 {
     struct kiln_guard_plan *plan = malloc(sizeof *plan);

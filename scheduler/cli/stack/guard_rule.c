@@ -16,7 +16,7 @@
 
 #define PAUSE_FIRST_S 1
 #define PAUSE_MAX_S 60
-#define STEADY_S 60.0 /* whoever has lived so long starts with short pauses again */
+#define STEADY_S 60.0 /* after running so long, pauses are short again */
 
 const char *kiln_guard_state_name(enum kiln_guard_state state)
 {

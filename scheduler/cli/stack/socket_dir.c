@@ -1,8 +1,8 @@
 /* socket_dir.c - see socket_dir.h.
  *
- * A folder's name is a hash of DIR, which cannot be turned back, so the folder holds DIR itself in
- * a file "of".  Releases before November 2026 wrote none; of theirs only silence tells.  One with a
- * Postgres' data in it is never removed.  Removing another by mistake would lose nothing: `up`
+ * A folder's name is a hash of DIR, so the folder also has DIR itself, in a file "of".  Releases
+ * before November 2026 wrote none; their folders count as unused if no server answers there.  A
+ * folder with Postgres' data is never removed.  Removing another by mistake loses nothing: `up`
  * makes it anew.
  */
 #include "scheduler/cli/stack/socket_dir.h"

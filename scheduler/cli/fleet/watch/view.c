@@ -111,7 +111,7 @@ static void put_batch(struct page *page, const struct kiln_progress *batch)
         (unsigned long long)total, page->view->batch, batch->whole ? "" : " (still coming in)");
 }
 
-/* Whatever keeps jobs from being drawn, each in a line of its own. */
+/* Everything that keeps jobs from being rendered, a line each. */
 static void put_warnings(struct page *page, const struct kiln_snapshot *look)
 {
     size_t i;
@@ -162,8 +162,8 @@ void kiln_view_pace_name(const struct kiln_roster_worker *worker, char *out, siz
     snprintf(out, size, "%s %lld", worker->row.name, (long long)worker->beat.started_ms);
 }
 
-enum doing { DRAWS, IDLE, DRAINS, DEAF, GONE, DOINGS };
-static const char *const doing_names[DOINGS] = {"draws", "idle", "drains", "deaf", "gone"};
+enum doing { BUSY, IDLE, DRAINS, DEAF, GONE, DOINGS };
+static const char *const doing_names[DOINGS] = {"busy", "idle", "drains", "deaf", "gone"};
 static const enum kiln_ink doing_inks[DOINGS] = {KILN_INK_GOOD, KILN_INK_PLAIN, KILN_INK_WARN,
                                                  KILN_INK_BAD, KILN_INK_BAD};
 
@@ -177,7 +177,7 @@ static enum doing doing_of(const struct kiln_snapshot *look,
         return DRAINS;
     if (worker->beat.deaf_ms > lease_ms)
         return DEAF;
-    return worker->beat.steps ? DRAWS : IDLE;
+    return worker->beat.steps ? BUSY : IDLE;
 }
 
 /* Those that are alive, and those that are gone with jobs in their hands. */
@@ -343,8 +343,8 @@ static void put_heading(struct page *page, enum kiln_section section, const stru
         count_workers(view->look, doing);
         snprintf(text, sizeof text,
                  "WORKERS   %u live: %u busy, %u idle, %u drain, %u deaf; %u gone",
-                 doing[DRAWS] + doing[IDLE] + doing[DRAINS] + doing[DEAF], doing[DRAWS],
-                 doing[IDLE], doing[DRAINS], doing[DEAF], doing[GONE]);
+                 doing[BUSY] + doing[IDLE] + doing[DRAINS] + doing[DEAF], doing[BUSY], doing[IDLE],
+                 doing[DRAINS], doing[DEAF], doing[GONE]);
         break;
     case KILN_SECTION_GROUPS:
         snprintf(text, sizeof text, "GROUPS    %zu with work", of->total);

@@ -1,21 +1,21 @@
 /* view.h - what the full-screen view shows, as lines for a terminal of a given size.
  *
- * Pure: a look, paces and troubles in, lines out; screen.c paints them and reads the keys.
+ * Pure: a snapshot, rates and troubles in, lines out; screen.c paints them and reads the keys.
  * Any size is served: columns are dropped from the right, sections are cut and say so.
  *
  *      kiln watch   pool default   2026-11-21 15:04:05Z
  *      jobs       12 queued   3 assigned   120 done   2 failed   0 cancelled
  *      pace       34.0 done a minute, about 21 s left
- *      no scheduler leads this pool: nothing is handed out
+ *      no scheduler leads this pool: nothing is assigned
  *
- *      WORKERS    2 live: 1 draws, 0 idle, 1 drains
+ *      WORKERS    2 live: 1 busy, 0 idle, 1 drain, 0 deaf; 0 gone
  *      NAME        STATE     DEVICE     STEP HELD    DONE  FAIL   /MIN  HAS
- *      worker-0    draws     cuda:0      3/8    2      61     0   17.0  1024x768 watercolor:0.8
+ *      worker-0    busy      cuda:0      3/8    2      61     0   17.0  1024x768 watercolor:0.8
  *      GROUPS     3 with work
  *      QUEUED   RUNS  SIZE       STEPS   OLDEST  LORAS
  *      FAILURES   2 jobs by 1 cause in the last hour
  *      JOBS  CODE  CAUSE
- *      q quit   tab section   arrows scroll   space hold   + - interval
+ *      q quit   tab section   arrows scroll   space stop   + - interval
  */
 #ifndef KILN_CLI_WATCH_VIEW_H
 #define KILN_CLI_WATCH_VIEW_H
