@@ -55,7 +55,7 @@ daemons_end
 ok kiln down --dir s --daemons
 says 'no daemon runs'
 fails 64 kiln restore b1 </dev/null
-says 'yes does it'
+says 'Add --yes to proceed'
 ok kiln jobs --batch after --json
 json out.txt 'len(d) == 20'
 ok kiln restore b1 --yes --hashes --json

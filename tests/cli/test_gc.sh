@@ -16,7 +16,7 @@ for words in "--grace 5" "--grace 5y" "--grace -3s" "--grace 1d2" "--grace 99999
     fails 64 kiln gc $words
 done
 fails 64 kiln gc --older-than 0 --json </dev/null
-says 'yes does it'
+says 'Add --yes to proceed'
 
 # --- a batch, and everything that may lie beside it
 cat >jobs.jsonl <<'LINES'
