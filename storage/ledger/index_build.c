@@ -87,10 +87,11 @@ static int drop_invalid(struct kiln_pg *pg, const char *name, struct watch *watc
 {
     char sql[300];
     PGresult *rows;
-    snprintf(sql, sizeof sql,
-             "SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relname = '%s'"
-             " AND c.relnamespace = current_schema()::regnamespace AND NOT i.indisvalid",
-             name);
+    snprintf(
+        sql, sizeof sql,
+        "SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relname = '%s'"
+        " AND c.relnamespace = quote_ident(current_schema())::regnamespace AND NOT i.indisvalid",
+        name);
     int rc = kiln_pg_exec(pg, sql, 0, &rows, err);
     if (rc)
         return rc;

@@ -136,7 +136,7 @@ static int inspect(struct kiln_pg *pg, struct kiln_site *site, struct kiln_error
                      "SELECT coalesce(current_schema(), ''), to_regclass('job') IS NOT NULL AND"
                      " to_regclass('batch') IS NOT NULL, count(a.pid), min(application_name),"
                      " (SELECT count(*) FROM pg_class c WHERE c.relkind IN ('r', 'p') AND"
-                     "  c.relnamespace = current_schema()::regnamespace)"
+                     "  c.relnamespace = quote_ident(current_schema())::regnamespace)"
                      " FROM (SELECT) one LEFT JOIN pg_stat_activity a"
                      " ON a.datname = current_database() AND"
                      " a.application_name ~ '^kiln-(scheduler|worker)'",
