@@ -87,7 +87,7 @@ ok kiln drain worker-0
 for i in $(seq 100); do alive "$(pid_of s worker-0)" || break; sleep 0.1; done
 # Every step takes a minute: told to end, it says that it is at it.
 ok kiln enqueue - --batch slow <<<'{"prompt": "unspeakable @step_ms=60000", "width": 64, "height": 64}'
-told worker.txt "STATUS=draws, 0 done"
+told worker.txt "STATUS=rendering, 0 done"
 kill $worker
 told worker.txt "STOPPING=1"
 told worker.txt "EXTEND_TIMEOUT_USEC=15000000"
