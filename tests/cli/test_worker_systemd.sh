@@ -116,5 +116,5 @@ wait $follower
 
 # --- --dir names a crew of Kiln's own guard all the same
 ok kiln worker ls --dir "$PWD/s"
-says '^worker-0 .*running' out.txt
+says '^worker-0 .*drained' out.txt # above, and no guard of it is in this PID namespace
 echo ok
