@@ -151,7 +151,7 @@ static int run_verb(struct kiln_cli *cli, struct command_line *line)
                                                 : kiln_report(cli, &err);
     else if (kiln_devices_flag(cli->config, &err))
         status = kiln_usage(cli, "%s", err.text);
-    else if (count == 0 || strcmp(words[0], cli->verb->name) != 0)
+    else if (count == 0 || kiln_verb_find(cli, words[0]) != cli->verb)
         status = kiln_usage(cli, "put options after the verb: kiln %s --...", cli->verb->name);
     else {
         if (kiln_config_stray(cli->config))

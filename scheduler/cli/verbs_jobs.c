@@ -142,6 +142,7 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_export},
     {.name = "favourite",
+     .spelling = "favorite",
      .args = "add|rm JOB...|--batch B, or ls [--batch B]",
      .summary = "mark pictures that `kiln gc --older-than` keeps, with their latents",
      .examples = "kiln favourite add 17 23\nkiln favourite ls --json | jq -r .key",

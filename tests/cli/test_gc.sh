@@ -128,6 +128,8 @@ json out.txt 'd["pictures"] == 0'
 ok kiln usage --json
 cp out.txt usage.txt
 fails 64 kiln favourite add
+ok kiln favorite ls
+ok kiln help favorite
 fails 64 kiln favourite add x
 fails 64 kiln favourite keep "$done_job"
 fails 64 kiln favourite add "$done_job" --batch b

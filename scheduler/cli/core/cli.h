@@ -39,6 +39,7 @@ enum kiln_settings {
 
 struct kiln_verb {
     const char *name;
+    const char *spelling;              /* the American one, which is accepted too; or NULL */
     const char *args;                  /* "BATCH [--timeout S]" */
     const char *summary;               /* one line */
     const char *more;                  /* further help, NULL for none */

@@ -16,7 +16,7 @@ const struct kiln_verb *kiln_verb_find(const struct kiln_cli *cli, const char *n
 {
     const struct kiln_verb *verb;
     for (size_t i = 0; (verb = cli->verb_at(i)); i++)
-        if (strcmp(verb->name, name) == 0)
+        if (strcmp(verb->name, name) == 0 || (verb->spelling && strcmp(verb->spelling, name) == 0))
             return verb;
     return NULL;
 }

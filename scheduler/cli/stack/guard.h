@@ -16,7 +16,7 @@
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/limits.h"
 
-#define KILN_GUARD_MAX 64
+#define KILN_GUARD_MAX 128 /* a stack has at most 64, and there are those of `worker start` */
 #define KILN_GUARD_REASON_MAX 240
 #define KILN_GUARD_CRASHES_MAX 16
 
