@@ -60,11 +60,11 @@ class Defect:
         return (str(found[0].relative_to(scratch)), []) if found[0].suffix == ".sh" else (built, [built])
 
     def put_back(self, scratch, files):
-        for now, before in self.places:
-            words = re.compile(r"\s+".join(map(re.escape, now.split())))
+        for today, before in self.places:
+            words = re.compile(r"\s+".join(map(re.escape, today.split())))
             found = [(path, m) for path, text in files.items() for m in words.finditer(text)]
             if len(found) != 1:
-                raise DoesNotApply(f"found {len(found)} times: {' '.join(now.split())[:60]}")
+                raise DoesNotApply(f"found {len(found)} times: {' '.join(today.split())[:60]}")
             path, match = found[0]
             files[path] = files[path][: match.start()] + before.strip() + files[path][match.end() :]
             (scratch / path).write_text(files[path])

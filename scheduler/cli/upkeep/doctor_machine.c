@@ -15,7 +15,7 @@
 #include "scheduler/cli/stack/socket_dir.h"
 #include "scheduler/cli/upkeep/doctor.h"
 
-#define STOPPED_TODO                                                                               \
+#define STOPPED_ADVICE                                                                             \
     "see why: `kiln worker logs NAME`; then start it again: `kiln worker start NAME`"
 
 /* --- the model -------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ static void check_units(struct kiln_doctor *doctor)
         kiln_finding(doctor, "crew", VERDICT_WARNING, "", "%s", err.text);
     for (int i = 0; i < count; i++)
         if (strcmp(units[i].line.state, "given_up") == 0)
-            kiln_finding(doctor, "crew", VERDICT_BAD, STOPPED_TODO, "worker %s was stopped: %s",
+            kiln_finding(doctor, "crew", VERDICT_BAD, STOPPED_ADVICE, "worker %s was stopped: %s",
                          units[i].line.name, units[i].line.reason);
     free(units);
 }
@@ -180,7 +180,7 @@ void kiln_doctor_guard(struct kiln_doctor *doctor)
         wanted += plan->at[i].wanted;
         if (plan->at[i].wanted && kiln_guard_report(&stack, plan->at[i].name, &report) &&
             strcmp(report.state, "given_up") == 0)
-            kiln_finding(doctor, "crew", VERDICT_BAD, STOPPED_TODO, "worker %s was stopped: %s",
+            kiln_finding(doctor, "crew", VERDICT_BAD, STOPPED_ADVICE, "worker %s was stopped: %s",
                          plan->at[i].name, report.reason);
     }
     if (wanted && !kiln_guard_find(&stack))
