@@ -61,8 +61,9 @@ SRC_worker := $(filter-out worker/bench/%,$(call folder_src,worker))
 SRC_bench_model := $(call folder_src,worker/bench) $(call folder_src,pipeline/bench)
 SRC_bench := $(call folder_src,scheduler/bench) $(SRC_bench_model)
 SRC_support := $(call folder_src,tests/support)
-SRC_torch := $(wildcard pipeline/torch/*.cpp)
-SRC_cuda := $(wildcard kernels/*.cu)
+SRC_torch_cuda := $(wildcard pipeline/torch/cuda/*.cpp)
+SRC_torch := $(filter-out $(SRC_torch_cuda),$(wildcard pipeline/torch/*.cpp pipeline/torch/*/*.cpp))
+SRC_cuda := $(wildcard kernels/*.cu kernels/*/*.cu)
 
 FOLDERS := schemas storage kernels pipeline scheduler cli worker bench support
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
@@ -93,7 +94,7 @@ TORCH_LIBS := -L$(LIBTORCH)/lib -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-
 RPATH := -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/kiln:$(abspath $(LIBTORCH))/lib'
 
 PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker $(BUILD)/kiln-bench
-SHARED := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so $(BUILD)/libkiln_bench.so $(if $(and $(CUDA),$(SRC_cuda)$(wildcard pipeline/torch/cuda/*.cpp)),$(BUILD)/libkiln_cuda.so))
+SHARED := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so $(BUILD)/libkiln_bench.so $(if $(and $(CUDA),$(SRC_cuda)$(SRC_torch_cuda)),$(BUILD)/libkiln_cuda.so))
 
 V ?=
 ifeq ($(V),)
@@ -203,7 +204,7 @@ $(BUILD)/libdiffusionz.so $(BUILD)/libkiln_bench.so: $(call obj,$(SRC_pipeline) 
 	$(CXX) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--version-script=$(filter %.map,$^) -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
 
 # Everything CUDA.  libtorch_cuda must stay among its needs: loading it is what registers the GPU.
-$(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp)) $(call lib,kernels schemas)
+$(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(SRC_torch_cuda)) $(call lib,kernels schemas)
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib $(CUDA_LIBS:%=-L%) -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined $(RPATH) $(foreach l,$(CUDA_LIBS),-Wl,-rpath,'$(realpath $(l))')
 

@@ -62,7 +62,7 @@ typedef struct DiffusionZBatch {
      * It never falls and ends at num_steps. */
     int32_t *progress;
     /* Longest sides in pixels, 1 .. 2048 each, of smaller copies of the picture: made on the device
-     * by area averaging (kernels/downscale.h). */
+     * by area averaging (kernels/pictures/downscale.h). */
     const int32_t *smaller;
     int32_t smaller_count; /* 0 .. DIFFUSIONZ_SMALLER_MAX */
 } DiffusionZBatch;

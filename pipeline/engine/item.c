@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/downscale.h"
+#include "kernels/pictures/downscale.h"
 #include "pipeline/engine/parts.h"
 
 void kiln_outputs_release(DiffusionZOutput *outputs, int count)

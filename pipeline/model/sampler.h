@@ -4,8 +4,8 @@
  * A step moves the latent along the velocity, which is minus the transformer's output:
  *     x += (sigma_{i+1} - sigma_i) * (-output)
  * With guidance, output = with + scale * (with - without); `without` is that of the negative
- * prompt. kt_euler_step (kernels/patches.h) is the arithmetic.  A stored latent names the schedule
- * "euler steps=N" (worker/stages/encode.c).
+ * prompt. kt_euler_step (kernels/pictures/patches.h) is the arithmetic.  A stored latent names the
+ * schedule "euler steps=N" (worker/stages/encode.c).
  */
 #ifndef KILN_SAMPLER_H
 #define KILN_SAMPLER_H

@@ -3,7 +3,7 @@
  * Loading libkiln_cuda.so registers the CUDA half of LibTorch.  That must happen before anything
  * asks LibTorch whether CUDA exists, because it remembers the answer for ever.  Only this file
  * asks.  The CPU operations of this folder avoid LibTorch functions that would ask (see convolve()
- * in onednn.cpp), so that a context on the CPU may be opened first.
+ * in cpu/onednn.cpp), so that a context on the CPU may be opened first.
  */
 #include "pipeline/torch/internal.hpp"
 

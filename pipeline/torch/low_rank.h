@@ -9,9 +9,9 @@
  * Quantised rows have one factor for all columns, the ones in the room too: up[n] gets codes by the
  * factor of the weight's row n, and x down^T by that of x's row.  Rows with room use 1/16 of the
  * code range for their own values, and so leave the rest to LoRA terms (KILN_E4M3_BESIDE_MAX in
- * kernels/fp8.h).  kernels/low_rank_codes.h says how up and down share the range.  Codes saturate
- * at 448.  That happens with a set that changes a product by more than the product itself; and in
- * weight rows far smaller than the others, where x down^T would saturate otherwise.
+ * kernels/fp8.h).  kernels/products/low_rank_codes.h says how up and down share the range.  Codes
+ * saturate at 448.  That happens with a set that changes a product by more than the product itself;
+ * and in weight rows far smaller than the others, where x down^T would saturate otherwise.
  */
 #ifndef KILN_LOW_RANK_H
 #define KILN_LOW_RANK_H

@@ -256,7 +256,7 @@ kt kt_rows_image(struct kt_scope *s, kt x, int64_t height, int64_t width); /* an
 /* [1,3,H,W] in -1..1 to H*W*3 interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255).  bad,
  * [1] KT_I32 or NULL, is set to 1 if a value of x is not finite. */
 kt kt_rgb8(struct kt_scope *s, kt x, kt bad);
-/* Such bytes to those of a smaller picture, on the same device; kernels/downscale.h. */
+/* Such bytes to those of a smaller picture, on the same device; kernels/pictures/downscale.h. */
 struct kt_downscale {
     uint32_t width, height, out_width, out_height; /* out sides <= source sides, > 0 */
 };

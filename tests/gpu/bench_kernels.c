@@ -21,17 +21,17 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "kernels/gated_product.h"
-#include "kernels/latent_mix.h"
-#include "kernels/layer_norm.h"
-#include "kernels/low_rank_codes.h"
-#include "kernels/low_rank_down.h"
-#include "kernels/patches.h"
-#include "kernels/qkv_e4m3.h"
-#include "kernels/qkv_rope.h"
-#include "kernels/quantise.h"
-#include "kernels/rms_norm.h"
-#include "kernels/swiglu.h"
+#include "kernels/attention/qkv_e4m3.h"
+#include "kernels/attention/qkv_rope.h"
+#include "kernels/pictures/latent_mix.h"
+#include "kernels/pictures/patches.h"
+#include "kernels/products/gated_product.h"
+#include "kernels/products/low_rank_codes.h"
+#include "kernels/products/low_rank_down.h"
+#include "kernels/rows/layer_norm.h"
+#include "kernels/rows/quantise.h"
+#include "kernels/rows/rms_norm.h"
+#include "kernels/rows/swiglu.h"
 #include "tests/gpu/speed_rig.h"
 
 /* --- rows ------------------------------------------------------------------------------------- */

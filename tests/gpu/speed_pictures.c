@@ -2,10 +2,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "kernels/downscale.h"
-#include "kernels/group_norm_silu.h"
-#include "kernels/rgb8.h"
-#include "kernels/softmax.h"
+#include "kernels/attention/softmax.h"
+#include "kernels/pictures/downscale.h"
+#include "kernels/pictures/group_norm_silu.h"
+#include "kernels/pictures/rgb8.h"
 #include "tests/gpu/speed_rig.h"
 
 static struct kiln_group_norm norm;

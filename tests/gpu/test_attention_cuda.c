@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/attention/qkv_e4m3.h"
 #include "kernels/fp8.h"
-#include "kernels/qkv_e4m3.h"
 #include "pipeline/torch/async.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/torch/low_rank.h"

@@ -4,7 +4,7 @@
  * The first test opens the CPU first on purpose: LibTorch remembers for ever what it finds when
  * it first asks for CUDA, and a bf16 picture on the CPU must not be what makes it ask.
  */
-#include "kernels/downscale.h"
+#include "kernels/pictures/downscale.h"
 #include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/picture.h"

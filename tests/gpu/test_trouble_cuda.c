@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "kernels/rgb8.h"
+#include "kernels/pictures/rgb8.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/torch/staging.h"
 #include "tests/gpu/loop_rig.h"

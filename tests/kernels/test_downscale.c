@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/downscale.h"
+#include "kernels/pictures/downscale.h"
 #include "tests/support/picture.h"
 #include "tests/support/random.h"
 

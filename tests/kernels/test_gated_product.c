@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/gated_product.h"
+#include "kernels/products/gated_product.h"
 #include "tests/kernels/operands.h"
 
 #define GAP NAN /* between the rows: read, it is in every sum of its row */
@@ -58,7 +58,8 @@ static void check_low(const struct kiln_gated_product *a, int64_t row, int64_t i
         (double)(a->n + 1) * 0x1p-24 * size + (a->format == KILN_BF16 ? 0x1p-8 * fabs(sum) : 0);
     const double got = at(a->lora, row * a->lora_pitch + i, a->format);
     if (!(fabs(got - sum) <= limit))
-        fail_msg("row %lld, lora %lld: got %.9g, want %.9g", (long long)row, (long long)i, got, sum);
+        fail_msg("row %lld, lora %lld: got %.9g, want %.9g", (long long)row, (long long)i, got,
+                 sum);
 }
 
 static void check(int64_t rows, int64_t k, int64_t n, int64_t gap, enum kiln_float f)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/group_norm_silu.h"
+#include "kernels/pictures/group_norm_silu.h"
 #include "tests/support/random.h"
 
 #define EPS 1e-6

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "kernels/latent_mix.h"
-#include "kernels/patches.h"
-#include "kernels/rgb8.h"
+#include "kernels/pictures/latent_mix.h"
+#include "kernels/pictures/patches.h"
+#include "kernels/pictures/rgb8.h"
 #include "tests/support/random.h"
 
 #define COUNT 20000

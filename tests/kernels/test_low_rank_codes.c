@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "kernels/fp8.h"
-#include "kernels/low_rank_codes.h"
+#include "kernels/products/low_rank_codes.h"
 #include "tests/kernels/operands.h"
 
 #define BETWEEN 0x55 /* what lies between the rows of up_codes */

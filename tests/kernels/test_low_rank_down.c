@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "kernels/fp8.h"
-#include "kernels/low_rank_down.h"
+#include "kernels/products/low_rank_down.h"
 #include "tests/kernels/operands.h"
 
 #define GAP NAN /* between the rows: read, it is in every sum of its row */

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
+#include "kernels/attention/qkv_e4m3.h"
+#include "kernels/attention/qkv_rope.h"
 #include "kernels/fp8.h"
-#include "kernels/qkv_e4m3.h"
-#include "kernels/qkv_rope.h"
 #include "tests/support/random.h"
 
 enum { ROWS = 5, HEADS = 3, KV_HEADS = 2, PARTS = HEADS + 2 * KV_HEADS, DIM_MAX = 128 };

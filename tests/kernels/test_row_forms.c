@@ -8,12 +8,12 @@
 
 #include <cmocka.h>
 
+#include "kernels/attention/qkv_rope.h"
 #include "kernels/fp8.h"
-#include "kernels/layer_norm.h"
-#include "kernels/qkv_rope.h"
-#include "kernels/quantise.h"
-#include "kernels/rms_norm.h"
-#include "kernels/swiglu.h"
+#include "kernels/rows/layer_norm.h"
+#include "kernels/rows/quantise.h"
+#include "kernels/rows/rms_norm.h"
+#include "kernels/rows/swiglu.h"
 #include "kernels/tails.h"
 #include "tests/kernels/operands.h"
 

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "kernels/qkv_rope.h"
-#include "kernels/rms_norm.h"
-#include "kernels/softmax.h"
-#include "kernels/swiglu.h"
+#include "kernels/attention/qkv_rope.h"
+#include "kernels/attention/softmax.h"
+#include "kernels/rows/rms_norm.h"
+#include "kernels/rows/swiglu.h"
 #include "kernels/tails.h"
 #include "tests/kernels/operands.h"
 

@@ -1,7 +1,7 @@
 /* test_engine_batch.c - batches: an item alone or among others, cancel, progress, latents. */
 #include <math.h>
 
-#include "kernels/downscale.h"
+#include "kernels/pictures/downscale.h"
 #include "pipeline/engine/parts.h"
 #include "tests/pipeline/one_context.h"
 

@@ -15,6 +15,10 @@ cd "${KILN_SOURCE:?}" || exit 1
 table='
 schemas:
 kernels:                    schemas
+kernels/rows:               schemas kernels
+kernels/products:           schemas kernels
+kernels/attention:          schemas kernels
+kernels/pictures:           schemas kernels
 
 storage/formats:            schemas
 storage/daemon:             schemas storage/formats
@@ -47,22 +51,25 @@ scheduler/bench:            scheduler/policy scheduler/sim
 scheduler/cli:              schemas storage/ scheduler/cli/
 
 pipeline/torch:             schemas kernels pipeline/torch/cuda/plugin.hpp
-pipeline/torch/cuda:        schemas kernels pipeline/torch
-pipeline/weights:           schemas kernels storage/formats pipeline/torch pipeline/diffusionz_batch.h
-pipeline/model:             schemas kernels storage/formats pipeline/torch pipeline/weights
-pipeline/text:              schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
-pipeline/lora:              schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/torch/cpu:         schemas kernels/ pipeline/torch
+pipeline/torch/ops:         schemas kernels/ pipeline/torch pipeline/torch/cpu
+pipeline/torch/ops:         pipeline/torch/cuda/plugin.hpp
+pipeline/torch/cuda:        schemas kernels/ pipeline/torch
+pipeline/weights:           schemas kernels/ storage/formats pipeline/torch pipeline/diffusionz_batch.h
+pipeline/model:             schemas kernels/ storage/formats pipeline/torch pipeline/weights
+pipeline/text:              schemas kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/lora:              schemas kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              pipeline/diffusionz_batch.h
-pipeline/engine:            schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/engine:            schemas kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/engine:            pipeline/text pipeline/lora pipeline/diffusionz_batch.h
-pipeline:                   schemas kernels storage/formats pipeline/
-pipeline/bench:             schemas kernels storage/formats pipeline/
+pipeline:                   schemas kernels/ storage/formats pipeline/
+pipeline/bench:             schemas kernels/ storage/formats pipeline/
 
-worker/engine:              schemas storage/ kernels pipeline
-worker/state:               schemas storage/ kernels pipeline worker/engine
-worker/stages:              schemas storage/ kernels pipeline worker/engine worker/state
-worker/verbs:               schemas storage/ kernels pipeline worker/engine
-worker/bench:               schemas storage/ kernels pipeline/ worker/engine worker/state worker/verbs
+worker/engine:              schemas storage/ kernels/ pipeline
+worker/state:               schemas storage/ kernels/ pipeline worker/engine
+worker/stages:              schemas storage/ kernels/ pipeline worker/engine worker/state
+worker/verbs:               schemas storage/ kernels/ pipeline worker/engine
+worker/bench:               schemas storage/ kernels/ pipeline/ worker/engine worker/state worker/verbs
 worker/bench:               worker/numa.h worker/sigbus.h
 worker:                     schemas storage/ worker/
 '

@@ -9,6 +9,7 @@
 folders='
 schemas
 storage
+kernels
 pipeline
 scheduler/cli
 scheduler/.

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/downscale.h"
+#include "kernels/pictures/downscale.h"
 #include "schemas/clock.h"
 #include "schemas/limits.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/downscale.h"
+#include "kernels/pictures/downscale.h"
 #include "schemas/digest.h"
 #include "storage/formats/latentfile.h"
 #include "storage/formats/webp.h"

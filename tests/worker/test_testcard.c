@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/downscale.h"
+#include "kernels/pictures/downscale.h"
 #include "worker/engine/renderer.h"
 
 static int run(DiffusionZBatch *batch, const char *const *prompts, const uint64_t *seeds,

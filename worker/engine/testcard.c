@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernels/downscale.h"
+#include "kernels/pictures/downscale.h"
 #include "schemas/clock.h"
 #include "schemas/limits.h"
 #include "worker/engine/renderer.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/downscale.h"
+#include "kernels/pictures/downscale.h"
 #include "schemas/digest.h"
 #include "storage/formats/latentfile.h"
 #include "storage/formats/webp.h"

@@ -30,7 +30,7 @@ bool cudnn_attend(const attended &shape, const at::Tensor &qkv, const at::Tensor
 struct e4m3_heads {
     at::Tensor codes;    /* packed rows in e4m3; those of q and k stand for themselves */
     at::Tensor scale;    /* fp32: its first value is what a code of the result stands for */
-    at::Tensor to_codes; /* fp32 [1]: see kernels/qkv_e4m3.h */
+    at::Tensor to_codes; /* fp32 [1]: see kernels/attention/qkv_e4m3.h */
 };
 
 /* The same in e4m3; the result is codes, too. */

@@ -11,10 +11,10 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include "kernels/downscale.h"
-#include "kernels/group_norm_silu.h"
-#include "kernels/rgb8.h"
-#include "kernels/softmax.h"
+#include "kernels/attention/softmax.h"
+#include "kernels/pictures/downscale.h"
+#include "kernels/pictures/group_norm_silu.h"
+#include "kernels/pictures/rgb8.h"
 #include "pipeline/torch/cuda/cudnn_conv.hpp"
 #include "pipeline/torch/cuda/image_kernels.hpp"
 #include "pipeline/torch/internal.hpp"

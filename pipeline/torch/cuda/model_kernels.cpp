@@ -9,17 +9,17 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "kernels/attention/qkv_e4m3.h"
+#include "kernels/attention/qkv_rope.h"
 #include "kernels/fp8.h"
-#include "kernels/gated_product.h"
-#include "kernels/layer_norm.h"
-#include "kernels/low_rank_codes.h"
-#include "kernels/low_rank_down.h"
-#include "kernels/patches.h"
-#include "kernels/qkv_e4m3.h"
-#include "kernels/qkv_rope.h"
-#include "kernels/quantise.h"
-#include "kernels/rms_norm.h"
-#include "kernels/swiglu.h"
+#include "kernels/pictures/patches.h"
+#include "kernels/products/gated_product.h"
+#include "kernels/products/low_rank_codes.h"
+#include "kernels/products/low_rank_down.h"
+#include "kernels/rows/layer_norm.h"
+#include "kernels/rows/quantise.h"
+#include "kernels/rows/rms_norm.h"
+#include "kernels/rows/swiglu.h"
 
 namespace kiln
 {

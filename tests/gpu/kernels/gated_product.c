@@ -2,8 +2,8 @@
  */
 #include <math.h>
 
-#include "kernels/gated_product.h"
-#include "kernels/low_rank_down.h"
+#include "kernels/products/gated_product.h"
+#include "kernels/products/low_rank_down.h"
 #include "tests/gpu/kernels/twin.h"
 
 struct gate_case {

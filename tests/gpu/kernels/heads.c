@@ -1,7 +1,7 @@
 /* heads.c - the kernels that split rows into heads, norm and turn them. */
+#include "kernels/attention/qkv_e4m3.h"
+#include "kernels/attention/qkv_rope.h"
 #include "kernels/fp8.h"
-#include "kernels/qkv_e4m3.h"
-#include "kernels/qkv_rope.h"
 #include "tests/gpu/kernels/twin.h"
 
 enum {

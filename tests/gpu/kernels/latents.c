@@ -1,9 +1,9 @@
 /* latents.c - the kernels of the sampler's side: the last norm, patches and steps, mixes. */
 #include <math.h>
 
-#include "kernels/latent_mix.h"
-#include "kernels/layer_norm.h"
-#include "kernels/patches.h"
+#include "kernels/pictures/latent_mix.h"
+#include "kernels/pictures/patches.h"
+#include "kernels/rows/layer_norm.h"
 #include "kernels/tails.h"
 #include "tests/gpu/kernels/twin.h"
 

@@ -1,5 +1,5 @@
 /* low_rank_codes.c - a LoRA's pair in codes, beside a weight in codes. */
-#include "kernels/low_rank_codes.h"
+#include "kernels/products/low_rank_codes.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "kernels/fp8.h"
-#include "kernels/low_rank_down.h"
+#include "kernels/products/low_rank_down.h"
 #include "tests/gpu/kernels/twin.h"
 
 struct down_case {

@@ -2,8 +2,8 @@
 #include <cuda_runtime_api.h>
 #include <math.h>
 
-#include "kernels/quantise.h"
-#include "kernels/rms_norm.h"
+#include "kernels/rows/quantise.h"
+#include "kernels/rows/rms_norm.h"
 #include "kernels/tails.h"
 #include "tests/gpu/kernels/rows.h"
 

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/downscale.h"
-#include "kernels/group_norm_silu.h"
-#include "kernels/rgb8.h"
-#include "kernels/softmax.h"
+#include "kernels/attention/softmax.h"
+#include "kernels/pictures/downscale.h"
+#include "kernels/pictures/group_norm_silu.h"
+#include "kernels/pictures/rgb8.h"
 #include "tests/gpu/kernels/twin.h"
 
 enum { IN_PLACE = 1, SILU = 2, UNALIGNED = 4, LIFTED = 8 };
@@ -42,7 +42,8 @@ static struct kiln_group_norm norm_args(const struct norm_case *c, bool device, 
     return (struct kiln_group_norm){.x = (char *)twin_side(c->x, device) + at,
                                     .weight = twin_side(c->weight, device),
                                     .bias = twin_side(c->bias, device),
-                                    .x_bias = c->form & LIFTED ? twin_side(c->x_bias, device) : NULL,
+                                    .x_bias =
+                                        c->form & LIFTED ? twin_side(c->x_bias, device) : NULL,
                                     .y = (char *)twin_side(c->y, device) + at,
                                     .pixels = c->pixels,
                                     .channels = c->channels,

@@ -1,7 +1,7 @@
 /* rows.c - gates over rows of tokens, and quantising. */
 #include "tests/gpu/kernels/rows.h"
-#include "kernels/quantise.h"
-#include "kernels/swiglu.h"
+#include "kernels/rows/quantise.h"
+#include "kernels/rows/swiglu.h"
 
 /* --- swiglu ----------------------------------------------------------------------------------- */
 

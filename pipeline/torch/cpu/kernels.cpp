@@ -1,0 +1,249 @@
+/* kernels.cpp - see kernels.hpp.
+ *
+ * Attention is two matrix products and a softmax over a block of query rows at a time: through
+ * oneDNN that is twice as fast as LibTorch's fused CPU attention (kernels/LAB.md), and the block
+ * keeps the scores in the cache and their memory bounded.
+ */
+#include "pipeline/torch/cpu/kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/Parallel.h>
+
+#include "kernels/attention/qkv_rope.h"
+#include "kernels/attention/softmax.h"
+#include "kernels/fp8.h"
+#include "kernels/pictures/group_norm_silu.h"
+#include "kernels/rows/layer_norm.h"
+#include "kernels/rows/quantise.h"
+#include "kernels/rows/rms_norm.h"
+#include "kernels/rows/swiglu.h"
+
+namespace kiln::cpu
+{
+
+/* Values of a thread at least: fewer are not worth another thread. */
+static constexpr int64_t grain_values = 16384;
+/* Scores of one block of query rows: 8 MB of fp32. */
+static constexpr int64_t score_values = 2 * 1024 * 1024;
+
+static int64_t grain(int64_t row_values)
+{
+    return std::max<int64_t>(1, grain_values / std::max<int64_t>(1, row_values));
+}
+
+static kiln_float format_of(const at::Tensor &x)
+{
+    return x.scalar_type() == at::kBFloat16 ? KILN_BF16 : KILN_F32;
+}
+
+bool takes(const at::Tensor &x)
+{
+    return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
+at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &gain, double eps, const at::Tensor &add)
+{
+    const int64_t n = gain.numel();
+    const at::Tensor in = dense(x), g = gain.contiguous(), a = dense(add);
+    const at::Tensor &stream = a.defined() ? a : in;
+    TORCH_CHECK(g.scalar_type() == at::kFloat && in.dim() == 2, "a gain of shape ", gain.sizes(),
+                " for rows of shape ", x.sizes());
+    TORCH_CHECK(!a.defined() || (in.size(1) == n && a.size(0) == in.size(0) &&
+                                 a.scalar_type() == in.scalar_type()),
+                "rows of shape ", x.sizes(), " onto a residual of ", stream.sizes());
+    at::Tensor y = a.defined() ? at::empty_like(a) : at::empty({in.size(0), n}, in.options());
+    kiln_rms_norm args{};
+    args.x = data_of(in), args.gain = g.const_data_ptr<float>();
+    args.add = data_of(a), args.y = y.data_ptr(), args.tails = has_tails(stream, n);
+    args.n = n, args.eps = static_cast<float>(eps), args.format = format_of(in);
+    at::parallel_for(0, in.size(0), grain(n),
+                     [&](int64_t begin, int64_t end) { kiln_rms_norm_ref(&args, begin, end); });
+    return y;
+}
+
+at::Tensor layer_norm(const at::Tensor &x, double eps, const at::Tensor &scale)
+{
+    const int64_t n = scale.numel();
+    const at::Tensor in = dense(x), f = scale.contiguous();
+    TORCH_CHECK(f.scalar_type() == at::kFloat, "a scale of ", scale.toString());
+    at::Tensor y = at::empty({in.size(0), n}, in.options());
+    kiln_layer_norm args{};
+    args.x = data_of(in), args.scale = f.const_data_ptr<float>(), args.y = y.data_ptr();
+    args.tails = has_tails(in, n);
+    args.n = n, args.eps = static_cast<float>(eps), args.format = format_of(in);
+    at::parallel_for(0, in.size(0), grain(n),
+                     [&](int64_t begin, int64_t end) { kiln_layer_norm_ref(&args, begin, end); });
+    return y;
+}
+
+at::Tensor swiglu(const at::Tensor &gate_up)
+{
+    at::Tensor in = dense(gate_up);
+    int64_t rows = in.size(0), n = in.size(1) / 2;
+    at::Tensor y = at::empty({rows, n}, in.options());
+    kiln_swiglu args{};
+    args.gate_up = data_of(in), args.y = y.data_ptr(), args.n = n, args.format = format_of(in);
+    at::parallel_for(0, rows, grain(2 * n),
+                     [&](int64_t begin, int64_t end) { kiln_swiglu_ref(&args, begin, end); });
+    return y;
+}
+
+kt_tensor quantise(const at::Tensor &rows, int64_t room)
+{
+    at::Tensor in = dense(rows);
+    at::Tensor wide = at::empty({in.size(0), in.size(1) + room}, at::kFloat8_e4m3fn);
+    kt_tensor out{wide.narrow(1, 0, in.size(1)), at::empty({in.size(0)}, at::kFloat), room};
+    kiln_quantise args{};
+    args.pitch = wide.size(1), args.code_max = code_max(out);
+    args.x = data_of(in), args.n = in.size(1), args.format = format_of(in);
+    args.quantised = static_cast<uint8_t *>(out.t.data_ptr());
+    args.row_scale = out.scale.data_ptr<float>();
+    at::parallel_for(0, in.size(0), grain(args.n),
+                     [&](int64_t begin, int64_t end) { kiln_quantise_ref(&args, begin, end); });
+    return out;
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+
+struct heads {
+    at::Tensor q, k, v; /* [heads, rows, head_dim]; q and k in fp32 */
+};
+
+static heads split(const kt_attention_args &a, float q_scale)
+{
+    at::Tensor qkv = dense(a.qkv->t), q_norm = dense(maybe(a.q_norm)),
+               k_norm = dense(maybe(a.k_norm));
+    at::Tensor cos = dense(maybe(a.cos)), sin = dense(maybe(a.sin));
+    int64_t rows = qkv.size(0), d = a.head_dim;
+    heads out;
+    out.q = at::empty({a.heads, rows, d}, at::kFloat);
+    out.k = at::empty({a.kv_heads, rows, d}, at::kFloat);
+    out.v = at::empty({a.kv_heads, rows, d}, qkv.options());
+    kiln_qkv_rope args{};
+    args.qkv = data_of(qkv), args.q_norm = data_of(q_norm), args.k_norm = data_of(k_norm);
+    args.cos = static_cast<const float *>(data_of(cos));
+    args.sin = static_cast<const float *>(data_of(sin));
+    args.q = out.q.data_ptr<float>(), args.k = out.k.data_ptr<float>(), args.v = out.v.data_ptr();
+    args.rows = rows, args.heads = a.heads, args.kv_heads = a.kv_heads, args.head_dim = a.head_dim;
+    args.interleaved = a.interleaved, args.eps = static_cast<float>(a.eps);
+    args.q_scale = q_scale, args.format = format_of(qkv);
+    at::parallel_for(0, rows, grain(qkv.size(1)),
+                     [&](int64_t begin, int64_t end) { kiln_qkv_rope_ref(&args, begin, end); });
+    return out;
+}
+
+/* Scores in place to probabilities of the given dtype. */
+static at::Tensor softmax(const at::Tensor &scores, at::ScalarType dtype)
+{
+    at::Tensor y = dtype == at::kFloat ? scores : at::empty_like(scores, dtype);
+    const kiln_softmax args{scores.data_ptr<float>(), y.data_ptr(), scores.size(1), format_of(y),
+                            1.0f};
+    at::parallel_for(0, scores.size(0), grain(scores.size(1)),
+                     [&](int64_t begin, int64_t end) { kiln_softmax_ref(&args, begin, end); });
+    return y;
+}
+
+at::Tensor attention(const kt_attention_args &a)
+{
+    int64_t rows = a.qkv->t.size(0), d = a.head_dim, group = a.heads / a.kv_heads;
+    at::ScalarType dtype = a.qkv->t.scalar_type();
+    if (a.causal) {
+        heads x = split(a, 1.0f);
+        at::Tensor out =
+            at::scaled_dot_product_attention(x.q.to(dtype).unsqueeze(0), x.k.to(dtype).unsqueeze(0),
+                                             x.v.unsqueeze(0), {}, 0.0, true, {}, group != 1);
+        return out.squeeze(0).transpose(0, 1).reshape({rows, a.heads * d});
+    }
+    heads x = split(a, 1.0f / std::sqrt(static_cast<float>(d)));
+    at::Tensor out = at::empty({rows, a.heads * d}, a.qkv->t.options());
+    const at::Tensor none;
+    int64_t block = std::clamp<int64_t>(score_values / rows, 64, rows < 64 ? 64 : rows);
+    for (int64_t head = 0; head < a.heads; head++) {
+        at::Tensor q = x.q.select(0, head), k = x.k.select(0, head / group);
+        at::Tensor v = x.v.select(0, head / group).t().contiguous();
+        for (int64_t row = 0; row < rows; row += block) {
+            int64_t n = std::min(block, rows - row);
+            at::Tensor p = softmax(linear(q.narrow(0, row, n), k, none), dtype);
+            out.narrow(0, row, n).narrow(1, head * d, d).copy_(linear(p, v, none));
+        }
+    }
+    return out;
+}
+
+/* --- pictures --------------------------------------------------------------------------------- */
+
+/* Sums over so many pixels of x, in a fixed number of parts, whatever the number of threads. */
+static std::vector<double> norm_sums(const kiln_group_norm &args, int64_t pixels)
+{
+    constexpr int64_t parts = 64;
+    std::vector<double> sums(static_cast<size_t>(parts * 2 * args.channels), 0.0);
+    const int64_t stride = 2 * args.channels, each = (pixels + parts - 1) / parts;
+    at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t part = begin; part < end; part++)
+            kiln_group_norm_sums_ref(&args, std::min(pixels, part * each),
+                                     std::min(pixels, (part + 1) * each),
+                                     sums.data() + part * stride);
+    });
+    for (int64_t part = 1; part < parts; part++)
+        for (int64_t i = 0; i < stride; i++)
+            sums[static_cast<size_t>(i)] += sums[static_cast<size_t>(part * stride + i)];
+    sums.resize(static_cast<size_t>(stride));
+    return sums;
+}
+
+static void apply_norm(const kiln_group_norm &args, int64_t pixels, const double *sums)
+{
+    at::parallel_for(0, pixels, grain(args.channels), [&](int64_t begin, int64_t end) {
+        kiln_group_norm_apply_ref(&args, sums, begin, end);
+    });
+}
+
+/* A norm's operands as the kernels want them, and what they point to. */
+struct norm_operands {
+    at::Tensor weight, bias, x_bias;
+    kiln_group_norm args{};
+
+    norm_operands(const struct kt_norm &n, const at::Tensor &x, const at::Tensor &y)
+        : weight(dense(n.weight->t)), bias(dense(n.bias->t)),
+          x_bias(n.x_bias ? dense(n.x_bias->t) : at::Tensor())
+    {
+        args.x = data_of(x), args.y = y.data_ptr();
+        args.weight = data_of(weight), args.bias = data_of(bias);
+        args.x_bias = n.x_bias ? data_of(x_bias) : nullptr;
+        args.pixels = x.size(2) * x.size(3), args.channels = static_cast<int>(x.size(1));
+        args.groups = n.groups, args.eps = static_cast<float>(n.eps), args.silu = n.silu;
+        args.format = format_of(x);
+    }
+};
+
+void group_norm(const at::Tensor &x, const at::Tensor &y, const struct kt_norm &n)
+{
+    at::Tensor origin = x.select(0, 0).select(1, 0).select(1, 0).clone(); /* y may be x */
+    norm_operands o(n, x, y);
+    o.args.origin = data_of(origin);
+    apply_norm(o.args, o.args.pixels, norm_sums(o.args, o.args.pixels).data());
+}
+
+void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &strip)
+{
+    norm_operands o(n.norm, strip, strip);
+    o.args.origin = data_of(n.origin->t);
+    const std::vector<double> sums = norm_sums(o.args, o.args.pixels);
+    double *all = n.sums->t.data_ptr<double>();
+    for (size_t i = 0; i < sums.size(); i++)
+        all[i] += sums[i];
+}
+
+at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &strip)
+{
+    at::Tensor y = at::empty_like(strip, at::MemoryFormat::ChannelsLast);
+    norm_operands o(n.norm, strip, y);
+    const int64_t pixels = o.args.pixels;
+    o.args.origin = data_of(n.origin->t), o.args.pixels = n.pixels;
+    apply_norm(o.args, pixels, n.sums->t.const_data_ptr<double>());
+    return y;
+}
+
+} // namespace kiln::cpu

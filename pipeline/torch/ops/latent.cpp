@@ -1,0 +1,104 @@
+/* latent.cpp - between the latent picture and the transformer's token rows. */
+#include "pipeline/torch/internal.hpp"
+
+#include "pipeline/torch/cuda/plugin.hpp"
+
+using kiln::run;
+using kiln::run_void;
+
+namespace kiln
+{
+
+/* Below, latents are [items,C,H,W]. */
+static at::Tensor of_items(const at::Tensor &latent)
+{
+    return latent.dim() == 3 ? latent.unsqueeze(0) : latent;
+}
+
+static at::Tensor patchify(const at::Tensor &latent, int64_t p)
+{
+    const int64_t items = latent.size(0), c = latent.size(1);
+    const int64_t h = latent.size(2) / p, w = latent.size(3) / p;
+    at::Tensor x = latent.reshape({items, c, h, p, w, p}).permute({0, 2, 4, 3, 5, 1});
+    return x.reshape({items * h * w, p * p * c});
+}
+
+/* Token rows back to the shape of the latents, in fp32. */
+static at::Tensor unpatchify(const at::Tensor &rows, const at::Tensor &latent, int64_t p)
+{
+    const int64_t items = latent.size(0), c = latent.size(1);
+    const int64_t h = latent.size(2), w = latent.size(3);
+    at::Tensor x = rows.reshape({items, h / p, w / p, p, p, c}).permute({0, 5, 1, 3, 2, 4});
+    return x.reshape({items, c, h, w}).to(at::kFloat);
+}
+
+static void euler_step(const struct kt_euler_step &a)
+{
+    const at::Tensor latent = of_items(a.latent->t), &stride = a.stride->t;
+    at::Tensor out = unpatchify(a.with->t, latent, a.patch);
+    if (a.without) {
+        at::Tensor without = unpatchify(a.without->t, latent, a.patch);
+        out = at::add(out, at::add(out, without, -1.0), a.guidance);
+    }
+    if (stride.is_cpu())
+        for (int64_t i = 0; i < latent.size(0); i++)
+            latent[i].add_(out[i], -static_cast<double>(stride[i].item<float>()));
+    else
+        latent.sub_(out * stride.view({-1, 1, 1, 1}));
+    if (a.bad)
+        a.bad->t.bitwise_or_(at::isfinite(latent).flatten(1).all(1).logical_not().to(at::kInt));
+}
+
+static void check_patches(const at::Tensor &latent, int64_t p)
+{
+    TORCH_CHECK((latent.dim() == 3 || latent.dim() == 4) && latent.scalar_type() == at::kFloat &&
+                    latent.is_contiguous() && p > 0 && latent.size(-2) % p == 0 &&
+                    latent.size(-1) % p == 0,
+                "a latent of shape ", latent.sizes(), " for patches of ", p);
+}
+
+static void check_rows(const at::Tensor &rows, const at::Tensor &latent, int64_t p)
+{
+    TORCH_CHECK(rows.dim() == 2 && rows.size(1) == latent.size(-3) * p * p &&
+                    rows.numel() == latent.numel(),
+                "token rows of shape ", rows.sizes(), " for a latent of ", latent.sizes());
+}
+
+/* One value an item. */
+static void check_item_values(const at::Tensor &values, const at::Tensor &latent)
+{
+    TORCH_CHECK(values.dim() == 1 && values.size(0) == of_items(latent).size(0) &&
+                    values.is_contiguous(),
+                "values of shape ", values.sizes(), " for a latent of ", latent.sizes());
+}
+
+} // namespace kiln
+
+kt kt_patchify(kt_scope *s, kt latent, int patch, kt_dtype dtype)
+{
+    return run(s, "patchify", {latent}, [&] {
+        kiln::check_patches(latent->t, patch);
+        const kiln::model_kernels *gpu = kiln::gpu_kernels(latent->t, at::kFloat);
+        if (gpu && dtype == KT_BF16)
+            return gpu->patchify(latent->t, patch);
+        return kiln::patchify(kiln::of_items(latent->t), patch).to(kiln::scalar_of(dtype));
+    });
+}
+
+void kt_euler_step(kt_scope *s, const struct kt_euler_step *args)
+{
+    run_void(s, "euler_step", {args->latent, args->with, args->stride}, [&] {
+        kiln::check_patches(args->latent->t, args->patch);
+        kiln::check_rows(args->with->t, args->latent->t, args->patch);
+        if (args->without)
+            kiln::check_rows(args->without->t, args->latent->t, args->patch);
+        kiln::check_item_values(args->stride->t, args->latent->t);
+        if (args->bad)
+            kiln::check_item_values(args->bad->t, args->latent->t);
+        const kiln::model_kernels *gpu = kiln::gpu_kernels(args->with->t);
+        if (gpu)
+            gpu->euler_step(*args);
+        else
+            kiln::euler_step(*args);
+    });
+}
