@@ -48,8 +48,8 @@ static bool look(struct kiln_pg *watch, int process, char *phase, size_t size, d
         return false;
     bool any = PQntuples(rows) > 0;
     if (any) {
-        kiln_row_copy(rows, 0, 0, phase, size);
-        *done = kiln_row_double(rows, 0, 1);
+        snprintf(phase, size, "%s", PQgetvalue(rows, 0, 0));
+        KILN_READ(rows, 0, 1, *done);
     }
     PQclear(rows);
     return any;

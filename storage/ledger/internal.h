@@ -8,14 +8,8 @@
  *     static const struct kiln_statement oldest = {
  *         "oldest", "SELECT min(id), count(*) FROM job WHERE pool = $1"};
  *     struct kiln_params params = {0};
- *     PGresult *rows;
  *     KILN_BIND(&params, pool);
- *     int rc = kiln_ledger_run(ledger, &oldest, &params, &rows, err);
- *     if (rc == 0) {
- *         *ret_id = kiln_row_u64(rows, 0, 0);
- *         *ret_count = kiln_row_u64(rows, 0, 1);
- *         PQclear(rows);
- *     }
+ *     return kiln_ledger_ask(ledger, &oldest, &params, KILN_FIELDS(*ret_id, *ret_count), err);
  */
 #ifndef KILN_LEDGER_INTERNAL_H
 #define KILN_LEDGER_INTERNAL_H
@@ -50,24 +44,37 @@ struct kiln_params {
     void *owned[KILN_PARAMS_MAX];
 };
 
-/* Binds the next parameters, one to eight, each as its C type says:
+/* Applies macro(with, value) to each of up to sixteen values, with commas between. */
+#define KILN_MAP(macro, with, ...)                                                                 \
+    KILN_MAP_COUNT(__VA_ARGS__, KILN_MAP_16, KILN_MAP_15, KILN_MAP_14, KILN_MAP_13, KILN_MAP_12,   \
+                   KILN_MAP_11, KILN_MAP_10, KILN_MAP_9, KILN_MAP_8, KILN_MAP_7, KILN_MAP_6,       \
+                   KILN_MAP_5, KILN_MAP_4, KILN_MAP_3, KILN_MAP_2, KILN_MAP_1, 0)                  \
+    (macro, with, __VA_ARGS__)
+#define KILN_MAP_COUNT(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, map, ...) map
+#define KILN_MAP_1(m, with, a) m(with, a)
+#define KILN_MAP_2(m, with, a, ...) m(with, a), KILN_MAP_1(m, with, __VA_ARGS__)
+#define KILN_MAP_3(m, with, a, ...) m(with, a), KILN_MAP_2(m, with, __VA_ARGS__)
+#define KILN_MAP_4(m, with, a, ...) m(with, a), KILN_MAP_3(m, with, __VA_ARGS__)
+#define KILN_MAP_5(m, with, a, ...) m(with, a), KILN_MAP_4(m, with, __VA_ARGS__)
+#define KILN_MAP_6(m, with, a, ...) m(with, a), KILN_MAP_5(m, with, __VA_ARGS__)
+#define KILN_MAP_7(m, with, a, ...) m(with, a), KILN_MAP_6(m, with, __VA_ARGS__)
+#define KILN_MAP_8(m, with, a, ...) m(with, a), KILN_MAP_7(m, with, __VA_ARGS__)
+#define KILN_MAP_9(m, with, a, ...) m(with, a), KILN_MAP_8(m, with, __VA_ARGS__)
+#define KILN_MAP_10(m, with, a, ...) m(with, a), KILN_MAP_9(m, with, __VA_ARGS__)
+#define KILN_MAP_11(m, with, a, ...) m(with, a), KILN_MAP_10(m, with, __VA_ARGS__)
+#define KILN_MAP_12(m, with, a, ...) m(with, a), KILN_MAP_11(m, with, __VA_ARGS__)
+#define KILN_MAP_13(m, with, a, ...) m(with, a), KILN_MAP_12(m, with, __VA_ARGS__)
+#define KILN_MAP_14(m, with, a, ...) m(with, a), KILN_MAP_13(m, with, __VA_ARGS__)
+#define KILN_MAP_15(m, with, a, ...) m(with, a), KILN_MAP_14(m, with, __VA_ARGS__)
+#define KILN_MAP_16(m, with, a, ...) m(with, a), KILN_MAP_15(m, with, __VA_ARGS__)
+
+/* Binds the next parameters, up to sixteen, each as its C type says:
  *     KILN_BIND(&params, pool, id, limits->backoff_base_s); */
-#define KILN_BIND(params, ...)                                                                     \
-    KILN_BIND_COUNT(__VA_ARGS__, KILN_BIND_8, KILN_BIND_7, KILN_BIND_6, KILN_BIND_5, KILN_BIND_4,  \
-                    KILN_BIND_3, KILN_BIND_2, KILN_BIND_1, 0)                                      \
-    (params, __VA_ARGS__)
-#define KILN_BIND_COUNT(a, b, c, d, e, f, g, h, macro, ...) macro
-#define KILN_BIND_1(params, value)                                                                 \
+#define KILN_BIND(params, ...) KILN_MAP(KILN_BIND_ONE, params, __VA_ARGS__)
+#define KILN_BIND_ONE(params, value)                                                               \
     _Generic((value), char *: kiln_bind_text, const char *: kiln_bind_text, bool: kiln_bind_bool,  \
         double: kiln_bind_double, uint32_t: kiln_bind_u64, uint64_t: kiln_bind_u64,                \
         int: kiln_bind_i64, int64_t: kiln_bind_i64)(params, value)
-#define KILN_BIND_2(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_1(params, __VA_ARGS__)
-#define KILN_BIND_3(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_2(params, __VA_ARGS__)
-#define KILN_BIND_4(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_3(params, __VA_ARGS__)
-#define KILN_BIND_5(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_4(params, __VA_ARGS__)
-#define KILN_BIND_6(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_5(params, __VA_ARGS__)
-#define KILN_BIND_7(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_6(params, __VA_ARGS__)
-#define KILN_BIND_8(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_7(params, __VA_ARGS__)
 /* Borrowed; NULL is SQL NULL.  In texts, here and in arrays, invalid UTF-8 becomes '?'. */
 void kiln_bind_text(struct kiln_params *params, const char *text);
 /* Copied; up to 79 bytes. */
@@ -119,69 +126,122 @@ void kiln_bind_array(struct kiln_params *params, struct kiln_array *array);
 /* Frees the arrays bound so far; ready for new parameters. */
 void kiln_params_release(struct kiln_params *params);
 
+/* --- fields of a row ------------------------------------------------------------------------- */
+/* The fields that take the columns of a row in their order, up to sixteen, each as its C type says.
+ * For SQL NULL a number is 0 and a pointer NULL.  A char array takes as much of the text as fits, a
+ * const char * is lent until PQclear, a char * is malloc'd. */
+#define KILN_FIELDS(...)                                                                           \
+    (const struct kiln_field[])                                                                    \
+    {                                                                                              \
+        KILN_MAP(KILN_FIELD, , __VA_ARGS__), KILN_FIELDS_END                                       \
+    }
+#define KILN_FIELDS_END                                                                            \
+    {                                                                                              \
+        .to = NULL                                                                                 \
+    }
+#define KILN_FIELD(with, field)                                                                    \
+    {                                                                                              \
+        KILN_FIELD_TYPE(field), &(field), sizeof(field)                                            \
+    }
+#define KILN_FIELD_TYPE(field)                                                                     \
+    _Generic(&(field), char **: KILN_FIELD_OWN, default: _Generic((field), char *: KILN_FIELD_COPY,\
+        const char *: KILN_FIELD_LENT, bool: KILN_FIELD_BOOL, double: KILN_FIELD_DOUBLE,           \
+        int32_t: KILN_FIELD_INT, int64_t: KILN_FIELD_INT, uint32_t: KILN_FIELD_UINT,               \
+        uint64_t: KILN_FIELD_UINT))
+enum kiln_field_type {
+    KILN_FIELD_OWN,
+    KILN_FIELD_COPY,
+    KILN_FIELD_LENT,
+    KILN_FIELD_BOOL,
+    KILN_FIELD_DOUBLE,
+    KILN_FIELD_INT,
+    KILN_FIELD_UINT
+};
+struct kiln_field {
+    enum kiln_field_type type;
+    void *to; /* NULL ends a list of fields */
+    size_t size;
+};
+/* Reads the columns from `first` on.  False: no memory for a malloc'd text. */
+bool kiln_row_read(const PGresult *rows, int row, int first, const struct kiln_field *fields);
+#define KILN_READ(rows, row, first, ...) kiln_row_read(rows, row, first, KILN_FIELDS(__VA_ARGS__))
+
+/* One field: NULL for SQL NULL, and lent; the others 0. */
+const char *kiln_row_text(const PGresult *rows, int row, int column);
+int64_t kiln_row_i64(const PGresult *rows, int row, int column);
+uint64_t kiln_row_u64(const PGresult *rows, int row, int column);
+bool kiln_row_bool(const PGresult *rows, int row, int column);
+
 /* --- running --------------------------------------------------------------------------------- */
+/* All of these release params, whatever comes. */
+
 /* Runs the statement as one transaction.  *ret (may be NULL) is the result; free with PQclear.  A
  * lost connection is made again and the statement repeated once; after a deadlock it is repeated
- * too.  So a statement must be safe to repeat.  Does not release params. */
+ * too.  So a statement must be safe to repeat. */
 int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                    const struct kiln_params *params, PGresult **ret,
+                    struct kiln_params *params, PGresult **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The same for a statement that returns one number: 0 for no row, or SQL NULL. */
-int kiln_ledger_run_number(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                           const struct kiln_params *params, int64_t *ret,
-                           struct kiln_error *err) KILN_MUST_CHECK;
+/* The same, and reads the first row, or NULLs if there is none.  No field may be lent. */
+int kiln_ledger_ask(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                    struct kiln_params *params, const struct kiln_field *fields,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The same for a statement that the database refuses if others remove or reference its rows at that
- * moment (a favourite whose picture is being removed): it is repeated a few times on
+/* As kiln_ledger_run, for a statement that the database refuses if others remove or reference its
+ * rows at that moment (a favourite whose picture is being removed): it is repeated a few times on
  * KILN_BAD_INPUT. */
 int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                           const struct kiln_params *params, PGresult **ret,
+                           struct kiln_params *params, PGresult **ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Runs the statement once for each of count parameter sets and `last` (without parameters) after
  * them, in one round trip, each its own transaction.  ret[count]: the results.  After an error any
  * number of them may have been carried out. */
 int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                         const struct kiln_params *params, size_t count,
+                         struct kiln_params *params, size_t count,
                          const struct kiln_statement *last, PGresult **ret,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Reads a result of any size through a cursor, a thousand rows at a time: each(arg, rows, row) for
- * every row, in one snapshot.  A non-zero return of each ends it and is returned (each fills err).
- */
+/* What is called with every row of a result; it fills err.  A non-zero return ends the reading and
+ * is returned. */
 typedef int kiln_each_row(void *arg, const PGresult *rows, int row, struct kiln_error *err);
+
+/* The callback of a caller, of whatever type, as the arg of a kiln_each_row that knows the type:
+ *     return ((kiln_each_quota *)caller->each)(caller->arg, &quota, err); */
+struct kiln_caller {
+    void (*each)(void);
+    void *arg;
+    uint64_t rows; /* for whoever counts */
+};
+#define KILN_CALLER(each, arg) (&(struct kiln_caller){(void (*)(void))(each), arg, 0})
+
+/* For a short list: reads it as a whole, and then calls each. */
+int kiln_ledger_run_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                         struct kiln_params *params, kiln_each_row *each, void *arg,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Reads a result of any size through a cursor, a thousand rows at a time, in one snapshot. */
 int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                     const struct kiln_params *params, kiln_each_row *each, void *arg,
+                     struct kiln_params *params, kiln_each_row *each, void *arg,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The same where the statement locks rows: they stay locked until the walk has ended, up to ten
  * minutes between two rows.  For at most a thousand rows, which are locked before the first call.
  */
 int kiln_ledger_each_locked(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                            const struct kiln_params *params, kiln_each_row *each, void *arg,
+                            struct kiln_params *params, kiln_each_row *each, void *arg,
                             struct kiln_error *err) KILN_MUST_CHECK;
 
-/* A page of a list, in one statement: each row up to page->rows_max, as kiln_ledger_each
- * (read/reader.h). The statement's first columns are the keys.  Its last parameters are the keys to
- * go on behind and LIMIT, which this binds behind those of the caller: SELECT id, ... FROM job
+/* A page of a list, in one statement: each row up to page->rows_max (read/reader.h).  The
+ * statement's first columns are the keys.  Its last parameters are the keys to go on behind and
+ * LIMIT, which this binds behind those of the caller: SELECT id, ... FROM job
  * WHERE pool = $1 AND id > $2::bigint ORDER BY id LIMIT $3 */
 struct kiln_page;
 int kiln_ledger_page(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                      struct kiln_params *params, struct kiln_page *page, kiln_each_row *each,
                      void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- fields of a row ------------------------------------------------------------------------- */
-const char *kiln_row_text(const PGresult *rows, int row,
-                          int column);                           /* NULL for SQL NULL; borrowed */
-int64_t kiln_row_i64(const PGresult *rows, int row, int column); /* 0 for SQL NULL */
-uint64_t kiln_row_u64(const PGresult *rows, int row, int column);
-double kiln_row_double(const PGresult *rows, int row, int column);
-bool kiln_row_bool(const PGresult *rows, int row, int column);
-int kiln_row_minute(const PGresult *rows, int row, int column); /* of a day; -1 for SQL NULL */
-/* Copies into a fixed array; cut to fit; "" for SQL NULL. */
-void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t size);
-
+/* --- pieces of statements -------------------------------------------------------------------- */
 /* The assigned jobs j with their assignments a; goes after FROM. */
 #define KILN_ASSIGNED_JOBS                                                                         \
     "assignment a CROSS JOIN LATERAL unnest(a.jobs) u (id) "                                       \
@@ -201,8 +261,11 @@ int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
 /* For each state, a comma before it: the columns of batch_tally, their sums, and what adds to the
  * row t. kiln_row_counts reads the sums. */
 #define KILN_TALLY_COLUMN(state, name, number) ", " #name
+#define KILN_TALLY_COLUMNS KILN_JOB_STATES(KILN_TALLY_COLUMN)
 #define KILN_TALLY_SUM(state, name, number) ", coalesce(sum(" #name "), 0)::bigint AS " #name
+#define KILN_TALLY_SUMS KILN_JOB_STATES(KILN_TALLY_SUM)
 #define KILN_TALLY_ADD(state, name, number) ", " #name " = t." #name " + excluded." #name
+#define KILN_TALLY_ADDS KILN_JOB_STATES(KILN_TALLY_ADD)
 void kiln_row_counts(const PGresult *rows, int row, int first, uint64_t ret[KILN_JOB_STATE_COUNT]);
 
 /* Counts the cancelled jobs of a batch whose rows gc removed and that have not come in again.

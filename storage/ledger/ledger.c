@@ -160,8 +160,8 @@ static bool try_again(struct again *again, const struct kiln_ledger *ledger, int
     return strncmp(pg->sqlstate, "40", 2) == 0 && ++again->deadlocks < DEADLOCK_TRIES;
 }
 
-int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                    const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+static int run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+               const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
 {
     struct again again = {0};
     int rc;
@@ -176,24 +176,46 @@ int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *sta
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 
-int kiln_ledger_run_number(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                           const struct kiln_params *params, int64_t *ret, struct kiln_error *err)
+int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                    struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+{
+    int rc = run(ledger, statement, params, ret, err);
+    kiln_params_release(params);
+    return rc;
+}
+
+int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+{
+    int rc = KILN_BAD_INPUT;
+    for (int i = 0; i < AGREE_TRIES && rc == KILN_BAD_INPUT; i++)
+        rc = run(ledger, statement, params, ret, err);
+    kiln_params_release(params);
+    return rc;
+}
+
+int kiln_ledger_ask(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                    struct kiln_params *params, const struct kiln_field *fields,
+                    struct kiln_error *err)
 {
     PGresult *rows;
     int rc = kiln_ledger_run(ledger, statement, params, &rows, err);
     if (rc)
         return rc;
-    *ret = PQntuples(rows) > 0 ? kiln_row_i64(rows, 0, 0) : 0;
+    kiln_row_read(rows, 0, 0, fields);
     PQclear(rows);
     return 0;
 }
 
-int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                           const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+int kiln_ledger_run_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                         struct kiln_params *params, kiln_each_row *each, void *arg,
+                         struct kiln_error *err)
 {
-    int rc = KILN_BAD_INPUT;
-    for (int i = 0; i < AGREE_TRIES && rc == KILN_BAD_INPUT; i++)
-        rc = kiln_ledger_run(ledger, statement, params, ret, err);
+    PGresult *rows = NULL;
+    int rc = kiln_ledger_run(ledger, statement, params, &rows, err);
+    for (int row = 0; rc == 0 && row < PQntuples(rows); row++)
+        rc = each(arg, rows, row, err);
+    PQclear(rows);
     return rc;
 }
 
@@ -254,22 +276,26 @@ static int run_many_once(struct kiln_ledger *ledger, const struct kiln_statement
 }
 
 int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                         const struct kiln_params *params, size_t count,
+                         struct kiln_params *params, size_t count,
                          const struct kiln_statement *last, PGresult **ret, struct kiln_error *err)
 {
     struct again again = {0};
-    int rc;
+    int rc = 0;
     for (size_t i = 0; i < count; i++) {
         ret[i] = NULL;
         if (params[i].short_of_memory)
-            return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
+            rc = kiln_fail(err, KILN_NO_MEMORY, "no memory");
     }
     int64_t started = kiln_stopwatch_start();
-    do {
-        again.was_connected = ledger->pg.conn != NULL;
-        rc = run_many_once(ledger, statement, params, count, last, ret, err);
-    } while (try_again(&again, ledger, rc));
-    note(KILN_LEDGER_PIPELINE, rc, started);
+    if (rc == 0) {
+        do {
+            again.was_connected = ledger->pg.conn != NULL;
+            rc = run_many_once(ledger, statement, params, count, last, ret, err);
+        } while (try_again(&again, ledger, rc));
+        note(KILN_LEDGER_PIPELINE, rc, started);
+    }
+    for (size_t i = 0; i < count; i++)
+        kiln_params_release(&params[i]);
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 
@@ -280,7 +306,7 @@ static int declare(struct kiln_pg *pg, const struct kiln_statement *statement,
                    const struct kiln_params *params, struct kiln_error *err)
 {
     size_t size = strlen(statement->sql) + 64;
-    char *sql = malloc(size);
+    char *sql = params->short_of_memory ? NULL : malloc(size);
     if (!sql)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory");
     snprintf(sql, size, "DECLARE kiln_rows NO SCROLL CURSOR FOR %s", statement->sql);
@@ -310,12 +336,10 @@ static int fetch_all(struct kiln_pg *pg, kiln_each_row *each, void *arg, bool *r
 }
 
 static int walk_rows(struct kiln_ledger *ledger, const char *begin,
-                     const struct kiln_statement *statement, const struct kiln_params *params,
+                     const struct kiln_statement *statement, struct kiln_params *params,
                      kiln_each_row *each, void *arg, struct kiln_error *err)
 {
     struct kiln_pg *pg = &ledger->pg;
-    if (params->short_of_memory)
-        return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
     struct again again = {0};
     bool callers = false;
     int rc;
@@ -328,6 +352,7 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
     } while (try_again(&again, ledger, rc));
     if (rc == 0)
         rc = declare(pg, statement, params, err);
+    kiln_params_release(params);
     if (rc == 0)
         rc = fetch_all(pg, each, arg, &callers, err);
     if (rc == 0)
@@ -339,14 +364,14 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
 }
 
 int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                     const struct kiln_params *params, kiln_each_row *each, void *arg,
+                     struct kiln_params *params, kiln_each_row *each, void *arg,
                      struct kiln_error *err)
 {
     return walk_rows(ledger, "BEGIN READ ONLY", statement, params, each, arg, err);
 }
 
 int kiln_ledger_each_locked(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                            const struct kiln_params *params, kiln_each_row *each, void *arg,
+                            struct kiln_params *params, kiln_each_row *each, void *arg,
                             struct kiln_error *err)
 {
     return walk_rows(ledger, "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 600000",
@@ -361,17 +386,13 @@ int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
         "schema_version", "SELECT coalesce(max(version), 0), count(*) FILTER (WHERE"
                           "  version > $1::integer AND coalesce(works_with, version) > $1)"
                           " FROM schema_migrations"};
-    PGresult *rows;
     struct kiln_params params = {0};
-    int want = kiln_migrate_version(), needed = kiln_migrate_needed();
+    int want = kiln_migrate_version(), needed = kiln_migrate_needed(), have;
+    uint64_t strange; /* newer migrations that this program cannot work with */
     KILN_BIND(&params, want);
-    int rc = kiln_ledger_run(ledger, &version, &params, &rows, err);
+    int rc = kiln_ledger_ask(ledger, &version, &params, KILN_FIELDS(have, strange), err);
     if (rc != 0)
         return rc;
-    int have = (int)kiln_row_i64(rows, 0, 0);
-    bool strange =
-        kiln_row_u64(rows, 0, 1) > 0; /* a newer migration that this program cannot work with */
-    PQclear(rows);
     if (have > want && !strange)
         return 0; /* a newer release migrated; what it added does not concern this program */
     if (have > want)
@@ -384,13 +405,6 @@ int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
                          "the database has schema %d, this program needs %d: run `kiln migrate`",
                          have, needed);
     return 0;
-}
-
-/* A statement for its own sake: is the connection, and with it the lock, still there? */
-static int still_connected(struct kiln_ledger *ledger, struct kiln_error *err)
-{
-    static const struct kiln_statement ping = {"ping", "SELECT 1"};
-    return kiln_ledger_run(ledger, &ping, &(struct kiln_params){0}, NULL, err);
 }
 
 void kiln_ledger_stand_down(struct kiln_ledger *ledger)
@@ -416,26 +430,21 @@ int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_lea
         "lead", "SELECT pg_try_advisory_lock($1::integer, hashtext($2::text)),"
                 " set_config('idle_session_timeout', $3::text, false),"
                 " set_config('tcp_user_timeout', $3::text, false)"};
-    int rc = still_connected(ledger, err);
+    /* Is the connection, and with it the lock, still there? */
+    static const struct kiln_statement ping = {"ping", "SELECT 1"};
+    struct kiln_params params = {0};
+    int rc = kiln_ledger_run(ledger, &ping, &params, NULL, err);
     if (rc != 0)
         return rc;
     if (ledger->leads_in) { /* in this very connection, or the ping had failed */
         *ret_leader = true;
         return 0;
     }
-    struct kiln_params params = {0};
-    KILN_BIND(&params, KILN_LEADER_LOCK, pool);
-    char idle_ms[24];
-    snprintf(idle_ms, sizeof idle_ms, "%lld", (long long)ledger->lead_idle_ms);
-    KILN_BIND(&params, idle_ms);
-    PGresult *rows;
-    rc = kiln_ledger_run(ledger, &take, &params, &rows, err);
-    if (rc != 0)
-        return rc;
-    *ret_leader = kiln_row_bool(rows, 0, 0);
-    ledger->leads_in = *ret_leader ? ledger->pg.generation : 0;
-    PQclear(rows);
-    return 0;
+    KILN_BIND(&params, KILN_LEADER_LOCK, pool, ledger->lead_idle_ms);
+    rc = kiln_ledger_ask(ledger, &take, &params, KILN_FIELDS(*ret_leader), err);
+    if (rc == 0)
+        ledger->leads_in = *ret_leader ? ledger->pg.generation : 0;
+    return rc;
 }
 
 int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -445,12 +454,8 @@ int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const cha
         "batch_id", "SELECT id FROM batch WHERE pool = $1 AND name = $2"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, batch);
-    int64_t id;
-    int rc = kiln_ledger_run_number(ledger, &find, &params, &id, err);
-    if (rc)
-        return rc;
-    if (id == 0)
+    int rc = kiln_ledger_ask(ledger, &find, &params, KILN_FIELDS(*ret), err);
+    if (rc == 0 && *ret == 0)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool '%s'", batch, pool);
-    *ret = (uint64_t)id;
-    return 0;
+    return rc;
 }

@@ -22,24 +22,51 @@ uint64_t kiln_row_u64(const PGresult *rows, int row, int column)
     return strtoull(PQgetvalue(rows, row, column), NULL, 10);
 }
 
-double kiln_row_double(const PGresult *rows, int row, int column)
-{
-    return strtod(PQgetvalue(rows, row, column), NULL);
-}
-
 bool kiln_row_bool(const PGresult *rows, int row, int column)
 {
     return PQgetvalue(rows, row, column)[0] == 't';
 }
 
-int kiln_row_minute(const PGresult *rows, int row, int column)
+static bool read_field(const PGresult *rows, int row, int column, const struct kiln_field *field)
 {
-    return PQgetisnull(rows, row, column) ? -1 : (int)kiln_row_i64(rows, row, column);
+    bool null = row >= PQntuples(rows) || PQgetisnull(rows, row, column);
+    const char *text = null ? "" : PQgetvalue(rows, row, column);
+    uint64_t number;
+    switch (field->type) {
+    case KILN_FIELD_OWN:
+        *(char **)field->to = null ? NULL : strdup(text);
+        return null || *(char **)field->to;
+    case KILN_FIELD_COPY:
+        kiln_utf8_copy(field->to, field->size, text);
+        return true;
+    case KILN_FIELD_LENT:
+        *(const char **)field->to = null ? NULL : text;
+        return true;
+    case KILN_FIELD_BOOL:
+        *(bool *)field->to = text[0] == 't';
+        return true;
+    case KILN_FIELD_DOUBLE:
+        *(double *)field->to = strtod(text, NULL);
+        return true;
+    case KILN_FIELD_INT:
+    case KILN_FIELD_UINT:
+        number = field->type == KILN_FIELD_INT ? (uint64_t)strtoll(text, NULL, 10)
+                                               : strtoull(text, NULL, 10);
+        if (field->size == sizeof number)
+            *(uint64_t *)field->to = number;
+        else
+            *(uint32_t *)field->to = (uint32_t)number;
+        return true;
+    }
+    return false;
 }
 
-void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t size)
+bool kiln_row_read(const PGresult *rows, int row, int first, const struct kiln_field *fields)
 {
-    kiln_utf8_copy(out, size, PQgetvalue(rows, row, column));
+    bool complete = true;
+    for (; fields->to; fields++)
+        complete &= read_field(rows, row, first++, fields);
+    return complete;
 }
 
 void kiln_row_counts(const PGresult *rows, int row, int first, uint64_t ret[KILN_JOB_STATE_COUNT])
@@ -71,53 +98,25 @@ static int read_loras(const char *text, struct kiln_job *job, struct kiln_error 
     return 0;
 }
 
-static char *copy_text(const PGresult *rows, int row, int column, bool *short_of_memory)
-{
-    const char *text = kiln_row_text(rows, row, column);
-    char *copy = text ? strdup(text) : NULL;
-    *short_of_memory |= text && !copy;
-    return copy;
-}
-
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret, struct kiln_error *err)
 {
-    bool short_of_memory = false;
-    *ret = (struct kiln_job){
-        .id = kiln_row_u64(rows, row, 0),
-        .batch_id = kiln_row_u64(rows, row, 1),
-        .batch = copy_text(rows, row, 2, &short_of_memory),
-        .custom_id = copy_text(rows, row, 3, &short_of_memory),
-        .index = (uint32_t)kiln_row_u64(rows, row, 4),
-        .prompt = copy_text(rows, row, 5, &short_of_memory),
-        .negative_prompt = copy_text(rows, row, 6, &short_of_memory),
-        .style = copy_text(rows, row, 7, &short_of_memory),
-        .tenant = copy_text(rows, row, 8, &short_of_memory),
-        .model = copy_text(rows, row, 9, &short_of_memory),
-        .width = (uint32_t)kiln_row_u64(rows, row, 10),
-        .height = (uint32_t)kiln_row_u64(rows, row, 11),
-        .steps = (uint32_t)kiln_row_u64(rows, row, 12),
-        .guidance = kiln_row_double(rows, row, 13),
-        .seed = kiln_row_u64(rows, row, 14),
-        .lora_auto = kiln_row_bool(rows, row, 16),
-        .priority = (int32_t)kiln_row_i64(rows, row, 17),
-        .max_wait_s = (uint32_t)kiln_row_u64(rows, row, 18),
-        .kind = (enum kiln_job_kind)kiln_row_i64(rows, row, 19),
-        .latents = (enum kiln_latents)kiln_row_i64(rows, row, 20),
-        .teleport = (enum kiln_teleport)kiln_row_i64(rows, row, 21),
-        .embed_metadata = kiln_row_bool(rows, row, 22),
-        .state = (enum kiln_job_state)kiln_row_i64(rows, row, 23),
-        .attempt = (uint32_t)kiln_row_u64(rows, row, 24),
-        .created_ms = kiln_row_i64(rows, row, 25),
-    };
-    const char *sigmas = PQgetvalue(rows, row, 26);
-    if (*sigmas && !kiln_sigmas_parse(sigmas, ret->sigmas, &ret->sigma_count)) {
-        kiln_job_release(ret);
-        return kiln_fail(err, KILN_CORRUPT, "ledger, job %llu: column sigmas is damaged",
-                         (unsigned long long)kiln_row_u64(rows, row, 0));
-    }
-    int rc = short_of_memory ? kiln_fail(err, KILN_NO_MEMORY, "job %llu: no memory",
-                                         (unsigned long long)ret->id)
-                             : read_loras(PQgetvalue(rows, row, 15), ret, err);
+    const char *loras, *sigmas;
+    *ret = (struct kiln_job){0};
+    bool complete =
+        KILN_READ(rows, row, 0, ret->id, ret->batch_id, ret->batch, ret->custom_id, ret->index,
+                  ret->prompt, ret->negative_prompt, ret->style, ret->tenant, ret->model);
+    KILN_READ(rows, row, 10, ret->width, ret->height, ret->steps, ret->guidance, ret->seed, loras,
+              ret->lora_auto, ret->priority, ret->max_wait_s, ret->kind, ret->latents,
+              ret->teleport, ret->embed_metadata, ret->state, ret->attempt);
+    KILN_READ(rows, row, 25, ret->created_ms, sigmas);
+    int rc;
+    if (!complete)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "job %llu: no memory", (unsigned long long)ret->id);
+    else if (sigmas && *sigmas && !kiln_sigmas_parse(sigmas, ret->sigmas, &ret->sigma_count))
+        rc = kiln_fail(err, KILN_CORRUPT, "ledger, job %llu: column sigmas is damaged",
+                       (unsigned long long)ret->id);
+    else
+        rc = read_loras(loras ? loras : "", ret, err);
     if (rc != 0)
         kiln_job_release(ret);
     return rc;

@@ -267,10 +267,10 @@ static void a_long_result_is_walked_row_by_row(void **state)
     kiln_bind_i64(&params, 25000);
     kiln_test_ok(kiln_ledger_each(rig.ledger, &series, &params, step, &all, &rig.err), rig.err);
     assert_int_equal(all.rows, 25000);
+    kiln_bind_i64(&params, 25000);
     assert_int_equal(kiln_ledger_each(rig.ledger, &series, &params, step, &some, &rig.err),
                      KILN_CANCELLED);
     assert_int_equal(some.rows, 1500);
-    kiln_params_release(&params);
     kiln_bind_i64(&params, 0);
     kiln_test_ok(kiln_ledger_each(rig.ledger, &series, &params, step, &none, &rig.err), rig.err);
     assert_int_equal(none.rows, 0);

@@ -224,9 +224,9 @@ static void pages_neither_repeat_nor_miss_a_row(void **state)
     kiln_test_insert(rig.ledger, "paged", 10);
     struct kiln_reader *reader = open_reader(1, 0);
     struct kiln_ledger *session = take(reader);
-    kiln_bind_text(&params, pool);
     int pages = 0;
     do {
+        kiln_bind_text(&params, pool);
         if (*text)
             kiln_test_ok(kiln_page_resume(&page, text, &rig.err), rig.err);
         kiln_test_ok(

@@ -26,7 +26,6 @@ int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
         " ON CONFLICT DO NOTHING RETURNING id"};
     struct kiln_params params = {0}, named = {0};
     char name[KILN_BATCH_NAME_MAX + 1];
-    int64_t id;
     snprintf(name, sizeof name, KILN_BACKFILL_BATCH "%s", spec->name);
     KILN_BIND(&named, pool, name);
     KILN_BIND(&params, pool, name, spec->name, spec->who, spec->overrides, spec->width,
@@ -35,15 +34,12 @@ int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
               spec->window_to, spec->seed_fixed);
     int rc = kiln_ledger_run(ledger, &batch, &named, NULL, err);
     if (rc == 0)
-        rc = kiln_ledger_run_number(ledger, &add, &params, &id, err);
-    if (rc)
-        return rc;
-    if (id == 0)
+        rc = kiln_ledger_ask(ledger, &add, &params, KILN_FIELDS(*ret_id), err);
+    if (rc == 0 && *ret_id == 0)
         return kiln_fail(err, KILN_EXISTS,
                          "pool %s already has a backfill '%s'; see `kiln backfill show %s`", pool,
                          spec->name, spec->name);
-    *ret_id = (uint64_t)id;
-    return 0;
+    return rc;
 }
 
 int kiln_ledger_backfill_lines(struct kiln_ledger *ledger, uint64_t id,
@@ -59,9 +55,7 @@ int kiln_ledger_backfill_lines(struct kiln_ledger *ledger, uint64_t id,
     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)lines[i].first);
     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)lines[i].jobs);
     KILN_BIND_COLUMN(&params, TEXT, count, lines[i].line);
-    int rc = kiln_ledger_run(ledger, &add, &params, NULL, err);
-    kiln_params_release(&params);
-    return rc;
+    return kiln_ledger_run(ledger, &add, &params, NULL, err);
 }
 
 int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, const char *name,
@@ -73,9 +67,9 @@ int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, co
         " lifted AS (DELETE FROM hold WHERE pool = $1 AND name = $2"
         "  AND scope IN ('order', 'window')) SELECT count(*) FROM gone"};
     struct kiln_params params = {0};
-    int64_t gone;
+    int gone;
     KILN_BIND(&params, pool, name);
-    int rc = kiln_ledger_run_number(ledger, &remove, &params, &gone, err);
+    int rc = kiln_ledger_ask(ledger, &remove, &params, KILN_FIELDS(gone), err);
     if (rc == 0 && !gone)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no backfill '%s' in pool %s", name, pool);
     return rc;
@@ -115,50 +109,26 @@ int kiln_ledger_backfill_again(struct kiln_ledger *ledger, const char *pool, con
 
 /* The jobs of its batch whose rows are gone, and how many are in each state. */
 #define JOBS                                                                                       \
-    "SELECT " KILN_REMOVED_JOBS("o.batch_id")                                                      \
-        KILN_JOB_STATES(KILN_TALLY_SUM) " FROM batch_tally WHERE batch_id = o.batch_id"
+    "SELECT " KILN_REMOVED_JOBS("o.batch_id") KILN_TALLY_SUMS                                      \
+        " FROM batch_tally WHERE batch_id = o.batch_id"
 
-struct listing {
-    kiln_each_backfill *each;
-    void *arg;
-    bool any;
-};
-
-static int list_order(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_backfill(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct listing *listing = arg;
-    struct kiln_backfill_row order = {
-        .id = kiln_row_u64(rows, row, 0),
-        .batch_id = kiln_row_u64(rows, row, 1),
-        .spec = {.overrides = kiln_row_text(rows, row, 5),
-                 .width = (uint32_t)kiln_row_u64(rows, row, 6),
-                 .height = (uint32_t)kiln_row_u64(rows, row, 7),
-                 .pass_jobs = kiln_row_u64(rows, row, 8),
-                 .mark = kiln_row_u64(rows, row, 9),
-                 .until_jobs = kiln_row_u64(rows, row, 10),
-                 .until_ms = kiln_row_i64(rows, row, 11),
-                 .rate = kiln_row_double(rows, row, 12),
-                 .window_from = kiln_row_minute(rows, row, 13),
-                 .window_to = kiln_row_minute(rows, row, 14),
-                 .seed_fixed = kiln_row_bool(rows, row, 15)},
-        .cursor = kiln_row_u64(rows, row, 16),
-        .made = kiln_row_u64(rows, row, 17),
-        .lines = kiln_row_u64(rows, row, 18),
-        .error = kiln_row_text(rows, row, 19),
-        .created_ms = kiln_row_i64(rows, row, 20),
-        .topped_ms = kiln_row_i64(rows, row, 21),
-        .due_ms = kiln_row_i64(rows, row, 22),
-        .ended = kiln_row_bool(rows, row, 23),
-        .held = kiln_row_bool(rows, row, 24),
-        .gpu_seconds = kiln_row_double(rows, row, 25),
-    };
-    kiln_row_copy(rows, row, 2, order.batch, sizeof order.batch);
-    kiln_row_copy(rows, row, 3, order.spec.name, sizeof order.spec.name);
-    kiln_row_copy(rows, row, 4, order.spec.who, sizeof order.spec.who);
-    kiln_row_counts(rows, row, 27, order.jobs.at);
-    order.jobs.at[KILN_JOB_CANCELLED] += kiln_row_u64(rows, row, 26);
-    listing->any = true;
-    return listing->each(listing->arg, &order, err);
+    struct kiln_caller *caller = arg;
+    struct kiln_backfill_row backfill;
+    struct kiln_backfill_spec *spec = &backfill.spec;
+    uint64_t removed;
+    KILN_READ(rows, row, 0, backfill.id, backfill.batch_id, backfill.batch, spec->name, spec->who,
+              spec->overrides, spec->width, spec->height, spec->pass_jobs, spec->mark,
+              spec->until_jobs, spec->until_ms, spec->rate, spec->window_from, spec->window_to,
+              spec->seed_fixed);
+    KILN_READ(rows, row, 16, backfill.cursor, backfill.made, backfill.lines, backfill.error,
+              backfill.created_ms, backfill.topped_ms, backfill.due_ms, backfill.ended,
+              backfill.held, backfill.gpu_seconds, removed);
+    kiln_row_counts(rows, row, 27, backfill.jobs.at);
+    backfill.jobs.at[KILN_JOB_CANCELLED] += removed;
+    caller->rows++;
+    return ((kiln_each_backfill *)caller->each)(caller->arg, &backfill, err);
 }
 
 int kiln_ledger_backfills(struct kiln_ledger *ledger, const char *pool, const char *name,
@@ -167,17 +137,17 @@ int kiln_ledger_backfills(struct kiln_ledger *ledger, const char *pool, const ch
     static const struct kiln_statement orders = {
         "orders",
         "SELECT o.id, o.batch_id, b.name, o.name, o.who, o.overrides, o.width, o.height,"
-        " o.pass_jobs, o.mark, o.until_jobs, " UNTIL ", o.rate, o.window_from, o.window_to,"
-        " o.seed_fixed, o.cursor, o.made,"
+        " o.pass_jobs, o.mark, o.until_jobs, " UNTIL ", o.rate, coalesce(o.window_from, -1),"
+        " coalesce(o.window_to, -1), o.seed_fixed, o.cursor, o.made,"
         " (SELECT count(*) FROM backfill_line WHERE backfill_id = o.id), o.error, " TIMES ", " ENDED
         ", " HELD ", " SPENT ", t.* FROM backfill o JOIN batch b ON b.id = o.batch_id,"
         " LATERAL (" JOBS ") t WHERE o.pool = $1::text AND ($2::text IS NULL OR o.name = $2)"
         " ORDER BY o.name"};
     struct kiln_params params = {0};
-    struct listing listing = {each, arg, false};
+    struct kiln_caller *caller = KILN_CALLER(each, arg);
     KILN_BIND(&params, pool, name);
-    int rc = kiln_ledger_each(ledger, &orders, &params, list_order, &listing, err);
-    if (rc == 0 && name && !listing.any)
+    int rc = kiln_ledger_each(ledger, &orders, &params, read_backfill, caller, err);
+    if (rc == 0 && name && caller->rows == 0)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no backfill '%s' in pool %s", name, pool);
     return rc;
 }
@@ -189,14 +159,10 @@ int kiln_ledger_backfill_of(struct kiln_ledger *ledger, const char *pool, const 
         "order_of", "SELECT o.name FROM backfill o JOIN batch b ON b.id = o.batch_id"
                     " WHERE b.pool = $1::text AND b.name = $2::text"};
     struct kiln_params params = {0};
-    PGresult *rows;
+    char name[KILN_NAME_MAX + 1];
     KILN_BIND(&params, pool, batch);
-    int rc = kiln_ledger_run(ledger, &find, &params, &rows, err);
-    if (rc)
-        return rc;
-    ret[0] = '\0';
-    if (PQntuples(rows) > 0)
-        kiln_row_copy(rows, 0, 0, ret, KILN_NAME_MAX + 1);
-    PQclear(rows);
-    return 0;
+    int rc = kiln_ledger_ask(ledger, &find, &params, KILN_FIELDS(name), err);
+    if (rc == 0)
+        memcpy(ret, name, sizeof name);
+    return rc;
 }

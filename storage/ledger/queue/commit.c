@@ -23,7 +23,7 @@ static const struct kiln_commit_object *latent_object(const struct kiln_commit *
 
 /* flush: NULL, or "off" where a later transaction of the pipeline flushes for all. */
 static int bind_commit(struct kiln_params *params, const struct kiln_commit *commit,
-                       const char *flush, struct kiln_error *err)
+                       const char *flush, const struct kiln_statement **ret, struct kiln_error *err)
 {
     const struct kiln_job *job = commit->job;
     const struct kiln_commit_object *latent = latent_object(commit);
@@ -35,10 +35,9 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
                               latent ? latent->width : 0};
     char prompt_hash[65];
     kiln_prompt_hash(job->prompt, job->negative_prompt, prompt_hash);
-    int rc = kiln_move_begin(KILN_MOVE_COMMIT, params, err);
-    KILN_BIND(params, job->id, job->attempt, commit->worker);
-    KILN_BIND(params, commit->wait_ms, commit->text_ms, commit->denoise_ms, commit->decode_ms,
-              commit->encode_ms, commit->upload_ms);
+    *ret = kiln_move_begin(KILN_MOVE_COMMIT, params);
+    KILN_BIND(params, job->id, job->attempt, commit->worker, commit->wait_ms, commit->text_ms,
+              commit->denoise_ms, commit->decode_ms, commit->encode_ms, commit->upload_ms);
     kiln_bind_copy(params, prompt_hash);
     KILN_BIND(params, commit->model_name, commit->model_hash);
     KILN_BIND_COLUMN(params, TEXT, commit->object_count, commit->objects[i].role);
@@ -55,23 +54,16 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
     KILN_BIND_COLUMN(params, FLOAT8, commit->latent_states,
                      commit->latent_sigmas ? commit->latent_sigmas[i] : commit->sigma);
     KILN_BIND(params, commit->lora_files);
-    return rc;
+    return 0;
 }
 
 int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit, bool *ret_ours,
                        struct kiln_error *err)
 {
     struct kiln_params params = {0};
-    PGresult *rows;
-    int rc = bind_commit(&params, commit, NULL, err);
-    if (rc == 0)
-        rc = kiln_move_run(ledger, KILN_MOVE_COMMIT, &params, &rows, err);
-    kiln_params_release(&params);
-    if (rc != 0)
-        return rc;
-    *ret_ours = kiln_row_bool(rows, 0, 0);
-    PQclear(rows);
-    return 0;
+    const struct kiln_statement *statement;
+    int rc = bind_commit(&params, commit, NULL, &statement, err);
+    return rc ? rc : kiln_ledger_ask(ledger, statement, &params, KILN_FIELDS(*ret_ours), err);
 }
 
 /* The transactions do not wait for the disk; the last statement waits for all of them (move.h). */
@@ -79,17 +71,19 @@ static int commit_page(struct kiln_ledger *ledger, const struct kiln_commit *com
                        bool *ret_ours, struct kiln_error *err)
 {
     PGresult *rows[PIPELINE_MAX];
+    const struct kiln_statement *statement;
     struct kiln_params *params = calloc(count, sizeof *params);
     if (!params)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for %zu commits", count);
+    size_t bound = 0;
     int rc = 0;
-    for (size_t i = 0; i < count && rc == 0; i++)
-        rc = bind_commit(&params[i], &commits[i], "off", err);
+    for (; bound < count && rc == 0; bound++)
+        rc = bind_commit(&params[bound], &commits[bound], "off", &statement, err);
     if (rc == 0)
-        rc = kiln_ledger_run_many(ledger, kiln_move_statement(KILN_MOVE_COMMIT), params, count,
-                                  &kiln_flush_statement, rows, err);
-    for (size_t i = 0; i < count; i++)
-        kiln_params_release(&params[i]);
+        rc = kiln_ledger_run_many(ledger, statement, params, count, &kiln_flush_statement, rows,
+                                  err);
+    while (bound > 0)
+        kiln_params_release(&params[--bound]);
     free(params);
     for (size_t i = 0; i < count && rc == 0; i++) {
         ret_ours[i] = kiln_row_bool(rows[i], 0, 0);
@@ -124,7 +118,6 @@ int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jo
     KILN_BIND_COLUMN(&params, INT4, count, jobs[i].attempt);
     PGresult *rows;
     int rc = kiln_ledger_run(ledger, &ask, &params, &rows, err);
-    kiln_params_release(&params);
     if (rc != 0)
         return rc;
     for (int i = 0; i < PQntuples(rows) && (size_t)i < count; i++)

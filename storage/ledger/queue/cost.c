@@ -3,30 +3,15 @@
 
 #include "storage/ledger/internal.h"
 
-struct reading {
-    kiln_each_cost *each;
-    void *arg;
-};
-
-static int read_row(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_cost(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    const struct reading *reading = arg;
-    int64_t kind = kiln_row_i64(rows, row, 0);
-    if (kind < 0 || kind >= KILN_COST_KINDS)
-        return 0;
-    struct kiln_cost_row cost = {.kind = (enum kiln_cost_kind)kind,
-                                 .width = (uint32_t)kiln_row_u64(rows, row, 4),
-                                 .height = (uint32_t)kiln_row_u64(rows, row, 5),
-                                 .steps = (uint32_t)kiln_row_u64(rows, row, 6),
-                                 .jobs = (uint32_t)kiln_row_u64(rows, row, 7),
-                                 .guided = kiln_row_bool(rows, row, 8),
-                                 .mean = kiln_row_double(rows, row, 9),
-                                 .spread = kiln_row_double(rows, row, 10),
-                                 .samples = (uint32_t)kiln_row_u64(rows, row, 11)};
-    kiln_row_copy(rows, row, 1, cost.model, sizeof cost.model);
-    kiln_row_copy(rows, row, 2, cost.device, sizeof cost.device);
-    kiln_row_copy(rows, row, 3, cost.lora_set, sizeof cost.lora_set);
-    return reading->each(reading->arg, &cost, err);
+    const struct kiln_caller *caller = arg;
+    struct kiln_cost_row cost;
+    KILN_READ(rows, row, 0, cost.kind, cost.model, cost.device, cost.lora_set, cost.width,
+              cost.height, cost.steps, cost.jobs, cost.guided, cost.mean, cost.spread,
+              cost.samples);
+    bool known = cost.kind < KILN_COST_KINDS;
+    return known ? ((kiln_each_cost *)caller->each)(caller->arg, &cost, err) : 0;
 }
 
 int kiln_ledger_costs(struct kiln_ledger *ledger, const char *pool, kiln_each_cost *each, void *arg,
@@ -36,9 +21,8 @@ int kiln_ledger_costs(struct kiln_ledger *ledger, const char *pool, kiln_each_co
         "costs", "SELECT kind, model, device, lora_set, width, height, steps, jobs, guided, mean,"
                  " spread, samples FROM cost WHERE pool = $1 ORDER BY updated_at"};
     struct kiln_params params = {0};
-    struct reading reading = {each, arg};
     KILN_BIND(&params, pool);
-    return kiln_ledger_each(ledger, &read, &params, read_row, &reading, err);
+    return kiln_ledger_each(ledger, &read, &params, read_cost, KILN_CALLER(each, arg), err);
 }
 
 int kiln_ledger_keep_costs(struct kiln_ledger *ledger, const char *pool,
@@ -74,7 +58,5 @@ int kiln_ledger_keep_costs(struct kiln_ledger *ledger, const char *pool,
     KILN_BIND_COLUMN(&params, TEXT, count, rows[i].lora_set);
     KILN_BIND_COLUMN(&params, FLOAT8, count, rows[i].mean);
     KILN_BIND_COLUMN(&params, FLOAT8, count, rows[i].spread);
-    int rc = kiln_ledger_run(ledger, &keep, &params, NULL, err);
-    kiln_params_release(&params);
-    return rc;
+    return kiln_ledger_run(ledger, &keep, &params, NULL, err);
 }

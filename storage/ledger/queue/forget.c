@@ -25,15 +25,11 @@ int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t ke
         ") SELECT (SELECT count(*) FROM gone), max(id), count(*) = $3"
         "  AND max(created_at) < now() - $4 * interval '1 day' FROM page"};
     struct kiln_params params = {0};
+    uint64_t last;
     KILN_BIND(&params, pool, *cursor, PAGE, keep_days);
-    PGresult *rows;
-    int rc = kiln_ledger_run(ledger, &forget, &params, &rows, err);
-    if (rc != 0)
-        return rc;
-    *ret_forgotten = kiln_row_u64(rows, 0, 0);
-    *ret_more = kiln_row_bool(rows, 0, 2);
-    if (*ret_more)
-        *cursor = kiln_row_u64(rows, 0, 1);
-    PQclear(rows);
-    return 0;
+    int rc = kiln_ledger_ask(ledger, &forget, &params, KILN_FIELDS(*ret_forgotten, last, *ret_more),
+                             err);
+    if (rc == 0 && *ret_more)
+        *cursor = last;
+    return rc;
 }

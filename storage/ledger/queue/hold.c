@@ -24,15 +24,19 @@ static enum kiln_hold_scope scope_of(const char *name)
 /* Columns: scope, name, held, at, until, who, reason, batch id. */
 static void read_hold(const PGresult *rows, int row, struct kiln_hold *ret)
 {
+    const char *scope;
     memset(ret, 0, sizeof *ret); /* whole structs are compared */
-    ret->scope = scope_of(kiln_row_text(rows, row, 0));
-    ret->held = kiln_row_bool(rows, row, 2);
-    ret->at_ms = kiln_row_i64(rows, row, 3);
-    ret->until_ms = kiln_row_i64(rows, row, 4);
-    ret->batch_id = kiln_row_u64(rows, row, 7);
-    kiln_row_copy(rows, row, 1, ret->name, sizeof ret->name);
-    kiln_row_copy(rows, row, 5, ret->who, sizeof ret->who);
-    kiln_row_copy(rows, row, 6, ret->reason, sizeof ret->reason);
+    KILN_READ(rows, row, 0, scope, ret->name, ret->held, ret->at_ms, ret->until_ms, ret->who,
+              ret->reason, ret->batch_id);
+    ret->scope = scope_of(scope);
+}
+
+static int list_hold(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    struct kiln_hold hold;
+    read_hold(rows, row, &hold);
+    return ((kiln_each_hold *)caller->each)(caller->arg, &hold, err);
 }
 
 #define TIMES MS("h.at") ", " MS("h.until")
@@ -48,18 +52,8 @@ int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
                  " AND (b.id IS NOT NULL OR h.scope NOT IN ('order', 'window'))"
                  " ORDER BY h.scope, h.name"};
     struct kiln_params params = {0};
-    PGresult *rows;
     KILN_BIND(&params, pool, lifted);
-    int rc = kiln_ledger_run(ledger, &holds, &params, &rows, err);
-    if (rc)
-        return rc;
-    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
-        struct kiln_hold hold;
-        read_hold(rows, i, &hold);
-        rc = each(arg, &hold, err);
-    }
-    PQclear(rows);
-    return rc;
+    return kiln_ledger_run_each(ledger, &holds, &params, list_hold, KILN_CALLER(each, arg), err);
 }
 
 int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct kiln_hold *hold,
@@ -77,8 +71,7 @@ int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct 
         "  ON CONFLICT (pool, scope, name) DO UPDATE SET held = excluded.held,"
         "    at = clock_timestamp(), who = excluded.who, reason = excluded.reason,"
         "    until = excluded.until)"
-        " SELECT scope, name, held, " MS("at") ", " MS(
-            "until") ", who, reason, 0::bigint FROM before"};
+        " SELECT scope, name, held, " TIMES ", who, reason, 0::bigint FROM before h"};
     struct kiln_params params = {0};
     PGresult *rows;
     KILN_BIND(&params, pool, kiln_scope_name(hold->scope), hold->name, hold->held, hold->who,
@@ -94,15 +87,10 @@ int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct 
     return 0;
 }
 
-struct naming {
-    kiln_each_name *each;
-    void *arg;
-};
-
-static int name_row(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_name(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    const struct naming *naming = arg;
-    return naming->each(naming->arg, kiln_row_text(rows, row, 0), err);
+    const struct kiln_caller *caller = arg;
+    return ((kiln_each_name *)caller->each)(caller->arg, kiln_row_text(rows, row, 0), err);
 }
 
 int kiln_ledger_tenants(struct kiln_ledger *ledger, const char *pool, kiln_each_name *each,
@@ -112,7 +100,6 @@ int kiln_ledger_tenants(struct kiln_ledger *ledger, const char *pool, kiln_each_
         "tenants", "SELECT DISTINCT t.tenant FROM batch_tenant t JOIN batch b ON b.id = t.batch_id"
                    " WHERE b.pool = $1::text ORDER BY 1"};
     struct kiln_params params = {0};
-    struct naming naming = {each, arg};
     KILN_BIND(&params, pool);
-    return kiln_ledger_each(ledger, &tenants, &params, name_row, &naming, err);
+    return kiln_ledger_each(ledger, &tenants, &params, read_name, KILN_CALLER(each, arg), err);
 }

@@ -1,14 +1,8 @@
 /* hold.h - pauses: which jobs the scheduler must not assign, by a person's command or its own.
  *
-<<<<<<< HEAD
- * A hold names jobs by scope: all of the pool, all backfill, one standing order, a tenant, a group
- * (scheduler/pauses.h says how a group is named).  Whoever writes a hold last decides; the row of
- * before is handed back, so that both sides of a contradiction can be told.
-=======
  * A pause (table hold) names jobs by scope: all of the pool, all backfills, one backfill, a tenant,
  * a group (scheduler/pauses.h says how a group is named).  The last write wins.  The row before it
  * is returned, so that both people can be told of a contradiction.
->>>>>>> 288f3c6 (ledger: the glossary's words and plain comments)
  */
 #ifndef KILN_LEDGER_HOLD_H
 #define KILN_LEDGER_HOLD_H

@@ -35,9 +35,7 @@ static int find_batches(struct kiln_ledger *ledger, const struct kiln_statement 
         if (i == 0 || strcmp(jobs[i].job.batch, jobs[i - 1].job.batch) != 0)
             kiln_array_text(&names, jobs[i].job.batch);
     kiln_bind_array(&params, &names);
-    int rc = kiln_ledger_run(ledger, statement, &params, ret, err);
-    kiln_params_release(&params);
-    return rc;
+    return kiln_ledger_run(ledger, statement, &params, ret, err);
 }
 
 static bool id_of_batch(const PGresult *rows, const char *name, uint64_t *ret)
@@ -186,13 +184,12 @@ static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
     static const struct kiln_statement insert = {
         "insert_jobs", KILN_INSERT_SQL("", "") "SELECT count(*) FROM made"};
     struct kiln_params params = {0};
-    int64_t made;
+    uint64_t made;
     KILN_BIND(&params, pool);
     kiln_bind_jobs(&params, jobs, count, ids);
-    int rc = kiln_ledger_run_number(ledger, &insert, &params, &made, err);
-    kiln_params_release(&params);
+    int rc = kiln_ledger_ask(ledger, &insert, &params, KILN_FIELDS(made), err);
     if (rc == 0)
-        *inserted += (uint64_t)made;
+        *inserted += made;
     return rc;
 }
 
@@ -288,7 +285,7 @@ static const struct kiln_statement leap = {
     "    " JOBS_AT "(taken + free) / 2) AS jobs FROM halved WHERE free - taken > 1) AS half"
     "), moved AS (UPDATE batch b SET next_index = h.free"
     "  FROM (SELECT min(free) AS free FROM halved) h WHERE b.id = $1 AND h.free IS NOT NULL"
-    "  RETURNING 1) SELECT count(*) FROM moved"};
+    "  RETURNING 1) SELECT count(*) > 0 FROM moved"};
 
 enum { LACKING = -1, KNOWN = -2 }; /* in place of an index: none yet, or its key is there already */
 
@@ -303,7 +300,6 @@ static int grant_wishes(struct kiln_ledger *ledger, uint64_t batch_id, const cha
     KILN_BIND_COLUMN(&params, TEXT, count, keys[i]);
     KILN_BIND_COLUMN(&params, INT8, count, wishes ? wishes[i] : -1);
     int rc = kiln_ledger_run(ledger, &grant, &params, &rows, err);
-    kiln_params_release(&params);
     if (rc != 0)
         return rc;
     for (size_t i = 0; i < count; i++)
@@ -333,7 +329,6 @@ static int number_rest(struct kiln_ledger *ledger, uint64_t batch_id, size_t cou
     kiln_bind_array(&params, &granted);
     KILN_BIND(&params, KILN_NUMBER_WALK);
     int rc = kiln_ledger_run(ledger, &walk, &params, &rows, err);
-    kiln_params_release(&params);
     if (rc != 0)
         return rc;
     int row = 0;
@@ -343,17 +338,6 @@ static int number_rest(struct kiln_ledger *ledger, uint64_t batch_id, size_t cou
     *missing -= (size_t)row;
     PQclear(rows);
     return 0;
-}
-
-/* Whether there is a free number beyond those that a walk has passed. */
-static int leap_ahead(struct kiln_ledger *ledger, uint64_t batch_id, int64_t *ret_moved,
-                      struct kiln_error *err)
-{
-    struct kiln_params params = {0};
-    KILN_BIND(&params, batch_id);
-    int rc = kiln_ledger_run_number(ledger, &leap, &params, ret_moved, err);
-    kiln_params_release(&params);
-    return rc;
 }
 
 int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -367,12 +351,14 @@ int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char 
     if (rc != 0)
         return rc;
     size_t missing = 0;
-    int64_t room = 1;
+    bool room = true; /* there is a free number beyond those that a walk has passed */
     for (size_t i = 0; i < count; i++)
         missing += ret_index[i] == LACKING;
     for (int round = 0; rc == 0 && missing > 0 && room && round < WALKS; round++) {
+        struct kiln_params params = {0};
+        KILN_BIND(&params, batch_id);
         if (round > 0)
-            rc = leap_ahead(ledger, batch_id, &room, err);
+            rc = kiln_ledger_ask(ledger, &leap, &params, KILN_FIELDS(room), err);
         if (rc == 0 && room)
             rc = number_rest(ledger, batch_id, count, ret_index, &missing, err);
     }
@@ -399,9 +385,7 @@ int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char 
         return rc;
     struct kiln_params params = {0};
     KILN_BIND(&params, batch_id, token, key, reason);
-    rc = kiln_ledger_run(ledger, &record, &params, NULL, err);
-    kiln_params_release(&params);
-    return rc;
+    return kiln_ledger_run(ledger, &record, &params, NULL, err);
 }
 
 int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -419,14 +403,6 @@ int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const cha
         return rc;
     struct kiln_params params = {0};
     KILN_BIND(&params, batch_id, token, announced);
-    PGresult *rows;
-    rc = kiln_ledger_run(ledger, &announce, &params, &rows, err);
-    kiln_params_release(&params);
-    if (rc != 0)
-        return rc;
-    *ret_accepted = kiln_row_u64(rows, 0, 0);
-    *ret_duplicate = kiln_row_u64(rows, 0, 1);
-    *ret_refused = kiln_row_u64(rows, 0, 2);
-    PQclear(rows);
-    return 0;
+    return kiln_ledger_ask(ledger, &announce, &params,
+                           KILN_FIELDS(*ret_accepted, *ret_duplicate, *ret_refused), err);
 }

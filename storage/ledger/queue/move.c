@@ -18,12 +18,13 @@
  */
 #include "storage/ledger/queue/move.h"
 
-#include <stdio.h>
+#include <assert.h>
 
 #include "storage/ledger/queue/insert.h"
 
 #define CHANGE(state, name, number)                                                                \
     ", count(*) FILTER (WHERE state = " #number ") - count(*) FILTER (WHERE was = " #number ")"
+#define CHANGES KILN_JOB_STATES(CHANGE)
 
 /* After `moved` (id, batch_id, was, state, code, attempt, worker, reason). */
 #define RECORD                                                                                     \
@@ -31,15 +32,11 @@
     "  INSERT INTO event (job_id, was, state, code, attempt, worker, reason)"                      \
     "  SELECT id, was, state, code, attempt, worker, reason FROM moved"                            \
     "), counted AS ("                                                                              \
-    "  INSERT INTO batch_tally AS t (batch_id, shard, first_at, last_at" KILN_JOB_STATES(          \
-        KILN_TALLY_COLUMN) ")"                                                                     \
-                           "  SELECT batch_id, pg_backend_pid() % 32, now(), "                     \
-                           "now()" KILN_JOB_STATES(                                                \
-                               CHANGE) "  FROM moved GROUP BY batch_id ORDER BY batch_id"          \
-                                       "  ON CONFLICT (batch_id, shard) DO UPDATE SET"             \
-                                       "    first_at = coalesce(t.first_at, excluded.first_at), "  \
-                                       "last_at = excluded.last_at" KILN_JOB_STATES(               \
-                                           KILN_TALLY_ADD) ") "
+    "  INSERT INTO batch_tally AS t (batch_id, shard, first_at, last_at" KILN_TALLY_COLUMNS        \
+    ")  SELECT batch_id, pg_backend_pid() % 32, now(), now()" CHANGES                              \
+    "  FROM moved GROUP BY batch_id ORDER BY batch_id ON CONFLICT (batch_id, shard) DO UPDATE"     \
+    "  SET first_at = coalesce(t.first_at, excluded.first_at),"                                    \
+    "    last_at = excluded.last_at" KILN_TALLY_ADDS ") "
 
 /* $3 ids, $4 worker, $5 assignment.  Rows that someone else has locked are about to change: they
  * are left out.  The answer includes jobs that hold this assignment already, from an earlier run of
@@ -130,7 +127,8 @@
     "    error_code = CASE WHEN v.code = 0 THEN j.error_code"                                      \
     "      WHEN v.over AND v.poisoned THEN 18 ELSE v.code END,"                                    \
     "    error = CASE WHEN v.code = 0 THEN j.error WHEN v.over AND v.poisoned THEN"                \
-    "      format('its worker died %s times while it was rendered; last: %s', v.crashes, v.reason)"   \
+    "      format('its worker died %s times while it was rendered; last: %s',"                     \
+    "        v.crashes, v.reason)"                                                                 \
     "      ELSE v.reason END"                                                                      \
     "  FROM judged v WHERE j.id = v.id"                                                            \
     "  RETURNING j.id, j.batch_id, v.was, j.state, CASE WHEN v.code = 0 THEN 0::smallint"          \
@@ -185,91 +183,52 @@
     "  FROM (SELECT count(*) AS jobs FROM moved) m WHERE o.id = $4 AND m.jobs > 0) "               \
     "SELECT count(*) FROM locked"
 
-#define NO_STATE (-1)
+#define CANCEL_SQL LOCK_ONE CANCEL ONE_TAIL
+#define CANCEL_BATCH_SQL LOCK_PAGE CANCEL PAGE_TAIL
+#define RETRY_SQL LOCK_ONE RETRY ONE_TAIL
+#define RETRY_BATCH_SQL LOCK_PAGE RETRY PAGE_TAIL
 
-struct move_row {
+#define QUEUED KILN_JOB_QUEUED
+#define ASSIGNED KILN_JOB_ASSIGNED
+#define DONE KILN_JOB_DONE
+#define FAILED KILN_JOB_FAILED
+#define CANCELLED KILN_JOB_CANCELLED
+#define NONE (-1)
+
+static const struct {
     struct kiln_statement statement;
-    int from[2]; /* NO_STATE fills up */
-    int to, otherwise;
+    int from[2], to, otherwise;
+} moves[KILN_MOVE_COUNT] = {
+    [KILN_MOVE_ASSIGN] = {{"assign", ASSIGN_SQL}, {QUEUED, NONE}, ASSIGNED, NONE},
+    [KILN_MOVE_COMMIT] = {{"commit", COMMIT_SQL}, {ASSIGNED, NONE}, DONE, NONE},
+    [KILN_MOVE_RETURN] = {{"return", RETURN_SQL}, {ASSIGNED, NONE}, QUEUED, FAILED},
+    [KILN_MOVE_CANCEL] = {{"cancel", CANCEL_SQL}, {QUEUED, ASSIGNED}, CANCELLED, NONE},
+    [KILN_MOVE_CANCEL_BATCH] = {{"cancel_batch", CANCEL_BATCH_SQL},
+                                {QUEUED, ASSIGNED},
+                                CANCELLED,
+                                NONE},
+    [KILN_MOVE_RETRY] = {{"retry", RETRY_SQL}, {FAILED, CANCELLED}, QUEUED, NONE},
+    [KILN_MOVE_RETRY_BATCH] = {{"retry_batch", RETRY_BATCH_SQL}, {FAILED, CANCELLED}, QUEUED, NONE},
+    [KILN_MOVE_RETRY_DUE] = {{"retry_due", RETRY_DUE_SQL}, {CANCELLED, NONE}, QUEUED, NONE},
 };
 
-static const struct move_row moves[KILN_MOVE_COUNT] = {
-    [KILN_MOVE_ASSIGN] = {{"assign", ASSIGN_SQL},
-                          {KILN_JOB_QUEUED, NO_STATE},
-                          KILN_JOB_ASSIGNED,
-                          NO_STATE},
-    [KILN_MOVE_COMMIT] = {{"commit", COMMIT_SQL},
-                          {KILN_JOB_ASSIGNED, NO_STATE},
-                          KILN_JOB_DONE,
-                          NO_STATE},
-    [KILN_MOVE_RETURN] = {{"return", RETURN_SQL},
-                          {KILN_JOB_ASSIGNED, NO_STATE},
-                          KILN_JOB_QUEUED,
-                          KILN_JOB_FAILED},
-    [KILN_MOVE_CANCEL] = {{"cancel", LOCK_ONE CANCEL ONE_TAIL},
-                          {KILN_JOB_QUEUED, KILN_JOB_ASSIGNED},
-                          KILN_JOB_CANCELLED,
-                          NO_STATE},
-    [KILN_MOVE_CANCEL_BATCH] = {{"cancel_batch", LOCK_PAGE CANCEL PAGE_TAIL},
-                                {KILN_JOB_QUEUED, KILN_JOB_ASSIGNED},
-                                KILN_JOB_CANCELLED,
-                                NO_STATE},
-    [KILN_MOVE_RETRY] = {{"retry", LOCK_ONE RETRY ONE_TAIL},
-                         {KILN_JOB_FAILED, KILN_JOB_CANCELLED},
-                         KILN_JOB_QUEUED,
-                         NO_STATE},
-    [KILN_MOVE_RETRY_BATCH] = {{"retry_batch", LOCK_PAGE RETRY PAGE_TAIL},
-                               {KILN_JOB_FAILED, KILN_JOB_CANCELLED},
-                               KILN_JOB_QUEUED,
-                               NO_STATE},
-    [KILN_MOVE_RETRY_DUE] = {{"retry_due", RETRY_DUE_SQL},
-                             {KILN_JOB_CANCELLED, NO_STATE},
-                             KILN_JOB_QUEUED,
-                             NO_STATE},
-};
-
-static bool legal(const struct move_row *row)
+const struct kiln_statement *kiln_move_begin(enum kiln_move move, struct kiln_params *params)
 {
-    for (int i = 0; i < 2; i++) {
-        if (row->from[i] == NO_STATE)
-            continue;
-        if (!kiln_move_legal((enum kiln_job_state)row->from[i], (enum kiln_job_state)row->to))
-            return false;
-        if (row->otherwise != NO_STATE && !kiln_move_legal((enum kiln_job_state)row->from[i],
-                                                           (enum kiln_job_state)row->otherwise))
-            return false;
-    }
-    return true;
-}
-
-int kiln_move_begin(enum kiln_move move, struct kiln_params *params, struct kiln_error *err)
-{
-    const struct move_row *row = &moves[move];
-    if (!legal(row))
-        return kiln_fail(err, KILN_INTERNAL, "ledger: the move '%s' is not in the table of moves",
-                         row->statement.name);
+    const int *states = moves[move].from, otherwise = moves[move].otherwise;
     struct kiln_array from;
     kiln_array_start(&from, KILN_ARRAY_INT2);
-    for (int i = 0; i < 2; i++)
-        if (row->from[i] != NO_STATE)
-            kiln_array_int(&from, row->from[i]);
+    for (int i = 0; i < 2 && states[i] != NONE; i++) {
+        enum kiln_job_state state = (enum kiln_job_state)states[i];
+        assert(kiln_move_legal(state, (enum kiln_job_state)moves[move].to));
+        assert(otherwise == NONE || kiln_move_legal(state, (enum kiln_job_state)otherwise));
+        kiln_array_int(&from, state);
+    }
     kiln_bind_array(params, &from);
-    KILN_BIND(params, row->to);
-    if (row->otherwise != NO_STATE)
-        KILN_BIND(params, row->otherwise);
-    return 0;
+    KILN_BIND(params, moves[move].to);
+    if (otherwise != NONE)
+        KILN_BIND(params, otherwise);
+    return &moves[move].statement;
 }
 
 const struct kiln_statement kiln_flush_statement = {
     "flush", "SELECT pg_logical_emit_message(true, 'kiln', 'flush')"};
-
-const struct kiln_statement *kiln_move_statement(enum kiln_move move)
-{
-    return &moves[move].statement;
-}
-
-int kiln_move_run(struct kiln_ledger *ledger, enum kiln_move move, struct kiln_params *params,
-                  PGresult **ret, struct kiln_error *err)
-{
-    return kiln_ledger_run(ledger, &moves[move].statement, params, ret, err);
-}

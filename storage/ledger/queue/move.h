@@ -17,15 +17,11 @@ enum kiln_move {
 };
 
 /* Binds the first parameters: $1 the states the move may start from, $2 the state it leads to and,
- * for a return, $3 the other one.  The caller binds the rest. */
-int kiln_move_begin(enum kiln_move move, struct kiln_params *params,
-                    struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_move_run(struct kiln_ledger *ledger, enum kiln_move move, struct kiln_params *params,
-                  PGresult **ret, struct kiln_error *err) KILN_MUST_CHECK;
-/* For kiln_ledger_run_many: moves that do not wait for the disk (flush "off"), and the last
- * statement, which writes a record into the server's log and waits for the disk: that covers all
- * before it. */
-const struct kiln_statement *kiln_move_statement(enum kiln_move move);
+ * for a return, $3 the other one.  The caller binds the rest and runs the statement. */
+const struct kiln_statement *kiln_move_begin(enum kiln_move move, struct kiln_params *params);
+
+/* The last statement of kiln_ledger_run_many for moves that do not wait for the disk (flush "off").
+ * It writes a record into the server's log and waits for the disk: that covers all before it. */
 extern const struct kiln_statement kiln_flush_statement;
 
 #endif

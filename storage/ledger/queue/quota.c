@@ -3,6 +3,14 @@
 
 #include "storage/ledger/internal.h"
 
+static int read_quota(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    struct kiln_quota quota;
+    KILN_READ(rows, row, 0, quota.tenant, quota.who, quota.queued, quota.gpu_s_day, quota.at_ms);
+    return ((kiln_each_quota *)caller->each)(caller->arg, &quota, err);
+}
+
 int kiln_ledger_quotas(struct kiln_ledger *ledger, const char *pool, kiln_each_quota *each,
                        void *arg, struct kiln_error *err)
 {
@@ -11,21 +19,8 @@ int kiln_ledger_quotas(struct kiln_ledger *ledger, const char *pool, kiln_each_q
                   " (extract(epoch FROM at) * 1000)::bigint FROM quota WHERE pool = $1::text"
                   " ORDER BY tenant"};
     struct kiln_params params = {0};
-    PGresult *rows;
     KILN_BIND(&params, pool);
-    int rc = kiln_ledger_run(ledger, &quotas, &params, &rows, err);
-    if (rc)
-        return rc;
-    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
-        struct kiln_quota quota = {.queued = kiln_row_i64(rows, i, 2),
-                                   .gpu_s_day = kiln_row_double(rows, i, 3),
-                                   .at_ms = kiln_row_i64(rows, i, 4)};
-        kiln_row_copy(rows, i, 0, quota.tenant, sizeof quota.tenant);
-        kiln_row_copy(rows, i, 1, quota.who, sizeof quota.who);
-        rc = each(arg, &quota, err);
-    }
-    PQclear(rows);
-    return rc;
+    return kiln_ledger_run_each(ledger, &quotas, &params, read_quota, KILN_CALLER(each, arg), err);
 }
 
 int kiln_ledger_quota_set(struct kiln_ledger *ledger, const char *pool,
@@ -48,9 +43,9 @@ int kiln_ledger_quota_remove(struct kiln_ledger *ledger, const char *pool, const
         "quota_remove",
         "DELETE FROM quota WHERE pool = $1::text AND tenant = $2::text RETURNING 1"};
     struct kiln_params params = {0};
-    int64_t gone;
+    int gone;
     KILN_BIND(&params, pool, tenant);
-    int rc = kiln_ledger_run_number(ledger, &remove, &params, &gone, err);
+    int rc = kiln_ledger_ask(ledger, &remove, &params, KILN_FIELDS(gone), err);
     if (rc == 0 && !gone)
         return kiln_fail(err, KILN_NOT_FOUND, "tenant '%s' has no quota", tenant);
     return rc;
@@ -63,12 +58,8 @@ int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const c
         "waiting_of",
         "SELECT count(*) FROM job WHERE pool = $1::text AND waits AND tenant = $2::text"};
     struct kiln_params params = {0};
-    int64_t waiting;
     KILN_BIND(&params, pool, tenant);
-    int rc = kiln_ledger_run_number(ledger, &count, &params, &waiting, err);
-    if (rc == 0)
-        *ret = (uint64_t)waiting;
-    return rc;
+    return kiln_ledger_ask(ledger, &count, &params, KILN_FIELDS(*ret), err);
 }
 
 int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
@@ -80,7 +71,7 @@ int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const cha
                     "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1), -1)"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, tenant);
-    int rc = kiln_ledger_run_number(ledger, &quota, &params, ret_limit, err);
+    int rc = kiln_ledger_ask(ledger, &quota, &params, KILN_FIELDS(*ret_limit), err);
     if (rc)
         return rc;
     *ret_waiting = 0;
@@ -88,6 +79,14 @@ int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const cha
 }
 
 #define TODAY "date_trunc('day', now() AT TIME ZONE 'UTC')"
+
+static int read_day(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    struct kiln_day_row day;
+    KILN_READ(rows, row, 0, day.tenant, day.used_s, day.limit_s, day.held, day.ends_ms);
+    return ((kiln_each_day *)caller->each)(caller->arg, &day, err);
+}
 
 int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day *each, void *arg,
                     struct kiln_error *err)
@@ -113,19 +112,6 @@ int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day 
         "  AND tenant IN (b.tenant, '" KILN_TENANT_ANY "')"
         "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1) q ON true"};
     struct kiln_params params = {0};
-    PGresult *rows;
     KILN_BIND(&params, pool);
-    int rc = kiln_ledger_run(ledger, &day, &params, &rows, err);
-    if (rc)
-        return rc;
-    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
-        struct kiln_day_row row = {.used_s = kiln_row_double(rows, i, 1),
-                                   .limit_s = kiln_row_double(rows, i, 2),
-                                   .held = kiln_row_bool(rows, i, 3),
-                                   .ends_ms = kiln_row_i64(rows, i, 4)};
-        kiln_row_copy(rows, i, 0, row.tenant, sizeof row.tenant);
-        rc = each(arg, &row, err);
-    }
-    PQclear(rows);
-    return rc;
+    return kiln_ledger_run_each(ledger, &day, &params, read_day, KILN_CALLER(each, arg), err);
 }

@@ -16,7 +16,6 @@ int kiln_ledger_known(struct kiln_ledger *ledger, const char *pool, const struct
     KILN_BIND(&params, pool, count ? jobs[0].job.batch : "");
     KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].key);
     int rc = kiln_ledger_run(ledger, &known, &params, &rows, err);
-    kiln_params_release(&params);
     if (rc)
         return rc;
     for (size_t i = 0; i < count; i++)
@@ -45,13 +44,13 @@ int kiln_ledger_refuse_jobs(struct kiln_ledger *ledger, const char *pool,
     if (!ids)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for %zu refusals", count);
     int rc = count ? kiln_batch_ids(ledger, pool, jobs, count, ids, err) : 0;
-    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)ids[i]);
-    KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].token ? jobs[i].token : "");
-    KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].key);
-    KILN_BIND(&params, reason);
-    if (rc == 0 && count)
+    if (rc == 0 && count) {
+        KILN_BIND_COLUMN(&params, INT8, count, (int64_t)ids[i]);
+        KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].token ? jobs[i].token : "");
+        KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].key);
+        KILN_BIND(&params, reason);
         rc = kiln_ledger_run(ledger, &refuse, &params, NULL, err);
-    kiln_params_release(&params);
+    }
     free(ids);
     return rc;
 }

@@ -7,6 +7,17 @@
 #define PAGE 5000  /* jobs of a batch that one cancel or retry statement looks at */
 #define PAGE_MIN 4 /* below this a statement that exceeds the time limit fails */
 
+static int read_waiting(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    struct kiln_waiting job;
+    KILN_READ(rows, row, 0, job.id, job.batch_id, job.model, job.tenant, job.lora_set, job.width,
+              job.height, job.steps, job.attempt, job.max_wait_s, job.guidance, job.priority,
+              job.kind, job.crashes, job.queued_ms, job.not_before_ms);
+    int rc = ((kiln_ledger_each_waiting *)caller->each)(caller->arg, &job);
+    return rc ? kiln_fail(err, rc, "ledger, queued jobs: the caller stopped") : 0;
+}
+
 int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
                         uint32_t max, kiln_ledger_each_waiting *each, void *arg,
                         struct kiln_error *err)
@@ -21,33 +32,17 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
                    " ORDER BY id LIMIT $3::integer"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, after_id, max);
-    PGresult *rows;
-    int rc = kiln_ledger_run(ledger, &read, &params, &rows, err);
-    if (rc != 0)
-        return rc;
-    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
-        struct kiln_waiting job = {
-            .id = kiln_row_u64(rows, i, 0),
-            .batch_id = kiln_row_u64(rows, i, 1),
-            .width = (uint32_t)kiln_row_u64(rows, i, 5),
-            .height = (uint32_t)kiln_row_u64(rows, i, 6),
-            .steps = (uint32_t)kiln_row_u64(rows, i, 7),
-            .attempt = (uint32_t)kiln_row_u64(rows, i, 8),
-            .max_wait_s = (uint32_t)kiln_row_u64(rows, i, 9),
-            .guidance = kiln_row_double(rows, i, 10),
-            .priority = (int32_t)kiln_row_i64(rows, i, 11),
-            .kind = (enum kiln_job_kind)kiln_row_i64(rows, i, 12),
-            .crashes = (uint32_t)kiln_row_u64(rows, i, 13),
-            .queued_ms = kiln_row_i64(rows, i, 14),
-            .not_before_ms = kiln_row_i64(rows, i, 15),
-        };
-        kiln_row_copy(rows, i, 2, job.model, sizeof job.model);
-        kiln_row_copy(rows, i, 3, job.tenant, sizeof job.tenant);
-        kiln_row_copy(rows, i, 4, job.lora_set, sizeof job.lora_set);
-        rc = each(arg, &job);
-    }
-    PQclear(rows);
-    return rc ? kiln_fail(err, rc, "ledger, queued jobs: the caller stopped") : 0;
+    return kiln_ledger_run_each(ledger, &read, &params, read_waiting, KILN_CALLER(each, arg), err);
+}
+
+static int read_assigned(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    struct kiln_assigned_job job;
+    KILN_READ(rows, row, 0, job.id, job.attempt, job.worker, job.assignment, job.assigned_ms,
+              job.crashes);
+    int rc = ((kiln_ledger_each_assigned *)caller->each)(caller->arg, &job);
+    return rc ? kiln_fail(err, rc, "ledger, assigned jobs: the caller stopped") : 0;
 }
 
 int kiln_ledger_assigned(struct kiln_ledger *ledger, const char *pool,
@@ -67,23 +62,7 @@ int kiln_ledger_assigned(struct kiln_ledger *ledger, const char *pool,
         " FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1 ORDER BY j.worker, j.id"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool);
-    PGresult *rows;
-    int rc = kiln_ledger_run(ledger, &read, &params, &rows, err);
-    if (rc != 0)
-        return rc;
-    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
-        struct kiln_assigned_job held = {
-            .id = kiln_row_u64(rows, i, 0),
-            .attempt = (uint32_t)kiln_row_u64(rows, i, 1),
-            .assigned_ms = kiln_row_i64(rows, i, 4),
-            .crashes = (uint32_t)kiln_row_u64(rows, i, 5),
-        };
-        kiln_row_copy(rows, i, 2, held.worker, sizeof held.worker);
-        kiln_row_copy(rows, i, 3, held.assignment, sizeof held.assignment);
-        rc = each(arg, &held);
-    }
-    PQclear(rows);
-    return rc ? kiln_fail(err, rc, "ledger, assigned jobs: the caller stopped") : 0;
+    return kiln_ledger_run_each(ledger, &read, &params, read_assigned, KILN_CALLER(each, arg), err);
 }
 
 /* --- assign ---------------------------------------------------------------------------------- */
@@ -106,13 +85,13 @@ static int read_jobs(const PGresult *rows, struct kiln_job *jobs, size_t size, s
 }
 
 /* flush: NULL, or "off" where a later transaction of the pipeline flushes for all. */
-static int bind_assign(struct kiln_params *params, const struct kiln_new_assignment *want,
-                       const char *flush, struct kiln_error *err)
+static const struct kiln_statement *
+bind_assign(struct kiln_params *params, const struct kiln_new_assignment *want, const char *flush)
 {
-    int rc = kiln_move_begin(KILN_MOVE_ASSIGN, params, err);
+    const struct kiln_statement *assign = kiln_move_begin(KILN_MOVE_ASSIGN, params);
     KILN_BIND_COLUMN(params, INT8, want->count, (int64_t)want->ids[i]);
     KILN_BIND(params, want->worker, want->assignment, flush);
-    return rc;
+    return assign;
 }
 
 int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const char *assignment,
@@ -121,14 +100,13 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
 {
     struct kiln_new_assignment want = {worker, assignment, ids, count, jobs, 0};
     struct kiln_params params = {0};
-    PGresult *rows = NULL;
-    int rc = bind_assign(&params, &want, NULL, err);
-    if (rc == 0)
-        rc = kiln_move_run(ledger, KILN_MOVE_ASSIGN, &params, &rows, err);
-    if (rc == 0)
-        rc = read_jobs(rows, jobs, count, ret_count, err);
+    PGresult *rows;
+    const struct kiln_statement *assign = bind_assign(&params, &want, NULL);
+    int rc = kiln_ledger_run(ledger, assign, &params, &rows, err);
+    if (rc)
+        return rc;
+    rc = read_jobs(rows, jobs, count, ret_count, err);
     PQclear(rows);
-    kiln_params_release(&params);
     return rc;
 }
 
@@ -137,21 +115,17 @@ static int assign_page(struct kiln_ledger *ledger, struct kiln_new_assignment *w
 {
     PGresult *rows[KILN_NEW_ASSIGNMENTS_MAX];
     struct kiln_params params[KILN_NEW_ASSIGNMENTS_MAX];
+    const struct kiln_statement *assign = NULL;
     memset(params, 0, sizeof params);
-    int rc = 0;
-    for (size_t i = 0; i < count && rc == 0; i++)
-        rc = bind_assign(&params[i], &wanted[i], "off", err);
-    bool bound = rc == 0;
-    if (bound)
-        rc = kiln_ledger_run_many(ledger, kiln_move_statement(KILN_MOVE_ASSIGN), params, count,
-                                  &kiln_flush_statement, rows, err);
-    bool answered = bound && rc == 0;
+    for (size_t i = 0; i < count; i++)
+        assign = bind_assign(&params[i], &wanted[i], "off");
+    int rc = kiln_ledger_run_many(ledger, assign, params, count, &kiln_flush_statement, rows, err);
+    if (rc)
+        return rc;
     for (size_t i = 0; i < count; i++) {
         if (rc == 0)
             rc = read_jobs(rows[i], wanted[i].jobs, wanted[i].count, &wanted[i].given, err);
-        if (answered)
-            PQclear(rows[i]);
-        kiln_params_release(&params[i]);
+        PQclear(rows[i]);
     }
     return rc;
 }
@@ -197,8 +171,8 @@ int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *ret
 {
     const struct kiln_ledger_limits *limits = kiln_ledger_limits(ledger);
     struct kiln_params params = {0};
-    PGresult *rows = NULL;
-    int rc = kiln_move_begin(KILN_MOVE_RETURN, &params, err);
+    PGresult *rows;
+    const struct kiln_statement *back = kiln_move_begin(KILN_MOVE_RETURN, &params);
     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)returns[i].id);
     KILN_BIND_COLUMN(&params, INT4, count, returns[i].attempt);
     KILN_BIND_COLUMN(&params, INT2, count, returns[i].code);
@@ -206,13 +180,13 @@ int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *ret
     KILN_BIND_COLUMN(&params, BOOL, count, returns[i].crashed);
     KILN_BIND_COLUMN(&params, BOOL, count, returns[i].final);
     KILN_BIND(&params, limits->max_attempts, limits->backoff_base_s, limits->backoff_max_s);
-    if (rc == 0)
-        rc = kiln_move_run(ledger, KILN_MOVE_RETURN, &params, &rows, err);
-    for (size_t i = 0; i < count && rc == 0; i++)
+    int rc = kiln_ledger_run(ledger, back, &params, &rows, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < count; i++)
         ret_states[i] = state_of(rows, &returns[i]);
     PQclear(rows);
-    kiln_params_release(&params);
-    return rc;
+    return 0;
 }
 
 /* --- cancel and retry ------------------------------------------------------------------------ */
@@ -222,27 +196,18 @@ static int move_one(struct kiln_ledger *ledger, enum kiln_move move, const char 
 {
     static const struct kiln_statement find = {
         "job_exists", "SELECT id FROM job WHERE id = $1::bigint AND pool = $2"};
-    struct kiln_params params = {0}, which = {0};
-    PGresult *rows = NULL;
-    int64_t found;
-    int rc = kiln_move_begin(move, &params, err);
+    struct kiln_params params = {0};
+    const struct kiln_statement *statement = kiln_move_begin(move, &params);
+    uint64_t found;
     KILN_BIND(&params, pool, id);
-    if (rc == 0)
-        rc = kiln_move_run(ledger, move, &params, &rows, err);
-    uint64_t moved = rc == 0 ? kiln_row_u64(rows, 0, 0) : 0;
-    PQclear(rows);
-    kiln_params_release(&params);
-    if (rc != 0 || moved > 0) {
-        *ret_count = moved;
+    int rc = kiln_ledger_ask(ledger, statement, &params, KILN_FIELDS(*ret_count), err);
+    if (rc != 0 || *ret_count > 0)
         return rc;
-    }
-    KILN_BIND(&which, id, pool);
-    rc = kiln_ledger_run_number(ledger, &find, &which, &found, err);
+    KILN_BIND(&params, id, pool);
+    rc = kiln_ledger_ask(ledger, &find, &params, KILN_FIELDS(found), err);
     if (rc == 0 && !found)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no job %llu in pool '%s'",
                          (unsigned long long)id, pool);
-    if (rc == 0)
-        *ret_count = 0;
     return rc;
 }
 
@@ -258,21 +223,19 @@ static int move_page(struct kiln_ledger *ledger, enum kiln_move move, struct bat
                      struct kiln_error *err)
 {
     struct kiln_params params = {0};
-    PGresult *rows = NULL;
-    int rc = kiln_move_begin(move, &params, err);
+    const struct kiln_statement *statement = kiln_move_begin(move, &params);
+    uint64_t moved;
+    uint32_t seen;
+    char *after;
     KILN_BIND(&params, walk->batch_id, walk->after, walk->page);
-    if (rc == 0)
-        rc = kiln_move_run(ledger, move, &params, &rows, err);
-    kiln_params_release(&params);
-    if (rc == 0) {
-        walk->moved += kiln_row_u64(rows, 0, 0);
-        walk->more = kiln_row_u64(rows, 0, 2) == walk->page;
-        free(walk->after);
-        walk->after = strdup(walk->more ? PQgetvalue(rows, 0, 1) : "");
-        rc = walk->after ? 0 : kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
-    }
-    PQclear(rows);
-    return rc;
+    int rc = kiln_ledger_ask(ledger, statement, &params, KILN_FIELDS(moved, after, seen), err);
+    if (rc)
+        return rc;
+    walk->moved += moved;
+    walk->more = seen == walk->page;
+    free(walk->after);
+    walk->after = after;
+    return walk->more && !after ? kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory") : 0;
 }
 
 /* Page by page in order of the keys, each page one transaction: a batch of a million jobs is

@@ -11,29 +11,14 @@
     " 1 + floor(extract(epoch FROM least(now() - o.due_at, " KILN_BACKFILL_CATCH_UP                \
     ")) * o.rate / 3600) END"
 
-struct listing {
-    kiln_each_due *each;
-    void *arg;
-};
-
-static int list_due(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_due(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    const struct listing *listing = arg;
-    struct kiln_backfill_due due = {.id = kiln_row_u64(rows, row, 0),
-                                    .batch_id = kiln_row_u64(rows, row, 1),
-                                    .cursor = kiln_row_u64(rows, row, 2),
-                                    .pass_jobs = kiln_row_u64(rows, row, 3),
-                                    .room = kiln_row_u64(rows, row, 4),
-                                    .overrides = kiln_row_text(rows, row, 6),
-                                    .width = (uint32_t)kiln_row_u64(rows, row, 7),
-                                    .height = (uint32_t)kiln_row_u64(rows, row, 8),
-                                    .window_from = kiln_row_minute(rows, row, 9),
-                                    .window_to = kiln_row_minute(rows, row, 10),
-                                    .seed_fixed = kiln_row_bool(rows, row, 11),
-                                    .closed = kiln_row_bool(rows, row, 12),
-                                    .cancelled = kiln_row_u64(rows, row, 13)};
-    kiln_row_copy(rows, row, 5, due.name, sizeof due.name);
-    return listing->each(listing->arg, &due, err);
+    const struct kiln_caller *caller = arg;
+    struct kiln_backfill_due due;
+    KILN_READ(rows, row, 0, due.id, due.batch_id, due.cursor, due.pass_jobs, due.room, due.name,
+              due.overrides, due.width, due.height, due.window_from, due.window_to, due.seed_fixed,
+              due.closed, due.cancelled);
+    return ((kiln_each_due *)caller->each)(caller->arg, &due, err);
 }
 
 int kiln_ledger_backfills_due(struct kiln_ledger *ledger, const char *pool, kiln_each_due *each,
@@ -47,8 +32,8 @@ int kiln_ledger_backfills_due(struct kiln_ledger *ledger, const char *pool, kiln
         "  OR o.cursor > 4294967295 THEN 0 ELSE greatest(0, least("
         "  o.mark - t.unfinished, " BY_RATE ", o.until_jobs - o.made,"
         "  CASE WHEN o.seed_fixed THEN o.pass_jobs - o.cursor END)) END::bigint,"
-        " o.name, o.overrides, o.width, o.height, o.window_from, o.window_to, o.seed_fixed,"
-        " h.closed, t.cancelled FROM backfill o,"
+        " o.name, o.overrides, o.width, o.height, coalesce(o.window_from, -1),"
+        " coalesce(o.window_to, -1), o.seed_fixed, h.closed, t.cancelled FROM backfill o,"
         " LATERAL (SELECT coalesce(sum(queued + assigned), 0)::bigint AS unfinished,"
         "  coalesce(sum(cancelled), 0)::bigint AS cancelled FROM batch_tally WHERE batch_id = "
         "o.batch_id) t,"
@@ -60,16 +45,16 @@ int kiln_ledger_backfills_due(struct kiln_ledger *ledger, const char *pool, kiln
         "  ORDER BY first DESC LIMIT 1) l"
         " WHERE o.pool = $1::text AND l.jobs = o.pass_jobs ORDER BY o.id"};
     struct kiln_params params = {0};
-    struct listing listing = {each, arg};
-    PGresult *rows;
     KILN_BIND(&params, pool);
-    int rc = kiln_ledger_run(ledger, &due, &params, &rows, err);
-    if (rc)
-        return rc;
-    for (int i = 0; i < PQntuples(rows) && rc == 0; i++)
-        rc = list_due(&listing, rows, i, err);
-    PQclear(rows);
-    return rc;
+    return kiln_ledger_run_each(ledger, &due, &params, read_due, KILN_CALLER(each, arg), err);
+}
+
+static int read_line(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    struct kiln_backfill_line line;
+    KILN_READ(rows, row, 0, line.first, line.jobs, line.line);
+    return ((kiln_each_line *)caller->each)(caller->arg, &line, err);
 }
 
 int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t place, uint32_t max,
@@ -81,19 +66,8 @@ int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t 
                       "  WHERE backfill_id = $1 AND first <= $2::bigint)"
                       " ORDER BY first LIMIT $3::integer"};
     struct kiln_params params = {0};
-    PGresult *rows;
     KILN_BIND(&params, id, place, max);
-    int rc = kiln_ledger_run(ledger, &walk, &params, &rows, err);
-    if (rc)
-        return rc;
-    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
-        const struct kiln_backfill_line line = {.first = kiln_row_u64(rows, i, 0),
-                                                .jobs = kiln_row_u64(rows, i, 1),
-                                                .line = kiln_row_text(rows, i, 2)};
-        rc = each(arg, &line, err);
-    }
-    PQclear(rows);
-    return rc;
+    return kiln_ledger_run_each(ledger, &walk, &params, read_line, KILN_CALLER(each, arg), err);
 }
 
 /* $28 the backfill, $29 the cursor as it was read, $30 the new cursor. */
@@ -114,17 +88,10 @@ static int retry_due(struct kiln_ledger *ledger, const struct kiln_backfill_due 
                      struct kiln_error *err)
 {
     struct kiln_params params = {0};
-    PGresult *rows = NULL;
-    int rc = kiln_move_begin(KILN_MOVE_RETRY_DUE, &params, err);
+    const struct kiln_statement *retry = kiln_move_begin(KILN_MOVE_RETRY_DUE, &params);
     KILN_BIND(&params, due->batch_id, due->id, due->cursor);
     KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].key);
-    if (rc == 0)
-        rc = kiln_move_run(ledger, KILN_MOVE_RETRY_DUE, &params, &rows, err);
-    if (rc == 0)
-        *ret_again = kiln_row_u64(rows, 0, 0);
-    PQclear(rows);
-    kiln_params_release(&params);
-    return rc;
+    return kiln_ledger_ask(ledger, retry, &params, KILN_FIELDS(*ret_again), err);
 }
 
 int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
@@ -135,7 +102,6 @@ int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
     static const struct kiln_statement top_up = {"top_up", TOP_UP_SQL};
     struct kiln_params params = {0};
     uint64_t ids[KILN_TOP_UP_MAX];
-    int64_t made;
     *ret_again = 0;
     int rc = due->cancelled ? retry_due(ledger, due, jobs, count, ret_again, err) : 0;
     if (rc)
@@ -145,11 +111,7 @@ int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
     KILN_BIND(&params, pool);
     kiln_bind_jobs(&params, jobs, count, ids);
     KILN_BIND(&params, due->id, due->cursor, due->cursor + walked);
-    rc = kiln_ledger_run_number(ledger, &top_up, &params, &made, err);
-    kiln_params_release(&params);
-    if (rc == 0)
-        *ret_made = (uint64_t)made;
-    return rc;
+    return kiln_ledger_ask(ledger, &top_up, &params, KILN_FIELDS(*ret_made), err);
 }
 
 int kiln_ledger_backfill_fail(struct kiln_ledger *ledger, uint64_t id, const char *reason,

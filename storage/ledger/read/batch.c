@@ -34,30 +34,20 @@ double kiln_batch_rate(const struct kiln_batch_row *batch, int64_t now_ms)
 
 /* --- the list -------------------------------------------------------------------------------- */
 
-struct listing {
-    kiln_each_batch *each;
-    void *arg;
-    bool any;
-};
-
 static int list_batch(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct listing *listing = arg;
-    struct kiln_batch_row batch = {.id = kiln_row_u64(rows, row, 0),
-                                   .created_ms = kiln_row_i64(rows, row, 2),
-                                   .tenants = kiln_row_text(rows, row, 3),
-                                   .whole = kiln_row_bool(rows, row, 4),
-                                   .removed = kiln_row_u64(rows, row, 5),
-                                   .first_ms = kiln_row_i64(rows, row, 6),
-                                   .last_ms = kiln_row_i64(rows, row, 7)};
-    kiln_row_copy(rows, row, 1, batch.name, sizeof batch.name);
+    struct kiln_caller *caller = arg;
+    struct kiln_batch_row batch;
+    KILN_READ(rows, row, 0, batch.id, batch.name, batch.created_ms, batch.tenants, batch.whole,
+              batch.removed, batch.first_ms, batch.last_ms);
     kiln_row_counts(rows, row, 8, batch.jobs.at);
     batch.jobs.at[KILN_JOB_CANCELLED] += batch.removed;
-    listing->any = true;
-    return listing->each(listing->arg, &batch, err);
+    caller->rows++;
+    return ((kiln_each_batch *)caller->each)(caller->arg, &batch, err);
 }
 
 #define CREATED MS("b.created_at")
+#define REMOVED_BEFORE KILN_REMOVED_JOBS("b.id")
 #define FIRST_AND_LAST MS("min(first_at)") ", " MS("max(last_at)")
 
 int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -65,24 +55,21 @@ int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char
 {
     static const struct kiln_statement batches = {
         "batches",
-        "SELECT b.id, b.name, " CREATED ", coalesce(o.tenants, ''),"
-        " coalesce(c.whole, false), " KILN_REMOVED_JOBS(
-            "b.id") ", t.* FROM batch b,"
-                    " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants FROM "
-                    "batch_tenant"
-                    "  WHERE batch_id = b.id) o,"
-                    " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"
-                    "  accepted + duplicate + refused >= announced)) AS whole FROM intake_call"
-                    "  WHERE batch_id = b.id) c,"
-                    " LATERAL (SELECT " FIRST_AND_LAST KILN_JOB_STATES(
-                        KILN_TALLY_SUM) " FROM batch_tally WHERE batch_id = b.id) t"
-                                        " WHERE b.pool = $1::text AND ($2::text IS NULL OR b.name "
-                                        "= $2) ORDER BY b.id DESC"};
+        "SELECT b.id, b.name, " CREATED ", coalesce(o.tenants, ''), coalesce(c.whole, false),"
+        " " REMOVED_BEFORE ", t.* FROM batch b,"
+        " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants FROM batch_tenant"
+        "  WHERE batch_id = b.id) o,"
+        " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"
+        "  accepted + duplicate + refused >= announced)) AS whole FROM intake_call"
+        "  WHERE batch_id = b.id) c,"
+        " LATERAL (SELECT " FIRST_AND_LAST KILN_TALLY_SUMS
+        " FROM batch_tally WHERE batch_id = b.id) t"
+        " WHERE b.pool = $1::text AND ($2::text IS NULL OR b.name = $2) ORDER BY b.id DESC"};
     struct kiln_params params = {0};
-    struct listing listing = {each, arg, false};
+    struct kiln_caller *caller = KILN_CALLER(each, arg);
     KILN_BIND(&params, pool, batch);
-    int rc = kiln_ledger_each(ledger, &batches, &params, list_batch, &listing, err);
-    if (rc == 0 && batch && !listing.any)
+    int rc = kiln_ledger_each(ledger, &batches, &params, list_batch, caller, err);
+    if (rc == 0 && batch && caller->rows == 0)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool %s", batch, pool);
     return rc;
 }
@@ -98,8 +85,7 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
                         " (SELECT FROM batch WHERE pool = $1::text AND name = $3 AND id <> $2)"
                         " RETURNING id"};
     struct kiln_params params = {0};
-    uint64_t id;
-    int64_t renamed;
+    uint64_t id, renamed;
     if (!kiln_name_valid(name, strlen(name), KILN_BATCH_NAME_MAX))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "'%s' is not a batch name: at most %d " KILN_NAME_RULE, name,
@@ -113,7 +99,7 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     if (rc)
         return rc;
     KILN_BIND(&params, pool, id, name);
-    rc = kiln_ledger_run_number(ledger, &rename, &params, &renamed, err);
+    rc = kiln_ledger_ask(ledger, &rename, &params, KILN_FIELDS(renamed), err);
     if (rc == 0 && !renamed)
         return kiln_fail(err, KILN_EXISTS, "pool %s has a batch '%s' already", pool, name);
     return rc;
@@ -127,6 +113,7 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
  * was removed before (ledger/upkeep/garbage.c) is in the accounts already.  The counters follow
  * each page: after a removal that stops half-way the sums still match the rows. */
 #define REMOVED(state, name, number) ", -count(*) FILTER (WHERE state = " #number ")"
+#define REMOVED_COUNTS KILN_JOB_STATES(REMOVED)
 #define REMOVE_SQL                                                                                 \
     "WITH page AS (SELECT id, key FROM job WHERE batch_id = $1::bigint AND key > $2::text"         \
     "  AND state IN " KILN_SQL_ENDED " ORDER BY key LIMIT $3::integer FOR UPDATE"                  \
@@ -149,16 +136,11 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
     "    pictures = u.pictures + excluded.pictures,"                                               \
     "    gpu_seconds = u.gpu_seconds + excluded.gpu_seconds"                                       \
-    "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard" KILN_JOB_STATES(                \
-        KILN_TALLY_COLUMN) ")"                                                                     \
-                           "  SELECT $1, pg_backend_pid() % 32" KILN_JOB_STATES(                   \
-                               REMOVED) " FROM jobs"                                               \
-                                        "  ON CONFLICT (batch_id, shard) DO UPDATE SET first_at "  \
-                                        "= t.first_at" KILN_JOB_STATES(                            \
-                                            KILN_TALLY_ADD) ") SELECT count(*), max(key), "        \
-                                                            "(SELECT count(*) FROM objects),"      \
-                                                            "  (SELECT coalesce(sum(bytes), "      \
-                                                            "0)::bigint FROM objects) FROM page"
+    "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard" KILN_TALLY_COLUMNS ")"          \
+    "  SELECT $1, pg_backend_pid() % 32" REMOVED_COUNTS " FROM jobs"                               \
+    "  ON CONFLICT (batch_id, shard) DO UPDATE SET first_at = t.first_at" KILN_TALLY_ADDS          \
+    ") SELECT count(*), max(key), (SELECT count(*) FROM objects),"                                 \
+    "  (SELECT coalesce(sum(bytes), 0)::bigint FROM objects) FROM page"
 
 /* One page; *after is replaced by the key to go on from, *ret_more is false after the last. */
 static int remove_page(struct kiln_ledger *ledger, uint64_t id, char **after,
@@ -166,21 +148,19 @@ static int remove_page(struct kiln_ledger *ledger, uint64_t id, char **after,
 {
     static const struct kiln_statement page = {"batch_remove", REMOVE_SQL};
     struct kiln_params params = {0};
-    PGresult *rows;
+    uint64_t jobs, objects, bytes;
+    char *last;
     KILN_BIND(&params, id, *after, PAGE);
-    int rc = kiln_ledger_run(ledger, &page, &params, &rows, err);
+    int rc = kiln_ledger_ask(ledger, &page, &params, KILN_FIELDS(jobs, last, objects, bytes), err);
     if (rc)
         return rc;
-    removed->jobs += kiln_row_u64(rows, 0, 0);
-    removed->objects += kiln_row_u64(rows, 0, 2);
-    removed->bytes += kiln_row_u64(rows, 0, 3);
-    *ret_more = kiln_row_u64(rows, 0, 0) == PAGE;
-    if (*ret_more) {
-        free(*after);
-        *after = strdup(kiln_row_text(rows, 0, 1));
-    }
-    PQclear(rows);
-    return *after ? 0 : kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
+    removed->jobs += jobs;
+    removed->objects += objects;
+    removed->bytes += bytes;
+    *ret_more = jobs == PAGE;
+    free(*after);
+    *after = last;
+    return *ret_more && !last ? kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory") : 0;
 }
 
 /* $1 batch id, $2 and $3 the token and key to go on behind: a page of what else a batch may have
@@ -243,9 +223,9 @@ static int remove_row(struct kiln_ledger *ledger, uint64_t id, const char *batch
         "), gone AS (DELETE FROM batch WHERE id = $1 AND NOT EXISTS (TABLE live)"
         ") SELECT count(*) FROM live"};
     struct kiln_params params = {0};
-    int64_t live;
+    uint64_t live;
     KILN_BIND(&params, id);
-    int rc = kiln_ledger_run_number(ledger, &row, &params, &live, err);
+    int rc = kiln_ledger_ask(ledger, &row, &params, KILN_FIELDS(live), err);
     if (rc == 0 && live)
         return kiln_fail(err, KILN_STALE, "batch '%s' has jobs that wait or run", batch);
     return rc;

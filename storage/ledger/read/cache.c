@@ -94,13 +94,10 @@ int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
     for (int i = 0; i < WANT_COLUMNS; i++)
         kiln_bind_array(&params, &arrays[i]);
     int rc = kiln_ledger_run(ledger, &look, &params, &rows, err);
-    kiln_params_release(&params);
     if (rc)
         return rc;
     for (size_t i = 0; i < count; i++)
-        ret[i] =
-            (struct kiln_cache_found){.state = (enum kiln_cache_state)kiln_row_i64(rows, (int)i, 0),
-                                      .job = kiln_row_u64(rows, (int)i, 1)};
+        KILN_READ(rows, (int)i, 0, ret[i].state, ret[i].job);
     PQclear(rows);
     return 0;
 }
@@ -190,16 +187,9 @@ static int add_row(struct sums *sums, const PGresult *rows, int row, struct kiln
     struct kiln_cache_row *cache = next_row(sums);
     if (!cache)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for the groups of the cache");
-    *cache = (struct kiln_cache_row){.width = (uint32_t)kiln_row_u64(rows, row, 2),
-                                     .height = (uint32_t)kiln_row_u64(rows, row, 3),
-                                     .latents = kiln_row_u64(rows, row, 5),
-                                     .prompts = kiln_row_u64(rows, row, 6),
-                                     .states = kiln_row_u64(rows, row, 7),
-                                     .bytes = kiln_row_u64(rows, row, 8),
-                                     .gpu_seconds = kiln_row_double(rows, row, 9)};
-    kiln_row_copy(rows, row, 0, cache->model, sizeof cache->model);
-    kiln_row_copy(rows, row, 1, cache->model_hash, sizeof cache->model_hash);
-    kiln_row_copy(rows, row, 4, cache->lora_set, sizeof cache->lora_set);
+    KILN_READ(rows, row, 0, cache->model, cache->model_hash, cache->width, cache->height,
+              cache->lora_set, cache->latents, cache->prompts, cache->states, cache->bytes,
+              cache->gpu_seconds);
     return 0;
 }
 
@@ -219,7 +209,7 @@ static int sum_page(struct kiln_ledger *ledger, const char *pool, char after[HAS
             rc = add_row(sums, rows, row, err);
     *ret_more = kiln_row_bool(rows, 0, STAT_MORE);
     if (*ret_more)
-        kiln_row_copy(rows, 0, STAT_AT, after, HASH_TEXT_MAX);
+        snprintf(after, HASH_TEXT_MAX, "%s", kiln_row_text(rows, 0, STAT_AT));
     PQclear(rows);
     return rc;
 }

@@ -24,25 +24,14 @@ struct walk {
     int64_t now_ms;
 };
 
-static int show_event(const struct walk *walk, const PGresult *rows, int row,
-                      struct kiln_error *err)
+static int show_event(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct kiln_event_row event = {.id = kiln_row_u64(rows, row, 0),
-                                   .job = kiln_row_u64(rows, row, 2),
-                                   .move = {.at_ms = kiln_row_i64(rows, row, 1),
-                                            .was = (int)kiln_row_i64(rows, row, 4),
-                                            .state = (int)kiln_row_i64(rows, row, 5),
-                                            .code = (int)kiln_row_i64(rows, row, 6),
-                                            .attempt = (uint32_t)kiln_row_u64(rows, row, 7),
-                                            .worker = kiln_row_text(rows, row, 8),
-                                            .reason = kiln_row_text(rows, row, 9)}};
-    kiln_row_copy(rows, row, 3, event.batch, sizeof event.batch);
+    const struct walk *walk = arg;
+    struct kiln_event_row event;
+    KILN_READ(rows, row, 0, event.id, event.move.at_ms, event.job, event.batch, event.move.was,
+              event.move.state, event.move.code, event.move.attempt, event.move.worker,
+              event.move.reason);
     return walk->each(walk->arg, &event, err);
-}
-
-static int read_event(void *arg, const PGresult *rows, int row, struct kiln_error *err)
-{
-    return show_event(arg, rows, row, err);
 }
 
 int kiln_ledger_events(struct kiln_ledger *ledger, const char *pool,
@@ -69,7 +58,7 @@ int kiln_ledger_events(struct kiln_ledger *ledger, const char *pool,
         statement = filter->job ? &of_job : &of_batch;
         KILN_BIND(&params, filter->job ? filter->job : filter->batch_id);
     }
-    return kiln_ledger_each(ledger, statement, &params, read_event, &walk, err);
+    return kiln_ledger_each(ledger, statement, &params, show_event, &walk, err);
 }
 
 /* --- following ------------------------------------------------------------------------------- */
@@ -103,7 +92,7 @@ static void open_gaps(struct kiln_event_tail *tail, uint64_t id, int64_t now_ms)
 /* Also reads the events that the filter leaves out, since their numbers are not gaps. */
 static int follow_event(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    const struct walk *walk = arg;
+    struct walk *walk = arg;
     struct kiln_event_tail *tail = walk->tail;
     uint64_t id = kiln_row_u64(rows, row, 0);
     int64_t at_ms = kiln_row_i64(rows, row, 1);
@@ -140,7 +129,6 @@ int kiln_ledger_tail(struct kiln_ledger *ledger, const char *pool,
               from_ms > GRACE_MS ? from_ms - GRACE_MS : 0, tail->high);
     KILN_BIND_COLUMN(&params, INT8, tail->gap_count, (int64_t)tail->gaps[i].id);
     rc = kiln_ledger_each(ledger, &follow, &params, follow_event, &walk, err);
-    kiln_params_release(&params);
     if (rc == 0) {
         tail->read_ms = walk.now_ms;
         close_gaps(tail, 0, walk.now_ms);

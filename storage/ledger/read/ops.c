@@ -14,21 +14,13 @@
 
 /* --- usage ----------------------------------------------------------------------------------- */
 
-struct usage_walk {
-    kiln_each_usage *each;
-    void *arg;
-};
-
-static int forward_usage(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_usage(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    const struct usage_walk *walk = arg;
-    struct kiln_usage_row usage = {.jobs = kiln_row_u64(rows, row, 2),
-                                   .pictures = kiln_row_u64(rows, row, 3),
-                                   .gpu_seconds = kiln_row_double(rows, row, 4),
-                                   .bytes = kiln_row_u64(rows, row, 5)};
-    kiln_row_copy(rows, row, 0, usage.tenant, sizeof usage.tenant);
-    kiln_row_copy(rows, row, 1, usage.day, sizeof usage.day);
-    return walk->each(walk->arg, &usage, err);
+    const struct kiln_caller *caller = arg;
+    struct kiln_usage_row usage;
+    KILN_READ(rows, row, 0, usage.tenant, usage.day, usage.jobs, usage.pictures, usage.gpu_seconds,
+              usage.bytes);
+    return ((kiln_each_usage *)caller->each)(caller->arg, &usage, err);
 }
 
 int kiln_ledger_usage(struct kiln_ledger *ledger, const char *pool, int64_t since_ms, unsigned by,
@@ -59,9 +51,8 @@ int kiln_ledger_usage(struct kiln_ledger *ledger, const char *pool, int64_t sinc
         "  sum(pictures)::bigint, sum(gpu_seconds), coalesce(sum(bytes), 0)::bigint"
         " FROM spent GROUP BY 1, 2 ORDER BY 2, 1"};
     struct kiln_params params = {0};
-    struct usage_walk walk = {each, arg};
     KILN_BIND(&params, pool, since_ms, (by & KILN_USAGE_TENANT) != 0, (by & KILN_USAGE_DAY) != 0);
-    return kiln_ledger_each(ledger, &usage, &params, forward_usage, &walk, err);
+    return kiln_ledger_each(ledger, &usage, &params, read_usage, KILN_CALLER(each, arg), err);
 }
 
 /* --- errors ---------------------------------------------------------------------------------- */
@@ -78,25 +69,13 @@ int kiln_ledger_usage(struct kiln_ledger *ledger, const char *pool, int64_t sinc
     " '\\m[0-9a-f]{8,}\\M', 'HEX', 'g'),"                                                          \
     " '[0-9]+', 'N', 'g')"
 
-struct cause_walk {
-    kiln_each_cause *each;
-    void *arg;
-};
-
-static int forward_cause(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_cause(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    const struct cause_walk *walk = arg;
-    const char *error = kiln_row_text(rows, row, 8);
-    struct kiln_cause_row cause = {.code = (int)kiln_row_i64(rows, row, 0),
-                                   .cause = kiln_row_text(rows, row, 1),
-                                   .jobs = kiln_row_u64(rows, row, 2),
-                                   .batches = kiln_row_u64(rows, row, 3),
-                                   .example = kiln_row_u64(rows, row, 4),
-                                   .first_ms = kiln_row_i64(rows, row, 5),
-                                   .last_ms = kiln_row_i64(rows, row, 6),
-                                   .error = error ? error : ""};
-    kiln_row_copy(rows, row, 7, cause.batch, sizeof cause.batch);
-    return walk->each(walk->arg, &cause, err);
+    const struct kiln_caller *caller = arg;
+    struct kiln_cause_row cause;
+    KILN_READ(rows, row, 0, cause.code, cause.cause, cause.jobs, cause.batches, cause.example,
+              cause.first_ms, cause.last_ms, cause.batch, cause.error);
+    return ((kiln_each_cause *)caller->each)(caller->arg, &cause, err);
 }
 
 #define FIRST_AND_LAST MS("f.first_at") ", " MS("f.last_at")
@@ -112,14 +91,13 @@ int kiln_ledger_causes(struct kiln_ledger *ledger, const char *pool, const char 
         "  AND ($2::bigint = 0 OR batch_id = $2) AND state = " KILN_SQL_FAILED
         " AND finished_at >= " SINCE_3 "  GROUP BY 1, 2"
         ") SELECT f.error_code, f.cause, f.jobs, f.batches, f.example, " FIRST_AND_LAST
-        ", b.name, j.error FROM failed f JOIN job j ON j.id = f.example"
+        ", b.name, coalesce(j.error, '') FROM failed f JOIN job j ON j.id = f.example"
         " JOIN batch b ON b.id = j.batch_id ORDER BY f.jobs DESC, f.example"};
     struct kiln_params params = {0};
-    struct cause_walk walk = {each, arg};
     uint64_t batch_id = 0;
     int rc = batch ? kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err) : 0;
     if (rc)
         return rc;
     KILN_BIND(&params, pool, batch_id, since_ms);
-    return kiln_ledger_each(ledger, &causes, &params, forward_cause, &walk, err);
+    return kiln_ledger_each(ledger, &causes, &params, read_cause, KILN_CALLER(each, arg), err);
 }

@@ -7,11 +7,11 @@
  */
 #include "storage/ledger/read/read.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "storage/ledger/internal.h"
 
-#define TALLY "SELECT count(*) AS shards" KILN_JOB_STATES(KILN_TALLY_SUM)
+#define TALLY "SELECT count(*) AS shards" KILN_TALLY_SUMS
 
 int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln_counts *ret,
                        struct kiln_error *err)
@@ -31,6 +31,7 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
 }
 
 #define CREATED MS("b.created_at")
+#define REMOVED KILN_REMOVED_JOBS("b.id")
 #define OLDEST MS("min(queued_at) FILTER (WHERE state = " KILN_SQL_QUEUED ")")
 #define SEEN MS("w.first_seen") ", " MS("w.last_seen")
 
@@ -43,22 +44,20 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
     /* A batch without an intake_call row has no jobs yet.  A refused job that came in later does
      * not count as refused; that is looked up once the batch has ended. */
     static const struct kiln_statement statement = {
-        "read_progress",
-        "SELECT " CREATED ", c.announced, c.accepted, c.duplicate, "
-        "CASE WHEN c.refused > 0 AND c.whole AND t.queued + t.assigned = 0 "
-        "THEN (SELECT count(DISTINCT r.key) FROM intake_refusal r "
-        "  WHERE r.batch_id = b.id AND " STILL_OUT ") ELSE c.refused END, "
-        "coalesce(c.whole, false), " KILN_REMOVED_JOBS(
-            "b.id") ", t.* FROM batch b, "
-                    "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
-                    "         coalesce(sum(accepted), 0)::bigint AS accepted, "
-                    "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "
-                    "         coalesce(sum(refused), 0)::bigint AS refused, "
-                    "         bool_and(token = '' OR (announced IS NOT NULL AND "
-                    "                  accepted + duplicate + refused >= announced)) AS whole "
-                    "         FROM intake_call WHERE batch_id = b.id) c, "
-                    "LATERAL (" TALLY " FROM batch_tally t WHERE t.batch_id = b.id) t "
-                    "WHERE b.pool = $1 AND b.name = $2"};
+        "read_progress", "SELECT " CREATED ", c.announced, c.accepted, c.duplicate, "
+                         "CASE WHEN c.refused > 0 AND c.whole AND t.queued + t.assigned = 0 "
+                         "THEN (SELECT count(DISTINCT r.key) FROM intake_refusal r "
+                         "  WHERE r.batch_id = b.id AND " STILL_OUT ") ELSE c.refused END, "
+                         "coalesce(c.whole, false), " REMOVED ", t.* FROM batch b, "
+                         "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
+                         "         coalesce(sum(accepted), 0)::bigint AS accepted, "
+                         "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "
+                         "         coalesce(sum(refused), 0)::bigint AS refused, "
+                         "         bool_and(token = '' OR (announced IS NOT NULL AND "
+                         "                  accepted + duplicate + refused >= announced)) AS whole "
+                         "         FROM intake_call WHERE batch_id = b.id) c, "
+                         "LATERAL (" TALLY " FROM batch_tally t WHERE t.batch_id = b.id) t "
+                         "WHERE b.pool = $1 AND b.name = $2"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, batch);
     PGresult *rows = NULL;
@@ -69,13 +68,8 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
         PQclear(rows);
         return kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool %s", batch, pool);
     }
-    *ret = (struct kiln_progress){.created_ms = kiln_row_i64(rows, 0, 0),
-                                  .announced = kiln_row_u64(rows, 0, 1),
-                                  .accepted = kiln_row_u64(rows, 0, 2),
-                                  .duplicate = kiln_row_u64(rows, 0, 3),
-                                  .refused = kiln_row_u64(rows, 0, 4),
-                                  .whole = kiln_row_bool(rows, 0, 5),
-                                  .removed = kiln_row_u64(rows, 0, 6)};
+    KILN_READ(rows, 0, 0, ret->created_ms, ret->announced, ret->accepted, ret->duplicate,
+              ret->refused, ret->whole, ret->removed);
     kiln_row_counts(rows, 0, 8, ret->jobs.at); /* behind the number of shards */
     ret->jobs.at[KILN_JOB_CANCELLED] += ret->removed;
     PQclear(rows);
@@ -84,23 +78,11 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-/* A typed callback behind kiln_ledger_each. */
-struct forward {
-    union {
-        kiln_each_refusal *refusal;
-        kiln_each_group *group;
-        kiln_each_model *model;
-        kiln_each_waiting *waiting;
-        kiln_each_worker *worker;
-    } each;
-    void *arg;
-};
-
-static int forward_refusal(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_refusal(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct forward *forward = arg;
-    return forward->each.refusal(forward->arg, kiln_row_text(rows, row, 0),
-                                 kiln_row_text(rows, row, 1), err);
+    const struct kiln_caller *caller = arg;
+    return ((kiln_each_refusal *)caller->each)(caller->arg, kiln_row_text(rows, row, 0),
+                                               kiln_row_text(rows, row, 1), err);
 }
 
 int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -113,8 +95,7 @@ int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const cha
                          " ORDER BY r.key, r.at DESC) last ORDER BY at, key"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, batch);
-    struct forward forward = {.each.refusal = each, .arg = arg};
-    return kiln_ledger_each(ledger, &statement, &params, forward_refusal, &forward, err);
+    return kiln_ledger_each(ledger, &statement, &params, read_refusal, KILN_CALLER(each, arg), err);
 }
 
 int kiln_ledger_refusal_ends(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -128,33 +109,18 @@ int kiln_ledger_refusal_ends(struct kiln_ledger *ledger, const char *pool, const
         " ) first, LATERAL (SELECT key FROM intake_refusal WHERE batch_id = b.id AND token = $3"
         "  ORDER BY at DESC, key DESC LIMIT 1) last WHERE b.pool = $1 AND b.name = $2"};
     struct kiln_params params = {0};
-    PGresult *rows = NULL;
     KILN_BIND(&params, pool, batch, token);
-    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
-    if (rc)
-        return rc;
-    *ret = (struct kiln_refusal_ends){0};
-    if (PQntuples(rows) > 0) {
-        kiln_row_copy(rows, 0, 0, ret->first_key, sizeof ret->first_key);
-        kiln_row_copy(rows, 0, 1, ret->reason, sizeof ret->reason);
-        kiln_row_copy(rows, 0, 2, ret->last_key, sizeof ret->last_key);
-    }
-    PQclear(rows);
-    return 0;
+    return kiln_ledger_ask(ledger, &statement, &params,
+                           KILN_FIELDS(ret->first_key, ret->reason, ret->last_key), err);
 }
 
-static int forward_group(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_group(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct forward *forward = arg;
-    struct kiln_group_row group = {.width = (uint32_t)kiln_row_u64(rows, row, 2),
-                                   .height = (uint32_t)kiln_row_u64(rows, row, 3),
-                                   .steps = (uint32_t)kiln_row_u64(rows, row, 4),
-                                   .queued = kiln_row_u64(rows, row, 5),
-                                   .assigned = kiln_row_u64(rows, row, 6),
-                                   .oldest_ms = kiln_row_i64(rows, row, 7)};
-    kiln_row_copy(rows, row, 0, group.model, sizeof group.model);
-    kiln_row_copy(rows, row, 1, group.lora_set, sizeof group.lora_set);
-    return forward->each.group(forward->arg, &group, err);
+    const struct kiln_caller *caller = arg;
+    struct kiln_group_row group;
+    KILN_READ(rows, row, 0, group.model, group.lora_set, group.width, group.height, group.steps,
+              group.queued, group.assigned, group.oldest_ms);
+    return ((kiln_each_group *)caller->each)(caller->arg, &group, err);
 }
 
 int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_group *each,
@@ -169,14 +135,13 @@ int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_g
                        "GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, 1, 2, 3, 4, 5"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool);
-    struct forward forward = {.each.group = each, .arg = arg};
-    return kiln_ledger_each(ledger, &statement, &params, forward_group, &forward, err);
+    return kiln_ledger_each(ledger, &statement, &params, read_group, KILN_CALLER(each, arg), err);
 }
 
-static int forward_model(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_model(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct forward *forward = arg;
-    return forward->each.model(forward->arg, kiln_row_text(rows, row, 0), err);
+    const struct kiln_caller *caller = arg;
+    return ((kiln_each_model *)caller->each)(caller->arg, kiln_row_text(rows, row, 0), err);
 }
 
 int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -188,22 +153,16 @@ int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, con
                                "ORDER BY 1"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, batch);
-    struct forward forward = {.each.model = each, .arg = arg};
-    return kiln_ledger_each(ledger, &statement, &params, forward_model, &forward, err);
+    return kiln_ledger_each(ledger, &statement, &params, read_model, KILN_CALLER(each, arg), err);
 }
 
-static int forward_waiting(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_sort(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct forward *forward = arg;
-    struct kiln_waiting_row sort = {.batch_id = kiln_row_u64(rows, row, 0),
-                                    .width = (uint32_t)kiln_row_u64(rows, row, 1),
-                                    .height = (uint32_t)kiln_row_u64(rows, row, 2),
-                                    .steps = (uint32_t)kiln_row_u64(rows, row, 3),
-                                    .priority = (int32_t)kiln_row_i64(rows, row, 4)};
-    kiln_row_copy(rows, row, 5, sort.model, sizeof sort.model);
-    kiln_row_copy(rows, row, 6, sort.tenant, sizeof sort.tenant);
-    kiln_row_copy(rows, row, 7, sort.lora_set, sizeof sort.lora_set);
-    return forward->each.waiting(forward->arg, &sort, err);
+    const struct kiln_caller *caller = arg;
+    struct kiln_waiting_row sort;
+    KILN_READ(rows, row, 0, sort.batch_id, sort.width, sort.height, sort.steps, sort.priority,
+              sort.model, sort.tenant, sort.lora_set);
+    return ((kiln_each_waiting *)caller->each)(caller->arg, &sort, err);
 }
 
 int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -216,21 +175,16 @@ int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, cons
         "batch_id = (SELECT id FROM batch WHERE pool = $1 AND name = $2)"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, batch);
-    struct forward forward = {.each.waiting = each, .arg = arg};
-    return kiln_ledger_each(ledger, &statement, &params, forward_waiting, &forward, err);
+    return kiln_ledger_each(ledger, &statement, &params, read_sort, KILN_CALLER(each, arg), err);
 }
 
-static int forward_worker(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_worker(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct forward *forward = arg;
-    struct kiln_worker_row worker = {.first_seen_ms = kiln_row_i64(rows, row, 4),
-                                     .last_seen_ms = kiln_row_i64(rows, row, 5),
-                                     .assigned = kiln_row_u64(rows, row, 6)};
-    kiln_row_copy(rows, row, 0, worker.name, sizeof worker.name);
-    kiln_row_copy(rows, row, 1, worker.host, sizeof worker.host);
-    kiln_row_copy(rows, row, 2, worker.device, sizeof worker.device);
-    kiln_row_copy(rows, row, 3, worker.state, sizeof worker.state);
-    return forward->each.worker(forward->arg, &worker, err);
+    const struct kiln_caller *caller = arg;
+    struct kiln_worker_row worker;
+    KILN_READ(rows, row, 0, worker.name, worker.host, worker.device, worker.state,
+              worker.first_seen_ms, worker.last_seen_ms, worker.assigned);
+    return ((kiln_each_worker *)caller->each)(caller->arg, &worker, err);
 }
 
 int kiln_ledger_workers(struct kiln_ledger *ledger, const char *pool, kiln_each_worker *each,
@@ -243,8 +197,7 @@ int kiln_ledger_workers(struct kiln_ledger *ledger, const char *pool, kiln_each_
         "FROM worker w WHERE w.pool = $1 ORDER BY w.name"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool);
-    struct forward forward = {.each.worker = each, .arg = arg};
-    return kiln_ledger_each(ledger, &statement, &params, forward_worker, &forward, err);
+    return kiln_ledger_each(ledger, &statement, &params, read_worker, KILN_CALLER(each, arg), err);
 }
 
 /* --- the server ------------------------------------------------------------------------------- */
@@ -255,14 +208,11 @@ int kiln_ledger_clock(struct kiln_ledger *ledger, int64_t *ret_ms, char *version
     static const struct kiln_statement statement = {
         "read_clock", "SELECT " MS("clock_timestamp()") ", current_setting('server_version')"};
     struct kiln_params params = {0};
-    PGresult *rows = NULL;
-    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
-    if (rc)
-        return rc;
-    *ret_ms = kiln_row_i64(rows, 0, 0);
-    kiln_row_copy(rows, 0, 1, version, size);
-    PQclear(rows);
-    return 0;
+    char text[64];
+    int rc = kiln_ledger_ask(ledger, &statement, &params, KILN_FIELDS(*ret_ms, text), err);
+    if (rc == 0)
+        snprintf(version, size, "%s", text);
+    return rc;
 }
 
 int kiln_ledger_led(struct kiln_ledger *ledger, const char *pool, bool *ret_led,
@@ -270,15 +220,11 @@ int kiln_ledger_led(struct kiln_ledger *ledger, const char *pool, bool *ret_led,
 {
     static const struct kiln_statement statement = {
         "read_led",
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted "
+        "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND granted "
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
         "AND objsubid = 2 AND classid::bigint = $1 "
         "AND objid::bigint = hashtext($2)::bigint & 4294967295"};
     struct kiln_params params = {0};
     KILN_BIND(&params, KILN_LEADER_LOCK, pool);
-    int64_t locks;
-    int rc = kiln_ledger_run_number(ledger, &statement, &params, &locks, err);
-    if (rc == 0)
-        *ret_led = locks > 0;
-    return rc;
+    return kiln_ledger_ask(ledger, &statement, &params, KILN_FIELDS(*ret_led), err);
 }

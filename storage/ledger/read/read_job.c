@@ -14,40 +14,19 @@
 
 #define PAGE 1000 /* jobs */
 
+#define BEGIN MS("j.created_at") ", " MS("j.queued_at")
+#define PAUSE "CASE WHEN j.not_before = '-infinity' THEN 0 ELSE " MS("j.not_before") " END"
+#define END MS("j.assigned_at") ", " MS("j.finished_at")
 #define ROW_COLUMNS                                                                                \
-    KILN_JOB_COLUMNS                                                                               \
-    ", j.worker, j.assignment, j.tries, j.crashes, j.error_code, j.error, " MS(                    \
-        "j.created_at") ", " MS("j.queued_at") ", "                                                \
-                                               "CASE WHEN j.not_before = '-infinity' THEN 0 "      \
-                                               "ELSE " MS("j.not_before") " END, " MS(             \
-                                                   "j.assigned_at") ", " MS("j.finished_at")
+    KILN_JOB_COLUMNS ", j.worker, j.assignment, j.tries, j.crashes, j.error_code, j.error, " BEGIN \
+                     ", " PAUSE ", " END
+#define OBJECTS_COLUMN (KILN_JOB_COLUMN_COUNT + 11) /* only where a query asks for it */
 /* Pictures by falling width, the latent after them. */
 #define OBJECTS                                                                                    \
     "(SELECT json_agg(json_build_array(o.role, o.key, o.sha256, o.bytes, o.width, o.height) "      \
     " ORDER BY o.role = 'latent', o.width DESC, o.height DESC, o.bytes DESC)"                      \
     " FROM object o WHERE o.job_id = j.id)"
 #define FROM_JOB " FROM job j JOIN batch b ON b.id = j.batch_id "
-
-enum row_column {
-    COLUMN_WORKER = KILN_JOB_COLUMN_COUNT,
-    COLUMN_ASSIGNMENT,
-    COLUMN_TRIES,
-    COLUMN_CRASHES,
-    COLUMN_ERROR_CODE,
-    COLUMN_ERROR,
-    COLUMN_CREATED,
-    COLUMN_QUEUED,
-    COLUMN_NOT_BEFORE,
-    COLUMN_ASSIGNED,
-    COLUMN_FINISHED,
-    COLUMN_OBJECTS, /* last; only where a query asks for it */
-};
-
-struct job_walk {
-    kiln_each_job *each;
-    void *arg;
-    uint64_t seen;
-};
 
 static int read_objects(const char *text, struct kiln_job_row *row, struct kiln_error *err)
 {
@@ -75,28 +54,21 @@ static int read_objects(const char *text, struct kiln_job_row *row, struct kiln_
     return 0;
 }
 
-static int forward_job(void *arg, const PGresult *rows, int at, struct kiln_error *err)
+static int read_job(void *arg, const PGresult *rows, int at, struct kiln_error *err)
 {
-    struct job_walk *walk = arg;
-    struct kiln_job_row row = {.tries = (uint32_t)kiln_row_u64(rows, at, COLUMN_TRIES),
-                               .crashes = (uint32_t)kiln_row_u64(rows, at, COLUMN_CRASHES),
-                               .error_code = (int)kiln_row_i64(rows, at, COLUMN_ERROR_CODE),
-                               .error = kiln_row_text(rows, at, COLUMN_ERROR),
-                               .created_ms = kiln_row_i64(rows, at, COLUMN_CREATED),
-                               .queued_ms = kiln_row_i64(rows, at, COLUMN_QUEUED),
-                               .not_before_ms = kiln_row_i64(rows, at, COLUMN_NOT_BEFORE),
-                               .assigned_ms = kiln_row_i64(rows, at, COLUMN_ASSIGNED),
-                               .finished_ms = kiln_row_i64(rows, at, COLUMN_FINISHED)};
+    struct kiln_caller *caller = arg;
+    struct kiln_job_row row = {0};
     int rc = kiln_row_job(rows, at, &row.job, err);
     if (rc)
         return rc;
-    kiln_row_copy(rows, at, COLUMN_WORKER, row.worker, sizeof row.worker);
-    kiln_row_copy(rows, at, COLUMN_ASSIGNMENT, row.assignment, sizeof row.assignment);
-    if (PQnfields(rows) > COLUMN_OBJECTS)
-        rc = read_objects(kiln_row_text(rows, at, COLUMN_OBJECTS), &row, err);
-    walk->seen++;
+    KILN_READ(rows, at, KILN_JOB_COLUMN_COUNT, row.worker, row.assignment, row.tries, row.crashes,
+              row.error_code, row.error, row.created_ms, row.queued_ms, row.not_before_ms,
+              row.assigned_ms, row.finished_ms);
+    if (PQnfields(rows) > OBJECTS_COLUMN)
+        rc = read_objects(kiln_row_text(rows, at, OBJECTS_COLUMN), &row, err);
+    caller->rows++;
     if (rc == 0)
-        rc = walk->each(walk->arg, &row, err);
+        rc = ((kiln_each_job *)caller->each)(caller->arg, &row, err);
     kiln_job_release(&row.job);
     return rc;
 }
@@ -112,19 +84,18 @@ int kiln_ledger_jobs(struct kiln_ledger *ledger, const char *pool, const char *b
         "read_batch_jobs", "SELECT " ROW_COLUMNS FROM_JOB
                            "WHERE j.batch_id = $1 AND ($2 < 0 OR j.state = $2) AND j.id > $3"
                            " ORDER BY j.id LIMIT $4"};
-    struct kiln_params params = {0};
-    struct job_walk walk = {.each = each, .arg = arg};
     struct kiln_page page = {.rows_max = PAGE, .keys = 1, .more = true};
     uint64_t id = 0;
     int rc = batch ? kiln_ledger_batch_id(ledger, pool, batch, &id, err) : 0;
-    if (batch)
-        KILN_BIND(&params, id);
-    else
-        KILN_BIND(&params, pool);
-    KILN_BIND(&params, state);
-    while (rc == 0 && page.more)
-        rc = kiln_ledger_page(ledger, batch ? &of_batch : &all, &params, &page, forward_job, &walk,
-                              err);
+    while (rc == 0 && page.more) {
+        struct kiln_params params = {0};
+        if (batch)
+            KILN_BIND(&params, id, state);
+        else
+            KILN_BIND(&params, pool, state);
+        rc = kiln_ledger_page(ledger, batch ? &of_batch : &all, &params, &page, read_job,
+                              KILN_CALLER(each, arg), err);
+    }
     return rc;
 }
 
@@ -140,8 +111,7 @@ int kiln_ledger_results(struct kiln_ledger *ledger, const char *pool, const char
         return rc;
     struct kiln_params params = {0};
     KILN_BIND(&params, id);
-    struct job_walk walk = {.each = each, .arg = arg};
-    return kiln_ledger_each(ledger, &statement, &params, forward_job, &walk, err);
+    return kiln_ledger_each(ledger, &statement, &params, read_job, KILN_CALLER(each, arg), err);
 }
 
 int kiln_ledger_job(struct kiln_ledger *ledger, const char *pool, uint64_t id, kiln_each_job *each,
@@ -151,9 +121,9 @@ int kiln_ledger_job(struct kiln_ledger *ledger, const char *pool, uint64_t id, k
         "read_job", "SELECT " ROW_COLUMNS ", " OBJECTS FROM_JOB "WHERE j.id = $1 AND j.pool = $2"};
     struct kiln_params params = {0};
     KILN_BIND(&params, id, pool);
-    struct job_walk walk = {.each = each, .arg = arg};
-    int rc = kiln_ledger_each(ledger, &statement, &params, forward_job, &walk, err);
-    if (rc == 0 && walk.seen == 0)
+    struct kiln_caller *caller = KILN_CALLER(each, arg);
+    int rc = kiln_ledger_each(ledger, &statement, &params, read_job, caller, err);
+    if (rc == 0 && caller->rows == 0)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no job %llu in pool %s",
                          (unsigned long long)id, pool);
     return rc;
@@ -171,46 +141,23 @@ int kiln_ledger_made(struct kiln_ledger *ledger, uint64_t id, struct kiln_made *
         "LEFT JOIN image i ON i.job_id = j.id LEFT JOIN latent l ON l.job_id = j.id"};
     struct kiln_params params = {0};
     KILN_BIND(&params, id);
-    PGresult *rows = NULL;
-    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
-    if (rc)
-        return rc;
-    *ret = (struct kiln_made){.image = kiln_row_bool(rows, 0, 0),
-                              .latent = kiln_row_bool(rows, 0, 1),
-                              .wait_ms = kiln_row_double(rows, 0, 4),
-                              .text_ms = kiln_row_double(rows, 0, 5),
-                              .denoise_ms = kiln_row_double(rows, 0, 6),
-                              .decode_ms = kiln_row_double(rows, 0, 7),
-                              .encode_ms = kiln_row_double(rows, 0, 8),
-                              .upload_ms = kiln_row_double(rows, 0, 9),
-                              .sigma = kiln_row_double(rows, 0, 10),
-                              .states = (uint32_t)kiln_row_u64(rows, 0, 11)};
-    kiln_row_copy(rows, 0, 2, ret->model_name, sizeof ret->model_name);
-    kiln_row_copy(rows, 0, 3, ret->model_hash, sizeof ret->model_hash);
-    kiln_row_copy(rows, 0, 12, ret->encoding, sizeof ret->encoding);
-    kiln_row_copy(rows, 0, 13, ret->shape, sizeof ret->shape);
-    PQclear(rows);
-    return 0;
+    return kiln_ledger_ask(ledger, &statement, &params,
+                           KILN_FIELDS(ret->image, ret->latent, ret->model_name, ret->model_hash,
+                                       ret->wait_ms, ret->text_ms, ret->denoise_ms, ret->decode_ms,
+                                       ret->encode_ms, ret->upload_ms, ret->sigma, ret->states,
+                                       ret->encoding, ret->shape),
+                           err);
 }
 
 /* --- the story of a job ----------------------------------------------------------------------- */
 
-struct move_walk {
-    kiln_each_move *each;
-    void *arg;
-};
-
-static int forward_move(void *arg, const PGresult *rows, int at, struct kiln_error *err)
+static int read_move(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct move_walk *walk = arg;
-    struct kiln_move_row move = {.at_ms = kiln_row_i64(rows, at, 0),
-                                 .was = (int)kiln_row_i64(rows, at, 1),
-                                 .state = (int)kiln_row_i64(rows, at, 2),
-                                 .code = (int)kiln_row_i64(rows, at, 3),
-                                 .attempt = (uint32_t)kiln_row_u64(rows, at, 4),
-                                 .worker = kiln_row_text(rows, at, 5),
-                                 .reason = kiln_row_text(rows, at, 6)};
-    return walk->each(walk->arg, &move, err);
+    const struct kiln_caller *caller = arg;
+    struct kiln_move_row move;
+    KILN_READ(rows, row, 0, move.at_ms, move.was, move.state, move.code, move.attempt, move.worker,
+              move.reason);
+    return ((kiln_each_move *)caller->each)(caller->arg, &move, err);
 }
 
 int kiln_ledger_moves(struct kiln_ledger *ledger, uint64_t id, kiln_each_move *each, void *arg,
@@ -221,8 +168,7 @@ int kiln_ledger_moves(struct kiln_ledger *ledger, uint64_t id, kiln_each_move *e
                                          "WHERE job_id = $1 ORDER BY id"};
     struct kiln_params params = {0};
     KILN_BIND(&params, id);
-    struct move_walk walk = {each, arg};
-    return kiln_ledger_each(ledger, &statement, &params, forward_move, &walk, err);
+    return kiln_ledger_each(ledger, &statement, &params, read_move, KILN_CALLER(each, arg), err);
 }
 
 int kiln_ledger_ahead(struct kiln_ledger *ledger, const char *pool, uint64_t id, uint64_t *ret_all,
@@ -236,12 +182,5 @@ int kiln_ledger_ahead(struct kiln_ledger *ledger, const char *pool, uint64_t id,
         "WHERE j.pool = $2 AND j.waits AND j.id < $1"};
     struct kiln_params params = {0};
     KILN_BIND(&params, id, pool);
-    PGresult *rows = NULL;
-    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
-    if (rc)
-        return rc;
-    *ret_all = kiln_row_u64(rows, 0, 0);
-    *ret_group = kiln_row_u64(rows, 0, 1);
-    PQclear(rows);
-    return 0;
+    return kiln_ledger_ask(ledger, &statement, &params, KILN_FIELDS(*ret_all, *ret_group), err);
 }

@@ -119,12 +119,10 @@ int kiln_ledger_page(struct kiln_ledger *ledger, const struct kiln_statement *st
                      void *arg, struct kiln_error *err)
 {
     PGresult *rows = NULL;
-    int before = params->count;
     for (int i = 0; i < page->keys; i++)
         KILN_BIND(params, page->after[i]);
     KILN_BIND(params, (int64_t)page->rows_max + 1); /* one more tells whether rows follow */
     int rc = kiln_ledger_run(ledger, statement, params, &rows, err);
-    params->count = before;
     if (rc)
         return rc;
     int count = PQntuples(rows);

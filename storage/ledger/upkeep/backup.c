@@ -35,11 +35,7 @@ static int read_facts(struct kiln_pg *pg, struct kiln_snapshot_facts *facts, str
                           0, &rows, err);
     if (rc)
         return rc;
-    kiln_row_copy(rows, 0, 0, facts->id, sizeof facts->id);
-    kiln_row_copy(rows, 0, 1, facts->schema_name, sizeof facts->schema_name);
-    facts->schema = (int)kiln_row_i64(rows, 0, 2);
-    facts->jobs = kiln_row_u64(rows, 0, 3);
-    facts->at_ms = kiln_row_i64(rows, 0, 4);
+    KILN_READ(rows, 0, 0, facts->id, facts->schema_name, facts->schema, facts->jobs, facts->at_ms);
     facts->server_major = PQserverVersion(pg->conn) / 10000;
     PQclear(rows);
     if (facts->schema < kiln_migrate_needed() || facts->schema > kiln_migrate_version())
@@ -121,9 +117,7 @@ static int inspect_tables(struct kiln_pg *pg, struct kiln_site *site, struct kil
                      WALK_MS, &rows, err);
     if (rc)
         return rc;
-    site->jobs = kiln_row_u64(rows, 0, 0);
-    site->last_job = kiln_row_u64(rows, 0, 1);
-    site->last_batch = kiln_row_u64(rows, 0, 2);
+    KILN_READ(rows, 0, 0, site->jobs, site->last_job, site->last_batch);
     PQclear(rows);
     return 0;
 }
@@ -143,11 +137,10 @@ static int inspect(struct kiln_pg *pg, struct kiln_site *site, struct kiln_error
                      0, &rows, err);
     if (rc)
         return rc;
-    kiln_row_copy(rows, 0, 0, site->schema_name, sizeof site->schema_name);
-    site->has_tables = kiln_row_bool(rows, 0, 1);
-    site->daemons = (unsigned)kiln_row_u64(rows, 0, 2);
-    kiln_row_copy(rows, 0, 3, site->daemon, sizeof site->daemon);
-    site->others = site->has_tables ? 0 : kiln_row_u64(rows, 0, 4);
+    KILN_READ(rows, 0, 0, site->schema_name, site->has_tables, site->daemons, site->daemon,
+              site->others);
+    if (site->has_tables)
+        site->others = 0;
     site->server_major = PQserverVersion(pg->conn) / 10000;
     PQclear(rows);
     return site->has_tables ? inspect_tables(pg, site, err) : 0;

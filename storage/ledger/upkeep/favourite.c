@@ -32,28 +32,19 @@ int kiln_ledger_mark(struct kiln_ledger *ledger, const char *pool, const uint64_
     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)ids[i]);
     KILN_BIND(&params, batch_id);
     rc = kiln_ledger_run_agreed(ledger, favourite ? &mark : &unmark, &params, &rows, err);
-    kiln_params_release(&params);
     if (rc)
         return rc;
-    *ret_changed = kiln_row_u64(rows, 0, 0);
-    *ret_pictures = kiln_row_u64(rows, 0, 1);
+    KILN_READ(rows, 0, 0, *ret_changed, *ret_pictures);
     PQclear(rows);
     return 0;
 }
 
-struct walk {
-    kiln_each_favourite *each;
-    void *arg;
-};
-
-static int forward(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_favourite(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    const struct walk *walk = arg;
-    struct kiln_favourite_row favourite = {.job = kiln_row_u64(rows, row, 0),
-                                           .batch = kiln_row_text(rows, row, 1),
-                                           .key = kiln_row_text(rows, row, 2),
-                                           .at_ms = kiln_row_i64(rows, row, 3)};
-    return walk->each(walk->arg, &favourite, err);
+    const struct kiln_caller *caller = arg;
+    struct kiln_favourite_row favourite;
+    KILN_READ(rows, row, 0, favourite.job, favourite.batch, favourite.key, favourite.at_ms);
+    return ((kiln_each_favourite *)caller->each)(caller->arg, &favourite, err);
 }
 
 int kiln_ledger_favourites(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -66,12 +57,11 @@ int kiln_ledger_favourites(struct kiln_ledger *ledger, const char *pool, const c
         " LEFT JOIN object o ON o.job_id = f.job_id AND o.role = 'full'"
         " WHERE b.pool = $1::text AND b.id = coalesce(nullif($2::bigint, 0), b.id)"
         " ORDER BY f.job_id"};
-    struct walk walk = {each, arg};
     struct kiln_params params = {0};
     uint64_t batch_id = 0;
     int rc = batch ? kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err) : 0;
     if (rc)
         return rc;
     KILN_BIND(&params, pool, batch_id);
-    return kiln_ledger_each(ledger, &list, &params, forward, &walk, err);
+    return kiln_ledger_each(ledger, &list, &params, read_favourite, KILN_CALLER(each, arg), err);
 }

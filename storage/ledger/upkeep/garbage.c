@@ -93,7 +93,6 @@ int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *obje
     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)objects[i].job);
     PGresult *rows;
     int rc = kiln_ledger_run(ledger, &ask, &params, &rows, err);
-    kiln_params_release(&params);
     if (rc != 0)
         return rc;
     for (int i = 0; i < PQntuples(rows) && (size_t)i < count; i++)
@@ -138,9 +137,7 @@ int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_fou
     struct kiln_params params = {0};
     KILN_BIND_COLUMN(&params, TEXT, count, objects[i].key);
     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)objects[i].job);
-    int rc = kiln_ledger_each_locked(ledger, &look, &params, take_unclaimed, &walk, err);
-    kiln_params_release(&params);
-    return rc;
+    return kiln_ledger_each_locked(ledger, &look, &params, take_unclaimed, &walk, err);
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -172,17 +169,10 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
         "  ON CONFLICT (batch_id, shard) DO UPDATE"
         "  SET cancelled = t.cancelled + excluded.cancelled"
         ") SELECT (SELECT count(*) FROM old), max(id), count(*) = " READ_PAGE " FROM page"};
-    PGresult *rows;
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, *cursor, age_s, dry_run);
-    int rc = kiln_ledger_run(ledger, &drop, &params, &rows, err);
-    if (rc != 0)
-        return rc;
-    *ret_count = kiln_row_u64(rows, 0, 0);
-    *ret_more = kiln_row_bool(rows, 0, 2);
-    *cursor = kiln_row_u64(rows, 0, 1);
-    PQclear(rows);
-    return 0;
+    return kiln_ledger_ask(ledger, &drop, &params, KILN_FIELDS(*ret_count, *cursor, *ret_more),
+                           err);
 }
 
 /* What the accounts keep of rows that go; `gone` has pool, tenant, day, pictures, gpu_seconds. */
@@ -279,16 +269,12 @@ int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop 
     return drop_page(ledger, &drop, what, cursor, ret_latents, ret_more, err);
 }
 
-struct sample_walk {
-    kiln_each_dropped *each;
-    void *arg;
-};
-
-static int forward_sample(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int read_sample(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
-    struct sample_walk *walk = arg;
-    return walk->each(walk->arg, kiln_row_u64(rows, row, 0), kiln_row_text(rows, row, 1),
-                      kiln_row_u64(rows, row, 2), err);
+    const struct kiln_caller *caller = arg;
+    return ((kiln_each_dropped *)caller->each)(caller->arg, kiln_row_u64(rows, row, 0),
+                                               kiln_row_text(rows, row, 1),
+                                               kiln_row_u64(rows, row, 2), err);
 }
 
 int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_each_dropped *each,
@@ -302,8 +288,7 @@ int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_
         "  (SELECT max(job_id) AS last FROM object) m OFFSET 0) g,"
         " LATERAL (SELECT job_id, key, bytes FROM object WHERE job_id ="
         "  (SELECT job_id FROM object WHERE job_id >= g.at::bigint ORDER BY job_id LIMIT 1)) o"};
-    struct sample_walk walk = {each, arg};
     struct kiln_params params = {0};
     KILN_BIND(&params, count);
-    return kiln_ledger_each(ledger, &sample, &params, forward_sample, &walk, err);
+    return kiln_ledger_each(ledger, &sample, &params, read_sample, KILN_CALLER(each, arg), err);
 }
