@@ -32,7 +32,7 @@ struct kiln_put {
     char error[512];
 };
 
-/* Puts all objects, up to upload_parallel at a time, with the retries of s3_retry.c.  Returns 0
+/* Puts all objects, up to upload_parallel at a time, with the retries of s3/retry.c.  Returns 0
  * when every object is durable, else the first code; each put has its own.  A failed put may be
  * repeated. */
 int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count,

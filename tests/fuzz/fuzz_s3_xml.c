@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/objects/s3_xml.h"
+#include "storage/objects/s3/xml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

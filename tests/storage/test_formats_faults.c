@@ -14,7 +14,7 @@
 
 #include "storage/formats/latentfile.h"
 #include "storage/formats/webp.h"
-#include "storage/objects/sigv4.h"
+#include "storage/objects/s3/sigv4.h"
 #include "tests/support/picture.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* which has a malloc of its own */

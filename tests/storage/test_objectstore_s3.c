@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <curl/curl.h>
 
-#include "storage/objects/sigv4.h"
+#include "storage/objects/s3/sigv4.h"
 #include "tests/support/process.h"
 #include "tests/support/random.h"
 #include "tests/support/stack.h"

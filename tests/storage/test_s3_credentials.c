@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "storage/objects/s3_client.h"
+#include "storage/objects/s3/client.h"
 #include "tests/support/files.h"
 #include "tests/support/store.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "storage/objects/s3_xml.h"
+#include "storage/objects/s3/xml.h"
 #include "tests/support/random.h"
 
 static const char page[] =

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "storage/objects/sigv4.h"
+#include "storage/objects/s3/sigv4.h"
 
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define SUITE_TIME 1440938160 /* 2015-08-30 12:36:00 */

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "storage/objects/sigv4.h"
+#include "storage/objects/s3/sigv4.h"
 #include "tests/support/process.h"
 #include "tests/support/stack.h"
 #include "tests/support/store.h"

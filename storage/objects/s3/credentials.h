@@ -1,4 +1,4 @@
-/* s3_credentials.h - the keys that S3 requests are signed with.
+/* credentials.h - the keys that S3 requests are signed with.
  *
  * Looked for in this order: the file of setting s3_credentials_file alone, if it is set;
  * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; the shared credentials file

@@ -1,6 +1,6 @@
-/* s3_run.c - many requests at once, each tried until its outcome is certain.
+/* run.c - many requests at once, each tried until its outcome is certain.
  *
- *     WAITING --start--> RUNNING --answer--> what s3_retry.c's table says:
+ *     WAITING --start--> RUNNING --answer--> what retry.c's table says:
  *        ^                                   DONE, STOP ----------------> ENDED
  *        +---- after a pause: RETRY, VERIFY; at once: CLOCK, CREDENTIALS ---+
  *
@@ -21,7 +21,7 @@
 #include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "schemas/metrics.h"
-#include "storage/objects/s3_client.h"
+#include "storage/objects/s3/client.h"
 
 #define POLL_MAX_MS 1000
 #define SKEW_MAX_S 600 /* a HEAD's 403 has no body; a clock this far off explains it */

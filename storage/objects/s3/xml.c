@@ -1,10 +1,10 @@
-/* s3_xml.c - see s3_xml.h.
+/* xml.c - see xml.h.
  *
  * The scanner gives one event at a time (an element opens, closes, or text lies between) and
  * keeps the names of the open elements, so that every closing tag is held to its opening one.
  * The readers above it ask "in which element am I" by that stack.
  */
-#include "storage/objects/s3_xml.h"
+#include "storage/objects/s3/xml.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
  * commas in their order; blanks inside a value collapse; '~' is not encoded and '+', '/' in a query
  * are.
  */
-#include "storage/objects/sigv4.h"
+#include "storage/objects/s3/sigv4.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -1,4 +1,4 @@
-/* s3_retry.h - a table of what each answer means; the backoff; the budget of retries.
+/* retry.h - a table of what each answer means; the backoff; the budget of retries.
  *
  * Pure: time is an argument, random numbers come from a seed.
  */

@@ -1,9 +1,9 @@
-/* s3_client.c - from settings to something that can send requests; see s3_client.h.
+/* client.c - from settings to something that can send requests; see client.h.
  *
  * An endpoint is scheme, host and port.  With path-style addressing a URL is ENDPOINT/bucket/key,
  * with host-style it is SCHEME://bucket.HOST/key.  Without an endpoint it is AWS over https.
  */
-#include "storage/objects/s3_client.h"
+#include "storage/objects/s3/client.h"
 
 #include <openssl/rand.h>
 #include <pthread.h>

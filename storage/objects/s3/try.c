@@ -1,4 +1,4 @@
-/* s3_try.c - one HTTP exchange with S3; see s3_client.h.
+/* try.c - one HTTP exchange with S3; see client.h.
  *
  * Signed headers are exactly those that are sent: libcurl is given each of them ready, Host
  * included, and told to leave out Expect.  A body is sent from the caller's memory and can be
@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "schemas/text.h"
-#include "storage/objects/s3_client.h"
+#include "storage/objects/s3/client.h"
 
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define CONNECT_MS 2000L

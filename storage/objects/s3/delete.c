@@ -1,9 +1,9 @@
-/* s3_delete.c - removing many objects: a thousand a request, or one by one in parallel.
+/* delete.c - removing many objects: a thousand a request, or one by one in parallel.
  *
  * DeleteObjects is one POST with the keys as XML; its answer, asked to be quiet, names only those
  * that did not go.  A server that does not know it (501, 405 or an answer in another language) is
  * remembered, and gets single requests as many at a time as it gets uploads.  Keys whose errors may
- * pass are tried again as single requests too: those have the table of retries (s3_retry.c).
+ * pass are tried again as single requests too: those have the table of retries (retry.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "schemas/digest.h"
 #include "schemas/text.h"
-#include "storage/objects/s3.h"
+#include "storage/objects/s3/s3.h"
 
 #define ANSWER_MAX (8 * 1024 * 1024)
 #define SINGLES 64 /* at a time; when all of them fail, the rest is not tried */

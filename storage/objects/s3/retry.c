@@ -1,9 +1,9 @@
-/* s3_retry.c - see s3_retry.h.  The tables say what Kiln does after each answer of S3.
+/* retry.c - see retry.h.  The tables say what Kiln does after each answer of S3.
  *
  * The rows that match an error's <Code> come before those of its status, because servers disagree
  * on the status and agree on the code.
  */
-#include "storage/objects/s3_retry.h"
+#include "storage/objects/s3/retry.h"
 
 #include <curl/curl.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "schemas/limits.h"
 #include "storage/objects/backend.h"
-#include "storage/objects/s3_client.h"
+#include "storage/objects/s3/client.h"
 
 #define KILN_S3_BUCKET_SIZE 64
 #define KILN_S3_PREFIX_MAX 256
@@ -17,14 +17,14 @@ struct kiln_s3_store {
     bool no_batches; /* learned: the server does not support deleting many at once */
 };
 
-/* --- s3_location.c --------------------------------------------------------------------------- */
+/* --- location.c ------------------------------------------------------------------------------ */
 /* "bucket/some/prefix/" to the bucket's name and the store's prefix. */
 int kiln_s3_locate(struct kiln_s3_store *store, const char *location,
                    char bucket[KILN_S3_BUCKET_SIZE], struct kiln_error *err) KILN_MUST_CHECK;
 /* The key in the bucket, into out[KILN_S3_KEY_SIZE]; fits, because prefix and key were measured. */
 void kiln_s3_full_key(const struct kiln_s3_store *store, const char *key, char *out);
 
-/* --- s3_delete.c ----------------------------------------------------------------------------- */
+/* --- delete.c -------------------------------------------------------------------------------- */
 void kiln_s3_remove_many(struct kiln_store *base, struct kiln_deletion *deletions, size_t count);
 
 #endif

@@ -1,8 +1,8 @@
-/* s3_location.c - where a store lies in its bucket, and the keys of its objects there. */
+/* location.c - where a store lies in its bucket, and the keys of its objects there. */
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/objects/s3.h"
+#include "storage/objects/s3/s3.h"
 
 int kiln_s3_locate(struct kiln_s3_store *store, const char *location,
                    char bucket[KILN_S3_BUCKET_SIZE], struct kiln_error *err)

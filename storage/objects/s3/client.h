@@ -1,9 +1,9 @@
-/* s3_client.h - requests to one bucket: many in parallel over one curl multi handle, each repeated
+/* client.h - requests to one bucket: many in parallel over one curl multi handle, each repeated
  * until its outcome is certain.  Private to storage/.
  *
- *     s3_client.c   the endpoint, credentials and clock of a store
- *     s3_try.c      one HTTP exchange: built, signed, sent, its answer read
- *     s3_run.c      many requests at once, and what to do after each try (table: s3_retry.c)
+ *     client.c   the endpoint, credentials and clock of a store
+ *     try.c      one HTTP exchange: built, signed, sent, its answer read
+ *     run.c      many requests at once, and what to do after each try (table: retry.c)
  */
 #ifndef KILN_S3_CLIENT_H
 #define KILN_S3_CLIENT_H
@@ -11,10 +11,10 @@
 #include <curl/curl.h>
 
 #include "schemas/config.h"
-#include "storage/objects/s3_credentials.h"
-#include "storage/objects/s3_retry.h"
-#include "storage/objects/s3_xml.h"
-#include "storage/objects/sigv4.h"
+#include "storage/objects/s3/credentials.h"
+#include "storage/objects/s3/retry.h"
+#include "storage/objects/s3/sigv4.h"
+#include "storage/objects/s3/xml.h"
 
 enum kiln_s3_method { KILN_S3_GET, KILN_S3_PUT, KILN_S3_HEAD, KILN_S3_DELETE, KILN_S3_POST };
 /* Whether requests of the method carry a body. */

@@ -1,10 +1,10 @@
-/* s3_credentials.c - see s3_credentials.h.
+/* credentials.c - see credentials.h.
  *
  * The file is the INI dialect of the AWS tools: [profile] headings, `name = value`, lines that
  * start with # or ; are comments, unknown names are other tools' business.  Values become HTTP
  * headers, so only printable ASCII is taken.
  */
-#include "storage/objects/s3_credentials.h"
+#include "storage/objects/s3/credentials.h"
 
 #include <errno.h>
 #include <fcntl.h>

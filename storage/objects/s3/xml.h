@@ -1,4 +1,4 @@
-/* s3_xml.h - the XML answers of S3 that Kiln reads: errors, pages of a listing, and the
+/* xml.h - the XML answers of S3 that Kiln reads: errors, pages of a listing, and the
  * failures of a deletion of many.
  *
  * A strict scanner for the XML that S3 servers write: elements, attributes (passed over), text,
