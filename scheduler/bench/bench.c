@@ -205,31 +205,28 @@ static int run_watched(struct kiln_bench *bench, const struct kind *kind)
     return run(bench, kind);
 }
 
-int kiln_bench_verb(struct kiln_cli *cli, int argc, char **argv)
+int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_bench bench = {.cli = cli, .stack.lock_fd = -1};
-    if (argc > 1 && (strcmp(argv[1], "quality") == 0 || strcmp(argv[1], "engine") == 0))
-        return kiln_bench_with_model(cli, argc - 1, argv + 1);
-    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
-    if (status)
-        return status;
+    if (args->rest_count > 1) /* quality and engine read their options themselves */
+        return kiln_bench_with_model(cli, args->rest_count - 1, args->rest + 1);
+    int status;
     const struct kind *kind = kinds, *end = kinds + sizeof kinds / sizeof *kinds;
-    while (kind < end && strcmp(kind->name, args.rest[0]) != 0)
+    while (kind < end && strcmp(kind->name, args->rest[0]) != 0)
         kind++;
     if (kind == end)
         return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
                                "fleet, quality and engine");
-    if ((status = kiln_arg_int(cli, &args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
-        (status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
-        (status = kiln_arg_int(cli, &args, "workers", 1, kind->workers_max, kind->workers,
+    if ((status = kiln_arg_int(cli, args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
+        (status = kiln_arg_int(cli, args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
+        (status = kiln_arg_int(cli, args, "workers", 1, kind->workers_max, kind->workers,
                                &bench.workers)) ||
-        (status = kiln_arg_int(cli, &args, "step-ms", 0, 60000, 10, &bench.step_ms)))
+        (status = kiln_arg_int(cli, args, "step-ms", 0, 60000, 10, &bench.step_ms)))
         return status;
-    bench.devices = kiln_arg(&args, "devices") ? kiln_arg(&args, "devices") : "1,2";
-    bench.sizes = kiln_arg(&args, "sizes") ? kiln_arg(&args, "sizes") : "512x512,768x512";
-    bench.loras = kiln_arg(&args, "loras") ? kiln_arg(&args, "loras") : "";
+    bench.devices = kiln_arg(args, "devices") ? kiln_arg(args, "devices") : "1,2";
+    bench.sizes = kiln_arg(args, "sizes") ? kiln_arg(args, "sizes") : "512x512,768x512";
+    bench.loras = kiln_arg(args, "loras") ? kiln_arg(args, "loras") : "";
     if (bench_open(&bench, &err) == 0)
         return run_watched(&bench, kind);
     bench_close(&bench, true);

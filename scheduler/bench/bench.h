@@ -75,8 +75,7 @@ void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, lon
                            double seconds, const char *how);
 
 /* --- the verbs of kiln-bench ------------------------------------------------------------------ */
-int kiln_bench_verb(struct kiln_cli *cli, int argc, char **argv);
-int kiln_bench_sim(struct kiln_cli *cli, int argc, char **argv);
+kiln_verb_function kiln_bench_verb, kiln_bench_sim;
 /* `kiln bench engine` and `quality`, named by argv[0]. */
 int kiln_bench_with_model(struct kiln_cli *cli, int argc, char **argv);
 

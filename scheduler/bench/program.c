@@ -8,8 +8,7 @@
 #include "scheduler/bench/bench.h"
 #include "scheduler/cli/verb_tables.h"
 
-static int (*const runs[])(struct kiln_cli *cli, int argc, char **argv) = {kiln_bench_sim,
-                                                                           kiln_bench_verb};
+static kiln_verb_function *const runs[] = {kiln_bench_sim, kiln_bench_verb};
 #define VERBS (sizeof runs / sizeof *runs)
 
 static const struct kiln_verb *bench_verb_at(size_t number)

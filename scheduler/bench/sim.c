@@ -129,21 +129,18 @@ static int print_report(struct kiln_cli *cli, const struct kiln_sim_report *repo
     return whole ? 0 : EX_IOERR;
 }
 
-int kiln_bench_sim(struct kiln_cli *cli, int argc, char **argv)
+int kiln_bench_sim(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_sim_options options = {0};
     struct kiln_trace *trace = NULL;
     struct kiln_sim_run run = {0};
     struct kiln_sim_report report;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status == 0)
-        status = read_options(cli, &args, &options);
+    int status = read_options(cli, args, &options);
     if (status)
         return status;
-    const char *schedule = kiln_arg(&args, "schedule");
-    int rc = read_trace(kiln_arg(&args, "trace"), &trace, &err);
+    const char *schedule = kiln_arg(args, "schedule");
+    int rc = read_trace(kiln_arg(args, "trace"), &trace, &err);
     if (rc == 0)
         rc = kiln_sim(trace, &options, &run, &err);
     if (rc == 0)

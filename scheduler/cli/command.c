@@ -140,6 +140,7 @@ static bool is_of_flags(const struct command_line *line, const char **words,
 
 static int run_verb(struct kiln_cli *cli, struct command_line *line)
 {
+    struct kiln_args args;
     struct kiln_error err;
     int count = 0;
     const char **words = calloc((size_t)line->left_count + 1, sizeof *words);
@@ -156,7 +157,9 @@ static int run_verb(struct kiln_cli *cli, struct command_line *line)
     else {
         if (kiln_config_stray(cli->config))
             kiln_say(cli, "kiln: %s", kiln_config_stray(cli->config));
-        status = cli->verb->run(cli, count, (char **)words);
+        const int *limits = cli->verb->words;
+        status = kiln_args_parse(cli, count, (char **)words, limits[0], limits[1], &args);
+        status = status ? status : cli->verb->run(cli, &args);
     }
     free(words);
     return status;
@@ -215,7 +218,9 @@ static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, c
     const char *next = line->verb_at + 1 < argc ? argv[line->verb_at + 1] : "";
     if (cli->verb->settings == KILN_SETTINGS_NONE || is_untouched(cli->verb, next)) {
         cli->config_path = config_flag(line->verb_at, (const char *const *)argv);
-        return cli->verb->run(cli, argc - line->verb_at, argv + line->verb_at);
+        const struct kiln_args typed = {.rest = argv + line->verb_at,
+                                        .rest_count = argc - line->verb_at};
+        return cli->verb->run(cli, &typed);
     }
     if (!strip_switches(cli, line, argc, argv))
         return EX_OSERR;

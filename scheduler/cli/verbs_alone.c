@@ -21,6 +21,7 @@ const struct kiln_verb kiln_verbs_alone[] = {
      .examples =
          "kiln help run\nkiln help config        every setting, its value and where it came from",
      .settings = KILN_SETTINGS_LENIENT,
+     .words = {0, KILN_WORDS_MAX},
      .run = kiln_verb_help},
     {.name = NULL},
 };

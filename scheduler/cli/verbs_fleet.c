@@ -78,7 +78,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .summary = "let a worker finish its batch and end",
      .examples = "kiln drain worker-0\nkiln drain --all --wait && echo safe to switch off",
      .options = drain_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {0, 1},
      .run = kiln_verb_drain},
     {.name = "pause",
      .args = "[--all|--backfill|--tenant T|--group G] [--reason TEXT]",
@@ -92,14 +92,12 @@ const struct kiln_verb kiln_verbs_fleet[] = {
              "opposite commands at once, the later one wins; both are told, and the other command\n"
              "exits with 1.",
      .options = hold_options,
-     .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_pause},
     {.name = "resume",
      .args = "[--all|--backfill|--tenant T|--group G]",
      .summary = "end a pause",
      .examples = "kiln resume --tenant ann",
      .options = hold_options,
-     .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_resume},
     {.name = "quota",
      .args = "set TENANT [--queued N] [--gpu-seconds-day S] | ls | rm TENANT [--yes]",
@@ -113,7 +111,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
          "paused until midnight (UTC), and `kiln why` says so.  Backfills are limited by their\n"
          "low-water marks.",
      .options = quota_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {1, 2},
      .run = kiln_verb_quota},
     {.name = "backfill",
      .args = "add NAME --prompts FILE|--template TEXT ... | ls | show|pause|resume|rm NAME",
@@ -131,7 +129,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
          "in that batch and renders the jobs that its removal cancelled.  Windows use the\n"
          "scheduler's local time, also past midnight and when the clocks change.",
      .options = backfill_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {1, 2},
      .run = kiln_verb_backfill},
     {.name = "cache",
      .args = "build --prompts FILE|--template TEXT [--sigmas LIST] ... | stat",
@@ -153,7 +151,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
          "the\n"
          "first latent rendered with it.  Latents that name no LoRA files count as current.",
      .options = cache_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {1, 1},
      .run = kiln_verb_cache},
     {.name = "gc",
      .args = "[--dry-run] [--grace SPAN] [--older-than SPAN --yes]",
@@ -167,7 +165,6 @@ const struct kiln_verb kiln_verbs_fleet[] = {
              "`kiln favourite` stay, with the cached latents of the same prompt, model, size and\n"
              "LoRA set.",
      .options = gc_options,
-     .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_gc},
     {.name = "backup",
      .args = "--out DIR",
@@ -177,7 +174,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
              "objects\n"
              "are immutable, so a later copy contains everything listed.  Needs pg_dump.",
      .options = backup_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {0, 0},
      .run = kiln_verb_backup},
     {.name = "restore",
      .args = "DIR [--yes] [--check] [--hashes]",
@@ -188,7 +185,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
              "fails,\n"
              "nothing.  Exit code 1: objects are missing or differ.",
      .options = restore_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {1, 1},
      .run = kiln_verb_restore},
     {.name = "migrate",
      .args = "[--dry-run] [--roles [--secrets DIR]]",
@@ -201,7 +198,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
          "kiln_reader; in Redis also kiln_producer, which may only enqueue.  Start each part with\n"
          "--config DIR/ROLE.conf.  Repeated, it keeps the passwords in DIR.",
      .options = migrate_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {0, 0},
      .run = kiln_verb_migrate},
     {.name = "doctor",
      .args = "[--full] [--fix]",
@@ -213,6 +210,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .more = "Exit code 1: something keeps jobs from running, or is lost.",
      .options = doctor_options,
      .settings = KILN_SETTINGS_LENIENT,
+     .words = {0, 0},
      .run = kiln_verb_doctor},
     {.name = NULL},
 };

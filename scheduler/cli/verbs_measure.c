@@ -61,6 +61,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "`kiln bench quality --help` and `kiln bench engine --help` show the options of those.",
      .options = bench_options,
      .untouched = (const char *const[]){"quality", "engine", NULL},
+     .words = {1, 1},
      .settings = KILN_SETTINGS_BARE,
      .program = "kiln-bench"},
     {.name = NULL},

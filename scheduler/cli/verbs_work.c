@@ -1,6 +1,7 @@
 /* verbs_work.c - rows of the verbs from starting a stack to a finished batch. */
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
+#include "scheduler/cli/stack/guard.h"
 #include "scheduler/cli/verb_tables.h"
 
 #define DIR_OPTION                                                                                 \
@@ -56,6 +57,7 @@ const struct kiln_verb kiln_verbs_work[] = {
              "that file.",
      .options = up_options,
      .settings = KILN_SETTINGS_BARE,
+     .words = {0, 0},
      .run = kiln_verb_up},
     {.name = "down",
      .args = "[--dir .kiln] [--daemons]",
@@ -64,6 +66,7 @@ const struct kiln_verb kiln_verbs_work[] = {
                  "kiln down --daemons                      for `kiln restore`, then `kiln up`",
      .options = down_options,
      .settings = KILN_SETTINGS_BARE,
+     .words = {0, 0},
      .run = kiln_verb_down},
     {.name = "run",
      .args = "FILE --out DIR [enqueue options]",
@@ -76,6 +79,7 @@ const struct kiln_verb kiln_verbs_work[] = {
      .options = run_options,
      .also = kiln_enqueue_options,
      .settings = KILN_SETTINGS_BARE,
+     .words = {1, 1},
      .run = kiln_verb_run},
     {.name = "enqueue",
      .args = "FILE|- [--batch NAME] [--set KEY=VALUE]... [--dry-run] [--strict] [--no-wait]",
@@ -91,6 +95,7 @@ const struct kiln_verb kiln_verbs_work[] = {
          "is\n"
          "printed as FILE:LINE: reason; the others are sent, and the exit code is 65.",
      .options = kiln_enqueue_options,
+     .words = {1, 1},
      .run = kiln_verb_enqueue},
     {.name = "wait",
      .args = "BATCH [--timeout S]",
@@ -101,7 +106,7 @@ const struct kiln_verb kiln_verbs_work[] = {
          "worker\n"
          "can render the queued jobs, or all are paused, stderr says so and the wait continues.",
      .options = wait_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {1, 1},
      .run = kiln_verb_wait},
     {.name = "watch",
      .args = "[BATCH]",
@@ -115,7 +120,7 @@ const struct kiln_verb kiln_verbs_work[] = {
          "updates, + and - change the interval.  80x24 is enough; NO_COLOR switches colours off.\n"
          "--json prints one line for each update.",
      .options = watch_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {0, 1},
      .run = kiln_verb_watch},
     {.name = "status",
      .args = "[--groups]",
@@ -126,13 +131,13 @@ const struct kiln_verb kiln_verbs_work[] = {
              "--json\n"
              "then has null for workers and intake.",
      .options = status_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {0, 0},
      .run = kiln_verb_status},
     {.name = "workers",
      .args = "",
      .summary = "list all workers, also lost ones",
      .examples = "kiln workers",
-     .settings = KILN_SETTINGS_FILE,
+     .words = {0, 0},
      .run = kiln_verb_workers},
     {.name = "worker",
      .args = "start [NAME...] | stop NAME...|--all [--yes] | ls | logs NAME [--follow]",
@@ -151,7 +156,7 @@ const struct kiln_verb kiln_verbs_work[] = {
          "use\n"
          "systemd (0, cuda:0 and HOST-gpu0 name one unit), unless --dir or a stack says otherwise.",
      .options = worker_options,
-     .settings = KILN_SETTINGS_FILE,
+     .words = {1, KILN_GUARD_MAX},
      .run = kiln_verb_worker},
     {.name = NULL},
 };

@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include "scheduler/cli/core/cli.h"
 #include "schemas/names.h"

@@ -1,9 +1,9 @@
 /* cli.h - what every verb of the command `kiln` shares.
  *
- * A verb is a row of a table (verb_tables.h) and a function in a file of its own.  main.c takes the
- * global options out of the command line, loads the settings and calls the verb with what is left;
- * argv[0] is the verb's name.  The function returns an exit status (sysexits.h): `return
- * kiln_report(cli, &err)` for an error, kiln_usage() for a wrong command line.
+ * A verb is a row of a table (verb_tables.h) and a function in a file of its own.  command.c takes
+ * the global options out of the command line, loads the settings, reads the verb's own options and
+ * calls the function.  It returns an exit status (sysexits.h): `return kiln_report(cli, &err)` for
+ * an error, kiln_usage() for a wrong command line.
  *
  * Data goes to stdout, ids alone on their lines; every message goes to stderr through the
  * functions below.  Nothing here keeps global state.
@@ -18,6 +18,7 @@
 #include "schemas/error.h"
 #include "schemas/utc.h"
 
+struct kiln_args;
 struct kiln_bus;
 struct kiln_cli;
 struct kiln_ledger;
@@ -34,8 +35,10 @@ enum kiln_settings {
     KILN_SETTINGS_FILE, /* flags > environment > file; a --config that is not there is an error */
     KILN_SETTINGS_BARE, /* flags > environment: the verb finds its own file */
     KILN_SETTINGS_LENIENT, /* as FILE, but wrong settings only fill config_error */
-    KILN_SETTINGS_NONE,    /* none, and the arguments are passed on untouched */
+    KILN_SETTINGS_NONE,    /* none, and the arguments are not read either */
 };
+
+typedef int kiln_verb_function(struct kiln_cli *cli, const struct kiln_args *args);
 
 struct kiln_verb {
     const char *name;
@@ -46,13 +49,14 @@ struct kiln_verb {
     const char *examples;              /* lines, each a command and what it does */
     const struct kiln_option *options; /* NULL for none */
     const struct kiln_option *also;    /* a second table, of another verb it includes; or NULL */
+    int words[2];                      /* how many stand behind the options: at least, at most */
     enum kiln_settings settings;
-    /* Ended by NULL: the first words behind which all is passed on as it was typed; or NULL. */
+    /* Ended by NULL: the first words behind which nothing is read as an option; or NULL. */
     const char *const *untouched;
     /* The program beside this one that has the verb and gets the whole command line; run is NULL
      * then, but in that program. */
     const char *program;
-    int (*run)(struct kiln_cli *cli, int argc, char **argv);
+    kiln_verb_function *run;
 };
 
 struct kiln_cli {
@@ -70,13 +74,15 @@ struct kiln_cli {
 
 /* --- arguments of a verb ---------------------------------------------------------------------- */
 #define KILN_GIVEN_MAX 256
+#define KILN_WORDS_MAX 1000
 struct kiln_args {
     struct {
         const struct kiln_option *option;
         const char *value;
     } given[KILN_GIVEN_MAX];
     int given_count;
-    char **rest; /* the arguments that are not options, in order */
+    char **rest; /* the arguments that are not options, in order; for a verb that reads its options
+                    itself everything that was typed, the verb's name first */
     int rest_count;
 };
 /* Reads argv by cli->verb's options; --name VALUE and --name=VALUE, "--" ends them.  Moves the

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/verbs.h"
 #include "schemas/names.h"
 
 #define VERBS_MAX 64
@@ -141,21 +142,22 @@ int kiln_help_unknown(const struct kiln_cli *cli, const char *word)
     return EX_USAGE;
 }
 
-int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_help(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    if (argc < 2) {
+    if (args->rest_count == 0) {
         kiln_help_overview(cli, stdout);
         return 0;
     }
-    if (strcmp(argv[1], "config") == 0) {
+    const char *what = args->rest[0];
+    if (strcmp(what, "config") == 0) {
         if (cli->json)
             return config_json(cli);
         kiln_help_config(stdout, cli->config);
         return 0;
     }
-    const struct kiln_verb *verb = kiln_verb_find(cli, argv[1]);
+    const struct kiln_verb *verb = kiln_verb_find(cli, what);
     if (!verb)
-        return kiln_help_unknown(cli, argv[1]);
+        return kiln_help_unknown(cli, what);
     kiln_help_verb(stdout, verb);
     return 0;
 }

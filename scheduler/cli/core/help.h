@@ -14,6 +14,4 @@ void kiln_help_config(FILE *out, const struct kiln_config *config);
 /* Says that there is no such verb, names the nearest one, returns EX_USAGE. */
 int kiln_help_unknown(const struct kiln_cli *cli, const char *word);
 
-int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv);
-
 #endif

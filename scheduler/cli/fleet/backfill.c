@@ -290,30 +290,26 @@ static int check_options(struct kiln_cli *cli, const struct kiln_args *args, enu
     return 0;
 }
 
-int kiln_verb_backfill(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_backfill(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
-    int status = kiln_args_parse(cli, argc, argv, 1, 2, &args);
-    if (status)
-        return status;
     int action = 0;
-    while (action < ACTIONS && strcmp(actions[action], args.rest[0]) != 0)
+    while (action < ACTIONS && strcmp(actions[action], args->rest[0]) != 0)
         action++;
     if (action == ACTIONS)
         return kiln_usage(cli,
                           "unknown subcommand '%.40s'; use add, ls, show, pause, resume "
                           "or rm",
-                          args.rest[0]);
-    if ((action == LS) != (args.rest_count == 1))
+                          args->rest[0]);
+    if ((action == LS) != (args->rest_count == 1))
         return kiln_usage(cli,
                           action == LS
                               ? "`backfill ls` takes no name: it lists all; `show` takes one"
                               : "name the backfill: kiln backfill %s NAME",
-                          args.rest[0]);
-    status = check_options(cli, &args, (enum action)action);
+                          args->rest[0]);
+    int status = check_options(cli, args, (enum action)action);
     if (status)
         return status;
-    const char *name = args.rest_count == 2 ? args.rest[1] : NULL;
-    return action == ADD ? kiln_backfill_add(cli, &args, name)
-                         : run_action(cli, &args, (enum action)action, name);
+    const char *name = args->rest_count == 2 ? args->rest[1] : NULL;
+    return action == ADD ? kiln_backfill_add(cli, args, name)
+                         : run_action(cli, args, (enum action)action, name);
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/fleet/backfill.h"

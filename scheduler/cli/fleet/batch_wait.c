@@ -8,7 +8,6 @@
 #include "scheduler/cli/fleet/batch_wait.h"
 
 #include <signal.h>
-#include <stdio.h>
 
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/fleet/blocked.h"

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "scheduler/pauses.h"
-#include "storage/ledger/ledger.h"
 
 #define LOOK_EVERY_S 5.0   /* while the batch is blocked, */
 #define LOOK_SELDOM_S 20.0 /* and otherwise */

@@ -206,31 +206,28 @@ static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct k
     return rc;
 }
 
-int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_drain(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     long limit_s;
-    int status = kiln_args_parse(cli, argc, argv, 0, 1, &args);
-    if (status == 0)
-        status = kiln_arg_int(cli, &args, "timeout", 1, 86400, DRAIN_LIMIT_S, &limit_s);
+    int status = kiln_arg_int(cli, args, "timeout", 1, 86400, DRAIN_LIMIT_S, &limit_s);
     if (status)
         return status;
-    bool all = kiln_arg(&args, "all") != NULL, wait = kiln_arg(&args, "wait") != NULL;
-    if (all == (args.rest_count == 1))
+    bool all = kiln_arg(args, "all") != NULL, wait = kiln_arg(args, "wait") != NULL;
+    if (all == (args->rest_count == 1))
         return kiln_usage(cli, "name one worker, or give --all");
-    if (!wait && kiln_arg(&args, "timeout"))
+    if (!wait && kiln_arg(args, "timeout"))
         return kiln_usage(cli, "--timeout needs --wait");
     char question[KILN_NAME_MAX + 80];
     snprintf(question, sizeof question, "Every worker of pool %s will finish its batch and end.",
              kiln_pool(cli));
-    if (all && !kiln_confirm_at_terminal(kiln_arg(&args, "yes") != NULL, question))
+    if (all && !kiln_confirm_at_terminal(kiln_arg(args, "yes") != NULL, question))
         return EX_USAGE;
-    if (drain(cli, all ? "" : args.rest[0], wait ? (double)limit_s : 0, &err))
+    if (drain(cli, all ? "" : args->rest[0], wait ? (double)limit_s : 0, &err))
         return kiln_report(cli, &err);
     if (wait)
-        kiln_say(cli, "%s ended", all ? "all workers have" : args.rest[0]);
+        kiln_say(cli, "%s ended", all ? "all workers have" : args->rest[0]);
     return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:b}", "draining",
-                                                      all ? "all" : args.rest[0], "ended", wait))
+                                                      all ? "all" : args->rest[0], "ended", wait))
                      : 0;
 }

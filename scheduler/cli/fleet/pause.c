@@ -242,16 +242,13 @@ static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
     return 0;
 }
 
-static int set_pause(struct kiln_cli *cli, int argc, char **argv, bool held)
+static int set_pause(struct kiln_cli *cli, const struct kiln_args *args, bool held)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     enum kiln_hold_scope scope = KILN_SCOPE_ALL;
     char name[KILN_HOLD_NAME_MAX + 1];
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status == 0)
-        status = read_scope(cli, &args, &scope, name, sizeof name);
+    int status = read_scope(cli, args, &scope, name, sizeof name);
     if (status)
         return status;
     int rc = kiln_open_ledger(cli, &ledger, &err);
@@ -259,19 +256,19 @@ static int set_pause(struct kiln_cli *cli, int argc, char **argv, bool held)
         rc = held ? warn_if_unknown(cli, ledger, scope, name, &err)
                   : warn_if_not_paused(cli, ledger, scope, name, &err);
     status = rc ? kiln_report(cli, &err)
-                : kiln_pause_set(cli, ledger, scope, name, held, kiln_arg(&args, "reason"));
+                : kiln_pause_set(cli, ledger, scope, name, held, kiln_arg(args, "reason"));
     kiln_ledger_close(ledger);
     return status;
 }
 
-int kiln_verb_pause(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_pause(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    return set_pause(cli, argc, argv, true);
+    return set_pause(cli, args, true);
 }
 
-int kiln_verb_resume(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_resume(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    return set_pause(cli, argc, argv, false);
+    return set_pause(cli, args, false);
 }
 
 /* --- as JSON ---------------------------------------------------------------------------------- */

@@ -202,22 +202,18 @@ static int remove_quota(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
     return cli->json ? kiln_print_json(cli, json_pack("{s:s}", "removed", tenant)) : 0;
 }
 
-int kiln_verb_quota(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_quota(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    int status = kiln_args_parse(cli, argc, argv, 1, 2, &args);
-    if (status)
-        return status;
-    const char *what = args.rest[0], *tenant = args.rest_count == 2 ? args.rest[1] : NULL;
+    const char *what = args->rest[0], *tenant = args->rest_count == 2 ? args->rest[1] : NULL;
     bool put = strcmp(what, "set") == 0, ls = strcmp(what, "ls") == 0;
     if (!put && !ls && strcmp(what, "rm") != 0)
         return kiln_usage(cli, "unknown subcommand '%.40s'; use set, ls or rm", what);
     if (ls == (tenant != NULL))
         return kiln_usage(cli, ls ? "`quota ls` takes no name: it lists all quotas"
                                   : "name the tenant, or '*' for all without a quota of their own");
-    bool yes = kiln_arg(&args, "yes") != NULL, limits = args.given_count > (yes ? 1 : 0);
+    bool yes = kiln_arg(args, "yes") != NULL, limits = args->given_count > (yes ? 1 : 0);
     if (put != limits)
         return kiln_usage(cli, put ? "give a limit: --queued N or --gpu-seconds-day S"
                                    : "--queued and --gpu-seconds-day are only for `quota set`");
@@ -227,9 +223,8 @@ int kiln_verb_quota(struct kiln_cli *cli, int argc, char **argv)
     if (put && kiln_name_reserved(tenant))
         return kiln_usage(cli, "'%s' is not a tenant's name: " KILN_NAMES_RESERVED, tenant);
     if (kiln_open_ledger(cli, &ledger, &err))
-        status = kiln_report(cli, &err);
-    else
-        status = put  ? set(cli, ledger, &args, tenant)
+        return kiln_report(cli, &err);
+    int status = put  ? set(cli, ledger, args, tenant)
                  : ls ? list(cli, ledger)
                       : remove_quota(cli, ledger, tenant, yes);
     kiln_ledger_close(ledger);

@@ -124,15 +124,12 @@ static int status_groups(struct kiln_cli *cli)
 /* --- the verbs ---------------------------------------------------------------------------------
  */
 
-int kiln_verb_status(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_status(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_snapshot look;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status)
-        return status;
-    if (kiln_arg(&args, "groups"))
+    int status = 0;
+    if (kiln_arg(args, "groups"))
         return status_groups(cli);
     if (kiln_snapshot_take_known(cli, &look, &err))
         return kiln_report(cli, &err);
@@ -146,14 +143,12 @@ int kiln_verb_status(struct kiln_cli *cli, int argc, char **argv)
     return status;
 }
 
-int kiln_verb_workers(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_workers(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
+    (void)args;
     struct kiln_error err;
     struct kiln_roster roster;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status)
-        return status;
+    int status = 0;
     if (kiln_roster_load(cli, &roster, &err))
         return kiln_report(cli, &err);
     if (cli->json)

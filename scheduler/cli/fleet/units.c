@@ -5,7 +5,6 @@
  */
 #include "scheduler/cli/fleet/units.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 
 #include "scheduler/cli/core/programs.h"
 #include "schemas/clock.h"
-#include "schemas/names.h"
 
 #define TEMPLATE "kiln-worker@"
 #define SUFFIX ".service"

@@ -249,25 +249,22 @@ static int check_words(struct kiln_cli *cli, const struct kiln_args *args)
     return kiln_usage(cli, "unknown subcommand '%s'; did you mean %s?", what, near);
 }
 
-int kiln_verb_worker(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_worker(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_stack stack;
     struct kiln_error err;
-    int status = kiln_args_parse(cli, argc, argv, 1, KILN_GUARD_MAX, &args);
+    const char *what = args->rest[0];
+    bool guard = strcmp(what, "guard") == 0; /* what `start` runs in the background */
+    int status = guard ? 0 : check_words(cli, args);
     if (status)
         return status;
-    const char *what = args.rest[0];
-    bool guard = strcmp(what, "guard") == 0; /* what `start` runs in the background */
-    if (!guard && (status = check_words(cli, &args)) != 0)
-        return status;
-    if (!guard && kiln_units_meant(cli, &args))
-        return kiln_worker_units(cli, &args);
+    if (!guard && kiln_units_meant(cli, args))
+        return kiln_worker_units(cli, args);
     if (what[0] == 's')
-        return change(cli, &args, strcmp(what, "start") == 0);
-    if (open_dir(cli, &args, false, &stack, &err))
+        return change(cli, args, strcmp(what, "start") == 0);
+    if (open_dir(cli, args, false, &stack, &err))
         return kiln_report(cli, &err);
     if (guard)
         return kiln_guard_run(cli, &stack);
-    return what[1] == 's' ? kiln_worker_list(cli, &stack) : kiln_worker_logs(cli, &stack, &args);
+    return what[1] == 's' ? kiln_worker_list(cli, &stack) : kiln_worker_logs(cli, &stack, args);
 }

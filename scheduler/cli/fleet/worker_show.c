@@ -6,16 +6,12 @@
 #include "scheduler/cli/fleet/worker_show.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
-#include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "schemas/names.h"

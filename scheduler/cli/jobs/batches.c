@@ -92,19 +92,16 @@ static int list_batch(void *arg, const struct kiln_batch_row *batch, struct kiln
     return kiln_listing_put(&batches->listing, err);
 }
 
-int kiln_verb_batches(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_batches(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     struct batches batches = {.listing = {.cli = cli}};
     char version[32];
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status == 0)
-        status = kiln_arg_int(cli, &args, "limit", 1, 1000000000, 0, &batches.listing.left);
+    int status = kiln_arg_int(cli, args, "limit", 1, 1000000000, 0, &batches.listing.left);
     if (status)
         return status;
-    batches.active = kiln_arg(&args, "active") != NULL;
+    batches.active = kiln_arg(args, "active") != NULL;
     batches.listing.none = batches.active ? "no active batches" : "no batches";
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0)
@@ -296,29 +293,25 @@ static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
     return 0;
 }
 
-int kiln_verb_batch(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_batch(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    int status = kiln_args_parse(cli, argc, argv, 2, 3, &args);
-    if (status)
-        return status;
-    const char *what = args.rest[0], *batch = args.rest[1];
+    const char *what = args->rest[0], *batch = args->rest[1];
     bool rename = strcmp(what, "rename") == 0, remove = strcmp(what, "rm") == 0;
-    bool force = kiln_arg(&args, "force") != NULL, yes = kiln_arg(&args, "yes") != NULL;
+    bool force = kiln_arg(args, "force") != NULL, yes = kiln_arg(args, "yes") != NULL;
     if (!rename && !remove && strcmp(what, "show") != 0)
         return kiln_usage(cli, "unknown subcommand '%s'; use show, rename or rm", what);
-    if (rename != (args.rest_count == 3))
+    if (rename != (args->rest_count == 3))
         return kiln_usage(cli, rename ? "the new name is missing" : "name one batch");
     if ((force || yes) && !remove)
         return kiln_usage(cli, "--%s is only for rm", force ? "force" : "yes");
-    int rc = rename || remove ? kiln_open_ledger(cli, &ledger, &err)
-                              : kiln_open_reader(cli, &ledger, &err);
+    int status = 0, rc = rename || remove ? kiln_open_ledger(cli, &ledger, &err)
+                                          : kiln_open_reader(cli, &ledger, &err);
     if (rc == 0)
         rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0)
-        rc = rename   ? batch_rename(cli, ledger, batch, args.rest[2], &err)
+        rc = rename   ? batch_rename(cli, ledger, batch, args->rest[2], &err)
              : remove ? batch_rm(cli, ledger, batch, force, yes, &status, &err)
                       : batch_show(cli, ledger, batch, &err);
     kiln_ledger_close(ledger);

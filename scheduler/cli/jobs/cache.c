@@ -385,17 +385,13 @@ static int stat_cache(struct kiln_cli *cli)
     return kiln_listing_end(&listing, rc, &err);
 }
 
-int kiln_verb_cache(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
-    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
-    if (status)
-        return status;
-    if (strcmp(args.rest[0], "build") == 0)
-        return build_cache(cli, &args);
-    if (strcmp(args.rest[0], "stat") != 0)
-        return kiln_usage(cli, "unknown subcommand '%.40s'; use build or stat", args.rest[0]);
-    if (args.given_count > 0)
-        return kiln_usage(cli, "--%s is only for `cache build`", args.given[0].option->name);
+    if (strcmp(args->rest[0], "build") == 0)
+        return build_cache(cli, args);
+    if (strcmp(args->rest[0], "stat") != 0)
+        return kiln_usage(cli, "unknown subcommand '%.40s'; use build or stat", args->rest[0]);
+    if (args->given_count > 0)
+        return kiln_usage(cli, "--%s is only for `cache build`", args->given[0].option->name);
     return stat_cache(cli);
 }

@@ -78,19 +78,16 @@ static int list_cause(void *arg, const struct kiln_cause_row *cause, struct kiln
     return kiln_listing_put(listing, err);
 }
 
-int kiln_verb_errors(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_errors(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     struct kiln_listing listing = {.cli = cli, .none = "no failed jobs"};
     int64_t since_ms = 0;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status == 0)
-        status = kiln_arg_since(cli, &args, 0, &since_ms);
+    int status = kiln_arg_since(cli, args, 0, &since_ms);
     if (status)
         return status;
-    const char *batch = kiln_arg(&args, "batch");
+    const char *batch = kiln_arg(args, "batch");
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);

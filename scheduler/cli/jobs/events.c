@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "scheduler/cli/core/output/listing.h"
@@ -114,31 +113,27 @@ static int prepare(struct kiln_cli *cli, struct kiln_ledger *ledger, const char 
     return rc;
 }
 
-int kiln_verb_events(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_events(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     struct kiln_listing listing = {.cli = cli, .none = "no events"};
     struct kiln_event_filter filter = {0};
     int64_t since_ms, now_ms;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status)
-        return status;
-    const char *job = kiln_arg(&args, "job"), *batch = kiln_arg(&args, "batch");
+    const char *job = kiln_arg(args, "job"), *batch = kiln_arg(args, "batch");
     if (job && batch)
         return kiln_usage(cli, "name a job or a batch, not both");
-    status = job ? kiln_arg_job(cli, job, &filter.job) : 0;
+    int status = job ? kiln_arg_job(cli, job, &filter.job) : 0;
     int64_t fallback_ms = job || batch ? 0 : kiln_wall_ms() - LOOK_BACK_MS;
     if (status == 0)
-        status = kiln_arg_since(cli, &args, fallback_ms, &since_ms);
+        status = kiln_arg_since(cli, args, fallback_ms, &since_ms);
     if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0)
         rc = prepare(cli, ledger, batch, &filter, &now_ms, &err);
-    if (rc == 0 && kiln_arg(&args, "follow")) {
-        struct kiln_event_tail tail = {.since_ms = kiln_arg(&args, "since") ? since_ms : now_ms};
+    if (rc == 0 && kiln_arg(args, "follow")) {
+        struct kiln_event_tail tail = {.since_ms = kiln_arg(args, "since") ? since_ms : now_ms};
         listing.none = NULL;
         rc = follow(cli, ledger, &filter, &tail, &listing, &err);
     } else if (rc == 0) {

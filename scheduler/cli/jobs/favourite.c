@@ -1,6 +1,5 @@
 /* favourite.c - `kiln favourite`: pictures that `kiln gc --older-than` keeps. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "scheduler/cli/core/output/listing.h"
@@ -9,8 +8,6 @@
 #include "scheduler/cli/core/verbs.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/upkeep/favourite.h"
-
-#define JOBS_MAX 1000 /* of one command line */
 
 static int list_row(void *arg, const struct kiln_favourite_row *row, struct kiln_error *err)
 {
@@ -36,7 +33,7 @@ static int set_favourites(struct kiln_cli *cli, struct kiln_ledger *ledger,
                           const struct kiln_args *args, const char *batch, bool favourite)
 {
     struct kiln_error err;
-    uint64_t ids[JOBS_MAX], changed = 0, pictures = 0;
+    uint64_t ids[KILN_WORDS_MAX], changed = 0, pictures = 0;
     size_t count = 0;
     for (int i = 1; i < args->rest_count; i++) {
         int status = kiln_arg_job(cli, args->rest[i], &ids[count++]);
@@ -61,21 +58,17 @@ static int set_favourites(struct kiln_cli *cli, struct kiln_ledger *ledger,
                                           (json_int_t)changed, "pictures", (json_int_t)pictures));
 }
 
-int kiln_verb_favourite(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_favourite(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    int status = kiln_args_parse(cli, argc, argv, 1, JOBS_MAX, &args);
-    if (status)
-        return status;
-    const char *what = args.rest[0], *batch = kiln_arg(&args, "batch");
+    const char *what = args->rest[0], *batch = kiln_arg(args, "batch");
     bool add = strcmp(what, "add") == 0, list = strcmp(what, "ls") == 0;
     if (!add && !list && strcmp(what, "rm") != 0)
         return kiln_usage(cli, "unknown subcommand '%s'; use add, rm or ls", what);
-    if (list ? args.rest_count > 1 : (args.rest_count > 1) == (batch != NULL))
+    if (list ? args->rest_count > 1 : (args->rest_count > 1) == (batch != NULL))
         return kiln_usage(cli, list ? "ls takes no job" : "name jobs, or one batch with --batch");
-    int rc = kiln_open_ledger(cli, &ledger, &err);
+    int status, rc = kiln_open_ledger(cli, &ledger, &err);
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc) {
@@ -85,7 +78,7 @@ int kiln_verb_favourite(struct kiln_cli *cli, int argc, char **argv)
         rc = kiln_ledger_favourites(ledger, kiln_pool(cli), batch, list_row, &listing, &err);
         status = kiln_listing_end(&listing, rc, &err);
     } else {
-        status = set_favourites(cli, ledger, &args, batch, add);
+        status = set_favourites(cli, ledger, args, batch, add);
     }
     kiln_ledger_close(ledger);
     return status;

@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <sysexits.h>
 
 #include "scheduler/cli/core/confirm.h"
@@ -57,18 +56,15 @@ static int list_job(void *arg, const struct kiln_job_row *row, struct kiln_error
     return kiln_listing_put(listing, err);
 }
 
-int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_jobs(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     struct kiln_listing listing = {.cli = cli, .none = "no jobs"};
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status == 0)
-        status = kiln_arg_int(cli, &args, "limit", 1, 1000000000, 0, &listing.left);
+    int status = kiln_arg_int(cli, args, "limit", 1, 1000000000, 0, &listing.left);
     if (status)
         return status;
-    const char *name = kiln_arg(&args, "state"), *batch = kiln_arg(&args, "batch");
+    const char *name = kiln_arg(args, "state"), *batch = kiln_arg(args, "batch");
     int state = name ? kiln_job_state_by_name(name) : -1;
     if (name || batch)
         listing.none = "no matching jobs";
@@ -167,19 +163,16 @@ static void say_moved(const struct move *move)
 }
 
 /* JOB or --batch B. */
-static int move_verb(struct move *move, int argc, char **argv)
+static int move_verb(struct move *move, const struct kiln_args *args)
 {
     struct kiln_cli *cli = move->cli;
-    struct kiln_args args;
     struct kiln_error err;
-    int status = kiln_args_parse(cli, argc, argv, 0, 1, &args);
-    if (status)
-        return status;
-    move->batch = kiln_arg(&args, "batch");
-    move->yes = kiln_arg(&args, "yes") != NULL;
-    if ((move->batch != NULL) == (args.rest_count == 1))
+    int status;
+    move->batch = kiln_arg(args, "batch");
+    move->yes = kiln_arg(args, "yes") != NULL;
+    if ((move->batch != NULL) == (args->rest_count == 1))
         return kiln_usage(cli, "name one job, or a batch with --batch");
-    if (!move->batch && (status = kiln_arg_job(cli, args.rest[0], &move->id)) != 0)
+    if (!move->batch && (status = kiln_arg_job(cli, args->rest[0], &move->id)) != 0)
         return status;
     if (move_named(move, &err))
         return kiln_report(cli, &err);
@@ -195,7 +188,7 @@ static int move_verb(struct move *move, int argc, char **argv)
                      : 0;
 }
 
-int kiln_verb_cancel(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct move move = {.cli = cli,
                         .jobs = kiln_ledger_cancel,
@@ -204,10 +197,10 @@ int kiln_verb_cancel(struct kiln_cli *cli, int argc, char **argv)
                         .one = KILN_CONTROL_CANCEL_JOB,
                         .all = KILN_CONTROL_CANCEL_BATCH,
                         .asks = true};
-    return move_verb(&move, argc, argv);
+    return move_verb(&move, args);
 }
 
-int kiln_verb_retry(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_retry(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct move move = {.cli = cli,
                         .jobs = kiln_ledger_retry,
@@ -215,5 +208,5 @@ int kiln_verb_retry(struct kiln_cli *cli, int argc, char **argv)
                         .word = "queued again",
                         .one = KILN_CONTROL_WAKE,
                         .all = KILN_CONTROL_WAKE};
-    return move_verb(&move, argc, argv);
+    return move_verb(&move, args);
 }

@@ -143,16 +143,16 @@ void kiln_model_words_release(struct kiln_model_words *words)
         free(words->defaults[--words->default_count]);
 }
 
-int kiln_verb_forward(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_forward(struct kiln_cli *cli, const struct kiln_args *args)
 {
     static char width[] = "--width", height[] = "--height";
     char size[24];
     struct kiln_model_words words;
-    int status = kiln_model_words_begin(cli, argc, argv, false, &words);
+    int status = kiln_model_words_begin(cli, args->rest_count, args->rest, false, &words);
     if (status)
         return status;
     /* Models render squares best; a side that the user gives comes later and overrides this. */
-    if (strcmp(argv[0], "render") == 0 && words.model &&
+    if (strcmp(args->rest[0], "render") == 0 && words.model &&
         kiln_model_size(words.model, size, sizeof size)) {
         *strchr(size, 'x') = '\0';
         words.at[words.count++] = width;

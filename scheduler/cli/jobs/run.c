@@ -227,9 +227,8 @@ static int finish(struct place *place, struct kiln_export *export)
     return status ? status : printed;
 }
 
-int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_enqueue_request request;
     struct kiln_enqueue_result result;
@@ -237,20 +236,18 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
     char batch[KILN_BATCH_NAME_MAX + 1];
     struct place place = {.cli = cli, .stack.lock_fd = -1};
     long workers;
-    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    int status = kiln_arg_int(cli, args, "workers", 1, KILN_STACK_WORKERS_MAX, -1, &workers);
     if (status == 0)
-        status = kiln_arg_int(cli, &args, "workers", 1, KILN_STACK_WORKERS_MAX, -1, &workers);
-    if (status == 0)
-        status = kiln_enqueue_read_args(cli, &args, sets, &request);
+        status = kiln_enqueue_read_args(cli, args, sets, &request);
     if (status)
         return status;
-    struct kiln_export export = {.out = kiln_arg(&args, "out"), .html = true};
+    struct kiln_export export = {.out = kiln_arg(args, "out"), .html = true};
     if (!export.out)
         return kiln_usage(cli, "--out DIR is missing");
-    status = kiln_export_args(cli, &args, &export);
+    status = kiln_export_args(cli, args, &export);
     if (status)
         return status;
-    request.file = args.rest[0];
+    request.file = args->rest[0];
     if (strcmp(request.file, "-") != 0 && access(request.file, R_OK) != 0) {
         kiln_warn(cli, "%s: %s", request.file, strerror(errno));
         return EX_NOINPUT;
@@ -258,8 +255,8 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
     if (!request.batch && name_batch(&request, batch))
         request.batch = batch;
     if (request.dry_run)
-        return plan(cli, kiln_arg(&args, "dir"), &request);
-    if (reach_servers(&place, kiln_arg(&args, "dir"), workers, &err))
+        return plan(cli, kiln_arg(args, "dir"), &request);
+    if (reach_servers(&place, kiln_arg(args, "dir"), workers, &err))
         return kiln_report(cli, &err);
     status = kiln_enqueue(cli, &request, &result);
     bool go_on = result.sent > 0 && (status == 0 || status == EX_DATAERR);

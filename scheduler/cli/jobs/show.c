@@ -5,9 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/output/records.h"
@@ -260,18 +258,15 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
     return kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_text, NULL, err);
 }
 
-int kiln_verb_show(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_show(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err, none;
     struct kiln_ledger *ledger = NULL;
-    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
-    if (status)
-        return status;
-    const char *what = args.rest[0];
+    const char *what = args->rest[0];
     bool number = what[0] && strspn(what, "0123456789") == strlen(what);
     uint64_t id = 0;
-    if (number && (status = kiln_arg_job(cli, what, &id)) != 0)
+    int status = number ? kiln_arg_job(cli, what, &id) : 0;
+    if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && number)

@@ -59,18 +59,15 @@ static int parse_by(struct kiln_cli *cli, const char *text, unsigned *ret)
     return 0;
 }
 
-int kiln_verb_usage(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_usage(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     struct usage usage = {.listing = {.cli = cli, .none = "no finished jobs"}};
     int64_t since_ms = 0;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    int status = kiln_arg_since(cli, args, 0, &since_ms);
     if (status == 0)
-        status = kiln_arg_since(cli, &args, 0, &since_ms);
-    if (status == 0)
-        status = parse_by(cli, kiln_arg(&args, "by"), &usage.by);
+        status = parse_by(cli, kiln_arg(args, "by"), &usage.by);
     if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);

@@ -32,18 +32,15 @@ static void say_result(struct kiln_cli *cli, const char *batch,
                  batch);
 }
 
-int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_progress progress;
     long timeout;
-    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
-    if (status == 0)
-        status = kiln_arg_int(cli, &args, "timeout", 0, TIMEOUT_MAX_S, -1, &timeout);
+    int status = kiln_arg_int(cli, args, "timeout", 0, TIMEOUT_MAX_S, -1, &timeout);
     if (status)
         return status;
-    const char *batch = args.rest[0];
+    const char *batch = args->rest[0];
     if (!kiln_name_valid(batch, strlen(batch), KILN_BATCH_NAME_MAX))
         return kiln_usage(cli,
                           "'%.64s' is not the name of a batch: a name has up to %d " KILN_NAME_RULE,

@@ -239,14 +239,11 @@ static int print_why(struct why *why)
     return 0;
 }
 
-int kiln_verb_why(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_why(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     uint64_t id;
-    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
-    if (status == 0)
-        status = kiln_arg_job(cli, args.rest[0], &id);
+    int status = kiln_arg_job(cli, args->rest[0], &id);
     if (status)
         return status;
     struct why why = {.cli = cli, .reasons = json_array()};

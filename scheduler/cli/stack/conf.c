@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/stack/stack.h"

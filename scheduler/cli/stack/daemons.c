@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "scheduler/cli/stack/guard.h"
 #include "schemas/clock.h"

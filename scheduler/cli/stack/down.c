@@ -5,10 +5,9 @@
  * process that exceeds its time limit is killed, which the ledger survives.
  */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/stack/guard.h"
 #include "scheduler/cli/stack/socket_dir.h"
 #include "scheduler/cli/stack/stack.h"
@@ -77,15 +76,11 @@ int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli)
     return stopped;
 }
 
-int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_down(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_stack stack;
     struct kiln_error err;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status)
-        return status;
-    const char *dir = kiln_arg(&args, "dir");
+    const char *dir = kiln_arg(args, "dir");
     int rc = kiln_stack_open(&stack, dir ? dir : ".kiln", false, &err);
     if (rc == 0)
         rc = kiln_stack_lock(&stack, &err);
@@ -93,7 +88,7 @@ int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv)
         kiln_stack_close(&stack);
         return kiln_report(cli, &err);
     }
-    bool daemons = kiln_arg(&args, "daemons") != NULL;
+    bool daemons = kiln_arg(args, "daemons") != NULL;
     int stopped = daemons ? stop_daemons(&stack, cli) : kiln_stack_down(&stack, cli);
     kiln_stack_close(&stack);
     (void)kiln_socket_dirs_sweep(); /* of other stacks, which are gone */

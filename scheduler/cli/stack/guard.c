@@ -4,7 +4,6 @@
  * earlier guard has started is no child of this one: it is watched by its pid, and how it ended
  * is read from its log.  Without the line that a worker writes last, it was a crash.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
  *                                too short a time, so that a broken machine does not grind for days
  */
 #include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 

@@ -136,7 +136,5 @@ int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli,
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* Stops what runs of an open stack, in the order in which nothing is lost; returns how many. */
 int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli);
-int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv);
-int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv);
 
 #endif

@@ -6,10 +6,9 @@
  * code.  What has started keeps running when a later step fails.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
+#include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/stack/devices.h"
 #include "scheduler/cli/stack/guard.h"
 #include "scheduler/cli/stack/socket_dir.h"
@@ -164,18 +163,15 @@ static void say_ready(const struct kiln_cli *cli, const char *conf)
     kiln_text_release(&word);
 }
 
-int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_up(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_stack stack;
     struct kiln_error err;
     long workers;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status == 0)
-        status = kiln_arg_int(cli, &args, "workers", 0, KILN_STACK_WORKERS_MAX, -1, &workers);
+    int status = kiln_arg_int(cli, args, "workers", 0, KILN_STACK_WORKERS_MAX, -1, &workers);
     if (status)
         return status;
-    const char *dir = kiln_arg(&args, "dir");
+    const char *dir = kiln_arg(args, "dir");
     if (kiln_stack_up(cli, dir ? dir : ".kiln", workers, &stack, &err)) {
         status = kiln_report(cli, &err);
         if (stack.begun)

@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sysexits.h>
 #include <unistd.h>
 
 #include "scheduler/cli/core/paths.h"
@@ -163,16 +161,12 @@ static int say_backup(struct kiln_cli *cli, const struct kiln_backup *backup, co
     return 0;
 }
 
-int kiln_verb_backup(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_backup(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct kiln_backup backup = {0};
     char out[PATH_MAX - 8], part[PATH_MAX];
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status)
-        return status;
-    const char *dir = kiln_arg(&args, "out");
+    const char *dir = kiln_arg(args, "out");
     if (!dir || !dir[0])
         return kiln_usage(cli, "--out DIR is missing");
     if (snprintf(out, sizeof out, "%s", dir) >= PATH_MAX - 64)

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "scheduler/cli/core/paths.h"

@@ -231,21 +231,18 @@ static void check_workers(struct kiln_doctor *doctor)
     kiln_roster_release(&roster);
 }
 
-int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_doctor(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status)
-        return status;
     struct kiln_doctor doctor = {.cli = cli, .findings = json_array()};
-    bool fix = kiln_arg(&args, "fix") != NULL;
+    int status = 0;
+    bool fix = kiln_arg(args, "fix") != NULL;
     check_config(&doctor);
     check_redis(&doctor);
     kiln_doctor_bus(&doctor);
     kiln_doctor_intake(&doctor);
     check_postgres(&doctor);
     check_history(&doctor);
-    kiln_doctor_store(&doctor, kiln_arg(&args, "full") != NULL);
+    kiln_doctor_store(&doctor, kiln_arg(args, "full") != NULL);
     kiln_doctor_model(&doctor);
     kiln_doctor_device(&doctor);
     check_workers(&doctor);

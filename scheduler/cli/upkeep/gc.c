@@ -403,35 +403,32 @@ static int print_json(const struct gc *gc)
 }
 
 /* Options into *gc.  0 or an exit status. */
-static int read_options(struct kiln_cli *cli, int argc, char **argv, struct gc *gc)
+static int read_options(struct kiln_cli *cli, const struct kiln_args *args, struct gc *gc)
 {
-    struct kiln_args args;
     const struct kiln_config *config = cli->config;
     double longest_s = kiln_config_number(config, KILN_KEY_HOLD_S) +
                        kiln_config_number(config, KILN_KEY_DRAIN_S) +
                        kiln_config_number(config, KILN_KEY_LEASE_S);
     int64_t grace_s = (int64_t)(GRACE_ATTEMPTS * longest_s);
     grace_s = grace_s > GRACE_LEAST_S ? grace_s : GRACE_LEAST_S;
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    int status = kiln_arg_duration(cli, args, "grace", grace_s, &gc->grace_s);
     if (status == 0)
-        status = kiln_arg_duration(cli, &args, "grace", grace_s, &gc->grace_s);
-    if (status == 0)
-        status = kiln_arg_duration(cli, &args, "older-than", -1, &gc->older_s);
+        status = kiln_arg_duration(cli, args, "older-than", -1, &gc->older_s);
     if (status)
         return status;
     gc->cli = cli;
-    gc->dry_run = kiln_arg(&args, "dry-run") != NULL;
-    gc->yes = kiln_arg(&args, "yes") != NULL;
+    gc->dry_run = kiln_arg(args, "dry-run") != NULL;
+    gc->yes = kiln_arg(args, "yes") != NULL;
     char question[160];
     snprintf(question, sizeof question,
              "Pictures and cached latents older than %s will be removed for good.",
-             kiln_arg(&args, "older-than"));
+             kiln_arg(args, "older-than"));
     if (gc->older_s >= 0 && !gc->dry_run && !kiln_confirm(gc->cli, gc->yes, question))
         return EX_USAGE;
     return 0;
 }
 
-int kiln_verb_gc(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_gc(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err = {0};
     struct gc *gc = calloc(1, sizeof *gc);
@@ -439,7 +436,7 @@ int kiln_verb_gc(struct kiln_cli *cli, int argc, char **argv)
         kiln_fail(&err, KILN_NO_MEMORY, "no memory");
         return kiln_report(cli, &err);
     }
-    int rc = 0, status = read_options(cli, argc, argv, gc);
+    int rc = 0, status = read_options(cli, args, gc);
     if (status == 0) {
         rc = kiln_open_ledger(cli, &gc->ledger, &err);
         if (rc == 0)

@@ -27,17 +27,13 @@ static void say_progress(void *arg, const char *index, const char *phase, double
     kiln_say(building->cli, "index %s: %s, %d %%", index, phase, tenths * 10);
 }
 
-int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_migrate(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct building building = {.cli = cli};
-    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
-    if (status)
-        return status;
-    bool dry_run = kiln_arg(&args, "dry-run") != NULL;
-    bool roles = kiln_arg(&args, "roles") != NULL;
-    if (kiln_arg(&args, "secrets") && !roles)
+    bool dry_run = kiln_arg(args, "dry-run") != NULL;
+    bool roles = kiln_arg(args, "roles") != NULL;
+    if (kiln_arg(args, "secrets") && !roles)
         return kiln_usage(cli, "--secrets needs --roles");
     if (roles && dry_run)
         return kiln_usage(cli, "--roles has no --dry-run");
@@ -54,7 +50,7 @@ int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv)
                          : "upgraded the schema from version %d to %d",
                  from, to);
     if (roles)
-        return kiln_make_roles(cli, kiln_arg(&args, "secrets"));
+        return kiln_make_roles(cli, kiln_arg(args, "secrets"));
     return cli->json ? kiln_print_json(cli, json_pack("{s:i, s:i, s:b}", "from", from, "to", to,
                                                       "dry_run", (int)dry_run))
                      : 0;

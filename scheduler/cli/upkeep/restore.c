@@ -345,22 +345,19 @@ static int say_result(const struct restore *restore)
     return status ? status : bad;
 }
 
-int kiln_verb_restore(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_restore(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
     struct restore restore = {.cli = cli};
-    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
-    if (status == 0)
-        status = kiln_arg_duration(cli, &args, "stall", STALL_S, &restore.still_s);
+    int status = kiln_arg_duration(cli, args, "stall", STALL_S, &restore.still_s);
     if (status)
         return status;
     if (restore.still_s == 0)
         return kiln_usage(cli, "--stall must be longer than 0");
-    restore.dir = args.rest[0];
-    restore.yes = kiln_arg(&args, "yes") != NULL;
-    restore.check = kiln_arg(&args, "check") != NULL;
-    restore.hashes = kiln_arg(&args, "hashes") != NULL;
+    restore.dir = args->rest[0];
+    restore.yes = kiln_arg(args, "yes") != NULL;
+    restore.check = kiln_arg(args, "check") != NULL;
+    restore.hashes = kiln_arg(args, "hashes") != NULL;
     int rc = kiln_backup_read(restore.dir, &restore.backup, &err);
     if (rc == 0 && !restore.check)
         rc = check_site(&restore, &err);

@@ -16,9 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "scheduler/cli/core/paths.h"
 #include "schemas/digest.h"
 #include "schemas/text.h"
 #include "storage/bus/acl.h"

@@ -4,7 +4,6 @@
  * memory of one line.  A listing may lag behind (as in Swift): an object that is not listed is
  * requested by name before it counts as missing.
  */
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -86,16 +86,13 @@ static int watch_screen(struct kiln_cli *cli, const char *batch, long interval_s
     return kiln_batch_status(&progress);
 }
 
-int kiln_verb_watch(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_watch(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     long interval;
-    int status = kiln_args_parse(cli, argc, argv, 0, 1, &args);
-    if (status == 0)
-        status = kiln_arg_int(cli, &args, "interval", 1, 3600, 1, &interval);
+    int status = kiln_arg_int(cli, args, "interval", 1, 3600, 1, &interval);
     if (status)
         return status;
-    const char *batch = args.rest_count ? args.rest[0] : NULL;
+    const char *batch = args->rest_count ? args->rest[0] : NULL;
     struct kiln_error err;
     /* A batch that there is not must not leave an empty screen that waits for it. */
     if (batch && kiln_wait_taken_in(cli, batch, &err))

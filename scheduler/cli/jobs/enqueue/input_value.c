@@ -1,7 +1,6 @@
 /* input_value.c - typed text to JSON. */
 #include "scheduler/cli/jobs/enqueue/input_value.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -76,18 +76,15 @@ int kiln_enqueue_print_plan(const struct kiln_cli *cli, const struct kiln_enqueu
     return kiln_print_json(cli, plan);
 }
 
-int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_enqueue(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_set sets[KILN_GIVEN_MAX];
-    struct kiln_args args;
     struct kiln_enqueue_request request;
     struct kiln_enqueue_result result;
-    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
-    if (!status)
-        status = kiln_enqueue_read_args(cli, &args, sets, &request);
+    int status = kiln_enqueue_read_args(cli, args, sets, &request);
     if (status)
         return status;
-    request.file = args.rest[0];
+    request.file = args->rest[0];
     status = kiln_enqueue(cli, &request, &result);
     /* Other failures have no result to print. */
     bool result_stands =

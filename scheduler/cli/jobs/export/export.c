@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -407,20 +406,16 @@ int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct 
     return 0;
 }
 
-int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_export(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_args args;
     struct kiln_error err;
-    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
-    if (status)
-        return status;
-    struct kiln_export export = {.batch = args.rest[0],
-                                 .out = kiln_arg(&args, "out"),
-                                 .html = kiln_arg(&args, "html") != NULL,
-                                 .latents = kiln_arg(&args, "latents") != NULL};
+    struct kiln_export export = {.batch = args->rest[0],
+                                 .out = kiln_arg(args, "out"),
+                                 .html = kiln_arg(args, "html") != NULL,
+                                 .latents = kiln_arg(args, "latents") != NULL};
     if (!export.out)
         return kiln_usage(cli, "--out DIR is missing");
-    status = kiln_export_args(cli, &args, &export);
+    int status = kiln_export_args(cli, args, &export);
     if (status)
         return status;
     if (kiln_export_batch(cli, &export, &err))

@@ -8,8 +8,6 @@
  */
 #include "scheduler/cli/jobs/export/fetch.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

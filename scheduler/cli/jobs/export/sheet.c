@@ -7,10 +7,8 @@
  */
 #include "scheduler/cli/jobs/export/sheet.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
