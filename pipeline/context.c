@@ -39,8 +39,7 @@ int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a context");
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_mutex_init(&ctx->under_lock, NULL);
-    int code = random_weights ? kiln_engine_open_random(options, &ctx->engine, err)
-                              : kiln_engine_open(options, &ctx->engine, err);
+    int code = kiln_engine_open(options, random_weights, &ctx->engine, err);
     if (code)
         kiln_context_free(ctx);
     else

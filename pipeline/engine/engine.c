@@ -14,40 +14,24 @@
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Without products of quantised rows, fp8 would be slower than bf16. */
-static int check_e4m3(int device, struct kiln_error *err)
+/* The device is open.  Without products of quantised rows, fp8 would be slower than bf16. */
+static int choose_dtype(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_error *err)
 {
-    if (device == KT_CPU)
+    if (o->dtype < DIFFUSIONZ_AUTO || o->dtype > DIFFUSIONZ_FP8)
+        return kiln_fail(err, KILN_BAD_INPUT, "dtype %d: there is no such dtype", o->dtype);
+    e->e4m3 = o->dtype == DIFFUSIONZ_FP8;
+    if (e->e4m3 && e->device == KT_CPU)
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "dtype fp8 is not available on the CPU; use fp32 or bf16");
-    if (!kt_device_likes_e4m3(device))
+    if (e->e4m3 && !kt_device_likes_e4m3(e->device))
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "dtype fp8 needs a GPU of compute capability 8.9 or later, which cuda:%d "
                          "is not; use bf16",
-                         device);
+                         e->device);
+    const bool slow_bf16 = e->device == KT_CPU && !kt_cpu_likes_bf16();
+    e->dtype = o->dtype == DIFFUSIONZ_FP32 || (o->dtype == DIFFUSIONZ_AUTO && slow_bf16) ? KT_F32
+                                                                                         : KT_BF16;
     return 0;
-}
-
-/* The device is open. */
-static int choose_dtype(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_error *err)
-{
-    switch (o->dtype) {
-    case DIFFUSIONZ_AUTO:
-        e->dtype = o->device_id >= 0 || kt_cpu_likes_bf16() ? KT_BF16 : KT_F32;
-        return 0;
-    case DIFFUSIONZ_FP32:
-        e->dtype = KT_F32;
-        return 0;
-    case DIFFUSIONZ_BF16:
-        e->dtype = KT_BF16;
-        return 0;
-    case DIFFUSIONZ_FP8:
-        e->dtype = KT_BF16;
-        e->e4m3 = true;
-        return check_e4m3(o->device_id, err);
-    default:
-        return kiln_fail(err, KILN_BAD_INPUT, "dtype %d: there is no such dtype", o->dtype);
-    }
 }
 
 /* The last part of the path, "." and slashes resolved. */
@@ -64,24 +48,6 @@ static const char *weights_in(char path[PATH_MAX], const char *dir, const char *
 {
     snprintf(path, PATH_MAX, "%s/%s", dir, name);
     return random ? NULL : path;
-}
-
-/* Loads the text encoder and the transformer; in fp8 with the cache of their 8-bit rows. */
-static int load_large(struct kiln_engine *e, const char *dir, bool random, struct kiln_error *err)
-{
-    const enum kt_dtype matrices = e->e4m3 ? KT_E4M3 : e->dtype;
-    struct kiln_fp8_cache *cache =
-        e->e4m3 && !random ? kiln_fp8_cache_open(dir, e->device, KILN_FP8_CACHE_WORTH) : NULL;
-    char path[PATH_MAX];
-    int code =
-        kiln_text_encoder_load(weights_in(path, dir, "text_encoder", random), &e->config.text,
-                               e->weights, matrices, cache, &e->text_encoder, err);
-    if (!code)
-        code = kiln_transformer_load(weights_in(path, dir, "transformer", random),
-                                     &e->config.transformer, e->weights, matrices, cache,
-                                     &e->params, &e->transformer, err);
-    kiln_fp8_cache_close(cache, code == 0, e->note, sizeof e->note);
-    return code;
 }
 
 static int load_parts(struct kiln_engine *e, const char *dir, bool random, struct kiln_error *err)
@@ -103,11 +69,19 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool random, struc
                          dir, kiln_tokenizer_max_id(e->tokenizer), e->config.text.vocab);
     if (code)
         return code;
-    code = load_large(e, dir, random, err);
-    if (code)
-        return code;
-    code = kiln_vae_load(weights_in(path, dir, "vae", random), &e->config.vae, e->weights, e->dtype,
-                         false, &e->vae, err);
+    const enum kt_dtype matrices = e->e4m3 ? KT_E4M3 : e->dtype;
+    struct kiln_fp8_cache *cache =
+        e->e4m3 && !random ? kiln_fp8_cache_open(dir, e->device, KILN_FP8_CACHE_WORTH) : NULL;
+    code = kiln_text_encoder_load(weights_in(path, dir, "text_encoder", random), &e->config.text,
+                                  e->weights, matrices, cache, &e->text_encoder, err);
+    if (!code)
+        code = kiln_transformer_load(weights_in(path, dir, "transformer", random),
+                                     &e->config.transformer, e->weights, matrices, cache,
+                                     &e->params, &e->transformer, err);
+    kiln_fp8_cache_close(cache, code == 0, e->note, sizeof e->note);
+    if (!code)
+        code = kiln_vae_load(weights_in(path, dir, "vae", random), &e->config.vae, e->weights,
+                             e->dtype, false, &e->vae, err);
     kt_device_trim(e->device); /* what tensors were packed or converted from */
     return code;
 }
@@ -159,8 +133,8 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool random,
     return code;
 }
 
-static int open_engine(const DiffusionZOptions *options, bool random, struct kiln_engine **ret,
-                       struct kiln_error *err)
+int kiln_engine_open(const DiffusionZOptions *options, bool random_weights,
+                     struct kiln_engine **ret, struct kiln_error *err)
 {
     if (!options)
         return kiln_fail(err, KILN_BAD_INPUT, "no options were given");
@@ -168,24 +142,12 @@ static int open_engine(const DiffusionZOptions *options, bool random, struct kil
     if (!e)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an engine");
     kiln_text_prefetch_init(&e->prefetch);
-    int code = load(e, options, random, err);
+    int code = load(e, options, random_weights, err);
     if (code)
         kiln_engine_close(e);
     else
         *ret = e;
     return code;
-}
-
-int kiln_engine_open(const DiffusionZOptions *options, struct kiln_engine **ret,
-                     struct kiln_error *err)
-{
-    return open_engine(options, false, ret, err);
-}
-
-int kiln_engine_open_random(const DiffusionZOptions *options, struct kiln_engine **ret,
-                            struct kiln_error *err)
-{
-    return open_engine(options, true, ret, err);
 }
 
 void kiln_engine_close(struct kiln_engine *e)
@@ -226,47 +188,26 @@ static int check_side(const struct kiln_engine *e, const char *what, int side,
 
 static int check_prompt(const char *what, int item, const char *prompt, struct kiln_error *err)
 {
-    size_t len = strnlen(prompt, KILN_PROMPT_MAX + 1);
-    if (len > KILN_PROMPT_MAX)
+    if (strnlen(prompt, KILN_PROMPT_MAX + 1) > KILN_PROMPT_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "item %d: the %s is longer than %d bytes", item, what,
                          KILN_PROMPT_MAX);
     return 0;
 }
 
-static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
+int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, struct kiln_error *err)
 {
     if (!b->items || b->item_count < 1 || b->item_count > KILN_ASSIGN_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "a batch has 1 to %d items, this one %d",
                          KILN_ASSIGN_MAX, b->items ? b->item_count : 0);
-    for (int i = 0; i < b->item_count; i++) {
+    int code = 0;
+    for (int i = 0; i < b->item_count && !code; i++) {
         const DiffusionZItem *item = &b->items[i];
         if (!item->prompt)
             return kiln_fail(err, KILN_BAD_INPUT, "item %d: the prompt is missing", i);
-        int code = check_prompt("prompt", i, item->prompt, err);
-        if (!code && item->negative_prompt)
-            code = check_prompt("negative prompt", i, item->negative_prompt, err);
-        if (code)
-            return code;
+        code = check_prompt("prompt", i, item->prompt, err);
+        if (!code)
+            code = check_prompt("negative prompt", i, kiln_item_negative(item), err);
     }
-    return 0;
-}
-
-static int check_smaller(const DiffusionZBatch *b, struct kiln_error *err)
-{
-    if (b->smaller_count < 0 || b->smaller_count > DIFFUSIONZ_SMALLER_MAX ||
-        (b->smaller_count && !b->smaller))
-        return kiln_fail(err, KILN_BAD_INPUT, "%d smaller sizes: at most %d", b->smaller_count,
-                         DIFFUSIONZ_SMALLER_MAX);
-    for (int i = 0; i < b->smaller_count; i++)
-        if (b->smaller[i] < 1 || b->smaller[i] > KILN_SIDE_MAX)
-            return kiln_fail(err, KILN_BAD_INPUT, "smaller size %d: must be 1 to %d", b->smaller[i],
-                             KILN_SIDE_MAX);
-    return 0;
-}
-
-int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, struct kiln_error *err)
-{
-    int code = check_items(b, err);
     code = code ? code : check_side(e, "width", b->width, err);
     code = code ? code : check_side(e, "height", b->height, err);
     if (code)
@@ -281,5 +222,13 @@ int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, str
     if (b->lora_count < 0 || b->lora_count > KILN_LORAS_MAX || (b->lora_count && !b->loras))
         return kiln_fail(err, KILN_BAD_INPUT, "%d LoRAs: at most %d", b->lora_count,
                          KILN_LORAS_MAX);
-    return check_smaller(b, err);
+    if (b->smaller_count < 0 || b->smaller_count > DIFFUSIONZ_SMALLER_MAX ||
+        (b->smaller_count && !b->smaller))
+        return kiln_fail(err, KILN_BAD_INPUT, "%d smaller sizes: at most %d", b->smaller_count,
+                         DIFFUSIONZ_SMALLER_MAX);
+    for (int i = 0; i < b->smaller_count; i++)
+        if (b->smaller[i] < 1 || b->smaller[i] > KILN_SIDE_MAX)
+            return kiln_fail(err, KILN_BAD_INPUT, "smaller size %d: must be 1 to %d", b->smaller[i],
+                             KILN_SIDE_MAX);
+    return 0;
 }

@@ -73,13 +73,10 @@ struct kiln_engine {
     char note[KILN_ERROR_TEXT_MAX]; /* of diffusionz_note */
 };
 
-/* Loads a model directory.  All of options is checked. */
-int kiln_engine_open(const DiffusionZOptions *options, struct kiln_engine **ret,
-                     struct kiln_error *err) KILN_MUST_CHECK;
-/* The same with random weights: the directory needs only configs and tokenizer, and the hash is
- * empty.  For benchmarks. */
-int kiln_engine_open_random(const DiffusionZOptions *options, struct kiln_engine **ret,
-                            struct kiln_error *err) KILN_MUST_CHECK;
+/* Loads a model directory.  All of options is checked.  With random weights, for benchmarks, the
+ * directory needs only configs and tokenizer, and the hash is empty. */
+int kiln_engine_open(const DiffusionZOptions *options, bool random_weights,
+                     struct kiln_engine **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_engine_close(struct kiln_engine *e); /* accepts NULL */
 
 /* Makes e->loras; the weights are loaded. */

@@ -54,11 +54,6 @@ bool kiln_item_alive(struct kiln_item *item)
     return !item->ended;
 }
 
-static size_t latent_values(const struct kiln_run *r)
-{
-    return (size_t)(r->e->config.transformer.channels * r->height * r->width);
-}
-
 bool kiln_run_smaller(const struct kiln_run *r, int i, uint32_t *ret_width, uint32_t *ret_height)
 {
     const DiffusionZBatch *b = r->batch;
@@ -71,7 +66,8 @@ bool kiln_item_allocate(const struct kiln_run *r, struct kiln_item *item)
 {
     const DiffusionZBatch *b = r->batch;
     DiffusionZOutput *out = item->out;
-    size_t n = latent_values(r), steps = (size_t)b->num_steps;
+    size_t n = (size_t)(r->e->config.transformer.channels * r->height * r->width);
+    size_t steps = (size_t)b->num_steps;
     bool ok = (out->latent = malloc(n * sizeof *out->latent)) != NULL;
     if (!b->skip_decode)
         ok = (out->rgb = malloc((size_t)b->width * (size_t)b->height * 3)) != NULL && ok;

@@ -65,9 +65,11 @@ static kt latent_of(const struct kiln_shape_plan *plan, struct kt_scope *s, int 
     return kt_reshape(s, kt_narrow(s, plan->latent, 0, i, 1), 3, shape);
 }
 
-static kt caption_of(struct kt_scope *s, kt buffer, int i, int64_t rows)
+/* Copies the item's caption into its part of a buffer for all items. */
+static void put_caption(struct kt_scope *s, kt buffer, int i, kt caption)
 {
-    return kt_narrow(s, buffer, 0, i * rows, rows);
+    const int64_t rows = kt_size(caption, 0);
+    kt_copy_into(s, kt_narrow(s, buffer, 0, i * rows, rows), caption);
 }
 
 /* Copies the items' starts and captions into the buffers. */
@@ -75,17 +77,16 @@ static void fill_buffers(struct kiln_run *r, struct kt_scope *s, const struct ki
                          void *arg)
 {
     struct kiln_shape_plan *plan = arg;
-    const struct kiln_shape *of = &plan->shape;
     for (int i = 0; i < group->count; i++) {
         const struct kiln_item *item = group->items[i];
         if (item->ended)
             continue;
         kt_copy_into(s, latent_of(plan, s, i), kiln_item_start(r, s, item));
-        kt_copy_into(s, caption_of(s, plan->caption, i, of->caption_rows), item->caption);
+        put_caption(s, plan->caption, i, item->caption);
         if (plan->negative)
-            kt_copy_into(s, caption_of(s, plan->negative, i, of->negative_rows), item->negative);
+            put_caption(s, plan->negative, i, item->negative);
     }
-    kt_copy_into(s, plan->bad, kt_zeros(s, KT_I32, 1, (int64_t[]){of->items}));
+    kt_copy_into(s, plan->bad, kt_zeros(s, KT_I32, 1, (int64_t[]){plan->shape.items}));
 }
 
 struct step_work {
@@ -128,51 +129,39 @@ struct step_args {
     bool queued; /* the step is queued; a second try must not repeat it */
 };
 
-/* Stores the states before the step, for items with a trajectory. */
-static void keep_states(struct kt_scope *s, const struct kiln_group *group,
-                        const struct step_args *args)
-{
-    for (int i = 0; i < group->count; i++) {
-        kt trajectory = group->items[i]->trajectory; /* NULL: not wanted, or the item has ended */
-        if (trajectory)
-            kt_copy_into(s, kt_narrow(s, trajectory, 0, args->step, 1),
-                         kt_narrow(s, args->plan->latent, 0, i, 1));
-    }
-}
-
-static void queue_step_work(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
-                            struct step_args *args)
-{
-    struct kiln_shape_plan *plan = args->plan;
-    const int64_t items = plan->shape.items, one[2] = {1, 1};
-    struct kiln_error err;
-    keep_states(s, group, args);
-    kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, args->step, 1));
-    kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, args->step, 1), 2, one);
-    kt_copy_into(s, plan->stride, kt_reshape(s, kt_repeat_rows(s, stride, items), 1, &items));
-    if (!kiln_memory_is_tight(r) && kiln_graph_cache_should_record(r->e->graphs, plan))
-        record(r, plan);
-    bool computed = !plan->graph;
-    if (computed)
-        run_step(s, &(struct step_work){r, plan});
-    else
-        kt_graph_replay(plan->graph, s);
-    args->queued = kt_scope_check(s, &err) == 0;
-    if (!args->queued)
-        return;
-    r->new_shape = r->new_shape || !plan->warm;
-    if (computed)
-        kiln_graph_cache_warm(plan);
-}
-
 /* Queues a step and the copy of its flags. */
 static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
                        void *arg)
 {
     struct step_args *args = arg;
-    if (!args->queued)
-        queue_step_work(r, s, group, args);
-    struct kt_fetch *bad = kt_fetch_start(s, args->plan->bad);
+    struct kiln_shape_plan *plan = args->plan;
+    const int64_t items = plan->shape.items, one[2] = {1, 1};
+    struct kiln_error err;
+    if (!args->queued) {
+        for (int i = 0; i < group->count; i++) {
+            kt trajectory = group->items[i]->trajectory; /* NULL: not wanted, or ended */
+            if (trajectory)
+                kt_copy_into(s, kt_narrow(s, trajectory, 0, args->step, 1),
+                             kt_narrow(s, plan->latent, 0, i, 1));
+        }
+        kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, args->step, 1));
+        kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, args->step, 1), 2, one);
+        kt_copy_into(s, plan->stride, kt_reshape(s, kt_repeat_rows(s, stride, items), 1, &items));
+        if (!kiln_memory_is_tight(r) && kiln_graph_cache_should_record(r->e->graphs, plan))
+            record(r, plan);
+        const bool computed = !plan->graph;
+        if (computed)
+            run_step(s, &(struct step_work){r, plan});
+        else
+            kt_graph_replay(plan->graph, s);
+        if (kt_scope_check(s, &err))
+            return;
+        args->queued = true;
+        r->new_shape = r->new_shape || !plan->warm;
+        if (computed)
+            kiln_graph_cache_warm(plan);
+    }
+    struct kt_fetch *bad = kt_fetch_start(s, plan->bad);
     if (!bad)
         return;
     r->queued[r->queued_count].group = *group;

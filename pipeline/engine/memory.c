@@ -43,20 +43,6 @@ void kiln_memory_release(struct kiln_run *r, bool all)
     kt_scope_free(s);
 }
 
-/* Frees graphs; for a single picture, remembers its size. */
-static void make_room(struct kiln_run *r, const struct kiln_group *group,
-                      const struct kiln_error *err)
-{
-    if (group->count == 1 && !kiln_memory_is_tight(r)) {
-        r->e->tight_pixels = kiln_run_pixels(r);
-        kiln_run_note(r,
-                      "pictures of this size and larger are rendered without graphs and decoded "
-                      "with nothing beside them: %s",
-                      err->text);
-    }
-    kiln_memory_release(r, false);
-}
-
 static int try_once(struct kiln_run *r, const struct kiln_group *group, bool side, kiln_work_fn *fn,
                     void *arg, struct kiln_error *err)
 {
@@ -77,7 +63,14 @@ int kiln_memory_try(struct kiln_run *r, const struct kiln_group *group, bool sid
     int code = try_once(r, group, side, fn, arg, err);
     if (code != KILN_NO_MEMORY)
         return code;
-    make_room(r, group, err);
+    if (group->count == 1 && !kiln_memory_is_tight(r)) {
+        r->e->tight_pixels = kiln_run_pixels(r);
+        kiln_run_note(r,
+                      "pictures of this size and larger are rendered without graphs and decoded "
+                      "with nothing beside them: %s",
+                      err->text);
+    }
+    kiln_memory_release(r, false);
     return kiln_group_alive(group) ? try_once(r, group, side, fn, arg, err) : 0;
 }
 

@@ -10,8 +10,6 @@
 #include "pipeline/engine/parts.h"
 #include "schemas/clock.h"
 
-/* --- time ------------------------------------------------------------------------------------- */
-
 static void drop_time_table(struct kiln_engine *e)
 {
     kt_scope_free(e->times_scope);
@@ -38,35 +36,20 @@ static int prepare_time_table(struct kiln_run *r, struct kiln_error *err)
     return code;
 }
 
-/* Memory for the state before every step, if wanted. */
-static kt trajectory_for(const struct kiln_run *r, struct kt_scope *s)
-{
-    const int64_t shape[4] = {r->batch->num_steps, r->e->config.transformer.channels, r->height,
-                              r->width};
-    return r->batch->keep_trajectory ? kt_zeros(s, KT_F32, 4, shape) : NULL;
-}
-
-static void open_items(struct kiln_run *r)
-{
-    memset(r->outputs, 0, (size_t)r->batch->item_count * sizeof *r->outputs);
-    for (int i = 0; i < r->batch->item_count; i++) {
-        struct kiln_item *item = &r->items[i];
-        *item = (struct kiln_item){.in = &r->batch->items[i], .out = &r->outputs[i]};
-        item->scope = kt_scope_new(r->e->device);
-        if (kiln_item_alive(item) && kiln_item_allocate(r, item))
-            item->trajectory = trajectory_for(r, item->scope);
-    }
-}
-
-static double *denoising_or(struct kiln_run *r, double *stage)
-{
-    return kiln_steps_under_way(r) ? &r->times.denoise_ms : stage;
-}
-
 static void queue_items(struct kiln_run *r)
 {
+    const DiffusionZBatch *b = r->batch;
+    const int64_t states[4] = {b->num_steps, r->e->config.transformer.channels, r->height,
+                               r->width};
     struct kiln_group group;
-    open_items(r);
+    memset(r->outputs, 0, (size_t)b->item_count * sizeof *r->outputs);
+    for (int i = 0; i < b->item_count; i++) {
+        struct kiln_item *item = &r->items[i];
+        *item = (struct kiln_item){.in = &b->items[i], .out = &r->outputs[i]};
+        item->scope = kt_scope_new(r->e->device);
+        if (kiln_item_alive(item) && kiln_item_allocate(r, item) && b->keep_trajectory)
+            item->trajectory = kt_zeros(item->scope, KT_F32, 4, states);
+    }
     kiln_text_prepare(r);
     while (kiln_group_next(r, &group)) {
         kiln_loop_denoise(r, &group);
@@ -75,11 +58,11 @@ static void queue_items(struct kiln_run *r)
             if (group.items[i]->begun && kiln_item_alive(group.items[i]))
                 kiln_decode_item(r, group.items[i]);
         kiln_run_collect(r); /* while the device works */
-        kiln_run_lap(r, denoising_or(r, &r->times.decode_ms));
+        kiln_run_lap(r, kiln_steps_under_way(r) ? &r->times.denoise_ms : &r->times.decode_ms);
     }
     kiln_text_wait(r); /* in case no item came to its steps */
     kiln_text_encode_prefetched(r);
-    kiln_run_lap(r, denoising_or(r, &r->times.text_ms));
+    kiln_run_lap(r, kiln_steps_under_way(r) ? &r->times.denoise_ms : &r->times.text_ms);
     if (!r->new_shape)
         return;
     /* Computed steps, and libraries that search for their fastest kernels, leave unused memory. */
@@ -88,8 +71,6 @@ static void queue_items(struct kiln_run *r)
     kt_device_trim(r->e->device);
     kiln_run_lap(r, &r->times.decode_ms);
 }
-
-/* --- a batch ---------------------------------------------------------------------------------- */
 
 int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
                       struct kiln_error *err)
@@ -102,7 +83,8 @@ int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, s
     return code;
 }
 
-static int set_loras(struct kiln_run *r, const struct kiln_lora_use *under, struct kiln_error *err)
+/* Loads what the whole batch needs: LoRAs and the tables of the schedule. */
+static int prepare(struct kiln_run *r, const struct kiln_lora_use *under, struct kiln_error *err)
 {
     const DiffusionZBatch *b = r->batch;
     struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
@@ -114,44 +96,9 @@ static int set_loras(struct kiln_run *r, const struct kiln_lora_use *under, stru
     int code = kiln_engine_loras(r->e, uses, count, err);
     if (!code)
         kiln_run_name_loras(r, uses, count);
-    return code;
-}
-
-/* Loads what the whole batch needs: LoRAs and the tables of the schedule. */
-static int prepare_once(struct kiln_run *r, const struct kiln_lora_use *under,
-                        struct kiln_error *err)
-{
-    int code = set_loras(r, under, err);
     kiln_run_lap(r, &r->times.lora_ms);
     r->times.lora_from = (int32_t)kiln_loras_source(r->e->loras);
     return code ? code : prepare_time_table(r, err);
-}
-
-/* Graphs of earlier batches may hold the memory that is short. */
-static int prepare(struct kiln_run *r, const struct kiln_lora_use *under, struct kiln_error *err)
-{
-    const int code = prepare_once(r, under, err);
-    if (code != KILN_NO_MEMORY)
-        return code;
-    kiln_memory_release(r, true);
-    return prepare_once(r, under, err);
-}
-
-static struct kiln_run *run_new(struct kiln_engine *e, const DiffusionZBatch *batch,
-                                DiffusionZOutput *outputs)
-{
-    struct kiln_run *r = calloc(1, sizeof *r);
-    if (!r)
-        return NULL;
-    r->e = e;
-    r->copy = *batch;
-    r->batch = &r->copy;
-    r->outputs = outputs;
-    r->height = batch->height / e->config.vae.factor;
-    r->width = batch->width / e->config.vae.factor;
-    r->since_ms = kiln_monotonic_ms();
-    kiln_schedule_fill(&r->schedule, &e->config.sampler, batch->num_steps);
-    return r;
 }
 
 int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
@@ -161,11 +108,23 @@ int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
     int code = kiln_engine_check(e, batch, err);
     if (code)
         return code;
-    struct kiln_run *r = run_new(e, batch, outputs);
+    struct kiln_run *r = calloc(1, sizeof *r);
     if (!r)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
+    r->e = e;
+    r->copy = *batch;
+    r->batch = &r->copy;
+    r->outputs = outputs;
+    r->height = batch->height / e->config.vae.factor;
+    r->width = batch->width / e->config.vae.factor;
+    r->since_ms = kiln_monotonic_ms();
+    kiln_schedule_fill(&r->schedule, &e->config.sampler, batch->num_steps);
     kt_threads_set(e->threads);
     code = prepare(r, under, err);
+    if (code == KILN_NO_MEMORY) { /* which graphs of earlier batches may occupy */
+        kiln_memory_release(r, true);
+        code = prepare(r, under, err);
+    }
     if (code) {
         free(r);
         return code;

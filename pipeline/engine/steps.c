@@ -22,31 +22,26 @@ static void show_progress(struct kiln_run *r)
         __atomic_store_n(b->progress, r->progress, __ATOMIC_RELEASE);
 }
 
-/* Notes that a step of the item has ended; bad: its latent is not finite. */
-static void take_item_step(const struct kiln_run *r, struct kiln_item *item, int step, bool bad)
-{
-    struct kiln_error err;
-    if (bad) {
-        kiln_fail(&err, KILN_NOT_FINITE, "non-finite latent at step %d of %d%s", step + 1,
-                  r->batch->num_steps, r->loras);
-        kiln_item_end(item, &err);
-    }
-    item->steps_done = step + 1;
-}
-
 void kiln_steps_take(struct kiln_run *r)
 {
     const struct kiln_group *group = &r->queued[0].group;
-    struct kt_fetch *bad = r->queued[0].bad;
+    struct kt_fetch *fetch = r->queued[0].bad;
+    const int step = r->queued[0].step;
     struct kiln_error err;
     size_t bytes;
-    const int code = kt_fetch_wait(bad, &err);
-    const int32_t *marks = code ? NULL : kt_fetch_data(bad, &bytes);
+    const int code = kt_fetch_wait(fetch, &err);
+    const int32_t *bad = code ? NULL : kt_fetch_data(fetch, &bytes);
     if (code)
         kiln_group_end(group, &err);
-    for (int i = 0; i < group->count; i++)
-        take_item_step(r, group->items[i], r->queued[0].step, marks && marks[i]);
-    kt_fetch_free(bad);
+    for (int i = 0; i < group->count; i++) {
+        if (bad && bad[i]) {
+            kiln_fail(&err, KILN_NOT_FINITE, "non-finite latent at step %d of %d%s", step + 1,
+                      r->batch->num_steps, r->loras);
+            kiln_item_end(group->items[i], &err);
+        }
+        group->items[i]->steps_done = step + 1;
+    }
+    kt_fetch_free(fetch);
     r->queued_count--;
     for (int i = 0; i < r->queued_count; i++)
         r->queued[i] = r->queued[i + 1];

@@ -71,30 +71,24 @@ static void encode(const struct kiln_run *r, const char *const *texts, size_t co
     free(l);
 }
 
-static kt features_of(struct kiln_engine *e, struct kt_scope *s, const char *prompt)
-{
-    size_t len = strlen(prompt), count;
-    kt features = kiln_feature_cache_get(e->features, s, prompt, len);
-    if (features)
-        return features;
-    int32_t *ids;
-    struct kiln_error err;
-    if (kiln_tokenizer_encode(e->tokenizer, prompt, len, false, &ids, &count, &err)) {
-        kt_scope_fail(s, &err);
-        return NULL;
-    }
-    features = kiln_text_encoder_run(e->text_encoder, s, ids, count);
-    free(ids);
-    kiln_feature_cache_put(e->features, prompt, len, e->device, features);
-    return features;
-}
-
+/* The features of a prompt, from the cache if it has them, refined to a caption. */
 static int caption_once(const struct kiln_run *r, struct kt_scope *s, const char *prompt, kt *ret,
                         struct kiln_error *err)
 {
-    struct kt_scope *inner = kt_scope_new(r->e->device);
-    kt caption = kiln_caption(r->e->transformer, inner, features_of(r->e, inner, prompt));
-    const int code = kt_scope_check(inner, err);
+    struct kiln_engine *e = r->e;
+    size_t len = strlen(prompt), count;
+    int32_t *ids;
+    int code = 0;
+    struct kt_scope *inner = kt_scope_new(e->device);
+    kt features = kiln_feature_cache_get(e->features, inner, prompt, len);
+    if (!features &&
+        !(code = kiln_tokenizer_encode(e->tokenizer, prompt, len, false, &ids, &count, err))) {
+        features = kiln_text_encoder_run(e->text_encoder, inner, ids, count);
+        free(ids);
+        kiln_feature_cache_put(e->features, prompt, len, e->device, features);
+    }
+    kt caption = code ? NULL : kiln_caption(e->transformer, inner, features);
+    code = code ? code : kt_scope_check(inner, err);
     *ret = code ? NULL : kt_keep(s, caption);
     kt_scope_free(inner);
     return code;
@@ -115,28 +109,16 @@ static kt caption_of(struct kiln_run *r, struct kt_scope *s, const char *prompt)
     return caption;
 }
 
-/* An earlier item with the same texts, whose captions can be shared; or NULL. */
-static const struct kiln_item *same_text(const struct kiln_run *r, int index)
+/* Earlier items with the same texts share their captions. */
+static void prepare_item(struct kiln_run *r, struct kiln_item *item)
 {
-    const struct kiln_item *item = &r->items[index];
-    for (int i = 0; i < index; i++) {
-        const struct kiln_item *other = &r->items[i];
+    for (struct kiln_item *other = r->items; other < item; other++)
         if (!other->ended && strcmp(other->in->prompt, item->in->prompt) == 0 &&
-            strcmp(kiln_item_negative(other->in), kiln_item_negative(item->in)) == 0)
-            return other;
-    }
-    return NULL;
-}
-
-static void prepare_item(struct kiln_run *r, int index)
-{
-    struct kiln_item *item = &r->items[index];
-    const struct kiln_item *other = same_text(r, index);
-    if (other) {
-        item->caption = kt_keep(item->scope, other->caption);
-        item->negative = kt_keep(item->scope, other->negative);
-        return;
-    }
+            strcmp(kiln_item_negative(other->in), kiln_item_negative(item->in)) == 0) {
+            item->caption = kt_keep(item->scope, other->caption);
+            item->negative = kt_keep(item->scope, other->negative);
+            return;
+        }
     item->caption = caption_of(r, item->scope, item->in->prompt);
     if (r->batch->guidance_scale > 0)
         item->negative = caption_of(r, item->scope, kiln_item_negative(item->in));
@@ -151,12 +133,12 @@ static struct kt_fetch *mark(const struct kiln_engine *e)
     return fetch;
 }
 
-/* Errors are ignored: the next operation reports them again. */
+/* Waits for a mark, if there is one.  Errors are ignored: the next operation reports them again. */
 static void wait_for(struct kt_fetch **fetch)
 {
     struct kiln_error err;
-    int code = *fetch ? kt_fetch_wait(*fetch, &err) : 0;
-    (void)code;
+    if (*fetch)
+        (void)!kt_fetch_wait(*fetch, &err);
     kt_fetch_free(*fetch);
     *fetch = NULL;
 }
@@ -187,7 +169,7 @@ void kiln_text_prepare(struct kiln_run *r)
     encode(r, texts, count, &r->times);
     for (int i = 0; i < r->batch->item_count; i++)
         if (kiln_item_alive(&r->items[i])) {
-            prepare_item(r, i);
+            prepare_item(r, &r->items[i]);
             (void)kiln_item_alive(&r->items[i]);
         }
     kt_clock_end(r->e->clock, piece);

@@ -33,17 +33,6 @@ static size_t bytes_of(const struct kiln_vae *vae, int64_t values)
     return (size_t)values * (vae->dtype == KT_F32 ? 4 : 2);
 }
 
-/* Whether a second picture of so many values would be the peak of the decode. */
-static bool is_wide(const struct kiln_vae *vae, const struct kt_scope *s, int64_t values)
-{
-    return kt_device_of(s) != KT_CPU && bytes_of(vae, values) >= KILN_VAE_WIDE_BYTES;
-}
-
-static int64_t values_of(kt x)
-{
-    return kt_size(x, 1) * kt_size(x, 2) * kt_size(x, 3);
-}
-
 /* Norm, SiLU and convolution, twice, plus the shortcut; frees x.  If the shortcut is a convolution,
  * x is not read again and its norm runs in place; the norm of h always does. */
 static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
@@ -51,7 +40,9 @@ static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
 {
     if (r->shortcut.weight)
         x = kt_unshare(s, x);
-    if (kiln_vae_halves(r, kt_size(x, 1)) && is_wide(vae, s, values_of(x)))
+    const int64_t values = kt_size(x, 1) * kt_size(x, 2) * kt_size(x, 3);
+    if (kiln_vae_halves(r, kt_size(x, 1)) && kt_device_of(s) != KT_CPU &&
+        bytes_of(vae, values) >= KILN_VAE_WIDE_BYTES) /* a second picture would be the peak */
         return kiln_vae_halving_residual(vae, s, r, x, KILN_VAE_WIDE_ROWS);
     struct kt_scope *inner = kt_scope_child(s);
     kt skip, h;
@@ -70,7 +61,7 @@ static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
     return y;
 }
 
-/* One head over all pixels. */
+/* Attention with one head over all pixels; frees x. */
 static kt attend(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_attention *a,
                  kt x)
 {
@@ -98,29 +89,6 @@ static kt middle(const struct kiln_vae *vae, struct kt_scope *s, const struct ki
     return residual(vae, s, &h->mid[1], x);
 }
 
-/* kiln_vae_upsample; a joined one beside memory as large as x that is then freed: together with x's
- * memory it leaves a gap that fits the result of the next residual. */
-static kt upsample(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_layer *l,
-                   kt x)
-{
-    kt gap = NULL;
-    if (kiln_vae_is_joined(l))
-        gap = kt_picture(s, vae->dtype, kt_size(x, 1), kt_size(x, 2), kt_size(x, 3));
-    kt y = kiln_vae_upsample(s, x, l);
-    kt_drop(s, gap);
-    return y;
-}
-
-/* Stride 2; zeros only on the right and at the bottom. */
-static kt downsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
-{
-    const struct kt_conv_args args = {
-        .x = x, .weight = l->weight, .bias = l->bias, .stride = 2, .pad_before = 0, .pad_after = 1};
-    kt y = kt_conv2d(s, &args);
-    kt_drop(s, x);
-    return y;
-}
-
 /* The decoder up to its last `left` levels. */
 static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt latent, int left)
 {
@@ -135,8 +103,16 @@ static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt la
     for (int i = 0; i < c->levels - left; i++) {
         for (int j = 0; j < h->levels[i].count; j++)
             x = residual(vae, inner, &h->levels[i].residuals[j], x);
-        if (h->levels[i].resample.weight && i + 1 < c->levels - left)
-            x = upsample(vae, inner, &h->levels[i].resample, x);
+        const struct kiln_vae_layer *grow = &h->levels[i].resample;
+        if (!grow->weight || i + 1 == c->levels - left)
+            continue;
+        /* A joined one beside memory as large as x that is then freed: together with x's memory it
+         * leaves a gap that fits the result of the next residual. */
+        kt gap = kiln_vae_is_joined(grow)
+                     ? kt_picture(inner, vae->dtype, kt_size(x, 1), kt_size(x, 2), kt_size(x, 3))
+                     : NULL;
+        x = kiln_vae_upsample(inner, x, grow);
+        kt_drop(inner, gap);
     }
     return x;
 }
@@ -152,25 +128,16 @@ static void reserve(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
     kt_reserve(s, bytes_of(vae, (wide + narrow) * pixels) + ((size_t)48 << 20));
 }
 
-static kt decode_whole(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
-{
-    const struct kiln_vae_half *h = &vae->decoder;
-    struct kt_scope *inner = kt_scope_child(s);
-    reserve(vae, s, latent);
-    kt x = first_levels(vae, inner, latent, 0);
-    kt y = kt_keep(s, norm_conv(vae, inner, x, &h->norm_out, &h->out, NULL));
-    kt_scope_free(inner);
-    return y;
-}
-
 kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt latent, int rows)
 {
-    if (vae->config.levels < 2)
-        return decode_whole(vae, s, latent);
+    const struct kiln_vae_half *h = &vae->decoder;
+    const bool whole = rows == 0 || vae->config.levels < 2;
     struct kt_scope *inner = kt_scope_child(s);
     reserve(vae, s, latent);
-    kt x = first_levels(vae, inner, latent, 1);
-    kt y = kt_keep(s, kiln_vae_last_level(vae, inner, x, rows));
+    kt x = first_levels(vae, inner, latent, whole ? 0 : 1);
+    kt y = whole ? norm_conv(vae, inner, x, &h->norm_out, &h->out, NULL)
+                 : kiln_vae_last_level(vae, inner, x, rows);
+    y = kt_keep(s, y);
     kt_scope_free(inner);
     return y;
 }
@@ -179,9 +146,8 @@ kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
 {
     const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2);
     const int64_t factor = vae->config.factor;
-    if (pixels * factor * factor > KILN_VAE_WHOLE_PIXELS)
-        return kiln_vae_decode_strips(vae, s, latent, KILN_VAE_STRIP_ROWS);
-    return decode_whole(vae, s, latent);
+    const bool strips = pixels * factor * factor > KILN_VAE_WHOLE_PIXELS;
+    return kiln_vae_decode_strips(vae, s, latent, strips ? KILN_VAE_STRIP_ROWS : 0);
 }
 
 kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
@@ -193,8 +159,13 @@ kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
     for (int i = 0; i < c->levels; i++) {
         for (int j = 0; j < h->levels[i].count; j++)
             x = residual(vae, inner, &h->levels[i].residuals[j], x);
-        if (h->levels[i].resample.weight)
-            x = downsample(inner, &h->levels[i].resample, x);
+        const struct kiln_vae_layer *halve = &h->levels[i].resample;
+        if (halve->weight) { /* zeros only on the right and at the bottom */
+            const struct kt_conv_args args = {
+                .x = x, .weight = halve->weight, .bias = halve->bias, .stride = 2, .pad_after = 1};
+            x = kt_conv2d(inner, &args);
+            kt_drop(inner, args.x);
+        }
     }
     x = norm_conv(vae, inner, middle(vae, inner, h, x), &h->norm_out, &h->out, NULL);
     if (h->quant.weight)

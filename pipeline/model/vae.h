@@ -27,8 +27,8 @@ void kiln_vae_free(struct kiln_vae *vae); /* accepts NULL */
  * than KILN_VAE_WHOLE_PIXELS are decoded in strips. */
 kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent);
 /* The same with the last level in strips of so many rows, an even number: a third of the memory for
- * a tenth more time.  Strips are not blended: each reads the rows that it needs of its neighbours,
- * and norms are of the whole picture. */
+ * a tenth more time; 0: in one piece.  Strips are not blended: each reads the rows that it needs of
+ * its neighbours, and norms are of the whole picture. */
 kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt latent, int rows);
 /* Picture [1,3,H,W] in -1..1 to the mean latent [C,h,w], scaled as the sampler wants it.  Needs
  * the encoder; sides are multiples of the factor. */

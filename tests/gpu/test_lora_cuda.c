@@ -393,7 +393,7 @@ static int open_full(void **state)
     full = NULL;
     snprintf(dir, sizeof dir, "%s/scripts/bench/z-image-turbo", source ? source : ".");
     const DiffusionZOptions options = {.model_path = dir, .device_id = 0, .dtype = *dtype};
-    if (kiln_engine_open_random(&options, &full, &err)) {
+    if (kiln_engine_open(&options, true, &full, &err)) {
         printf("the full model: %s\n", err.text);
         return -1;
     }

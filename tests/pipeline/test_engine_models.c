@@ -31,7 +31,7 @@ static void expect_refusal(const char *dir, int code, const char *part, const ch
         .model_path = dir, .device_id = -1, .dtype = DIFFUSIONZ_FP32};
     struct kiln_engine *engine = NULL;
     struct kiln_error err = {0};
-    int got = kiln_engine_open(&options, &engine, &err);
+    int got = kiln_engine_open(&options, false, &engine, &err);
     assert_null(engine);
     printf("    %s\n", err.text);
     assert_int_equal(got, code);
@@ -366,7 +366,7 @@ static void weights_cut_short(void **state)
             .model_path = dir, .device_id = -1, .dtype = DIFFUSIONZ_FP32};
         struct kiln_engine *engine = NULL;
         struct kiln_error err = {0};
-        assert_int_not_equal(kiln_engine_open(&options, &engine, &err), 0);
+        assert_int_not_equal(kiln_engine_open(&options, false, &engine, &err), 0);
         assert_non_null(strstr(err.text, "transformer"));
         assert_null(engine);
     }
@@ -378,12 +378,12 @@ static void dtypes_that_are_none(void **state)
     struct kiln_engine *engine = NULL;
     struct kiln_error err = {0};
     DiffusionZOptions options = {.model_path = golden("models/plain"), .device_id = -1, .dtype = 9};
-    assert_int_equal(kiln_engine_open(&options, &engine, &err), KILN_BAD_INPUT);
+    assert_int_equal(kiln_engine_open(&options, false, &engine, &err), KILN_BAD_INPUT);
     options.dtype = DIFFUSIONZ_FP8;
-    assert_int_equal(kiln_engine_open(&options, &engine, &err), KILN_UNSUPPORTED);
+    assert_int_equal(kiln_engine_open(&options, false, &engine, &err), KILN_UNSUPPORTED);
     options.dtype = DIFFUSIONZ_FP32;
     options.threads = -1;
-    assert_int_equal(kiln_engine_open(&options, &engine, &err), KILN_BAD_INPUT);
+    assert_int_equal(kiln_engine_open(&options, false, &engine, &err), KILN_BAD_INPUT);
     assert_null(engine);
 }
 

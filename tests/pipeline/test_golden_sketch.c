@@ -116,7 +116,7 @@ static int open_engine(void **state)
     snprintf(path, sizeof path, "%s/pipeline/models/sketch", source());
     const DiffusionZOptions options = {
         .model_path = path, .device_id = -1, .dtype = DIFFUSIONZ_FP32};
-    if (kiln_engine_open(&options, &engine, &err)) {
+    if (kiln_engine_open(&options, false, &engine, &err)) {
         printf("%s\n", err.text);
         return -1;
     }

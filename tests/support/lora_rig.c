@@ -17,7 +17,7 @@ struct kiln_engine *lora_rig_open(const char *dir, int device, int dtype)
     const DiffusionZOptions options = {.model_path = dir, .device_id = device, .dtype = dtype};
     struct kiln_engine *engine;
     struct kiln_error err;
-    if (kiln_engine_open(&options, &engine, &err))
+    if (kiln_engine_open(&options, false, &engine, &err))
         fail_msg("%s", err.text);
     return engine;
 }

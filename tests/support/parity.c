@@ -250,7 +250,7 @@ static struct kiln_engine *engine_of(const char *model)
     snprintf(dir, sizeof dir, "%s/%s", golden, model);
     const DiffusionZOptions options = {
         .model_path = dir, .device_id = limits->device, .dtype = limits->dtype};
-    if (kiln_engine_open(&options, &engine, &err))
+    if (kiln_engine_open(&options, false, &engine, &err))
         fail_msg("%s", err.text);
     return engine;
 }
