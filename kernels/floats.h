@@ -43,6 +43,19 @@ KILN_INLINE uint16_t kiln_to_bf16(float value)
     return (uint16_t)(value != value ? 0x7fc0u : rounded);
 }
 
+/* Of an fp16, which files of LoRAs may have. */
+KILN_INLINE float kiln_from_half(uint16_t bits)
+{
+    uint32_t exponent = bits >> 10 & 31u, mantissa = bits & 1023u;
+    uint32_t wide = (uint32_t)(bits & 0x8000u) << 16;
+    float value = (float)mantissa * 0x1p-24f;
+    if (exponent == 0)
+        return wide ? -value : value;
+    wide |= exponent == 31 ? 0x7f800000u | mantissa << 13 : (exponent + 112) << 23 | mantissa << 13;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
 KILN_INLINE float kiln_load(const void *p, int64_t i, enum kiln_float format)
 {
     return format == KILN_BF16 ? kiln_from_bf16(((const uint16_t *)p)[i]) : ((const float *)p)[i];

@@ -65,69 +65,36 @@ struct kiln_lora_cache *kiln_lora_cache_new(const struct kiln_param_table *param
 
 /* --- images ----------------------------------------------------------------------------------- */
 
-static void entry_free(struct entry *e)
-{
-    kt_staging_free(e->image.memory);
-    free(e->image.touched);
-    kiln_lora_layout_release(&e->image.layout);
-    kiln_lora_stack_release(&e->image.stack);
-    free(e);
-}
-
-/* Host memory used for this size: page-locked memory comes in powers of two. */
-static size_t cost(const struct kiln_lora_cache *c, size_t size)
-{
-    size_t power = 4096;
-    while (c->device >= 0 && power < size)
-        power *= 2;
-    return c->device >= 0 ? power : size;
-}
-
-static int copy_stack(const struct kiln_lora_stack *from, struct kiln_lora_stack *ret,
-                      struct kiln_error *err)
-{
-    *ret = *from;
-    for (size_t i = 0; i < from->count; i++)
-        ret->loras[i].path = NULL;
-    for (size_t i = 0; i < from->count; i++)
-        if (!(ret->loras[i].path = strdup(from->loras[i].path))) {
-            kiln_lora_stack_release(ret);
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
-        }
-    return 0;
-}
-
-static int fill(const struct kiln_lora_cache *c, struct entry *e,
-                const struct kiln_lora_files *files, struct kiln_error *err)
-{
-    struct kiln_lora_image *image = &e->image;
-    int64_t class = kiln_lora_class(files->rank);
-    if (class == 0)
-        return kiln_fail(err, KILN_UNSUPPORTED, "LoRA %s: a rank of %lld in all; at most %d",
-                         image->stack.loras[0].path, (long long)files->rank,
-                         KILN_LORA_BESIDE_RANK_MAX);
-    int code = kiln_lora_layout_init(&image->layout, c->params, class, c->dtype, err);
-    if (code)
-        return code;
-    image->memory = kt_staging_new(c->device, image->layout.bytes);
-    image->touched = calloc(image->layout.count + 1, sizeof *image->touched);
-    if (!image->memory || !image->touched)
-        return kiln_fail(err, KILN_NO_MEMORY, "LoRA %s: no memory for %zu bytes of it",
-                         image->stack.loras[0].path, image->layout.bytes);
-    e->bytes = cost(c, image->layout.bytes);
-    return kiln_lora_layout_fill(&image->layout, files, kt_staging_data(image->memory),
-                                 image->touched, err);
-}
-
 /* Makes e's image from its files. */
 static int make(const struct kiln_lora_cache *c, struct entry *e, struct kiln_error *err)
 {
+    struct kiln_lora_image *image = &e->image;
     struct kiln_lora_files files;
-    int code = kiln_lora_files_open(&files, &e->image.stack, c->params, err);
+    int code = kiln_lora_files_open(&files, &image->stack, c->params, err);
     if (code)
         return code;
-    code = fill(c, e, &files, err);
+    const int64_t class = kiln_lora_class(files.rank);
+    if (class == 0)
+        code =
+            kiln_fail(err, KILN_UNSUPPORTED, "LoRA %s: a rank of %lld in all; at most %d",
+                      image->stack.loras[0].path, (long long)files.rank, KILN_LORA_BESIDE_RANK_MAX);
+    else
+        code = kiln_lora_layout_init(&image->layout, c->params, class, c->dtype, err);
+    if (!code) {
+        image->memory = kt_staging_new(c->device, image->layout.bytes);
+        image->touched = calloc(image->layout.count + 1, sizeof *image->touched);
+        if (!image->memory || !image->touched)
+            code = kiln_fail(err, KILN_NO_MEMORY, "LoRA %s: no memory for %zu bytes of it",
+                             image->stack.loras[0].path, image->layout.bytes);
+    }
+    if (!code)
+        code = kiln_lora_layout_fill(&image->layout, &files, kt_staging_data(image->memory),
+                                     image->touched, err);
     kiln_lora_files_close(&files);
+    e->bytes = image->layout.bytes;
+    if (c->device >= 0) /* page-locked memory comes in powers of two */
+        for (e->bytes = 4096; e->bytes < image->layout.bytes;)
+            e->bytes *= 2;
     return code;
 }
 
@@ -149,30 +116,30 @@ static void remove_entry(struct kiln_lora_cache *c, struct entry *e)
             c->bytes -= e->ready ? e->bytes : 0;
             break;
         }
-    entry_free(e);
+    kt_staging_free(e->image.memory);
+    free(e->image.touched);
+    kiln_lora_layout_release(&e->image.layout);
+    kiln_lora_stack_release(&e->image.stack);
+    free(e);
 }
 
-/* The least recently used image without users, or NULL. */
-static struct entry *oldest(const struct kiln_lora_cache *c)
-{
-    struct entry *found = NULL;
-    for (size_t i = 0; i < c->count; i++) {
-        struct entry *e = c->entries[i];
-        if (e->ready && e->users == 0 && (!found || e->used < found->used))
-            found = e;
-    }
-    return found;
-}
-
+/* Removes the least recently used images without users. */
 static void evict(struct kiln_lora_cache *c, size_t bytes_max, size_t count_max)
 {
-    struct entry *e;
-    while ((c->bytes > bytes_max || c->count > count_max) && (e = oldest(c)))
-        remove_entry(c, e);
+    while (c->bytes > bytes_max || c->count > count_max) {
+        struct entry *oldest = NULL;
+        for (size_t i = 0; i < c->count; i++) {
+            struct entry *e = c->entries[i];
+            if (e->ready && e->users == 0 && (!oldest || e->used < oldest->used))
+                oldest = e;
+        }
+        if (!oldest)
+            return;
+        remove_entry(c, oldest);
+    }
 }
 
-/* --- acquire and release ------------------------------------------------------------------------
- */
+/* --- acquire and release ---------------------------------------------------------------------- */
 
 /* Makes an image that is not in the list.  Releases the lock meanwhile. */
 static int make_new(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
@@ -182,7 +149,7 @@ static int make_new(struct kiln_lora_cache *c, const struct kiln_lora_stack *sta
     struct entry *e = c->count < IMAGES_MAX ? calloc(1, sizeof *e) : NULL;
     if (!e)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for one more set of LoRAs");
-    int code = copy_stack(stack, &e->image.stack, err);
+    int code = kiln_lora_stack_copy(stack, &e->image.stack, err);
     if (code) {
         free(e);
         return code;
@@ -205,21 +172,6 @@ static int make_new(struct kiln_lora_cache *c, const struct kiln_lora_stack *sta
     return 0;
 }
 
-/* The image of the set, after any thread that makes it has finished; *ret NULL: there is none. */
-static int wait_for(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
-                    struct entry **ret, struct kiln_error *err)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += c->wait_s;
-    while ((*ret = find(c, stack)) && !(*ret)->ready)
-        if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT)
-            return kiln_fail(err, KILN_TIMEOUT,
-                             "LoRA %s: its files are still being read after %d s",
-                             stack->loras[0].path, c->wait_s);
-    return 0;
-}
-
 void kiln_lora_cache_wait_limit(struct kiln_lora_cache *c, int seconds)
 {
     pthread_mutex_lock(&c->lock);
@@ -231,13 +183,18 @@ int kiln_lora_cache_acquire(struct kiln_lora_cache *c, const struct kiln_lora_st
                             const struct kiln_lora_image **ret, struct kiln_error *err)
 {
     struct entry *e;
+    struct timespec until;
+    int code = 0;
+    clock_gettime(CLOCK_MONOTONIC, &until);
     pthread_mutex_lock(&c->lock);
-    int code = wait_for(c, stack, &e, err);
-    if (code) {
-        pthread_mutex_unlock(&c->lock);
-        return code;
-    }
-    if (e) {
+    until.tv_sec += c->wait_s;
+    while ((e = find(c, stack)) && !e->ready && !code)
+        code = pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT;
+    if (e && !e->ready) {
+        code = kiln_fail(err, KILN_TIMEOUT, "LoRA %s: its files are still being read after %d s",
+                         stack->loras[0].path, c->wait_s);
+    } else if (e) {
+        code = 0;
         e->users++;
         c->found++;
     } else {
@@ -277,36 +234,30 @@ struct kiln_lora_cache_counts kiln_lora_cache_count(struct kiln_lora_cache *c)
     return counts;
 }
 
-/* --- prefetch ------------------------------------------------------------------------------------
- */
+/* --- prefetch --------------------------------------------------------------------------------- */
 
-/* Waits for a request and takes it; false at the end. */
-static bool next_request(struct kiln_lora_cache *c, struct kiln_lora_stack *ret)
-{
-    pthread_mutex_lock(&c->lock);
-    while (!c->ending && !c->requested)
-        pthread_cond_wait(&c->changed, &c->lock);
-    bool ending = c->ending;
-    if (!ending) {
-        *ret = c->request;
-        c->request.count = 0;
-        c->requested = false;
-    }
-    pthread_mutex_unlock(&c->lock);
-    return !ending;
-}
-
+/* Makes the image of each request, until the end. */
 static void *prefetch_main(void *arg)
 {
     struct kiln_lora_cache *c = arg;
-    struct kiln_lora_stack stack;
     const struct kiln_lora_image *image;
     struct kiln_error err;
-    while (next_request(c, &stack)) {
+    pthread_mutex_lock(&c->lock);
+    while (!c->ending) {
+        if (!c->requested) {
+            pthread_cond_wait(&c->changed, &c->lock);
+            continue;
+        }
+        struct kiln_lora_stack stack = c->request;
+        c->request.count = 0;
+        c->requested = false;
+        pthread_mutex_unlock(&c->lock);
         if (kiln_lora_cache_acquire(c, &stack, &image, &err) == 0)
             kiln_lora_cache_release(c, image);
         kiln_lora_stack_release(&stack);
+        pthread_mutex_lock(&c->lock);
     }
+    pthread_mutex_unlock(&c->lock);
     return NULL;
 }
 

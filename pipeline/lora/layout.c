@@ -21,33 +21,15 @@ int64_t kiln_lora_class(int64_t rank)
 
 /* --- offsets ---------------------------------------------------------------------------------- */
 
-static size_t value_size(enum kt_dtype dtype)
+static size_t aligned(size_t bytes)
 {
-    return dtype == KT_F32 ? 4 : 2;
-}
-
-/* The place of a slot, a new one if need be. */
-static size_t place_with(struct kiln_lora_layout *l, const struct kiln_param *p)
-{
-    for (size_t i = l->count; i-- > 0;)
-        if (l->places[i].slot == p->slot)
-            return i;
-    l->places[l->count] =
-        (struct kiln_lora_place){.slot = p->slot, .layer = p->layer, .cols = p->cols};
-    return l->count++;
-}
-
-static size_t take(struct kiln_lora_layout *l, int64_t values)
-{
-    size_t at = l->bytes;
-    l->bytes += ((size_t)values * value_size(l->dtype) + ALIGN - 1) / ALIGN * ALIGN;
-    return at;
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 int kiln_lora_layout_init(struct kiln_lora_layout *l, const struct kiln_param_table *params,
                           int64_t rank, enum kt_dtype dtype, struct kiln_error *err)
 {
-    size_t n = params->count + 1;
+    const size_t n = params->count + 1, value_size = dtype == KT_F32 ? 4 : 2;
     *l = (struct kiln_lora_layout){.rank = rank,
                                    .dtype = dtype,
                                    .places = calloc(n, sizeof *l->places),
@@ -59,15 +41,24 @@ int kiln_lora_layout_init(struct kiln_lora_layout *l, const struct kiln_param_ta
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the layout of LoRAs");
     }
     for (size_t i = 0; i < params->count; i++) {
-        struct kiln_lora_place *place =
-            &l->places[l->place_of[i] = place_with(l, &params->items[i])];
+        const struct kiln_param *p = &params->items[i];
+        size_t at = l->count;
+        while (at > 0 && l->places[at - 1].slot != p->slot)
+            at--;
+        at = at > 0 ? at - 1 : l->count++;
+        struct kiln_lora_place *place = &l->places[l->place_of[i] = at];
         l->part_of[i] = place->rank / rank;
-        place->rank += rank;
-        place->rows += params->items[i].rows;
+        *place = (struct kiln_lora_place){.slot = p->slot,
+                                          .layer = p->layer,
+                                          .rows = place->rows + p->rows,
+                                          .cols = p->cols,
+                                          .rank = place->rank + rank};
     }
     for (size_t i = 0; i < l->count; i++) {
-        l->places[i].down = take(l, l->places[i].rank * l->places[i].cols);
-        l->places[i].up = take(l, l->places[i].rows * l->places[i].rank);
+        struct kiln_lora_place *p = &l->places[i];
+        p->down = l->bytes;
+        p->up = p->down + aligned((size_t)(p->rank * p->cols) * value_size);
+        l->bytes = p->up + aligned((size_t)(p->rows * p->rank) * value_size);
     }
     return 0;
 }
@@ -82,46 +73,27 @@ void kiln_lora_layout_release(struct kiln_lora_layout *l)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static int open_each(struct kiln_lora_files *files, const struct kiln_lora_module *modules,
-                     size_t count, struct kiln_error *err)
-{
-    int code = 0;
-    for (size_t i = 0; !code && i < files->stack->count; i++)
-        code = kiln_lora_open(files->stack->loras[i].path, modules, count, &files->at[i], err);
-    return code;
-}
-
-/* The most that one module gets. */
-static int64_t highest_rank(const struct kiln_lora_files *files, size_t module_count)
-{
-    int64_t highest = 0;
-    int64_t *ranks = calloc(module_count + 1, sizeof *ranks);
-    for (size_t i = 0; ranks && i < files->stack->count; i++)
-        for (size_t k = 0; k < kiln_lora_count(files->at[i]); k++) {
-            const struct kiln_lora_pair *pair = kiln_lora_at(files->at[i], k);
-            ranks[pair->module] += pair->rank;
-            highest = ranks[pair->module] > highest ? ranks[pair->module] : highest;
-        }
-    free(ranks);
-    return ranks ? highest : -1;
-}
-
 int kiln_lora_files_open(struct kiln_lora_files *files, const struct kiln_lora_stack *stack,
                          const struct kiln_param_table *params, struct kiln_error *err)
 {
     *files = (struct kiln_lora_files){.stack = stack};
     struct kiln_lora_module *modules = calloc(params->count + 1, sizeof *modules);
-    if (!modules)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the modules of LoRAs");
-    for (size_t i = 0; i < params->count; i++)
+    int64_t *ranks = calloc(params->count + 1, sizeof *ranks);
+    int code = modules && ranks ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory to open LoRAs");
+    for (size_t i = 0; !code && i < params->count; i++)
         modules[i] = (struct kiln_lora_module){.name = params->items[i].name,
                                                .rows = params->items[i].rows,
                                                .cols = params->items[i].cols};
-    int code = open_each(files, modules, params->count, err);
+    for (size_t i = 0; !code && i < stack->count; i++) {
+        code = kiln_lora_open(stack->loras[i].path, modules, params->count, &files->at[i], err);
+        for (size_t k = 0; !code && k < kiln_lora_count(files->at[i]); k++) {
+            const struct kiln_lora_pair *pair = kiln_lora_at(files->at[i], k);
+            int64_t rank = ranks[pair->module] += pair->rank;
+            files->rank = rank > files->rank ? rank : files->rank;
+        }
+    }
     free(modules);
-    files->rank = code ? 0 : highest_rank(files, params->count);
-    if (files->rank < 0)
-        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the ranks of LoRAs");
+    free(ranks);
     if (code)
         kiln_lora_files_close(files);
     return code;
@@ -142,38 +114,20 @@ struct conversion {
     float peak;
 };
 
-static float from_half(uint16_t bits)
-{
-    uint32_t exponent = bits >> 10 & 31u, mantissa = bits & 1023u;
-    uint32_t wide = (uint32_t)(bits & 0x8000u) << 16;
-    float value;
-    if (exponent == 0) {
-        value = (float)mantissa * 0x1p-24f;
-        return bits & 0x8000u ? -value : value;
-    }
-    wide |= exponent == 31 ? 0x7f800000u | mantissa << 13 : (exponent + 112) << 23 | mantissa << 13;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-}
-
-KILN_INLINE float load(const uint8_t *from, int64_t i, enum kiln_st_dtype dtype)
-{
-    uint16_t half;
-    float value;
-    if (dtype == KILN_ST_F32) {
-        memcpy(&value, from + 4 * i, sizeof value);
-        return value;
-    }
-    memcpy(&half, from + 2 * i, sizeof half);
-    return dtype == KILN_ST_BF16 ? kiln_from_bf16(half) : from_half(half);
-}
-
-KILN_INLINE void convert_as(struct conversion *to_format, const void *from,
+KILN_INLINE void convert_as(struct conversion *to_format, const uint8_t *from,
                             enum kiln_st_dtype dtype, int64_t count, float scale, void *to)
 {
     float peak = to_format->peak;
     for (int64_t i = 0; i < count; i++) {
-        float value = load(from, i, dtype) * scale;
+        float value;
+        uint16_t half;
+        if (dtype == KILN_ST_F32) {
+            memcpy(&value, from + 4 * i, sizeof value);
+        } else {
+            memcpy(&half, from + 2 * i, sizeof half);
+            value = dtype == KILN_ST_BF16 ? kiln_from_bf16(half) : kiln_from_half(half);
+        }
+        value *= scale;
         peak = fabsf(value) > peak ? fabsf(value) : peak;
         kiln_store(to, i, value, to_format->format);
     }
@@ -202,18 +156,18 @@ static bool put_pair(const struct kiln_lora_layout *l, const struct kiln_lora_pa
 {
     const struct kiln_lora_place *place = &l->places[l->place_of[pair->module]];
     const struct kiln_param *param = &l->params->items[pair->module];
-    size_t size = value_size(l->dtype), from_size = kiln_st_dtype_size(pair->b_dtype);
     const float factor = strength * (float)pair->scale;
     int64_t first = l->part_of[pair->module] * l->rank + offset;
     struct conversion down = {.format = l->dtype == KT_F32 ? KILN_F32 : KILN_BF16}, up = down;
+    const int64_t size = kiln_float_size(down.format);
     convert(&down, pair->a, pair->a_dtype, pair->rank * param->cols, 1,
-            memory + place->down + (size_t)(first * place->cols) * size);
+            memory + place->down + first * place->cols * size);
     const uint8_t *from = pair->b;
-    uint8_t *to = memory + place->up + (size_t)(param->row * place->rank + first) * size;
+    uint8_t *to = memory + place->up + (param->row * place->rank + first) * size;
     for (int64_t row = 0; row < param->rows; row++) {
         convert(&up, from, pair->b_dtype, pair->rank, factor, to);
-        from += (size_t)pair->rank * from_size;
-        to += (size_t)place->rank * size;
+        from += (size_t)pair->rank * kiln_st_dtype_size(pair->b_dtype);
+        to += place->rank * size;
     }
     return isfinite(factor) && isfinite(down.peak * up.peak * (float)pair->rank);
 }

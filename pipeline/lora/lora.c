@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/floats.h"
 #include "pipeline/lora/names.h"
 
 #define SETTINGS_BYTES_MAX (1 << 20) /* as JSON, which a parser makes forty times larger */
@@ -46,31 +47,14 @@ struct reading {
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-static float from_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static double half_value(uint16_t bits)
-{
-    int exponent = bits >> 10 & 31;
-    double mantissa = bits & 1023, sign = bits >> 15 ? -1 : 1;
-    if (exponent == 31)
-        return mantissa > 0 ? NAN : sign * INFINITY;
-    return exponent == 0 ? sign * ldexp(mantissa, -24)
-                         : sign * ldexp(mantissa + 1024, exponent - 25);
-}
-
 /* The only value of a tensor; NAN for other dtypes. */
 static double scalar_value(const struct kiln_st_tensor *t)
 {
     union {
         uint16_t u16;
-        uint32_t u32;
         int32_t i32;
         int64_t i64;
+        float f32;
         double f64;
         uint8_t u8;
         int8_t i8;
@@ -80,11 +64,11 @@ static double scalar_value(const struct kiln_st_tensor *t)
     case KILN_ST_F64:
         return v.f64;
     case KILN_ST_F32:
-        return from_bits(v.u32);
+        return v.f32;
     case KILN_ST_BF16:
-        return from_bits((uint32_t)v.u16 << 16);
+        return kiln_from_bf16(v.u16);
     case KILN_ST_F16:
-        return half_value(v.u16);
+        return kiln_from_half(v.u16);
     case KILN_ST_I64:
         return (double)v.i64;
     case KILN_ST_I32:
@@ -117,55 +101,39 @@ static bool all_finite(const struct kiln_st_tensor *t)
 
 /* --- reading keys ----------------------------------------------------------------------------- */
 
-/* Adds ", key" to a list, or ", ..." at its end if the key does not fit. */
-static void list_key(char *text, size_t size, const char *key)
-{
-    static const char more[] = ", ...";
-    size_t len = strlen(text);
-    bool ended = len >= sizeof more && strcmp(text + len - (sizeof more - 1), more) == 0;
-    if (len + strlen(key) + 2 + sizeof more < size && !ended)
-        snprintf(text + len, size - len, "%s%s", len ? ", " : "", key);
-    else if (!ended)
-        snprintf(text + len, size - len, "%s", more);
-}
-
-static int read_key(struct reading *r, const struct kiln_st_tensor *t, bool *ret_matched,
-                    struct kiln_error *err)
-{
-    char flat[KILN_ST_NAME_MAX + 1];
-    enum kiln_lora_role role;
-    const char *kind = kiln_lora_refused_kind(t->name);
-    if (kind)
-        return kiln_fail(err, KILN_UNSUPPORTED, "%s: key %s is of %s, which is not supported",
-                         r->path, t->name, kind);
-    const struct kiln_lora_target *target =
-        kiln_lora_parse_key(t->name, &role, flat) ? kiln_lora_names_find(&r->names, flat) : NULL;
-    *ret_matched = target != NULL;
-    if (!target)
-        return 0;
-    const struct kiln_st_tensor **place = &r->parts[target - r->names.targets].tensors[role];
-    if (*place)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s: keys %s and %s mean the same", r->path,
-                         (*place)->name, t->name);
-    *place = t;
-    return 0;
-}
-
+/* Sorts the tensors into parts.  Counts and lists keys that fit no module; the list ends with "..."
+ * where it is full. */
 static int read_keys(struct reading *r, struct kiln_error *err)
 {
-    size_t count = kiln_st_count(r->file->st), unmatched = 0;
-    char list[300] = "";
+    size_t count = kiln_st_count(r->file->st), unmatched = 0, len = 0;
+    char list[300] = "", flat[KILN_ST_NAME_MAX + 1];
     if (count == 0)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: there is no tensor in it", r->path);
     for (size_t i = 0; i < count; i++) {
         const struct kiln_st_tensor *t = kiln_st_at(r->file->st, i);
-        bool matched;
-        int rc = read_key(r, t, &matched, err);
-        if (rc)
-            return rc;
-        if (!matched) {
-            unmatched++;
-            list_key(list, sizeof list, t->name);
+        const char *kind = kiln_lora_refused_kind(t->name);
+        enum kiln_lora_role role;
+        if (kind)
+            return kiln_fail(err, KILN_UNSUPPORTED, "%s: key %s is of %s, which is not supported",
+                             r->path, t->name, kind);
+        const struct kiln_lora_target *target = kiln_lora_parse_key(t->name, &role, flat)
+                                                    ? kiln_lora_names_find(&r->names, flat)
+                                                    : NULL;
+        if (target) {
+            const struct kiln_st_tensor **place =
+                &r->parts[target - r->names.targets].tensors[role];
+            if (*place)
+                return kiln_fail(err, KILN_BAD_INPUT, "%s: keys %s and %s mean the same", r->path,
+                                 (*place)->name, t->name);
+            *place = t;
+            continue;
+        }
+        unmatched++;
+        if (len < sizeof list) { /* not full */
+            bool fits = len + strlen(t->name) + sizeof ", , ..." < sizeof list;
+            snprintf(list + len, sizeof list - len, "%s%s", len ? ", " : "",
+                     fits ? t->name : "...");
+            len = fits ? strlen(list) : sizeof list;
         }
     }
     if (unmatched == count)
@@ -199,29 +167,22 @@ static int read_settings(struct reading *r, struct kiln_error *err)
     return 0;
 }
 
-/* Whether a key of alpha_pattern, a module name or the end of one, means this module. */
-static bool pattern_means(const char *pattern, const char *module)
-{
-    size_t n = strlen(pattern), m = strlen(module);
-    if (n > m || strcmp(module + m - n, pattern) != 0)
-        return false;
-    return n == m || module[m - n - 1] == '.';
-}
-
-/* alpha / rank by the settings; 1 without them. */
+/* alpha / rank by the settings, whose alpha_pattern names modules or ends of their names; 1 without
+ * them. */
 static int settings_scale(const struct reading *r, size_t module, int64_t rank, double *ret,
                           struct kiln_error *err)
 {
     const json_t *alpha = json_object_get(r->settings, "transformer.lora_alpha");
     json_t *patterns = json_object_get(r->settings, "transformer.alpha_pattern"), *value;
-    const char *pattern;
+    const char *pattern, *name = r->modules[module].name;
     json_object_foreach(patterns, pattern, value)
     {
+        const size_t n = strlen(pattern), m = strlen(name);
         if (strpbrk(pattern, "\\^$*+?()[]{}|"))
             return kiln_fail(err, KILN_UNSUPPORTED,
                              "%s: alpha_pattern \"%.64s\" in its metadata is a regular expression",
                              r->path, pattern);
-        if (pattern_means(pattern, r->modules[module].name))
+        if (n <= m && strcmp(name + m - n, pattern) == 0 && (n == m || name[m - n - 1] == '.'))
             alpha = value;
     }
     *ret = 1;
@@ -321,73 +282,36 @@ static int add_pairs(struct reading *r, size_t t, struct kiln_error *err)
     return rc;
 }
 
-static bool has_any(const struct part *p)
-{
-    return p->tensors[0] || p->tensors[1] || p->tensors[2];
-}
-
-/* How many modules of the target have a pair. */
-static size_t count_paired(const struct reading *r, const struct kiln_lora_target *target)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < target->count; i++)
-        n += r->owner[target->modules[i]] != 0;
-    return n;
-}
-
 /* The model's own names first; then repacks' names for modules without a pair. */
 static int make_pairs(struct reading *r, struct kiln_error *err)
 {
-    for (int aliases = 0; aliases < 2; aliases++) {
-        for (size_t t = 0; t < r->names.count; t++) {
-            const struct kiln_lora_target *target = &r->names.targets[t];
-            if (target->alias != (aliases == 1) || !has_any(&r->parts[t]))
-                continue;
-            size_t taken = count_paired(r, target);
-            if (taken == target->count)
-                continue;
-            if (taken > 0)
-                return kiln_fail(err, KILN_BAD_INPUT,
-                                 "%s: %s is there as a whole and again in part", r->path,
-                                 target->flat);
-            int rc = add_pairs(r, t, err);
-            if (rc)
-                return rc;
-        }
+    struct kiln_lora_file *f = r->file;
+    for (size_t i = 0; i < 2 * r->names.count; i++) {
+        const bool aliases = i >= r->names.count;
+        const size_t t = i % r->names.count;
+        const struct kiln_lora_target *target = &r->names.targets[t];
+        const struct part *p = &r->parts[t];
+        size_t paired = 0;
+        if (target->alias != aliases || !(p->tensors[0] || p->tensors[1] || p->tensors[2]))
+            continue;
+        for (size_t k = 0; k < target->count; k++)
+            paired += r->owner[target->modules[k]] != 0;
+        if (paired == target->count)
+            continue;
+        int rc = paired == 0 ? add_pairs(r, t, err)
+                             : kiln_fail(err, KILN_BAD_INPUT,
+                                         "%s: %s is there as a whole and again in part", r->path,
+                                         target->flat);
+        if (rc)
+            return rc;
     }
+    for (size_t i = 0; i < r->module_count; i++) /* remove the gaps of modules without a pair */
+        if (r->owner[i])
+            f->pairs[f->count++] = f->pairs[i];
     return 0;
 }
 
-/* Removes the gaps of modules without a pair. */
-static void pack_pairs(struct reading *r)
-{
-    struct kiln_lora_file *f = r->file;
-    for (size_t i = 0; i < r->module_count; i++)
-        if (r->owner[i])
-            f->pairs[f->count++] = f->pairs[i];
-}
-
 /* --- open and close --------------------------------------------------------------------------- */
-
-static int read_file(struct reading *r, struct kiln_error *err)
-{
-    int rc = kiln_lora_names_init(&r->names, r->modules, r->module_count, err);
-    if (rc)
-        return rc;
-    r->parts = calloc(r->names.count + 1, sizeof *r->parts);
-    r->owner = calloc(r->module_count + 1, sizeof *r->owner);
-    r->file->pairs = calloc(r->module_count + 1, sizeof *r->file->pairs);
-    if (!r->parts || !r->owner || !r->file->pairs)
-        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its pairs", r->path);
-    rc = read_keys(r, err);
-    if (!rc)
-        rc = read_settings(r, err);
-    if (!rc)
-        rc = make_pairs(r, err);
-    if (!rc)
-        pack_pairs(r);
-    return rc;
-}
 
 int kiln_lora_open(const char *path, const struct kiln_lora_module *modules, size_t count,
                    struct kiln_lora_file **ret, struct kiln_error *err)
@@ -397,18 +321,26 @@ int kiln_lora_open(const char *path, const struct kiln_lora_module *modules, siz
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
     struct reading r = {.path = path, .modules = modules, .module_count = count, .file = file};
     int rc = kiln_st_open_read(path, KILN_LORA_BYTES_MAX, &file->st, err);
-    if (!rc)
-        rc = read_file(&r, err);
+    rc = rc ? rc : kiln_lora_names_init(&r.names, modules, count, err);
+    if (!rc) {
+        r.parts = calloc(r.names.count + 1, sizeof *r.parts);
+        r.owner = calloc(count + 1, sizeof *r.owner);
+        file->pairs = calloc(count + 1, sizeof *file->pairs);
+        if (!r.parts || !r.owner || !file->pairs)
+            rc = kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its pairs", path);
+    }
+    rc = rc ? rc : read_keys(&r, err);
+    rc = rc ? rc : read_settings(&r, err);
+    rc = rc ? rc : make_pairs(&r, err);
     kiln_lora_names_release(&r.names);
     json_decref(r.settings);
     free(r.parts);
     free(r.owner);
-    if (rc) {
+    if (rc)
         kiln_lora_close(file);
-        return rc;
-    }
-    *ret = file;
-    return 0;
+    else
+        *ret = file;
+    return rc;
 }
 
 void kiln_lora_close(struct kiln_lora_file *file)

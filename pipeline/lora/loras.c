@@ -54,18 +54,6 @@ void kiln_loras_free(struct kiln_loras *l)
 
 /* --- through the slots ------------------------------------------------------------------------ */
 
-static bool merges(const struct kiln_loras *l)
-{
-    struct kt_memory memory;
-    size_t missing = kiln_lora_slots_missing(l->slots);
-    if (l->mode != KILN_LORA_AUTO || missing == 0 || missing == SIZE_MAX)
-        return l->mode != KILN_LORA_BESIDE && missing != SIZE_MAX;
-    if (!kt_memory_of(l->device, &memory))
-        return false;
-    size_t room = memory.total - memory.taken + memory.held - memory.used;
-    return room > missing + MERGE_RESERVE;
-}
-
 static void clear_slots(struct kiln_loras *l)
 {
     kiln_lora_slots_clear(l->slots);
@@ -73,9 +61,16 @@ static void clear_slots(struct kiln_loras *l)
     l->arrangement = 0;
 }
 
+/* Merged if the mode or free memory lets it; else beside the weights. */
 static int put(struct kiln_loras *l, const struct kiln_lora_image *image, struct kiln_error *err)
 {
-    bool merged = merges(l);
+    const size_t missing = kiln_lora_slots_missing(l->slots);
+    const bool choose = l->mode == KILN_LORA_AUTO && missing > 0;
+    bool merged = missing != SIZE_MAX && l->mode != KILN_LORA_BESIDE;
+    struct kt_memory memory;
+    if (merged && choose)
+        merged = kt_memory_of(l->device, &memory) &&
+                 memory.total - memory.taken + memory.held - memory.used > missing + MERGE_RESERVE;
     int code = kiln_lora_slots_load(l->slots, image, merged, err);
     if (code == KILN_NO_MEMORY && merged && l->mode == KILN_LORA_AUTO) {
         merged = false;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "pipeline/lora/lora.h"
+#include "pipeline/lora/layout.h"
 #include "pipeline/torch/low_rank.h"
 
 /* One touched matrix. */
@@ -22,7 +22,7 @@ struct merged_set {
 
 struct kiln_lora_merge {
     const struct kiln_param_table *params;
-    struct kiln_lora_module *modules;
+
     int device;
     struct merged_set set;
 };
@@ -30,19 +30,8 @@ struct kiln_lora_merge {
 struct kiln_lora_merge *kiln_lora_merge_new(const struct kiln_param_table *params, int device)
 {
     struct kiln_lora_merge *m = calloc(1, sizeof *m);
-    if (!m)
-        return NULL;
-    m->params = params;
-    m->device = device;
-    m->modules = calloc(params->count ? params->count : 1, sizeof *m->modules);
-    if (!m->modules) {
-        free(m);
-        return NULL;
-    }
-    for (size_t i = 0; i < params->count; i++)
-        m->modules[i] = (struct kiln_lora_module){.name = params->items[i].name,
-                                                  .rows = params->items[i].rows,
-                                                  .cols = params->items[i].cols};
+    if (m)
+        *m = (struct kiln_lora_merge){.params = params, .device = device};
     return m;
 }
 
@@ -66,17 +55,8 @@ void kiln_lora_merge_free(struct kiln_lora_merge *m)
         return;
     restore(&m->set);
     release(&m->set);
-    free(m->modules);
-    free(m);
-}
 
-/* The pristine matrix of a slot. */
-static kt pristine_of(const struct kiln_lora_merge *m, kt *slot)
-{
-    for (size_t i = 0; i < m->set.swap_count; i++)
-        if (m->set.swaps[i].slot == slot)
-            return m->set.swaps[i].pristine;
-    return *slot;
+    free(m);
 }
 
 /* The new set's copy of the matrix in slot, made at the first call. */
@@ -85,11 +65,12 @@ static kt copy_of(const struct kiln_lora_merge *m, struct merged_set *set, kt *s
     for (size_t i = 0; i < set->swap_count; i++)
         if (set->swaps[i].slot == slot)
             return set->swaps[i].merged;
-    kt pristine = pristine_of(m, slot);
     struct swap *swap = &set->swaps[set->swap_count++];
-    *swap =
-        (struct swap){.slot = slot, .pristine = pristine, .merged = kt_copy(set->scope, pristine)};
-    return swap->merged;
+    *swap = (struct swap){.slot = slot, .pristine = *slot};
+    for (size_t i = 0; i < m->set.swap_count; i++) /* the slot may hold the set before */
+        if (m->set.swaps[i].slot == slot)
+            swap->pristine = m->set.swaps[i].pristine;
+    return swap->merged = kt_copy(set->scope, swap->pristine);
 }
 
 static enum kt_dtype dtype_of(enum kiln_st_dtype dtype)
@@ -112,42 +93,30 @@ static void add_pair(const struct kiln_lora_merge *m, struct merged_set *set,
     kt_scope_free(inner);
 }
 
-static int add_file(const struct kiln_lora_merge *m, struct merged_set *set,
-                    const struct kiln_lora_use *use, struct kiln_error *err)
+/* Weights that are not finite would spoil every later picture. */
+static int build(const struct kiln_lora_merge *m, struct merged_set *set, struct kiln_error *err)
 {
-    struct kiln_lora_file *file;
-    int code = kiln_lora_open(use->path, m->modules, m->params->count, &file, err);
+    struct kiln_lora_files files;
+    set->scope = kt_scope_new(m->device);
+    set->swaps = calloc(m->params->count + 1, sizeof *set->swaps);
+    if (!set->scope || !set->swaps)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to merge LoRAs");
+    int code = kiln_lora_files_open(&files, &set->loras, m->params, err);
     if (code)
         return code;
-    for (size_t i = 0; i < kiln_lora_count(file); i++)
-        add_pair(m, set, kiln_lora_at(file, i), use->weight);
-    code = kiln_lora_check(file, err);
-    kiln_lora_close(file);
-    return code ? code : kt_scope_check(set->scope, err);
-}
-
-/* Weights that are not finite would spoil every later picture. */
-static int check_finite(const struct merged_set *set, struct kiln_error *err)
-{
-    for (size_t i = 0; i < set->swap_count; i++)
+    for (size_t i = 0; !code && i < set->loras.count; i++) {
+        for (size_t k = 0; k < kiln_lora_count(files.at[i]); k++)
+            add_pair(m, set, kiln_lora_at(files.at[i], k), set->loras.loras[i].weight);
+        code = kiln_lora_check(files.at[i], err);
+        code = code ? code : kt_scope_check(set->scope, err);
+    }
+    kiln_lora_files_close(&files);
+    for (size_t i = 0; !code && i < set->swap_count; i++)
         if (!kt_all_finite(set->scope, set->swaps[i].merged))
             return kiln_fail(err, KILN_CORRUPT,
                              "LoRA %s: it makes weights that are not finite numbers",
                              set->loras.loras[set->loras.count - 1].path);
-    return kt_scope_check(set->scope, err);
-}
-
-static int build(const struct kiln_lora_merge *m, const struct kiln_lora_use *uses, size_t count,
-                 struct merged_set *set, struct kiln_error *err)
-{
-    int code = 0;
-    set->scope = kt_scope_new(m->device);
-    set->swaps = calloc(m->params->count ? m->params->count : 1, sizeof *set->swaps);
-    if (!set->scope || !set->swaps)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to merge LoRAs");
-    for (size_t i = 0; !code && i < count; i++)
-        code = add_file(m, set, &uses[i], err);
-    return code ? code : check_finite(set, err);
+    return code ? code : kt_scope_check(set->scope, err);
 }
 
 int kiln_lora_merge_set(struct kiln_lora_merge *m, const struct kiln_lora_use *uses, size_t count,
@@ -155,14 +124,11 @@ int kiln_lora_merge_set(struct kiln_lora_merge *m, const struct kiln_lora_use *u
 {
     struct merged_set set = {.scope = NULL};
     int code = kiln_lora_stack_read(uses, count, &set.loras, err);
+    const bool same = !code && kiln_lora_stack_same(&set.loras, &m->set.loras);
     *ret_changed = false;
-    if (!code && kiln_lora_stack_same(&set.loras, &m->set.loras)) {
-        release(&set);
-        return 0;
-    }
-    if (!code && count > 0)
-        code = build(m, uses, count, &set, err);
-    if (code) {
+    if (!code && !same && count > 0)
+        code = build(m, &set, err);
+    if (code || same) {
         release(&set);
         return code;
     }

@@ -61,11 +61,9 @@ const char *kiln_lora_refused_kind(const char *key)
 
 static const char *skip_prefixes(const char *key)
 {
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        size_t n = strlen(prefixes[i]);
-        if (strncmp(key, prefixes[i], n) == 0)
-            return skip_prefixes(key + n);
-    }
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(key, prefixes[i], strlen(prefixes[i])) == 0)
+            return skip_prefixes(key + strlen(prefixes[i]));
     return key;
 }
 
@@ -102,12 +100,9 @@ static int by_flat(const void *a, const void *b)
 static bool find_module(const struct kiln_lora_module *modules, size_t count, const char *name,
                         size_t *ret)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(modules[i].name, name) == 0) {
-            *ret = i;
+    for (*ret = 0; *ret < count; ++*ret)
+        if (strcmp(modules[*ret].name, name) == 0)
             return true;
-        }
-    }
     return false;
 }
 

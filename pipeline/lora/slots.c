@@ -77,20 +77,15 @@ struct kiln_lora_slots *kiln_lora_slots_new(const struct kiln_param_table *param
     return l;
 }
 
-static void bank_release(struct bank *b)
-{
-    kt_scope_free(b->scope);
-    free(b->pairs);
-    *b = (struct bank){.scope = NULL};
-}
-
 void kiln_lora_slots_free(struct kiln_lora_slots *l)
 {
     if (!l)
         return;
     kiln_lora_slots_clear(l);
-    for (size_t i = 0; i < CLASSES; i++)
-        bank_release(&l->banks[i]);
+    for (size_t i = 0; i < CLASSES; i++) {
+        kt_scope_free(l->banks[i].scope);
+        free(l->banks[i].pairs);
+    }
     free(l->matrices);
     kt_scope_free(l->scope);
     kiln_lora_layout_release(&l->layout);
@@ -98,37 +93,6 @@ void kiln_lora_slots_free(struct kiln_lora_slots *l)
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
-
-/* The pairs of a new bank as views of its bytes; codes for quantised weights. */
-static void make_pairs(const struct kiln_lora_slots *l, struct bank *b,
-                       const struct kiln_lora_layout *layout)
-{
-    for (size_t i = 0; i < layout->count; i++) {
-        const struct kiln_lora_place *p = &layout->places[i];
-        const struct matrix *m = &l->matrices[i];
-        struct pair *pair = &b->pairs[i];
-        pair->down = kt_view_bytes(b->scope, b->bytes, p->down, layout->dtype, 2,
-                                   (int64_t[]){p->rank, p->cols});
-        pair->up = kt_view_bytes(b->scope, b->bytes, p->up, layout->dtype, 2,
-                                 (int64_t[]){p->rows, p->rank});
-        if (p->layer && quantised(m))
-            pair->codes = kt_quantise_rows(b->scope, pair->down);
-    }
-}
-
-/* Views of weights with room for up behind their rows. */
-static void widen_pairs(const struct kiln_lora_slots *l, struct bank *b,
-                        const struct kiln_lora_layout *layout)
-{
-    for (size_t i = 0; i < layout->count; i++) {
-        const struct kiln_lora_place *p = &layout->places[i];
-        const kt weight = l->matrices[i].pristine;
-        struct pair *pair = &b->pairs[i];
-        if (!p->layer || pair->both || p->rank > kt_room(weight))
-            continue;
-        pair->both = kt_widened(b->scope, weight, p->rank);
-    }
-}
 
 /* Moves weights to memory with room, once.  Without memory a weight stays without room. */
 static void make_room(struct kiln_lora_slots *l)
@@ -150,27 +114,38 @@ static void make_room(struct kiln_lora_slots *l)
     l->room_made = true;
 }
 
+/* The bank of the layout's class, with pairs as views of its bytes. */
 static int bank_of(struct kiln_lora_slots *l, const struct kiln_lora_layout *layout,
                    struct bank **ret, struct kiln_error *err)
 {
-    size_t i = 0;
-    while (l->banks[i].scope && l->banks[i].rank != layout->rank)
-        i++;
-    struct bank *b = *ret = &l->banks[i];
-    if (b->scope)
+    size_t at = 0;
+    while (l->banks[at].scope && l->banks[at].rank != layout->rank)
+        at++;
+    *ret = &l->banks[at];
+    if ((*ret)->scope)
         return 0;
-    *b = (struct bank){.rank = layout->rank, .scope = kt_scope_new(l->device)};
-    b->pairs = calloc(layout->count + 1, sizeof *b->pairs);
-    if (!b->scope || !b->pairs) {
-        bank_release(b);
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the slots of LoRAs");
+    struct bank b = {.rank = layout->rank, .scope = kt_scope_new(l->device)};
+    b.pairs = calloc(layout->count + 1, sizeof *b.pairs);
+    b.bytes = kt_zeros(b.scope, KT_U8, 1, (int64_t[]){(int64_t)layout->bytes});
+    for (size_t i = 0; b.pairs && i < layout->count; i++) {
+        const struct kiln_lora_place *p = &layout->places[i];
+        struct pair *pair = &b.pairs[i];
+        pair->down = kt_view_bytes(b.scope, b.bytes, p->down, layout->dtype, 2,
+                                   (int64_t[]){p->rank, p->cols});
+        pair->up =
+            kt_view_bytes(b.scope, b.bytes, p->up, layout->dtype, 2, (int64_t[]){p->rows, p->rank});
+        if (p->layer && quantised(&l->matrices[i]))
+            pair->codes = kt_quantise_rows(b.scope, pair->down);
     }
-    b->bytes = kt_zeros(b->scope, KT_U8, 1, (int64_t[]){(int64_t)layout->bytes});
-    make_pairs(l, b, layout);
-    int code = kt_scope_check(b->scope, err);
-    if (code)
-        bank_release(b);
-    return code;
+    int code = b.pairs ? kt_scope_check(b.scope, err)
+                       : kiln_fail(err, KILN_NO_MEMORY, "no memory for the slots of LoRAs");
+    if (code) {
+        kt_scope_free(b.scope);
+        free(b.pairs);
+        return code;
+    }
+    **ret = b;
+    return 0;
 }
 
 /* Whether a matrix is replaced by its copy. */
@@ -202,41 +177,33 @@ static int load_plain(struct kiln_lora_slots *l, struct kiln_error *err)
     return code;
 }
 
-/* Frees plain matrices that no copy was made from. */
-static void drop_plain_without_copy(struct kiln_lora_slots *l)
-{
-    for (size_t i = 0; i < l->layout.count; i++) {
-        struct matrix *m = &l->matrices[i];
-        if (m->copy)
-            continue;
-        kt_drop(l->scope, m->plain);
-        m->plain = NULL;
-    }
-    kt_device_trim(l->device);
-}
-
 /* Makes all missing copies, or none without memory. */
 static int make_copies(struct kiln_lora_slots *l, bool merged, struct kiln_error *err)
 {
-    int loaded = merged ? load_plain(l, err) : 0;
-    if (loaded)
-        return loaded;
+    int code = merged ? load_plain(l, err) : 0;
+    if (code)
+        return code;
     struct kt_scope *s = kt_scope_new(l->device);
     kt *made = calloc(l->layout.count + 1, sizeof *made);
     for (size_t i = 0; made && i < l->layout.count; i++)
         if (copied(l, i, merged) && !l->matrices[i].copy)
             made[i] = kt_copy(s, l->matrices[i].pristine);
-    int code = made ? kt_scope_check(s, err)
-                    : kiln_fail(err, KILN_NO_MEMORY, "no memory for the list of merged weights");
-    for (size_t i = 0; !code && i < l->layout.count; i++)
-        if (made[i]) {
-            l->matrices[i].copy = kt_keep(l->scope, made[i]);
-            l->matrices[i].same = true;
+    code = made ? kt_scope_check(s, err)
+                : kiln_fail(err, KILN_NO_MEMORY, "no memory for the list of merged weights");
+    for (size_t i = 0; i < l->layout.count; i++) {
+        struct matrix *m = &l->matrices[i];
+        if (!code && made[i]) {
+            m->copy = kt_keep(l->scope, made[i]);
+            m->same = true;
+        } else if (code && !m->copy) { /* nor is its plain matrix needed */
+            kt_drop(l->scope, m->plain);
+            m->plain = NULL;
         }
+    }
     free(made);
     kt_scope_free(s);
     if (code)
-        drop_plain_without_copy(l);
+        kt_device_trim(l->device);
     return code;
 }
 
@@ -258,36 +225,29 @@ size_t kiln_lora_slots_missing(const struct kiln_lora_slots *l)
 
 /* --- contents and handles --------------------------------------------------------------------- */
 
-static void write_matrix(struct kt_scope *s, struct matrix *m, const struct pair *pair,
-                         bool touched)
-{
-    /* An untouched pair is zero, so merging it restores a quantised copy. */
-    if (touched || (quantised(m) && !m->same))
-        kt_merge_low_rank(s, m->copy, quantised(m) ? m->plain : m->pristine, pair->up, pair->down);
-    else if (!m->same)
-        kt_copy_into(s, m->copy, m->pristine);
-    m->same = !touched;
-}
-
-/* Writes the forms of a pair that multiply beside its weight. */
-static void write_pair(struct kt_scope *s, const struct pair *pair)
-{
-    if (pair->both)
-        kt_put_beside(s, pair->both, pair->codes, pair->up, pair->down);
-    else if (pair->codes)
-        kt_copy_into(s, pair->codes, pair->down);
-}
-
 static int write_set(struct kiln_lora_slots *l, const struct kiln_lora_image *image,
                      const struct bank *b, bool merged, struct kiln_error *err)
 {
     struct kt_scope *s = kt_scope_new(l->device);
     kt_staging_copy(s, b->bytes, image->memory);
-    for (size_t i = 0; i < l->layout.count; i++)
-        if (copied(l, i, merged))
-            write_matrix(s, &l->matrices[i], &b->pairs[i], image->touched[i]);
-        else
-            write_pair(s, &b->pairs[i]);
+    for (size_t i = 0; i < l->layout.count; i++) {
+        struct matrix *m = &l->matrices[i];
+        const struct pair *pair = &b->pairs[i];
+        const bool touched = image->touched[i];
+        if (copied(l, i, merged)) {
+            /* An untouched pair is zero, so merging it restores a quantised copy. */
+            if (touched || (quantised(m) && !m->same))
+                kt_merge_low_rank(s, m->copy, quantised(m) ? m->plain : m->pristine, pair->up,
+                                  pair->down);
+            else if (!m->same)
+                kt_copy_into(s, m->copy, m->pristine);
+            m->same = !touched;
+        } else if (pair->both) {
+            kt_put_beside(s, pair->both, pair->codes, pair->up, pair->down);
+        } else if (pair->codes) {
+            kt_copy_into(s, pair->codes, pair->down);
+        }
+    }
     int code = kt_scope_check(s, err);
     kt_scope_free(s);
     return code;
@@ -316,7 +276,12 @@ int kiln_lora_slots_load(struct kiln_lora_slots *l, const struct kiln_lora_image
     int code = bank_of(l, &image->layout, &b, err);
     if (!code && !merged) {
         make_room(l);
-        widen_pairs(l, b, &image->layout);
+        for (size_t i = 0; i < l->layout.count; i++) {
+            const struct kiln_lora_place *p = &image->layout.places[i];
+            const kt weight = l->matrices[i].pristine;
+            if (p->layer && !b->pairs[i].both && p->rank <= kt_room(weight))
+                b->pairs[i].both = kt_widened(b->scope, weight, p->rank);
+        }
         code = kt_scope_check(b->scope, err);
     }
     code = code ? code : make_copies(l, merged, err);

@@ -48,6 +48,21 @@ int kiln_lora_stack_read(const struct kiln_lora_use *uses, size_t count,
     return code;
 }
 
+int kiln_lora_stack_copy(const struct kiln_lora_stack *from, struct kiln_lora_stack *ret,
+                         struct kiln_error *err)
+{
+    *ret = (struct kiln_lora_stack){.count = 0};
+    for (; ret->count < from->count; ret->count++) {
+        struct kiln_lora_file_state *lora = &ret->loras[ret->count];
+        *lora = from->loras[ret->count];
+        if (!(lora->path = strdup(lora->path))) {
+            kiln_lora_stack_release(ret);
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+        }
+    }
+    return 0;
+}
+
 void kiln_lora_stack_release(struct kiln_lora_stack *stack)
 {
     for (size_t i = 0; i < stack->count; i++)

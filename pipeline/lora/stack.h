@@ -36,6 +36,9 @@ struct kiln_lora_stack {
  * finite; KILN_NOT_FOUND or KILN_IO for a file.  *ret is empty on failure. */
 int kiln_lora_stack_read(const struct kiln_lora_use *uses, size_t count,
                          struct kiln_lora_stack *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* *ret is empty on failure. */
+int kiln_lora_stack_copy(const struct kiln_lora_stack *from, struct kiln_lora_stack *ret,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_lora_stack_release(struct kiln_lora_stack *stack);
 
 bool kiln_lora_stack_same(const struct kiln_lora_stack *a, const struct kiln_lora_stack *b);
