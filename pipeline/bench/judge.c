@@ -37,21 +37,16 @@ struct kiln_judge {
 
 /* --- loading ---------------------------------------------------------------------------------- */
 
-static void load_conv(struct kiln_weights *w, const char *name, int64_t out, int64_t in,
-                      int64_t kernel, struct layer *l)
+/* A convolution; with kernel 0 a linear layer. */
+static void load_layer(struct kiln_weights *w, const char *name, int64_t out, int64_t in,
+                       int64_t kernel, struct layer *l)
 {
     char bias[64];
     snprintf(bias, sizeof bias, "%s.bias", name);
-    kiln_weights_conv(w, &l->weight, "", name, out, in, kernel);
-    kiln_weights_vector(w, &l->bias, "", bias, out);
-}
-
-static void load_linear(struct kiln_weights *w, const char *name, int64_t out, int64_t in,
-                        struct layer *l)
-{
-    char bias[64];
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    kiln_weights_linear(w, &l->weight, "", name, out, in);
+    if (kernel)
+        kiln_weights_conv(w, &l->weight, "", name, out, in, kernel);
+    else
+        kiln_weights_linear(w, &l->weight, "", name, out, in);
     kiln_weights_vector(w, &l->bias, "", bias, out);
 }
 
@@ -66,18 +61,18 @@ static int load(struct kiln_judge *judge, const char *dir, struct kiln_error *er
         return code;
     for (int i = 0; i < labels->stem_count; i++) {
         snprintf(name, sizeof name, "stem.%d", i);
-        load_conv(w, name, labels->stem_channels[i], width, KERNEL, &judge->stem[i]);
+        load_layer(w, name, labels->stem_channels[i], width, KERNEL, &judge->stem[i]);
         width = labels->stem_channels[i];
     }
     for (int i = 0; i < labels->body_count; i++) {
         snprintf(name, sizeof name, "body.%d.a", i);
-        load_conv(w, name, width, width, KERNEL, &judge->body[i].a);
+        load_layer(w, name, width, width, KERNEL, &judge->body[i].a);
         snprintf(name, sizeof name, "body.%d.b", i);
-        load_conv(w, name, width, width, KERNEL, &judge->body[i].b);
+        load_layer(w, name, width, width, KERNEL, &judge->body[i].b);
     }
-    load_conv(w, "local", kiln_judge_local_width(labels), width, 1, &judge->local);
-    load_linear(w, "whole.0", labels->hidden, 2 * width, &judge->whole[0]);
-    load_linear(w, "whole.1", kiln_judge_whole_width(labels), labels->hidden, &judge->whole[1]);
+    load_layer(w, "local", kiln_judge_local_width(labels), width, 1, &judge->local);
+    load_layer(w, "whole.0", labels->hidden, 2 * width, 0, &judge->whole[0]);
+    load_layer(w, "whole.1", kiln_judge_whole_width(labels), labels->hidden, 0, &judge->whole[1]);
     return kiln_weights_close(w, err);
 }
 
@@ -128,33 +123,6 @@ static kt conv(struct kt_scope *s, kt x, const struct layer *l, int stride, int 
     return kt_conv2d(s, &args);
 }
 
-/* Scales the shorter side to labels.side and both to whole cells: down by area averaging, up by
- * interpolation. */
-static kt fit(const struct kiln_judge *judge, struct kt_scope *s, kt x)
-{
-    int64_t height = kt_size(x, 2), width = kt_size(x, 3);
-    double factor = (double)judge->labels.side / (double)(height < width ? height : width);
-    /* nearbyint rounds halves to even, as Python's round does. */
-    int64_t rows = (int64_t)nearbyint((double)height * factor / CELL) * CELL;
-    int64_t cols = (int64_t)nearbyint((double)width * factor / CELL) * CELL;
-    if (rows == height && cols == width)
-        return x;
-    return kt_resize(s, x, rows, cols, factor < 1);
-}
-
-static kt features(const struct kiln_judge *judge, struct kt_scope *s, kt x)
-{
-    const struct kiln_judge_labels *labels = &judge->labels;
-    for (int i = 0; i < labels->stem_count; i++)
-        x = kt_relu(s, conv(s, x, &judge->stem[i], labels->stem_strides[i], 1, 1, NULL));
-    for (int i = 0; i < labels->body_count; i++) {
-        int dilation = labels->body_dilations[i];
-        kt h = kt_relu(s, conv(s, x, &judge->body[i].a, 1, dilation, dilation, NULL));
-        x = kt_relu(s, conv(s, h, &judge->body[i].b, 1, 1, 1, x));
-    }
-    return x;
-}
-
 /* Runs both heads and reads their outputs. */
 static int read_heads(const struct kiln_judge *judge, struct kt_scope *s, kt x,
                       struct kiln_seen *ret, struct kiln_error *err)
@@ -184,6 +152,7 @@ static int read_heads(const struct kiln_judge *judge, struct kt_scope *s, kt x,
 int kiln_judge_look(struct kiln_judge *judge, const uint8_t *rgb, int width, int height,
                     struct kiln_seen *ret, struct kiln_error *err)
 {
+    const struct kiln_judge_labels *labels = &judge->labels;
     int small = width < height ? width : height, large = width < height ? height : width;
     if (small < SIDE_MIN || large > SIDE_MAX || large > small * ASPECT_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "the judge does not take pictures of %dx%d pixels",
@@ -194,8 +163,22 @@ int kiln_judge_look(struct kiln_judge *judge, const uint8_t *rgb, int width, int
     const int64_t shape[4] = {1, height, width, PICTURE_CHANNELS};
     const int planes[4] = {0, 3, 1, 2};
     kt x = kt_permute(s, kt_from_host(s, rgb, KT_U8, KT_F32, 4, shape), 4, planes);
-    x = fit(judge, s, kt_affine(s, x, 1.0 / 255, 0));
-    x = features(judge, s, kt_affine(s, x, 2, -1));
+    x = kt_affine(s, x, 1.0 / 255, 0);
+    /* The shorter side becomes labels.side and both whole cells: down by area averaging, up by
+     * interpolation.  nearbyint rounds halves to even, as Python's round does. */
+    const double factor = (double)labels->side / small;
+    const int64_t rows = (int64_t)nearbyint(height * factor / CELL) * CELL;
+    const int64_t cols = (int64_t)nearbyint(width * factor / CELL) * CELL;
+    if (rows != height || cols != width)
+        x = kt_resize(s, x, rows, cols, factor < 1);
+    x = kt_affine(s, x, 2, -1);
+    for (int i = 0; i < labels->stem_count; i++)
+        x = kt_relu(s, conv(s, x, &judge->stem[i], labels->stem_strides[i], 1, 1, NULL));
+    for (int i = 0; i < labels->body_count; i++) {
+        int dilation = labels->body_dilations[i];
+        kt h = kt_relu(s, conv(s, x, &judge->body[i].a, 1, dilation, dilation, NULL));
+        x = kt_relu(s, conv(s, h, &judge->body[i].b, 1, 1, 1, x));
+    }
     int code = read_heads(judge, s, x, ret, err);
     kt_scope_free(s);
     return code;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "schemas/limits.h"
+#include "schemas/room.h"
 
 #define SIDE_DEFAULT 256
 
@@ -98,24 +99,12 @@ static int read_background(const json_t *value, const struct kiln_judge_labels *
 static int read_asked(const json_t *value, const struct kiln_judge_labels *labels,
                       struct kiln_asked *asked, struct kiln_error *err)
 {
-    const json_t *count = json_object_get(value, "count");
-    *asked = (struct kiln_asked){.count = !json_is_false(count)};
+    *asked = (struct kiln_asked){.count = !json_is_false(json_object_get(value, "count"))};
     if (!json_is_object(value))
         return kiln_fail(err, KILN_BAD_INPUT, "there is no object \"asked\"");
     int code = read_things(json_object_get(value, "things"), labels, asked, err);
     code = code ? code : read_relations(json_object_get(value, "relations"), asked, err);
     return code ? code : read_background(json_object_get(value, "background"), labels, asked, err);
-}
-
-static int read_side(const json_t *line, const char *key, int *ret, struct kiln_error *err)
-{
-    const json_t *value = json_object_get(line, key);
-    json_int_t side = value ? json_integer_value(value) : SIDE_DEFAULT;
-    if (side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s must be a multiple of %d from %d to %d", key,
-                         KILN_SIDE_STEP, KILN_SIDE_MIN, KILN_SIDE_MAX);
-    *ret = (int)side;
-    return 0;
 }
 
 static int read_line(const char *text, size_t len, size_t number,
@@ -134,8 +123,16 @@ static int read_line(const char *text, size_t len, size_t number,
                          KILN_PROMPT_MAX);
     else if (seed && (!json_is_integer(seed) || json_integer_value(seed) < 0))
         code = kiln_fail(err, KILN_BAD_INPUT, "seed must be a whole number");
-    code = code ? code : read_side(line, "width", &request->width, err);
-    code = code ? code : read_side(line, "height", &request->height, err);
+    static const char *const keys[2] = {"width", "height"};
+    int *const sides[2] = {&request->width, &request->height};
+    for (int i = 0; i < 2 && !code; i++) {
+        const json_t *value = json_object_get(line, keys[i]);
+        json_int_t side = value ? json_integer_value(value) : SIDE_DEFAULT;
+        if (side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP)
+            code = kiln_fail(err, KILN_BAD_INPUT, "%s must be a multiple of %d from %d to %d",
+                             keys[i], KILN_SIDE_STEP, KILN_SIDE_MIN, KILN_SIDE_MAX);
+        *sides[i] = (int)side;
+    }
     code = code ? code : read_asked(asked, labels, &request->asked, err);
     if (!code) {
         request->seed = seed ? (uint64_t)json_integer_value(seed) : (uint64_t)number - 1;
@@ -146,25 +143,6 @@ static int read_line(const char *text, size_t len, size_t number,
     }
     json_decref(line);
     return code;
-}
-
-/* The next place of a growing list, zeroed; NULL with the error set. */
-static struct kiln_request *next_place(struct kiln_requests *list, size_t *room,
-                                       struct kiln_error *err)
-{
-    if (list->count == *room) {
-        size_t more = *room ? 2 * *room : 64;
-        struct kiln_request *grown = realloc(list->items, more * sizeof *grown);
-        if (!grown) {
-            kiln_fail(err, KILN_NO_MEMORY, "no memory for the prompts");
-            return NULL;
-        }
-        list->items = grown;
-        *room = more;
-    }
-    struct kiln_request *place = &list->items[list->count++];
-    *place = (struct kiln_request){0};
-    return place;
 }
 
 int kiln_requests_read(const char *path, const struct kiln_judge_labels *labels, size_t limit,
@@ -184,8 +162,14 @@ int kiln_requests_read(const char *path, const struct kiln_judge_labels *labels,
         number++;
         if (len == 0 || text[0] == '\n' || text[0] == '#')
             continue;
-        struct kiln_request *place = next_place(&list, &room, err);
-        code = place ? read_line(text, (size_t)len, number, labels, place, err) : KILN_NO_MEMORY;
+        struct kiln_request *items = kiln_room(list.items, list.count, &room, sizeof *items);
+        if (items) {
+            list.items = items;
+            items[list.count] = (struct kiln_request){0};
+            code = read_line(text, (size_t)len, number, labels, &items[list.count++], err);
+        } else {
+            code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the prompts");
+        }
     }
     if (code && code != KILN_NO_MEMORY)
         code = kiln_fail_in(err, "%s:%zu", path, number);

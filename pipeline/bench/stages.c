@@ -61,58 +61,33 @@ static void write_words(char *prompt, int words, int item, int further)
     prompt[2 * (n - 1)] = (char)('a' + (item + further) % LETTERS);
 }
 
-/* Finds a prompt of such words with the number of tokens that the case needs, by bisection: more
- * words have more tokens. */
-static int search_words(struct bench *b, int item, int further, bool *ret_found,
-                        struct kiln_error *err)
-{
-    *ret_found = false;
-    for (int least = 1, most = b->args->tokens; least <= most && !*ret_found;) {
-        const int words = least + (most - least) / 2;
-        int32_t *ids;
-        size_t count;
-        write_words(b->prompts[item], words, item, further);
-        int code = kiln_tokenizer_encode(b->e->tokenizer, b->prompts[item],
-                                         strlen(b->prompts[item]), false, &ids, &count, err);
-        if (code)
-            return code;
-        free(ids);
-        *ret_found = (int)count == b->args->tokens;
-        if ((int)count < b->args->tokens)
-            least = words + 1;
-        else
-            most = words - 1;
-    }
-    return 0;
-}
-
-/* If a letter is two tokens, a last word of one token makes an odd number. */
+/* Writes a prompt of such words with the number of tokens that the case needs.  Bisects the number
+ * of words: more words have more tokens.  If a letter is two tokens, a last word of one token makes
+ * an odd number. */
 static int write_prompt(struct bench *b, int item, struct kiln_error *err)
 {
-    bool found = false;
-    for (int further = 0; further < LETTERS && !found; further++) {
-        int code = search_words(b, item, further, &found, err);
-        if (code)
-            return code;
-    }
-    if (found)
-        return 0;
+    const int tokens = b->args->tokens;
+    char *prompt = b->prompts[item];
+    for (int further = 0; further < LETTERS; further++)
+        for (int least = 1, most = tokens; least <= most;) {
+            const int words = least + (most - least) / 2;
+            int32_t *ids;
+            size_t count;
+            write_words(prompt, words, item, further);
+            int code = kiln_tokenizer_encode(b->e->tokenizer, prompt, strlen(prompt), false, &ids,
+                                             &count, err);
+            if (code)
+                return code;
+            free(ids);
+            if ((int)count == tokens)
+                return 0;
+            if ((int)count < tokens)
+                least = words + 1;
+            else
+                most = words - 1;
+        }
     return kiln_fail(err, KILN_BAD_INPUT,
-                     "tokens %d: this tokenizer makes no prompt of that length", b->args->tokens);
-}
-
-static int prepare(struct bench *b, struct kiln_error *err)
-{
-    const struct kiln_stage_case *a = b->args;
-    for (int i = 0; i < a->item_count; i++) {
-        int code = write_prompt(b, i, err);
-        if (code)
-            return code;
-        b->items[i] = (DiffusionZItem){.prompt = b->prompts[i], .seed = SEED + (uint64_t)i};
-    }
-    b->batch = (DiffusionZBatch){
-        .items = b->items, .item_count = a->item_count, .width = a->width, .height = a->height};
-    return 0;
+                     "tokens %d: this tokenizer makes no prompt of that length", tokens);
 }
 
 /* --- through the engine ----------------------------------------------------------------------- */
@@ -272,44 +247,38 @@ static int check_case(const struct kiln_stage_case *a, struct kiln_error *err)
     return 0;
 }
 
-static void note_work(struct bench *b)
-{
-    const struct kiln_model_config *c = &b->e->config;
-    struct kiln_forward_size size =
-        kiln_forward_size(c, b->args->width, b->args->height, b->args->tokens);
-    b->times->flops = kiln_forward_flops(&c->transformer, size);
-    b->times->ceiling_ms = kiln_forward_ceiling_ms(&c->transformer, size, b->e->e4m3);
-}
-
-static void note_memory(struct bench *b)
-{
-    struct kt_memory m;
-    if (!kt_memory_of(b->e->device, &m))
-        return;
-    b->times->peak_tensors = m.peak_used;
-    /* What is taken now, with the peak of our own memory in place of its present size. */
-    b->times->peak_device = m.taken - m.held + m.peak_held;
-}
-
 static int run_case(struct bench *b, struct kiln_error *err)
 {
-    int stages = b->args->stages;
-    int code = check_case(b->args, err);
-    code = code ? code : prepare(b, err);
+    const struct kiln_stage_case *a = b->args;
+    const struct kiln_model_config *c = &b->e->config;
+    int code = check_case(a, err);
+    for (int i = 0; i < a->item_count && !code; i++) {
+        b->items[i] = (DiffusionZItem){.prompt = b->prompts[i], .seed = SEED + (uint64_t)i};
+        code = write_prompt(b, i, err);
+    }
     if (code)
         return code;
+    b->batch = (DiffusionZBatch){
+        .items = b->items, .item_count = a->item_count, .width = a->width, .height = a->height};
     kt_threads_set(b->e->threads);
     kt_memory_reset_peak(b->e->device);
-    note_work(b);
-    if (stages & KILN_STAGE_FORWARD)
+    const struct kiln_forward_size size = kiln_forward_size(c, a->width, a->height, a->tokens);
+    b->times->flops = kiln_forward_flops(&c->transformer, size);
+    b->times->ceiling_ms = kiln_forward_ceiling_ms(&c->transformer, size, b->e->e4m3);
+    if (a->stages & KILN_STAGE_FORWARD)
         code = time_forward(b, err);
-    if (!code && stages & KILN_STAGE_TEXT)
+    if (!code && a->stages & KILN_STAGE_TEXT)
         code = time_stage(b, run_text, false, &b->times->text_ms, err);
-    if (!code && stages & KILN_STAGE_DECODE)
+    if (!code && a->stages & KILN_STAGE_DECODE)
         code = time_stage(b, run_decode, true, &b->times->decode_ms, err);
-    if (!code && stages & KILN_STAGE_IMAGE)
+    if (!code && a->stages & KILN_STAGE_IMAGE)
         code = time_image(b, err);
-    note_memory(b);
+    struct kt_memory m;
+    if (kt_memory_of(b->e->device, &m)) {
+        b->times->peak_tensors = m.peak_used;
+        /* What is taken now, with the peak of our own memory in place of its present size. */
+        b->times->peak_device = m.taken - m.held + m.peak_held;
+    }
     return code;
 }
 

@@ -44,6 +44,30 @@ static json_t *rope_settings(struct kiln_model_json *c, const char *key)
     return full ? full : given;
 }
 
+/* Every entry of the list must be this text, if there is a list. */
+static void only_texts(struct kiln_model_json *c, const char *key, const char *type)
+{
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(json_object_get(c->root, key), i, entry)
+    {
+        const char *text = json_string_value(entry);
+        if (!text || strcmp(text, type) != 0)
+            kiln_model_refuse(c, KILN_UNSUPPORTED, "%s[%zu] is \"%.64s\"; only %s is supported",
+                              key, i, text ? text : "(not a string)", type);
+    }
+}
+
+/* Only the patch size of all published checkpoints is supported: 2x2 pixels of one frame. */
+static void only_patch(struct kiln_model_json *c, const char *key, int size)
+{
+    int given[8] = {size};
+    if (json_object_get(c->root, key) &&
+        (kiln_model_ints(c, key, 1, 64, given, 8) != 1 || given[0] != size))
+        kiln_model_refuse(c, KILN_UNSUPPORTED,
+                          "only all_patch_size [2] with all_f_patch_size [1] is supported");
+}
+
 /* The rotation base: rope_parameters.rope_theta, or the older rope_scaling's, or the top level's.
  * rope_type (in older files, type) would scale the angles; only the default is supported. */
 static double read_rope_theta(struct kiln_model_json *c)
@@ -64,18 +88,6 @@ static double read_rope_theta(struct kiln_model_json *c)
     return theta;
 }
 
-static void refuse_layer_types(struct kiln_model_json *c)
-{
-    size_t i;
-    const json_t *type, *types = json_object_get(c->root, "layer_types");
-    json_array_foreach(types, i, type)
-    {
-        const char *text = json_string_value(type);
-        if (!text || strcmp(text, "full_attention") != 0)
-            kiln_model_refuse(c, KILN_UNSUPPORTED, "layer_types[%zu] is not \"full_attention\"", i);
-    }
-}
-
 static int read_text(const char *dir, struct kiln_text_config *t, struct kiln_error *err)
 {
     struct kiln_model_json c;
@@ -84,7 +96,7 @@ static int read_text(const char *dir, struct kiln_text_config *t, struct kiln_er
     kiln_model_only_null(&c, "quantization_config");
     kiln_model_only_text(&c, "hidden_act", "silu");
     kiln_model_only_bool(&c, "use_sliding_window", false);
-    refuse_layer_types(&c);
+    only_texts(&c, "layer_types", "full_attention");
     t->vocab = kiln_model_int(&c, "vocab_size", 1, 1 << 24);
     t->width = kiln_model_int(&c, "hidden_size", 1, WIDTH_MAX);
     t->layers = kiln_model_int(&c, "num_hidden_layers", 1, 1024);
@@ -103,20 +115,6 @@ static int read_text(const char *dir, struct kiln_text_config *t, struct kiln_er
     if (t->head_dim % 2)
         kiln_model_refuse(&c, KILN_BAD_INPUT, "head_dim %d is odd", t->head_dim);
     return kiln_model_json_close(&c, err);
-}
-
-/* Only the patch size of all published checkpoints is supported: 2x2 pixels of one frame. */
-static void check_patch(struct kiln_model_json *c)
-{
-    int patch[8] = {0}, frames[8] = {0};
-    bool given = json_object_get(c->root, "all_patch_size") != NULL;
-    int count = given ? kiln_model_ints(c, "all_patch_size", 1, 64, patch, 8) : 1;
-    bool given_frames = json_object_get(c->root, "all_f_patch_size") != NULL;
-    int frame_count = given_frames ? kiln_model_ints(c, "all_f_patch_size", 1, 64, frames, 8) : 1;
-    if (count != 1 || frame_count != 1 || (given && patch[0] != 2) ||
-        (given_frames && frames[0] != 1))
-        kiln_model_refuse(c, KILN_UNSUPPORTED,
-                          "only all_patch_size [2] with all_f_patch_size [1] is supported");
 }
 
 static void derive_transformer(struct kiln_model_json *c, struct kiln_transformer_config *t)
@@ -151,7 +149,8 @@ static int read_transformer(const char *dir, struct kiln_transformer_config *t,
     kiln_model_only_text(&c, "_class_name", "ZImageTransformer2DModel");
     kiln_model_only_null(&c, "quantization_config");
     kiln_model_only_null(&c, "siglip_feat_dim");
-    check_patch(&c);
+    only_patch(&c, "all_patch_size", 2);
+    only_patch(&c, "all_f_patch_size", 1);
     t->channels = kiln_model_int_or(&c, "in_channels", 1, 1024, 16);
     t->width = kiln_model_int_or(&c, "dim", 1, WIDTH_MAX, 3840);
     t->layers = kiln_model_int_or(&c, "n_layers", 1, 1024, 30);
@@ -174,18 +173,11 @@ static int read_transformer(const char *dir, struct kiln_transformer_config *t,
 static void check_block_types(struct kiln_model_json *c, const char *key, const char *type,
                               int levels)
 {
-    size_t i;
-    const json_t *entry, *types = json_object_get(c->root, key);
+    const json_t *types = json_object_get(c->root, key);
     if (types && (int)json_array_size(types) != levels)
         kiln_model_refuse(c, KILN_BAD_INPUT, "%s has %zu entries, block_out_channels has %d", key,
                           json_array_size(types), levels);
-    json_array_foreach(types, i, entry)
-    {
-        const char *text = json_string_value(entry);
-        if (!text || strcmp(text, type) != 0)
-            kiln_model_refuse(c, KILN_UNSUPPORTED, "%s[%zu] is \"%.64s\"; only %s is supported",
-                              key, i, text ? text : "(not a string)", type);
-    }
+    only_texts(c, key, type);
 }
 
 static int read_vae(const char *dir, struct kiln_vae_config *v, struct kiln_error *err)

@@ -83,34 +83,27 @@ static enum kind kind_of(const struct kiln_shape *shape)
     return shape->text_blocks[0] > 0 ? TEXT : STEP;
 }
 
-/* The plan of the shape, else a free place, else the least recently used plan of its kind. */
-static struct kiln_shape_plan *find(struct kiln_graph_cache *cache, const struct kiln_shape *shape)
+struct kiln_shape_plan *kiln_graph_cache_get(struct kiln_graph_cache *cache,
+                                             const struct kiln_shape *shape)
 {
     const bool text = kind_of(shape) == TEXT;
     const size_t begin = text ? KILN_GRAPH_CACHE_STEPS : 0;
     const size_t end = text ? PLACES : KILN_GRAPH_CACHE_STEPS;
+    /* The plan of the shape, else a free place, else the least recently used plan of its kind. */
     struct kiln_shape_plan *best = &cache->plans[begin];
     for (size_t i = begin; i < end; i++) {
         struct kiln_shape_plan *plan = &cache->plans[i];
-        if (plan->scope && same_shape(&plan->shape, shape))
+        if (plan->scope && same_shape(&plan->shape, shape)) {
+            plan->used = ++cache->clock;
             return plan;
+        }
         if (best->scope && (!plan->scope || plan->used < best->used))
             best = plan;
     }
+    kiln_graph_cache_drop(cache, best);
+    *best = (struct kiln_shape_plan){
+        .shape = *shape, .scope = kt_scope_new(cache->device), .used = ++cache->clock};
     return best;
-}
-
-struct kiln_shape_plan *kiln_graph_cache_get(struct kiln_graph_cache *cache,
-                                             const struct kiln_shape *shape)
-{
-    struct kiln_shape_plan *plan = find(cache, shape);
-    if (!plan->scope || !same_shape(&plan->shape, shape)) {
-        kiln_graph_cache_drop(cache, plan);
-        plan->shape = *shape;
-        plan->scope = kt_scope_new(cache->device);
-    }
-    plan->used = ++cache->clock;
-    return plan;
 }
 
 /* In latent pixels, or rows of text. */
@@ -136,30 +129,23 @@ bool kiln_graph_cache_should_record(const struct kiln_graph_cache *cache,
            kt_graphs(cache->device) && (refused == 0 || size_of(&plan->shape) < refused);
 }
 
-/* Keeps the graph, within the limit in bytes. */
-static void put(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
-                struct kt_graph *graph)
-{
-    plan->graph = graph;
-    cache->bytes += kt_graph_bytes(graph);
-    if (cache->bytes <= KILN_GRAPH_CACHE_BYTES)
-        return;
-    if (kt_graph_bytes(graph) > KILN_GRAPH_CACHE_BYTES)
-        kiln_graph_cache_refuse(cache, &plan->shape);
-    kiln_graph_cache_drop_graphs(cache);
-    kt_device_trim(cache->device);
-}
-
 int kiln_graph_cache_record(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
                             kiln_graph_work *work, const void *arg, struct kiln_error *err)
 {
     struct kt_scope *s = kt_scope_new(cache->device);
     struct kt_graph *graph = kt_graph_begin(s);
     work(s, arg);
-    if (kt_graph_end(graph, s))
-        put(cache, plan, graph);
-    else
+    const bool recorded = kt_graph_end(graph, s);
+    if (recorded) {
+        plan->graph = graph;
+        cache->bytes += kt_graph_bytes(graph);
+    }
+    if (!recorded || kt_graph_bytes(graph) > KILN_GRAPH_CACHE_BYTES)
         kiln_graph_cache_refuse(cache, &plan->shape);
+    if (cache->bytes > KILN_GRAPH_CACHE_BYTES) {
+        kiln_graph_cache_drop_graphs(cache);
+        kt_device_trim(cache->device);
+    }
     int code = kt_scope_check(s, err);
     kt_scope_free(s);
     return code;

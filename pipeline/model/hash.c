@@ -17,19 +17,6 @@ static const char *const config_files[] = {"transformer/config.json", "text_enco
                                            "vae/config.json", "scheduler/scheduler_config.json"};
 static const char *const weight_folders[] = {"transformer", "text_encoder", "vae"};
 
-static int add_file(EVP_MD_CTX *sum, const char *dir, const char *name, struct kiln_error *err)
-{
-    char path[4096], *text;
-    size_t size;
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    int code = kiln_regular_read(path, KILN_CONFIG_FILE_MAX, &text, &size, err);
-    if (code)
-        return code;
-    EVP_DigestUpdate(sum, text, size);
-    free(text);
-    return 0;
-}
-
 static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, struct kiln_error *err)
 {
     char path[4096];
@@ -59,8 +46,16 @@ int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct k
         return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory to hash the model", dir);
     }
     int code = 0;
-    for (size_t i = 0; !code && i < sizeof config_files / sizeof *config_files; i++)
-        code = add_file(sum, dir, config_files[i], err);
+    for (size_t i = 0; !code && i < sizeof config_files / sizeof *config_files; i++) {
+        char path[4096], *text;
+        size_t size;
+        snprintf(path, sizeof path, "%s/%s", dir, config_files[i]);
+        code = kiln_regular_read(path, KILN_CONFIG_FILE_MAX, &text, &size, err);
+        if (code)
+            break;
+        EVP_DigestUpdate(sum, text, size);
+        free(text);
+    }
     for (size_t i = 0; !code && i < sizeof weight_folders / sizeof *weight_folders; i++)
         code = add_weights(sum, dir, weight_folders[i], err);
     unsigned char digest[EVP_MAX_MD_SIZE];

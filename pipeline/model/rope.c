@@ -15,18 +15,18 @@ struct angles {
     int64_t rows, half;
 };
 
-static bool angles_new(struct angles *a, struct kt_scope *s, int64_t rows, int64_t half)
+static struct angles angles_new(struct kt_scope *s, int64_t rows, int64_t half)
 {
-    *a = (struct angles){.rows = rows, .half = half};
-    a->cos = malloc((size_t)(rows * half) * sizeof *a->cos);
-    a->sin = malloc((size_t)(rows * half) * sizeof *a->sin);
-    if (a->cos && a->sin)
-        return true;
+    const size_t size = (size_t)(rows * half) * sizeof(float);
+    struct angles a = {malloc(size), malloc(size), rows, half};
     struct kiln_error err;
+    if (a.cos && a.sin)
+        return a;
+    a.rows = 0;
     kiln_fail(&err, KILN_NO_MEMORY, "no memory for the rotation table of %lld rows",
               (long long)rows);
     kt_scope_fail(s, &err);
-    return false;
+    return a;
 }
 
 static void put(struct angles *a, int64_t row, int64_t i, float angle)
@@ -35,96 +35,51 @@ static void put(struct angles *a, int64_t row, int64_t i, float angle)
     a->sin[row * a->half + i] = sinf(angle);
 }
 
-/* Uploads the table (unless its memory was not there) and frees the host copy. */
-static struct kiln_rope angles_finish(struct angles *a, struct kt_scope *s)
+/* Uploads the table, unless s has failed, and frees the host's copy. */
+static struct kiln_rope upload(struct angles a, struct kt_scope *s)
 {
-    struct kiln_rope rope = {NULL, NULL};
-    const int64_t shape[2] = {a->rows, a->half};
-    if (a->cos && a->sin) {
-        rope.cos = kt_from_host(s, a->cos, KT_F32, KT_F32, 2, shape);
-        rope.sin = kt_from_host(s, a->sin, KT_F32, KT_F32, 2, shape);
-    }
-    free(a->cos);
-    free(a->sin);
+    const int64_t shape[2] = {a.rows, a.half};
+    const struct kiln_rope rope = {kt_from_host(s, a.cos, KT_F32, KT_F32, 2, shape),
+                                   kt_from_host(s, a.sin, KT_F32, KT_F32, 2, shape)};
+    free(a.cos);
+    free(a.sin);
     return rope;
 }
 
 struct kiln_rope kiln_rope_text(struct kt_scope *s, const struct kiln_text_config *config,
                                 int64_t rows)
 {
-    struct angles a;
-    if (angles_new(&a, s, rows, config->head_dim / 2))
-        for (int64_t i = 0; i < a.half; i++) {
-            float exponent = (float)(2 * i) / (float)config->head_dim;
-            float frequency = 1.0f / (float)pow(config->rope_theta, exponent);
-            for (int64_t row = 0; row < rows; row++)
-                put(&a, row, i, (float)row * frequency);
-        }
-    return angles_finish(&a, s);
-}
-
-/* The frequencies of a head, axis after axis; NULL with the scope's error set. */
-static double *ladder(struct kt_scope *s, const struct kiln_transformer_config *config)
-{
-    double *frequencies = malloc((size_t)config->head_dim / 2 * sizeof *frequencies);
-    if (!frequencies) {
-        struct kiln_error err;
-        kiln_fail(&err, KILN_NO_MEMORY, "no memory for the rotation frequencies");
-        kt_scope_fail(s, &err);
-        return NULL;
+    struct angles a = angles_new(s, rows, config->head_dim / 2);
+    for (int64_t i = 0; i < a.half; i++) {
+        float exponent = (float)(2 * i) / (float)config->head_dim;
+        float frequency = 1.0f / (float)pow(config->rope_theta, exponent);
+        for (int64_t row = 0; row < a.rows; row++)
+            put(&a, row, i, (float)row * frequency);
     }
-    for (int axis = 0, at = 0; axis < KILN_ROPE_AXES; axis++)
-        for (int i = 0; i < config->axes[axis] / 2; i++)
-            frequencies[at++] = 1.0 / pow(config->rope_theta, 2.0 * i / config->axes[axis]);
-    return frequencies;
-}
-
-/* One row of the three-axis table. */
-static void put_position(struct angles *a, const struct kiln_transformer_config *config,
-                         const double *frequencies, int64_t row,
-                         const int64_t position[KILN_ROPE_AXES])
-{
-    for (int axis = 0, at = 0; axis < KILN_ROPE_AXES; axis++)
-        for (int i = 0; i < config->axes[axis] / 2; i++, at++)
-            put(a, row, at, (float)((double)position[axis] * frequencies[at]));
-}
-
-static void put_caption(struct angles *a, const struct kiln_transformer_config *config,
-                        const double *frequencies, int64_t row, int64_t rows)
-{
-    for (int64_t k = 0; k < rows; k++)
-        put_position(a, config, frequencies, row + k, (int64_t[KILN_ROPE_AXES]){1 + k, 0, 0});
-}
-
-struct kiln_rope kiln_rope_caption(struct kt_scope *s, const struct kiln_transformer_config *config,
-                                   int64_t caption_rows)
-{
-    struct angles a;
-    double *frequencies = ladder(s, config);
-    if (angles_new(&a, s, caption_rows, config->head_dim / 2) && frequencies)
-        put_caption(&a, config, frequencies, 0, caption_rows);
-    free(frequencies);
-    return angles_finish(&a, s);
+    return upload(a, s);
 }
 
 struct kiln_rope kiln_rope_joint(struct kt_scope *s, const struct kiln_transformer_config *config,
                                  int64_t grid_height, int64_t grid_width, int64_t image_pad,
                                  int64_t caption_rows)
 {
-    struct angles a;
-    double *frequencies = ladder(s, config);
-    int64_t tokens = grid_height * grid_width, image_rows = tokens + image_pad;
-    if (angles_new(&a, s, image_rows + caption_rows, config->head_dim / 2) && frequencies) {
-        for (int64_t row = 0; row < tokens; row++)
-            put_position(
-                &a, config, frequencies, row,
-                (int64_t[KILN_ROPE_AXES]){caption_rows + 1, row / grid_width, row % grid_width});
-        for (int64_t row = tokens; row < image_rows; row++)
-            put_position(&a, config, frequencies, row, (int64_t[KILN_ROPE_AXES]){0, 0, 0});
-        put_caption(&a, config, frequencies, image_rows, caption_rows);
-    }
-    free(frequencies);
-    return angles_finish(&a, s);
+    const int64_t tokens = grid_height * grid_width, image_rows = tokens + image_pad;
+    struct angles a = angles_new(s, image_rows + caption_rows, config->head_dim / 2);
+    for (int axis = 0, at = 0; axis < KILN_ROPE_AXES; axis++)
+        for (int i = 0; i < config->axes[axis] / 2; i++, at++) {
+            const double frequency = 1.0 / pow(config->rope_theta, 2.0 * i / config->axes[axis]);
+            for (int64_t row = 0; row < a.rows; row++) {
+                int64_t place = 0;
+                if (row >= image_rows)
+                    place = axis == 0 ? 1 + row - image_rows : 0;
+                else if (row < tokens)
+                    place = axis == 0   ? caption_rows + 1
+                            : axis == 1 ? row / grid_width
+                                        : row % grid_width;
+                put(&a, row, at, (float)((double)place * frequency));
+            }
+        }
+    return upload(a, s);
 }
 
 struct kiln_rope kiln_rope_rows(struct kt_scope *s, struct kiln_rope rope, int64_t start,

@@ -19,13 +19,10 @@ struct kiln_rope kiln_rope_text(struct kt_scope *s, const struct kiln_text_confi
 
 /* The joint sequence, image first: token (h, w) at (caption_rows + 1, h, w); image_pad rows at
  * (0, 0, 0); caption slot k, pads included, at (1 + k, 0, 0).  caption_rows is the padded
- * length, on which the image's angles therefore depend. */
+ * length, on which the image's angles therefore depend.  An empty grid: the caption alone. */
 struct kiln_rope kiln_rope_joint(struct kt_scope *s, const struct kiln_transformer_config *config,
                                  int64_t grid_height, int64_t grid_width, int64_t image_pad,
                                  int64_t caption_rows);
-/* The caption's part alone. */
-struct kiln_rope kiln_rope_caption(struct kt_scope *s, const struct kiln_transformer_config *config,
-                                   int64_t caption_rows);
 
 struct kiln_rope kiln_rope_rows(struct kt_scope *s, struct kiln_rope rope, int64_t start,
                                 int64_t rows);

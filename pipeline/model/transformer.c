@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "pipeline/model/transformer_parts.h"
+#include "schemas/limits.h"
 
 #define FINAL_NORM_EPS 1e-6
 #define TIME_HALF 128 /* frequencies of the time's sinusoid */
@@ -34,13 +35,7 @@ int64_t kiln_pad_rows(int64_t rows)
 static kt sinusoid(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
                    int steps)
 {
-    float *host = malloc((size_t)steps * 2 * TIME_HALF * sizeof *host);
-    if (!host) {
-        struct kiln_error err;
-        kiln_fail(&err, KILN_NO_MEMORY, "no memory for the time table of %d steps", steps);
-        kt_scope_fail(s, &err);
-        return NULL;
-    }
+    float host[KILN_STEPS_MAX * 2 * TIME_HALF];
     for (int step = 0; step < steps; step++)
         for (int i = 0; i < TIME_HALF; i++) {
             float frequency = expf((float)(-log(TIME_PERIOD)) * (float)i / TIME_HALF);
@@ -48,9 +43,7 @@ static kt sinusoid(const struct kiln_transformer *t, struct kt_scope *s, const f
             host[step * 2 * TIME_HALF + i] = cosf(angle);
             host[step * 2 * TIME_HALF + TIME_HALF + i] = sinf(angle);
         }
-    kt table = kt_from_host(s, host, KT_F32, KT_F32, 2, (int64_t[]){steps, 2 * TIME_HALF});
-    free(host);
-    return table;
+    return kt_from_host(s, host, KT_F32, KT_F32, 2, (int64_t[]){steps, 2 * TIME_HALF});
 }
 
 /* A product with time, in fp32 for any weights. */
@@ -270,18 +263,18 @@ kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt feature
                        KT_PLAIN);
     x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad, 1);
     x = residual_rows(t, inner, x);
-    const struct block_run refiner = {.t = t,
-                                      .blocks = kiln_context_block(t, 0),
-                                      .count = t->config.refiner_layers,
-                                      .items = 1,
-                                      .rope = kiln_rope_caption(inner, &t->config, kt_size(x, 0))};
+    const struct block_run refiner = {
+        .t = t,
+        .blocks = kiln_context_block(t, 0),
+        .count = t->config.refiner_layers,
+        .items = 1,
+        .rope = kiln_rope_joint(inner, &t->config, 0, 0, 0, kt_size(x, 0))};
     kt caption = kt_keep(s, run_blocks(&refiner, inner, x));
     kt_scope_free(inner);
     return caption;
 }
 
-/* --- a forward pass
- * -------------------------------------------------------------------------------- */
+/* --- a forward pass --------------------------------------------------------------------------- */
 
 kt kiln_image_tokens(const struct kiln_transformer *t, struct kt_scope *s,
                      const struct kiln_forward *args)

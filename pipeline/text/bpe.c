@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/room.h"
 #define NO_PAIR UINT64_MAX
 
 struct merge {
@@ -42,14 +43,10 @@ struct work {
 
 int kiln_ids_add(struct kiln_ids *ids, int32_t id, struct kiln_error *err)
 {
-    if (ids->count == ids->size) {
-        size_t size = ids->size ? 2 * ids->size : 64;
-        int32_t *at = realloc(ids->at, size * sizeof *at);
-        if (!at)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu token ids", size);
-        ids->at = at;
-        ids->size = size;
-    }
+    int32_t *at = kiln_room(ids->at, ids->count, &ids->size, sizeof *at);
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu token ids", ids->count + 1);
+    ids->at = at;
     ids->at[ids->count++] = id;
     return 0;
 }

@@ -70,24 +70,6 @@ static size_t piece_length(const uint8_t *text, size_t len, bool *ret_ascii)
     return at;
 }
 
-static int add_normal(struct kiln_text *out, const uint8_t *text, size_t len, bool ascii,
-                      struct kiln_error *err)
-{
-    utf8proc_uint8_t *normal = NULL;
-    if (ascii) {
-        kiln_text_add(out, (const char *)text, len);
-        return 0;
-    }
-    utf8proc_ssize_t n =
-        utf8proc_map(text, (utf8proc_ssize_t)len, &normal, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    if (n < 0)
-        return kiln_fail(err, n == UTF8PROC_ERROR_NOMEM ? KILN_NO_MEMORY : KILN_BAD_INPUT,
-                         "normalise %zu bytes: %s", len, utf8proc_errmsg(n));
-    kiln_text_add(out, (const char *)normal, (size_t)n);
-    free(normal);
-    return 0;
-}
-
 int kiln_nfc(const uint8_t *text, size_t len, uint8_t **ret_text, size_t *ret_len,
              struct kiln_error *err)
 {
@@ -97,7 +79,17 @@ int kiln_nfc(const uint8_t *text, size_t len, uint8_t **ret_text, size_t *ret_le
     for (size_t at = 0; at < len && !rc;) {
         bool ascii;
         size_t n = piece_length(text + at, len - at, &ascii);
-        rc = add_normal(&out, text + at, n, ascii, err);
+        utf8proc_uint8_t *normal = NULL;
+        utf8proc_ssize_t size = 0;
+        if (ascii)
+            kiln_text_add(&out, (const char *)text + at, n);
+        else if ((size = utf8proc_map(text + at, (utf8proc_ssize_t)n, &normal,
+                                      UTF8PROC_STABLE | UTF8PROC_COMPOSE)) >= 0)
+            kiln_text_add(&out, (const char *)normal, (size_t)size);
+        else
+            rc = kiln_fail(err, size == UTF8PROC_ERROR_NOMEM ? KILN_NO_MEMORY : KILN_BAD_INPUT,
+                           "normalise %zu bytes: %s", n, utf8proc_errmsg(size));
+        free(normal);
         at += n;
         if (at < len) { /* the later mark, unchanged */
             int32_t point;

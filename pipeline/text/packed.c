@@ -13,10 +13,10 @@
  * embeddings, angles and borders are contents of buffers, and segments at the end may be empty.  So
  * one layout serves prompts of any lengths that fill the same blocks.
  */
-#include <stdlib.h>
-
 #include "pipeline/model/graph_cache.h"
 #include "pipeline/text/encoder_parts.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define SHARED_BLOCK 128
 #define PROMPTS_MAX 16 /* of one pass */
@@ -36,7 +36,6 @@ struct layout {
     size_t large_count, large_segments;
     int64_t widest;             /* block */
     int64_t start[PROMPTS_MAX]; /* of each prompt */
-    int32_t *ids;               /* [rows], owned */
 };
 
 static int64_t block_of(size_t count)
@@ -60,21 +59,6 @@ static void add_block(struct layout *l, int64_t rows)
     l->widest = rows > l->widest ? rows : l->widest;
 }
 
-/* Places the prompts that need a block of so many rows of their own. */
-static void place_large(struct layout *l, const struct kiln_prompt_ids *prompts, size_t n,
-                        int64_t block)
-{
-    for (size_t i = 0; i < n; i++) {
-        const int64_t count = (int64_t)prompts[i].count;
-        if (block_of(prompts[i].count) != block)
-            continue;
-        l->start[i] = l->rows;
-        add_segment(l, l->rows, count);
-        add_segment(l, l->rows + count, block - count);
-        add_block(l, block);
-    }
-}
-
 /* The largest blocks first, whose products may be joined; then shared blocks, one by one. */
 static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_t n)
 {
@@ -83,7 +67,15 @@ static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_
         if (block_of(prompts[i].count) > largest)
             largest = block_of(prompts[i].count);
     for (int64_t block = largest; block > SHARED_BLOCK; block /= 2)
-        place_large(l, prompts, n, block);
+        for (size_t i = 0; i < n; i++) {
+            const int64_t count = (int64_t)prompts[i].count;
+            if (block_of(prompts[i].count) != block)
+                continue;
+            l->start[i] = l->rows;
+            add_segment(l, l->rows, count);
+            add_segment(l, l->rows + count, block - count);
+            add_block(l, block);
+        }
     l->large_count = l->block_count;
     l->large_segments = l->segment_count;
     for (size_t i = 0; i < n; i++) {
@@ -100,25 +92,6 @@ static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_
         room -= count;
     }
     add_segment(l, l->rows - room, room);
-}
-
-/* The ids of all rows; unused rows repeat the first id. */
-static bool collect_ids(struct layout *l, struct kt_scope *s, const struct kiln_prompt_ids *prompts,
-                        size_t n)
-{
-    l->ids = malloc((size_t)l->rows * sizeof *l->ids);
-    if (!l->ids) {
-        struct kiln_error err;
-        kiln_fail(&err, KILN_NO_MEMORY, "no memory for a prompt");
-        kt_scope_fail(s, &err);
-        return false;
-    }
-    for (int64_t row = 0; row < l->rows; row++)
-        l->ids[row] = prompts[0].ids[0];
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < prompts[i].count; k++)
-            l->ids[l->start[i] + (int64_t)k] = prompts[i].ids[k];
-    return true;
 }
 
 static int64_t segment_rows(const struct layout *l, size_t i)
@@ -143,28 +116,6 @@ static struct kiln_rope angles(const struct kiln_text_encoder *te, struct kt_sco
                               kt_cat(s, sin, l->segment_count, 0)};
 }
 
-/* Segments of shared blocks, with empty ones added up to a power of two, so that there are few
- * layouts. */
-static size_t padded_segments(const struct layout *l)
-{
-    size_t count = 2;
-    while (count < l->segment_count - l->large_segments)
-        count *= 2;
-    return count;
-}
-
-/* The borders of those segments, on the device. */
-static kt borders(struct kt_scope *s, const struct layout *l)
-{
-    int32_t at[SEGMENTS_MAX + 1];
-    const size_t count = padded_segments(l);
-    for (size_t i = 0; i <= count; i++) {
-        const size_t segment = l->large_segments + i;
-        at[i] = (int32_t)(segment < l->segment_count ? l->starts[segment] : l->rows);
-    }
-    return kt_from_host(s, at, KT_I32, KT_I32, 1, (int64_t[]){(int64_t)count + 1});
-}
-
 /* --- a pass ----------------------------------------------------------------------------------- */
 
 struct pass {
@@ -172,7 +123,9 @@ struct pass {
     const struct layout *layout;
     kt x; /* rows: embeddings, and at last the features */
     struct kiln_rope rope;
+    /* The borders of the segments in shared blocks: [segments + 1]. */
     kt starts;
+    int64_t segments;
 };
 
 /* x weight^T + bias by blocks; added to `into` unless that is NULL. */
@@ -244,7 +197,7 @@ static struct kiln_shape_plan *take_plan(struct kiln_graph_cache *graphs, struct
     const struct layout *l = p->layout;
     if (!graphs || l->rows > RECORDED_ROWS || kt_scope_check(s, NULL))
         return NULL;
-    struct kiln_shape shape = {.text_segments = (int64_t)padded_segments(l)};
+    struct kiln_shape shape = {.text_segments = p->segments};
     for (size_t i = 0; i < l->block_count; i++)
         shape.text_blocks[i] = l->blocks[i];
     struct kiln_shape_plan *plan = kiln_graph_cache_get(graphs, &shape);
@@ -261,55 +214,57 @@ static struct kiln_shape_plan *take_plan(struct kiln_graph_cache *graphs, struct
     return plan;
 }
 
-/* Records the pass; on failure it has no graph, and *ret_unrecorded has the reason. */
-static void record(struct kiln_graph_cache *graphs, struct kiln_shape_plan *plan,
-                   const struct pass *p, struct kiln_error *ret_unrecorded)
-{
-    struct kiln_error err;
-    int code = kiln_graph_cache_record(graphs, plan, run_layers, p, &err);
-    if (code)
-        kiln_fail(ret_unrecorded, code,
-                  "texts of %lld rows and more are not recorded as graphs: %s",
-                  (long long)p->layout->rows, err.text);
-}
-
-/* Replays the pass; computes it the first time, or if it cannot be recorded. */
-static void run_planned(struct kiln_graph_cache *graphs, struct kiln_shape_plan *plan,
-                        struct kt_scope *s, const struct pass *p, struct kiln_error *ret_unrecorded)
-{
-    if (kiln_graph_cache_should_record(graphs, plan))
-        record(graphs, plan, p, ret_unrecorded);
-    if (plan->graph) {
-        kt_graph_replay(plan->graph, s);
-        return;
-    }
-    run_layers(s, p);
-    if (!kt_scope_check(s, NULL))
-        kiln_graph_cache_warm(plan);
-}
-
 static void run_pass(const struct kiln_text_encoder *te, struct kt_scope *s,
                      const struct kiln_prompt_ids *prompts, size_t n,
                      struct kiln_graph_cache *graphs, kt *ret_features,
                      struct kiln_error *ret_unrecorded)
 {
     struct layout l = {0};
+    struct kiln_error err;
     place(&l, prompts, n);
-    struct kt_scope *inner = kt_scope_child(s);
-    if (collect_ids(&l, inner, prompts, n)) {
-        struct pass p = {te, &l, kt_embedding(inner, te->embed, l.ids, (size_t)l.rows),
-                         angles(te, inner, &l), borders(inner, &l)};
-        struct kiln_shape_plan *plan = take_plan(graphs, inner, &p);
-        if (plan)
-            run_planned(graphs, plan, inner, &p, ret_unrecorded);
-        else
-            run_layers(inner, &p);
-        for (size_t i = 0; i < n; i++) {
-            kt rows = kt_narrow(inner, p.x, 0, l.start[i], (int64_t)prompts[i].count);
-            ret_features[i] = kt_keep(s, kt_copy(inner, rows));
-        }
+    int32_t *ids = malloc((size_t)l.rows * sizeof *ids);
+    if (!ids) {
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for a prompt");
+        kt_scope_fail(s, &err);
+        return;
     }
-    free(l.ids);
+    for (int64_t row = 0; row < l.rows; row++)
+        ids[row] = prompts[0].ids[0]; /* unused rows have some id */
+    for (size_t i = 0; i < n; i++)
+        memcpy(ids + l.start[i], prompts[i].ids, prompts[i].count * sizeof *ids);
+    struct kt_scope *inner = kt_scope_child(s);
+    struct pass p = {
+        te,   &l, kt_embedding(inner, te->embed, ids, (size_t)l.rows), angles(te, inner, &l),
+        NULL, 2};
+    free(ids);
+    /* With empty segments up to a power of two, so that there are few layouts. */
+    while (p.segments < (int64_t)(l.segment_count - l.large_segments))
+        p.segments *= 2;
+    int32_t borders[SEGMENTS_MAX + 1];
+    for (int64_t i = 0; i <= p.segments; i++) {
+        const size_t segment = l.large_segments + (size_t)i;
+        borders[i] = (int32_t)(segment < l.segment_count ? l.starts[segment] : l.rows);
+    }
+    p.starts = kt_from_host(inner, borders, KT_I32, KT_I32, 1, (int64_t[]){p.segments + 1});
+    struct kiln_shape_plan *plan = take_plan(graphs, inner, &p);
+    if (plan && kiln_graph_cache_should_record(graphs, plan)) {
+        int code = kiln_graph_cache_record(graphs, plan, run_layers, &p, &err);
+        if (code)
+            kiln_fail(ret_unrecorded, code,
+                      "texts of %lld rows and more are not recorded as graphs: %s",
+                      (long long)l.rows, err.text);
+    }
+    if (plan && plan->graph) {
+        kt_graph_replay(plan->graph, inner);
+    } else {
+        run_layers(inner, &p);
+        if (plan && !kt_scope_check(inner, NULL))
+            kiln_graph_cache_warm(plan);
+    }
+    for (size_t i = 0; i < n; i++) {
+        kt rows = kt_narrow(inner, p.x, 0, l.start[i], (int64_t)prompts[i].count);
+        ret_features[i] = kt_keep(s, kt_copy(inner, rows));
+    }
     kt_scope_free(inner);
 }
 

@@ -10,6 +10,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "pipeline/text/pretokenizer.h"
 
+#include <ctype.h>
 #include <pcre2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,11 +58,6 @@ static const char *rewrite_escape(char c, bool in_class)
     }
 }
 
-static bool is_letter_or_digit(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 static int rewrite_pattern(const char *pattern, char *out, size_t size, struct kiln_error *err)
 {
     size_t at = 0;
@@ -71,7 +67,7 @@ static int rewrite_pattern(const char *pattern, char *out, size_t size, struct k
         const char *piece = plain;
         if (*p == '\\') {
             piece = rewrite_escape(*++p, in_class);
-            if (!piece && (is_letter_or_digit(*p) || !*p))
+            if (!piece && (isalnum((unsigned char)*p) || !*p))
                 return kiln_fail(err, KILN_UNSUPPORTED,
                                  "the split pattern has \\%c at byte %zu, which is not supported",
                                  *p ? *p : ' ', (size_t)(p - pattern) - 1);
@@ -137,18 +133,6 @@ void kiln_pretokenizer_free(struct kiln_pretokenizer *p)
 
 /* --- splitting ------------------------------------------------------------------------------ */
 
-/* The compiled code has 32 KiB of stack; a match that needs more is run again by the interpreter,
- * which takes its memory from the heap. */
-static int match_at(const struct kiln_pretokenizer *p, const uint8_t *text, size_t len, size_t at,
-                    pcre2_match_data *match)
-{
-    int n = pcre2_match(p->code, text, len, at, PCRE2_NO_UTF_CHECK, match, p->limits);
-    if (n == PCRE2_ERROR_JIT_STACKLIMIT)
-        n = pcre2_match(p->code, text, len, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match,
-                        p->limits);
-    return n;
-}
-
 static int split_with(const struct kiln_pretokenizer *p, pcre2_match_data *match,
                       const uint8_t *text, size_t len, kiln_word_fn *word, void *ctx,
                       struct kiln_error *err)
@@ -158,7 +142,12 @@ static int split_with(const struct kiln_pretokenizer *p, pcre2_match_data *match
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(match);
     while (at < len) {
         char reason[128];
-        int rc = 0, n = match_at(p, text, len, at, match);
+        int rc = 0, n = pcre2_match(p->code, text, len, at, PCRE2_NO_UTF_CHECK, match, p->limits);
+        /* The compiled code has 32 KiB of stack; a match that needs more is run again by the
+         * interpreter, which takes its memory from the heap. */
+        if (n == PCRE2_ERROR_JIT_STACKLIMIT)
+            n = pcre2_match(p->code, text, len, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match,
+                            p->limits);
         if (n == PCRE2_ERROR_NOMATCH)
             break;
         if (n < 0) {

@@ -18,6 +18,7 @@
 #include "pipeline/text/pretokenizer.h"
 #include "pipeline/text/tokenizer_files.h"
 #include "schemas/limits.h"
+#include "schemas/text.h"
 #include "schemas/utf8.h"
 
 #define TURN_OPEN "<|im_start|>"
@@ -53,107 +54,63 @@ static bool id_value(const json_t *json, int32_t *ret)
     return true;
 }
 
-static void note_id(struct kiln_tokenizer *t, int32_t id)
-{
-    if (id > t->max_id)
-        t->max_id = id;
-}
-
-static int check_vocab(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f,
-                       struct kiln_error *err)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach(f->vocab, key, value)
-    {
-        int32_t id;
-        if (!id_value(value, &id))
-            return kiln_fail(err, KILN_CORRUPT,
-                             "%s: the id of \"%.64s\" is not a whole number from 0 to %d", f->path,
-                             key, KILN_VOCAB_MAX - 1);
-        note_id(t, id);
-    }
-    return 0;
-}
-
-/* The character that stands for a byte in vocabulary files. */
-static int32_t byte_character(int byte)
-{
-    int32_t next = 0x100;
-    for (int b = 0; b <= byte; b++) {
-        bool printable = (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
-        if (b == byte)
-            return printable ? b : next;
-        next += !printable;
-    }
-    return next;
-}
-
-static int byte_table(const struct kiln_tokenizer_files *f, int32_t ids[256],
-                      struct kiln_error *err)
-{
-    for (int byte = 0; byte < 256; byte++) {
-        char key[5] = {0};
-        kiln_utf8_encode((unsigned)byte_character(byte), key);
-        if (!id_value(json_object_get(f->vocab, key), &ids[byte]))
-            return kiln_fail(err, KILN_UNSUPPORTED,
-                             "%s: byte 0x%02x (\"%s\") has no token of its own", f->path, byte,
-                             key);
-    }
-    return 0;
-}
-
-/* The two halves of a merge, in either way of writing it, in buf. */
-static bool merge_halves(const json_t *merge, char *buf, size_t size, const char **ret_left,
-                         const char **ret_right)
-{
-    const char *left = json_string_value(json_array_get(merge, 0));
-    const char *right = json_string_value(json_array_get(merge, 1));
-    const char *both = json_string_value(merge);
-    int n = both ? snprintf(buf, size, "%s", both)
-            : left && right && json_array_size(merge) == 2
-                ? snprintf(buf, size, "%s %s", left, right)
-                : -1;
-    char *space = n > 0 && n < (int)size ? strchr(buf, ' ') : NULL;
-    if (!space || space == buf || !space[1] || strchr(space + 1, ' '))
-        return false;
-    *space = '\0';
-    *ret_left = buf;
-    *ret_right = space + 1;
-    return true;
-}
-
 #define TOKEN_BYTES_MAX 4096
 
 static int add_merge(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f, size_t rank,
                      struct kiln_error *err)
 {
+    const json_t *merge = json_array_get(f->merges, rank); /* "A B" or ["A", "B"] */
+    const char *left = json_string_value(json_array_get(merge, 0)),
+               *both = json_string_value(merge);
+    const char *right = json_string_value(json_array_get(merge, 1));
     char halves[TOKEN_BYTES_MAX], joined[TOKEN_BYTES_MAX];
-    const char *left, *right;
     int32_t left_id, right_id, merged;
-    if (!merge_halves(json_array_get(f->merges, rank), halves, sizeof halves, &left, &right))
+    int n = -1;
+    if (both)
+        n = snprintf(halves, sizeof halves, "%s", both);
+    else if (left && right && json_array_size(merge) == 2)
+        n = snprintf(halves, sizeof halves, "%s %s", left, right);
+    char *space = n > 0 && n < (int)sizeof halves ? strchr(halves, ' ') : NULL;
+    if (!space || space == halves || !space[1] || strchr(space + 1, ' '))
         return kiln_fail(err, KILN_CORRUPT, "%s: merge %zu is not two strings", f->path, rank);
-    snprintf(joined, sizeof joined, "%s%s", left, right);
-    if (!id_value(json_object_get(f->vocab, left), &left_id) ||
-        !id_value(json_object_get(f->vocab, right), &right_id) ||
+    *space = '\0';
+    snprintf(joined, sizeof joined, "%s%s", halves, space + 1);
+    if (!id_value(json_object_get(f->vocab, halves), &left_id) ||
+        !id_value(json_object_get(f->vocab, space + 1), &right_id) ||
         !id_value(json_object_get(f->vocab, joined), &merged))
         return kiln_fail(err, KILN_CORRUPT,
                          "%s: merge %zu, \"%.64s\" and \"%.64s\", is not in the vocabulary",
-                         f->path, rank, left, right);
+                         f->path, rank, halves, space + 1);
     kiln_bpe_add(t->bpe, left_id, right_id, (int32_t)rank, merged);
     return 0;
 }
 
+/* Checks the ids, and makes the table of merges. */
 static int build_merges(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f,
                         struct kiln_error *err)
 {
-    int32_t byte_ids[256];
-    int rc = byte_table(f, byte_ids, err);
-    if (rc)
-        return rc;
+    int32_t byte_ids[256], id;
+    unsigned next = 0x100;
+    const char *key;
+    json_t *value;
+    json_object_foreach(f->vocab, key, value)
+    {
+        if (!id_value(value, &id))
+            return kiln_fail(err, KILN_CORRUPT,
+                             "%s: the id of \"%.64s\" is not a whole number from 0 to %d", f->path,
+                             key, KILN_VOCAB_MAX - 1);
+        t->max_id = id > t->max_id ? id : t->max_id;
+    }
+    for (unsigned b = 0; b < 256; b++) {
+        char text[5] = {0};
+        bool printable = (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
+        kiln_utf8_encode(printable ? b : next++, text);
+        if (!id_value(json_object_get(f->vocab, text), &byte_ids[b]))
+            return kiln_fail(err, KILN_UNSUPPORTED,
+                             "%s: byte 0x%02x (\"%s\") has no token of its own", f->path, b, text);
+    }
     t->bpe = kiln_bpe_new(byte_ids, json_array_size(f->merges));
-    if (!t->bpe)
-        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its merges", f->path);
+    int rc = t->bpe ? 0 : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its merges", f->path);
     for (size_t i = 0; i < json_array_size(f->merges) && !rc; i++)
         rc = add_merge(t, f, i, err);
     return rc;
@@ -186,7 +143,7 @@ static int add_token(struct kiln_tokenizer *t, const struct kiln_tokenizer_files
         return rc;
     t->added[t->added_count++] = a;
     t->added_start[a.content[0]] = true;
-    note_id(t, a.id);
+    t->max_id = a.id > t->max_id ? a.id : t->max_id;
     return 0;
 }
 
@@ -199,29 +156,19 @@ static bool has_token(const struct kiln_tokenizer *t, const char *content)
     return false;
 }
 
-static int build_added(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f,
-                       struct kiln_error *err)
-{
-    size_t count = json_array_size(f->added);
-    int rc = 0;
-    t->added = calloc(count + 1, sizeof *t->added);
-    if (!t->added)
-        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its added tokens", f->path);
-    for (size_t i = 0; i < count && !rc; i++)
-        rc = add_token(t, f, json_array_get(f->added, i), err);
-    t->has_turns = !rc && has_token(t, TURN_OPEN) && has_token(t, TURN_CLOSE);
-    return rc;
-}
-
 static int build(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f,
                  struct kiln_error *err)
 {
     t->nfc = f->nfc;
-    int rc = check_vocab(t, f, err);
-    if (!rc)
-        rc = build_merges(t, f, err);
-    if (!rc)
-        rc = build_added(t, f, err);
+    int rc = build_merges(t, f, err);
+    if (rc)
+        return rc;
+    t->added = calloc(json_array_size(f->added) + 1, sizeof *t->added);
+    if (!t->added)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its added tokens", f->path);
+    for (size_t i = 0; i < json_array_size(f->added) && !rc; i++)
+        rc = add_token(t, f, json_array_get(f->added, i), err);
+    t->has_turns = !rc && has_token(t, TURN_OPEN) && has_token(t, TURN_CLOSE);
     if (!rc && kiln_pretokenizer_new(f->pattern, &t->split, err) != 0)
         rc = kiln_fail_in(err, "%s", f->path);
     return rc;
@@ -346,46 +293,33 @@ bool kiln_tokenizer_wraps(const struct kiln_tokenizer *t)
     return t->has_turns;
 }
 
-/* The text as one turn of the user, followed by the start of the answer. */
-static int wrap(const struct kiln_tokenizer *t, const char *text, size_t len, char **ret,
-                size_t *ret_len, struct kiln_error *err)
-{
-    static const char before[] = TURN_OPEN "user\n",
-                      after[] = TURN_CLOSE "\n" TURN_OPEN "assistant\n";
-    if (!t->has_turns)
-        return kiln_fail(err, KILN_UNSUPPORTED,
-                         "the tokenizer has no tokens " TURN_OPEN " and " TURN_CLOSE);
-    char *all = malloc(sizeof before + len + sizeof after);
-    if (!all)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a prompt of %zu bytes", len);
-    memcpy(all, before, sizeof before - 1);
-    if (len > 0)
-        memcpy(all + sizeof before - 1, text, len);
-    memcpy(all + sizeof before - 1 + len, after, sizeof after - 1);
-    *ret = all;
-    *ret_len = len + sizeof before + sizeof after - 2;
-    return 0;
-}
-
 int kiln_tokenizer_encode(const struct kiln_tokenizer *t, const char *text, size_t len, bool raw,
                           int32_t **ret_ids, size_t *ret_count, struct kiln_error *err)
 {
+    /* The text as one turn of the user, followed by the start of the answer. */
+    const char *before = raw ? "" : TURN_OPEN "user\n";
+    const char *after = raw ? "" : TURN_CLOSE "\n" TURN_OPEN "assistant\n";
     struct encoding e = {.t = t};
-    char *wrapped = NULL;
+    size_t bad;
     if (len > KILN_TOKENIZE_BYTES_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "a text of %zu bytes, at most %d", len,
                          KILN_TOKENIZE_BYTES_MAX);
-    size_t bad;
     if (!kiln_utf8_valid(text, len, &bad))
         return kiln_fail(err, KILN_BAD_INPUT, "not UTF-8 at byte %zu of the text", bad);
-    int rc = raw ? 0 : wrap(t, text, len, &wrapped, &len, err);
-    if (!rc && (e.ids.at = malloc(sizeof *e.ids.at)) == NULL)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for token ids");
-    e.ids.size = 1;
-    if (!rc)
-        rc = cut_added(&e, (const uint8_t *)(wrapped ? wrapped : text), len, false, encode_piece,
-                       err);
-    free(wrapped);
+    if (!raw && !t->has_turns)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "the tokenizer has no tokens " TURN_OPEN " and " TURN_CLOSE);
+    struct kiln_text all = {0};
+    kiln_text_add(&all, before, strlen(before));
+    kiln_text_add(&all, text, len);
+    kiln_text_add(&all, after, strlen(after));
+    len = all.len;
+    char *turn = kiln_text_take(&all);
+    e.ids = (struct kiln_ids){.at = malloc(sizeof *e.ids.at), .size = 1};
+    int rc = turn && e.ids.at
+                 ? cut_added(&e, (const uint8_t *)turn, len, false, encode_piece, err)
+                 : kiln_fail(err, KILN_NO_MEMORY, "no memory for a prompt of %zu bytes", len);
+    free(turn);
     if (rc) {
         free(e.ids.at);
         return rc;

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pipeline/text/pretokenizer.h"
 #include "pipeline/text/tokenizer_steps.h"
@@ -20,24 +19,6 @@
 #define JSON_VALUES_MAX ((size_t)6 * KILN_VOCAB_MAX) /* a pair of a merge counts as three */
 
 /* --- files ------------------------------------------------------------------------------------ */
-
-/* *ret_exists is false, and the result 0, if there is no such file. */
-static int open_file(const char *path, FILE **ret, bool *ret_exists, struct kiln_error *err)
-{
-    struct stat st;
-    int fd, code = kiln_regular_open(path, &fd, &st, err);
-    *ret_exists = code != KILN_NOT_FOUND;
-    if (code)
-        return *ret_exists ? code : 0;
-    if (st.st_size > FILE_BYTES_MAX)
-        code = kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld bytes, at most %d", path,
-                         (long long)st.st_size, FILE_BYTES_MAX);
-    else if (!(*ret = fdopen(fd, "r")))
-        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
-    if (code)
-        close(fd);
-    return code;
-}
 
 /* The JSON object of dir/name, kept alive by f->roots; *ret is NULL if there is no such file. */
 static int load_json(struct kiln_tokenizer_files *f, const char *dir, const char *name,
@@ -68,43 +49,31 @@ static int load_json(struct kiln_tokenizer_files *f, const char *dir, const char
 }
 
 /* merges.txt as the array that tokenizer.json would hold. */
-static int read_merges(FILE *file, const char *path, json_t *merges, struct kiln_error *err)
-{
-    char *line = NULL;
-    size_t size = 0, number = 0;
-    ssize_t len;
-    int rc = 0;
-    while (!rc && (len = getline(&line, &size, file)) >= 0) {
-        number++;
-        while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
-            line[--len] = '\0';
-        if (len == 0 || strncmp(line, "#version", 8) == 0)
-            continue;
-        if (json_array_append_new(merges, json_stringn(line, (size_t)len)) != 0)
-            rc = kiln_fail(err, KILN_CORRUPT, "%s:%zu: not UTF-8", path, number);
-    }
-    free(line);
-    return rc;
-}
-
 static int load_merges(struct kiln_tokenizer_files *f, const char *dir, struct kiln_error *err)
 {
-    char path[PATH_MAX];
-    FILE *file = NULL;
-    bool exists;
+    char path[PATH_MAX], *text;
+    size_t size, number = 0;
     snprintf(path, sizeof path, "%s/merges.txt", dir);
-    int rc = open_file(path, &file, &exists, err);
+    int rc = kiln_regular_read(path, FILE_BYTES_MAX, &text, &size, err);
+    if (rc == KILN_NOT_FOUND)
+        return kiln_fail(err, rc, "%s: there is a vocab.json and no such file", path);
     if (rc)
         return rc;
-    if (!exists)
-        return kiln_fail(err, KILN_NOT_FOUND, "%s: there is a vocab.json and no such file", path);
     f->merges = json_array();
-    if (json_array_append_new(f->roots, f->merges) != 0) {
-        fclose(file);
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
+    if (json_array_append_new(f->roots, f->merges) != 0)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
+    for (char *line = text, *next; line < text + size && !rc; line = next) {
+        char *end = memchr(line, '\n', (size_t)(text + size - line));
+        next = end ? end + 1 : text + size;
+        end = end ? end : next;
+        while (end > line && end[-1] == '\r')
+            end--;
+        number++;
+        if (end > line && strncmp(line, "#version", 8) != 0 &&
+            json_array_append_new(f->merges, json_stringn(line, (size_t)(end - line))) != 0)
+            rc = kiln_fail(err, KILN_CORRUPT, "%s:%zu: not UTF-8", path, number);
     }
-    rc = read_merges(file, path, f->merges, err);
-    fclose(file);
+    free(text);
     return rc;
 }
 
@@ -136,16 +105,6 @@ static int list_added(struct kiln_tokenizer_files *f, const char *dir, json_t *c
     return 0;
 }
 
-static int read_vocab_and_merges(struct kiln_tokenizer_files *f, const char *dir, json_t *vocab,
-                                 json_t *config, struct kiln_error *err)
-{
-    f->vocab = vocab;
-    f->pattern = kiln_qwen_pattern;
-    f->nfc = true;
-    int rc = load_merges(f, dir, err);
-    return rc ? rc : list_added(f, dir, config, err);
-}
-
 /* --- both ------------------------------------------------------------------------------------- */
 
 static int check_sizes(const struct kiln_tokenizer_files *f, struct kiln_error *err)
@@ -162,44 +121,36 @@ static int check_sizes(const struct kiln_tokenizer_files *f, struct kiln_error *
     return 0;
 }
 
-static int set_path(struct kiln_tokenizer_files *f, const char *dir, const char *name,
-                    struct kiln_error *err)
-{
-    if (asprintf(&f->path, "%s/%s", dir, name) >= 0)
-        return 0;
-    f->path = NULL;
-    return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", dir);
-}
-
 int kiln_tokenizer_files_read(const char *dir, struct kiln_tokenizer_files *ret,
                               struct kiln_error *err)
 {
     struct kiln_tokenizer_files *f = ret;
-    json_t *root = NULL, *config = NULL;
+    json_t *root = NULL, *vocab = NULL, *config = NULL;
     *f = (struct kiln_tokenizer_files){.roots = json_array()};
     if (!f->roots)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", dir);
     if (strlen(dir) > PATH_MAX - 32)
         return kiln_fail(err, KILN_BAD_INPUT, "%.64s...: the path is too long", dir);
     int rc = load_json(f, dir, "tokenizer_config.json", &config, err);
-    if (!rc)
-        rc = kiln_tokenizer_options_check(dir, config, err);
-    if (!rc)
-        rc = load_json(f, dir, "tokenizer.json", &root, err);
-    if (!rc && root) {
-        rc = set_path(f, dir, "tokenizer.json", err);
-        if (!rc)
-            rc = kiln_tokenizer_steps_read(f, root, err);
-        return rc ? rc : check_sizes(f, err);
-    }
-    if (!rc)
-        rc = load_json(f, dir, "vocab.json", &root, err);
+    rc = rc ? rc : kiln_tokenizer_options_check(dir, config, err);
+    rc = rc ? rc : load_json(f, dir, "tokenizer.json", &root, err);
     if (!rc && !root)
+        rc = load_json(f, dir, "vocab.json", &vocab, err);
+    if (!rc && !root && !vocab)
         rc = kiln_fail(err, KILN_NOT_FOUND, "%s: neither tokenizer.json nor vocab.json", dir);
-    if (!rc)
-        rc = set_path(f, dir, "vocab.json", err);
-    if (!rc)
-        rc = read_vocab_and_merges(f, dir, root, config, err);
+    if (!rc && asprintf(&f->path, "%s/%s", dir, root ? "tokenizer.json" : "vocab.json") < 0) {
+        f->path = NULL;
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", dir);
+    }
+    if (!rc && root) {
+        rc = kiln_tokenizer_steps_read(f, root, err);
+    } else if (!rc) {
+        f->vocab = vocab;
+        f->pattern = kiln_qwen_pattern;
+        f->nfc = true;
+        rc = load_merges(f, dir, err);
+        rc = rc ? rc : list_added(f, dir, config, err);
+    }
     return rc ? rc : check_sizes(f, err);
 }
 

@@ -72,48 +72,32 @@ static int take_normalizer(struct kiln_tokenizer_files *f, const json_t *step,
     return f->nfc ? 0 : refuse(f, "normalizer", type_of(step), err);
 }
 
-static int take_split(struct kiln_tokenizer_files *f, const json_t *split, struct kiln_error *err)
+/* Split by a regular expression, then ByteLevel without its own. */
+static int take_pre_tokenizer(struct kiln_tokenizer_files *f, const json_t *step,
+                              struct kiln_error *err)
 {
-    const char *behavior = json_string_value(json_object_get(split, "behavior"));
-    if (!behavior || strcmp(behavior, "Isolated") != 0)
-        return refuse(f, "split behavior", behavior ? behavior : "", err);
-    if (!is_off(split, "invert"))
-        return refuse(f, "option", "invert", err);
-    f->pattern = json_string_value(json_object_get(json_object_get(split, "pattern"), "Regex"));
-    return f->pattern ? 0 : refuse(f, "split pattern", "it is not a Regex", err);
-}
-
-static int take_bytes(struct kiln_tokenizer_files *f, const json_t *bytes, struct kiln_error *err)
-{
-    if (!is_off(bytes, "add_prefix_space"))
+    if (!f->pattern && is_type(step, "Split")) {
+        const char *behavior = json_string_value(json_object_get(step, "behavior"));
+        if (!behavior || strcmp(behavior, "Isolated") != 0)
+            return refuse(f, "split behavior", behavior ? behavior : "", err);
+        if (!is_off(step, "invert"))
+            return refuse(f, "option", "invert", err);
+        f->pattern = json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"));
+        return f->pattern ? 0 : refuse(f, "split pattern", "it is not a Regex", err);
+    }
+    if (!f->pattern || f->bytes || !is_type(step, "ByteLevel"))
+        return refuse(f, "pre_tokenizer", type_of(step), err);
+    if (!is_off(step, "add_prefix_space"))
         return refuse(f, "option", "add_prefix_space", err);
     /* Files of before this option split, so an absent one is on. */
-    if (!json_is_false(json_object_get(bytes, "use_regex")))
+    if (!json_is_false(json_object_get(step, "use_regex")))
         return refuse(f, "option", "use_regex", err);
     f->bytes = true;
     return 0;
 }
 
-/* Split by a regular expression, then ByteLevel without its own. */
-static int take_pre_tokenizer(struct kiln_tokenizer_files *f, const json_t *step,
-                              struct kiln_error *err)
-{
-    if (!f->pattern && is_type(step, "Split"))
-        return take_split(f, step, err);
-    if (f->pattern && !f->bytes && is_type(step, "ByteLevel"))
-        return take_bytes(f, step, err);
-    return refuse(f, "pre_tokenizer", type_of(step), err);
-}
-
-/* {"Sequence": {"id": "A"}}: the ids of the text itself. */
-static bool is_the_text(const json_t *piece)
-{
-    const char *id = json_string_value(json_object_get(json_object_get(piece, "Sequence"), "id"));
-    return id && strcmp(id, "A") == 0;
-}
-
 /* What runs after the ids are there: ByteLevel moves offsets alone, and a template that is the text
- * alone adds nothing. */
+ * alone, {"Sequence": {"id": "A"}}, adds nothing. */
 static int take_post_processor(struct kiln_tokenizer_files *f, const json_t *step,
                                struct kiln_error *err)
 {
@@ -122,8 +106,10 @@ static int take_post_processor(struct kiln_tokenizer_files *f, const json_t *ste
     if (!is_type(step, "TemplateProcessing"))
         return refuse(f, "post_processor", type_of(step), err);
     const json_t *piece, *single = json_object_get(step, "single");
+    const json_t *text = json_object_get(json_array_get(single, 0), "Sequence");
+    const char *id = json_string_value(json_object_get(text, "id"));
     size_t i;
-    if (json_array_size(single) == 1 && is_the_text(json_array_get(single, 0)))
+    if (json_array_size(single) == 1 && id && strcmp(id, "A") == 0)
         return 0;
     json_array_foreach(single, i, piece)
     {
@@ -154,14 +140,6 @@ static int take_model(struct kiln_tokenizer_files *f, const json_t *model, struc
     return 0;
 }
 
-/* Prompts are cut at Kiln's own length whatever the file says, but from the right. */
-static int check_truncation(const struct kiln_tokenizer_files *f, const json_t *truncation,
-                            struct kiln_error *err)
-{
-    const char *side = json_string_value(json_object_get(truncation, "direction"));
-    return side && strcmp(side, "Right") != 0 ? refuse(f, "truncation direction", side, err) : 0;
-}
-
 int kiln_tokenizer_steps_read(struct kiln_tokenizer_files *f, const json_t *root,
                               struct kiln_error *err)
 {
@@ -177,8 +155,11 @@ int kiln_tokenizer_steps_read(struct kiln_tokenizer_files *f, const json_t *root
         rc = take_model(f, json_object_get(root, "model"), err);
     if (!rc)
         rc = take_steps(f, &post, json_object_get(root, post.name), err);
-    if (!rc)
-        rc = check_truncation(f, json_object_get(root, "truncation"), err);
+    /* Prompts are cut at Kiln's own length whatever the file says, but from the right. */
+    const char *side =
+        json_string_value(json_object_get(json_object_get(root, "truncation"), "direction"));
+    if (!rc && side && strcmp(side, "Right") != 0)
+        rc = refuse(f, "truncation direction", side, err);
     f->added = json_object_get(root, "added_tokens");
     return rc;
 }

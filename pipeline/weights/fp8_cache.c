@@ -24,6 +24,7 @@
 #include "pipeline/torch/load.h"
 #include "pipeline/weights/loading.h"
 #include "pipeline/weights/stream.h"
+#include "schemas/room.h"
 #include "storage/formats/replace.h"
 #include "storage/formats/safetensors.h"
 
@@ -67,7 +68,8 @@ static int is_weights(const struct dirent *d)
     return len > end && strcmp(d->d_name + len - end, ".safetensors") == 0;
 }
 
-/* Adds the files of a folder to the text, and their bytes to *bytes. */
+/* Adds the files of a folder to the text, and their bytes to *bytes.  Names are written to JSON
+ * without escapes, so they must not need any. */
 static bool add_folder(struct kiln_fp8_cache *c, const char *dir, const char *folder,
                        uint64_t *bytes)
 {
@@ -79,30 +81,22 @@ static bool add_folder(struct kiln_fp8_cache *c, const char *dir, const char *fo
     for (int i = 0; i < n; i++) {
         struct stat st;
         const size_t used = strlen(c->source), left = sizeof c->source - used;
-        const int len = snprintf(path, sizeof path, "%s/%s/%s", dir, folder, files[i]->d_name);
-        if (len < 0 || (size_t)len >= sizeof path || stat(path, &st) != 0)
-            fits = false;
-        else {
-            const int text =
+        int len = snprintf(path, sizeof path, "%s/%s/%s", dir, folder, files[i]->d_name);
+        fits = fits && len > 0 && (size_t)len < sizeof path && stat(path, &st) == 0;
+        if (fits) {
+            len =
                 snprintf(c->source + used, left, "%s/%s %lld %lld.%09ld;", folder, files[i]->d_name,
                          (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-            fits = fits && text > 0 && (size_t)text < left;
+            fits = len > 0 && (size_t)len < left;
             *bytes += (uint64_t)st.st_size;
         }
         free(files[i]);
     }
     if (n >= 0)
         free(files);
+    for (const char *t = c->source; *t; t++)
+        fits = fits && (unsigned char)*t >= ' ' && *t != '"' && *t != '\\';
     return fits;
-}
-
-/* Names are written to JSON without escapes. */
-static bool is_plain_text(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == '"' || *text == '\\')
-            return false;
-    return true;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -144,7 +138,7 @@ struct kiln_fp8_cache *kiln_fp8_cache_open(const char *dir, int device, uint64_t
     const int len = snprintf(c->path, sizeof c->path, "%s/%s", dir, KILN_FP8_CACHE_NAME);
     const bool known = len > 0 && (size_t)len < sizeof c->path - sizeof ".part" &&
                        add_folder(c, dir, "transformer", &bytes) &&
-                       add_folder(c, dir, "text_encoder", &bytes) && is_plain_text(c->source);
+                       add_folder(c, dir, "text_encoder", &bytes);
     if (!known || bytes < worth) {
         free(c);
         return NULL;
@@ -187,16 +181,12 @@ static bool is_whole(const struct kiln_fp8_cache *c, struct kt_scope *s, const c
 
 static void keep(struct kiln_fp8_cache *c, const char *name, kt rows)
 {
-    if (c->count == c->capacity) {
-        const size_t capacity = c->capacity ? 2 * c->capacity : 64;
-        struct matrix *grown = realloc(c->matrices, capacity * sizeof *grown);
-        if (!grown) {
-            c->lost = true;
-            return;
-        }
-        c->matrices = grown;
-        c->capacity = capacity;
+    struct matrix *grown = kiln_room(c->matrices, c->count, &c->capacity, sizeof *grown);
+    if (!grown) {
+        c->lost = true;
+        return;
     }
+    c->matrices = grown;
     struct matrix *m = &c->matrices[c->count++];
     *m = (struct matrix){.rows = rows};
     snprintf(m->name, sizeof m->name, "%s", name);
@@ -238,27 +228,19 @@ void kiln_fp8_cache_note(struct kiln_fp8_cache *c, const char *name, kt matrix)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static uint64_t bytes_of(const struct matrix *m, bool factors)
+/* Of a matrix's codes and factors. */
+static uint64_t bytes_of(const struct matrix *m, int part)
 {
     const uint64_t rows = (uint64_t)kt_size(m->rows, 0), cols = (uint64_t)kt_size(m->rows, 1);
-    return factors ? rows * sizeof(float) : rows * cols;
+    return part == 0 ? rows * cols : rows * sizeof(float);
 }
 
-static void put_tensors(const struct kiln_fp8_cache *c, FILE *head)
+static uint64_t all_bytes(const struct kiln_fp8_cache *c)
 {
-    uint64_t at = 0;
-    for (size_t i = 0; i < c->count; i++) {
-        const struct matrix *m = &c->matrices[i];
-        const int64_t rows = kt_size(m->rows, 0), cols = kt_size(m->rows, 1);
-        const uint64_t mid = at + bytes_of(m, false), end = mid + bytes_of(m, true);
-        fprintf(head,
-                ",\"%s\":{\"dtype\":\"F8_E4M3\",\"shape\":[%" PRId64 ",%" PRId64
-                "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}"
-                ",\"%s.scale\":{\"dtype\":\"F32\",\"shape\":[%" PRId64
-                "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
-                m->name, rows, cols, at, mid, m->name, rows, mid, end);
-        at = end;
-    }
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < c->count; i++)
+        bytes += bytes_of(&c->matrices[i], 0) + bytes_of(&c->matrices[i], 1);
+    return bytes;
 }
 
 /* The file's head: its length, then what is where.  NULL without memory. */
@@ -274,7 +256,19 @@ static char *make_head(const struct kiln_fp8_cache *c, size_t *ret_size)
         fprintf(head, ",\"sum %s\":\"%016" PRIx64 " %016" PRIx64 "\"", c->matrices[i].name,
                 c->matrices[i].sums[0], c->matrices[i].sums[1]);
     fputc('}', head);
-    put_tensors(c, head);
+    uint64_t at = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct matrix *m = &c->matrices[i];
+        const int64_t rows = kt_size(m->rows, 0), cols = kt_size(m->rows, 1);
+        const uint64_t mid = at + bytes_of(m, 0), end = mid + bytes_of(m, 1);
+        fprintf(head,
+                ",\"%s\":{\"dtype\":\"F8_E4M3\",\"shape\":[%" PRId64 ",%" PRId64
+                "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}"
+                ",\"%s.scale\":{\"dtype\":\"F32\",\"shape\":[%" PRId64
+                "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+                m->name, rows, cols, at, mid, m->name, rows, mid, end);
+        at = end;
+    }
     fputc('}', head);
     if (fclose(head) != 0) {
         free(text);
@@ -300,7 +294,7 @@ static bool put_matrix(int fd, const struct matrix *m, int device)
         size_t size = 0;
         done = f && kt_fetch_wait(f, &err) == 0;
         const void *data = done ? kt_fetch_data(f, &size) : NULL;
-        done = done && size == bytes_of(m, i == 1) && kiln_write_all(fd, data, size) == 0;
+        done = done && size == bytes_of(m, i) && kiln_write_all(fd, data, size) == 0;
         kt_fetch_free(f);
     }
     kt_scope_free(s);
@@ -311,14 +305,12 @@ static bool put_all(int fd, const struct kiln_fp8_cache *c)
 {
     size_t size = 0;
     char *head = make_head(c, &size);
-    uint64_t written = 0, of = 0;
+    uint64_t written = 0, of = all_bytes(c);
     bool done = head && kiln_write_all(fd, head, size) == 0;
-    for (size_t i = 0; i < c->count; i++)
-        of += bytes_of(&c->matrices[i], false) + bytes_of(&c->matrices[i], true);
     for (size_t i = 0; i < c->count && done; i++) {
         kiln_loading_note(c->path, written, of);
         done = put_matrix(fd, &c->matrices[i], c->device);
-        written += bytes_of(&c->matrices[i], false) + bytes_of(&c->matrices[i], true);
+        written += bytes_of(&c->matrices[i], 0) + bytes_of(&c->matrices[i], 1);
     }
     free(head);
     return done;
@@ -348,9 +340,7 @@ static int open_part(const char *part)
 static bool has_room(const struct kiln_fp8_cache *c)
 {
     struct statvfs fs;
-    uint64_t bytes = ROOM_LEFT;
-    for (size_t i = 0; i < c->count; i++)
-        bytes += bytes_of(&c->matrices[i], false) + bytes_of(&c->matrices[i], true);
+    const uint64_t bytes = ROOM_LEFT + all_bytes(c);
     char dir[PATH_MAX];
     snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(c->path, '/') - c->path), c->path);
     return statvfs(dir, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;

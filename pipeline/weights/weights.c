@@ -41,31 +41,21 @@ static const char *const renames[][2] = {
 
 /* --- names ---------------------------------------------------------------------------------- */
 
-/* The repack's name for a diffusers name, in out; false if it has no other one. */
-static bool renamed(const char *name, char *out, size_t size)
-{
-    for (size_t i = 0; i < sizeof renames / sizeof *renames; i++) {
-        const char *at = strstr(name, renames[i][0]);
-        if (at) {
-            snprintf(out, size, "%.*s%s%s", (int)(at - name), name, renames[i][1],
-                     at + strlen(renames[i][0]));
-            return true;
-        }
-    }
-    return false;
-}
-
+/* The tensor of a diffusers name, or of the repack's name for it. */
 static const struct kiln_st_tensor *find(const struct kiln_weights *w, const char *name)
 {
-    if (!w->st)
-        return NULL;
-    char full[KILN_ST_NAME_MAX * 2], other[KILN_ST_NAME_MAX];
+    char full[KILN_ST_NAME_MAX * 2];
     snprintf(full, sizeof full, "%s%s", w->prefix, name);
-    const struct kiln_st_tensor *t = kiln_st_find(w->st, full);
-    if (t || !renamed(name, other, sizeof other))
-        return t;
-    snprintf(full, sizeof full, "%s%s", w->prefix, other);
-    return kiln_st_find(w->st, full);
+    const struct kiln_st_tensor *t = w->st ? kiln_st_find(w->st, full) : NULL;
+    for (size_t i = 0; w->st && !t && i < sizeof renames / sizeof *renames; i++) {
+        const char *at = strstr(name, renames[i][0]);
+        if (!at)
+            continue;
+        snprintf(full, sizeof full, "%s%.*s%s%s", w->prefix, (int)(at - name), name, renames[i][1],
+                 at + strlen(renames[i][0]));
+        return kiln_st_find(w->st, full);
+    }
+    return t;
 }
 
 /* The position of a tensor of the file: the list is sorted by name. */
@@ -91,18 +81,6 @@ static void weights_free(struct kiln_weights *w)
     free(w);
 }
 
-/* Finds the prefix under which the file has the probe. */
-static int detect_prefix(struct kiln_weights *w, const char *probe, struct kiln_error *err)
-{
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        snprintf(w->prefix, sizeof w->prefix, "%s", prefixes[i]);
-        if (find(w, probe))
-            return 0;
-    }
-    return kiln_fail(err, KILN_BAD_INPUT, "%s: there is no tensor %s: not a model of this kind",
-                     w->dir, probe);
-}
-
 int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope,
                       enum kt_dtype dtype, struct kiln_param_table *params,
                       struct kiln_weights **ret, struct kiln_error *err)
@@ -114,36 +92,41 @@ int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope
     w->scope = scope;
     w->dtype = dtype;
     w->params = params;
-    if (!dir) {
-        *ret = w;
-        return 0;
-    }
-    kiln_loading_note(dir, 0, 0);
-    int code = kiln_st_open(dir, &w->st, err);
-    if (!code) {
+    if (dir)
+        kiln_loading_note(dir, 0, 0);
+    int code = dir ? kiln_st_open(dir, &w->st, err) : 0;
+    if (!code && dir) {
         w->of = kiln_st_total(w->st);
         w->used = calloc(kiln_st_count(w->st) + 1, sizeof *w->used);
-        code = w->used ? detect_prefix(w, probe, err)
-                       : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its weights", dir);
+        if (!w->used)
+            code = kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its weights", dir);
     }
-    if (!code && kt_device_of(scope) != KT_CPU)
+    if (!code && dir) {
+        size_t i = 0, count = sizeof prefixes / sizeof *prefixes;
+        do
+            snprintf(w->prefix, sizeof w->prefix, "%s", prefixes[i]);
+        while (!find(w, probe) && ++i < count);
+        if (i == count)
+            code = kiln_fail(err, KILN_BAD_INPUT,
+                             "%s: there is no tensor %s: not a model of this kind", w->dir, probe);
+    }
+    if (!code && dir && kt_device_of(scope) != KT_CPU)
         code = kiln_weights_stream_open(w->st, kt_device_of(scope), &w->stream, err);
-    if (code) {
+    if (code)
         weights_free(w);
-        return code;
-    }
-    *ret = w;
-    return 0;
+    else
+        *ret = w;
+    return code;
 }
 
-/* An error if tensors were not requested; names the first and counts all. */
-static void check_unused(struct kiln_weights *w)
+int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err)
 {
     const char *first = NULL;
-    size_t unused = 0, count = w->st ? kiln_st_count(w->st) : 0;
-    for (size_t i = 0; i < count; i++)
+    size_t unused = 0, count = w->st && !w->error.code ? kiln_st_count(w->st) : 0;
+    struct kiln_error late; /* known only after all has been read */
+    for (size_t i = count; i-- > 0;)
         if (!w->used[i]) {
-            first = first ? first : kiln_st_at(w->st, i)->name;
+            first = kiln_st_at(w->st, i)->name;
             unused++;
         }
     if (unused)
@@ -152,25 +135,12 @@ static void check_unused(struct kiln_weights *w)
             "%s: %zu tensors have no place in the model that config.json describes, the first "
             "is %s",
             w->dir, unused, first);
-}
-
-/* Errors that are known only after all has been read. */
-static void check_read(struct kiln_weights *w)
-{
-    struct kiln_error err;
-    int code = w->stream ? kiln_weights_stream_close(w->stream, &err)
-               : w->st   ? kiln_st_check(w->st, &err)
+    int code = w->stream ? kiln_weights_stream_close(w->stream, &late)
+               : w->st   ? kiln_st_check(w->st, &late)
                          : 0;
     if (code && !w->error.code)
-        kiln_fail(&w->error, code, "%s: %s", w->dir, err.text);
-}
-
-int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err)
-{
-    if (!w->error.code)
-        check_unused(w);
-    check_read(w);
-    int code = w->error.code ? w->error.code : kt_scope_check(w->scope, &w->error);
+        kiln_fail(&w->error, code, "%s: %s", w->dir, late.text);
+    code = w->error.code ? w->error.code : kt_scope_check(w->scope, &w->error);
     if (code && err)
         *err = w->error;
     weights_free(w);
@@ -205,13 +175,6 @@ static void shape_text(int ndim, const int64_t *shape, char *out, size_t size)
         at += (size_t)snprintf(out + at, size - at, i ? ", %lld" : "%lld", (long long)shape[i]);
     if (at < size)
         snprintf(out + at, size - at, "]");
-}
-
-static bool shape_is(const struct kiln_st_tensor *t, int ndim, const int64_t *shape)
-{
-    if ((int)t->ndim != ndim)
-        return false;
-    return memcmp(t->shape, shape, (size_t)ndim * sizeof *shape) == 0;
 }
 
 static bool dtype_of(const struct kiln_st_tensor *t, enum kt_dtype *ret)
@@ -259,7 +222,7 @@ static const struct kiln_st_tensor *expect(struct kiln_weights *w, const char *n
         return NULL;
     }
     w->used[position(w, t)] = true;
-    if (!shape_is(t, ndim, shape)) {
+    if ((int)t->ndim != ndim || memcmp(t->shape, shape, (size_t)ndim * sizeof *shape) != 0) {
         shape_text((int)t->ndim, t->shape, have, sizeof have);
         kiln_fail(&w->error, KILN_BAD_INPUT,
                   "%s: tensor %s has shape %s, but config.json makes it "
@@ -277,16 +240,6 @@ static const struct kiln_st_tensor *expect(struct kiln_weights *w, const char *n
     return t;
 }
 
-/* Reports the file before its mapping is read, which may hang. */
-static void note_reading(const struct kiln_weights *w, const struct kiln_st_tensor *t)
-{
-    const char *path = w->dir;
-    uint64_t offset;
-    int fd;
-    (void)kiln_st_source(w->st, t, &fd, &offset, &path);
-    kiln_loading_note(path, w->bytes, w->of);
-}
-
 /* Loads one tensor into scope; NULL with the error set. */
 static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
                const int64_t *shape)
@@ -302,7 +255,12 @@ static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name,
     if (w->stream && kt_device_of(scope) != KT_CPU)
         return kiln_weights_stream_load(w->stream, scope, position(w, t), from, w->dtype,
                                         &w->error);
-    note_reading(w, t);
+    /* Reports the file before its mapping is read, which may hang. */
+    const char *path = w->dir;
+    uint64_t offset;
+    int fd;
+    (void)kiln_st_source(w->st, t, &fd, &offset, &path);
+    kiln_loading_note(path, w->bytes, w->of);
     kt loaded = kt_from_host(scope, t->data, from, w->dtype, ndim, shape);
     w->bytes += t->size;
     if (loaded && !kt_all_finite(scope, loaded)) {
