@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "scheduler/leader.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/ledger/queue/cost.h"
 
 #define KEEP_MS 5000 /* between writes, */

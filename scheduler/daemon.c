@@ -7,7 +7,7 @@
 
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/config_flags.h"
 #include "storage/daemon/exporter.h"
 #include "storage/daemon/hardening.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "scheduler/leader.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 
 #define PICKS_A_STEP 64
 

@@ -11,8 +11,8 @@
 
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
-#include "schemas/log.h"
 #include "schemas/room.h"
+#include "schemas/telemetry/log.h"
 
 #define LEASE_SLACK_MS 500
 #define FIRST_READ_MS 1000 /* from a worker's first heartbeat until it has read its stream */

@@ -13,7 +13,7 @@
 
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
-#include "schemas/metrics.h"
+#include "schemas/telemetry/metrics.h"
 #include "storage/daemon/health.h"
 #include "storage/ledger/read/read.h"
 

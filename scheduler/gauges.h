@@ -9,7 +9,7 @@
 #define KILN_SCHEDULER_GAUGES_H
 
 #include "schemas/error.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 
 #define KILN_GAUGES_GROUPS 20 /* shown by name */
 

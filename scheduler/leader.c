@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/stopwatch.h"
 #include "storage/ledger/read/read.h"

@@ -13,7 +13,7 @@
 
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 
 #define PAGE 2000
 #define LOAD_MS 150    /* of one step for new jobs: the bus is read in between */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "scheduler/leader.h"
-#include "schemas/log.h"
 #include "schemas/room.h"
+#include "schemas/telemetry/log.h"
 
 #define CONTROL_GROUP "scheduler"
 #define CONTROL_CONSUMER "leader"

@@ -7,7 +7,7 @@
 #ifndef KILN_PACE_H
 #define KILN_PACE_H
 
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 
 /* Of one worker; zero-initialise. */
 struct kiln_pace {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "schemas/room.h"
-#include "schemas/utc.h"
+#include "schemas/text/utc.h"
 
 #define PART_MAX (KILN_LORA_SET_MAX + 1)
 

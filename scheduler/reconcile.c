@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "scheduler/leader.h"
-#include "schemas/log.h"
 #include "schemas/room.h"
+#include "schemas/telemetry/log.h"
 
 #define UNREAD_MAX 64
 #define ORPHAN_ROUNDS 2

@@ -11,8 +11,8 @@
 
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
-#include "schemas/log.h"
-#include "schemas/utc.h"
+#include "schemas/telemetry/log.h"
+#include "schemas/text/utc.h"
 
 #define CHECK_MAX_MS 5000 /* between looks whether the stream of events began anew */
 

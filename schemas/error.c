@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 
 struct code_row {
     const char *name;

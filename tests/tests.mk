@@ -18,11 +18,11 @@ $(BUILD)/obj/later/%.c.o: %.c
 $(BUILD)/obj/foreign/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(FOREIGN) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
-$(BUILD)/later/kiln-scheduler: $(call release_obj,later,schemas/wire_record.c scheduler/fleet.c scheduler/answer.c) $(call obj,scheduler/main.c) $(call lib,$(USE_scheduler))
+$(BUILD)/later/kiln-scheduler: $(call release_obj,later,schemas/wire/record.c scheduler/fleet.c scheduler/answer.c) $(call obj,scheduler/main.c) $(call lib,$(USE_scheduler))
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
-$(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker: $(BUILD)/%/kiln-worker: $(BUILD)/obj/%/schemas/wire_record.c.o $(BUILD)/obj/%/worker/stages/heartbeat.c.o $(call obj,worker/main.c tests/doubles/no_diffusionz.c) $(call lib,$(USE_worker))
+$(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker: $(BUILD)/%/kiln-worker: $(BUILD)/obj/%/schemas/wire/record.c.o $(BUILD)/obj/%/worker/stages/heartbeat.c.o $(call obj,worker/main.c tests/doubles/no_diffusionz.c) $(call lib,$(USE_worker))
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
-#include "schemas/metrics.h"
+#include "schemas/telemetry/log.h"
+#include "schemas/telemetry/metrics.h"
 #include "storage/daemon/exporter.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/notify.h"

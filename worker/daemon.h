@@ -2,7 +2,7 @@
 #ifndef KILN_WORKER_DAEMON_H
 #define KILN_WORKER_DAEMON_H
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 
 /* Where SIGHUP reads the settings again: the command line, which names the file. */
 struct kiln_daemon_source {

@@ -5,7 +5,7 @@
  */
 #include "worker/gauges.h"
 
-#include "schemas/metrics.h"
+#include "schemas/telemetry/metrics.h"
 #include "worker/state/worker.h"
 
 static void gauge(struct kiln_text *text, const char *name, const char *help, double value)

@@ -6,8 +6,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "schemas/log.h"
 #include "schemas/spin.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/config_flags.h"
 #include "storage/daemon/hardening.h"
 #include "worker/daemon.h"

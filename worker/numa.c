@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/gpus.h"
 
 #define ORDER "CUDA_DEVICE_ORDER"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 
 /* CUDA's numbers become those of nvidia-smi and storage/daemon/gpus.h, unless the environment says
  * otherwise.  Before CUDA is loaded and before there are threads. */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/config_flags.h"
 
 void kiln_raise_drain(struct kiln_worker *worker, enum kiln_drain to, const char *by)

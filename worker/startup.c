@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
 #include "storage/objects/store.h"

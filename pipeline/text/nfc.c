@@ -15,7 +15,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 
 static const struct {
     int32_t first, last;

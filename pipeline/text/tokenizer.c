@@ -18,8 +18,8 @@
 #include "pipeline/text/pretokenizer.h"
 #include "pipeline/text/tokenizer_files.h"
 #include "schemas/limits.h"
-#include "schemas/text.h"
-#include "schemas/utf8.h"
+#include "schemas/text/text.h"
+#include "schemas/text/utf8.h"
 
 #define TURN_OPEN "<|im_start|>"
 #define TURN_CLOSE "<|im_end|>"

@@ -18,7 +18,7 @@
 
 #include "schemas/clock.h"
 #include "schemas/digest.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
 

@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 
 /* Starts a process with the workers "sim-0", ...; it dies with this process. */

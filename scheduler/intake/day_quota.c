@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/ledger/queue/quota.h"
 
 #define LOOK_MS 2000  /* at least this long between looks, */

@@ -7,11 +7,11 @@
 
 #include "scheduler/intake/page.h"
 #include "schemas/clock.h"
-#include "schemas/log.h"
-#include "schemas/log_limit.h"
-#include "schemas/metrics.h"
 #include "schemas/names.h"
-#include "schemas/utc.h"
+#include "schemas/telemetry/log.h"
+#include "schemas/telemetry/log_limit.h"
+#include "schemas/telemetry/metrics.h"
+#include "schemas/text/utc.h"
 #include "storage/formats/styles_file.h"
 #include "storage/ledger/read/read.h"
 

@@ -1,7 +1,7 @@
 /* intake.h - from the intake stream into the ledger.
  *
  *     read (own pending entries first, then new ones; now and then those of a dead consumer)
- *       -> decode, expand, validate   (schemas/wire.h, expand.h, job_line.h: as `kiln enqueue`)
+ *       -> decode, expand, validate   (schemas/wire/wire.h, schemas/job/: as `kiln enqueue`)
  *       -> insert in bulk             (idempotent: batch and key decide)
  *       -> refusals, receipts
  *       -> acknowledge, which a full Redis needs before it takes anything
@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 
 struct kiln_intake;

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
-#include "schemas/utf8.h"
+#include "schemas/telemetry/log.h"
+#include "schemas/text/utf8.h"
 
 int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
                    struct kiln_error *err)

@@ -8,8 +8,8 @@
 #define KILN_INTAKE_PAGE_H
 
 #include "scheduler/intake/queue_quota.h"
-#include "schemas/expand.h"
-#include "schemas/wire.h"
+#include "schemas/job/expand.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
 

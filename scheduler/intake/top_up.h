@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 
 struct kiln_top_up;

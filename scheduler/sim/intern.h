@@ -7,7 +7,7 @@
 #define KILN_INTERN_H
 
 #include "scheduler/policy/slots.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 
 struct kiln_intern { /* zero-initialise */
     struct kiln_slots slots;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 #include "storage/bus/internal.h"
 
 const char *const kiln_bus_user_names[KILN_BUS_USER_COUNT] = {

@@ -3,7 +3,7 @@
  * One connection, used by one thread.  It connects lazily, reconnects with backoff and jitter,
  * and every call has a time limit (statement_timeout_s, or the block time plus it).  After
  * KILN_UNAVAILABLE or KILN_TIMEOUT the next call tries again.  What the messages mean is in
- * schemas/wire.h; this moves them.
+ * schemas/wire/wire.h; this moves them.
  */
 #ifndef KILN_BUS_H
 #define KILN_BUS_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 
 struct kiln_bus;

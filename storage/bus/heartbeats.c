@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "schemas/room.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/internal.h"
 
 #define SCAN_ROUNDS_MAX 100000 /* of a thousand keys: more keys are not Kiln's */

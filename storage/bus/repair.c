@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/internal.h"
 
 /* The value of one name of XINFO STREAM's answer: name, value, name, value, ... */

@@ -7,7 +7,7 @@
 #ifndef KILN_CONFIG_FILE_H
 #define KILN_CONFIG_FILE_H
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 
 /* flag_path NULL: no --config.  *ret is new; free with kiln_config_free.  *ret_path (may be NULL)
  * receives the malloc'd path that was read, or NULL if none. */

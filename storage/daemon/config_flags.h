@@ -7,7 +7,7 @@
 #ifndef KILN_CONFIG_FLAGS_H
 #define KILN_CONFIG_FLAGS_H
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 
 /* Loads the settings of a program (storage/daemon/config_file.h) and lays its flags over them.
  * argv[0] is skipped.  rest: room for argc pointers, receives the arguments that are not settings

@@ -11,8 +11,8 @@
 #ifndef KILN_EXPORTER_H
 #define KILN_EXPORTER_H
 
-#include "schemas/config.h"
-#include "schemas/metrics.h"
+#include "schemas/config/config.h"
+#include "schemas/telemetry/metrics.h"
 
 struct kiln_exporter;
 

@@ -2,7 +2,7 @@
 #ifndef KILN_HARDENING_H
 #define KILN_HARDENING_H
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 
 /* No core dumps, no debugger of the same user, /proc/PID/environ and mem closed to others:
  * passwords and keys are in this memory.  core_dumps = on allows all that, to debug a

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "schemas/clock.h"
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 
 #define STUCK_MS 3000 /* shorter than this is a hiccup */
 

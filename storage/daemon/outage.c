@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 
 /* --- pauses ----------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "schemas/metrics.h"
+#include "schemas/telemetry/metrics.h"
 #include "storage/daemon/proc_stat.h"
 
 /* Seconds since 1970 at which the machine was started; 0 if that is not known. */

@@ -3,7 +3,7 @@
 #ifndef KILN_PROCESS_STATS_H
 #define KILN_PROCESS_STATS_H
 
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 
 /* Appends the metrics; what cannot be read is left out. */
 void kiln_process_stats(struct kiln_text *text);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "schemas/metrics.h"
+#include "schemas/telemetry/metrics.h"
 
 /* Monotonic nanoseconds. */
 int64_t kiln_stopwatch_start(void);

@@ -25,8 +25,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "schemas/json.h"
-#include "schemas/text.h"
+#include "schemas/text/json.h"
+#include "schemas/text/text.h"
 #include "storage/formats/safetensors.h"
 
 #define FORMAT_VERSION "1"

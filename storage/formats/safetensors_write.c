@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 #include "storage/formats/replace.h"
 #include "storage/formats/safetensors_header.h"
 

@@ -3,7 +3,7 @@
 #define KILN_STYLES_FILE_H
 
 #include "schemas/error.h"
-#include "schemas/styles.h"
+#include "schemas/job/styles.h"
 
 /* path "": no presets, and *ret stays as it is.  Else *ret is new; free with kiln_styles_free.
  * KILN_CONFIG for a file that is missing, too large or neither a regular one nor a

@@ -11,8 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "schemas/text.h"
-#include "schemas/utf8.h"
+#include "schemas/text/text.h"
+#include "schemas/text/utf8.h"
 #include "storage/formats/webp.h"
 
 #define REPLACEMENT "\xEF\xBF\xBD"

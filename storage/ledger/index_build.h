@@ -2,7 +2,7 @@
 #ifndef KILN_INDEX_BUILD_H
 #define KILN_INDEX_BUILD_H
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 
 struct kiln_pg;

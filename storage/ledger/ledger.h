@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "schemas/job.h"
 
@@ -168,7 +168,7 @@ int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t ke
 
 /* --- the worker's commit --------------------------------------------------------------------- */
 struct kiln_commit_object {
-    const char *role; /* of a stored size, or the latent's (schemas/sizes.h) */
+    const char *role; /* of a stored size, or the latent's (schemas/job/sizes.h) */
     const char *key;
     const char *sha256; /* hex */
     uint64_t bytes;

@@ -11,7 +11,7 @@
 #ifndef KILN_MIGRATE_H
 #define KILN_MIGRATE_H
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/embedded.h"
 #include "schemas/error.h"
 #include "storage/ledger/index_build.h"

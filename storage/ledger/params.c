@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 #include "storage/ledger/internal.h"
 
 #define ARRAY_HEAD 20 /* bytes */

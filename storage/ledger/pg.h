@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "storage/daemon/outage.h"
 

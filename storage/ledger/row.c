@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 #include "storage/ledger/internal.h"
 
 const char *kiln_row_text(const PGresult *rows, int row, int column)

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 
 struct kiln_store;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
 #include "tests/support/stack_postgres.h"

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
-#include "schemas/job_line.h"
-#include "schemas/wire.h"
+#include "schemas/job/line.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "tests/support/files.h"
 #include "tests/support/stack.h"

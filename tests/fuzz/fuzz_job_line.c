@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/expand.h"
+#include "schemas/job/expand.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_round_trip(const struct kiln_job *job)

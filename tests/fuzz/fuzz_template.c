@@ -2,8 +2,8 @@
  * template that was counted. */
 #include <string.h>
 
+#include "schemas/job/template.h"
 #include "schemas/limits.h"
-#include "schemas/template.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

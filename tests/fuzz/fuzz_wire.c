@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Decodes, encodes, decodes, encodes: the two texts are equal. */

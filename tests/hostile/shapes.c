@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "tests/hostile/values.h"
 
 #define FIELDS_MAX 40

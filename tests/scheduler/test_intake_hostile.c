@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
-#include "schemas/job_line.h"
+#include "schemas/job/line.h"
 #include "storage/ledger/queue/insert.h"
 #include "tests/scheduler/intake_rig.h"
 

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "schemas/config.h"
-#include "schemas/log.h"
+#include "schemas/config/config.h"
+#include "schemas/telemetry/log.h"
 
 static void the_table_is_complete_and_its_defaults_are_valid(void **state)
 {

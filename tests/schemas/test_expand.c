@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "schemas/expand.h"
-#include "schemas/sizes.h"
-#include "schemas/styles.h"
+#include "schemas/job/expand.h"
+#include "schemas/job/sizes.h"
+#include "schemas/job/styles.h"
 
 static struct kiln_expand *expand;
 

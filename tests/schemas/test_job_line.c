@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "schemas/job_line.h"
+#include "schemas/job/line.h"
 #include "tests/support/random.h"
 
 static const char *const loras[] = {"ink", "noir", "paper-cut"};

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "schemas/job_keys.h"
-#include "schemas/job_line.h"
+#include "schemas/job/keys.h"
+#include "schemas/job/line.h"
 
 static json_t *schema;
 

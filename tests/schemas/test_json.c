@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "schemas/json.h"
+#include "schemas/text/json.h"
 #include "tests/support/random.h"
 
 /* Walks a whole object; 0 or the code. */

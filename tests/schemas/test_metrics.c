@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "schemas/error.h"
-#include "schemas/metrics.h"
+#include "schemas/telemetry/metrics.h"
 
 #define THREADS 4
 #define TURNS 20000

@@ -10,8 +10,8 @@
 
 #include "schemas/digest.h"
 #include "schemas/names.h"
-#include "schemas/text.h"
-#include "schemas/utf8.h"
+#include "schemas/text/text.h"
+#include "schemas/text/utf8.h"
 #include "tests/support/random.h"
 
 static void names_have_safe_characters_only(void **state)

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
+#include "schemas/job/template.h"
 #include "schemas/limits.h"
-#include "schemas/template.h"
 
 static void check(const char *template, const char *const *prompts, size_t count)
 {

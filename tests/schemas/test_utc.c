@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "schemas/room.h"
-#include "schemas/utc.h"
+#include "schemas/text/utc.h"
 
 static void moments_are_utc(void **state)
 {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "tests/support/random.h"
 
 static void keys_share_a_cluster_slot(void **state)

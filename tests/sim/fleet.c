@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 
 #define LOOK_US (500 * SIM_MS) /* the supervisor's rhythm */
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "tests/hostile/shapes.h"
 #include "tests/sim/plan.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 
 int64_t sim_monotonic_us(const struct sim_process *process, int64_t now)
 {

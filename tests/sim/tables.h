@@ -11,7 +11,7 @@
 #ifndef KILN_SIM_TABLES_H
 #define KILN_SIM_TABLES_H
 
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/read.h"
 

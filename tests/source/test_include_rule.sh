@@ -13,66 +13,72 @@ cd "${KILN_SOURCE:?}" || exit 1
 # folder's name stands for the files in it, with a slash at its end for its rooms too, and a header's
 # name for that header.
 table='
-schemas:
-kernels:                    schemas
-kernels/rows:               schemas kernels
-kernels/products:           schemas kernels
-kernels/attention:          schemas kernels
-kernels/pictures:           schemas kernels
+schemas:                    schemas/text
+schemas/text:               schemas/error.h
+schemas/config:             schemas schemas/text
+schemas/telemetry:          schemas schemas/text
+schemas/job:                schemas schemas/text schemas/config
+schemas/wire:               schemas schemas/text schemas/job
 
-storage/formats:            schemas
-storage/daemon:             schemas storage/formats
-storage/objects:            schemas storage/daemon storage/formats
-storage/objects/s3:         schemas storage/daemon storage/objects
-storage/bus:                schemas storage/daemon storage/formats
-storage/ledger:             schemas storage/daemon
-storage/ledger/read:        schemas storage/ledger
-storage/ledger/queue:       schemas storage/ledger storage/ledger/read
-storage/ledger/upkeep:      schemas storage/ledger storage/ledger/read storage/objects
+kernels:                    schemas/
+kernels/rows:               schemas/ kernels
+kernels/products:           schemas/ kernels
+kernels/attention:          schemas/ kernels
+kernels/pictures:           schemas/ kernels
 
-scheduler/policy:           schemas
-scheduler/sim:              schemas scheduler/policy
-scheduler/intake:           schemas storage/
-scheduler:                  schemas storage/ scheduler/policy scheduler/intake
+storage/formats:            schemas/
+storage/daemon:             schemas/ storage/formats
+storage/objects:            schemas/ storage/daemon storage/formats
+storage/objects/s3:         schemas/ storage/daemon storage/objects
+storage/bus:                schemas/ storage/daemon storage/formats
+storage/ledger:             schemas/ storage/daemon
+storage/ledger/read:        schemas/ storage/ledger
+storage/ledger/queue:       schemas/ storage/ledger storage/ledger/read
+storage/ledger/upkeep:      schemas/ storage/ledger storage/ledger/read storage/objects
 
-scheduler/cli/core:         schemas storage/
-scheduler/cli/core/output:  schemas storage/ scheduler/cli/core
-scheduler/cli/stack:        schemas storage/ scheduler/cli/core/
-scheduler/cli/jobs/enqueue: schemas storage/ scheduler/cli/core/
-scheduler/cli/jobs/export:  schemas storage/ scheduler/cli/core/
-scheduler/cli/fleet:        schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/jobs/enqueue
+scheduler/policy:           schemas/
+scheduler/sim:              schemas/ scheduler/policy
+scheduler/intake:           schemas/ storage/
+scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake
+
+scheduler/cli/core:         schemas/ storage/
+scheduler/cli/core/output:  schemas/ storage/ scheduler/cli/core
+scheduler/cli/stack:        schemas/ storage/ scheduler/cli/core/
+scheduler/cli/jobs/enqueue: schemas/ storage/ scheduler/cli/core/
+scheduler/cli/jobs/export:  schemas/ storage/ scheduler/cli/core/
+scheduler/cli/fleet:        schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/jobs/enqueue
 scheduler/cli/fleet:        scheduler/pauses.h scheduler/intake/window.h
-scheduler/cli/fleet/watch:  schemas storage/ scheduler/cli/core/ scheduler/cli/fleet
-scheduler/cli/jobs:         schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
+scheduler/cli/fleet/watch:  schemas/ storage/ scheduler/cli/core/ scheduler/cli/fleet
+scheduler/cli/jobs:         schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/cli/jobs:         scheduler/cli/jobs/ scheduler/pauses.h scheduler/policy/bounds.h
-scheduler/cli/upkeep:       schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
-scheduler/bench:            schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
+scheduler/cli/upkeep:       schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
+scheduler/bench:            schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
 scheduler/bench:            scheduler/policy scheduler/sim
-scheduler/cli:              schemas storage/ scheduler/cli/
+scheduler/cli:              schemas/ storage/ scheduler/cli/
 
-pipeline/torch:             schemas kernels pipeline/torch/cuda/plugin.hpp
-pipeline/torch/cpu:         schemas kernels/ pipeline/torch
-pipeline/torch/ops:         schemas kernels/ pipeline/torch pipeline/torch/cpu
+pipeline/torch:             schemas/ kernels pipeline/torch/cuda/plugin.hpp
+pipeline/torch/cpu:         schemas/ kernels/ pipeline/torch
+pipeline/torch/ops:         schemas/ kernels/ pipeline/torch pipeline/torch/cpu
 pipeline/torch/ops:         pipeline/torch/cuda/plugin.hpp
-pipeline/torch/cuda:        schemas kernels/ pipeline/torch
-pipeline/weights:           schemas kernels/ storage/formats pipeline/torch pipeline/diffusionz_batch.h
-pipeline/model:             schemas kernels/ storage/formats pipeline/torch pipeline/weights
-pipeline/text:              schemas kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
-pipeline/lora:              schemas kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/torch/cuda:        schemas/ kernels/ pipeline/torch
+pipeline/weights:           schemas/ kernels/ storage/formats pipeline/torch pipeline/diffusionz_batch.h
+pipeline/model:             schemas/ kernels/ storage/formats pipeline/torch pipeline/weights
+pipeline/text:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/lora:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              pipeline/diffusionz_batch.h
-pipeline/engine:            schemas kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/engine:            schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/engine:            pipeline/text pipeline/lora pipeline/diffusionz_batch.h
-pipeline:                   schemas kernels/ storage/formats pipeline/
-pipeline/bench:             schemas kernels/ storage/formats pipeline/
+pipeline:                   schemas/ kernels/ storage/formats pipeline/
+pipeline/bench:             schemas/ kernels/ storage/formats pipeline/
 
-worker/engine:              schemas storage/ kernels/ pipeline
-worker/state:               schemas storage/ kernels/ pipeline worker/engine
-worker/stages:              schemas storage/ kernels/ pipeline worker/engine worker/state
-worker/verbs:               schemas storage/ kernels/ pipeline worker/engine
-worker/bench:               schemas storage/ kernels/ pipeline/ worker/engine worker/state worker/verbs
+worker/engine:              schemas/ storage/ kernels/ pipeline
+worker/state:               schemas/ storage/ kernels/ pipeline worker/engine
+worker/stages:              schemas/ storage/ kernels/ pipeline worker/engine worker/state
+worker/verbs:               schemas/ storage/ kernels/ pipeline worker/engine
+worker/bench:               schemas/ storage/ kernels/ pipeline/ worker/engine worker/state worker/verbs
 worker/bench:               worker/numa.h worker/sigbus.h
-worker:                     schemas storage/ worker/
+worker:                     schemas/ storage/ worker/
 '
 
 files() { find schemas kernels storage pipeline scheduler worker -name '*.[ch]' -o -name '*.cpp' \

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"

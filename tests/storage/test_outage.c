@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/outage.h"
 
 static void pauses_double_up_to_a_limit(void **state)

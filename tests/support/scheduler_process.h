@@ -5,7 +5,7 @@
 #ifndef KILN_TEST_SCHEDULER_PROCESS_H
 #define KILN_TEST_SCHEDULER_PROCESS_H
 
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "tests/support/process.h"
 #include "tests/support/stack.h"
 

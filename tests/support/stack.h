@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 
 enum kiln_test_flag {
     KILN_STACK_REDIS = 1,    /* appendonly yes, everysec, noeviction */

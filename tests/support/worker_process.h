@@ -8,7 +8,7 @@
 #define KILN_TEST_WORKER_PROCESS_H
 
 #include "schemas/job.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "tests/support/process.h"
 #include "tests/support/stack.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 #include "worker/state/flights.h"
 #include "worker/state/picture.h"
 

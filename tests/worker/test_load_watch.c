@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "worker/engine/load_watch.h"
 
 /* Logs about the watch at that time: what is said has all of the parts; NULL: nothing is. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 
 void kiln_load_watch_init(struct kiln_load_watch *watch, double now_ms)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 
 #define PATIENCE_MORE_S 60
 

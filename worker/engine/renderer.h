@@ -10,7 +10,7 @@
 #define KILN_WORKER_RENDERER_H
 
 #include "pipeline/diffusionz_batch.h"
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "worker/engine/load_watch.h"
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
-#include "schemas/metrics.h"
+#include "schemas/telemetry/log.h"
+#include "schemas/telemetry/metrics.h"
 #include "worker/stages/call.h"
 #include "worker/state/worker.h"
 

@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "schemas/log.h"
-#include "schemas/metrics.h"
+#include "schemas/telemetry/log.h"
+#include "schemas/telemetry/metrics.h"
 #include "storage/daemon/outage.h"
 #include "storage/daemon/stopwatch.h"
 #include "storage/ledger/ledger.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
 #include "worker/stages/call.h"

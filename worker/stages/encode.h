@@ -1,6 +1,6 @@
 /* encode.h - compresses a rendered picture into the files that are stored.
  *
- * The engine delivers the pixels of every size (schemas/sizes.h); no size is larger than the
+ * The engine delivers the pixels of every size (schemas/job/sizes.h); no size is larger than the
  * rendered picture.  A picture whose longest side is exactly 512 has a `512` with the bytes of
  * `full`, so that a reader finds it under that name.  A latent-cache job has no pictures; latents
  * "none" has no latent file.

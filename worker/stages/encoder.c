@@ -5,7 +5,7 @@
  * that.
  */
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "worker/stages/encode.h"
 #include "worker/state/worker.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/outage.h"
 #include "worker/state/identity.h"
 #include "worker/state/worker.h"

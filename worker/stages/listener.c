@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/bus/bus.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/outage.h"

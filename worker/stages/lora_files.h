@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 #include "pipeline/diffusionz_batch.h"
-#include "schemas/config.h"
-#include "schemas/wire.h"
+#include "schemas/config/config.h"
+#include "schemas/wire/wire.h"
 
 #define KILN_LORA_PATH_MAX 4096
 

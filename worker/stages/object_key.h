@@ -1,6 +1,6 @@
 /* object_key.h - the names of objects in the store.
  *
- *     images/<yyyy>/<mm>/<job>/<size>-<sha16>.webp             size: schemas/sizes.h
+ *     images/<yyyy>/<mm>/<job>/<size>-<sha16>.webp             size: schemas/job/sizes.h
  *     latents/<model>/<yyyy>/<mm>/<job>-<sha16>.safetensors.zst
  *
  * sha16 is the first 16 hex digits of the SHA-256 of the bytes.  Year and month are

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/bus/bus.h"
 #include "storage/daemon/outage.h"
 #include "worker/state/worker.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 #include "storage/daemon/outage.h"
 #include "storage/objects/store.h"
 #include "worker/state/worker.h"

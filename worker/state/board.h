@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-#include "schemas/config.h"
-#include "schemas/wire.h"
+#include "schemas/config/config.h"
+#include "schemas/wire/wire.h"
 
 /* Settings that may change while the worker runs; everything else needs a restart. */
 struct kiln_settings {

@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 
 enum kiln_stop {
     KILN_STOP_NONE = 0,

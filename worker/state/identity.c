@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "schemas/log.h"
+#include "schemas/telemetry/log.h"
 
 #define CONTROLS_MAX 64
 #define ENTRY_ID_MAX 48

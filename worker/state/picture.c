@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 
 struct kiln_picture *kiln_picture_new(struct kiln_flight *flight, uint32_t index)
 {

@@ -15,7 +15,7 @@
 #include <assert.h>
 
 #include "pipeline/diffusionz_batch.h"
-#include "schemas/sizes.h"
+#include "schemas/job/sizes.h"
 #include "worker/state/flights.h"
 
 /* How a job ends here; what the committer has to write. */

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "schemas/log.h"
 #include "schemas/names.h"
+#include "schemas/telemetry/log.h"
 
 /* The limits of the queues.  Rendered pictures are raw pixels, 3 MB at 1024x1024; the files of one
  * take half a megabyte.  The compute thread begins nothing while RENDERED_ITEMS pictures or a call

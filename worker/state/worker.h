@@ -22,7 +22,7 @@
 
 #include <stdatomic.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "storage/daemon/health.h"
 #include "worker/engine/renderer.h"
 #include "worker/state/board.h"

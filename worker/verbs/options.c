@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "schemas/limits.h"
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 #include "worker/engine/renderer.h"
 
 #define FIRST_CODE 256 /* what getopt returns for the first row; below are letters */

@@ -14,9 +14,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
-#include "schemas/utc.h"
+#include "schemas/text/utc.h"
 
 struct kiln_args;
 struct kiln_bus;
@@ -114,7 +114,7 @@ bool kiln_stdout_ok(void);
 /* Why not: errno as the first kiln_stdout_ok after the failure saw it, or 0; a later fflush finds
  * nothing left to write and does not know any more. */
 int kiln_stdout_error(void);
-/* "1.5 GB", "2 min 05 s" into out, which is returned; moments are in schemas/utc.h. */
+/* "1.5 GB", "2 min 05 s" into out, which is returned; moments are in schemas/text/utc.h. */
 const char *kiln_bytes_text(double bytes, char *out, size_t size);
 const char *kiln_seconds_text(double seconds, char *out, size_t size);
 /* "1 picture", "2 pictures", "1 batch", "0 batches". */

@@ -9,7 +9,7 @@
 
 #include <utf8proc.h>
 
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 
 /* What stands on the terminal for one character. */
 struct glyph {

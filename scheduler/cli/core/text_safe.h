@@ -1,15 +1,15 @@
 /* text_safe.h - texts of people on a terminal: what they typed must not move the cursor, colour the
  * screen or begin a line of its own.
  *
- * Characters that steer (schemas/utf8.h: controls, those that turn the direction) appear as \n, \t
- * or \u001b, as JSON would write them, and a byte that is no UTF-8 as ?, since some terminals take
- * it for C1; everything else stays as it is, backslashes too.  So what was shown once can pass
- * again.
+ * Characters that steer (schemas/text/utf8.h: controls, those that turn the direction) appear as
+ * \n, \t or \u001b, as JSON would write them, and a byte that is no UTF-8 as ?, since some
+ * terminals take it for C1; everything else stays as it is, backslashes too.  So what was shown
+ * once can pass again.
  */
 #ifndef KILN_CLI_TEXT_SAFE_H
 #define KILN_CLI_TEXT_SAFE_H
 
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 
 void kiln_text_safe(struct kiln_text *out, const char *text);
 void kiln_print_safe(const char *text); /* on stdout */

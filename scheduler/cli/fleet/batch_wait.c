@@ -11,7 +11,7 @@
 
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/fleet/blocked.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
 

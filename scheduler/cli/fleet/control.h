@@ -3,7 +3,7 @@
 #define KILN_CLI_CONTROL_H
 
 #include "scheduler/cli/core/cli.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/ledger/ledger.h"
 
 int kiln_control_send(struct kiln_cli *cli, const struct kiln_control *control,

@@ -3,7 +3,7 @@
 #define KILN_CLI_ROSTER_H
 
 #include "scheduler/cli/core/cli.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/ledger/read/read.h"
 
 #define KILN_ROSTER_MAX 16384

@@ -15,7 +15,7 @@
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "schemas/names.h"
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 
 #define PIECE 65536
 

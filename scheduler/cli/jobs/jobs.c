@@ -14,7 +14,7 @@
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/control.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/batch.h"
 

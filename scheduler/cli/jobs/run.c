@@ -22,7 +22,7 @@
 #include "scheduler/cli/jobs/makespan.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/digest.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 #include "storage/daemon/config_file.h"
 #include "storage/formats/regular.h"
 

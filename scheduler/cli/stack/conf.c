@@ -12,7 +12,7 @@
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/limits.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 #include "storage/formats/replace.h"
 #include "storage/objects/store.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "scheduler/cli/stack/guard.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "storage/objects/store.h"
 

@@ -13,7 +13,7 @@
 #include "scheduler/cli/stack/guard.h"
 #include "scheduler/cli/stack/socket_dir.h"
 #include "scheduler/cli/stack/stack.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 #include "storage/ledger/migrate.h"
 
 /* --device cpu,cuda:0 into the list; the list of the last time stays when none is given. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/upkeep/doctor.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/acl.h"
 #include "storage/bus/doctor.h"
 #include "storage/ledger/ledger.h"

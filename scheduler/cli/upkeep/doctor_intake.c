@@ -10,7 +10,7 @@
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "schemas/clock.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/doctor.h"
 
 #define FRESH_MS 30000

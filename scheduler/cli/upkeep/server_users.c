@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 
 #include "schemas/digest.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 #include "storage/bus/acl.h"
 #include "storage/bus/bus.h"
 #include "storage/formats/replace.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/job_line.h"
-#include "schemas/sizes.h"
+#include "schemas/job/line.h"
+#include "schemas/job/sizes.h"
 #include "storage/ledger/queue/move.h"
 
 #define PIPELINE_MAX 64 /* commits in one round trip */

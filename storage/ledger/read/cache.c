@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/job_line.h"
+#include "schemas/job/line.h"
 #include "storage/ledger/internal.h"
 
 #define WANT_COLUMNS 9

@@ -13,7 +13,7 @@
 
 #include "schemas/error.h"
 #include "schemas/job.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 
 struct kiln_ledger;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "schemas/embedded.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 #include "storage/ledger/internal.h"
 #include "storage/ledger/pg.h"
 

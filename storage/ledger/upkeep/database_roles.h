@@ -7,7 +7,7 @@
 #ifndef KILN_DATABASE_ROLES_H
 #define KILN_DATABASE_ROLES_H
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 
 #define KILN_ROLE_COUNT 4 /* the users of storage/bus/acl.h but kiln_producer, in their order */

@@ -10,7 +10,7 @@
 
 #include <curl/curl.h>
 
-#include "schemas/config.h"
+#include "schemas/config/config.h"
 #include "storage/objects/s3/credentials.h"
 #include "storage/objects/s3/retry.h"
 #include "storage/objects/s3/sigv4.h"

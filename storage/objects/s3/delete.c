@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "schemas/digest.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 #include "storage/objects/s3/s3.h"
 
 #define ANSWER_MAX (8 * 1024 * 1024)

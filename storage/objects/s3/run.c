@@ -20,7 +20,7 @@
 
 #include "schemas/clock.h"
 #include "schemas/digest.h"
-#include "schemas/metrics.h"
+#include "schemas/telemetry/metrics.h"
 #include "storage/objects/s3/client.h"
 
 #define POLL_MAX_MS 1000

@@ -22,7 +22,7 @@
 #include <time.h>
 
 #include "schemas/digest.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 
 #define HASH_SIZE 32
 #define HEX_SIZE (2 * HASH_SIZE + 1)

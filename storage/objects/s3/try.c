@@ -13,7 +13,7 @@
 #include <strings.h>
 #include <time.h>
 
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 #include "storage/objects/s3/client.h"
 
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

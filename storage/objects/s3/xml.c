@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 
 #define DEPTH_MAX 8
 

@@ -3,7 +3,7 @@
 #define KILN_CLI_LISTING_H
 
 #include "scheduler/cli/core/cli.h"
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 
 struct kiln_listing {
     const struct kiln_cli *cli;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "scheduler/cli/core/cli.h"
-#include "schemas/sizes.h"
+#include "schemas/job/sizes.h"
 
 /* Every member but the first of an object comes through here, comma first. */
 static void name(struct kiln_text *out, const char *text)

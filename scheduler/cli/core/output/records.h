@@ -6,7 +6,7 @@
 #ifndef KILN_CLI_RECORDS_H
 #define KILN_CLI_RECORDS_H
 
-#include "schemas/text.h"
+#include "schemas/text/text.h"
 #include "storage/ledger/read/read.h"
 
 /* ,"name":value members; the caller writes the braces and the first member. */
@@ -28,7 +28,7 @@ void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row);
 /* ,"images":[...] of the pictures, largest first. */
 void kiln_record_images(struct kiln_text *out, const struct kiln_job_row *row);
 const struct kiln_object_row *kiln_row_latent(const struct kiln_job_row *row); /* NULL: none */
-/* The picture of a stored size by its name (schemas/sizes.h), NULL if there is none. */
+/* The picture of a stored size by its name (schemas/job/sizes.h), NULL if there is none. */
 const struct kiln_object_row *kiln_row_picture(const struct kiln_job_row *row, const char *role);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/expand.h"
+#include "schemas/job/expand.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
 #include "storage/formats/styles_file.h"

@@ -3,8 +3,8 @@
 #define KILN_ENQUEUE_CONTEXT_H
 
 #include "scheduler/cli/jobs/enqueue/input_value.h"
-#include "schemas/config.h"
-#include "schemas/job_line.h"
+#include "schemas/config/config.h"
+#include "schemas/job/line.h"
 
 struct kiln_enqueue_context {
     struct kiln_job_context job; /* points into the rest */

@@ -22,10 +22,10 @@
 #include "scheduler/cli/jobs/enqueue/context.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "schemas/digest.h"
-#include "schemas/expand.h"
-#include "schemas/job_line.h"
+#include "schemas/job/expand.h"
+#include "schemas/job/line.h"
 #include "schemas/names.h"
-#include "schemas/wire.h"
+#include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 
 /* --- entries ------------------------------------------------------------------------------- */

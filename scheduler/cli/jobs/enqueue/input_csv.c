@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "scheduler/cli/jobs/enqueue/input_value.h"
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 
 bool kiln_csv_complete(const char *text, size_t len)
 {

@@ -6,8 +6,8 @@
 #ifndef KILN_INPUT_CSV_H
 #define KILN_INPUT_CSV_H
 
-#include "schemas/job_keys.h"
-#include "schemas/text.h"
+#include "schemas/job/keys.h"
+#include "schemas/text/text.h"
 
 struct kiln_csv {
     enum kiln_job_key columns[KILN_JOB_KEYS];

@@ -12,7 +12,7 @@
 #include "scheduler/cli/jobs/enqueue/input_lines.h"
 #include "scheduler/cli/jobs/enqueue/input_value.h"
 #include "schemas/limits.h"
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 
 struct kiln_input {
     struct kiln_lines *lines;

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "schemas/json_scan.h"
-#include "schemas/utf8.h"
+#include "schemas/text/json_scan.h"
+#include "schemas/text/utf8.h"
 
 void kiln_input_trim(const char **text, size_t *len)
 {

@@ -6,8 +6,8 @@
 #ifndef KILN_INPUT_VALUE_H
 #define KILN_INPUT_VALUE_H
 
-#include "schemas/job_keys.h"
-#include "schemas/text.h"
+#include "schemas/job/keys.h"
+#include "schemas/text/text.h"
 
 /* Takes blanks and tabs off both ends. */
 void kiln_input_trim(const char **text, size_t *len);

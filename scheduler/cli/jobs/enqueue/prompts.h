@@ -9,7 +9,7 @@
 
 #include "scheduler/cli/core/cli.h"
 #include "scheduler/cli/jobs/enqueue/context.h"
-#include "schemas/expand.h"
+#include "schemas/job/expand.h"
 
 /* The --set options of the command line, and those that a verb adds. */
 #define KILN_PROMPT_SETS_MAX (KILN_GIVEN_MAX + 4)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "schemas/embedded.h"
-#include "schemas/utf8.h"
+#include "schemas/text/utf8.h"
 
 /* The files of page/, in the order in which the Makefile embeds them. */
 enum page_file { HEAD, STYLE, VIEWER, SCRIPT };

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "schemas/sizes.h"
+#include "schemas/job/sizes.h"
 #include "storage/ledger/read/read.h"
 
 /* Paths of a picture relative to the page; "" where there is none. */

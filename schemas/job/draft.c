@@ -1,0 +1,356 @@
+/* draft.c - reads a line into values by key, then finds its axes and counts its jobs.
+ *
+ * First every member is put in its place by key; a key given twice and an unknown one are
+ * refused there.  Then the overrides (--set) are laid over the line.  What can multiply a line,
+ * its prompt, sizes, styles and seeds, is checked and counted now; everything else is only kept
+ * as the span it was, and build.c reads it for each job it makes.  That is twice the work
+ * for a line of many jobs, and none for the usual line of one.
+ */
+#include "schemas/job/draft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/job/sizes.h"
+#include "schemas/job/template.h"
+#include "schemas/limits.h"
+#include "schemas/names.h"
+#include "schemas/text/utf8.h"
+
+/* --- the members of the object ------------------------------------------------------------- */
+
+static int unknown_key(const struct kiln_json_value *key, struct kiln_error *err)
+{
+    char hint[KILN_JOB_KEY_HINT_MAX];
+    kiln_job_key_hint(key->text, key->len, hint);
+    int len = (int)(key->len < 64 ? key->len : kiln_utf8_whole(key->text, 64));
+    return kiln_fail(err, KILN_BAD_INPUT, "unknown key \"%.*s\"; %s", len, key->text, hint);
+}
+
+/* The key a name stands for, or -1.  Written with escapes, it is decoded first. */
+static int find_key(const struct kiln_json_value *name)
+{
+    char decoded[64];
+    size_t len;
+    if (!name->escaped)
+        return kiln_job_key_find(name->text, name->len);
+    return kiln_json_string(name, decoded, sizeof decoded, &len) ? kiln_job_key_find(decoded, len)
+                                                                 : -1;
+}
+
+/* *ret_seen gets the bit of each key of this one object, so that a key given twice is refused. */
+static int read_members(struct kiln_draft *draft, const char *text, size_t len, uint32_t *ret_seen,
+                        struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    uint32_t seen = 0;
+    int code = kiln_json_open(&reader, text, len, KILN_JSON_OBJECT, err);
+    while (!code) {
+        struct kiln_json_value name, value;
+        bool more;
+        code = kiln_json_next(&reader, &name, &value, &more, err);
+        if (code || !more)
+            break;
+        int key = find_key(&name);
+        if (key < 0)
+            return unknown_key(&name, err);
+        if (seen & (uint32_t)1 << key)
+            return kiln_fail(err, KILN_BAD_INPUT, "key \"%s\" is given twice",
+                             kiln_job_keys[key].name);
+        seen |= (uint32_t)1 << key;
+        draft->values[key] = value;
+    }
+    draft->present |= seen;
+    *ret_seen = seen;
+    return code;
+}
+
+/* Lays the overrides over the line: a size replaces width and height, and they a size. */
+static int read_overrides(struct kiln_draft *draft, struct kiln_error *err)
+{
+    const char *text = draft->context->overrides;
+    const uint32_t sides = (uint32_t)1 << KILN_JOB_KEY_WIDTH | (uint32_t)1 << KILN_JOB_KEY_HEIGHT;
+    const uint32_t size = (uint32_t)1 << KILN_JOB_KEY_SIZE;
+    uint32_t seen;
+    if (!text)
+        return 0;
+    int code = read_members(draft, text, strlen(text), &seen, err);
+    if (code)
+        return kiln_fail_in(err, "override");
+    if (seen & size && !(seen & sides))
+        draft->present &= ~sides;
+    if (seen & sides && !(seen & size))
+        draft->present &= ~size;
+    return 0;
+}
+
+/* --- axes ---------------------------------------------------------------------------------- */
+
+typedef int each_element(struct kiln_draft *draft, const struct kiln_json_value *value,
+                         struct kiln_error *err);
+
+/* Calls each for a text, or for every text of a list of them. */
+static int read_list(struct kiln_draft *draft, enum kiln_job_key key, each_element *each,
+                     struct kiln_error *err)
+{
+    const struct kiln_json_value *value = &draft->values[key];
+    struct kiln_json_reader reader;
+    struct kiln_json_value element;
+    if (value->type == KILN_JSON_STRING)
+        return each(draft, value, err);
+    if (value->type != KILN_JSON_ARRAY)
+        return kiln_draft_wrong(draft, key, err);
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err);
+    for (size_t count = 0; !code; count++) {
+        bool more;
+        code = kiln_json_next(&reader, NULL, &element, &more, err);
+        if (!code && !more)
+            return count > 0 ? 0 : kiln_draft_wrong(draft, key, err);
+        if (!code && (element.type != KILN_JSON_STRING || count == KILN_LIST_MAX))
+            return kiln_draft_wrong(draft, key, err);
+        if (!code)
+            code = each(draft, &element, err);
+    }
+    return code;
+}
+
+/* One text of "size", as the next place of that axis. */
+static int add_size(struct kiln_draft *draft, const struct kiln_json_value *value,
+                    struct kiln_error *err)
+{
+    char text[64];
+    size_t len;
+    if (!kiln_json_string(value, text, sizeof text, &len))
+        return kiln_draft_wrong(draft, KILN_JOB_KEY_SIZE, err);
+    uint32_t width, height;
+    int code = kiln_size_parse(text, len, &width, &height, err);
+    if (code)
+        return code;
+    draft->sizes[draft->size_count].width = width;
+    draft->sizes[draft->size_count++].height = height;
+    return 0;
+}
+
+/* One of width and height: a type, then range and multiple, each with its own message. */
+static int read_side(const struct kiln_draft *draft, enum kiln_job_key key, uint32_t *ret,
+                     struct kiln_error *err)
+{
+    const struct kiln_json_value *value = &draft->values[key];
+    int64_t side;
+    if (value->type != KILN_JSON_NUMBER || !kiln_json_i64(value, &side))
+        return kiln_draft_wrong(draft, key, err);
+    int code = kiln_side_check(kiln_job_keys[key].name, side, err);
+    if (!code)
+        *ret = (uint32_t)side;
+    return code;
+}
+
+/* The sizes axis: those of "size", or the one of width and height, or the default. */
+static int read_sizes(struct kiln_draft *draft, struct kiln_error *err)
+{
+    bool width = kiln_draft_has(draft, KILN_JOB_KEY_WIDTH);
+    bool height = kiln_draft_has(draft, KILN_JOB_KEY_HEIGHT);
+    if (kiln_draft_has(draft, KILN_JOB_KEY_SIZE)) {
+        if (width || height)
+            return kiln_fail(err, KILN_BAD_INPUT, "size and %s are both given; keep one",
+                             width && height ? "width and height"
+                             : width         ? "width"
+                                             : "height");
+        return read_list(draft, KILN_JOB_KEY_SIZE, add_size, err);
+    }
+    if (width != height)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s is given without %s", width ? "width" : "height",
+                         width ? "height" : "width");
+    draft->size_count = 1;
+    const struct kiln_job_context *context = draft->context;
+    draft->sizes[0].width = context->width ? context->width : KILN_SIDE_DEFAULT;
+    draft->sizes[0].height = context->height ? context->height : KILN_SIDE_DEFAULT;
+    if (!width)
+        return 0;
+    int code = read_side(draft, KILN_JOB_KEY_WIDTH, &draft->sizes[0].width, err);
+    return code ? code : read_side(draft, KILN_JOB_KEY_HEIGHT, &draft->sizes[0].height, err);
+}
+
+/* Names the nearest preset, or all of them when none is near. */
+static int unknown_style(const struct kiln_styles *styles, const char *name, struct kiln_error *err)
+{
+    const char *near = NULL;
+    size_t best = strlen(name) / 3 > 1 ? strlen(name) / 3 : 1;
+    for (size_t i = 0; i < kiln_styles_count(styles); i++) {
+        const char *known = kiln_styles_at(styles, i)->name;
+        size_t distance = kiln_edit_distance(name, strlen(name), known, strlen(known), best);
+        if (distance <= best && (!near || distance < best)) {
+            near = known;
+            best = distance;
+        }
+    }
+    if (near)
+        return kiln_fail(err, KILN_BAD_INPUT, "unknown style \"%s\"; did you mean \"%s\"?", name,
+                         near);
+    char known[512];
+    size_t len = 0;
+    for (size_t i = 0; i < kiln_styles_count(styles) && len < sizeof known; i++)
+        len += (size_t)snprintf(known + len, sizeof known - len, "%s%s", i ? ", " : "",
+                                kiln_styles_at(styles, i)->name);
+    return kiln_fail(err, KILN_BAD_INPUT, "unknown style \"%s\"; known are %s%s", name, known,
+                     len < sizeof known ? "" : "...");
+}
+
+/* One name of "style"; "none" takes a place on the axis but puts no words around. */
+static int add_style(struct kiln_draft *draft, const struct kiln_json_value *value,
+                     struct kiln_error *err)
+{
+    const struct kiln_styles *styles = draft->context->styles;
+    char name[KILN_NAME_MAX + 1];
+    size_t len;
+    if (!kiln_json_string(value, name, sizeof name, &len))
+        return kiln_draft_wrong(draft, KILN_JOB_KEY_STYLE, err);
+    if (!styles)
+        styles = kiln_styles_builtin();
+    const struct kiln_style *style = kiln_styles_find(styles, name, len);
+    if (!style)
+        return unknown_style(styles, name, err);
+    draft->styles[draft->style_count++] = strcmp(name, "none") == 0 ? NULL : style;
+    return 0;
+}
+
+/* A template is at least as long as any of its prompts, so this holds for all of them. */
+static int check_template_room(const struct kiln_draft *draft, struct kiln_error *err)
+{
+    for (uint32_t i = 0; i < draft->style_count; i++) {
+        const struct kiln_style *style = draft->styles[i];
+        size_t words = style ? strlen(style->prefix) + strlen(style->suffix) : 0;
+        if (draft->prompt_len + words > KILN_PROMPT_MAX)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "prompt is %zu bytes with the words of its style; the limit is %d",
+                             draft->prompt_len + words, KILN_PROMPT_MAX);
+    }
+    return 0;
+}
+
+static int read_styles(struct kiln_draft *draft, struct kiln_error *err)
+{
+    if (!kiln_draft_has(draft, KILN_JOB_KEY_STYLE)) {
+        draft->styles[0] = NULL;
+        draft->style_count = 1;
+        return 0;
+    }
+    if (kiln_draft_has(draft, KILN_JOB_KEY_STYLED))
+        return kiln_fail(err, KILN_BAD_INPUT, "style and styled are both given; keep one");
+    int code = read_list(draft, KILN_JOB_KEY_STYLE, add_style, err);
+    return code ? code : check_template_room(draft, err);
+}
+
+/* "FIRST-LAST" or "N" in a text. */
+static int read_seed_range(struct kiln_draft *draft, struct kiln_error *err)
+{
+    char text[64];
+    size_t len;
+    uint64_t last;
+    if (!kiln_json_string(&draft->values[KILN_JOB_KEY_SEED], text, sizeof text, &len))
+        return kiln_draft_wrong(draft, KILN_JOB_KEY_SEED, err);
+    size_t dash = strcspn(text, "-");
+    struct kiln_json_value first_digits = {KILN_JSON_NUMBER, false, text, dash};
+    struct kiln_json_value last_digits = {KILN_JSON_NUMBER, false, text + dash + 1, 0};
+    last_digits.len = dash < len ? len - dash - 1 : 0;
+    bool digits = strspn(text, "0123456789-") == len && dash > 0;
+    if (!digits || !kiln_json_u64(&first_digits, &draft->seed_first))
+        return kiln_draft_wrong(draft, KILN_JOB_KEY_SEED, err);
+    if (dash == len)
+        return 0;
+    if (last_digits.len == 0 || !kiln_json_u64(&last_digits, &last) || last < draft->seed_first)
+        return kiln_draft_wrong(draft, KILN_JOB_KEY_SEED, err);
+    if (last - draft->seed_first >= KILN_EXPAND_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "seed: the range \"%s\" has more than %d seeds", text,
+                         KILN_EXPAND_MAX);
+    if (kiln_draft_has(draft, KILN_JOB_KEY_COUNT))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "count and a range of seeds are both given; the range says how many");
+    draft->seed_count = last - draft->seed_first + 1;
+    return 0;
+}
+
+/* The seeds axis: a range, or count from the seed on, or count jobs whose seeds come later. */
+static int read_seeds(struct kiln_draft *draft, struct kiln_error *err)
+{
+    const struct kiln_json_value *value = &draft->values[KILN_JOB_KEY_SEED];
+    int64_t count;
+    int code = kiln_draft_whole(draft, KILN_JOB_KEY_COUNT, 1, &count, err);
+    if (code)
+        return code;
+    draft->seed_count = (uint64_t)count;
+    draft->has_seed = kiln_draft_has(draft, KILN_JOB_KEY_SEED);
+    if (!draft->has_seed)
+        return 0;
+    if (value->type == KILN_JSON_STRING)
+        code = read_seed_range(draft, err);
+    else if (value->type != KILN_JSON_NUMBER || !kiln_json_u64(value, &draft->seed_first))
+        code = kiln_draft_wrong(draft, KILN_JOB_KEY_SEED, err);
+    if (!code && draft->seed_count - 1 > UINT64_MAX - draft->seed_first)
+        code = kiln_fail(err, KILN_BAD_INPUT, "seed: %llu and the %llu after it exceed 64 bits",
+                         (unsigned long long)draft->seed_first,
+                         (unsigned long long)draft->seed_count - 1);
+    return code;
+}
+
+/* The prompt is decoded once, here; its choices are counted and rendered later, one by one. */
+static int read_prompt(struct kiln_draft *draft, struct kiln_error *err)
+{
+    if (!kiln_draft_has(draft, KILN_JOB_KEY_PROMPT))
+        return kiln_fail(err, KILN_BAD_INPUT, "prompt is missing");
+    int code = kiln_draft_text(draft, KILN_JOB_KEY_PROMPT, NULL, &draft->prompt, err);
+    if (!code)
+        code = kiln_draft_bool(draft, KILN_JOB_KEY_TEMPLATE, true, &draft->template, err);
+    if (code)
+        return code;
+    draft->prompt_len = strlen(draft->prompt);
+    draft->prompt_count = 1;
+    draft->template = draft->template && kiln_template_is(draft->prompt, draft->prompt_len);
+    if (!draft->template)
+        return 0;
+    return kiln_template_count(draft->prompt, draft->prompt_len, KILN_EXPAND_MAX,
+                               &draft->prompt_count, err);
+}
+
+int kiln_draft_open(struct kiln_draft *draft, const char *text, size_t len,
+                    const struct kiln_job_context *context, struct kiln_error *err)
+{
+    static const struct kiln_job_context nothing_known;
+    uint32_t seen;
+    draft->context = context ? context : &nothing_known;
+    draft->present = draft->style_count = draft->size_count = 0;
+    draft->seed_first = 0;
+    draft->prompt = NULL;
+    if (len > KILN_LINE_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "the line is %zu bytes long; the limit is %d", len,
+                         KILN_LINE_MAX);
+    int code = read_members(draft, text, len, &seen, err);
+    if (!code)
+        code = read_overrides(draft, err);
+    if (!code)
+        code = read_prompt(draft, err);
+    if (!code)
+        code = read_sizes(draft, err);
+    if (!code)
+        code = read_styles(draft, err);
+    if (!code)
+        code = read_seeds(draft, err);
+    if (!code) {
+        /* Below 2^20 * 2^5 * 2^5 * 2^20: no overflow. */
+        draft->total =
+            draft->prompt_count * draft->style_count * draft->size_count * draft->seed_count;
+        if (draft->total > KILN_EXPAND_MAX)
+            code = kiln_fail(err, KILN_BAD_INPUT, "the line makes %llu pictures; the limit is %d",
+                             (unsigned long long)draft->total, KILN_EXPAND_MAX);
+    }
+    if (code)
+        kiln_draft_release(draft);
+    return code;
+}
+
+void kiln_draft_release(struct kiln_draft *draft)
+{
+    free(draft->prompt);
+    draft->prompt = NULL;
+}

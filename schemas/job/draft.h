@@ -1,0 +1,75 @@
+/* draft.h - a job line that was read but not yet turned into jobs; private to schemas/.
+ *
+ *     text --open--> draft (values by key, checked axes, how many jobs) --job(n)--> record
+ *
+ * The axes of a line are its styles, sizes, prompt choices and seeds; job number n takes one
+ * of each, seeds changing fastest.  line.c reads lines of exactly one job, expand.c all.
+ */
+#ifndef KILN_JOB_DRAFT_H
+#define KILN_JOB_DRAFT_H
+
+#include <stdint.h>
+
+#include "schemas/job/keys.h"
+#include "schemas/job/line.h"
+#include "schemas/job/styles.h"
+#include "schemas/text/json.h"
+#include "schemas/text/text.h"
+
+struct kiln_draft {
+    const struct kiln_job_context *context;
+    struct kiln_json_value values[KILN_JOB_KEYS]; /* borrowed from the line and the overrides */
+    uint32_t present;                             /* a bit for each key */
+    char *prompt;                                 /* decoded; still a template */
+    size_t prompt_len;
+    bool template;
+    const struct kiln_style *styles[KILN_LIST_MAX]; /* NULL: no style */
+    uint32_t style_count;
+    struct {
+        uint32_t width, height;
+    } sizes[KILN_LIST_MAX];
+    uint32_t size_count;
+    uint64_t prompt_count, seed_first, seed_count;
+    bool has_seed;
+    uint64_t total; /* jobs of the line */
+};
+
+static inline bool kiln_draft_has(const struct kiln_draft *draft, enum kiln_job_key key)
+{
+    return draft->present & (uint32_t)1 << key;
+}
+
+/* Reads and checks everything except the values that job() copies.  text, context and what it
+ * points to stay borrowed until release. */
+int kiln_draft_open(struct kiln_draft *draft, const char *text, size_t len,
+                    const struct kiln_job_context *context, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_draft_release(struct kiln_draft *draft);
+
+/* Makes job number 0 <= which < total. */
+int kiln_draft_job(const struct kiln_draft *draft, uint64_t which, struct kiln_job *ret_job,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+
+/* "KEY must be RULE, not a number": the one way to refuse a type. */
+int kiln_draft_wrong(const struct kiln_draft *draft, enum kiln_job_key key, struct kiln_error *err);
+/* The value of a WHOLE or NUMBER key, fallback if it is absent. */
+int kiln_draft_whole(const struct kiln_draft *draft, enum kiln_job_key key, int64_t fallback,
+                     int64_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_draft_number(const struct kiln_draft *draft, enum kiln_job_key key, double *ret,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_draft_choice(const struct kiln_draft *draft, enum kiln_job_key key, int *ret,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_draft_bool(const struct kiln_draft *draft, enum kiln_job_key key, bool fallback, bool *ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+/* A TEXT or NAME key, malloc'd; a copy of fallback (or NULL, if that is NULL) when absent. */
+int kiln_draft_text(const struct kiln_draft *draft, enum kiln_job_key key, const char *fallback,
+                    char **ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Reads "loras" into the record (loras.c). */
+int kiln_draft_loras(const struct kiln_draft *draft, struct kiln_job *job,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Reads "sigmas" into the record, whose latents are known (sigmas.c). */
+int kiln_draft_sigmas(const struct kiln_draft *draft, struct kiln_job *job,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

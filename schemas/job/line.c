@@ -1,0 +1,189 @@
+/* line.c - a line of one picture to a record and back; seeds and hashes made from lines.
+ *
+ * The line of a record is canonical: keys in the order of their table, no blanks, nothing that
+ * is at its default.  Equal records have equal lines, so a line's hash can be a job's identity,
+ * and the same text travels through Redis, in assignments and back.  That identity is stored: a
+ * release that wrote a record in other bytes would render a batch sent again twice, so
+ * strings have no escape but JSON's own.  Two keys exist only for it: "styled" (the style's words
+ * are in the prompt already) and "template": false (braces in the prompt are what a template made,
+ * not another template).  Without them a second reading would change the job.
+ */
+#include "schemas/job/line.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/digest.h"
+#include "schemas/job/draft.h"
+#include "schemas/job/sizes.h"
+#include "schemas/job/template.h"
+
+int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_context *context,
+                        struct kiln_job *ret_job, bool *ret_has_seed, struct kiln_error *err)
+{
+    struct kiln_draft draft;
+    int code = kiln_draft_open(&draft, text, len, context, err);
+    if (code)
+        return code;
+    if (draft.total != 1)
+        code = kiln_fail(err, KILN_BAD_INPUT,
+                         "the line makes %llu pictures; only one is expected here",
+                         (unsigned long long)draft.total);
+    if (!code)
+        code = kiln_draft_job(&draft, 0, ret_job, err);
+    if (!code)
+        *ret_has_seed = draft.has_seed;
+    kiln_draft_release(&draft);
+    return code;
+}
+
+/* --- the line of a record -------------------------------------------------------------------- */
+
+/* The comma belongs to every key but the one right behind the brace. */
+static void put_key(struct kiln_text *out, enum kiln_job_key key)
+{
+    const char *name = kiln_job_keys[key].name;
+    bool first = out->len == 0 || out->at[out->len - 1] == '{';
+    kiln_text_add(out, ",\"" + first, first ? 1 : 2);
+    kiln_text_add(out, name, strlen(name));
+    kiln_text_add(out, "\":", 2);
+}
+
+static void put_text(struct kiln_text *out, enum kiln_job_key key, const char *value)
+{
+    put_key(out, key);
+    kiln_text_json_least(out, value, strlen(value));
+}
+
+static void put_number(struct kiln_text *out, enum kiln_job_key key, int64_t value)
+{
+    put_key(out, key);
+    kiln_text_i64(out, value);
+}
+
+static void put_loras(struct kiln_text *out, const struct kiln_job *job)
+{
+    if (job->lora_count == 0)
+        return;
+    put_key(out, KILN_JOB_KEY_LORAS);
+    for (uint32_t i = 0; i < job->lora_count; i++) {
+        kiln_text_puts(out, i ? ",{\"name\":" : "[{\"name\":");
+        kiln_text_json_least(out, job->loras[i].name, strlen(job->loras[i].name));
+        kiln_text_puts(out, ",\"scale\":");
+        kiln_text_double(out, job->loras[i].scale);
+        kiln_text_add(out, "}", 1);
+    }
+    kiln_text_add(out, "]", 1);
+}
+
+/* Everything that is at its default is left out: a line waits in Redis with a million others. */
+static void put_optional(struct kiln_text *out, const struct kiln_job *job)
+{
+    put_loras(out, job);
+    if (job->model[0])
+        put_text(out, KILN_JOB_KEY_MODEL, job->model);
+    if (job->priority)
+        put_number(out, KILN_JOB_KEY_PRIORITY, job->priority);
+    if (strcmp(job->tenant, "default") != 0)
+        put_text(out, KILN_JOB_KEY_TENANT, job->tenant);
+    if (job->custom_id)
+        put_text(out, KILN_JOB_KEY_CUSTOM_ID, job->custom_id);
+    if (job->kind != KILN_KIND_IMAGE)
+        put_text(out, KILN_JOB_KEY_KIND, kiln_job_kind_name(job->kind));
+    if (job->latents != KILN_LATENTS_FINAL)
+        put_text(out, KILN_JOB_KEY_LATENTS, kiln_latents_name(job->latents));
+    if (job->sigma_count > 0) {
+        char sigmas[KILN_SIGMAS_TEXT_MAX];
+        kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
+        put_text(out, KILN_JOB_KEY_SIGMAS, sigmas);
+    }
+    if (job->teleport_said)
+        put_text(out, KILN_JOB_KEY_TELEPORT, kiln_teleport_name(job->teleport));
+    if (job->max_wait_s)
+        put_number(out, KILN_JOB_KEY_MAX_WAIT_S, job->max_wait_s);
+    if (job->embed_metadata) {
+        put_key(out, KILN_JOB_KEY_EMBED_METADATA);
+        kiln_text_puts(out, "true");
+    }
+    if (kiln_template_is(job->prompt, strlen(job->prompt))) {
+        put_key(out, KILN_JOB_KEY_TEMPLATE); /* its choices are made: braces are only braces now */
+        kiln_text_puts(out, "false");
+    }
+}
+
+void kiln_job_line_write(const struct kiln_job *job, bool with_seed, struct kiln_text *out)
+{
+    kiln_text_add(out, "{", 1);
+    put_text(out, KILN_JOB_KEY_PROMPT, job->prompt);
+    if (job->negative_prompt[0])
+        put_text(out, KILN_JOB_KEY_NEGATIVE_PROMPT, job->negative_prompt);
+    put_number(out, KILN_JOB_KEY_WIDTH, job->width);
+    put_number(out, KILN_JOB_KEY_HEIGHT, job->height);
+    if (job->style)
+        put_text(out, KILN_JOB_KEY_STYLED, job->style);
+    put_number(out, KILN_JOB_KEY_STEPS, job->steps);
+    if (job->guidance != 0) {
+        put_key(out, KILN_JOB_KEY_GUIDANCE);
+        kiln_text_double(out, job->guidance);
+    }
+    if (with_seed) {
+        put_key(out, KILN_JOB_KEY_SEED);
+        kiln_text_u64(out, job->seed);
+    }
+    put_optional(out, job);
+    kiln_text_add(out, "}", 1);
+}
+
+char *kiln_job_line_text(const struct kiln_job *job)
+{
+    struct kiln_text out = {0};
+    kiln_job_line_write(job, true, &out);
+    return kiln_text_take(&out);
+}
+
+/* --- what is made from lines ----------------------------------------------------------------- */
+
+uint64_t kiln_seed_derive(const char *batch, uint32_t index)
+{
+    char text[KILN_BATCH_NAME_MAX + 32] = "kiln seed";
+    uint8_t digest[KILN_SHA256_SIZE];
+    size_t len = sizeof "kiln seed"; /* its NUL too */
+    size_t batch_len = strnlen(batch, KILN_BATCH_NAME_MAX);
+    memcpy(text + len, batch, batch_len);
+    len += batch_len;
+    text[len++] = '\0';
+    len += (size_t)snprintf(text + len, sizeof text - len, "%u", index);
+    kiln_sha256(text, len, digest);
+    uint64_t seed = 0;
+    for (int i = 0; i < 8; i++)
+        seed = seed << 8 | digest[i];
+    return seed & INT64_MAX;
+}
+
+void kiln_prompt_hash(const char *prompt, const char *negative, char ret_hex[65])
+{
+    char room[KILN_LINE_MAX + 4096]; /* any job's texts; only longer ones need memory */
+    char *text = room;
+    uint8_t digest[KILN_SHA256_SIZE];
+    size_t prompt_len = strlen(prompt), negative_len = strlen(negative);
+    size_t size = prompt_len + negative_len + 64;
+    if (size > sizeof room && !(text = malloc(size)))
+        abort(); /* a wrong hash would hand out somebody else's text features */
+    int len = snprintf(text, size, "kiln prompt %zu %zu %s%s", prompt_len, negative_len, prompt,
+                       negative);
+    kiln_sha256(text, (size_t)len, digest);
+    kiln_hex(digest, sizeof digest, ret_hex);
+    if (text != room)
+        free(text);
+}
+
+int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_config *config,
+                          struct kiln_error *err)
+{
+    const char *size = kiln_config_text(config, KILN_KEY_SIZE);
+    if (kiln_size_parse(size, strlen(size), &context->width, &context->height, err))
+        return kiln_fail(err, KILN_CONFIG, "the setting size (%s): %s",
+                         kiln_config_origin(config, KILN_KEY_SIZE), err->text);
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* line.h - the only validator of job lines.
+ *
+ * `kiln enqueue` checks with it before it sends anything, and the scheduler's intake checks again,
+ * since any Redis client may write to the stream.  A line is a JSON object; job.schema.json lists
+ * its keys.  "size" and "style" are resolved here: the job has width, height and the prompt as
+ * rendered, and its line says "styled", so that no reader adds the style's words again.  Lines that
+ * stand for many pictures ("count", seed ranges, lists of sizes or styles, {a|b} templates) are
+ * read by expand.h and refused here.
+ */
+#ifndef KILN_JOB_LINE_H
+#define KILN_JOB_LINE_H
+
+#include <stddef.h>
+
+#include "schemas/config/config.h"
+#include "schemas/error.h"
+#include "schemas/job.h"
+
+struct kiln_styles; /* schemas/job/styles.h */
+struct kiln_text;   /* schemas/text/text.h */
+
+/* What a line may name; a NULL member disables its check. */
+struct kiln_job_context {
+    const struct kiln_styles *styles; /* NULL: the built-in presets */
+    const char *const *lora_names;    /* sorted; an unknown name is refused with the nearest one */
+    size_t lora_name_count;
+    const char *const *model_names; /* sorted; NULL: any name */
+    size_t model_name_count;
+    const char *overrides;  /* a JSON object whose keys replace those of every line */
+    uint32_t width, height; /* of a line without a size; 0: KILN_SIDE_DEFAULT */
+    bool recorded; /* of a job or an order in the ledger: it may have a tenant of any name, and the
+                      "auto" of earlier releases, which means no LoRAs and a run from noise */
+};
+
+/* Fills width and height from the setting `size`. */
+int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_config *config,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Parses and checks text[0..len), one picture.  On success *ret_job is filled
+ * (release it with kiln_job_release) with batch "", index 0 and, if the line has no seed,
+ * *ret_has_seed = false.  KILN_BAD_INPUT names the key, its value and what is allowed;
+ * unknown keys are refused with the nearest known one. */
+int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_context *context,
+                        struct kiln_job *ret_job, bool *ret_has_seed,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The line of a job as JSON with resolved width, height, prompt, seed: feeding it back gives
+ * the same record.  malloc'd, NUL-terminated; NULL when memory is short. */
+char *kiln_job_line_text(const struct kiln_job *job);
+/* Appends the same to out; without the seed, the key of a job is made from it. */
+void kiln_job_line_write(const struct kiln_job *job, bool with_seed, struct kiln_text *out);
+
+/* The seed of a job without one: first 8 bytes (big endian, top bit cleared) of
+ * SHA-256("kiln seed" NUL batch NUL decimal index). */
+uint64_t kiln_seed_derive(const char *batch, uint32_t index);
+
+/* SHA-256 as 64 hex digits of "kiln prompt N M " and the two texts, N and M their lengths in bytes;
+ * keys text-feature caches and the ledger's prompt_hash. */
+void kiln_prompt_hash(const char *prompt, const char *negative, char ret_hex[65]);
+
+#endif
