@@ -84,7 +84,7 @@ static void a_session_plans_for_people_and_writes_nothing(void **state)
     struct kiln_hold before, hold = {.scope = KILN_SCOPE_ALL, .held = true};
     char text[64];
     (void)state;
-    struct kiln_reader *reader = open_reader(0, 0);
+    struct kiln_reader *reader = open_reader(4, 0);
     struct kiln_ledger *session = take(reader);
     ask(session, "SELECT current_setting('enable_seqscan') || current_setting('plan_cache_mode')",
         text, sizeof text);

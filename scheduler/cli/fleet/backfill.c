@@ -257,7 +257,9 @@ static int run_action(struct kiln_cli *cli, const struct kiln_args *args, enum a
 {
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
-    int rc = kiln_open_ledger(cli, &ledger, &err), status;
+    bool reads = action == LS || action == SHOW;
+    int rc = reads ? kiln_open_reader(cli, &ledger, &err) : kiln_open_ledger(cli, &ledger, &err);
+    int status;
     if (rc == 0 && name)
         rc = check_name(cli, ledger, name, &err);
     if (rc == 0 && action == RESUME)

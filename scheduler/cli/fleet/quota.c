@@ -222,7 +222,7 @@ int kiln_verb_quota(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_usage(cli, "'%.80s' is not a tenant's name: " KILN_NAME_RULE, tenant);
     if (put && kiln_name_reserved(tenant))
         return kiln_usage(cli, "'%s' is not a tenant's name: " KILN_NAMES_RESERVED, tenant);
-    if (kiln_open_ledger(cli, &ledger, &err))
+    if (ls ? kiln_open_reader(cli, &ledger, &err) : kiln_open_ledger(cli, &ledger, &err))
         return kiln_report(cli, &err);
     int status = put  ? set(cli, ledger, args, tenant)
                  : ls ? list(cli, ledger)

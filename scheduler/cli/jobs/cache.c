@@ -290,7 +290,7 @@ static int build_latents(struct build *build, const struct kiln_args *args, stru
     prompts->sets[prompts->set_count++] = (struct kiln_set){"set", "kind=latent-cache"};
     prompts->sets[prompts->set_count++] = (struct kiln_set){"set", "priority=-10"};
     kiln_prompts_sets(prompts, args); /* these come last and so override the two above */
-    int rc = kiln_open_ledger(build->cli, &build->ledger, err);
+    int rc = kiln_open_reader(build->cli, &build->ledger, err);
     if (rc == 0)
         rc = kiln_prompts_open(build->cli, args, prompts, err);
     if (rc == 0)
@@ -298,9 +298,12 @@ static int build_latents(struct build *build, const struct kiln_args *args, stru
     if (rc == 0)
         rc = check_plan(build, err);
     build->enqueuing = true;
-    if (rc == 0 && !build->dry_run && build->missing > 0)
-        rc = read_all(build, err);
-    return rc;
+    if (rc || build->dry_run || build->missing == 0)
+        return rc;
+    kiln_ledger_close(build->ledger);
+    build->ledger = NULL;
+    rc = kiln_open_ledger(build->cli, &build->ledger, err); /* from here on it writes */
+    return rc ? rc : read_all(build, err);
 }
 
 static void release(struct build *build)

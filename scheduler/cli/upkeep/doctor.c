@@ -14,6 +14,7 @@
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/migrate.h"
+#include "storage/ledger/read/reader.h"
 
 #define EVENTS_FIRST 100       /* among which is the scheduler's mark of a stream made anew */
 #define EVENTS_UNTRIMMED 50000 /* a shorter stream still has its first entry */
@@ -109,11 +110,11 @@ static void check_history(struct kiln_doctor *doctor)
     int64_t began_ms = 0, done_ms = 0, now_ms = kiln_wall_ms();
     char since[32];
     bool remade = false;
-    if (kiln_open_ledger(doctor->cli, &ledger, &err))
+    if (kiln_doctor_ask(doctor, &ledger, &err))
         return;
     int rc = kiln_ledger_jobs(ledger, kiln_pool(doctor->cli), NULL, KILN_JOB_DONE, keep_first,
                               &done_ms, &err);
-    kiln_ledger_close(ledger);
+    kiln_reader_give(doctor->reader, ledger);
     if ((rc && rc != KILN_CANCELLED) || done_ms == 0 ||
         events_began(doctor, &began_ms, &remade, &err))
         return;
@@ -183,12 +184,12 @@ static void check_postgres(struct kiln_doctor *doctor)
                      "version %d; indexes of version %d are not built yet", look.from, look.to);
     else
         kiln_finding(doctor, "schema", VERDICT_OK, "", "version %d", look.from);
-    int rc = kiln_open_ledger(doctor->cli, &ledger, &err);
+    int rc = kiln_doctor_ask(doctor, &ledger, &err);
     if (rc == 0) {
         check_clock(doctor, ledger);
         rc = kiln_ledger_led(ledger, pool, &led, &err);
     }
-    kiln_ledger_close(ledger);
+    kiln_reader_give(doctor->reader, ledger);
     if (rc)
         kiln_finding(doctor, "scheduler", VERDICT_BAD, "", "%s", err.text);
     else if (!led)
@@ -254,5 +255,6 @@ int kiln_verb_doctor(struct kiln_cli *cli, const struct kiln_args *args)
         status = kiln_print_json(cli, json_pack("{s:b, s:O}", "healthy", doctor.worst < VERDICT_BAD,
                                                 "findings", doctor.findings));
     json_decref(doctor.findings);
+    kiln_reader_close(doctor.reader);
     return doctor.worst == VERDICT_BAD ? 1 : status;
 }

@@ -11,6 +11,7 @@ struct kiln_doctor {
     struct kiln_cli *cli;
     json_t *findings;
     int worst;
+    struct kiln_reader *reader; /* for the questions; NULL before the first */
 };
 
 /* --- doctor_finding.c ------------------------------------------------------------------------- */
@@ -18,6 +19,10 @@ struct kiln_doctor {
  * ("": nothing).  A check that cannot reach its server adds none: the server has a finding. */
 void kiln_finding(struct kiln_doctor *doctor, const char *check, enum kiln_verdict verdict,
                   const char *todo, const char *fmt, ...) KILN_PRINTF(5, 6);
+/* A session for questions to the ledger, checked; NULL after an error.  kiln_reader_give returns it
+ * to doctor->reader. */
+int kiln_doctor_ask(struct kiln_doctor *doctor, struct kiln_ledger **ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 /* What is free on the file system of a path. */
 void kiln_doctor_room(struct kiln_doctor *doctor, const char *check, const char *path);
 

@@ -126,7 +126,7 @@ static void check_postgres_disk(struct kiln_doctor *doctor)
     struct kiln_ledger_site site;
     struct kiln_error err;
     char dir[PATH_MAX];
-    if (kiln_open_ledger(doctor->cli, &ledger, &err))
+    if (kiln_open_ledger(doctor->cli, &ledger, &err)) /* kiln_reader may not know the directory */
         return;
     int rc = kiln_ledger_site(ledger, &site, &err);
     if (rc == 0 && site.local) {

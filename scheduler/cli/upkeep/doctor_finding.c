@@ -1,4 +1,4 @@
-/* doctor_finding.c - the list of findings, and the one check that several others use. */
+/* doctor_finding.c - the list of findings, and what several checks use. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,6 +8,8 @@
 
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/upkeep/doctor.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/reader.h"
 
 #define ROOM_WARNING (1ull << 30)
 #define ROOM_BAD (100ull << 20)
@@ -56,4 +58,23 @@ void kiln_doctor_room(struct kiln_doctor *doctor, const char *check, const char 
                      KILN_BYTES(bytes), files, path);
     else
         kiln_finding(doctor, check, verdict, todo, "%s free at %s", KILN_BYTES(bytes), path);
+}
+
+int kiln_doctor_ask(struct kiln_doctor *doctor, struct kiln_ledger **ret, struct kiln_error *err)
+{
+    struct kiln_ledger *session = NULL;
+    int rc = 0;
+    *ret = NULL;
+    if (!doctor->reader)
+        rc = kiln_reader_open(doctor->cli->config, "kiln doctor", 1, 0, &doctor->reader, err);
+    if (rc == 0)
+        rc = kiln_reader_take(doctor->reader, &session, err);
+    if (rc)
+        return rc;
+    rc = kiln_ledger_check(session, err);
+    if (rc)
+        kiln_reader_give(doctor->reader, session);
+    else
+        *ret = session;
+    return rc;
 }

@@ -184,7 +184,7 @@ void kiln_doctor_ledger(struct kiln_doctor *doctor, bool fix)
 {
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
-    if (kiln_open_ledger(doctor->cli, &ledger, &err))
+    if (kiln_open_ledger(doctor->cli, &ledger, &err)) /* our own rights, not those of kiln_reader */
         return;
     check_rights(doctor, ledger);
     check_leases(doctor, ledger, fix);

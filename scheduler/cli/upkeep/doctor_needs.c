@@ -19,7 +19,7 @@
 #include "schemas/clock.h"
 #include "schemas/names.h"
 #include "storage/bus/doctor.h"
-#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/reader.h"
 #include "storage/ledger/upkeep/doctor.h"
 
 /* --- clocks ----------------------------------------------------------------------------------- */
@@ -140,14 +140,14 @@ static void check_needs(struct kiln_doctor *doctor, const struct kiln_roster *ro
     struct kiln_error err;
     const char *pool = kiln_pool(doctor->cli);
     find_loras(&needs);
-    int rc = kiln_open_ledger(doctor->cli, &ledger, &err);
+    int rc = kiln_doctor_ask(doctor, &ledger, &err);
     if (rc == 0)
         rc = kiln_ledger_needs(ledger, pool, check_need, &needs, &err);
     if (rc == 0 && needs.loras[0])
         rc = kiln_ledger_needed_loras(ledger, pool, check_lora, &needs, &err);
     if (rc)
         kiln_finding(doctor, "models", VERDICT_BAD, "", "%s", err.text);
-    kiln_ledger_close(ledger);
+    kiln_reader_give(doctor->reader, ledger);
 }
 
 void kiln_doctor_needs(struct kiln_doctor *doctor)

@@ -6,7 +6,7 @@
 
 #include "scheduler/cli/upkeep/backup.h"
 #include "scheduler/cli/upkeep/doctor.h"
-#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/reader.h"
 #include "storage/ledger/upkeep/backup.h"
 #include "storage/ledger/upkeep/garbage.h"
 
@@ -64,13 +64,13 @@ static void check_sample(struct kiln_doctor *doctor)
     struct sample sample = {0};
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
-    if (kiln_open_ledger(doctor->cli, &ledger, &err))
+    if (kiln_doctor_ask(doctor, &ledger, &err))
         return;
     int rc = kiln_store_open(doctor->cli->config, &sample.store, &err);
     if (rc == 0)
         rc = kiln_ledger_sample_objects(ledger, JOBS_SAMPLED, check_object, &sample, &err);
     kiln_store_close(sample.store);
-    kiln_ledger_close(ledger);
+    kiln_reader_give(doctor->reader, ledger);
     if (rc == KILN_DENIED) /* a key that may only put */
         kiln_finding(doctor, "objects", VERDICT_WARNING, "run kiln doctor with a key that may read",
                      "%s", err.text);

@@ -1,7 +1,7 @@
 /* reader.c - see reader.h.
  *
- * The session that was given back last is lent first: few connections are open while few are
- * needed.
+ * The session that was given back last is lent first, and a new one is opened only when none is
+ * free: few connections are open while few are needed.
  */
 #include "storage/ledger/read/reader.h"
 
@@ -17,40 +17,33 @@
 #include "storage/ledger/ledger.h"
 
 struct kiln_reader {
-    pthread_mutex_t mutex;
-    pthread_cond_t given;
+    const struct kiln_config *config;
+    char name[64];
     int64_t limit_ms;
-    int count, idle_count; /* the mutex guards idle_count and idle */
-    struct kiln_ledger *sessions[KILN_READER_SESSIONS_MAX], *idle[KILN_READER_SESSIONS_MAX];
+    int max;
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t given;
+    int count, idle_count; /* sessions that are open; those of them that are free, in idle */
+    struct kiln_ledger *idle[KILN_READER_SESSIONS_MAX];
 };
 
 int kiln_reader_open(const struct kiln_config *config, const char *name, int sessions,
                      int64_t limit_ms, struct kiln_reader **ret, struct kiln_error *err)
 {
-    assert(sessions >= 0 && sessions <= KILN_READER_SESSIONS_MAX);
+    assert(sessions > 0 && sessions <= KILN_READER_SESSIONS_MAX);
     struct kiln_reader *reader = calloc(1, sizeof *reader);
     if (!reader)
         return kiln_fail(err, KILN_NO_MEMORY, "reader: no memory");
+    if (limit_ms == 0)
+        limit_ms = (int64_t)(kiln_config_number(config, KILN_KEY_STATEMENT_TIMEOUT_S) * 1000);
+    *reader = (struct kiln_reader){.config = config, .limit_ms = limit_ms, .max = sessions};
+    snprintf(reader->name, sizeof reader->name, "%s", name);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&reader->given, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&reader->mutex, NULL);
-    reader->limit_ms =
-        limit_ms ? limit_ms
-                 : (int64_t)(kiln_config_number(config, KILN_KEY_STATEMENT_TIMEOUT_S) * 1000);
-    int wanted = sessions ? sessions : KILN_READER_SESSIONS, rc = 0;
-    while (rc == 0 && reader->count < wanted) {
-        struct kiln_ledger **session = &reader->sessions[reader->count];
-        rc = kiln_ledger_open_reading(config, name, reader->limit_ms, session, err);
-        if (rc == 0)
-            reader->idle[reader->idle_count++] = reader->sessions[reader->count++];
-    }
-    if (rc) {
-        kiln_reader_close(reader);
-        return rc;
-    }
     *ret = reader;
     return 0;
 }
@@ -60,8 +53,8 @@ void kiln_reader_close(struct kiln_reader *reader)
     if (!reader)
         return;
     assert(reader->idle_count == reader->count);
-    for (int i = 0; i < reader->count; i++)
-        kiln_ledger_close(reader->sessions[i]);
+    while (reader->idle_count > 0)
+        kiln_ledger_close(reader->idle[--reader->idle_count]);
     pthread_cond_destroy(&reader->given);
     pthread_mutex_destroy(&reader->mutex);
     free(reader);
@@ -70,21 +63,27 @@ void kiln_reader_close(struct kiln_reader *reader)
 int kiln_reader_take(struct kiln_reader *reader, struct kiln_ledger **ret, struct kiln_error *err)
 {
     struct timespec until = kiln_deadline_in((int)reader->limit_ms);
-    int late = 0;
+    int late = 0, rc = 0;
     pthread_mutex_lock(&reader->mutex);
-    while (reader->idle_count == 0 && late == 0)
+    while (reader->idle_count == 0 && reader->count == reader->max && late == 0)
         late = pthread_cond_timedwait(&reader->given, &reader->mutex, &until);
-    bool got = reader->idle_count > 0;
-    if (got)
+    if (reader->idle_count > 0) {
         *ret = reader->idle[--reader->idle_count];
+    } else if (reader->count < reader->max) {
+        rc = kiln_ledger_open_reading(reader->config, reader->name, reader->limit_ms, ret, err);
+        reader->count += rc == 0;
+    } else {
+        rc = kiln_fail(err, KILN_TIMEOUT, "all %d sessions for reading were busy for %.1f s",
+                       reader->max, (double)reader->limit_ms / 1e3);
+    }
     pthread_mutex_unlock(&reader->mutex);
-    return got ? 0
-               : kiln_fail(err, KILN_TIMEOUT, "all %d sessions for reading were busy for %.1f s",
-                           reader->count, (double)reader->limit_ms / 1e3);
+    return rc;
 }
 
 void kiln_reader_give(struct kiln_reader *reader, struct kiln_ledger *session)
 {
+    if (!session)
+        return;
     pthread_mutex_lock(&reader->mutex);
     reader->idle[reader->idle_count++] = session;
     pthread_cond_signal(&reader->given);

@@ -1,6 +1,6 @@
-/* reader.h - a pool of reading sessions for the threads of one process, and lists in pages.
+/* reader.h - reading sessions for one process, opened as they are needed, and lists in pages.
  *
- * A process that answers many people at once takes a session for each question:
+ * A process that asks many questions takes a session for each and gives it back:
  *
  *     struct kiln_ledger *session;
  *     int rc = kiln_reader_take(reader, &session, err);
@@ -9,7 +9,7 @@
  *         kiln_reader_give(reader, session);
  *     }
  *
- * A verb of the command line needs no pool; it uses kiln_ledger_open_reading.
+ * A verb of the command line with one question uses kiln_ledger_open_reading.
  */
 #ifndef KILN_LEDGER_READER_H
 #define KILN_LEDGER_READER_H
@@ -23,11 +23,11 @@
 struct kiln_ledger;
 struct kiln_reader;
 
-#define KILN_READER_SESSIONS 4 /* the usual number */
 #define KILN_READER_SESSIONS_MAX 64
 
-/* sessions, limit_ms: 0 for the usual.  Connects with the first question of each session, so a
- * server that is away is no error here.  One thread opens and closes. */
+/* At most `sessions` at one time; limit_ms 0: the setting statement_timeout_s.  Opens none, so a
+ * server that is away is no error here.  config must outlive the reader.  One thread opens and
+ * closes. */
 int kiln_reader_open(const struct kiln_config *config, const char *name, int sessions,
                      int64_t limit_ms, struct kiln_reader **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
@@ -38,7 +38,7 @@ void kiln_reader_close(struct kiln_reader *reader);
  * is free within limit_ms.  A session that lost its server connects again by itself. */
 int kiln_reader_take(struct kiln_reader *reader, struct kiln_ledger **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
-void kiln_reader_give(struct kiln_reader *reader, struct kiln_ledger *session);
+void kiln_reader_give(struct kiln_reader *reader, struct kiln_ledger *session); /* NULL: nothing */
 
 /* --- pages ------------------------------------------------------------------------------------ */
 /* The position in a list.  Its rows are ordered by one or two integers, the keys, and a page has
