@@ -8,6 +8,7 @@
 #include "worker/daemon.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@
 #define STUCK_S 60
 #define STALL_SURE_MS 2000 /* of this thread's own ticks */
 #define SLACK_S 10         /* over the time limits of one turn of the heartbeat thread */
+#define QUIET_S 3          /* shorter silences of a server are normal */
+#define QUIET_LEASES 3     /* of store and ledger */
 
 /* --- signs of life -------------------------------------------------------------------------- */
 
@@ -79,13 +82,6 @@ static void sign_of_life(struct kiln_daemon *daemon)
 
 /* --- threads ------------------------------------------------------------------------------ */
 
-static int start_thread(struct kiln_daemon *daemon, void *(*run)(void *), pthread_t *ret,
-                        struct kiln_error *err)
-{
-    int number = pthread_create(ret, NULL, run, &daemon->worker);
-    return number == 0 ? 0 : kiln_fail(err, KILN_NO_MEMORY, "thread: %s", strerror(number));
-}
-
 /* No known device needs more than 16 encoders. */
 static uint32_t encoder_count(const struct kiln_config *config)
 {
@@ -122,12 +118,12 @@ static int start_threads(struct kiln_daemon *daemon, struct kiln_error *err)
     atomic_store(&worker->uploaders, KILN_UPLOADERS);
     atomic_store(&worker->encoders, encoder_count(worker->config));
     atomic_store(&worker->threads, total);
-    int code = start_thread(daemon, kiln_heartbeat, &daemon->heart, err);
+    int number = pthread_create(&daemon->heart, NULL, kiln_heartbeat, worker);
     for (size_t i = 0; i < stage_count; i++)
-        for (uint32_t j = 0; j < stages[i].count && code == 0; j++)
-            code =
-                start_thread(daemon, stages[i].run, &daemon->threads[daemon->thread_count++], err);
-    return code;
+        for (uint32_t j = 0; j < stages[i].count && number == 0; j++)
+            number = pthread_create(&daemon->threads[daemon->thread_count++], NULL, stages[i].run,
+                                    worker);
+    return number == 0 ? 0 : kiln_fail(err, KILN_NO_MEMORY, "thread: %s", strerror(number));
 }
 
 /* --- down ------------------------------------------------------------------------------------- */
@@ -162,13 +158,6 @@ static bool wait_for_end(struct kiln_daemon *daemon)
     return true;
 }
 
-/* 0 for a requested end, even during an outage; else the status of the failure. */
-static int end_status(struct kiln_worker *worker)
-{
-    int failure = atomic_load(&worker->failure);
-    return failure ? kiln_code_exit(failure) : EX_OK;
-}
-
 /* Writes the last line of the log.  A guard that cannot see the exit status reads "worker_ended" as
  * a requested end, and shows any other line as the reason; so the error is its first field. */
 static void say_end(const struct kiln_worker *worker)
@@ -200,7 +189,7 @@ static void leave_behind(struct kiln_daemon *daemon)
     for (uint32_t i = 0; i < daemon->thread_count; i++)
         pthread_detach(daemon->threads[i]); /* nobody will join them */
     pthread_detach(daemon->heart);
-    _exit(settled ? end_status(worker) : EX_TEMPFAIL);
+    _exit(settled ? kiln_code_exit(atomic_load(&worker->failure)) : EX_TEMPFAIL);
 }
 
 /* --- the page of metrics ---------------------------------------------------------------------- */
@@ -226,26 +215,6 @@ static void open_page(struct kiln_daemon *daemon)
             kiln_f("port", "%u", kiln_exporter_port(daemon->exporter)));
 }
 
-#define QUIET_S 3      /* shorter silences are normal */
-#define QUIET_LEASES 3 /* idle threads probe store and ledger once a lease */
-
-static double at_least(double low, double s)
-{
-    return s > low ? s : low;
-}
-
-/* All threads run: from here on a silent server is an outage. */
-static void open_for_work(struct kiln_daemon *daemon)
-{
-    double lease_s = kiln_config_number(daemon->config, KILN_KEY_LEASE_S);
-    kiln_board_up(&daemon->worker.board);
-    atomic_store(&daemon->worker.up, true);
-    kiln_health_expect(KILN_PEER_BUS, at_least(QUIET_S, lease_s));
-    kiln_health_expect(KILN_PEER_LEDGER, at_least(QUIET_S, QUIET_LEASES * lease_s));
-    kiln_health_expect(KILN_PEER_STORE, at_least(QUIET_S, QUIET_LEASES * lease_s));
-    kiln_health_starting(NULL);
-}
-
 static int run(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_worker *worker = &daemon->worker;
@@ -255,7 +224,15 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", err->text));
         _exit(kiln_code_exit(code)); /* some threads run, and nothing is in flight yet */
     }
-    open_for_work(daemon);
+    /* All threads run: from here on a silent server is an outage.  Idle threads probe store and
+     * ledger once a lease. */
+    double lease_s = kiln_config_number(daemon->config, KILN_KEY_LEASE_S);
+    kiln_board_up(&worker->board);
+    atomic_store(&worker->up, true);
+    kiln_health_expect(KILN_PEER_BUS, fmax(QUIET_S, lease_s));
+    kiln_health_expect(KILN_PEER_LEDGER, fmax(QUIET_S, QUIET_LEASES * lease_s));
+    kiln_health_expect(KILN_PEER_STORE, fmax(QUIET_S, QUIET_LEASES * lease_s));
+    kiln_health_starting(NULL);
     kiln_log(KILN_LOG_INFO, "worker_ready", kiln_f("worker", "%s", worker->id),
              kiln_f("pool", "%s", worker->pool), kiln_f("engine", "%s", worker->engine->name),
              kiln_f("model", "%s", worker->engine->model_name),
@@ -276,8 +253,9 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     pthread_join(daemon->heart, NULL);
     kiln_startup_gone(daemon, false);
     say_end(worker);
-    if (atomic_load(&worker->failure))
-        _exit(end_status(worker)); /* all jobs are settled, and closing a lost device may hang */
+    int failure = atomic_load(&worker->failure);
+    if (failure)
+        _exit(kiln_code_exit(failure)); /* all jobs are settled; closing a lost device may hang */
     return EX_OK;
 }
 

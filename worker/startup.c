@@ -21,40 +21,30 @@
 #define TICK_MS 200
 #define CONFIRM_MS 300
 
-static int write_state(struct kiln_daemon *daemon, struct kiln_ledger *ledger, const char *state,
-                       struct kiln_error *err)
+static int write_state(struct kiln_daemon *daemon, const char *state, struct kiln_error *err)
 {
     const struct kiln_worker *worker = &daemon->worker;
-    return kiln_ledger_worker_seen(ledger, worker->pool, worker->id, worker->host,
-                                   kiln_config_text(worker->config, KILN_KEY_DEVICE), state, err);
-}
-
-static int check_ledger(struct kiln_daemon *daemon, struct kiln_error *err)
-{
     struct kiln_ledger *ledger = NULL;
-    int code = kiln_ledger_open(daemon->worker.config, "kiln-worker start", &ledger, err);
-    if (code == 0)
+    int code = kiln_ledger_open(daemon->config, "kiln-worker state", &ledger, err);
+    if (code == 0 && !daemon->known)
         code = kiln_ledger_check(ledger, err);
     if (code == 0)
-        code = write_state(daemon, ledger, "starting", err);
+        code =
+            kiln_ledger_worker_seen(ledger, worker->pool, worker->id, worker->host,
+                                    kiln_config_text(worker->config, KILN_KEY_DEVICE), state, err);
     daemon->known = daemon->known || code == 0;
     kiln_ledger_close(ledger);
     return code;
 }
 
-static int open_and_write(struct kiln_daemon *daemon, const char *state, struct kiln_error *err)
+static int write_starting(struct kiln_daemon *daemon, struct kiln_error *err)
 {
-    struct kiln_ledger *ledger = NULL;
-    int code = kiln_ledger_open(daemon->config, "kiln-worker state", &ledger, err);
-    if (code == 0)
-        code = write_state(daemon, ledger, state, err);
-    kiln_ledger_close(ledger);
-    return code;
+    return write_state(daemon, "starting", err);
 }
 
 static int write_ready(struct kiln_daemon *daemon, struct kiln_error *err)
 {
-    return open_and_write(daemon, "ready", err);
+    return write_state(daemon, "ready", err);
 }
 
 void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run)
@@ -68,7 +58,7 @@ void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run)
     if (code == 0 && !threads_run)
         code = kiln_config_set(daemon->config, "connect_timeout_s", "2", "end", &err);
     if (code == 0)
-        code = open_and_write(daemon, "gone", &err);
+        code = write_state(daemon, "gone", &err);
     if (code != 0)
         kiln_log(KILN_LOG_WARNING, "state_untold", kiln_f("error", "%s", err.text));
 }
@@ -192,21 +182,16 @@ static int open_engine(struct kiln_daemon *daemon, struct kiln_error *err)
     return loading.code;
 }
 
-/* The uploaders share upload_parallel; each opens the store with its part. */
-static int share_uploads(struct kiln_config *config, struct kiln_error *err)
-{
-    char text[24];
-    int64_t share =
-        (kiln_config_int(config, KILN_KEY_UPLOAD_PARALLEL) + KILN_UPLOADERS - 1) / KILN_UPLOADERS;
-    snprintf(text, sizeof text, "%lld", (long long)share);
-    return kiln_config_set(config, "upload_parallel", text, "shared by the uploaders", err);
-}
-
 int kiln_startup(struct kiln_daemon *daemon, struct kiln_error *err)
 {
-    int code = share_uploads(daemon->config, err);
+    /* The uploaders share upload_parallel; each opens the store with its part. */
+    char text[24];
+    int64_t all = kiln_config_int(daemon->config, KILN_KEY_UPLOAD_PARALLEL);
+    snprintf(text, sizeof text, "%lld", (long long)(all + KILN_UPLOADERS - 1) / KILN_UPLOADERS);
+    int code =
+        kiln_config_set(daemon->config, "upload_parallel", text, "shared by the uploaders", err);
     if (code == 0)
-        code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("ledger")}, check_ledger, err);
+        code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("ledger")}, write_starting, err);
     if (code == 0)
         code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("store")}, check_store, err);
     if (code == 0)

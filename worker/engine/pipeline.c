@@ -52,7 +52,7 @@ static int pipeline_finish(struct kiln_renderer_run *run, DiffusionZTimes *ret_t
     return code ? kiln_fail(err, code, "%s", diffusionz_last_error()) : 0;
 }
 
-/* What is wrong with it is said when the batch runs. */
+/* Errors in the batch are reported when it runs. */
 static void pipeline_prefetch(struct kiln_renderer *engine, const DiffusionZBatch *next)
 {
     struct pipeline *self = (struct pipeline *)engine;
@@ -70,27 +70,6 @@ static void pipeline_close(struct kiln_renderer *engine)
     diffusionz_free(self->context);
     free(self->noted);
     free(self);
-}
-
-/* How long it took, and what the model takes of the device, which the CPU does not tell. */
-static void log_loaded(const struct pipeline *self, double since_ms)
-{
-    uint64_t tensors, device;
-    diffusionz_memory(self->context, &tensors, &device);
-    kiln_log(KILN_LOG_INFO, "engine_loaded",
-             kiln_f("seconds", "%.1f", (kiln_monotonic_ms() - since_ms) / 1e3),
-             kiln_f("tensors_gb", "%.2f", (double)tensors / 1e9),
-             kiln_f("device_gb", "%.2f", (double)device / 1e9));
-}
-
-/* One limit for a batch that hangs, and not one behind the other: where the worker's own watch ends
- * it, the library waits for longer than that.  A wait that it gives up ends items, which looks like
- * a step further, and the watch would begin anew. */
-static void be_patient(const struct kiln_config *config)
-{
-    const double stall_s = kiln_config_number(config, KILN_KEY_STALL_S);
-    if (stall_s > 0)
-        (void)diffusionz_patience((int32_t)stall_s + PATIENCE_MORE_S);
 }
 
 int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_load_watch *watch,
@@ -115,28 +94,38 @@ int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_lo
     struct pipeline *self = calloc(1, sizeof *self);
     if (!self)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");
-    be_patient(config);
+    /* One limit for a batch that hangs, and not one behind the other: where the worker's own watch
+     * ends it, the library waits for longer than that.  A wait that the library ends would end
+     * items, which looks like a step further, and the watch would begin anew. */
+    const double stall_s = kiln_config_number(config, KILN_KEY_STALL_S);
+    if (stall_s > 0)
+        (void)diffusionz_patience((int32_t)stall_s + PATIENCE_MORE_S);
     double start_ms = kiln_monotonic_ms();
-    bool drawn = strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "random") == 0;
+    bool random = strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "random") == 0;
     diffusionz_watch(kiln_load_watch_note, watch);
-    code = drawn ? diffusionz_open_random(&options, &self->context)
-                 : diffusionz_open(&options, &self->context);
+    code = random ? diffusionz_open_random(&options, &self->context)
+                  : diffusionz_open(&options, &self->context);
     diffusionz_watch(NULL, NULL);
     if (code != 0) {
         free(self);
         return kiln_fail(err, code, "%s", diffusionz_last_error());
     }
     self->engine = (struct kiln_renderer){
-        .name = drawn ? "random" : "pipeline",
+        .name = random ? "random" : "pipeline",
         .model_name = diffusionz_model_name(self->context),
-        .model_hash = drawn ? "0000000000000000" : diffusionz_model_hash(self->context),
+        .model_hash = random ? "0000000000000000" : diffusionz_model_hash(self->context),
         .begin = pipeline_begin,
         .finish = pipeline_finish,
         .prefetch = pipeline_prefetch,
         .release = pipeline_release,
         .close = pipeline_close,
     };
-    log_loaded(self, start_ms);
+    uint64_t tensors, device; /* the CPU does not say how much of it the model takes */
+    diffusionz_memory(self->context, &tensors, &device);
+    kiln_log(KILN_LOG_INFO, "engine_loaded",
+             kiln_f("seconds", "%.1f", (kiln_monotonic_ms() - start_ms) / 1e3),
+             kiln_f("tensors_gb", "%.2f", (double)tensors / 1e9),
+             kiln_f("device_gb", "%.2f", (double)device / 1e9));
     *ret = &self->engine;
     return 0;
 }

@@ -24,20 +24,6 @@ struct collector {
     double ended_ms;          /* the last call */
 };
 
-/* The engine measures a call; each picture counts an equal share. */
-static void note_times(struct kiln_picture *picture, const struct kiln_call *call,
-                       const DiffusionZTimes *times)
-{
-    double share = 1.0 / call->count, waited = call->started_ms - picture->flight->received_ms;
-    if (picture->job->created_ms > 0)
-        waited = (double)(kiln_wall_ms() - picture->job->created_ms) -
-                 (kiln_monotonic_ms() - call->started_ms);
-    picture->wait_ms = waited > 0 ? waited : 0;
-    picture->text_ms = times->text_ms * share;
-    picture->denoise_ms = times->denoise_ms * share;
-    picture->decode_ms = times->decode_ms * share;
-}
-
 /* Passes one output to the encoders, or to the committer if it failed. */
 static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
                     const DiffusionZTimes *times, uint32_t i)
@@ -46,7 +32,15 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     struct kiln_picture *picture;
     while (!(picture = kiln_picture_new(call->flight, call->index[i])))
         kiln_worker_pause(worker, 100);
-    note_times(picture, call, times);
+    /* The engine measures a call; each picture counts an equal share. */
+    double share = 1.0 / call->count, waited = call->started_ms - picture->flight->received_ms;
+    if (picture->job->created_ms > 0)
+        waited = (double)(kiln_wall_ms() - picture->job->created_ms) -
+                 (kiln_monotonic_ms() - call->started_ms);
+    picture->wait_ms = waited > 0 ? waited : 0;
+    picture->text_ms = times->text_ms * share;
+    picture->denoise_ms = times->denoise_ms * share;
+    picture->decode_ms = times->decode_ms * share;
     picture->lora_files_known = call->lora_files_known;
     memcpy(picture->lora_files, call->lora_files, sizeof picture->lora_files);
     if (output->error_code == 0) {
@@ -62,24 +56,6 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
                           output->error_msg ? output->error_msg : "no reason was given");
     worker->engine->release(output);
     kiln_worker_pass(worker->outcomes, picture);
-}
-
-static void log_failure(const struct kiln_call *call)
-{
-    const struct kiln_error *err = &call->err;
-    kiln_log(KILN_LOG_ERROR, "batch_failed",
-             kiln_f("assignment", "%s", call->flight->assignment.id),
-             kiln_f("code", "%s", kiln_code_name(err->code)), kiln_f("error", "%s", err->text));
-}
-
-/* The call did not begin: every job gets the same error. */
-static void fail_call(struct kiln_call *call)
-{
-    const struct kiln_error *err = &call->err;
-    for (uint32_t i = 0; i < call->count; i++) {
-        call->outputs[i] = (DiffusionZOutput){.error_code = err->code};
-        call->outputs[i].error_msg = strdup(err->text);
-    }
 }
 
 static uint64_t pixels_of(const struct kiln_call *call)
@@ -98,13 +74,6 @@ static bool is_of_device(const struct collector *collector, const struct kiln_ca
     return output->error_code == KILN_DEVICE;
 }
 
-static void fail_worker(const struct collector *collector, const struct kiln_error *why)
-{
-    kiln_log(KILN_LOG_ERROR, "device_given_up", kiln_f("batches", "%u", collector->device_failures),
-             kiln_f("code", "%s", kiln_code_name(why->code)));
-    kiln_worker_fail(collector->worker, why);
-}
-
 /* Ends the worker when its device no longer renders.  If a whole batch that had begun fails with
  * KILN_DEVICE, the engine has probed the device and found it lost.  Another batch would use up
  * tries of more jobs, so the worker ends at once and passes on the pictures that it has.  The try
@@ -114,13 +83,10 @@ static void fail_worker(const struct collector *collector, const struct kiln_err
 static void judge_device(struct collector *collector, const struct kiln_call *call, bool begun)
 {
     const DiffusionZOutput *of_device = NULL;
+    const bool lost = begun && call->err.code == KILN_DEVICE;
+    struct kiln_error why = call->err;
     uint32_t count = 0;
-    if (begun && call->err.code == KILN_DEVICE) {
-        collector->device_failures++;
-        fail_worker(collector, &call->err);
-        return;
-    }
-    for (uint32_t i = 0; i < call->count; i++) {
+    for (uint32_t i = 0; i < call->count && !lost; i++) {
         const DiffusionZOutput *output = &call->outputs[i];
         if (output->error_code == 0) {
             collector->device_failures = 0;
@@ -134,66 +100,60 @@ static void judge_device(struct collector *collector, const struct kiln_call *ca
             count++;
         }
     }
-    if (count < call->count)
-        return; /* bad input or cancelled: no evidence about the device */
     const uint64_t job = call->flight->assignment.jobs[call->index[0]].id;
+    if (!lost && count < call->count)
+        return; /* bad input or cancelled: no evidence about the device */
     if (call->err.code == 0 && job == collector->failed_job)
         return;
     collector->failed_job = job;
-    if (++collector->device_failures < DEVICE_FAILURES_MAX)
+    if (++collector->device_failures < DEVICE_FAILURES_MAX && !lost)
         return;
-    struct kiln_error why;
-    kiln_fail(&why, of_device->error_code, "%s",
-              of_device->error_msg ? of_device->error_msg : "no reason was given");
-    fail_worker(collector, &why);
-}
-
-static void count_sources(const DiffusionZTimes *times)
-{
-    if (times->lora_from != DIFFUSIONZ_LORA_KEPT)
-        kiln_metric_add(KILN_METRIC_LORA_SETS,
-                        times->lora_from == DIFFUSIONZ_LORA_READY ? KILN_LORA_WAS_READY
-                                                                  : KILN_LORA_WAS_READ,
-                        1);
-    kiln_metric_add(KILN_METRIC_TEXTS, KILN_TEXT_WAS_READY, (uint64_t)times->texts_ready);
-    kiln_metric_add(KILN_METRIC_TEXTS, KILN_TEXT_WAS_ENCODED, (uint64_t)times->texts_encoded);
-}
-
-/* Adds the call to the times of its flight, which the committer reports with its last job. */
-static void count_time(struct collector *collector, struct kiln_call *call,
-                       const DiffusionZTimes *times)
-{
-    double now = kiln_monotonic_ms();
-    double since = call->started_ms > collector->ended_ms ? call->started_ms : collector->ended_ms;
-    call->flight->switch_ms += times->lora_ms;
-    call->flight->compute_ms += now - since > times->lora_ms ? now - since - times->lora_ms : 0;
-    collector->ended_ms = now;
-    if (!call->last)
-        return;
-    kiln_metric_add(KILN_METRIC_BATCHES, 0, 1);
-    kiln_log(KILN_LOG_DEBUG, "batch_drawn", kiln_f("assignment", "%s", call->flight->assignment.id),
-             kiln_f("ms", "%.1f", call->flight->compute_ms + call->flight->switch_ms));
+    if (!lost)
+        kiln_fail(&why, of_device->error_code, "%s",
+                  of_device->error_msg ? of_device->error_msg : "no reason was given");
+    kiln_log(KILN_LOG_ERROR, "device_given_up", kiln_f("batches", "%u", collector->device_failures),
+             kiln_f("code", "%s", kiln_code_name(why.code)));
+    kiln_worker_fail(collector->worker, &why);
 }
 
 static void finish_call(struct collector *collector, struct kiln_call *call)
 {
     struct kiln_worker *worker = collector->worker;
+    struct kiln_flight *flight = call->flight;
     DiffusionZTimes times = {0};
     const bool begun = call->run != NULL;
     int code = call->err.code;
     if (begun)
         code = worker->engine->finish(call->run, &times, &call->err);
     kiln_board_call_ended(&worker->board, &call->step, times.lora_ms, times.device_ms);
-    count_time(collector, call, &times);
-    if (code == 0)
-        count_sources(&times);
-    else
-        log_failure(call);
-    if (code != 0 && !begun)
-        fail_call(call);
+    /* The flight's times, which the committer reports with its last job. */
+    double now = kiln_monotonic_ms();
+    double since = call->started_ms > collector->ended_ms ? call->started_ms : collector->ended_ms;
+    flight->switch_ms += times.lora_ms;
+    flight->compute_ms += now - since > times.lora_ms ? now - since - times.lora_ms : 0;
+    collector->ended_ms = now;
+    if (code != 0)
+        kiln_log(KILN_LOG_ERROR, "batch_failed", kiln_f("assignment", "%s", flight->assignment.id),
+                 kiln_f("code", "%s", kiln_code_name(code)), kiln_f("error", "%s", call->err.text));
+    if (code == 0 && times.lora_from != DIFFUSIONZ_LORA_KEPT)
+        kiln_metric_add(
+            KILN_METRIC_LORA_SETS,
+            times.lora_from == DIFFUSIONZ_LORA_READY ? KILN_LORA_WAS_READY : KILN_LORA_WAS_READ, 1);
+    if (code == 0) {
+        kiln_metric_add(KILN_METRIC_TEXTS, KILN_TEXT_WAS_READY, (uint64_t)times.texts_ready);
+        kiln_metric_add(KILN_METRIC_TEXTS, KILN_TEXT_WAS_ENCODED, (uint64_t)times.texts_encoded);
+    }
+    for (uint32_t i = 0; i < call->count && code != 0 && !begun; i++)
+        call->outputs[i] =
+            (DiffusionZOutput){.error_code = code, .error_msg = strdup(call->err.text)};
     judge_device(collector, call, begun);
-    const bool last = call->last; /* passing on the last job may free the flight */
-    for (uint32_t i = 0; i < call->count; i++)
+    const bool last = call->last;
+    if (last) {
+        kiln_metric_add(KILN_METRIC_BATCHES, 0, 1);
+        kiln_log(KILN_LOG_DEBUG, "batch_drawn", kiln_f("assignment", "%s", flight->assignment.id),
+                 kiln_f("ms", "%.1f", flight->compute_ms + flight->switch_ms));
+    }
+    for (uint32_t i = 0; i < call->count; i++) /* the last job may free the flight */
         pass_on(worker, call, &times, i);
     free(call);
     if (last)

@@ -25,15 +25,6 @@ struct committer {
     struct kiln_outage outage;
 };
 
-static int open_ledger(struct committer *committer, struct kiln_error *err)
-{
-    char name[KILN_NAME_MAX + 32];
-    if (committer->ledger)
-        return 0;
-    snprintf(name, sizeof name, "kiln-worker %s commit", committer->worker->id);
-    return kiln_ledger_open(committer->worker->config, name, &committer->ledger, err);
-}
-
 /* The rows of one picture; the texts are borrowed from it and from the worker. */
 static void fill_commit(const struct kiln_worker *worker, const struct kiln_picture *picture,
                         struct kiln_commit_object objects[KILN_PICTURE_OBJECTS_MAX],
@@ -75,20 +66,17 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
     };
 }
 
-/* Of a picture that counts: what each stage took. */
-static void count_stages(const struct kiln_picture *picture, double commit_s)
+static int open_ledger(struct committer *committer, struct kiln_error *err)
 {
-    const double stages_ms[] = {
-        [KILN_STAGE_WAIT] = picture->wait_ms,       [KILN_STAGE_TEXT] = picture->text_ms,
-        [KILN_STAGE_DENOISE] = picture->denoise_ms, [KILN_STAGE_DECODE] = picture->decode_ms,
-        [KILN_STAGE_ENCODE] = picture->encode_ms,   [KILN_STAGE_UPLOAD] = picture->upload_ms,
-        [KILN_STAGE_COMMIT] = commit_s * 1e3,
-    };
-    for (uint32_t stage = 0; stage < sizeof stages_ms / sizeof stages_ms[0]; stage++)
-        kiln_metric_observe(KILN_METRIC_STAGE_SECONDS, stage, stages_ms[stage] / 1e3);
+    char name[KILN_NAME_MAX + 32];
+    if (committer->ledger)
+        return 0;
+    snprintf(name, sizeof name, "kiln-worker %s commit", committer->worker->id);
+    return kiln_ledger_open(committer->worker->config, name, &committer->ledger, err);
 }
 
-/* Commits rendered pictures, at most GROUP_MAX; ret_ours[i]: picture i was still ours. */
+/* Commits rendered pictures, at most GROUP_MAX, and counts what the stages took; ret_ours[i]:
+ * picture i was still ours. */
 static int commit(struct committer *committer, struct kiln_picture *const *pictures, size_t count,
                   bool *ret_ours, struct kiln_error *err)
 {
@@ -96,11 +84,24 @@ static int commit(struct committer *committer, struct kiln_picture *const *pictu
     struct kiln_commit rows[GROUP_MAX];
     for (size_t i = 0; i < count; i++)
         fill_commit(committer->worker, pictures[i], objects[i], &rows[i]);
+    int code = open_ledger(committer, err);
     int64_t started = kiln_stopwatch_start();
-    int code = kiln_ledger_commit_many(committer->ledger, rows, count, ret_ours, err);
-    for (size_t i = 0; i < count && code == 0; i++)
-        if (ret_ours[i])
-            count_stages(pictures[i], kiln_stopwatch_s(started));
+    if (code == 0)
+        code = kiln_ledger_commit_many(committer->ledger, rows, count, ret_ours, err);
+    for (size_t i = 0; i < count && code == 0; i++) {
+        const struct kiln_picture *picture = pictures[i];
+        const double stages_ms[] = {
+            [KILN_STAGE_WAIT] = picture->wait_ms,
+            [KILN_STAGE_TEXT] = picture->text_ms,
+            [KILN_STAGE_DENOISE] = picture->denoise_ms,
+            [KILN_STAGE_DECODE] = picture->decode_ms,
+            [KILN_STAGE_ENCODE] = picture->encode_ms,
+            [KILN_STAGE_UPLOAD] = picture->upload_ms,
+            [KILN_STAGE_COMMIT] = kiln_stopwatch_s(started) * 1e3,
+        };
+        for (uint32_t s = 0; s < sizeof stages_ms / sizeof stages_ms[0] && ret_ours[i]; s++)
+            kiln_metric_observe(KILN_METRIC_STAGE_SECONDS, s, stages_ms[s] / 1e3);
+    }
     return code;
 }
 
@@ -110,9 +111,6 @@ static int write_outcome(struct committer *committer, struct kiln_picture *pictu
                          enum kiln_event_kind *ret_kind, bool *ret_ours, struct kiln_error *err)
 {
     int state = -1;
-    int code = open_ledger(committer, err);
-    if (code != 0)
-        return code;
     if (picture->outcome == KILN_OUTCOME_RENDERED) {
         *ret_kind = KILN_EVENT_DONE;
         return commit(committer, &picture, 1, ret_ours, err);
@@ -124,29 +122,36 @@ static int write_outcome(struct committer *committer, struct kiln_picture *pictu
         .reason = picture->reason,
         .final = picture->final,
     };
-    code = kiln_ledger_return(committer->ledger, &row, 1, &state, err);
+    int code = open_ledger(committer, err);
+    if (code == 0)
+        code = kiln_ledger_return(committer->ledger, &row, 1, &state, err);
     *ret_kind = state == KILN_JOB_FAILED ? KILN_EVENT_FAILED : KILN_EVENT_RETURNED;
     *ret_ours = state >= 0;
     return code;
 }
 
-static void count_end(const struct kiln_picture *picture, enum kiln_event_kind kind)
-{
-    enum kiln_job_end end = kind == KILN_EVENT_DONE       ? KILN_END_DONE
-                            : kind == KILN_EVENT_FAILED   ? KILN_END_FAILED
-                            : kind == KILN_EVENT_RETURNED ? KILN_END_RETURNED
-                                                          : KILN_END_CANCELLED;
-    kiln_metric_add(KILN_METRIC_JOBS_ENDED, end, 1);
-    if (end == KILN_END_FAILED)
-        kiln_metric_add(KILN_METRIC_FAILURES, (uint32_t)picture->code, 1);
-    if (end == KILN_END_RETURNED && picture->code != 0)
-        kiln_metric_add(KILN_METRIC_RETRIES, (uint32_t)picture->code, 1);
-}
-
-/* Sends the event of one job and logs it; neither names the prompt. */
+/* Counts, logs and reports how one job ended; neither log nor event names the prompt.  Not ours:
+ * the ledger has moved on, and the result is dropped. */
 static void report(struct committer *committer, const struct kiln_picture *picture,
-                   enum kiln_event_kind kind)
+                   enum kiln_event_kind kind, bool ours)
 {
+    static const struct {
+        const char *name;
+        enum kiln_job_end end;
+    } kinds[] = {
+        [KILN_EVENT_DONE] = {"job_done", KILN_END_DONE},
+        [KILN_EVENT_FAILED] = {"job_failed", KILN_END_FAILED},
+        [KILN_EVENT_RETURNED] = {"job_returned", KILN_END_RETURNED},
+        [KILN_EVENT_CANCELLED] = {"job_cancelled", KILN_END_CANCELLED},
+    };
+    enum kiln_level level = KILN_LOG_DEBUG;
+    kiln_metric_add(KILN_METRIC_JOBS_ENDED, ours ? kinds[kind].end : KILN_END_DROPPED, 1);
+    if (!ours) {
+        kiln_log(KILN_LOG_WARNING, "result_dropped", kiln_f("job", "%" PRIu64, picture->job->id),
+                 kiln_f("attempt", "%u", picture->job->attempt),
+                 kiln_f("why", "the ledger has moved on: another attempt, cancelled or done"));
+        return;
+    }
     struct kiln_event event = {
         .kind = kind,
         .job = picture->job->id,
@@ -155,30 +160,19 @@ static void report(struct committer *committer, const struct kiln_picture *pictu
     };
     snprintf(event.assignment, sizeof event.assignment, "%s", picture->flight->assignment.id);
     kiln_worker_report(committer->worker, &event);
-    count_end(picture, kind);
     if (kind == KILN_EVENT_DONE || kind == KILN_EVENT_FAILED)
         kiln_board_count(&committer->worker->board, kind == KILN_EVENT_DONE);
-    enum kiln_level level = kind == KILN_EVENT_FAILED                      ? KILN_LOG_WARNING
-                            : kind == KILN_EVENT_RETURNED && picture->code ? KILN_LOG_INFO
-                                                                           : KILN_LOG_DEBUG;
-    static const char *const names[] = {
-        [KILN_EVENT_DONE] = "job_done",
-        [KILN_EVENT_FAILED] = "job_failed",
-        [KILN_EVENT_RETURNED] = "job_returned",
-        [KILN_EVENT_CANCELLED] = "job_cancelled",
-    };
-    kiln_log(level, names[kind], kiln_f("job", "%" PRIu64, picture->job->id),
+    if (kind == KILN_EVENT_FAILED) {
+        kiln_metric_add(KILN_METRIC_FAILURES, (uint32_t)picture->code, 1);
+        level = KILN_LOG_WARNING;
+    } else if (kind == KILN_EVENT_RETURNED && picture->code != 0) {
+        kiln_metric_add(KILN_METRIC_RETRIES, (uint32_t)picture->code, 1);
+        level = KILN_LOG_INFO;
+    }
+    kiln_log(level, kinds[kind].name, kiln_f("job", "%" PRIu64, picture->job->id),
              kiln_f("attempt", "%u", picture->job->attempt),
              kiln_f("code", "%s", kiln_code_name(picture->code)),
              kiln_f("reason", "%s", picture->reason));
-}
-
-static void log_stale(const struct kiln_picture *picture)
-{
-    kiln_metric_add(KILN_METRIC_JOBS_ENDED, KILN_END_DROPPED, 1);
-    kiln_log(KILN_LOG_WARNING, "result_dropped", kiln_f("job", "%" PRIu64, picture->job->id),
-             kiln_f("attempt", "%u", picture->job->attempt),
-             kiln_f("why", "the ledger has moved on: another attempt, cancelled or done"));
 }
 
 /* Retries until the ledger has the outcome, or the worker no longer waits for that. */
@@ -189,10 +183,7 @@ static void record(struct committer *committer, struct kiln_picture *picture)
     bool ours = true;
     int code;
     if (picture->outcome == KILN_OUTCOME_GONE) {
-        if (picture->code == KILN_CANCELLED)
-            report(committer, picture, KILN_EVENT_CANCELLED);
-        else
-            log_stale(picture);
+        report(committer, picture, kind, picture->code == KILN_CANCELLED);
         return;
     }
     while ((code = write_outcome(committer, picture, &kind, &ours, &err)) != 0) {
@@ -212,10 +203,7 @@ static void record(struct committer *committer, struct kiln_picture *picture)
     }
     kiln_health_heard(KILN_PEER_LEDGER);
     kiln_outage_over(&committer->outage);
-    if (ours)
-        report(committer, picture, kind);
-    else
-        log_stale(picture);
+    report(committer, picture, kind, ours);
 }
 
 /* Commits several rendered pictures in one round trip; true when each has its answer.  False: one
@@ -225,12 +213,8 @@ static bool record_together(struct committer *committer, struct kiln_picture *co
 {
     bool ours[GROUP_MAX] = {false};
     struct kiln_error err;
-    for (;;) {
-        int code = open_ledger(committer, &err);
-        if (code == 0)
-            code = commit(committer, pictures, count, ours, &err);
-        if (code == 0)
-            break;
+    int code;
+    while ((code = commit(committer, pictures, count, ours, &err)) != 0) {
         if (kiln_code_retry(code) == KILN_RETRY_NEVER ||
             kiln_worker_drain(committer->worker) == KILN_DRAIN_ABANDON)
             return false;
@@ -238,12 +222,8 @@ static bool record_together(struct committer *committer, struct kiln_picture *co
     }
     kiln_health_heard(KILN_PEER_LEDGER);
     kiln_outage_over(&committer->outage);
-    for (size_t i = 0; i < count; i++) {
-        if (ours[i])
-            report(committer, pictures[i], KILN_EVENT_DONE);
-        else
-            log_stale(pictures[i]);
-    }
+    for (size_t i = 0; i < count; i++)
+        report(committer, pictures[i], KILN_EVENT_DONE, ours[i]);
     return true;
 }
 

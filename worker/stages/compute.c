@@ -30,18 +30,16 @@ struct compute {
     int32_t smaller[KILN_PICTURE_SMALLER]; /* longest sides */
 };
 
+/* Fills ret_ours; during an outage of the ledger all jobs count as ours. */
 static void ask_ledger(struct compute *compute, const struct kiln_assignment *assignment,
                        bool *ret_ours)
 {
+    char name[KILN_NAME_MAX + 32];
     struct kiln_error err;
     int code = 0;
-    for (uint32_t i = 0; i < assignment->job_count; i++)
-        ret_ours[i] = true;
-    if (!compute->ledger) {
-        char name[KILN_NAME_MAX + 32];
-        snprintf(name, sizeof name, "kiln-worker %s compute", compute->worker->id);
+    snprintf(name, sizeof name, "kiln-worker %s compute", compute->worker->id);
+    if (!compute->ledger)
         code = kiln_ledger_open(compute->worker->config, name, &compute->ledger, &err);
-    }
     if (code == 0)
         code = kiln_ledger_still_ours(compute->ledger, assignment->jobs, assignment->job_count,
                                       ret_ours, &err);
@@ -106,21 +104,6 @@ static struct kiln_call *next_call(struct compute *compute, struct kiln_flight *
     return call;
 }
 
-/* The engine reads the LoRA files while it begins.  If their hashes are equal before and after, it
- * has rendered with these. */
-static int begin_with_files(struct compute *compute, struct kiln_call *call,
-                            const DiffusionZBatch *batch)
-{
-    const struct kiln_assignment *assignment = &call->flight->assignment;
-    struct kiln_renderer *engine = compute->worker->engine;
-    char after[KILN_LORA_FILES_MAX];
-    bool known = kiln_lora_files_text(&compute->loras, assignment, call->lora_files);
-    int code = engine->begin(engine, batch, call->outputs, &call->run, &call->err);
-    call->lora_files_known = known && kiln_lora_files_text(&compute->loras, assignment, after) &&
-                             strcmp(after, call->lora_files) == 0;
-    return code;
-}
-
 /* Begins one call of the engine.  A worker with another model than the job's is an error in its
  * settings, so the job may run elsewhere. */
 static int begin_call(struct compute *compute, struct kiln_call *call)
@@ -149,15 +132,14 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
         strcmp(assignment->model, engine->model_name) != 0)
         return kiln_fail(&call->err, KILN_UNAVAILABLE, "this worker renders with model %s, not %s",
                          engine->model_name, assignment->model);
-    return begin_with_files(compute, call, &batch);
-}
-
-/* The next assignment stays in its queue: only this thread pops. */
-static void prefetch_next(struct kiln_worker *worker)
-{
-    const struct kiln_flight *next = kiln_queue_front(worker->ready);
-    if (next)
-        kiln_worker_prefetch(worker, &next->assignment);
+    /* The engine reads the LoRA files while it begins.  If their hashes are equal before and after,
+     * it has rendered with these. */
+    char after[KILN_LORA_FILES_MAX];
+    bool known = kiln_lora_files_text(&compute->loras, assignment, call->lora_files);
+    int code = engine->begin(engine, &batch, call->outputs, &call->run, &call->err);
+    call->lora_files_known = known && kiln_lora_files_text(&compute->loras, assignment, after) &&
+                             strcmp(after, call->lora_files) == 0;
+    return code;
 }
 
 /* Begins all calls of a flight, which the collector may have freed once the last has begun. */
@@ -169,7 +151,10 @@ static void run_flight(struct compute *compute, struct kiln_flight *flight, uint
     kiln_lora_set_text(flight->assignment.loras, flight->assignment.lora_count, lora_set,
                        sizeof lora_set);
     kiln_lora_paths_fill(&compute->loras, worker->config, &flight->assignment);
-    prefetch_next(worker);
+    /* The next assignment stays in its queue: only this thread pops. */
+    const struct kiln_flight *next = kiln_queue_front(worker->ready);
+    if (next)
+        kiln_worker_prefetch(worker, &next->assignment);
     kiln_board_begin(&worker->board, &flight->assignment);
     kiln_board_kick(&worker->board);
     while (wanted > 0) {

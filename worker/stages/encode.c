@@ -1,8 +1,8 @@
 /* encode.c - encodes the stored sizes and the latent file of one picture.
  *
  * The engine makes each smaller size from the full picture and not from the next larger one,
- * because averaging twice blurs twice.  `full` is always the first object; repeat_full() relies on
- * that.
+ * because averaging twice blurs twice.  `full` is always the first object; encode_smaller() relies
+ * on that.
  */
 #include "worker/stages/encode.h"
 
@@ -20,13 +20,6 @@
 
 #define ZSTD_LEVEL 3
 
-/* The time in an object's key is the job's, so that a repeated job gets the same keys. */
-static int64_t filed_ms(const struct kiln_picture *picture,
-                        const struct kiln_encode_options *options)
-{
-    return picture->job->created_ms > 0 ? picture->job->created_ms : options->now_ms;
-}
-
 /* The picture owns data from now on. */
 static void add_object(struct kiln_picture *picture, const struct kiln_encode_options *options,
                        const char *role, uint8_t *data, size_t size, uint32_t width,
@@ -37,37 +30,19 @@ static void add_object(struct kiln_picture *picture, const struct kiln_encode_op
     uint8_t digest[KILN_SHA256_SIZE];
     kiln_sha256(data, size, digest);
     kiln_hex(digest, sizeof digest, object->sha256);
+    /* The time in the key is the job's, so that a repeated job gets the same keys. */
+    const struct kiln_job *job = picture->job;
+    int64_t created_ms = job->created_ms > 0 ? job->created_ms : options->now_ms;
     if (latent)
-        kiln_latent_key(object->key, filed_ms(picture, options), picture->job->id,
-                        options->model_name, object->sha256);
+        kiln_latent_key(object->key, created_ms, job->id, options->model_name, object->sha256);
     else
-        kiln_image_key(object->key, filed_ms(picture, options), picture->job->id, role,
-                       object->sha256);
+        kiln_image_key(object->key, created_ms, job->id, role, object->sha256);
     object->role = role;
     object->content_type = latent ? "application/zstd" : "image/webp";
     object->data = data;
     object->size = size;
     object->width = width;
     object->height = height;
-}
-
-/* The XMP packet, which says that a model made the picture, and from what. */
-static char *about_packet(const struct kiln_job *job, const struct kiln_encode_options *options)
-{
-    char loras[KILN_LORA_SET_MAX];
-    kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
-    struct kiln_webp_about about = {
-        .prompt = job->prompt,
-        .negative_prompt = job->negative_prompt,
-        .model = options->model_name,
-        .lora_set = loras,
-        .seed = job->seed,
-        .width = job->width,
-        .height = job->height,
-        .steps = job->steps,
-        .guidance = job->guidance,
-    };
-    return kiln_webp_xmp_packet(&about);
 }
 
 static int encode_webp(struct kiln_picture *picture, const struct kiln_encode_options *options,
@@ -82,31 +57,25 @@ static int encode_webp(struct kiln_picture *picture, const struct kiln_encode_op
     return code;
 }
 
-/* A size that equals the rendered one is `full` under another name. */
-static int repeat_full(struct kiln_picture *picture, const struct kiln_encode_options *options,
-                       const char *role, struct kiln_error *err)
-{
-    const struct kiln_picture_object *full = &picture->objects[0];
-    uint8_t *copy = malloc(full->size);
-    if (!copy)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the %s px picture", role);
-    memcpy(copy, full->data, full->size);
-    add_object(picture, options, role, copy, full->size, full->width, full->height);
-    return 0;
-}
-
-/* The smaller size i: row i + 1 of the table. */
+/* Smaller size i, row i + 1 of the table.  A picture is never enlarged: a small one has no object
+ * of this size.  A size that equals the rendered one is `full` under another name. */
 static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode_options *options,
                           const struct kiln_webp_options *webp, int i, struct kiln_error *err)
 {
     const char *role = kiln_stored_sizes[i + 1].name;
-    uint32_t longest = kiln_stored_sizes[i + 1].longest;
-    uint32_t width = picture->job->width, height = picture->job->height, w, h;
-    uint32_t rendered = width > height ? width : height;
-    if (rendered < longest)
-        return 0; /* never enlarged: such a picture has no object of this size */
-    if (!kiln_downscale_fit(width, height, longest, &w, &h))
-        return repeat_full(picture, options, role, err);
+    const struct kiln_picture_object *full = &picture->objects[0];
+    uint32_t longest = kiln_stored_sizes[i + 1].longest, w, h;
+    uint32_t width = picture->job->width, height = picture->job->height;
+    if (width < longest && height < longest)
+        return 0;
+    if (!kiln_downscale_fit(width, height, longest, &w, &h)) {
+        uint8_t *copy = malloc(full->size);
+        if (!copy)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the %s px picture", role);
+        memcpy(copy, full->data, full->size);
+        add_object(picture, options, role, copy, full->size, full->width, full->height);
+        return 0;
+    }
     if (!picture->output.smaller[i])
         return kiln_fail(err, KILN_INTERNAL, "the engine has not made the %s px picture of %u x %u",
                          role, width, height);
@@ -119,9 +88,20 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
     const struct kiln_job *job = picture->job;
     struct kiln_webp_options webp = {.quality = options->webp_quality,
                                      .method = options->webp_method};
-    char *xmp = NULL;
-    if (job->embed_metadata) {
-        xmp = about_packet(job, options);
+    char loras[KILN_LORA_SET_MAX], *xmp = NULL;
+    if (job->embed_metadata) { /* says that a model made the picture, and from what */
+        kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
+        xmp = kiln_webp_xmp_packet(&(struct kiln_webp_about){
+            .prompt = job->prompt,
+            .negative_prompt = job->negative_prompt,
+            .model = options->model_name,
+            .lora_set = loras,
+            .seed = job->seed,
+            .width = job->width,
+            .height = job->height,
+            .steps = job->steps,
+            .guidance = job->guidance,
+        });
         if (!xmp)
             return kiln_fail(err, KILN_NO_MEMORY, "no memory for the metadata");
         webp.xmp = xmp;

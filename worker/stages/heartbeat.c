@@ -23,14 +23,6 @@
 #define ROOM 2        /* one running, one ahead */
 #define LEASE_SHARE 3 /* time limits in a lease */
 
-/* How many assignments the worker accepts now. */
-static uint32_t room_now(struct kiln_worker *worker, const struct kiln_heartbeat *beat)
-{
-    uint32_t busy = (uint32_t)kiln_queue_length(worker->ready) + (beat->steps > 0 ? 1 : 0);
-    uint32_t room = busy < ROOM ? ROOM - busy : 0;
-    return room < beat->places ? room : beat->places;
-}
-
 static void fill_beat(struct kiln_worker *worker, struct kiln_heartbeat *beat)
 {
     const char *device = kiln_config_text(worker->config, KILN_KEY_DEVICE);
@@ -54,7 +46,9 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_heartbeat *beat)
     kiln_board_beat(&worker->board, beat);
     bool takes = !beat->draining && beat->deaf_ms <= lease_s * 1e3;
     beat->places = takes ? KILN_HEARTBEAT_HELD_MAX - beat->held_count : 0;
-    beat->room = room_now(worker, beat);
+    uint32_t busy = (uint32_t)kiln_queue_length(worker->ready) + (beat->steps > 0 ? 1 : 0);
+    uint32_t room = busy < ROOM ? ROOM - busy : 0; /* assignments that it accepts now */
+    beat->room = room < beat->places ? room : beat->places;
 }
 
 int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
@@ -70,16 +64,6 @@ int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct
     if (code != 0 && (code = kiln_identity_repair(bus, worker->beat, code, err)) == 0)
         code = kiln_bus_heartbeat(bus, worker->beat, text, lease_ms, err);
     free(text);
-    return code;
-}
-
-/* The time limit leaves time for a second connection within the lease. */
-static int open_bus(struct kiln_worker *worker, double lease_s, struct kiln_bus **bus,
-                    struct kiln_error *err)
-{
-    int code = *bus ? 0 : kiln_bus_open(worker->config, bus, err);
-    if (code == 0)
-        kiln_bus_limit(*bus, (uint32_t)(lease_s * 1e3 / LEASE_SHARE));
     return code;
 }
 
@@ -125,7 +109,9 @@ void *kiln_heartbeat(void *arg)
         struct kiln_settings settings = kiln_board_settings(&worker->board);
         atomic_store(&worker->heart_ms, kiln_clock_ms());
         int wait_ms = (int)(settings.heartbeat_s * 1e3);
-        int code = open_bus(worker, settings.lease_s, &bus, &err);
+        int code = bus ? 0 : kiln_bus_open(worker->config, &bus, &err);
+        if (code == 0) /* leaves time for a second connection within the lease */
+            kiln_bus_limit(bus, (uint32_t)(settings.lease_s * 1e3 / LEASE_SHARE));
         if (code == 0)
             code = resume(worker, bus, &outage, settings.lease_s, &err);
         if (code == 0)

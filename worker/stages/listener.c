@@ -48,9 +48,8 @@ static void take_assignment(struct reading *reading, const char *text, size_t le
         kiln_log(KILN_LOG_WARNING, "assignment_refused", kiln_f("error", "%s", err.text));
         return;
     }
-    kiln_board_want(
-        &reading->worker
-             ->board); /* before a heartbeat lists it: listed but not counted means rendered */
+    /* Before a heartbeat lists it: listed but not counted means rendered. */
+    kiln_board_want(&reading->worker->board);
     reading->flights[reading->flight_count++] = flight;
 }
 
@@ -68,18 +67,12 @@ static void begin(struct kiln_worker *worker, struct kiln_flight *flight)
     kiln_board_kick(&worker->board);
 }
 
-static void ask_drain(struct kiln_worker *worker)
-{
-    int expected = KILN_DRAIN_NO;
-    if (atomic_compare_exchange_strong(&worker->drain, &expected, KILN_DRAIN_ASKED))
-        kiln_log(KILN_LOG_INFO, "drain", kiln_f("by", "order"));
-}
-
 static void obey(struct kiln_worker *worker, const char *text, size_t length)
 {
     struct kiln_control control;
     struct kiln_error err;
     uint32_t stopped = 0;
+    int no = KILN_DRAIN_NO;
     if (kiln_control_decode(text, length, &control, &err) != 0) {
         kiln_log(KILN_LOG_WARNING, "order_refused", kiln_f("error", "%s", err.text));
         return;
@@ -93,9 +86,10 @@ static void obey(struct kiln_worker *worker, const char *text, size_t length)
         break;
     case KILN_CONTROL_DRAIN:
         /* By incarnation when two processes have this id, and one of them is meant. */
-        if (control.id[0] == '\0' || strcmp(control.id, worker->id) == 0 ||
-            strcmp(control.id, worker->incarnation) == 0)
-            ask_drain(worker);
+        if ((control.id[0] == '\0' || strcmp(control.id, worker->id) == 0 ||
+             strcmp(control.id, worker->incarnation) == 0) &&
+            atomic_compare_exchange_strong(&worker->drain, &no, KILN_DRAIN_ASKED))
+            kiln_log(KILN_LOG_INFO, "drain", kiln_f("by", "order"));
         return;
     case KILN_CONTROL_CANCEL_BATCH: /* for the scheduler alone */
     case KILN_CONTROL_WAKE:
@@ -104,19 +98,6 @@ static void obey(struct kiln_worker *worker, const char *text, size_t length)
     }
     kiln_log(KILN_LOG_INFO, "order", kiln_f("kind", "%d", (int)control.kind),
              kiln_f("stopped", "%u", stopped));
-}
-
-static void take_entry(struct reading *reading, const struct kiln_bus_entry *entry)
-{
-    snprintf(reading->ids[reading->entry_count++], ENTRY_ID_MAX, "%s", entry->id);
-    /* An entry is one message in one field. */
-    const char *name = entry->field_count == 1 ? entry->fields[0] : "several, or none";
-    if (strcmp(name, "assign") == 0)
-        take_assignment(reading, entry->fields[1], entry->lengths[1]);
-    else if (strcmp(name, "order") == 0)
-        obey(reading->worker, entry->fields[1], entry->lengths[1]);
-    else
-        kiln_log(KILN_LOG_WARNING, "entry_unknown", kiln_f("field", "%.40s", name));
 }
 
 /* Reads the stream, deletes the entries there, then begins the assignments. */
@@ -131,8 +112,18 @@ static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_
         return kiln_identity_repair(bus, worker->stream, code, err);
     kiln_board_heard(&worker->board);
     kiln_health_heard(KILN_PEER_BUS);
-    for (size_t i = 0; i < entries.count && i < READ_MAX; i++)
-        take_entry(&reading, &entries.at[i]);
+    for (size_t i = 0; i < entries.count && i < READ_MAX; i++) {
+        const struct kiln_bus_entry *entry = &entries.at[i];
+        snprintf(reading.ids[reading.entry_count++], ENTRY_ID_MAX, "%s", entry->id);
+        /* An entry is one message in one field. */
+        const char *name = entry->field_count == 1 ? entry->fields[0] : "several, or none";
+        if (strcmp(name, "assign") == 0)
+            take_assignment(&reading, entry->fields[1], entry->lengths[1]);
+        else if (strcmp(name, "order") == 0)
+            obey(worker, entry->fields[1], entry->lengths[1]);
+        else
+            kiln_log(KILN_LOG_WARNING, "entry_unknown", kiln_f("field", "%.40s", name));
+    }
     /* The entries belong to the connection; from here only the copies are used. */
     for (size_t i = 0; i < reading.entry_count && code == 0; i++)
         code = kiln_bus_delete_entry(bus, worker->stream, reading.ids[i], err);

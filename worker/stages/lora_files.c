@@ -56,26 +56,19 @@ static bool same_state(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static bool add_bytes(int fd, EVP_MD_CTX *sum, uint8_t *room)
-{
-    for (;;) {
-        const ssize_t n = read(fd, room, READ_BYTES);
-        if (n == 0)
-            return true;
-        if (n > 0 ? EVP_DigestUpdate(sum, room, (size_t)n) != 1 : errno != EINTR)
-            return false;
-    }
-}
-
 /* False for a file that cannot be read or was changed meanwhile. */
 static bool hash_file(int fd, const struct stat *before, char hex[HEX_MAX])
 {
     struct stat after;
     uint8_t digest[KILN_SHA256_SIZE], *room = malloc(READ_BYTES);
     EVP_MD_CTX *sum = EVP_MD_CTX_new();
-    bool ok = room && sum && EVP_DigestInit_ex(sum, EVP_sha256(), NULL) == 1 &&
-              add_bytes(fd, sum, room) && EVP_DigestFinal_ex(sum, digest, NULL) == 1 &&
-              fstat(fd, &after) == 0 && same_state(before, &after);
+    bool ok = room && sum && EVP_DigestInit_ex(sum, EVP_sha256(), NULL) == 1;
+    for (ssize_t n = 1; ok && n != 0;) {
+        n = read(fd, room, READ_BYTES);
+        ok = n < 0 ? errno == EINTR : EVP_DigestUpdate(sum, room, (size_t)n) == 1;
+    }
+    ok = ok && EVP_DigestFinal_ex(sum, digest, NULL) == 1 && fstat(fd, &after) == 0 &&
+         same_state(before, &after);
     if (ok)
         kiln_hex(digest, sizeof digest, hex);
     EVP_MD_CTX_free(sum);

@@ -31,30 +31,21 @@ void kiln_image_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint6
              job, size, SHA_DIGITS, sha256);
 }
 
-static bool key_byte(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-}
-
-/* One path component of at most KILN_NAME_MAX bytes.  Dots alone would climb the tree. */
-static void model_part(const char *model, char *out)
-{
-    size_t n = 0;
-    for (; model[n] && n < KILN_NAME_MAX; n++)
-        out[n] = key_byte(model[n]) ? model[n] : '_';
-    out[n] = '\0';
-    if (out[strspn(out, ".")] == '\0')
-        memcpy(out, "model", sizeof "model");
-}
-
 void kiln_latent_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint64_t job,
                      const char *model, const char *sha256)
 {
     int year, month;
-    char part[KILN_NAME_MAX + 1];
+    char part[KILN_NAME_MAX + 1]; /* one component of the path */
+    size_t n = 0;
     year_month(created_ms, &year, &month);
-    model_part(model, part);
+    for (; model[n] && n < KILN_NAME_MAX; n++)
+        part[n] =
+            strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", model[n])
+                ? model[n]
+                : '_';
+    part[n] = '\0';
+    if (part[strspn(part, ".")] == '\0') /* dots alone would climb the tree */
+        memcpy(part, "model", sizeof "model");
     snprintf(ret, KILN_OBJECT_KEY_MAX + 1, "latents/%s/%04d/%02d/%" PRIu64 "-%.*s.safetensors.zst",
              part, year, month, job, SHA_DIGITS, sha256);
 }

@@ -45,17 +45,6 @@ static int send_events(struct reporter *reporter, char *const *texts, size_t cou
     return code;
 }
 
-/* Logs it once, until Redis accepts events again. */
-static void note_refusal(struct reporter *reporter, const struct kiln_error *why)
-{
-    kiln_outage_over(&reporter->outage); /* it answers */
-    if (!reporter->refused)
-        kiln_log(KILN_LOG_WARNING, "events_refused",
-                 kiln_f("stream", "%s", reporter->worker->events), kiln_f("error", "%s", why->text),
-                 kiln_f("effect", "%s", "events are dropped; jobs are not affected"));
-    reporter->refused = true;
-}
-
 /* Retries until the events are sent or refused; once only when the worker ends.  An event may be
  * sent twice. */
 static void deliver(struct reporter *reporter, char *const *texts, size_t count)
@@ -64,9 +53,15 @@ static void deliver(struct reporter *reporter, char *const *texts, size_t count)
     struct kiln_error err;
     while (send_events(reporter, texts, count, &err) != 0) {
         bool refused = reporter->bus && kiln_bus_refusal(reporter->bus) != KILN_BUS_NOT_REFUSED;
-        if (refused)
-            note_refusal(reporter, &err);
         int wait_ms = refused ? 0 : kiln_outage_fail(&reporter->outage, &err);
+        if (refused) {
+            kiln_outage_over(&reporter->outage); /* it answers */
+            if (!reporter->refused)
+                kiln_log(KILN_LOG_WARNING, "events_refused", kiln_f("stream", "%s", worker->events),
+                         kiln_f("error", "%s", err.text),
+                         kiln_f("effect", "%s", "events are dropped; jobs are not affected"));
+            reporter->refused = true;
+        }
         if (refused || kiln_worker_drain(worker) != KILN_DRAIN_NO) {
             atomic_fetch_add(&worker->reports_lost, count);
             return;
@@ -75,18 +70,6 @@ static void deliver(struct reporter *reporter, char *const *texts, size_t count)
     }
     reporter->refused = false;
     kiln_outage_over(&reporter->outage);
-}
-
-/* Encodes and frees the events; returns how many have a text. */
-static size_t encode_events(struct kiln_event *const *events, size_t count, char **ret_texts)
-{
-    size_t made = 0;
-    for (size_t i = 0; i < count; i++) {
-        ret_texts[made] = kiln_event_encode(events[i]);
-        made += ret_texts[made] != NULL;
-        free(events[i]);
-    }
-    return made;
 }
 
 static void log_losses(struct kiln_worker *worker)
@@ -115,11 +98,15 @@ void *kiln_reporter(void *arg)
     for (;;) {
         struct kiln_event *events[EVENTS_AT_ONCE];
         char *texts[EVENTS_AT_ONCE];
-        size_t count;
-        int code = kiln_queue_pop(worker->reports, (void **)events, EVENTS_AT_ONCE, &count, 1000);
+        size_t taken, count = 0;
+        int code = kiln_queue_pop(worker->reports, (void **)events, EVENTS_AT_ONCE, &taken, 1000);
         if (code == KILN_CANCELLED)
             break;
-        count = encode_events(events, count, texts);
+        for (size_t i = 0; i < taken; i++) {
+            texts[count] = kiln_event_encode(events[i]);
+            count += texts[count] != NULL;
+            free(events[i]);
+        }
         if (count > 0)
             deliver(&reporter, texts, count);
         for (size_t i = 0; i < count; i++)

@@ -24,14 +24,6 @@ struct uploader {
     size_t count;
 };
 
-static bool is_stored(const struct kiln_picture *picture)
-{
-    for (uint32_t i = 0; i < picture->object_count; i++)
-        if (!picture->objects[i].stored)
-            return false;
-    return true;
-}
-
 /* Lists the missing objects, pictures before latents: objects of one directory are then neighbours,
  * and a file store syncs that directory once. */
 static size_t list_missing(struct uploader *uploader, struct kiln_put *puts,
@@ -117,9 +109,14 @@ static void work_group(struct uploader *uploader)
         if (uploader->group[i]->first_try_ms == 0)
             uploader->group[i]->first_try_ms = now;
     int code = put_group(uploader, &err);
-    for (size_t i = uploader->count; i-- > 0;)
-        if (is_stored(uploader->group[i]))
+    for (size_t i = uploader->count; i-- > 0;) {
+        const struct kiln_picture *picture = uploader->group[i];
+        uint32_t stored = 0;
+        for (uint32_t k = 0; k < picture->object_count; k++)
+            stored += picture->objects[k].stored;
+        if (stored == picture->object_count)
             send_on(uploader, i);
+    }
     if (code == 0) {
         kiln_health_heard(KILN_PEER_STORE);
         kiln_outage_over(&uploader->outage);
