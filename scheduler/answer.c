@@ -38,18 +38,6 @@ static json_t *why_answer(const struct kiln_leader *leader, uint64_t job)
 }
 
 /* --- the groups ------------------------------------------------------------------------------ */
-struct group_list {
-    struct kiln_policy_group *at;
-    size_t count, room;
-};
-
-static void keep_group(void *arg, const struct kiln_policy_group *group)
-{
-    struct group_list *list = arg;
-    if (list->count < list->room)
-        list->at[list->count++] = *group;
-}
-
 static int larger_first(const void *a, const void *b)
 {
     const struct kiln_policy_group *x = a, *y = b;
@@ -60,15 +48,14 @@ static json_t *groups_answer(const struct kiln_leader *leader)
 {
     struct kiln_policy_counts counts;
     kiln_policy_counts(leader->policy, &counts);
-    struct group_list list = {.room = counts.groups};
-    list.at = calloc(counts.groups + 1, sizeof(*list.at));
-    if (!list.at)
+    struct kiln_policy_group *at = calloc(counts.groups + 1, sizeof(*at));
+    if (!at)
         return NULL;
-    kiln_policy_groups(leader->policy, keep_group, &list);
-    qsort(list.at, list.count, sizeof(*list.at), larger_first);
+    size_t count = kiln_policy_groups(leader->policy, at, counts.groups);
+    qsort(at, count, sizeof(*at), larger_first);
     json_t *groups = json_array();
-    for (size_t i = 0; i < list.count && i < GROUPS_MAX; i++) {
-        const struct kiln_policy_group *g = &list.at[i];
+    for (size_t i = 0; i < count && i < GROUPS_MAX; i++) {
+        const struct kiln_policy_group *g = &at[i];
         json_array_append_new(groups,
                               json_pack("{s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:i, s:f}", "model",
                                         g->model, "loras", g->lora_set, "width", (int)g->width,
@@ -76,11 +63,11 @@ static json_t *groups_answer(const struct kiln_leader *leader)
                                         "guidance", g->guidance, "queued", (int)g->jobs, "holders",
                                         (int)g->holders, "backlog_s", g->backlog_s));
     }
-    free(list.at);
+    free(at);
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:I, s:I, s:I, s:o}", "v", KILN_WIRE_VERSION,
                      "waiting", (int)counts.waiting, "sleeping", (int)counts.sleeping, "holds",
                      (int)leader->pauses.count, "workers", (int)counts.workers, "backlog_s",
-                     counts.backlog_s, "groups_total", (json_int_t)list.count, "picks",
+                     counts.backlog_s, "groups_total", (json_int_t)count, "picks",
                      (json_int_t)counts.picks, "switches", (json_int_t)counts.switches, "groups",
                      groups);
 }

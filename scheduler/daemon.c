@@ -30,16 +30,6 @@ struct daemon {
     struct kiln_outage ledger_outage;
 };
 
-static void set_log(const struct kiln_config *config)
-{
-    kiln_log_setup("kiln-scheduler",
-                   kiln_level_by_name(kiln_config_text(config, KILN_KEY_LOG_LEVEL)),
-                   kiln_config_text(config, KILN_KEY_LOG_FORMAT)[0] == 'j');
-    if (kiln_config_stray(config))
-        kiln_log(KILN_LOG_WARNING, "setting_unknown",
-                 kiln_f("what", "%s", kiln_config_stray(config)));
-}
-
 /* Reads the settings again; on failure the old ones stay. */
 static int read_settings(struct daemon *daemon, struct kiln_error *err)
 {
@@ -58,7 +48,12 @@ static int read_settings(struct daemon *daemon, struct kiln_error *err)
     }
     kiln_config_free(daemon->config);
     daemon->config = config;
-    set_log(config);
+    kiln_log_setup("kiln-scheduler",
+                   kiln_level_by_name(kiln_config_text(config, KILN_KEY_LOG_LEVEL)),
+                   kiln_config_text(config, KILN_KEY_LOG_FORMAT)[0] == 'j');
+    if (kiln_config_stray(config))
+        kiln_log(KILN_LOG_WARNING, "setting_unknown",
+                 kiln_f("what", "%s", kiln_config_stray(config)));
     return 0;
 }
 
@@ -123,12 +118,6 @@ static void open_page(struct daemon *daemon)
             kiln_f("port", "%u", kiln_exporter_port(daemon->exporter)));
 }
 
-static void close_page(struct daemon *daemon)
-{
-    kiln_exporter_stop(daemon->exporter);
-    kiln_gauges_free(daemon->gauges);
-}
-
 /* --- leading --------------------------------------------------------------------------------- */
 static int lead(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_error *err)
 {
@@ -151,31 +140,24 @@ static int lead(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_e
     return rc;
 }
 
-/* The ledger has answered: tells systemd that the daemon is ready. */
-static void announce(struct daemon *daemon, bool leader)
-{
-    kiln_outage_over(&daemon->ledger_outage);
-    kiln_health_heard(KILN_PEER_LEDGER);
-    if (daemon->announced)
-        return;
-    kiln_health_starting(NULL);
-    (void)kiln_notify("READY=1");
-    daemon->announced = true;
-    kiln_log(KILN_LOG_INFO, "scheduler_ready",
-             kiln_f("pool", "%s", kiln_config_text(daemon->config, KILN_KEY_POOL)),
-             kiln_f("role", "%s", leader ? "leader" : "standby"));
-}
-
 static int attend(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_error *err)
 {
+    const char *pool = kiln_config_text(daemon->config, KILN_KEY_POOL);
     bool leader = false;
     int rc = kiln_ledger_check(ledger, err);
     if (rc == 0)
-        rc =
-            kiln_ledger_lead(ledger, kiln_config_text(daemon->config, KILN_KEY_POOL), &leader, err);
+        rc = kiln_ledger_lead(ledger, pool, &leader, err);
     if (rc)
         return rc;
-    announce(daemon, leader);
+    kiln_outage_over(&daemon->ledger_outage);
+    kiln_health_heard(KILN_PEER_LEDGER);
+    if (!daemon->announced) {
+        kiln_health_starting(NULL);
+        (void)kiln_notify("READY=1");
+        daemon->announced = true;
+        kiln_log(KILN_LOG_INFO, "scheduler_ready", kiln_f("pool", "%s", pool),
+                 kiln_f("role", "%s", leader ? "leader" : "standby"));
+    }
     if (leader) {
         rc = lead(daemon, ledger, err);
         kiln_ledger_stand_down(ledger);
@@ -237,7 +219,8 @@ int kiln_scheduler_run(int argc, char *const *argv, struct kiln_scheduler_signal
     (void)kiln_notify("STOPPING=1");
     if (rc == 0)
         kiln_log(KILN_LOG_INFO, "scheduler_ended");
-    close_page(&daemon);
+    kiln_exporter_stop(daemon.exporter);
+    kiln_gauges_free(daemon.gauges);
     kiln_config_free(daemon.config);
     return rc;
 }

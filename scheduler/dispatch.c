@@ -87,74 +87,48 @@ static int return_unsent(struct kiln_leader *leader, const struct kiln_policy_pi
     return rc;
 }
 
-/* Jobs that the ledger did not assign: locked at that moment, or waiting no more. */
-static int reload_others(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
-                         const struct kiln_job *jobs, size_t count, struct kiln_error *err)
-{
-    int rc = 0;
-    for (uint32_t i = 0; i < pick->count && rc == 0; i++) {
-        bool given = false;
-        for (size_t k = 0; k < count; k++)
-            given = given || jobs[k].id == pick->ids[i];
-        if (!given)
-            rc = kiln_load_one(leader, pick->ids[i], err);
-    }
-    return rc;
-}
-
-static void log_assigned(const struct kiln_policy_pick *pick,
-                         const struct kiln_new_assignment *want)
-{
-    kiln_metric_add(KILN_METRIC_ASSIGNMENTS, pick->rule, 1);
-    kiln_metric_add(KILN_METRIC_SWITCHES, pick->load, 1);
-    kiln_metric_observe(KILN_METRIC_ASSIGNMENT_JOBS, 0, (double)want->given);
-    kiln_log(KILN_LOG_DEBUG, "assigned", kiln_f("assignment", "%s", want->assignment),
-             kiln_f("worker", "%s", pick->worker), kiln_f("jobs", "%zu", want->given),
-             kiln_f("rule", "%s", kiln_policy_rule_name(pick->rule)),
-             kiln_f("expected_s", "%.3f", pick->compute_s + pick->switch_s));
-}
-
-/* A worker whose stream takes nothing is blocked; an outage of the bus ends the round. */
-static void note_unsent(struct kiln_leader *leader, struct round *round, const char *worker,
-                        int64_t now_ms, const struct kiln_error *why)
-{
-    struct kiln_member *member = kiln_fleet_find(leader, worker);
-    if (member && kiln_bus_refusal(leader->bus) != KILN_BUS_NOT_REFUSED) {
-        kiln_log_limited(&leader->limits[KILN_LIMIT_KEY], "worker_unreachable", worker, why->text);
-        kiln_fleet_block(leader, member, now_ms);
-        return;
-    }
-    kiln_log(KILN_LOG_WARNING, "assignment_unsent", kiln_f("error", "%s", why->text));
-    round->bus_away = true;
-}
-
-static bool is_blocked(const struct kiln_leader *leader, const char *worker)
-{
-    const struct kiln_member *member = kiln_fleet_find(leader, worker);
-    return member && member->blocked_until_ms > 0;
-}
-
-/* What the ledger has assigned goes to its worker.  During an outage of the bus it returns. */
+/* What the ledger has assigned goes to its worker.  During an outage of the bus it returns, and the
+ * outage ends the round; a worker whose stream alone takes nothing is blocked. */
 static int send_one(struct kiln_leader *leader, struct round *round, size_t at, int64_t now_ms,
                     struct kiln_error *err)
 {
     const struct kiln_policy_pick *pick = &round->picks[at];
     const struct kiln_new_assignment *want = &round->wanted[at];
-    struct kiln_error bus_err;
+    struct kiln_member *member = kiln_fleet_find(leader, pick->worker);
+    struct kiln_error why;
     int rc = 0;
     if (want->given == 0) {
         kiln_policy_release(leader->policy, pick->worker, pick->tag);
-    } else if (round->bus_away || is_blocked(leader, pick->worker)) {
+    } else if (round->bus_away || (member && member->blocked_until_ms > 0)) {
         rc = return_unsent(leader, pick, want->jobs, want->given, err);
-    } else if (send(leader, pick->worker, want->assignment, want->jobs, want->given, &bus_err)) {
-        note_unsent(leader, round, pick->worker, now_ms, &bus_err);
+    } else if (send(leader, pick->worker, want->assignment, want->jobs, want->given, &why)) {
+        if (member && kiln_bus_refusal(leader->bus) != KILN_BUS_NOT_REFUSED) {
+            kiln_log_limited(&leader->limits[KILN_LIMIT_KEY], "worker_unreachable", pick->worker,
+                             why.text);
+            kiln_fleet_block(leader, member, now_ms);
+        } else {
+            kiln_log(KILN_LOG_WARNING, "assignment_unsent", kiln_f("error", "%s", why.text));
+            round->bus_away = true;
+        }
         rc = return_unsent(leader, pick, want->jobs, want->given, err);
     } else {
         remember(leader, pick, want->assignment, want->jobs, want->given, now_ms);
-        log_assigned(pick, want);
+        kiln_metric_add(KILN_METRIC_ASSIGNMENTS, pick->rule, 1);
+        kiln_metric_add(KILN_METRIC_SWITCHES, pick->load, 1);
+        kiln_metric_observe(KILN_METRIC_ASSIGNMENT_JOBS, 0, (double)want->given);
+        kiln_log(KILN_LOG_DEBUG, "assigned", kiln_f("assignment", "%s", want->assignment),
+                 kiln_f("worker", "%s", pick->worker), kiln_f("jobs", "%zu", want->given),
+                 kiln_f("rule", "%s", kiln_policy_rule_name(pick->rule)),
+                 kiln_f("expected_s", "%.3f", pick->compute_s + pick->switch_s));
     }
-    if (rc == 0 && want->given < pick->count)
-        rc = reload_others(leader, pick, want->jobs, want->given, err);
+    /* Jobs that the ledger did not assign: locked at that moment, or waiting no more. */
+    for (uint32_t i = 0; i < pick->count && rc == 0 && want->given < pick->count; i++) {
+        bool given = false;
+        for (size_t k = 0; k < want->given; k++)
+            given = given || want->jobs[k].id == pick->ids[i];
+        if (!given)
+            rc = kiln_load_one(leader, pick->ids[i], err);
+    }
     return rc;
 }
 
@@ -200,14 +174,6 @@ static int assign(struct kiln_leader *leader, struct round *round, int64_t now_m
 }
 
 /* --- taking back ------------------------------------------------------------------------------ */
-static struct kiln_assigned *of_tag(const struct kiln_member *member, uint64_t tag)
-{
-    for (uint32_t i = 0; member && i < member->assignment_count; i++)
-        if (member->assignments[i]->tag == tag)
-            return member->assignments[i];
-    return NULL;
-}
-
 /* An assignment that is ahead at a busy worker returns to the queue for an idle one.  First in the
  * ledger: then the attempt is another, and the first worker's is void.  Then the worker is told; if
  * the message is lost, it finds out before it begins, or at its commit. */
@@ -217,7 +183,10 @@ static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct ki
     if (!kiln_policy_take_back(leader->policy, now_ms, &taken))
         return 0;
     struct kiln_member *member = kiln_fleet_find(leader, taken.worker);
-    struct kiln_assigned *assigned = of_tag(member, taken.tag);
+    struct kiln_assigned *assigned = NULL;
+    for (uint32_t i = 0; member && i < member->assignment_count; i++)
+        if (member->assignments[i]->tag == taken.tag)
+            assigned = member->assignments[i];
     /* Only if the worker's heartbeat says what it renders, and that it is not this. */
     if (!assigned || !assigned->in_flight || assigned->lost || member->running[0] == '\0' ||
         strcmp(member->running, assigned->id) == 0)

@@ -129,20 +129,6 @@ static void lose_member(struct kiln_leader *leader, struct kiln_member *member, 
     leader->reconcile_due_ms = 0;
 }
 
-/* For people alone: nothing depends on the row, so a failure is only logged. */
-static void report_lost(struct kiln_leader *leader, const struct kiln_member *member,
-                        int64_t silent_ms)
-{
-    struct kiln_error err;
-    kiln_metric_add(KILN_METRIC_LEASES_LOST, 0, 1);
-    kiln_log(KILN_LOG_WARNING, "worker_lost", kiln_f("worker", "%s", member->name),
-             kiln_f("silent_s", "%.1f", (double)silent_ms / 1000),
-             kiln_f("assignments", "%u", member->assignment_count));
-    if (kiln_ledger_worker_lost(leader->ledger, leader->pool, member->name, (uint64_t)silent_ms,
-                                &err))
-        kiln_log(KILN_LOG_DEBUG, "state_untold", kiln_f("error", "%s", err.text));
-}
-
 void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
 {
     for (size_t i = 0; i < leader->member_count; i++) {
@@ -157,8 +143,18 @@ void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
             member->changed_ms > leader->bus_back_ms ? member->changed_ms : leader->bus_back_ms;
         if (now_ms - heard <= leader->lease_ms + LEASE_SLACK_MS)
             continue;
-        if (member->known)
-            report_lost(leader, member, now_ms - heard);
+        if (member->known) {
+            struct kiln_error err;
+            int64_t silent_ms = now_ms - heard;
+            kiln_metric_add(KILN_METRIC_LEASES_LOST, 0, 1);
+            kiln_log(KILN_LOG_WARNING, "worker_lost", kiln_f("worker", "%s", member->name),
+                     kiln_f("silent_s", "%.1f", (double)silent_ms / 1000),
+                     kiln_f("assignments", "%u", member->assignment_count));
+            /* For people alone: nothing depends on the row, so a failure is only logged. */
+            if (kiln_ledger_worker_lost(leader->ledger, leader->pool, member->name,
+                                        (uint64_t)silent_ms, &err))
+                kiln_log(KILN_LOG_DEBUG, "state_untold", kiln_f("error", "%s", err.text));
+        }
         lose_member(leader, member, false);
     }
     /* Forget members without assignments. */
@@ -175,14 +171,6 @@ void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
 }
 
 /* --- heartbeats ------------------------------------------------------------------------------ */
-static bool just_finished(const struct kiln_member *member, const char *id)
-{
-    for (uint32_t i = 0; i < KILN_FINISHED_MAX; i++)
-        if (strcmp(member->finished[i], id) == 0)
-            return true;
-    return false;
-}
-
 static bool names(const struct kiln_heartbeat *beat, const char *id)
 {
     for (uint32_t i = 0; i < beat->held_count; i++)
@@ -256,7 +244,10 @@ static void compare_assignments(struct kiln_leader *leader, struct kiln_member *
         member->assignments[i]->named = false;
     for (uint32_t i = 0; i < beat->held_count; i++) {
         struct kiln_assigned *assigned = kiln_fleet_assigned(member, beat->held[i]);
-        if (!assigned && just_finished(member, beat->held[i]))
+        bool finished = false;
+        for (uint32_t k = 0; k < KILN_FINISHED_MAX; k++)
+            finished = finished || strcmp(member->finished[k], beat->held[i]) == 0;
+        if (!assigned && finished)
             continue; /* the heartbeat is older than the event */
         if (!assigned)
             assigned = kiln_fleet_add(member, beat->held[i], now_ms);
@@ -409,13 +400,6 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
                  kiln_f("device", "%s", beat->device), kiln_f("engine", "%s", beat->engine));
 }
 
-/* Nothing takes longer than it was in flight: a time that says so is not learned. */
-static bool believable(const struct kiln_assigned *assigned, const struct kiln_event *event)
-{
-    double in_flight_ms = (double)(kiln_clock_ms() - assigned->since_ms);
-    return event->compute_ms + event->switch_ms <= in_flight_ms * 1.05 + LEARN_SLACK_MS;
-}
-
 void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *event)
 {
     struct kiln_member *member = kiln_fleet_find(leader, event->worker);
@@ -426,7 +410,9 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
     struct kiln_assigned *assigned = kiln_fleet_assigned(member, event->assignment);
     if (!assigned || assigned->lost)
         return;
-    if (believable(assigned, event))
+    /* Nothing takes longer than it was in flight: a time that says so is not learned. */
+    double in_flight_ms = (double)(kiln_clock_ms() - assigned->since_ms);
+    if (event->compute_ms + event->switch_ms <= in_flight_ms * 1.05 + LEARN_SLACK_MS)
         kiln_costs_learn(leader, member, assigned, event);
     else
         kiln_log_limited(&leader->limits[KILN_LIMIT_EVENT], "times_unbelievable", event->worker,

@@ -65,18 +65,6 @@ void kiln_gauges_free(struct kiln_gauges *gauges)
 }
 
 /* --- taking a copy ---------------------------------------------------------------------------- */
-struct group_list {
-    struct kiln_policy_group *at;
-    size_t count, room;
-};
-
-static void keep_group(void *arg, const struct kiln_policy_group *group)
-{
-    struct group_list *list = arg;
-    if (list->count < list->room && group->jobs > 0)
-        list->at[list->count++] = *group;
-}
-
 /* In the order of the labels. */
 static int by_labels(const void *a, const void *b)
 {
@@ -105,20 +93,6 @@ static void add_up(struct kiln_policy_group *to, const struct kiln_policy_group 
     to->queued_ms = from->queued_ms < to->queued_ms ? from->queued_ms : to->queued_ms;
 }
 
-static void merge(struct group_list *list)
-{
-    size_t kept = 0;
-    qsort(list->at, list->count, sizeof(*list->at), by_labels);
-    for (size_t i = 0; i < list->count; i++) {
-        if (kept > 0 && by_labels(&list->at[kept - 1], &list->at[i]) == 0)
-            add_up(&list->at[kept - 1], &list->at[i]);
-        else
-            list->at[kept++] = list->at[i];
-    }
-    list->count = kept;
-    qsort(list->at, list->count, sizeof(*list->at), more_jobs_first);
-}
-
 static void copy_group(const struct kiln_policy_group *from, struct group *to)
 {
     snprintf(to->model, sizeof(to->model), "%s", from->model);
@@ -131,33 +105,31 @@ static void copy_group(const struct kiln_policy_group *from, struct group *to)
     to->backlog_s = from->backlog_s;
 }
 
+/* Copies the largest groups, and the sum of the others.  Groups with the same labels are one. */
 static void copy_groups(const struct kiln_policy *policy, struct copy *copy)
 {
-    struct group_list list = {.room = copy->policy.groups};
     struct kiln_policy_group others = {
         .model = "other", .lora_set = "other", .queued_ms = INT64_MAX};
-    list.at = calloc(list.room + 1, sizeof(*list.at));
-    if (!list.at)
+    struct kiln_policy_group *at = calloc(copy->policy.groups + 1, sizeof(*at));
+    if (!at)
         return; /* a page without groups; the next one has them */
-    kiln_policy_groups(policy, keep_group, &list);
-    merge(&list);
-    for (size_t i = 0; i < list.count; i++) {
+    size_t count = kiln_policy_groups(policy, at, copy->policy.groups), kept = 0;
+    qsort(at, count, sizeof(*at), by_labels);
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && by_labels(&at[kept - 1], &at[i]) == 0)
+            add_up(&at[kept - 1], &at[i]);
+        else if (at[i].jobs > 0)
+            at[kept++] = at[i];
+    }
+    qsort(at, kept, sizeof(*at), more_jobs_first);
+    for (size_t i = 0; i < kept; i++) {
         if (i < KILN_GAUGES_GROUPS)
-            copy_group(&list.at[i], &copy->groups[copy->group_count++]);
+            copy_group(&at[i], &copy->groups[copy->group_count++]);
         else
-            add_up(&others, &list.at[i]);
+            add_up(&others, &at[i]);
     }
     copy_group(&others, &copy->others);
-    free(list.at);
-}
-
-static enum state state_of(const struct kiln_member *member)
-{
-    if (!member->known)
-        return SILENT;
-    if (member->draining)
-        return DRAINING;
-    return member->running[0] ? RENDERING : IDLE;
+    free(at);
 }
 
 int kiln_gauges_tend(struct kiln_gauges *gauges, const struct kiln_leader *leader, int64_t now_ms,
@@ -182,8 +154,12 @@ int kiln_gauges_tend(struct kiln_gauges *gauges, const struct kiln_leader *leade
     copy->jobs = gauges->jobs;
     kiln_policy_counts(leader->policy, &copy->policy);
     copy_groups(leader->policy, copy);
-    for (size_t i = 0; i < leader->member_count; i++)
-        copy->workers[state_of(leader->members[i])]++;
+    for (size_t i = 0; i < leader->member_count; i++) {
+        const struct kiln_member *member = leader->members[i];
+        enum state state = member->running[0] ? RENDERING : IDLE;
+        state = member->draining ? DRAINING : state;
+        copy->workers[member->known ? state : SILENT]++;
+    }
     pthread_mutex_lock(&gauges->mutex);
     gauges->copy = *copy;
     pthread_mutex_unlock(&gauges->mutex);
@@ -245,16 +221,6 @@ static void write_groups(struct kiln_text *text, const struct copy *copy)
     }
 }
 
-static void write_jobs(struct kiln_text *text, const struct copy *copy)
-{
-    kiln_metric_family(text, "kiln_jobs", "gauge",
-                       "Jobs of the pool by state, as the ledger has it.");
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++) {
-        const char *labels[] = {"state", kiln_job_state_name((enum kiln_job_state)state), NULL};
-        kiln_metric_sample(text, "kiln_jobs", labels, (double)copy->jobs.at[state]);
-    }
-}
-
 static void write_workers(struct kiln_text *text, const struct copy *copy)
 {
     uint32_t live = copy->workers[RENDERING] + copy->workers[IDLE] + copy->workers[DRAINING];
@@ -292,7 +258,12 @@ void kiln_gauges_collect(void *arg, struct kiln_text *text)
     write_blocked(text);
     gauge(text, "kiln_leader", "1 if this scheduler leads its pool.", copy->leads);
     if (copy->leads) {
-        write_jobs(text, copy);
+        kiln_metric_family(text, "kiln_jobs", "gauge",
+                           "Jobs of the pool by state, as the ledger has it.");
+        for (int state = 0; state < KILN_JOB_STATE_COUNT; state++) {
+            const char *labels[] = {"state", kiln_job_state_name((enum kiln_job_state)state), NULL};
+            kiln_metric_sample(text, "kiln_jobs", labels, (double)copy->jobs.at[state]);
+        }
         gauge(text, "kiln_queue_groups", "Groups with waiting jobs.", copy->policy.groups);
         gauge(text, "kiln_queue_sleeping_jobs", "Jobs that wait for their next try.",
               copy->policy.sleeping);

@@ -101,18 +101,7 @@ void kiln_leader_close(struct kiln_leader *leader)
 }
 
 /* --- the step -------------------------------------------------------------------------------- */
-static int confirm_lead(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
-{
-    bool leads = false;
-    int rc = kiln_ledger_lead(leader->ledger, leader->pool, &leads, err);
-    leader->lead_due_ms = now_ms + LEAD_MS;
-    if (rc == 0 && !leads)
-        return kiln_fail(err, KILN_STALE, "another scheduler leads pool '%s'", leader->pool);
-    if (rc == 0)
-        kiln_health_heard(KILN_PEER_LEDGER);
-    return rc;
-}
-
+/* Reads everything that is due from the bus. */
 static int read_bus(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms,
                     struct kiln_error *err)
 {
@@ -195,9 +184,17 @@ static int work(struct kiln_leader *leader, bool bus, struct kiln_error *err)
 int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err)
 {
     int64_t now_ms = kiln_clock_ms();
-    int rc = now_ms >= leader->lead_due_ms ? confirm_lead(leader, now_ms, err) : 0;
-    if (rc)
-        return rc;
+    int rc = 0;
+    if (now_ms >= leader->lead_due_ms) {
+        bool leads = false;
+        rc = kiln_ledger_lead(leader->ledger, leader->pool, &leads, err);
+        leader->lead_due_ms = now_ms + LEAD_MS;
+        if (rc == 0 && !leads)
+            rc = kiln_fail(err, KILN_STALE, "another scheduler leads pool '%s'", leader->pool);
+        if (rc)
+            return rc;
+        kiln_health_heard(KILN_PEER_LEDGER);
+    }
     bool hurry = leader->busy && !kiln_outage_is(&leader->bus_outage);
     leader->busy = false;
     bool bus = try_bus(leader, hurry ? 0 : wait_ms, now_ms);

@@ -24,6 +24,7 @@ struct beat_list {
     const struct kiln_member **known; /* by name */
     struct kiln_heartbeat *at;
     size_t count, room, fresh;
+    size_t next; /* of the known: none before it comes any more */
     char last_fresh[KILN_NAME_MAX + 1];
 };
 
@@ -33,17 +34,15 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-static int name_before(const void *name, const void *member)
-{
-    return strcmp(name, (*(const struct kiln_member *const *)member)->name);
-}
-
 /* The names come in order. */
 static bool want_beat(void *arg, const char *worker)
 {
     struct beat_list *list = arg;
-    if (list->leader->member_count > 0 && bsearch(worker, list->known, list->leader->member_count,
-                                                  sizeof(list->known[0]), name_before))
+    while (list->next < list->leader->member_count &&
+           strcmp(list->known[list->next]->name, worker) < 0)
+        list->next++;
+    if (list->next < list->leader->member_count &&
+        strcmp(list->known[list->next]->name, worker) == 0)
         return true;
     if (list->fresh == NEWCOMERS_MAX || strlen(worker) > KILN_NAME_MAX ||
         strcmp(worker, list->leader->newcomer) <= 0)
@@ -205,8 +204,8 @@ static void cancel(struct kiln_leader *leader, const struct kiln_control *contro
     note_ledger(leader, one ? "cancel_job" : control->id, rc, &err);
 }
 
-/* A worker whose stream takes nothing is passed over; after an outage of the bus all are told
- * again. */
+/* Drains one worker, or all.  A worker whose stream takes nothing is passed over; after an outage
+ * of the bus all are told again. */
 static int drain(struct kiln_leader *leader, const char *worker, struct kiln_error *err)
 {
     int rc = 0;
@@ -252,25 +251,17 @@ static int act_on(struct kiln_leader *leader, const struct kiln_control *control
     return 0;
 }
 
-/* What one reading of control has brought: copies, since the entries are borrowed. */
-struct control_page {
-    struct kiln_control messages[CONTROL_MAX];
-    char ids[CONTROL_MAX][ENTRY_ID_MAX];
-    size_t message_count, entry_count;
-};
-
 /* An entry is one message in one field.  An entry with several is refused as a whole: a part of it
  * would be lost without notice. */
 static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_control *ret,
                         struct kiln_error *err)
 {
     size_t at = 0, count = 0;
-    for (size_t f = 0; f < entry->field_count; f++) {
-        if (strcmp(entry->fields[2 * f], "order") != 0)
-            continue;
-        at = f;
-        count++;
-    }
+    for (size_t f = 0; f < entry->field_count; f++)
+        if (strcmp(entry->fields[2 * f], "order") == 0) {
+            at = f;
+            count++;
+        }
     if (count != 1)
         return kiln_fail(err, KILN_PROTOCOL, "an entry has one field \"order\", this one %zu",
                          count);
@@ -278,23 +269,6 @@ static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_control 
     if (rc == 0 && ret->kind == KILN_CONTROL_DROP)
         return kiln_fail(err, KILN_PROTOCOL, "the order drop is for a worker's stream");
     return rc;
-}
-
-static void decode_page(struct kiln_leader *leader, const struct kiln_bus_entries *entries,
-                        struct control_page *page)
-{
-    page->message_count = page->entry_count = 0;
-    for (size_t i = 0; i < entries->count && i < CONTROL_MAX; i++) {
-        const struct kiln_bus_entry *entry = &entries->at[i];
-        struct kiln_error why;
-        snprintf(page->ids[page->entry_count++], ENTRY_ID_MAX, "%s", entry->id);
-        leader->probe_due = leader->probe_due || kiln_wire_last_id(entry->id);
-        if (decode_entry(entry, &page->messages[page->message_count], &why) == 0)
-            page->message_count++;
-        else
-            kiln_log_limited(&leader->limits[KILN_LIMIT_CONTROL], "order_refused", entry->id,
-                             why.text);
-    }
 }
 
 /* A consumer group: a message sent while nobody leads is acted on once somebody does. */
@@ -319,21 +293,32 @@ static int read_entries(struct kiln_leader *leader, struct kiln_bus_entries *ent
 static int read_control(struct kiln_leader *leader, struct kiln_error *err)
 {
     struct kiln_bus_entries entries = {0};
-    struct control_page page;
+    struct kiln_control messages[CONTROL_MAX]; /* copies, since the entries are borrowed */
+    char ids[CONTROL_MAX][ENTRY_ID_MAX];
     const char *list[CONTROL_MAX];
+    size_t message_count = 0, entry_count = 0;
     int rc = read_entries(leader, &entries, err);
     if (rc || entries.count == 0)
         return rc;
-    decode_page(leader, &entries, &page);
-    for (size_t i = 0; i < page.message_count && rc == 0 && leader->ledger_error.code == 0; i++)
-        rc = act_on(leader, &page.messages[i], err);
+    for (; entry_count < entries.count && entry_count < CONTROL_MAX; entry_count++) {
+        const struct kiln_bus_entry *entry = &entries.at[entry_count];
+        struct kiln_error why;
+        list[entry_count] = ids[entry_count];
+        snprintf(ids[entry_count], ENTRY_ID_MAX, "%s", entry->id);
+        leader->probe_due = leader->probe_due || kiln_wire_last_id(entry->id);
+        if (decode_entry(entry, &messages[message_count], &why) == 0)
+            message_count++;
+        else
+            kiln_log_limited(&leader->limits[KILN_LIMIT_CONTROL], "order_refused", entry->id,
+                             why.text);
+    }
+    for (size_t i = 0; i < message_count && rc == 0 && leader->ledger_error.code == 0; i++)
+        rc = act_on(leader, &messages[i], err);
     if (rc || leader->ledger_error.code) { /* not acknowledged: it is read again */
         leader->control_caught_up = false;
         return rc;
     }
-    for (size_t i = 0; i < page.entry_count; i++)
-        list[i] = page.ids[i];
-    rc = kiln_bus_ack(leader->bus, leader->control_key, CONTROL_GROUP, list, page.entry_count, err);
+    rc = kiln_bus_ack(leader->bus, leader->control_key, CONTROL_GROUP, list, entry_count, err);
     return kiln_stream_mend(leader, leader->control_key, rc, NULL, err);
 }
 

@@ -62,20 +62,11 @@ static void mark_row(struct kiln_leader *leader, const struct kiln_assigned_job 
     assigned->alone = assigned->alone || row->crashes > 0;
 }
 
-static uint32_t open_jobs(const struct kiln_assigned *assigned)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < assigned->count; i++)
-        count += assigned->open[i];
-    return count;
-}
-
 /* --- unread entries -------------------------------------------------------------------------- */
 struct unread {
     char ids[UNREAD_MAX][KILN_WIRE_ID_MAX + 1];
     char entries[UNREAD_MAX][48];
     size_t count;
-    bool known; /* the stream could be read */
 };
 
 /* Finds lost assignments in the worker's stream and deletes them there.  Assignments for its next
@@ -89,8 +80,9 @@ static void take_unread(struct kiln_leader *leader, const struct kiln_member *me
     struct kiln_error err;
     ret->count = 0;
     kiln_wire_key(key, sizeof(key), leader->pool, "worker", member->name);
-    ret->known = kiln_bus_read(leader->bus, &stream, &after, 1, UNREAD_MAX, 0, &entries, &err) == 0;
-    for (size_t i = 0; ret->known && i < entries.count; i++) {
+    if (kiln_bus_read(leader->bus, &stream, &after, 1, UNREAD_MAX, 0, &entries, &err) != 0)
+        return;
+    for (size_t i = 0; i < entries.count; i++) {
         const struct kiln_bus_entry *entry = &entries.at[i];
         struct kiln_assignment assignment = {0};
         if (entry->field_count == 0 || strcmp(entry->fields[0], "assign") != 0 ||
@@ -108,27 +100,7 @@ static void take_unread(struct kiln_leader *leader, const struct kiln_member *me
             kiln_log(KILN_LOG_WARNING, "unread_left", kiln_f("error", "%s", err.text));
 }
 
-static bool is_unread(const struct unread *unread, const char *id)
-{
-    for (size_t i = 0; i < unread->count; i++)
-        if (strcmp(unread->ids[i], id) == 0)
-            return true;
-    return false;
-}
-
 /* --- returning ------------------------------------------------------------------------------- */
-static void count_return(const struct kiln_return *how, int state, enum kiln_return_cause cause)
-{
-    int code = state == KILN_JOB_FAILED && how->crashed ? KILN_POISONED : how->code;
-    if (state < 0) /* another attempt by now */
-        return;
-    kiln_metric_add(KILN_METRIC_JOBS_RETURNED, cause, 1);
-    if (state == KILN_JOB_FAILED)
-        kiln_metric_add(KILN_METRIC_FAILURES, (uint32_t)code, 1);
-    else if (code != KILN_OK)
-        kiln_metric_add(KILN_METRIC_RETRIES, (uint32_t)code, 1);
-}
-
 int kiln_return_assignment(struct kiln_leader *leader, const struct kiln_member *member,
                            const struct kiln_assigned *assigned, const struct kiln_return *how,
                            enum kiln_return_cause cause, struct kiln_error *err)
@@ -148,8 +120,14 @@ int kiln_return_assignment(struct kiln_leader *leader, const struct kiln_member 
         return rc;
     uint32_t failed = 0;
     for (size_t i = 0; i < count && rc == 0; i++) {
-        failed += states[i] == KILN_JOB_FAILED;
-        count_return(how, states[i], cause);
+        if (states[i] < 0) /* another attempt by now */
+            continue;
+        const bool ended = states[i] == KILN_JOB_FAILED;
+        const int code = ended && how->crashed ? KILN_POISONED : how->code;
+        failed += ended;
+        kiln_metric_add(KILN_METRIC_JOBS_RETURNED, cause, 1);
+        if (ended || code != KILN_OK)
+            kiln_metric_add(ended ? KILN_METRIC_FAILURES : KILN_METRIC_RETRIES, (uint32_t)code, 1);
         if (states[i] == KILN_JOB_QUEUED)
             rc = kiln_load_one(leader, returns[i].id, err);
     }
@@ -175,7 +153,7 @@ static int load_returned(struct kiln_leader *leader, const struct kiln_assigned 
 static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
                        struct kiln_error *err)
 {
-    struct unread unread = {.known = false};
+    struct unread unread;
     char reason[KILN_NAME_MAX + 64];
     int rc = 0;
     take_unread(leader, member, &unread);
@@ -185,7 +163,9 @@ static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
             i++;
             continue;
         }
-        bool idle = assigned->clean || is_unread(&unread, assigned->id);
+        bool idle = assigned->clean;
+        for (size_t k = 0; k < unread.count; k++)
+            idle = idle || strcmp(unread.ids[k], assigned->id) == 0;
         snprintf(reason, sizeof(reason), "worker %s %s", member->name,
                  idle ? "ended before it began" : "was lost");
         struct kiln_return how = {
@@ -200,27 +180,7 @@ static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
     return rc;
 }
 
-static int return_missing(struct kiln_leader *leader, struct kiln_member *member,
-                          struct kiln_assigned *assigned, struct kiln_error *err)
-{
-    struct kiln_return how = {.code = assigned->seen ? KILN_STALE : KILN_OK,
-                              .reason = assigned->seen ? "its worker does not hold it any more"
-                                                       : "it never reached its worker"};
-    int rc = kiln_return_assignment(leader, member, assigned, &how, KILN_CAUSE_MISSING, err);
-    if (rc == 0)
-        kiln_fleet_drop(member, assigned);
-    return rc;
-}
-
 /* --- the round ------------------------------------------------------------------------------- */
-static void stop_cancelled(struct kiln_leader *leader, const struct kiln_member *member,
-                           const struct kiln_assigned *assigned)
-{
-    for (uint32_t i = 0; i < assigned->count; i++)
-        if (!assigned->open[i])
-            kiln_stream_hint(leader, member->name, KILN_CONTROL_CANCEL_JOB, assigned->jobs[i], "");
-}
-
 static int reconcile_member(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms,
                             struct kiln_error *err)
 {
@@ -230,17 +190,27 @@ static int reconcile_member(struct kiln_leader *leader, struct kiln_member *memb
     int rc = lost ? return_lost(leader, member, err) : 0;
     for (uint32_t i = 0; i < member->assignment_count && rc == 0;) {
         struct kiln_assigned *assigned = member->assignments[i];
-        uint32_t open = open_jobs(assigned);
         bool due = now_ms - assigned->since_ms > leader->lease_ms;
-        if (assigned->in_flight && leader->check_cancelled)
-            stop_cancelled(leader, member, assigned);
+        uint32_t open = 0;
+        for (uint32_t k = 0; k < assigned->count; k++) {
+            open += assigned->open[k];
+            if (!assigned->open[k] && assigned->in_flight && leader->check_cancelled)
+                kiln_stream_hint(leader, member->name, KILN_CONTROL_CANCEL_JOB, assigned->jobs[k],
+                                 "");
+        }
         if (!assigned->in_flight && open == 0) { /* the next one takes its place */
             rc = load_returned(leader, assigned, err);
             kiln_fleet_drop(member, assigned);
             continue;
         }
         if (!assigned->in_flight && due && member->known) {
-            rc = return_missing(leader, member, assigned, err);
+            struct kiln_return how = {.code = assigned->seen ? KILN_STALE : KILN_OK,
+                                      .reason = assigned->seen
+                                                    ? "its worker does not hold it any more"
+                                                    : "it never reached its worker"};
+            rc = kiln_return_assignment(leader, member, assigned, &how, KILN_CAUSE_MISSING, err);
+            if (rc == 0)
+                kiln_fleet_drop(member, assigned);
             continue;
         }
         if (open > 0) {

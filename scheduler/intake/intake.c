@@ -105,13 +105,6 @@ static void shrink_page(struct kiln_intake *intake)
     intake->page_max = intake->page_max / 4 > 0 ? intake->page_max / 4 : 1;
 }
 
-/* A page that took too much time or memory is tried again in smaller pages. */
-static void make_smaller(struct kiln_intake *intake, int rc)
-{
-    if (rc == KILN_TIMEOUT || rc == KILN_NO_MEMORY)
-        shrink_page(intake);
-}
-
 /* Anyone may append entries of any size; the size of the last page bounds the next read. */
 static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *entries)
 {
@@ -153,15 +146,6 @@ static bool renew(struct kiln_intake *intake, const char *stream, const struct k
     return renewed;
 }
 
-static void look_at_own(struct kiln_intake *intake)
-{
-    const char *const own[] = {intake->refused, intake->blocked};
-    struct kiln_error why;
-    for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
-        if (kiln_bus_look(intake->bus, own[i], &why) && !renew(intake, own[i], &why))
-            return; /* Redis is away, or the right is missing */
-}
-
 static int append_own(struct kiln_intake *intake, const char *stream, uint64_t max,
                       const char *const *fields, const size_t *lengths, size_t count,
                       struct kiln_error *err)
@@ -186,12 +170,16 @@ static int read_group(struct kiln_intake *intake, bool pending, uint32_t block_m
     return rc ? rc : kiln_bus_read(intake->bus, &stream, &after, 1, intake->page_max, 0, ret, err);
 }
 
-/* What other consumers left, and a look at the streams themselves. */
+/* What other consumers left, and a look at the streams themselves: spoiled ones are repaired. */
 static int claim_entries(struct kiln_intake *intake, struct kiln_bus_entries *ret,
                          struct kiln_error *err)
 {
+    const char *const own[] = {intake->refused, intake->blocked};
+    struct kiln_error why;
+    bool goes_on = true; /* else Redis is away, or the right is missing */
     intake->claimed_ms = kiln_clock_ms();
-    look_at_own(intake);
+    for (size_t i = 0; i < sizeof(own) / sizeof(*own) && goes_on; i++)
+        goes_on = !kiln_bus_look(intake->bus, own[i], &why) || renew(intake, own[i], &why);
     int rc = kiln_bus_claim(intake->bus, intake->stream, GROUP, CONSUMER, intake->claim_idle_ms,
                             intake->page_max, ret, err);
     if (rc || ret->count > 0)
@@ -266,22 +254,6 @@ static int read_account(struct kiln_intake *intake, const struct kiln_page_end *
     return rc;
 }
 
-/* *ret_wanted: somebody waits for the receipt. */
-static int make_receipt(struct kiln_intake *intake, const struct kiln_page_end *end,
-                        struct kiln_receipt *receipt, bool *ret_wanted, struct kiln_error *err)
-{
-    *receipt = (struct kiln_receipt){0};
-    *ret_wanted = end->token[0] != '\0';
-    snprintf(receipt->batch, sizeof(receipt->batch), "%s", end->batch);
-    int rc = read_account(intake, end, receipt, err);
-    if (rc == 0 || kiln_page_waits(rc))
-        return rc;
-    /* The ledger does not take the account of this call: its jobs are in. */
-    *ret_wanted = false;
-    kiln_log_limited(&intake->limits[LIMIT_ACCOUNT], "account_dropped", end->batch, err->text);
-    return 0;
-}
-
 static void drop_receipt(struct kiln_intake *intake, const struct kiln_page_end *end,
                          const struct kiln_error *why)
 {
@@ -297,11 +269,15 @@ static int close_calls(struct kiln_intake *intake, struct kiln_error *err)
     size_t kept = 0;
     for (size_t i = 0; i < page->end_count; i++) {
         const struct kiln_page_end *end = &page->ends[i];
-        struct kiln_receipt receipt;
-        bool wanted;
-        int rc = make_receipt(intake, end, &receipt, &wanted, err);
-        if (rc)
+        struct kiln_receipt receipt = {0};
+        snprintf(receipt.batch, sizeof(receipt.batch), "%s", end->batch);
+        int rc = read_account(intake, end, &receipt, err);
+        if (rc && kiln_page_waits(rc))
             return rc;
+        bool wanted = rc == 0 && end->token[0] != '\0'; /* somebody waits for it */
+        if (rc) /* the ledger does not take the account of this call: its jobs are in */
+            kiln_log_limited(&intake->limits[LIMIT_ACCOUNT], "account_dropped", end->batch,
+                             err->text);
         rc = wanted ? send_receipt(intake, end, &receipt, err) : 0;
         if (rc == KILN_FULL)
             page->ends[kept++] = *end;
@@ -315,31 +291,21 @@ static int close_calls(struct kiln_intake *intake, struct kiln_error *err)
 }
 
 /* --- entries set aside ----------------------------------------------------------------------- */
-/* The value of the entry's field `job`, which may hold any bytes. */
-static const char *job_of(const struct kiln_bus_entries *entries, const char *id, size_t *ret_len)
-{
-    *ret_len = 0;
-    for (size_t i = 0; i < entries->count; i++) {
-        const struct kiln_bus_entry *entry = &entries->at[i];
-        if (strcmp(entry->id, id) != 0)
-            continue;
-        for (size_t f = 0; f < entry->field_count; f++)
-            if (strcmp(entry->fields[2 * f], "job") == 0) {
-                *ret_len = entry->lengths[2 * f + 1];
-                return entry->fields[2 * f + 1];
-            }
-        break;
-    }
-    return "";
-}
-
 /* Into the stream of refused entries, for people. */
 static int keep_aside(struct kiln_intake *intake, const struct kiln_page_aside *aside,
                       const struct kiln_bus_entries *entries, struct kiln_error *err)
 {
     char at[32];
-    size_t job_len;
-    const char *job = job_of(entries, aside->entry, &job_len);
+    size_t job_len = 0;
+    const char *job = ""; /* the entry's field `job`, which may hold any bytes */
+    for (size_t i = 0; i < entries->count; i++) {
+        const struct kiln_bus_entry *entry = &entries->at[i];
+        for (size_t f = 0; f < entry->field_count && strcmp(entry->id, aside->entry) == 0; f++)
+            if (strcmp(entry->fields[2 * f], "job") == 0 && job_len == 0) {
+                job_len = entry->lengths[2 * f + 1];
+                job = entry->fields[2 * f + 1];
+            }
+    }
     kiln_time_text(kiln_wall_ms(), at, sizeof(at));
     const char *fields[] = {"entry",  aside->entry,  "at",    at,
                             "batch",  aside->batch,  "token", aside->token,
@@ -466,38 +432,34 @@ static void report_blocked(struct kiln_intake *intake, const char *entry,
     (void)!append_own(intake, intake->blocked, 1, fields, NULL, 3, &why);
 }
 
-static void report_moving(struct kiln_intake *intake)
-{
-    if (intake->reported_ms > 0)
-        (void)!kiln_bus_delete(intake->bus, intake->blocked, NULL);
-    intake->blocked_ms = intake->reported_ms = 0;
-}
-
 int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *ret_inserted,
                      struct kiln_error *err)
 {
     struct kiln_bus_entries entries = {0};
     *ret_inserted = 0;
     int rc = read_entries(intake, block_ms, &entries, err);
-    if (rc) {
-        intake->pending = true; /* own entries may be there again */
-        make_smaller(intake, rc);
-        return rc;
-    }
-    if (entries.count == 0)
+    const bool read = rc == 0;
+    if (read && entries.count == 0)
         return 0;
-    fit_page(intake, &entries);
-    rc = take_in(intake, &entries, err);
-    if (rc == 0)
-        rc = settle(intake, &entries, err);
-    account(intake, ret_inserted);
-    if (rc == 0)
-        report_moving(intake);
-    if (rc) {
+    if (read) {
+        fit_page(intake, &entries);
+        rc = take_in(intake, &entries, err);
+        if (rc == 0)
+            rc = settle(intake, &entries, err);
+        account(intake, ret_inserted);
+    }
+    if (rc == 0) {
+        if (intake->reported_ms > 0)
+            (void)!kiln_bus_delete(intake->bus, intake->blocked, NULL);
+        intake->blocked_ms = intake->reported_ms = 0;
+        return 0;
+    }
+    intake->pending = true; /* own entries may be there again */
+    if (rc == KILN_TIMEOUT || rc == KILN_NO_MEMORY)
+        shrink_page(intake);
+    if (read) {
         rc = kiln_fail_in(err, "entry %s", entries.at[0].id);
         kiln_page_clear(&intake->page);
-        intake->pending = true;
-        make_smaller(intake, rc);
         report_blocked(intake, entries.at[0].id, err);
     }
     return rc;

@@ -113,7 +113,8 @@ static int refuse(struct kiln_page *page, const char *id, const char *batch, con
     return rc ? set_aside(page, id, batch, token, reason, err) : 0;
 }
 
-/* An entry whose batch cannot be read has no place in the ledger. */
+/* An entry has no place in the ledger if its batch cannot be read or is one of Kiln's own; the
+ * receipt of such a call says so. */
 static int unreadable(struct kiln_page *page, const struct kiln_bus_entry *entry, const char *batch,
                       const struct kiln_error *why, struct kiln_error *err)
 {
@@ -131,14 +132,6 @@ static const char *name_of(const struct kiln_bus_entry *entry, const char *field
                        ? entry->fields[2 * i + 1]
                        : NULL;
     return NULL;
-}
-
-/* Nor has one that names a batch of Kiln's own; its receipt says so. */
-static int reserved(const char *batch, struct kiln_error *why)
-{
-    return kiln_name_reserved(batch)
-               ? kiln_fail(why, KILN_BAD_INPUT, "batch \"%s\": " KILN_NAMES_RESERVED, batch)
-               : 0;
 }
 
 /* The protocol was broken, yet the batch (and perhaps the call) may be known. */
@@ -193,17 +186,6 @@ static int add_picture(struct kiln_page *page, const struct kiln_intake_entry *e
     return keep_job(page, entry, id, key, &job, (struct kiln_page_unset){false, !has_seed}, err);
 }
 
-static void key_of(char *out, size_t size, const struct kiln_intake_entry *entry, const char *id,
-                   const struct kiln_job *job, uint64_t which, uint64_t count)
-{
-    bool named = job->custom_id && job->custom_id[0];
-    const char *base = entry->key ? entry->key : named ? job->custom_id : id;
-    if (count == 1)
-        snprintf(out, size, "%s", base);
-    else
-        snprintf(out, size, "%s.%llu", base, (unsigned long long)which);
-}
-
 static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
                     struct kiln_error *err)
 {
@@ -224,19 +206,19 @@ static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entr
             return refuse(page, id, entry->batch, entry->token, entry->key ? entry->key : id,
                           why.text, err);
         char key[KILN_INTAKE_KEY_MAX + 32];
-        key_of(key, sizeof(key), entry, id, &job, which, count);
+        char number[24] = "";
+        bool named = job.custom_id && job.custom_id[0];
+        if (count > 1)
+            snprintf(number, sizeof(number), ".%llu", (unsigned long long)which);
+        snprintf(key, sizeof(key), "%s%s",
+                 entry->key ? entry->key
+                 : named    ? job.custom_id
+                            : id,
+                 number);
         rc = keep_job(page, entry, id, key, &job,
                       (struct kiln_page_unset){true, !kiln_expand_has_seed(page->expand)}, err);
     }
     return rc;
-}
-
-static void keep_end(struct kiln_page *page, const struct kiln_intake_entry *entry)
-{
-    struct kiln_page_end *end = &page->ends[page->end_count++];
-    snprintf(end->batch, sizeof(end->batch), "%s", entry->batch);
-    snprintf(end->token, sizeof(end->token), "%s", entry->token ? entry->token : "");
-    end->announced = entry->end;
 }
 
 int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
@@ -247,14 +229,19 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
     int rc = kiln_intake_decode(entry->fields, entry->lengths, entry->field_count, &decoded, &why);
     if (rc)
         return refuse_malformed(page, entry, &why, err);
-    if (reserved(decoded.batch, &why))
+    if (kiln_name_reserved(decoded.batch)) {
+        kiln_fail(&why, KILN_BAD_INPUT, "batch \"%s\": " KILN_NAMES_RESERVED, decoded.batch);
         rc = unreadable(page, entry, decoded.batch, &why, err);
-    else if (decoded.job && decoded.has_index)
+    } else if (decoded.job && decoded.has_index)
         rc = add_picture(page, &decoded, entry->id, err);
     else if (decoded.job)
         rc = add_line(page, &decoded, entry->id, err);
-    if (rc == 0 && decoded.has_end && page->end_count < KILN_PAGE_ENTRIES)
-        keep_end(page, &decoded);
+    if (rc == 0 && decoded.has_end && page->end_count < KILN_PAGE_ENTRIES) {
+        struct kiln_page_end *end = &page->ends[page->end_count++];
+        snprintf(end->batch, sizeof(end->batch), "%s", decoded.batch);
+        snprintf(end->token, sizeof(end->token), "%s", decoded.token ? decoded.token : "");
+        end->announced = decoded.end;
+    }
     return rc;
 }
 
@@ -284,86 +271,74 @@ static void drop_marked(struct kiln_page *page)
 }
 
 /* --- the index of each job ------------------------------------------------------------------- */
-/* Where the jobs of the batch of job `first` are that have no number yet, into at[]: all of them,
- * since the ledger sees the wishes of one call together, but none of another call's. */
-static size_t of_one_batch(const struct kiln_page *page, size_t first, bool *numbered, size_t *at)
-{
-    const char *batch = page->jobs[first].job.batch;
-    size_t count = 0;
-    for (size_t i = first; i < page->job_count; i++)
-        if (!numbered[i] && strcmp(page->jobs[i].job.batch, batch) == 0) {
-            numbered[i] = true;
-            at[count++] = i;
-        }
-    return count;
-}
+/* The jobs of one batch that have no number yet, in the order of the stream. */
+struct unnumbered {
+    size_t *at;        /* in the page */
+    const char **keys; /* of each */
+    int64_t *indexes;  /* in: what each names, or -1; out: what it gets, or -1 */
+    bool *done;        /* by job of the page: it has been in such a list */
+};
 
-/* indexes: in, what each names, or -1; out, what it gets, or -1. */
-static int ask_ledger(struct kiln_page *page, const size_t *at, size_t count, int64_t *indexes,
-                      struct kiln_error *err)
-{
-    const char **keys = calloc(count, sizeof(*keys));
-    if (!keys)
-        return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
-    for (size_t i = 0; i < count; i++) {
-        const struct kiln_new_job *new = &page->jobs[at[i]];
-        keys[i] = new->key;
-        indexes[i] = page->unset[at[i]].index ? -1 : (int64_t) new->job.index;
-    }
-    int rc = kiln_ledger_number(page->ledger, page->pool, page->jobs[at[0]].job.batch, keys,
-                                indexes, count, indexes, err);
-    free(keys);
-    return rc;
-}
-
-/* The seed of a line that names none follows from the index that the job really gets. */
-static int set_index(struct kiln_page *page, size_t at, int64_t index, struct kiln_error *err)
-{
-    struct kiln_new_job *new = &page->jobs[at];
-    page->out[at] = index < 0;
-    if (index < 0) {
-        char reason[KILN_BATCH_NAME_MAX + 128];
-        snprintf(reason, sizeof(reason), KILN_BATCH_FULL, new->job.batch, UINT32_MAX);
-        page->offered--;
-        return refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err);
-    }
-    new->job.index = (uint32_t)index;
-    if (page->unset[at].seed)
-        new->job.seed = kiln_seed_derive(new->job.batch, new->job.index);
-    return 0;
-}
-
-static int number_batch(struct kiln_page *page, const size_t *at, size_t count,
+/* Numbers the batch of job `first`: all of its jobs, since the ledger sees the wishes of one call
+ * together, but none of another call's.  The seed of a line that names none follows from the index
+ * that the job really gets. */
+static int number_batch(struct kiln_page *page, size_t first, struct unnumbered *list,
                         struct kiln_error *err)
 {
-    int64_t *indexes = calloc(count, sizeof(*indexes));
+    const char *batch = page->jobs[first].job.batch;
     struct kiln_error why;
-    if (!indexes)
-        return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
-    int refused = ask_ledger(page, at, count, indexes, &why), rc = 0;
-    if (refused && kiln_page_waits(refused))
-        rc = kiln_fail(err, refused, "%s", why.text);
-    for (size_t i = 0; i < count && rc == 0; i++) {
-        page->out[at[i]] = refused != 0;
-        rc = refused ? refuse_job(page, at[i], why.text, err)
-                     : set_index(page, at[i], indexes[i], err);
+    size_t count = 0;
+    for (size_t i = first; i < page->job_count; i++) {
+        const struct kiln_new_job *new = &page->jobs[i];
+        if (list->done[i] || strcmp(new->job.batch, batch) != 0)
+            continue;
+        list->done[i] = true;
+        list->keys[count] = new->key;
+        list->indexes[count] = page->unset[i].index ? -1 : (int64_t) new->job.index;
+        list->at[count++] = i;
     }
-    free(indexes);
+    int refused = kiln_ledger_number(page->ledger, page->pool, batch, list->keys, list->indexes,
+                                     count, list->indexes, &why);
+    if (refused && kiln_page_waits(refused))
+        return kiln_fail(err, refused, "%s", why.text);
+    int rc = 0;
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        const size_t at = list->at[i];
+        struct kiln_new_job *new = &page->jobs[at];
+        page->out[at] = refused || list->indexes[i] < 0;
+        if (refused) {
+            rc = refuse_job(page, at, why.text, err);
+        } else if (page->out[at]) {
+            char reason[KILN_BATCH_NAME_MAX + 128];
+            snprintf(reason, sizeof(reason), KILN_BATCH_FULL, batch, UINT32_MAX);
+            page->offered--;
+            rc = refuse(page, new->entry, batch, new->token, new->key, reason, err);
+        } else {
+            new->job.index = (uint32_t)list->indexes[i];
+            if (page->unset[at].seed)
+                new->job.seed = kiln_seed_derive(batch, new->job.index);
+        }
+    }
     return rc;
 }
 
-/* In the order of the stream.  The ledger gives the numbers out, since another scheduler may take
- * jobs in at the same moment: a leader that lost its lock and has not noticed. */
+/* The ledger gives the numbers out, since another scheduler may take jobs in at the same moment: a
+ * leader that lost its lock and has not noticed. */
 static int number_jobs(struct kiln_page *page, struct kiln_error *err)
 {
-    size_t *at = calloc(page->job_count + 1, sizeof(*at));
-    bool *numbered = calloc(page->job_count + 1, sizeof(*numbered));
-    int rc = at && numbered ? 0 : kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    const size_t n = page->job_count + 1;
+    struct unnumbered list = {calloc(n, sizeof(*list.at)), calloc(n, sizeof(*list.keys)),
+                              calloc(n, sizeof(*list.indexes)), calloc(n, sizeof(*list.done))};
+    int rc = list.at && list.keys && list.indexes && list.done
+                 ? 0
+                 : kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
     for (size_t first = 0; first < page->job_count && rc == 0; first++)
-        if (!numbered[first])
-            rc = number_batch(page, at, of_one_batch(page, first, numbered, at), err);
-    free(at);
-    free(numbered);
+        if (!list.done[first])
+            rc = number_batch(page, first, &list, err);
+    free(list.at);
+    free(list.keys);
+    free(list.indexes);
+    free(list.done);
     if (rc == 0)
         drop_marked(page);
     return rc;

@@ -81,29 +81,24 @@ static int read_quotas(struct kiln_queue_quota *q, int64_t now_ms, struct kiln_e
     return rc;
 }
 
-/* The tenant's own quota, else the one for all tenants. */
-static int64_t limit_of(const struct kiln_queue_quota *q, const char *tenant)
-{
-    int64_t any = -1;
-    for (size_t i = 0; i < q->quota_count; i++) {
-        if (strcmp(q->quotas[i].tenant, tenant) == 0)
-            return q->quotas[i].queued;
-        if (strcmp(q->quotas[i].tenant, KILN_TENANT_ANY) == 0)
-            any = q->quotas[i].queued;
-    }
-    return any;
-}
-
-/* NULL: the tenant has no limit.  Tenants beyond TENANTS_MAX share the last place. */
+/* The tenant with its own limit, else with the one for all tenants; NULL: it has none.  Tenants
+ * beyond TENANTS_MAX share the last place. */
 static struct tenant *find_tenant(struct kiln_queue_quota *q, const char *name)
 {
+    int64_t any = -1, own = -1;
+    bool has_own = false;
     for (size_t i = 0; i < q->tenant_count; i++)
         if (strcmp(q->tenants[i].name, name) == 0)
             return q->tenants[i].limit < 0 ? NULL : &q->tenants[i];
-    if (q->tenant_count < TENANTS_MAX)
-        q->tenant_count++;
+    for (size_t i = 0; i < q->quota_count && !has_own; i++) {
+        if (strcmp(q->quotas[i].tenant, KILN_TENANT_ANY) == 0)
+            any = q->quotas[i].queued;
+        has_own = strcmp(q->quotas[i].tenant, name) == 0;
+        own = has_own ? q->quotas[i].queued : own;
+    }
+    q->tenant_count += q->tenant_count < TENANTS_MAX;
     struct tenant *tenant = &q->tenants[q->tenant_count - 1];
-    *tenant = (struct tenant){.limit = limit_of(q, name)};
+    *tenant = (struct tenant){.limit = has_own ? own : any};
     snprintf(tenant->name, sizeof(tenant->name), "%s", name);
     return tenant->limit < 0 ? NULL : tenant;
 }
@@ -128,16 +123,6 @@ static int room_of(struct kiln_queue_quota *q, struct tenant *tenant, size_t wan
 }
 
 /* --- checking -------------------------------------------------------------------------------- */
-/* Length of the run of jobs of one batch and one tenant. */
-static size_t run_of(const struct kiln_new_job *jobs, size_t count)
-{
-    size_t n = 1;
-    while (n < count && strcmp(jobs[n].job.batch, jobs[0].job.batch) == 0 &&
-           strcmp(jobs[n].job.tenant, jobs[0].job.tenant) == 0)
-        n++;
-    return n;
-}
-
 /* Accepts the first `room` new jobs, and refuses the others, run by run. */
 static int refuse_beyond(struct kiln_queue_quota *q, struct tenant *tenant,
                          const struct kiln_new_job *jobs, size_t count, size_t room,
@@ -180,7 +165,11 @@ int kiln_queue_quota_check(struct kiln_queue_quota *q, const struct kiln_new_job
     *ret_count = 0;
     int rc = read_quotas(q, now_ms, err);
     for (size_t at = 0; at < count && rc == 0 && q->any;) {
-        size_t n = run_of(jobs + at, count - at), room = n;
+        size_t n = 1; /* a run of jobs of one batch and one tenant */
+        while (at + n < count && strcmp(jobs[at + n].job.batch, jobs[at].job.batch) == 0 &&
+               strcmp(jobs[at + n].job.tenant, jobs[at].job.tenant) == 0)
+            n++;
+        size_t room = n;
         struct tenant *tenant = find_tenant(q, jobs[at].job.tenant);
         if (tenant)
             rc = room_of(q, tenant, n, now_ms, &room, err);

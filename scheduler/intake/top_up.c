@@ -1,4 +1,4 @@
-/* t.c - see t.h. */
+/* top_up.c - see top_up.h. */
 #include "scheduler/intake/top_up.h"
 
 #include <stdio.h>
@@ -100,8 +100,7 @@ void kiln_top_up_close(struct kiln_top_up *t)
     free(t);
 }
 
-/* --- the backfills ------------------------------------------------------------------------------
- */
+/* --- the backfills ---------------------------------------------------------------------------- */
 static int keep_backfill(void *arg, const struct kiln_backfill_due *due, struct kiln_error *err)
 {
     struct kiln_top_up *t = arg;
@@ -149,51 +148,38 @@ static uint64_t place_of(const struct kiln_backfill_due *backfill)
     return backfill->cursor % backfill->pass_jobs;
 }
 
-static uint64_t seed_of(const struct kiln_top_up *t, uint64_t number, const struct kiln_job *job)
-{
-    const struct kiln_backfill_due *backfill = t->backfill;
-    char name[sizeof(KILN_BACKFILL_BATCH) + KILN_NAME_MAX];
-    if (kiln_expand_has_seed(t->expand) && number < backfill->pass_jobs)
-        return job->seed;
-    snprintf(name, sizeof(name), KILN_BACKFILL_BATCH "%s", backfill->name);
-    return kiln_seed_derive(name, (uint32_t)number);
-}
-
-/* The line without its seed, hashed, and the seed. */
-static int make_key(struct kiln_top_up *t, const struct kiln_job *job, char key[KEY_MAX],
-                    struct kiln_error *err)
-{
-    uint8_t digest[KILN_SHA256_SIZE];
-    char hex[33];
-    kiln_text_clear(&t->line);
-    kiln_job_line_write(job, false, &t->line);
-    if (t->line.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
-    kiln_sha256(t->line.at, t->line.len, digest);
-    kiln_hex(digest, 16, hex);
-    snprintf(key, KEY_MAX, "p:%s:%llu", hex, (unsigned long long)job->seed);
-    return 0;
-}
-
-/* Lowest priority and no deadline, whatever the line says: that is what makes it backfill. */
+/* Lowest priority and no deadline, whatever the line says: that is what makes it backfill.  Its key
+ * is the line without its seed, hashed, and the seed. */
 static int add_job(struct kiln_top_up *t, uint64_t which, struct kiln_error *err)
 {
     struct kiln_new_job *new = &t->jobs[t->job_count];
-    char *key = t->keys[t->job_count];
+    char *key = t->keys[t->job_count], hex[33];
+    char name[sizeof(KILN_BACKFILL_BATCH) + KILN_NAME_MAX];
+    uint8_t digest[KILN_SHA256_SIZE];
     uint64_t number = t->backfill->cursor + t->job_count;
     memset(new, 0, sizeof(*new));
     int rc = kiln_expand_job(t->expand, which, &new->job, err);
     if (rc)
         return rc;
+    t->job_count++;
+    t->job_bytes += strlen(new->job.prompt);
     new->job.priority = KILN_PRIORITY_BACKFILL;
     new->job.max_wait_s = 0;
-    new->job.seed = seed_of(t, number, &new->job);
     new->job.index = (uint32_t)number;
     new->token = "";
     new->key = key;
-    t->job_count++;
-    t->job_bytes += strlen(new->job.prompt);
-    return make_key(t, &new->job, key, err);
+    if (!kiln_expand_has_seed(t->expand) || number >= t->backfill->pass_jobs) {
+        snprintf(name, sizeof(name), KILN_BACKFILL_BATCH "%s", t->backfill->name);
+        new->job.seed = kiln_seed_derive(name, (uint32_t)number);
+    }
+    kiln_text_clear(&t->line);
+    kiln_job_line_write(&new->job, false, &t->line);
+    if (t->line.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
+    kiln_sha256(t->line.at, t->line.len, digest);
+    kiln_hex(digest, 16, hex);
+    snprintf(key, KEY_MAX, "p:%s:%llu", hex, (unsigned long long)new->job.seed);
+    return 0;
 }
 
 /* A line that was valid when the backfill was added may have lost its style since. */
@@ -224,22 +210,6 @@ static int walk_line(void *arg, const struct kiln_backfill_line *line, struct ki
     return rc;
 }
 
-static int insert(struct kiln_top_up *t, const struct kiln_backfill_due *backfill,
-                  struct kiln_top_up_made *ret, struct kiln_error *err)
-{
-    uint64_t made = 0, again = 0;
-    int rc = t->job_count ? kiln_ledger_top_up(t->ledger, t->pool, backfill, t->jobs, t->job_count,
-                                               t->job_count, &made, &again, err)
-                          : 0;
-    ret->fresh += made;
-    ret->again += again;
-    if (rc == 0 && made + again > 0)
-        kiln_log(KILN_LOG_DEBUG, "topped_up", kiln_f("order", "%s", backfill->name),
-                 kiln_f("jobs", "%llu", (unsigned long long)made),
-                 kiln_f("again", "%llu", (unsigned long long)again));
-    return rc;
-}
-
 static int top_up_one(struct kiln_top_up *t, const struct kiln_backfill_due *backfill,
                       struct kiln_top_up_made *ret, struct kiln_error *err)
 {
@@ -251,8 +221,16 @@ static int top_up_one(struct kiln_top_up *t, const struct kiln_backfill_due *bac
     t->fault = (struct kiln_error){0};
     int rc = kiln_ledger_backfill_walk(t->ledger, backfill->id, place_of(backfill),
                                        (uint32_t)t->wanted, walk_line, t, err);
-    if (rc == 0)
-        rc = insert(t, backfill, ret, err);
+    uint64_t made = 0, again = 0;
+    if (rc == 0 && t->job_count)
+        rc = kiln_ledger_top_up(t->ledger, t->pool, backfill, t->jobs, t->job_count, t->job_count,
+                                &made, &again, err);
+    ret->fresh += made;
+    ret->again += again;
+    if (rc == 0 && made + again > 0)
+        kiln_log(KILN_LOG_DEBUG, "topped_up", kiln_f("order", "%s", backfill->name),
+                 kiln_f("jobs", "%llu", (unsigned long long)made),
+                 kiln_f("again", "%llu", (unsigned long long)again));
     /* A page ends where its pass ends. */
     ret->more = ret->more || (t->job_count > 0 && backfill->room > t->job_count);
     if (rc && !kiln_page_waits(rc)) { /* the ledger refuses a job: that stops no other backfill */

@@ -156,8 +156,9 @@ struct kiln_policy_group {
     int64_t queued_ms; /* since when the next job waits, of the tenant that waits longest */
     bool alone;
 };
-typedef void kiln_policy_each_group(void *arg, const struct kiln_policy_group *group);
-void kiln_policy_groups(const struct kiln_policy *policy, kiln_policy_each_group *each, void *arg);
+/* Lists at most `max` of the groups; returns how many. */
+size_t kiln_policy_groups(const struct kiln_policy *policy, struct kiln_policy_group *ret,
+                          size_t max);
 
 /* Why a job waits. */
 enum kiln_policy_reason {

@@ -113,18 +113,6 @@ static void tenant_list(struct kiln_policy *p, uint32_t tenant)
     kiln_treap_insert(p->tenant_used, &p->active_tenants, tenant);
 }
 
-static void tenant_ready(struct kiln_policy *p, uint32_t tenant)
-{
-    struct pol_tenant *t = &p->tenants[tenant];
-    if (t->ready++ > 0)
-        return;
-    /* A tenant that was away neither keeps old credit nor pays for earlier service: it joins at the
-     * level of the tenant that is being served. */
-    t->used_s = fmax(t->used_s, p->served_used_s);
-    t->round = t->round > p->served_round ? t->round : p->served_round;
-    tenant_list(p, tenant);
-}
-
 void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds)
 {
     struct pol_tenant *t = &p->tenants[tenant];
@@ -169,7 +157,14 @@ void kiln_policy_job_ready(struct kiln_policy *p, uint32_t job)
     struct pol_queue *queue = &p->queues[j->queue];
     uint32_t set = p->groups[queue->group].set;
     kiln_policy_heat(p, set, 1);
-    tenant_ready(p, queue->tenant);
+    struct pol_tenant *t = &p->tenants[queue->tenant];
+    if (t->ready++ == 0) {
+        /* A tenant that was away neither keeps old credit nor pays for earlier service: it joins at
+         * the level of the tenant that is being served. */
+        t->used_s = fmax(t->used_s, p->served_used_s);
+        t->round = t->round > p->served_round ? t->round : p->served_round;
+        tenant_list(p, queue->tenant);
+    }
     p->job_rank[job].hi = (is_backfill(j) ? BACKFILL_MS : 0) + virtual_ms(j);
     p->job_rank[job].lo = (int64_t)j->id;
     kiln_treap_insert(p->job_rank, &queue->jobs, job);

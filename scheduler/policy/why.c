@@ -21,52 +21,34 @@ void kiln_policy_counts(const struct kiln_policy *p, struct kiln_policy_counts *
     };
 }
 
-/* Since when the longest waiting of the tenants' next jobs has waited. */
-static int64_t group_queued_ms(const struct kiln_policy *p, const struct pol_group *g)
+size_t kiln_policy_groups(const struct kiln_policy *p, struct kiln_policy_group *ret, size_t max)
 {
-    int64_t first = INT64_MAX;
-    uint32_t queue = kiln_treap_first(p->queue_rank, g->queues);
-    for (; queue != KILN_NONE; queue = kiln_treap_next(p->queue_rank, g->queues, queue)) {
-        uint32_t job = kiln_treap_first(p->job_rank, p->queues[queue].jobs);
-        if (job != KILN_NONE && p->jobs[job].queued_ms < first)
-            first = p->jobs[job].queued_ms;
-    }
-    return first;
-}
-
-static void each_in_order(const struct kiln_policy *p, uint32_t root, kiln_policy_each_group *each,
-                          void *arg)
-{
-    uint32_t set = kiln_treap_first(p->set_rank, root);
-    for (; set != KILN_NONE; set = kiln_treap_next(p->set_rank, root, set)) {
-        const struct pol_set *s = &p->sets[set];
-        uint32_t group = kiln_treap_first(p->group_rank, s->groups);
-        for (; group != KILN_NONE; group = kiln_treap_next(p->group_rank, s->groups, group)) {
-            const struct pol_group *g = &p->groups[group];
-            struct kiln_policy_group out = {.model = p->models[s->model].name,
-                                            .lora_set = s->lora_set,
-                                            .width = g->width,
-                                            .height = g->height,
-                                            .steps = g->steps,
-                                            .jobs = g->ready,
-                                            .holders = s->holders,
-                                            .guidance = g->guidance,
-                                            .backlog_s = g->ready * g->unit_s,
-                                            .queued_ms = group_queued_ms(p, g),
-                                            .alone = g->alone};
-            each(arg, &out);
+    size_t count = 0;
+    for (uint32_t group = 0; group < p->group_slots.capacity && count < max; group++) {
+        const struct pol_group *g = &p->groups[group];
+        if (!g->listed)
+            continue;
+        const struct pol_set *s = &p->sets[g->set];
+        struct kiln_policy_group *out = &ret[count++];
+        *out = (struct kiln_policy_group){.model = p->models[s->model].name,
+                                          .lora_set = s->lora_set,
+                                          .width = g->width,
+                                          .height = g->height,
+                                          .steps = g->steps,
+                                          .jobs = g->ready,
+                                          .holders = s->holders,
+                                          .guidance = g->guidance,
+                                          .backlog_s = g->ready * g->unit_s,
+                                          .queued_ms = INT64_MAX,
+                                          .alone = g->alone};
+        uint32_t queue = kiln_treap_first(p->queue_rank, g->queues);
+        for (; queue != KILN_NONE; queue = kiln_treap_next(p->queue_rank, g->queues, queue)) {
+            uint32_t job = kiln_treap_first(p->job_rank, p->queues[queue].jobs);
+            if (job != KILN_NONE && p->jobs[job].queued_ms < out->queued_ms)
+                out->queued_ms = p->jobs[job].queued_ms;
         }
     }
-}
-
-void kiln_policy_groups(const struct kiln_policy *p, kiln_policy_each_group *each, void *arg)
-{
-    for (uint32_t model = 0; model < MODELS_MAX; model++) {
-        if (p->models[model].refs == 0)
-            continue;
-        each_in_order(p, p->models[model].held_sets, each, arg);
-        each_in_order(p, p->models[model].free_sets, each, arg);
-    }
+    return count;
 }
 
 /* Whether some worker can render this model. */

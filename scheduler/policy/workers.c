@@ -139,17 +139,6 @@ static void recount_free(struct pol_worker *worker, int64_t now_ms)
     worker->free_ms = now_ms + (int64_t)(last_s(worker, busy_of(worker)) * 1000);
 }
 
-/* The running batch ends in left_s, perhaps sooner than was expected; what is behind it takes its
- * time.  A late one changes nothing: the work that is ahead already hides the way of the next. */
-static void end_sooner(struct pol_worker *worker, double left_s, int64_t now_ms)
-{
-    uint32_t busy = busy_of(worker);
-    if (left_s <= 0 || busy == 0)
-        return;
-    int64_t free_ms = now_ms + (int64_t)((left_s + last_s(worker, busy - 1)) * 1000);
-    worker->free_ms = free_ms < worker->free_ms ? free_ms : worker->free_ms;
-}
-
 void kiln_policy_add_assignment(struct kiln_policy *p, uint32_t worker,
                                 const struct pol_assignment *assignment, int64_t now_ms)
 {
@@ -231,18 +220,6 @@ static void count_speed(struct kiln_policy *p)
     }
 }
 
-static bool set_speed(struct kiln_policy *p, struct pol_worker *worker, const char *device)
-{
-    snprintf(worker->device, sizeof(worker->device), "%s", device ? device : "");
-    double speed = kiln_cost_speed(p->costs, "", worker->device);
-    if (speed == worker->speed)
-        return false;
-    if (worker->set != KILN_NONE)
-        p->sets[worker->set].holder_speed += speed - worker->speed;
-    worker->speed = speed;
-    return true;
-}
-
 int kiln_policy_worker_set(struct kiln_policy *p, const char *name,
                            const struct kiln_policy_worker *report, struct kiln_error *err)
 {
@@ -260,12 +237,24 @@ int kiln_policy_worker_set(struct kiln_policy *p, const char *name,
         report->capacity_short < IN_FLIGHT_MAX ? report->capacity_short : IN_FLIGHT_MAX;
     worker->rendered = report->rendered;
     worker->batch_max = report->batch_max < KILN_ASSIGN_MAX ? report->batch_max : KILN_ASSIGN_MAX;
-    bool recount = worker->draining != report->draining;
+    snprintf(worker->device, sizeof(worker->device), "%s", report->device ? report->device : "");
+    const double speed = kiln_cost_speed(p->costs, "", worker->device);
+    const bool recount = worker->draining != report->draining || speed != worker->speed;
+    if (worker->set != KILN_NONE)
+        p->sets[worker->set].holder_speed += speed - worker->speed;
+    worker->speed = speed;
     worker->draining = report->draining;
-    recount = set_speed(p, worker, report->device) || recount;
-    if (busy_of(worker) < was_busy)
+    const uint32_t busy = busy_of(worker);
+    if (busy < was_busy)
         recount_free(worker, p->last_ms);
-    end_sooner(worker, report->left_s, p->last_ms);
+    if (report->left_s > 0 && busy > 0) {
+        /* The running batch ends in left_s, perhaps sooner than was expected; what is behind it
+         * takes its time.  A late one changes nothing: the work that is ahead already hides the
+         * way of the next. */
+        double ends_s = report->left_s + last_s(worker, busy - 1);
+        int64_t free_ms = p->last_ms + (int64_t)(ends_s * 1000);
+        worker->free_ms = free_ms < worker->free_ms ? free_ms : worker->free_ms;
+    }
     /* With work in flight the worker will end with that work's set, whatever it reports now; idle,
      * its own word counts.  Resident sets are kept under the pool's model. */
     if (worker->in_flight_count == 0) {
