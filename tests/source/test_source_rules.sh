@@ -38,6 +38,10 @@ while read -r folder; do
     [ -e "$folder/README.md" ] || complain "$folder: no README.md"
 done < <(echo "$sources" | xargs -n1 dirname | sort -u)
 
+while read -r count folder; do
+    [ "$count" -le 25 ] || complain "$folder: $count sources; make rooms (limit 25)"
+done < <(echo "$sources" | grep -vE '^(tests|scripts)/' | xargs -n1 dirname | sort | uniq -c)
+
 # A page names every source of its folder, by `stem` or `stem.ext`; name_ref.c goes with name.
 while read -r file; do
     page=${file%/*}/README.md stem=${file##*/}
