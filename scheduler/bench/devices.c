@@ -17,7 +17,7 @@
 
 #include "scheduler/bench/watch.h"
 #include "scheduler/cli/core/paths.h"
-#include "scheduler/cli/stack/devices.h"
+#include "scheduler/cli/stack/stack.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/read.h"
 

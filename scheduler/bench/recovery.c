@@ -175,7 +175,6 @@ static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long r
 {
     char batch[32];
     struct seen seen;
-    int number;
     snprintf(batch, sizeof batch, "kill-%ld", round);
     int rc = kiln_stack_up(&bench->own, bench->dir, 2, &bench->stack, err);
     if (rc == 0)
@@ -187,10 +186,8 @@ static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long r
     if (rc)
         return rc;
     kiln_sleep_s(IN_STEP_S);
-    if (sscanf(seen.worker, "worker-%d", &number) != 1)
-        return kiln_fail(err, KILN_INTERNAL, "the job is with %s", seen.worker);
-    pid_t pid = kiln_stack_find_worker(&bench->stack, number),
-          guard = kiln_guard_find(&bench->stack);
+    pid_t pid = kiln_worker_find(&bench->stack, seen.worker, NULL);
+    pid_t guard = kiln_guard_find(&bench->stack);
     double start = kiln_now_s();
     if (guard > 0) /* so that nobody restarts the worker, as when a machine is lost */
         kill(guard, SIGKILL);

@@ -15,7 +15,7 @@
 #include "scheduler/cli/core/cli.h"
 #include "scheduler/cli/core/help.h"
 #include "scheduler/cli/core/programs.h"
-#include "scheduler/cli/stack/devices.h"
+#include "scheduler/cli/stack/stack.h"
 #include "scheduler/cli/verb_tables.h"
 #include "schemas/spin.h"
 #include "storage/daemon/config_flags.h"

@@ -153,7 +153,44 @@ for i in $(seq 200); do [ -e "s/log/$one.log.1" ] && break; sleep 0.1; done
 ok kiln enqueue slow.jsonl --batch after
 ok kiln wait after --timeout 60
 
-# --- down stops guard and crew; start brings them back
+# --- a `down` that was interrupted: the guard still drains its workers, and `up` revokes that
+pid=$(pid_of s "$one") guard=$(pid_of s crew)
+kill -STOP "$pid"
+kill -TERM "$guard"
+until_ls "d['worker-0']['state'] == 'stopped'"
+(sleep 1; kill -CONT "$pid") &
+ok kiln up --dir s
+until_ls "d['$one']['state'] == d['worker-0']['state'] == 'running' and d['$one']['pid'] != $pid"
+[ "$(pid_of s crew)" = "$guard" ] || die "the guard did not stay"
+
+# --- a guard that is killed before it has stopped a worker: the next one does
+kill -STOP "$guard"
+timeout 30 "$kiln_bin/kiln" worker stop "$one" >out.txt 2>err.txt &
+stopping=$!
+sleep 1
+kill -9 "$guard"
+wait $stopping || { cat err.txt; die "nobody stopped the worker when its guard was killed"; }
+until_ls "d['$one']['state'] == 'stopped'"
+ok kiln worker start "$one"
+
+# --- a worker that starts while `down` waits for the guard, which is then killed: it ends as well
+guard=$(pid_of s crew)
+kill -STOP "$guard"
+timeout 60 "$kiln_bin/kiln" down --daemons --dir s >out.txt 2>err.txt &
+stopping=$!
+sleep 1
+"$kiln_bin/kiln-worker" --config "$PWD/s/kiln.conf" --id late --device cpu >late.log 2>&1 &
+late=$!
+echo $late >s/run/late.pid
+until grep -q worker_ready late.log; do alive $late || { cat late.log; die "no late worker"; }; sleep 0.1; done
+kill -9 "$guard"
+wait $stopping || { cat err.txt; die "down failed when the guard was killed"; }
+says '^late *stopped$'
+alive $late && die "a worker that started late is left"
+ok kiln up --dir s
+ok kiln worker start "$one"
+
+# --- down stops the guard and its workers; start brings them back
 guard=$(pid_of s crew) pid=$(pid_of s "$one")
 ok kiln down --dir s
 for process in $guard $pid; do alive "$process" && die "process $process is left"; done

@@ -144,6 +144,24 @@ int kiln_child_start(struct kiln_child *child, char *const *argv, char *const *e
     return rc;
 }
 
+void kiln_seek_lines(FILE *file, long lines)
+{
+    char piece[4096];
+    long end = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
+    for (long at = end; at > 0;) {
+        long from = at > (long)sizeof piece ? at - (long)sizeof piece : 0;
+        (void)fseek(file, from, SEEK_SET);
+        size_t len = fread(piece, 1, (size_t)(at - from), file);
+        for (size_t i = len; i > 0; i--)
+            if (piece[i - 1] == '\n' && from + (long)i < end && lines-- <= 1) {
+                (void)fseek(file, from + (long)i, SEEK_SET);
+                return;
+            }
+        at = from;
+    }
+    rewind(file);
+}
+
 void kiln_last_line(FILE *file, char *out, size_t size)
 {
     char text[TAIL_BYTES + 1];

@@ -56,6 +56,8 @@ int kiln_child_end_moving(struct kiln_child *child, double still_s,
 /* For the way out: kills it if it is still there. */
 void kiln_child_drop(struct kiln_child *child);
 
+/* Moves to where the last lines of a file begin. */
+void kiln_seek_lines(FILE *file, long lines);
 /* The last line of a file into out[size], cut to the end of a long one; "" if there is none. */
 void kiln_last_line(FILE *file, char *out, size_t size);
 

@@ -77,8 +77,8 @@ bool kiln_units_meant(const struct kiln_cli *cli, const struct kiln_args *args)
     char *conf = cli->config_path ? realpath(cli->config_path, NULL) : NULL;
     if (conf)
         *strrchr(conf, '/') = '\0';
-    bool guarded = kiln_arg(args, "dir") || has_file(".kiln", "crew.json") ||
-                   (conf && (has_file(conf, "stack.json") || has_file(conf, "crew.json")));
+    bool guarded = kiln_arg(args, "dir") || has_file(".kiln", KILN_GUARD_PLAN) ||
+                   (conf && (has_file(conf, "stack.json") || has_file(conf, KILN_GUARD_PLAN)));
     free(conf);
     return !guarded && kiln_units_here();
 }

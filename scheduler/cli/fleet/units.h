@@ -14,8 +14,7 @@
 
 /* Whether systemd is the first process here and has the unit. */
 bool kiln_units_here(void);
-/* The same, and no guard's crew is meant: neither --dir, nor a stack or crew beside the settings.
- */
+/* The same, and no guard is meant: neither --dir, nor a stack or a plan beside the settings. */
 bool kiln_units_meant(const struct kiln_cli *cli, const struct kiln_args *args);
 
 /* A unit as systemd knows it, a stopped one only if it is still of interest to it. */

@@ -1,7 +1,7 @@
 /* worker.c - `kiln worker start|stop|ls|logs`: the workers of this machine.
  *
  * start and stop change the plan and wake the guard (guard.h), then wait until it is so.  A machine
- * with a stack of its own (`kiln up`) keeps its crew in the stack's directory; on a fleet's machine
+ * with a stack of its own (`kiln up`) keeps its plan in the stack's directory; on a fleet's machine
  * it is --dir.
  */
 #include <errno.h>
@@ -17,7 +17,6 @@
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/units.h"
 #include "scheduler/cli/fleet/worker_show.h"
-#include "scheduler/cli/stack/devices.h"
 #include "scheduler/cli/stack/guard.h"
 #include "schemas/digest.h"
 #include "schemas/names.h"
@@ -25,7 +24,7 @@
 #define HOST_SIZE 65  /* of a name that gethostname gives */
 #define HOST_SHOWN 14 /* of it in the name of a worker */
 
-/* Where the crew lives: --dir, or beside a stack's kiln.conf, or ./.kiln. */
+/* Where the plan is: --dir, or beside a stack's kiln.conf, or ./.kiln. */
 static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool create,
                     struct kiln_stack *stack, struct kiln_error *err)
 {
@@ -33,7 +32,7 @@ static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool cre
     const char *given = kiln_arg(args, "dir");
     char *conf = cli->config_path ? realpath(cli->config_path, NULL) : NULL;
     if (given) {
-        if (create && access(given, F_OK) != 0) /* a slip would make a crew that nobody looks for */
+        if (create && access(given, F_OK) != 0) /* a typing mistake would make a second plan */
             return kiln_fail(err, KILN_NOT_FOUND,
                              "there is no stack in %s: create one with `kiln up`, or only the "
                              "directory to run workers without a stack",

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "schemas/names.h"
@@ -118,25 +119,6 @@ static int refuse_name(struct kiln_cli *cli, const struct kiln_stack *stack, con
     return rc ? kiln_report(cli, &err) : 0;
 }
 
-/* Moves to where the last `lines` lines begin. */
-static void seek_tail(FILE *file, long lines)
-{
-    char piece[4096];
-    long end = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
-    for (long at = end; at > 0;) {
-        long from = at > (long)sizeof piece ? at - (long)sizeof piece : 0;
-        (void)fseek(file, from, SEEK_SET);
-        size_t len = fread(piece, 1, (size_t)(at - from), file);
-        for (size_t i = len; i > 0; i--)
-            if (piece[i - 1] == '\n' && from + (long)i < end && lines-- <= 1) {
-                (void)fseek(file, from + (long)i, SEEK_SET);
-                return;
-            }
-        at = from;
-    }
-    rewind(file);
-}
-
 /* Prints lines without characters that control a terminal: a log may quote what others wrote. */
 static void show_lines(char *piece, size_t len)
 {
@@ -219,7 +201,7 @@ int kiln_worker_logs(struct kiln_cli *cli, const struct kiln_stack *stack,
     FILE *file = fopen(path, "re");
     if (!file)
         return refuse_name(cli, stack, name);
-    seek_tail(file, lines);
+    kiln_seek_lines(file, lines);
     (void)copy_out(file);
     if (kiln_arg(args, "follow"))
         follow(file);

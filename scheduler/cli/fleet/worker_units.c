@@ -13,7 +13,6 @@
 #include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/fleet/units.h"
-#include "scheduler/cli/stack/devices.h"
 
 #define START_LIMIT_S 600 /* a large model takes minutes to load */
 #define STOP_SLACK_S 60   /* what systemd and a worker take beyond drain_s */

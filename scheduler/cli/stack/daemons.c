@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "scheduler/cli/stack/guard.h"
-#include "schemas/clock.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/read.h"
 
@@ -22,61 +21,41 @@ pid_t kiln_stack_find_scheduler(const struct kiln_stack *stack)
                              (const char *const[]){"kiln-scheduler\n", stack->conf, NULL});
 }
 
+struct leading {
+    struct kiln_ledger *ledger;
+    const char *pool;
+};
+
 /* Ready when the pool has a leader: until then nothing would be taken in. */
-static int wait_scheduler(struct kiln_stack *stack, struct kiln_cli *cli, pid_t pid,
-                          struct kiln_error *err)
+static int pool_is_led(void *arg, bool *ret_ready, struct kiln_error *err)
 {
-    const char *pool = kiln_config_text(cli->config, KILN_KEY_POOL);
-    struct kiln_ledger *ledger = NULL;
-    int rc = kiln_open_ledger(cli, &ledger, err);
-    bool led = false;
-    for (int64_t until = kiln_clock_ms() + SCHEDULER_LIMIT_S * 1000; rc == 0 && !led;) {
-        if (!kiln_process_alive(pid))
-            rc = kiln_process_died(cli, stack, "scheduler", err);
-        else if (kiln_clock_ms() > until)
-            rc = kiln_fail(err, KILN_TIMEOUT,
-                           "the scheduler did not lead pool %s within %d s; its "
-                           "log is %s/log/scheduler.log",
-                           pool, SCHEDULER_LIMIT_S, stack->dir);
-        else if ((rc = kiln_ledger_led(ledger, pool, &led, err)) == 0 && !led)
-            kiln_sleep_s(0.03);
-    }
-    kiln_ledger_close(ledger);
-    return rc;
+    const struct leading *leading = arg;
+    return kiln_ledger_led(leading->ledger, leading->pool, ret_ready, err);
 }
 
 int kiln_stack_scheduler(struct kiln_stack *stack, struct kiln_cli *cli, bool restart,
                          struct kiln_error *err)
 {
+    char program[PATH_MAX];
+    const char *argv[] = {kiln_join(program, stack->bin, "kiln-scheduler"), "--config", stack->conf,
+                          NULL};
+    struct kiln_spawn spawn = {
+        .name = "scheduler", .argv = argv, .cwd = stack->dir, .said = restart ? "restarted" : NULL};
+    struct leading leading = {.pool = kiln_pool(cli)};
     pid_t pid = kiln_stack_find_scheduler(stack);
     if (pid && restart) {
         (void)kiln_process_stop(stack, "scheduler", pid, SIGTERM, 20);
         pid = 0;
     }
-    if (pid) {
-        kiln_say(cli, "scheduler  runs (pid %ld)", (long)pid);
-        return wait_scheduler(stack, cli, pid, err);
-    }
-    char program[PATH_MAX];
-    const char *argv[] = {kiln_join(program, stack->bin, "kiln-scheduler"), "--config", stack->conf,
-                          NULL};
-    struct kiln_spawn spawn = {.name = "scheduler", .argv = argv, .cwd = stack->dir};
-    int rc = kiln_process_start(stack, &spawn, &pid, err);
+    int rc = kiln_open_ledger(cli, &leading.ledger, err);
     if (rc == 0)
-        rc = wait_scheduler(stack, cli, pid, err);
-    if (rc == 0)
-        kiln_say(cli, "scheduler  %s (pid %ld)", restart ? "restarted" : "started", (long)pid);
+        rc =
+            kiln_process_up(stack, cli, &spawn, pid, SCHEDULER_LIMIT_S, pool_is_led, &leading, err);
+    kiln_ledger_close(leading.ledger);
     return rc;
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
-
-pid_t kiln_stack_find_worker(const struct kiln_stack *stack, int number)
-{
-    char name[KILN_PROCESS_NAME_MAX];
-    kiln_stack_worker_name(number, name);
-    return kiln_worker_find(stack, name, NULL);
-}
 
 /* Workers go round the devices. */
 static const char *device_of(const struct kiln_stack *stack, int number)

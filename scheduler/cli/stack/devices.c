@@ -1,5 +1,5 @@
-/* devices.c - see devices.h. */
-#include "scheduler/cli/stack/devices.h"
+/* devices.c - --device as a list. */
+#include "scheduler/cli/stack/stack.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/stack/guard.h"
-#include "scheduler/cli/stack/socket_dir.h"
 #include "scheduler/cli/stack/stack.h"
 
 #define SCHEDULER_LIMIT_S 20
@@ -26,16 +25,6 @@ static int stop_one(struct kiln_stack *stack, struct kiln_cli *cli, const char *
     bool gentle = kiln_process_stop(stack, name, pid, signal_no, limit_s);
     kiln_say(cli, "%-10s stopped%s", name, gentle ? "" : " (killed: it did not end in time)");
     return 1;
-}
-
-/* The pid files of workers that died while nobody guarded them. */
-static void forget_workers(const struct kiln_stack *stack)
-{
-    for (int i = 0; i < KILN_STACK_WORKERS_MAX; i++) {
-        char name[KILN_PROCESS_NAME_MAX];
-        kiln_stack_worker_name(i, name);
-        kiln_process_forget(stack, name);
-    }
 }
 
 /* The next guard must not start the stack's workers without their servers: `up` wants them again.
@@ -72,7 +61,11 @@ int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli)
     /* SIGINT is Postgres' fast shutdown: clients are disconnected, nothing is lost. */
     stopped +=
         stop_one(stack, cli, "postgres", kiln_stack_find_postgres(stack), SIGINT, POSTGRES_LIMIT_S);
-    forget_workers(stack);
+    for (int i = 0; i < KILN_STACK_WORKERS_MAX; i++) { /* that died while nobody guarded them */
+        char name[KILN_PROCESS_NAME_MAX];
+        kiln_stack_worker_name(i, name);
+        kiln_process_forget(stack, name);
+    }
     return stopped;
 }
 

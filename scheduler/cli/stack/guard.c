@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <time.h>
 
 #include "scheduler/cli/core/programs.h"
@@ -174,17 +175,22 @@ static void add_row(struct guard *guard, const struct kiln_guard_row *row)
     worker->pid = kiln_worker_find(guard->stack, row->name, NULL);
     worker->life.state = worker->pid ? KILN_GUARD_RUNNING : KILN_GUARD_WAITING;
     worker->life.started_s = kiln_now_s();
+    guard->ending = guard->ending && !row->wanted;
     if (worker->pid)
         say(guard, worker, "taken over");
 }
 
-/* A later turn forgives all crashes, of a worker that runs too. */
-static void update_row(struct guarded *worker, const struct kiln_guard_row *row)
+/* A later turn forgives all crashes, of a worker that runs too.  A start during the guard's own end
+ * (a `kiln down` that was interrupted) revokes the end: the worker drains and is started again. */
+static void update_row(struct guard *guard, struct guarded *worker,
+                       const struct kiln_guard_row *row)
 {
-    if (row->turn != worker->row.turn)
+    if (row->turn != worker->row.turn) {
         worker->life =
             (struct kiln_guard_life){.state = worker->pid ? worker->life.state : KILN_GUARD_WAITING,
                                      .started_s = worker->life.started_s};
+        guard->ending = guard->ending && !row->wanted;
+    }
     worker->row = *row;
 }
 
@@ -221,7 +227,7 @@ static void read_plan(struct guard *guard)
         for (int i = 0; i < plan->count; i++) {
             struct guarded *worker = find_worker(guard, plan->at[i].name);
             if (worker)
-                update_row(worker, &plan->at[i]);
+                update_row(guard, worker, &plan->at[i]);
             else if (guard->count < KILN_GUARD_MAX)
                 add_row(guard, &plan->at[i]);
         }
@@ -261,7 +267,7 @@ int kiln_guard_run(struct kiln_cli *cli, struct kiln_stack *stack)
     struct guard *guard = calloc(1, sizeof *guard);
     sigset_t signals;
     if (!guard)
-        return 71;
+        return EX_OSERR;
     guard->cli = cli;
     guard->stack = stack;
     sigemptyset(&signals);

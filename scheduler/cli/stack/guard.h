@@ -6,9 +6,9 @@
  *
  * The guard outlives the shell.  It starts the workers of the plan, restarts those that die with
  * growing pauses, gives up those that die too often, and rotates the logs.  SIGHUP: read the plan
- * again.  SIGTERM: let all workers drain, then end.  If the guard is killed its workers go on, and
- * the next guard takes them over.  On disk it is called crew, as in earlier releases, so that an
- * upgrade finds the guard that runs.
+ * again.  SIGTERM: let all workers drain, then end, unless a later plan starts one again.  If the
+ * guard is killed its workers go on, and the next guard takes them over.  On disk it is called
+ * crew, as in earlier releases, so that an upgrade finds the guard that runs.
  */
 #ifndef KILN_CLI_GUARD_H
 #define KILN_CLI_GUARD_H
@@ -16,6 +16,8 @@
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/limits.h"
 
+#define KILN_GUARD_NAME "crew" /* its pid file and log */
+#define KILN_GUARD_PLAN "crew.json"
 #define KILN_GUARD_MAX 128 /* a stack has at most 64, and there are those of `worker start` */
 #define KILN_GUARD_REASON_MAX 240
 #define KILN_GUARD_CRASHES_MAX 16
@@ -61,6 +63,11 @@ bool kiln_guard_report(const struct kiln_stack *stack, const char *name,
 int kiln_guard_write_reports(const struct kiln_stack *stack, json_t *reports,
                              struct kiln_error *err) KILN_MUST_CHECK;
 
+#define KILN_LOGS_KEPT 4
+/* Moves what is in the file to PATH.1, that to PATH.2, ..., once it is longer than max bytes.  The
+ * writer must append: its file stays the same one. */
+int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* --- guard_rule.c: when to restart (pure) ----------------------------------------------------- */
 enum kiln_guard_state {
     KILN_GUARD_RUNNING,
@@ -83,14 +90,7 @@ struct kiln_guard_life {
 void kiln_guard_ended(struct kiln_guard_life *life, const struct kiln_guard_plan *plan, int status,
                       const char *words, double now_s);
 
-/* --- log_rotate.c ----------------------------------------------------------------------------- */
-#define KILN_LOGS_KEPT 4
-/* Moves what is in the file to PATH.1, that to PATH.2, ..., once it is longer than max bytes.  The
- * writer must append: its file stays the same one. */
-int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err) KILN_MUST_CHECK;
-
 /* --- guard.c ---------------------------------------------------------------------------------- */
-#define KILN_GUARD_NAME "crew" /* its pid file and log */
 /* The guard's whole life; an exit status. */
 int kiln_guard_run(struct kiln_cli *cli, struct kiln_stack *stack);
 
@@ -118,7 +118,7 @@ void kiln_guard_want(const struct kiln_stack *stack, struct kiln_guard_plan *pla
 int kiln_guard_wait_started(struct kiln_cli *cli, struct kiln_stack *stack,
                             struct kiln_guard_plan *plan, struct kiln_guard_chosen *chosen,
                             struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_guard_wait_stopped(struct kiln_cli *cli, const struct kiln_stack *stack,
+int kiln_guard_wait_stopped(struct kiln_cli *cli, struct kiln_stack *stack,
                             const struct kiln_guard_plan *plan,
                             const struct kiln_guard_chosen *chosen,
                             struct kiln_error *err) KILN_MUST_CHECK;

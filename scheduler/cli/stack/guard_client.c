@@ -62,7 +62,8 @@ void kiln_guard_want(const struct kiln_stack *stack, struct kiln_guard_plan *pla
     row->wanted = true;
     row->turn++;
     chosen->at[row - plan->at] = true;
-    /* One that died a moment ago runs as far as a guard knows; without a guard its report is old. */
+    /* One that died a moment ago runs as far as a guard knows; without a guard its report is old.
+     */
     chosen->ran[row - plan->at] =
         kiln_worker_find(stack, row->name, NULL) != 0 ||
         (kiln_guard_find(stack) && kiln_guard_report(stack, row->name, &report) && report.pid);
@@ -96,20 +97,21 @@ static int see_beat(void *arg, const char *worker, const char *text, size_t len)
     return 0;
 }
 
-/* One more turn of a row that is still wanted, in the plan as it is now. */
-static int start_again(struct start *start, int row, struct kiln_error *err)
+/* Applies the plan as it is now, so that a guard that was killed is followed by another.  name: a
+ * row that gets one more turn, *ret_turn, if it is still there; or NULL. */
+static int apply_again(struct kiln_stack *stack, const char *name, uint32_t *ret_turn,
+                       struct kiln_error *err)
 {
-    struct kiln_stack *stack = start->stack;
     bool locked = stack->lock_fd >= 0;
     struct kiln_guard_plan *now = malloc(sizeof *now);
-    struct kiln_guard_row *at = NULL;
+    struct kiln_guard_row *row = NULL;
     int rc = now ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the plan");
     if (rc == 0 && !locked)
         rc = kiln_stack_lock(stack, err);
     if (rc == 0)
         rc = kiln_guard_read(stack, now, err);
-    if (rc == 0 && (at = kiln_guard_row(now, start->plan->at[row].name)) != NULL)
-        start->plan->at[row].turn = ++at->turn;
+    if (rc == 0 && name && (row = kiln_guard_row(now, name)) != NULL)
+        *ret_turn = ++row->turn;
     if (rc == 0)
         rc = kiln_guard_apply(stack, now, err);
     if (!locked)
@@ -119,22 +121,22 @@ static int start_again(struct start *start, int row, struct kiln_error *err)
 }
 
 /* What the guard says of a row that is not ready yet. */
-static int look_at(struct start *start, int row, struct kiln_error *err)
+static int look_at(struct start *start, int i, struct kiln_error *err)
 {
-    const char *name = start->plan->at[row].name;
+    struct kiln_guard_row *row = &start->plan->at[i];
     struct kiln_guard_report report;
-    if (!kiln_guard_report(start->stack, name, &report) || report.turn != start->plan->at[row].turn)
+    if (!kiln_guard_report(start->stack, row->name, &report) || report.turn != row->turn)
         return 0; /* the guard has not read the plan yet */
-    start->pids[row] = report.pid;
+    start->pids[i] = report.pid;
     if (strcmp(report.state, "running") == 0)
         return 0;
-    if (start->chosen->ran[row]) {
-        start->chosen->ran[row] = false;
-        kiln_say(start->cli, "%-10s has ended; starting", name);
-        return start_again(start, row, err);
+    if (start->chosen->ran[i]) {
+        start->chosen->ran[i] = false;
+        kiln_say(start->cli, "%-10s has ended; starting", row->name);
+        return apply_again(start->stack, row->name, &row->turn, err);
     }
-    kiln_process_tail(start->cli, start->stack, name);
-    return kiln_fail(err, KILN_UNAVAILABLE, "%s ended while it was starting: %s", name,
+    kiln_process_tail(start->cli, start->stack, row->name);
+    return kiln_fail(err, KILN_UNAVAILABLE, "%s ended while it was starting: %s", row->name,
                      report.reason);
 }
 
@@ -157,10 +159,11 @@ static int check_store(struct kiln_cli *cli, struct kiln_error *err)
 
 static int look_at_all(struct start *start, struct kiln_bus *bus, struct kiln_error *err)
 {
-    int first = -1, rc = 0;
+    struct kiln_guard_row *first = NULL;
+    int rc = 0;
     for (int i = 0; i < start->plan->count && rc == 0; i++)
         if (!start->ready[i]) {
-            first = first < 0 ? i : first;
+            first = first ? first : &start->plan->at[i];
             rc = look_at(start, i, err);
         }
     if (rc == 0)
@@ -169,7 +172,7 @@ static int look_at_all(struct start *start, struct kiln_bus *bus, struct kiln_er
         return rc;
     /* Killed, or it was about to end when the plan changed. */
     if (start->guards++ < GUARDS_MAX)
-        return start_again(start, first, err);
+        return apply_again(start->stack, first->name, &first->turn, err);
     kiln_process_tail(start->cli, start->stack, KILN_GUARD_NAME);
     return kiln_fail(err, KILN_UNAVAILABLE, "the guard of the workers ended");
 }
@@ -213,11 +216,12 @@ int kiln_guard_wait_started(struct kiln_cli *cli, struct kiln_stack *stack,
 
 /* --- ending ----------------------------------------------------------------------------------- */
 
-int kiln_guard_wait_stopped(struct kiln_cli *cli, const struct kiln_stack *stack,
+int kiln_guard_wait_stopped(struct kiln_cli *cli, struct kiln_stack *stack,
                             const struct kiln_guard_plan *plan,
                             const struct kiln_guard_chosen *chosen, struct kiln_error *err)
 {
     double limit_s = kiln_drain_limit_s(cli) + STOP_SLACK_S, until_s = kiln_now_s() + limit_s;
+    int guards = 0;
     for (int i = 0; i < plan->count; i++) {
         if (!chosen->at[i])
             continue;
@@ -225,6 +229,12 @@ int kiln_guard_wait_stopped(struct kiln_cli *cli, const struct kiln_stack *stack
             if (kiln_now_s() > until_s)
                 return kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s",
                                  plan->at[i].name, limit_s);
+            /* Without a guard nobody ends the worker. */
+            int rc = !kiln_guard_find(stack) && guards++ < GUARDS_MAX
+                         ? apply_again(stack, NULL, NULL, err)
+                         : 0;
+            if (rc)
+                return rc;
             kiln_sleep_s(0.05);
         }
         kiln_process_forget(stack, plan->at[i].name);
@@ -234,49 +244,61 @@ int kiln_guard_wait_stopped(struct kiln_cli *cli, const struct kiln_stack *stack
 }
 
 struct running {
-    char name[KILN_PROCESS_NAME_MAX];
-    pid_t pid;
+    struct {
+        char name[KILN_PROCESS_NAME_MAX];
+        pid_t pid;
+    } at[KILN_GUARD_MAX];
+    int count;
 };
 
-/* Every worker that runs and has a pid file here. */
-static int list_running(const struct kiln_stack *stack, struct running at[KILN_GUARD_MAX])
+/* Lists every worker that runs and has a pid file here; one that is in the list gets its new pid.
+ */
+static void list_running(const struct kiln_stack *stack, struct running *list)
 {
     char path[PATH_MAX];
-    int count = 0;
     DIR *dir = opendir(kiln_join(path, stack->dir, "run"));
-    for (struct dirent *entry; dir && count < KILN_GUARD_MAX && (entry = readdir(dir)) != NULL;) {
+    for (struct dirent *entry; dir && list->count < KILN_GUARD_MAX && (entry = readdir(dir));) {
         char *end = strrchr(entry->d_name, '.');
         if (!end || strcmp(end, ".pid") != 0 || end - entry->d_name >= KILN_PROCESS_NAME_MAX)
             continue;
         *end = '\0';
-        snprintf(at[count].name, sizeof at[count].name, "%.31s", entry->d_name);
-        at[count].pid = kiln_worker_find(stack, entry->d_name, NULL);
-        count += at[count].pid != 0;
+        pid_t pid = kiln_worker_find(stack, entry->d_name, NULL);
+        int i = 0;
+        while (i < list->count && strcmp(list->at[i].name, entry->d_name) != 0)
+            i++;
+        if (!pid)
+            continue;
+        snprintf(list->at[i].name, KILN_PROCESS_NAME_MAX, "%.31s", entry->d_name);
+        list->at[i].pid = pid;
+        list->count += i == list->count;
     }
     if (dir)
         closedir(dir);
-    return count;
 }
 
 int kiln_guard_stop(struct kiln_stack *stack, struct kiln_cli *cli)
 {
-    struct running workers[KILN_GUARD_MAX];
+    struct running workers = {.count = 0};
     double limit_s = kiln_drain_limit_s(cli);
     pid_t guard = kiln_guard_find(stack);
-    int count = list_running(stack, workers);
-    bool drained =
+    list_running(stack, &workers);
+    bool ended =
         guard && kiln_process_stop(stack, KILN_GUARD_NAME, guard, SIGTERM, limit_s + STOP_SLACK_S);
-    for (int i = 0; i < count && !drained; i++) /* all at once, they drain at the same time */
-        kill(workers[i].pid, SIGTERM);
-    for (int i = 0; i < count; i++) {
-        bool gentle = kiln_process_wait_gone(workers[i].pid, drained ? 1 : limit_s);
+    list_running(stack, &workers);            /* the guard may have started one since */
+    for (int i = 0; i < workers.count; i++) { /* all that it left, at once: they drain together */
+        pid_t left = kiln_worker_find(stack, workers.at[i].name, NULL);
+        if (left)
+            kill(left, SIGTERM);
+    }
+    for (int i = 0; i < workers.count; i++) {
+        const char *name = workers.at[i].name;
+        bool gentle = kiln_process_wait_gone(workers.at[i].pid, limit_s);
         if (!gentle) /* a second SIGTERM: at the next step */
-            (void)kiln_process_stop(stack, workers[i].name, workers[i].pid, SIGTERM, 10);
-        kiln_process_forget(stack, workers[i].name);
-        kiln_say(cli, "%-10s stopped%s", workers[i].name,
-                 gentle ? "" : " before its batch finished");
+            (void)kiln_process_stop(stack, name, workers.at[i].pid, SIGTERM, 10);
+        kiln_process_forget(stack, name);
+        kiln_say(cli, "%-10s stopped%s", name, gentle ? "" : " before its batch finished");
     }
     if (guard)
-        kiln_say(cli, "%-10s stopped%s", "guard", drained ? "" : " (killed)");
-    return count;
+        kiln_say(cli, "%-10s stopped%s", "guard", ended ? "" : " (killed)");
+    return workers.count;
 }

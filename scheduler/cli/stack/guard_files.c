@@ -1,15 +1,19 @@
-/* guard_files.c - the guard's plan and its report as files. */
+/* guard_files.c - the files of the guard: its plan, its report, and logs that do not fill the disk.
+ */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "scheduler/cli/stack/guard.h"
 #include "storage/formats/replace.h"
 
-#define PLAN "crew.json"
 #define REPORT "run/crew.json"
 #define CRASHES 5
 #define WITHIN_S 300
 #define LOG_BYTES (16 << 20)
+#define PIECE 65536
 
 static bool read_row(const json_t *row, struct kiln_guard_row *ret)
 {
@@ -34,7 +38,7 @@ int kiln_guard_read(const struct kiln_stack *stack, struct kiln_guard_plan *ret,
     json_int_t within_s, log_bytes;
     *ret =
         (struct kiln_guard_plan){.crashes = CRASHES, .within_s = WITHIN_S, .log_bytes = LOG_BYTES};
-    if (access(kiln_join(path, stack->dir, PLAN), F_OK) != 0)
+    if (access(kiln_join(path, stack->dir, KILN_GUARD_PLAN), F_OK) != 0)
         return 0;
     json_t *plan = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
     bool ok = plan && json_unpack(plan, "{s:i, s:I, s:I, s:s, s:o}", "crashes", &ret->crashes,
@@ -69,7 +73,7 @@ int kiln_guard_write(const struct kiln_stack *stack, const struct kiln_guard_pla
     json_t *value = json_pack("{s:i, s:I, s:I, s:s, s:o}", "crashes", plan->crashes, "within_s",
                               (json_int_t)plan->within_s, "log_bytes", (json_int_t)plan->log_bytes,
                               "config", plan->config, "workers", rows);
-    int rc = kiln_replace_json(kiln_join(path, stack->dir, PLAN), value, err);
+    int rc = kiln_replace_json(kiln_join(path, stack->dir, KILN_GUARD_PLAN), value, err);
     json_decref(value);
     return rc;
 }
@@ -131,5 +135,60 @@ int kiln_guard_write_reports(const struct kiln_stack *stack, json_t *reports,
     char path[PATH_MAX];
     int rc = kiln_replace_json(kiln_join(path, stack->dir, REPORT), reports, err);
     json_decref(reports);
+    return rc;
+}
+
+/* --- logs -------------------------------------------------------------------------------------
+ *
+ * The writer keeps its file open for weeks, so renaming it would only rename where it writes.  The
+ * content is copied and the file then truncated; the writer appends, so it goes on at the start.  A
+ * line that comes between copying and truncating would be lost: copying goes on until nothing was
+ * added meanwhile, which leaves microseconds.
+ */
+
+/* Copies to the end, and what is added meanwhile. */
+static bool copy_all(int from, int to)
+{
+    char piece[PIECE];
+    for (ssize_t n; (n = read(from, piece, sizeof piece)) != 0;)
+        if (n < 0 || kiln_write_all(to, piece, (size_t)n) != 0)
+            return false;
+    return true;
+}
+
+static void shift(const char *path)
+{
+    char from[PATH_MAX + 8], to[PATH_MAX + 8];
+    for (int i = KILN_LOGS_KEPT - 1; i > 0; i--) {
+        snprintf(from, sizeof from, "%s.%d", path, i);
+        snprintf(to, sizeof to, "%s.%d", path, i + 1);
+        (void)rename(from, to); /* most are not there yet */
+    }
+}
+
+int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err)
+{
+    char first[PATH_MAX + 8];
+    struct kiln_part part;
+    struct stat st;
+    if (stat(path, &st) != 0 || st.st_size <= max)
+        return 0;
+    snprintf(first, sizeof first, "%s.1", path);
+    int from = open(path, O_RDWR | O_CLOEXEC);
+    if (from < 0)
+        return kiln_fail(err, KILN_IO, "rotate %s: %s", path, strerror(errno));
+    int rc = kiln_part_open(&part, first, 0600, err);
+    if (rc == 0 && !copy_all(from, part.fd))
+        rc = kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "rotate %s: %s", path,
+                       strerror(errno));
+    if (rc == 0) {
+        shift(path);
+        rc = kiln_part_keep(&part, false, err);
+    } else {
+        kiln_part_drop(&part); /* half a copy would take the room that is missing */
+    }
+    if (rc == 0 && ftruncate(from, 0) != 0)
+        rc = kiln_fail(err, KILN_IO, "rotate %s: %s", path, strerror(errno));
+    close(from);
     return rc;
 }

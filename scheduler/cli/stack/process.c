@@ -22,7 +22,7 @@
 #include "storage/formats/replace.h"
 
 #define TAIL_LINES 12
-#define TAIL_BYTES 4096
+#define LINE_BYTES 4096
 #define CMDLINE_MAX 16384
 #define EXEC_LIMIT_MS 1000
 #define KILLED_LIMIT_S 10
@@ -234,38 +234,56 @@ int kiln_process_run(const struct kiln_stack *stack, const struct kiln_spawn *sp
 
 void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stack, const char *name)
 {
-    char path[PATH_MAX], text[TAIL_BYTES + 1];
+    char path[PATH_MAX], line[LINE_BYTES], shown[LINE_BYTES];
     FILE *file = fopen(kiln_process_log(stack, name, path), "re");
     if (!file)
         return;
-    if (fseek(file, -TAIL_BYTES, SEEK_END) != 0)
-        rewind(file);
-    size_t len = fread(text, 1, TAIL_BYTES, file);
-    fclose(file);
-    text[len] = '\0';
-    while (len > 0 && text[len - 1] == '\n')
-        text[--len] = '\0';
-    const char *start = text + len;
-    for (int lines = 0; start > text; start--)
-        if (start[-1] == '\n' && ++lines == TAIL_LINES)
-            break;
     kiln_warn(cli, "the end of %s:", path);
-    for (const char *line = start; *line;) {
-        size_t n = strcspn(line, "\n");
-        char shown[TAIL_BYTES + 1];
-        bool more = line[n] == '\n';
-        text[line - text + (ptrdiff_t)n] = '\0';
+    kiln_seek_lines(file, TAIL_LINES);
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
         fprintf(stderr, "      | %s\n", kiln_safe_line(line, shown, sizeof shown));
-        line += n + more;
     }
+    fclose(file);
 }
 
-int kiln_process_died(const struct kiln_cli *cli, const struct kiln_stack *stack, const char *name,
-                      struct kiln_error *err)
+int kiln_process_ready(const struct kiln_stack *stack, const char *name, pid_t pid, int limit_s,
+                       kiln_process_probe *probe, void *arg, struct kiln_error *err)
 {
-    kiln_process_forget(stack, name);
-    kiln_process_tail(cli, stack, name);
-    return kiln_fail(err, KILN_UNAVAILABLE, "%s ended while it was starting", name);
+    bool ready = false;
+    int rc = probe(arg, &ready, err);
+    for (int64_t until = kiln_clock_ms() + limit_s * 1000LL; rc == 0 && !ready;) {
+        if (!kiln_process_alive(pid)) {
+            kiln_process_forget(stack, name);
+            return kiln_fail(err, KILN_UNAVAILABLE, "%s ended while it was starting", name);
+        }
+        if (kiln_clock_ms() > until)
+            return kiln_fail(err, KILN_TIMEOUT,
+                             "%s was not ready within %d s; its log is %s/log/%s.log", name,
+                             limit_s, stack->dir, name);
+        kiln_sleep_s(0.02);
+        rc = probe(arg, &ready, err);
+    }
+    return rc;
+}
+
+int kiln_process_up(const struct kiln_stack *stack, const struct kiln_cli *cli,
+                    const struct kiln_spawn *spawn, pid_t pid, int limit_s,
+                    kiln_process_probe *probe, void *arg, struct kiln_error *err)
+{
+    bool runs = pid != 0;
+    int rc = runs ? 0 : kiln_process_start(stack, spawn, &pid, err);
+    if (rc == 0)
+        rc = kiln_process_ready(stack, spawn->name, pid, limit_s, probe, arg, err);
+    if (rc)
+        kiln_process_tail(cli, stack, spawn->name);
+    else
+        kiln_say(cli, "%-10s %s (pid %ld)", spawn->name,
+                 runs          ? "runs"
+                 : spawn->said ? spawn->said
+                               : "started",
+                 (long)pid);
+    return rc;
 }
 
 pid_t kiln_worker_find(const struct kiln_stack *stack, const char *name, const char *device)

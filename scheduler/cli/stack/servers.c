@@ -39,26 +39,10 @@ static int check_room(const char *dir, struct kiln_error *err)
 
 /* --- Redis ------------------------------------------------------------------------------------ */
 
-/* Asks until it answers, has died, or the time is up. */
-static int wait_redis(struct kiln_stack *stack, struct kiln_cli *cli, pid_t pid,
-                      struct kiln_error *err)
+static int redis_answers(void *arg, bool *ret_ready, struct kiln_error *err)
 {
-    struct kiln_bus *bus = NULL;
-    int rc = kiln_bus_open(cli->config, &bus, err);
-    if (rc)
-        return rc;
-    int64_t until = kiln_clock_ms() + READY_LIMIT_S * 1000;
-    while ((rc = kiln_bus_ping(bus, err)) != 0 && kiln_clock_ms() < until) {
-        if (!kiln_process_alive(pid)) {
-            kiln_process_forget(stack, "redis");
-            kiln_process_tail(cli, stack, "redis");
-            rc = kiln_fail(err, KILN_UNAVAILABLE, "redis-server ended while it was starting");
-            break;
-        }
-        kiln_sleep_s(0.02);
-    }
-    kiln_bus_close(bus);
-    return rc;
+    *ret_ready = kiln_bus_ping(arg, err) == 0;
+    return 0;
 }
 
 pid_t kiln_stack_find_redis(const struct kiln_stack *stack)
@@ -70,7 +54,8 @@ pid_t kiln_stack_find_redis(const struct kiln_stack *stack)
 
 int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_error *err)
 {
-    char program[PATH_MAX], socket[PATH_MAX], folder[PATH_MAX], data[PATH_MAX];
+    char program[PATH_MAX] = "", socket[PATH_MAX], folder[PATH_MAX], data[PATH_MAX];
+    struct kiln_bus *bus = NULL;
     kiln_join(socket, stack->sockets, KILN_REDIS_SOCKET);
     kiln_join(data, stack->dir, "redis");
     pid_t pid = kiln_stack_find_redis(stack);
@@ -79,19 +64,18 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
         kiln_say(cli, "redis      stopped: its socket is not %s", socket);
         pid = 0;
     }
-    if (pid) {
-        kiln_say(cli, "redis      runs (pid %ld)", (long)pid);
-        return wait_redis(stack, cli, pid, err);
-    }
-    if (!kiln_program_find("redis-server", program))
+    if (!pid && !kiln_program_find("redis-server", program))
         return kiln_fail(err, KILN_CONFIG,
                          "redis-server is not installed: apt-get install "
                          "redis-server, or `make setup`");
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(socket, '/') - socket), socket);
-    int rc = kiln_stack_make_dir(folder, 0700, err);
+    int rc = pid ? 0 : kiln_stack_make_dir(folder, 0700, err);
+    if (rc == 0)
+        rc = kiln_bus_open(cli->config, &bus, err);
     if (rc)
         return rc;
-    unlink(socket);
+    if (!pid)
+        unlink(socket);
     /* The log holds what was sent and has long been taken in: rewriting it while a batch arrives
      * costs a fork and a core, so that waits for 256 MB.  Large nodes suit a stream that is only
      * appended to and read in order. */
@@ -109,11 +93,8 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
                           "no",         "--set-proc-title",
                           "no",         NULL};
     struct kiln_spawn spawn = {.name = "redis", .argv = argv, .cwd = data};
-    rc = kiln_process_start(stack, &spawn, &pid, err);
-    if (rc == 0)
-        rc = wait_redis(stack, cli, pid, err);
-    if (rc == 0)
-        kiln_say(cli, "redis      started (pid %ld)", (long)pid);
+    rc = kiln_process_up(stack, cli, &spawn, pid, READY_LIMIT_S, redis_answers, bus, err);
+    kiln_bus_close(bus);
     return rc;
 }
 
@@ -275,21 +256,27 @@ static void drop_stale_lock(const struct kiln_stack *stack)
         unlink(kiln_join(lock, stack->data, "postmaster.pid"));
 }
 
+struct postmaster {
+    const struct kiln_stack *stack;
+    pid_t pid;
+};
+
 /* Postgres writes "ready" into line 8 of postmaster.pid once it takes connections. */
-static int wait_postgres(struct kiln_stack *stack, pid_t pid, struct kiln_error *err)
+static int postgres_answers(void *arg, bool *ret_ready, struct kiln_error *err)
 {
-    char text[64];
-    for (int64_t until = kiln_clock_ms() + READY_LIMIT_S * 1000; kiln_clock_ms() < until;
-         kiln_sleep_s(0.02)) {
-        postmaster_line(stack, 1, text);
-        bool same = atol(text) == (long)pid;
-        postmaster_line(stack, 8, text);
-        if (same && strcmp(text, "ready") == 0)
-            return 0;
-        if (!kiln_process_alive(pid))
-            return kiln_fail(err, KILN_UNAVAILABLE, "postgres ended while it was starting");
-    }
-    return kiln_fail(err, KILN_TIMEOUT, "postgres was not ready within %d s", READY_LIMIT_S);
+    const struct postmaster *postmaster = arg;
+    char pid[64], state[64];
+    (void)err;
+    postmaster_line(postmaster->stack, 1, pid);
+    postmaster_line(postmaster->stack, 8, state);
+    *ret_ready = atol(pid) == (long)postmaster->pid && strcmp(state, "ready") == 0;
+    return 0;
+}
+
+static int wait_postgres(const struct kiln_stack *stack, pid_t pid, struct kiln_error *err)
+{
+    return kiln_process_ready(stack, "postgres", pid, READY_LIMIT_S, postgres_answers,
+                              &(struct postmaster){stack, pid}, err);
 }
 
 /* The socket directory, owned by whoever Postgres runs as. */
@@ -324,7 +311,6 @@ static int start_postgres(struct kiln_stack *stack, const char *bin, const char 
         int rc = kiln_process_start(stack, &spawn, ret_pid, err);
         if (rc == 0 && (rc = wait_postgres(stack, *ret_pid, err)) == 0)
             return 0;
-        kiln_process_forget(stack, "postgres");
         if (rc != KILN_UNAVAILABLE || tries == 5)
             return rc;
         kiln_sleep_s(0.9);

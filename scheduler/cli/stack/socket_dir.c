@@ -1,11 +1,11 @@
-/* socket_dir.c - see socket_dir.h.
+/* socket_dir.c - the folders for sockets outside DIR.
  *
  * A folder's name is a hash of DIR, so the folder also has DIR itself, in a file "of".  Releases
  * before November 2026 wrote none; their folders count as unused if no server answers there.  A
  * folder with Postgres' data is never removed.  Removing another by mistake loses nothing: `up`
  * makes it anew.
  */
-#include "scheduler/cli/stack/socket_dir.h"
+#include "scheduler/cli/stack/stack.h"
 
 #include <dirent.h>
 #include <errno.h>

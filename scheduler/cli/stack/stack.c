@@ -20,7 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "scheduler/cli/stack/socket_dir.h"
 #include "storage/daemon/config_file.h"
 #include "storage/formats/replace.h"
 

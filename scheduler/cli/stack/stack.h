@@ -59,6 +59,31 @@ int kiln_stack_worker_number(const char *name);
 /* Replaces the command's settings by those of the file; a broken file changes nothing. */
 void kiln_stack_reload(struct kiln_cli *cli, const char *path);
 
+/* --- devices.c: --device as a list: "cpu", "cuda:0,cuda:1", "cuda:all" -------------------------
+ */
+struct kiln_devices {
+    char at[KILN_STACK_DEVICES_MAX][32];
+    int count;
+};
+/* cuda:all becomes one entry a GPU.  A GPU that this machine does not have is refused here, where
+ * the number is still in sight, and not by a worker that dies in the background. */
+int kiln_devices_read(const char *text, struct kiln_devices *ret,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+/* KILN_CONFIG if --device was given and is no such list, whatever GPUs there are. */
+int kiln_devices_flag(const struct kiln_config *config, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- socket_dir.c: folders outside DIR for the sockets where DIR cannot take them (see stack.c) --
+ */
+/* The side folder of this DIR, made if it is missing.  KILN_DENIED where it is not ours. */
+int kiln_socket_dir_open(const char *dir, char out[PATH_MAX],
+                         struct kiln_error *err) KILN_MUST_CHECK;
+bool kiln_socket_dir_is(const char *path);
+/* Removes side folders of this user whose stack is gone; returns how many.  One stays as long as
+ * anything might use it: it says which DIR it is of, that DIR is not there any more or names
+ * another folder, no process listens on its sockets, and it holds nothing but sockets.  One that
+ * does not say so, of an earlier release, stays for a day after it was last used. */
+int kiln_socket_dirs_sweep(void);
+
 /* --- conf.c: kiln.conf ------------------------------------------------------------------------ */
 /* Lays the file of an earlier `up` under the flags and environment of this one, writes back what
  * they changed, and keeps lines and comments of people.  *ret_changed: a running daemon would
@@ -72,6 +97,7 @@ struct kiln_spawn {
     const char *const *argv; /* argv[0] is the path of the program; NULL ends it */
     bool as_other;           /* run as stack->user when we are root */
     const char *cwd;
+    const char *said;  /* how kiln_process_up reports the start; NULL: "started" */
     bool dies_with_us; /* a helper that makes no sense without the command that started it */
     bool holds_hup;    /* SIGHUP waits until the program is ready for it */
 };
@@ -99,12 +125,20 @@ void kiln_process_forget(const struct kiln_stack *stack, const char *name); /* t
  */
 int kiln_process_run(const struct kiln_stack *stack, const struct kiln_spawn *spawn,
                      const char *input, double limit_s, struct kiln_error *err) KILN_MUST_CHECK;
+/* Sets *ret_ready once the process does its work; an error ends the waiting. */
+typedef int kiln_process_probe(void *arg, bool *ret_ready, struct kiln_error *err);
+/* Probes a process until it is ready.  KILN_UNAVAILABLE: it ended; its pid file is removed then. */
+int kiln_process_ready(const struct kiln_stack *stack, const char *name, pid_t pid, int limit_s,
+                       kiln_process_probe *probe, void *arg,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Starts it unless it runs as pid, waits until it is ready, and says so; after an error it shows
+ * the end of its log. */
+int kiln_process_up(const struct kiln_stack *stack, const struct kiln_cli *cli,
+                    const struct kiln_spawn *spawn, pid_t pid, int limit_s,
+                    kiln_process_probe *probe, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 /* The last lines of DIR/log/NAME.log on stderr. */
 void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stack,
                        const char *name);
-/* A process has ended that was to start: shows the end of its log, returns KILN_UNAVAILABLE. */
-int kiln_process_died(const struct kiln_cli *cli, const struct kiln_stack *stack, const char *name,
-                      struct kiln_error *err);
 
 /* --- servers.c -------------------------------------------------------------------------------- */
 /* Each says what runs, starts the server unless it does, and waits until it answers. */
@@ -117,7 +151,6 @@ int kiln_stack_postgres(struct kiln_stack *stack, struct kiln_cli *cli,
 
 /* --- daemons.c -------------------------------------------------------------------------------- */
 pid_t kiln_stack_find_scheduler(const struct kiln_stack *stack);
-pid_t kiln_stack_find_worker(const struct kiln_stack *stack, int number);
 /* restart: stops a running one first, because its settings changed. */
 int kiln_stack_scheduler(struct kiln_stack *stack, struct kiln_cli *cli, bool restart,
                          struct kiln_error *err) KILN_MUST_CHECK;

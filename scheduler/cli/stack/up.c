@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/stack/devices.h"
 #include "scheduler/cli/stack/guard.h"
-#include "scheduler/cli/stack/socket_dir.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/text/text.h"
 #include "storage/ledger/migrate.h"
@@ -106,7 +104,7 @@ static const char *missing(const struct kiln_stack *stack, char out[KILN_PROCESS
     for (int i = 0; i < stack->workers; i++) {
         struct kiln_guard_report report;
         kiln_stack_worker_name(i, out);
-        if (!kiln_stack_find_worker(stack, i) || /* or the guard was faster */
+        if (!kiln_worker_find(stack, out, NULL) || /* or the guard was faster */
             (kiln_guard_report(stack, out, &report) && report.restarts > 0))
             return out;
     }
@@ -122,7 +120,8 @@ int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_
     struct kiln_cli silent = *cli; /* shares the settings, which nothing here replaces */
     silent.quiet = true;
     kiln_say(cli, "%s%s has ended; starting it again (see %s/log/%s.log)",
-             cli->progress ? "\r\033[K" : "", name, stack->dir, name); /* over the progress bar */
+             cli->progress ? "\r\033[K" : "", /* over the progress bar */
+             strcmp(name, KILN_GUARD_NAME) == 0 ? "the guard" : name, stack->dir, name);
     int rc = kiln_stack_lock(stack, err);
     if (rc == 0)
         rc = start_all(stack, &silent, false, err);
@@ -140,7 +139,7 @@ static json_t *stack_json(const struct kiln_stack *stack)
     for (int i = 0; i < stack->workers; i++) {
         char name[KILN_PROCESS_NAME_MAX];
         kiln_stack_worker_name(i, name);
-        json_object_set_new(pids, name, json_integer(kiln_stack_find_worker(stack, i)));
+        json_object_set_new(pids, name, json_integer(kiln_worker_find(stack, name, NULL)));
     }
     return json_pack("{s:s, s:s, s:i, s:o}", "dir", stack->dir, "config", stack->conf, "workers",
                      stack->workers, "pids", pids);

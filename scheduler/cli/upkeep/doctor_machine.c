@@ -12,7 +12,6 @@
 #include "scheduler/cli/fleet/units.h"
 #include "scheduler/cli/fleet/worker_show.h"
 #include "scheduler/cli/stack/guard.h"
-#include "scheduler/cli/stack/socket_dir.h"
 #include "scheduler/cli/upkeep/doctor.h"
 
 #define STOPPED_ADVICE                                                                             \
@@ -138,7 +137,7 @@ static bool read_plan(const char *dir, struct kiln_stack *stack, struct kiln_gua
 {
     struct kiln_error err;
     char path[PATH_MAX];
-    return access(kiln_join(path, dir, "crew.json"), R_OK) == 0 &&
+    return access(kiln_join(path, dir, KILN_GUARD_PLAN), R_OK) == 0 &&
            kiln_stack_open(stack, dir, false, &err) == 0 && kiln_guard_read(stack, plan, &err) == 0;
 }
 
