@@ -172,7 +172,8 @@ int kiln_load_pauses(struct kiln_leader *leader, int64_t now_ms, struct kiln_err
     if (now_ms < leader->pauses_due_ms)
         return 0;
     leader->pauses_due_ms = now_ms + PAUSES_MS;
-    int rc = kiln_ledger_holds(leader->ledger, leader->pool, false, kiln_pauses_keep, &pauses, err);
+    int rc =
+        kiln_ledger_pauses(leader->ledger, leader->pool, false, kiln_pauses_keep, &pauses, err);
     if (rc || kiln_pauses_equal(&pauses, &leader->pauses)) {
         kiln_pauses_release(&pauses);
         return rc;

@@ -11,16 +11,16 @@
 #define PART_MAX (KILN_LORA_SET_MAX + 1)
 
 /* --- the set --------------------------------------------------------------------------------- */
-int kiln_pauses_keep(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+int kiln_pauses_keep(void *arg, const struct kiln_pause *pause, struct kiln_error *err)
 {
     struct kiln_pauses *pauses = arg;
-    if (!hold->held)
+    if (!pause->held)
         return 0;
-    struct kiln_hold *at = kiln_room(pauses->at, pauses->count, &pauses->room, sizeof(*at));
+    struct kiln_pause *at = kiln_room(pauses->at, pauses->count, &pauses->room, sizeof(*at));
     if (!at)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the pauses");
     pauses->at = at;
-    pauses->at[pauses->count++] = *hold;
+    pauses->at[pauses->count++] = *pause;
     return 0;
 }
 
@@ -31,7 +31,7 @@ void kiln_pauses_release(struct kiln_pauses *pauses)
 }
 
 /* Both match the same jobs. */
-static bool same(const struct kiln_hold *a, const struct kiln_hold *b)
+static bool same(const struct kiln_pause *a, const struct kiln_pause *b)
 {
     return a->scope == b->scope && a->batch_id == b->batch_id && strcmp(a->name, b->name) == 0;
 }
@@ -53,31 +53,31 @@ bool kiln_pauses_equal(const struct kiln_pauses *a, const struct kiln_pauses *b)
     return a->count == b->count && kiln_pauses_within(a, b);
 }
 
-static bool matches_job(const struct kiln_hold *hold, const struct kiln_policy_job *job)
+static bool matches_job(const struct kiln_pause *pause, const struct kiln_policy_job *job)
 {
-    switch (hold->scope) {
+    switch (pause->scope) {
     case KILN_SCOPE_ALL:
         return true;
     case KILN_SCOPE_BACKFILL:
         return job->priority <= KILN_PRIORITY_BACKFILL;
     case KILN_SCOPE_ONE_BACKFILL:
     case KILN_SCOPE_WINDOW:
-        return hold->batch_id != 0 && hold->batch_id == job->batch_id;
+        return pause->batch_id != 0 && pause->batch_id == job->batch_id;
     case KILN_SCOPE_TENANT:
     case KILN_SCOPE_QUOTA:
-        return strcmp(hold->name, job->tenant) == 0;
+        return strcmp(pause->name, job->tenant) == 0;
     case KILN_SCOPE_GROUP:
-        return kiln_group_matches(hold->name, job);
+        return kiln_group_matches(pause->name, job);
     case KILN_SCOPE_COUNT:
         break;
     }
     return false;
 }
 
-const struct kiln_hold *kiln_pauses_find(const struct kiln_pauses *pauses,
-                                         const struct kiln_policy_job *job)
+const struct kiln_pause *kiln_pauses_find(const struct kiln_pauses *pauses,
+                                          const struct kiln_policy_job *job)
 {
-    const struct kiln_hold *found = NULL;
+    const struct kiln_pause *found = NULL;
     for (size_t i = 0; i < pauses->count; i++)
         if ((!found || pauses->at[i].scope < found->scope) && matches_job(&pauses->at[i], job))
             found = &pauses->at[i];
@@ -85,7 +85,7 @@ const struct kiln_hold *kiln_pauses_find(const struct kiln_pauses *pauses,
 }
 
 /* --- as a sentence --------------------------------------------------------------------------- */
-static void what_is_paused(const struct kiln_hold *hold, char *out, size_t size)
+static void what_is_paused(const struct kiln_pause *pause, char *out, size_t size)
 {
     static const char *const words[KILN_SCOPE_COUNT] = {
         [KILN_SCOPE_ALL] = "everything is paused",
@@ -95,14 +95,14 @@ static void what_is_paused(const struct kiln_hold *hold, char *out, size_t size)
         [KILN_SCOPE_GROUP] = "group %s is paused",
         [KILN_SCOPE_WINDOW] = "backfill %s is outside its window",
         [KILN_SCOPE_QUOTA] = "tenant %s has used up its daily quota"};
-    const char *text = words[hold->scope], *name = strstr(text, "%s");
+    const char *text = words[pause->scope], *name = strstr(text, "%s");
     if (name)
-        snprintf(out, size, "%.*s%s%s", (int)(name - text), text, hold->name, name + 2);
+        snprintf(out, size, "%.*s%s%s", (int)(name - text), text, pause->name, name + 2);
     else
         snprintf(out, size, "%s", text);
 }
 
-void kiln_pause_text(const struct kiln_hold *hold, char *out, size_t size)
+void kiln_pause_text(const struct kiln_pause *pause, char *out, size_t size)
 {
     static const char *const resume[KILN_SCOPE_COUNT] = {
         [KILN_SCOPE_ALL] = "kiln resume --all",
@@ -110,17 +110,17 @@ void kiln_pause_text(const struct kiln_hold *hold, char *out, size_t size)
         [KILN_SCOPE_ONE_BACKFILL] = "kiln backfill resume ",
         [KILN_SCOPE_TENANT] = "kiln resume --tenant ",
         [KILN_SCOPE_GROUP] = "kiln resume --group "};
-    char what[KILN_HOLD_NAME_MAX + 64], at[32], until[32];
-    what_is_paused(hold, what, sizeof(what));
-    kiln_short_time(hold->at_ms, at, sizeof(at));
-    kiln_short_time(hold->until_ms, until, sizeof(until));
-    if (resume[hold->scope])
-        snprintf(out, size, "%s since %sZ by %s%s%s; `%s%s` resumes it", what, at, hold->who,
-                 hold->reason[0] ? ": " : "", hold->reason, resume[hold->scope], hold->name);
+    char what[KILN_PAUSE_NAME_MAX + 64], at[32], until[32];
+    what_is_paused(pause, what, sizeof(what));
+    kiln_short_time(pause->at_ms, at, sizeof(at));
+    kiln_short_time(pause->until_ms, until, sizeof(until));
+    if (resume[pause->scope])
+        snprintf(out, size, "%s since %sZ by %s%s%s; `%s%s` resumes it", what, at, pause->who,
+                 pause->reason[0] ? ": " : "", pause->reason, resume[pause->scope], pause->name);
     else
-        snprintf(out, size, "%s (%s)%s%s%s", what, hold->reason,
-                 hold->until_ms ? "; it resumes at " : "", hold->until_ms ? until : "",
-                 hold->until_ms ? "Z" : "");
+        snprintf(out, size, "%s (%s)%s%s%s", what, pause->reason,
+                 pause->until_ms ? "; it resumes at " : "", pause->until_ms ? until : "",
+                 pause->until_ms ? "Z" : "");
 }
 
 /* --- groups ---------------------------------------------------------------------------------- */

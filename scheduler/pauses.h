@@ -1,8 +1,8 @@
 /* pauses.h - the pauses in force, and which jobs each matches.
  *
- * The ledger has them as holds (storage/ledger/queue/hold.h): pauses by people, closed windows,
- * used- up daily quotas.  This is the one place that says whether a hold matches a job.  The leader
- * keeps paused jobs out of the policy, `kiln why` names the pause of a job; both ask
+ * The ledger has them in its table hold (storage/ledger/queue/pause.h): pauses by people, closed
+ * windows, used-up daily quotas.  Only the code here says whether a pause matches a job.  The
+ * leader keeps paused jobs out of the policy, `kiln why` names the pause of a job; both ask
  * kiln_pauses_find, which walks all of them: there are few.
  *
  * A group is named "SIZE/STEPS/LORAS", as `kiln status` prints it: 1024x1024/8/none,
@@ -15,25 +15,25 @@
 #include <stddef.h>
 
 #include "scheduler/policy/policy.h"
-#include "storage/ledger/queue/hold.h"
+#include "storage/ledger/queue/pause.h"
 
 struct kiln_pauses {
-    struct kiln_hold *at;
+    struct kiln_pause *at;
     size_t count, room;
 };
 
-/* For kiln_ledger_holds: keeps those in force.  arg is a struct kiln_pauses. */
-int kiln_pauses_keep(void *arg, const struct kiln_hold *hold, struct kiln_error *err);
+/* For kiln_ledger_pauses: keeps those in force.  arg is a struct kiln_pauses. */
+int kiln_pauses_keep(void *arg, const struct kiln_pause *pause, struct kiln_error *err);
 void kiln_pauses_release(struct kiln_pauses *pauses);
 bool kiln_pauses_equal(const struct kiln_pauses *a, const struct kiln_pauses *b);
 /* Whether every pause of a is one of b. */
 bool kiln_pauses_within(const struct kiln_pauses *a, const struct kiln_pauses *b);
 
-/* The first that matches the job, in the order of enum kiln_hold_scope; NULL: none. */
-const struct kiln_hold *kiln_pauses_find(const struct kiln_pauses *pauses,
-                                         const struct kiln_policy_job *job);
+/* The first that matches the job, in the order of enum kiln_pause_scope; NULL: none. */
+const struct kiln_pause *kiln_pauses_find(const struct kiln_pauses *pauses,
+                                          const struct kiln_policy_job *job);
 /* One sentence: what is paused, since when by whom, what ends it. */
-void kiln_pause_text(const struct kiln_hold *hold, char *out, size_t size);
+void kiln_pause_text(const struct kiln_pause *pause, char *out, size_t size);
 
 /* Completes the name of a group as people write it.  KILN_BAD_INPUT says what is wrong. */
 int kiln_group_name(const char *text, char *out, size_t size,

@@ -3,7 +3,7 @@
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/verb_tables.h"
 
-static const struct kiln_option hold_options[] = {
+static const struct kiln_option pause_options[] = {
     {"all", NULL, "all jobs of the pool (the default)"},
     {"backfill", NULL, "all jobs of priority -10: backfills, cached latents"},
     {"tenant", "T", "all jobs of this tenant"},
@@ -91,13 +91,13 @@ const struct kiln_verb kiln_verbs_fleet[] = {
              "give\n"
              "opposite commands at once, the later one wins; both are told, and the other command\n"
              "exits with 1.",
-     .options = hold_options,
+     .options = pause_options,
      .run = kiln_verb_pause},
     {.name = "resume",
      .args = "[--all|--backfill|--tenant T|--group G]",
      .summary = "end a pause",
      .examples = "kiln resume --tenant ann",
-     .options = hold_options,
+     .options = pause_options,
      .run = kiln_verb_resume},
     {.name = "quota",
      .args = "set TENANT [--queued N] [--gpu-seconds-day S] | ls | rm TENANT [--yes]",

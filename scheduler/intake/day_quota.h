@@ -18,7 +18,7 @@ struct kiln_day_quota {
     int64_t due_ms;
 };
 
-/* When it is due: writes or lifts holds of scope quota. */
+/* When it is due: writes or lifts pauses of scope quota. */
 int kiln_day_quota_check(struct kiln_day_quota *day, struct kiln_ledger *ledger, const char *pool,
                          struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -128,18 +128,18 @@ static int check_window(struct kiln_top_up *t, struct kiln_backfill_due *backfil
     *ret_open = kiln_window_open(&window, now);
     if (*ret_open != backfill->closed)
         return 0;
-    struct kiln_hold hold = {.scope = KILN_SCOPE_WINDOW, .who = "scheduler", .held = !*ret_open};
-    struct kiln_hold before;
+    struct kiln_pause pause = {.scope = KILN_SCOPE_WINDOW, .who = "scheduler", .held = !*ret_open};
+    struct kiln_pause before;
     char hours[16], zone[32] = "";
     kiln_window_text(&window, hours, sizeof(hours));
     if (localtime_r(&now, &local))
         strftime(zone, sizeof(zone), "%Z", &local);
-    snprintf(hold.name, sizeof(hold.name), "%s", backfill->name);
-    snprintf(hold.reason, sizeof(hold.reason), "its hours are %s %s", hours, zone);
-    hold.until_ms = hold.held ? (int64_t)kiln_window_next(&window, now) * 1000 : 0;
+    snprintf(pause.name, sizeof(pause.name), "%s", backfill->name);
+    snprintf(pause.reason, sizeof(pause.reason), "its hours are %s %s", hours, zone);
+    pause.until_ms = pause.held ? (int64_t)kiln_window_next(&window, now) * 1000 : 0;
     kiln_log(KILN_LOG_INFO, "window", kiln_f("order", "%s", backfill->name),
              kiln_f("open", "%d", (int)*ret_open), kiln_f("hours", "%s", hours));
-    return kiln_ledger_hold(t->ledger, t->pool, &hold, &before, err);
+    return kiln_ledger_pause(t->ledger, t->pool, &pause, &before, err);
 }
 
 /* --- jobs ------------------------------------------------------------------------------------ */

@@ -25,7 +25,7 @@ static void furnish(size_t workers, size_t groups, size_t causes)
 {
     kiln_snapshot_release(&look);
     look = (struct kiln_snapshot){
-        .cli = &cli, .led = true, .groups = json_array(), .holds = json_array()};
+        .cli = &cli, .led = true, .groups = json_array(), .pauses = json_array()};
     look.counts.at[KILN_JOB_QUEUED] = 60;
     look.roster.at = calloc(workers + 1, sizeof *look.roster.at);
     look.roster.count = look.roster.live = workers;
@@ -177,7 +177,7 @@ static void troubles_are_told_at_the_top(void **state)
     look.led = false;
     look.intake = 7;
     for (int i = 0; i < 5; i++)
-        json_array_append_new(look.holds, json_pack("{s:s}", "text", "tenant ann"));
+        json_array_append_new(look.pauses, json_pack("{s:s}", "text", "tenant ann"));
     view.trouble = "Redis does not answer";
     view.look_s = 940;
     lay(80, 24);

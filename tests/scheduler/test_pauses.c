@@ -33,7 +33,7 @@ static void groups_are_made_whole(void **state)
     static const char *const bad[] = {
         "",     "1024",    "1024x", "x768",     "01024x768",        "1x1/ ", "9999x768", "*/0",
         "*/51", "*/eight", "//",    "1x1//ink", "1024x768/8/none/x"};
-    char name[KILN_HOLD_NAME_MAX + 1];
+    char name[KILN_PAUSE_NAME_MAX + 1];
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (kiln_group_name(names[i][0], name, sizeof(name), &err))
             fail_msg("%s: %s", names[i][0], err.text);
@@ -68,7 +68,7 @@ static void each_scope_means_its_own(void **state)
 {
     (void)state;
     static const struct {
-        struct kiln_hold hold;
+        struct kiln_pause pause;
         bool held;
     } cases[] = {{{.scope = KILN_SCOPE_ALL}, true},
                  {{.scope = KILN_SCOPE_BACKFILL}, true},
@@ -81,35 +81,35 @@ static void each_scope_means_its_own(void **state)
                  {{.scope = KILN_SCOPE_GROUP, .name = "*/8/*"}, true},
                  {{.scope = KILN_SCOPE_GROUP, .name = "*/9/*"}, false}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct kiln_pauses holds = {0};
-        struct kiln_hold hold = cases[i].hold;
-        assert_int_equal(kiln_pauses_keep(&holds, &hold, &err), 0);
-        assert_int_equal(holds.count, 0); /* lifted */
-        hold.held = true;
-        assert_int_equal(kiln_pauses_keep(&holds, &hold, &err), 0);
-        assert_int_equal(kiln_pauses_find(&holds, &job) != NULL, cases[i].held);
-        kiln_pauses_release(&holds);
+        struct kiln_pauses pauses = {0};
+        struct kiln_pause pause = cases[i].pause;
+        assert_int_equal(kiln_pauses_keep(&pauses, &pause, &err), 0);
+        assert_int_equal(pauses.count, 0); /* lifted */
+        pause.held = true;
+        assert_int_equal(kiln_pauses_keep(&pauses, &pause, &err), 0);
+        assert_int_equal(kiln_pauses_find(&pauses, &job) != NULL, cases[i].held);
+        kiln_pauses_release(&pauses);
     }
     struct kiln_policy_job person = job;
     person.priority = -9;
-    struct kiln_pauses holds = {0};
-    const struct kiln_hold backfill = {.scope = KILN_SCOPE_BACKFILL, .held = true};
-    assert_int_equal(kiln_pauses_keep(&holds, &backfill, &err), 0);
-    assert_null(kiln_pauses_find(&holds, &person));
-    kiln_pauses_release(&holds);
+    struct kiln_pauses pauses = {0};
+    const struct kiln_pause backfill = {.scope = KILN_SCOPE_BACKFILL, .held = true};
+    assert_int_equal(kiln_pauses_keep(&pauses, &backfill, &err), 0);
+    assert_null(kiln_pauses_find(&pauses, &person));
+    kiln_pauses_release(&pauses);
 }
 
 /* What the leader compares to find out whether something was let go. */
 static void sets_of_holds_are_compared(void **state)
 {
     (void)state;
-    const struct kiln_hold hold[3] = {{.scope = KILN_SCOPE_TENANT, .name = "a", .held = true},
-                                      {.scope = KILN_SCOPE_TENANT, .name = "b", .held = true},
-                                      {.scope = KILN_SCOPE_QUOTA, .name = "a", .held = true}};
+    const struct kiln_pause pause[3] = {{.scope = KILN_SCOPE_TENANT, .name = "a", .held = true},
+                                        {.scope = KILN_SCOPE_TENANT, .name = "b", .held = true},
+                                        {.scope = KILN_SCOPE_QUOTA, .name = "a", .held = true}};
     struct kiln_pauses few = {0}, more = {0};
     for (int i = 0; i < 3; i++)
-        assert_int_equal(kiln_pauses_keep(&more, &hold[i], &err), 0);
-    assert_int_equal(kiln_pauses_keep(&few, &hold[2], &err), 0);
+        assert_int_equal(kiln_pauses_keep(&more, &pause[i], &err), 0);
+    assert_int_equal(kiln_pauses_keep(&few, &pause[2], &err), 0);
     assert_true(kiln_pauses_within(&few, &more) && !kiln_pauses_within(&more, &few));
     assert_false(kiln_pauses_equal(&few, &more));
     assert_true(kiln_pauses_equal(&more, &more));

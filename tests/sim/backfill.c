@@ -4,18 +4,18 @@
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/quota.h"
 
-int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
-                      kiln_each_hold *each, void *arg, struct kiln_error *err)
+int kiln_ledger_pauses(struct kiln_ledger *ledger, const char *pool, bool lifted,
+                       kiln_each_pause *each, void *arg, struct kiln_error *err)
 {
     (void)ledger, (void)pool, (void)lifted, (void)each, (void)arg, (void)err;
     return 0;
 }
 
-int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct kiln_hold *hold,
-                     struct kiln_hold *ret_before, struct kiln_error *err)
+int kiln_ledger_pause(struct kiln_ledger *ledger, const char *pool, const struct kiln_pause *pause,
+                      struct kiln_pause *ret_before, struct kiln_error *err)
 {
-    (void)ledger, (void)pool, (void)hold, (void)err;
-    *ret_before = (struct kiln_hold){0};
+    (void)ledger, (void)pool, (void)pause, (void)err;
+    *ret_before = (struct kiln_pause){0};
     return 0;
 }
 

@@ -244,31 +244,31 @@ static void what_is_held_gets_nothing(void **state)
 {
     (void)state;
     static const struct {
-        enum kiln_hold_scope scope;
+        enum kiln_pause_scope scope;
         const char *name;
         uint64_t room;
     } cases[] = {{KILN_SCOPE_ALL, "", 0},           {KILN_SCOPE_BACKFILL, "", 0},
                  {KILN_SCOPE_ONE_BACKFILL, "o", 0}, {KILN_SCOPE_ONE_BACKFILL, "other", 5},
                  {KILN_SCOPE_TENANT, "o", 5},       {KILN_SCOPE_WINDOW, "o", 5}};
-    struct kiln_hold before;
+    struct kiln_pause before;
     add("o", (struct kiln_backfill_spec){.mark = 5});
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct kiln_hold hold = {.scope = cases[i].scope, .held = true, .who = "me"};
-        snprintf(hold.name, sizeof hold.name, "%s", cases[i].name);
-        kiln_test_ok(kiln_ledger_hold(rig.ledger, "p", &hold, &before, &rig.err), rig.err);
+        struct kiln_pause pause = {.scope = cases[i].scope, .held = true, .who = "me"};
+        snprintf(pause.name, sizeof pause.name, "%s", cases[i].name);
+        kiln_test_ok(kiln_ledger_pause(rig.ledger, "p", &pause, &before, &rig.err), rig.err);
         assert_int_equal(due_now().room, cases[i].room);
         assert_int_equal(due_now().closed, cases[i].scope == KILN_SCOPE_WINDOW);
-        hold.held = false;
-        kiln_test_ok(kiln_ledger_hold(rig.ledger, "p", &hold, &before, &rig.err), rig.err);
+        pause.held = false;
+        kiln_test_ok(kiln_ledger_pause(rig.ledger, "p", &pause, &before, &rig.err), rig.err);
         assert_true(before.held);
         assert_int_equal(due_now().room, 5);
     }
 }
 
-static int keep_hold(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+static int keep_hold(void *arg, const struct kiln_pause *pause, struct kiln_error *err)
 {
     (void)err;
-    *(struct kiln_hold *)arg = *hold;
+    *(struct kiln_pause *)arg = *pause;
     return 0;
 }
 
@@ -276,13 +276,13 @@ static int keep_hold(void *arg, const struct kiln_hold *hold, struct kiln_error 
 static void *order_opposites(void *arg)
 {
     struct kiln_ledger *ledger;
-    struct kiln_hold hold = {.scope = KILN_SCOPE_TENANT, .name = "ann", .held = arg != NULL};
-    struct kiln_hold before;
+    struct kiln_pause pause = {.scope = KILN_SCOPE_TENANT, .name = "ann", .held = arg != NULL};
+    struct kiln_pause before;
     struct kiln_error err;
-    snprintf(hold.who, sizeof hold.who, "%s", arg ? "pauser" : "resumer");
-    kiln_test_ok(kiln_ledger_open(rig.stack->config, hold.who, &ledger, &err), err);
+    snprintf(pause.who, sizeof pause.who, "%s", arg ? "pauser" : "resumer");
+    kiln_test_ok(kiln_ledger_open(rig.stack->config, pause.who, &ledger, &err), err);
     for (int i = 0; i < 50; i++)
-        kiln_test_ok(kiln_ledger_hold(ledger, "p", &hold, &before, &err), err);
+        kiln_test_ok(kiln_ledger_pause(ledger, "p", &pause, &before, &err), err);
     kiln_ledger_close(ledger);
     return NULL;
 }
@@ -291,20 +291,20 @@ static void the_last_word_counts(void **state)
 {
     (void)state;
     pthread_t threads[2];
-    struct kiln_hold found = {0}, before;
+    struct kiln_pause found = {0}, before;
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, order_opposites, i ? &threads : NULL);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    kiln_test_ok(kiln_ledger_holds(rig.ledger, "p", true, keep_hold, &found, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_pauses(rig.ledger, "p", true, keep_hold, &found, &rig.err), rig.err);
     assert_string_equal(found.who, found.held ? "pauser" : "resumer");
     assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM hold"), 1);
-    struct kiln_hold hold = {.scope = KILN_SCOPE_TENANT, .name = "ann", .who = "third"};
-    kiln_test_ok(kiln_ledger_hold(rig.ledger, "p", &hold, &before, &rig.err), rig.err);
+    struct kiln_pause pause = {.scope = KILN_SCOPE_TENANT, .name = "ann", .who = "third"};
+    kiln_test_ok(kiln_ledger_pause(rig.ledger, "p", &pause, &before, &rig.err), rig.err);
     assert_string_equal(before.who, found.who);
     assert_int_equal(before.held, found.held);
     found.held = true;
-    kiln_test_ok(kiln_ledger_holds(rig.ledger, "p", false, keep_hold, &found, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_pauses(rig.ledger, "p", false, keep_hold, &found, &rig.err), rig.err);
     assert_true(found.held); /* nothing is in force: the callback was not asked */
 }
 

@@ -14,7 +14,7 @@
 
 #include "schemas/clock.h"
 #include "storage/ledger/internal.h"
-#include "storage/ledger/queue/hold.h"
+#include "storage/ledger/queue/pause.h"
 #include "storage/ledger/read/read.h"
 #include "storage/ledger/read/reader.h"
 #include "storage/ledger/upkeep/database_roles.h"
@@ -81,7 +81,7 @@ static void no_more_sessions_than_the_pool_has(void **state)
 static void a_session_plans_for_people_and_writes_nothing(void **state)
 {
     static const struct kiln_statement writes = {"test_write", "DELETE FROM worker"};
-    struct kiln_hold before, hold = {.scope = KILN_SCOPE_ALL, .held = true};
+    struct kiln_pause before, pause = {.scope = KILN_SCOPE_ALL, .held = true};
     char text[64];
     (void)state;
     struct kiln_reader *reader = open_reader(4, 0);
@@ -92,7 +92,7 @@ static void a_session_plans_for_people_and_writes_nothing(void **state)
     assert_int_equal(kiln_ledger_run(session, &writes, &(struct kiln_params){0}, NULL, &rig.err),
                      KILN_INTERNAL);
     assert_non_null(strstr(rig.err.text, "reading"));
-    assert_int_equal(kiln_ledger_hold(session, pool, &hold, &before, &rig.err), KILN_INTERNAL);
+    assert_int_equal(kiln_ledger_pause(session, pool, &pause, &before, &rig.err), KILN_INTERNAL);
     kiln_test_ok(count_jobs(session), rig.err); /* the session is as good as before */
     kiln_reader_give(reader, session);
     kiln_reader_close(reader);

@@ -22,39 +22,39 @@
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/backfill.h"
 
-struct orders {
+struct backfills {
     struct kiln_listing listing;
-    struct kiln_pauses holds;
+    struct kiln_pauses pauses;
     bool whole; /* show: everything, not a line */
 };
 
 /* --- its state -------------------------------------------------------------------- */
-static const struct kiln_hold *hold_of(const struct orders *orders,
-                                       const struct kiln_backfill_row *order)
+static const struct kiln_pause *pause_of(const struct backfills *list,
+                                         const struct kiln_backfill_row *row)
 {
-    const struct kiln_policy_job job = {.batch_id = order->batch_id,
+    const struct kiln_policy_job job = {.batch_id = row->batch_id,
                                         .model = "",
                                         .lora_set = "",
                                         .tenant = "",
                                         .priority = KILN_PRIORITY_BACKFILL};
-    return order->held ? kiln_pauses_find(&orders->holds, &job) : NULL;
+    return row->held ? kiln_pauses_find(&list->pauses, &job) : NULL;
 }
 
-static const char *state_of(const struct orders *orders, const struct kiln_backfill_row *order)
+static const char *state_of(const struct backfills *list, const struct kiln_backfill_row *row)
 {
-    const struct kiln_hold *hold = hold_of(orders, order);
-    if (order->error)
+    const struct kiln_pause *pause = pause_of(list, row);
+    if (row->error)
         return "failed";
-    if (order->ended)
+    if (row->ended)
         return "ended";
-    if (hold)
-        return hold->scope == KILN_SCOPE_WINDOW ? "closed" : "paused";
-    return order->lines ? "active" : "asleep";
+    if (pause)
+        return pause->scope == KILN_SCOPE_WINDOW ? "closed" : "paused";
+    return row->lines ? "active" : "asleep";
 }
 
-static void spec_json(struct kiln_text *out, const struct kiln_backfill_row *order)
+static void spec_json(struct kiln_text *out, const struct kiln_backfill_row *row)
 {
-    const struct kiln_backfill_spec *spec = &order->spec;
+    const struct kiln_backfill_spec *spec = &row->spec;
     const struct kiln_window window = {spec->window_from, spec->window_to};
     char hours[16];
     kiln_window_text(&window, hours, sizeof hours);
@@ -74,71 +74,70 @@ static void spec_json(struct kiln_text *out, const struct kiln_backfill_row *ord
     kiln_json_member_text(out, "who", spec->who);
 }
 
-static void order_json(struct kiln_text *out, const struct orders *orders,
-                       const struct kiln_backfill_row *order)
+static void backfill_json(struct kiln_text *out, const struct backfills *list,
+                          const struct kiln_backfill_row *row)
 {
-    const struct kiln_hold *hold = hold_of(orders, order);
+    const struct kiln_pause *pause = pause_of(list, row);
     char held[1024] = "";
-    if (hold)
-        kiln_pause_text(hold, held, sizeof held);
+    if (pause)
+        kiln_pause_text(pause, held, sizeof held);
     kiln_text_puts(out, "{\"order\":");
-    kiln_text_json(out, order->spec.name, strlen(order->spec.name));
-    kiln_json_member_text(out, "state", state_of(orders, order));
+    kiln_text_json(out, row->spec.name, strlen(row->spec.name));
+    kiln_json_member_text(out, "state", state_of(list, row));
     kiln_json_member_text(out, "held_by", held[0] ? held : NULL);
-    kiln_json_member_text(out, "error", order->error);
-    kiln_json_member_text(out, "batch", order->batch);
-    kiln_json_member_counts(out, "jobs", &order->jobs);
-    kiln_json_member_u64(out, "made", order->made);
-    kiln_json_member_double(out, "gpu_seconds", order->gpu_seconds);
-    kiln_json_member_u64(out, "prompts", order->lines);
-    kiln_json_member_u64(out, "pass_jobs", order->spec.pass_jobs);
-    kiln_json_member_double(out, "passes", (double)order->cursor / (double)order->spec.pass_jobs);
-    spec_json(out, order);
-    kiln_json_member_time(out, "created_at", order->created_ms);
-    kiln_json_member_time(out, "topped_up_at", order->topped_ms);
+    kiln_json_member_text(out, "error", row->error);
+    kiln_json_member_text(out, "batch", row->batch);
+    kiln_json_member_counts(out, "jobs", &row->jobs);
+    kiln_json_member_u64(out, "made", row->made);
+    kiln_json_member_double(out, "gpu_seconds", row->gpu_seconds);
+    kiln_json_member_u64(out, "prompts", row->lines);
+    kiln_json_member_u64(out, "pass_jobs", row->spec.pass_jobs);
+    kiln_json_member_double(out, "passes", (double)row->cursor / (double)row->spec.pass_jobs);
+    spec_json(out, row);
+    kiln_json_member_time(out, "created_at", row->created_ms);
+    kiln_json_member_time(out, "topped_up_at", row->topped_ms);
     kiln_text_puts(out, "}\n");
 }
 
-static void order_line(struct kiln_text *out, const struct orders *orders,
-                       const struct kiln_backfill_row *order)
+static void backfill_line(struct kiln_text *out, const struct backfills *list,
+                          const struct kiln_backfill_row *row)
 {
-    const uint64_t *at = order->jobs.at;
-    kiln_text_printf(out, "%-24s %-7s %7llu %8llu %8llu %9llu %7llu %11.1f %8.2f\n",
-                     order->spec.name, state_of(orders, order),
-                     (unsigned long long)order->spec.mark, (unsigned long long)at[KILN_JOB_QUEUED],
+    const uint64_t *at = row->jobs.at;
+    kiln_text_printf(out, "%-24s %-7s %7llu %8llu %8llu %9llu %7llu %11.1f %8.2f\n", row->spec.name,
+                     state_of(list, row), (unsigned long long)row->spec.mark,
+                     (unsigned long long)at[KILN_JOB_QUEUED],
                      (unsigned long long)at[KILN_JOB_ASSIGNED],
                      (unsigned long long)at[KILN_JOB_DONE], (unsigned long long)at[KILN_JOB_FAILED],
-                     order->gpu_seconds, (double)order->cursor / (double)order->spec.pass_jobs);
+                     row->gpu_seconds, (double)row->cursor / (double)row->spec.pass_jobs);
 }
 
-static void order_text(struct kiln_text *out, const struct orders *orders,
-                       const struct kiln_backfill_row *order)
+static void backfill_text(struct kiln_text *out, const struct backfills *list,
+                          const struct kiln_backfill_row *row)
 {
-    const struct kiln_backfill_spec *spec = &order->spec;
+    const struct kiln_backfill_spec *spec = &row->spec;
     const struct kiln_window window = {spec->window_from, spec->window_to};
-    const struct kiln_hold *hold = hold_of(orders, order);
+    const struct kiln_pause *pause = pause_of(list, row);
     char text[1024], time[32];
-    kiln_text_printf(out, "backfill %s  %s\n", spec->name, state_of(orders, order));
-    if (order->error) {
+    kiln_text_printf(out, "backfill %s  %s\n", spec->name, state_of(list, row));
+    if (row->error) {
         kiln_text_puts(out, "  failed: ");
-        kiln_text_safe(out, order->error);
+        kiln_text_safe(out, row->error);
         kiln_text_printf(out, "; correct it, then `kiln backfill resume %s`\n", spec->name);
     }
-    if (hold) {
-        kiln_pause_text(hold, text, sizeof text);
+    if (pause) {
+        kiln_pause_text(pause, text, sizeof text);
         kiln_text_puts(out, "  paused     ");
         kiln_text_safe(out, text);
         kiln_text_puts(out, "\n");
     }
-    kiln_text_printf(out, "  batch      %s\n", order->batch);
+    kiln_text_printf(out, "  batch      %s\n", row->batch);
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         kiln_text_printf(out, "  %-10s %llu\n", kiln_job_state_name((enum kiln_job_state)state),
-                         (unsigned long long)order->jobs.at[state]);
+                         (unsigned long long)row->jobs.at[state]);
     kiln_text_printf(out, "  made       %llu jobs, %.2f passes of %llu (%llu prompts)\n",
-                     (unsigned long long)order->made,
-                     (double)order->cursor / (double)spec->pass_jobs,
-                     (unsigned long long)spec->pass_jobs, (unsigned long long)order->lines);
-    kiln_text_printf(out, "  spent      %.1f GPU-seconds\n", order->gpu_seconds);
+                     (unsigned long long)row->made, (double)row->cursor / (double)spec->pass_jobs,
+                     (unsigned long long)spec->pass_jobs, (unsigned long long)row->lines);
+    kiln_text_printf(out, "  spent      %.1f GPU-seconds\n", row->gpu_seconds);
     kiln_text_printf(out, "  low-water  %llu queued or assigned\n", (unsigned long long)spec->mark);
     if (spec->rate > 0)
         kiln_text_printf(out, "  rate       %g/h\n", spec->rate);
@@ -154,28 +153,27 @@ static void order_text(struct kiln_text *out, const struct orders *orders,
     if (spec->overrides[0])
         kiln_text_printf(out, "  set        %s\n", spec->overrides);
     kiln_text_printf(out, "  added      %s by %s\n",
-                     kiln_short_time(order->created_ms, time, sizeof time), spec->who);
-    kiln_text_printf(out, "  topped up  %s\n",
-                     kiln_short_time(order->topped_ms, time, sizeof time));
+                     kiln_short_time(row->created_ms, time, sizeof time), spec->who);
+    kiln_text_printf(out, "  topped up  %s\n", kiln_short_time(row->topped_ms, time, sizeof time));
 }
 
-static int list_order(void *arg, const struct kiln_backfill_row *order, struct kiln_error *err)
+static int list_backfill(void *arg, const struct kiln_backfill_row *row, struct kiln_error *err)
 {
-    struct orders *orders = arg;
-    struct kiln_text *line = &orders->listing.line;
-    if (orders->listing.cli->json)
-        order_json(line, orders, order);
-    else if (orders->whole)
-        order_text(line, orders, order);
+    struct backfills *list = arg;
+    struct kiln_text *line = &list->listing.line;
+    if (list->listing.cli->json)
+        backfill_json(line, list, row);
+    else if (list->whole)
+        backfill_text(line, list, row);
     else
-        order_line(line, orders, order);
-    return kiln_listing_put(&orders->listing, err);
+        backfill_line(line, list, row);
+    return kiln_listing_put(&list->listing, err);
 }
 
 /* --- unknown names ---------------------------------------------------------------------------- */
-static int add_name(void *arg, const struct kiln_backfill_row *order, struct kiln_error *err)
+static int add_name(void *arg, const struct kiln_backfill_row *row, struct kiln_error *err)
 {
-    return kiln_suggest_add(arg, order->spec.name, err);
+    return kiln_suggest_add(arg, row->spec.name, err);
 }
 
 /* KILN_NOT_FOUND, naming those that are near. */
@@ -193,23 +191,23 @@ static int check_name(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
 /* --- ls, show, rm ----------------------------------------------------------------------------- */
 static int list(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
 {
-    struct orders orders = {.listing = {.cli = cli}, .whole = name != NULL};
+    struct backfills backfills = {.listing = {.cli = cli}, .whole = name != NULL};
     struct kiln_error err;
-    int rc =
-        kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_pauses_keep, &orders.holds, &err);
+    int rc = kiln_ledger_pauses(ledger, kiln_pool(cli), false, kiln_pauses_keep, &backfills.pauses,
+                                &err);
     if (rc == 0 && !name && cli->tty_out && !cli->json)
         printf("%-24s %-7s %7s %8s %8s %9s %7s %11s %8s\n", "BACKFILL", "STATE", "LOW", "QUEUED",
                "ASSIGNED", "DONE", "FAILED", "GPU-SECONDS", "PASSES");
     if (rc == 0)
-        rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, list_order, &orders, &err);
-    kiln_pauses_release(&orders.holds);
-    return kiln_listing_end(&orders.listing, rc, &err);
+        rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, list_backfill, &backfills, &err);
+    kiln_pauses_release(&backfills.pauses);
+    return kiln_listing_end(&backfills.listing, rc, &err);
 }
 
-static int keep_batch(void *arg, const struct kiln_backfill_row *order, struct kiln_error *err)
+static int keep_batch(void *arg, const struct kiln_backfill_row *row, struct kiln_error *err)
 {
     (void)err;
-    snprintf(arg, KILN_BATCH_NAME_MAX + 1, "%s", order->batch);
+    snprintf(arg, KILN_BATCH_NAME_MAX + 1, "%s", row->batch);
     return 0;
 }
 

@@ -89,9 +89,9 @@ static int find_models(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
 }
 
 struct held {
-    const struct kiln_pauses *holds;
-    const struct kiln_hold *by; /* of the first sort */
-    bool free, others;          /* a sort that nothing holds; one that another hold holds */
+    const struct kiln_pauses *pauses;
+    const struct kiln_pause *by; /* of the first sort */
+    bool free, others;           /* a sort that is not paused; one that another pause matches */
 };
 
 static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln_error *err)
@@ -106,7 +106,7 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
                                         .height = sort->height,
                                         .steps = sort->steps,
                                         .priority = sort->priority};
-    const struct kiln_hold *by = kiln_pauses_find(held->holds, &job);
+    const struct kiln_pause *by = kiln_pauses_find(held->pauses, &job);
     held->free = held->free || !by;
     held->others = held->others || (held->by && by != held->by);
     held->by = held->by ? held->by : by;
@@ -117,17 +117,17 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
 static int find_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                        char *out, size_t size, struct kiln_error *err)
 {
-    struct kiln_pauses holds = {0};
-    struct held held = {.holds = &holds};
-    char text[KILN_HOLD_NAME_MAX + 512];
-    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_pauses_keep, &holds, err);
-    if (rc == 0 && holds.count)
+    struct kiln_pauses pauses = {0};
+    struct held held = {.pauses = &pauses};
+    char text[KILN_PAUSE_NAME_MAX + 512];
+    int rc = kiln_ledger_pauses(ledger, kiln_pool(cli), false, kiln_pauses_keep, &pauses, err);
+    if (rc == 0 && pauses.count)
         rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, note_held, &held, err);
     if (rc == 0 && held.by && !held.free) {
         kiln_pause_text(held.by, text, sizeof text);
         snprintf(out, size, "%s%s", text, held.others ? "; its other jobs are paused as well" : "");
     }
-    kiln_pauses_release(&holds);
+    kiln_pauses_release(&pauses);
     return rc;
 }
 

@@ -5,7 +5,7 @@
 
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/fleet/roster.h"
-#include "storage/ledger/queue/hold.h"
+#include "storage/ledger/queue/pause.h"
 
 /* Whether the worker is alive and serves that model; NULL or "" is any. */
 bool kiln_serves(const struct kiln_roster_worker *worker, const char *model);
@@ -18,10 +18,10 @@ const char *kiln_blocked_by_model(const struct kiln_roster *roster, const char *
 /* What a command that waits for a batch has already said.  Zero-initialise. */
 struct kiln_blocked_said {
     double due_s; /* of the next look */
-    char text[KILN_HOLD_NAME_MAX + 640];
+    char text[KILN_PAUSE_NAME_MAX + 640];
 };
-/* Looks now and then, and says on stderr what holds all waiting jobs of the batch, or what they
- * lack: once, and again when that is another thing.  Where it cannot be known nothing is said. */
+/* Looks now and then, and says on stderr which pause matches all queued jobs of the batch, or what
+ * they lack; again only when the reason changes.  Says nothing where the reason is unknown. */
 void kiln_blocked_say(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                       struct kiln_bar *bar, struct kiln_blocked_said *told);
 

@@ -182,7 +182,7 @@ static int wait_drained(struct kiln_cli *cli, const struct kiln_roster *before, 
     }
 }
 
-/* Sends the order, and waits if that was asked for. */
+/* Sends the message, and waits if wait_s is above 0. */
 static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct kiln_error *err)
 {
     struct kiln_control control = {.kind = KILN_CONTROL_DRAIN};

@@ -34,7 +34,7 @@ void kiln_user_name(char *out, size_t size)
 }
 
 /* "tenant bob", "all backfill". */
-static void subject(enum kiln_hold_scope scope, const char *name, char *out, size_t size)
+static void subject(enum kiln_pause_scope scope, const char *name, char *out, size_t size)
 {
     static const char *const words[KILN_SCOPE_COUNT] = {
         "everything", "all backfill",   "backfill ",    "tenant ",
@@ -45,21 +45,21 @@ static void subject(enum kiln_hold_scope scope, const char *name, char *out, siz
 /* --- known names ------------------------------------------------------------------- */
 struct known {
     struct kiln_suggest near;
-    enum kiln_hold_scope scope;
+    enum kiln_pause_scope scope;
     const char *name;
     bool of_held; /* the near ones are those that are held, not those that have jobs */
     bool answers; /* a job falls under it, or it is held */
 };
 
-static int add_held(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+static int add_held(void *arg, const struct kiln_pause *pause, struct kiln_error *err)
 {
     struct known *known = arg;
-    if (!hold->held || hold->scope != known->scope)
+    if (!pause->held || pause->scope != known->scope)
         return 0;
-    if (strcmp(hold->name, known->name) == 0)
+    if (strcmp(pause->name, known->name) == 0)
         known->answers = true;
     else if (known->of_held)
-        return kiln_suggest_add(&known->near, hold->name, err);
+        return kiln_suggest_add(&known->near, pause->name, err);
     return 0;
 }
 
@@ -81,7 +81,7 @@ static int add_quota(void *arg, const struct kiln_quota *quota, struct kiln_erro
 static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
 {
     struct known *known = arg;
-    char name[KILN_HOLD_NAME_MAX + 1];
+    char name[KILN_PAUSE_NAME_MAX + 1];
     const struct kiln_policy_job job = {.model = group->model,
                                         .lora_set = group->lora_set,
                                         .width = group->width,
@@ -95,14 +95,14 @@ static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_
 /* A pause may come before its jobs, and a script must not race with the last of them.  So an
  * unknown name is paused as well, with a warning, since it may be a typing mistake. */
 static int warn_if_unknown(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                           enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
+                           enum kiln_pause_scope scope, const char *name, struct kiln_error *err)
 {
     struct known known = {.scope = scope, .name = name};
     char list[KILN_SUGGEST_LIST_MAX];
     bool tenant = scope == KILN_SCOPE_TENANT;
     if (!tenant && scope != KILN_SCOPE_GROUP)
         return 0;
-    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, add_held, &known, err);
+    int rc = kiln_ledger_pauses(ledger, kiln_pool(cli), true, add_held, &known, err);
     if (rc == 0 && tenant)
         rc = kiln_ledger_tenants(ledger, kiln_pool(cli), add_tenant, &known, err);
     if (rc == 0 && tenant)
@@ -120,13 +120,13 @@ static int warn_if_unknown(struct kiln_cli *cli, struct kiln_ledger *ledger,
 
 /* Whoever resumes a name that is not paused may have meant another one, which stays paused. */
 static int warn_if_not_paused(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                              enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
+                              enum kiln_pause_scope scope, const char *name, struct kiln_error *err)
 {
     struct known known = {.scope = scope, .name = name, .of_held = true};
     char list[KILN_SUGGEST_LIST_MAX];
     if (scope != KILN_SCOPE_TENANT && scope != KILN_SCOPE_GROUP)
         return 0;
-    const int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, add_held, &known, err);
+    const int rc = kiln_ledger_pauses(ledger, kiln_pool(cli), true, add_held, &known, err);
     if (rc == 0 && !known.answers && kiln_suggest_list(&known.near, name, list, sizeof list))
         kiln_warn(cli, "'%s' is not paused; of the paused names %s", name, list);
     kiln_suggest_release(&known.near);
@@ -136,21 +136,21 @@ static int warn_if_not_paused(struct kiln_cli *cli, struct kiln_ledger *ledger,
 /* --- setting it --------------------------------------------------------------------------------
  */
 struct search {
-    const struct kiln_hold *mine;
-    struct kiln_hold found;
+    const struct kiln_pause *mine;
+    struct kiln_pause found;
 };
 
-static int find_mine(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+static int find_mine(void *arg, const struct kiln_pause *pause, struct kiln_error *err)
 {
     struct search *search = arg;
     (void)err;
-    if (hold->scope == search->mine->scope && strcmp(hold->name, search->mine->name) == 0)
-        search->found = *hold;
+    if (pause->scope == search->mine->scope && strcmp(pause->name, search->mine->name) == 0)
+        search->found = *pause;
     return 0;
 }
 
-static json_t *result_json(const struct kiln_hold *mine, const struct kiln_hold *before,
-                           const struct kiln_hold *now)
+static json_t *result_json(const struct kiln_pause *mine, const struct kiln_pause *before,
+                           const struct kiln_pause *now)
 {
     char at[64];
     json_t *was = before->who[0]
@@ -161,10 +161,10 @@ static json_t *result_json(const struct kiln_hold *mine, const struct kiln_hold 
                      mine->name, "held", (int)now->held, "who", now->who, "before", was);
 }
 
-static void say_result(const struct kiln_cli *cli, const struct kiln_hold *mine,
-                       const struct kiln_hold *before, const struct kiln_hold *now)
+static void say_result(const struct kiln_cli *cli, const struct kiln_pause *mine,
+                       const struct kiln_pause *before, const struct kiln_pause *now)
 {
-    char what[KILN_HOLD_NAME_MAX + 32], at[64];
+    char what[KILN_PAUSE_NAME_MAX + 32], at[64];
     subject(mine->scope, mine->name, what, sizeof what);
     kiln_time_text(before->at_ms, at, sizeof at);
     const char *was = before->held ? "paused" : "resumed";
@@ -186,22 +186,22 @@ static void say_result(const struct kiln_cli *cli, const struct kiln_hold *mine,
  * resuming what was never paused writes nothing.  The second look sees an opposite command in
  * between. */
 static int record_unless_there(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                               const struct kiln_hold *mine, bool reasoned,
-                               struct kiln_hold *ret_before, struct kiln_error *err)
+                               const struct kiln_pause *mine, bool reasoned,
+                               struct kiln_pause *ret_before, struct kiln_error *err)
 {
     struct search search = {.mine = mine};
     int rc =
-        reasoned ? 0 : kiln_ledger_holds(ledger, kiln_pool(cli), true, find_mine, &search, err);
+        reasoned ? 0 : kiln_ledger_pauses(ledger, kiln_pool(cli), true, find_mine, &search, err);
     *ret_before = search.found;
     bool there = search.found.held == mine->held && (search.found.who[0] || !reasoned);
-    return rc || there ? rc : kiln_ledger_hold(ledger, kiln_pool(cli), mine, ret_before, err);
+    return rc || there ? rc : kiln_ledger_pause(ledger, kiln_pool(cli), mine, ret_before, err);
 }
 
-int kiln_pause_set(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_hold_scope scope,
+int kiln_pause_set(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_pause_scope scope,
                    const char *name, bool held, const char *reason)
 {
-    struct kiln_hold mine = {.scope = scope, .held = held}, before;
-    struct kiln_control order = {.kind = KILN_CONTROL_WAKE};
+    struct kiln_pause mine = {.scope = scope, .held = held}, before;
+    struct kiln_control wake = {.kind = KILN_CONTROL_WAKE};
     struct kiln_error err;
     snprintf(mine.name, sizeof mine.name, "%s", name);
     snprintf(mine.reason, sizeof mine.reason, "%s", reason ? reason : "");
@@ -209,10 +209,10 @@ int kiln_pause_set(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_h
     int rc = record_unless_there(cli, ledger, &mine, reason != NULL, &before, &err);
     if (rc)
         return kiln_report(cli, &err);
-    kiln_control_notify(cli, &order);
+    kiln_control_notify(cli, &wake);
     kiln_sleep_s(SECOND_LOOK_S);
     struct search search = {.mine = &mine, .found = mine};
-    rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, find_mine, &search, &err);
+    rc = kiln_ledger_pauses(ledger, kiln_pool(cli), true, find_mine, &search, &err);
     if (rc)
         return kiln_report(cli, &err);
     say_result(cli, &mine, &before, &search.found);
@@ -223,7 +223,7 @@ int kiln_pause_set(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_h
 /* --- the verbs -------------------------------------------------------------------------------- */
 /* One of the four at most, everything if none is named; the name of a group made whole. */
 static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
-                      enum kiln_hold_scope *ret_scope, char *name, size_t size)
+                      enum kiln_pause_scope *ret_scope, char *name, size_t size)
 {
     const char *tenant = kiln_arg(args, "tenant"), *group = kiln_arg(args, "group");
     bool all = kiln_arg(args, "all") != NULL, backfill = kiln_arg(args, "backfill") != NULL;
@@ -246,8 +246,8 @@ static int set_pause(struct kiln_cli *cli, const struct kiln_args *args, bool he
 {
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    enum kiln_hold_scope scope = KILN_SCOPE_ALL;
-    char name[KILN_HOLD_NAME_MAX + 1];
+    enum kiln_pause_scope scope = KILN_SCOPE_ALL;
+    char name[KILN_PAUSE_NAME_MAX + 1];
     int status = read_scope(cli, args, &scope, name, sizeof name);
     if (status)
         return status;
@@ -272,24 +272,25 @@ int kiln_verb_resume(struct kiln_cli *cli, const struct kiln_args *args)
 }
 
 /* --- as JSON ---------------------------------------------------------------------------------- */
-static int add_hold(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+static int add_pause(void *arg, const struct kiln_pause *pause, struct kiln_error *err)
 {
-    char at[64], until[64], text[KILN_HOLD_NAME_MAX + 512];
+    char at[64], until[64], text[KILN_PAUSE_NAME_MAX + 512];
     (void)err;
-    kiln_pause_text(hold, text, sizeof text);
+    kiln_pause_text(pause, text, sizeof text);
     json_array_append_new(
-        arg, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:s}", "scope",
-                       kiln_scope_name(hold->scope), "name", hold->name, "who", hold->who, "at",
-                       kiln_time_text(hold->at_ms, at, sizeof at), "reason", hold->reason, "until",
-                       hold->until_ms ? kiln_time_text(hold->until_ms, until, sizeof until) : NULL,
-                       "text", text));
+        arg,
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:s}", "scope", kiln_scope_name(pause->scope),
+                  "name", pause->name, "who", pause->who, "at",
+                  kiln_time_text(pause->at_ms, at, sizeof at), "reason", pause->reason, "until",
+                  pause->until_ms ? kiln_time_text(pause->until_ms, until, sizeof until) : NULL,
+                  "text", text));
     return 0;
 }
 
 json_t *kiln_pauses_json(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_error *err)
 {
     json_t *list = json_array();
-    if (kiln_ledger_holds(ledger, kiln_pool(cli), false, add_hold, list, err)) {
+    if (kiln_ledger_pauses(ledger, kiln_pool(cli), false, add_pause, list, err)) {
         json_decref(list);
         return NULL;
     }

@@ -1,7 +1,7 @@
 /* roster.c - the workers as they are now.
  *
  * Two sources, because each knows what the other cannot: the ledger remembers workers that are gone
- * and counts the jobs they hold, the heartbeats say what the living do at this moment.  A worker is
+ * and counts the jobs assigned to them, the heartbeats say what live workers do now.  A worker is
  * live exactly if its heartbeat is there, whatever its row says.
  */
 #include "scheduler/cli/fleet/roster.h"

@@ -11,7 +11,7 @@
 static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
 {
     struct kiln_snapshot *look = arg;
-    char since[64], name[KILN_HOLD_NAME_MAX + 1];
+    char since[64], name[KILN_PAUSE_NAME_MAX + 1];
     const struct kiln_policy_job job = {.model = group->model,
                                         .lora_set = group->lora_set,
                                         .width = group->width,
@@ -39,7 +39,7 @@ static int look_ledger(struct kiln_snapshot *look, const char *batch, struct kil
         rc = kiln_ledger_counts(ledger, pool, &look->counts, err);
     if (rc == 0)
         rc = kiln_ledger_groups(ledger, pool, add_group, look, err);
-    if (rc == 0 && !(look->holds = kiln_pauses_json(look->cli, ledger, err)))
+    if (rc == 0 && !(look->pauses = kiln_pauses_json(look->cli, ledger, err)))
         rc = err->code;
     if (rc == 0)
         rc = kiln_ledger_led(ledger, pool, &look->led, err);
@@ -69,7 +69,7 @@ static int look_bus(struct kiln_snapshot *look, struct kiln_error *err)
 void kiln_snapshot_release(struct kiln_snapshot *look)
 {
     json_decref(look->groups);
-    json_decref(look->holds);
+    json_decref(look->pauses);
     kiln_roster_release(&look->roster);
 }
 
@@ -105,7 +105,7 @@ json_t *kiln_snapshot_json(const struct kiln_snapshot *look)
     json_t *value =
         json_pack("{s:s, s:o, s:o, s:O, s:O, s:o, s:b}", "pool", kiln_pool(look->cli), "jobs",
                   kiln_counts_json(&look->counts), "workers", workers, "groups", look->groups,
-                  "holds", look->holds, "intake", intake, "scheduler", (int)look->led);
+                  "holds", look->pauses, "intake", intake, "scheduler", (int)look->led);
     if (look->has_batch)
         json_object_set_new(value, "batch", kiln_counts_json(&look->batch.jobs));
     return value;

@@ -2,7 +2,7 @@
  * again.
  *
  * A look opens its own connections and closes them: a watch that runs for days survives restarts of
- * the servers and holds nothing while it sleeps.
+ * the servers and keeps no connection while it sleeps.
  */
 #ifndef KILN_CLI_SNAPSHOT_H
 #define KILN_CLI_SNAPSHOT_H
@@ -15,7 +15,7 @@ struct kiln_snapshot {
     struct kiln_counts counts;
     struct kiln_roster roster;
     json_t *groups;  /* group, model, loras, width, height, steps, queued, assigned, oldest */
-    json_t *holds;   /* text and more, see hold.c */
+    json_t *pauses;  /* text and more, see pause.c */
     uint64_t intake; /* entries that are in Redis and not in the ledger yet */
     bool led, has_batch;
     struct kiln_progress batch;

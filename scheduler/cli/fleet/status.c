@@ -35,11 +35,11 @@ static void print_look(const struct kiln_snapshot *look)
     if (!look->led)
         puts("no scheduler leads this pool: no jobs are assigned");
     size_t i;
-    json_t *hold;
-    json_array_foreach(look->holds, i, hold)
+    json_t *pause;
+    json_array_foreach(look->pauses, i, pause)
     {
         fputs("paused: ", stdout);
-        kiln_print_safe(json_string_value(json_object_get(hold, "text")));
+        kiln_print_safe(json_string_value(json_object_get(pause, "text")));
         putchar('\n');
     }
     if (look->intake)

@@ -15,7 +15,7 @@
 
 #define TEMPLATE "kiln-worker@"
 #define SUFFIX ".service"
-#define ASK_LIMIT_S 20 /* of a question; orders have their own */
+#define ASK_LIMIT_S 20 /* of a question; starts and stops have their own limits */
 #define ANSWER_MAX ((size_t)1 << 20)
 #define BOOTED "/run/systemd/system" /* sd_booted(3) */
 
@@ -257,7 +257,7 @@ int kiln_units_list(struct kiln_unit *at, int *ret_count, struct kiln_error *err
     return rc;
 }
 
-/* --- orders ----------------------------------------------------------------------------------- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 int kiln_units_control(const char *const *words, char (*instances)[KILN_INSTANCE_MAX], int count,
                        double limit_s, struct kiln_error *err)

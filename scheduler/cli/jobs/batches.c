@@ -163,15 +163,15 @@ static int batch_show(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
     if (rc == 0)
         rc = kiln_ledger_batches(ledger, kiln_pool(cli), batch, show_row, &shown, err);
     if (rc == 0 && cli->json) {
-        json_t *effort = kiln_makespan_json(cli, batch);
-        char *text = effort ? json_dumps(effort, JSON_COMPACT) : NULL;
+        json_t *makespan = kiln_makespan_json(cli, batch);
+        char *text = makespan ? json_dumps(makespan, JSON_COMPACT) : NULL;
         kiln_text_printf(&shown.json, ",\"effort\":%s}", text ? text : "null");
         if (shown.json.failed)
             rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the record");
         else
             puts(shown.json.at);
         free(text);
-        json_decref(effort);
+        json_decref(makespan);
     } else if (rc == 0) {
         kiln_say_makespan(cli, batch);
     }

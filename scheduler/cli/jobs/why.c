@@ -23,7 +23,7 @@ struct why {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
     struct kiln_roster roster;
-    struct kiln_pauses holds;
+    struct kiln_pauses pauses;
     json_t *reasons;
     json_t *facts;
 };
@@ -151,9 +151,9 @@ static bool explain_rule(struct why *why, uint64_t job)
 }
 
 /* The pause, window or quota that it matches; false if there is none. */
-static bool explain_holds(struct why *why, const struct kiln_job_row *row)
+static bool explain_pause(struct why *why, const struct kiln_job_row *row)
 {
-    char set[KILN_LORA_SET_MAX], text[KILN_HOLD_NAME_MAX + 512];
+    char set[KILN_LORA_SET_MAX], text[KILN_PAUSE_NAME_MAX + 512];
     kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
     const struct kiln_policy_job job = {.batch_id = row->job.batch_id,
                                         .model = row->job.model ? row->job.model : "",
@@ -163,11 +163,11 @@ static bool explain_holds(struct why *why, const struct kiln_job_row *row)
                                         .height = row->job.height,
                                         .steps = row->job.steps,
                                         .priority = row->job.priority};
-    const struct kiln_hold *hold = kiln_pauses_find(&why->holds, &job);
-    if (!hold)
+    const struct kiln_pause *pause = kiln_pauses_find(&why->pauses, &job);
+    if (!pause)
         return false;
-    kiln_pause_text(hold, text, sizeof text);
-    json_object_set_new(why->facts, "hold", json_string(kiln_scope_name(hold->scope)));
+    kiln_pause_text(pause, text, sizeof text);
+    json_object_set_new(why->facts, "hold", json_string(kiln_scope_name(pause->scope)));
     because(why, "%s", text);
     return true;
 }
@@ -180,9 +180,9 @@ static int explain_queued(struct why *why, const struct kiln_job_row *row, struc
     int rc = kiln_ledger_led(why->ledger, kiln_pool(why->cli), &led, err);
     if (rc)
         return rc;
-    rc = kiln_ledger_holds(why->ledger, kiln_pool(why->cli), false, kiln_pauses_keep, &why->holds,
-                           err);
-    if (rc || explain_holds(why, row))
+    rc = kiln_ledger_pauses(why->ledger, kiln_pool(why->cli), false, kiln_pauses_keep, &why->pauses,
+                            err);
+    if (rc || explain_pause(why, row))
         return rc;
     int64_t now_ms = kiln_wall_ms();
     if (row->not_before_ms > now_ms)
@@ -256,7 +256,7 @@ int kiln_verb_why(struct kiln_cli *cli, const struct kiln_args *args)
     json_decref(why.reasons);
     json_decref(why.facts);
     kiln_roster_release(&why.roster);
-    kiln_pauses_release(&why.holds);
+    kiln_pauses_release(&why.pauses);
     kiln_ledger_close(why.ledger);
     return status;
 }

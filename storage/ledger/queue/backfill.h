@@ -9,7 +9,7 @@
 #define KILN_LEDGER_BACKFILL_H
 
 #include "schemas/names.h"
-#include "storage/ledger/queue/hold.h"
+#include "storage/ledger/queue/pause.h"
 #include "storage/ledger/read/read.h"
 
 #define KILN_BACKFILL_LINES_MAX 1000000
@@ -17,7 +17,7 @@
 
 struct kiln_backfill_spec {
     char name[KILN_NAME_MAX + 1];
-    char who[KILN_HOLD_WHO_MAX + 1];
+    char who[KILN_PAUSE_WHO_MAX + 1];
     const char *overrides; /* a JSON object of job keys, or "" */
     uint32_t width, height;
     uint64_t pass_jobs, mark;
@@ -57,7 +57,7 @@ struct kiln_backfill_row {
     struct kiln_counts jobs;
     double gpu_seconds; /* of all its finished jobs */
     bool ended;         /* until was reached, or a fixed pass is over */
-    bool held;          /* by any pause that matches it: kiln_ledger_holds lists them */
+    bool held;          /* by any pause that matches it: kiln_ledger_pauses lists them */
     const char *error;  /* what stopped it, or NULL.  Lent, as the row */
     int64_t created_ms, topped_ms, due_ms;
 };

@@ -8,13 +8,13 @@
 #define KILN_LEDGER_QUOTA_H
 
 #include "storage/ledger/ledger.h"
-#include "storage/ledger/queue/hold.h"
+#include "storage/ledger/queue/pause.h"
 
 #define KILN_TENANT_ANY "*"
 
 struct kiln_quota {
     char tenant[KILN_NAME_MAX + 1];
-    char who[KILN_HOLD_WHO_MAX + 1];
+    char who[KILN_PAUSE_WHO_MAX + 1];
     int64_t queued;   /* jobs that may be queued; -1: any number */
     double gpu_s_day; /* GPU-seconds of a day; -1: any number */
     int64_t at_ms;

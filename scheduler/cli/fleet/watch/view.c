@@ -115,7 +115,7 @@ static void put_batch(struct page *page, const struct kiln_progress *batch)
 static void put_warnings(struct page *page, const struct kiln_snapshot *look)
 {
     size_t i;
-    json_t *hold;
+    json_t *pause;
     char age[16];
     double age_s = page->view->now_s - page->view->look_s;
     bool late = !page->view->held && age_s > LATE_S + (double)page->view->interval_s;
@@ -125,13 +125,14 @@ static void put_warnings(struct page *page, const struct kiln_snapshot *look)
             age_text(age_s, age, sizeof age));
     if (!look->led)
         put(page, KILN_INK_BAD, " ! no scheduler leads this pool: no jobs are assigned");
-    json_array_foreach(look->holds, i, hold)
+    json_array_foreach(look->pauses, i, pause)
     {
         if (i == 2) {
-            put(page, KILN_INK_WARN, " ! paused: and %zu more", json_array_size(look->holds) - i);
+            put(page, KILN_INK_WARN, " ! paused: and %zu more", json_array_size(look->pauses) - i);
             break;
         }
-        put(page, KILN_INK_WARN, " ! paused: %s", json_string_value(json_object_get(hold, "text")));
+        put(page, KILN_INK_WARN, " ! paused: %s",
+            json_string_value(json_object_get(pause, "text")));
     }
     if (look->intake)
         put(page, KILN_INK_WARN, " ! %llu entries wait in the intake stream",

@@ -1,5 +1,5 @@
-/* hold.c - see hold.h. */
-#include "storage/ledger/queue/hold.h"
+/* pause.c - see pause.h. */
+#include "storage/ledger/queue/pause.h"
 
 #include <string.h>
 
@@ -8,21 +8,21 @@
 static const char *const scope_names[KILN_SCOPE_COUNT] = {"all",   "backfill", "order", "tenant",
                                                           "group", "window",   "quota"};
 
-const char *kiln_scope_name(enum kiln_hold_scope scope)
+const char *kiln_scope_name(enum kiln_pause_scope scope)
 {
     return scope_names[scope];
 }
 
-static enum kiln_hold_scope scope_of(const char *name)
+static enum kiln_pause_scope scope_of(const char *name)
 {
     int scope = 0;
     while (scope < KILN_SCOPE_COUNT - 1 && strcmp(scope_names[scope], name) != 0)
         scope++;
-    return (enum kiln_hold_scope)scope;
+    return (enum kiln_pause_scope)scope;
 }
 
 /* Columns: scope, name, held, at, until, who, reason, batch id. */
-static void read_hold(const PGresult *rows, int row, struct kiln_hold *ret)
+static void read_pause(const PGresult *rows, int row, struct kiln_pause *ret)
 {
     const char *scope;
     memset(ret, 0, sizeof *ret); /* whole structs are compared */
@@ -31,20 +31,20 @@ static void read_hold(const PGresult *rows, int row, struct kiln_hold *ret)
     ret->scope = scope_of(scope);
 }
 
-static int list_hold(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int list_pause(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     const struct kiln_caller *caller = arg;
-    struct kiln_hold hold;
-    read_hold(rows, row, &hold);
-    return ((kiln_each_hold *)caller->each)(caller->arg, &hold, err);
+    struct kiln_pause pause;
+    read_pause(rows, row, &pause);
+    return ((kiln_each_pause *)caller->each)(caller->arg, &pause, err);
 }
 
 #define TIMES MS("h.at") ", " MS("h.until")
 
-int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
-                      kiln_each_hold *each, void *arg, struct kiln_error *err)
+int kiln_ledger_pauses(struct kiln_ledger *ledger, const char *pool, bool lifted,
+                       kiln_each_pause *each, void *arg, struct kiln_error *err)
 {
-    static const struct kiln_statement holds = {
+    static const struct kiln_statement pauses = {
         "holds", "SELECT h.scope, h.name, h.held, " TIMES ", h.who, h.reason, b.batch_id"
                  " FROM hold h LEFT JOIN backfill b ON b.pool = h.pool AND b.name = h.name"
                  "  AND h.scope IN ('order', 'window')"
@@ -53,11 +53,11 @@ int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
                  " ORDER BY h.scope, h.name"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, lifted);
-    return kiln_ledger_run_each(ledger, &holds, &params, list_hold, KILN_CALLER(each, arg), err);
+    return kiln_ledger_run_each(ledger, &pauses, &params, list_pause, KILN_CALLER(each, arg), err);
 }
 
-int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct kiln_hold *hold,
-                     struct kiln_hold *ret_before, struct kiln_error *err)
+int kiln_ledger_pause(struct kiln_ledger *ledger, const char *pool, const struct kiln_pause *pause,
+                      struct kiln_pause *ret_before, struct kiln_error *err)
 {
     /* The row is locked first, so of two concurrent writers the second reads what the first wrote.
      * If neither finds a row, ON CONFLICT makes the second wait and write last. */
@@ -74,13 +74,13 @@ int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct 
         " SELECT scope, name, held, " TIMES ", who, reason, 0::bigint FROM before h"};
     struct kiln_params params = {0};
     PGresult *rows;
-    KILN_BIND(&params, pool, kiln_scope_name(hold->scope), hold->name, hold->held, hold->who,
-              hold->reason, hold->until_ms);
+    KILN_BIND(&params, pool, kiln_scope_name(pause->scope), pause->name, pause->held, pause->who,
+              pause->reason, pause->until_ms);
     int rc = kiln_ledger_run(ledger, &put, &params, &rows, err);
     if (rc)
         return rc;
     if (PQntuples(rows) > 0)
-        read_hold(rows, 0, ret_before);
+        read_pause(rows, 0, ret_before);
     else
         memset(ret_before, 0, sizeof *ret_before);
     PQclear(rows);

@@ -1,6 +1,5 @@
-/* effort.c - sums over the pictures of a batch, in the order of their assignments.
- */
-#include "storage/ledger/read/effort.h"
+/* makespan.c - sums over the pictures of a batch, in the order of their assignments. */
+#include "storage/ledger/read/makespan.h"
 
 #include "storage/ledger/internal.h"
 #include "storage/ledger/ledger.h"
@@ -8,7 +7,7 @@
 #define FIRST_AND_LAST MS("min(assigned_at)") ", " MS("max(finished_at)")
 #define SECONDS "(i.text_ms + i.denoise_ms + i.decode_ms) / 1000"
 
-static int read_sums(struct kiln_ledger *ledger, uint64_t batch_id, struct kiln_effort *ret,
+static int read_sums(struct kiln_ledger *ledger, uint64_t batch_id, struct kiln_makespan *ret,
                      struct kiln_error *err)
 {
     static const struct kiln_statement sums = {
@@ -29,29 +28,29 @@ static int read_sums(struct kiln_ledger *ledger, uint64_t batch_id, struct kiln_
 static int read_set(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     const struct kiln_caller *caller = arg;
-    struct kiln_effort_set set;
+    struct kiln_makespan_set set;
     KILN_READ(rows, row, 0, set.lora_set, set.work_s, set.longest_s);
-    return ((kiln_each_effort *)caller->each)(caller->arg, &set, err);
+    return ((kiln_each_makespan_set *)caller->each)(caller->arg, &set, err);
 }
 
-int kiln_ledger_effort(struct kiln_ledger *ledger, const char *pool, const char *batch,
-                       struct kiln_effort *ret, kiln_each_effort *each, void *arg,
-                       struct kiln_error *err)
+int kiln_ledger_makespan(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         struct kiln_makespan *ret, kiln_each_makespan_set *each, void *arg,
+                         struct kiln_error *err)
 {
     static const struct kiln_statement sets = {
         "effort_sets", "SELECT i.lora_set, sum(" SECONDS "), max(" SECONDS ")"
                        " FROM image i WHERE i.batch_id = $1::bigint GROUP BY i.lora_set"};
     struct kiln_params params = {0};
-    struct kiln_effort effort;
+    struct kiln_makespan makespan;
     uint64_t batch_id;
     int rc = kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err);
     if (rc == 0)
-        rc = read_sums(ledger, batch_id, &effort, err);
+        rc = read_sums(ledger, batch_id, &makespan, err);
     if (rc)
         return rc;
     KILN_BIND(&params, batch_id);
     rc = kiln_ledger_each(ledger, &sets, &params, read_set, KILN_CALLER(each, arg), err);
     if (rc == 0)
-        *ret = effort;
+        *ret = makespan;
     return rc;
 }

@@ -1,4 +1,4 @@
-/* test_ledger_effort.c - what the pictures of a batch cost, from rows whose sums are known. */
+/* test_ledger_makespan.c - what the pictures of a batch cost, from rows whose sums are known. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,15 +7,15 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger/read/effort.h"
+#include "storage/ledger/read/makespan.h"
 #include "tests/support/rig.h"
 
 struct found {
-    struct kiln_effort_set sets[8];
+    struct kiln_makespan_set sets[8];
     size_t count;
 };
 
-static int add_set(void *arg, const struct kiln_effort_set *set, struct kiln_error *err)
+static int add_set(void *arg, const struct kiln_makespan_set *set, struct kiln_error *err)
 {
     struct found *found = arg;
     (void)err;
@@ -24,7 +24,7 @@ static int add_set(void *arg, const struct kiln_effort_set *set, struct kiln_err
     return 0;
 }
 
-static const struct kiln_effort_set *set_of(const struct found *found, const char *lora_set)
+static const struct kiln_makespan_set *set_of(const struct found *found, const char *lora_set)
 {
     for (size_t i = 0; i < found->count; i++)
         if (strcmp(found->sets[i].lora_set, lora_set) == 0)
@@ -42,7 +42,7 @@ static void pictures_are_summed(void **state)
 {
     struct kiln_job jobs[6];
     struct found found = {0};
-    struct kiln_effort effort;
+    struct kiln_makespan makespan;
     (void)state;
     size_t count = kiln_rig_assigned("six", 6, jobs);
     for (size_t i = 0; i < count; i++)
@@ -56,12 +56,12 @@ static void pictures_are_summed(void **state)
     run("UPDATE job j SET assigned_at = timestamptz '2026-01-01' + n * interval '1 s',"
         " finished_at = timestamptz '2026-01-01' + (n + 2) * interval '1 s'"
         " FROM (SELECT id, row_number() OVER (ORDER BY id) - 1 AS n FROM job) o WHERE o.id = j.id");
-    kiln_test_ok(kiln_ledger_effort(rig.ledger, "p", "six", &effort, add_set, &found, &rig.err),
+    kiln_test_ok(kiln_ledger_makespan(rig.ledger, "p", "six", &makespan, add_set, &found, &rig.err),
                  rig.err);
-    assert_int_equal(effort.pictures, 6);
-    assert_int_equal(effort.workers, 2);
-    assert_int_equal(effort.switches, 4);
-    assert_int_equal(effort.ended_ms - effort.began_ms, 7000);
+    assert_int_equal(makespan.pictures, 6);
+    assert_int_equal(makespan.workers, 2);
+    assert_int_equal(makespan.switches, 4);
+    assert_int_equal(makespan.ended_ms - makespan.began_ms, 7000);
     assert_int_equal(found.count, 3);
     assert_true(set_of(&found, "a:1")->work_s == 0.5 + 2.5);
     assert_true(set_of(&found, "b:1")->work_s == 1.5 + 4.5 + 5.5);
@@ -73,16 +73,17 @@ static void no_pictures_are_zeros(void **state)
 {
     struct kiln_job jobs[1];
     struct found found = {0};
-    struct kiln_effort effort;
+    struct kiln_makespan makespan;
     (void)state;
     kiln_rig_release(jobs, kiln_rig_assigned("none", 1, jobs));
-    kiln_test_ok(kiln_ledger_effort(rig.ledger, "p", "none", &effort, add_set, &found, &rig.err),
-                 rig.err);
-    assert_int_equal(effort.pictures, 0);
-    assert_int_equal(effort.workers, 0);
+    kiln_test_ok(
+        kiln_ledger_makespan(rig.ledger, "p", "none", &makespan, add_set, &found, &rig.err),
+        rig.err);
+    assert_int_equal(makespan.pictures, 0);
+    assert_int_equal(makespan.workers, 0);
     assert_int_equal(found.count, 0);
     assert_int_equal(
-        kiln_ledger_effort(rig.ledger, "p", "absent", &effort, add_set, &found, &rig.err),
+        kiln_ledger_makespan(rig.ledger, "p", "absent", &makespan, add_set, &found, &rig.err),
         KILN_NOT_FOUND);
 }
 
