@@ -52,51 +52,29 @@ static const char *state_of(const struct backfills *list, const struct kiln_back
     return row->lines ? "active" : "asleep";
 }
 
-static void spec_json(struct kiln_text *out, const struct kiln_backfill_row *row)
-{
-    const struct kiln_backfill_spec *spec = &row->spec;
-    const struct kiln_window window = {spec->window_from, spec->window_to};
-    char hours[16];
-    kiln_window_text(&window, hours, sizeof hours);
-    kiln_json_member_u64(out, "mark", spec->mark);
-    if (spec->rate > 0)
-        kiln_json_member_double(out, "rate_per_hour", spec->rate);
-    else
-        kiln_text_puts(out, ",\"rate_per_hour\":null");
-    if (spec->until_jobs)
-        kiln_json_member_u64(out, "until_jobs", spec->until_jobs);
-    else
-        kiln_text_puts(out, ",\"until_jobs\":null");
-    kiln_json_member_time(out, "until", spec->until_ms);
-    kiln_json_member_text(out, "window", hours[0] ? hours : NULL);
-    kiln_json_member_text(out, "seed_policy", spec->seed_fixed ? "fixed" : "fresh");
-    kiln_json_member_text(out, "set", spec->overrides[0] ? spec->overrides : NULL);
-    kiln_json_member_text(out, "who", spec->who);
-}
-
 static void backfill_json(struct kiln_text *out, const struct backfills *list,
                           const struct kiln_backfill_row *row)
 {
+    const struct kiln_backfill_spec *spec = &row->spec;
+    const struct kiln_window window = {spec->window_from, spec->window_to};
     const struct kiln_pause *pause = pause_of(list, row);
-    char held[1024] = "";
+    char paused[1024] = "", hours[16];
     if (pause)
-        kiln_pause_text(pause, held, sizeof held);
-    kiln_text_puts(out, "{\"order\":");
-    kiln_text_json(out, row->spec.name, strlen(row->spec.name));
-    kiln_json_member_text(out, "state", state_of(list, row));
-    kiln_json_member_text(out, "held_by", held[0] ? held : NULL);
-    kiln_json_member_text(out, "error", row->error);
-    kiln_json_member_text(out, "batch", row->batch);
-    kiln_json_member_counts(out, "jobs", &row->jobs);
-    kiln_json_member_u64(out, "made", row->made);
-    kiln_json_member_double(out, "gpu_seconds", row->gpu_seconds);
-    kiln_json_member_u64(out, "prompts", row->lines);
-    kiln_json_member_u64(out, "pass_jobs", row->spec.pass_jobs);
-    kiln_json_member_double(out, "passes", (double)row->cursor / (double)row->spec.pass_jobs);
-    spec_json(out, row);
-    kiln_json_member_time(out, "created_at", row->created_ms);
-    kiln_json_member_time(out, "topped_up_at", row->topped_ms);
-    kiln_text_puts(out, "}\n");
+        kiln_pause_text(pause, paused, sizeof paused);
+    kiln_window_text(&window, hours, sizeof hours);
+    kiln_json_put(
+        out,
+        "{order:s state:s held_by:s error:s batch:s jobs:c made:u gpu_seconds:d prompts:u "
+        "pass_jobs:u passes:d mark:u",
+        spec->name, state_of(list, row), paused[0] ? paused : NULL, row->error, row->batch,
+        &row->jobs, row->made, row->gpu_seconds, row->lines, spec->pass_jobs,
+        (double)row->cursor / (double)spec->pass_jobs, spec->mark);
+    kiln_json_put(out, spec->rate > 0 ? "rate_per_hour:d" : "rate_per_hour:n", spec->rate);
+    kiln_json_put(out, spec->until_jobs ? "until_jobs:u" : "until_jobs:n", spec->until_jobs);
+    kiln_json_put(out, "until:t window:s seed_policy:s set:s who:s created_at:t topped_up_at:t}\n",
+                  spec->until_ms, hours[0] ? hours : NULL, spec->seed_fixed ? "fixed" : "fresh",
+                  spec->overrides[0] ? spec->overrides : NULL, spec->who, row->created_ms,
+                  row->topped_ms);
 }
 
 static void backfill_line(struct kiln_text *out, const struct backfills *list,

@@ -108,22 +108,12 @@ static int find_day(void *arg, const struct kiln_day_row *day, struct kiln_error
 static void quota_json(struct kiln_text *out, const struct kiln_quota *quota, uint64_t waiting,
                        const struct kiln_day_row *day)
 {
-    kiln_text_puts(out, "{\"tenant\":");
-    kiln_text_json(out, quota->tenant, strlen(quota->tenant));
-    if (quota->queued >= 0)
-        kiln_json_member_u64(out, "queued", (uint64_t)quota->queued);
-    else
-        kiln_text_puts(out, ",\"queued\":null");
-    if (quota->gpu_s_day >= 0)
-        kiln_json_member_double(out, "gpu_seconds_day", quota->gpu_s_day);
-    else
-        kiln_text_puts(out, ",\"gpu_seconds_day\":null");
-    kiln_json_member_u64(out, "waiting", waiting);
-    kiln_json_member_double(out, "gpu_seconds_today", day->used_s);
-    kiln_json_member_bool(out, "held", day->held);
-    kiln_json_member_text(out, "who", quota->who);
-    kiln_json_member_time(out, "at", quota->at_ms);
-    kiln_text_puts(out, "}\n");
+    kiln_json_put(out, quota->queued >= 0 ? "{tenant:s queued:u" : "{tenant:s queued:n",
+                  quota->tenant, (uint64_t)quota->queued);
+    kiln_json_put(out, quota->gpu_s_day >= 0 ? "gpu_seconds_day:d" : "gpu_seconds_day:n",
+                  quota->gpu_s_day);
+    kiln_json_put(out, "waiting:u gpu_seconds_today:d held:b who:s at:t}\n", waiting, day->used_s,
+                  day->held, quota->who, quota->at_ms);
 }
 
 static void quota_text(struct kiln_text *out, const struct kiln_quota *quota, uint64_t waiting,

@@ -23,38 +23,22 @@
 
 #define REMOVE_TRIES 3 /* a job that is assigned meanwhile is cancelled by the next try */
 
-/* ,"tenants":["a","b"]; a tenant's name has no comma and nothing to escape. */
-static void add_tenants(struct kiln_text *out, const char *tenants)
-{
-    kiln_text_puts(out, ",\"tenants\":[");
-    for (const char *at = tenants; *at;) {
-        size_t len = strcspn(at, ",");
-        kiln_text_json(out, at, len);
-        at += len;
-        if (*at == ',') {
-            kiln_text_puts(out, ",");
-            at++;
-        }
-    }
-    kiln_text_puts(out, "]");
-}
-
 /* The members of a batch, without the closing brace. */
 static void batch_json(struct kiln_text *out, const struct kiln_batch_row *batch, int64_t now_ms)
 {
     bool ended = kiln_batch_ended(batch);
-    kiln_text_puts(out, "{\"batch\":");
-    kiln_text_json(out, batch->name, strlen(batch->name));
-    kiln_json_member_u64(out, "id", batch->id);
-    add_tenants(out, batch->tenants);
-    kiln_json_member_counts(out, "jobs", &batch->jobs);
-    kiln_json_member_u64(out, "removed", batch->removed);
-    kiln_json_member_bool(out, "whole", batch->whole);
-    kiln_json_member_bool(out, "ended", ended);
-    kiln_json_member_time(out, "created_at", batch->created_ms);
-    kiln_json_member_time(out, "started_at", batch->first_ms);
-    kiln_json_member_time(out, "finished_at", ended ? batch->last_ms : 0);
-    kiln_json_member_double(out, "rate_per_hour", kiln_batch_rate(batch, now_ms));
+    const char *tenant = batch->tenants; /* "ann,bob": names have no comma */
+    kiln_json_put(out, "{batch:s id:u tenants:[", batch->name, batch->id);
+    for (size_t len; (len = strcspn(tenant, ",")) > 0; tenant += len + (tenant[len] == ',')) {
+        kiln_text_puts(out, tenant == batch->tenants ? "" : ",");
+        kiln_text_json(out, tenant, len);
+    }
+    kiln_json_put(out,
+                  "] jobs:c removed:u whole:b ended:b created_at:t started_at:t finished_at:t "
+                  "rate_per_hour:d",
+                  &batch->jobs, batch->removed, batch->whole, ended, batch->created_ms,
+                  batch->first_ms, ended ? batch->last_ms : (int64_t)0,
+                  kiln_batch_rate(batch, now_ms));
 }
 
 /* --- the list --------------------------------------------------------------------------------- */

@@ -350,26 +350,18 @@ static int list_row(void *arg, const struct kiln_cache_row *row, struct kiln_err
 {
     struct kiln_listing *listing = arg;
     struct kiln_text *line = &listing->line;
-    if (listing->cli->json) {
-        kiln_text_puts(line, "{\"model\":");
-        kiln_text_json(line, row->model, strlen(row->model));
-        kiln_json_member_text(line, "model_hash", row->model_hash);
-        kiln_json_member_u64(line, "width", row->width);
-        kiln_json_member_u64(line, "height", row->height);
-        kiln_json_member_text(line, "loras", row->lora_set);
-        kiln_json_member_u64(line, "latents", row->latents);
-        kiln_json_member_u64(line, "prompts", row->prompts);
-        kiln_json_member_u64(line, "states", row->states);
-        kiln_json_member_u64(line, "bytes", row->bytes);
-        kiln_json_member_double(line, "gpu_seconds", row->gpu_seconds);
-        kiln_text_puts(line, "}\n");
-    } else {
+    if (listing->cli->json)
+        kiln_json_put(line,
+                      "{model:s model_hash:s width:i height:i loras:s latents:u prompts:u states:u "
+                      "bytes:u gpu_seconds:d}\n",
+                      row->model, row->model_hash, row->width, row->height, row->lora_set,
+                      row->latents, row->prompts, row->states, row->bytes, row->gpu_seconds);
+    else
         kiln_text_printf(line,
                          "%-16s %4ux%-4u %-24s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10s\n",
                          row->model[0] ? row->model : "-", row->width, row->height,
                          row->lora_set[0] ? row->lora_set : "-", row->latents, row->prompts,
                          row->states, KILN_BYTES(row->bytes));
-    }
     return kiln_listing_put(listing, err);
 }
 

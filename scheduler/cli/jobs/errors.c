@@ -51,18 +51,12 @@ static int list_cause(void *arg, const struct kiln_cause_row *cause, struct kiln
     struct kiln_text *line = &listing->line;
     char first[32], last[32];
     if (listing->cli->json) {
-        kiln_text_puts(line, "{\"code\":");
-        kiln_text_json(line, kiln_code_name(cause->code), strlen(kiln_code_name(cause->code)));
-        kiln_json_member_text(line, "cause", cause->cause);
-        kiln_json_member_u64(line, "jobs", cause->jobs);
-        kiln_json_member_u64(line, "batches", cause->batches);
-        kiln_json_member_u64(line, "example", cause->example);
-        kiln_json_member_text(line, "batch", cause->batch);
-        kiln_json_member_text(line, "error", cause->error);
-        kiln_json_member_time(line, "first_at", cause->first_ms);
-        kiln_json_member_time(line, "last_at", cause->last_ms);
-        kiln_json_member_text(line, "next", next_step(cause->code));
-        kiln_text_puts(line, "}\n");
+        kiln_json_put(line,
+                      "{code:s cause:s jobs:u batches:u example:u batch:s error:s first_at:t "
+                      "last_at:t next:s}\n",
+                      kiln_code_name(cause->code), cause->cause, cause->jobs, cause->batches,
+                      cause->example, cause->batch, cause->error, cause->first_ms, cause->last_ms,
+                      next_step(cause->code));
         return kiln_listing_put(listing, err);
     }
     kiln_text_printf(line, "%s in %s  %s: ", KILN_COUNT(cause->jobs, "job"),

@@ -41,18 +41,11 @@ static int list_event(void *arg, const struct kiln_event_row *event, struct kiln
     const char *code = move->code ? kiln_code_name(move->code) : NULL;
     char at[64];
     if (listing->cli->json) {
-        kiln_text_puts(line, "{\"event\":");
-        kiln_text_u64(line, event->id);
-        kiln_json_member_time(line, "at", move->at_ms);
-        kiln_json_member_u64(line, "job", event->job);
-        kiln_json_member_text(line, "batch", event->batch);
-        kiln_json_member_text(line, "from", from);
-        kiln_json_member_text(line, "to", to);
-        kiln_json_member_u64(line, "attempt", move->attempt);
-        kiln_json_member_text(line, "worker", move->worker);
-        kiln_json_member_text(line, "code", code);
-        kiln_json_member_text(line, "reason", move->reason);
-        kiln_text_puts(line, "}\n");
+        kiln_json_put(line,
+                      "{event:u at:t job:u batch:s from:s to:s attempt:i worker:s code:s "
+                      "reason:s}\n",
+                      event->id, move->at_ms, event->job, event->batch, from, to, move->attempt,
+                      move->worker, code, move->reason);
     } else {
         kiln_text_printf(line, "%s  job %" PRIu64 "  %s -> %s  attempt %u  %s%s%s%s%s%s",
                          kiln_time_text(move->at_ms, at, sizeof at), event->job, from, to,

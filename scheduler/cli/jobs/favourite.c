@@ -14,17 +14,12 @@ static int list_row(void *arg, const struct kiln_favourite_row *row, struct kiln
     struct kiln_listing *listing = arg;
     struct kiln_text *line = &listing->line;
     char at[32];
-    if (listing->cli->json) {
-        kiln_text_puts(line, "{\"job\":");
-        kiln_text_u64(line, row->job);
-        kiln_json_member_text(line, "batch", row->batch);
-        kiln_json_member_text(line, "key", row->key);
-        kiln_json_member_time(line, "at", row->at_ms);
-        kiln_text_puts(line, "}\n");
-    } else {
+    if (listing->cli->json)
+        kiln_json_put(line, "{job:u batch:s key:s at:t}\n", row->job, row->batch, row->key,
+                      row->at_ms);
+    else
         kiln_text_printf(line, "%10" PRIu64 "  %-24s  %s  %s\n", row->job, row->batch,
                          kiln_time_text(row->at_ms, at, sizeof at), row->key ? row->key : "-");
-    }
     return kiln_listing_put(listing, err);
 }
 

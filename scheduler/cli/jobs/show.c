@@ -19,7 +19,6 @@ struct shown {
     struct kiln_cli *cli;
     struct kiln_text text; /* JSON */
     struct kiln_made made;
-    bool first;
 };
 
 /* --- JSON ------------------------------------------------------------------------------------- */
@@ -28,60 +27,42 @@ struct shown {
 static void add_latent(struct kiln_text *out, const struct kiln_object_row *latent,
                        const struct kiln_made *made)
 {
-    kiln_text_puts(out, ",\"latent\":");
     if (!latent) {
-        kiln_text_puts(out, "null");
+        kiln_json_put(out, "latent:n");
         return;
     }
-    kiln_text_puts(out, "{\"key\":");
-    kiln_text_json(out, latent->key, strlen(latent->key));
-    kiln_json_member_u64(out, "width", latent->width);
-    kiln_json_member_u64(out, "height", latent->height);
-    kiln_json_member_u64(out, "bytes", latent->bytes);
-    kiln_json_member_text(out, "sha256", latent->sha256);
-    kiln_json_member_text(out, "encoding", made->encoding);
-    kiln_json_member_double(out, "sigma", made->sigma);
-    kiln_json_member_u64(out, "states", made->states);
-    kiln_text_printf(out, ",\"shape\":[%s]}", made->shape);
+    kiln_json_put(out,
+                  "latent:{key:s width:i height:i bytes:u sha256:s encoding:s sigma:d states:i "
+                  "shape:[",
+                  latent->key, latent->width, latent->height, latent->bytes, latent->sha256,
+                  made->encoding, made->sigma, made->states);
+    kiln_text_printf(out, "%s]}", made->shape);
 }
 
 /* Only a picture has stage times. */
 static void add_made(struct kiln_text *out, const struct kiln_made *made)
 {
-    kiln_json_member_text(out, "model_name", made->image ? made->model_name : NULL);
-    kiln_json_member_text(out, "model_hash", made->image || made->latent ? made->model_hash : NULL);
-    kiln_text_puts(out, ",\"timings\":");
-    if (!made->image) {
-        kiln_text_puts(out, "null");
-        return;
-    }
-    kiln_text_puts(out, "{\"wait_ms\":");
-    kiln_text_double(out, made->wait_ms);
-    kiln_json_member_double(out, "text_ms", made->text_ms);
-    kiln_json_member_double(out, "denoise_ms", made->denoise_ms);
-    kiln_json_member_double(out, "decode_ms", made->decode_ms);
-    kiln_json_member_double(out, "encode_ms", made->encode_ms);
-    kiln_json_member_double(out, "upload_ms", made->upload_ms);
-    kiln_text_puts(out, "}");
+    kiln_json_put(out, "model_name:s model_hash:s", made->image ? made->model_name : NULL,
+                  made->image || made->latent ? made->model_hash : NULL);
+    if (made->image)
+        kiln_json_put(out,
+                      "timings:{wait_ms:d text_ms:d denoise_ms:d decode_ms:d encode_ms:d "
+                      "upload_ms:d}",
+                      made->wait_ms, made->text_ms, made->denoise_ms, made->decode_ms,
+                      made->encode_ms, made->upload_ms);
+    else
+        kiln_json_put(out, "timings:n");
 }
 
 /* One move; the caller has opened the array. */
 static int move_json(void *arg, const struct kiln_move_row *move, struct kiln_error *err)
 {
     struct shown *shown = arg;
-    struct kiln_text *out = &shown->text;
     (void)err;
-    kiln_text_puts(out, shown->first ? "{\"from\":" : ",{\"from\":");
-    shown->first = false;
-    const char *from = kiln_job_state_name((enum kiln_job_state)move->was);
-    kiln_text_json(out, from, strlen(from));
-    kiln_json_member_text(out, "to", kiln_job_state_name((enum kiln_job_state)move->state));
-    kiln_json_member_time(out, "at", move->at_ms);
-    kiln_json_member_u64(out, "attempt", move->attempt);
-    kiln_json_member_text(out, "worker", move->worker);
-    kiln_json_member_text(out, "code", move->code ? kiln_code_name(move->code) : NULL);
-    kiln_json_member_text(out, "reason", move->reason);
-    kiln_text_puts(out, "}");
+    kiln_json_put(&shown->text, "{from:s to:s at:t attempt:i worker:s code:s reason:s}",
+                  kiln_job_state_name((enum kiln_job_state)move->was),
+                  kiln_job_state_name((enum kiln_job_state)move->state), move->at_ms, move->attempt,
+                  move->worker, move->code ? kiln_code_name(move->code) : NULL, move->reason);
     return 0;
 }
 
@@ -94,7 +75,7 @@ static int job_json(void *arg, const struct kiln_job_row *row, struct kiln_error
     kiln_record_images(&shown->text, row);
     add_latent(&shown->text, kiln_row_latent(row), &shown->made);
     add_made(&shown->text, &shown->made);
-    kiln_text_puts(&shown->text, ",\"events\":[");
+    kiln_json_put(&shown->text, "events:[");
     return 0;
 }
 
@@ -184,7 +165,7 @@ static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_er
 static int show_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t id,
                     struct kiln_error *err)
 {
-    struct shown shown = {.cli = cli, .first = true};
+    struct shown shown = {.cli = cli};
     int rc = kiln_ledger_made(ledger, id, &shown.made, err);
     if (rc == 0)
         rc = kiln_ledger_job(ledger, kiln_pool(cli), id, cli->json ? job_json : job_text, &shown,

@@ -21,15 +21,12 @@ static int list_usage(void *arg, const struct kiln_usage_row *row, struct kiln_e
     struct usage *usage = arg;
     struct kiln_text *line = &usage->listing.line;
     if (usage->listing.cli->json) {
-        kiln_text_puts(line, "{\"jobs\":");
-        kiln_text_u64(line, row->jobs);
-        kiln_json_member_u64(line, "pictures", row->pictures);
-        kiln_json_member_double(line, "gpu_seconds", row->gpu_seconds);
-        kiln_json_member_u64(line, "bytes", row->bytes);
+        kiln_json_put(line, "{jobs:u pictures:u gpu_seconds:d bytes:u", row->jobs, row->pictures,
+                      row->gpu_seconds, row->bytes);
         if (usage->by & KILN_USAGE_TENANT)
-            kiln_json_member_text(line, "tenant", row->tenant);
+            kiln_json_put(line, "tenant:s", row->tenant);
         if (usage->by & KILN_USAGE_DAY)
-            kiln_json_member_text(line, "day", row->day);
+            kiln_json_put(line, "day:s", row->day);
         kiln_text_puts(line, "}\n");
     } else {
         if (usage->by & KILN_USAGE_DAY)

@@ -5,54 +5,21 @@
  */
 #include "scheduler/cli/core/output/records.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "scheduler/cli/core/cli.h"
 #include "schemas/job/sizes.h"
 
-/* Every member but the first of an object comes through here, comma first. */
-static void name(struct kiln_text *out, const char *text)
+/* A comma before whatever follows a value. */
+static void separate(struct kiln_text *out)
 {
-    kiln_text_printf(out, ",\"%s\":", text);
+    if (out->len > 0 && !strchr("{[:\n", out->at[out->len - 1]))
+        kiln_text_puts(out, ",");
 }
 
-void kiln_json_member_text(struct kiln_text *out, const char *key, const char *value)
+static void put_counts(struct kiln_text *out, const struct kiln_counts *counts)
 {
-    name(out, key);
-    if (value)
-        kiln_text_json(out, value, strlen(value));
-    else
-        kiln_text_puts(out, "null");
-}
-
-void kiln_json_member_u64(struct kiln_text *out, const char *key, uint64_t value)
-{
-    name(out, key);
-    kiln_text_u64(out, value);
-}
-
-void kiln_json_member_double(struct kiln_text *out, const char *key, double value)
-{
-    name(out, key);
-    kiln_text_double(out, value);
-}
-
-void kiln_json_member_bool(struct kiln_text *out, const char *key, bool value)
-{
-    name(out, key);
-    kiln_text_puts(out, value ? "true" : "false");
-}
-
-void kiln_json_member_time(struct kiln_text *out, const char *key, int64_t ms)
-{
-    char text[64];
-    kiln_json_member_text(out, key, ms ? kiln_time_text(ms, text, sizeof text) : NULL);
-}
-
-void kiln_json_member_counts(struct kiln_text *out, const char *key,
-                             const struct kiln_counts *counts)
-{
-    name(out, key);
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         kiln_text_printf(out, "%s\"%s\":%llu", state ? "," : "{",
                          kiln_job_state_name((enum kiln_job_state)state),
@@ -60,68 +27,86 @@ void kiln_json_member_counts(struct kiln_text *out, const char *key,
     kiln_text_puts(out, "}");
 }
 
-/* As in the job line: [{"name", "scale"}], in the order that was asked for. */
-static void add_loras(struct kiln_text *out, const struct kiln_job *job)
+static void put_text(struct kiln_text *out, const char *text)
 {
-    name(out, "loras");
-    kiln_text_puts(out, "[");
-    for (uint32_t i = 0; i < job->lora_count; i++) {
-        kiln_text_puts(out, i ? ",{\"name\":" : "{\"name\":");
-        kiln_text_json(out, job->loras[i].name, strlen(job->loras[i].name));
-        kiln_json_member_double(out, "scale", job->loras[i].scale);
-        kiln_text_puts(out, "}");
+    if (text)
+        kiln_text_json(out, text, strlen(text));
+    else
+        kiln_text_puts(out, "null");
+}
+
+void kiln_json_put(struct kiln_text *out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    for (const char *at = format; *at; at++) {
+        size_t key = strcspn(at, ":{}[] \n");
+        if (*at != ' ' && *at != '}' && *at != ']' && *at != '\n')
+            separate(out);
+        if (key == 0) {
+            kiln_text_add(out, at, *at != ' ');
+            continue;
+        }
+        kiln_text_printf(out, "\"%.*s\":", (int)key, at);
+        at += key + 1;
+        int64_t number = strchr("ut", *at) ? va_arg(args, int64_t) : 0;
+        double real = *at == 'd' ? va_arg(args, double) : 0;
+        char time[64];
+        if (*at == 's')
+            put_text(out, va_arg(args, const char *));
+        else if (*at == 'u')
+            kiln_text_u64(out, (uint64_t)number);
+        else if (*at == 'i')
+            kiln_text_i64(out, va_arg(args, int));
+        else if (*at == 'd')
+            kiln_text_double(out, real);
+        else if (*at == 'b')
+            kiln_text_puts(out, va_arg(args, int) ? "true" : "false");
+        else if (*at == 't')
+            put_text(out, number ? kiln_time_text(number, time, sizeof time) : NULL);
+        else if (*at == 'c')
+            put_counts(out, va_arg(args, const struct kiln_counts *));
+        else if (*at == 'n')
+            kiln_text_puts(out, "null");
+        else
+            kiln_text_add(out, at, 1);
     }
-    kiln_text_puts(out, "]");
+    va_end(args);
 }
 
 void kiln_record_short(struct kiln_text *out, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
-    kiln_text_puts(out, "{\"job\":");
-    kiln_text_u64(out, job->id);
-    kiln_json_member_text(out, "batch", job->batch);
-    kiln_json_member_text(out, "custom_id", job->custom_id);
-    kiln_json_member_u64(out, "index", job->index);
-    kiln_json_member_text(out, "state", kiln_job_state_name(job->state));
-    kiln_json_member_u64(out, "attempt", job->attempt);
-    kiln_json_member_u64(out, "width", job->width);
-    kiln_json_member_u64(out, "height", job->height);
-    kiln_json_member_u64(out, "steps", job->steps);
-    kiln_json_member_u64(out, "seed", job->seed);
-    add_loras(out, job);
     bool over = job->state == KILN_JOB_DONE; /* what an earlier attempt died of is in the events */
-    kiln_json_member_text(out, "error", over ? NULL : row->error);
-    kiln_json_member_text(out, "error_code",
-                          over || !row->error_code ? NULL : kiln_code_name(row->error_code));
+    kiln_json_put(out,
+                  "{job:u batch:s custom_id:s index:i state:s attempt:i width:i height:i steps:i "
+                  "seed:u loras:[",
+                  job->id, job->batch, job->custom_id, job->index, kiln_job_state_name(job->state),
+                  job->attempt, job->width, job->height, job->steps, job->seed);
+    for (uint32_t i = 0; i < job->lora_count; i++)
+        kiln_json_put(out, "{name:s scale:d}", job->loras[i].name, job->loras[i].scale);
+    kiln_json_put(out, "] error:s error_code:s", over ? NULL : row->error,
+                  over || !row->error_code ? NULL : kiln_code_name(row->error_code));
 }
 
 void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
 {
     char sigmas[KILN_SIGMAS_TEXT_MAX];
     const struct kiln_job *job = &row->job;
-    kiln_json_member_text(out, "prompt", job->prompt);
-    kiln_json_member_text(out, "negative_prompt", job->negative_prompt);
-    kiln_json_member_text(out, "style", job->style);
-    kiln_json_member_text(out, "tenant", job->tenant);
-    kiln_json_member_text(out, "model", job->model && job->model[0] ? job->model : NULL);
-    kiln_json_member_double(out, "guidance", job->guidance);
-    kiln_json_member_bool(out, "lora_auto", job->lora_auto);
-    kiln_text_printf(out, ",\"priority\":%d", (int)job->priority);
-    kiln_json_member_u64(out, "max_wait_s", job->max_wait_s);
-    kiln_json_member_text(out, "kind", kiln_job_kind_name(job->kind));
-    kiln_json_member_text(out, "latents", kiln_latents_name(job->latents));
     kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
-    kiln_json_member_text(out, "sigmas", sigmas[0] ? sigmas : NULL);
-    kiln_json_member_text(out, "teleport", kiln_teleport_name(job->teleport));
-    kiln_json_member_bool(out, "embed_metadata", job->embed_metadata);
-    kiln_json_member_text(out, "worker", row->worker[0] ? row->worker : NULL);
-    kiln_json_member_u64(out, "tries", row->tries);
-    kiln_json_member_u64(out, "crashes", row->crashes);
-    kiln_json_member_time(out, "created_at", row->created_ms);
-    kiln_json_member_time(out, "queued_at", row->queued_ms);
-    kiln_json_member_time(out, "not_before", row->not_before_ms);
-    kiln_json_member_time(out, "assigned_at", row->assigned_ms);
-    kiln_json_member_time(out, "finished_at", row->finished_ms);
+    kiln_json_put(out,
+                  "prompt:s negative_prompt:s style:s tenant:s model:s guidance:d lora_auto:b "
+                  "priority:i max_wait_s:u kind:s latents:s sigmas:s teleport:s embed_metadata:b",
+                  job->prompt, job->negative_prompt, job->style, job->tenant,
+                  job->model && job->model[0] ? job->model : NULL, job->guidance, job->lora_auto,
+                  job->priority, (uint64_t)job->max_wait_s, kiln_job_kind_name(job->kind),
+                  kiln_latents_name(job->latents), sigmas[0] ? sigmas : NULL,
+                  kiln_teleport_name(job->teleport), job->embed_metadata);
+    kiln_json_put(out,
+                  "worker:s tries:i crashes:i created_at:t queued_at:t not_before:t assigned_at:t "
+                  "finished_at:t",
+                  row->worker[0] ? row->worker : NULL, row->tries, row->crashes, row->created_ms,
+                  row->queued_ms, row->not_before_ms, row->assigned_ms, row->finished_ms);
 }
 
 /* Latents share the objects table with pictures; in a record they stand apart. */
@@ -132,22 +117,13 @@ static bool is_latent(const struct kiln_object_row *object)
 
 void kiln_record_images(struct kiln_text *out, const struct kiln_job_row *row)
 {
-    name(out, "images");
-    kiln_text_puts(out, "[");
-    bool first = true;
+    kiln_json_put(out, "images:[");
     for (uint32_t i = 0; i < row->object_count; i++) {
         const struct kiln_object_row *object = &row->objects[i];
-        if (is_latent(object))
-            continue;
-        kiln_text_puts(out, first ? "{\"size\":" : ",{\"size\":");
-        first = false;
-        kiln_text_json(out, object->role, strlen(object->role));
-        kiln_json_member_text(out, "key", object->key);
-        kiln_json_member_u64(out, "width", object->width);
-        kiln_json_member_u64(out, "height", object->height);
-        kiln_json_member_u64(out, "bytes", object->bytes);
-        kiln_json_member_text(out, "sha256", object->sha256);
-        kiln_text_puts(out, "}");
+        if (!is_latent(object))
+            kiln_json_put(out, "{size:s key:s width:i height:i bytes:u sha256:s}", object->role,
+                          object->key, object->width, object->height, object->bytes,
+                          object->sha256);
     }
     kiln_text_puts(out, "]");
 }

@@ -9,16 +9,12 @@
 #include "schemas/text/text.h"
 #include "storage/ledger/read/read.h"
 
-/* ,"name":value members; the caller writes the braces and the first member. */
-void kiln_json_member_text(struct kiln_text *out, const char *name,
-                           const char *value); /* NULL: null */
-void kiln_json_member_u64(struct kiln_text *out, const char *name, uint64_t value);
-void kiln_json_member_double(struct kiln_text *out, const char *name, double value);
-void kiln_json_member_bool(struct kiln_text *out, const char *name, bool value);
-void kiln_json_member_time(struct kiln_text *out, const char *name, int64_t ms); /* 0: null */
-/* {"queued":N, ...} */
-void kiln_json_member_counts(struct kiln_text *out, const char *name,
-                             const struct kiln_counts *counts);
+/* Appends JSON by a format such as "{job:u at:t loras:[": a word KEY:TYPE is a member, with a comma
+ * if it follows a value; braces, brackets and line ends stand for themselves.  An argument for each
+ * type: s const char *, NULL is null; u uint64_t; i int or uint32_t; d double; b bool; t int64_t,
+ * milliseconds since 1970, 0 is null; c const struct kiln_counts *, as {"queued":N, ...}; n none,
+ * it is null. */
+void kiln_json_put(struct kiln_text *out, const char *format, ...);
 
 /* {"job","batch","custom_id","index","state","attempt","width","height","steps","seed","loras",
  * "error","error_code" - without the closing brace. */

@@ -202,8 +202,7 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
     kiln_text_puts(line, damaged ? "]" : "");
     kiln_record_images(line, row);
     const struct kiln_object_row *latent = kiln_row_latent(row);
-    kiln_json_member_text(line, "latent", latent ? latent->key : NULL);
-    kiln_text_puts(line, "}\n");
+    kiln_json_put(line, "latent:s}\n", latent ? latent->key : NULL);
     if (line->failed)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a line of results.jsonl");
     if (fwrite(line->at, 1, line->len, x->results.file) != line->len)
