@@ -87,19 +87,6 @@ static char *config_flag(int argc, const char *const *argv)
     return NULL;
 }
 
-/* Settings that contradict each other are only reported: `status` and `pause` must still work.
- * Verbs that start programs refuse them. */
-static void check_together(struct kiln_cli *cli, bool lenient)
-{
-    struct kiln_error err;
-    if (kiln_config_check(cli->config, &err) == 0)
-        return;
-    if (lenient)
-        cli->config_error = err;
-    else
-        kiln_warn(cli, "%s", err.text);
-}
-
 /* Loads the settings the verb asks for; words receives what is left for it. */
 static int load_settings(struct kiln_cli *cli, const struct command_line *line, const char **words,
                          int *ret_count, struct kiln_error *err)
@@ -109,8 +96,14 @@ static int load_settings(struct kiln_cli *cli, const struct command_line *line, 
     if (cli->verb->settings == KILN_SETTINGS_FILE || lenient) {
         int rc = kiln_config_flags_loose(line->left_count, argv, words, ret_count, &cli->config,
                                          &cli->config_path, err);
-        if (rc == 0)
-            check_together(cli, lenient);
+        /* Settings that contradict each other are only reported: `status` and `pause` must still
+         * work.  Verbs that start programs refuse them. */
+        if (rc == 0 && kiln_config_check(cli->config, err)) {
+            if (lenient)
+                cli->config_error = *err;
+            else
+                kiln_warn(cli, "%s", err->text);
+        }
         if (rc == 0 || !lenient)
             return rc;
         cli->config_error = *err;
@@ -165,15 +158,6 @@ static int run_verb(struct kiln_cli *cli, struct command_line *line)
     return status;
 }
 
-/* Whether the verb leaves all that follows `word` to another program. */
-static bool is_untouched(const struct kiln_verb *verb, const char *word)
-{
-    for (size_t i = 0; verb->untouched && verb->untouched[i]; i++)
-        if (strcmp(verb->untouched[i], word) == 0)
-            return true;
-    return false;
-}
-
 /* The first argument that is neither a switch nor a setting, NULL if there is none. */
 static const char *find_stray(struct kiln_cli *cli, struct command_line *line, int argc,
                               char **argv)
@@ -216,7 +200,10 @@ static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, c
     if (!cli->verb->run)
         return kiln_program_become(cli, cli->verb->program, argv);
     const char *next = line->verb_at + 1 < argc ? argv[line->verb_at + 1] : "";
-    if (cli->verb->settings == KILN_SETTINGS_NONE || is_untouched(cli->verb, next)) {
+    bool untouched = cli->verb->settings == KILN_SETTINGS_NONE;
+    for (size_t i = 0; cli->verb->untouched && cli->verb->untouched[i]; i++)
+        untouched = untouched || strcmp(cli->verb->untouched[i], next) == 0;
+    if (untouched) {
         cli->config_path = config_flag(line->verb_at, (const char *const *)argv);
         const struct kiln_args typed = {.rest = argv + line->verb_at,
                                         .rest_count = argc - line->verb_at};

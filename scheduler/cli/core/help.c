@@ -77,15 +77,6 @@ void kiln_help_verb(FILE *out, const struct kiln_verb *verb)
     fputs("\nalso: --json, -q, --config FILE, and the settings of `kiln help config`.\n", out);
 }
 
-/* " (1..64)" or " (a|b)" behind a setting. */
-static void print_range(FILE *out, const struct kiln_key_row *row)
-{
-    if (row->type == KILN_TYPE_CHOICE)
-        fprintf(out, " (%s)", row->choices);
-    else if (row->type == KILN_TYPE_INT || row->type == KILN_TYPE_NUMBER)
-        fprintf(out, " (%.10g..%.10g)", row->min, row->max);
-}
-
 void kiln_help_config(FILE *out, const struct kiln_config *config)
 {
     fputs("Settings, strongest first: a flag (--batch-max 8), the environment (KILN_BATCH_MAX=8), "
@@ -97,7 +88,10 @@ void kiln_help_config(FILE *out, const struct kiln_config *config)
     for (int key = 0; key < KILN_KEY_COUNT; key++) {
         const struct kiln_key_row *row = &kiln_keys[key];
         fprintf(out, "  %-20s %s", row->name, row->help);
-        print_range(out, row);
+        if (row->type == KILN_TYPE_CHOICE)
+            fprintf(out, " (%s)", row->choices);
+        else if (row->type == KILN_TYPE_INT || row->type == KILN_TYPE_NUMBER)
+            fprintf(out, " (%.10g..%.10g)", row->min, row->max);
         fprintf(out, "\n  %-20s default: %s\n", "", row->value[0] ? row->value : "(empty)");
         struct kiln_text value = {0};
         if (config)

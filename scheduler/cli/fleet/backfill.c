@@ -5,6 +5,7 @@
  */
 #include "scheduler/cli/fleet/backfill.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -77,18 +78,6 @@ static void backfill_json(struct kiln_text *out, const struct backfills *list,
                   row->topped_ms);
 }
 
-static void backfill_line(struct kiln_text *out, const struct backfills *list,
-                          const struct kiln_backfill_row *row)
-{
-    const uint64_t *at = row->jobs.at;
-    kiln_text_printf(out, "%-24s %-7s %7llu %8llu %8llu %9llu %7llu %11.1f %8.2f\n", row->spec.name,
-                     state_of(list, row), (unsigned long long)row->spec.mark,
-                     (unsigned long long)at[KILN_JOB_QUEUED],
-                     (unsigned long long)at[KILN_JOB_ASSIGNED],
-                     (unsigned long long)at[KILN_JOB_DONE], (unsigned long long)at[KILN_JOB_FAILED],
-                     row->gpu_seconds, (double)row->cursor / (double)row->spec.pass_jobs);
-}
-
 static void backfill_text(struct kiln_text *out, const struct backfills *list,
                           const struct kiln_backfill_row *row)
 {
@@ -139,12 +128,18 @@ static int list_backfill(void *arg, const struct kiln_backfill_row *row, struct 
 {
     struct backfills *list = arg;
     struct kiln_text *line = &list->listing.line;
+    const uint64_t *at = row->jobs.at;
     if (list->listing.cli->json)
         backfill_json(line, list, row);
     else if (list->whole)
         backfill_text(line, list, row);
     else
-        backfill_line(line, list, row);
+        kiln_text_printf(line,
+                         "%-24s %-7s %7" PRIu64 " %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %7" PRIu64
+                         " %11.1f %8.2f\n",
+                         row->spec.name, state_of(list, row), row->spec.mark, at[KILN_JOB_QUEUED],
+                         at[KILN_JOB_ASSIGNED], at[KILN_JOB_DONE], at[KILN_JOB_FAILED],
+                         row->gpu_seconds, (double)row->cursor / (double)row->spec.pass_jobs);
     return kiln_listing_put(&list->listing, err);
 }
 
@@ -190,11 +185,16 @@ static int keep_batch(void *arg, const struct kiln_backfill_row *row, struct kil
 }
 
 /* The backfill first: from then on no job is added to those that are cancelled next. */
-static int remove_now(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
+static int remove_backfill(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
+                           bool yes)
 {
-    char batch[KILN_BATCH_NAME_MAX + 1] = "";
+    char batch[KILN_BATCH_NAME_MAX + 1] = "", question[256];
     struct kiln_error err;
     uint64_t cancelled = 0;
+    snprintf(question, sizeof question,
+             "Backfill %s will be removed and its queued jobs cancelled; its pictures stay.", name);
+    if (!kiln_confirm(cli, yes, question))
+        return EX_USAGE;
     int rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, keep_batch, batch, &err);
     if (rc == 0)
         rc = kiln_ledger_backfill_remove(ledger, kiln_pool(cli), name, &err);
@@ -208,20 +208,12 @@ static int remove_now(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
             batch);
         return kiln_report(cli, &err);
     }
-    kiln_say(cli, "Removed backfill %s and cancelled %llu jobs; its pictures stay in batch %s",
-             name, (unsigned long long)cancelled, batch);
+    kiln_say(cli,
+             "Removed backfill %s and cancelled %" PRIu64 " jobs; its pictures stay in batch %s",
+             name, cancelled, batch);
     return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:s, s:I}", "removed", name, "batch",
                                                       batch, "cancelled", (json_int_t)cancelled))
                      : 0;
-}
-
-static int remove_order(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
-                        bool yes)
-{
-    char question[256];
-    snprintf(question, sizeof question,
-             "Backfill %s will be removed and its queued jobs cancelled; its pictures stay.", name);
-    return kiln_confirm(cli, yes, question) ? remove_now(cli, ledger, name) : EX_USAGE;
 }
 
 /* --- the verb --------------------------------------------------------------------------------- */
@@ -246,7 +238,7 @@ static int run_action(struct kiln_cli *cli, const struct kiln_args *args, enum a
         status = kiln_pause_set(cli, ledger, KILN_SCOPE_ONE_BACKFILL, name, action == PAUSE,
                                 kiln_arg(args, "reason"));
     else if (action == RM)
-        status = remove_order(cli, ledger, name, kiln_arg(args, "yes") != NULL);
+        status = remove_backfill(cli, ledger, name, kiln_arg(args, "yes") != NULL);
     else
         status = list(cli, ledger, name);
     kiln_ledger_close(ledger);

@@ -81,39 +81,6 @@ static int read_until(struct kiln_cli *cli, const char *text, struct kiln_backfi
     return 0;
 }
 
-static int read_mark(struct kiln_cli *cli, const struct kiln_args *args,
-                     struct kiln_backfill_spec *spec)
-{
-    long mark;
-    double hour = ceil(spec->rate); /* with a rate: what an hour may bring */
-    long fallback = spec->rate > 0 ? (long)fmin(fmax(hour, 1), 1e6) : MARK_DEFAULT;
-    int status = kiln_arg_int(cli, args, "low-water", 1, 1000000, fallback, &mark);
-    spec->mark = (uint64_t)mark;
-    return status;
-}
-
-static int read_window(struct kiln_cli *cli, const char *text, struct kiln_backfill_spec *spec)
-{
-    struct kiln_window window = {-1, -1};
-    struct kiln_error err;
-    if (text && kiln_window_parse(text, &window, &err))
-        return kiln_usage(cli, "--window: %s", err.text);
-    spec->window_from = window.from;
-    spec->window_to = window.to;
-    return 0;
-}
-
-static int read_seeds(struct kiln_cli *cli, const char *text, bool *ret_fixed)
-{
-    *ret_fixed = text && strcmp(text, "fixed") == 0;
-    if (text && !*ret_fixed && strcmp(text, "fresh") != 0)
-        return kiln_usage(cli,
-                          "--seed-policy %.40s is neither fresh (new seeds in every pass) nor "
-                          "fixed (one pass with the seeds of the job lines)",
-                          text);
-    return 0;
-}
-
 static int read_sets(struct addition *addition, const struct kiln_args *args)
 {
     struct kiln_prompts *prompts = &addition->prompts;
@@ -133,6 +100,9 @@ static int read_options(struct addition *addition, const struct kiln_args *args,
 {
     struct kiln_cli *cli = addition->cli;
     struct kiln_backfill_spec *spec = &addition->spec;
+    const char *hours = kiln_arg(args, "window"), *seeds = kiln_arg(args, "seed-policy");
+    struct kiln_window window = {-1, -1};
+    struct kiln_error err;
     if (!kiln_name_valid(name, strlen(name), KILN_NAME_MAX))
         return kiln_usage(cli, "'%.80s' is not a backfill's name: at most %d " KILN_NAME_RULE, name,
                           KILN_NAME_MAX);
@@ -144,13 +114,24 @@ static int read_options(struct addition *addition, const struct kiln_args *args,
         status = read_rate(cli, kiln_arg(args, "rate"), &spec->rate);
     if (status == 0)
         status = read_until(cli, kiln_arg(args, "until"), spec);
+    long mark, hour = (long)fmin(fmax(ceil(spec->rate), 1), 1e6); /* what an hour may bring */
     if (status == 0)
-        status = read_mark(cli, args, spec);
-    if (status == 0)
-        status = read_window(cli, kiln_arg(args, "window"), spec);
-    if (status == 0)
-        status = read_seeds(cli, kiln_arg(args, "seed-policy"), &spec->seed_fixed);
-    return status ? status : read_sets(addition, args);
+        status = kiln_arg_int(cli, args, "low-water", 1, 1000000,
+                              spec->rate > 0 ? hour : MARK_DEFAULT, &mark);
+    if (status)
+        return status;
+    spec->mark = (uint64_t)mark;
+    if (hours && kiln_window_parse(hours, &window, &err))
+        return kiln_usage(cli, "--window: %s", err.text);
+    spec->window_from = window.from;
+    spec->window_to = window.to;
+    spec->seed_fixed = seeds && strcmp(seeds, "fixed") == 0;
+    if (seeds && !spec->seed_fixed && strcmp(seeds, "fresh") != 0)
+        return kiln_usage(cli,
+                          "--seed-policy %.40s is neither fresh (new seeds in every pass) nor "
+                          "fixed (one pass with the seeds of the job lines)",
+                          seeds);
+    return read_sets(addition, args);
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -193,20 +174,6 @@ static int read_lines(struct addition *addition, const struct kiln_args *args,
 }
 
 /* --- keeping ---------------------------------------------------------------------------------- */
-static int keep_lines(struct addition *addition, struct kiln_ledger *ledger, uint64_t id,
-                      struct kiln_error *err)
-{
-    int rc = 0;
-    for (size_t at = 0; at < addition->line_count && rc == 0;) {
-        size_t count = 0, bytes = 0;
-        while (at + count < addition->line_count && count < PAGE_LINES && bytes < PAGE_BYTES)
-            bytes += strlen(addition->lines[at + count++].line);
-        rc = kiln_ledger_backfill_lines(ledger, id, addition->lines + at, count, err);
-        at += count;
-    }
-    return rc;
-}
-
 static int keep(struct addition *addition, struct kiln_error *err)
 {
     struct kiln_cli *cli = addition->cli;
@@ -222,7 +189,13 @@ static int keep(struct addition *addition, struct kiln_error *err)
     if (rc == 0)
         rc = kiln_ledger_backfill_add(ledger, kiln_pool(cli), spec, &id, err);
     if (rc == 0) {
-        rc = keep_lines(addition, ledger, id, err);
+        for (size_t at = 0; at < addition->line_count && rc == 0;) {
+            size_t count = 0, bytes = 0;
+            while (at + count < addition->line_count && count < PAGE_LINES && bytes < PAGE_BYTES)
+                bytes += strlen(addition->lines[at + count++].line);
+            rc = kiln_ledger_backfill_lines(ledger, id, addition->lines + at, count, err);
+            at += count;
+        }
         if (rc && kiln_ledger_backfill_remove(ledger, kiln_pool(cli), spec->name, &ignored))
             kiln_warn(cli,
                       "only a part of it is in the ledger, and it renders nothing; remove it with "

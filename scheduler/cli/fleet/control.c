@@ -63,30 +63,23 @@ int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
 /* --- queries -----------------------------------------------------------------------------------
  */
 
-static int pop(struct kiln_cli *cli, const char *token, char **ret, struct kiln_error *err)
-{
-    struct kiln_bus *bus = NULL;
-    char key[512];
-    kiln_wire_key(key, sizeof key, kiln_pool(cli), "answer", token);
-    int rc = kiln_open_bus(cli, &bus, err);
-    if (rc == 0)
-        rc = kiln_bus_pop(bus, key, ANSWER_MS, ret, err);
-    kiln_bus_close(bus);
-    return rc;
-}
-
 int kiln_query(struct kiln_cli *cli, uint64_t job, json_t **ret, struct kiln_error *err)
 {
     struct kiln_control control = {.kind = KILN_CONTROL_ASK, .job = job};
+    struct kiln_bus *bus = NULL;
     struct timespec now;
-    char *text = NULL;
+    char *text = NULL, key[512];
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(control.id, sizeof control.id, "q-%llx-%lx-%lx", (unsigned long long)now.tv_sec,
              (unsigned long)now.tv_nsec, (unsigned long)getpid());
     *ret = NULL;
     int rc = kiln_control_send(cli, &control, err);
+    kiln_wire_key(key, sizeof key, kiln_pool(cli), "answer", control.id);
     if (rc == 0)
-        rc = pop(cli, control.id, &text, err);
+        rc = kiln_open_bus(cli, &bus, err);
+    if (rc == 0)
+        rc = kiln_bus_pop(bus, key, ANSWER_MS, &text, err);
+    kiln_bus_close(bus);
     if (rc == 0 && text) {
         json_error_t why;
         *ret = json_loads(text, 0, &why);

@@ -33,15 +33,6 @@ void kiln_user_name(char *out, size_t size)
     snprintf(out, size, "%s@%s", entry ? entry->pw_name : "?", host);
 }
 
-/* "tenant bob", "all backfill". */
-static void subject(enum kiln_pause_scope scope, const char *name, char *out, size_t size)
-{
-    static const char *const words[KILN_SCOPE_COUNT] = {
-        "everything", "all backfill",   "backfill ",    "tenant ",
-        "group ",     "the window of ", "the quota of "};
-    snprintf(out, size, "%s%s", words[scope], name);
-}
-
 /* --- known names ------------------------------------------------------------------- */
 struct known {
     struct kiln_suggest near;
@@ -164,8 +155,11 @@ static json_t *result_json(const struct kiln_pause *mine, const struct kiln_paus
 static void say_result(const struct kiln_cli *cli, const struct kiln_pause *mine,
                        const struct kiln_pause *before, const struct kiln_pause *now)
 {
+    static const char *const words[KILN_SCOPE_COUNT] = {
+        "everything", "all backfill",   "backfill ",    "tenant ",
+        "group ",     "the window of ", "the quota of "};
     char what[KILN_PAUSE_NAME_MAX + 32], at[64];
-    subject(mine->scope, mine->name, what, sizeof what);
+    snprintf(what, sizeof what, "%s%s", words[mine->scope], mine->name); /* "tenant bob" */
     kiln_time_text(before->at_ms, at, sizeof at);
     const char *was = before->held ? "paused" : "resumed";
     if (before->who[0] && before->held == mine->held)

@@ -166,23 +166,18 @@ static int add_name(void *arg, const struct kiln_quota *quota, struct kiln_error
     return kiln_suggest_add(arg, quota->tenant, err);
 }
 
-static bool confirmed(const struct kiln_cli *cli, const char *tenant, bool yes)
-{
-    char question[KILN_NAME_MAX + 80];
-    snprintf(question, sizeof question, "The quota of tenant %s will be removed.", tenant);
-    return kiln_confirm(cli, yes, question);
-}
-
 static int remove_quota(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *tenant,
                         bool yes)
 {
     struct kiln_suggest near = {0};
     struct kiln_error err;
+    char question[KILN_NAME_MAX + 80];
+    snprintf(question, sizeof question, "The quota of tenant %s will be removed.", tenant);
     int rc = kiln_ledger_quotas(ledger, kiln_pool(cli), add_name, &near, &err);
     if (rc == 0 && !kiln_suggest_has(&near, tenant))
         rc = kiln_suggest_refuse(&near, "quota of a tenant", tenant, &err);
     kiln_suggest_release(&near);
-    if (rc == 0 && !confirmed(cli, tenant, yes))
+    if (rc == 0 && !kiln_confirm(cli, yes, question))
         return EX_USAGE;
     if (rc == 0)
         rc = kiln_ledger_quota_remove(ledger, kiln_pool(cli), tenant, &err);

@@ -64,28 +64,15 @@ static long long integer(const json_t *object, const char *key)
     return (long long)json_integer_value(json_object_get(object, key));
 }
 
-static void print_backlog_of(const json_t *group)
-{
-    const char *loras = json_string_value(json_object_get(group, "loras"));
-    const char *model = json_string_value(json_object_get(group, "model"));
-    printf("  %11.1f  %8lld  %7lld  %5lldx%-5lld %2lld steps  %s%s%s\n",
-           json_number_value(json_object_get(group, "backlog_s")), integer(group, "queued"),
-           integer(group, "holders"), integer(group, "width"), integer(group, "height"),
-           integer(group, "steps"), loras && loras[0] ? loras : "no LoRA",
-           model && model[0] ? ", model " : "", model ? model : "");
-}
-
 static void print_backlog(const json_t *answer)
 {
     const json_t *groups = json_object_get(answer, "groups"), *group;
-    char backlog[32];
     long long total = integer(answer, "groups_total");
     size_t i;
     printf("%lld jobs queued in %lld groups, %lld of them in backoff; %s of GPU time for %lld "
            "workers\n",
            integer(answer, "waiting"), total, integer(answer, "sleeping"),
-           kiln_seconds_text(json_number_value(json_object_get(answer, "backlog_s")), backlog,
-                             sizeof backlog),
+           KILN_SECONDS(json_number_value(json_object_get(answer, "backlog_s"))),
            integer(answer, "workers"));
     if (integer(answer, "holds") > 0)
         puts("paused jobs are not counted; `kiln status` lists the pauses");
@@ -95,7 +82,13 @@ static void print_backlog(const json_t *answer)
     {
         if (i == BACKLOG_SHOWN)
             break;
-        print_backlog_of(group);
+        const char *loras = json_string_value(json_object_get(group, "loras"));
+        const char *model = json_string_value(json_object_get(group, "model"));
+        printf("  %11.1f  %8lld  %7lld  %5lldx%-5lld %2lld steps  %s%s%s\n",
+               json_number_value(json_object_get(group, "backlog_s")), integer(group, "queued"),
+               integer(group, "holders"), integer(group, "width"), integer(group, "height"),
+               integer(group, "steps"), loras && loras[0] ? loras : "no LoRA",
+               model && model[0] ? ", model " : "", model ? model : "");
     }
     if (total > BACKLOG_SHOWN)
         printf("  and %lld groups more\n", total - BACKLOG_SHOWN);

@@ -162,61 +162,40 @@ static void take_property(struct shown *shown, const char *line)
         shown->changed_us = strtoll(value + 1, NULL, 10);
 }
 
-/* The states of guard_rule.c, in systemd's words. */
-static const char *state_of(const struct shown *shown)
-{
-    if (strcmp(shown->active, "failed") == 0)
-        return "given_up";
-    if (strcmp(shown->sub, "auto-restart") == 0)
-        return "waiting";
-    return strcmp(shown->active, "inactive") == 0 ? "stopped" : "running";
-}
-
-static void reason_of(const struct shown *shown, char out[KILN_GUARD_REASON_MAX])
-{
-    enum { EXITED = 1 }; /* CLD_EXITED; others died of a signal */
-    out[0] = '\0';
-    if (strcmp(shown->result, "success") == 0 || shown->pid)
-        return;
-    if (strcmp(shown->result, "exit-code") == 0 || strcmp(shown->result, "signal") == 0 ||
-        strcmp(shown->result, "core-dump") == 0)
-        snprintf(out, KILN_GUARD_REASON_MAX,
-                 shown->code == EXITED ? "exit %ld" : "killed by signal %ld", shown->status);
-    else
-        snprintf(out, KILN_GUARD_REASON_MAX, "%s", shown->result);
-}
-
-static void device_of(const struct shown *shown, const char *instance, char out[32])
-{
-    const char *given = strstr(shown->environment, "KILN_DEVICE=");
-    if (given)
-        snprintf(out, 32, "%.*s", (int)strcspn(given + 12, " \""), given + 12);
-    else
-        snprintf(out, 32, "cuda:%.24s", instance);
-}
-
-static int64_t wall_of(int64_t monotonic_us)
-{
-    if (monotonic_us == 0)
-        return 0;
-    return kiln_wall_ms() - (kiln_clock_ms() - monotonic_us / 1000);
-}
-
+/* A unit in the words of guard_rule.c; false: not one of ours. */
 static bool make_unit(const struct shown *shown, struct kiln_unit *ret)
 {
+    enum { EXITED = 1 }; /* CLD_EXITED; others died of a signal */
     size_t before = strlen(TEMPLATE), len = strlen(shown->id), after = strlen(SUFFIX);
     if (strncmp(shown->id, TEMPLATE, before) != 0 || len <= before + after)
         return false;
-    *ret = (struct kiln_unit){.line = {.pid = (pid_t)shown->pid,
-                                       .restarts = shown->restarts,
-                                       .since_ms = wall_of(shown->changed_us)}};
+    *ret = (struct kiln_unit){.line = {.pid = (pid_t)shown->pid, .restarts = shown->restarts}};
+    struct kiln_worker_line *line = &ret->line;
+    if (shown->changed_us)
+        line->since_ms = kiln_wall_ms() - (kiln_clock_ms() - shown->changed_us / 1000);
     snprintf(ret->instance, sizeof ret->instance, "%.*s", (int)(len - before - after),
              shown->id + before);
-    snprintf(ret->line.state, sizeof ret->line.state, "%s", state_of(shown));
-    ret->line.wanted = strcmp(ret->line.state, "stopped") != 0;
-    kiln_unit_worker(ret->instance, ret->line.name);
-    device_of(shown, ret->instance, ret->line.device);
-    reason_of(shown, ret->line.reason);
+    kiln_unit_worker(ret->instance, line->name);
+    const char *device = strstr(shown->environment, "KILN_DEVICE=");
+    if (device)
+        snprintf(line->device, sizeof line->device, "%.*s", (int)strcspn(device + 12, " \""),
+                 device + 12);
+    else
+        snprintf(line->device, sizeof line->device, "cuda:%.24s", ret->instance);
+    snprintf(line->state, sizeof line->state, "%s",
+             strcmp(shown->active, "failed") == 0      ? "given_up"
+             : strcmp(shown->sub, "auto-restart") == 0 ? "waiting"
+             : strcmp(shown->active, "inactive") == 0  ? "stopped"
+                                                       : "running");
+    line->wanted = strcmp(line->state, "stopped") != 0;
+    if (strcmp(shown->result, "success") == 0 || shown->pid)
+        return true;
+    if (strcmp(shown->result, "exit-code") == 0 || strcmp(shown->result, "signal") == 0 ||
+        strcmp(shown->result, "core-dump") == 0)
+        snprintf(line->reason, sizeof line->reason,
+                 shown->code == EXITED ? "exit %ld" : "killed by signal %ld", shown->status);
+    else
+        snprintf(line->reason, sizeof line->reason, "%s", shown->result);
     return true;
 }
 

@@ -64,26 +64,20 @@ struct edit {
     int64_t within_s;
 };
 
-/* A name that is too long ends with a hash of it, since names of a fleet often differ in their last
- * letters, and two workers must not have one name. */
-static void shorten_host(char host[HOST_SIZE])
-{
-    uint8_t digest[KILN_SHA256_SIZE];
-    char hex[5];
-    if (strlen(host) <= HOST_SHOWN)
-        return;
-    kiln_sha256(host, strlen(host), digest);
-    kiln_hex(digest, 2, hex);
-    snprintf(host + HOST_SHOWN - 5, 6, "-%s", hex);
-}
-
-/* HOST-cuda0, and HOST-cpu, HOST-cpu-1, ... for several on one device. */
+/* HOST-cuda0, and HOST-cpu, HOST-cpu-1, ... for several on one device.  A host's name that is too
+ * long ends with a hash of it: names of a fleet often differ in their last letters, and two workers
+ * must not have one name. */
 static void name_worker(const char *on, unsigned number, char out[KILN_PROCESS_NAME_MAX])
 {
-    char host[HOST_SIZE] = "worker", device[32];
+    char host[HOST_SIZE] = "worker", device[32], hex[5];
+    uint8_t digest[KILN_SHA256_SIZE];
     (void)gethostname(host, sizeof host - 1);
     host[strcspn(host, ".")] = '\0';
-    shorten_host(host);
+    if (strlen(host) > HOST_SHOWN) {
+        kiln_sha256(host, strlen(host), digest);
+        kiln_hex(digest, 2, hex);
+        snprintf(host + HOST_SHOWN - 5, 6, "-%s", hex);
+    }
     size_t used = 0;
     for (const char *at = on; *at && used < sizeof device - 1; at++)
         if (*at != ':')
@@ -98,22 +92,7 @@ static void name_worker(const char *on, unsigned number, char out[KILN_PROCESS_N
         snprintf(out, KILN_PROCESS_NAME_MAX, "%.14s-%.8s", host, device);
 }
 
-/* One more row for the device, or the one that is there already. */
-static int want_device(struct edit *edit, struct kiln_guard_plan *plan, const char *device,
-                       unsigned number, struct kiln_error *err)
-{
-    char name[KILN_PROCESS_NAME_MAX];
-    struct kiln_guard_row *row;
-    name_worker(device, number, name);
-    int rc = kiln_guard_add(plan, name, &row, err);
-    if (rc)
-        return rc;
-    snprintf(row->device, sizeof row->device, "%.31s", device);
-    kiln_guard_want(edit->stack, plan, row, edit->chosen);
-    return 0;
-}
-
-/* --device cpu,cuda:0 with --workers N going round them. */
+/* A row for each worker, new or there already: --device cpu,cuda:0 with --workers N going round. */
 static int want_devices(struct edit *edit, struct kiln_guard_plan *plan, struct kiln_error *err)
 {
     struct kiln_devices devices;
@@ -121,9 +100,17 @@ static int want_devices(struct edit *edit, struct kiln_guard_plan *plan, struct 
     if (rc)
         return rc;
     long workers = edit->workers ? edit->workers : devices.count;
-    for (int i = 0; i < workers && rc == 0; i++)
-        rc = want_device(edit, plan, devices.at[i % devices.count], (unsigned)(i / devices.count),
-                         err);
+    for (int i = 0; i < workers && rc == 0; i++) {
+        const char *device = devices.at[i % devices.count];
+        char name[KILN_PROCESS_NAME_MAX];
+        struct kiln_guard_row *row;
+        name_worker(device, (unsigned)(i / devices.count), name);
+        rc = kiln_guard_add(plan, name, &row, err);
+        if (rc)
+            break;
+        snprintf(row->device, sizeof row->device, "%.31s", device);
+        kiln_guard_want(edit->stack, plan, row, edit->chosen);
+    }
     return rc;
 }
 

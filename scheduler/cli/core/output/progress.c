@@ -22,18 +22,6 @@ void kiln_bar_init(struct kiln_bar *bar, const struct kiln_cli *cli, const char 
     bar->started_s = bar->said_s = kiln_now_s();
 }
 
-/* Samples closer together than the ring can hold for a window are left out. */
-static void remember(struct kiln_bar *bar, uint64_t finished, double now_s)
-{
-    if (bar->samples) {
-        unsigned last = (bar->samples - 1) % KILN_BAR_SAMPLES;
-        if (now_s - bar->sample[last].at_s < WINDOW_S / (KILN_BAR_SAMPLES - 1))
-            return;
-    }
-    bar->sample[bar->samples % KILN_BAR_SAMPLES].at_s = now_s;
-    bar->sample[bar->samples++ % KILN_BAR_SAMPLES].finished = finished;
-}
-
 double kiln_bar_rate(const struct kiln_bar *bar, double now_s)
 {
     if (bar->samples < 2)
@@ -114,11 +102,16 @@ static void say_plain(struct kiln_bar *bar, uint64_t total, uint64_t finished, c
 void kiln_bar_draw(struct kiln_bar *bar, uint64_t total, uint64_t finished, uint64_t failed,
                    uint64_t cancelled, double now_s)
 {
-    remember(bar, finished, now_s);
+    unsigned last =
+        (bar->samples - 1) % KILN_BAR_SAMPLES; /* closer ones do not fit into the ring */
+    if (!bar->samples || now_s - bar->sample[last].at_s >= WINDOW_S / (KILN_BAR_SAMPLES - 1)) {
+        bar->sample[bar->samples % KILN_BAR_SAMPLES].at_s = now_s;
+        bar->sample[bar->samples++ % KILN_BAR_SAMPLES].finished = finished;
+    }
     if (bar->cli->quiet)
         return;
-    bool last = total > 0 && finished == total;
-    if (bar->cli->progress && !last && now_s - bar->drawn_s < REDRAW_S)
+    bool complete = total > 0 && finished == total;
+    if (bar->cli->progress && !complete && now_s - bar->drawn_s < REDRAW_S)
         return;
     char rest[128];
     describe(bar, total, finished, failed, cancelled, now_s, rest, sizeof rest);

@@ -18,18 +18,13 @@ static struct kiln_rate_row *find(const struct kiln_rates *pace, const char *nam
     return NULL;
 }
 
-static void forget_old(struct kiln_rates *pace, double now_s)
+static struct kiln_rate_row *add(struct kiln_rates *pace, const char *name, double now_s)
 {
-    for (size_t i = 0; i < pace->count;)
+    for (size_t i = 0; i < pace->count;) /* forgets what was not seen for long */
         if (now_s - pace->rows[i].seen_s > 2 * KILN_RATE_WINDOW_S)
             pace->rows[i] = pace->rows[--pace->count];
         else
             i++;
-}
-
-static struct kiln_rate_row *add(struct kiln_rates *pace, const char *name, double now_s)
-{
-    forget_old(pace, now_s);
     struct kiln_rate_row *rows = kiln_room(pace->rows, pace->count, &pace->room, sizeof *rows);
     if (!rows)
         return NULL;

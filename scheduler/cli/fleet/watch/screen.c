@@ -310,17 +310,12 @@ static bool obey(struct screen *screen, int key)
     }
 }
 
-static bool over(const struct screen *screen)
-{
-    return screen->has_look && kiln_snapshot_over(&screen->look);
-}
-
 /* A key that is no key (the terminal has gone) must not make a loop that never rests. */
 static void show(struct screen *screen)
 {
     double painted_s = 0;
     bool go_on = true;
-    while (go_on && !interrupted && !over(screen)) {
+    while (go_on && !interrupted && !(screen->has_look && kiln_snapshot_over(&screen->look))) {
         bool changed = !screen->view.held && take(screen);
         if (changed || kiln_now_s() - painted_s >= 1) {
             paint(screen);
@@ -416,7 +411,7 @@ int kiln_watch_screen(struct kiln_cli *cli, const char *batch, long interval_s, 
         rc = kiln_fail(err, KILN_NO_MEMORY, "the thread that takes snapshots cannot be started");
     if (rc == 0) {
         show(screen);
-        *ret_over = over(screen);
+        *ret_over = screen->has_look && kiln_snapshot_over(&screen->look);
         if (*ret_over)
             *ret_batch = screen->look.batch;
     }

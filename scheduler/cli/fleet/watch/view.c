@@ -61,14 +61,6 @@ static const char *age_text(double seconds, char *out, size_t size)
 
 /* --- the top ---------------------------------------------------------------------------------- */
 
-static void put_title(struct page *page)
-{
-    char now[64];
-    put(page, KILN_INK_TITLE, " kiln watch   pool %s   %.19sZ%s", page->view->pool,
-        kiln_time_text(page->view->now_ms, now, sizeof now),
-        page->view->held ? "   STOPPED: space continues" : "");
-}
-
 static void put_jobs(struct page *page, const struct kiln_counts *counts)
 {
     char text[256];
@@ -142,7 +134,10 @@ static void put_warnings(struct page *page, const struct kiln_snapshot *look)
 static void put_top(struct page *page)
 {
     const struct kiln_snapshot *look = page->view->look;
-    put_title(page);
+    char now[64];
+    put(page, KILN_INK_TITLE, " kiln watch   pool %s   %.19sZ%s", page->view->pool,
+        kiln_time_text(page->view->now_ms, now, sizeof now),
+        page->view->held ? "   STOPPED: space continues" : "");
     if (!look) {
         bool failed = page->view->trouble[0] != '\0';
         put(page, failed ? KILN_INK_BAD : KILN_INK_PLAIN, " %s%s", failed ? "! " : "",

@@ -18,19 +18,8 @@ static void on_interrupt(int signal_no)
     interrupted = signal_no;
 }
 
-/* One line a change, for logs and pipes. */
-static void print_change(const struct kiln_snapshot *look, struct kiln_counts *last)
-{
-    const struct kiln_counts *counts = kiln_snapshot_counts(look);
-    if (memcmp(counts, last, sizeof *last) == 0)
-        return;
-    char now[64];
-    *last = *counts;
-    printf("%s  ", kiln_time_text(kiln_wall_ms(), now, sizeof now));
-    kiln_counts_print(last);
-}
-
-/* Shows one look; *ret_over: the batch that is watched has ended. */
+/* Shows one look, as text only if it differs from *last; *ret_over: the batch that is watched has
+ * ended. */
 static int watch_once(struct kiln_cli *cli, const char *batch, struct kiln_counts *last,
                       bool *ret_over, int *ret_status, struct kiln_error *err)
 {
@@ -38,10 +27,15 @@ static int watch_once(struct kiln_cli *cli, const char *batch, struct kiln_count
     int rc = kiln_snapshot_take(cli, batch, &look, err);
     if (rc)
         return rc;
-    if (cli->json)
+    const struct kiln_counts *counts = kiln_snapshot_counts(&look);
+    if (cli->json) {
         (void)kiln_print_json(cli, kiln_snapshot_json(&look));
-    else
-        print_change(&look, last);
+    } else if (memcmp(counts, last, sizeof *last) != 0) {
+        char now[64];
+        *last = *counts;
+        printf("%s  ", kiln_time_text(kiln_wall_ms(), now, sizeof now));
+        kiln_counts_print(last);
+    }
     fflush(stdout);
     *ret_over = kiln_snapshot_over(&look);
     *ret_status = *ret_over ? kiln_batch_status(&look.batch) : 0;
