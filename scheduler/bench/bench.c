@@ -33,6 +33,14 @@ static int remove_entry(const char *path, const struct stat *st, int flag, struc
     return remove(path);
 }
 
+/* After a failure the logs remain.  The directories above them are not empty, and stay. */
+static int remove_all_but_logs(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    if (!strstr(path, "/log/"))
+        (void)remove_entry(path, st, flag, ftw);
+    return 0;
+}
+
 static int bench_open(struct kiln_bench *bench, struct kiln_error *err)
 {
     const char *temporary = getenv("TMPDIR");
@@ -53,16 +61,6 @@ static int bench_open(struct kiln_bench *bench, struct kiln_error *err)
     bool given = strcmp(kiln_config_origin(bench->cli->config, KILN_KEY_BATCH_MAX), "default") != 0;
     const char *batch_max = kiln_config_text(bench->cli->config, KILN_KEY_BATCH_MAX);
     return kiln_bench_set(bench, "batch_max", given ? batch_max : BATCH_MAX, err);
-}
-
-/* After a failure the logs remain. */
-static int remove_all_but_logs(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    if (strstr(path, "/log/"))
-        return 0;
-    (void)remove(path); /* the directories above the logs are not empty, and stay */
-    return 0;
 }
 
 static void bench_close(struct kiln_bench *bench, bool failed)
@@ -130,30 +128,6 @@ static const struct kind kinds[] = {
     {"fleet", kiln_bench_devices, 0, 48, SERVED},
 };
 
-/* The bench itself, to its exit status. */
-static int run(struct kiln_bench *bench, const struct kind *kind)
-{
-    struct kiln_error err;
-    bool scale = kind->run == kiln_bench_queue && bench->jobs > 0;
-    int rc = scale ? kiln_bench_scale(bench, &err) : kind->run(bench, &err);
-    int status = rc ? kiln_report(bench->cli, &err) : 0;
-    bench_close(bench, rc != 0);
-    return status;
-}
-
-/* Signals that end a command, except those that this one ignores, and SIGCHLD. */
-static void ending_signals(sigset_t *ret)
-{
-    sigemptyset(ret);
-    sigaddset(ret, SIGCHLD);
-    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-    for (const int *at = signals; at < signals + sizeof signals / sizeof *signals; at++) {
-        struct sigaction now;
-        if (sigaction(*at, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-            sigaddset(ret, *at);
-    }
-}
-
 /* Waits for the child, or for a signal that ends both; then stops the servers of the child. */
 static int watch_over(struct kiln_bench *bench, pid_t child, const sigset_t *ends)
 {
@@ -187,9 +161,16 @@ static int watch_over(struct kiln_bench *bench, pid_t child, const sigset_t *end
 
 static int run_watched(struct kiln_bench *bench, const struct kind *kind)
 {
-    sigset_t ends, before;
+    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    sigset_t ends, before; /* ends: what ends a command, unless this one ignores it, and SIGCHLD */
     struct kiln_error err;
-    ending_signals(&ends);
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction now;
+        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(&ends, signals[i]);
+    }
     signal(SIGCHLD, SIG_DFL); /* if it were ignored, no end of a child would be reported */
     sigprocmask(SIG_BLOCK, &ends, &before);
     fflush(NULL);
@@ -202,7 +183,11 @@ static int run_watched(struct kiln_bench *bench, const struct kind *kind)
     if (child > 0)
         return watch_over(bench, child, &ends);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return run(bench, kind);
+    bool scale = kind->run == kiln_bench_queue && bench->jobs > 0;
+    int rc = scale ? kiln_bench_scale(bench, &err) : kind->run(bench, &err);
+    int status = rc ? kiln_report(bench->cli, &err) : 0;
+    bench_close(bench, rc != 0);
+    return status;
 }
 
 int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)

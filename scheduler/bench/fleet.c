@@ -67,13 +67,6 @@ static int send_heartbeat(struct worker *worker, struct kiln_error *err)
     return rc;
 }
 
-/* After a change the next heartbeat comes soon, but not one for each assignment. */
-static void hasten_heartbeat(struct worker *worker)
-{
-    int64_t soon = worker->sent_ms + HEARTBEAT_PAUSE_MS;
-    worker->due_ms = soon < worker->due_ms ? soon : worker->due_ms;
-}
-
 static int append_event(struct worker *worker, const struct kiln_event *event, bool last,
                         struct kiln_error *err)
 {
@@ -195,7 +188,9 @@ static int serve_one(struct worker *worker, struct kiln_error *err)
     if (rc == 0 && assignment.job_count > 0)
         rc = do_assignment(worker, &assignment, err);
     kiln_assignment_release(&assignment);
-    hasten_heartbeat(worker);
+    /* After a change the next heartbeat comes soon, but not one for each assignment. */
+    int64_t soon = worker->sent_ms + HEARTBEAT_PAUSE_MS;
+    worker->due_ms = soon < worker->due_ms ? soon : worker->due_ms;
     return rc;
 }
 

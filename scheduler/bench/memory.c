@@ -50,21 +50,16 @@ static uint64_t whole_bytes(pid_t pid)
     return (uint64_t)status_bytes(pid, "VmRSS", &parent);
 }
 
-static void read_now(const struct kiln_bench_memory *memory, uint64_t bytes[KILN_BENCH_PARTS])
-{
-    const struct kiln_stack *stack = memory->stack;
-    memset(bytes, 0, KILN_BENCH_PARTS * sizeof *bytes);
-    bytes[KILN_BENCH_REDIS] = whole_bytes(kiln_stack_find_redis(stack));
-    bytes[KILN_BENCH_SCHEDULER] = whole_bytes(kiln_stack_find_scheduler(stack));
-    bytes[KILN_BENCH_WORKER] = whole_bytes(memory->fleet);
-    bytes[KILN_BENCH_POSTGRES] =
-        (uint64_t)kiln_bench_family(kiln_stack_find_postgres(stack), own_bytes);
-}
-
 static void sample(struct kiln_bench_memory *memory, uint64_t reached)
 {
-    uint64_t now[KILN_BENCH_PARTS];
-    read_now(memory, now);
+    const struct kiln_stack *stack = memory->stack;
+    uint64_t now[KILN_BENCH_PARTS] = {
+        [KILN_BENCH_REDIS] = whole_bytes(kiln_stack_find_redis(stack)),
+        [KILN_BENCH_SCHEDULER] = whole_bytes(kiln_stack_find_scheduler(stack)),
+        [KILN_BENCH_WORKER] = whole_bytes(memory->fleet),
+        [KILN_BENCH_POSTGRES] =
+            (uint64_t)kiln_bench_family(kiln_stack_find_postgres(stack), own_bytes),
+    };
     for (int i = 0; i < KILN_BENCH_PARTS; i++)
         memory->peak[i] = now[i] > memory->peak[i] ? now[i] : memory->peak[i];
     memory->looked_s = kiln_now_s();

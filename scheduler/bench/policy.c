@@ -69,37 +69,6 @@ static struct kiln_policy_job random_job(uint64_t *state, uint64_t id, char set[
     };
 }
 
-static int fill(struct kiln_policy *policy, uint64_t *state, struct figures *figures,
-                struct kiln_error *err)
-{
-    char set[16], tenant[16];
-    double before = resident_bytes(), start = now_us(CLOCK_PROCESS_CPUTIME_ID);
-    for (long i = 1; i <= figures->jobs; i++) {
-        struct kiln_policy_job job = random_job(state, (uint64_t)i, set, tenant);
-        int rc = kiln_policy_add(policy, &job, err);
-        if (rc)
-            return rc;
-    }
-    figures->add_us = (now_us(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)figures->jobs;
-    figures->bytes_per_job = (resident_bytes() - before) / (double)figures->jobs;
-    return 0;
-}
-
-static int join_workers(struct kiln_policy *policy, long workers, struct kiln_error *err)
-{
-    struct kiln_policy_worker worker = {
-        .model = "m", .lora_set = "", .capacity = 2, .batch_max = 4};
-    for (long i = 0; i < workers; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "w%ld", i);
-        worker.device = i % 4 ? "fast" : "slow";
-        int rc = kiln_policy_worker_set(policy, name, &worker, err);
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
 /* First every worker gets all the assignments that it has room for.  Then in each millisecond the
  * oldest assignment ends and its worker gets another. */
 static void pick_and_finish(struct kiln_policy *policy, struct figures *figures)
@@ -132,16 +101,6 @@ static void pick_and_finish(struct kiln_policy *policy, struct figures *figures)
     figures->turn_us = (now_us(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)figures->picks;
 }
 
-static void remove_rest(struct kiln_policy *policy, struct figures *figures)
-{
-    long removed = 0;
-    double start = now_us(CLOCK_PROCESS_CPUTIME_ID);
-    for (long i = 1; i <= figures->jobs; i++)
-        removed += kiln_policy_remove(policy, (uint64_t)i);
-    figures->remove_us =
-        (now_us(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)(removed ? removed : 1);
-}
-
 static void print_figures(const struct kiln_bench *bench, const struct figures *figures)
 {
     if (bench->cli->json) {
@@ -167,18 +126,34 @@ int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err)
     struct figures figures = {.jobs = bench->jobs, .workers = bench->workers};
     struct kiln_policy_limits limits = {.jobs = (uint32_t)bench->jobs,
                                         .workers = (uint32_t)bench->workers};
+    struct kiln_policy_worker worker = {
+        .model = "m", .lora_set = "", .capacity = 2, .batch_max = 4};
     struct kiln_policy *policy = NULL;
     struct kiln_cost_model *costs = kiln_cost_model_new(COST_ROWS);
     uint64_t state = 1;
+    char set[16], tenant[16], name[24];
     int rc = costs ? kiln_policy_new(&limits, costs, &policy, err)
                    : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
-    if (rc == 0)
-        rc = fill(policy, &state, &figures, err);
-    if (rc == 0)
-        rc = join_workers(policy, bench->workers, err);
+    double before = resident_bytes(), start = now_us(CLOCK_PROCESS_CPUTIME_ID);
+    for (long i = 1; i <= figures.jobs && rc == 0; i++) {
+        struct kiln_policy_job job = random_job(&state, (uint64_t)i, set, tenant);
+        rc = kiln_policy_add(policy, &job, err);
+    }
+    figures.add_us = (now_us(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)figures.jobs;
+    figures.bytes_per_job = (resident_bytes() - before) / (double)figures.jobs;
+    for (long i = 0; i < figures.workers && rc == 0; i++) {
+        snprintf(name, sizeof name, "w%ld", i);
+        worker.device = i % 4 ? "fast" : "slow";
+        rc = kiln_policy_worker_set(policy, name, &worker, err);
+    }
     if (rc == 0) {
+        long removed = 0;
         pick_and_finish(policy, &figures);
-        remove_rest(policy, &figures);
+        start = now_us(CLOCK_PROCESS_CPUTIME_ID);
+        for (long i = 1; i <= figures.jobs; i++)
+            removed += kiln_policy_remove(policy, (uint64_t)i);
+        figures.remove_us =
+            (now_us(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)(removed ? removed : 1);
         print_figures(bench, &figures);
     }
     kiln_policy_free(policy);

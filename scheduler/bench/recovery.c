@@ -78,24 +78,6 @@ static double wait_loaded(const char *log)
     return seconds;
 }
 
-static int print_restart(const struct kiln_bench *bench, double first_s, double all_s,
-                         const struct kiln_bench_commands *commands, struct kiln_error *err)
-{
-    if (bench->cli->json)
-        return kiln_print_json(bench->cli,
-                               json_pack("{s:s, s:I, s:f, s:f, s:o}", "bench", "restart", "jobs",
-                                         (json_int_t)bench->jobs, "first_assignment_s", first_s,
-                                         "loaded_s", all_s, "then",
-                                         kiln_bench_commands_json(commands)))
-                   ? kiln_fail(err, KILN_IO, "write to stdout")
-                   : 0;
-    printf("%-16s %10.2f s    from the start of kiln-scheduler to its first assignment, %ld jobs "
-           "waiting\n%-16s %10.2f s    from leading to the last of them read\n",
-           "restart", first_s, bench->jobs, "", all_s);
-    kiln_bench_commands_print(commands);
-    return 0;
-}
-
 int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err)
 {
     pid_t fleet;
@@ -121,7 +103,21 @@ int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err)
         return rc ? rc : stopped;
     /* A job at the end of the queue, which is still queued. */
     rc = kiln_bench_commands_run(bench, BATCH, (uint64_t)bench->jobs, &commands, err);
-    return rc ? rc : print_restart(bench, first_s, all_s, &commands, err);
+    if (rc)
+        return rc;
+    if (bench->cli->json)
+        return kiln_print_json(bench->cli,
+                               json_pack("{s:s, s:I, s:f, s:f, s:o}", "bench", "restart", "jobs",
+                                         (json_int_t)bench->jobs, "first_assignment_s", first_s,
+                                         "loaded_s", all_s, "then",
+                                         kiln_bench_commands_json(&commands)))
+                   ? kiln_fail(err, KILN_IO, "write to stdout")
+                   : 0;
+    printf("%-16s %10.2f s    from the start of kiln-scheduler to its first assignment, %ld jobs "
+           "waiting\n%-16s %10.2f s    from leading to the last of them read\n",
+           "restart", first_s, bench->jobs, "", all_s);
+    kiln_bench_commands_print(&commands);
+    return 0;
 }
 
 /* --- recovery --------------------------------------------------------------------------------- */

@@ -19,6 +19,20 @@ static int print(struct kiln_bench *bench, const struct kiln_bench_run *run,
                  const struct kiln_bench_memory *memory, struct kiln_error *err)
 {
     char how[160];
+    if (bench->cli->json) {
+        json_t *tables = json_array();
+        int rc = kiln_bench_tables(bench, run->jobs, tables, err);
+        (void)kiln_print_json(bench->cli,
+                              json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:I}",
+                                        "bench", "queue", "workers", "simulated", "worker_count",
+                                        (json_int_t)bench->workers, "jobs", (json_int_t)run->jobs,
+                                        "seconds", run->seconds, "jobs_per_s",
+                                        (double)run->jobs / run->seconds, "cpu_us_per_job",
+                                        kiln_bench_cpu_json(&run->cpu, run->jobs), "memory_bytes",
+                                        kiln_bench_memory_json(memory), "tables", tables, "cores",
+                                        (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
+        return rc;
+    }
     snprintf(how, sizeof how,
              "first line to last commit, %ld simulated workers that draw nothing, 8 groups, up to "
              "%lld jobs an assignment",
@@ -27,22 +41,6 @@ static int print(struct kiln_bench *bench, const struct kiln_bench_run *run,
     kiln_bench_cpu_print(&run->cpu, run->jobs);
     kiln_bench_memory_print(memory);
     return kiln_bench_tables(bench, run->jobs, NULL, err);
-}
-
-static int print_json(struct kiln_bench *bench, const struct kiln_bench_run *run,
-                      const struct kiln_bench_memory *memory, struct kiln_error *err)
-{
-    json_t *tables = json_array();
-    int rc = kiln_bench_tables(bench, run->jobs, tables, err);
-    (void)kiln_print_json(
-        bench->cli, json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:I}", "bench",
-                              "queue", "workers", "simulated", "worker_count",
-                              (json_int_t)bench->workers, "jobs", (json_int_t)run->jobs, "seconds",
-                              run->seconds, "jobs_per_s", (double)run->jobs / run->seconds,
-                              "cpu_us_per_job", kiln_bench_cpu_json(&run->cpu, run->jobs),
-                              "memory_bytes", kiln_bench_memory_json(memory), "tables", tables,
-                              "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
-    return rc;
 }
 
 int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err)
@@ -64,6 +62,5 @@ int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err)
     if (rc || stopped)
         return rc ? rc : stopped;
     kiln_sleep_s(TABLE_DELAY_S);
-    return bench->cli->json ? print_json(bench, &run, &memory, err)
-                            : print(bench, &run, &memory, err);
+    return print(bench, &run, &memory, err);
 }

@@ -30,12 +30,17 @@ static int number_arg(struct kiln_cli *cli, const struct kiln_args *args, const 
     return 0;
 }
 
-/* The numbers of the command line.  0 or an exit status. */
-static int read_numbers(struct kiln_cli *cli, const struct kiln_args *args,
+/* 0 or an exit status. */
+static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
                         struct kiln_sim_options *ret)
 {
+    const char *name = kiln_arg(args, "policy");
+    int policy = name ? kiln_sim_policy_by_name(name) : KILN_SIM_KILN, status;
     long workers = 0, window = 0, seed = 0;
-    int status;
+    if (policy < 0)
+        return kiln_usage(cli, "unknown policy '%s'; use kiln, fifo or affinity", name);
+    if (!kiln_arg(args, "trace"))
+        return kiln_usage(cli, "something is missing: --trace FILE.csv, or - for stdin");
     if ((status = kiln_arg_int(cli, args, "workers", 1, KILN_SIM_WORKERS_MAX, 8, &workers)) ||
         (status = kiln_arg_int(cli, args, "window", 1, UINT32_MAX, 32, &window)) ||
         (status = kiln_arg_int(cli, args, "seed", 0, LONG_MAX, 0, &seed)) ||
@@ -43,50 +48,32 @@ static int read_numbers(struct kiln_cli *cli, const struct kiln_args *args,
         (status = number_arg(cli, args, "base-s", 1e-6, SECONDS_MAX, 1, &ret->base_s)) ||
         (status = number_arg(cli, args, "noise", 0, 1, 0, &ret->noise)))
         return status;
+    ret->policy = (enum kiln_sim_policy)policy;
     ret->workers = (uint32_t)workers;
     ret->window = (uint32_t)window;
     ret->seed = (uint64_t)seed;
     return 0;
 }
 
-static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
-                        struct kiln_sim_options *ret)
-{
-    const char *name = kiln_arg(args, "policy");
-    int policy = name ? kiln_sim_policy_by_name(name) : KILN_SIM_KILN;
-    if (policy < 0)
-        return kiln_usage(cli, "unknown policy '%s'; use kiln, fifo or affinity", name);
-    ret->policy = (enum kiln_sim_policy)policy;
-    if (!kiln_arg(args, "trace"))
-        return kiln_usage(cli, "something is missing: --trace FILE.csv, or - for stdin");
-    return read_numbers(cli, args, ret);
-}
-
-static int read_lines(struct kiln_lines *lines, struct kiln_trace *trace, struct kiln_error *err)
-{
-    for (;;) {
-        const char *text;
-        size_t len;
-        if (kiln_lines_next(lines, &text, &len, err))
-            return kiln_fail_in(err, "%s:%llu", kiln_lines_name(lines),
-                                (unsigned long long)kiln_lines_number(lines));
-        if (!text)
-            return kiln_trace_end(trace, err);
-        int rc = kiln_trace_line(trace, kiln_lines_number(lines), text, len, err);
-        if (rc)
-            return rc;
-    }
-}
-
 static int read_trace(const char *path, struct kiln_trace **ret, struct kiln_error *err)
 {
     struct kiln_lines *lines = NULL;
+    const char *text = "";
+    size_t len;
     int rc = kiln_lines_open(path, false, &lines, err);
     if (rc)
         return rc;
     *ret = kiln_trace_new(kiln_lines_name(lines));
-    rc = *ret ? read_lines(lines, *ret, err)
-              : kiln_fail(err, KILN_NO_MEMORY, "no memory for a trace");
+    if (!*ret)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a trace");
+    while (rc == 0 && text) {
+        if (kiln_lines_next(lines, &text, &len, err))
+            rc = kiln_fail_in(err, "%s:%llu", kiln_lines_name(lines),
+                              (unsigned long long)kiln_lines_number(lines));
+        else
+            rc = text ? kiln_trace_line(*ret, kiln_lines_number(lines), text, len, err)
+                      : kiln_trace_end(*ret, err);
+    }
     kiln_lines_close(lines);
     return rc;
 }

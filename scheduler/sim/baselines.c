@@ -82,38 +82,27 @@ static int add(void *self, uint32_t job, struct kiln_error *err)
     return 0;
 }
 
-static void take(struct baseline *base, uint32_t job, uint32_t worker)
+static bool pick(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_worker)
 {
+    struct baseline *base = self;
+    uint32_t job = base->all.first, worker = base->free.first;
+    (void)now_ns;
+    /* A worker goes on with the first job of its set, if that is among the window oldest. */
+    for (uint32_t i = worker; base->window > 0 && i != KILN_NONE; i = base->in_free[i].after) {
+        uint32_t set = base->world->resident[i];
+        uint32_t own = set == KILN_NONE ? KILN_NONE : base->sets[set].first;
+        if (own == KILN_NONE || tree_before(base, own) >= base->window)
+            continue;
+        job = own;
+        worker = i;
+        break;
+    }
     list_remove(&base->all, base->in_all, job);
     list_remove(&base->free, base->in_free, worker);
     if (base->window > 0) {
         list_remove(&base->sets[set_of(base, job)], base->in_set, job);
         tree_add(base, job, UINT32_MAX);
     }
-}
-
-/* The first job of the worker's set, if it is among the window oldest. */
-static uint32_t own_job(const struct baseline *base, uint32_t worker)
-{
-    uint32_t set = base->world->resident[worker];
-    uint32_t job = set == KILN_NONE ? KILN_NONE : base->sets[set].first;
-    return job != KILN_NONE && tree_before(base, job) < base->window ? job : KILN_NONE;
-}
-
-static bool pick(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_worker)
-{
-    struct baseline *base = self;
-    uint32_t job = base->all.first, worker = base->free.first;
-    (void)now_ns;
-    for (uint32_t i = worker; base->window > 0 && i != KILN_NONE; i = base->in_free[i].after) {
-        uint32_t own = own_job(base, i);
-        if (own == KILN_NONE)
-            continue;
-        job = own;
-        worker = i;
-        break;
-    }
-    take(base, job, worker);
     *ret_job = job;
     *ret_worker = worker;
     return true;

@@ -39,33 +39,26 @@ static int compare_heavy(const void *a, const void *b)
     return x->tenant < y->tenant ? -1 : 1;
 }
 
-/* The tenants with most work get an index. */
-static int choose(struct kiln_fair *fair, const double *work_s, uint32_t tenants)
-{
-    struct heavy *order = malloc(tenants * sizeof *order);
-    if (!order)
-        return -1;
-    for (uint32_t i = 0; i < tenants; i++)
-        order[i] = (struct heavy){work_s[i], i};
-    qsort(order, tenants, sizeof *order, compare_heavy);
-    for (uint32_t i = 0; i < tenants; i++)
-        fair->index[order[i].tenant] = i < fair->kept ? i : LEFT_OUT;
-    free(order);
-    return 0;
-}
-
 struct kiln_fair *kiln_fair_new(const double *work_s, uint32_t tenants)
 {
     struct kiln_fair *fair = calloc(1, sizeof *fair);
-    if (!fair)
-        return NULL;
-    fair->kept = tenants < KILN_FAIR_TENANTS ? tenants : KILN_FAIR_TENANTS;
-    fair->index = malloc(tenants * sizeof *fair->index);
-    fair->pairs = malloc((size_t)fair->kept * fair->kept * sizeof *fair->pairs);
-    if (!fair->index || !fair->pairs || choose(fair, work_s, tenants)) {
+    struct heavy *order = malloc(tenants * sizeof *order);
+    if (fair) {
+        fair->kept = tenants < KILN_FAIR_TENANTS ? tenants : KILN_FAIR_TENANTS;
+        fair->index = malloc(tenants * sizeof *fair->index);
+        fair->pairs = malloc((size_t)fair->kept * fair->kept * sizeof *fair->pairs);
+    }
+    if (!fair || !order || !fair->index || !fair->pairs) {
+        free(order);
         kiln_fair_free(fair);
         return NULL;
     }
+    for (uint32_t i = 0; i < tenants; i++)
+        order[i] = (struct heavy){work_s[i], i};
+    qsort(order, tenants, sizeof *order, compare_heavy);
+    for (uint32_t i = 0; i < tenants; i++) /* those with most work are kept */
+        fair->index[order[i].tenant] = i < fair->kept ? i : LEFT_OUT;
+    free(order);
     return fair;
 }
 

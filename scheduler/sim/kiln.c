@@ -35,19 +35,15 @@ static struct kiln_cost_shape cost_shape(const struct kiln_trace *trace, uint32_
         .model = "", .width = size.width, .height = size.height, .steps = size.steps, .jobs = 1};
 }
 
-/* Whole seconds, never more than the trace says. */
-static uint32_t max_wait_s(int64_t max_wait_ns)
-{
-    int64_t seconds = max_wait_ns / (1000 * (int64_t)NS_MS);
-    return max_wait_ns > 0 && seconds == 0 ? 1 : (uint32_t)seconds;
-}
-
 static int add(void *self, uint32_t job, struct kiln_error *err)
 {
     struct kiln_rule *rule = self;
     const struct kiln_trace *trace = rule->world->trace;
     const struct kiln_trace_job *row = &trace->jobs[job];
     struct kiln_trace_shape size = kiln_trace_shape(trace, row->shape);
+    /* Whole seconds, never more than the trace says. */
+    int64_t wait_s = row->max_wait_ns / (1000 * (int64_t)NS_MS);
+    wait_s = row->max_wait_ns > 0 && wait_s == 0 ? 1 : wait_s;
     struct kiln_policy_job waiting = {.id = (uint64_t)job + 1,
                                       .batch_id = 1,
                                       .model = "",
@@ -57,7 +53,7 @@ static int add(void *self, uint32_t job, struct kiln_error *err)
                                       .height = size.height,
                                       .steps = size.steps,
                                       .priority = row->priority,
-                                      .max_wait_s = max_wait_s(row->max_wait_ns),
+                                      .max_wait_s = (uint32_t)wait_s,
                                       .queued_ms = row->arrival_ns / NS_MS};
     return kiln_policy_add(rule->policy, &waiting, err);
 }
@@ -75,18 +71,13 @@ static bool pick(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_wo
     return true;
 }
 
-static void worker_name(uint32_t worker, char out[16])
-{
-    snprintf(out, 16, "%u", worker);
-}
-
 static void finished(void *self, uint32_t worker, uint32_t job, bool switched, double seconds)
 {
     struct kiln_rule *rule = self;
     const struct kiln_trace *trace = rule->world->trace;
     struct kiln_cost_shape shape = cost_shape(trace, trace->jobs[job].shape);
     char name[16];
-    worker_name(worker, name);
+    snprintf(name, sizeof name, "%u", worker);
     kiln_policy_finish(rule->policy, name, rule->tags[worker]);
     kiln_cost_learn_compute(rule->costs, &shape, seconds);
     if (switched)
@@ -155,19 +146,6 @@ static int count_groups(const struct kiln_trace *trace, struct kiln_policy_limit
     return counted ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the groups of the trace");
 }
 
-static int add_workers(struct kiln_rule *rule, struct kiln_error *err)
-{
-    struct kiln_policy_worker worker = {
-        .model = "", .lora_set = NOTHING, .capacity = 1, .batch_max = 1};
-    int rc = 0;
-    for (uint32_t i = 0; i < rule->world->options->workers && rc == 0; i++) {
-        char name[16];
-        worker_name(i, name);
-        rc = kiln_policy_worker_set(rule->policy, name, &worker, err);
-    }
-    return rc;
-}
-
 int kiln_sim_rule_kiln(const struct kiln_sim_world *world, struct kiln_sim_rule *ret,
                        struct kiln_error *err)
 {
@@ -189,8 +167,13 @@ int kiln_sim_rule_kiln(const struct kiln_sim_world *world, struct kiln_sim_rule 
         rc = kiln_policy_new(&limits, rule->costs, &rule->policy, err);
     if (rc == 0)
         rc = teach(rule, err);
-    if (rc == 0)
-        rc = add_workers(rule, err);
+    const struct kiln_policy_worker worker = {
+        .model = "", .lora_set = NOTHING, .capacity = 1, .batch_max = 1};
+    for (uint32_t i = 0; i < world->options->workers && rc == 0; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%u", i);
+        rc = kiln_policy_worker_set(rule->policy, name, &worker, err);
+    }
     if (rc) {
         free_rule(rule);
         return rc;

@@ -16,11 +16,6 @@ static double seconds(int64_t ns)
     return (double)ns / 1e9;
 }
 
-static int64_t wait_ns(const struct kiln_trace *trace, const struct kiln_sim_run *run, uint32_t job)
-{
-    return run->served[job].start_ns - trace->jobs[job].arrival_ns;
-}
-
 static int compare_ns(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -43,7 +38,7 @@ static int fill_waits(const struct kiln_trace *trace, const struct kiln_sim_run 
     double sum_s = 0;
     for (uint32_t i = 0; i < trace->count; i++) {
         int64_t max_wait = trace->jobs[i].max_wait_ns;
-        waits[i] = wait_ns(trace, run, i);
+        waits[i] = run->served[i].start_ns - trace->jobs[i].arrival_ns;
         sum_s += seconds(waits[i]);
         ret->promises += max_wait > 0;
         ret->missed_max_wait += max_wait > 0 && waits[i] > max_wait;

@@ -121,29 +121,6 @@ static struct running heap_pop(struct sim *sim)
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
-static void end_pictures(struct sim *sim)
-{
-    while (sim->running > 0 && sim->heap[0].end_ns <= sim->now_ns) {
-        uint32_t worker = heap_pop(sim).worker, job = sim->jobs[worker];
-        const struct kiln_sim_served *served = &sim->run->served[job];
-        double seconds = (double)(served->end_ns - served->start_ns) * 1e-9;
-        sim->rule.finished(sim->rule.self, worker, job, served->switched, seconds);
-    }
-}
-
-static int take_arrivals(struct sim *sim, struct kiln_error *err)
-{
-    const struct kiln_trace *trace = sim->trace;
-    int rc = 0;
-    while (rc == 0 && sim->arrived < trace->count &&
-           trace->jobs[sim->arrived].arrival_ns <= sim->now_ns) {
-        kiln_fair_arrived(sim->fair, trace->jobs[sim->arrived].tenant);
-        rc = sim->rule.add(sim->rule.self, sim->arrived++, err);
-        sim->waiting++;
-    }
-    return rc;
-}
-
 static void start(struct sim *sim, uint32_t job, uint32_t worker)
 {
     const struct kiln_trace_job *row = &sim->trace->jobs[job];
@@ -183,6 +160,7 @@ static int64_t next_moment(struct sim *sim)
 
 static int loop(struct sim *sim, struct kiln_error *err)
 {
+    const struct kiln_trace_job *jobs = sim->trace->jobs;
     uint32_t asks = 0;
     while (sim->running > 0 || sim->waiting > 0 || sim->arrived < sim->trace->count) {
         int64_t next = next_moment(sim);
@@ -190,10 +168,19 @@ static int loop(struct sim *sim, struct kiln_error *err)
             return kiln_fail(err, KILN_INTERNAL, "policy %s lets %u jobs wait for ever",
                              kiln_sim_policy_name(sim->options->policy), sim->waiting);
         sim->now_ns = next;
-        end_pictures(sim);
-        int rc = take_arrivals(sim, err);
-        if (rc)
-            return rc;
+        while (sim->running > 0 && sim->heap[0].end_ns <= sim->now_ns) {
+            uint32_t worker = heap_pop(sim).worker, job = sim->jobs[worker];
+            const struct kiln_sim_served *served = &sim->run->served[job];
+            double seconds = (double)(served->end_ns - served->start_ns) * 1e-9;
+            sim->rule.finished(sim->rule.self, worker, job, served->switched, seconds);
+        }
+        while (sim->arrived < sim->trace->count && jobs[sim->arrived].arrival_ns <= sim->now_ns) {
+            kiln_fair_arrived(sim->fair, jobs[sim->arrived].tenant);
+            int rc = sim->rule.add(sim->rule.self, sim->arrived++, err);
+            if (rc)
+                return rc;
+            sim->waiting++;
+        }
         uint32_t job, worker;
         while (some_could_start(sim) && sim->rule.pick(sim->rule.self, sim->now_ns, &job, &worker))
             start(sim, job, worker);
@@ -203,36 +190,31 @@ static int loop(struct sim *sim, struct kiln_error *err)
 }
 
 /* --- setting up ------------------------------------------------------------------------------ */
-/* What each picture takes; all of it on one worker must fit the clock. */
+/* What each picture and each tenant takes; all of it on one worker must fit the clock. */
 static int fill_services(struct sim *sim, struct kiln_error *err)
 {
     const struct kiln_trace *trace = sim->trace;
     double total_s = (double)trace->jobs[trace->count - 1].arrival_ns * 1e-9;
-    for (uint32_t i = 0; i < trace->count; i++) {
+    double *work_s = calloc(trace->tenants.count, sizeof *work_s);
+    for (uint32_t i = 0; work_s && i < trace->count; i++) {
         const struct kiln_trace_job *job = &trace->jobs[i];
         sim->service_ns[i] =
             job->service_ns
                 ? job->service_ns
                 : kiln_sim_formula_ns(kiln_trace_shape(trace, job->shape), sim->options->base_s);
         total_s += (double)sim->service_ns[i] * 1e-9 + sim->options->switch_s;
+        work_s[job->tenant] += (double)sim->service_ns[i] * 1e-9;
     }
     if (sim->options->noise > 0)
         total_s *= NOISE_FACTOR_MAX;
+    sim->fair = work_s ? kiln_fair_new(work_s, trace->tenants.count) : NULL;
+    free(work_s);
+    if (!sim->fair)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the tenants");
     if (total_s * 1e9 > (double)KILN_TRACE_NS_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "%s is %.3g seconds of work; a run ends before %.3g",
                          trace->name, total_s, (double)KILN_TRACE_NS_MAX * 1e-9);
     return 0;
-}
-
-static int make_fair(struct sim *sim, struct kiln_error *err)
-{
-    const struct kiln_trace *trace = sim->trace;
-    double *work_s = calloc(trace->tenants.count, sizeof *work_s);
-    for (uint32_t i = 0; work_s && i < trace->count; i++)
-        work_s[trace->jobs[i].tenant] += (double)sim->service_ns[i] * 1e-9;
-    sim->fair = work_s ? kiln_fair_new(work_s, trace->tenants.count) : NULL;
-    free(work_s);
-    return sim->fair ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the tenants");
 }
 
 static int open_sim(struct sim *sim, struct kiln_error *err)
@@ -253,24 +235,11 @@ static int open_sim(struct sim *sim, struct kiln_error *err)
     sim->world.service_ns = sim->service_ns;
     sim->switch_ns = llround(sim->options->switch_s * 1e9);
     int rc = fill_services(sim, err);
-    if (rc == 0)
-        rc = make_fair(sim, err);
     if (rc)
         return rc;
     return sim->options->policy == KILN_SIM_KILN
                ? kiln_sim_rule_kiln(&sim->world, &sim->rule, err)
                : kiln_sim_rule_baseline(&sim->world, &sim->rule, err);
-}
-
-static void close_sim(struct sim *sim)
-{
-    if (sim->rule.self)
-        sim->rule.free(sim->rule.self);
-    kiln_fair_free(sim->fair);
-    free(sim->service_ns);
-    free(sim->heap);
-    free(sim->jobs);
-    free(sim->world.resident);
 }
 
 int kiln_sim(const struct kiln_trace *trace, const struct kiln_sim_options *options,
@@ -287,7 +256,13 @@ int kiln_sim(const struct kiln_trace *trace, const struct kiln_sim_options *opti
     } else {
         kiln_sim_release(&run);
     }
-    close_sim(&sim);
+    if (sim.rule.self)
+        sim.rule.free(sim.rule.self);
+    kiln_fair_free(sim.fair);
+    free(sim.service_ns);
+    free(sim.heap);
+    free(sim.jobs);
+    free(sim.world.resident);
     return rc;
 }
 

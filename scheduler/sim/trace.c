@@ -96,20 +96,6 @@ static bool blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes the quotes off. */
-static int unquote(struct cell *cell, struct kiln_error *err)
-{
-    if (!memchr(cell->at, '"', cell->len))
-        return 0;
-    bool whole = cell->len >= 2 && cell->at[0] == '"' && cell->at[cell->len - 1] == '"' &&
-                 !memchr(cell->at + 1, '"', cell->len - 2);
-    if (!whole)
-        return refuse(cell, err, "has a quote out of place");
-    cell->at++, cell->column++;
-    cell->len -= 2;
-    return 0;
-}
-
 /* The next cell of the line [*at, end); *at ends behind its comma, or NULL behind the last one. */
 static int next_cell(struct cell *cell, const char *start, const char **at, const char *end,
                      struct kiln_error *err)
@@ -125,7 +111,13 @@ static int next_cell(struct cell *cell, const char *start, const char **at, cons
     cell->at = from;
     cell->len = (size_t)(stop - from);
     cell->column = (size_t)(from - start) + 1;
-    return unquote(cell, err);
+    if (!memchr(cell->at, '"', cell->len))
+        return 0;
+    if (cell->len < 2 || *from != '"' || stop[-1] != '"' || memchr(from + 1, '"', cell->len - 2))
+        return refuse(cell, err, "has a quote out of place");
+    cell->at++, cell->column++;
+    cell->len -= 2;
+    return 0;
 }
 
 /* A decimal number in [min, max]. */
@@ -171,57 +163,43 @@ static int read_whole(const struct cell *cell, int min, int max, int *ret, struc
     return 0;
 }
 
-static int read_side(const struct cell *cell, int max, uint32_t *ret, struct kiln_error *err)
-{
-    int value = 0;
-    int rc = read_whole(cell, 1, max, &value, err);
-    if (rc == 0)
-        *ret = (uint32_t)value;
-    return rc;
-}
-
-static int read_priority(const struct cell *cell, int8_t *ret, struct kiln_error *err)
-{
-    int value = 0;
-    int rc = read_whole(cell, -KILN_PRIORITY_MAX, KILN_PRIORITY_MAX, &value, err);
-    if (rc == 0)
-        *ret = (int8_t)value;
-    return rc;
-}
-
-/* A bound of no work has no ratio, and 0 stands for "by the cost model" in the record. */
-static int read_service(const struct cell *cell, int64_t *ret, struct kiln_error *err)
-{
-    int rc = read_seconds(cell, SERVICE_MAX_S, ret, err);
-    return rc == 0 && *ret == 0 ? refuse(cell, err, "is not a time to render a picture in") : rc;
-}
-
 static int read_cell(const struct cell *cell, enum column column, struct record *record,
                      struct kiln_error *err)
 {
+    struct kiln_trace_job *job = &record->job;
+    int value = 0, rc = 0;
     switch (column) {
     case ARRIVAL:
-        return read_seconds(cell, ARRIVAL_MAX_S, &record->job.arrival_ns, err);
+        return read_seconds(cell, ARRIVAL_MAX_S, &job->arrival_ns, err);
     case TENANT:
         record->tenant = *cell;
         return kiln_name_valid(cell->at, cell->len, KILN_NAME_MAX)
                    ? 0
                    : refuse(cell, err, "is not a name: " KILN_NAME_RULE);
     case WIDTH:
-        return read_side(cell, SIDE_MAX, &record->shape.width, err);
     case HEIGHT:
-        return read_side(cell, SIDE_MAX, &record->shape.height, err);
+        rc = read_whole(cell, 1, SIDE_MAX, &value, err);
+        *(column == WIDTH ? &record->shape.width : &record->shape.height) = (uint32_t)value;
+        return rc;
     case STEPS:
-        return read_side(cell, STEPS_MAX, &record->shape.steps, err);
+        rc = read_whole(cell, 1, STEPS_MAX, &value, err);
+        record->shape.steps = (uint32_t)value;
+        return rc;
     case LORAS:
         record->loras = *cell;
         return 0;
     case PRIORITY:
-        return read_priority(cell, &record->job.priority, err);
+        rc = read_whole(cell, -KILN_PRIORITY_MAX, KILN_PRIORITY_MAX, &value, err);
+        job->priority = (int8_t)value;
+        return rc;
     case MAX_WAIT:
-        return read_seconds(cell, KILN_MAX_WAIT_S_MAX, &record->job.max_wait_ns, err);
+        return read_seconds(cell, KILN_MAX_WAIT_S_MAX, &job->max_wait_ns, err);
     case SERVICE:
-        return read_service(cell, &record->job.service_ns, err);
+        /* A bound of no work has no ratio, and 0 stands for "by the cost model" in the record. */
+        rc = read_seconds(cell, SERVICE_MAX_S, &job->service_ns, err);
+        return rc == 0 && job->service_ns == 0
+                   ? refuse(cell, err, "is not a time to render a picture in")
+                   : rc;
     case COLUMNS:
         break;
     }
@@ -355,9 +333,10 @@ static int read_header(struct kiln_trace *trace, uint64_t number, const char *te
             column++;
         if (column == COLUMNS) {
             char what[96];
-            snprintf(what, sizeof what,
-                     "is not a column of a trace; did you mean %s?  The first line names the columns",
-                     kiln_closest(cell.at, cell.len, column_names, COLUMNS));
+            snprintf(
+                what, sizeof what,
+                "is not a column of a trace; did you mean %s?  The first line names the columns",
+                kiln_closest(cell.at, cell.len, column_names, COLUMNS));
             return refuse(&cell, err, what);
         }
         for (uint32_t i = 0; i < layout->count; i++)
