@@ -1,4 +1,4 @@
-/* job.h - the job record: what Kiln shall render, and the state of that request.
+/* job.h - the job: what Kiln renders, and the state of that request.
  *
  *     (intake) --> QUEUED --assign--> ASSIGNED --commit--> DONE
  *                   ^  |                |  |
@@ -108,7 +108,7 @@ size_t kiln_sigmas_text(const double *sigmas, uint32_t count, char *out, size_t 
 bool kiln_sigmas_parse(const char *text, double sigmas[KILN_SIGMAS_MAX], uint32_t *ret_count);
 #define KILN_SIGMAS_TEXT_MAX (KILN_SIGMAS_MAX * 16)
 
-/* Frees the strings and zeroes the record; takes a zeroed record. */
+/* Frees the strings and zeroes the job; takes a zeroed job. */
 void kiln_job_release(struct kiln_job *job);
 
 #endif

@@ -26,7 +26,7 @@
 #define KILN_PRIORITY_BACKFILL (-KILN_PRIORITY_MAX) /* goes only when nothing else waits */
 #define KILN_MAX_WAIT_S_MAX (30 * 24 * 3600)
 #define KILN_EXPAND_MAX 1000000 /* jobs one template line may make */
-#define KILN_SIGMAS_MAX 8       /* noise levels whose states are stored */
+#define KILN_SIGMAS_MAX 8       /* noise levels at which states are stored */
 #define KILN_LIST_MAX 32        /* entries of a list of sizes or styles */
 
 /* Names: [A-Za-z0-9][A-Za-z0-9._-]*; bytes without the final NUL */

@@ -1,9 +1,8 @@
-/* build.c - makes one record from a draft: style words around the prompt, one size, one
- * seed.
+/* build.c - makes one job from a draft: one prompt with the words of its style, one size, one seed.
  *
- * The number of a job is read as digits of a mixed radix, one digit an axis, seeds first
- * because they change fastest.  The order is part of the contract (jobs of a batch are numbered
- * by it), so it must not depend on anything but the line.
+ * The number of a job selects its style, size, prompt choice and seed, as digits in a mixed radix;
+ * the seed is the lowest digit.  Jobs of a batch are numbered in this order, so it depends on the
+ * line alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include "schemas/job/template.h"
 #include "schemas/names.h"
 
-/* Which element of each axis job number n takes; seeds change fastest. */
+/* What a job takes of the lists of its line. */
 struct choice {
     const struct kiln_style *style;
     uint32_t width, height;
@@ -33,13 +32,19 @@ static struct choice choose(const struct kiln_draft *draft, uint64_t which)
     return choice;
 }
 
-static int check_length(const char *what, size_t len, const struct kiln_style *style,
-                        struct kiln_error *err)
+/* Takes a text that has the words of a style; refuses it if it is too long. */
+static int take_text(struct kiln_text *text, const char *what, const char *of, char **ret,
+                     struct kiln_error *err)
 {
-    if (len <= KILN_PROMPT_MAX)
-        return 0;
-    return kiln_fail(err, KILN_BAD_INPUT, "%s is %zu bytes with the words of %s; the limit is %d",
-                     what, len, style ? "its style" : "its choices", KILN_PROMPT_MAX);
+    if (text->len > KILN_PROMPT_MAX) {
+        int code =
+            kiln_fail(err, KILN_BAD_INPUT, "%s is %zu bytes with the words of %s; the limit is %d",
+                      what, text->len, of, KILN_PROMPT_MAX);
+        kiln_text_release(text);
+        return code;
+    }
+    *ret = kiln_text_take(text);
+    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory", what);
 }
 
 static int build_prompt(const struct kiln_draft *draft, const struct choice *choice, char **ret,
@@ -54,32 +59,22 @@ static int build_prompt(const struct kiln_draft *draft, const struct choice *cho
         kiln_text_add(&text, draft->prompt, draft->prompt_len);
     if (choice->style)
         kiln_text_puts(&text, choice->style->suffix);
-    int code = check_length("prompt", text.len, choice->style, err);
-    if (code) {
-        kiln_text_release(&text);
-        return code;
-    }
-    *ret = kiln_text_take(&text);
-    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "prompt: no memory");
+    return take_text(&text, "prompt", choice->style ? "its style" : "its choices", ret, err);
 }
 
-/* Puts the style's negative words behind those of the line. */
+/* Appends the style's negative words to those of the line. */
 static int join_negative(char **negative, const struct kiln_style *style, struct kiln_error *err)
 {
     struct kiln_text text = {0};
+    char *joined;
     if (!style || style->negative[0] == '\0')
         return 0;
     kiln_text_puts(&text, *negative);
     kiln_text_puts(&text, **negative ? ", " : "");
     kiln_text_puts(&text, style->negative);
-    int code = check_length("negative_prompt", text.len, style, err);
-    char *joined = kiln_text_take(&text);
-    if (!code && !joined)
-        code = kiln_fail(err, KILN_NO_MEMORY, "negative_prompt: no memory");
-    if (code) {
-        free(joined);
+    int code = take_text(&text, "negative_prompt", "its style", &joined, err);
+    if (code)
         return code;
-    }
     free(*negative);
     *negative = joined;
     return 0;
@@ -162,36 +157,29 @@ static int compare_name(const void *name, const void *entry)
     return strcmp(name, *(const char *const *)entry);
 }
 
-static int check_model(const struct kiln_job_context *context, const char *model,
+/* Checks the names that the context knows. */
+static int check_names(const struct kiln_job_context *context, const struct kiln_job *job,
                        struct kiln_error *err)
 {
     const char *const *known = context->model_names;
+    const char *model = job->model;
     size_t count = context->model_name_count;
-    if (!known || *model == '\0' || bsearch(model, known, count, sizeof *known, compare_name))
-        return 0;
-    const char *near = kiln_nearest(model, strlen(model), known, count);
-    if (near)
-        return kiln_fail(err, KILN_BAD_INPUT, "unknown model \"%s\"; did you mean \"%s\"?", model,
-                         near);
-    return kiln_fail(err, KILN_BAD_INPUT, "unknown model \"%s\"", model);
-}
-
-static int check_tenant(const struct kiln_job_context *context, const char *tenant,
-                        struct kiln_error *err)
-{
-    if (context->recorded || !kiln_name_reserved(tenant))
-        return 0;
-    return kiln_fail(err, KILN_BAD_INPUT, "tenant \"%s\": " KILN_NAMES_RESERVED, tenant);
+    if (known && *model && !bsearch(model, known, count, sizeof *known, compare_name)) {
+        const char *near = kiln_nearest(model, strlen(model), known, count);
+        return near ? kiln_fail(err, KILN_BAD_INPUT, "unknown model \"%s\"; did you mean \"%s\"?",
+                                model, near)
+                    : kiln_fail(err, KILN_BAD_INPUT, "unknown model \"%s\"", model);
+    }
+    if (!context->recorded && kiln_name_reserved(job->tenant))
+        return kiln_fail(err, KILN_BAD_INPUT, "tenant \"%s\": " KILN_NAMES_RESERVED, job->tenant);
+    return 0;
 }
 
 int kiln_draft_job(const struct kiln_draft *draft, uint64_t which, struct kiln_job *ret_job,
                    struct kiln_error *err)
 {
     struct choice choice = choose(draft, which);
-    struct kiln_job job = {0};
-    job.width = choice.width;
-    job.height = choice.height;
-    job.seed = choice.seed;
+    struct kiln_job job = {.width = choice.width, .height = choice.height, .seed = choice.seed};
     int code = build_texts(draft, &choice, &job, err);
     if (!code)
         code = build_numbers(draft, &job, err);
@@ -200,9 +188,7 @@ int kiln_draft_job(const struct kiln_draft *draft, uint64_t which, struct kiln_j
     if (!code)
         code = kiln_draft_loras(draft, &job, err);
     if (!code)
-        code = check_model(draft->context, job.model, err);
-    if (!code)
-        code = check_tenant(draft->context, job.tenant, err);
+        code = check_names(draft->context, &job, err);
     if (code)
         kiln_job_release(&job);
     else

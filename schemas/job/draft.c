@@ -1,10 +1,9 @@
-/* draft.c - reads a line into values by key, then finds its axes and counts its jobs.
+/* draft.c - reads a job line into values by key, and counts the jobs that it makes.
  *
- * First every member is put in its place by key; a key given twice and an unknown one are
- * refused there.  Then the overrides (--set) are laid over the line.  What can multiply a line,
- * its prompt, sizes, styles and seeds, is checked and counted now; everything else is only kept
- * as the span it was, and build.c reads it for each job it makes.  That is twice the work
- * for a line of many jobs, and none for the usual line of one.
+ * First, every member is stored by its key; an unknown key or one given twice is refused.  Then
+ * the overrides (--set) replace values of the line.  Prompt, sizes, styles and seeds can multiply a
+ * line, so they are checked and counted here.  All other values are kept as text; build.c parses
+ * them for each job.  For the usual line of one job nothing is parsed twice.
  */
 #include "schemas/job/draft.h"
 
@@ -20,26 +19,8 @@
 
 /* --- the members of the object ------------------------------------------------------------- */
 
-static int unknown_key(const struct kiln_json_value *key, struct kiln_error *err)
-{
-    char hint[KILN_JOB_KEY_HINT_MAX];
-    kiln_job_key_hint(key->text, key->len, hint);
-    int len = (int)(key->len < 64 ? key->len : kiln_utf8_whole(key->text, 64));
-    return kiln_fail(err, KILN_BAD_INPUT, "unknown key \"%.*s\"; %s", len, key->text, hint);
-}
-
-/* The key a name stands for, or -1.  Written with escapes, it is decoded first. */
-static int find_key(const struct kiln_json_value *name)
-{
-    char decoded[64];
-    size_t len;
-    if (!name->escaped)
-        return kiln_job_key_find(name->text, name->len);
-    return kiln_json_string(name, decoded, sizeof decoded, &len) ? kiln_job_key_find(decoded, len)
-                                                                 : -1;
-}
-
-/* *ret_seen gets the bit of each key of this one object, so that a key given twice is refused. */
+/* Stores the values of one object.  *ret_seen gets a bit for each key, by which a key that is given
+ * twice is refused. */
 static int read_members(struct kiln_draft *draft, const char *text, size_t len, uint32_t *ret_seen,
                         struct kiln_error *err)
 {
@@ -52,9 +33,18 @@ static int read_members(struct kiln_draft *draft, const char *text, size_t len, 
         code = kiln_json_next(&reader, &name, &value, &more, err);
         if (code || !more)
             break;
-        int key = find_key(&name);
-        if (key < 0)
-            return unknown_key(&name, err);
+        char decoded[64], hint[KILN_JOB_KEY_HINT_MAX];
+        int key = -1;
+        if (!name.escaped)
+            key = kiln_job_key_find(name.text, name.len);
+        else if (kiln_json_string(&name, decoded, sizeof decoded, &len))
+            key = kiln_job_key_find(decoded, len);
+        if (key < 0) {
+            kiln_job_key_hint(name.text, name.len, hint);
+            len = name.len < 64 ? name.len : kiln_utf8_whole(name.text, 64);
+            return kiln_fail(err, KILN_BAD_INPUT, "unknown key \"%.*s\"; %s", (int)len, name.text,
+                             hint);
+        }
         if (seen & (uint32_t)1 << key)
             return kiln_fail(err, KILN_BAD_INPUT, "key \"%s\" is given twice",
                              kiln_job_keys[key].name);
@@ -66,7 +56,8 @@ static int read_members(struct kiln_draft *draft, const char *text, size_t len, 
     return code;
 }
 
-/* Lays the overrides over the line: a size replaces width and height, and they a size. */
+/* Reads the overrides in place of values of the line.  A size also replaces width and height, and
+ * width or height also replaces a size. */
 static int read_overrides(struct kiln_draft *draft, struct kiln_error *err)
 {
     const char *text = draft->context->overrides;
@@ -90,7 +81,7 @@ static int read_overrides(struct kiln_draft *draft, struct kiln_error *err)
 typedef int each_element(struct kiln_draft *draft, const struct kiln_json_value *value,
                          struct kiln_error *err);
 
-/* Calls each for a text, or for every text of a list of them. */
+/* Calls `each` for the value, or for every element if it is a list of texts. */
 static int read_list(struct kiln_draft *draft, enum kiln_job_key key, each_element *each,
                      struct kiln_error *err)
 {
@@ -115,7 +106,7 @@ static int read_list(struct kiln_draft *draft, enum kiln_job_key key, each_eleme
     return code;
 }
 
-/* One text of "size", as the next place of that axis. */
+/* Adds one text of "size" to the sizes. */
 static int add_size(struct kiln_draft *draft, const struct kiln_json_value *value,
                     struct kiln_error *err)
 {
@@ -132,21 +123,7 @@ static int add_size(struct kiln_draft *draft, const struct kiln_json_value *valu
     return 0;
 }
 
-/* One of width and height: a type, then range and multiple, each with its own message. */
-static int read_side(const struct kiln_draft *draft, enum kiln_job_key key, uint32_t *ret,
-                     struct kiln_error *err)
-{
-    const struct kiln_json_value *value = &draft->values[key];
-    int64_t side;
-    if (value->type != KILN_JSON_NUMBER || !kiln_json_i64(value, &side))
-        return kiln_draft_wrong(draft, key, err);
-    int code = kiln_side_check(kiln_job_keys[key].name, side, err);
-    if (!code)
-        *ret = (uint32_t)side;
-    return code;
-}
-
-/* The sizes axis: those of "size", or the one of width and height, or the default. */
+/* The sizes: those of "size", or the one of width and height, or the default. */
 static int read_sizes(struct kiln_draft *draft, struct kiln_error *err)
 {
     bool width = kiln_draft_has(draft, KILN_JOB_KEY_WIDTH);
@@ -166,13 +143,21 @@ static int read_sizes(struct kiln_draft *draft, struct kiln_error *err)
     const struct kiln_job_context *context = draft->context;
     draft->sizes[0].width = context->width ? context->width : KILN_SIDE_DEFAULT;
     draft->sizes[0].height = context->height ? context->height : KILN_SIDE_DEFAULT;
-    if (!width)
-        return 0;
-    int code = read_side(draft, KILN_JOB_KEY_WIDTH, &draft->sizes[0].width, err);
-    return code ? code : read_side(draft, KILN_JOB_KEY_HEIGHT, &draft->sizes[0].height, err);
+    static const enum kiln_job_key keys[2] = {KILN_JOB_KEY_WIDTH, KILN_JOB_KEY_HEIGHT};
+    uint32_t *const sides[2] = {&draft->sizes[0].width, &draft->sizes[0].height};
+    int code = 0;
+    for (int i = 0; i < 2 && width && !code; i++) {
+        const struct kiln_json_value *value = &draft->values[keys[i]];
+        int64_t side;
+        if (value->type != KILN_JSON_NUMBER || !kiln_json_i64(value, &side))
+            return kiln_draft_wrong(draft, keys[i], err);
+        code = kiln_side_check(kiln_job_keys[keys[i]].name, side, err);
+        *sides[i] = (uint32_t)side;
+    }
+    return code;
 }
 
-/* Names the nearest preset, or all of them when none is near. */
+/* Suggests the nearest preset, or lists all presets if none is near. */
 static int unknown_style(const struct kiln_styles *styles, const char *name, struct kiln_error *err)
 {
     const char *near = NULL;
@@ -197,7 +182,7 @@ static int unknown_style(const struct kiln_styles *styles, const char *name, str
                      len < sizeof known ? "" : "...");
 }
 
-/* One name of "style"; "none" takes a place on the axis but puts no words around. */
+/* Adds one name of "style" to the styles; "none" is a style that adds no words. */
 static int add_style(struct kiln_draft *draft, const struct kiln_json_value *value,
                      struct kiln_error *err)
 {
@@ -215,20 +200,6 @@ static int add_style(struct kiln_draft *draft, const struct kiln_json_value *val
     return 0;
 }
 
-/* A template is at least as long as any of its prompts, so this holds for all of them. */
-static int check_template_room(const struct kiln_draft *draft, struct kiln_error *err)
-{
-    for (uint32_t i = 0; i < draft->style_count; i++) {
-        const struct kiln_style *style = draft->styles[i];
-        size_t words = style ? strlen(style->prefix) + strlen(style->suffix) : 0;
-        if (draft->prompt_len + words > KILN_PROMPT_MAX)
-            return kiln_fail(err, KILN_BAD_INPUT,
-                             "prompt is %zu bytes with the words of its style; the limit is %d",
-                             draft->prompt_len + words, KILN_PROMPT_MAX);
-    }
-    return 0;
-}
-
 static int read_styles(struct kiln_draft *draft, struct kiln_error *err)
 {
     if (!kiln_draft_has(draft, KILN_JOB_KEY_STYLE)) {
@@ -239,10 +210,20 @@ static int read_styles(struct kiln_draft *draft, struct kiln_error *err)
     if (kiln_draft_has(draft, KILN_JOB_KEY_STYLED))
         return kiln_fail(err, KILN_BAD_INPUT, "style and styled are both given; keep one");
     int code = read_list(draft, KILN_JOB_KEY_STYLE, add_style, err);
-    return code ? code : check_template_room(draft, err);
+    /* A template is at least as long as any of its prompts, so this holds for all of them. */
+    for (uint32_t i = 0; i < draft->style_count && !code; i++) {
+        const struct kiln_style *style = draft->styles[i];
+        size_t len = draft->prompt_len;
+        len += style ? strlen(style->prefix) + strlen(style->suffix) : 0;
+        if (len > KILN_PROMPT_MAX)
+            code = kiln_fail(err, KILN_BAD_INPUT,
+                             "prompt is %zu bytes with the words of its style; the limit is %d",
+                             len, KILN_PROMPT_MAX);
+    }
+    return code;
 }
 
-/* "FIRST-LAST" or "N" in a text. */
+/* A seed that is given as text: "FIRST-LAST" or "N". */
 static int read_seed_range(struct kiln_draft *draft, struct kiln_error *err)
 {
     char text[64];
@@ -271,7 +252,8 @@ static int read_seed_range(struct kiln_draft *draft, struct kiln_error *err)
     return 0;
 }
 
-/* The seeds axis: a range, or count from the seed on, or count jobs whose seeds come later. */
+/* The seeds: a range; or `count` seeds from the given one on; or `count` jobs without a seed yet.
+ */
 static int read_seeds(struct kiln_draft *draft, struct kiln_error *err)
 {
     const struct kiln_json_value *value = &draft->values[KILN_JOB_KEY_SEED];
@@ -294,7 +276,8 @@ static int read_seeds(struct kiln_draft *draft, struct kiln_error *err)
     return code;
 }
 
-/* The prompt is decoded once, here; its choices are counted and rendered later, one by one. */
+/* Decodes the prompt and counts the choices of a template; build.c makes the prompt of each choice.
+ */
 static int read_prompt(struct kiln_draft *draft, struct kiln_error *err)
 {
     if (!kiln_draft_has(draft, KILN_JOB_KEY_PROMPT))

@@ -1,9 +1,10 @@
-/* draft.h - a job line that was read but not yet turned into jobs; private to schemas/.
+/* draft.h - a job line that was read but not yet expanded into jobs; private to schemas/.
  *
- *     text --open--> draft (values by key, checked axes, how many jobs) --job(n)--> record
+ *     text --open--> draft (values by key, and how many jobs) --job(n)--> job
  *
- * The axes of a line are its styles, sizes, prompt choices and seeds; job number n takes one
- * of each, seeds changing fastest.  line.c reads lines of exactly one job, expand.c all.
+ * A line may have several styles, sizes, prompt choices and seeds.  It makes a job for each
+ * combination; from one job to the next the seed changes fastest.  line.c reads lines of exactly
+ * one job, expand.c all lines.
  */
 #ifndef KILN_JOB_DRAFT_H
 #define KILN_JOB_DRAFT_H
@@ -39,17 +40,17 @@ static inline bool kiln_draft_has(const struct kiln_draft *draft, enum kiln_job_
     return draft->present & (uint32_t)1 << key;
 }
 
-/* Reads and checks everything except the values that job() copies.  text, context and what it
- * points to stay borrowed until release. */
+/* Reads the line, and checks all but the values that kiln_draft_job reads.  text and context are
+ * borrowed until release. */
 int kiln_draft_open(struct kiln_draft *draft, const char *text, size_t len,
                     const struct kiln_job_context *context, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_draft_release(struct kiln_draft *draft);
 
-/* Makes job number 0 <= which < total. */
+/* Makes job number `which`, counted from 0; below total. */
 int kiln_draft_job(const struct kiln_draft *draft, uint64_t which, struct kiln_job *ret_job,
                    struct kiln_error *err) KILN_MUST_CHECK;
 
-/* "KEY must be RULE, not a number": the one way to refuse a type. */
+/* Refuses the value of a key: "KEY is VALUE; it must be RULE". */
 int kiln_draft_wrong(const struct kiln_draft *draft, enum kiln_job_key key, struct kiln_error *err);
 /* The value of a WHOLE or NUMBER key, fallback if it is absent. */
 int kiln_draft_whole(const struct kiln_draft *draft, enum kiln_job_key key, int64_t fallback,
@@ -64,11 +65,11 @@ int kiln_draft_bool(const struct kiln_draft *draft, enum kiln_job_key key, bool 
 int kiln_draft_text(const struct kiln_draft *draft, enum kiln_job_key key, const char *fallback,
                     char **ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Reads "loras" into the record (loras.c). */
+/* Reads "loras" into the job (loras.c). */
 int kiln_draft_loras(const struct kiln_draft *draft, struct kiln_job *job,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Reads "sigmas" into the record, whose latents are known (sigmas.c). */
+/* Reads "sigmas" into the job, whose latents have been read (sigmas.c). */
 int kiln_draft_sigmas(const struct kiln_draft *draft, struct kiln_job *job,
                       struct kiln_error *err) KILN_MUST_CHECK;
 

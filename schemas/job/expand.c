@@ -1,8 +1,7 @@
-/* expand.c - a draft with a lifetime of its own.
+/* expand.c - makes all jobs of a line, one by one.
  *
- * One kiln_expand is used for line after line.  What it promises beyond a draft is that a line
- * of many jobs is checked before the first of them is made: half a line in the queue, and the
- * other half refused, could not be explained to anybody.
+ * A line of many jobs is checked before the first job is made.  Otherwise a part of the line could
+ * be queued and the rest refused.
  */
 #include "schemas/job/expand.h"
 

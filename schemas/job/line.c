@@ -1,12 +1,13 @@
-/* line.c - a line of one picture to a record and back; seeds and hashes made from lines.
+/* line.c - reads the line of one job, and writes it; makes seeds and hashes from lines.
  *
- * The line of a record is canonical: keys in the order of their table, no blanks, nothing that
- * is at its default.  Equal records have equal lines, so a line's hash can be a job's identity,
- * and the same text travels through Redis, in assignments and back.  That identity is stored: a
- * release that wrote a record in other bytes would render a batch sent again twice, so
- * strings have no escape but JSON's own.  Two keys exist only for it: "styled" (the style's words
- * are in the prompt already) and "template": false (braces in the prompt are what a template made,
- * not another template).  Without them a second reading would change the job.
+ * A written line is canonical: keys in the order of their table, no blanks, no value that is the
+ * default.  Equal jobs have equal lines, so the hash of a line is the job's key.  Keys are stored:
+ * if a later release wrote the same job in other bytes, a batch that is sent again would be
+ * rendered twice.  Therefore strings have only the escapes that JSON demands.
+ *
+ * Two keys exist only for written lines: "styled" (the prompt has the style's words already) and
+ * "template": false (its braces are plain text).  Without them a second reading would change the
+ * job.
  */
 #include "schemas/job/line.h"
 
@@ -38,9 +39,9 @@ int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_cont
     return code;
 }
 
-/* --- the line of a record -------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------- */
 
-/* The comma belongs to every key but the one right behind the brace. */
+/* Every key but the first follows a comma. */
 static void put_key(struct kiln_text *out, enum kiln_job_key key)
 {
     const char *name = kiln_job_keys[key].name;
@@ -169,7 +170,7 @@ void kiln_prompt_hash(const char *prompt, const char *negative, char ret_hex[65]
     size_t prompt_len = strlen(prompt), negative_len = strlen(negative);
     size_t size = prompt_len + negative_len + 64;
     if (size > sizeof room && !(text = malloc(size)))
-        abort(); /* a wrong hash would hand out somebody else's text features */
+        abort(); /* a wrong hash would select the text features of another prompt */
     int len = snprintf(text, size, "kiln prompt %zu %zu %s%s", prompt_len, negative_len, prompt,
                        negative);
     kiln_sha256(text, (size_t)len, digest);

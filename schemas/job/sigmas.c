@@ -1,7 +1,7 @@
-/* sigmas.c - the noise levels whose states a job stores.
+/* sigmas.c - the sigmas whose latents a job stores.
  *
- * They are names of states: which levels a schedule really has depends on the model and the steps,
- * so a worker stores the states nearest to those that were asked for, and says which they are.
+ * The sigmas of a schedule depend on the model and the number of steps.  So a worker stores the
+ * states that are nearest to the requested sigmas, and records their own sigmas.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "schemas/job/draft.h"
 
-/* Keeps the levels in falling order; false for one out of range, given twice, or one too many. */
+/* Keeps the sigmas in falling order; false for one out of range, given twice, or one too many. */
 static bool add_sigma(double sigmas[KILN_SIGMAS_MAX], uint32_t *count, double sigma)
 {
     uint32_t at = *count;

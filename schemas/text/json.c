@@ -1,13 +1,12 @@
-/* json.c - the walk: brackets, separators, and the check of every value that is passed.
+/* json.c - parses brackets and separators, and checks every value.
  *
- * One cursor moves forward through the text; nothing is copied and nothing is built.  A member
- * is handed out only after its whole value was checked, nested ones by recursion that is
- * bounded by KILN_JSON_DEPTH; so a caller that opens a second reader on a value's span (the
- * loras of a line, the jobs of an assignment) walks text that is known to be good.  Each level
- * of such readers reads its span once more, which is cheaper than any tree.
+ * The parser moves forward through the text; it copies nothing and builds no tree.  It returns a
+ * member only after it has checked the whole value, nested values by recursion that
+ * KILN_JSON_DEPTH bounds.  So a caller that opens a second reader on a value (the loras of a line,
+ * the jobs of an assignment) reads text that is known to be valid.  Each nested reader reads its
+ * text once more, which is cheaper than a tree.
  *
- * Duplicate keys are not noticed here: every caller keeps a bit for each key it knows, and must
- * decide about unknown ones anyway.
+ * Duplicate keys are not detected here: callers keep a bit for each key that they know.
  */
 #include "schemas/text/json.h"
 
@@ -26,7 +25,7 @@ static void skip_space(struct kiln_json_reader *reader)
         reader->at++;
 }
 
-/* Every message names a byte of the text that was opened, so that an editor finds it. */
+/* The message has the position in the opened text, in bytes from 1. */
 static int fault(const struct kiln_json_reader *reader, struct kiln_error *err, const char *what)
 {
     size_t byte = (size_t)(reader->at - reader->start) + 1;
@@ -85,7 +84,7 @@ static int read_member(struct kiln_json_reader *reader, bool first, int depth,
     return code ? code : read_value(reader, depth, value, err);
 }
 
-/* Checks an object or array to its end and keeps nothing of it. */
+/* Checks an object or array and skips it. */
 static int read_nested(struct kiln_json_reader *reader, int depth, char close, bool keys,
                        struct kiln_error *err)
 {
@@ -105,7 +104,7 @@ static int read_nested(struct kiln_json_reader *reader, int depth, char close, b
     }
 }
 
-/* true, false or null; NaN and Infinity are what people try instead, so they are named. */
+/* true, false or null.  The message mentions NaN and Infinity, which people try. */
 static int read_word(struct kiln_json_reader *reader, struct kiln_json_value *ret,
                      struct kiln_error *err)
 {
@@ -128,15 +127,6 @@ static int read_word(struct kiln_json_reader *reader, struct kiln_json_value *re
     return fault(reader, err, "a value belongs here");
 }
 
-static int read_number(struct kiln_json_reader *reader, struct kiln_json_value *ret,
-                       struct kiln_error *err)
-{
-    const char *what = NULL;
-    ret->type = KILN_JSON_NUMBER;
-    reader->at = kiln_json_scan_number(reader->at, reader->end, &what);
-    return what ? fault(reader, err, what) : 0;
-}
-
 static int read_value(struct kiln_json_reader *reader, int depth, struct kiln_json_value *ret,
                       struct kiln_error *err)
 {
@@ -151,7 +141,10 @@ static int read_value(struct kiln_json_reader *reader, int depth, struct kiln_js
         ret->type = c == '{' ? KILN_JSON_OBJECT : KILN_JSON_ARRAY;
         code = read_nested(reader, depth, c == '{' ? '}' : ']', c == '{', err);
     } else if (c == '-' || (c >= '0' && c <= '9')) {
-        code = read_number(reader, ret, err);
+        const char *what = NULL;
+        ret->type = KILN_JSON_NUMBER;
+        reader->at = kiln_json_scan_number(reader->at, reader->end, &what);
+        code = what ? fault(reader, err, what) : 0;
     } else {
         code = read_word(reader, ret, err);
     }

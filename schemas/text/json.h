@@ -1,10 +1,10 @@
 /* json.h - a strict JSON reader (RFC 8259) for texts whose shape is known: job lines and bus
  * messages.
  *
- * It walks the text once, allocates nothing and lends spans of it, so that a job line costs about
- * a microsecond; general JSON (style files, results) goes through jansson, and a test holds the two
- * to the same verdict.  Beyond the RFC it refuses: invalid UTF-8, \u0000, lone surrogates, nesting
- * deeper than KILN_JSON_DEPTH.  Whole numbers keep all 64 bits: seeds need them.
+ * It reads the text once, allocates nothing and returns parts of the text, so that a job line takes
+ * about a microsecond.  General JSON (style files, results) is read by jansson; a test checks that
+ * both accept the same texts.  Beyond the RFC it refuses invalid UTF-8, \u0000, lone surrogates and
+ * nesting deeper than KILN_JSON_DEPTH.  Whole numbers keep all 64 bits: seeds need them.
  *
  *     struct kiln_json_reader reader;
  *     int code = kiln_json_open(&reader, text, len, KILN_JSON_OBJECT, err);
@@ -42,7 +42,7 @@ struct kiln_json_value {
 
 struct kiln_json_reader {
     const char *start, *at, *end;
-    char close; /* the bracket that ends what is walked */
+    char close; /* the bracket that ends the object or array */
     bool first;
 };
 

@@ -1,8 +1,7 @@
-/* json_scan.c - strings and numbers of JSON: checking them, and what they mean.
+/* json_scan.c - checks and decodes strings and numbers of JSON.
  *
- * A string is checked where it stands (escapes, UTF-8, no control characters) and decoded only
- * when somebody wants it.  Decoded text is never longer than its source, which is what bounds
- * every buffer here.
+ * A string is checked in place: escapes, UTF-8, no control characters.  It is decoded only on
+ * request.  Decoded text is never longer than its source, which bounds the buffers here.
  */
 #include "schemas/text/json_scan.h"
 
@@ -47,7 +46,7 @@ static bool is_low(int code)
     return code >= 0xdc00 && code <= 0xdfff;
 }
 
-/* at stands on the 'u' of a \u escape; returns its length from there, 0 on a fault. */
+/* at: the 'u' of a \u escape; returns its length from there, 0 on a fault. */
 static size_t unicode_escape(const char *at, const char *end, unsigned *ret_code,
                              const char **ret_fault)
 {
@@ -69,7 +68,7 @@ static size_t unicode_escape(const char *at, const char *end, unsigned *ret_code
     return *ret_fault ? 0 : 5;
 }
 
-/* at stands on the backslash; returns the place behind the escape. */
+/* at: the backslash; returns the position behind the escape. */
 static const char *scan_escape(const char *at, const char *end, const char **ret_fault)
 {
     unsigned code;

@@ -122,34 +122,11 @@ static int read_whole(const struct kiln_wire_table *table, const struct kiln_wir
     return 0;
 }
 
-/* A negative or endless duration would be learned from and never forgotten. */
-static int read_duration(const struct kiln_wire_table *table, const struct kiln_wire_field *field,
-                         const struct kiln_json_value *value, double *at, struct kiln_error *err)
-{
-    double ms;
-    if (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &ms) || !(ms >= 0) ||
-        ms > KILN_WIRE_MS_MAX)
-        return wrong(table, field, "milliseconds, 0 to 30 days", err);
-    *at = ms;
-    return 0;
-}
-
-static int read_enum(const struct kiln_wire_table *table, const struct kiln_wire_field *field,
-                     const struct kiln_json_value *value, int *at, struct kiln_error *err)
-{
-    for (int i = 0; field->names[i]; i++) {
-        if (kiln_json_equals(value, field->names[i])) {
-            *at = i;
-            return 0;
-        }
-    }
-    return wrong(table, field, "one of the names in bus.md", err);
-}
-
 int kiln_wire_read_field(const struct kiln_wire_table *table, const struct kiln_wire_field *field,
                          const struct kiln_json_value *value, void *record, struct kiln_error *err)
 {
     void *at = (char *)record + field->offset;
+    double ms;
     switch (field->type) {
     case KILN_WIRE_TEXT:
     case KILN_WIRE_ID:
@@ -162,29 +139,26 @@ int kiln_wire_read_field(const struct kiln_wire_table *table, const struct kiln_
     case KILN_WIRE_I64:
         return read_whole(table, field, value, at, err);
     case KILN_WIRE_MS:
-        return read_duration(table, field, value, at, err);
+        /* A negative or endless duration would be learned from and never forgotten. */
+        if (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &ms) || !(ms >= 0) ||
+            ms > KILN_WIRE_MS_MAX)
+            return wrong(table, field, "milliseconds, 0 to 30 days", err);
+        *(double *)at = ms;
+        return 0;
     case KILN_WIRE_BOOL:
         if (value->type != KILN_JSON_TRUE && value->type != KILN_JSON_FALSE)
             return wrong(table, field, "true or false", err);
         *(bool *)at = value->type == KILN_JSON_TRUE;
         return 0;
     case KILN_WIRE_ENUM:
-        return read_enum(table, field, value, at, err);
+        for (int i = 0; field->names[i]; i++)
+            if (kiln_json_equals(value, field->names[i])) {
+                *(int *)at = i;
+                return 0;
+            }
+        return wrong(table, field, "one of the names in bus.md", err);
     }
     return kiln_fail(err, KILN_INTERNAL, "%s: field table", table->what);
-}
-
-static int check_version(const struct kiln_wire_table *table, const struct kiln_json_value *value,
-                         struct kiln_error *err)
-{
-    uint64_t version;
-    if (value->type != KILN_JSON_NUMBER || !kiln_wire_whole(value->text, value->len, &version))
-        return kiln_fail(err, KILN_PROTOCOL, "%s: \"v\" must be a whole number", table->what);
-    if (version != KILN_WIRE_VERSION && !table->any_version)
-        return kiln_fail(err, KILN_PROTOCOL,
-                         "%s: it is of protocol version %llu, this program speaks %d", table->what,
-                         (unsigned long long)version, KILN_WIRE_VERSION);
-    return 0;
 }
 
 struct reading {
@@ -205,7 +179,14 @@ static int read_member(struct reading *reading, const struct kiln_json_value *ke
         if (reading->version_seen)
             return kiln_fail(err, KILN_PROTOCOL, "%s: field \"v\" must be given once", table->what);
         reading->version_seen = true;
-        return check_version(table, value, err);
+        uint64_t version;
+        if (value->type != KILN_JSON_NUMBER || !kiln_wire_whole(value->text, value->len, &version))
+            return kiln_fail(err, KILN_PROTOCOL, "%s: \"v\" must be a whole number", table->what);
+        if (version != KILN_WIRE_VERSION && !table->any_version)
+            return kiln_fail(err, KILN_PROTOCOL,
+                             "%s: it is of protocol version %llu, this program speaks %d",
+                             table->what, (unsigned long long)version, KILN_WIRE_VERSION);
+        return 0;
     }
     for (size_t i = 0; i < table->count; i++) {
         if (!kiln_json_equals(key, table->fields[i].name))

@@ -44,15 +44,6 @@ static int read_count(const char *what, const char *text, size_t len, uint64_t m
     return 0;
 }
 
-static int check_short(const char *what, const char *text, size_t len, size_t max,
-                       struct kiln_error *err)
-{
-    if (len == 0 || len > max || memchr(text, '\0', len) || !kiln_utf8_valid(text, len, NULL))
-        return kiln_fail(err, KILN_PROTOCOL,
-                         "intake: field \"%s\" must be a text of 1 to %zu bytes", what, max);
-    return 0;
-}
-
 static int read_intake_field(const char *name, size_t name_len, const char *value, size_t len,
                              struct kiln_intake_entry *entry, struct kiln_error *err)
 {
@@ -69,7 +60,11 @@ static int read_intake_field(const char *name, size_t name_len, const char *valu
         entry->job_len = len; /* its content is checked line by line, by kiln_job_line_parse */
     } else if (is_named(name, name_len, "key")) {
         entry->key = value;
-        code = check_short("key", value, len, KILN_INTAKE_KEY_MAX, err);
+        if (len == 0 || len > KILN_INTAKE_KEY_MAX || memchr(value, '\0', len) ||
+            !kiln_utf8_valid(value, len, NULL))
+            code = kiln_fail(err, KILN_PROTOCOL,
+                             "intake: field \"key\" must be a text of 1 to %d bytes",
+                             KILN_INTAKE_KEY_MAX);
     } else if (is_named(name, name_len, "token")) {
         entry->token = value;
         if (!kiln_name_valid(value, len, KILN_WIRE_ID_MAX))
@@ -192,32 +187,21 @@ static int read_event_extra(void *arg, const struct kiln_json_value *key,
     return 0;
 }
 
-/* What an event of this kind is about; NULL if it says so. */
-static const char *missing_in(const struct kiln_event *event)
-{
-    switch (event->kind) {
-    case KILN_EVENT_DONE:
-    case KILN_EVENT_FAILED:
-    case KILN_EVENT_RETURNED:
-    case KILN_EVENT_CANCELLED:
-        return event->job ? NULL : "job";
-    case KILN_EVENT_FINISHED:
-        if (event->assignment[0] == '\0')
-            return "assignment";
-        break;
-    case KILN_EVENT_HELLO:
-    case KILN_EVENT_BYE:
-        break;
-    }
-    return event->worker[0] ? NULL : "worker";
-}
-
 int kiln_event_decode(const char *text, size_t len, struct kiln_event *ret, struct kiln_error *err)
 {
     struct kiln_event event = {.code = CODE_UNTOLD};
     int code = kiln_wire_read(text, len, &event_table, &event, read_event_extra, &event, err);
-    const char *missing = code ? NULL : missing_in(&event);
-    if (missing)
+    /* What an event of this kind is about. */
+    const bool greets = event.kind == KILN_EVENT_HELLO || event.kind == KILN_EVENT_BYE;
+    const bool finished = event.kind == KILN_EVENT_FINISHED;
+    const char *missing = NULL;
+    if (!greets && !finished && event.job == 0)
+        missing = "job";
+    else if (finished && event.assignment[0] == '\0')
+        missing = "assignment";
+    else if ((greets || finished) && event.worker[0] == '\0')
+        missing = "worker";
+    if (missing && !code)
         code = kiln_fail(err, KILN_PROTOCOL, "event: %s needs \"%s\"", event_names[event.kind],
                          missing);
     if (event.code == CODE_UNTOLD)
