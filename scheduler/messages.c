@@ -79,7 +79,7 @@ static int read_beats(struct kiln_leader *leader, struct beat_list *list, struct
     for (size_t i = 0; i < leader->member_count; i++)
         list->known[i] = leader->members[i];
     qsort(list->known, leader->member_count, sizeof(*list->known), by_name);
-    int rc = kiln_bus_heartbeats_of(leader->bus, leader->pool, want_beat, keep_beat, list, err);
+    int rc = kiln_bus_heartbeats(leader->bus, leader->pool, want_beat, keep_beat, list, err);
     free(list->known);
     if (rc == 0) /* those after the last one are next, or it begins anew */
         snprintf(leader->newcomer, sizeof(leader->newcomer), "%s",

@@ -55,7 +55,7 @@ static void read_heartbeats(struct kiln_bench_watch *watch, bool full)
     struct kiln_error err;
     watch->next_s = kiln_now_s() + LOOK_S;
     watch->full = full;
-    (void)!kiln_bus_heartbeats(watch->bus, watch->pool, note_heartbeat, watch, &err);
+    (void)!kiln_bus_heartbeats(watch->bus, watch->pool, NULL, note_heartbeat, watch, &err);
 }
 
 void kiln_bench_watch_look(void *arg, const struct kiln_progress *progress)

@@ -75,16 +75,25 @@ void kiln_bus_drop(struct kiln_bus *bus)
     bus->in_flight = 0;
 }
 
-void kiln_bus_close(struct kiln_bus *bus)
+void kiln_bus_end_loan(struct kiln_bus *bus)
 {
-    if (!bus)
-        return;
-    kiln_bus_drop(bus);
     if (bus->lent)
         freeReplyObject(bus->lent);
     free(bus->entries);
     free(bus->texts);
     free(bus->lengths);
+    bus->lent = NULL;
+    bus->entries = NULL;
+    bus->texts = NULL;
+    bus->lengths = NULL;
+}
+
+void kiln_bus_close(struct kiln_bus *bus)
+{
+    if (!bus)
+        return;
+    kiln_bus_drop(bus);
+    kiln_bus_end_loan(bus);
     free(bus->out);
     free(bus->password_file);
     free(bus);
@@ -168,10 +177,10 @@ void kiln_bus_arg_text(struct kiln_bus *bus, const char *text)
     kiln_bus_arg(bus, text, strlen(text));
 }
 
-void kiln_bus_arg_u64(struct kiln_bus *bus, uint64_t value)
+const char *kiln_bus_number(uint64_t value, char out[24])
 {
-    char text[24];
-    kiln_bus_arg(bus, text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)value));
+    snprintf(out, 24, "%llu", (unsigned long long)value);
+    return out;
 }
 
 void kiln_bus_words(struct kiln_bus *bus, size_t count, const char *const *words)
@@ -381,19 +390,12 @@ static int read_password(const struct kiln_bus *bus, char **ret, struct kiln_err
  * that a Redis listens, that it has loaded its data and that the password was right. */
 static int greet(struct kiln_bus *bus, const char *password, struct kiln_error *err)
 {
-    size_t commands = 0;
-    if (password) {
-        kiln_bus_command(bus, bus->target.user[0] ? 3 : 2);
-        kiln_bus_arg_text(bus, "AUTH");
-        if (bus->target.user[0])
-            kiln_bus_arg_text(bus, bus->target.user);
-        kiln_bus_arg_text(bus, password);
-        commands++;
-    }
-    kiln_bus_command(bus, 2);
-    kiln_bus_arg_text(bus, "SELECT");
-    kiln_bus_arg_u64(bus, (uint64_t)bus->target.db);
-    return kiln_bus_replies(bus, commands + 1, err);
+    if (password && bus->target.user[0])
+        KILN_BUS_PUT(bus, "AUTH", bus->target.user, password);
+    else if (password)
+        KILN_BUS_PUT(bus, "AUTH", password);
+    KILN_BUS_PUT(bus, "SELECT", KILN_BUS_NUMBER((uint64_t)bus->target.db));
+    return kiln_bus_replies(bus, password ? 2 : 1, err);
 }
 
 /* hiredis connects, with its time limit; from then on the socket is non-blocking and ours. */

@@ -117,16 +117,13 @@ int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *
 /* --- heartbeats ------------------------------------------------------------------------------ */
 int kiln_bus_heartbeat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* Calls each for every live heartbeat of the pool; finds them by SCAN. */
-typedef int kiln_bus_each_heartbeat(void *arg, const char *worker, const char *beat, size_t len);
-int kiln_bus_heartbeats(struct kiln_bus *bus, const char *pool, kiln_bus_each_heartbeat *each,
-                        void *arg, struct kiln_error *err) KILN_MUST_CHECK;
-/* The same for those whose names are wanted (want NULL: all): it is asked for each name once, in
- * the order of strcmp, before the first beat is read. */
+/* Calls each for every live heartbeat of the pool whose name is wanted (want NULL: all); finds them
+ * by SCAN.  want is asked for each name once, in the order of strcmp, before the first is read. */
 typedef bool kiln_bus_want_heartbeat(void *arg, const char *worker);
-int kiln_bus_heartbeats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_heartbeat *want,
-                           kiln_bus_each_heartbeat *each, void *arg,
-                           struct kiln_error *err) KILN_MUST_CHECK;
+typedef int kiln_bus_each_heartbeat(void *arg, const char *worker, const char *beat, size_t len);
+int kiln_bus_heartbeats(struct kiln_bus *bus, const char *pool, kiln_bus_want_heartbeat *want,
+                        kiln_bus_each_heartbeat *each, void *arg,
+                        struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- receipts -------------------------------------------------------------------------------- */

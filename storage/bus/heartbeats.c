@@ -18,14 +18,12 @@
 static int put_with_expiry(struct kiln_bus *bus, const char *const value[4], size_t value_count,
                            const char *expire, uint64_t ttl, struct kiln_error *err)
 {
-    char text[24];
     int rc = kiln_bus_begin(bus, err);
     if (rc != 0)
         return rc;
-    snprintf(text, sizeof text, "%llu", (unsigned long long)ttl);
     KILN_BUS_PUT(bus, "MULTI");
     kiln_bus_words(bus, value_count, value);
-    KILN_BUS_PUT(bus, expire, value[1], text);
+    KILN_BUS_PUT(bus, expire, value[1], KILN_BUS_NUMBER(ttl));
     KILN_BUS_PUT(bus, "EXEC");
     return kiln_bus_replies(bus, 4, err);
 }
@@ -174,8 +172,8 @@ static int read_beats(struct kiln_bus *bus, char *const *keys, size_t count, siz
     return first;
 }
 
-int kiln_bus_heartbeats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_heartbeat *want,
-                           kiln_bus_each_heartbeat *each, void *arg, struct kiln_error *err)
+int kiln_bus_heartbeats(struct kiln_bus *bus, const char *pool, kiln_bus_want_heartbeat *want,
+                        kiln_bus_each_heartbeat *each, void *arg, struct kiln_error *err)
 {
     char pattern[KILN_NAME_MAX + 32], cursor[32] = "0";
     size_t prefix = kiln_wire_key(pattern, sizeof pattern, pool, "beat", "*") - 1;
@@ -196,10 +194,4 @@ int kiln_bus_heartbeats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want
     }
     release_keys(&keys);
     return rc;
-}
-
-int kiln_bus_heartbeats(struct kiln_bus *bus, const char *pool, kiln_bus_each_heartbeat *each,
-                        void *arg, struct kiln_error *err)
-{
-    return kiln_bus_heartbeats_of(bus, pool, NULL, each, arg, err);
 }

@@ -54,11 +54,11 @@ struct kiln_bus {
 
 int kiln_bus_begin(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_bus_drop(struct kiln_bus *bus);
+void kiln_bus_end_loan(struct kiln_bus *bus); /* of the entries of the last read */
 
 void kiln_bus_command(struct kiln_bus *bus, size_t arguments);
 void kiln_bus_arg(struct kiln_bus *bus, const char *bytes, size_t len);
 void kiln_bus_arg_text(struct kiln_bus *bus, const char *text);
-void kiln_bus_arg_u64(struct kiln_bus *bus, uint64_t value);
 
 /* A command of these words, all texts. */
 void kiln_bus_words(struct kiln_bus *bus, size_t count, const char *const *words);
@@ -68,6 +68,9 @@ void kiln_bus_words(struct kiln_bus *bus, size_t count, const char *const *words
         __VA_ARGS__                                                                                \
     }
 #define KILN_BUS_PUT(bus, ...) kiln_bus_words(bus, KILN_BUS_WORDS(__VA_ARGS__))
+/* A number as a word, which lasts as long as the block around it. */
+#define KILN_BUS_NUMBER(value) kiln_bus_number((value), (char[24]){""})
+const char *kiln_bus_number(uint64_t value, char out[24]);
 
 /* Sends what was built and waits for one reply, extra_ms longer than usual.  *ret: free with
  * freeReplyObject.  An error reply becomes its code and sentence. */

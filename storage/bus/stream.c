@@ -34,7 +34,7 @@ static void put_append(struct kiln_bus *bus, const char *stream, uint64_t maxlen
     if (maxlen) {
         kiln_bus_arg(bus, "MAXLEN", 6);
         kiln_bus_arg(bus, "~", 1);
-        kiln_bus_arg_u64(bus, maxlen);
+        kiln_bus_arg_text(bus, KILN_BUS_NUMBER(maxlen));
     }
     kiln_bus_arg(bus, "*", 1);
     for (size_t i = 0; i < 2 * field_count; i++)
@@ -101,20 +101,6 @@ int kiln_bus_flush(struct kiln_bus *bus, struct kiln_error *err)
 
 /* --- lending entries ------------------------------------------------------------------------- */
 
-/* Ends the loan of the last reading. */
-static void forget(struct kiln_bus *bus)
-{
-    if (bus->lent)
-        freeReplyObject(bus->lent);
-    free(bus->entries);
-    free(bus->texts);
-    free(bus->lengths);
-    bus->lent = NULL;
-    bus->entries = NULL;
-    bus->texts = NULL;
-    bus->lengths = NULL;
-}
-
 static bool is_text(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_STRING;
@@ -136,83 +122,73 @@ static bool is_entry(const redisReply *entry)
     return true;
 }
 
-/* Counts the entries and texts of a list of entries; false if it is none. */
-static bool measure(const redisReply *list, size_t *entries, size_t *texts)
+/* List i of an answer, with its stream.  XREAD answers [[stream, entries], ...] or nil, XAUTOCLAIM
+ * [cursor, entries, deleted ids]: then the caller names the stream, claimed.  NULL: not so. */
+static const redisReply *list_at(const redisReply *reply, size_t i, const char *claimed,
+                                 const char **ret_stream)
 {
-    if (list->type != REDIS_REPLY_ARRAY)
-        return false;
-    for (size_t i = 0; i < list->elements; i++) {
-        if (!is_entry(list->element[i]))
-            return false;
-        *texts += list->element[i]->element[1]->elements;
-    }
-    *entries += list->elements;
-    return true;
+    const redisReply *pair = claimed ? reply : reply->element[i];
+    bool fits = pair->type == REDIS_REPLY_ARRAY && pair->elements >= 2 &&
+                is_text(pair->element[0]) && pair->element[1]->type == REDIS_REPLY_ARRAY;
+    if (fits)
+        *ret_stream = claimed ? claimed : pair->element[0]->str;
+    return fits ? pair->element[1] : NULL;
 }
 
-struct lender {
-    struct kiln_bus *bus;
-    size_t entries, texts; /* lent so far */
-};
-
 /* The list was measured: there is room, and every type is what it must be. */
-static void lend_list(struct lender *lender, const char *stream, const redisReply *list)
+static void lend_list(struct kiln_bus *bus, const char *stream, const redisReply *list,
+                      size_t *entries, size_t *texts)
 {
-    struct kiln_bus *bus = lender->bus;
     for (size_t i = 0; i < list->elements; i++) {
         const redisReply *entry = list->element[i], *fields = entry->element[1];
-        bus->entries[lender->entries++] = (struct kiln_bus_entry){
+        bus->entries[(*entries)++] = (struct kiln_bus_entry){
             .stream = stream,
             .id = entry->element[0]->str,
-            .field_count = fields->type == REDIS_REPLY_ARRAY ? fields->elements / 2 : 0,
-            .fields = bus->texts + lender->texts,
-            .lengths = bus->lengths + lender->texts,
+            .field_count = fields->elements / 2,
+            .fields = bus->texts + *texts,
+            .lengths = bus->lengths + *texts,
         };
-        for (size_t j = 0; fields->type == REDIS_REPLY_ARRAY && j < fields->elements; j++) {
-            bus->texts[lender->texts] = fields->element[j]->str;
-            bus->lengths[lender->texts++] = fields->element[j]->len;
+        for (size_t j = 0; j < fields->elements; j++) {
+            bus->texts[*texts] = fields->element[j]->str;
+            bus->lengths[(*texts)++] = fields->element[j]->len;
         }
     }
 }
 
-static int make_room(struct kiln_bus *bus, size_t entries, size_t texts, struct kiln_error *err)
+/* Takes the reply over and lends what it holds; `claimed` as for list_at. */
+static int lend(struct kiln_bus *bus, redisReply *reply, const char *claimed,
+                struct kiln_bus_entries *ret, struct kiln_error *err)
 {
+    size_t lists = claimed ? 1 : reply->elements, entries = 0, texts = 0;
+    const char *stream;
+    bus->lent = reply;
+    bool fits = reply->type == REDIS_REPLY_ARRAY || (reply->type == REDIS_REPLY_NIL && !claimed);
+    for (size_t i = 0; fits && i < lists; i++) {
+        const redisReply *list = list_at(reply, i, claimed, &stream);
+        fits = list != NULL;
+        for (size_t j = 0; fits && j < list->elements; j++) {
+            fits = is_entry(list->element[j]);
+            texts += fits ? list->element[j]->element[1]->elements : 0;
+        }
+        entries += fits ? list->elements : 0;
+    }
+    if (!fits) {
+        kiln_bus_end_loan(bus);
+        return kiln_fail(err, KILN_PROTOCOL, "Redis: the answer to a read of streams is invalid");
+    }
     bus->entries = calloc(entries + 1, sizeof *bus->entries);
     bus->texts = calloc(texts + 1, sizeof *bus->texts);
     bus->lengths = calloc(texts + 1, sizeof *bus->lengths);
-    if (bus->entries && bus->texts && bus->lengths)
-        return 0;
-    forget(bus);
-    return kiln_fail(err, KILN_NO_MEMORY, "bus: no memory for %zu entries", entries);
-}
-
-static int no_sense(struct kiln_bus *bus, struct kiln_error *err)
-{
-    forget(bus);
-    return kiln_fail(err, KILN_PROTOCOL, "Redis: the answer to a read of streams is invalid");
-}
-
-/* Takes over a reply of XREAD's shape, [[stream, entries], ...], or nil. */
-static int lend_streams(struct kiln_bus *bus, redisReply *reply, struct kiln_bus_entries *ret,
-                        struct kiln_error *err)
-{
-    size_t entries = 0, texts = 0;
-    bus->lent = reply;
-    bool fits = reply->type == REDIS_REPLY_ARRAY || reply->type == REDIS_REPLY_NIL;
-    for (size_t i = 0; fits && i < reply->elements; i++) {
-        const redisReply *one = reply->element[i];
-        fits = one->type == REDIS_REPLY_ARRAY && one->elements == 2 && is_text(one->element[0]) &&
-               measure(one->element[1], &entries, &texts);
+    if (!bus->entries || !bus->texts || !bus->lengths) {
+        kiln_bus_end_loan(bus);
+        return kiln_fail(err, KILN_NO_MEMORY, "bus: no memory for %zu entries", entries);
     }
-    if (!fits)
-        return no_sense(bus, err);
-    int rc = make_room(bus, entries, texts, err);
-    if (rc != 0)
-        return rc;
-    struct lender lender = {.bus = bus};
-    for (size_t i = 0; i < reply->elements; i++)
-        lend_list(&lender, reply->element[i]->element[0]->str, reply->element[i]->element[1]);
-    *ret = (struct kiln_bus_entries){bus->entries, lender.entries};
+    entries = texts = 0;
+    for (size_t i = 0; i < lists; i++) {
+        const redisReply *list = list_at(reply, i, claimed, &stream);
+        lend_list(bus, stream, list, &entries, &texts);
+    }
+    *ret = (struct kiln_bus_entries){bus->entries, entries};
     return 0;
 }
 
@@ -252,44 +228,28 @@ int kiln_bus_group(struct kiln_bus *bus, const char *stream, const char *group,
     return rc == KILN_EXISTS ? 0 : rc;
 }
 
-static int read_group_once(struct kiln_bus *bus, const char *stream, const char *group,
-                           const char *consumer, bool pending, uint32_t max, uint32_t block_ms,
-                           redisReply **ret, bool *ret_large, struct kiln_error *err)
-{
-    bool block = block_ms > 0 && !pending; /* BLOCK 0 would be for ever */
-    uint32_t count = entries_to_ask(bus, max);
-    int rc = kiln_bus_begin(bus, err);
-    *ret_large = false;
-    if (rc != 0)
-        return rc;
-    kiln_bus_command(bus, block ? 11 : 9);
-    kiln_bus_arg_text(bus, "XREADGROUP");
-    kiln_bus_arg_text(bus, "GROUP");
-    kiln_bus_arg_text(bus, group);
-    kiln_bus_arg_text(bus, consumer);
-    kiln_bus_arg_text(bus, "COUNT");
-    kiln_bus_arg_u64(bus, count);
-    if (block) {
-        kiln_bus_arg_text(bus, "BLOCK");
-        kiln_bus_arg_u64(bus, block_ms);
-    }
-    kiln_bus_arg_text(bus, "STREAMS");
-    kiln_bus_arg_text(bus, stream);
-    kiln_bus_arg_text(bus, pending ? "0" : ">");
-    return read_reply(bus, count, block ? block_ms : 0, ret, ret_large, err);
-}
-
 /* Entries that were pending before are so still, and may be asked for again. */
 static int read_group(struct kiln_bus *bus, const char *stream, const char *group,
                       const char *consumer, bool pending, uint32_t max, uint32_t block_ms,
                       redisReply **ret, struct kiln_error *err)
 {
-    bool large;
+    bool block = block_ms > 0 && !pending, large; /* BLOCK 0 would be for ever */
+    const char *after = pending ? "0" : ">";
     int rc;
-    do
-        rc =
-            read_group_once(bus, stream, group, consumer, pending, max, block_ms, ret, &large, err);
-    while (large && pending);
+    do {
+        uint32_t count = entries_to_ask(bus, max);
+        rc = kiln_bus_begin(bus, err);
+        if (rc != 0)
+            return rc;
+        if (block)
+            KILN_BUS_PUT(bus, "XREADGROUP", "GROUP", group, consumer, "COUNT",
+                         KILN_BUS_NUMBER(count), "BLOCK", KILN_BUS_NUMBER(block_ms), "STREAMS",
+                         stream, after);
+        else
+            KILN_BUS_PUT(bus, "XREADGROUP", "GROUP", group, consumer, "COUNT",
+                         KILN_BUS_NUMBER(count), "STREAMS", stream, after);
+        rc = read_reply(bus, count, block ? block_ms : 0, ret, &large, err);
+    } while (large && pending);
     return rc;
 }
 
@@ -298,54 +258,14 @@ int kiln_bus_read_group(struct kiln_bus *bus, const char *stream, const char *gr
                         struct kiln_bus_entries *ret, struct kiln_error *err)
 {
     redisReply *reply;
-    forget(bus);
+    kiln_bus_end_loan(bus);
     int rc = read_group(bus, stream, group, consumer, pending, max, block_ms, &reply, err);
     if (rc == KILN_NOT_FOUND) {
         rc = kiln_bus_group(bus, stream, group, err);
         if (rc == 0)
             rc = read_group(bus, stream, group, consumer, pending, max, block_ms, &reply, err);
     }
-    return rc ? rc : lend_streams(bus, reply, ret, err);
-}
-
-/* One page of XAUTOCLAIM from the cursor on: [next cursor, entries, ids that are gone]. */
-static int claim_once(struct kiln_bus *bus, const char *stream, const char *group,
-                      const char *consumer, uint32_t idle_ms, uint32_t max, const char *cursor,
-                      redisReply **ret, struct kiln_error *err)
-{
-    bool large;
-    uint32_t count = entries_to_ask(bus, max);
-    int rc = kiln_bus_begin(bus, err);
-    if (rc != 0)
-        return rc;
-    kiln_bus_command(bus, 8);
-    kiln_bus_arg_text(bus, "XAUTOCLAIM");
-    kiln_bus_arg_text(bus, stream);
-    kiln_bus_arg_text(bus, group);
-    kiln_bus_arg_text(bus, consumer);
-    kiln_bus_arg_u64(bus, idle_ms);
-    kiln_bus_arg_text(bus, cursor);
-    kiln_bus_arg_text(bus, "COUNT");
-    kiln_bus_arg_u64(bus, count);
-    return read_reply(bus, count, 0, ret, &large, err);
-}
-
-/* Lends the entries of [cursor, entries, deleted ids]; the answer names no stream. */
-static int lend_claimed(struct kiln_bus *bus, redisReply *reply, const char *stream,
-                        struct kiln_bus_entries *ret, struct kiln_error *err)
-{
-    size_t entries = 0, texts = 0;
-    bus->lent = reply;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || !is_text(reply->element[0]) ||
-        !measure(reply->element[1], &entries, &texts))
-        return no_sense(bus, err);
-    int rc = make_room(bus, entries, texts, err);
-    if (rc != 0)
-        return rc;
-    struct lender lender = {.bus = bus};
-    lend_list(&lender, stream, reply->element[1]);
-    *ret = (struct kiln_bus_entries){bus->entries, lender.entries};
-    return 0;
+    return rc ? rc : lend(bus, reply, NULL, ret, err);
 }
 
 int kiln_bus_claim(struct kiln_bus *bus, const char *stream, const char *group,
@@ -354,15 +274,22 @@ int kiln_bus_claim(struct kiln_bus *bus, const char *stream, const char *group,
 {
     char cursor[64] = "0-0";
     for (;;) {
-        redisReply *reply;
-        forget(bus);
-        int rc = claim_once(bus, stream, group, consumer, idle_ms, max, cursor, &reply, err);
+        redisReply *reply; /* [next cursor, entries, ids that are gone] */
+        bool large;
+        uint32_t count = entries_to_ask(bus, max);
+        kiln_bus_end_loan(bus);
+        int rc = kiln_bus_begin(bus, err);
+        if (rc != 0)
+            return rc;
+        KILN_BUS_PUT(bus, "XAUTOCLAIM", stream, group, consumer, KILN_BUS_NUMBER(idle_ms), cursor,
+                     "COUNT", KILN_BUS_NUMBER(count));
+        rc = read_reply(bus, count, 0, &reply, &large, err);
         if (rc == KILN_NOT_FOUND) { /* no group: nothing is pending */
             *ret = (struct kiln_bus_entries){0};
             return kiln_bus_group(bus, stream, group, err);
         }
         if (rc == 0)
-            rc = lend_claimed(bus, reply, stream, ret, err);
+            rc = lend(bus, reply, stream, ret, err);
         if (rc != 0)
             return rc;
         /* An empty page may be followed by others until the cursor is back at the start. */
@@ -399,29 +326,6 @@ int kiln_bus_ack(struct kiln_bus *bus, const char *stream, const char *group,
 
 /* --- plain reading --------------------------------------------------------------------------- */
 
-static int read_once(struct kiln_bus *bus, const char *const *streams, const char *const *after,
-                     size_t stream_count, uint32_t max, uint32_t block_ms, redisReply **ret,
-                     bool *ret_large, struct kiln_error *err)
-{
-    uint32_t count = entries_to_ask(bus, max);
-    int rc = kiln_bus_begin(bus, err);
-    *ret_large = false;
-    if (rc != 0)
-        return rc;
-    kiln_bus_command(bus, (block_ms ? 6 : 4) + 2 * stream_count);
-    kiln_bus_arg_text(bus, "XREAD");
-    kiln_bus_arg_text(bus, "COUNT");
-    kiln_bus_arg_u64(bus, count);
-    if (block_ms) {
-        kiln_bus_arg_text(bus, "BLOCK");
-        kiln_bus_arg_u64(bus, block_ms);
-    }
-    kiln_bus_arg_text(bus, "STREAMS");
-    put_ids(bus, streams, stream_count);
-    put_ids(bus, after, stream_count);
-    return read_reply(bus, count, block_ms, ret, ret_large, err);
-}
-
 int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *const *after,
                   size_t stream_count, uint32_t max, uint32_t block_ms,
                   struct kiln_bus_entries *ret, struct kiln_error *err)
@@ -429,11 +333,26 @@ int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *
     redisReply *reply;
     bool large;
     int rc;
-    forget(bus);
-    do
-        rc = read_once(bus, streams, after, stream_count, max, block_ms, &reply, &large, err);
-    while (large);
-    return rc ? rc : lend_streams(bus, reply, ret, err);
+    kiln_bus_end_loan(bus);
+    do {
+        uint32_t count = entries_to_ask(bus, max);
+        rc = kiln_bus_begin(bus, err);
+        if (rc != 0)
+            return rc;
+        kiln_bus_command(bus, (block_ms ? 6 : 4) + 2 * stream_count);
+        kiln_bus_arg_text(bus, "XREAD");
+        kiln_bus_arg_text(bus, "COUNT");
+        kiln_bus_arg_text(bus, KILN_BUS_NUMBER(count));
+        if (block_ms) {
+            kiln_bus_arg_text(bus, "BLOCK");
+            kiln_bus_arg_text(bus, KILN_BUS_NUMBER(block_ms));
+        }
+        kiln_bus_arg_text(bus, "STREAMS");
+        put_ids(bus, streams, stream_count);
+        put_ids(bus, after, stream_count);
+        rc = read_reply(bus, count, block_ms, &reply, &large, err);
+    } while (large);
+    return rc ? rc : lend(bus, reply, NULL, ret, err);
 }
 
 int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret, struct kiln_error *err)

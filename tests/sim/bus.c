@@ -528,8 +528,8 @@ int kiln_bus_heartbeat(struct kiln_bus *bus, const char *key, const char *beat, 
     return ask(bus, command, 0, NULL, err);
 }
 
-int kiln_bus_heartbeats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_heartbeat *want,
-                           kiln_bus_each_heartbeat *each, void *arg, struct kiln_error *err)
+int kiln_bus_heartbeats(struct kiln_bus *bus, const char *pool, kiln_bus_want_heartbeat *want,
+                        kiln_bus_each_heartbeat *each, void *arg, struct kiln_error *err)
 {
     char prefix[KILN_NAME_MAX + 32];
     kiln_wire_key(prefix, sizeof prefix, pool, "beat", "");
@@ -544,12 +544,6 @@ int kiln_bus_heartbeats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want
                       command->found[i].lengths[1]);
     sim_request_end(request);
     return rc;
-}
-
-int kiln_bus_heartbeats(struct kiln_bus *bus, const char *pool, kiln_bus_each_heartbeat *each,
-                        void *arg, struct kiln_error *err)
-{
-    return kiln_bus_heartbeats_of(bus, pool, NULL, each, arg, err);
 }
 
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err)

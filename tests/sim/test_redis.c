@@ -233,7 +233,7 @@ static int count_beat(void *arg, const char *worker, const char *beat, size_t le
 static int beats(void)
 {
     int count = 0;
-    ok(kiln_bus_heartbeats(bus, "p", count_beat, &count, &err));
+    ok(kiln_bus_heartbeats(bus, "p", NULL, count_beat, &count, &err));
     return count;
 }
 

@@ -334,21 +334,21 @@ static void beats_are_seen_until_they_expire(void **state)
     int64_t until = kiln_clock_ms() + 20;
     while (kiln_clock_ms() < until)
         ;
-    kiln_test_ok(kiln_bus_heartbeats(bus, "pool", see, &seen, &err), err);
+    kiln_test_ok(kiln_bus_heartbeats(bus, "pool", NULL, see, &seen, &err), err);
     assert_int_equal(seen.count, 49);
     assert_string_equal(seen.beat, "{\"room\":1}");
     assert_true(seen.last[0] == 'w');
     int calls = 0;
-    assert_int_equal(kiln_bus_heartbeats(bus, "pool", stop_at_once, &calls, &err), KILN_FULL);
+    assert_int_equal(kiln_bus_heartbeats(bus, "pool", NULL, stop_at_once, &calls, &err), KILN_FULL);
     assert_int_equal(calls, 1);
     kiln_test_ok(kiln_bus_ping(bus, &err), err); /* the connection is still in step */
     kiln_wire_key(key, sizeof key, "pool", "beat", "w0");
     kiln_test_ok(kiln_bus_delete(bus, key, &err), err);
     seen.count = 0;
-    kiln_test_ok(kiln_bus_heartbeats(bus, "pool", see, &seen, &err), err);
+    kiln_test_ok(kiln_bus_heartbeats(bus, "pool", NULL, see, &seen, &err), err);
     assert_int_equal(seen.count, 48);
     seen.count = 0;
-    kiln_test_ok(kiln_bus_heartbeats(bus, "nobody", see, &seen, &err), err);
+    kiln_test_ok(kiln_bus_heartbeats(bus, "nobody", NULL, see, &seen, &err), err);
     assert_int_equal(seen.count, 0);
 }
 

@@ -215,7 +215,7 @@ static int count_beat(void *arg, const char *worker, const char *beat, size_t le
 static int beats_now(struct kiln_bus *bus, int *ret)
 {
     *ret = 0;
-    return kiln_bus_heartbeats(bus, "p", count_beat, ret, &err);
+    return kiln_bus_heartbeats(bus, "p", NULL, count_beat, ret, &err);
 }
 
 /* Reads and acknowledges what is pending and what is new. */

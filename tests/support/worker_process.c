@@ -237,7 +237,7 @@ bool kiln_test_heartbeat(struct kiln_test_stack *stack, const char *worker,
     struct beat_search search = {worker, ret, false};
     struct kiln_error err;
     double until = kiln_test_now_s() + 5;
-    while (kiln_bus_heartbeats(bus_of(stack), KILN_TEST_POOL, note_beat, &search, &err) != 0)
+    while (kiln_bus_heartbeats(bus_of(stack), KILN_TEST_POOL, NULL, note_beat, &search, &err) != 0)
         if (kiln_test_now_s() > until)
             kiln_test_die("%s", err.text);
     return search.found;

@@ -39,7 +39,7 @@ static int find_other(struct kiln_worker *worker, struct kiln_bus *bus, struct s
                       bool *ret_other, struct kiln_error *err)
 {
     *search = (struct search){.id = worker->id};
-    int code = kiln_bus_heartbeats_of(bus, worker->pool, is_ours, note, search, err);
+    int code = kiln_bus_heartbeats(bus, worker->pool, is_ours, note, search, err);
     if (code != 0)
         return code;
     *ret_other =

@@ -75,7 +75,7 @@ int kiln_roster_load(struct kiln_cli *cli, struct kiln_roster *ret, struct kiln_
     if (rc == 0)
         rc = kiln_open_bus(cli, &bus, err);
     if (rc == 0)
-        rc = kiln_bus_heartbeats(bus, kiln_pool(cli), add_beat, &roster, err);
+        rc = kiln_bus_heartbeats(bus, kiln_pool(cli), NULL, add_beat, &roster, err);
     kiln_bus_close(bus);
     kiln_ledger_close(ledger);
     if (rc) {

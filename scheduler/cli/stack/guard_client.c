@@ -167,7 +167,7 @@ static int look_at_all(struct start *start, struct kiln_bus *bus, struct kiln_er
             rc = look_at(start, i, err);
         }
     if (rc == 0)
-        rc = kiln_bus_heartbeats(bus, kiln_pool(start->cli), see_beat, start, err);
+        rc = kiln_bus_heartbeats(bus, kiln_pool(start->cli), NULL, see_beat, start, err);
     if (rc || start->missing == 0 || kiln_guard_find(start->stack))
         return rc;
     /* Killed, or it was about to end when the plan changed. */
