@@ -207,7 +207,7 @@ void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *memb
 
 /* --- streams.c ------------------------------------------------------------------------------- */
 void kiln_sleep_ms(uint32_t ms);
-/* Appends a field with this text to the worker's stream; a stream that another program has spoiled
+/* Appends a field with this text to the worker's stream; a stream that another program has damaged
  * is made anew.  kiln_bus_refusal tells a stream that takes nothing from a bus that is away. */
 int kiln_stream_send(struct kiln_leader *leader, const char *worker, const char *field,
                      const char *text, struct kiln_error *err) KILN_MUST_CHECK;
@@ -221,8 +221,8 @@ void kiln_stream_hint(struct kiln_leader *leader, const char *worker, enum kiln_
 void kiln_stream_delete(struct kiln_leader *leader, const char *worker);
 /* After a command on a key under a name of the scheduler's: rc, or 0 if Redis refused that command
  * alone.  Then a foreign value there is removed, as far as nothing is lost by that, and a warning
- * says so; *ret_mended (may be NULL): the command may be repeated. */
-int kiln_stream_mend(struct kiln_leader *leader, const char *key, int rc, bool *ret_mended,
+ * says so; *ret_repaired (may be NULL): the command may be repeated. */
+int kiln_stream_repair(struct kiln_leader *leader, const char *key, int rc, bool *ret_repaired,
                      struct kiln_error *err) KILN_MUST_CHECK;
 /* Whether events began anew, or control or events take no more entries; due now and then. */
 int kiln_streams_check(struct kiln_leader *leader, int64_t now_ms,

@@ -155,7 +155,7 @@ static int read_events(struct kiln_leader *leader, uint32_t wait_ms, struct retu
     int rc = kiln_bus_read(leader->bus, &stream, &after, 1, EVENTS_MAX, wait_ms, &entries, err);
     if (rc) {
         leader->streams_due_ms = 0; /* what comes next may be another stream */
-        rc = kiln_stream_mend(leader, stream, rc, NULL, err);
+        rc = kiln_stream_repair(leader, stream, rc, NULL, err);
         if (rc == 0)
             kiln_sleep_ms(wait_ms); /* instead of the wait that was refused */
         return rc;
@@ -287,7 +287,7 @@ static int read_entries(struct kiln_leader *leader, struct kiln_bus_entries *ent
         entries->count = 0;
         return 0;
     }
-    return kiln_stream_mend(leader, leader->control_key, rc, NULL, err);
+    return kiln_stream_repair(leader, leader->control_key, rc, NULL, err);
 }
 
 static int read_control(struct kiln_leader *leader, struct kiln_error *err)
@@ -319,7 +319,7 @@ static int read_control(struct kiln_leader *leader, struct kiln_error *err)
         return rc;
     }
     rc = kiln_bus_ack(leader->bus, leader->control_key, CONTROL_GROUP, list, entry_count, err);
-    return kiln_stream_mend(leader, leader->control_key, rc, NULL, err);
+    return kiln_stream_repair(leader, leader->control_key, rc, NULL, err);
 }
 
 int kiln_read_messages(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err)

@@ -32,23 +32,23 @@ static void mark_events(struct kiln_leader *leader)
     (void)!kiln_bus_append(leader->bus, leader->events_key, 0, fields, NULL, 1, NULL);
 }
 
-int kiln_stream_mend(struct kiln_leader *leader, const char *key, int rc, bool *ret_mended,
-                     struct kiln_error *err)
+int kiln_stream_repair(struct kiln_leader *leader, const char *key, int rc, bool *ret_repaired,
+                       struct kiln_error *err)
 {
     enum kiln_bus_refusal refusal = kiln_bus_refusal(leader->bus);
-    bool mended = false;
-    if (ret_mended)
-        *ret_mended = false;
+    bool repaired = false;
+    if (ret_repaired)
+        *ret_repaired = false;
     /* A right that the scheduler lacks is a matter for its operator, as is a Redis that is away. */
     if (rc == 0 || refusal == KILN_BUS_NOT_REFUSED || refusal == KILN_BUS_NOT_ALLOWED)
         return rc;
     struct kiln_error why = *err;
-    rc = kiln_bus_repair(leader->bus, key, &mended, err);
-    kiln_log_limited(&leader->limits[KILN_LIMIT_KEY], mended ? "key_deleted" : "key_unusable", key,
-                     why.text);
-    if (ret_mended)
-        *ret_mended = mended;
-    if (mended && strcmp(key, leader->events_key) == 0)
+    rc = kiln_bus_repair(leader->bus, key, &repaired, err);
+    kiln_log_limited(&leader->limits[KILN_LIMIT_KEY], repaired ? "key_deleted" : "key_unusable",
+                     key, why.text);
+    if (ret_repaired)
+        *ret_repaired = repaired;
+    if (repaired && strcmp(key, leader->events_key) == 0)
         mark_events(leader);
     return rc && kiln_bus_refusal(leader->bus) == KILN_BUS_NOT_REFUSED ? rc : 0;
 }
@@ -64,7 +64,7 @@ int kiln_stream_send(struct kiln_leader *leader, const char *worker, const char 
     if (rc == 0 || kiln_bus_refusal(leader->bus) == KILN_BUS_NOT_REFUSED)
         return rc;
     struct kiln_error why = *err;
-    rc = kiln_stream_mend(leader, key, rc, NULL, &why);
+    rc = kiln_stream_repair(leader, key, rc, NULL, &why);
     /* Tried again in any case: the second answer says whether the bus is away. */
     return rc ? rc : kiln_bus_append(leader->bus, key, 0, fields, NULL, 1, err);
 }
@@ -116,9 +116,9 @@ bool kiln_fleet_is_blocked(struct kiln_leader *leader, struct kiln_member *membe
         return member->blocked_until_ms > 0;
     kiln_wire_key(key, sizeof(key), leader->pool, "worker", member->name);
     int rc = kiln_bus_probe(leader->bus, key, &err);
-    bool mended = false;
+    bool repaired = false;
     if (rc)
-        rc = kiln_stream_mend(leader, key, rc, &mended, &err) || !mended;
+        rc = kiln_stream_repair(leader, key, rc, &repaired, &err) || !repaired;
     member->blocked_until_ms = rc ? now_ms + leader->lease_ms : 0;
     return rc != 0;
 }
@@ -143,7 +143,7 @@ static int probe_streams(struct kiln_leader *leader, bool read_all, struct kiln_
 {
     int rc = kiln_bus_probe(leader->bus, leader->control_key, err);
     bool again = rc != 0; /* the next check probes once more */
-    rc = kiln_stream_mend(leader, leader->control_key, rc, NULL, err);
+    rc = kiln_stream_repair(leader, leader->control_key, rc, NULL, err);
     if (rc == 0)
         rc = kiln_bus_probe(leader->bus, leader->events_key, err);
     if (rc && kiln_bus_refusal(leader->bus) == KILN_BUS_EXHAUSTED && read_all) {
@@ -155,7 +155,7 @@ static int probe_streams(struct kiln_leader *leader, bool read_all, struct kiln_
         again = true; /* until a probe finds the stream well */
     }
     again = again || rc;
-    rc = kiln_stream_mend(leader, leader->events_key, rc, NULL, err);
+    rc = kiln_stream_repair(leader, leader->events_key, rc, NULL, err);
     if (rc == 0)
         leader->probe_due = again;
     return rc;
@@ -169,7 +169,7 @@ int kiln_streams_check(struct kiln_leader *leader, int64_t now_ms, struct kiln_e
     int64_t half_ms = leader->lease_ms / 2;
     leader->streams_due_ms = now_ms + (half_ms < CHECK_MAX_MS ? half_ms : CHECK_MAX_MS);
     int rc = kiln_bus_last_id(leader->bus, leader->events_key, last, sizeof(last), err);
-    rc = kiln_stream_mend(leader, leader->events_key, rc, NULL, err);
+    rc = kiln_stream_repair(leader, leader->events_key, rc, NULL, err);
     if (rc)
         return rc;
     leader->probe_due = leader->probe_due || kiln_wire_last_id(last);

@@ -93,7 +93,7 @@ static void add_pair(const struct kiln_lora_merge *m, struct merged_set *set,
     kt_scope_free(inner);
 }
 
-/* Weights that are not finite would spoil every later picture. */
+/* Weights that are not finite would damage every later picture. */
 static int build(const struct kiln_lora_merge *m, struct merged_set *set, struct kiln_error *err)
 {
     struct kiln_lora_files files;

@@ -119,23 +119,23 @@ static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *
             intake->page_max * 2 < KILN_PAGE_ENTRIES ? intake->page_max * 2 : KILN_PAGE_ENTRIES;
 }
 
-/* Repairs a stream that another program has spoiled: of another type, or at its last id and empty.
+/* Repairs a stream that another program has damaged: of another type, or at its last id and empty.
  */
-static int mend_stream(struct kiln_intake *intake, int rc, struct kiln_error *err)
+static int repair_stream(struct kiln_intake *intake, int rc, struct kiln_error *err)
 {
     enum kiln_bus_refusal refusal = kiln_bus_refusal(intake->bus);
-    bool mended = false;
+    bool repaired = false;
     if (rc == 0 || (refusal != KILN_BUS_WRONG_TYPE && refusal != KILN_BUS_EXHAUSTED))
         return rc;
     struct kiln_error why = *err;
-    rc = kiln_bus_repair(intake->bus, intake->stream, &mended, err);
-    if (mended)
+    rc = kiln_bus_repair(intake->bus, intake->stream, &repaired, err);
+    if (repaired)
         kiln_log_limited(&intake->limits[LIMIT_KEY], "key_deleted", intake->stream, why.text);
     /* Roles of an older release cannot: the doctor says so.  Until then such a stream is read. */
     return rc == KILN_DENIED && refusal == KILN_BUS_EXHAUSTED ? 0 : rc;
 }
 
-/* The two streams that only the intake writes and people read: spoiled ones are made anew at once.
+/* The two streams that only the intake writes and people read: damaged ones are made anew at once.
  */
 static bool renew(struct kiln_intake *intake, const char *stream, const struct kiln_error *why)
 {
@@ -184,7 +184,7 @@ static int claim_entries(struct kiln_intake *intake, struct kiln_bus_entries *re
                             intake->page_max, ret, err);
     if (rc || ret->count > 0)
         return rc;
-    return mend_stream(intake, kiln_bus_look(intake->bus, intake->stream, err), err);
+    return repair_stream(intake, kiln_bus_look(intake->bus, intake->stream, err), err);
 }
 
 static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct kiln_bus_entries *ret,
@@ -205,7 +205,7 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
         intake->pending = true;
         rc = read_group(intake, true, 0, ret, err);
     }
-    return mend_stream(intake, rc, err);
+    return repair_stream(intake, rc, err);
 }
 
 /* --- receipts -------------------------------------------------------------------------------- */

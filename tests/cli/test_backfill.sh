@@ -162,7 +162,7 @@ json out.txt 'd["scope"] == "order" and d["name"] == "long" and d["held"]'
 until_sql "SELECT count(*) FROM job WHERE state = 1" 0
 ok kiln backfill resume long
 
-# --- one that stands still because of a fault is tried again when somebody has mended it
+# --- one that stands still because of a fault is tried again when somebody has repaired it
 sql "UPDATE backfill SET error = 'there is no style neno' WHERE name = 'long'"
 ok kiln backfill show long
 says 'failed: there is no style neno; correct it, then `kiln backfill resume long`' out.txt

@@ -86,7 +86,7 @@ for i in $(seq 200); do
 done
 finding leases "f['verdict'] == 'bad' and '$held of $held ' in f['found'] and '--fix' in f['do']"
 fails 1 kiln doctor
-[ "$(sql 'SELECT count(*) FROM job WHERE state = 1')" = "$held" ] || die "it mended without being asked"
+[ "$(sql 'SELECT count(*) FROM job WHERE state = 1')" = "$held" ] || die "it repaired without being asked"
 finding leases "f['verdict'] == 'ok' and f['found'].startswith('queued $held job')" --fix
 [ "$(sql 'SELECT count(*) FROM job WHERE state = 1')" = 0 ] || die "they are still assigned"
 [ "$(sql "SELECT count(*) FROM event WHERE was = 1 AND state = 0 AND reason LIKE '%doctor%'")" = "$held" ] || die "the moves are not told"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # `kiln doctor` on servers that are set up wrongly, workers whose clocks are off and jobs that nobody
-# can draw: a real Redis whose users, memory policy, append-only file and disk are spoilt one after
+# can draw: a real Redis whose users, memory policy, append-only file and disk are damaged one after
 # the other, each seen, with what to do.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
@@ -67,7 +67,7 @@ rd config set appendonly no >/dev/null
 finding aof "f['verdict'] == 'warning' and 'appendonly yes' in f['do']"
 rd config set appendonly yes >/dev/null
 
-# --- users: each of ours may do its part and no more; one that was spoilt is told
+# --- users: each of ours may do its part and no more; one that was damaged is told
 ok kiln migrate --roles --secrets secrets
 user() { finding redis-user "$2" --config "secrets/kiln_$1.conf"; }
 user scheduler "f['found'] == 'Redis user kiln_scheduler may schedule, read'"

@@ -122,7 +122,7 @@ ok kiln doctor --config a/kiln.conf
 grep -q emptied out.txt && die "the doctor dreams of an emptied Redis"
 # Clocks of two servers are given five seconds: let what is done be older.
 KILN_CONFIG=a/kiln.conf sql "UPDATE job SET finished_at = finished_at - interval '6 s' WHERE state = 2"
-# The scheduler makes a spoilt stream of events anew: nothing was lost, and that is not said either.
+# The scheduler makes a damaged stream of events anew: nothing was lost, and that is not said either.
 for spoil in "set kiln:{default}:events x" "xadd kiln:{default}:events 18446744073709551615-18446744073709551615 a b"; do
     ok redis-cli -s a/run/redis/redis.sock $spoil
     for i in $(seq 100); do

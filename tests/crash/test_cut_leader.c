@@ -99,7 +99,7 @@ static void stop(struct site *site)
     kiln_test_stack_stop(site->stack);
 }
 
-/* The other takes over in time and does the work; mended, the first one stands by. */
+/* The other takes over in time and does the work; the first, healed, stands by. */
 static void a_leader_that_fell_silent_loses_its_lock(void **state)
 {
     struct site site;

@@ -227,12 +227,12 @@ static bool is_whole(const char *text, size_t len)
            receipt.accepted + receipt.duplicate >= HOSTILE_GOOD_LINES;
 }
 
-/* Longer each time: what took its line away is mended within a second, but the machine may be busy. */
+/* Longer each time: what took its line away is repaired within a second, but the machine may be
+ * busy. */
 static bool has_receipt(struct hostile_site *site, const struct hostile_good *good)
 {
-    redisReply *reply =
-        redisCommand(site->good, "BLPOP " HOSTILE_KEY("receipt:%s") " %u", good->token,
-                     good->tries < 3 ? good->tries + 1 : 3);
+    redisReply *reply = redisCommand(site->good, "BLPOP " HOSTILE_KEY("receipt:%s") " %u",
+                                     good->token, good->tries < 3 ? good->tries + 1 : 3);
     bool whole = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
                  is_whole(reply->element[1]->str, reply->element[1]->len);
     freeReplyObject(reply);

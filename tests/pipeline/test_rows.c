@@ -158,7 +158,7 @@ static void a_low_rank_product_is_added(void **state)
 }
 
 /* Changes x: what there is behind its rows is no number from the column `from` of them on. */
-static void spoil(struct kt_scope *s, kt x, int64_t from)
+static void damage(struct kt_scope *s, kt x, int64_t from)
 {
     const int64_t n = kt_size(x, 1), columns = kt_room(x) - from;
     kt behind = kt_narrow(s, kt_widened(s, x, kt_room(x)), 1, n + from, columns);
@@ -180,7 +180,7 @@ static void a_product_takes_a_low_rank_one_along(void **state)
         assert_int_equal(kt_room(kt_narrow(s, weight, 1, 0, K - 4)), 0); /* somebody's columns */
         assert_int_equal(kt_room(kt_copy(s, weight)), 0);
         kt both = kt_widened(s, weight, R);
-        spoil(s, weight, R);
+        damage(s, weight, R);
         kt_put_beside(s, both, NULL, up, down);
         kt y = kt_linear(s, x, weight, NULL);
         kt_add_product(s, y, kt_linear(s, x, down, NULL), up);
@@ -188,7 +188,7 @@ static void a_product_takes_a_low_rank_one_along(void **state)
         kt wide = kt_copy(s, x);
         if (room) {
             kt_make_room(s, wide, room);
-            spoil(s, wide, 0);
+            damage(s, wide, 0);
         }
         read_into(s, kt_linear(s, kt_beside(s, wide, down), both, NULL), got, M * N);
         for (int i = 0; i < M * N; i++)

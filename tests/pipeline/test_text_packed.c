@@ -4,8 +4,8 @@
  * A tensor here is a number a row.  What a layer makes of a row depends on everything that it may
  * depend on: its block's size, and in attention the rows of its segment up to it with their angles.
  * So a prompt's features come out wrong as soon as one border is.  What is asked while a graph is
- * recorded is only noted, and done at every replay; the numbers of a scope are spoilt when it goes,
- * and those of a recording before each replay, as their memory is used by others.
+ * recorded is only noted, and done at every replay; the numbers of a scope are damaged when it
+ * goes, and those of a recording before each replay, as their memory is used by others.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ struct kt_graph {
     struct kt_tensor *tensors; /* of what is noted */
 };
 
-static struct kt_tensor *gone; /* spoilt, but where nobody else writes until they are freed */
+static struct kt_tensor *gone; /* damaged, but where nobody else writes until they are freed */
 static int scopes, recorded, replays, computed;
 static bool fails_recording, fails_buffers;
 static struct kiln_error unrecorded; /* of the last pass in company */
@@ -90,7 +90,7 @@ void kt_scope_fail(struct kt_scope *s, const struct kiln_error *err)
         s->error = *err;
 }
 
-static void spoil(const struct kt_tensor *t)
+static void damage(const struct kt_tensor *t)
 {
     for (int64_t i = 0; i < t->rows && !t->view; i++)
         t->at[i] = SPOILT;
@@ -103,7 +103,7 @@ void kt_scope_free(struct kt_scope *s)
     while (s->tensors) {
         struct kt_tensor *t = s->tensors;
         s->tensors = t->next;
-        spoil(t);
+        damage(t);
         t->next = gone, gone = t;
     }
     if (s->parent && s->error.code)
@@ -342,7 +342,7 @@ void kt_graph_replay(struct kt_graph *g, struct kt_scope *s)
     assert_int_equal(s->error.code, 0);
     for (size_t i = 0; i < g->count; i++)
         if (!g->noted[i].onto)
-            spoil(g->noted[i].out);
+            damage(g->noted[i].out);
     for (size_t i = 0; i < g->count; i++)
         perform(&g->noted[i]);
     replays++;

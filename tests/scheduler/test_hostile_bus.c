@@ -233,11 +233,11 @@ static void an_order_to_drop_in_control_is_refused(void **state)
 static void its_streams_of_another_type_are_made_anew(void **state)
 {
     (void)state;
-    static const char *const spoilt[] = {"SET " KEY("control") " x", "SET " KEY("events") " x"};
+    static const char *const damaged[] = {"SET " KEY("control") " x", "SET " KEY("events") " x"};
     start_worker();
     all_goes_on();
-    for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
-        kiln_test_redis(stack, spoilt[i]);
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        kiln_test_redis(stack, damaged[i]);
         kiln_test_sleep_ms(300);
         control_is_heard();
         all_goes_on();

@@ -192,12 +192,12 @@ static void entries_of_any_size(void **state)
 static void a_key_of_another_type_is_deleted(void **state)
 {
     (void)state;
-    static const char *const spoilt[] = {"SET kiln:{default}:intake nonsense",
+    static const char *const damaged[] = {"SET kiln:{default}:intake nonsense",
                                          "RPUSH kiln:{default}:intake nonsense"};
     for (size_t i = 0; i < 2; i++) {
         uint64_t inserted = 0;
         kiln_test_redis(stack, "DEL kiln:{default}:intake");
-        kiln_test_redis(stack, spoilt[i]);
+        kiln_test_redis(stack, damaged[i]);
         kiln_test_ok(kiln_intake_step(intake, 20, &inserted, &err), err);
         kiln_test_enqueue(stack, "b", "t", LINE, i * 3, 3, true);
         assert_int_equal(take_some(), 3);

@@ -250,20 +250,20 @@ static void nor_does_the_stream_of_refused_entries_hold_anything_up(void **state
 }
 
 /* At the end of its ids as well; the entry that comes then is the first of the new stream. */
-static void a_spoilt_stream_of_refused_entries_is_made_anew(void **state)
+static void a_damaged_stream_of_refused_entries_is_made_anew(void **state)
 {
     (void)state;
-    static const char *const spoilt[] = {
+    static const char *const damaged[] = {
         "SET kiln:{default}:refused x",
         "XADD kiln:{default}:refused 18446744073709551615-18446744073709551615 a b"};
     const char *const fields[] = {"hello", "world"};
     struct kiln_bus *bus = NULL;
     kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
-    for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
         uint64_t length = 0;
         (void)take_whatever();
         kiln_test_redis(stack, "DEL kiln:{default}:refused");
-        kiln_test_redis(stack, spoilt[i]);
+        kiln_test_redis(stack, damaged[i]);
         kiln_test_append(stack, fields, 1);
         (void)take_whatever();
         kiln_test_ok(kiln_bus_length(bus, "kiln:{default}:refused", &length, &err), err);
@@ -506,7 +506,7 @@ static void a_stream_that_used_up_its_ids_is_made_anew(void **state)
 /* --- what is seen of it from outside ------------------------------------------------------------
  */
 /* A full disk, as Postgres tells of it. */
-static void a_page_waits_and_is_told(const char *spoil)
+static void a_page_waits_and_is_told(const char *damage)
 {
     uint64_t inserted = 0, length = 0;
     struct kiln_bus *bus = NULL;
@@ -515,8 +515,8 @@ static void a_page_waits_and_is_told(const char *spoil)
                               " END $$; CREATE TRIGGER full_disk BEFORE INSERT ON job"
                               " EXECUTE FUNCTION full_disk()"));
     send_line(LINE, "t");
-    if (spoil)
-        kiln_test_redis(stack, spoil);
+    if (damage)
+        kiln_test_redis(stack, damage);
     for (int i = 0; i < 3; i++)
         assert_int_equal(kiln_intake_step(intake, 20, &inserted, &err), KILN_FULL);
     assert_non_null(strstr(err.text, "no room"));
@@ -561,7 +561,7 @@ int main(void)
         TEST(what_names_no_batch_is_set_aside),
         TEST(a_receipt_that_cannot_be_delivered_is_dropped),
         TEST(nor_does_the_stream_of_refused_entries_hold_anything_up),
-        TEST(a_spoilt_stream_of_refused_entries_is_made_anew),
+        TEST(a_damaged_stream_of_refused_entries_is_made_anew),
         TEST(a_redis_that_the_intake_filled_drains),
         TEST(so_does_one_that_was_full_before_a_scheduler_came),
         TEST(no_two_jobs_have_one_index),

@@ -232,11 +232,11 @@ static void an_exhausted_stream_is_removed_once_it_is_empty(void **state)
 static void a_stream_that_is_good_again_is_not_removed(void **state)
 {
     (void)state;
-    static const char *const spoilt[] = {"SET race x",
+    static const char *const damaged[] = {"SET race x",
                                          "XADD race 18446744073709551615-18446744073709551615 a b"};
     for (size_t i = 0; i < 2; i++) {
         bool repaired = true;
-        kiln_test_redis(stack, spoilt[i]);
+        kiln_test_redis(stack, damaged[i]);
         assert_int_equal(kiln_bus_probe(bus, "race", &err), KILN_PROTOCOL);
         kiln_test_redis(stack, "DEL race");
         kiln_test_redis(stack, "XADD race * batch b");

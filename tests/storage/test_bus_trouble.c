@@ -329,11 +329,11 @@ static void a_refusal_is_not_an_absence(void **state)
     kiln_bus_close(bus);
 }
 
-/* Keys that another program has spoiled are found, and removed where nothing is lost. */
-static void spoiled_streams_are_mended(void **state)
+/* Keys that another program has damaged are found, and removed where nothing is lost. */
+static void damaged_streams_are_repaired(void **state)
 {
     (void)state;
-    static const char *const spoilt[] = {"SET mend x", "RPUSH mend x",
+    static const char *const damaged[] = {"SET mend x", "RPUSH mend x",
                                          "XADD mend 18446744073709551615-18446744073709551615 a b"};
     struct kiln_bus *bus = open_bus(stack->redis_url, NULL, NULL);
     struct kiln_bus_entries got;
@@ -343,7 +343,7 @@ static void spoiled_streams_are_mended(void **state)
     kiln_test_ok(kiln_bus_length(bus, "absent", &length, &err), err);
     assert_int_equal(length, 0);
     for (size_t i = 0; i < 3; i++) {
-        kiln_test_redis(stack, spoilt[i]);
+        kiln_test_redis(stack, damaged[i]);
         if (i == 2) {
             assert_int_equal(kiln_bus_probe(bus, "mend", &err), KILN_PROTOCOL);
             kiln_test_ok(kiln_bus_repair(bus, "mend", &repaired, &err), err);
@@ -501,7 +501,7 @@ int main(void)
         cmocka_unit_test(wrong_databases_and_replicas_are_named),
         cmocka_unit_test(a_key_of_another_type_is_an_error),
         cmocka_unit_test(a_refusal_is_not_an_absence),
-        cmocka_unit_test(spoiled_streams_are_mended),
+        cmocka_unit_test(damaged_streams_are_repaired),
         cmocka_unit_test(readings_are_bounded_by_bytes),
         cmocka_unit_test(nonsense_is_a_protocol_error),
     };

@@ -2,8 +2,8 @@
  *
  * A child process forwards bytes from a loopback port of its own to the server's.  Cut, it forwards
  * nothing in either direction and answers no new connection, as a network that has come apart; what
- * was under way goes on when it is mended.  Reset, all its connections break at once.  Hushed, its
- * connections of that moment are silent for good, and new ones work.
+ * was under way goes on when it is repaired.  Reset, all its connections break at once.  Hushed,
+ * its connections of that moment are silent for good, and new ones work.
  */
 #ifndef KILN_TEST_LINK_H
 #define KILN_TEST_LINK_H

@@ -107,18 +107,18 @@ static void keys_of_another_type_are_taken_back(void **state)
     struct kiln_test_worker worker;
     struct kiln_heartbeat beat;
     uint64_t id;
-    kiln_test_redis(stack, "SET " KEY("beat:w-spoilt") " x");
-    kiln_test_redis(stack, "SET " KEY("worker:w-spoilt") " x");
-    start_worker(&worker, "w-spoilt");
-    kiln_test_redis(stack, "SET " KEY("beat:w-spoilt") " x");
-    kiln_test_redis(stack, "SET " KEY("worker:w-spoilt") " x");
+    kiln_test_redis(stack, "SET " KEY("beat:w-damaged") " x");
+    kiln_test_redis(stack, "SET " KEY("worker:w-damaged") " x");
+    start_worker(&worker, "w-damaged");
+    kiln_test_redis(stack, "SET " KEY("beat:w-damaged") " x");
+    kiln_test_redis(stack, "SET " KEY("worker:w-damaged") " x");
     kiln_test_sleep_ms(LEASE_S * 1000);
-    assert_true(kiln_test_heartbeat(stack, "w-spoilt", &beat));
+    assert_true(kiln_test_heartbeat(stack, "w-damaged", &beat));
     assert_int_equal(kiln_test_worker_said(&worker, "key_deleted"), 4);
     assert_int_equal(kiln_test_worker_said(&worker, "bus_away"), 0);
     struct kiln_job job = kiln_test_job("a cat");
     kiln_test_queue_jobs(stack, "b", &job, 1, &id);
-    kiln_test_assign(stack, "w-spoilt", "a-1", &id, 1);
+    kiln_test_assign(stack, "w-damaged", "a-1", &id, 1);
     assert_true(kiln_test_until(stack, "SELECT count(*) FROM job WHERE state = 2", 1, LIMIT_S));
     kiln_test_redis(stack, "SET " KEY("events") " x"); /* nobody leads: they are dropped */
     assert_int_equal(kiln_test_worker_stop(&worker), 0);
