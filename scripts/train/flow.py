@@ -28,9 +28,11 @@ def draw_sigmas(n, device, h=256, w=256):
     return shifted(u, torch.where(torch.rand(n, device=device) < 0.5, SHIFT, further))
 
 
-def noised(z):
-    """Latents on their way to noise: (x, sigma [B], noise) for z in fp32."""
+def noised(z, blank=0.0):
+    """Latents on their way to noise: (x, sigma [B], noise) for z in fp32; a share `blank` of them is noise alone."""
     noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device, *(8 * side for side in z.shape[2:]))
+    if blank:
+        sigma = torch.where(torch.rand_like(sigma) < blank, 1.0, sigma)
     s = sigma.view(-1, 1, 1, 1)
     return (1 - s) * z + s * noise, sigma, noise
 

@@ -152,11 +152,14 @@ SCENE_PLACE = table(
     night="at_night*5 in_the_night_sky*3 by_night*0.8 under_the_stars*1.5 in_space*1 under_a_starry_sky*1.5 in_outer_space*0.7"
           " among_the_stars*0.8 at_midnight*0.6 in_the_night*0.6 in_the_dark_night*0.3 in_a_starry_night*0.6 on_a_starry_night",
     ocean="at_sea*2 on_the_water*2 in_the_ocean*2 on_the_sea*2 in_the_sea*2 on_the_ocean*1.5 over_the_waves floating_on_the_sea"
-          " on_the_waves*1 in_the_water*2 floating_in_the_water*1 on_a_lake*0.4 out_at_sea*0.6 above_the_sea*0.7 in_the_waves*0.4",
+          " on_the_waves*1 in_the_water*2 floating_in_the_water*1 on_a_lake*0.4 out_at_sea*0.6 above_the_sea*0.7 in_the_waves*0.4"
+          " over_the_sea*1 over_the_ocean*0.7 above_the_waves*0.7 above_the_water*0.5 beside_the_sea*0.4 by_the_sea*0.4 on_the_high_seas*0.1"
+          " above_the_ocean*0.6 upon_the_sea*0.2 over_the_ocean_waves*0.3",
     grass="on_the_grass*3 in_the_grass*3 in_a_meadow*2 on_a_lawn*1.5 in_the_meadow*1.5 on_the_lawn*1.5 in_a_field*1 on_green_grass"
-          " in_a_green_field*0.7 on_a_meadow*0.5 in_the_field*0.5 lying_in_the_grass*0.5 on_grass*1 in_a_pasture*0.2 in_the_park*0.2",
+          " in_a_green_field*0.7 on_a_meadow*0.5 in_the_field*0.5 lying_in_the_grass*0.5 on_a_field_of_grass*0.6 in_a_grassy_field*0.5 over_the_grass*0.3 on_a_green_lawn*0.5 on_grass*1 in_a_pasture*0.2 in_the_park*0.2",
     sand="on_the_beach*4 at_the_beach*3 in_the_sand*3 on_the_sand*2 in_the_desert*2 on_a_beach*1.5 on_sand*1 in_a_desert lying_on_the_sand"
-         " at_the_seashore*0.3 on_a_sandy_beach*1 in_the_dunes*0.4 on_the_shore*0.3 in_a_sandbox*0.3 on_the_sandy_ground*0.2",
+         " at_the_seashore*0.3 on_a_sandy_beach*1 in_the_dunes*0.4 on_the_shore*0.3 in_a_sandbox*0.3 on_the_sandy_ground*0.2"
+         " on_golden_sand*0.6 on_desert_sand*0.5 upon_the_sand*0.2 over_the_sand*0.3 above_the_beach*0.3",
 )
 GROUNDS = ["background"] * 12 + ["backdrop"] * 4 + ["page", "canvas", "paper", "wall"] * 2 + [
     "field", "sheet", "surface", "card", "sheet of paper", "piece of paper", "screen", "poster", "ground", "board", "setting",
@@ -195,9 +198,9 @@ STRANGERS = ["cat", "dog", "house", "car", "tree", "bird", "boat", "robot", "kin
              "rabbit", "ship", "cup", "book", "clock", "window", "girl", "farmer", "bee", "plane", "rocket", "mouse"]
 BESIDE = ["and a {}", "with a {}", "next to a {}", "watched by a {}", "that a {} likes", "belonging to a {}", "beside a {}",
           "drawn by a {}", "as big as a {}", "that looks like a {}", "for a {}", "such as a {} would have", "and maybe a {}"]
-NUMBER = {2: ["two"] * 8 + ["2"] * 3 + ["a pair of"] * 3 + ["a couple of", "a couple of", "exactly two", "two identical", "twin",
+NUMBER = {2: ["two"] * 8 + ["2"] * 3 + ["a pair of"] * 3 + ["a couple of", "a couple of", "couple of", "pair of", "exactly two", "two identical", "twin",
                                                            "two matching", "a duo of", "just two", "two equal"],
-          3: ["three"] * 8 + ["3"] * 3 + ["a trio of", "a trio of", "a group of three", "exactly three", "three identical", "a set of three",
+          3: ["three"] * 8 + ["3"] * 3 + ["a trio of", "a trio of", "trio of", "not one but three", "three of the same:", "a group of three", "exactly three", "three identical", "a set of three",
                                           "three matching", "a triplet of", "just three", "three equal"]}
 # Said before the sentence; nothing of it is drawn.
 LEADS = ["my logo idea:", "I'm thinking of a flag.", "An idea for a {}:", "For the {}:", "Hello!", "Kids' poster!", "Next picture:", "What I need:",
@@ -205,4 +208,5 @@ LEADS = ["my logo idea:", "I'm thinking of a flag.", "An idea for a {}:", "For t
          "Design for a {} shop:", "Our club's badge:", "Okay,", "So,", "Well,", "Hm,", "In words:", "Picture this:", "Draft 2.", "Cover of a book:",
          "A postcard:", "Birthday card:", "Minimal composition:", "Geometry lesson:", "A sign for the {}:", "Request:", "Easy:", "Title page:",
          "Wallpaper for my phone:", "Sticker for a {}:", "Let's see.", "Pls:", "hey,", "Quick one:",
-         "Good morning.", "Hi there,", "One request:", "A quick request.", "For a project at school,", "Dear {},"]
+         "Good morning.", "Hi there,", "One request:", "A quick request.", "For a project at school,", "Dear {},", "no {}s, please:", "No {} here:", "A quiet picture:", "A very plain picture:", "My daughter wants this:",
+         "the only thing in the picture is this:", "All I want is this:", "Nothing special:", "Scene:", "Subject:", "Look:", "Now this:"]

@@ -11,52 +11,71 @@ ABOVE = ["above", "above", "over", "on top of", "right above", "directly above",
          "immediately above", "higher up than"]
 BELOW = ["below", "below", "under", "beneath", "underneath", "right below", "directly below", "lower than", "directly under", "just below",
          "immediately below", "lower down than"]
+# What stands for one thing, or for several.
+ONE = {"is": "is", "has": "has", "it": "it", "its": "its", "sits": "sits", "stands": "stands", "goes": "goes"}
+SEVERAL = {"is": "are", "has": "have", "it": "them", "its": "their", "sits": "sit", "stands": "stand", "goes": "go"}
 
 
-def _pair_side(rng, x, y):
+def _pair_side(rng, x, y, of_x, of_y):
     """x stands left of y."""
     left, right = rng.choice(LEFT), rng.choice(RIGHT)
-    be = pick(rng, "is", 5, "sits", 1, "stands", 1, "lies", 0.5, "placed", 0.5, "positioned", 0.3)
+    verb = pick(rng, "is", 5, "sits", 1, "stands", 1, "goes", 0.3)
+    bx, by = of_x[verb], of_y[verb]
+    ix, iy, sx, sy = of_x["it"], of_y["it"], of_x["its"], of_y["its"]
+    is_x, is_y, has_x, has_y = of_x["is"], of_y["is"], of_x["has"], of_y["has"]
     return pick(
-        rng, f"{x} {left} {y}", 8, f"{y} {right} {x}", 8, f"{x} {be} {left} {y}", 3, f"{y} {be} {right} {x}", 3,
-        f"{left} {y} is {x}", 1, f"{right} {x} is {y}", 1, f"{left} {y} there is {x}", 1, f"{right} {x} there is {y}", 1,
-        f"{right} {x}, {y}", 0.8, f"{left} {y}, {x}", 0.8, f"{right} {x}: {y}", 0.4, f"{left} {y}: {x}", 0.4,
+        rng, f"{x} {left} {y}", 8, f"{y} {right} {x}", 8, f"{x} {bx} {left} {y}", 3, f"{y} {by} {right} {x}", 3,
+        f"{left} {y} {is_x} {x}", 1, f"{right} {x} {is_y} {y}", 1, f"{left} {y} there {is_x} {x}", 1, f"{right} {x} there {is_y} {y}", 1,
+        f"{right} {x}, {y}", 0.8, f"{left} {y}, {x}", 0.8, f"{right} {x}: {y}", 0.4, f"{left} {y}: {x}", 0.4, f"{x} placed {left} {y}", 0.5,
         f"{x} on the left and {y} on the right", 4, f"{y} on the right and {x} on the left", 2.5, f"{x} on the left, {y} on the right", 2,
         f"{x} left, {y} right", 1, f"{y} right, {x} left", 0.7, f"left {x}, right {y}", 1, f"left: {x}, right: {y}", 1, f"Left: {x}. Right: {y}", 0.8,
-        f"right: {y}, left: {x}", 0.5, f"{x} with {y} on its right", 1, f"{y} with {x} on its left", 1, f"{x}, with {y} to its right", 0.8,
-        f"{x}, and {y} to the right of it", 1, f"{y}, and {x} to the left of it", 1, f"{x} and, to its right, {y}", 0.8,
-        f"{y} and, to its left, {x}", 0.8, f"{x} has {y} on its right", 0.7, f"{y} has {x} on its left", 0.7, f"{x}, then {y}, from left to right", 0.7,
-        f"from left to right: {x}, {y}", 1, f"from left to right {x} and {y}", 0.7, f"left to right: {x}, {y}", 0.8, f"{x} and {y}, left to right", 0.6,
-        f"{x} that is {left} {y}", 0.7, f"{y} that stands {right} {x}", 0.7, f"{x} beside {y}, on its left", 0.6, f"{y} next to {x}, on the right", 0.7,
-        f"{x} next to {y}, on the left of it", 0.5, f"on the left {x}, on the right {y}", 1.2, f"on the left is {x} and on the right is {y}", 1.2,
-        f"on the right {y}, on the left {x}", 0.7, f"On the left there is {x}. On the right there is {y}", 1, f"{x} to the left, {y} to the right", 1,
-        f"the left one is {x}, the right one {y}", 0.5, f"two shapes: {x} on the left and {y} on the right", 0.6,
-        f"{x} on one side and {y} right of it", 0.2, f"{y}. Left of it {x}", 0.5, f"{x}. To the right of it is {y}", 0.6,
-        f"{x}; to its right {y}", 0.4, f"{y}; to its left {x}", 0.4, f"{y}, then add {x} to the left of it", 0.5, f"{x}, then add {y} to the right of it", 0.5,
-        f"{x}, which has {y} on its right", 0.5, f"{y}, which has {x} on its left", 0.5, f"{x} that has {y} to its right", 0.4,
-        f"{x} >> {y}, left to right", 0.05, f"from right to left: {y}, {x}", 0.5)
+        f"right: {y}, left: {x}", 0.5, f"{x} with {y} on {sx} right", 1, f"{y} with {x} on {sy} left", 1, f"{x}, with {y} to {sx} right", 0.8,
+        f"{x}, and {y} to the right of {ix}", 1, f"{y}, and {x} to the left of {iy}", 1, f"{x} and, to {sx} right, {y}", 0.8,
+        f"{y} and, to {sy} left, {x}", 0.8, f"{x} {has_x} {y} on {sx} right", 0.7, f"{y} {has_y} {x} on {sy} left", 0.7,
+        f"{x}, then {y}, from left to right", 0.7, f"from left to right: {x}, {y}", 1, f"from left to right {x} and {y}", 0.7,
+        f"left to right: {x}, {y}", 0.8, f"{x} and {y}, left to right", 0.6, f"{x} that {is_x} {left} {y}", 0.7,
+        f"{y} that {of_y['stands']} {right} {x}", 0.7, f"{x} beside {y}, on {sy} left", 0.6, f"{x} beside {y}, to the left of {iy}", 0.7,
+        f"{y} beside {x}, to the right of {ix}", 0.7, f"{y} next to {x}, on the right", 0.7, f"{y} next to {x} on {sx} right", 0.5,
+        f"{x} next to {y}, on the left of {iy}", 0.5, f"on the left {x}, on the right {y}", 1.2,
+        f"on the left {is_x} {x} and on the right {is_y} {y}", 1.2, f"on the right {y}, on the left {x}", 0.7,
+        f"On the left there {is_x} {x}. On the right there {is_y} {y}", 1, f"{x} to the left, {y} to the right", 1,
+        f"two shapes: {x} on the left and {y} on the right", 0.6 if of_x is of_y is ONE else 0.0, f"{x} on one side and {y} right of {ix}", 0.2,
+        f"{y}. Left of {iy} {x}", 0.5, f"{x}. To the right of {ix} {is_y} {y}", 0.6, f"{x}; to {sx} right {y}", 0.4, f"{y}; to {sy} left {x}", 0.4,
+        f"{y}, then add {x} to the left of {iy}", 0.5, f"{x}, then add {y} to the right of {ix}", 0.5, f"{x}, which {has_x} {y} on {sx} right", 0.5,
+        f"{y}, which {has_y} {x} on {sy} left", 0.5, f"{x} that {has_x} {y} to {sx} right", 0.4, f"from right to left: {y}, {x}", 0.5,
+        f"{x} and, further right, {y}", 0.5, f"{y} and, further left, {x}", 0.5, f"{x} and further to the right {y}", 0.3,
+        f"{y} flanked on the left by {x}", 0.3, f"{x} flanked by {y} on the right", 0.3, f"side by side from the left: {x}, {y}", 0.3,
+        f"{x} first, {y} to the right", 0.2, f"{x}. {y} {of_y['goes']} {right} {ix}", 0.5, f"{y}. {x} {is_x} {left} {iy}", 0.5,
+        f"{x}; {y} {is_y} {right} {ix}", 0.5, f"the left one is {x}, the right one {y}", 0.5 if of_x is of_y is ONE else 0.0)
 
 
-def _pair_high(rng, x, y):
+def _pair_high(rng, x, y, of_x, of_y):
     """x stands above y."""
     above, below = rng.choice(ABOVE), rng.choice(BELOW)
-    be = pick(rng, "is", 4, "sits", 1, "floats", 0.7, "hangs", 0.7, "hovers", 0.7, "placed", 0.5, "rests", 0.4)
+    verb = pick(rng, "is", 5, "sits", 1, "stands", 0.5, "goes", 0.5)
+    floating = pick(rng, "floating", "hanging", "hovering", "placed", "resting", "sitting", "perched")
+    bx, by = of_x[verb], of_y[verb]
+    ix, iy = of_x["it"], of_y["it"]
+    is_x, is_y, has_x, has_y = of_x["is"], of_y["is"], of_x["has"], of_y["has"]
     return pick(
-        rng, f"{x} {above} {y}", 8, f"{y} {below} {x}", 8, f"{x} {be} {above} {y}", 3, f"{y} is {below} {x}", 2.5, f"{y} sits {below} {x}", 1,
-        f"{above} {y} is {x}", 0.8, f"{below} {x} is {y}", 1, f"{above} {y} there is {x}", 0.8, f"{below} {x} there is {y}", 1,
-        f"{below} {x}, {y}", 0.7, f"{above} {y}, {x}", 0.7, f"{below} {x}: {y}", 0.4, f"{above} {y}: {x}", 0.4,
+        rng, f"{x} {above} {y}", 8, f"{y} {below} {x}", 8, f"{x} {bx} {above} {y}", 3, f"{y} {by} {below} {x}", 3, f"{x} {floating} {above} {y}", 1.5,
+        f"{y} placed {below} {x}", 0.7, f"{above} {y} {is_x} {x}", 1, f"{below} {x} {is_y} {y}", 1.2, f"{above} {y} there {is_x} {x}", 0.8,
+        f"{below} {x} there {is_y} {y}", 1, f"{below} {x}, {y}", 0.7, f"{above} {y}, {x}", 0.7, f"{below} {x}: {y}", 0.4, f"{above} {y}: {x}", 0.4,
         f"{x} at the top and {y} at the bottom", 3, f"{y} at the bottom and {x} at the top", 1.5, f"{x} on top, {y} below", 1,
         f"{x} above, {y} below", 1.2, f"{y} below, {x} above", 0.8, f"top: {x}, bottom: {y}", 1, f"Top: {x}. Bottom: {y}", 0.8,
-        f"bottom: {y}, top: {x}", 0.5, f"{x} with {y} below it", 1, f"{y} with {x} above it", 1, f"{y} with {x} on top", 0.8,
-        f"{x}, and {y} underneath it", 0.8, f"{x}, and below it {y}", 1, f"{y}, and above it {x}", 1, f"{y} has {x} above it", 0.7,
-        f"{x} has {y} below it", 0.7, f"from top to bottom: {x}, {y}", 1, f"top to bottom: {x}, {y}", 1, f"from top to bottom {x} and {y}", 0.7,
-        f"{x} then {y}, top to bottom", 0.5, f"{x} that is {above} {y}", 0.6, f"{y} that sits {below} {x}", 0.6,
-        f"at the top {x}, at the bottom {y}", 1, f"at the top is {x} and at the bottom is {y}", 0.8, f"{x} stacked on {y}", 0.6,
-        f"At the top there is {x}. At the bottom there is {y}", 0.8, f"the upper one is {x}, the lower one {y}", 0.4,
-        f"{x}. Below it {y}", 0.6, f"{y}. Above it is {x}", 0.6, f"{x}; under it {y}", 0.4, f"a stack of {x} and {y}", 0.3,
-        f"{y}, then add {x} above it", 0.5, f"{x}, then add {y} below it", 0.5, f"{x} with {y} right underneath", 0.5,
-        f"{x}, with {y} directly underneath", 0.4, f"{y} that has {x} above it", 0.4, f"{y}, {x} on top of it", 0.4,
-        f"from bottom to top: {y}, {x}", 0.5, f"bottom to top: {y}, {x}", 0.3, f"{x} up top and {y} down below", 0.5, f"{x} top, {y} bottom", 0.7)
+        f"bottom: {y}, top: {x}", 0.5, f"{x} with {y} below {ix}", 1, f"{y} with {x} above {iy}", 1, f"{y} with {x} on top", 0.8,
+        f"{x}, and {y} underneath {ix}", 0.8, f"{x}, and below {ix} {y}", 1, f"{y}, and above {iy} {x}", 1, f"{y} {has_y} {x} above {iy}", 0.7,
+        f"{x} {has_x} {y} below {ix}", 0.7, f"from top to bottom: {x}, {y}", 1, f"top to bottom: {x}, {y}", 1, f"from top to bottom {x} and {y}", 0.7,
+        f"{x} then {y}, top to bottom", 0.5, f"{x} that {is_x} {above} {y}", 0.6, f"{y} that {of_y['sits']} {below} {x}", 0.6,
+        f"at the top {x}, at the bottom {y}", 1, f"at the top {is_x} {x} and at the bottom {is_y} {y}", 0.8, f"{x} stacked on {y}", 0.6,
+        f"At the top there {is_x} {x}. At the bottom there {is_y} {y}", 0.8, f"{x}. Below {ix} {y}", 0.6, f"{y}. Above {iy} {is_x} {x}", 0.6,
+        f"{x}; under {ix} {y}", 0.4, f"a stack of {x} and {y}", 0.3, f"{y}, then add {x} above {iy}", 0.5, f"{x}, then add {y} below {ix}", 0.5,
+        f"{x} with {y} right underneath", 0.5, f"{x}, with {y} directly underneath", 0.4, f"{y} that {has_y} {x} above {iy}", 0.4,
+        f"{y}, {x} on top of {iy}", 0.4, f"from bottom to top: {y}, {x}", 0.5, f"bottom to top: {y}, {x}", 0.3,
+        f"{x} up top and {y} down below", 0.5, f"{x} top, {y} bottom", 0.7, f"{x} and, right beneath, {y}", 0.4, f"{x} and, further down, {y}", 0.4,
+        f"{y} and, higher up, {x}", 0.4, f"{x} resting on {y}", 0.4, f"{x}. {y} {is_y} {below} {ix}", 0.5, f"{y}. {x} {of_x['goes']} {above} {iy}", 0.5,
+        f"{x}; {y} {is_y} {below} {ix}", 0.5, f"{y} crowned by {x}", 0.2, f"{x} and under {ix} {y}", 0.7,
+        f"the upper one is {x}, the lower one {y}", 0.5 if of_x is of_y is ONE else 0.0)
 
 
 def three(rng, axis, nouns):
@@ -81,6 +100,11 @@ def three(rng, axis, nouns):
             f"on the left {x}, in the middle {y}, on the right {z}", 1.5, f"the left one is {x}, the middle one {y}, the right one {z}", 0.4,
             f"in the middle {y}, {x} to the left of it and {z} to the right", 0.7, f"{x} to the left, {z} to the right, {y} in between", 0.8,
             f"{items} arranged horizontally", 0.7, f"a horizontal row of {items}", 0.6, f"a line of {items}", 0.7,
+            f"{x} left of {y} left of {z}", 1, f"{z} right of {y} right of {x}", 0.8, f"{y} flanked by {x} on the left and {z} on the right", 0.8,
+            f"{x} is left of {y}, which is left of {z}", 0.6, f"{z} is to the right of {y}, which is to the right of {x}", 0.6,
+            f"{x}, to its right {y}, to the right of that {z}", 0.5, f"{y}, with {x} on one side (left) and {z} on the other (right)", 0.2,
+            f"{x}, with {y} to its right and {z} further right", 0.5, f"{y}. {x} is on its left. {z} is on its right", 0.6,
+            f"{items}, in order from the left", 0.4, f"side by side, from the left: {items}", 0.6,
             f"On the left is {x}. In the middle is {y}. On the right is {z}", 1)
     return pick(
         rng, f"from top to bottom {items}", 4, f"from top to bottom: {items}", 4, f"top to bottom: {items}", 3, f"{items} from top to bottom", 2.5,
@@ -96,8 +120,13 @@ def three(rng, axis, nouns):
         f"{y}: {z} below it, {x} on top of it", 0.3, f"{y} with {x} above it and {z} below it", 1.2,
         f"{items} stacked vertically", 1, f"{items} arranged vertically, from top to bottom", 0.7, f"{items} one below the other", 0.8,
         f"{items}, each below the last", 0.3, f"at the top {x}, in the middle {y}, at the bottom {z}", 1.5, f"a vertical line of {items}", 0.6,
-        f"At the top is {x}. In the middle is {y}. At the bottom is {z}", 1, f"a tower of {items}", 0.3, f"{z} under {y} under {x}", 0.5)
+        f"At the top is {x}. In the middle is {y}. At the bottom is {z}", 1, f"a tower of {items}", 0.3, f"{z} under {y} under {x}", 1,
+        f"{x} on top of {y} on top of {z}", 1, f"{z} {pick(rng, 'below', 'beneath', 'underneath')} {y} {pick(rng, 'below', 'beneath', 'underneath')} {x}", 0.8,
+        f"{x} over {y} over {z}", 0.7, f"{x} is above {y}, which is above {z}", 0.8, f"{z} is below {y}, which is below {x}", 0.6,
+        f"{x}, with {y} below it and {z} further down", 0.5, f"{y}. {x} is above it. {z} is below it", 0.6, f"{y} has {x} on top and {z} underneath", 0.6)
 
 
-def pair(rng, axis, nouns):
-    return (_pair_side if axis == "left of" else _pair_high)(rng, *nouns)
+def pair(rng, axis, nouns, many=(False, False)):
+    """many: which of the two are several things."""
+    said = [SEVERAL if several else ONE for several in many]
+    return (_pair_side if axis == "left of" else _pair_high)(rng, *nouns, *said)

@@ -119,7 +119,7 @@ def thing(rng, part, article=True):
     if size and chance < 0.88:
         head = determined(rng, _before(rng, None, colour, shape), article)
         after = size_after(rng, part.size)
-        return pick(rng, f"{head} that is {after}", 2, f"{head}, {after}", 2, f"{head} ({after})", 1, f"{head} of {part.size} size", 1,
+        return pick(rng, f"{head} that is {after}", 2, f"{head}, {after}", 3, f"{head}, {after},", 1, f"{head} ({after})", 1, f"{head} of {part.size} size", 1,
                     f"{head} which is {after}", 1, f"{head}, {part.size} in size", 0.7, f"{head}, {after} one", 0.1)
     if colour and chance < 0.94:
         sized = f"{size} " if size else ""
@@ -131,6 +131,8 @@ def thing(rng, part, article=True):
                     determined(rng, f"{sized}{colour} thing in the shape of {a(shape)}", article),
                     f"the shape of {a(sized + shape)} in {colour}",
                     determined(rng, f"{sized}{colour} figure of {a(shape)}", article),
+                    f"something {sized}{colour}{pick(rng, ': ', ', ', ' - ')}{a(shape)}", f"{a(sized + colour)} one: {shape}",
+                    f"{pick(rng, 'the', 'a')} {shape} ({a(sized + colour)} one)", f"{determined(rng, shape, article)} - {a(sized + colour)} one",
                     f"{pick(rng, 'something', 'some object that is', 'a thing that is')} {sized}{colour} {pick(rng, 'thing ', '')}shaped like {a(shape)}",
                     determined(rng, f"{sized}{colour}, {rng.choice(ADJECTIVES)} {shape}", article))
     return pick(rng, f"{shape} ({', '.join(w for w in (size, colour) if w)})", f"{shape}: {', '.join(w for w in (size, colour) if w)}",
@@ -203,12 +205,17 @@ def place(rng, zone):
                     f"{corner}{of}", 1.5, f"all the way in the {corner}", 0.2, f"in the {row} {column} hand corner{of}", 0.3,
                     f"towards the {corner}", 0.2, f"in the {column} corner at the {row}", 0.4,
                     f"{'up' if row == 'top' else 'down'} in the {column} corner", 0.5, f"at {row}, {column}", 0.2,
-                    f"in the {row} {'right' if column == 'right' else 'left'} of it all", 0.1)
+                    f"{'high' if row == 'top' else 'low'} on the {column}{of}", 0.8, f"{'high up' if row == 'top' else 'low down'} on the {column}", 0.6,
+                    f"{'high' if row == 'top' else 'low'} in the {column} half", 0.2, f"far {'up' if row == 'top' else 'down'} on the {column}", 0.2,
+                    f"in the {'north' if row == 'top' else 'south'}{'west' if column == 'left' else 'east'} corner", 0.15,
+                    f"up in the corner, {column}" if row == "top" else f"down in the corner, {column}", 0.2,
+                    f"on the {column}, near the {row}", 0.4, f"{'above' if row == 'top' else 'below'} on the {column}", 0.2)
     if zone == "centre":
         return pick(rng, f"in the middle{of}", 8, f"in the centre{of}", 5, f"in the center{of}", 5, f"at the centre{of}", 1.5,
                     f"at the center{of}", 1.5, "centered", 1.5, "centred", 1, f"right in the middle{of}", 1.5, f"in the very middle{of}", 0.6,
                     "in the exact centre", 0.3, "dead center", 0.4, "dead centre", 0.3, f"smack in the middle{of}", 0.4, "in center", 0.3,
-                    f"right in the center{of}", 0.5, "at the midpoint", 0.2, "in the middle of everything", 0.3, "in middle", 0.3,
+                    f"right in the center{of}", 0.5, "at the midpoint", 0.2, "in the middle of everything", 0.3, "in middle", 0.3, f"halfway between left and right, top and bottom", 0.1, f"exactly in the middle{of}", 0.5, "plumb in the middle", 0.1,
+                    f"in the central part{of}", 0.3, f"midway up and midway across", 0.1,
                     f"at the heart{of or ' of the image'}", 0.2, f"filling the centre{of}", 0.2, "placed centrally", 0.3)
     if zone in ("top", "bottom"):
         word = rng.choice(VERTICAL[zone])
@@ -220,14 +227,23 @@ def place(rng, zone):
                     f"at the {zone} centre", 0.3, f"at the {zone} center", 0.3, "high up" if zone == "top" else "low down", 0.5,
                     "up above" if zone == "top" else "down below", 0.4, f"by the {zone} edge", 0.3, f"in the {zone}{of}", 0.5,
                     "up high" if zone == "top" else "down low", 0.3, f"all the way at the {zone}", 0.3, f"in the {word} area{of}", 0.3,
-                    f"{zone}{of}", 1)
+                    f"{zone}{of}", 1, f"{'high' if zone == 'top' else 'low'}{of and ' in' + of[3:]}", 0.6,
+                    f"{'high' if zone == 'top' else 'low'} in the {rng.choice(PICTURES)}", 0.7,
+                    f"{'high up' if zone == 'top' else 'low down'} in the middle", 0.4,
+                    f"at the {'head' if zone == 'top' else 'foot'}{of or ' of the ' + rng.choice(PICTURES)}", 0.5,
+                    f"in the {zone} third{of}", 0.3, f"at the {zone} in the middle", 0.4, f"{word} centre", 0.4, f"{word} center", 0.4,
+                    f"{word} middle", 0.3, f"in the {word} half{of}, in the middle", 0.2, f"{up} by the {zone} edge", 0.3,
+                    f"in the middle of the {zone} edge", 0.3, f"at the {zone} side{of}", 0.4)
     return pick(rng, f"on the {zone}{of}", 9, f"on the {zone} side{of}", 4, f"at the {zone}{of}", 2, f"to the {zone}{of}", 2,
                 f"at the {zone} edge{of}", 0.9, f"near the {zone} edge{of}", 0.6, f"on the {zone}-hand side{of}", 1.2,
                 f"on the far {zone}{of}", 0.8, f"on the {zone} hand side{of}", 0.5, f"at {zone}", 0.4, f"in the {zone} part{of}", 0.5,
                 f"by the {zone} edge{of}", 0.4, f"in the {zone} half{of}", 0.4, f"over on the {zone}", 0.5, f"off to the {zone}", 0.5,
                 f"along the {zone} side", 0.4, f"towards the {zone}{of}", 0.4, f"in the middle of the {zone} side", 0.4,
                 f"all the way to the {zone}", 0.3, f"at the {zone} side{of}", 0.6, f"in the {zone}{of}", 0.4, f"on {zone} side", 0.3,
-                f"{zone}{of}", 1, f"halfway up on the {zone}", 0.15)
+                f"{zone}{of}", 1, f"halfway up on the {zone}", 0.4, f"halfway down on the {zone}", 0.3,
+                f"in the {zone} half at mid height", 0.3, f"midway up the {zone} side", 0.3, f"in the middle of the {zone} edge", 0.3,
+                f"in the {zone} third{of}", 0.3, f"middle {zone}", 0.7, f"{zone} middle", 0.4, f"centre {zone}", 0.3, f"at the far {zone}", 0.6,
+                f"at the very {zone}", 0.4, f"in the middle, to the {zone}", 0.3, f"right at the {zone} edge" if zone == "left" else "close to the right edge", 0.3)
 
 
 # Backgrounds: (kind, first, second)
@@ -271,7 +287,7 @@ def plain_ground(rng, first):
                 f"{noun} in {colour}", 1, f"{noun} of {colour}", 0.5, f"{noun} painted {colour}", 0.3, f"all-{colour} {noun}", 0.4,
                 f"simple {colour} {noun}", 0.5, f"uniform {colour} {noun}", 0.3, f"flat {colour} {noun}", 0.4, f"{noun}, {colour}", 0.3,
                 f"{noun} coloured {colour}", 0.2, f"empty {colour} {noun}", 0.3, f"{noun} filled with {colour}", 0.2,
-                f"completely {colour} {noun}", 0.3, f"{colour}-coloured {noun}", 0.3, f"{noun} which is {colour}", 0.4)
+                f"completely {colour} {noun}", 0.3, f"{colour} plain {noun}", 1, f"{noun} plain {colour}", 0.8, f"{colour}-coloured {noun}", 0.3, f"{noun} which is {colour}", 0.4)
 
 
 def behind(rng, kind, first, second):
@@ -302,7 +318,8 @@ def ground_tag(rng, kind, first, second):
     if kind == "plain":
         colour = colour_word(rng, first, 0.6)
         return pick(rng, plain_ground(rng, first), 6, f"{colour} background", 5, f"{colour} bg", 1.2, f"background {colour}", 1.2,
-                    f"on {colour}", 0.8, f"bg {colour}", 0.6, f"bg: {colour}", 0.4, f"{colour} everywhere else", 0.2, f"{colour} behind", 0.4)
+                    f"on {colour}", 0.8, f"bg {colour}", 0.6, f"bg: {colour}", 0.4, f"{colour} everywhere else", 0.2, f"background plain {colour}", 0.8, f"plain {colour}", 1.2, f"background: plain {colour}", 0.6,
+                    f"background = {colour}", 0.2, f"all on {colour}", 0.2, f"{colour} behind", 0.4)
     if kind in ("stripes", "checks"):
         return patterned(rng, kind, first, second)
     return pick(rng, words(rng, SCENE, kind), 3, f"{words(rng, SCENE_NOUN, kind)} background", 3, words(rng, SCENE_NOUN, kind), 3,
@@ -314,7 +331,8 @@ def ground_sentence(rng, kind, first, second):
     """A sentence of its own, without the full stop."""
     if kind == "plain":
         colour, noun = colour_word(rng, first, 0.6), ground(rng)
-        return pick(rng, f"The {noun} is {colour}", 6, f"Background: {colour}", 2, f"{colour} {noun}", 3, f"Make the {noun} {colour}", 1.2,
+        return pick(rng, f"The {noun} is {colour}", 6, f"Behind {pick(rng, 'it', 'them', 'that')}, nothing but {colour}", 0.4, f"The {noun} behind {pick(rng, 'it', 'them')} is {colour}", 0.5,
+                    f"the plain {noun} is {colour}", 0.4, f"It is on {a(colour + ' ' + noun)}", 0.4, f"The background: plain {colour}", 0.4, f"Background: {colour}", 2, f"{colour} {noun}", 3, f"Make the {noun} {colour}", 1.2,
                     f"Use {a(colour + ' ' + noun)}", 1, f"Behind it is {a(colour + ' ' + noun)}", 0.7, f"The {noun} should be {colour}", 1.2,
                     f"Everything else is {colour}", 0.7, f"The rest is {colour}", 0.6, f"The rest of the {noun} is {colour}", 0.5,
                     f"Fill the {noun} with {colour}", 0.5, f"The {noun} behind is {colour}", 0.5, f"Put it on {a(colour + ' ' + noun)}", 0.6,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from captions import Asked
 from phrases import Part, a
-from world import HELD_OUT
+from world import HELD_OUT, SIZES, fits
 
 
 @dataclass
@@ -60,10 +60,21 @@ def heard(scene, asked):
     return Plan(parts, order, axis, scene.same, asked.background)
 
 
-def vary(rng, scene):
-    """Sometimes things of one shape, of one colour, or two alike and another, which a sentence can say in one word."""
+def _enlarge(rng, scene, aspect):
+    """Makes one thing large, or as large as its neighbours let it: three in a row have no room for more."""
+    thing = rng.choice(scene.things)
+    thing.size, least = "large", thing.radius
+    for thing.radius in (rng.uniform(*SIZES["large"]), 0.2, 0.18, least):
+        if fits(scene.things, aspect):
+            break
+
+
+def vary(rng, scene, aspect):
+    """Sometimes things of one shape, of one colour, or two alike and another, which a sentence can say in one word; of three now and then one large."""
     things, chance = scene.things, rng.random()
-    if scene.same or len(things) < 2 or chance > 0.26:
+    if len(things) == 3 and not scene.same and rng.random() < 0.2:
+        _enlarge(rng, scene, aspect)
+    if scene.same or len(things) < 2 or chance > (0.42 if len(things) == 3 else 0.26):
         return
     first = (things[0].shape, things[0].colour)
     if chance < 0.14:

@@ -8,7 +8,7 @@ import re
 from lexicon import ASKING, BESIDE, ENDINGS, LEADS, NUMBER, REQUESTS, STRANGERS
 from orders import pair, three
 from phrases import (Part, a, behind, colour_word, determined, ground_sentence, ground_tag, pick, place, plural, shape_word,
-                     short_place, size_after, thing, things)
+                     short_place, size_after, size_word, thing, things)
 
 # How it is said: each returns (text, whether the text is a clause of its own rather than a noun phrase)
 
@@ -57,7 +57,15 @@ def _stated(rng, part):
                 f"{where} put {noun}", 0.3,
                 f"the {pick(rng, 'thing', 'shape', 'one', 'object')} {where} is {noun}", 1.2, f"what is {where} is {noun}", 0.3,
                 f"{noun} can be found {where}", 0.5, f"{noun} fills the place {where}", 0.1, f"{where} hangs {noun}", 0.4,
-                f"{where} lies {noun}", 0.6, f"{where} stands {noun}", 0.5)
+                f"{where} lies {noun}", 0.6, f"{where} stands {noun}", 0.5, _held(rng, part.zone, noun), 1.5)
+
+
+def _held(rng, zone, noun):
+    """The place as what has the thing."""
+    spot = "middle" if zone == "centre" else f"{zone} {pick(rng, 'corner', 'side', 'part') if ' ' not in zone else pick(rng, 'corner', 3, '', 1)}".strip()
+    spot = f"the {spot}{pick(rng, '', 2, ' of ' + pick(rng, 'the picture', 'the page', 'the image', 'the frame'), 1)}"
+    return pick(rng, f"{spot} {pick(rng, 'holds', 'has', 'shows', 'contains', 'is for', 'belongs to')} {noun}", 3, f"{spot} has {noun} in it", 1.5,
+                f"{noun} for {spot}", 0.3, f"{spot} -> {noun}", 0.3, f"{spot}? {noun}", 0.2, f"{spot} with {noun}", 0.3, f"{zone} = {noun}", 0.3)
 
 
 IN_ROW = [" in a row", " side by side", " next to each other", " in a line", " in a horizontal row", ", side by side", " lined up", " beside each other",
@@ -83,6 +91,17 @@ def _alike(rng, plan):
         return pick(rng, f"{noun}, {count} of them", 1, f"{noun} x{n}", 0.6, f"{n}x {thing(rng, part, False)}", 0.8, f"{one}, {count} times", 0.6,
                     f"{one} and another one just like it" if n == 2 else f"{one} and two more just like it", 0.5,
                     f"{noun}: {count}", 0.4, f"{n} x {noun}", 0.5), False
+    if not part.size and not plan.axis and chance < 0.18:
+        shape, colour = shape_word(rng, part.shape), part.colour and colour_word(rng, part.colour)
+        all_of = {2: "both", 3: "all"}[n]
+        count = rng.choice({2: ["2", "two"], 3: ["3", "three"]}[n])
+        end = f"{all_of}{pick(rng, '', 2, ' of them', 1, ' are', 0.5, ' ' + count if n == 3 else '', 0.7)} {colour}" if colour else f"{count} in all"
+        again = ", ".join([a(shape)] * (n - 1)) + f" and another {shape}"
+        return pick(rng, f"{', '.join([shape] * n)}{rng.choice([': ', ', ', ' - '])}{end}", 2, f"{again}, {end}", 2, f"{plural(shape)} x{n}, {end}", 1,
+                    f"{' '.join([f'{colour or chr(97)} {shape}'] * n)}", 0.7, f"{', '.join([f'{colour or chr(97)} {shape}'] * n)}", 0.7,
+                    f"{plural(shape)}: {count}{', ' + colour if colour else ''}", 1.5, f"{plural(shape)}, {count}{', ' + colour if colour else ''}", 1,
+                    f"{', '.join([colour or 'one'] * n)}: {count} {plural(shape)}", 0.7, f"{count} {plural(shape)}, {end}", 1.5,
+                    f"{a(shape)}, {', '.join(['then another'] * (n - 1))}, {end}", 0.5), False
     if chance < 0.2:
         clause = pick(rng, f"There are {things(rng, part, number)}{where}", f"I see {things(rng, part, number)}{where}",
                       f"{things(rng, part, number)} stand{where or ' there'}", 0.5, f"we have {things(rng, part, number)}{where}", 0.5)
@@ -98,6 +117,8 @@ def _one_shape(rng, plan):
     colours = [colour_word(rng, p.colour, 0.7) for p in parts]
     size = [p.size + " " if p.size else "" for p in parts]
     looks = [s + c for s, c in zip(size, colours)]
+    if n == 2 and not any(p.zone for p in parts) and rng.random() < 0.3:
+        return _two_of_one_shape(rng, plan.axis, noun, looks)
     ones = [f"a {look} one" if rng.random() < 0.5 else f"one {look}" for look in looks]
     if plan.axis:
         places = {"left of": {2: ["on the left", "on the right"], 3: ["on the left", "in the middle", "on the right"]},
@@ -126,6 +147,53 @@ def _one_shape(rng, plan):
                 f"{count} {plural(noun)} ({', '.join(looks)})", 1, f"{plural(noun)}: {', '.join(looks)}", 0.5)
 
 
+def _two_of_one_shape(rng, axis, noun, looks):
+    """Two of one shape, the shape said once and what they look like side by side."""
+    x, y = looks
+    both = plural(noun)
+    if axis == "left of":
+        return pick(rng, f"{pair(rng, axis, [a(x), a(y)])} {noun}" if rng.random() < 0.2 else f"{a(x)} {noun} left of {a(y)} one", 1,
+                    f"two {both}: the left one {x}, the right one {y}", 2, f"two {both}, {x} left, {y} right", 1, f"two {both} side by side: {x} and {y}", 2,
+                    f"two {both}: {x} left of {y}", 1.5, f"{a(y)} {noun} to the right of {a(x)} one", 1.5, f"{both}, left {x}, right {y}", 0.7,
+                    f"{noun} next to {noun}, {x} next to {y}", 0.4, f"two {both}, the {y} one to the right of the {x} one", 1)
+    if axis == "above":
+        return pick(rng, f"{a(x)} over {a(y)} {noun}", 1.5, f"two {both} stacked: {x} over {y}", 2, f"two {both}: {x} above {y}", 1.5,
+                    f"two {both}, the upper one {x}, the lower one {y}", 2, f"{a(y)} {noun} below {a(x)} one", 1.5, f"{noun} over {noun}, {x} over {y}", 0.6,
+                    f"a stack of two {both}, {x} on top, {y} below", 1, f"two {both}, the {x} one above the {y} one", 1, f"{both}, top {x}, bottom {y}", 0.7)
+    return pick(rng, f"{a(x)} and {a(y)} {noun}", 2, f"one {x} and one {y} {noun}", 2, f"two {both} of different colours, {x} and {y}", 1.5,
+                f"two different {both}: {x} and {y}", 1, f"two {both}, {a(x)} and {a(y)} one", 1.5, f"{both}, {x} and {y}", 1, f"two {both}, the one {x}, the other {y}", 1,
+                f"{noun} / {noun}, {x} / {y}", 0.5, f"a pair of {both} in {x} and {y}", 1, f"one {noun} {x}, one {noun} {y}", 1,
+                f"there are two {both}, {a(x)} and {a(y)} one", 1, f"a {noun} in {x}, another in {y}", 1)
+
+
+def _placed_alike(rng, plan):
+    """Several of one look, each in its place."""
+    n, part = len(plan.parts), plan.parts[0]
+    places = [place(rng, p.zone) for p in plan.parts]
+    group = things(rng, Part(part.shape, part.colour, part.size), rng.choice(NUMBER[n][:15]))
+    which = rng.choice([["one", "the other"], ["one", "another"], ["one", "one"], ["the first", "the second"]] if n == 2 else
+                       [["one", "another", "the third"], ["one", "one", "one"], ["the first", "the second", "the third"]])
+    joint = rng.choice([", ", " and ", "; "]) if n == 2 else ", "
+    each = joint.join(f"{w} {pick(rng, '', 4, 'is ', 1)}{p}" for w, p in zip(which, places))
+    bare = things(rng, Part(part.shape, part.colour, part.size), "")
+    spots = f"{', '.join(places[:-1])} and {places[-1]}"
+    noun = thing(rng, Part(part.shape, part.colour, part.size))
+    return pick(rng, f"{group}: {each}", 4, f"{group}, {each}", 4, f"{group} - {each}", 0.5, f"{bare} {spots}", 1.5, f"{group}: {spots}", 1,
+                f"{group}, {spots}", 1, f"{noun} {places[0]} and another one {places[1]}" + (f" and a third {places[2]}" if n == 3 else ""), 2,
+                f"{noun} {places[0]}, the same {places[1]}" + (f" and {places[2]}" if n == 3 else ""), 1)
+
+
+def _crossed(rng, plan):
+    """Two things, their relation said of the shapes and again of the colours."""
+    (s, t), (c, d) = ([shape_word(rng, p.shape) for p in plan.parts], [colour_word(rng, p.colour, 0.7) for p in plan.parts])
+    if plan.axis:
+        over = rng.choice(["over", "above", "on"] if plan.axis == "above" else ["left of", "beside", "next to"])
+        stack = {"above": "top to bottom", "left of": "left to right"}[plan.axis]
+        return pick(rng, f"{s} {over} {t}, {c} {over} {d}", 3, f"{a(s)} {over} {a(t)}, {c} {over} {d}", 2, f"{s}, {t}, {stack}: {c}, {d}", 1,
+                    f"{s} {over} {t} ({c}, {d})", 1)
+    return pick(rng, f"{s} / {t}, {c} / {d}", 2, f"{s} and {t}, {c} and {d}", 2, f"{s} + {t}, {c} + {d}", 1, f"{s}/{t} in {c}/{d}", 0.7, f"{c} and {d}: {s} and {t}", 1)
+
+
 def _one_colour(rng, plan):
     """Things of one colour, the colour said once at the end."""
     colour = colour_word(rng, plan.parts[0].colour)
@@ -144,9 +212,11 @@ def _two_and_one(rng, plan):
     looks = [(p.shape, p.colour) for p in plan.parts]
     one = next(p for p in plan.parts if looks.count((p.shape, p.colour)) == 1)
     two = next(p for p in plan.parts if p is not one)
-    items = [things(rng, Part(two.shape, two.colour), rng.choice(NUMBER[2])), thing(rng, one)]
+    single = thing(rng, one)
+    items = [things(rng, Part(two.shape, two.colour, two.size), rng.choice(NUMBER[2])), single]
     items = items if plan.parts[2] is one else items[::-1]
-    return pair(rng, plan.axis, items) if plan.axis else _enumerated(rng, items)
+    many = (items[0] is not single, items[1] is not single)
+    return pair(rng, plan.axis, items, many) if plan.axis else _enumerated(rng, items)
 
 
 def _matched(rng, plan):
@@ -154,10 +224,15 @@ def _matched(rng, plan):
     n, parts = len(plan.parts), plan.parts
     shapes = [shape_word(rng, p.shape) for p in parts]
     colours = [colour_word(rng, p.colour, 0.6) for p in parts]
-    if len({p.shape for p in parts}) == 1:
+    if len({p.shape for p in parts}) == 1 and not any(p.size or p.zone for p in parts):
         nouns = f"{rng.choice(NUMBER[n][:11])} {plural(shapes[0])}"
     else:
-        nouns = _enumerated(rng, [determined(rng, s, rng.random() < 0.85) for s in shapes])
+        heads = [f"{size_word(rng, p.size)} {s}" if p.size else s for p, s in zip(parts, shapes)]
+        heads = [determined(rng, head, rng.random() < 0.85) for head in heads]
+        if any(p.zone for p in parts):
+            said = place if rng.random() < 0.5 else short_place
+            heads = [f"{head} {said(rng, p.zone)}" if p.zone else head for head, p in zip(heads, parts)]
+        nouns = _enumerated(rng, heads)
     if plan.axis:
         nouns += pick(rng, {"left of": " from left to right", "above": " from top to bottom"}[plan.axis], 3,
                       {"left of": ", left to right", "above": ", top to bottom"}[plan.axis], 1)
@@ -165,7 +240,8 @@ def _matched(rng, plan):
     each = ", ".join(f"{w} {c}" for w, c in zip(which, colours))
     both = f"{', '.join(colours[:-1])} and {colours[-1]}"
     forms = [f"{nouns}, {each}", f"{nouns}: {each}", f"{nouns}, {both} respectively", f"{nouns}, coloured {both} respectively",
-             f"{nouns}; {', '.join(colours)} in that order", f"{nouns}, {', '.join(colours)} in this order", f"{nouns} in {both}, in that order"]
+             f"{nouns}; {', '.join(colours)} in that order", f"{nouns}. Their colours: {', '.join(colours)}", f"{nouns}, their colours being {both}",
+             f"{nouns} - {', '.join(colours)}, in this order", f"{nouns}, {', '.join(colours)} in this order", f"{nouns} in {both}, in that order"]
     if n == 2:
         forms += [f"{nouns}, the former {colours[0]}, the latter {colours[1]}", f"{nouns}, one {colours[0]}, the other {colours[1]}"]
     return rng.choice(forms)
@@ -250,13 +326,16 @@ def _fragments(rng, plan):
     bits = []
     if colour:
         bits.append(pick(rng, colour, 5, f"It is {colour}", 3, f"its colour is {colour}", 1, f"its color: {colour}", 0.6, f"the colour is {colour}", 0.6,
-                         f"it should be {colour}", 1) if not asks else f"{pick(rng, 'What colour', 'Which color', 'Colour')}? {colour}")
+                         f"it should be {colour}", 1, f"Make it {colour}", 2.5, f"Colour it {colour}", 0.5, f"Paint it {colour}", 0.7, f"color it {colour}", 0.4,
+                         f"Can it be {colour}?", 0.4, f"{colour}, of course", 0.2, f"the {shape} is {colour}", 1) if not asks else f"{pick(rng, 'What colour', 'Which color', 'Colour')}? {colour}")
     if size:
-        bits.append(pick(rng, size, 5, f"It is {size}", 2.5, f"its size: {size}", 0.8, f"it is {size} in size", 0.4, f"make it {size}", 1)
+        bits.append(pick(rng, size, 5, f"It is {size}", 2.5, f"its size: {size}", 0.8, f"it is {size} in size", 0.4, f"make it {size}", 1.5, f"the {shape} is {size}", 1)
                     if not asks else f"{pick(rng, 'How big', 'What size', 'Size')}? {size}")
     if part.zone:
         bits.append(pick(rng, place(rng, part.zone), 4, short_place(rng, part.zone), 2, f"It sits {place(rng, part.zone)}", 1.5,
-                         f"it is {place(rng, part.zone)}", 2, f"its place is {place(rng, part.zone)}", 0.5)
+                         f"it is {place(rng, part.zone)}", 2, f"its place is {place(rng, part.zone)}", 0.5,
+                         f"{pick(rng, 'Put', 'Place', 'put', 'place', 'draw')} it {place(rng, part.zone)}", 3, f"the {shape} is {place(rng, part.zone)}", 1,
+                         f"it goes {place(rng, part.zone)}", 0.6, f"It belongs {place(rng, part.zone)}", 0.3)
                     if not asks else f"{pick(rng, 'Where', 'Where is it', 'Place')}? {short_place(rng, part.zone)}")
     if rng.random() < 0.5:
         rng.shuffle(bits)
@@ -315,20 +394,24 @@ def body(rng, plan):
     parts, n, chance = plan.parts, len(plan.parts), rng.random()
     if plan.same:
         return _alike(rng, plan)
+    if n > 1 and all(p.zone for p in parts) and len({(p.shape, p.colour, p.size) for p in parts}) == 1 and rng.random() < 0.7:
+        return _placed_alike(rng, plan), True
     if n > 1 and all(p.colour for p in parts):
         shapes, colours = {p.shape for p in parts}, {p.colour for p in parts}
         alone = [p for p in parts if [(q.shape, q.colour) for q in parts].count((p.shape, p.colour)) == 1]
         if len(alone) == 1 and parts[1] is not alone[0] and not any(p.zone for p in parts) and (not plan.axis or rng.random() < 0.8):
             return _two_and_one(rng, plan), bool(plan.axis) and rng.random() < 0.5
-        if not any(p.zone or p.size for p in parts) and len(colours) == n and rng.random() < 0.12:
+        if len(colours) == n and rng.random() < (0.05 if any(p.zone for p in parts) else 0.14):
             return _matched(rng, plan), False
+        if n == 2 and len(shapes) == 2 and len(colours) == 2 and not any(p.zone or p.size for p in parts) and rng.random() < 0.06:
+            return _crossed(rng, plan), True
         if len(shapes) == 1 and len(colours) == n and chance < 0.7:
             return _one_shape(rng, plan), False
         if len(colours) == 1 and len(shapes) == n and chance < 0.6:
             return _one_colour(rng, plan), True
     if n > 1 and parts[0].size and len({p.size for p in parts}) == 1 and rng.random() < 0.25:
         return _one_size(rng, plan), True
-    if n == 1 and rng.random() < 0.13:
+    if n == 1 and rng.random() < 0.18:
         return _fragments(rng, plan), True
     if rng.random() < 0.17:
         text = (_later if rng.random() < 0.75 else _statements)(rng, plan)
@@ -367,6 +450,10 @@ def _with_ground(rng, text, clause, ground):
     """The things and the background in one text."""
     tag, after = ground_tag(rng, *ground), behind(rng, *ground)
     own = _sentence(ground_sentence(rng, *ground))
+    if ". " in text and rng.random() < 0.25:
+        said = text.split(". ")
+        said.insert(rng.randrange(1, len(said)), own)
+        return ". ".join(said)
     if clause:
         return pick(rng, f"{text}. {own}", 5, f"{own}. {_sentence(text)}", 3, f"{text} {after}", 2, f"{_sentence(after)}, {text}", 1.5, f"{text}, {tag}", 2,
                     f"{tag}: {text}", 1, f"{_sentence(tag)}. {_sentence(text)}", 1.5)
@@ -374,8 +461,22 @@ def _with_ground(rng, text, clause, ground):
                 f"{tag}: {text}", 1, f"{text}. {own}", 4, f"{own}. {_sentence(text)}", 2, f"{text}; {own}", 0.5, f"{_sentence(tag)} with {text}", 1.2,
                 f"{text} - {tag}", 0.5, f"{text} ({tag})", 0.4, f"{after} there is {text}", 0.8, f"{_sentence(tag)}. {_sentence(text)}", 1,
                 f"{after} sits {text}", 0.3, f"{tag} and {text}", 0.5, f"{_sentence(tag)}, and on it {text}", 0.5, f"{text}, {own}", 0.6,
-                f"{tag} behind {text}", 0.5, f"Foreground: {text}. Background: {tag}", 0.4, f"subject: {text} | background: {tag}", 0.3,
+                f"{tag} behind {text}", 0.5, f"{text} {pick(rng, 'lies', 'floats', 'stands', 'sits', 'rests', 'hangs', 'is', 'hovers', 'appears')} {after}", 3,
+                f"{text} {pick(rng, 'floating', 'lying', 'standing', 'sitting', 'drawn', 'seen', 'resting')} {after}", 2, f"{after} lies {text}", 0.5,
+                f"{after} {pick(rng, 'is', 'stands', 'floats')} {text}", 0.5, f"{after}, {text}", 2, f"{tag} and on it {text}", 0.6, f"{text}, and {tag} behind", 0.5,
+                f"{tag} carrying {text}", 0.3, f"{text}, the background {tag}", 0.4, f"Foreground: {text}. Background: {tag}", 0.4, f"subject: {text} | background: {tag}", 0.3,
                 f"{text}, {after}", 1)
+
+
+def _ground_inside(rng, plan):
+    """One thing, where it stands said after the background or on both sides of it."""
+    part = plan.parts[0]
+    noun, where, short = thing(rng, Part(part.shape, part.colour, part.size)), place(rng, part.zone), short_place(rng, part.zone)
+    after, tag = behind(rng, *plan.ground), ground_tag(rng, *plan.ground)
+    return pick(rng, f"{noun} {after}, {short}", 3, f"{noun} {after} {where}", 3, f"{noun} {after}, {where}", 2, f"{tag} and, {where}, {noun}", 1.5,
+                f"{tag}, {short}, {noun}", 2, f"{tag} with {noun} {where}", 2, f"{tag} and on it, {where}, {noun}", 1, f"{noun}, {tag}, {short}", 1.5,
+                f"{tag}. {noun}. {short}", 1, f"{tag}: {short} {noun}", 1, f"{where} {after}, {noun}", 0.7, f"{noun} {after}. {_sentence(where)}", 0.7,
+                f"{noun} {after}. It is {where}", 1, f"{where}{pick(rng, ', ', ' ')}{after}: {noun}", 0.5)
 
 
 def _tags(rng, plan):
@@ -419,7 +520,7 @@ def roughen(rng, text):
         text = f"{text.rstrip('.')}{rng.choice([', ', ', ', '. ', ' - '])}{rng.choice(ENDINGS)}"
     elif chance < 0.12:
         text = f"{rng.choice(ENDINGS)}, {text}"
-    for _ in range(rng.choices([0, 1, 2], [87, 10, 3])[0]):
+    for _ in range(rng.choices([0, 1, 2], [84, 12, 4])[0]):
         text = _typo(rng, text)
     chance = rng.random()
     if chance < 0.45:
@@ -444,6 +545,8 @@ def free(rng, plan):
             tag = ground_tag(rng, *plan.ground)
             text = pick(rng, f"{text}, {tag}", 3, f"{tag}, {text}", 1.5, f"{text}. {_sentence(tag)}", 1, f"{tag}: {text}", 0.7, f"{text} on {tag}", 0.2)
         return roughen(rng, re.sub(r"\b(a|an|the) ", "", text))
+    if len(plan.parts) == 1 and plan.parts[0].zone and plan.ground and rng.random() < 0.12:
+        return roughen(rng, _ground_inside(rng, plan))
     text, clause = body(rng, plan)
     if len(plan.parts) == 1 and not clause and rng.random() < 0.04:
         text += " " + rng.choice(BESIDE[3:]).format(rng.choice(STRANGERS))

@@ -20,7 +20,7 @@ def spoken(scene, rng, aspect):
         text, asked = caption(rng, scene)
         same = plain(heard(scene, asked))
     else:
-        vary(rng, scene)
+        vary(rng, scene, aspect)
         plan = plan_of(rng, scene)
         asked, scene.order, text, same = asked_of(plan), plan.order, free(rng, plan), plain(plan)
     if asked.background is None:

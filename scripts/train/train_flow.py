@@ -42,6 +42,7 @@ from speech import spoken
 from world import sample_scene
 
 LR = {"flow": (4e-3, 1.5e-3), "guided": (1.6e-3, 6e-4), "reword": (3e-3, 1.5e-3)}      # Muon, AdamW
+BLANK = 0.15                              # of the reword stage's pictures are noise alone: there the words decide everything
 KEEP = 0.9995                             # of the running mean, a step
 TURN = 40                                 # steps between looks at the clock, and averages over GPUs
 SAVE_S = 60
@@ -167,7 +168,7 @@ class Trainer:
         for p in self.params:
             p.grad = None
         z = z.float()
-        x, sigma, noise = noised(z)
+        x, sigma, noise = noised(z, BLANK if self.stage == "reword" else 0.0)
         with torch.autocast(self.device, torch.bfloat16):
             target = self.wanted(x, sigma, z, noise, ids, lengths, plain)
             out = self.model(x, sigma, ids, lengths)

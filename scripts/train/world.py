@@ -88,7 +88,7 @@ def _taken(kind, first, second):
     return _DROWN[kind]
 
 
-def _fits(things, aspect):
+def fits(things, aspect):
     """No two things touch, none leaves the picture."""
     wide, high = (aspect, 1.0) if aspect >= 1 else (1.0, 1.0 / aspect)
     for i, a in enumerate(things):
@@ -125,7 +125,7 @@ def _place(rng, things, layout, aspect):
     else:
         for thing in things:
             thing.x, thing.y = rng.uniform(0.13, 0.87), rng.uniform(0.13, 0.87)
-    return _fits(things, aspect)
+    return fits(things, aspect)
 
 
 def sample_scene(rng, aspect=1.0, count=None, held_out_only=False, allow_held_out=False):
@@ -168,5 +168,5 @@ def line_up(rng, scene, aspect):
     for room in [0.04] * 4 + [0.02] * 4 + [0.0]:
         for thing, (x, y) in zip(things, UNSAID[len(things)]):
             thing.x, thing.y = x + _jitter(rng, room), y + _jitter(rng, room)
-        if _fits(things, aspect):
+        if fits(things, aspect):
             break
