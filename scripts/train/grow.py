@@ -1,7 +1,6 @@
 """grow.py - a longer vocabulary and more text layers for a model that is trained already.
 
     python grow.py --start MODEL --out W          writes W/grown-*.pt for train_flow.py --start W/grown
-    python grow.py --start MODEL --text-side reword/text_side.safetensors --out W          goes on from what was kept (README.md)
 
 MODEL is the older model folder with its own tokenizer; the new tokenizer is the one of config.MODEL (tokenizer.py made it).  A token
 that is new starts as the mean of the pieces that the older tokenizer makes of it, and a word of lexicon.py as the plain word
@@ -12,7 +11,6 @@ import json
 import os
 
 import torch
-from safetensors.torch import load_file
 
 import lexicon
 from config import MODEL, TEXT
@@ -69,18 +67,12 @@ def grow(state, older, newer, old_layers):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--start", required=True)
-    parser.add_argument("--text-side", help="weights in bf16 bits that replace those of the text side")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
     torch.manual_seed(0)
     with open(os.path.join(args.start, "text_encoder", "config.json")) as f:
         old_layers = json.load(f)["num_hidden_layers"]
     model = grow(read_weights(args.start), tokenizer_of(args.start), tokenizer_of(MODEL), old_layers)
-    if args.text_side:
-        kept = {name: bits.view(torch.bfloat16).float() for name, bits in load_file(args.text_side).items()}
-        unknown = model.load_state_dict(kept, strict=False).unexpected_keys
-        if unknown:
-            raise SystemExit(f"{args.text_side}: {unknown[0]} is not a weight of this model")
     save_weights(model, os.path.join(args.out, "grown"))
 
 
