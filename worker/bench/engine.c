@@ -21,7 +21,7 @@
 #include "worker/verbs/verbs.h"
 
 #define TEXT_SIZE 24
-#define NAME_SIZE 64
+
 #define GIGA 1e9
 #define ROWS_MAX (KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX)
 
@@ -48,6 +48,7 @@ struct row {
 
 struct bench {
     struct kiln_bench_options options;
+    char device[TEXT_SIZE], device_class[64];
     struct load loads[KILN_BENCH_LIST_MAX];
     struct row rows[ROWS_MAX];
     int load_count, row_count;
@@ -55,18 +56,6 @@ struct bench {
 };
 
 /* --- the report: text, which is empty with --json, and JSON ----------------------------------- */
-
-static const char *device_text(const struct kiln_bench_options *options, char out[TEXT_SIZE])
-{
-    snprintf(out, TEXT_SIZE, options->device < 0 ? "cpu" : "cuda:%d", options->device);
-    return out;
-}
-
-static const char *size_text(const struct row *row, char out[TEXT_SIZE])
-{
-    snprintf(out, TEXT_SIZE, "%dx%d", row->args.width, row->args.height);
-    return out;
-}
 
 /* The time of a forward: timed alone, or within whole pictures if only these were run. */
 static double forward_ms(const struct row *row)
@@ -92,12 +81,10 @@ static double share(const struct bench *b, const struct row *row)
 static void print_heading(const struct bench *b)
 {
     const struct kiln_bench_options *o = &b->options;
-    char device[TEXT_SIZE], name[NAME_SIZE];
     if (o->json)
         return;
-    kiln_device_class(device_text(o, device), name, sizeof name);
     printf("model %s%s, device %s (%s)", b->options.model,
-           o->random_weights ? " (random weights)" : "", device, name);
+           o->random_weights ? " (random weights)" : "", b->device, b->device_class);
     if (o->deterministic) {
         puts(""); /* no times, so no table */
         return;
@@ -110,19 +97,6 @@ static void print_heading(const struct bench *b)
     printf("%-5s %-9s %5s %10s %8s %8s %8s %8s %9s %8s %8s %8s\n", "type", "size", "batch",
            "forward ms", "TFLOP/s", "ceiling", "step ms", "text ms", "decode ms", "image s",
            "peak GB", "error");
-}
-
-static void print_load(const struct bench *b)
-{
-    const struct load *load = &b->loads[b->load_count - 1];
-    if (b->options.json)
-        return;
-    printf("%-5s loaded in %.2f s", kiln_dtype_names[load->dtype], load->seconds);
-    if (load->device)
-        printf(": %.2f GB in tensors, %.2f GB on the device", (double)load->tensors / GIGA,
-               (double)load->device / GIGA);
-    putchar('\n');
-    fflush(stdout);
 }
 
 /* A number, or a dash if it was not measured. */
@@ -141,8 +115,8 @@ static void print_row(const struct bench *b)
     char size[TEXT_SIZE];
     if (b->options.json)
         return;
-    printf("%-5s %-9s %5d", kiln_dtype_names[row->dtype], size_text(row, size),
-           row->args.item_count);
+    snprintf(size, sizeof size, "%dx%d", row->args.width, row->args.height);
+    printf("%-5s %-9s %5d", kiln_dtype_names[row->dtype], size, row->args.item_count);
     if (row->failure[0]) {
         printf(" %s\n", row->failure);
         fflush(stdout);
@@ -192,8 +166,6 @@ static json_t *row_json(const struct bench *b, const struct row *row)
 static void print_json(const struct bench *b)
 {
     const struct kiln_bench_options *o = &b->options;
-    char device[TEXT_SIZE], name[NAME_SIZE];
-    kiln_device_class(device_text(o, device), name, sizeof name);
     json_t *loads = json_array(), *rows = json_array();
     for (int i = 0; i < b->load_count; i++) {
         const struct load *load = &b->loads[i];
@@ -204,10 +176,11 @@ static void print_json(const struct bench *b)
     }
     for (int i = 0; i < b->row_count; i++)
         json_array_append_new(rows, row_json(b, &b->rows[i]));
-    json_t *whole = json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:o, s:o}", "bench", "engine",
-                              "model", b->options.model, "random_weights", o->random_weights,
-                              "device", device, "device_class", name, "tokens", o->common.tokens,
-                              "steps", o->common.num_steps, "loads", loads, "rows", rows);
+    json_t *whole =
+        json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:o, s:o}", "bench", "engine", "model",
+                  b->options.model, "random_weights", o->random_weights, "device", b->device,
+                  "device_class", b->device_class, "tokens", o->common.tokens, "steps",
+                  o->common.num_steps, "loads", loads, "rows", rows);
     json_dumpf(whole, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(whole);
@@ -215,29 +188,24 @@ static void print_json(const struct bench *b)
 
 /* --- the bench -------------------------------------------------------------------------------- */
 
-/* |values - reference| / |reference| */
-static double relative_error(const struct reference *reference, const float *values)
-{
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < reference->count; i++) {
-        double from = (double)reference->values[i];
-        difference += pow((double)values[i] - from, 2);
-        size += from * from;
-    }
-    return sqrt(difference / size);
-}
-
-/* Keeps the first output of a size, and sets the error of later ones; takes over output. */
+/* Keeps the first output of a size; of later ones the error is |output - first| / |first|.  Takes
+ * over output. */
 static void compare(struct reference *reference, struct row *row, float *output, size_t count)
 {
+    double difference = 0, size = 0;
     if (!output)
         return;
     if (!reference->values) {
         *reference = (struct reference){output, count};
         return;
     }
+    for (size_t i = 0; i < count && count == reference->count; i++) {
+        double from = (double)reference->values[i];
+        difference += pow((double)output[i] - from, 2);
+        size += from * from;
+    }
     if (reference->count == count)
-        row->error = relative_error(reference, output);
+        row->error = sqrt(difference / size);
     free(output);
 }
 
@@ -256,9 +224,20 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
     struct load *load = &b->loads[b->load_count++];
     *load = (struct load){.dtype = dtype, .seconds = (kiln_monotonic_ms() - start) / 1e3};
     diffusionz_memory(*ret, &load->tensors, &load->device);
-    if (b->load_count == 1)
+    if (b->load_count == 1) {
+        snprintf(b->device, sizeof b->device, options.device_id < 0 ? "cpu" : "cuda:%d",
+                 options.device_id);
+        kiln_device_class(b->device, b->device_class, sizeof b->device_class);
         print_heading(b);
-    print_load(b);
+    }
+    if (b->options.json)
+        return 0;
+    printf("%-5s loaded in %.2f s", kiln_dtype_names[dtype], load->seconds);
+    if (load->device)
+        printf(": %.2f GB in tensors, %.2f GB on the device", (double)load->tensors / GIGA,
+               (double)load->device / GIGA);
+    putchar('\n');
+    fflush(stdout);
     return 0;
 }
 

@@ -126,22 +126,6 @@ static int judge_one(struct bench *bench, struct kiln_quality_row *row, const st
     return kiln_quality_failure(&bench->options, row, bench->labels, &picture, err);
 }
 
-static int run_batch(struct bench *bench, struct kiln_quality_row *row, struct load *load,
-                     struct kiln_error *err)
-{
-    int code = fill(bench, row, load, err);
-    code = code ? code : render(bench, row, load, err);
-    for (size_t i = 0; i < load->count && !code; i++)
-        code = judge_one(bench, row, load, i, err);
-    diffusionz_release_outputs(load->outputs, (int32_t)load->count);
-    for (size_t i = 0; i < BATCH_MAX; i++) {
-        free(load->prompts[i]);
-        load->prompts[i] = NULL;
-    }
-    load->at += load->count;
-    return code;
-}
-
 /* --- rows ------------------------------------------------------------------------------------- */
 
 static int open_model(struct bench *bench, int32_t dtype, struct kiln_error *err)
@@ -167,7 +151,16 @@ static int run_row(struct bench *bench, struct kiln_quality_row *row, struct kil
     code = code ? code : open_model(bench, row->dtype, err);
     while (!code && load.at < load.requests.count) {
         kiln_quality_progress(row, load.at, load.requests.count);
-        code = run_batch(bench, row, &load, err);
+        code = fill(bench, row, &load, err);
+        code = code ? code : render(bench, row, &load, err);
+        for (size_t i = 0; i < load.count && !code; i++)
+            code = judge_one(bench, row, &load, i, err);
+        diffusionz_release_outputs(load.outputs, (int32_t)load.count);
+        for (size_t i = 0; i < BATCH_MAX; i++) {
+            free(load.prompts[i]);
+            load.prompts[i] = NULL;
+        }
+        load.at += load.count;
     }
     kiln_quality_progress(row, 0, 0);
     kiln_requests_release(&load.requests);
@@ -193,20 +186,8 @@ static int run_rows(struct bench *bench, struct kiln_error *err)
 
 /* --- the verb --------------------------------------------------------------------------------- */
 
-/* "; it knows base, neon, ..." into out. */
-static const char *known_styles(const struct kiln_label_list *styles, char *out, size_t size)
-{
-    size_t at = 0;
-    out[0] = '\0';
-    for (int i = 0; i < styles->count && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "; it knows ",
-                               styles->names[i]);
-    return out;
-}
-
 static int open_bench(struct bench *bench, struct kiln_error *err)
 {
-    char known[256];
     const struct kiln_quality_options *o = &bench->options;
     bench->style = -1;
     bench->row_count = kiln_quality_plan(o, bench->rows, err);
@@ -216,12 +197,19 @@ static int open_bench(struct bench *bench, struct kiln_error *err)
     if (code)
         return code;
     bench->labels = kiln_judge_labels(bench->judge);
-    if (o->style && (bench->style = kiln_label_find(&bench->labels->styles, o->style)) < 0)
+    const struct kiln_label_list *styles = &bench->labels->styles;
+    if (o->style && (bench->style = kiln_label_find(styles, o->style)) < 0) {
+        char known[256] = "";
+        size_t at = 0;
+        for (int i = 0; i < styles->count && at < sizeof known; i++)
+            at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "; it knows ",
+                                   styles->names[i]);
         return kiln_fail(err, KILN_BAD_INPUT, "--style %s: the judge knows no such style%s",
-                         o->style, known_styles(&bench->labels->styles, known, sizeof known));
+                         o->style, known);
+    }
     if (o->suffix)
         snprintf(bench->suffix, sizeof bench->suffix, "%s", o->suffix);
-    else if (o->style && strcmp(o->style, bench->labels->styles.names[0]) != 0)
+    else if (o->style && strcmp(o->style, styles->names[0]) != 0)
         snprintf(bench->suffix, sizeof bench->suffix, ", %s style", o->style);
     if (o->failures && mkdir(o->failures, 0777) != 0 && errno != EEXIST)
         return kiln_fail(err, KILN_IO, "make directory %s: %s", o->failures, strerror(errno));

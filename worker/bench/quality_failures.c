@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/formats/webp.h"
 #include "worker/bench/quality.h"
 #include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
@@ -27,57 +26,33 @@ static json_t *seen_json(const struct kiln_judge_labels *labels, const struct ki
                      "style", labels->styles.names[seen->style]);
 }
 
-static json_t *wrong_json(const struct kiln_score *score)
-{
-    json_t *wrong = json_array();
-    for (int i = 0; i < KILN_ATTRIBUTES; i++)
-        if (score->right[i] != score->asked[i])
-            json_array_append_new(wrong, json_string(kiln_attribute_names[i]));
-    return wrong;
-}
-
-/* Appends one line; the file grows over the rows of the table. */
-static int append_line(const char *path, json_t *line, struct kiln_error *err)
-{
-    FILE *file = fopen(path, "ae");
-    bool good = file && line && json_dumpf(line, file, JSON_COMPACT | JSON_REAL_PRECISION(4)) == 0;
-    good = good && fputc('\n', file) != EOF;
-    int number = errno;
-    if (file && fclose(file) != 0 && good) {
-        good = false;
-        number = errno;
-    }
-    json_decref(line);
-    return good ? 0
-                : kiln_fail(err, number == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                            strerror(number));
-}
-
 int kiln_quality_failure(const struct kiln_quality_options *options,
                          const struct kiln_quality_row *row, const struct kiln_judge_labels *labels,
                          const struct kiln_quality_picture *picture, struct kiln_error *err)
 {
-    const struct kiln_webp_options webp = {.quality = 85, .method = 4, .lossless = 1};
     char name[128], path[2048];
-    uint8_t *data;
-    size_t size;
     snprintf(name, sizeof name, "%s-%04zu-%dx%d-%d-%s.webp", row->list, picture->number,
              picture->width, picture->height, row->steps, kiln_dtype_names[row->dtype]);
     snprintf(path, sizeof path, "%.1800s/%s", options->failures, name);
-    int code = kiln_webp_encode(picture->rgb, (uint32_t)picture->width, (uint32_t)picture->height,
-                                &webp, &data, &size, err);
-    if (code)
-        return code;
-    code = kiln_verb_write(path, data, size, err);
-    free(data);
+    int code = kiln_verb_write_webp(path, picture->rgb, picture->width, picture->height, true, err);
     if (code)
         return code;
     json_error_t unused;
-    json_t *line =
-        json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "file", name, "prompt", picture->prompt, "seed",
-                  (json_int_t)picture->request->seed, "wrong", wrong_json(&picture->score), "asked",
-                  json_loads(picture->request->asked_text, 0, &unused), "seen",
-                  seen_json(labels, &picture->seen));
+    json_t *wrong = json_array();
+    for (int i = 0; i < KILN_ATTRIBUTES; i++)
+        if (picture->score.right[i] != picture->score.asked[i])
+            json_array_append_new(wrong, json_string(kiln_attribute_names[i]));
+    json_t *line = json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "file", name, "prompt",
+                             picture->prompt, "seed", (json_int_t)picture->request->seed, "wrong",
+                             wrong, "asked", json_loads(picture->request->asked_text, 0, &unused),
+                             "seen", seen_json(labels, &picture->seen));
     snprintf(path, sizeof path, "%.1800s/failures.jsonl", options->failures);
-    return append_line(path, line, err);
+    FILE *file = fopen(path, "ae"); /* it grows over the rows of the table */
+    bool good = file && line && json_dumpf(line, file, JSON_COMPACT | JSON_REAL_PRECISION(4)) == 0;
+    good = good && fputc('\n', file) != EOF;
+    good = file && fclose(file) == 0 && good;
+    json_decref(line);
+    return good ? 0
+                : kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
+                            strerror(errno));
 }

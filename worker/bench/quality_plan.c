@@ -26,16 +26,6 @@ struct plan {
     bool full;
 };
 
-/* "prompts" of "dir/prompts.jsonl". */
-static void name_of(const char *path, char *name, size_t size)
-{
-    const char *slash = strrchr(path, '/');
-    snprintf(name, size, "%s", slash ? slash + 1 : path);
-    char *dot = strrchr(name, '.');
-    if (dot && dot != name)
-        *dot = '\0';
-}
-
 static void add(struct plan *p, const char *path, int32_t width, int32_t height, int32_t steps,
                 int32_t dtype)
 {
@@ -47,7 +37,11 @@ static void add(struct plan *p, const char *path, int32_t width, int32_t height,
     *row =
         (struct kiln_quality_row){.width = width, .height = height, .steps = steps, .dtype = dtype};
     snprintf(row->path, sizeof row->path, "%s", path);
-    name_of(path, row->list, sizeof row->list);
+    const char *slash = strrchr(path, '/'); /* "prompts" of "dir/prompts.jsonl" */
+    snprintf(row->list, sizeof row->list, "%s", slash ? slash + 1 : path);
+    char *dot = strrchr(row->list, '.');
+    if (dot && dot != row->list)
+        *dot = '\0';
 }
 
 /* One list at every size and step count of the options. */

@@ -18,18 +18,6 @@ struct pictures {
     DiffusionZOutput together[KILN_ASSIGN_MAX];
 };
 
-static void write_items(struct pictures *p, int count)
-{
-    for (int i = 0; i < count; i++) {
-        int words = 1 + i * WORDS_MORE % (PROMPT_MAX / 2 - 1);
-        for (int k = 0; k < words; k++) {
-            p->prompts[i][2 * k] = (char)('a' + (i + k) % 26);
-            p->prompts[i][2 * k + 1] = k + 1 < words ? ' ' : '\0';
-        }
-        p->items[i] = (DiffusionZItem){.prompt = p->prompts[i], .seed = (uint64_t)i + 1};
-    }
-}
-
 /* Renders `count` items; the failure of an item is the failure of the call. */
 static int render(DiffusionZContext *ctx, const struct kiln_stage_case *args,
                   const DiffusionZItem *items, int count, DiffusionZOutput *outputs,
@@ -52,16 +40,6 @@ static int render(DiffusionZContext *ctx, const struct kiln_stage_case *args,
     return code;
 }
 
-static bool same(const struct kiln_stage_case *args, const DiffusionZOutput *a,
-                 const DiffusionZOutput *b)
-{
-    const size_t pixels = (size_t)args->width * (size_t)args->height * 3;
-    const size_t values =
-        (size_t)a->latent_channels * (size_t)a->latent_height * (size_t)a->latent_width;
-    return memcmp(a->latent, b->latent, values * sizeof *a->latent) == 0 &&
-           memcmp(a->rgb, b->rgb, pixels) == 0;
-}
-
 static int compare_alone(DiffusionZContext *ctx, const struct kiln_stage_case *args,
                          struct pictures *p, int index, struct kiln_error *err)
 {
@@ -69,7 +47,12 @@ static int compare_alone(DiffusionZContext *ctx, const struct kiln_stage_case *a
     int code = render(ctx, args, &p->items[index], 1, &alone, err);
     if (code)
         return code;
-    if (!same(args, &alone, &p->together[index]))
+    const DiffusionZOutput *b = &p->together[index];
+    const size_t pixels = (size_t)args->width * (size_t)args->height * 3;
+    const size_t values =
+        (size_t)b->latent_channels * (size_t)b->latent_height * (size_t)b->latent_width;
+    if (memcmp(alone.latent, b->latent, values * sizeof *b->latent) != 0 ||
+        memcmp(alone.rgb, b->rgb, pixels) != 0)
         code = kiln_fail(err, KILN_INTERNAL,
                          "picture %d of %d at %dx%d has other bits in the batch than alone",
                          index + 1, args->item_count, args->width, args->height);
@@ -84,7 +67,14 @@ int kiln_bench_same(DiffusionZContext *ctx, const struct kiln_stage_case *args,
     struct pictures *p = calloc(1, sizeof *p);
     if (!p)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %d pictures", count);
-    write_items(p, count);
+    for (int i = 0; i < count; i++) {
+        int words = 1 + i * WORDS_MORE % (PROMPT_MAX / 2 - 1);
+        for (int k = 0; k < words; k++) {
+            p->prompts[i][2 * k] = (char)('a' + (i + k) % 26);
+            p->prompts[i][2 * k + 1] = k + 1 < words ? ' ' : '\0';
+        }
+        p->items[i] = (DiffusionZItem){.prompt = p->prompts[i], .seed = (uint64_t)i + 1};
+    }
     int code = render(ctx, args, p->items, count, p->together, err);
     if (!code) {
         for (int i = 0; i < count && !code; i++)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "storage/formats/replace.h"
+#include "storage/formats/webp.h"
 #include "worker/verbs/verbs.h"
 
 #define LINKS_MAX 40 /* as Linux follows them */
@@ -125,5 +126,19 @@ int kiln_verb_write(const char *path, const void *data, size_t size, struct kiln
     if (code == 0)
         return kiln_part_keep(&part, true, err);
     kiln_part_drop(&part);
+    return code;
+}
+
+int kiln_verb_write_webp(const char *path, const uint8_t *rgb, int32_t width, int32_t height,
+                         bool lossless, struct kiln_error *err)
+{
+    const struct kiln_webp_options webp = {.quality = 85, .method = 4, .lossless = lossless};
+    uint8_t *data;
+    size_t size;
+    int code = kiln_webp_encode(rgb, (uint32_t)width, (uint32_t)height, &webp, &data, &size, err);
+    if (code != 0)
+        return code;
+    code = kiln_verb_write(path, data, size, err);
+    free(data);
     return code;
 }

@@ -118,8 +118,9 @@ int kiln_take_lora(const struct kiln_verb_option *option, char *value, struct ki
         const int code = read_number(option->name, colon + 1, -KILN_LORA_SCALE_MAX,
                                      KILN_LORA_SCALE_MAX, &weight, &no_number);
         if (code != 0 && front && !whole)
-            return kiln_fail(err, code, "--lora %s: its strength \"%s\" is not a number from %g to %g",
-                             value, colon + 1, -KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX);
+            return kiln_fail(err, code,
+                             "--lora %s: its strength \"%s\" is not a number from %g to %g", value,
+                             colon + 1, -KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX);
         if (code != 0 || (whole && !front)) { /* the colon is a part of the name */
             *colon = ':';
             weight = 1;
@@ -129,10 +130,17 @@ int kiln_take_lora(const struct kiln_verb_option *option, char *value, struct ki
     return 0;
 }
 
-static int take_list(const struct kiln_verb_option *option, char *value, struct kiln_error *err)
+/* One value, or for an option with a size a list of them. */
+static int take(const struct kiln_verb_option *option, char *value, struct kiln_error *err)
 {
     struct kiln_verb_option one = *option;
     int code = 0;
+    if (!option->take) {
+        *(bool *)option->to = true;
+        return 0;
+    }
+    if (!option->size)
+        return option->take(option, value, err);
     *option->list = 0;
     for (char *part = value; part && code == 0; one.to = (char *)one.to + option->size) {
         char *comma = strchr(part, ',');
@@ -144,15 +152,6 @@ static int take_list(const struct kiln_verb_option *option, char *value, struct 
         part = comma ? comma + 1 : NULL;
     }
     return code;
-}
-
-static int take(const struct kiln_verb_option *option, char *value, struct kiln_error *err)
-{
-    if (!option->take)
-        *(bool *)option->to = true;
-    else
-        return option->size ? take_list(option, value, err) : option->take(option, value, err);
-    return 0;
 }
 
 int kiln_verb_options(const char *verb, int argc, char **argv, const struct kiln_verb_option *table,

@@ -14,7 +14,7 @@
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/limits.h"
 #include "storage/formats/safetensors.h"
-#include "storage/formats/webp.h"
+
 #include "worker/verbs/options.h"
 #include "worker/verbs/verbs.h"
 
@@ -69,29 +69,7 @@ static int check_complete(const struct render *render, struct kiln_error *err)
     return 0;
 }
 
-static int check_places(const struct render *render, struct kiln_error *err)
-{
-    const int code = kiln_verb_may_write("out", render->out, err);
-    return code || !render->latents ? code : kiln_verb_may_write("latents", render->latents, err);
-}
-
-/* --- rendering and writing ----------------------------------------------------------------------
- */
-
-static int write_picture(const struct render *render, const DiffusionZOutput *output,
-                         struct kiln_error *err)
-{
-    struct kiln_webp_options webp = {.quality = 85, .method = 4, .lossless = render->lossless};
-    uint8_t *data;
-    size_t size;
-    int code = kiln_webp_encode(output->rgb, (uint32_t)render->batch.width,
-                                (uint32_t)render->batch.height, &webp, &data, &size, err);
-    if (code != 0)
-        return code;
-    code = kiln_verb_write(render->out, data, size, err);
-    free(data);
-    return code;
-}
+/* --- rendering and writing -------------------------------------------------------------------- */
 
 static int write_latent(const struct render *render, const DiffusionZOutput *output,
                         struct kiln_error *err)
@@ -115,18 +93,6 @@ static int write_latent(const struct render *render, const DiffusionZOutput *out
     return code;
 }
 
-static int print_about(const struct render *render, const DiffusionZTimes *times,
-                       struct kiln_error *err)
-{
-    printf("{\"width\": %d, \"height\": %d, \"steps\": %d, \"seed\": %" PRIu64
-           ", \"text_ms\": %.1f, \"denoise_ms\": %.1f, \"decode_ms\": %.1f}\n",
-           render->batch.width, render->batch.height, render->batch.num_steps, render->item.seed,
-           times->text_ms, times->denoise_ms, times->decode_ms);
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return 0;
-    return kiln_fail(err, KILN_IO, "writing about the picture: %s", strerror(errno));
-}
-
 /* Loads, renders, writes.  The picture is written before the latent: a caller that finds the latent
  * file finds the picture too. */
 static int render(struct render *render, struct kiln_error *err)
@@ -143,11 +109,18 @@ static int render(struct render *render, struct kiln_error *err)
         code = kiln_fail(err, output.error_code, "%s",
                          output.error_msg ? output.error_msg : "the picture failed");
     if (code == 0)
-        code = write_picture(render, &output, err);
+        code = kiln_verb_write_webp(render->out, output.rgb, render->batch.width,
+                                    render->batch.height, render->lossless, err);
     if (code == 0 && render->latents)
         code = write_latent(render, &output, err);
-    if (code == 0 && render->json)
-        code = print_about(render, &times, err);
+    if (code == 0 && render->json) {
+        printf("{\"width\": %d, \"height\": %d, \"steps\": %d, \"seed\": %" PRIu64
+               ", \"text_ms\": %.1f, \"denoise_ms\": %.1f, \"decode_ms\": %.1f}\n",
+               render->batch.width, render->batch.height, render->batch.num_steps,
+               render->item.seed, times.text_ms, times.denoise_ms, times.decode_ms);
+        if (fflush(stdout) != 0 || ferror(stdout))
+            code = kiln_fail(err, KILN_IO, "writing about the picture: %s", strerror(errno));
+    }
     diffusionz_release_outputs(&output, 1);
     diffusionz_free(context);
     return code;
@@ -195,7 +168,9 @@ int kiln_verb_render(int argc, char **argv)
         code = check_complete(&r, &err);
     bool mistaken = code != 0; /* on the command line */
     if (code == 0) {
-        code = check_places(&r, &err);
+        code = kiln_verb_may_write("out", r.out, &err);
+        if (code == 0 && r.latents)
+            code = kiln_verb_may_write("latents", r.latents, &err);
         mistaken = code == KILN_BAD_INPUT;
     }
     if (code == 0)

@@ -30,15 +30,6 @@ static const char usage[] =
     "  echo '\"a red star\"' | kiln tokenize --model pipeline/models/sketch\n"
     "  jq -c .prompt prompts.jsonl | kiln tokenize --model pipeline/models/sketch --raw\n";
 
-/* Ids are printed at once, so that a million lines need the memory of one. */
-static int print_ids(const int32_t *ids, size_t count)
-{
-    putchar('[');
-    for (size_t i = 0; i < count; i++)
-        printf(i ? ", %d" : "%d", ids[i]);
-    return fputs("]\n", stdout) < 0 ? -1 : 0;
-}
-
 static int tokenize_line(const DiffusionZTokenizer *tokenizer, bool raw, const char *line,
                          size_t length, size_t number, struct kiln_error *err)
 {
@@ -58,9 +49,11 @@ static int tokenize_line(const DiffusionZTokenizer *tokenizer, bool raw, const c
     json_decref(text);
     if (code != 0)
         return kiln_fail(err, code, "line %zu: %s", number, diffusionz_last_error());
-    code = print_ids(ids, count) == 0
-               ? 0
-               : kiln_fail(err, KILN_IO, "writing the ids: %s", strerror(errno));
+    putchar('['); /* ids are printed at once, so that a million lines need the memory of one */
+    for (size_t i = 0; i < count; i++)
+        printf(i ? ", %d" : "%d", ids[i]);
+    if (fputs("]\n", stdout) < 0)
+        code = kiln_fail(err, KILN_IO, "writing the ids: %s", strerror(errno));
     diffusionz_free_ids(ids);
     return code;
 }

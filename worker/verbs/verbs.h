@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "schemas/error.h"
 
@@ -23,6 +24,8 @@ int kiln_verb_fail(const char *verb, const struct kiln_error *err);
  * and not replaced. */
 int kiln_verb_write(const char *path, const void *data, size_t size,
                     struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_verb_write_webp(const char *path, const uint8_t *rgb, int32_t width, int32_t height,
+                         bool lossless, struct kiln_error *err) KILN_MUST_CHECK;
 /* Checks that a file can be written there, before there is anything to write.  name: of the option.
  */
 int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *err) KILN_MUST_CHECK;
