@@ -59,12 +59,6 @@ static double penalty(struct kiln_policy *p, uint32_t mine, uint32_t other, int6
     return fmax(waited / PATIENCE, served / FAIR_PATIENCE);
 }
 
-static bool same_size(const struct pol_worker *worker, const struct pol_group *group)
-{
-    return worker->width == group->width && worker->height == group->height &&
-           worker->steps == group->steps;
-}
-
 /* The best group of the set that the worker may take: its present size while that is fair. */
 static uint32_t group_of_set(struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
                              int64_t now_ms)
@@ -74,7 +68,9 @@ static uint32_t group_of_set(struct kiln_policy *p, const struct pol_worker *wor
         if (allowed(p, worker, group)) {
             if (best == KILN_NONE)
                 best = group;
-            if (same_size(worker, &p->groups[group])) {
+            const struct pol_group *g = &p->groups[group];
+            if (worker->width == g->width && worker->height == g->height &&
+                worker->steps == g->steps) {
                 double cost = fmax(SIZE_SWITCH_S, kiln_policy_capture_s(p, worker, best));
                 return penalty(p, group, best, now_ms) > cost ? best : group;
             }
@@ -332,27 +328,7 @@ static bool too_slow(struct kiln_policy *p, const struct pol_worker *worker, uin
            p->backlog_s / p->speed_sum + p->batch_s + unit_s / p->speed_max;
 }
 
-/* Backfill gives way at the end of each batch: it is never given ahead to a busy worker. */
-static bool too_early(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
-{
-    uint32_t queue = kiln_policy_best_queue(p, group);
-    return worker->busy > 0 && pol_is_backfill(&p->queue_rank[queue]);
-}
-
 /* --- taking ---------------------------------------------------------------------------------- */
-static void take_job(struct kiln_policy *p, uint32_t job, double seconds,
-                     struct kiln_policy_pick *ret)
-{
-    uint32_t queue = p->jobs[job].queue;
-    kiln_policy_job_unready(p, job);
-    kiln_policy_charge(p, p->queues[queue].tenant, seconds);
-    ret->ids[ret->count++] = p->jobs[job].id;
-    kiln_slots_free(&p->job_slots, job);
-    p->jobs[job].id = 0;
-    p->queues[queue].refs--;
-    kiln_policy_drop_queue(p, queue);
-}
-
 /* The next job of the batch: urgent ones first, then in the order of the group. */
 static uint32_t next_job(struct kiln_policy *p, uint32_t group, bool urgent)
 {
@@ -397,8 +373,13 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
     bool urgent = choice->rule == KILN_RULE_OVERDUE;
     uint32_t job = choice->job != KILN_NONE ? choice->job : next_job(p, group, urgent);
     expect(p, worker, group, job, count, ret);
-    for (; ret->count < count && job != KILN_NONE; job = next_job(p, group, urgent))
-        take_job(p, job, ret->compute_s / count, ret);
+    for (; ret->count < count && job != KILN_NONE; job = next_job(p, group, urgent)) {
+        uint32_t tenant = p->queues[p->jobs[job].queue].tenant;
+        kiln_policy_job_unready(p, job);
+        kiln_policy_charge(p, tenant, ret->compute_s / count);
+        ret->ids[ret->count++] = p->jobs[job].id;
+        kiln_policy_drop_job(p, job);
+    }
     worker->width = g->width;
     worker->height = g->height;
     worker->steps = g->steps;
@@ -449,8 +430,10 @@ static bool try_worker(struct kiln_policy *p, uint32_t worker, int64_t now_ms,
     struct choice choice;
     if (w->tried == p->epoch)
         return false;
-    if (!choose(p, w, now_ms, &choice) || too_slow(p, w, choice.group) ||
-        too_early(p, w, choice.group)) {
+    bool any = choose(p, w, now_ms, &choice) && !too_slow(p, w, choice.group);
+    /* Backfill gives way at the end of each batch: it is never given ahead to a busy worker. */
+    uint32_t queue = any && w->busy > 0 ? kiln_policy_best_queue(p, choice.group) : KILN_NONE;
+    if (!any || (queue != KILN_NONE && pol_is_backfill(&p->queue_rank[queue]))) {
         w->tried = p->epoch;
         return false;
     }

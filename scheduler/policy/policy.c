@@ -41,21 +41,6 @@ static const struct {
             &p->worker_slots, &p->model_slots                                                      \
     }
 
-static int take_memory(struct kiln_policy *p, const uint32_t limits[LIMITS])
-{
-    struct kiln_slots *tables[] = TABLES(p);
-    for (size_t i = 0; i < SLABS; i++) {
-        void *slab = calloc(limits[slabs[i].limit], slabs[i].size);
-        if (!slab)
-            return KILN_NO_MEMORY;
-        memcpy((char *)p + slabs[i].offset, &slab, sizeof(slab));
-    }
-    int rc = 0;
-    for (size_t i = 0; i < RING && rc == 0; i++)
-        rc = kiln_slots_init(tables[i], limits[i], NULL);
-    return rc;
-}
-
 int kiln_policy_new(const struct kiln_policy_limits *limits, const struct kiln_cost_model *costs,
                     struct kiln_policy **ret, struct kiln_error *err)
 {
@@ -68,7 +53,16 @@ int kiln_policy_new(const struct kiln_policy_limits *limits, const struct kiln_c
     const uint32_t counts[LIMITS] = {max.jobs,    max.groups * 2, max.groups, max.sets,
                                      max.tenants, max.workers,    MODELS_MAX, BUCKETS};
     struct kiln_policy *p = calloc(1, sizeof(*p));
-    if (!p || take_memory(p, counts)) {
+    bool whole = p != NULL;
+    for (size_t i = 0; i < SLABS && whole; i++) {
+        void *slab = calloc(counts[slabs[i].limit], slabs[i].size);
+        memcpy((char *)p + slabs[i].offset, &slab, sizeof(slab));
+        whole = slab != NULL;
+    }
+    struct kiln_slots *tables[] = TABLES(p);
+    for (size_t i = 0; i < RING && whole; i++)
+        whole = kiln_slots_init(tables[i], counts[i], NULL) == 0;
+    if (!whole) {
         kiln_policy_free(p);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a queue of %u jobs", max.jobs);
     }
@@ -166,15 +160,11 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
 
 static void remove_slot(struct kiln_policy *p, uint32_t slot)
 {
-    uint32_t queue = p->jobs[slot].queue;
     if (p->jobs[slot].wake_ms)
         kiln_treap_remove(p->job_rank, &p->sleepers, slot);
     else
         kiln_policy_job_unready(p, slot);
-    kiln_slots_free(&p->job_slots, slot);
-    p->jobs[slot].id = 0;
-    p->queues[queue].refs--;
-    kiln_policy_drop_queue(p, queue);
+    kiln_policy_drop_job(p, slot);
 }
 
 bool kiln_policy_remove(struct kiln_policy *p, uint64_t id)
@@ -241,9 +231,4 @@ uint32_t kiln_policy_sweep_end(struct kiln_policy *p)
         removed++;
     }
     return removed;
-}
-
-bool kiln_policy_has(const struct kiln_policy *p, uint64_t id)
-{
-    return kiln_policy_find_job(p, id) != KILN_NONE;
 }

@@ -103,7 +103,7 @@ uint32_t kiln_policy_remove_batch(struct kiln_policy *policy, uint64_t batch_id)
 typedef bool kiln_policy_matches(const void *arg, const struct kiln_policy_job *job);
 uint32_t kiln_policy_remove_where(struct kiln_policy *policy, kiln_policy_matches *matches,
                                   const void *arg);
-bool kiln_policy_has(const struct kiln_policy *policy, uint64_t id);
+
 /* For comparing with the ledger: between the two calls the caller adds every job that still waits
  * there again (KILN_EXISTS confirms it).  _end drops those not added and returns how many. */
 void kiln_policy_sweep_begin(struct kiln_policy *policy);

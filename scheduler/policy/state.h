@@ -189,6 +189,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
 uint32_t kiln_policy_get_queue(struct kiln_policy *p, uint32_t group, uint32_t tenant);
 /* Free a row that nothing refers to, and what it alone referred to. */
 void kiln_policy_drop_queue(struct kiln_policy *p, uint32_t queue);
+void kiln_policy_drop_job(struct kiln_policy *p, uint32_t job); /* it is in no order any more */
 void kiln_policy_drop_group(struct kiln_policy *p, uint32_t group);
 void kiln_policy_drop_set(struct kiln_policy *p, uint32_t set);
 void kiln_policy_drop_tenant(struct kiln_policy *p, uint32_t tenant);

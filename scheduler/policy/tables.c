@@ -99,14 +99,6 @@ uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *
     return slot;
 }
 
-static bool same_group(const struct pol_group *group, uint32_t set,
-                       const struct kiln_policy_job *job)
-{
-    return group->set == set && group->width == job->width && group->height == job->height &&
-           group->steps == job->steps && group->guidance == job->guidance &&
-           group->alone == job->alone;
-}
-
 uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                const struct kiln_policy_job *job)
 {
@@ -114,8 +106,12 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
     uint32_t hash = kiln_hash_bytes(0, words, sizeof(words));
     hash = kiln_hash_bytes(hash, &job->guidance, sizeof(job->guidance));
     uint32_t slot = kiln_slots_find(&p->group_slots, hash);
-    while (slot != KILN_NONE && !same_group(&p->groups[slot], set, job))
-        slot = kiln_slots_next(&p->group_slots, slot);
+    for (; slot != KILN_NONE; slot = kiln_slots_next(&p->group_slots, slot)) {
+        const struct pol_group *g = &p->groups[slot];
+        if (g->set == set && g->width == job->width && g->height == job->height &&
+            g->steps == job->steps && g->guidance == job->guidance && g->alone == job->alone)
+            break;
+    }
     if (slot != KILN_NONE || (slot = kiln_slots_alloc(&p->group_slots, hash)) == KILN_NONE)
         return slot;
     p->groups[slot] = (struct pol_group){.set = set,
@@ -187,4 +183,13 @@ void kiln_policy_drop_queue(struct kiln_policy *p, uint32_t queue)
     p->tenants[tenant].refs--;
     kiln_policy_drop_group(p, group);
     kiln_policy_drop_tenant(p, tenant);
+}
+
+void kiln_policy_drop_job(struct kiln_policy *p, uint32_t job)
+{
+    uint32_t queue = p->jobs[job].queue;
+    kiln_slots_free(&p->job_slots, job);
+    p->jobs[job].id = 0;
+    p->queues[queue].refs--;
+    kiln_policy_drop_queue(p, queue);
 }

@@ -51,26 +51,12 @@ size_t kiln_policy_groups(const struct kiln_policy *p, struct kiln_policy_group 
     return count;
 }
 
-/* Whether some worker can render this model. */
-static bool served(const struct kiln_policy *p, uint32_t model)
-{
-    return model == p->pool_model ? p->workers_alive > 0 : p->models[model].workers > 0;
-}
-
 /* --- one job --------------------------------------------------------------------------------- */
 const char *kiln_policy_reason_name(enum kiln_policy_reason reason)
 {
     static const char *const names[] = {"backoff",  "no_worker", "promise", "suspect",
                                         "backfill", "tenant",    "holders", "unopened"};
     return names[reason];
-}
-
-/* A tenant that is behind in rounds waits somewhere. */
-static bool others_first(const struct kiln_policy *p, const struct pol_queue *queue)
-{
-    uint32_t least = kiln_treap_first(p->tenant_used, p->active_tenants);
-    return least != KILN_NONE && least != queue->tenant &&
-           p->tenants[least].round < p->tenants[queue->tenant].round;
 }
 
 static enum kiln_policy_reason reason_of(const struct kiln_policy *p, uint32_t job)
@@ -81,7 +67,8 @@ static enum kiln_policy_reason reason_of(const struct kiln_policy *p, uint32_t j
     const struct pol_set *set = &p->sets[group->set];
     if (j->wake_ms)
         return KILN_REASON_BACKOFF;
-    if (!served(p, set->model))
+    const bool whole_pool = set->model == p->pool_model; /* any worker can render it */
+    if ((whole_pool ? p->workers_alive : p->models[set->model].workers) == 0)
         return KILN_REASON_NO_WORKER;
     if (j->has_deadline && p->job_due[job].hi <= p->horizon_ms)
         return KILN_REASON_DEADLINE;
@@ -89,8 +76,10 @@ static enum kiln_policy_reason reason_of(const struct kiln_policy *p, uint32_t j
         return KILN_REASON_SUSPECT;
     if (j->priority <= KILN_PRIORITY_BACKFILL)
         return KILN_REASON_BACKFILL;
-    if (others_first(p, queue))
-        return KILN_REASON_TENANT;
+    uint32_t least = kiln_treap_first(p->tenant_used, p->active_tenants);
+    if (least != KILN_NONE && least != queue->tenant &&
+        p->tenants[least].round < p->tenants[queue->tenant].round)
+        return KILN_REASON_TENANT; /* one that is behind in rounds waits somewhere */
     return set->holders > 0 ? KILN_REASON_HOLDERS : KILN_REASON_UNOPENED;
 }
 
@@ -229,25 +218,22 @@ int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms,
 }
 
 /* --- when to look again ---------------------------------------------------------------------- */
-/* When the first busy worker of the model would take work ahead. */
-static int64_t room_ms(const struct kiln_policy *p, uint32_t model)
-{
-    uint32_t worker = kiln_treap_after(p->worker_room, p->models[model].rooms, 0);
-    return worker == KILN_NONE ? INT64_MAX : p->workers[worker].free_ms - kiln_policy_lead_ms(p);
-}
-
 int64_t kiln_policy_next_ms(const struct kiln_policy *p, int64_t now_ms)
 {
     int64_t next = INT64_MAX, reserve_ms = (int64_t)(kiln_policy_reserve_s(p) * 1000);
+    const int64_t lead_ms = kiln_policy_lead_ms(p);
     uint32_t job = kiln_treap_first(p->job_rank, p->sleepers);
     if (job != KILN_NONE)
         next = p->jobs[job].wake_ms;
     for (uint32_t model = 0; model < MODELS_MAX; model++) {
-        int64_t room = p->models[model].refs && p->ready ? room_ms(p, model) : INT64_MAX;
+        const struct pol_model *m = &p->models[model];
+        if (m->refs == 0)
+            continue;
+        /* When the first busy worker of the model would take work ahead. */
+        uint32_t worker = p->ready ? kiln_treap_after(p->worker_room, m->rooms, 0) : KILN_NONE;
+        int64_t room = worker == KILN_NONE ? INT64_MAX : p->workers[worker].free_ms - lead_ms;
         next = room > now_ms && room < next ? room : next;
-        uint32_t set = p->models[model].refs == 0
-                           ? KILN_NONE
-                           : kiln_treap_first(p->set_due, p->models[model].due_sets);
+        uint32_t set = kiln_treap_first(p->set_due, m->due_sets);
         if (set == KILN_NONE)
             continue;
         uint32_t due_job = kiln_treap_first(p->job_due, p->sets[set].deadlines);
