@@ -199,7 +199,7 @@ static bool keeps(const struct hostile_case *known)
     return verdict.broken == NULL;
 }
 
-static void known_defects_stay_mended(void **state)
+static void known_defects_stay_repaired(void **state)
 {
     (void)state;
     int broken = 0, ran = 0;
@@ -304,10 +304,10 @@ int main(void)
         cmocka_unit_test(the_same_seed_sends_the_same),
         cmocka_unit_test(the_smallest_reproduction_is_found),
         cmocka_unit_test(breaches_are_noticed),
-        cmocka_unit_test(known_defects_stay_mended),
+        cmocka_unit_test(known_defects_stay_repaired),
         cmocka_unit_test(nobody_stops_the_others),
     };
-    const struct CMUnitTest one[] = {cmocka_unit_test(known_defects_stay_mended)};
+    const struct CMUnitTest one[] = {cmocka_unit_test(known_defects_stay_repaired)};
     int failed = only_case[0] ? cmocka_run_group_tests_name("one case", one, NULL, NULL)
                               : cmocka_run_group_tests_name("all", all, NULL, NULL);
     hostile_site_stop(&site);
