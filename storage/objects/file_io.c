@@ -44,7 +44,6 @@ int kiln_file_fail(struct kiln_error *err, const char *what, const struct kiln_f
                      strerror(number));
 }
 
-/* Length of the directory part of a path, without its '/'; 0 for the root. */
 size_t kiln_file_dir_length(const char *path, size_t len)
 {
     while (len > 0 && path[len - 1] != '/')
@@ -52,7 +51,6 @@ size_t kiln_file_dir_length(const char *path, size_t len)
     return len > 0 ? len - 1 : 0;
 }
 
-/* Exactly size bytes. */
 int kiln_file_read_all(int fd, char *data, size_t size)
 {
     size_t done = 0;
@@ -69,7 +67,6 @@ int kiln_file_read_all(int fd, char *data, size_t size)
     return 0;
 }
 
-/* Opens a regular file for reading; *ret_size is its size. */
 int kiln_file_open(struct kiln_file_store *store, const char *key, int *ret_fd, size_t *ret_size,
                    struct kiln_error *err)
 {
@@ -93,7 +90,6 @@ int kiln_file_open(struct kiln_file_store *store, const char *key, int *ret_fd, 
     return KILN_OK;
 }
 
-/* "" is the root. */
 int kiln_file_sync_dir(struct kiln_file_store *store, const char *dir, struct kiln_error *err)
 {
     int fd = openat(store->root_fd, dir[0] ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -29,7 +29,7 @@ kernels/pictures:           schemas/ kernels
 storage/formats:            schemas/
 storage/daemon:             schemas/ storage/formats
 storage/objects:            schemas/ storage/daemon storage/formats
-storage/objects/s3:         schemas/ storage/daemon storage/objects
+storage/objects/s3:         schemas/ storage/daemon storage/formats storage/objects
 storage/bus:                schemas/ storage/daemon storage/formats
 storage/ledger:             schemas/ storage/daemon
 storage/ledger/read:        schemas/ storage/ledger

@@ -41,10 +41,11 @@ static int check_bucket(const char *bucket, struct kiln_error *err)
     size_t len = strlen(bucket);
     if (len < 3 || len > 63 || strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") != len ||
         strchr(".-", bucket[0]) || strchr(".-", bucket[len - 1]) || strstr(bucket, ".."))
-        return kiln_fail(err, KILN_CONFIG,
-                         "store: '%s' is not a bucket name (3 to 63 of a-z 0-9 . -, a letter or digit "
-                         "at both ends)",
-                         bucket);
+        return kiln_fail(
+            err, KILN_CONFIG,
+            "store: '%s' is not a bucket name (3 to 63 of a-z 0-9 . -, a letter or digit "
+            "at both ends)",
+            bucket);
     return KILN_OK;
 }
 

@@ -6,15 +6,13 @@
  */
 #include "storage/objects/s3/credentials.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <openssl/crypto.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "storage/formats/user_file.h"
 
 #define FILE_MAX (64 * 1024)
 
@@ -60,17 +58,30 @@ static int take(struct span value, const char *name, const char *what, char *out
     return KILN_OK;
 }
 
+/* The three settings, as files and the environment call them. */
+static const struct setting {
+    const char *in_file, *in_environment;
+    size_t offset, size; /* in struct kiln_s3_credentials */
+} settings[] = {
+#define SETTING(file, environment, field)                                                          \
+    {                                                                                              \
+        file, environment, offsetof(struct kiln_s3_credentials, field),                            \
+            sizeof(((struct kiln_s3_credentials *)0)->field)                                       \
+    }
+    SETTING("aws_access_key_id", "AWS_ACCESS_KEY_ID", access_key),
+    SETTING("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", secret_key),
+    SETTING("aws_session_token", "AWS_SESSION_TOKEN", session_token),
+};
+#define SETTINGS (sizeof settings / sizeof *settings)
+
 /* One `name = value` under the wanted heading. */
 static int take_setting(struct span key, struct span value, const char *name,
                         struct kiln_s3_credentials *c, struct kiln_error *err)
 {
-    if (equals(key, "aws_access_key_id"))
-        return take(value, name, "aws_access_key_id", c->access_key, sizeof c->access_key, err);
-    if (equals(key, "aws_secret_access_key"))
-        return take(value, name, "aws_secret_access_key", c->secret_key, sizeof c->secret_key, err);
-    if (equals(key, "aws_session_token"))
-        return take(value, name, "aws_session_token", c->session_token, sizeof c->session_token,
-                    err);
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (equals(key, settings[i].in_file))
+            return take(value, name, settings[i].in_file, (char *)c + settings[i].offset,
+                        settings[i].size, err);
     return KILN_OK;
 }
 
@@ -119,40 +130,19 @@ int kiln_s3_credentials_parse(const char *text, size_t len, const char *name, co
     return code;
 }
 
-/* Reads at most size bytes; a longer file is refused. */
-static int read_file(const char *path, char *text, size_t size, size_t *ret_len,
-                     struct kiln_error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return kiln_fail(err, KILN_CONFIG, "S3 credentials file %s: %s", path, strerror(errno));
-    size_t len = 0;
-    ssize_t n = 0;
-    while (len < size && ((n = read(fd, text + len, size - len)) > 0 || (n < 0 && errno == EINTR)))
-        len += n > 0 ? (size_t)n : 0;
-    int code = KILN_OK;
-    if (n < 0)
-        code = kiln_fail(err, KILN_CONFIG, "S3 credentials file %s: %s", path, strerror(errno));
-    else if (len == size)
-        code = kiln_fail(err, KILN_CONFIG, "S3 credentials file %s has more than %d bytes", path,
-                         FILE_MAX);
-    close(fd);
-    *ret_len = len;
-    return code;
-}
-
 /* The file's text is overwritten before its memory goes back. */
 static int load_file(const char *path, const char *profile, struct kiln_s3_credentials *ret,
                      struct kiln_error *err)
 {
-    char *text = malloc(FILE_MAX + 1);
-    if (!text)
-        return kiln_fail(err, KILN_NO_MEMORY, "S3 credentials file %s: no memory", path);
-    size_t len = 0;
-    int code = read_file(path, text, FILE_MAX + 1, &len, err);
-    if (!code)
-        code = kiln_s3_credentials_parse(text, len, path, profile, ret, err);
-    OPENSSL_cleanse(text, FILE_MAX + 1);
+    struct kiln_error why;
+    char *text;
+    size_t len;
+    int code = kiln_user_file_read(path, FILE_MAX, &text, &len, &why);
+    if (code)
+        return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG,
+                         "S3 credentials file: %s", why.text);
+    code = kiln_s3_credentials_parse(text, len, path, profile, ret, err);
+    OPENSSL_cleanse(text, len);
     free(text);
     return code;
 }
@@ -167,17 +157,13 @@ static const char *env(const char *name)
 /* The three variables are one set: a token that belongs to other keys is worse than none. */
 static int load_environment(struct kiln_s3_credentials *ret, struct kiln_error *err)
 {
-    static const char key[] = "AWS_ACCESS_KEY_ID", secret[] = "AWS_SECRET_ACCESS_KEY",
-                      token[] = "AWS_SESSION_TOKEN", name[] = "the environment";
     struct kiln_s3_credentials c = {.origin = "the environment"};
-    int code = take((struct span){env(key), strlen(env(key))}, name, key, c.access_key,
-                    sizeof c.access_key, err);
-    if (!code)
-        code = take((struct span){env(secret), strlen(env(secret))}, name, secret, c.secret_key,
-                    sizeof c.secret_key, err);
-    if (!code)
-        code = take((struct span){env(token), strlen(env(token))}, name, token, c.session_token,
-                    sizeof c.session_token, err);
+    int code = KILN_OK;
+    for (size_t i = 0; i < SETTINGS && !code; i++) {
+        const char *name = settings[i].in_environment;
+        struct span value = {env(name), strlen(env(name))};
+        code = take(value, c.origin, name, (char *)&c + settings[i].offset, settings[i].size, err);
+    }
     if (!code && !c.secret_key[0])
         code = kiln_fail(err, KILN_CONFIG,
                          "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY "

@@ -191,6 +191,32 @@ static const struct kiln_store_ops s3_ops = {
     .close = s3_close,
 };
 
+/* "bucket/some/prefix/" to the bucket's name and the store's prefix. */
+static int locate(struct kiln_s3_store *store, const char *location,
+                  char bucket[KILN_S3_BUCKET_SIZE], struct kiln_error *err)
+{
+    size_t len = strcspn(location, "/");
+    if (len >= KILN_S3_BUCKET_SIZE)
+        return kiln_fail(err, KILN_CONFIG, "store: s3://%s: the bucket's name is too long",
+                         location);
+    snprintf(bucket, KILN_S3_BUCKET_SIZE, "%.*s", (int)len, location);
+    const char *prefix = location[len] ? location + len + 1 : "";
+    size_t prefix_len = strlen(prefix);
+    while (prefix_len > 0 && prefix[prefix_len - 1] == '/')
+        prefix_len--;
+    if (prefix_len > KILN_S3_PREFIX_MAX)
+        return kiln_fail(err, KILN_CONFIG, "store: s3://%s: a prefix has at most %d bytes",
+                         location, KILN_S3_PREFIX_MAX);
+    snprintf(store->prefix, sizeof store->prefix, "%.*s", (int)prefix_len, prefix);
+    if (prefix_len == 0)
+        return KILN_OK;
+    if (kiln_store_check_key(store->prefix, err))
+        return kiln_fail(err, KILN_CONFIG, "store: s3://%s: %s", location, err ? err->text : "");
+    store->prefix[prefix_len] = '/';
+    store->prefix[prefix_len + 1] = '\0';
+    return KILN_OK;
+}
+
 int kiln_store_open_s3(const struct kiln_config *config, const char *location,
                        struct kiln_store **ret, struct kiln_error *err)
 {
@@ -199,7 +225,7 @@ int kiln_store_open_s3(const struct kiln_config *config, const char *location,
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open s3://%s", location);
     char bucket[KILN_S3_BUCKET_SIZE];
     store->base.ops = &s3_ops;
-    int code = kiln_s3_locate(store, location, bucket, err);
+    int code = locate(store, location, bucket, err);
     if (!code)
         code = kiln_s3_client_new(config, bucket, &store->client, err);
     if (code) {

@@ -2,6 +2,8 @@
 #ifndef KILN_OBJECTSTORE_S3_H
 #define KILN_OBJECTSTORE_S3_H
 
+#include <stdio.h>
+
 #include "schemas/limits.h"
 #include "storage/objects/backend.h"
 #include "storage/objects/s3/client.h"
@@ -17,12 +19,11 @@ struct kiln_s3_store {
     bool no_batches; /* learned: the server does not support deleting many at once */
 };
 
-/* --- location.c ------------------------------------------------------------------------------ */
-/* "bucket/some/prefix/" to the bucket's name and the store's prefix. */
-int kiln_s3_locate(struct kiln_s3_store *store, const char *location,
-                   char bucket[KILN_S3_BUCKET_SIZE], struct kiln_error *err) KILN_MUST_CHECK;
 /* The key in the bucket, into out[KILN_S3_KEY_SIZE]; fits, because prefix and key were measured. */
-void kiln_s3_full_key(const struct kiln_s3_store *store, const char *key, char *out);
+static inline void kiln_s3_full_key(const struct kiln_s3_store *store, const char *key, char *out)
+{
+    snprintf(out, KILN_S3_KEY_SIZE, "%s%s", store->prefix, key);
+}
 
 /* --- delete.c -------------------------------------------------------------------------------- */
 void kiln_s3_remove_many(struct kiln_store *base, struct kiln_deletion *deletions, size_t count);

@@ -2,7 +2,7 @@
  *
  * The scanner gives one event at a time (an element opens, closes, or text lies between) and
  * keeps the names of the open elements, so that every closing tag is held to its opening one.
- * The readers above it ask "in which element am I" by that stack.
+ * Above it a table of fields says which texts of a document go where.
  */
 #include "storage/objects/s3/xml.h"
 
@@ -211,52 +211,79 @@ static bool add_text(const struct scanner *s, char *out, size_t size)
     return true;
 }
 
+/* --- documents -------------------------------------------------------------------------------- */
+
+/* A text of a document: the two elements that it stands in, and where it goes. */
+struct field {
+    const char *parent, *child;
+    char *out;
+    size_t size;
+    bool cut; /* one that does not fit or does not decode is no error */
+};
+
+struct document {
+    const char *what;       /* it is, in an error */
+    const char *root;       /* NULL: any */
+    struct field fields[6]; /* parent NULL after the last */
+    const char *item;       /* an element below the root, or NULL */
+    int (*end_item)(void *arg, struct kiln_error *err);
+    void *arg;
+};
+
+/* Puts a text where its elements say; texts of other elements are passed by. */
+static bool take_text(const struct scanner *s, const struct field *field)
+{
+    while (field->parent && !inside(s, field->parent, field->child))
+        field++;
+    return !field->parent || add_text(s, field->out, field->size) || field->cut;
+}
+
+static int read_document(const struct document *d, const char *xml, size_t len,
+                         struct kiln_error *err)
+{
+    struct scanner s = {.at = xml, .end = xml + len};
+    const char *bad = skip_prolog(&s) ? NULL : "is cut short";
+    while (!bad) {
+        enum event event = next(&s);
+        int code = KILN_OK;
+        if (event == ENDED)
+            return KILN_OK;
+        if (event == BROKEN)
+            bad = "is not well-formed XML, or is cut short";
+        else if (event == OPENED && s.depth == 1 && d->root && !is(s.open[0], d->root))
+            bad = "is another document";
+        else if (event == TEXT && !take_text(&s, d->fields))
+            bad = "has a text that does not fit or does not decode";
+        else if (event == CLOSED && s.depth == 1 && d->item && is(s.closed, d->item))
+            code = d->end_item(d->arg, err);
+        if (code)
+            return code;
+    }
+    return kiln_fail(err, KILN_PROTOCOL, "%s %s", d->what, bad);
+}
+
 void kiln_s3_parse_error(const char *xml, size_t len, struct kiln_s3_error *ret)
 {
+    const struct document error = {
+        .what = "an error",
+        .fields = {{"Error", "Code", ret->code, sizeof ret->code, true},
+                   {"Error", "Message", ret->message, sizeof ret->message, true}},
+    };
     *ret = (struct kiln_s3_error){0};
-    struct scanner s = {.at = xml, .end = xml + len};
-    if (!skip_prolog(&s))
-        return;
-    for (enum event event = next(&s); event != ENDED && event != BROKEN; event = next(&s)) {
-        if (event != TEXT)
-            continue;
-        if (inside(&s, "Error", "Code"))
-            add_text(&s, ret->code, sizeof ret->code);
-        else if (inside(&s, "Error", "Message"))
-            add_text(&s, ret->message, sizeof ret->message);
-        else if (inside(&s, "Error", "Region"))
-            add_text(&s, ret->region, sizeof ret->region);
-    }
+    (void)!read_document(&error, xml, len, NULL); /* what was read before its end counts */
 }
 
 /* --- a page of a listing ---------------------------------------------------------------------- */
+
+#define LISTING "the server's object listing"
 
 /* The current entry, and numbers that are still text. */
 struct page_reader {
     struct kiln_s3_entry entry;
     char size[24], modified[32], truncated[8];
+    kiln_s3_each *each;
+    void *arg;
 };
-
-static int bad_page(struct kiln_error *err, const char *what)
-{
-    return kiln_fail(err, KILN_PROTOCOL, "the server's object listing %s", what);
-}
-
-/* Puts a text where its element says; texts of other elements are passed by. */
-static bool take_text(const struct scanner *s, struct page_reader *r, struct kiln_s3_page *page)
-{
-    if (inside(s, "Contents", "Key"))
-        return add_text(s, r->entry.key, sizeof r->entry.key);
-    if (inside(s, "Contents", "Size"))
-        return add_text(s, r->size, sizeof r->size);
-    if (inside(s, "Contents", "LastModified"))
-        return add_text(s, r->modified, sizeof r->modified);
-    if (inside(s, "ListBucketResult", "IsTruncated"))
-        return add_text(s, r->truncated, sizeof r->truncated);
-    if (inside(s, "ListBucketResult", "NextContinuationToken"))
-        return add_text(s, page->token, sizeof page->token);
-    return true;
-}
 
 /* "2009-10-12T17:50:30.000Z"; the fraction may be missing. */
 static bool read_time(const char *text, int64_t *ret)
@@ -270,14 +297,15 @@ static bool read_time(const char *text, int64_t *ret)
 }
 
 /* </Contents>: the entry must be whole. */
-static int end_entry(struct page_reader *r, kiln_s3_each *each, void *arg, struct kiln_error *err)
+static int end_entry(void *arg, struct kiln_error *err)
 {
+    struct page_reader *r = arg;
     char *end;
     r->entry.size = strtoull(r->size, &end, 10);
     if (!r->entry.key[0] || r->size[0] < '0' || r->size[0] > '9' || *end ||
         !read_time(r->modified, &r->entry.modified_s))
-        return bad_page(err, "has an entry without key, size or time");
-    int code = each(arg, &r->entry);
+        return kiln_fail(err, KILN_PROTOCOL, LISTING " has an entry without key, size or time");
+    int code = r->each(r->arg, &r->entry);
     r->entry.key[0] = r->size[0] = r->modified[0] = '\0';
     return code;
 }
@@ -285,77 +313,67 @@ static int end_entry(struct page_reader *r, kiln_s3_each *each, void *arg, struc
 int kiln_s3_parse_list(const char *xml, size_t len, kiln_s3_each *each, void *arg,
                        struct kiln_s3_page *ret, struct kiln_error *err)
 {
-    struct page_reader reader = {0};
-    struct scanner s = {.at = xml, .end = xml + len};
+    struct page_reader r = {.each = each, .arg = arg};
+    const struct document listing = {
+        .what = LISTING,
+        .root = "ListBucketResult",
+        .fields = {{"Contents", "Key", r.entry.key, sizeof r.entry.key, false},
+                   {"Contents", "Size", r.size, sizeof r.size, false},
+                   {"Contents", "LastModified", r.modified, sizeof r.modified, false},
+                   {"ListBucketResult", "IsTruncated", r.truncated, sizeof r.truncated, false},
+                   {"ListBucketResult", "NextContinuationToken", ret->token, sizeof ret->token,
+                    false}},
+        .item = "Contents",
+        .end_item = end_entry,
+        .arg = &r,
+    };
     *ret = (struct kiln_s3_page){0};
-    if (!skip_prolog(&s))
-        return bad_page(err, "is cut short");
-    for (;;) {
-        enum event event = next(&s);
-        int code = KILN_OK;
-        if (event == BROKEN)
-            return bad_page(err, "is not well-formed XML, or is cut short");
-        if (event == ENDED)
-            break;
-        if (event == OPENED && s.depth == 1 && !is(s.open[0], "ListBucketResult"))
-            return bad_page(err, "is another document");
-        if (event == TEXT && !take_text(&s, &reader, ret))
-            return bad_page(err, "has a text that does not fit or does not decode");
-        if (event == CLOSED && s.depth == 1 && is(s.closed, "Contents"))
-            code = end_entry(&reader, each, arg, err);
-        if (code)
-            return code;
-    }
-    ret->truncated = strcmp(reader.truncated, "true") == 0;
-    if (!ret->truncated && strcmp(reader.truncated, "false") != 0)
-        return bad_page(err, "does not say whether it is complete");
+    int code = read_document(&listing, xml, len, err);
+    if (code)
+        return code;
+    ret->truncated = strcmp(r.truncated, "true") == 0;
+    if (!ret->truncated && strcmp(r.truncated, "false") != 0)
+        return kiln_fail(err, KILN_PROTOCOL, LISTING " does not say whether it is complete");
     if (ret->truncated && !ret->token[0])
-        return bad_page(err, "is incomplete and has no token for the rest");
+        return kiln_fail(err, KILN_PROTOCOL,
+                         LISTING " is incomplete and has no token for the rest");
     return KILN_OK;
 }
 
 /* --- the answer to a multi-object delete ------------------------------------------------------ */
 
-static int bad_answer(struct kiln_error *err, const char *what)
-{
-    return kiln_fail(err, KILN_PROTOCOL, "the server's answer to a deletion of many %s", what);
-}
+#define DELETION "the server's answer to a deletion of many"
 
-static bool take_refusal(const struct scanner *s, struct kiln_s3_refusal *refusal)
+struct deletion_reader {
+    struct kiln_s3_refusal refusal;
+    kiln_s3_each_refusal *each;
+    void *arg;
+};
+
+static int end_refusal(void *arg, struct kiln_error *err)
 {
-    if (inside(s, "Error", "Key"))
-        return add_text(s, refusal->key, sizeof refusal->key);
-    if (inside(s, "Error", "Code"))
-        return add_text(s, refusal->code, sizeof refusal->code);
-    if (inside(s, "Error", "Message"))
-        (void)add_text(s, refusal->message, sizeof refusal->message); /* may be cut */
-    return true;
+    struct deletion_reader *r = arg;
+    if (!r->refusal.key[0] || !r->refusal.code[0])
+        return kiln_fail(err, KILN_PROTOCOL, DELETION " has an error without key or code");
+    int code = r->each(r->arg, &r->refusal);
+    r->refusal = (struct kiln_s3_refusal){0};
+    return code;
 }
 
 int kiln_s3_parse_deleted(const char *xml, size_t len, kiln_s3_each_refusal *each, void *arg,
                           struct kiln_error *err)
 {
-    struct kiln_s3_refusal refusal = {0};
-    struct scanner s = {.at = xml, .end = xml + len};
-    if (!skip_prolog(&s))
-        return bad_answer(err, "is cut short");
-    for (;;) {
-        enum event event = next(&s);
-        if (event == BROKEN)
-            return bad_answer(err, "is not well-formed XML, or is cut short");
-        if (event == ENDED)
-            return KILN_OK;
-        if (event == OPENED && s.depth == 1 && !is(s.open[0], "DeleteResult"))
-            return bad_answer(err, "is another document");
-        if (event == TEXT && !take_refusal(&s, &refusal))
-            return bad_answer(err, "has a text that does not fit or does not decode");
-        if (event != CLOSED || s.depth != 1 || !is(s.closed, "Error"))
-            continue;
-        if (!refusal.key[0] || !refusal.code[0])
-            return bad_answer(err, "has an error without key or code");
-        int code = each(arg, &refusal);
-        if (code)
-            return code;
-        refusal = (struct kiln_s3_refusal){0};
-    }
+    struct deletion_reader r = {.each = each, .arg = arg};
+    struct kiln_s3_refusal *refusal = &r.refusal;
+    const struct document answer = {
+        .what = DELETION,
+        .root = "DeleteResult",
+        .fields = {{"Error", "Key", refusal->key, sizeof refusal->key, false},
+                   {"Error", "Code", refusal->code, sizeof refusal->code, false},
+                   {"Error", "Message", refusal->message, sizeof refusal->message, true}},
+        .item = "Error",
+        .end_item = end_refusal,
+        .arg = &r,
+    };
+    return read_document(&answer, xml, len, err);
 }

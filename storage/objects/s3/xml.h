@@ -18,7 +18,6 @@
 struct kiln_s3_error {
     char code[64];     /* "SignatureDoesNotMatch"; "" if the body holds none */
     char message[256]; /* cut to fit */
-    char region[64];   /* of AuthorizationHeaderMalformed and redirects */
 };
 
 /* A body that is not an S3 error leaves *ret empty. */
