@@ -106,6 +106,14 @@ int kiln_report(const struct kiln_cli *cli, const struct kiln_error *err);
 /* Prints the complaint and where the help is; returns EX_USAGE. */
 int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3);
 
+/* Asks before something is destroyed.  Whether to go on: yes (the option --yes was given), or a
+ * person at a terminal agrees.  Where nobody can be asked it says what --yes would do, and answers
+ * no. */
+bool kiln_confirm(const struct kiln_cli *cli, bool yes, const char *question);
+/* The same for what another command undoes (`kiln retry`, `kiln worker start`) and scripts have
+ * always called without --yes: where nobody can be asked the answer is yes. */
+bool kiln_confirm_at_terminal(bool yes, const char *question);
+
 /* --- output ----------------------------------------------------------------------------------- */
 /* One line of compact JSON on stdout; takes the reference.  0 or an exit status. */
 int kiln_print_json(const struct kiln_cli *cli, json_t *value);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "scheduler/cli/core/cli.h"
 #include "scheduler/cli/core/text_safe.h"
@@ -84,6 +85,35 @@ int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...)
         kiln_say(cli, "      `kiln help %s` shows its options", cli->verb->name);
     return EX_USAGE;
 }
+
+/* --- questions -------------------------------------------------------------------------------- */
+
+static bool somebody_is_there(void)
+{
+    return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
+static bool ask(const char *question)
+{
+    char line[16];
+    fprintf(stderr, "%s  Go on? [y/N] ", question);
+    return fgets(line, sizeof line, stdin) && (line[0] == 'y' || line[0] == 'Y');
+}
+
+bool kiln_confirm(const struct kiln_cli *cli, bool yes, const char *question)
+{
+    if (yes || somebody_is_there())
+        return yes || ask(question);
+    kiln_warn(cli, "%s  Nothing was changed. Add --yes to proceed", question);
+    return false;
+}
+
+bool kiln_confirm_at_terminal(bool yes, const char *question)
+{
+    return yes || !somebody_is_there() || ask(question);
+}
+
+/* --- output ----------------------------------------------------------------------------------- */
 
 int kiln_print_json(const struct kiln_cli *cli, json_t *value)
 {

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/confirm.h"
-#include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"
@@ -149,18 +147,6 @@ static int add_name(void *arg, const struct kiln_backfill_row *row, struct kiln_
     return kiln_suggest_add(arg, row->spec.name, err);
 }
 
-/* KILN_NOT_FOUND, naming those that are near. */
-static int check_name(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
-                      struct kiln_error *err)
-{
-    struct kiln_suggest near = {0};
-    int rc = kiln_ledger_backfills(ledger, kiln_pool(cli), NULL, add_name, &near, err);
-    if (rc == 0 && !kiln_suggest_has(&near, name))
-        rc = kiln_suggest_refuse(&near, "backfill", name, err);
-    kiln_suggest_release(&near);
-    return rc;
-}
-
 /* --- ls, show, rm ----------------------------------------------------------------------------- */
 static int list(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
 {
@@ -224,12 +210,16 @@ static int run_action(struct kiln_cli *cli, const struct kiln_args *args, enum a
                       const char *name)
 {
     struct kiln_ledger *ledger = NULL;
+    struct kiln_suggest near = {0};
     struct kiln_error err;
     bool reads = action == LS || action == SHOW;
     int rc = reads ? kiln_open_reader(cli, &ledger, &err) : kiln_open_ledger(cli, &ledger, &err);
     int status;
     if (rc == 0 && name)
-        rc = check_name(cli, ledger, name, &err);
+        rc = kiln_ledger_backfills(ledger, kiln_pool(cli), NULL, add_name, &near, &err);
+    if (rc == 0 && name && !kiln_suggest_has(&near, name))
+        rc = kiln_suggest_refuse(&near, "backfill", name, &err);
+    kiln_suggest_release(&near);
     if (rc == 0 && action == RESUME)
         rc = kiln_ledger_backfill_again(ledger, kiln_pool(cli), name, &err);
     if (rc)

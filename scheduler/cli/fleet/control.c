@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/confirm.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/roster.h"

@@ -83,43 +83,34 @@ static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_
     return kiln_suggest_add(&known->near, name, err);
 }
 
-/* A pause may come before its jobs, and a script must not race with the last of them.  So an
- * unknown name is paused as well, with a warning, since it may be a typing mistake. */
-static int warn_if_unknown(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                           enum kiln_pause_scope scope, const char *name, struct kiln_error *err)
+/* Warns of a name that may be a typing mistake.  A pause may come before its jobs, and a script
+ * must not race with the last of them, so an unknown name is paused as well.  Whoever resumes a
+ * name that is not paused may have meant another one, which stays paused. */
+static int warn_of_name(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                        enum kiln_pause_scope scope, const char *name, bool held,
+                        struct kiln_error *err)
 {
-    struct known known = {.scope = scope, .name = name};
+    struct known known = {.scope = scope, .name = name, .of_held = !held};
+    const char *pool = kiln_pool(cli);
     char list[KILN_SUGGEST_LIST_MAX];
     bool tenant = scope == KILN_SCOPE_TENANT;
     if (!tenant && scope != KILN_SCOPE_GROUP)
         return 0;
-    int rc = kiln_ledger_pauses(ledger, kiln_pool(cli), true, add_held, &known, err);
-    if (rc == 0 && tenant)
-        rc = kiln_ledger_tenants(ledger, kiln_pool(cli), add_tenant, &known, err);
-    if (rc == 0 && tenant)
-        rc = kiln_ledger_quotas(ledger, kiln_pool(cli), add_quota, &known, err);
-    if (rc == 0 && !tenant)
-        rc = kiln_ledger_groups(ledger, kiln_pool(cli), add_group, &known, err);
+    int rc = kiln_ledger_pauses(ledger, pool, true, add_held, &known, err);
+    if (rc == 0 && held && tenant)
+        rc = kiln_ledger_tenants(ledger, pool, add_tenant, &known, err);
+    if (rc == 0 && held && tenant)
+        rc = kiln_ledger_quotas(ledger, pool, add_quota, &known, err);
+    if (rc == 0 && held && !tenant)
+        rc = kiln_ledger_groups(ledger, pool, add_group, &known, err);
     if (rc == 0 && !known.answers) {
         bool any = kiln_suggest_list(&known.near, name, list, sizeof list);
-        kiln_warn(cli, "%s '%s' has no %s%s%s", tenant ? "tenant" : "group", name,
-                  tenant ? "jobs yet" : "queued or assigned jobs yet", any ? "; " : "", list);
+        if (held)
+            kiln_warn(cli, "%s '%s' has no %s%s%s", tenant ? "tenant" : "group", name,
+                      tenant ? "jobs yet" : "queued or assigned jobs yet", any ? "; " : "", list);
+        else if (any)
+            kiln_warn(cli, "'%s' is not paused; of the paused names %s", name, list);
     }
-    kiln_suggest_release(&known.near);
-    return rc;
-}
-
-/* Whoever resumes a name that is not paused may have meant another one, which stays paused. */
-static int warn_if_not_paused(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                              enum kiln_pause_scope scope, const char *name, struct kiln_error *err)
-{
-    struct known known = {.scope = scope, .name = name, .of_held = true};
-    char list[KILN_SUGGEST_LIST_MAX];
-    if (scope != KILN_SCOPE_TENANT && scope != KILN_SCOPE_GROUP)
-        return 0;
-    const int rc = kiln_ledger_pauses(ledger, kiln_pool(cli), true, add_held, &known, err);
-    if (rc == 0 && !known.answers && kiln_suggest_list(&known.near, name, list, sizeof list))
-        kiln_warn(cli, "'%s' is not paused; of the paused names %s", name, list);
     kiln_suggest_release(&known.near);
     return rc;
 }
@@ -247,8 +238,7 @@ static int set_pause(struct kiln_cli *cli, const struct kiln_args *args, bool he
         return status;
     int rc = kiln_open_ledger(cli, &ledger, &err);
     if (rc == 0)
-        rc = held ? warn_if_unknown(cli, ledger, scope, name, &err)
-                  : warn_if_not_paused(cli, ledger, scope, name, &err);
+        rc = warn_of_name(cli, ledger, scope, name, held, &err);
     status = rc ? kiln_report(cli, &err)
                 : kiln_pause_set(cli, ledger, scope, name, held, kiln_arg(args, "reason"));
     kiln_ledger_close(ledger);

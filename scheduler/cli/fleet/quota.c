@@ -4,8 +4,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/confirm.h"
-#include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
@@ -105,33 +103,11 @@ static int find_day(void *arg, const struct kiln_day_row *day, struct kiln_error
     return 0;
 }
 
-static void quota_json(struct kiln_text *out, const struct kiln_quota *quota, uint64_t waiting,
-                       const struct kiln_day_row *day)
-{
-    kiln_json_put(out, quota->queued >= 0 ? "{tenant:s queued:u" : "{tenant:s queued:n",
-                  quota->tenant, (uint64_t)quota->queued);
-    kiln_json_put(out, quota->gpu_s_day >= 0 ? "gpu_seconds_day:d" : "gpu_seconds_day:n",
-                  quota->gpu_s_day);
-    kiln_json_put(out, "waiting:u gpu_seconds_today:d held:b who:s at:t}\n", waiting, day->used_s,
-                  day->held, quota->who, quota->at_ms);
-}
-
-static void quota_text(struct kiln_text *out, const struct kiln_quota *quota, uint64_t waiting,
-                       const struct kiln_day_row *day)
-{
-    char queued[32] = "-", seconds[32] = "-";
-    if (quota->queued >= 0)
-        snprintf(queued, sizeof queued, "%lld", (long long)quota->queued);
-    if (quota->gpu_s_day >= 0)
-        snprintf(seconds, sizeof seconds, "%.1f", quota->gpu_s_day);
-    kiln_text_printf(out, "%-24s %10llu of %-10s %12.1f of %-12s %s\n", quota->tenant,
-                     (unsigned long long)waiting, queued, day->used_s, seconds,
-                     day->held ? "paused" : "");
-}
-
 static int print_quota(struct rows *rows, const struct kiln_quota *quota, struct kiln_error *err)
 {
     struct kiln_day_row day = {.used_s = 0};
+    struct kiln_text *line = &rows->listing.line;
+    char queued[32] = "-", seconds[32] = "-";
     uint64_t waiting = 0;
     const char *pool = kiln_pool(rows->listing.cli);
     snprintf(day.tenant, sizeof day.tenant, "%s", quota->tenant);
@@ -140,10 +116,22 @@ static int print_quota(struct rows *rows, const struct kiln_quota *quota, struct
         rc = kiln_ledger_day(rows->ledger, pool, find_day, &day, err);
     if (rc)
         return rc;
-    if (rows->listing.cli->json)
-        quota_json(&rows->listing.line, quota, waiting, &day);
-    else
-        quota_text(&rows->listing.line, quota, waiting, &day);
+    if (rows->listing.cli->json) {
+        kiln_json_put(line, quota->queued >= 0 ? "{tenant:s queued:u" : "{tenant:s queued:n",
+                      quota->tenant, (uint64_t)quota->queued);
+        kiln_json_put(line, quota->gpu_s_day >= 0 ? "gpu_seconds_day:d" : "gpu_seconds_day:n",
+                      quota->gpu_s_day);
+        kiln_json_put(line, "waiting:u gpu_seconds_today:d held:b who:s at:t}\n", waiting,
+                      day.used_s, day.held, quota->who, quota->at_ms);
+        return kiln_listing_put(&rows->listing, err);
+    }
+    if (quota->queued >= 0)
+        snprintf(queued, sizeof queued, "%lld", (long long)quota->queued);
+    if (quota->gpu_s_day >= 0)
+        snprintf(seconds, sizeof seconds, "%.1f", quota->gpu_s_day);
+    kiln_text_printf(line, "%-24s %10llu of %-10s %12.1f of %-12s %s\n", quota->tenant,
+                     (unsigned long long)waiting, queued, day.used_s, seconds,
+                     day.held ? "paused" : "");
     return kiln_listing_put(&rows->listing, err);
 }
 

@@ -108,11 +108,16 @@ const char *kiln_roster_state(const struct kiln_roster_worker *worker)
     return !worker->live ? "gone" : worker->beat.draining ? "draining" : "live";
 }
 
-/* What the heartbeat says; times and texts of a stranger are not trusted, they were decoded. */
-static json_t *live_json(const struct kiln_roster_worker *worker)
+/* What the heartbeat says, or what the ledger still knows. */
+static json_t *worker_json(const struct kiln_roster_worker *worker)
 {
     const struct kiln_heartbeat *beat = &worker->beat;
-    char protocol[32];
+    char protocol[32], seen[64];
+    if (!worker->live)
+        return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s}", "worker", worker->row.name, "state",
+                         kiln_roster_state(worker), "host", worker->row.host, "device",
+                         worker->row.device, "jobs", (json_int_t)worker->row.assigned, "last_seen",
+                         kiln_time_text(worker->row.last_seen_ms, seen, sizeof seen));
     snprintf(protocol, sizeof protocol, "%u.%u", beat->version, beat->minor);
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
@@ -127,23 +132,12 @@ static json_t *live_json(const struct kiln_roster_worker *worker)
         (json_int_t)beat->wanted_ms, "computed_ms", (json_int_t)beat->computed_ms);
 }
 
-/* What the ledger still knows. */
-static json_t *gone_json(const struct kiln_roster_worker *worker)
-{
-    char seen[64];
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s}", "worker", worker->row.name, "state",
-                     kiln_roster_state(worker), "host", worker->row.host, "device",
-                     worker->row.device, "jobs", (json_int_t)worker->row.assigned, "last_seen",
-                     kiln_time_text(worker->row.last_seen_ms, seen, sizeof seen));
-}
-
 json_t *kiln_roster_json(const struct kiln_roster *roster, bool all)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < roster->count; i++)
         if (roster->at[i].live || all)
-            json_array_append_new(list, roster->at[i].live ? live_json(&roster->at[i])
-                                                           : gone_json(&roster->at[i]));
+            json_array_append_new(list, worker_json(&roster->at[i]));
     return list;
 }
 

@@ -11,7 +11,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/confirm.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
@@ -114,18 +113,6 @@ static int want_devices(struct edit *edit, struct kiln_guard_plan *plan, struct 
     return rc;
 }
 
-static int refuse_row(const struct kiln_guard_plan *plan, const char *name, struct kiln_error *err)
-{
-    struct kiln_suggest near = {0};
-    int rc = 0;
-    for (int i = 0; i < plan->count && rc == 0; i++)
-        rc = kiln_suggest_add(&near, plan->at[i].name, err);
-    if (rc == 0)
-        rc = kiln_suggest_refuse(&near, "worker of this machine", name, err);
-    kiln_suggest_release(&near);
-    return rc;
-}
-
 static void stop_row(struct edit *edit, const struct kiln_guard_plan *plan,
                      struct kiln_guard_row *row)
 {
@@ -136,44 +123,46 @@ static void stop_row(struct edit *edit, const struct kiln_guard_plan *plan,
 /* The rows that are named on the command line. */
 static int want_named(struct edit *edit, struct kiln_guard_plan *plan, struct kiln_error *err)
 {
-    for (int i = 1; i < edit->args->rest_count; i++) {
-        struct kiln_guard_row *row = kiln_guard_row(plan, edit->args->rest[i]);
-        if (!row)
-            return refuse_row(plan, edit->args->rest[i], err);
-        if (edit->wanted)
+    struct kiln_suggest near = {0};
+    int rc = 0;
+    for (int i = 1; i < edit->args->rest_count && rc == 0; i++) {
+        const char *name = edit->args->rest[i];
+        struct kiln_guard_row *row = kiln_guard_row(plan, name);
+        for (int at = 0; !row && rc == 0 && at < plan->count; at++)
+            rc = kiln_suggest_add(&near, plan->at[at].name, err);
+        if (!row && rc == 0)
+            rc = kiln_suggest_refuse(&near, "worker of this machine", name, err);
+        else if (row && edit->wanted)
             kiln_guard_want(edit->stack, plan, row, edit->chosen);
-        else
+        else if (row)
             stop_row(edit, plan, row);
     }
-    return 0;
-}
-
-static int take_limits(struct edit *edit, struct kiln_guard_plan *plan, struct kiln_error *err)
-{
-    plan->crashes = edit->crashes ? (int)edit->crashes : plan->crashes;
-    plan->within_s = edit->within_s ? edit->within_s : plan->within_s;
-    plan->log_bytes = edit->log_mb ? (int64_t)edit->log_mb << 20 : plan->log_bytes;
-    char *conf = edit->cli->config_path ? realpath(edit->cli->config_path, NULL) : NULL;
-    if (!conf)
-        return kiln_fail(
-            err, KILN_CONFIG,
-            "workers need a settings file: give --config FILE, or start a stack with `kiln up`");
-    snprintf(plan->config, sizeof plan->config, "%s", conf);
-    free(conf);
-    return 0;
+    kiln_suggest_release(&near);
+    return rc;
 }
 
 static int change_plan(struct edit *edit, struct kiln_guard_plan *plan, struct kiln_error *err)
 {
     bool all = kiln_arg(edit->args, "all") != NULL;
-    int rc = edit->wanted ? take_limits(edit, plan, err) : 0;
-    if (rc == 0 && edit->args->rest_count > 1)
+    if (edit->wanted) {
+        char *conf = edit->cli->config_path ? realpath(edit->cli->config_path, NULL) : NULL;
+        if (!conf)
+            return kiln_fail(err, KILN_CONFIG,
+                             "workers need a settings file: give --config FILE, or start a stack "
+                             "with `kiln up`");
+        snprintf(plan->config, sizeof plan->config, "%s", conf);
+        free(conf);
+        plan->crashes = edit->crashes ? (int)edit->crashes : plan->crashes;
+        plan->within_s = edit->within_s ? edit->within_s : plan->within_s;
+        plan->log_bytes = edit->log_mb ? (int64_t)edit->log_mb << 20 : plan->log_bytes;
+    }
+    if (edit->args->rest_count > 1)
         return want_named(edit, plan, err);
-    if (rc == 0 && edit->wanted)
+    if (edit->wanted)
         return want_devices(edit, plan, err);
-    for (int i = 0; rc == 0 && all && i < plan->count; i++)
+    for (int i = 0; all && i < plan->count; i++)
         stop_row(edit, plan, &plan->at[i]);
-    return rc;
+    return 0;
 }
 
 /* --- the verb --------------------------------------------------------------------------------- */

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/confirm.h"
-#include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
@@ -221,32 +219,12 @@ static int check_removal(struct kiln_cli *cli, struct kiln_ledger *ledger, const
     return 0;
 }
 
-/* Cancels what is left if force is set, and removes the rows; adds up the rows of all tries. */
-static int remove_rows(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                       bool force, struct kiln_removed *ret, uint64_t *ret_cancelled,
-                       struct kiln_error *err)
-{
-    int rc = KILN_STALE;
-    for (int i = 0; rc == KILN_STALE && i < REMOVE_TRIES; i++) {
-        struct kiln_removed removed = {0};
-        uint64_t cancelled = 0;
-        rc = force ? kiln_cancel_batch(cli, ledger, batch, &cancelled, err) : 0;
-        if (rc == 0)
-            rc = kiln_ledger_remove_batch(ledger, kiln_pool(cli), batch, &removed, err);
-        *ret_cancelled += cancelled;
-        ret->jobs += removed.jobs;
-        ret->objects += removed.objects;
-        ret->bytes += removed.bytes;
-    }
-    return rc;
-}
-
 /* *ret_status is set if nobody agreed. */
 static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch, bool force,
                     bool yes, int *ret_status, struct kiln_error *err)
 {
     struct removal removal;
-    struct kiln_removed removed = {0};
+    struct kiln_removed removed = {0}; /* the sums of all tries */
     uint64_t cancelled = 0;
     char question[KILN_BATCH_NAME_MAX + 160];
     int rc = check_removal(cli, ledger, batch, force, &removal, err);
@@ -259,7 +237,18 @@ static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
         *ret_status = EX_USAGE;
         return 0;
     }
-    rc = remove_rows(cli, ledger, batch, force, &removed, &cancelled, err);
+    rc = KILN_STALE;
+    for (int i = 0; rc == KILN_STALE && i < REMOVE_TRIES; i++) {
+        struct kiln_removed now = {0};
+        uint64_t count = 0;
+        rc = force ? kiln_cancel_batch(cli, ledger, batch, &count, err) : 0;
+        if (rc == 0)
+            rc = kiln_ledger_remove_batch(ledger, kiln_pool(cli), batch, &now, err);
+        cancelled += count;
+        removed.jobs += now.jobs;
+        removed.objects += now.objects;
+        removed.bytes += now.bytes;
+    }
     if (rc)
         return rc;
     if (cancelled)

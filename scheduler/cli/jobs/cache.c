@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"

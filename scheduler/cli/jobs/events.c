@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"
@@ -58,29 +57,24 @@ static int list_event(void *arg, const struct kiln_event_row *event, struct kiln
     return kiln_listing_put(listing, err);
 }
 
-/* Waits for the next question; an error on the pipe means that its reader has gone. */
-static bool reader_gone(void)
-{
-    struct pollfd out = {.fd = STDOUT_FILENO};
-    return poll(&out, 1, POLL_MS) > 0 && (out.revents & (POLLERR | POLLNVAL));
-}
-
 static int follow(struct kiln_cli *cli, struct kiln_ledger *ledger,
                   const struct kiln_event_filter *filter, struct kiln_event_tail *tail,
                   struct kiln_listing *listing, struct kiln_error *err)
 {
-    bool warned = false;
+    bool warned = false, gone = false;
     for (const int signals[] = {SIGINT, SIGTERM}, *at = signals; at < signals + 2; at++)
         sigaction(*at, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
-    while (!interrupted) {
+    while (!interrupted && !gone) {
         int rc = kiln_ledger_tail(ledger, kiln_pool(cli), filter, tail, list_event, listing, err);
         if (rc && (rc == KILN_CANCELLED || !kiln_code_retryable(rc)))
             return rc;
         if (rc && !warned)
             kiln_warn(cli, "%s; trying again", err->text);
         warned = rc != 0;
-        if (fflush(stdout) != 0 || reader_gone())
-            break;
+        /* Waits for the next question; an error on the pipe means that its reader has gone. */
+        struct pollfd out = {.fd = STDOUT_FILENO};
+        gone = fflush(stdout) != 0 ||
+               (poll(&out, 1, POLL_MS) > 0 && (out.revents & (POLLERR | POLLNVAL)));
     }
     return 0;
 }
@@ -91,28 +85,14 @@ static int ignore_job(void *arg, const struct kiln_job_row *row, struct kiln_err
     return 0;
 }
 
-/* Checks that the job or the batch exists.  *now_ms: where following begins without --since. */
-static int prepare(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                   struct kiln_event_filter *filter, int64_t *now_ms, struct kiln_error *err)
-{
-    char version[32];
-    int rc = kiln_ledger_clock(ledger, now_ms, version, sizeof version, err);
-    if (rc == 0 && filter->job)
-        rc = kiln_ledger_job(ledger, kiln_pool(cli), filter->job, ignore_job, NULL, err);
-    if (rc == 0 && batch)
-        rc = kiln_check_batch(cli, ledger, batch, err);
-    if (rc == 0 && batch)
-        rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &filter->batch_id, err);
-    return rc;
-}
-
 int kiln_verb_events(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     struct kiln_listing listing = {.cli = cli, .none = "no events"};
     struct kiln_event_filter filter = {0};
-    int64_t since_ms, now_ms;
+    int64_t since_ms, now_ms; /* now_ms: where following begins without --since */
+    char version[32];
     const char *job = kiln_arg(args, "job"), *batch = kiln_arg(args, "batch");
     if (job && batch)
         return kiln_usage(cli, "name a job or a batch, not both");
@@ -124,7 +104,13 @@ int kiln_verb_events(struct kiln_cli *cli, const struct kiln_args *args)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0)
-        rc = prepare(cli, ledger, batch, &filter, &now_ms, &err);
+        rc = kiln_ledger_clock(ledger, &now_ms, version, sizeof version, &err);
+    if (rc == 0 && job)
+        rc = kiln_ledger_job(ledger, kiln_pool(cli), filter.job, ignore_job, NULL, &err);
+    if (rc == 0 && batch)
+        rc = kiln_check_batch(cli, ledger, batch, &err);
+    if (rc == 0 && batch)
+        rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &filter.batch_id, &err);
     if (rc == 0 && kiln_arg(args, "follow")) {
         struct kiln_event_tail tail = {.since_ms = kiln_arg(args, "since") ? since_ms : now_ms};
         listing.none = NULL;

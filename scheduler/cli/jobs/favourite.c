@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"

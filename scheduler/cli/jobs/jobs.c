@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/confirm.h"
-#include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"

@@ -81,18 +81,6 @@ static int job_json(void *arg, const struct kiln_job_row *row, struct kiln_error
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* Only the moves that have happened. */
-static void print_times(const struct kiln_job_row *row)
-{
-    char text[64];
-    printf("  created    %s\n", kiln_time_text(row->created_ms, text, sizeof text));
-    if (row->assigned_ms)
-        kiln_print_line("  assigned   %s to %s",
-                        kiln_time_text(row->assigned_ms, text, sizeof text), row->worker);
-    if (row->finished_ms)
-        printf("  finished   %s\n", kiln_time_text(row->finished_ms, text, sizeof text));
-}
-
 /* "  prompt     a red star" */
 static void print_words(const char *name, const char *words)
 {
@@ -105,7 +93,7 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
 {
     const struct shown *shown = arg;
     const struct kiln_job *job = &row->job;
-    char set[KILN_LORA_SET_MAX];
+    char set[KILN_LORA_SET_MAX], time[64];
     (void)err;
     printf("job %" PRIu64 "  %s, attempt %u\n  batch      %s, index %u%s", job->id,
            kiln_job_state_name(job->state), job->attempt, job->batch, job->index,
@@ -123,7 +111,12 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
     printf("  options    kind %s, latents %s, priority %d, tenant %s\n",
            kiln_job_kind_name(job->kind), kiln_latents_name(job->latents), (int)job->priority,
            job->tenant);
-    print_times(row);
+    printf("  created    %s\n", kiln_time_text(row->created_ms, time, sizeof time));
+    if (row->assigned_ms) /* only the moves that have happened */
+        kiln_print_line("  assigned   %s to %s",
+                        kiln_time_text(row->assigned_ms, time, sizeof time), row->worker);
+    if (row->finished_ms)
+        printf("  finished   %s\n", kiln_time_text(row->finished_ms, time, sizeof time));
     if (row->error && job->state != KILN_JOB_DONE) {
         printf("  error      %s: ", kiln_code_name(row->error_code));
         kiln_print_safe(row->error);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"

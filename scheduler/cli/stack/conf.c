@@ -20,12 +20,6 @@ struct wanted {
     char *value[KILN_KEY_COUNT]; /* NULL: leave the file's line as it is */
 };
 
-static void wanted_release(struct wanted *wanted)
-{
-    for (int key = 0; key < KILN_KEY_COUNT; key++)
-        free(wanted->value[key]);
-}
-
 static int want(struct wanted *wanted, enum kiln_key key, const char *value, struct kiln_error *err)
 {
     if (strpbrk(value, "\"\n\r"))
@@ -39,18 +33,14 @@ static int want(struct wanted *wanted, enum kiln_key key, const char *value, str
 
 /* --- what this `up` asks for ------------------------------------------------------------------ */
 
-/* Settings that name a file: a relative one means the place where `up` was typed. */
-static bool is_path(enum kiln_key key)
-{
-    return key == KILN_KEY_MODEL || key == KILN_KEY_LORA_DIR || key == KILN_KEY_STYLES ||
-           key == KILN_KEY_S3_CREDENTIALS_FILE || key == KILN_KEY_REDIS_PASSWORD_FILE;
-}
-
-/* A flag or variable as the daemons, who stand in another directory, have to read it. */
+/* A flag or variable as the daemons, who stand in another directory, have to read it: a relative
+ * path means the place where `up` was typed. */
 static int want_given(struct wanted *wanted, enum kiln_key key, const char *value,
                       struct kiln_error *err)
 {
-    if (!is_path(key) || value[0] == '\0')
+    bool path = key == KILN_KEY_MODEL || key == KILN_KEY_LORA_DIR || key == KILN_KEY_STYLES ||
+                key == KILN_KEY_S3_CREDENTIALS_FILE || key == KILN_KEY_REDIS_PASSWORD_FILE;
+    if (!path || value[0] == '\0')
         return want(wanted, key, value, err);
     char *real = realpath(value, NULL);
     if (!real)
@@ -113,12 +103,12 @@ static int want_defaults(const struct kiln_stack *stack, const struct kiln_confi
         kiln_config_text(file, KILN_KEY_MODEL)[0] == '\0')
         rc = want(wanted, KILN_KEY_MODEL, model, err);
     free(model);
-    const char *drawn_by = wanted->value[KILN_KEY_MODEL] ? wanted->value[KILN_KEY_MODEL]
-                                                         : kiln_config_text(file, KILN_KEY_MODEL);
+    const char *chosen = wanted->value[KILN_KEY_MODEL] ? wanted->value[KILN_KEY_MODEL]
+                                                       : kiln_config_text(file, KILN_KEY_MODEL);
     char size[24];
     if (rc == 0 && !wanted->value[KILN_KEY_SIZE] &&
         strcmp(kiln_config_origin(file, KILN_KEY_SIZE), "default") == 0 &&
-        kiln_model_size(drawn_by, size, sizeof size))
+        kiln_model_size(chosen, size, sizeof size))
         rc = want(wanted, KILN_KEY_SIZE, size, err);
     return rc;
 }
@@ -233,60 +223,38 @@ static int parse(const char *text, const char *path, struct kiln_config **ret,
     return rc;
 }
 
-/* A line that only moved or a new comment changes nothing for a daemon. */
-static bool differ(const struct kiln_config *a, const struct kiln_config *b)
-{
-    for (int key = 0; key < KILN_KEY_COUNT; key++)
-        if (strcmp(kiln_config_text(a, (enum kiln_key)key),
-                   kiln_config_text(b, (enum kiln_key)key)) != 0)
-            return true;
-    return false;
-}
-
-/* A store that is new and cannot be opened must not take the place of one that works: workers
- * that run would be ended for it. */
-static int check_store(const struct kiln_config *before, const struct kiln_config *after,
-                       struct kiln_error *err)
-{
-    struct kiln_store *store = NULL;
-    if (strcmp(kiln_config_text(before, KILN_KEY_STORE), kiln_config_text(after, KILN_KEY_STORE)) ==
-        0)
-        return 0;
-    int rc = kiln_store_open(after, &store, err);
-    kiln_store_close(store);
-    return rc;
-}
-
-/* The file says already what the flags said; a refusal names the flags. */
-static int check_together(const struct kiln_config *flags, struct kiln_config *after,
-                          struct kiln_error *err)
-{
-    static const enum kiln_key keys[] = {KILN_KEY_LEASE_S, KILN_KEY_HEARTBEAT_S};
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < sizeof keys / sizeof *keys; i++)
-        if (strncmp(kiln_config_origin(flags, keys[i]), "flag", 4) == 0)
-            rc = kiln_config_set(after, kiln_keys[keys[i]].name, kiln_config_text(flags, keys[i]),
-                                 kiln_config_origin(flags, keys[i]), err);
-    return rc ? rc : kiln_config_check(after, err);
-}
-
 /* Writes the new text if it says something else, and makes it the settings of the command. */
 static int adopt(struct kiln_stack *stack, struct kiln_cli *cli, const char *old, const char *text,
                  const struct kiln_config *before, bool *ret_changed, struct kiln_error *err)
 {
+    static const enum kiln_key pair[] = {KILN_KEY_LEASE_S, KILN_KEY_HEARTBEAT_S};
     struct kiln_config *after = NULL;
+    struct kiln_store *store = NULL;
     int rc = parse(text, stack->conf, &after, err);
+    /* The file says already what the flags said; a refusal of the pair names the flags. */
+    for (size_t i = 0; rc == 0 && i < sizeof pair / sizeof *pair; i++)
+        if (strncmp(kiln_config_origin(cli->config, pair[i]), "flag", 4) == 0)
+            rc = kiln_config_set(after, kiln_keys[pair[i]].name,
+                                 kiln_config_text(cli->config, pair[i]),
+                                 kiln_config_origin(cli->config, pair[i]), err);
     if (rc == 0)
-        rc = check_together(cli->config, after, err);
-    if (rc == 0)
-        rc = check_store(before, after, err);
+        rc = kiln_config_check(after, err);
+    /* A store that is new and cannot be opened must not take the place of one that works: workers
+     * that run would be ended for it. */
+    if (rc == 0 && strcmp(kiln_config_text(before, KILN_KEY_STORE),
+                          kiln_config_text(after, KILN_KEY_STORE)) != 0)
+        rc = kiln_store_open(after, &store, err);
+    kiln_store_close(store);
     if (rc == 0 && strcmp(old, text) != 0)
         rc = kiln_replace(stack->conf, text, 0600, err); /* a conninfo may hold a password */
     if (rc) {
         kiln_config_free(after);
         return rc;
     }
-    *ret_changed = old[0] && differ(before, after);
+    *ret_changed = false; /* a line that only moved or a new comment changes nothing for a daemon */
+    for (int key = 0; key < KILN_KEY_COUNT && old[0]; key++)
+        *ret_changed |= strcmp(kiln_config_text(before, (enum kiln_key)key),
+                               kiln_config_text(after, (enum kiln_key)key)) != 0;
     kiln_config_free(cli->config);
     cli->config = after;
     free(cli->config_path);
@@ -310,7 +278,8 @@ int kiln_stack_configure(struct kiln_stack *stack, struct kiln_cli *cli, bool *r
     if (rc == 0)
         rc = adopt(stack, cli, old, text, file, ret_changed, err);
     kiln_config_free(file);
-    wanted_release(&wanted);
+    for (int key = 0; key < KILN_KEY_COUNT; key++)
+        free(wanted.value[key]);
     free(text);
     free(old);
     return rc;

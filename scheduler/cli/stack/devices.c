@@ -35,29 +35,25 @@ static int refuse_gpu(const char *name, int gpus, struct kiln_error *err)
                      name, gpus, gpus == 1 ? "" : "s", why, gpus - 1);
 }
 
-static int add_all(struct kiln_devices *devices, int gpus, struct kiln_error *err)
-{
-    int rc = gpus > 0 ? 0 : refuse_gpu("cuda:all", 0, err);
-    for (int i = 0; i < gpus && rc == 0; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "cuda:%d", i);
-        rc = add(devices, name, err);
-    }
-    return rc;
-}
-
 static int add_word(struct kiln_devices *devices, const char *word, struct kiln_error *err)
 {
     unsigned number;
     int end = 0;
     if (strcmp(word, "cpu") == 0)
         return add(devices, word, err);
-    if (strcmp(word, "cuda:all") == 0)
-        return add_all(devices, count_gpus(), err);
+    bool all = strcmp(word, "cuda:all") == 0;
+    int gpus = all ? count_gpus() : 0, rc = all && gpus == 0 ? refuse_gpu(word, 0, err) : 0;
+    for (int i = 0; i < gpus && rc == 0; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "cuda:%d", i);
+        rc = add(devices, name, err);
+    }
+    if (all)
+        return rc;
     if (sscanf(word, "cuda:%u%n", &number, &end) != 1 || word[end] != '\0')
         return kiln_fail(err, KILN_CONFIG, "device '%s' is neither cpu nor cuda:N nor cuda:all",
                          word);
-    int gpus = count_gpus();
+    gpus = count_gpus();
     if (gpus == 0 && access("/dev/dxg", F_OK) == 0)
         return add(devices, word, err); /* a Linux within Windows shows its GPUs to CUDA alone */
     return number < (unsigned)gpus ? add(devices, word, err) : refuse_gpu(word, gpus, err);

@@ -209,14 +209,6 @@ static void drop_rows(struct guard *guard)
     }
 }
 
-static struct guarded *find_worker(struct guard *guard, const char *name)
-{
-    for (int i = 0; i < guard->count; i++)
-        if (strcmp(guard->workers[i].row.name, name) == 0)
-            return &guard->workers[i];
-    return NULL;
-}
-
 static void read_plan(struct guard *guard)
 {
     struct kiln_guard_plan *plan = malloc(sizeof *plan);
@@ -225,9 +217,11 @@ static void read_plan(struct guard *guard)
         guard->plan = *plan;
         drop_rows(guard);
         for (int i = 0; i < plan->count; i++) {
-            struct guarded *worker = find_worker(guard, plan->at[i].name);
-            if (worker)
-                update_row(guard, worker, &plan->at[i]);
+            int at = 0;
+            while (at < guard->count && strcmp(guard->workers[at].row.name, plan->at[i].name) != 0)
+                at++;
+            if (at < guard->count)
+                update_row(guard, &guard->workers[at], &plan->at[i]);
             else if (guard->count < KILN_GUARD_MAX)
                 add_row(guard, &plan->at[i]);
         }

@@ -156,19 +156,9 @@ static bool copy_all(int from, int to)
     return true;
 }
 
-static void shift(const char *path)
-{
-    char from[PATH_MAX + 8], to[PATH_MAX + 8];
-    for (int i = KILN_LOGS_KEPT - 1; i > 0; i--) {
-        snprintf(from, sizeof from, "%s.%d", path, i);
-        snprintf(to, sizeof to, "%s.%d", path, i + 1);
-        (void)rename(from, to); /* most are not there yet */
-    }
-}
-
 int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err)
 {
-    char first[PATH_MAX + 8];
+    char first[PATH_MAX + 8], older[PATH_MAX + 8], newer[PATH_MAX + 8];
     struct kiln_part part;
     struct stat st;
     if (stat(path, &st) != 0 || st.st_size <= max)
@@ -182,7 +172,11 @@ int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err)
         rc = kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "rotate %s: %s", path,
                        strerror(errno));
     if (rc == 0) {
-        shift(path);
+        for (int i = KILN_LOGS_KEPT - 1; i > 0; i--) {
+            snprintf(newer, sizeof newer, "%s.%d", path, i);
+            snprintf(older, sizeof older, "%s.%d", path, i + 1);
+            (void)rename(newer, older); /* most are not there yet */
+        }
         rc = kiln_part_keep(&part, false, err);
     } else {
         kiln_part_drop(&part); /* half a copy would take the room that is missing */

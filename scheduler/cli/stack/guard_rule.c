@@ -23,38 +23,20 @@ const char *kiln_guard_state_name(enum kiln_guard_state state)
     return names[state];
 }
 
-/* "killed by signal 9", "exit 78". */
-static void describe(int status, char *out, size_t size)
-{
-    if (status == -1)
-        snprintf(out, size, "it was gone");
-    else if (WIFSIGNALED(status))
-        snprintf(out, size, "killed by signal %d", WTERMSIG(status));
-    else
-        snprintf(out, size, "exit %d", WEXITSTATUS(status));
-}
-
-/* How many of the last crashes lie within the plan's time. */
-static int recent(const struct kiln_guard_life *life, const struct kiln_guard_plan *plan,
-                  double now_s)
-{
-    int count = 0;
-    for (uint32_t i = 0; i < life->crashes && i < KILN_GUARD_CRASHES_MAX; i++)
-        count += now_s - life->crashed_s[i] <= (double)plan->within_s;
-    return count;
-}
-
 void kiln_guard_ended(struct kiln_guard_life *life, const struct kiln_guard_plan *plan, int status,
                       const char *words, double now_s)
 {
-    char how[64];
-    describe(status, how, sizeof how);
-    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+    char how[64] = "it was gone";
+    int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1, crashes = 0;
+    if (code >= 0)
+        snprintf(how, sizeof how, "exit %d", code);
+    else if (status != -1)
+        snprintf(how, sizeof how, "killed by signal %d", WTERMSIG(status));
+    if (code == 0) {
         life->state = KILN_GUARD_ENDED;
         snprintf(life->reason, sizeof life->reason, "drained");
         return;
     }
-    int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     snprintf(life->reason, sizeof life->reason, "%s%s%.150s", how, words[0] ? ": " : "", words);
     if (code == EX_CONFIG || code == EX_USAGE) {
         life->state = KILN_GUARD_GIVEN_UP;
@@ -62,7 +44,8 @@ void kiln_guard_ended(struct kiln_guard_life *life, const struct kiln_guard_plan
     }
     life->in_row = now_s - life->started_s >= STEADY_S ? 0 : life->in_row;
     life->crashed_s[life->crashes++ % KILN_GUARD_CRASHES_MAX] = now_s;
-    int crashes = recent(life, plan, now_s);
+    for (uint32_t i = 0; i < life->crashes && i < KILN_GUARD_CRASHES_MAX; i++)
+        crashes += now_s - life->crashed_s[i] <= (double)plan->within_s;
     if (crashes >= plan->crashes) {
         life->state = KILN_GUARD_GIVEN_UP;
         snprintf(life->reason, sizeof life->reason,

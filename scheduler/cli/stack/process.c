@@ -72,27 +72,19 @@ static void read_command(pid_t pid, char text[CMDLINE_MAX])
     text[len] = '\0';
 }
 
-/* A process whose command line holds every mark, of which there is at least one. */
-static bool is_ours(pid_t pid, const char *const *marks)
-{
-    char text[CMDLINE_MAX];
-    read_command(pid, text);
-    for (; *marks; marks++)
-        if (!strstr(text, *marks))
-            return false;
-    return true;
-}
-
 pid_t kiln_process_find(const struct kiln_stack *stack, const char *name, const char *const *marks)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], command[CMDLINE_MAX];
     FILE *file = fopen(pid_path(stack, name, path), "re");
     if (!file)
         return 0;
     long pid = 0;
-    bool read = fscanf(file, "%ld", &pid) == 1 && pid > 1;
+    bool found = fscanf(file, "%ld", &pid) == 1 && pid > 1;
     fclose(file);
-    bool found = read && is_ours((pid_t)pid, marks);
+    if (found)
+        read_command((pid_t)pid, command);
+    for (; found && *marks; marks++)
+        found = strstr(command, *marks) != NULL;
     if (found && kiln_proc_killed((pid_t)pid)) /* on a busy machine it looks alive for a while */
         found = !kiln_process_wait_gone((pid_t)pid, KILLED_LIMIT_S);
     return found ? (pid_t)pid : 0;
@@ -138,19 +130,6 @@ bool kiln_process_stop(const struct kiln_stack *stack, const char *name, pid_t p
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* The environment without KILN_*; NULL when memory is short. */
-static char **clean_environment(void)
-{
-    size_t count = 0;
-    while (environ[count])
-        count++;
-    char **clean = calloc(count + 1, sizeof *clean);
-    for (size_t i = 0, kept = 0; clean && i < count; i++)
-        if (strncmp(environ[i], "KILN_", 5) != 0)
-            clean[kept++] = environ[i];
-    return clean;
-}
-
 /* Its output goes to the end of DIR/log/NAME.log. */
 static int launch(const struct kiln_stack *stack, const struct kiln_spawn *spawn, int in_fd,
                   pid_t *ret, struct kiln_error *err)
@@ -161,7 +140,13 @@ static int launch(const struct kiln_stack *stack, const struct kiln_spawn *spawn
     if (log_fd < 0)
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "open %s: %s", log,
                          strerror(errno));
-    char **environment = clean_environment();
+    size_t count = 0, kept = 0;
+    while (environ[count])
+        count++;
+    char **environment = calloc(count + 1, sizeof *environment); /* ours without KILN_* */
+    for (size_t i = 0; environment && i < count; i++)
+        if (strncmp(environ[i], "KILN_", 5) != 0)
+            environment[kept++] = environ[i];
     const struct kiln_launch launch = {.argv = spawn->argv,
                                        .environment = environment,
                                        .cwd = spawn->cwd,
@@ -181,20 +166,14 @@ static int launch(const struct kiln_stack *stack, const struct kiln_spawn *spawn
     return rc;
 }
 
-static int write_pid_file(const struct kiln_stack *stack, const char *name, pid_t pid,
-                          struct kiln_error *err)
-{
-    char path[PATH_MAX], text[24];
-    snprintf(text, sizeof text, "%ld\n", (long)pid);
-    return kiln_replace(pid_path(stack, name, path), text, 0644, err);
-}
-
 int kiln_process_start(const struct kiln_stack *stack, const struct kiln_spawn *spawn, pid_t *ret,
                        struct kiln_error *err)
 {
+    char path[PATH_MAX], text[24];
     pid_t pid = 0;
     int rc = launch(stack, spawn, -1, &pid, err);
-    if (rc == 0 && (rc = write_pid_file(stack, spawn->name, pid, err)) != 0) {
+    snprintf(text, sizeof text, "%ld\n", (long)pid);
+    if (rc == 0 && (rc = kiln_replace(pid_path(stack, spawn->name, path), text, 0644, err)) != 0) {
         kill(pid, SIGTERM); /* nobody would find it again */
         (void)kiln_process_wait_gone(pid, 5);
     }

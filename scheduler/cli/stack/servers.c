@@ -25,18 +25,6 @@
 #define READY_LIMIT_S 120         /* replaying a long log takes its time */
 #define ROOM_BYTES (150ull << 20) /* a new Postgres is 40 MB and wants 64 MB of log */
 
-static int check_room(const char *dir, struct kiln_error *err)
-{
-    struct statvfs fs;
-    if (statvfs(dir, &fs) != 0)
-        return kiln_fail(err, KILN_IO, "statvfs %s: %s", dir, strerror(errno));
-    unsigned long long room = (unsigned long long)fs.f_bavail * fs.f_frsize;
-    if (room < ROOM_BYTES)
-        return kiln_fail(err, KILN_FULL, "%s has %llu MB left; a new stack needs %llu MB", dir,
-                         room >> 20, ROOM_BYTES >> 20);
-    return 0;
-}
-
 /* --- Redis ------------------------------------------------------------------------------------ */
 
 static int redis_answers(void *arg, bool *ret_ready, struct kiln_error *err)
@@ -98,30 +86,6 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
     return rc;
 }
 
-/* --- Postgres: its programs ------------------------------------------------------------------- */
-
-/* The bin directory of a major version ("15"), or of the newest one for "". */
-static bool find_postgres(const char *major, char out[PATH_MAX])
-{
-    if (!kiln_postgres_program("initdb", atoi(major), out))
-        return false;
-    *strrchr(out, '/') = '\0';
-    return true;
-}
-
-/* The first line of DIR/postgres/PG_VERSION; false: not a data directory. */
-static bool read_version(const struct kiln_stack *stack, char out[16])
-{
-    char path[PATH_MAX];
-    FILE *file = fopen(kiln_join(path, stack->data, "PG_VERSION"), "re");
-    bool ok = file && fgets(out, 16, file) && out[0] >= '1' && out[0] <= '9';
-    if (file)
-        fclose(file);
-    if (ok)
-        out[strcspn(out, "\n")] = '\0';
-    return ok;
-}
-
 /* --- Postgres: making it ---------------------------------------------------------------------- */
 
 static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
@@ -176,11 +140,15 @@ static int create_database(struct kiln_stack *stack, struct kiln_cli *cli, const
                            struct kiln_error *err)
 {
     char fresh[PATH_MAX], parent[PATH_MAX], name[48];
+    struct statvfs fs;
     snprintf(parent, sizeof parent, "%s", stack->data);
     *strrchr(parent, '/') = '\0';
-    int rc = check_room(parent, err);
-    if (rc)
-        return rc;
+    if (statvfs(parent, &fs) != 0)
+        return kiln_fail(err, KILN_IO, "statvfs %s: %s", parent, strerror(errno));
+    unsigned long long room = (unsigned long long)fs.f_bavail * fs.f_frsize;
+    if (room < ROOM_BYTES)
+        return kiln_fail(err, KILN_FULL, "%s has %llu MB left; a new stack needs %llu MB", parent,
+                         room >> 20, ROOM_BYTES >> 20);
     remove_unfinished(parent);
     /* A name of our own: an initdb whose `up` was killed may go on writing for a moment. */
     snprintf(name, sizeof name, "postgres.new.%ld", (long)getpid());
@@ -189,7 +157,7 @@ static int create_database(struct kiln_stack *stack, struct kiln_cli *cli, const
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make %s: %s", fresh,
                          strerror(errno));
     kiln_say(cli, "postgres   creating the database in %s", stack->data);
-    rc = initialise(stack, bin, fresh, err);
+    int rc = initialise(stack, bin, fresh, err);
     if (rc == 0 && rename(fresh, stack->data) != 0)
         rc = kiln_fail(err, KILN_IO, "rename %s to %s: %s", fresh, stack->data, strerror(errno));
     if (rc) {
@@ -201,23 +169,29 @@ static int create_database(struct kiln_stack *stack, struct kiln_cli *cli, const
     return rc;
 }
 
-/* Finds the programs that fit the data, makes the data if there is none. */
+/* Finds the programs that fit the data, makes the data if there is none.  *bin: their directory. */
 static int prepare(struct kiln_stack *stack, struct kiln_cli *cli, char bin[PATH_MAX],
                    struct kiln_error *err)
 {
-    char version[16] = "";
+    char version[16] = "", path[PATH_MAX];
     struct stat st;
     bool exists = stat(stack->data, &st) == 0;
-    if (exists && !read_version(stack, version))
+    FILE *file = fopen(kiln_join(path, stack->data, "PG_VERSION"), "re");
+    bool known = file && fgets(version, sizeof version, file) && atoi(version) > 0;
+    if (file)
+        fclose(file);
+    if (exists && !known)
         return kiln_fail(err, KILN_CORRUPT,
                          "%s is not a Postgres data directory (it has no "
                          "PG_VERSION); move it away and run `kiln up` again",
                          stack->data);
-    if (!find_postgres(version, bin))
+    version[strcspn(version, "\n")] = '\0';
+    if (!kiln_postgres_program("initdb", atoi(version), bin))
         return kiln_fail(err, KILN_CONFIG,
                          "Postgres%s%s is not installed: apt-get install "
                          "postgresql, or `make setup`",
                          version[0] ? " " : "", version);
+    *strrchr(bin, '/') = '\0';
     return exists ? 0 : create_database(stack, cli, bin, err);
 }
 
@@ -279,17 +253,6 @@ static int wait_postgres(const struct kiln_stack *stack, pid_t pid, struct kiln_
                               &(struct postmaster){stack, pid}, err);
 }
 
-/* The socket directory, owned by whoever Postgres runs as. */
-static int socket_dir(const struct kiln_stack *stack, char out[PATH_MAX], struct kiln_error *err)
-{
-    kiln_join(out, stack->sockets, "postgres");
-    if ((mkdir(out, 0700) != 0 && errno != EEXIST) ||
-        (stack->as_other && chown(out, stack->uid, stack->gid) != 0))
-        return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make %s: %s", out,
-                         strerror(errno));
-    return 0;
-}
-
 pid_t kiln_stack_find_postgres(const struct kiln_stack *stack)
 {
     return kiln_process_find(stack, "postgres",
@@ -326,10 +289,13 @@ int kiln_stack_postgres(struct kiln_stack *stack, struct kiln_cli *cli, struct k
         return wait_postgres(stack, pid, err);
     }
     int rc = prepare(stack, cli, bin, err);
-    if (rc == 0)
-        rc = socket_dir(stack, sockets, err);
     if (rc)
         return rc;
+    kiln_join(sockets, stack->sockets, "postgres"); /* owned by the user that Postgres runs as */
+    if ((mkdir(sockets, 0700) != 0 && errno != EEXIST) ||
+        (stack->as_other && chown(sockets, stack->uid, stack->gid) != 0))
+        return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make %s: %s", sockets,
+                         strerror(errno));
     rc = start_postgres(stack, bin, sockets, &pid, err);
     if (rc)
         kiln_process_tail(cli, stack, "postgres");

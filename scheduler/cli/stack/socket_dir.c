@@ -84,10 +84,12 @@ bool kiln_socket_dir_is(const char *path)
 
 /* --- those whose stack is gone ---------------------------------------------------------------- */
 
-/* The DIR that a folder says it is of, if its name agrees. */
-static bool read_mark(const char *side, char dir[PATH_MAX])
+/* Whether the folder says which DIR it is of, and that DIR has no use for it. */
+static bool is_unnamed(const char *side)
 {
-    char again[PATH_MAX];
+    char dir[PATH_MAX], path[PATH_MAX];
+    struct stat st;
+    const char *sockets = "";
     const int fd = kiln_open_below(side, MARK);
     const ssize_t len = fd >= 0 ? read(fd, dir, PATH_MAX - 1) : -1;
     if (fd >= 0)
@@ -95,23 +97,18 @@ static bool read_mark(const char *side, char dir[PATH_MAX])
     if (len <= 0)
         return false;
     dir[len] = '\0';
-    name_of(dir, again);
-    return strcmp(again, side) == 0;
-}
-
-/* Whether DIR is there and may use the folder. */
-static bool is_named_by(const char *dir, const char *side)
-{
-    char path[PATH_MAX];
-    struct stat st;
-    const char *sockets = "";
+    name_of(dir, path);
+    if (strcmp(path, side) != 0) /* not its own mark */
+        return false;
     if (stat(dir, &st) != 0)
-        return errno != ENOENT && errno != ENOTDIR;
+        return errno == ENOENT || errno == ENOTDIR;
+    if (lstat(side, &st) != 0 || st.st_mtime > time(NULL) - YOUNG_S)
+        return false;
     json_t *state = json_load_file(kiln_join(path, dir, "stack.json"), 0, NULL);
     const bool other =
         json_unpack(state, "{s:s}", "sockets", &sockets) == 0 && strcmp(sockets, side) != 0;
     json_decref(state);
-    return !other; /* without a stack.json nobody knows */
+    return other; /* without a stack.json nobody knows */
 }
 
 /* Whether a process listens there, or it cannot be said that none does. */
@@ -130,40 +127,22 @@ static bool is_used(const char *side, const char *socket_name)
     return !refused;
 }
 
-/* Whether the DIR that it names has no use for it. */
-static bool is_unnamed(const char *side)
-{
-    char dir[PATH_MAX];
-    struct stat st;
-    if (!read_mark(side, dir))
-        return false;
-    if (access(dir, F_OK) == 0 && (lstat(side, &st) != 0 || st.st_mtime > time(NULL) - YOUNG_S))
-        return false;
-    return !is_named_by(dir, side);
-}
-
-/* ".": the folder itself. */
-static bool is_part(const char *below, const char *name)
-{
-    char part[300];
-    snprintf(part, sizeof part, "%s%s%s", below, below[0] ? "/" : "", name);
-    bool found = strcmp(name, ".") == 0;
-    for (size_t i = 0; i < PARTS; i++)
-        found = found || strcmp(part, parts[i]) == 0;
-    return found;
-}
-
 static bool is_silent_below(const char *side, const char *below)
 {
-    char path[PATH_MAX], at[PATH_MAX];
+    char path[PATH_MAX], at[PATH_MAX], part[300];
     struct stat st;
     DIR *folder = opendir(kiln_join(path, side, below));
     bool silent = folder || errno == ENOENT;
-    for (const struct dirent *entry; silent && folder && (entry = readdir(folder)) != NULL;)
-        if (strcmp(entry->d_name, "..") != 0)
-            silent = is_part(below, entry->d_name) &&
-                     lstat(kiln_join(at, path, entry->d_name), &st) == 0 &&
-                     st.st_mtime < time(NULL) - SILENT_S;
+    for (const struct dirent *entry; silent && folder && (entry = readdir(folder)) != NULL;) {
+        if (strcmp(entry->d_name, "..") == 0)
+            continue;
+        bool known = strcmp(entry->d_name, ".") == 0; /* the folder itself */
+        snprintf(part, sizeof part, "%s%s%s", below, below[0] ? "/" : "", entry->d_name);
+        for (size_t i = 0; i < PARTS; i++)
+            known = known || strcmp(part, parts[i]) == 0;
+        silent = known && lstat(kiln_join(at, path, entry->d_name), &st) == 0 &&
+                 st.st_mtime < time(NULL) - SILENT_S;
+    }
     if (folder)
         closedir(folder);
     return silent;

@@ -64,34 +64,28 @@ int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err)
                      strerror(errno == EEXIST ? ENOTDIR : errno));
 }
 
-/* What another user has made, or has linked to, that user can fill with links and files. */
-static int check_owner(const char *path, struct kiln_error *err)
-{
-    struct stat at, st;
-    if (lstat(path, &at) != 0 || stat(path, &st) != 0)
-        return kiln_fail(err, KILN_IO, "%s: %s", path, strerror(errno));
-    if (at.st_uid == geteuid() && st.st_uid == geteuid())
-        return 0;
-    const uid_t uid = at.st_uid == geteuid() ? st.st_uid : at.st_uid;
-    const struct passwd *owner = getpwuid(uid);
-    return kiln_fail(err, KILN_DENIED,
-                     "%s belongs to %s (user %u), who could write anything there; remove it, or "
-                     "choose another --dir",
-                     path, owner ? owner->pw_name : "an unknown user", (unsigned)uid);
-}
-
 /* The stack's own directories.  0711 where Postgres has a user of its own, who passes through to
  * its socket: nobody lists. */
 static int make_layout(const struct kiln_stack *stack, struct kiln_error *err)
 {
     static const char *const parts[] = {"run", "log", "redis", "store"};
     char path[PATH_MAX];
+    struct stat at, st;
     int rc = kiln_stack_make_dir(stack->dir, 0711, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && rc == 0; i++) {
         rc = kiln_stack_make_dir(kiln_join(path, stack->dir, parts[i]),
                                  i == 0 && stack->as_other ? 0711 : 0700, err);
-        if (rc == 0)
-            rc = check_owner(path, err);
+        if (rc == 0 && (lstat(path, &at) != 0 || stat(path, &st) != 0))
+            rc = kiln_fail(err, KILN_IO, "%s: %s", path, strerror(errno));
+        if (rc || (at.st_uid == geteuid() && st.st_uid == geteuid()))
+            continue;
+        /* Another user has made it, or has linked to it, and can fill it with links and files. */
+        const uid_t uid = at.st_uid == geteuid() ? st.st_uid : at.st_uid;
+        const struct passwd *owner = getpwuid(uid);
+        rc = kiln_fail(err, KILN_DENIED,
+                       "%s belongs to %s (user %u), who could write anything there; remove it, or "
+                       "choose another --dir",
+                       path, owner ? owner->pw_name : "an unknown user", (unsigned)uid);
     }
     return rc;
 }

@@ -29,37 +29,19 @@ static int choose_devices(struct kiln_stack *stack, const struct kiln_config *co
     return 0;
 }
 
-/* Before anything is started: a worker without a model would only end again. */
-static int check_model(const struct kiln_cli *cli, struct kiln_error *err)
-{
-    bool needed = strcmp(kiln_config_text(cli->config, KILN_KEY_ENGINE), "testcard") != 0;
-    if (!needed || kiln_config_text(cli->config, KILN_KEY_MODEL)[0])
-        return 0;
-    return kiln_fail(err, KILN_CONFIG,
-                     "no model is configured: give --model DIR, a directory in the "
-                     "diffusers layout (or --engine testcard to try the queue "
-                     "without a model)");
-}
-
-static int migrate(struct kiln_cli *cli, struct kiln_error *err)
-{
-    struct kiln_migration migration = {0};
-    int rc = kiln_migrate(cli->config, &migration, err);
-    if (rc == 0 && migration.from != migration.to)
-        kiln_say(cli, "ledger     schema %d (was %d)", migration.to, migration.from);
-    return rc;
-}
-
 /* In the order in which the parts need each other. */
 static int start_all(struct kiln_stack *stack, struct kiln_cli *cli, bool changed,
                      struct kiln_error *err)
 {
+    struct kiln_migration migration = {0};
     int rc = kiln_stack_redis(stack, cli, err);
     stack->begun = rc == 0;
     if (rc == 0)
         rc = kiln_stack_postgres(stack, cli, err);
     if (rc == 0)
-        rc = migrate(cli, err);
+        rc = kiln_migrate(cli->config, &migration, err);
+    if (rc == 0 && migration.from != migration.to)
+        kiln_say(cli, "ledger     schema %d (was %d)", migration.to, migration.from);
     if (rc == 0)
         rc = kiln_stack_scheduler(stack, cli, changed, err);
     return rc ? rc : kiln_stack_workers(stack, cli, changed, err);
@@ -80,8 +62,13 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
         stack->workers = workers >= 0         ? (int)workers
                          : stack->workers < 0 ? stack->device_count
                                               : stack->workers;
-    if (rc == 0 && stack->workers > 0)
-        rc = check_model(cli, err);
+    /* Before anything is started: a worker without a model would only end again. */
+    if (rc == 0 && stack->workers > 0 && !kiln_config_text(cli->config, KILN_KEY_MODEL)[0] &&
+        strcmp(kiln_config_text(cli->config, KILN_KEY_ENGINE), "testcard") != 0)
+        rc = kiln_fail(err, KILN_CONFIG,
+                       "no model is configured: give --model DIR, a directory in the "
+                       "diffusers layout (or --engine testcard to try the queue "
+                       "without a model)");
     if (rc == 0)
         rc = kiln_stack_save(stack, err);
     if (rc == 0)

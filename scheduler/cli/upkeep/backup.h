@@ -37,7 +37,7 @@ int kiln_backup_read(const char *dir, struct kiln_backup *ret,
 /* Hex of a file's SHA-256. */
 int kiln_file_sha256(const char *path, char ret[65], struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- manifest.c: lists of objects ------------------------------------------------------------- */
+/* Lists of objects. */
 struct kiln_manifest_entry {
     char key[KILN_OBJECT_KEY_MAX + 1], sha256[65];
     uint64_t bytes;

@@ -35,19 +35,15 @@ void kiln_doctor_room(struct kiln_doctor *doctor, const char *check, const char 
 /* The rights of our Redis user, its streams, memory policy and persistence; the disks of Redis and
  * Postgres if they run on this machine. */
 void kiln_doctor_bus(struct kiln_doctor *doctor);
-
-/* --- doctor_intake.c -------------------------------------------------------------------------- */
 /* What blocks the intake, what it has set aside, and a stream that accepts no more entries. */
 void kiln_doctor_intake(struct kiln_doctor *doctor);
-
-/* --- doctor_needs.c --------------------------------------------------------------------------- */
-/* Queued jobs that no live worker can render; workers whose clocks are off. */
-void kiln_doctor_needs(struct kiln_doctor *doctor);
 
 /* --- doctor_fleet.c --------------------------------------------------------------------------- */
 /* The rights of our database user, orphaned assignments, batches whose lines stopped coming.  fix:
  * returns the jobs of orphaned assignments, as the scheduler would. */
 void kiln_doctor_ledger(struct kiln_doctor *doctor, bool fix);
+/* Queued jobs that no live worker can render; workers whose clocks are off. */
+void kiln_doctor_needs(struct kiln_doctor *doctor);
 
 /* --- doctor_store.c --------------------------------------------------------------------------- */
 /* Whether we may write, read and remove objects, and whether the ledger's objects are there: a

@@ -40,6 +40,25 @@ void kiln_finding(struct kiln_doctor *doctor, const char *check, enum kiln_verdi
         kiln_print_line("%20s-> %s", "", todo);
 }
 
+int kiln_doctor_ask(struct kiln_doctor *doctor, struct kiln_ledger **ret, struct kiln_error *err)
+{
+    struct kiln_ledger *session = NULL;
+    int rc = 0;
+    *ret = NULL;
+    if (!doctor->reader)
+        rc = kiln_reader_open(doctor->cli->config, "kiln doctor", 1, 0, &doctor->reader, err);
+    if (rc == 0)
+        rc = kiln_reader_take(doctor->reader, &session, err);
+    if (rc)
+        return rc;
+    rc = kiln_ledger_check(session, err);
+    if (rc)
+        kiln_reader_give(doctor->reader, session);
+    else
+        *ret = session;
+    return rc;
+}
+
 void kiln_doctor_room(struct kiln_doctor *doctor, const char *check, const char *path)
 {
     struct statvfs fs;
@@ -58,23 +77,4 @@ void kiln_doctor_room(struct kiln_doctor *doctor, const char *check, const char 
                      KILN_BYTES(bytes), files, path);
     else
         kiln_finding(doctor, check, verdict, todo, "%s free at %s", KILN_BYTES(bytes), path);
-}
-
-int kiln_doctor_ask(struct kiln_doctor *doctor, struct kiln_ledger **ret, struct kiln_error *err)
-{
-    struct kiln_ledger *session = NULL;
-    int rc = 0;
-    *ret = NULL;
-    if (!doctor->reader)
-        rc = kiln_reader_open(doctor->cli->config, "kiln doctor", 1, 0, &doctor->reader, err);
-    if (rc == 0)
-        rc = kiln_reader_take(doctor->reader, &session, err);
-    if (rc)
-        return rc;
-    rc = kiln_ledger_check(session, err);
-    if (rc)
-        kiln_reader_give(doctor->reader, session);
-    else
-        *ret = session;
-    return rc;
 }

@@ -87,27 +87,18 @@ void kiln_doctor_model(struct kiln_doctor *doctor)
 
 /* --- devices, workers, files ------------------------------------------------------------------ */
 
-/* The driver's own words, "Kernel Module  580.65"; "" without a driver. */
-static void driver_version(char out[64])
-{
-    char line[256];
-    FILE *file = fopen("/proc/driver/nvidia/version", "re");
-    out[0] = '\0';
-    if (!file)
-        return;
-    const char *at = fgets(line, sizeof line, file) ? strstr(line, "Kernel Module") : NULL;
-    fclose(file);
-    if (at)
-        (void)sscanf(at, "Kernel Module%*[^0-9]%63[0-9.]", out);
-}
-
 /* The device file must open, and our CUDA library must be there. */
 static void check_cuda(struct kiln_doctor *doctor, unsigned number)
 {
-    char node[64], library[PATH_MAX], bin[PATH_MAX], driver[64];
+    char node[64], library[PATH_MAX], bin[PATH_MAX], driver[64] = "", line[256];
     struct kiln_error err;
     snprintf(node, sizeof node, "/dev/nvidia%u", number);
-    driver_version(driver);
+    FILE *file = fopen("/proc/driver/nvidia/version", "re"); /* "Kernel Module  580.65" */
+    const char *at = file && fgets(line, sizeof line, file) ? strstr(line, "Kernel Module") : NULL;
+    if (at)
+        (void)sscanf(at, "Kernel Module%*[^0-9]%63[0-9.]", driver);
+    if (file)
+        fclose(file);
     if (!driver[0])
         kiln_finding(doctor, "gpu", VERDICT_BAD, "install the driver, or set device = cpu",
                      "device is cuda:%u, but this machine has no NVIDIA driver", number);
@@ -141,18 +132,6 @@ static bool read_plan(const char *dir, struct kiln_stack *stack, struct kiln_gua
            kiln_stack_open(stack, dir, false, &err) == 0 && kiln_guard_read(stack, plan, &err) == 0;
 }
 
-/* The workers' directory: that of kiln.conf, or the one that `kiln worker` uses without --dir. */
-static bool find_plan(const struct kiln_doctor *doctor, struct kiln_stack *stack,
-                      struct kiln_guard_plan *plan)
-{
-    char *conf = doctor->cli->config_path ? realpath(doctor->cli->config_path, NULL) : NULL;
-    if (conf)
-        *strrchr(conf, '/') = '\0';
-    bool found = (conf && read_plan(conf, stack, plan)) || read_plan(".kiln", stack, plan);
-    free(conf);
-    return found;
-}
-
 /* Workers that are units of systemd. */
 static void check_units(struct kiln_doctor *doctor)
 {
@@ -172,8 +151,14 @@ void kiln_doctor_guard(struct kiln_doctor *doctor)
 {
     struct kiln_stack stack;
     struct kiln_guard_plan *plan = malloc(sizeof *plan);
+    char *conf = doctor->cli->config_path ? realpath(doctor->cli->config_path, NULL) : NULL;
     int wanted = 0;
-    bool found = plan && find_plan(doctor, &stack, plan);
+    if (conf)
+        *strrchr(conf, '/') = '\0';
+    /* The directory of kiln.conf, or the one that `kiln worker` uses without --dir. */
+    bool found =
+        plan && ((conf && read_plan(conf, &stack, plan)) || read_plan(".kiln", &stack, plan));
+    free(conf);
     for (int i = 0; found && i < plan->count; i++) {
         struct kiln_guard_report report;
         wanted += plan->at[i].wanted;

@@ -28,7 +28,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/confirm.h"
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
@@ -91,19 +90,6 @@ struct search {
     char keys[PAGE][KILN_OBJECT_KEY_MAX + 1];
 };
 
-static int write_orphan(struct search *search, size_t i, enum kiln_claim claim)
-{
-    struct gc *gc = search->gc;
-    gc->orphans++;
-    gc->orphan_bytes += search->bytes[i];
-    gc->unknown += claim == KILN_CLAIM_UNKNOWN;
-    if (fprintf(gc->manifest, "%" PRIu64 " %" PRIu64 " %s\n", search->found[i].job,
-                search->bytes[i], search->keys[i]) < 0)
-        return kiln_fail(&search->err, errno == ENOSPC ? KILN_FULL : KILN_IO,
-                         "write the manifest of orphans: %s", strerror(errno));
-    return 0;
-}
-
 /* Asks the ledger about the page. */
 static int check_page(struct search *search)
 {
@@ -115,8 +101,15 @@ static int check_page(struct search *search)
     for (size_t i = 0; i < search->count && rc == 0; i++) {
         gc->named += claims[i] == KILN_CLAIM_ROW;
         gc->live += claims[i] == KILN_CLAIM_LIVE;
-        if (claims[i] == KILN_CLAIM_NONE || claims[i] == KILN_CLAIM_UNKNOWN)
-            rc = write_orphan(search, i, claims[i]);
+        if (claims[i] != KILN_CLAIM_NONE && claims[i] != KILN_CLAIM_UNKNOWN)
+            continue;
+        gc->orphans++;
+        gc->orphan_bytes += search->bytes[i];
+        gc->unknown += claims[i] == KILN_CLAIM_UNKNOWN;
+        if (fprintf(gc->manifest, "%" PRIu64 " %" PRIu64 " %s\n", search->found[i].job,
+                    search->bytes[i], search->keys[i]) < 0)
+            rc = kiln_fail(&search->err, errno == ENOSPC ? KILN_FULL : KILN_IO,
+                           "write the manifest of orphans: %s", strerror(errno));
     }
     search->count = 0;
     kiln_bar_draw(&gc->bar, 0, gc->listed, 0, 0, kiln_now_s());

@@ -15,7 +15,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/confirm.h"
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/core/text_safe.h"
@@ -99,11 +98,6 @@ static int send_bytes(struct stream *stream, const char *bytes, size_t len, stru
     return 0;
 }
 
-static int send_text(struct stream *stream, const char *text, struct kiln_error *err)
-{
-    return send_bytes(stream, text, strlen(text), err);
-}
-
 static int copy_all(struct stream *stream, struct kiln_error *err)
 {
     char piece[PIECE];
@@ -122,32 +116,6 @@ static int copy_all(struct stream *stream, struct kiln_error *err)
         if (rc)
             return rc;
     }
-}
-
-/* Drops the old tables in the transaction that makes the new ones. */
-static int send_start(struct stream *stream, const struct kiln_site *site, struct kiln_error *err)
-{
-    char sql[512];
-    const char *name = site->schema_name;
-    snprintf(sql, sizeof sql,
-             "BEGIN;\nSET LOCAL lock_timeout = '15s';\nSET LOCAL client_min_messages = error;\n"
-             "DROP SCHEMA IF EXISTS \"%s\" CASCADE;\n",
-             name);
-    return send_text(stream, sql, err);
-}
-
-static int send_finish(struct stream *stream, const struct kiln_site *site, struct kiln_error *err)
-{
-    char sql[1024];
-    const char *name = site->schema_name;
-    snprintf(sql, sizeof sql,
-             "SELECT setval('\"%s\".job_id_seq', greatest((SELECT last_value FROM"
-             " \"%s\".job_id_seq), %" PRIu64 ") + %d);\n"
-             "SELECT setval('\"%s\".batch_id_seq', greatest((SELECT last_value FROM"
-             " \"%s\".batch_id_seq), %" PRIu64 ") + %d);\nCOMMIT;\n",
-             name, name, site->last_job, NUMBERS_SKIPPED, name, name, site->last_batch,
-             NUMBERS_SKIPPED);
-    return send_text(stream, sql, err);
 }
 
 static int start(struct kiln_cli *cli, const struct kiln_site *site, const char *dump,
@@ -192,20 +160,34 @@ static int stream_dump(struct kiln_cli *cli, const struct kiln_backup *backup,
                        struct kiln_error *err)
 {
     struct stream stream = {.from = -1, .to = -1, .still_s = still_s};
-    if (strcmp(site->schema_name, backup->schema_name) != 0)
+    char begin[512], finish[1024];
+    const char *name = site->schema_name;
+    /* Drops the old tables in the transaction that makes the new ones. */
+    snprintf(begin, sizeof begin,
+             "BEGIN;\nSET LOCAL lock_timeout = '15s';\nSET LOCAL client_min_messages = error;\n"
+             "DROP SCHEMA IF EXISTS \"%s\" CASCADE;\n",
+             name);
+    snprintf(finish, sizeof finish,
+             "SELECT setval('\"%s\".job_id_seq', greatest((SELECT last_value FROM"
+             " \"%s\".job_id_seq), %" PRIu64 ") + %d);\n"
+             "SELECT setval('\"%s\".batch_id_seq', greatest((SELECT last_value FROM"
+             " \"%s\".batch_id_seq), %" PRIu64 ") + %d);\nCOMMIT;\n",
+             name, name, site->last_job, NUMBERS_SKIPPED, name, name, site->last_batch,
+             NUMBERS_SKIPPED);
+    if (strcmp(name, backup->schema_name) != 0)
         return kiln_fail(
             err, KILN_CONFIG,
             "the backup is of Postgres schema \"%s\", but the setting postgres names \"%s\"",
-            backup->schema_name, site->schema_name);
+            backup->schema_name, name);
     int rc = start(cli, site, dump, &stream, err);
     if (rc == 0)
-        rc = send_start(&stream, site, err);
+        rc = send_bytes(&stream, begin, strlen(begin), err);
     if (rc == 0)
         rc = copy_all(&stream, err);
     if (rc == 0)
         rc = kiln_child_end_moving(&stream.source, still_s, err);
     if (rc == 0)
-        rc = send_finish(&stream, site, err);
+        rc = send_bytes(&stream, finish, strlen(finish), err);
     close_end(&stream.from);
     close_end(&stream.to);
     if (rc == 0)

@@ -1,4 +1,4 @@
-/* records.c - a job of the ledger as JSON.
+/* records.c - listings, and a job of the ledger as JSON.
  *
  * The members are written in a fixed order and never left out: null says that there is nothing, so
  * a reader needs no test for a missing key.  See records.h for why jansson does not write them.
@@ -6,6 +6,7 @@
 #include "scheduler/cli/core/output/records.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler/cli/core/cli.h"
@@ -142,4 +143,25 @@ const struct kiln_object_row *kiln_row_picture(const struct kiln_job_row *row, c
         if (strcmp(row->objects[i].role, role) == 0)
             return &row->objects[i];
     return NULL;
+}
+
+/* --- listings --------------------------------------------------------------------------------- */
+
+int kiln_listing_put(struct kiln_listing *listing, struct kiln_error *err)
+{
+    if (listing->line.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a line of the listing");
+    fwrite(listing->line.at, 1, listing->line.len, stdout);
+    kiln_text_clear(&listing->line);
+    listing->rows++;
+    bool enough = listing->left > 0 && --listing->left == 0;
+    return enough || !kiln_stdout_ok() ? kiln_fail(err, KILN_CANCELLED, "end of the listing") : 0;
+}
+
+int kiln_listing_end(struct kiln_listing *listing, int rc, const struct kiln_error *err)
+{
+    kiln_text_release(&listing->line);
+    if (rc == 0 && listing->rows == 0 && listing->none)
+        kiln_say(listing->cli, "%s", listing->none);
+    return rc && rc != KILN_CANCELLED ? kiln_report(listing->cli, err) : 0;
 }

@@ -6,6 +6,7 @@
 #ifndef KILN_CLI_RECORDS_H
 #define KILN_CLI_RECORDS_H
 
+#include "scheduler/cli/core/cli.h"
 #include "schemas/text/text.h"
 #include "storage/ledger/read/read.h"
 
@@ -26,5 +27,21 @@ void kiln_record_images(struct kiln_text *out, const struct kiln_job_row *row);
 const struct kiln_object_row *kiln_row_latent(const struct kiln_job_row *row); /* NULL: none */
 /* The picture of a stored size by its name (schemas/job/sizes.h), NULL if there is none. */
 const struct kiln_object_row *kiln_row_picture(const struct kiln_job_row *row, const char *role);
+
+/* --- a listing that streams: a line a row, JSON or text, until its reader has gone -------------
+ */
+struct kiln_listing {
+    const struct kiln_cli *cli;
+    struct kiln_text line; /* of the row at hand */
+    uint64_t rows;
+    long left;        /* how many more; 0: any number */
+    const char *none; /* said on stderr where there are no rows, or NULL */
+};
+
+/* Writes the line (the caller has ended it) and clears it.  0; KILN_CANCELLED after the last row
+ * that anybody wants, which is no error to report; KILN_NO_MEMORY. */
+int kiln_listing_put(struct kiln_listing *listing, struct kiln_error *err) KILN_MUST_CHECK;
+/* Releases it; rc is what the walk over the rows returned.  The exit status of the verb. */
+int kiln_listing_end(struct kiln_listing *listing, int rc, const struct kiln_error *err);
 
 #endif

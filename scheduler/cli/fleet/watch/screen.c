@@ -149,16 +149,6 @@ static void *keep_looking(void *arg)
 
 /* --- painting --------------------------------------------------------------------------------- */
 
-/* Without colours bold and reverse say the same. */
-static attr_t attribute_of(const struct screen *screen, enum kiln_ink ink)
-{
-    static const attr_t plain[] = {
-        [KILN_INK_PLAIN] = A_NORMAL, [KILN_INK_TITLE] = A_REVERSE, [KILN_INK_HEAD] = A_BOLD,
-        [KILN_INK_GOOD] = A_NORMAL,  [KILN_INK_WARN] = A_BOLD,     [KILN_INK_BAD] = A_BOLD};
-    bool colors = screen->box->cli->color_out && has_colors();
-    return plain[ink] | (colors && ink >= KILN_INK_GOOD ? (attr_t)COLOR_PAIR(ink) : 0);
-}
-
 /* Writes as many characters as fit into the columns; what the locale cannot show becomes '?'. */
 static void paint_text(const char *text, int columns)
 {
@@ -187,6 +177,11 @@ static void paint_text(const char *text, int columns)
 
 static void paint(struct screen *screen)
 {
+    static const attr_t plain[] = {
+        /* without colours bold and reverse say the same */
+        [KILN_INK_PLAIN] = A_NORMAL, [KILN_INK_TITLE] = A_REVERSE, [KILN_INK_HEAD] = A_BOLD,
+        [KILN_INK_GOOD] = A_NORMAL,  [KILN_INK_WARN] = A_BOLD,     [KILN_INK_BAD] = A_BOLD};
+    bool colors = screen->box->cli->color_out && has_colors();
     int height = LINES, width = COLS;
     struct kiln_line *lines = calloc((size_t)height, sizeof *lines);
     if (!lines)
@@ -196,7 +191,9 @@ static void paint(struct screen *screen)
     kiln_view_lay(&screen->view, width, height, lines);
     erase();
     for (int row = 0; row < height; row++) {
-        attr_t attribute = attribute_of(screen, lines[row].ink);
+        enum kiln_ink ink = lines[row].ink;
+        attr_t attribute =
+            plain[ink] | (colors && ink >= KILN_INK_GOOD ? (attr_t)COLOR_PAIR(ink) : 0);
         attrset(attribute);
         move(row, 0);
         /* The last cell of the last row would scroll a terminal that is asked plainly. */
@@ -377,17 +374,6 @@ static bool end_looking(struct box *box)
     return ended;
 }
 
-static void close_screen(struct screen *screen)
-{
-    if (screen->terminal) {
-        endwin();
-        delscreen(screen->terminal);
-    }
-    if (screen->has_look)
-        kiln_snapshot_release(&screen->look);
-    kiln_rate_release(&screen->pace);
-}
-
 int kiln_watch_screen(struct kiln_cli *cli, const char *batch, long interval_s, bool *ret_over,
                       struct kiln_progress *ret_batch, struct kiln_error *err)
 {
@@ -415,7 +401,13 @@ int kiln_watch_screen(struct kiln_cli *cli, const char *batch, long interval_s, 
         if (*ret_over)
             *ret_batch = screen->look.batch;
     }
-    close_screen(screen);
+    if (screen->terminal) {
+        endwin();
+        delscreen(screen->terminal);
+    }
+    if (screen->has_look)
+        kiln_snapshot_release(&screen->look);
+    kiln_rate_release(&screen->pace);
     free(screen);
     if (rc)
         return rc;

@@ -61,17 +61,6 @@ static const char *age_text(double seconds, char *out, size_t size)
 
 /* --- the top ---------------------------------------------------------------------------------- */
 
-static void put_jobs(struct page *page, const struct kiln_counts *counts)
-{
-    char text[256];
-    size_t used = 0;
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%llu %s   ",
-                                 (unsigned long long)counts->at[state],
-                                 kiln_job_state_name((enum kiln_job_state)state));
-    put(page, KILN_INK_PLAIN, " jobs     %s", text);
-}
-
 static void put_pace(struct page *page, const struct kiln_counts *counts)
 {
     double pace = kiln_rate_per_min(page->view->pace, KILN_RATE_ENDED, page->view->now_s);
@@ -134,7 +123,8 @@ static void put_warnings(struct page *page, const struct kiln_snapshot *look)
 static void put_top(struct page *page)
 {
     const struct kiln_snapshot *look = page->view->look;
-    char now[64];
+    char now[64], jobs[256];
+    size_t used = 0;
     put(page, KILN_INK_TITLE, " kiln watch   pool %s   %.19sZ%s", page->view->pool,
         kiln_time_text(page->view->now_ms, now, sizeof now),
         page->view->held ? "   STOPPED: space continues" : "");
@@ -144,7 +134,11 @@ static void put_top(struct page *page)
             failed ? page->view->trouble : "looking ...");
         return;
     }
-    put_jobs(page, &look->counts);
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        used += (size_t)snprintf(jobs + used, sizeof jobs - used, "%llu %s   ",
+                                 (unsigned long long)look->counts.at[state],
+                                 kiln_job_state_name((enum kiln_job_state)state));
+    put(page, KILN_INK_PLAIN, " jobs     %s", jobs);
     put_pace(page, kiln_snapshot_counts(look));
     if (look->has_batch)
         put_batch(page, &look->batch);

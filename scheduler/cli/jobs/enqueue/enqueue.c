@@ -52,26 +52,13 @@ static void add_seed(struct kiln_text *line, uint64_t seed)
     kiln_text_add(line, "}", 1);
 }
 
-/* Equal lines are different pictures: each gets its own number, in the order of the file. */
-static int key_of_line(struct entry *entry, struct kiln_error *err)
-{
-    uint8_t digest[KILN_SHA256_SIZE];
-    char hex[17];
-    kiln_sha256(entry->line.at, entry->line.len, digest);
-    kiln_hex(digest, 8, hex);
-    uint32_t *count = kiln_digest_map_at(&entry->lines, digest);
-    if (!count)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to tell equal lines apart");
-    snprintf(entry->key, sizeof entry->key, "h:%s#%u", hex, (*count)++);
-    return 0;
-}
-
 /* Fills line, key and index; derives the job's seed from its batch and index unless has_seed. copy:
  * which job of its line it is. */
 static int make_entry(struct entry *entry, struct kiln_job *job, bool has_seed, uint64_t copy,
                       struct kiln_error *err)
 {
-    int code = 0;
+    uint8_t digest[KILN_SHA256_SIZE];
+    char hex[17];
     kiln_text_clear(&entry->line);
     kiln_job_line_write(job, false, &entry->line);
     if (!has_seed)
@@ -80,17 +67,20 @@ static int make_entry(struct entry *entry, struct kiln_job *job, bool has_seed, 
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
     if (has_seed)
         add_seed(&entry->line, job->seed);
-    if (job->custom_id)
-        snprintf(entry->key, sizeof entry->key, "c:%s#%llu", job->custom_id,
-                 (unsigned long long)copy);
-    else
-        code = key_of_line(entry, err);
+    if (job->custom_id) {
+        snprintf(entry->key, sizeof entry->key, "c:%s#%" PRIu64, job->custom_id, copy);
+    } else { /* equal lines are different pictures: each gets a number, in the order of the file */
+        kiln_sha256(entry->line.at, entry->line.len, digest);
+        kiln_hex(digest, 8, hex);
+        uint32_t *count = kiln_digest_map_at(&entry->lines, digest);
+        if (!count)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory to tell equal lines apart");
+        snprintf(entry->key, sizeof entry->key, "h:%s#%u", hex, (*count)++);
+    }
     if (!has_seed)
         add_seed(&entry->line, job->seed);
     snprintf(entry->index, sizeof entry->index, "%u", job->index);
-    if (!code && entry->line.failed)
-        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
-    return code;
+    return entry->line.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line") : 0;
 }
 
 static void release_entry(struct entry *entry)
@@ -259,17 +249,6 @@ static int name_batch(struct run *run, struct kiln_error *err)
     return code;
 }
 
-/* The last entry: how many jobs this call announced. */
-static int send_end(struct run *run, struct kiln_error *err)
-{
-    char end[24];
-    snprintf(end, sizeof end, "%llu", (unsigned long long)run->result->sent);
-    const char *fields[] = {"batch", run->result->batch, "token", run->token, "end", end};
-    size_t lengths[] = {5, strlen(run->result->batch), 5, strlen(run->token), 3, strlen(end)};
-    int code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, 3, err);
-    return code ? code : kiln_bus_flush(run->bus, err);
-}
-
 /* Opens the stream and makes the pass that sends.  After a failure it says how to continue. */
 static int send_all(struct run *run, struct kiln_error *err)
 {
@@ -282,8 +261,14 @@ static int send_all(struct run *run, struct kiln_error *err)
     run->index = 0;
     code = pass(run, err);
     run->result->sent = run->index;
-    if (!code && run->result->sent > 0)
-        code = send_end(run, err);
+    if (!code && run->result->sent > 0) { /* the last entry: how many jobs this call announced */
+        char end[24];
+        snprintf(end, sizeof end, "%" PRIu64, run->result->sent);
+        const char *fields[] = {"batch", run->result->batch, "token", run->token, "end", end};
+        size_t lengths[] = {5, strlen(run->result->batch), 5, strlen(run->token), 3, strlen(end)};
+        code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, 3, err);
+        code = code ? code : kiln_bus_flush(run->bus, err);
+    }
     if (code && run->index > 0)
         kiln_warn(run->cli,
                   "stopped early: part of batch %s may be in the stream; repeat the command with "

@@ -124,18 +124,6 @@ static int read_record(struct kiln_input *input, const char **ret_text, size_t *
     return 0;
 }
 
-/* A header that cannot be read makes the whole file unreadable: KILN_CORRUPT, with the place. */
-static int read_header(struct kiln_input *input, const char *text, size_t len, uint64_t line,
-                       struct kiln_error *err)
-{
-    int code = kiln_csv_header(&input->csv, text, len, err);
-    if (code)
-        return kiln_fail(err, code == KILN_BAD_INPUT ? KILN_CORRUPT : code, "%s:%llu: %s",
-                         kiln_lines_name(input->lines), (unsigned long long)line, err->text);
-    input->has_header = true;
-    return 0;
-}
-
 /* The first record that is not blank is the header. */
 static int next_csv(struct kiln_input *input, const char **ret_text, size_t *ret_len,
                     uint64_t *ret_line, struct kiln_error *err)
@@ -154,9 +142,13 @@ static int next_csv(struct kiln_input *input, const char **ret_text, size_t *ret
         if (inside_len == 0)
             continue;
         if (!input->has_header) {
-            code = read_header(input, text, len, *ret_line, err);
+            /* A header that cannot be read makes the whole file unreadable. */
+            code = kiln_csv_header(&input->csv, text, len, err);
             if (code)
-                return code;
+                return kiln_fail(err, code == KILN_BAD_INPUT ? KILN_CORRUPT : code, "%s:%llu: %s",
+                                 kiln_lines_name(input->lines), (unsigned long long)*ret_line,
+                                 err->text);
+            input->has_header = true;
             continue;
         }
         kiln_text_clear(&input->job);

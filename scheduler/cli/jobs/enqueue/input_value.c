@@ -17,13 +17,6 @@ void kiln_input_trim(const char **text, size_t *len)
         (*len)--;
 }
 
-static bool is_number(const char *text, size_t len)
-{
-    const char *fault = NULL;
-    bool starts = len > 0 && (*text == '-' || (*text >= '0' && *text <= '9'));
-    return starts && kiln_json_scan_number(text, text + len, &fault) == text + len && !fault;
-}
-
 static bool is_word(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && strncasecmp(text, word, len) == 0;
@@ -36,7 +29,10 @@ static void put_value(enum kiln_job_key key, const char *text, size_t len, struc
     bool number = type == KILN_JOB_WHOLE || type == KILN_JOB_NUMBER || type == KILN_JOB_SEED;
     bool list = type == KILN_JOB_LORAS || type == KILN_JOB_SIZE || type == KILN_JOB_STYLE ||
                 type == KILN_JOB_SIGMAS;
-    if (number && is_number(text, len))
+    const char *fault = NULL, *end = text + len;
+    number = number && len > 0 && (*text == '-' || (*text >= '0' && *text <= '9')) &&
+             kiln_json_scan_number(text, end, &fault) == end && !fault;
+    if (number)
         kiln_text_add(out, text, len);
     else if (type == KILN_JOB_BOOL && is_word(text, len, "true"))
         kiln_text_puts(out, "true"); /* spreadsheets write TRUE */

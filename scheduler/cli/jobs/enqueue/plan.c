@@ -19,31 +19,18 @@
 #define REFINERS 2.0
 #define CAPTION_TOKENS 128.0
 
-/* One forward of the transformer: the linears of a token, and attention of all pairs of tokens. */
-static double forward_flop(double image_tokens)
-{
-    double tokens = image_tokens + CAPTION_TOKENS;
-    double linear = 2 * BLOCK_WEIGHTS;
-    double pair = 4 * MODEL_WIDTH;
-    return LAYERS * (linear * tokens + pair * tokens * tokens) +
-           REFINERS * (linear * image_tokens + pair * image_tokens * image_tokens) +
-           REFINERS * linear * CAPTION_TOKENS;
-}
-
-/* The decoder: convolutions by the pixel, and one attention over the latent's pixels. */
-static double decode_flop(double pixels)
-{
-    double latent_pixels = pixels / 64;
-    return 9.46e6 * pixels + 4 * 512.0 * latent_pixels * latent_pixels;
-}
-
 double kiln_plan_gpu_seconds(const struct kiln_job *job)
 {
     double pixels = (double)job->width * job->height;
-    double forwards = job->steps * (job->guidance > 0 ? 2.0 : 1.0);
-    double flop = forwards * forward_flop(pixels / 256);
+    double image = pixels / 256, tokens = image + CAPTION_TOKENS;
+    double linear = 2 * BLOCK_WEIGHTS, pair = 4 * MODEL_WIDTH; /* of a token, of a pair of them */
+    double forward = LAYERS * (linear * tokens + pair * tokens * tokens) +
+                     REFINERS * (linear * image + pair * image * image) +
+                     REFINERS * linear * CAPTION_TOKENS;
+    double flop = job->steps * (job->guidance > 0 ? 2.0 : 1.0) * forward;
+    /* The decoder: convolutions by the pixel, and one attention over the latent's pixels. */
     if (job->kind == KILN_KIND_IMAGE)
-        flop += decode_flop(pixels);
+        flop += 9.46e6 * pixels + 4 * 512.0 * (pixels / 64) * (pixels / 64);
     return flop / KILN_PLAN_FLOPS;
 }
 
@@ -89,7 +76,6 @@ void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
 
 void kiln_plan_print(const struct kiln_plan *plan)
 {
-
     printf("%9s  %-11s %5s  %-24s %s\n", "jobs", "size", "steps", "LoRAs", "GPU time");
     for (size_t i = 0; i < plan->group_count; i++) {
         const struct kiln_plan_group *group = &plan->groups[i];

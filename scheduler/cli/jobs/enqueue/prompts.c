@@ -67,18 +67,6 @@ static int read_file(struct reading *reading, struct kiln_error *err)
     return rc;
 }
 
-static int read_template(struct reading *reading, const char *template, struct kiln_error *err)
-{
-    struct kiln_text line = {0};
-    kiln_text_puts(&line, "{");
-    kiln_input_member(KILN_JOB_KEY_PROMPT, template, strlen(template), &line);
-    kiln_text_puts(&line, "}");
-    int rc = line.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for the template")
-                         : take_line(reading, "template", 1, line.at, line.len, err);
-    kiln_text_release(&line);
-    return rc;
-}
-
 int kiln_prompts_open(struct kiln_cli *cli, const struct kiln_args *args,
                       struct kiln_prompts *prompts, struct kiln_error *err)
 {
@@ -104,9 +92,19 @@ int kiln_prompts_each(struct kiln_prompts *prompts, kiln_each_prompt *each, void
                       struct kiln_error *err)
 {
     struct reading reading = {prompts, each, arg};
+    struct kiln_text line = {0};
+    int rc;
     prompts->lines = prompts->refused = 0;
-    int rc =
-        prompts->file ? read_file(&reading, err) : read_template(&reading, prompts->template, err);
+    if (prompts->file) {
+        rc = read_file(&reading, err);
+    } else {
+        kiln_text_puts(&line, "{");
+        kiln_input_member(KILN_JOB_KEY_PROMPT, prompts->template, strlen(prompts->template), &line);
+        kiln_text_puts(&line, "}");
+        rc = line.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for the template")
+                         : take_line(&reading, "template", 1, line.at, line.len, err);
+        kiln_text_release(&line);
+    }
     prompts->read = true;
     if (rc == 0 && prompts->refused)
         rc =

@@ -85,19 +85,14 @@ static uint32_t inner_width(const struct kiln_sheet *sheet)
     return (uint32_t)(sheet->columns * TILE + (sheet->columns - 1) * GAP);
 }
 
-/* Height of a row of n pictures whose aspects sum to `aspects`, at the full width. */
-static double row_height(const struct kiln_sheet *sheet, size_t n, double aspects)
-{
-    double pixels = (double)inner_width(sheet) - (double)(n - 1) * GAP;
-    return pixels > 1 ? pixels / aspects : 1 / aspects;
-}
-
 /* How many pictures from the first on make the row; *ret_height is its height. */
 static size_t take_row(const struct kiln_sheet *sheet, size_t first, double *ret_height)
 {
     double aspects = 0, height = HUGE_VAL;
     for (size_t at = first; at < sheet->count; at++) {
-        double with = row_height(sheet, at - first + 1, aspects + sheet->pictures[at].aspect);
+        /* The height at the full width, with this picture. */
+        double pixels = (double)inner_width(sheet) - (double)(at - first) * GAP;
+        double with = fmax(pixels, 1) / (aspects + sheet->pictures[at].aspect);
         if (at > first && with < TILE && TILE - with > height - TILE) {
             *ret_height = height;
             return at - first;
