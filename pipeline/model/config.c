@@ -25,25 +25,6 @@ static double positive(struct kiln_model_json *c, const char *key, double fallba
     return value;
 }
 
-/* The settings of the rotation under this key, or NULL.  An object with settings for each kind of
- * layer gives those of full attention, the only kind that is supported. */
-static json_t *rope_settings(struct kiln_model_json *c, const char *key)
-{
-    json_t *given = json_object_get(c->root, key), *value;
-    json_t *full = json_object_get(given, "full_attention");
-    const char *name;
-    if (json_is_null(given) || !given)
-        return NULL;
-    if (!json_is_object(given) || (full && !json_is_object(full)))
-        kiln_model_refuse(c, KILN_BAD_INPUT, "%s is not an object", key);
-    json_object_foreach(given, name, value)
-    {
-        if (json_is_object(value) && !full)
-            kiln_model_refuse(c, KILN_UNSUPPORTED, "%s.%.64s is not supported", key, name);
-    }
-    return full ? full : given;
-}
-
 /* Every entry of the list must be this text, if there is a list. */
 static void only_texts(struct kiln_model_json *c, const char *key, const char *type)
 {
@@ -69,17 +50,28 @@ static void only_patch(struct kiln_model_json *c, const char *key, int size)
 }
 
 /* The rotation base: rope_parameters.rope_theta, or the older rope_scaling's, or the top level's.
- * rope_type (in older files, type) would scale the angles; only the default is supported. */
+ * An object with settings for each kind of layer gives those of full attention, the only kind that
+ * is supported.  rope_type (in older files, type) would scale the angles; only the default is
+ * supported. */
 static double read_rope_theta(struct kiln_model_json *c)
 {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     double theta = positive(c, "rope_theta", 10000.0, THETA_MAX);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *settings = rope_settings(c, keys[i]);
-        struct kiln_model_json inner = *c;
-        if (!settings)
+        json_t *given = json_object_get(c->root, keys[i]), *value;
+        json_t *full = json_object_get(given, "full_attention");
+        const char *name;
+        if (json_is_null(given) || !given)
             continue;
-        inner.root = settings;
+        if (!json_is_object(given) || (full && !json_is_object(full)))
+            kiln_model_refuse(c, KILN_BAD_INPUT, "%s is not an object", keys[i]);
+        json_object_foreach(given, name, value)
+        {
+            if (json_is_object(value) && !full)
+                kiln_model_refuse(c, KILN_UNSUPPORTED, "%s.%.64s is not supported", keys[i], name);
+        }
+        struct kiln_model_json inner = *c;
+        inner.root = full ? full : given;
         kiln_model_only_text(&inner, "rope_type", "default");
         kiln_model_only_text(&inner, "type", "default");
         theta = positive(&inner, "rope_theta", theta, THETA_MAX);

@@ -117,23 +117,18 @@ static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt la
     return x;
 }
 
-/* Reserves the memory of a decode in one piece.  Otherwise small tensors end up in the places of
- * large ones, and the allocator holds twice what is used.  The size was found by simulating the
- * allocator with Z-Image's channels; too little costs memory, not the picture. */
-static void reserve(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
-{
-    const struct kiln_vae_config *c = &vae->config;
-    const int64_t narrow = c->channels[0], wide = c->levels > 1 ? c->channels[1] : narrow;
-    const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2) * c->factor * c->factor;
-    kt_reserve(s, bytes_of(vae, (wide + narrow) * pixels) + ((size_t)48 << 20));
-}
-
 kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt latent, int rows)
 {
     const struct kiln_vae_half *h = &vae->decoder;
     const bool whole = rows == 0 || vae->config.levels < 2;
+    const struct kiln_vae_config *c = &vae->config;
+    const int64_t narrow = c->channels[0], wide = c->levels > 1 ? c->channels[1] : narrow;
+    const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2) * c->factor * c->factor;
     struct kt_scope *inner = kt_scope_child(s);
-    reserve(vae, s, latent);
+    /* Reserves the memory of a decode in one piece.  Otherwise small tensors end up in the places
+     * of large ones, and the allocator holds twice what is used.  The size was found by simulating
+     * the allocator with Z-Image's channels; too little costs memory, not the picture. */
+    kt_reserve(s, bytes_of(vae, (wide + narrow) * pixels) + ((size_t)48 << 20));
     kt x = first_levels(vae, inner, latent, whole ? 0 : 1);
     kt y = whole ? norm_conv(vae, inner, x, &h->norm_out, &h->out, NULL)
                  : kiln_vae_last_level(vae, inner, x, rows);

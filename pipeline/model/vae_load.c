@@ -56,16 +56,6 @@ static void load_residual(const struct place *at, int64_t in, int64_t out,
         load_conv(at, "conv_shortcut", out, in, 1, &r->shortcut);
 }
 
-static void load_attention(const struct place *at, int64_t n, struct kiln_vae_attention *a)
-{
-    const struct kiln_pack qkv = {.modules = {"to_q", "to_k", "to_v"}, .rows = {n, n, n}};
-    load_norm(at, "group_norm", n, &a->norm);
-    kiln_weights_pack(at->w, &a->qkv.weight, at->prefix, &qkv, n);
-    kiln_weights_pack_bias(at->w, &a->qkv.bias, at->prefix, &qkv);
-    kiln_weights_linear(at->w, &a->out.weight, at->prefix, "to_out.0", n, n);
-    load_bias(at, "to_out.0", "bias", n, &a->out.bias);
-}
-
 static void load_mid(const struct place *half, const struct kiln_vae_config *c,
                      struct kiln_vae_half *h)
 {
@@ -77,7 +67,13 @@ static void load_mid(const struct place *half, const struct kiln_vae_config *c,
     }
     if (c->mid_attention) {
         struct place at = inside(&mid, "attentions", 0);
-        load_attention(&at, n, &h->attention);
+        struct kiln_vae_attention *a = &h->attention;
+        const struct kiln_pack qkv = {.modules = {"to_q", "to_k", "to_v"}, .rows = {n, n, n}};
+        load_norm(&at, "group_norm", n, &a->norm);
+        kiln_weights_pack(at.w, &a->qkv.weight, at.prefix, &qkv, n);
+        kiln_weights_pack_bias(at.w, &a->qkv.bias, at.prefix, &qkv);
+        kiln_weights_linear(at.w, &a->out.weight, at.prefix, "to_out.0", n, n);
+        load_bias(&at, "to_out.0", "bias", n, &a->out.bias);
     }
 }
 
@@ -100,27 +96,31 @@ static int load_level(const struct place *at, int64_t in, int64_t out, int count
     return 0;
 }
 
-static int load_decoder(struct kiln_weights *w, struct kiln_vae *vae, struct kiln_error *err)
+/* The decoder or the encoder. */
+static int load_half(struct kiln_weights *w, struct kiln_vae *vae, bool encoder,
+                     struct kiln_error *err)
 {
     const struct kiln_vae_config *c = &vae->config;
-    struct kiln_vae_half *h = &vae->decoder;
-    struct place root = {.w = w}, half = inside(&root, "decoder", -1);
-    int64_t in = c->channels[c->levels - 1];
-    if (c->post_quant_conv)
-        load_conv(&root, "post_quant_conv", c->latent_channels, c->latent_channels, 1, &h->quant);
-    load_conv(&half, "conv_in", in, c->latent_channels, 3, &h->in);
+    struct kiln_vae_half *h = encoder ? &vae->encoder : &vae->decoder;
+    struct place root = {.w = w}, half = inside(&root, encoder ? "encoder" : "decoder", -1);
+    const int64_t latent = (encoder ? 2 : 1) * c->latent_channels; /* mean and log-variance */
+    int64_t in = c->channels[encoder ? 0 : c->levels - 1];
+    if (encoder ? c->quant_conv : c->post_quant_conv)
+        load_conv(&root, encoder ? "quant_conv" : "post_quant_conv", latent, latent, 1, &h->quant);
+    load_conv(&half, "conv_in", in, encoder ? c->image_channels : latent, 3, &h->in);
     load_mid(&half, c, h);
     for (int i = 0; i < c->levels; i++) {
-        int64_t out = c->channels[c->levels - 1 - i];
-        struct place at = inside(&half, "up_blocks", i);
-        int code = load_level(&at, in, out, c->layers_per_block + 1,
-                              i + 1 < c->levels ? "upsamplers" : NULL, &h->levels[i], err);
+        int64_t out = c->channels[encoder ? i : c->levels - 1 - i];
+        struct place at = inside(&half, encoder ? "down_blocks" : "up_blocks", i);
+        const char *resample = i + 1 == c->levels ? NULL : encoder ? "downsamplers" : "upsamplers";
+        int code =
+            load_level(&at, in, out, c->layers_per_block + !encoder, resample, &h->levels[i], err);
         if (code)
             return code;
         in = out;
     }
     load_norm(&half, "conv_norm_out", in, &h->norm_out);
-    load_conv(&half, "conv_out", c->image_channels, in, 3, &h->out);
+    load_conv(&half, "conv_out", encoder ? latent : c->image_channels, in, 3, &h->out);
     return 0;
 }
 
@@ -157,31 +157,6 @@ void kiln_vae_join_upsampling(struct kiln_vae *vae, struct kt_scope *s)
     }
 }
 
-static int load_encoder(struct kiln_weights *w, struct kiln_vae *vae, struct kiln_error *err)
-{
-    const struct kiln_vae_config *c = &vae->config;
-    struct kiln_vae_half *h = &vae->encoder;
-    struct place root = {.w = w}, half = inside(&root, "encoder", -1);
-    int64_t in = c->channels[0], moments = 2 * c->latent_channels; /* mean and log-variance */
-    load_conv(&half, "conv_in", in, c->image_channels, 3, &h->in);
-    for (int i = 0; i < c->levels; i++) {
-        int64_t out = c->channels[i];
-        struct place at = inside(&half, "down_blocks", i);
-        int code = load_level(&at, in, out, c->layers_per_block,
-                              i + 1 < c->levels ? "downsamplers" : NULL, &h->levels[i], err);
-        if (code)
-            return code;
-        in = out;
-    }
-    load_mid(&half, c, h);
-    load_norm(&half, "conv_norm_out", in, &h->norm_out);
-    load_conv(&half, "conv_out", moments, in, 3, &h->out);
-    if (c->quant_conv)
-        load_conv(&root, "quant_conv", moments, moments, 1, &h->quant);
-    vae->has_encoder = true;
-    return 0;
-}
-
 int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct kt_scope *scope,
                   enum kt_dtype dtype, bool with_encoder, struct kiln_vae **ret,
                   struct kiln_error *err)
@@ -198,9 +173,10 @@ int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct 
     }
     vae->config = *config;
     vae->dtype = dtype;
-    code = load_decoder(w, vae, err);
+    code = load_half(w, vae, false, err);
     if (!code && with_encoder)
-        code = load_encoder(w, vae, err);
+        code = load_half(w, vae, true, err);
+    vae->has_encoder = with_encoder;
     if (!with_encoder) {
         kiln_weights_ignore(w, "encoder.");
         kiln_weights_ignore(w, "quant_conv.");

@@ -86,8 +86,8 @@ static kt grow(const struct level *l, struct kt_scope *s, const struct window *w
     return rows_of(s, y, w->from - 2 * from, w->rows);
 }
 
-/* Norm and convolution of a picture, window by window, into `into`, plus `add` unless that is NULL;
- * also takes the sums of the next norm.  x: the picture, or NULL to upsample it. */
+/* Norm (unless NULL) and convolution of a picture, window by window, into `into`, plus `add` unless
+ * that is NULL; also takes the sums of the next norm.  x: the picture, or NULL to upsample it. */
 struct pass {
     kt x, into, add;
     const struct kt_strip_norm *norm;
@@ -101,7 +101,7 @@ static void run_pass(const struct level *l, struct kt_scope *s, const struct pas
         const struct window w = window_at(l, at);
         struct kt_scope *inner = kt_scope_child(s);
         kt x = p->x ? rows_of(inner, p->x, w.from, w.rows) : grow(l, inner, &w);
-        kt normed = kt_strip_norm(inner, p->norm, x);
+        kt normed = p->norm ? kt_strip_norm(inner, p->norm, x) : x;
         /* Rows of `add` that are overwritten already only affect discarded rows. */
         kt add = p->add ? rows_of(inner, p->add, w.from, w.rows) : NULL;
         kt y = made(inner, &w, kiln_vae_conv(inner, normed, p->conv, 1, add));
@@ -147,21 +147,6 @@ bool kiln_vae_halves(const struct kiln_vae_residual *r, int64_t channels)
     return r->shortcut.weight && out > 0 && channels % out == 0 && channels / out >= 2;
 }
 
-/* The convolution of x into the front of x's own memory.  Rows of the result are at most half as
- * long as those of x, so writes end before the row above the next window.  The last window may
- * start further up and read overwritten rows; their results are discarded. */
-static void convolve_over(const struct level *l, struct kt_scope *s, kt x, kt h,
-                          const struct kiln_vae_layer *conv)
-{
-    for (int64_t at = 0; at < l->height; at += l->rows) {
-        const struct window w = window_at(l, at);
-        struct kt_scope *inner = kt_scope_child(s);
-        kt y = kiln_vae_conv(inner, rows_of(inner, x, w.from, w.rows), conv, 1, NULL);
-        kt_copy_into(inner, rows_of(inner, h, w.at, w.count), made(inner, &w, y));
-        kt_scope_free(inner);
-    }
-}
-
 kt kiln_vae_halving_residual(const struct kiln_vae *vae, struct kt_scope *s,
                              const struct kiln_vae_residual *r, kt x, int rows)
 {
@@ -171,7 +156,10 @@ kt kiln_vae_halving_residual(const struct kiln_vae *vae, struct kt_scope *s,
     kiln_vae_norm_over(vae, inner, x, &r->norm1);
     kt places = kt_pictures_in(inner, x, kt_size(r->conv1.weight, 0));
     kt h = kt_narrow(inner, places, 0, 0, 1);
-    convolve_over(&l, inner, x, h, &r->conv1);
+    /* h is the front of x's own memory.  Its rows are at most half as long as those of x, so writes
+     * end before the row above the next window.  The last window may start further up and read
+     * overwritten rows; their results are discarded. */
+    run_pass(&l, inner, &(struct pass){.x = x, .into = h, .conv = &r->conv1});
     kiln_vae_norm_over(vae, inner, h, &r->norm2);
     const struct kt_conv_args last = {.x = h,
                                       .weight = r->conv2.weight,

@@ -166,19 +166,6 @@ static bool is_shaped(const struct kiln_st_tensor *t, enum kiln_st_dtype dtype, 
            (ndim == 1 || t->shape[1] == cols);
 }
 
-/* Whether the matrix has the sums that the file says it had. */
-static bool is_whole(const struct kiln_fp8_cache *c, struct kt_scope *s, const char *name, kt rows)
-{
-    char key[KILN_ST_NAME_MAX + 8], want[64];
-    uint64_t sums[2];
-    snprintf(key, sizeof key, "sum %s", name);
-    const char *have = kiln_st_metadata(c->st, key);
-    if (!rows || !have || !kt_rows_sums(s, rows, sums))
-        return false;
-    snprintf(want, sizeof want, "%016" PRIx64 " %016" PRIx64, sums[0], sums[1]);
-    return strcmp(have, want) == 0;
-}
-
 static void keep(struct kiln_fp8_cache *c, const char *name, kt rows)
 {
     struct matrix *grown = kiln_room(c->matrices, c->count, &c->capacity, sizeof *grown);
@@ -207,8 +194,14 @@ kt kiln_fp8_cache_take(struct kiln_fp8_cache *c, struct kt_scope *scope, const c
     /* In a scope of its own: an error here must not fail the load. */
     struct kt_scope *inner = kt_scope_new(c->device);
     kt read = kt_rows_of(inner, load(c, inner, codes, KT_U8), load(c, inner, factors, KT_F32));
+    char key[KILN_ST_NAME_MAX + 8], sum[64] = "";
+    uint64_t sums[2];
+    snprintf(key, sizeof key, "sum %s", name);
+    const char *want = kiln_st_metadata(c->st, key);
+    if (read && want && kt_rows_sums(inner, read, sums))
+        snprintf(sum, sizeof sum, "%016" PRIx64 " %016" PRIx64, sums[0], sums[1]);
     kt taken = NULL;
-    if (is_whole(c, inner, name, read))
+    if (want && strcmp(want, sum) == 0 && sum[0])
         taken = kt_keep(scope, read);
     else
         say(c, "%s is made anew: %s in it is damaged", c->path, name);
@@ -337,29 +330,19 @@ static int open_part(const char *part)
     return -1;
 }
 
-static bool has_room(const struct kiln_fp8_cache *c)
-{
-    struct statvfs fs;
-    const uint64_t bytes = ROOM_LEFT + all_bytes(c);
-    char dir[PATH_MAX];
-    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(c->path, '/') - c->path), c->path);
-    return statvfs(dir, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;
-}
-
-static bool sum_up(struct kiln_fp8_cache *c)
-{
-    struct kt_scope *s = kt_scope_new(c->device);
-    bool done = true;
-    for (size_t i = 0; i < c->count && done; i++)
-        done = kt_rows_sums(s, c->matrices[i].rows, c->matrices[i].sums);
-    kt_scope_free(s);
-    return done;
-}
-
 static void write_file(struct kiln_fp8_cache *c)
 {
-    char part[PATH_MAX + 8];
-    if (!has_room(c)) {
+    char dir[PATH_MAX], part[PATH_MAX + 8];
+    struct statvfs fs;
+    struct kt_scope *s = kt_scope_new(c->device);
+    bool summed = true;
+    for (size_t i = 0; i < c->count && summed; i++)
+        summed = kt_rows_sums(s, c->matrices[i].rows, c->matrices[i].sums);
+    kt_scope_free(s);
+    if (!summed)
+        return;
+    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(c->path, '/') - c->path), c->path);
+    if (statvfs(dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < ROOM_LEFT + all_bytes(c)) {
         say(c, "%s is not written: the disk has no room for it", c->path);
         return;
     }
@@ -386,7 +369,7 @@ void kiln_fp8_cache_close(struct kiln_fp8_cache *c, bool write, char *note, size
         (void)!kiln_weights_stream_close(c->stream, &ignored);
     kiln_st_close(c->st);
     kiln_loading_note(c->path, 0, 0);
-    if (write && c->made && !c->lost && sum_up(c))
+    if (write && c->made && !c->lost)
         write_file(c);
     if (c->note[0])
         snprintf(note, size, "%s", c->note);

@@ -79,12 +79,6 @@ static void *reader_main(void *arg)
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-static int reader_count(void)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 1 ? 1 : cores < KILN_RING_READERS ? (int)cores : KILN_RING_READERS;
-}
-
 int kiln_ring_new(const struct kiln_ring_sink *sink, struct kiln_ring **ret, struct kiln_error *err)
 {
     struct kiln_ring *ring = calloc(1, sizeof *ring);
@@ -95,7 +89,9 @@ int kiln_ring_new(const struct kiln_ring_sink *sink, struct kiln_ring **ret, str
     pthread_cond_init(&ring->work, NULL);
     pthread_cond_init(&ring->done, NULL);
     int error = 0;
-    for (int i = reader_count(); i > 0 && !error; i--) {
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const long count = cores < 1 ? 1 : cores < KILN_RING_READERS ? cores : KILN_RING_READERS;
+    for (long i = 0; i < count && !error; i++) {
         error = pthread_create(&ring->readers[ring->reader_count], NULL, reader_main, ring);
         ring->reader_count += error == 0;
     }

@@ -177,23 +177,6 @@ static void shape_text(int ndim, const int64_t *shape, char *out, size_t size)
         snprintf(out + at, size - at, "]");
 }
 
-static bool dtype_of(const struct kiln_st_tensor *t, enum kt_dtype *ret)
-{
-    switch (t->dtype) {
-    case KILN_ST_F32:
-        *ret = KT_F32;
-        return true;
-    case KILN_ST_F16:
-        *ret = KT_F16;
-        return true;
-    case KILN_ST_BF16:
-        *ret = KT_BF16;
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* A random tensor, as in an untrained network: norms near 1, biases near 0, and matrices that keep
  * the size of activations, so that no layer overflows.  The name is the seed. */
 static kt random_tensor(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
@@ -230,7 +213,8 @@ static const struct kiln_st_tensor *expect(struct kiln_weights *w, const char *n
                   w->dir, name, have, want);
         return NULL;
     }
-    if (!dtype_of(t, ret_dtype)) {
+    *ret_dtype = t->dtype == KILN_ST_F16 ? KT_F16 : t->dtype == KILN_ST_BF16 ? KT_BF16 : KT_F32;
+    if (*ret_dtype == KT_F32 && t->dtype != KILN_ST_F32) {
         kiln_fail(&w->error, KILN_UNSUPPORTED,
                   "%s: tensor %s has dtype %s; weights are F32, F16 or "
                   "BF16",
@@ -238,37 +222,6 @@ static const struct kiln_st_tensor *expect(struct kiln_weights *w, const char *n
         return NULL;
     }
     return t;
-}
-
-/* Loads one tensor into scope; NULL with the error set. */
-static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
-               const int64_t *shape)
-{
-    enum kt_dtype from = KT_F32;
-    if (w->error.code)
-        return NULL;
-    if (!w->st)
-        return random_tensor(w, scope, name, ndim, shape);
-    const struct kiln_st_tensor *t = expect(w, name, ndim, shape, &from);
-    if (!t)
-        return NULL;
-    if (w->stream && kt_device_of(scope) != KT_CPU)
-        return kiln_weights_stream_load(w->stream, scope, position(w, t), from, w->dtype,
-                                        &w->error);
-    /* Reports the file before its mapping is read, which may hang. */
-    const char *path = w->dir;
-    uint64_t offset;
-    int fd;
-    (void)kiln_st_source(w->st, t, &fd, &offset, &path);
-    kiln_loading_note(path, w->bytes, w->of);
-    kt loaded = kt_from_host(scope, t->data, from, w->dtype, ndim, shape);
-    w->bytes += t->size;
-    if (loaded && !kt_all_finite(scope, loaded)) {
-        kiln_fail(&w->error, KILN_CORRUPT, "%s: tensor %s holds values that are not finite numbers",
-                  w->dir, name);
-        return NULL;
-    }
-    return loaded;
 }
 
 static void note_param(struct kiln_weights *w, const char *prefix, const char *module, kt *slot,
@@ -284,12 +237,37 @@ static void note_param(struct kiln_weights *w, const char *prefix, const char *m
 
 /* --- requests --------------------------------------------------------------------------------- */
 
+/* Loads the tensor PREFIX NAME SUFFIX into scope; NULL with the error set. */
 static kt load_named(struct kiln_weights *w, struct kt_scope *scope, const char *prefix,
                      const char *name, const char *suffix, int ndim, const int64_t *shape)
 {
     char full[KILN_ST_NAME_MAX];
+    enum kt_dtype from = KT_F32;
     snprintf(full, sizeof full, "%s%s%s", prefix, name, suffix);
-    return load(w, scope, full, ndim, shape);
+    if (w->error.code)
+        return NULL;
+    if (!w->st)
+        return random_tensor(w, scope, full, ndim, shape);
+    const struct kiln_st_tensor *t = expect(w, full, ndim, shape, &from);
+    if (!t)
+        return NULL;
+    if (w->stream && kt_device_of(scope) != KT_CPU)
+        return kiln_weights_stream_load(w->stream, scope, position(w, t), from, w->dtype,
+                                        &w->error);
+    /* Reports the file before its mapping is read, which may hang. */
+    const char *path = w->dir;
+    uint64_t offset;
+    int fd;
+    (void)kiln_st_source(w->st, t, &fd, &offset, &path);
+    kiln_loading_note(path, w->bytes, w->of);
+    kt loaded = kt_from_host(scope, t->data, from, w->dtype, ndim, shape);
+    w->bytes += t->size;
+    if (loaded && !kt_all_finite(scope, loaded)) {
+        kiln_fail(&w->error, KILN_CORRUPT, "%s: tensor %s holds values that are not finite numbers",
+                  w->dir, full);
+        return NULL;
+    }
+    return loaded;
 }
 
 void kiln_weights_vector(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
@@ -325,16 +303,11 @@ void kiln_weights_cache(struct kiln_weights *w, struct kiln_fp8_cache *cache, co
 }
 
 /* What a matrix is called in the cache. */
-struct cache_name {
-    char text[KILN_ST_NAME_MAX];
-};
-
-static struct cache_name name_in_cache(const struct kiln_weights *w, const char *prefix,
-                                       const char *module)
+static const char *name_in_cache(const struct kiln_weights *w, const char *prefix,
+                                 const char *module, char out[KILN_ST_NAME_MAX])
 {
-    struct cache_name name;
-    snprintf(name.text, sizeof name.text, "%s/%s%s", w->folder ? w->folder : "", prefix, module);
-    return name;
+    snprintf(out, KILN_ST_NAME_MAX, "%s/%s%s", w->folder ? w->folder : "", prefix, module);
+    return out;
 }
 
 /* The matrix of a pack from the cache, or NULL.  Its parts must be in the model's file as well. */
@@ -345,8 +318,8 @@ static kt from_cache(struct kiln_weights *w, const char *prefix, const struct ki
     enum kt_dtype dtype;
     if (!w->quantise || !w->cache || !w->st || w->error.code)
         return NULL;
-    const struct cache_name name = name_in_cache(w, prefix, pack->modules[0]);
-    kt taken = kiln_fp8_cache_take(w->cache, w->scope, name.text, rows, cols);
+    kt taken = kiln_fp8_cache_take(w->cache, w->scope,
+                                   name_in_cache(w, prefix, pack->modules[0], full), rows, cols);
     for (size_t i = 0; taken && i < (fused ? 1 : 3) && pack->modules[i]; i++) {
         const int64_t shape[2] = {fused ? rows : pack->rows[i], cols};
         snprintf(full, sizeof full, "%s%s.weight", prefix, fused ? pack->fused : pack->modules[i]);
@@ -360,11 +333,12 @@ static kt from_cache(struct kiln_weights *w, const char *prefix, const struct ki
 static kt take_matrix(struct kiln_weights *w, struct kt_scope *inner, const char *prefix,
                       const char *module, kt matrix)
 {
+    char name[KILN_ST_NAME_MAX];
     kt taken = matrix && w->quantise ? kt_quantise_rows(inner, matrix) : matrix;
     taken = w->error.code ? NULL : kt_keep(w->scope, taken);
     kt_scope_free(inner);
     if (w->quantise && w->st)
-        kiln_fp8_cache_note(w->cache, name_in_cache(w, prefix, module).text, taken);
+        kiln_fp8_cache_note(w->cache, name_in_cache(w, prefix, module, name), taken);
     return taken;
 }
 
@@ -401,14 +375,6 @@ static int64_t pack_rows(const struct kiln_pack *pack, size_t *ret_parts)
     return rows;
 }
 
-static bool has_fused(const struct kiln_weights *w, const char *prefix,
-                      const struct kiln_pack *pack)
-{
-    char full[KILN_ST_NAME_MAX];
-    snprintf(full, sizeof full, "%s%s.weight", prefix, pack->fused ? pack->fused : "");
-    return pack->fused && find(w, full);
-}
-
 /* The stack from its parts; ndim 2 for matrices, 1 for biases. */
 static kt load_parts(struct kiln_weights *w, struct kt_scope *scope, const char *prefix,
                      const struct kiln_pack *pack, const char *suffix, int ndim, int64_t cols)
@@ -428,9 +394,11 @@ static kt load_parts(struct kiln_weights *w, struct kt_scope *scope, const char 
 void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
                        const struct kiln_pack *pack, int64_t cols)
 {
+    char full[KILN_ST_NAME_MAX];
     size_t n;
     int64_t total = pack_rows(pack, &n), row = 0;
-    const bool fused = has_fused(w, prefix, pack);
+    snprintf(full, sizeof full, "%s%s.weight", prefix, pack->fused ? pack->fused : "");
+    const bool fused = pack->fused && find(w, full);
     *slot = from_cache(w, prefix, pack, fused, total, cols);
     if (!*slot) {
         struct kt_scope *inner = kt_scope_child(w->scope);
