@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "storage/ledger/ledger.h"
-#include "storage/ledger/upkeep/size.h"
+#include "storage/ledger/read/ops.h"
 
 #define LOOK_S 0.5
 #define MB 1048576.0

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "storage/ledger/queue/insert.h"
+#include "storage/ledger/queue/quota.h"
 
 #define CHUNK_JOBS 2000                /* of one statement */
 #define CHUNK_BYTES (16 * 1024 * 1024) /* of texts in one statement, about */
-#define COLUMNS 26
 #define WALKS 8 /* of one call, each over as many taken numbers as KILN_NUMBER_WALK */
 
 /* --- batches by name ------------------------------------------------------------------------- */
@@ -99,81 +99,54 @@ static int64_t entry_number(const char *id)
     return (int64_t)((ms & 0x7ffffffffffULL) << 20 | sequence);
 }
 
-/* The set as [{"name", "scale"}] and in its canonical text. */
-static void add_loras(const struct kiln_job *job, struct kiln_array *json, struct kiln_array *set)
+/* The set as [{"name", "scale"}], into out, which is returned. */
+#define LORAS_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 64) + 3)
+static const char *loras_json(const struct kiln_job *job, char out[LORAS_MAX])
 {
-    char text[KILN_LORA_SET_MAX];
-    kiln_lora_set_text(job->loras, job->lora_count, text, sizeof text);
-    kiln_array_text(set, text);
-    char list[KILN_LORAS_MAX * (KILN_NAME_MAX + 64) + 3];
-    size_t len = (size_t)snprintf(list, sizeof list, "[");
+    size_t len = (size_t)snprintf(out, LORAS_MAX, "[");
     for (uint32_t i = 0; i < job->lora_count; i++) /* names need no escaping: see limits.h */
-        len +=
-            (size_t)snprintf(list + len, sizeof list - len, "%s{\"name\":\"%s\",\"scale\":%.17g}",
-                             i ? "," : "", job->loras[i].name, job->loras[i].scale);
-    snprintf(list + len, sizeof list - len, "]");
-    kiln_array_text(json, list);
+        len += (size_t)snprintf(out + len, LORAS_MAX - len, "%s{\"name\":\"%s\",\"scale\":%.17g}",
+                                i ? "," : "", job->loras[i].name, job->loras[i].scale);
+    snprintf(out + len, LORAS_MAX - len, "]");
+    return out;
 }
 
-static void add_texts(const struct kiln_new_job *new, struct kiln_array *a)
-{
-    const struct kiln_job *job = &new->job;
-    kiln_array_text(&a[1], new->key);
-    kiln_array_text(&a[2], new->token ? new->token : "");
-    kiln_array_text(&a[3], job->custom_id);
-    kiln_array_text(&a[5], job->prompt);
-    kiln_array_text(&a[6], job->negative_prompt ? job->negative_prompt : "");
-    kiln_array_text(&a[7], job->style);
-    kiln_array_text(&a[8], job->tenant ? job->tenant : "");
-    kiln_array_text(&a[9], job->model ? job->model : "");
-    add_loras(job, &a[10], &a[11]);
-    char seed[24];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)job->seed);
-    kiln_array_text(&a[12], seed);
-    char sigmas[KILN_SIGMAS_TEXT_MAX];
-    kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
-    kiln_array_text(&a[24], sigmas);
-}
-
-static void add_numbers(const struct kiln_new_job *new, uint64_t batch_id, struct kiln_array *a)
-{
-    const struct kiln_job *job = &new->job;
-    kiln_array_int(&a[0], (int64_t)batch_id);
-    kiln_array_int(&a[4], job->index);
-    kiln_array_double(&a[13], job->guidance);
-    kiln_array_int(&a[14], job->width);
-    kiln_array_int(&a[15], job->height);
-    kiln_array_int(&a[16], job->steps);
-    kiln_array_int(&a[17], job->max_wait_s);
-    kiln_array_int(&a[18], job->priority);
-    kiln_array_int(&a[19], job->kind);
-    kiln_array_int(&a[20], job->latents);
-    kiln_array_int(&a[21], job->teleport);
-    kiln_array_int(&a[22], job->embed_metadata);
-    kiln_array_int(&a[23], job->lora_auto);
-    kiln_array_int(&a[25], entry_number(new->entry));
-}
-
-/* Turns rows into columns: one array for each of the statement's, in its order. */
 void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs, size_t count,
                     const uint64_t *ids)
 {
-    static const enum kiln_array_type types[COLUMNS] = {
-        KILN_ARRAY_INT8, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT,   KILN_ARRAY_INT8,
-        KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT,   KILN_ARRAY_TEXT,
-        KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_FLOAT8, KILN_ARRAY_INT4,
-        KILN_ARRAY_INT4, KILN_ARRAY_INT4, KILN_ARRAY_INT4, KILN_ARRAY_INT2,   KILN_ARRAY_INT2,
-        KILN_ARRAY_INT2, KILN_ARRAY_INT2, KILN_ARRAY_BOOL, KILN_ARRAY_BOOL,   KILN_ARRAY_TEXT,
-        KILN_ARRAY_INT8};
-    struct kiln_array arrays[COLUMNS];
-    for (int i = 0; i < COLUMNS; i++)
-        kiln_array_start(&arrays[i], types[i]);
-    for (size_t i = 0; i < count; i++) {
-        add_texts(&jobs[i], arrays);
-        add_numbers(&jobs[i], ids[i], arrays);
-    }
-    for (int i = 0; i < COLUMNS; i++)
-        kiln_bind_array(params, &arrays[i]);
+    char loras[LORAS_MAX], set[KILN_LORA_SET_MAX], sigmas[KILN_SIGMAS_TEXT_MAX], seed[24];
+#define JOB jobs[i].job
+#define OR_EMPTY(text) ((text) ? (text) : "")
+    KILN_BIND_COLUMN(params, INT8, count, (int64_t)ids[i]);
+    KILN_BIND_COLUMN(params, TEXT, count, jobs[i].key);
+    KILN_BIND_COLUMN(params, TEXT, count, OR_EMPTY(jobs[i].token));
+    KILN_BIND_COLUMN(params, TEXT, count, JOB.custom_id);
+    KILN_BIND_COLUMN(params, INT8, count, JOB.index);
+    KILN_BIND_COLUMN(params, TEXT, count, JOB.prompt);
+    KILN_BIND_COLUMN(params, TEXT, count, OR_EMPTY(JOB.negative_prompt));
+    KILN_BIND_COLUMN(params, TEXT, count, JOB.style);
+    KILN_BIND_COLUMN(params, TEXT, count, OR_EMPTY(JOB.tenant));
+    KILN_BIND_COLUMN(params, TEXT, count, OR_EMPTY(JOB.model));
+    KILN_BIND_COLUMN(params, TEXT, count, loras_json(&JOB, loras));
+    KILN_BIND_COLUMN(params, TEXT, count,
+                     (kiln_lora_set_text(JOB.loras, JOB.lora_count, set, sizeof set), set));
+    KILN_BIND_COLUMN(params, TEXT, count,
+                     (snprintf(seed, sizeof seed, "%llu", (unsigned long long)JOB.seed), seed));
+    KILN_BIND_COLUMN(params, FLOAT8, count, JOB.guidance);
+    KILN_BIND_COLUMN(params, INT4, count, JOB.width);
+    KILN_BIND_COLUMN(params, INT4, count, JOB.height);
+    KILN_BIND_COLUMN(params, INT4, count, JOB.steps);
+    KILN_BIND_COLUMN(params, INT4, count, JOB.max_wait_s);
+    KILN_BIND_COLUMN(params, INT2, count, JOB.priority);
+    KILN_BIND_COLUMN(params, INT2, count, JOB.kind);
+    KILN_BIND_COLUMN(params, INT2, count, JOB.latents);
+    KILN_BIND_COLUMN(params, INT2, count, JOB.teleport);
+    KILN_BIND_COLUMN(params, BOOL, count, JOB.embed_metadata);
+    KILN_BIND_COLUMN(params, BOOL, count, JOB.lora_auto);
+    KILN_BIND_COLUMN(
+        params, TEXT, count,
+        (kiln_sigmas_text(JOB.sigmas, JOB.sigma_count, sigmas, sizeof sigmas), sigmas));
+    KILN_BIND_COLUMN(params, INT8, count, entry_number(jobs[i].entry));
 }
 
 /* One statement, one transaction: jobs, sums and accounts move together. */
@@ -405,4 +378,57 @@ int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const cha
     KILN_BIND(&params, batch_id, token, announced);
     return kiln_ledger_ask(ledger, &announce, &params,
                            KILN_FIELDS(*ret_accepted, *ret_duplicate, *ret_refused), err);
+}
+
+/* --- refusing jobs beyond a quota ------------------------------------------------------------- */
+
+int kiln_ledger_known(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,
+                      size_t count, bool *ret_known, struct kiln_error *err)
+{
+    static const struct kiln_statement known = {
+        "known", "SELECT EXISTS (SELECT FROM job j JOIN batch b ON b.id = j.batch_id"
+                 "  WHERE b.pool = $1::text AND b.name = $2::text AND j.key = g.key)"
+                 " FROM unnest($3::text[]) WITH ORDINALITY AS g (key, n) ORDER BY g.n"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    KILN_BIND(&params, pool, count ? jobs[0].job.batch : "");
+    KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].key);
+    int rc = kiln_ledger_run(ledger, &known, &params, &rows, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < count; i++)
+        ret_known[i] = kiln_row_bool(rows, (int)i, 0);
+    PQclear(rows);
+    return 0;
+}
+
+int kiln_ledger_refuse_jobs(struct kiln_ledger *ledger, const char *pool,
+                            const struct kiln_new_job *jobs, size_t count, const char *reason,
+                            struct kiln_error *err)
+{
+    static const struct kiln_statement refuse = {
+        "refuse_jobs",
+        /* A microsecond apart: `at` keeps the order of the stream, page after page. */
+        "WITH made AS (INSERT INTO intake_refusal (batch_id, token, key, reason, at)"
+        "  SELECT u.batch_id, u.token, u.key, $4::text, now() + u.n * interval '1 microsecond'"
+        "  FROM unnest($1::bigint[], $2::text[], $3::text[])"
+        "  WITH ORDINALITY AS u (batch_id, token, key, n)"
+        "  ON CONFLICT DO NOTHING RETURNING batch_id, token)"
+        " INSERT INTO intake_call AS c (batch_id, token, refused)"
+        " SELECT batch_id, token, count(*) FROM made GROUP BY 1, 2 ORDER BY 1, 2"
+        " ON CONFLICT (batch_id, token) DO UPDATE SET refused = c.refused + excluded.refused"};
+    struct kiln_params params = {0};
+    uint64_t *ids = calloc(count ? count : 1, sizeof *ids);
+    if (!ids)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for %zu refusals", count);
+    int rc = count ? kiln_batch_ids(ledger, pool, jobs, count, ids, err) : 0;
+    if (rc == 0 && count) {
+        KILN_BIND_COLUMN(&params, INT8, count, (int64_t)ids[i]);
+        KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].token ? jobs[i].token : "");
+        KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].key);
+        KILN_BIND(&params, reason);
+        rc = kiln_ledger_run(ledger, &refuse, &params, NULL, err);
+    }
+    free(ids);
+    return rc;
 }

@@ -50,7 +50,7 @@ typedef int kiln_each_day(void *arg, const struct kiln_day_row *day, struct kiln
 int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day *each, void *arg,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- refusing jobs beyond a quota (refuse.c) -----------------------------------------------------
+/* --- refusing jobs beyond a quota (intake.c) ---------------------------------------------------
  */
 /* ret_known[i]: the batch of jobs[i] has a job of its key already.  All of one batch. */
 int kiln_ledger_known(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,

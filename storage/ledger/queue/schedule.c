@@ -4,8 +4,9 @@
 
 #include "storage/ledger/queue/move.h"
 
-#define PAGE 5000  /* jobs of a batch that one cancel or retry statement looks at */
-#define PAGE_MIN 4 /* below this a statement that exceeds the time limit fails */
+#define PAGE 5000        /* jobs of a batch that one cancel or retry statement looks at */
+#define FORGET_PAGE 2000 /* jobs */
+#define PAGE_MIN 4       /* below this a statement that exceeds the time limit fails */
 
 static int read_waiting(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
@@ -300,4 +301,35 @@ int kiln_ledger_worker_lost(struct kiln_ledger *ledger, const char *pool, const 
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, worker, silent_ms);
     return kiln_ledger_run(ledger, &lost, &params, NULL, err);
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+/* Removes the events of jobs that ended long ago; the jobs and their pictures stay.  Without this
+ * the table of events, two or more rows a job, would be the largest.  It is read in order of job
+ * ids, a page a call, so no call delays the scheduler and no index by time is needed. */
+int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t keep_days,
+                       uint64_t *cursor, uint64_t *ret_forgotten, bool *ret_more,
+                       struct kiln_error *err)
+{
+    /* Jobs behind one that was created recently are recent too: the walk ends there. */
+    static const struct kiln_statement forget = {
+        "forget",
+        "WITH page AS (SELECT id, pool, state, created_at, finished_at FROM job"
+        "  WHERE id > greatest($2::bigint,"
+        "    (SELECT job_id FROM event ORDER BY job_id, id LIMIT 1) - 1)"
+        "  ORDER BY id LIMIT $3::integer"
+        "), old AS (SELECT id FROM page WHERE pool = $1::text AND state IN " KILN_SQL_ENDED
+        "  AND finished_at < now() - $4::integer * interval '1 day'"
+        "), gone AS (DELETE FROM event e USING old WHERE e.job_id = old.id RETURNING 1"
+        ") SELECT (SELECT count(*) FROM gone), max(id), count(*) = $3"
+        "  AND max(created_at) < now() - $4 * interval '1 day' FROM page"};
+    struct kiln_params params = {0};
+    uint64_t last;
+    KILN_BIND(&params, pool, *cursor, FORGET_PAGE, keep_days);
+    int rc = kiln_ledger_ask(ledger, &forget, &params, KILN_FIELDS(*ret_forgotten, last, *ret_more),
+                             err);
+    if (rc == 0 && *ret_more)
+        *cursor = last;
+    return rc;
 }

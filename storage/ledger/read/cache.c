@@ -8,7 +8,6 @@
 #include "schemas/job/line.h"
 #include "storage/ledger/internal.h"
 
-#define WANT_COLUMNS 9
 #define HASH_TEXT_MAX 65
 
 /* What the pool renders with now, by the names in jobs: the weights of the newest latent or
@@ -55,44 +54,31 @@
     " LEFT JOIN LATERAL (SELECT id, state FROM job WHERE batch_id = b.id AND key >= g.key"         \
     "  AND key < g.key || ';' ORDER BY id DESC LIMIT 1) n ON true ORDER BY g.place"
 
-static void add_want(struct kiln_array *a, const struct kiln_cache_want *want)
-{
-    const struct kiln_job *job = want->job;
-    char hash[65], set[KILN_LORA_SET_MAX], sigmas[KILN_SIGMAS_TEXT_MAX], seed[24] = "";
-    kiln_prompt_hash(job->prompt, job->negative_prompt, hash);
-    kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set);
-    kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
-    if (!want->any_seed)
-        snprintf(seed, sizeof seed, "%llu", (unsigned long long)job->seed);
-    kiln_array_text(&a[0], want->key);
-    kiln_array_text(&a[1], hash);
-    kiln_array_int(&a[2], job->width);
-    kiln_array_int(&a[3], job->height);
-    kiln_array_text(&a[4], job->model);
-    kiln_array_text(&a[5], set);
-    kiln_array_text(&a[6], seed);
-    kiln_array_text(&a[7], sigmas);
-    kiln_array_int(&a[8], job->latents);
-}
-
 int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
                            const struct kiln_cache_want *wants, size_t count,
                            struct kiln_cache_found *ret, struct kiln_error *err)
 {
     static const struct kiln_statement look = {"cache_look", LOOK_SQL};
-    static const enum kiln_array_type types[WANT_COLUMNS] = {
-        KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_INT4, KILN_ARRAY_INT4, KILN_ARRAY_TEXT,
-        KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_INT2};
+    char hash[HASH_TEXT_MAX], set[KILN_LORA_SET_MAX], sigmas[KILN_SIGMAS_TEXT_MAX], seed[24];
     struct kiln_params params = {0};
-    struct kiln_array arrays[WANT_COLUMNS];
     PGresult *rows;
-    for (int i = 0; i < WANT_COLUMNS; i++)
-        kiln_array_start(&arrays[i], types[i]);
-    for (size_t i = 0; i < count; i++)
-        add_want(arrays, &wants[i]);
+#define JOB wants[i].job
     KILN_BIND(&params, pool);
-    for (int i = 0; i < WANT_COLUMNS; i++)
-        kiln_bind_array(&params, &arrays[i]);
+    KILN_BIND_COLUMN(&params, TEXT, count, wants[i].key);
+    KILN_BIND_COLUMN(&params, TEXT, count,
+                     (kiln_prompt_hash(JOB->prompt, JOB->negative_prompt, hash), hash));
+    KILN_BIND_COLUMN(&params, INT4, count, JOB->width);
+    KILN_BIND_COLUMN(&params, INT4, count, JOB->height);
+    KILN_BIND_COLUMN(&params, TEXT, count, JOB->model);
+    KILN_BIND_COLUMN(&params, TEXT, count,
+                     (kiln_lora_set_text(JOB->loras, JOB->lora_count, set, sizeof set), set));
+    KILN_BIND_COLUMN(&params, TEXT, count,
+                     (snprintf(seed, sizeof seed, "%llu", (unsigned long long)JOB->seed),
+                      wants[i].any_seed ? "" : seed));
+    KILN_BIND_COLUMN(
+        &params, TEXT, count,
+        (kiln_sigmas_text(JOB->sigmas, JOB->sigma_count, sigmas, sizeof sigmas), sigmas));
+    KILN_BIND_COLUMN(&params, INT2, count, JOB->latents);
     int rc = kiln_ledger_run(ledger, &look, &params, &rows, err);
     if (rc)
         return rc;

@@ -75,4 +75,21 @@ int kiln_ledger_tail(struct kiln_ledger *ledger, const char *pool,
                      const struct kiln_event_filter *filter, struct kiln_event_tail *tail,
                      kiln_each_event *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* --- tables ---------------------------------------------------------------------------------- */
+#define KILN_TABLE_NAME_MAX 63
+
+struct kiln_table_size {
+    char name[KILN_TABLE_NAME_MAX + 1];
+    uint64_t table_bytes; /* rows, with long values kept aside */
+    uint64_t index_bytes;
+    uint64_t live, dead;        /* rows, about */
+    uint64_t updates, in_place; /* in_place: updates that touched no index (HOT) */
+};
+typedef int kiln_each_table(void *arg, const struct kiln_table_size *table, struct kiln_error *err);
+
+/* The ledger's tables, the largest first.  The server publishes its counts with a delay of about a
+ * second. */
+int kiln_ledger_sizes(struct kiln_ledger *ledger, kiln_each_table *each, void *arg,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif
