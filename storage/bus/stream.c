@@ -195,8 +195,8 @@ static int lend(struct kiln_bus *bus, redisReply *reply, const char *claimed,
 /* --- reading within bounds ------------------------------------------------------------------- */
 
 /* Anyone may append entries of any size, and Redis counts what it sends by entries alone.  So an
- * answer that grows too large is given up with its connection, and fewer entries are asked for
- * until answers are small again.  One entry is read however large it is: Redis bounds it. */
+ * answer that grows too large ends the connection, and fewer entries are asked for until answers
+ * are small again.  One entry is read however large it is: Redis bounds it. */
 static uint32_t entries_to_ask(const struct kiln_bus *bus, uint32_t max)
 {
     return bus->read_max > 0 && bus->read_max < max ? bus->read_max : max;

@@ -1,8 +1,8 @@
 /* exporter.c - libmicrohttpd in front of the metrics.
  *
- * The listening socket is made here and handed over, so that a port that is taken is known by its
- * errno and the next one can be tried.  A page is built whole in memory before a byte of it is
- * sent: what collects it holds its locks for microseconds, however slow the reader is.
+ * The listening socket is made here and given to libmicrohttpd, so that a port that is taken is
+ * known by its errno and the next one can be tried.  A page is built whole in memory before a byte
+ * of it is sent: what collects it holds its locks for microseconds, however slow the reader is.
  */
 #include "storage/daemon/exporter.h"
 

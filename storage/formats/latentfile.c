@@ -218,7 +218,7 @@ static int compress(const uint8_t *plain, size_t plain_size, int level, uint8_t 
     return KILN_OK;
 }
 
-/* What the caller may have got wrong, before anything is allocated. */
+/* Checks what the caller passes, before anything is allocated. */
 static int check_latent(const struct kiln_latent *latent, int level, struct kiln_error *err)
 {
     if (latent->states > STATES_MAX || count_values(latent) == 0)
@@ -251,8 +251,8 @@ int kiln_latent_encode(const struct kiln_latent *latent, enum kiln_latent_encodi
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The frame's own claims: a size within the limit before it is allocated, and no second frame or
- * trailing bytes, in which another file could hide. */
+/* Checks what the frame declares.  Its size must be within the limit, before it is allocated.  No
+ * second frame and no other bytes may follow, in which another file could hide. */
 static int check_frame(const uint8_t *data, size_t size, size_t *ret_plain, struct kiln_error *err)
 {
     unsigned long long plain = ZSTD_getFrameContentSize(data, size);
@@ -325,7 +325,7 @@ static int read_texts(const struct kiln_st *st, struct kiln_latent *latent, stru
     return KILN_OK;
 }
 
-/* Walks the array; returns how many sigmas it has, or STATES_MAX + 1 if it is not good. */
+/* Reads the array; returns how many sigmas it has, or STATES_MAX + 1 if it is not valid. */
 static uint32_t read_sigmas(const char *text, double *sigmas)
 {
     struct kiln_json_reader reader;
@@ -367,7 +367,7 @@ static int read_numbers(const struct kiln_st *st, struct kiln_latent *latent,
     return KILN_OK;
 }
 
-/* The shape in words says what the tensors say; files from before it was written have none. */
+/* The metadata `shape` must agree with the tensors.  Older files have none. */
 static int check_shape(const struct kiln_st *st, const struct kiln_latent *latent,
                        struct kiln_error *err)
 {

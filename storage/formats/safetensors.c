@@ -5,7 +5,7 @@
  * which somebody cuts short while it is open kills the reader (SIGBUS).  kiln_st_check() compares
  * the files with what they were when they were opened; loaders call it before a long read, and
  * models are replaced by renaming a new file over the old one, never by writing into it.  Small
- * files that come and go while jobs are drawn (LoRAs) are read into memory instead.
+ * files that come and go while jobs are rendered (LoRAs) are read into memory instead.
  *
  * An index (model.safetensors.index.json) has "weight_map": {"tensor": "shard file"}.  Shards
  * are names in the same directory, and index and shards must agree in both directions.
@@ -85,6 +85,16 @@ static struct kiln_st *st_new(size_t shards, size_t room)
     return st;
 }
 
+/* Hands out the set, or closes it if rc says that opening has failed. */
+static int finish(struct kiln_st *st, int rc, struct kiln_st **ret)
+{
+    if (rc)
+        kiln_st_close(st);
+    else
+        *ret = st;
+    return rc;
+}
+
 static int open_single(const char *path, size_t room, struct kiln_st **ret, struct kiln_error *err)
 {
     struct kiln_st *st = st_new(1, room);
@@ -92,14 +102,7 @@ static int open_single(const char *path, size_t room, struct kiln_st **ret, stru
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
     st->shard_count = 1;
     int rc = kiln_st_shard_open(&st->shards[0], path, &st->room, err);
-    if (!rc)
-        rc = collect(st, err);
-    if (rc) {
-        kiln_st_close(st);
-        return rc;
-    }
-    *ret = st;
-    return 0;
+    return finish(st, rc ? rc : collect(st, err), ret);
 }
 
 int kiln_st_open_memory(const void *data, size_t size, const char *what, struct kiln_st **ret,
@@ -113,14 +116,7 @@ int kiln_st_open_memory(const void *data, size_t size, const char *what, struct 
     *s = (struct kiln_st_shard){.fd = -1, .size = size, .path = strdup(what)};
     int rc = s->path ? kiln_st_header_parse(data, size, what, &s->header, err)
                      : kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", what);
-    if (!rc)
-        rc = collect(st, err);
-    if (rc) {
-        kiln_st_close(st);
-        return rc;
-    }
-    *ret = st;
-    return 0;
+    return finish(st, rc ? rc : collect(st, err), ret);
 }
 
 void kiln_st_close(struct kiln_st *st)
@@ -248,12 +244,12 @@ static int compare_index(const struct kiln_st *st, const json_t *map, const char
         return 0;
     const char *tensor;
     json_t *value;
-    json_object_foreach(
-        (json_t *)map, tensor,
-        value) if (!kiln_st_find(st, tensor)) return kiln_fail(err, KILN_CORRUPT,
-                                                               "%s: tensor %.128s is not in %s",
-                                                               path, tensor,
-                                                               json_string_value(value));
+    json_object_foreach((json_t *)map, tensor, value)
+    {
+        if (!kiln_st_find(st, tensor))
+            return kiln_fail(err, KILN_CORRUPT, "%s: tensor %.128s is not in %s", path, tensor,
+                             json_string_value(value));
+    }
     return kiln_fail(err, KILN_INTERNAL, "%s: index and shards disagree", path);
 }
 
@@ -279,12 +275,7 @@ static int open_index(const char *path, size_t room, struct kiln_st **ret, struc
         rc = compare_index(st, map, dir, path, err);
     json_decref(index);
     free(dir);
-    if (rc) {
-        kiln_st_close(st);
-        return rc;
-    }
-    *ret = st;
-    return 0;
+    return finish(st, rc, ret);
 }
 
 /* --- a directory ------------------------------------------------------------------------------ */
@@ -304,11 +295,6 @@ static bool is_index(const char *name)
     return strstr(name, SINGLE_SUFFIX ".index.") && ends_with(name, ".json");
 }
 
-static bool is_single(const char *name)
-{
-    return ends_with(name, SINGLE_SUFFIX);
-}
-
 static int open_file(const char *path, size_t room, struct kiln_st **ret, struct kiln_error *err)
 {
     const char *slash = strrchr(path, '/');
@@ -316,13 +302,14 @@ static int open_file(const char *path, size_t room, struct kiln_st **ret, struct
                                           : open_single(path, room, ret, err);
 }
 
-/* The one file of the directory that is of a kind: 0 none, 1 found, 2 several. */
-static int only_one(DIR *dir, bool (*is)(const char *name), char *ret_name)
+/* The one index, or the one single file, of the directory: 0 none, 1 found, 2 several. */
+static int only_one(DIR *dir, bool index, char *ret_name)
 {
     int found = 0;
     rewinddir(dir);
     for (struct dirent *e; (e = readdir(dir)) && found < 2;) {
-        if (e->d_name[0] == '.' || !is(e->d_name))
+        bool fits = index ? is_index(e->d_name) : ends_with(e->d_name, SINGLE_SUFFIX);
+        if (e->d_name[0] == '.' || !fits)
             continue;
         snprintf(ret_name, NAME_MAX + 1, "%s", e->d_name);
         found++;
@@ -336,9 +323,9 @@ static int choose_only(const char *dir_path, char *ret_name, struct kiln_error *
     DIR *dir = opendir(dir_path);
     if (!dir)
         return kiln_fail(err, KILN_IO, "open %s: %s", dir_path, strerror(errno));
-    int found = only_one(dir, is_index, ret_name);
+    int found = only_one(dir, true, ret_name);
     if (found == 0)
-        found = only_one(dir, is_single, ret_name);
+        found = only_one(dir, false, ret_name);
     closedir(dir);
     if (found == 0)
         return kiln_fail(err, KILN_NOT_FOUND, "%s: there is no .safetensors file in it", dir_path);

@@ -102,8 +102,12 @@ static int check_metadata(json_t *metadata, const char *what, struct kiln_error 
     json_t *value;
     if (!json_is_object(metadata))
         return kiln_fail(err, KILN_CORRUPT, "%s: __metadata__ is not an object", what);
-    json_object_foreach(metadata, key, value) if (!json_is_string(value)) return kiln_fail(
-        err, KILN_CORRUPT, "%s: __metadata__ value \"%.64s\" is not a string", what, key);
+    json_object_foreach(metadata, key, value)
+    {
+        if (!json_is_string(value))
+            return kiln_fail(err, KILN_CORRUPT, "%s: __metadata__ value \"%.64s\" is not a string",
+                             what, key);
+    }
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* webp_xmp.c - what a picture says about itself: an XMP packet.
+/* webp_xmp.c - the XMP packet that describes a picture in its own file.
  *
  * Always: the IPTC digital source type "trainedAlgorithmicMedia", the machine-readable mark of a
  * generated picture.  Where given: the prompt under IPTC's own names of 2025.1 (AI Prompt
@@ -55,7 +55,7 @@ static const char *escape_of(const char *text, size_t len)
     }
 }
 
-/* Character by character: one bad byte costs itself, not the text. */
+/* Escapes each character: an invalid byte is replaced alone. */
 static void put_escaped(struct kiln_text *out, const char *text)
 {
     for (size_t left = strlen(text); left > 0;) {
@@ -72,7 +72,7 @@ static void put_escaped(struct kiln_text *out, const char *text)
     }
 }
 
-/* An element, unless there is nothing to say. */
+/* An element, unless the text is empty. */
 static void put_text(struct kiln_text *out, const char *name, const char *text)
 {
     if (!text || !text[0])

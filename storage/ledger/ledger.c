@@ -145,33 +145,33 @@ static void note(enum kiln_ledger_way way, int rc, int64_t started)
 
 /* Whether to repeat a failed attempt at once: one time if the connection turned out to be dead, a
  * few times after a deadlock. */
-struct again {
+struct repeats {
     bool was_connected, reconnected;
     int deadlocks;
 };
 
-static bool try_again(struct again *again, const struct kiln_ledger *ledger, int rc)
+static bool repeat(struct repeats *repeats, const struct kiln_ledger *ledger, int rc)
 {
     const struct kiln_pg *pg = &ledger->pg;
     if (rc != KILN_UNAVAILABLE || (ledger->leads_in && !pg->conn))
         return false;
-    if (again->was_connected && !pg->conn && !again->reconnected)
-        return again->reconnected = true;
-    return strncmp(pg->sqlstate, "40", 2) == 0 && ++again->deadlocks < DEADLOCK_TRIES;
+    if (repeats->was_connected && !pg->conn && !repeats->reconnected)
+        return repeats->reconnected = true;
+    return strncmp(pg->sqlstate, "40", 2) == 0 && ++repeats->deadlocks < DEADLOCK_TRIES;
 }
 
 static int run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
 {
-    struct again again = {0};
+    struct repeats repeats = {0};
     int rc;
     if (params->short_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
     int64_t started = kiln_stopwatch_start();
     do {
-        again.was_connected = ledger->pg.conn != NULL;
+        repeats.was_connected = ledger->pg.conn != NULL;
         rc = run_once(ledger, statement, params, ret, err);
-    } while (try_again(&again, ledger, rc));
+    } while (repeat(&repeats, ledger, rc));
     note(KILN_LEDGER_STATEMENT, rc, started);
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
@@ -279,7 +279,7 @@ int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement
                          struct kiln_params *params, size_t count,
                          const struct kiln_statement *last, PGresult **ret, struct kiln_error *err)
 {
-    struct again again = {0};
+    struct repeats repeats = {0};
     int rc = 0;
     for (size_t i = 0; i < count; i++) {
         ret[i] = NULL;
@@ -289,9 +289,9 @@ int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement
     int64_t started = kiln_stopwatch_start();
     if (rc == 0) {
         do {
-            again.was_connected = ledger->pg.conn != NULL;
+            repeats.was_connected = ledger->pg.conn != NULL;
             rc = run_many_once(ledger, statement, params, count, last, ret, err);
-        } while (try_again(&again, ledger, rc));
+        } while (repeat(&repeats, ledger, rc));
         note(KILN_LEDGER_PIPELINE, rc, started);
     }
     for (size_t i = 0; i < count; i++)
@@ -340,16 +340,16 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
                      kiln_each_row *each, void *arg, struct kiln_error *err)
 {
     struct kiln_pg *pg = &ledger->pg;
-    struct again again = {0};
+    struct repeats repeats = {0};
     bool callers = false;
     int rc;
     int64_t started = kiln_stopwatch_start();
     do {
-        again.was_connected = pg->conn != NULL;
+        repeats.was_connected = pg->conn != NULL;
         rc = reach(ledger, err);
         if (rc == 0)
             rc = kiln_pg_exec(pg, begin, 0, NULL, err);
-    } while (try_again(&again, ledger, rc));
+    } while (repeat(&repeats, ledger, rc));
     if (rc == 0)
         rc = declare(pg, statement, params, err);
     kiln_params_release(params);

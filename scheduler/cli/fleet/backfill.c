@@ -221,7 +221,7 @@ static int run_action(struct kiln_cli *cli, const struct kiln_args *args, enum a
         rc = kiln_suggest_refuse(&near, "backfill", name, &err);
     kiln_suggest_release(&near);
     if (rc == 0 && action == RESUME)
-        rc = kiln_ledger_backfill_again(ledger, kiln_pool(cli), name, &err);
+        rc = kiln_ledger_backfill_restart(ledger, kiln_pool(cli), name, &err);
     if (rc)
         status = kiln_report(cli, &err);
     else if (action == PAUSE || action == RESUME)

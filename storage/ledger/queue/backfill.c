@@ -13,10 +13,10 @@ int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
     /* If an earlier backfill of this name left a batch, it is used again, and its jobs are not made
      * twice. */
     static const struct kiln_statement batch = {
-        "order_batch", "INSERT INTO batch (pool, name) VALUES ($1::text, $2::text)"
-                       " ON CONFLICT DO NOTHING"};
+        "backfill_batch", "INSERT INTO batch (pool, name) VALUES ($1::text, $2::text)"
+                          " ON CONFLICT DO NOTHING"};
     static const struct kiln_statement add = {
-        "order_add",
+        "backfill_add",
         "INSERT INTO backfill (pool, name, who, overrides, width, height, pass_jobs, mark,"
         "  until_jobs, until_at, rate, window_from, window_to, seed_fixed, batch_id)"
         " SELECT $1::text, $3::text, $4::text, $5::text, $6::integer, $7::integer, $8::bigint,"
@@ -47,9 +47,9 @@ int kiln_ledger_backfill_lines(struct kiln_ledger *ledger, uint64_t id,
                                struct kiln_error *err)
 {
     static const struct kiln_statement add = {
-        "order_lines", "INSERT INTO backfill_line (backfill_id, first, jobs, line)"
-                       " SELECT $1::bigint, u.* FROM unnest($2::bigint[], $3::bigint[],"
-                       " $4::text[]) AS u ON CONFLICT DO NOTHING"};
+        "backfill_lines", "INSERT INTO backfill_line (backfill_id, first, jobs, line)"
+                          " SELECT $1::bigint, u.* FROM unnest($2::bigint[], $3::bigint[],"
+                          " $4::text[]) AS u ON CONFLICT DO NOTHING"};
     struct kiln_params params = {0};
     KILN_BIND(&params, id);
     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)lines[i].first);
@@ -62,7 +62,7 @@ int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, co
                                 struct kiln_error *err)
 {
     static const struct kiln_statement remove = {
-        "order_remove",
+        "backfill_remove",
         "WITH gone AS (DELETE FROM backfill WHERE pool = $1::text AND name = $2::text RETURNING 1),"
         " lifted AS (DELETE FROM hold WHERE pool = $1 AND name = $2"
         "  AND scope IN ('order', 'window')) SELECT count(*) FROM gone"};
@@ -75,15 +75,15 @@ int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, co
     return rc;
 }
 
-int kiln_ledger_backfill_again(struct kiln_ledger *ledger, const char *pool, const char *name,
-                               struct kiln_error *err)
+int kiln_ledger_backfill_restart(struct kiln_ledger *ledger, const char *pool, const char *name,
+                                 struct kiln_error *err)
 {
-    static const struct kiln_statement again = {
-        "order_again",
+    static const struct kiln_statement restart = {
+        "backfill_restart",
         "UPDATE backfill SET error = NULL WHERE pool = $1::text AND name = $2::text"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, name);
-    return kiln_ledger_run(ledger, &again, &params, NULL, err);
+    return kiln_ledger_run(ledger, &restart, &params, NULL, err);
 }
 
 /* --- the list -------------------------------------------------------------------------------- */
@@ -134,8 +134,8 @@ static int read_backfill(void *arg, const PGresult *rows, int row, struct kiln_e
 int kiln_ledger_backfills(struct kiln_ledger *ledger, const char *pool, const char *name,
                           kiln_each_backfill *each, void *arg, struct kiln_error *err)
 {
-    static const struct kiln_statement orders = {
-        "orders",
+    static const struct kiln_statement list = {
+        "backfills",
         "SELECT o.id, o.batch_id, b.name, o.name, o.who, o.overrides, o.width, o.height,"
         " o.pass_jobs, o.mark, o.until_jobs, " UNTIL ", o.rate, coalesce(o.window_from, -1),"
         " coalesce(o.window_to, -1), o.seed_fixed, o.cursor, o.made,"
@@ -146,7 +146,7 @@ int kiln_ledger_backfills(struct kiln_ledger *ledger, const char *pool, const ch
     struct kiln_params params = {0};
     struct kiln_caller *caller = KILN_CALLER(each, arg);
     KILN_BIND(&params, pool, name);
-    int rc = kiln_ledger_each(ledger, &orders, &params, read_backfill, caller, err);
+    int rc = kiln_ledger_each(ledger, &list, &params, read_backfill, caller, err);
     if (rc == 0 && name && caller->rows == 0)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no backfill '%s' in pool %s", name, pool);
     return rc;
@@ -156,8 +156,8 @@ int kiln_ledger_backfill_of(struct kiln_ledger *ledger, const char *pool, const 
                             char *ret, struct kiln_error *err)
 {
     static const struct kiln_statement find = {
-        "order_of", "SELECT o.name FROM backfill o JOIN batch b ON b.id = o.batch_id"
-                    " WHERE b.pool = $1::text AND b.name = $2::text"};
+        "backfill_of", "SELECT o.name FROM backfill o JOIN batch b ON b.id = o.batch_id"
+                       " WHERE b.pool = $1::text AND b.name = $2::text"};
     struct kiln_params params = {0};
     char name[KILN_NAME_MAX + 1];
     KILN_BIND(&params, pool, batch);

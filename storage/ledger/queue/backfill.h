@@ -46,8 +46,8 @@ int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, co
                                 struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Clears the error that stopped the backfill.  An unknown name changes nothing. */
-int kiln_ledger_backfill_again(struct kiln_ledger *ledger, const char *pool, const char *name,
-                               struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_ledger_backfill_restart(struct kiln_ledger *ledger, const char *pool, const char *name,
+                                 struct kiln_error *err) KILN_MUST_CHECK;
 
 struct kiln_backfill_row {
     uint64_t id, batch_id;
@@ -61,7 +61,7 @@ struct kiln_backfill_row {
     const char *error;  /* what stopped it, or NULL.  Lent, as the row */
     int64_t created_ms, topped_ms, due_ms;
 };
-typedef int kiln_each_backfill(void *arg, const struct kiln_backfill_row *order,
+typedef int kiln_each_backfill(void *arg, const struct kiln_backfill_row *row,
                                struct kiln_error *err);
 /* Every backfill of the pool by name, or the one with this name (KILN_NOT_FOUND). */
 int kiln_ledger_backfills(struct kiln_ledger *ledger, const char *pool, const char *name,
@@ -75,7 +75,7 @@ int kiln_ledger_backfill_of(struct kiln_ledger *ledger, const char *pool, const 
 struct kiln_backfill_due {
     uint64_t id, batch_id, cursor, pass_jobs;
     uint64_t room;      /* jobs that may be made now; 0 while it is paused */
-    uint64_t cancelled; /* jobs of its batch that were, with an order of that name before */
+    uint64_t cancelled; /* jobs of its batch that the removal of an earlier backfill cancelled */
     char name[KILN_NAME_MAX + 1];
     const char *overrides; /* lent */
     uint32_t width, height;

@@ -26,7 +26,7 @@ int kiln_ledger_backfills_due(struct kiln_ledger *ledger, const char *pool, kiln
 {
     /* A backfill without all of its lines is still being added. */
     static const struct kiln_statement due = {
-        "orders_due",
+        "backfills_due",
         "SELECT o.id, o.batch_id, o.cursor, o.pass_jobs,"
         " CASE WHEN o.error IS NOT NULL OR h.stopped OR o.until_at <= now()"
         "  OR o.cursor > 4294967295 THEN 0 ELSE greatest(0, least("
@@ -61,10 +61,11 @@ int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t 
                               kiln_each_line *each, void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement walk = {
-        "order_walk", "SELECT first, jobs, line FROM backfill_line WHERE backfill_id = $1::bigint"
-                      " AND first >= (SELECT max(first) FROM backfill_line"
-                      "  WHERE backfill_id = $1 AND first <= $2::bigint)"
-                      " ORDER BY first LIMIT $3::integer"};
+        "backfill_walk",
+        "SELECT first, jobs, line FROM backfill_line WHERE backfill_id = $1::bigint"
+        " AND first >= (SELECT max(first) FROM backfill_line"
+        "  WHERE backfill_id = $1 AND first <= $2::bigint)"
+        " ORDER BY first LIMIT $3::integer"};
     struct kiln_params params = {0};
     KILN_BIND(&params, id, place, max);
     return kiln_ledger_run_each(ledger, &walk, &params, read_line, KILN_CALLER(each, arg), err);
@@ -118,7 +119,7 @@ int kiln_ledger_backfill_fail(struct kiln_ledger *ledger, uint64_t id, const cha
                               struct kiln_error *err)
 {
     static const struct kiln_statement fail = {
-        "order_fail", "UPDATE backfill SET error = $2::text WHERE id = $1::bigint"};
+        "backfill_fail", "UPDATE backfill SET error = $2::text WHERE id = $1::bigint"};
     struct kiln_params params = {0};
     KILN_BIND(&params, id, reason);
     return kiln_ledger_run(ledger, &fail, &params, NULL, err);

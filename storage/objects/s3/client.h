@@ -70,7 +70,7 @@ struct kiln_s3_try {
     enum kiln_s3_method method; /* HEAD when a PUT is verified */
     CURL *easy;                 /* NULL when no try is under way */
     struct curl_slist *headers;
-    size_t sent; /* bytes of the body that were handed to curl */
+    size_t sent; /* bytes of the body that curl has */
     char *data;  /* of the answer */
     size_t data_size, data_room;
     bool too_large, no_memory;
@@ -88,7 +88,7 @@ struct kiln_s3_answer {
     bool body_sent;  /* the whole body had gone out */
 };
 
-/* Builds and signs the exchange and hands it to the client's multi handle.  fresh: on a new
+/* Builds and signs the exchange and adds it to the client's multi handle.  fresh: on a new
  * connection with a new name lookup. */
 int kiln_s3_try_start(struct kiln_s3_client *client, struct kiln_s3_try *try, bool fresh,
                       uint32_t deadline_ms, const char *content_md5,

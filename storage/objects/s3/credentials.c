@@ -1,8 +1,8 @@
 /* credentials.c - see credentials.h.
  *
  * The file is the INI dialect of the AWS tools: [profile] headings, `name = value`, lines that
- * start with # or ; are comments, unknown names are other tools' business.  Values become HTTP
- * headers, so only printable ASCII is taken.
+ * start with # or ; are comments, names that we do not know belong to other tools.  Values become
+ * HTTP headers, so only printable ASCII is taken.
  */
 #include "storage/objects/s3/credentials.h"
 

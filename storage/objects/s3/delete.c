@@ -1,9 +1,9 @@
 /* delete.c - removing many objects: a thousand a request, or one by one in parallel.
  *
- * DeleteObjects is one POST with the keys as XML; its answer, asked to be quiet, names only those
- * that did not go.  A server that does not know it (501, 405 or an answer in another language) is
- * remembered, and gets single requests as many at a time as it gets uploads.  Keys whose errors may
- * pass are tried again as single requests too: those have the table of retries (retry.c).
+ * DeleteObjects is one POST with the keys as XML; its answer, asked to be quiet, names only the
+ * keys that were not deleted.  A server that does not know it (501, 405 or an answer of another
+ * form) is remembered, and gets single requests as many at a time as it gets uploads.  Keys whose
+ * errors may pass are tried again as single requests, which the table of retry.c applies to.
  */
 #include <stdio.h>
 #include <stdlib.h>

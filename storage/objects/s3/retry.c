@@ -149,7 +149,7 @@ struct kiln_s3_outcome kiln_s3_outcome_of_transport(int curl_code)
     return unknown_transport;
 }
 
-/* SplitMix64: random enough to spread waits, and a test can choose the seed. */
+/* SplitMix64: good enough to spread waits; a test can choose the seed. */
 static uint64_t random_next(uint64_t *state)
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);

@@ -62,14 +62,15 @@ static void hash_body(struct job *job)
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
-/* The end that the caller wants. */
+/* The request has succeeded. */
 static void end_good(struct job *job)
 {
     job->state = ENDED;
     job->request->code = KILN_OK;
 }
 
-/* The sentence starts with what happened: keys are long, and a caller may cut the end. */
+/* The request has failed.  The text starts with what happened: keys are long, and a caller may cut
+ * the end. */
 static void end_bad(const struct kiln_s3_client *client, struct job *job, int code,
                     const char *what, const char *hint)
 {
@@ -96,8 +97,8 @@ static void describe(const struct job *job, const struct kiln_s3_answer *a, char
 
 /* --- after a try ------------------------------------------------------------------------------ */
 
-/* Back to WAITING; pause: with backoff, and paid for from the store's budget of retries. */
-static void again(struct kiln_s3_client *client, struct job *job, bool pause)
+/* Waits for the next try.  pause: after a backoff, at the cost of the store's retry budget. */
+static void wait_again(struct kiln_s3_client *client, struct job *job, bool pause)
 {
     int64_t now = kiln_clock_ms();
     uint32_t wait = 0;
@@ -111,7 +112,7 @@ static void again(struct kiln_s3_client *client, struct job *job, bool pause)
     job->due_ms = now + wait;
 }
 
-/* Once a request: a server whose own clock jumps must not keep us going. */
+/* Only once a request: otherwise a server whose clock jumps could cause retries without end. */
 static bool learn_clock(struct kiln_s3_client *client, struct job *job, int64_t date_s)
 {
     if (job->clock_learned || date_s == 0)
@@ -140,8 +141,8 @@ static bool renew_credentials(struct kiln_s3_client *client, struct job *job)
     return changed;
 }
 
-/* What the table says, with what only the request's state can know. */
-static struct kiln_s3_outcome judge(const struct job *job, const struct kiln_s3_answer *a)
+/* What the table of retry.c says, corrected by what only the state of the request shows. */
+static struct kiln_s3_outcome outcome_of_try(const struct job *job, const struct kiln_s3_answer *a)
 {
     if (job->try.no_memory)
         return (struct kiln_s3_outcome){KILN_S3_STOP, KILN_NO_MEMORY, ""};
@@ -162,7 +163,7 @@ static struct kiln_s3_outcome judge(const struct job *job, const struct kiln_s3_
     return outcome;
 }
 
-/* Whether the answer's ETag names other bytes than ours; only an ETag that is an MD5 can. */
+/* Whether the ETag of the answer, an MD5, differs from that of our bytes. */
 static bool etag_differs(const struct job *job, const struct kiln_s3_answer *a)
 {
     unsigned char digest[MD5_SIZE];
@@ -177,7 +178,7 @@ static bool etag_differs(const struct job *job, const struct kiln_s3_answer *a)
     return strcasecmp(a->etag, hex) != 0;
 }
 
-/* Hands the answer's body over; there always is a buffer, even for an empty object. */
+/* Gives the caller the body of the answer: a buffer even for an empty object. */
 static void finish(struct kiln_s3_client *client, struct job *job, const struct kiln_s3_answer *a)
 {
     struct kiln_s3_request *r = job->request;
@@ -208,12 +209,12 @@ static void after_verify(struct kiln_s3_client *client, struct job *job,
     }
     job->verifying = false;
     job->no_verify = answered && a->status == 403;
-    again(client, job, !answered || a->status >= 500);
+    wait_again(client, job, !answered || a->status >= 500);
 }
 
-/* Does what the table says, as far as tries are left. */
-static void act(struct kiln_s3_client *client, struct job *job, const struct kiln_s3_answer *a,
-                struct kiln_s3_outcome outcome)
+/* Does what the outcome says, as long as tries are left. */
+static void follow_outcome(struct kiln_s3_client *client, struct job *job,
+                           const struct kiln_s3_answer *a, struct kiln_s3_outcome outcome)
 {
     char what[512];
     describe(job, a, what, sizeof what);
@@ -233,19 +234,19 @@ static void act(struct kiln_s3_client *client, struct job *job, const struct kil
     case KILN_S3_RETRY:
         job->fresh = a->transport != CURLE_OK;
         if (more) {
-            again(client, job, true);
+            wait_again(client, job, true);
             return;
         }
         break;
     case KILN_S3_CLOCK:
         if (more && learn_clock(client, job, a->date_s)) {
-            again(client, job, false);
+            wait_again(client, job, false);
             return;
         }
         break;
     case KILN_S3_CREDENTIALS:
         if (more && renew_credentials(client, job)) {
-            again(client, job, false);
+            wait_again(client, job, false);
             return;
         }
         break;
@@ -265,7 +266,7 @@ static void after_try(struct kiln_s3_client *client, struct job *job, CURLcode t
     if (job->verifying && job->tries < KILN_S3_TRIES_MAX)
         after_verify(client, job, &answer);
     else
-        act(client, job, &answer, judge(job, &answer));
+        follow_outcome(client, job, &answer, outcome_of_try(job, &answer));
     kiln_s3_try_end(client, &job->try);
 }
 
@@ -314,7 +315,7 @@ static struct job *job_of(struct job *jobs, size_t count, const CURL *easy)
     return NULL;
 }
 
-/* Takes in every try that has ended since the last look. */
+/* Processes every try that has ended since the last call. */
 static void collect(struct kiln_s3_client *client, struct job *jobs, size_t count,
                     uint32_t *running)
 {

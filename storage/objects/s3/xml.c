@@ -1,7 +1,7 @@
 /* xml.c - see xml.h.
  *
  * The scanner gives one event at a time (an element opens, closes, or text lies between) and
- * keeps the names of the open elements, so that every closing tag is held to its opening one.
+ * keeps the names of the open elements, so that a closing tag must match its opening one.
  * Above it a table of fields says which texts of a document go where.
  */
 #include "storage/objects/s3/xml.h"
