@@ -38,7 +38,7 @@ static int read_settings(struct daemon *daemon, struct kiln_error *err)
     const char **rest = calloc((size_t)daemon->argc + 1, sizeof(*rest));
     if (!rest)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
-    int rc = kiln_config_flags(daemon->argc, daemon->argv, rest, &rest_count, &config, NULL, err);
+    int rc = kiln_config_flags(daemon->argc, daemon->argv, rest, &rest_count, &config, err);
     if (rc == 0)
         rc = kiln_config_flags_refuse(rest, rest_count, err);
     free(rest);

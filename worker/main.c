@@ -62,7 +62,7 @@ static int run_daemon(int argc, char **argv)
     const char *id = NULL;
     int count = 0;
     const char **rest = calloc((size_t)argc + 1, sizeof *rest);
-    int code = rest ? kiln_config_flags(argc, argv, rest, &count, &config, NULL, &err)
+    int code = rest ? kiln_config_flags(argc, argv, rest, &count, &config, &err)
                     : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the arguments");
     int status = kiln_code_exit(code);
     if (code == 0 && (code = read_rest(rest, count, &id, &err)) != 0)

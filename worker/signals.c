@@ -29,7 +29,7 @@ static void reload(struct kiln_daemon *daemon)
     const char **rest = calloc((size_t)daemon->source->argc + 1, sizeof *rest);
     int count;
     int code = rest ? kiln_config_flags(daemon->source->argc, daemon->source->argv, rest, &count,
-                                        &config, NULL, &err)
+                                        &config, &err)
                     : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the settings");
     if (code == 0) {
         kiln_settings_read(config, &settings);

@@ -118,45 +118,36 @@ int kiln_config_flags_loose(int argc, char *const *argv, const char **rest, int 
     int rc = find_config_path(argc, argv, &path, err);
     if (rc)
         return rc;
-    struct kiln_config *config = NULL;
-    char *found = NULL;
-    rc = kiln_config_load(path, &config, &found, err);
+    struct kiln_config *config;
+    rc = kiln_config_load(path, &config, ret_path, err);
     if (rc)
         return rc;
     rc = kiln_config_flags_lay(argc, argv, rest, ret_rest, config, err);
-    if (rc) {
-        kiln_config_free(config);
-        free(found);
-        return rc;
+    if (rc == 0) {
+        *ret = config;
+        return 0;
     }
-    if (ret_path)
-        *ret_path = found;
-    else
-        free(found);
-    *ret = config;
-    return 0;
+    kiln_config_free(config);
+    if (ret_path) {
+        free(*ret_path);
+        *ret_path = NULL;
+    }
+    return rc;
 }
 
 int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_rest,
-                      struct kiln_config **ret, char **ret_path, struct kiln_error *err)
+                      struct kiln_config **ret, struct kiln_error *err)
 {
     struct kiln_config *config;
-    char *path = NULL;
-    int rc = kiln_config_flags_loose(argc, argv, rest, ret_rest, &config, &path, err);
+    int rc = kiln_config_flags_loose(argc, argv, rest, ret_rest, &config, NULL, err);
     if (rc)
         return rc;
     rc = kiln_config_check(config, err);
-    if (rc) {
+    if (rc)
         kiln_config_free(config);
-        free(path);
-        return rc;
-    }
-    if (ret_path)
-        *ret_path = path;
     else
-        free(path);
-    *ret = config;
-    return 0;
+        *ret = config;
+    return rc;
 }
 
 int kiln_config_flags_refuse(const char *const *rest, int count, struct kiln_error *err)

@@ -12,14 +12,13 @@
 /* Loads the settings of a program (storage/daemon/config_file.h) and lays its flags over them.
  * argv[0] is skipped.  rest: room for argc pointers, receives the arguments that are not settings
  * (borrowed from argv, ended by NULL), *ret_rest their number.  *ret is new; free it with
- * kiln_config_free.  ret_path as in kiln_config_load.  KILN_CONFIG for a bad value, a setting
+ * kiln_config_free.  KILN_CONFIG for a bad value, a setting
  * without one, or values that do not suit each other (kiln_config_check). */
 int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_rest,
-                      struct kiln_config **ret, char **ret_path,
-                      struct kiln_error *err) KILN_MUST_CHECK;
+                      struct kiln_config **ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The same without kiln_config_check, for programs that also do things which need no such settings.
- */
+ * ret_path as in kiln_config_load. */
 int kiln_config_flags_loose(int argc, char *const *argv, const char **rest, int *ret_rest,
                             struct kiln_config **ret, char **ret_path,
                             struct kiln_error *err) KILN_MUST_CHECK;

@@ -78,11 +78,10 @@ static void the_merged_values_must_suit_each_other(void **state)
     char *short_lease[] = {"kiln-worker", "--config", "k.conf", NULL};
     char *longer[] = {"kiln-worker", "--config", "k.conf", "--lease-s", "40", NULL};
     struct kiln_config *loaded = NULL;
-    assert_int_equal(kiln_config_flags(3, short_lease, rest, &left, &loaded, NULL, &err),
-                     KILN_CONFIG);
+    assert_int_equal(kiln_config_flags(3, short_lease, rest, &left, &loaded, &err), KILN_CONFIG);
     assert_non_null(strstr(err.text, "lease_s is 10 (default)"));
     assert_non_null(strstr(err.text, "heartbeat_s is 20 (k.conf:1)"));
-    assert_int_equal(kiln_config_flags(5, longer, rest, &left, &loaded, NULL, &err), 0);
+    assert_int_equal(kiln_config_flags(5, longer, rest, &left, &loaded, &err), 0);
     kiln_config_free(loaded);
 }
 
