@@ -1,4 +1,5 @@
-/* verbs_alone.c - rows of the verbs that need no fleet: one picture, help. */
+/* verbs_alone.c - rows of the verbs that need no fleet: one picture, help; the order of all rows.
+ */
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/verb_tables.h"
 
@@ -25,3 +26,14 @@ const struct kiln_verb kiln_verbs_alone[] = {
      .run = kiln_verb_help},
     {.name = NULL},
 };
+
+const struct kiln_verb *kiln_verb_at(size_t number)
+{
+    static const struct kiln_verb *const tables[] = {
+        kiln_verbs_work, kiln_verbs_jobs, kiln_verbs_fleet, kiln_verbs_measure, kiln_verbs_alone};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (const struct kiln_verb *verb = tables[i]; verb->name; verb++)
+            if (number-- == 0)
+                return verb;
+    return NULL;
+}

@@ -17,7 +17,7 @@
 static struct kiln_line lines[HEIGHT_MAX];
 static struct kiln_cli cli;
 static struct kiln_snapshot look;
-static struct kiln_rates pace;
+static struct kiln_rates rates;
 static struct kiln_view view;
 
 /* A pool with so many workers, groups and causes. */
@@ -43,7 +43,7 @@ static void furnish(size_t workers, size_t groups, size_t causes)
                                         "2026-11-21T15:04:05.000Z"));
     view = (struct kiln_view){.pool = "default",
                               .look = &look,
-                              .pace = &pace,
+                              .rates = &rates,
                               .trouble = "",
                               .now_s = 1000,
                               .look_s = 1000,

@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "scheduler/cli/jobs/enqueue/input_csv.h"
+#include "scheduler/cli/jobs/enqueue/input_value.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_record(const struct kiln_csv *csv, const char *text, size_t len)

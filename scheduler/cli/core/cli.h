@@ -73,8 +73,8 @@ struct kiln_cli {
 };
 
 /* --- arguments of a verb ---------------------------------------------------------------------- */
-#define KILN_GIVEN_MAX 256
-#define KILN_WORDS_MAX 1000
+#define KILN_GIVEN_MAX 256  /* options of one command line */
+#define KILN_WORDS_MAX 1000 /* words beside them */
 struct kiln_args {
     struct {
         const struct kiln_option *option;

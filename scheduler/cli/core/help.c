@@ -77,7 +77,8 @@ void kiln_help_verb(FILE *out, const struct kiln_verb *verb)
     fputs("\nalso: --json, -q, --config FILE, and the settings of `kiln help config`.\n", out);
 }
 
-void kiln_help_config(FILE *out, const struct kiln_config *config)
+/* The settings with type, default, value in force and where it came from. */
+static void print_config(FILE *out, const struct kiln_config *config)
 {
     fputs("Settings, strongest first: a flag (--batch-max 8), the environment (KILN_BATCH_MAX=8), "
           "the\n"
@@ -146,7 +147,7 @@ int kiln_verb_help(struct kiln_cli *cli, const struct kiln_args *args)
     if (strcmp(what, "config") == 0) {
         if (cli->json)
             return config_json(cli);
-        kiln_help_config(stdout, cli->config);
+        print_config(stdout, cli->config);
         return 0;
     }
     const struct kiln_verb *verb = kiln_verb_find(cli, what);

@@ -9,8 +9,6 @@
 const struct kiln_verb *kiln_verb_find(const struct kiln_cli *cli, const char *name); /* or NULL */
 void kiln_help_overview(const struct kiln_cli *cli, FILE *out);
 void kiln_help_verb(FILE *out, const struct kiln_verb *verb);
-/* The settings with type, default, value in force and where it came from. */
-void kiln_help_config(FILE *out, const struct kiln_config *config);
 /* Says that there is no such verb, names the nearest one, returns EX_USAGE. */
 int kiln_help_unknown(const struct kiln_cli *cli, const char *word);
 

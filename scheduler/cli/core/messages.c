@@ -1,7 +1,7 @@
 /* messages.c - what people read on stderr, and the one way to stdout for JSON.
  *
- * A message is one line that names the thing; where something can be done about it, a second,
- * indented line says what.  -q silences advice and progress, never an error.
+ * A message is one line that names its subject; a second, indented line says what can be done.  -q
+ * silences advice and progress, never an error.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,11 +1,12 @@
 /* paths.c - directories and files that several verbs look for.
  *
- * Programs and the demo model are found from where this very program lies, so a build tree, an
- * installation and a copy of either work without being told.
+ * Programs and the demo model are found from the directory of this program, so a build tree, an
+ * installation and a copy of either need no setting.
  */
 #include "scheduler/cli/core/paths.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,17 @@ int kiln_make_path(const char *path, struct kiln_error *err)
             return rc;
     }
     return make_one(path, err);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+void kiln_remove_tree(const char *path)
+{
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 int kiln_program_dir(char *out, struct kiln_error *err)

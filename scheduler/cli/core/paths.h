@@ -14,6 +14,9 @@ char *kiln_join(char *out, const char *dir, const char *name);
 /* Makes a directory and those above it that are missing. */
 int kiln_make_path(const char *path, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Removes a directory and everything in it; links are not followed. */
+void kiln_remove_tree(const char *path);
+
 /* Where the programs are, into out[PATH_MAX]. */
 int kiln_program_dir(char *out, struct kiln_error *err) KILN_MUST_CHECK;
 

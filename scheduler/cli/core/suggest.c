@@ -33,7 +33,7 @@ bool kiln_suggest_has(const struct kiln_suggest *names, const char *name)
     return false;
 }
 
-/* The closest of what is left is moved to the front of it, SUGGESTED times. */
+/* Moves the closest of the remaining names to their front, SUGGESTED times. */
 bool kiln_suggest_list(struct kiln_suggest *names, const char *name, char *out, size_t size)
 {
     size_t count = names->count < SUGGESTED ? names->count : SUGGESTED, len;
@@ -53,14 +53,17 @@ bool kiln_suggest_list(struct kiln_suggest *names, const char *name, char *out, 
     return count > 0;
 }
 
-int kiln_suggest_refuse(struct kiln_suggest *names, const char *what, const char *name,
+int kiln_suggest_refuse(struct kiln_suggest *names, int rc, const char *what, const char *name,
                         struct kiln_error *err)
 {
     char list[KILN_SUGGEST_LIST_MAX];
-    if (!kiln_suggest_list(names, name, list, sizeof list))
-        return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s', and no other either", what,
-                         name);
-    return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; %s", what, name, list);
+    if (rc == 0 && kiln_suggest_list(names, name, list, sizeof list))
+        rc = kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; %s", what, name, list);
+    else if (rc == 0)
+        rc = kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s', and no other either", what,
+                       name);
+    kiln_suggest_release(names);
+    return rc;
 }
 
 void kiln_suggest_release(struct kiln_suggest *names)
@@ -85,8 +88,5 @@ int kiln_check_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const cha
     if (rc != KILN_NOT_FOUND)
         return rc;
     rc = kiln_ledger_batches(ledger, kiln_pool(cli), NULL, add_name, &names, err);
-    if (rc == 0)
-        rc = kiln_suggest_refuse(&names, "batch", batch, err);
-    kiln_suggest_release(&names);
-    return rc;
+    return kiln_suggest_refuse(&names, rc, "batch", batch, err);
 }

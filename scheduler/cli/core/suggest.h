@@ -19,8 +19,9 @@ bool kiln_suggest_has(const struct kiln_suggest *names, const char *name);
  * Moves the names it lists to the front. */
 #define KILN_SUGGEST_LIST_MAX 256
 bool kiln_suggest_list(struct kiln_suggest *names, const char *name, char *out, size_t size);
-/* Fails with KILN_NOT_FOUND: "there is no WHAT 'NAME'; the nearest are ...". */
-int kiln_suggest_refuse(struct kiln_suggest *names, const char *what, const char *name,
+/* Ends the search for a name that does not exist, and releases the names: returns rc, the error of
+ * collecting them, or fails with KILN_NOT_FOUND: "there is no WHAT 'NAME'; the nearest are ...". */
+int kiln_suggest_refuse(struct kiln_suggest *names, int rc, const char *what, const char *name,
                         struct kiln_error *err);
 void kiln_suggest_release(struct kiln_suggest *names);
 

@@ -1,10 +1,10 @@
 /* text_safe.h - texts of people on a terminal: what they typed must not move the cursor, colour the
  * screen or begin a line of its own.
  *
- * Characters that steer (schemas/text/utf8.h: controls, those that turn the direction) appear as
- * \n, \t or \u001b, as JSON would write them, and a byte that is no UTF-8 as ?, since some
- * terminals take it for C1; everything else stays as it is, backslashes too.  So what was shown
- * once can pass again.
+ * Characters that control the terminal (schemas/text/utf8.h: controls, those that turn the
+ * direction) appear as \n, \t or \u001b, as JSON would write them, and a byte that is no UTF-8 as
+ * ?, since some terminals take it for C1; everything else stays as it is, backslashes too.  So what
+ * was shown once can pass again.
  */
 #ifndef KILN_CLI_TEXT_SAFE_H
 #define KILN_CLI_TEXT_SAFE_H
@@ -20,6 +20,6 @@ void kiln_print_line(const char *fmt, ...) KILN_PRINTF(1, 2);
 const char *kiln_safe_line(const char *text, char *out, size_t size);
 /* The same for a table: cut to so many columns and filled up with blanks. */
 const char *kiln_safe_cell(const char *text, int columns, char *out, size_t size);
-int kiln_safe_columns(const char *text); /* that all of it takes */
+int kiln_safe_columns(const char *text); /* the width of the whole text */
 
 #endif

@@ -11,34 +11,17 @@
 
 #define LONGEST_S (100LL * 366 * 86400)
 
-/* Seconds of a unit's letter; 0: it is none. */
-static int64_t unit_s(char letter)
-{
-    switch (letter) {
-    case 's':
-        return 1;
-    case 'm':
-        return 60;
-    case 'h':
-        return 3600;
-    case 'd':
-        return 86400;
-    case 'w':
-        return 7 * 86400;
-    default:
-        return 0;
-    }
-}
-
 bool kiln_duration_parse(const char *text, int64_t *ret_s)
 {
+    static const char letters[] = "smhdw";
+    static const int64_t units_s[] = {1, 60, 3600, 86400, 7 * 86400};
     *ret_s = 0;
     do {
         size_t digits = strspn(text, "0123456789");
-        int64_t unit = unit_s(text[digits]);
-        if (digits == 0 || digits > 10 || unit == 0)
+        const char *letter = text[digits] ? strchr(letters, text[digits]) : NULL;
+        if (digits == 0 || digits > 10 || !letter)
             return false;
-        *ret_s += strtoll(text, NULL, 10) * unit;
+        *ret_s += strtoll(text, NULL, 10) * units_s[letter - letters];
         if (*ret_s > LONGEST_S)
             return false;
         text += digits + 1;

@@ -218,7 +218,7 @@ static int run_action(struct kiln_cli *cli, const struct kiln_args *args, enum a
     if (rc == 0 && name)
         rc = kiln_ledger_backfills(ledger, kiln_pool(cli), NULL, add_name, &near, &err);
     if (rc == 0 && name && !kiln_suggest_has(&near, name))
-        rc = kiln_suggest_refuse(&near, "backfill", name, &err);
+        rc = kiln_suggest_refuse(&near, 0, "backfill", name, &err);
     kiln_suggest_release(&near);
     if (rc == 0 && action == RESUME)
         rc = kiln_ledger_backfill_restart(ledger, kiln_pool(cli), name, &err);

@@ -20,8 +20,8 @@
 #define ANSWER_MS 2000
 #define CONTROL_LENGTH 10000 /* of the stream: messages are handled within milliseconds */
 
-int kiln_control_send(struct kiln_cli *cli, const struct kiln_control *control,
-                      struct kiln_error *err)
+static int send_control(struct kiln_cli *cli, const struct kiln_control *control,
+                        struct kiln_error *err)
 {
     char *text = kiln_control_encode(control);
     if (!text)
@@ -42,7 +42,7 @@ int kiln_control_send(struct kiln_cli *cli, const struct kiln_control *control,
 void kiln_control_notify(struct kiln_cli *cli, const struct kiln_control *control)
 {
     struct kiln_error err;
-    if (kiln_control_send(cli, control, &err))
+    if (send_control(cli, control, &err))
         kiln_say(cli, "recorded in the ledger; the scheduler will read it there (%s)", err.text);
 }
 
@@ -72,7 +72,7 @@ int kiln_query(struct kiln_cli *cli, uint64_t job, json_t **ret, struct kiln_err
     snprintf(control.id, sizeof control.id, "q-%llx-%lx-%lx", (unsigned long long)now.tv_sec,
              (unsigned long)now.tv_nsec, (unsigned long)getpid());
     *ret = NULL;
-    int rc = kiln_control_send(cli, &control, err);
+    int rc = send_control(cli, &control, err);
     kiln_wire_key(key, sizeof key, kiln_pool(cli), "answer", control.id);
     if (rc == 0)
         rc = kiln_open_bus(cli, &bus, err);
@@ -108,10 +108,7 @@ static int check_worker(const struct kiln_roster *roster, const char *name, stru
     for (size_t i = 0; i < roster->count && rc == 0; i++)
         if (roster->at[i].live)
             rc = kiln_suggest_add(&near, roster->at[i].row.name, err);
-    if (rc == 0)
-        rc = kiln_suggest_refuse(&near, "live worker", name, err);
-    kiln_suggest_release(&near);
-    return rc;
+    return kiln_suggest_refuse(&near, rc, "live worker", name, err);
 }
 
 /* How many of the workers that were live before the drain still are: the same processes, since new
@@ -145,7 +142,7 @@ static int remind(struct kiln_cli *cli, const struct kiln_roster *before,
             (name[0] && strcmp(worker->row.name, name) != 0))
             continue;
         snprintf(control.id, sizeof control.id, "%s", worker->row.name);
-        rc = kiln_control_send(cli, &control, err);
+        rc = send_control(cli, &control, err);
     }
     return rc;
 }
@@ -186,7 +183,7 @@ static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct k
     if (name[0])
         rc = check_worker(&before, name, err);
     if (rc == 0)
-        rc = kiln_control_send(cli, &control, err);
+        rc = send_control(cli, &control, err);
     if (rc == 0 && before.live == 0)
         kiln_say(cli, "no worker is alive in pool %s", kiln_pool(cli));
     else if (rc == 0)

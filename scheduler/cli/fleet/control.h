@@ -6,9 +6,7 @@
 #include "schemas/wire/wire.h"
 #include "storage/ledger/ledger.h"
 
-int kiln_control_send(struct kiln_cli *cli, const struct kiln_control *control,
-                      struct kiln_error *err) KILN_MUST_CHECK;
-/* The same for what the ledger has already: a bus outage is only mentioned. */
+/* Sends a message about what the ledger has already: a bus outage is only mentioned. */
 void kiln_control_notify(struct kiln_cli *cli, const struct kiln_control *control);
 
 /* Cancels the queued and assigned jobs of a batch and notifies the scheduler, so that workers stop

@@ -227,8 +227,9 @@ static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
     return 0;
 }
 
-static int set_pause(struct kiln_cli *cli, const struct kiln_args *args, bool held)
+int kiln_verb_pause(struct kiln_cli *cli, const struct kiln_args *args)
 {
+    bool held = strcmp(cli->verb->name, "pause") == 0; /* else resume */
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     enum kiln_pause_scope scope = KILN_SCOPE_ALL;
@@ -243,16 +244,6 @@ static int set_pause(struct kiln_cli *cli, const struct kiln_args *args, bool he
                 : kiln_pause_set(cli, ledger, scope, name, held, kiln_arg(args, "reason"));
     kiln_ledger_close(ledger);
     return status;
-}
-
-int kiln_verb_pause(struct kiln_cli *cli, const struct kiln_args *args)
-{
-    return set_pause(cli, args, true);
-}
-
-int kiln_verb_resume(struct kiln_cli *cli, const struct kiln_args *args)
-{
-    return set_pause(cli, args, false);
 }
 
 /* --- as JSON ---------------------------------------------------------------------------------- */

@@ -163,7 +163,7 @@ static int remove_quota(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
     snprintf(question, sizeof question, "The quota of tenant %s will be removed.", tenant);
     int rc = kiln_ledger_quotas(ledger, kiln_pool(cli), add_name, &near, &err);
     if (rc == 0 && !kiln_suggest_has(&near, tenant))
-        rc = kiln_suggest_refuse(&near, "quota of a tenant", tenant, &err);
+        rc = kiln_suggest_refuse(&near, 0, "quota of a tenant", tenant, &err);
     kiln_suggest_release(&near);
     if (rc == 0 && !kiln_confirm(cli, yes, question))
         return EX_USAGE;

@@ -1,4 +1,4 @@
-/* snapshot.c - asks ledger and bus, one after the other, and keeps the answers. */
+/* snapshot.c - reads the ledger, then the bus. */
 #include "scheduler/cli/fleet/snapshot.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static int look_ledger(struct kiln_snapshot *look, const char *batch, struct kil
     return rc;
 }
 
-/* What only Redis knows: lines that are not in the ledger yet, and who beats. */
+/* What only Redis knows: entries that are not in the ledger yet, and heartbeats. */
 static int look_bus(struct kiln_snapshot *look, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;

@@ -25,7 +25,8 @@ struct kiln_snapshot {
 /* batch may be NULL.  On an error *ret holds nothing. */
 int kiln_snapshot_take(struct kiln_cli *cli, const char *batch, struct kiln_snapshot *ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* What the ledger says also when Redis does not answer, which is then in ret->bus. */
+/* The same without a batch; if Redis does not answer, ret->bus says why and the ledger's part is
+ * there. */
 int kiln_snapshot_take_known(struct kiln_cli *cli, struct kiln_snapshot *ret,
                              struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_snapshot_release(struct kiln_snapshot *look); /* also of a zeroed one */

@@ -9,7 +9,6 @@
 #include "scheduler/cli/fleet/worker_show.h"
 #include "scheduler/cli/stack/guard.h"
 
-#define KILN_UNIT_NAME_MAX 80
 #define KILN_INSTANCE_MAX 32
 
 /* Whether systemd is the first process here and has the unit. */
@@ -25,17 +24,7 @@ struct kiln_unit {
 /* In order of their instances; at most KILN_GUARD_MAX of them. */
 int kiln_units_list(struct kiln_unit *at, int *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The name of the worker of an instance, as the unit file gives it. */
-void kiln_unit_worker(const char *instance, char out[KILN_NAME_MAX + 1]);
-/* The instance that a person means by "0", "cuda:0", "gpu0", "HOST-gpu0" or "kiln-worker@0"; false:
- * it is none of these. */
-bool kiln_unit_instance(const char *name, char out[KILN_INSTANCE_MAX]);
-
-/* systemctl WORDS... UNITS..., at most limit_s; an error ends with what it said last. */
-int kiln_units_control(const char *const *words, char (*instances)[KILN_INSTANCE_MAX], int count,
-                       double limit_s, struct kiln_error *err) KILN_MUST_CHECK;
-
-/* --- worker_units.c: `kiln worker start|stop|ls|logs` there; exit statuses -------------------- */
+/* `kiln worker start|stop|ls|logs` there; an exit status. */
 int kiln_worker_units(struct kiln_cli *cli, const struct kiln_args *args);
 
 #endif

@@ -21,7 +21,7 @@
 #include "schemas/names.h"
 
 #define HOST_SIZE 65  /* of a name that gethostname gives */
-#define HOST_SHOWN 14 /* of it in the name of a worker */
+#define HOST_SHOWN 14 /* at most so much of it begins the name of a worker */
 
 /* Where the plan is: --dir, or beside a stack's kiln.conf, or ./.kiln. */
 static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool create,
@@ -59,7 +59,7 @@ struct edit {
     const struct kiln_stack *stack;
     struct kiln_guard_chosen *chosen;
     bool wanted;
-    long workers, crashes, log_mb; /* 0: not told */
+    long workers, crashes, log_mb; /* 0: not given */
     int64_t within_s;
 };
 
@@ -131,7 +131,7 @@ static int want_named(struct edit *edit, struct kiln_guard_plan *plan, struct ki
         for (int at = 0; !row && rc == 0 && at < plan->count; at++)
             rc = kiln_suggest_add(&near, plan->at[at].name, err);
         if (!row && rc == 0)
-            rc = kiln_suggest_refuse(&near, "worker of this machine", name, err);
+            rc = kiln_suggest_refuse(&near, 0, "worker of this machine", name, err);
         else if (row && edit->wanted)
             kiln_guard_want(edit->stack, plan, row, edit->chosen);
         else if (row)

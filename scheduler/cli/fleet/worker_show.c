@@ -113,31 +113,12 @@ static int refuse_name(struct kiln_cli *cli, const struct kiln_stack *stack, con
     }
     if (dir)
         closedir(dir);
-    if (rc == 0)
-        rc = kiln_suggest_refuse(&near, "log of", name, &err);
-    kiln_suggest_release(&near);
-    return rc ? kiln_report(cli, &err) : 0;
+    (void)kiln_suggest_refuse(&near, rc, "log of", name, &err);
+    return kiln_report(cli, &err);
 }
 
-/* Prints lines without characters that control a terminal: a log may quote what others wrote. */
-static void show_lines(char *piece, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (piece[i] == '\0')
-            piece[i] = '?';
-    piece[len] = '\0';
-    for (char *line = piece; *line;) {
-        char *end = line + strcspn(line, "\n");
-        const bool more = *end == '\n';
-        *end = '\0';
-        kiln_print_safe(line);
-        if (more)
-            putchar('\n');
-        line = end + more;
-    }
-}
-
-/* A character of which only a part is written yet comes with the next call. */
+/* Prints the rest, without characters that control a terminal: a log may quote what others wrote. A
+ * character of which only a part is written yet comes with the next call. */
 static bool copy_out(FILE *file)
 {
     char piece[PIECE + 1];
@@ -147,7 +128,19 @@ static bool copy_out(FILE *file)
             (void)fseek(file, -(long)(len - whole), SEEK_CUR);
         if (whole == 0)
             break;
-        show_lines(piece, whole);
+        for (size_t i = 0; i < whole; i++)
+            if (piece[i] == '\0')
+                piece[i] = '?';
+        piece[whole] = '\0';
+        for (char *line = piece; *line;) {
+            char *end = line + strcspn(line, "\n");
+            const bool more = *end == '\n';
+            *end = '\0';
+            kiln_print_safe(line);
+            if (more)
+                putchar('\n');
+            line = end + more;
+        }
         if (ferror(stdout))
             return false;
     }
@@ -163,7 +156,7 @@ static void interrupt(int number)
     interrupted = 1;
 }
 
-/* Until Ctrl-C or until nobody reads.  A log that was turned goes on at its start. */
+/* Until Ctrl-C or until nobody reads.  A rotated log continues at its start. */
 static void follow(FILE *file)
 {
     struct sigaction action = {.sa_handler = interrupt};

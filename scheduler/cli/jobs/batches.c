@@ -161,18 +161,6 @@ static int batch_show(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
     return rc;
 }
 
-static int batch_rename(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                        const char *name, struct kiln_error *err)
-{
-    int rc = kiln_ledger_rename_batch(ledger, kiln_pool(cli), batch, name, err);
-    if (rc)
-        return rc;
-    kiln_say(cli, "renamed batch %s to %s", batch, name);
-    if (cli->json && kiln_print_json(cli, json_pack("{s:s, s:s}", "batch", name, "was", batch)))
-        return kiln_fail(err, KILN_IO, "write to stdout");
-    return 0;
-}
-
 /* --- removing a batch ------------------------------------------------------------------------- */
 
 struct removal {
@@ -271,11 +259,12 @@ int kiln_verb_batch(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     const char *what = args->rest[0], *batch = args->rest[1];
+    const char *name = args->rest_count == 3 ? args->rest[2] : NULL;
     bool rename = strcmp(what, "rename") == 0, remove = strcmp(what, "rm") == 0;
     bool force = kiln_arg(args, "force") != NULL, yes = kiln_arg(args, "yes") != NULL;
     if (!rename && !remove && strcmp(what, "show") != 0)
         return kiln_usage(cli, "unknown subcommand '%s'; use show, rename or rm", what);
-    if (rename != (args->rest_count == 3))
+    if (rename != (name != NULL))
         return kiln_usage(cli, rename ? "the new name is missing" : "name one batch");
     if ((force || yes) && !remove)
         return kiln_usage(cli, "--%s is only for rm", force ? "force" : "yes");
@@ -284,9 +273,14 @@ int kiln_verb_batch(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0)
         rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0)
-        rc = rename   ? batch_rename(cli, ledger, batch, args->rest[2], &err)
+        rc = rename   ? kiln_ledger_rename_batch(ledger, kiln_pool(cli), batch, name, &err)
              : remove ? batch_rm(cli, ledger, batch, force, yes, &status, &err)
                       : batch_show(cli, ledger, batch, &err);
     kiln_ledger_close(ledger);
+    if (rc == 0 && rename) {
+        kiln_say(cli, "renamed batch %s to %s", batch, name);
+        if (cli->json)
+            status = kiln_print_json(cli, json_pack("{s:s, s:s}", "batch", name, "was", batch));
+    }
     return rc ? kiln_report(cli, &err) : status;
 }

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "scheduler/cli/core/output/records.h"
@@ -85,12 +86,12 @@ int kiln_verb_jobs(struct kiln_cli *cli, const struct kiln_args *args)
 typedef int move_jobs(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err);
 
-/* Which jobs, how they are moved, and what came of it. */
+/* Which jobs, how they are moved, and the result. */
 struct move {
     struct kiln_cli *cli;
     move_jobs *jobs;
     const char *key, *word;          /* "cancelled": in --json, and in sentences */
-    enum kiln_control_kind one, all; /* what the scheduler is told */
+    enum kiln_control_kind one, all; /* the message to the scheduler */
     bool asks;                       /* a person must confirm it for a batch */
     uint64_t id;
     const char *batch; /* NULL: the one job */
@@ -160,51 +161,41 @@ static void say_moved(const struct move *move)
             move->batch, move->batch);
 }
 
-/* JOB or --batch B. */
-static int move_verb(struct move *move, const struct kiln_args *args)
-{
-    struct kiln_cli *cli = move->cli;
-    struct kiln_error err;
-    int status;
-    move->batch = kiln_arg(args, "batch");
-    move->yes = kiln_arg(args, "yes") != NULL;
-    if ((move->batch != NULL) == (args->rest_count == 1))
-        return kiln_usage(cli, "name one job, or a batch with --batch");
-    if (!move->batch && (status = kiln_arg_job(cli, args->rest[0], &move->id)) != 0)
-        return status;
-    if (move_named(move, &err))
-        return kiln_report(cli, &err);
-    if (move->declined)
-        return EX_USAGE;
-    struct kiln_control control = {
-        .kind = move->batch ? move->all : move->one, .job = move->id, .recorded = true};
-    snprintf(control.id, sizeof control.id, "%s", move->batch ? move->batch : "");
-    if (move->count > 0)
-        kiln_control_notify(cli, &control);
-    say_moved(move);
-    return cli->json ? kiln_print_json(cli, json_pack("{s:I}", move->key, (json_int_t)move->count))
-                     : 0;
-}
-
+/* cancel or retry, JOB or --batch B. */
 int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct move move = {.cli = cli,
-                        .jobs = kiln_ledger_cancel,
-                        .key = "cancelled",
-                        .word = "cancelled",
-                        .one = KILN_CONTROL_CANCEL_JOB,
-                        .all = KILN_CONTROL_CANCEL_BATCH,
-                        .asks = true};
-    return move_verb(&move, args);
-}
-
-int kiln_verb_retry(struct kiln_cli *cli, const struct kiln_args *args)
-{
-    struct move move = {.cli = cli,
-                        .jobs = kiln_ledger_retry,
-                        .key = "retried",
-                        .word = "queued again",
-                        .one = KILN_CONTROL_WAKE,
-                        .all = KILN_CONTROL_WAKE};
-    return move_verb(&move, args);
+    const struct move cancel = {.cli = cli,
+                                .jobs = kiln_ledger_cancel,
+                                .key = "cancelled",
+                                .word = "cancelled",
+                                .one = KILN_CONTROL_CANCEL_JOB,
+                                .all = KILN_CONTROL_CANCEL_BATCH,
+                                .asks = true};
+    const struct move retry = {.cli = cli,
+                               .jobs = kiln_ledger_retry,
+                               .key = "retried",
+                               .word = "queued again",
+                               .one = KILN_CONTROL_WAKE,
+                               .all = KILN_CONTROL_WAKE};
+    struct move move = strcmp(cli->verb->name, "cancel") == 0 ? cancel : retry;
+    struct kiln_error err;
+    int status;
+    move.batch = kiln_arg(args, "batch");
+    move.yes = kiln_arg(args, "yes") != NULL;
+    if ((move.batch != NULL) == (args->rest_count == 1))
+        return kiln_usage(cli, "name one job, or a batch with --batch");
+    if (!move.batch && (status = kiln_arg_job(cli, args->rest[0], &move.id)) != 0)
+        return status;
+    if (move_named(&move, &err))
+        return kiln_report(cli, &err);
+    if (move.declined)
+        return EX_USAGE;
+    struct kiln_control control = {
+        .kind = move.batch ? move.all : move.one, .job = move.id, .recorded = true};
+    snprintf(control.id, sizeof control.id, "%s", move.batch ? move.batch : "");
+    if (move.count > 0)
+        kiln_control_notify(cli, &control);
+    say_moved(&move);
+    return cli->json ? kiln_print_json(cli, json_pack("{s:I}", move.key, (json_int_t)move.count))
+                     : 0;
 }

@@ -16,7 +16,6 @@
 #include "storage/ledger/ledger.h"
 
 struct shown {
-    struct kiln_cli *cli;
     struct kiln_text text; /* JSON */
     struct kiln_made made;
 };
@@ -158,7 +157,7 @@ static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_er
 static int show_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t id,
                     struct kiln_error *err)
 {
-    struct shown shown = {.cli = cli};
+    struct shown shown = {.made = {0}};
     int rc = kiln_ledger_made(ledger, id, &shown.made, err);
     if (rc == 0)
         rc = kiln_ledger_job(ledger, kiln_pool(cli), id, cli->json ? job_json : job_text, &shown,

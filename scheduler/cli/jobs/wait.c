@@ -1,4 +1,4 @@
-/* wait.c - `kiln wait`: until a batch is whole and every job of it has ended; and its makespan. */
+/* wait.c - `kiln wait`: until a batch is whole and all its jobs have ended; and its makespan. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -63,7 +63,8 @@ static const char *device_of(const struct kiln_stack *stack, int number)
     return stack->devices[number % stack->device_count];
 }
 
-/* Ends the running workers of the stack that must not go on as they are, all at once. */
+/* Ends the workers of the stack that are too many, on another device or of earlier settings; all at
+ * once. */
 static int end_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool restart,
                        struct kiln_guard_plan *plan, struct kiln_error *err)
 {

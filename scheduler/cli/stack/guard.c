@@ -24,7 +24,7 @@ struct guarded {
     struct kiln_guard_life life;
     pid_t pid;
     bool child;    /* ours to wait for */
-    double stop_s; /* when a worker that was told to end is told again; 0: it was not told */
+    double stop_s; /* when a worker that was signalled to end gets its next signal; 0: none yet */
     bool told_twice;
     int64_t since_ms;
 };
@@ -38,7 +38,7 @@ struct guard {
     bool ending, changed;
 };
 
-/* --- what it says ----------------------------------------------------------------------------- */
+/* --- log and report --------------------------------------------------------------------------- */
 
 static void say(struct guard *guard, const struct guarded *worker, const char *what)
 {
@@ -104,7 +104,7 @@ static void start_worker(struct guard *guard, struct guarded *worker)
     say(guard, worker, "started");
 }
 
-/* The worker has ended: as it was told to, or by itself. */
+/* The worker has ended: after our signal, or by itself. */
 static void note_end(struct guard *guard, struct guarded *worker, int status)
 {
     char words[KILN_GUARD_REASON_MAX] = "", path[PATH_MAX];

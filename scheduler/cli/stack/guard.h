@@ -7,8 +7,8 @@
  * The guard outlives the shell.  It starts the workers of the plan, restarts those that die with
  * growing pauses, gives up those that die too often, and rotates the logs.  SIGHUP: read the plan
  * again.  SIGTERM: let all workers drain, then end, unless a later plan starts one again.  If the
- * guard is killed its workers go on, and the next guard takes them over.  On disk it is called
- * crew, as in earlier releases, so that an upgrade finds the guard that runs.
+ * guard is killed its workers keep running, and the next guard takes them over.  On disk it is
+ * called crew, as in earlier releases, so that an upgrade finds the guard that runs.
  */
 #ifndef KILN_CLI_GUARD_H
 #define KILN_CLI_GUARD_H
@@ -40,7 +40,7 @@ struct kiln_guard_plan {
 /* What the guard last wrote about a worker. */
 struct kiln_guard_report {
     char state[16], reason[KILN_GUARD_REASON_MAX];
-    pid_t pid; /* 0: none, or it was told to end */
+    pid_t pid; /* 0: none, or it was signalled to end */
     uint32_t restarts, turn;
     int64_t since_ms;
 };

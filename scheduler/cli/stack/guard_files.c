@@ -141,9 +141,9 @@ int kiln_guard_write_reports(const struct kiln_stack *stack, json_t *reports,
 /* --- logs -------------------------------------------------------------------------------------
  *
  * The writer keeps its file open for weeks, so renaming it would only rename where it writes.  The
- * content is copied and the file then truncated; the writer appends, so it goes on at the start.  A
- * line that comes between copying and truncating would be lost: copying goes on until nothing was
- * added meanwhile, which leaves microseconds.
+ * content is copied and the file then truncated; the writer appends, so it continues at the start.
+ * A line that comes between copying and truncating would be lost: copying continues until nothing
+ * was added meanwhile, which leaves microseconds.
  */
 
 /* Copies to the end, and what is added meanwhile. */

@@ -6,7 +6,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,12 +87,6 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
 
 /* --- Postgres: making it ---------------------------------------------------------------------- */
 
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
-
 /* What an `up` that was killed has left: postgres.new.PID beside the data. */
 static void remove_unfinished(const char *parent)
 {
@@ -101,7 +94,7 @@ static void remove_unfinished(const char *parent)
     char path[PATH_MAX];
     for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;)
         if (strncmp(entry->d_name, "postgres.new", 12) == 0)
-            nftw(kiln_join(path, parent, entry->d_name), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+            kiln_remove_tree(kiln_join(path, parent, entry->d_name));
     if (dir)
         closedir(dir);
 }
@@ -150,7 +143,7 @@ static int create_database(struct kiln_stack *stack, struct kiln_cli *cli, const
         return kiln_fail(err, KILN_FULL, "%s has %llu MB left; a new stack needs %llu MB", parent,
                          room >> 20, ROOM_BYTES >> 20);
     remove_unfinished(parent);
-    /* A name of our own: an initdb whose `up` was killed may go on writing for a moment. */
+    /* A name of our own: an initdb whose `up` was killed may still write for a moment. */
     snprintf(name, sizeof name, "postgres.new.%ld", (long)getpid());
     kiln_join(fresh, parent, name);
     if (mkdir(fresh, 0700) != 0 || (stack->as_other && chown(fresh, stack->uid, stack->gid) != 0))
@@ -162,7 +155,7 @@ static int create_database(struct kiln_stack *stack, struct kiln_cli *cli, const
         rc = kiln_fail(err, KILN_IO, "rename %s to %s: %s", fresh, stack->data, strerror(errno));
     if (rc) {
         kiln_process_tail(cli, stack, "postgres");
-        nftw(fresh, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        kiln_remove_tree(fresh);
     } else {
         remove_unfinished(parent); /* what such an initdb wrote since the first time */
     }

@@ -176,7 +176,7 @@ static bool is_abandoned(const char *side)
     return true;
 }
 
-/* Whatever else lies there keeps its folder. */
+/* A folder with other files in it stays. */
 static bool remove_side(const char *side)
 {
     char path[PATH_MAX];

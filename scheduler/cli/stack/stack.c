@@ -1,7 +1,7 @@
 /* stack.c - the directory of an embedded stack: its layout, its lock, who owns what in it.
  *
  * Postgres refuses to run as root, so root starts it as the user postgres (or nobody), who must be
- * able to reach its data and its socket.  Where DIR lies behind a directory that user may not
+ * able to reach its data and its socket.  Where DIR is below a directory that this user may not
  * enter (/root), and where DIR is too deep for a unix socket's 107 bytes, a side directory takes
  * them: /var/lib/kiln/stack-HASH of root, /var/tmp/kiln-UID-HASH of others (sockets alone).  HASH
  * is that of DIR, so the same DIR finds it again, and stack.json remembers it.

@@ -8,7 +8,7 @@
  *     DIR/redis, DIR/postgres, DIR/store   the data; `down` leaves it alone
  *
  * A process counts as running when its pid file names a live process whose command line holds the
- * paths of this stack, so a pid that was given to somebody else is not mistaken for ours.  Two
+ * paths of this stack, so a pid that another process has got since is not mistaken for ours.  Two
  * stacks share nothing: servers listen on unix sockets only.
  */
 #ifndef KILN_CLI_STACK_H
@@ -51,7 +51,7 @@ int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create,
 int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_stack_close(struct kiln_stack *stack);
 int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
-/* Makes a directory of exactly that mode; one that is there stays as it is. */
+/* Makes a directory of exactly that mode; an existing one is unchanged. */
 int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err) KILN_MUST_CHECK;
 /* "worker-3", and its number, -1 for any other name. */
 void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX]);
@@ -109,7 +109,7 @@ pid_t kiln_worker_find(const struct kiln_stack *stack, const char *name, const c
 /* DIR/log/NAME.log */
 char *kiln_process_log(const struct kiln_stack *stack, const char *name, char out[PATH_MAX]);
 /* Starts it in a session of its own with DIR/log/NAME.log behind stdout and stderr, writes the pid
- * file.  KILN_* variables are not handed down: kiln.conf holds what counts. */
+ * file.  KILN_* variables are not passed on: the daemons read kiln.conf only. */
 int kiln_process_start(const struct kiln_stack *stack, const struct kiln_spawn *spawn, pid_t *ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 /* Whether a child or a stranger is still there; reaps a child that has ended. */
@@ -167,7 +167,7 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
 /* Starts again what has died since; says so.  Cheap when nothing has. */
 int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli,
                     struct kiln_error *err) KILN_MUST_CHECK;
-/* Stops what runs of an open stack, in the order in which nothing is lost; returns how many. */
+/* Stops the processes of an open stack, in the order in which nothing is lost; returns how many. */
 int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli);
 
 #endif

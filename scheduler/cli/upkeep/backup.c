@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,24 +19,13 @@
 
 #define DUMP_LIMIT_S (24.0 * 3600)
 
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static void remove_tree(const char *dir)
-{
-    nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 /* Makes the directory, for its owner only: a dump contains prompts. */
 static int make_part(const char *out, const char *part, struct kiln_error *err)
 {
     if (access(out, F_OK) == 0)
         return kiln_fail(err, KILN_EXISTS,
                          "%s already exists; choose a new directory for the backup", out);
-    remove_tree(part); /* left by a run that was killed */
+    kiln_remove_tree(part); /* left by a run that was killed */
     if (mkdir(part, 0700) != 0)
         return kiln_fail(err,
                          errno == ENOSPC   ? KILN_FULL
@@ -182,6 +170,6 @@ int kiln_verb_backup(struct kiln_cli *cli, const struct kiln_args *args)
         rc = move_into_place(part, out, &err);
     if (rc == 0)
         return say_backup(cli, &backup, out);
-    remove_tree(part);
+    kiln_remove_tree(part);
     return kiln_report(cli, &err);
 }

@@ -220,7 +220,7 @@ static int make_roles(struct kiln_cli *cli, const char *dir)
 /* --- the verb ----------------------------------------------------------------------------------
  */
 
-/* A line where a phase begins, and for each further tenth of it. */
+/* Prints a line when a phase begins, and for each further tenth. */
 struct building {
     struct kiln_cli *cli;
     char phase[64];

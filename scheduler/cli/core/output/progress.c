@@ -19,10 +19,11 @@
 void kiln_bar_init(struct kiln_bar *bar, const struct kiln_cli *cli, const char *what)
 {
     *bar = (struct kiln_bar){.cli = cli, .what = what, .said_tenths = -1};
-    bar->started_s = bar->said_s = kiln_now_s();
+    bar->said_s = kiln_now_s();
 }
 
-double kiln_bar_rate(const struct kiln_bar *bar, double now_s)
+/* Finished a second over the last half minute; 0 while unknown. */
+static double rate_of(const struct kiln_bar *bar, double now_s)
 {
     if (bar->samples < 2)
         return 0;
@@ -40,7 +41,7 @@ double kiln_bar_rate(const struct kiln_bar *bar, double now_s)
 static void describe(const struct kiln_bar *bar, uint64_t total, uint64_t finished, uint64_t failed,
                      uint64_t cancelled, double now_s, char *out, size_t size)
 {
-    double rate = kiln_bar_rate(bar, now_s);
+    double rate = rate_of(bar, now_s);
     char left[32];
     size_t used = 0;
     out[0] = '\0';

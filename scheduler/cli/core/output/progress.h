@@ -1,9 +1,8 @@
 /* progress.h - the progress bar on stderr, and counts as JSON.
  *
  * On a terminal one line is drawn over and over: bar, counts, rate, time left, failures and
- * cancelled jobs so far.
- * Elsewhere (a log, a pipe) a plain line is written whenever another tenth is done, and at least
- * every half minute.  With -q nothing at all.
+ * cancelled jobs so far.  Elsewhere (a log, a pipe) a plain line is written whenever another tenth
+ * is done, and at least every half minute.  With -q nothing at all.
  */
 #ifndef KILN_CLI_PROGRESS_H
 #define KILN_CLI_PROGRESS_H
@@ -15,8 +14,8 @@
 
 struct kiln_bar {
     const struct kiln_cli *cli;
-    const char *what; /* "drawing" */
-    double started_s, drawn_s, said_s;
+    const char *what; /* "exporting" */
+    double drawn_s, said_s;
     struct {
         double at_s;
         uint64_t finished;
@@ -31,8 +30,6 @@ void kiln_bar_init(struct kiln_bar *bar, const struct kiln_cli *cli, const char 
 void kiln_bar_draw(struct kiln_bar *bar, uint64_t total, uint64_t finished, uint64_t failed,
                    uint64_t cancelled, double now_s);
 void kiln_bar_end(struct kiln_bar *bar); /* leaves the cursor on a fresh line */
-/* Finished a second over the last half minute; 0 while unknown. */
-double kiln_bar_rate(const struct kiln_bar *bar, double now_s);
 
 /* {"queued":..., ...} */
 json_t *kiln_counts_json(const struct kiln_counts *counts);

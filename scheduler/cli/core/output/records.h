@@ -32,10 +32,10 @@ const struct kiln_object_row *kiln_row_picture(const struct kiln_job_row *row, c
  */
 struct kiln_listing {
     const struct kiln_cli *cli;
-    struct kiln_text line; /* of the row at hand */
+    struct kiln_text line; /* of the current row */
     uint64_t rows;
     long left;        /* how many more; 0: any number */
-    const char *none; /* said on stderr where there are no rows, or NULL */
+    const char *none; /* printed on stderr if there are no rows; or NULL */
 };
 
 /* Writes the line (the caller has ended it) and clears it.  0; KILN_CANCELLED after the last row

@@ -10,35 +10,35 @@
 
 #define APART_S (KILN_RATE_WINDOW_S / (KILN_RATE_SAMPLES - 1))
 
-static struct kiln_rate_row *find(const struct kiln_rates *pace, const char *name)
+static struct kiln_rate_row *find(const struct kiln_rates *rates, const char *name)
 {
-    for (size_t i = 0; i < pace->count; i++)
-        if (strcmp(pace->rows[i].name, name) == 0)
-            return &pace->rows[i];
+    for (size_t i = 0; i < rates->count; i++)
+        if (strcmp(rates->rows[i].name, name) == 0)
+            return &rates->rows[i];
     return NULL;
 }
 
-static struct kiln_rate_row *add(struct kiln_rates *pace, const char *name, double now_s)
+static struct kiln_rate_row *add(struct kiln_rates *rates, const char *name, double now_s)
 {
-    for (size_t i = 0; i < pace->count;) /* forgets what was not seen for long */
-        if (now_s - pace->rows[i].seen_s > 2 * KILN_RATE_WINDOW_S)
-            pace->rows[i] = pace->rows[--pace->count];
+    for (size_t i = 0; i < rates->count;) /* forgets what was not seen for long */
+        if (now_s - rates->rows[i].seen_s > 2 * KILN_RATE_WINDOW_S)
+            rates->rows[i] = rates->rows[--rates->count];
         else
             i++;
-    struct kiln_rate_row *rows = kiln_room(pace->rows, pace->count, &pace->room, sizeof *rows);
+    struct kiln_rate_row *rows = kiln_room(rates->rows, rates->count, &rates->room, sizeof *rows);
     if (!rows)
         return NULL;
-    pace->rows = rows;
-    struct kiln_rate_row *row = &pace->rows[pace->count++];
+    rates->rows = rows;
+    struct kiln_rate_row *row = &rates->rows[rates->count++];
     memset(row, 0, sizeof *row);
     snprintf(row->name, sizeof row->name, "%s", name);
     return row;
 }
 
-void kiln_rate_note(struct kiln_rates *pace, const char *name, uint64_t value, double now_s)
+void kiln_rate_note(struct kiln_rates *rates, const char *name, uint64_t value, double now_s)
 {
-    struct kiln_rate_row *row = find(pace, name);
-    if (!row && !(row = add(pace, name, now_s)))
+    struct kiln_rate_row *row = find(rates, name);
+    if (!row && !(row = add(rates, name, now_s)))
         return;
     if (value < row->value)
         row->count = 0;
@@ -51,9 +51,9 @@ void kiln_rate_note(struct kiln_rates *pace, const char *name, uint64_t value, d
     row->sample[row->count++ % KILN_RATE_SAMPLES].value = value;
 }
 
-double kiln_rate_per_min(const struct kiln_rates *pace, const char *name, double now_s)
+double kiln_rate_per_min(const struct kiln_rates *rates, const char *name, double now_s)
 {
-    const struct kiln_rate_row *row = find(pace, name);
+    const struct kiln_rate_row *row = find(rates, name);
     uint32_t kept = !row ? 0 : row->count < KILN_RATE_SAMPLES ? row->count : KILN_RATE_SAMPLES;
     for (uint32_t i = kept; i > 0; i--) { /* the oldest first */
         uint32_t at = (row->count - i) % KILN_RATE_SAMPLES;
@@ -65,8 +65,8 @@ double kiln_rate_per_min(const struct kiln_rates *pace, const char *name, double
     return 0;
 }
 
-void kiln_rate_release(struct kiln_rates *pace)
+void kiln_rate_release(struct kiln_rates *rates)
 {
-    free(pace->rows);
-    *pace = (struct kiln_rates){0};
+    free(rates->rows);
+    *rates = (struct kiln_rates){0};
 }

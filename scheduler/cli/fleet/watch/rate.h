@@ -1,7 +1,7 @@
-/* rate.h - how fast things go, from counts that were seen one after the other.
+/* rate.h - rates from counts that were seen one after the other.
  *
- * Counts only: nobody sends rates.  Each thing that is counted (the jobs of the pool, the pictures
- * of a worker) has a short history, and its pace is what was added over the last minute of it.
+ * Nobody sends rates, only counts.  Each counter (the jobs of the pool, the pictures of a worker)
+ * has a short history; its rate is what the last minute added.
  */
 #ifndef KILN_CLI_WATCH_RATE_H
 #define KILN_CLI_WATCH_RATE_H
@@ -29,9 +29,9 @@ struct kiln_rates {
 
 /* Notes a count.  One that is smaller than before (its process began anew) begins a new history;
  * a name that was not seen for two windows is forgotten. */
-void kiln_rate_note(struct kiln_rates *pace, const char *name, uint64_t value, double now_s);
+void kiln_rate_note(struct kiln_rates *rates, const char *name, uint64_t value, double now_s);
 /* Added a minute; 0 while nothing is known. */
-double kiln_rate_per_min(const struct kiln_rates *pace, const char *name, double now_s);
-void kiln_rate_release(struct kiln_rates *pace);
+double kiln_rate_per_min(const struct kiln_rates *rates, const char *name, double now_s);
+void kiln_rate_release(struct kiln_rates *rates);
 
 #endif

@@ -46,7 +46,7 @@ struct screen {
     struct kiln_view view;
     struct kiln_snapshot look; /* the one that is shown */
     bool has_look;
-    struct kiln_rates pace;
+    struct kiln_rates rates;
     SCREEN *terminal;
     char trouble[KILN_ERROR_TEXT_MAX];
 };
@@ -90,18 +90,6 @@ static int look_for_causes(struct box *box, struct cause_list *ret, struct kiln_
     return rc;
 }
 
-/* Sleeps an interval, less when there is something to do. */
-static void rest(struct box *box)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    pthread_mutex_lock(&box->mutex);
-    until.tv_sec += box->interval_s;
-    if (!box->stop)
-        pthread_cond_timedwait(&box->changed, &box->mutex, &until);
-    pthread_mutex_unlock(&box->mutex);
-}
-
 static void leave(struct box *box, int rc, struct kiln_snapshot *look,
                   const struct cause_list *causes, const struct kiln_error *err)
 {
@@ -134,8 +122,12 @@ static void *keep_looking(void *arg)
                 kiln_snapshot_release(&look);
         }
         leave(box, rc, &look, causes, &err);
-        rest(box);
+        struct timespec until; /* an interval later, or when there is something to do */
+        clock_gettime(CLOCK_REALTIME, &until);
         pthread_mutex_lock(&box->mutex);
+        until.tv_sec += box->interval_s;
+        if (!box->stop)
+            pthread_cond_timedwait(&box->changed, &box->mutex, &until);
         stop = box->stop;
         pthread_mutex_unlock(&box->mutex);
     }
@@ -209,18 +201,18 @@ static void paint(struct screen *screen)
 
 /* --- the newest look -------------------------------------------------------------------------- */
 
-static void note_paces(struct screen *screen)
+static void note_rates(struct screen *screen)
 {
     const struct kiln_snapshot *look = &screen->look;
     double now_s = kiln_now_s();
     char name[96];
-    kiln_rate_note(&screen->pace, KILN_RATE_ENDED, kiln_snapshot_counts(look)->at[KILN_JOB_DONE],
+    kiln_rate_note(&screen->rates, KILN_RATE_ENDED, kiln_snapshot_counts(look)->at[KILN_JOB_DONE],
                    now_s);
     for (size_t i = 0; i < look->roster.count; i++) {
         if (!look->roster.at[i].live)
             continue;
-        kiln_view_pace_name(&look->roster.at[i], name, sizeof name);
-        kiln_rate_note(&screen->pace, name, look->roster.at[i].beat.done, now_s);
+        kiln_view_rate_name(&look->roster.at[i], name, sizeof name);
+        kiln_rate_note(&screen->rates, name, look->roster.at[i].beat.done, now_s);
     }
 }
 
@@ -244,7 +236,7 @@ static bool take(struct screen *screen)
     if (fresh) {
         screen->view.look = &screen->look;
         screen->view.look_s = kiln_now_s();
-        note_paces(screen);
+        note_rates(screen);
     }
     return fresh || told;
 }
@@ -389,7 +381,7 @@ int kiln_watch_screen(struct kiln_cli *cli, const char *batch, long interval_s, 
     screen->box = &box;
     screen->view = (struct kiln_view){.pool = kiln_pool(cli),
                                       .batch = batch,
-                                      .pace = &screen->pace,
+                                      .rates = &screen->rates,
                                       .trouble = screen->trouble,
                                       .interval_s = interval_s};
     int rc = open_terminal(screen, err);
@@ -407,7 +399,7 @@ int kiln_watch_screen(struct kiln_cli *cli, const char *batch, long interval_s, 
     }
     if (screen->has_look)
         kiln_snapshot_release(&screen->look);
-    kiln_rate_release(&screen->pace);
+    kiln_rate_release(&screen->rates);
     free(screen);
     if (rc)
         return rc;

@@ -61,18 +61,18 @@ static const char *age_text(double seconds, char *out, size_t size)
 
 /* --- the top ---------------------------------------------------------------------------------- */
 
-static void put_pace(struct page *page, const struct kiln_counts *counts)
+static void put_rate(struct page *page, const struct kiln_counts *counts)
 {
-    double pace = kiln_rate_per_min(page->view->pace, KILN_RATE_ENDED, page->view->now_s);
+    double rate = kiln_rate_per_min(page->view->rates, KILN_RATE_ENDED, page->view->now_s);
     uint64_t left = counts->at[KILN_JOB_QUEUED] + counts->at[KILN_JOB_ASSIGNED];
     char time_left[32];
-    if (pace <= 0)
+    if (rate <= 0)
         put(page, KILN_INK_PLAIN, " pace     nothing was done in the last minute");
     else if (left == 0)
-        put(page, KILN_INK_PLAIN, " pace     %.1f done a minute, nothing waits", pace);
+        put(page, KILN_INK_PLAIN, " pace     %.1f done a minute, nothing waits", rate);
     else
-        put(page, KILN_INK_PLAIN, " pace     %.1f done a minute, about %s left", pace,
-            kiln_seconds_text((double)left * 60 / pace, time_left, sizeof time_left));
+        put(page, KILN_INK_PLAIN, " pace     %.1f done a minute, about %s left", rate,
+            kiln_seconds_text((double)left * 60 / rate, time_left, sizeof time_left));
 }
 
 static void put_batch(struct page *page, const struct kiln_progress *batch)
@@ -139,7 +139,7 @@ static void put_top(struct page *page)
                                  (unsigned long long)look->counts.at[state],
                                  kiln_job_state_name((enum kiln_job_state)state));
     put(page, KILN_INK_PLAIN, " jobs     %s", jobs);
-    put_pace(page, kiln_snapshot_counts(look));
+    put_rate(page, kiln_snapshot_counts(look));
     if (look->has_batch)
         put_batch(page, &look->batch);
     put_warnings(page, look);
@@ -147,7 +147,7 @@ static void put_top(struct page *page)
 
 /* --- workers ---------------------------------------------------------------------------------- */
 
-void kiln_view_pace_name(const struct kiln_roster_worker *worker, char *out, size_t size)
+void kiln_view_rate_name(const struct kiln_roster_worker *worker, char *out, size_t size)
 {
     snprintf(out, size, "%s %lld", worker->row.name, (long long)worker->beat.started_ms);
 }
@@ -170,7 +170,7 @@ static enum doing doing_of(const struct kiln_snapshot *look,
     return worker->beat.steps ? BUSY : IDLE;
 }
 
-/* Those that are alive, and those that are gone with jobs in their hands. */
+/* Live workers, and lost ones that still have jobs assigned. */
 static bool is_shown(const struct kiln_roster_worker *worker)
 {
     return worker->live || worker->row.assigned > 0;
@@ -204,7 +204,7 @@ static void put_worker(struct page *page, const struct kiln_roster_worker *worke
 {
     const struct kiln_heartbeat *beat = &worker->beat;
     enum doing doing = doing_of(page->view->look, worker);
-    char idle[8], step[24] = "-", has[KILN_LORA_SET_MAX + 48] = "", pace_name[96], far[192] = "";
+    char idle[8], step[24] = "-", has[KILN_LORA_SET_MAX + 48] = "", rate_name[96], far[192] = "";
     char name[256], device[40], host[72], model[88];
     if (beat->steps)
         snprintf(step, sizeof step, "%u/%u", beat->step, beat->steps);
@@ -215,14 +215,14 @@ static void put_worker(struct page *page, const struct kiln_roster_worker *worke
                  kiln_safe_cell(beat->host[0] ? beat->host : worker->row.host, HOST_COLUMNS, host,
                                 sizeof host),
                  kiln_safe_cell(beat->model, MODEL_COLUMNS, model, sizeof model));
-    kiln_view_pace_name(worker, pace_name, sizeof pace_name);
+    kiln_view_rate_name(worker, rate_name, sizeof rate_name);
     put(page, doing_inks[doing], " %s %-6s %s %7s %4llu %7llu %5llu %6.1f %5s  %s%s",
         kiln_safe_cell(worker->row.name, width, name, sizeof name), doing_names[doing],
         kiln_safe_cell(worker->live ? beat->device : worker->row.device, DEVICE_COLUMNS, device,
                        sizeof device),
         step, (unsigned long long)worker->row.assigned, (unsigned long long)beat->done,
         (unsigned long long)beat->failed,
-        kiln_rate_per_min(page->view->pace, pace_name, page->view->now_s),
+        kiln_rate_per_min(page->view->rates, rate_name, page->view->now_s),
         worker->live ? kiln_roster_idle(beat, idle) : "-", far, has);
 }
 

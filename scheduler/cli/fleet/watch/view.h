@@ -6,16 +6,16 @@
  *      kiln watch   pool default   2026-11-21 15:04:05Z
  *      jobs       12 queued   3 assigned   120 done   2 failed   0 cancelled
  *      pace       34.0 done a minute, about 21 s left
- *      no scheduler leads this pool: nothing is assigned
+ *      ! no scheduler leads this pool: no jobs are assigned
  *
  *      WORKERS    2 live: 1 busy, 0 idle, 1 drain, 0 deaf; 0 gone
- *      NAME        STATE     DEVICE     STEP HELD    DONE  FAIL   /MIN  HAS
- *      worker-0    busy      cuda:0      3/8    2      61     0   17.0  1024x768 watercolor:0.8
+ *      NAME      NOW    DEVICE      STEP JOBS    DONE  FAIL   /MIN  IDLE  HAS LOADED
+ *      worker-0  busy   cuda:0       3/8    2      61     0   17.0  0.4%  1024x768 watercolor:0.8
  *      GROUPS     3 with work
- *      QUEUED   RUNS  SIZE       STEPS   OLDEST  LORAS
- *      FAILURES   2 jobs by 1 cause in the last hour
- *      JOBS  CODE  CAUSE
- *      q quit   tab section   arrows scroll   space stop   + - interval
+ *        QUEUED ASSIGNED  SIZE        STEPS   OLDEST  LORAS
+ *      FAILURES   2 jobs, 1 cause, in the last hour
+ *          JOBS  EXAMPLE  CODE        CAUSE
+ *      q quit   tab section   arrows scroll   space stop   + - every 1 s
  */
 #ifndef KILN_CLI_WATCH_VIEW_H
 #define KILN_CLI_WATCH_VIEW_H
@@ -57,7 +57,7 @@ enum kiln_section {
 struct kiln_view {
     const char *pool, *batch;         /* batch: NULL if none is watched */
     const struct kiln_snapshot *look; /* NULL: there was none yet */
-    const struct kiln_rates *pace;
+    const struct kiln_rates *rates;
     double now_s, look_s; /* monotonic: now, and of the look */
     int64_t now_ms;       /* wall clock */
     const char *trouble;  /* why the last look failed; "" if it did not */
@@ -69,9 +69,9 @@ struct kiln_view {
     size_t from[KILN_SECTIONS]; /* and the first row each one shows; made valid here */
 };
 
-/* The names under which paces are kept; a worker's are its name and start. */
+/* The names under which rates are kept; a worker's are its name and start. */
 #define KILN_RATE_ENDED " ended"
-void kiln_view_pace_name(const struct kiln_roster_worker *worker, char *out, size_t size);
+void kiln_view_rate_name(const struct kiln_roster_worker *worker, char *out, size_t size);
 
 /* Fills height lines. */
 void kiln_view_lay(struct kiln_view *view, int width, int height, struct kiln_line *lines);

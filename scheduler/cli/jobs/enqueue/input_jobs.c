@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/cli/jobs/enqueue/input_csv.h"
 #include "scheduler/cli/jobs/enqueue/input_lines.h"
 #include "scheduler/cli/jobs/enqueue/input_value.h"
 #include "schemas/limits.h"

@@ -24,8 +24,8 @@
 #define THREADS_MAX 16
 
 /* --- damaged objects -------------------------------------------------------------------------- */
-int kiln_damages_add(struct kiln_damages *damages, uint64_t job, const char *role, const char *why,
-                     struct kiln_error *err)
+static int add_damage(struct kiln_damages *damages, uint64_t job, const char *role, const char *why,
+                      struct kiln_error *err)
 {
     struct kiln_damage *at = kiln_room(damages->at, damages->count, &damages->room, sizeof *at);
     if (at)
@@ -45,12 +45,6 @@ static int by_object(const void *a, const void *b)
 {
     const struct kiln_damage *x = a, *y = b;
     return x->job != y->job ? (x->job > y->job) - (x->job < y->job) : strcmp(x->role, y->role);
-}
-
-void kiln_damages_sort(struct kiln_damages *damages)
-{
-    if (damages->count)
-        qsort(damages->at, damages->count, sizeof *damages->at, by_object);
 }
 
 struct kiln_damage *kiln_damages_find(struct kiln_damages *damages, uint64_t job, const char *role)
@@ -122,21 +116,6 @@ static bool is_there(const struct kiln_fetch *fetch, const struct task *task)
     return same;
 }
 
-/* Under a temporary name until it is whole.  No fsync: an export can be repeated. */
-static int write_whole(const struct kiln_fetch *fetch, const struct task *task, const void *data,
-                       struct kiln_error *err)
-{
-    struct kiln_part part;
-    int rc = kiln_part_open_below(&part, fetch->dir, task->below, 0666, err);
-    if (rc)
-        return rc;
-    rc = kiln_part_write(&part, data, task->object.bytes, err);
-    if (rc == 0)
-        return kiln_part_keep(&part, false, err);
-    kiln_part_drop(&part);
-    return rc;
-}
-
 /* The bytes must have the size and the SHA-256 of the ledger. */
 static int get_whole(struct kiln_store *store, const struct kiln_object_row *object, void **ret,
                      struct kiln_error *err)
@@ -189,23 +168,30 @@ static void fail(struct kiln_fetch *fetch, const struct kiln_error *err)
     pthread_mutex_unlock(&fetch->lock);
 }
 
-/* One task, and what came of it. */
+/* Runs one task and counts its result. */
 static void work(struct kiln_fetch *fetch, struct kiln_store *store, const struct task *task)
 {
     struct kiln_error err, none;
+    struct kiln_part part;
     bool kept = is_there(fetch, task);
     void *data = NULL;
     int rc = kept ? 0 : get_whole(store, &task->object, &data, &err);
     /* Then the object itself is bad, not the store as a whole or the file. */
     bool damaged = rc == KILN_NOT_FOUND || rc == KILN_CORRUPT;
-    if (data)
-        rc = write_whole(fetch, task, data, &err);
+    if (data) /* under a temporary name until it is whole; no fsync: an export can be repeated */
+        rc = kiln_part_open_below(&part, fetch->dir, task->below, 0666, &err);
+    if (data && rc == 0) {
+        rc = kiln_part_write(&part, data, task->object.bytes, &err);
+        if (rc)
+            kiln_part_drop(&part);
+        else
+            rc = kiln_part_keep(&part, false, &err);
+    }
     free(data);
     pthread_mutex_lock(&fetch->lock);
     fetch->fetched += !rc && !kept;
     fetch->kept += !rc && kept;
-    if (damaged &&
-        kiln_damages_add(&fetch->damages, task->job, task->object.role, err.text, &none) == 0)
+    if (damaged && add_damage(&fetch->damages, task->job, task->object.role, err.text, &none) == 0)
         rc = 0;
     pthread_mutex_unlock(&fetch->lock);
     if (rc)
@@ -292,8 +278,9 @@ int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t 
         *err = fetch->error;
     const struct kiln_damage *found = fetch->damages.at;
     for (size_t i = 0; rc == 0 && i < fetch->damages.count; i++)
-        rc = kiln_damages_add(damages, found[i].job, found[i].role, found[i].why, err);
-    kiln_damages_sort(damages);
+        rc = add_damage(damages, found[i].job, found[i].role, found[i].why, err);
+    if (damages->count)
+        qsort(damages->at, damages->count, sizeof *damages->at, by_object);
     kiln_damages_release(&fetch->damages);
     *ret_fetched = fetch->fetched;
     *ret_kept = fetch->kept;

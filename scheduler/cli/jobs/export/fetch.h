@@ -33,11 +33,6 @@ struct kiln_damages {
     size_t named; /* on stderr, one by one */
 };
 
-/* The texts are copied. */
-int kiln_damages_add(struct kiln_damages *damages, uint64_t job, const char *role, const char *why,
-                     struct kiln_error *err) KILN_MUST_CHECK;
-/* Call it after adding and before finding. */
-void kiln_damages_sort(struct kiln_damages *damages);
 /* NULL if that object is not damaged. */
 struct kiln_damage *kiln_damages_find(struct kiln_damages *damages, uint64_t job, const char *role);
 void kiln_damages_release(struct kiln_damages *damages);

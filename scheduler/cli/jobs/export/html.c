@@ -24,6 +24,8 @@ static void put(FILE *out, enum page_file file)
  * ends and tabs are blanks in HTML. */
 static void escape(FILE *out, const char *text)
 {
+    static const char *const entities[] = {
+        ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
     for (; *text; text++) {
         size_t length = kiln_utf8_length(text, strnlen(text, 4));
         int steers = length ? kiln_utf8_steering(text, length) : -1;
@@ -32,25 +34,11 @@ static void escape(FILE *out, const char *text)
             text += length - 1;
             continue;
         }
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        case '\'':
-            fputs("&#39;", out);
-            break;
-        default:
-            fputc(*text, out);
-        }
+        unsigned char c = (unsigned char)*text;
+        if (c < sizeof entities / sizeof *entities && entities[c])
+            fputs(entities[c], out);
+        else
+            fputc(c, out);
     }
 }
 
