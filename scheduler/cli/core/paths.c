@@ -31,7 +31,7 @@ static int make_one(const char *path, struct kiln_error *err)
         return 0;
     int code = errno == ENOSPC ? KILN_FULL : errno == EACCES ? KILN_DENIED : KILN_IO;
     return kiln_fail(err, code, "make directory %s: %s", path,
-                     errno == EEXIST ? "a file is in the way" : strerror(errno));
+                     errno == EEXIST ? "a file has that name" : strerror(errno));
 }
 
 int kiln_make_path(const char *path, struct kiln_error *err)

@@ -60,7 +60,7 @@ int kiln_suggest_refuse(struct kiln_suggest *names, int rc, const char *what, co
     if (rc == 0 && kiln_suggest_list(names, name, list, sizeof list))
         rc = kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; %s", what, name, list);
     else if (rc == 0)
-        rc = kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s', and no other either", what,
+        rc = kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; there are none at all", what,
                        name);
     kiln_suggest_release(names);
     return rc;

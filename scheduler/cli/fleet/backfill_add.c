@@ -198,7 +198,8 @@ static int keep(struct addition *addition, struct kiln_error *err)
         }
         if (rc && kiln_ledger_backfill_remove(ledger, kiln_pool(cli), spec->name, &ignored))
             kiln_warn(cli,
-                      "only a part of it is in the ledger, and it renders nothing; remove it with "
+                      "only a part of the backfill is in the ledger, and it renders nothing; "
+                      "remove it with "
                       "`kiln backfill rm %s`",
                       spec->name);
     }

@@ -107,10 +107,11 @@ int kiln_model_words_begin(struct kiln_cli *cli, int argc, char **argv, bool con
     if (default_model(cli, programs, &usual, &err))
         return kiln_report(cli, &err);
     if (!usual && !named(argc, argv, "--help") && !named(argc, argv, "-h"))
-        return kiln_usage(cli,
-                          "--model DIR is missing: the settings name no model, and the demo model "
-                          "does not lie beside %s",
-                          programs);
+        return kiln_usage(
+            cli,
+            "--model DIR is missing: the settings name no model, and there is no demo "
+            "model beside %s",
+            programs);
     ret->model = usual;
     kiln_model_words_default(ret, model, usual);
     return 0;

@@ -14,21 +14,6 @@
 #include "schemas/text/text.h"
 #include "storage/ledger/migrate.h"
 
-/* --device cpu,cuda:0 into the list; the list of the last time stays when none is given. */
-static int choose_devices(struct kiln_stack *stack, const struct kiln_config *config,
-                          struct kiln_error *err)
-{
-    if (strcmp(kiln_config_origin(config, KILN_KEY_DEVICE), "default") == 0 && stack->device_count)
-        return 0;
-    struct kiln_devices devices;
-    int rc = kiln_devices_read(kiln_config_text(config, KILN_KEY_DEVICE), &devices, err);
-    if (rc)
-        return rc;
-    memcpy(stack->devices, devices.at, sizeof devices.at);
-    stack->device_count = devices.count;
-    return 0;
-}
-
 /* In the order in which the parts need each other. */
 static int start_all(struct kiln_stack *stack, struct kiln_cli *cli, bool changed,
                      struct kiln_error *err)
@@ -50,12 +35,18 @@ static int start_all(struct kiln_stack *stack, struct kiln_cli *cli, bool change
 int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct kiln_stack *stack,
                   struct kiln_error *err)
 {
+    struct kiln_devices devices = {.count = 0};
     bool changed = false;
     int rc = kiln_stack_open(stack, dir, true, err);
     if (rc == 0)
         rc = kiln_stack_lock(stack, err);
-    if (rc == 0)
-        rc = choose_devices(stack, cli->config, err);
+    /* --device cpu,cuda:0; the list of the last time stays when none is given. */
+    if (rc == 0 && (strcmp(kiln_config_origin(cli->config, KILN_KEY_DEVICE), "default") != 0 ||
+                    stack->device_count == 0)) {
+        rc = kiln_devices_read(kiln_config_text(cli->config, KILN_KEY_DEVICE), &devices, err);
+        memcpy(stack->devices, devices.at, sizeof devices.at);
+        stack->device_count = devices.count;
+    }
     if (rc == 0)
         rc = kiln_stack_configure(stack, cli, &changed, err);
     if (rc == 0)

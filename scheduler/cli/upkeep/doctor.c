@@ -12,7 +12,6 @@
 #include "scheduler/cli/upkeep/doctor.h"
 #include "schemas/clock.h"
 #include "storage/bus/bus.h"
-#include "storage/ledger/ledger.h"
 #include "storage/ledger/migrate.h"
 #include "storage/ledger/read/reader.h"
 
