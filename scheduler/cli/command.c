@@ -218,19 +218,6 @@ static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, c
     return run_verb(cli, line);
 }
 
-/* A full disk must not look like success; a reader that has gone (`| head`) is no error to name. */
-static int close_stdout(int status)
-{
-    errno = 0;
-    bool failed = fflush(stdout) != 0 || ferror(stdout);
-    if (!failed)
-        return status;
-    int why = kiln_stdout_error() ? kiln_stdout_error() : errno ? errno : EIO;
-    if (why != EPIPE)
-        fprintf(stderr, "kiln: write to stdout: %s\n", strerror(why));
-    return status ? status : EX_IOERR;
-}
-
 int kiln_command(int argc, char **argv, const struct kiln_verb *(*verb_at)(size_t number))
 {
     signal(SIGPIPE, SIG_IGN);  /* a server that hangs up is an error to report, not a death */
@@ -251,5 +238,13 @@ int kiln_command(int argc, char **argv, const struct kiln_verb *(*verb_at)(size_
     kiln_config_free(cli.config);
     free(cli.config_path);
     free(line.left);
-    return close_stdout(status);
+    /* A full disk must not look like success; a reader that has gone (`| head`) is no error to
+     * name. */
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    int why = kiln_stdout_error() ? kiln_stdout_error() : errno ? errno : EIO;
+    if (why != EPIPE)
+        fprintf(stderr, "kiln: write to stdout: %s\n", strerror(why));
+    return status ? status : EX_IOERR;
 }

@@ -131,18 +131,6 @@ static int find_mine(void *arg, const struct kiln_pause *pause, struct kiln_erro
     return 0;
 }
 
-static json_t *result_json(const struct kiln_pause *mine, const struct kiln_pause *before,
-                           const struct kiln_pause *now)
-{
-    char at[64];
-    json_t *was = before->who[0]
-                      ? json_pack("{s:b, s:s, s:s}", "held", (int)before->held, "who", before->who,
-                                  "at", kiln_time_text(before->at_ms, at, sizeof at))
-                      : json_null();
-    return json_pack("{s:s, s:s, s:b, s:s, s:o}", "scope", kiln_scope_name(mine->scope), "name",
-                     mine->name, "held", (int)now->held, "who", now->who, "before", was);
-}
-
 static void say_result(const struct kiln_cli *cli, const struct kiln_pause *mine,
                        const struct kiln_pause *before, const struct kiln_pause *now)
 {
@@ -201,7 +189,18 @@ int kiln_pause_set(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_p
     if (rc)
         return kiln_report(cli, &err);
     say_result(cli, &mine, &before, &search.found);
-    int status = cli->json ? kiln_print_json(cli, result_json(&mine, &before, &search.found)) : 0;
+    int status = 0;
+    if (cli->json) {
+        char at[64];
+        kiln_time_text(before.at_ms, at, sizeof at);
+        json_t *was = before.who[0] ? json_pack("{s:b, s:s, s:s}", "held", (int)before.held, "who",
+                                                before.who, "at", at)
+                                    : json_null();
+        status = kiln_print_json(cli, json_pack("{s:s, s:s, s:b, s:s, s:o}", "scope",
+                                                kiln_scope_name(scope), "name", mine.name, "held",
+                                                (int)search.found.held, "who", search.found.who,
+                                                "before", was));
+    }
     return status ? status : search.found.held != held ? OVERRULED : 0;
 }
 

@@ -5,7 +5,7 @@
  * a box.  The painter takes it out ten times a second at most, lays out the lines and reads a key.
  * ncurses sends only what has changed, which is what makes it bearable over a slow ssh.
  */
-#include "scheduler/cli/fleet/watch/screen.h"
+#include "scheduler/cli/fleet/watch/view.h"
 
 #include <locale.h>
 #include <ncurses.h>
@@ -16,7 +16,6 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "scheduler/cli/fleet/watch/view.h"
 #include "schemas/clock.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/ops.h"
@@ -78,18 +77,6 @@ static int keep_cause(void *arg, const struct kiln_cause_row *row, struct kiln_e
     return 0;
 }
 
-static int look_for_causes(struct box *box, struct cause_list *ret, struct kiln_error *err)
-{
-    struct kiln_ledger *ledger = NULL;
-    ret->count = 0;
-    int rc = kiln_open_reader(box->cli, &ledger, err);
-    if (rc == 0)
-        rc = kiln_ledger_causes(ledger, kiln_pool(box->cli), box->batch,
-                                kiln_wall_ms() - CAUSES_SINCE_MS, keep_cause, ret, err);
-    kiln_ledger_close(ledger);
-    return rc;
-}
-
 static void leave(struct box *box, int rc, struct kiln_snapshot *look,
                   const struct cause_list *causes, const struct kiln_error *err)
 {
@@ -116,7 +103,13 @@ static void *keep_looking(void *arg)
         struct kiln_error err;
         int rc = kiln_snapshot_take(box->cli, box->batch, &look, &err);
         if (rc == 0 && kiln_now_s() >= causes_due_s) {
-            rc = look_for_causes(box, causes, &err);
+            struct kiln_ledger *ledger = NULL;
+            causes->count = 0;
+            rc = kiln_open_reader(box->cli, &ledger, &err);
+            if (rc == 0)
+                rc = kiln_ledger_causes(ledger, kiln_pool(box->cli), box->batch,
+                                        kiln_wall_ms() - CAUSES_SINCE_MS, keep_cause, causes, &err);
+            kiln_ledger_close(ledger);
             causes_due_s = kiln_now_s() + CAUSES_EVERY_S;
             if (rc)
                 kiln_snapshot_release(&look);

@@ -76,4 +76,11 @@ void kiln_view_rate_name(const struct kiln_roster_worker *worker, char *out, siz
 /* Fills height lines. */
 void kiln_view_lay(struct kiln_view *view, int width, int height, struct kiln_line *lines);
 
+/* --- screen.c: these lines as a full screen, with ncurses ----------------------------------------
+ */
+/* Shows the fleet until q, a signal, or the end of the batch (NULL: none is watched); *ret_over and
+ * *ret_batch are about the batch.  KILN_UNSUPPORTED: this terminal cannot show it. */
+int kiln_watch_screen(struct kiln_cli *cli, const char *batch, long interval_s, bool *ret_over,
+                      struct kiln_progress *ret_batch, struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

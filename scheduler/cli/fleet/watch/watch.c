@@ -8,7 +8,7 @@
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/batch_wait.h"
 #include "scheduler/cli/fleet/snapshot.h"
-#include "scheduler/cli/fleet/watch/screen.h"
+#include "scheduler/cli/fleet/watch/view.h"
 #include "schemas/clock.h"
 
 static volatile sig_atomic_t interrupted;

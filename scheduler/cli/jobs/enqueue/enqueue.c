@@ -146,19 +146,6 @@ static int check_custom_id(struct run *run, const char *custom_id, uint64_t line
     return 0;
 }
 
-/* The fields of bus.md; does not wait for the answer. */
-static int send_entry(struct run *run, struct kiln_error *err)
-{
-    const struct entry *entry = &run->entry;
-    const char *fields[] = {"batch", run->result->batch, "job", entry->line.at,
-                            "index", entry->index,       "key", entry->key,
-                            "token", run->token};
-    size_t lengths[] = {5, strlen(run->result->batch), 3, entry->line.len,
-                        5, strlen(entry->index),       3, strlen(entry->key),
-                        5, strlen(run->token)};
-    return kiln_bus_append_async(run->bus, run->stream, fields, lengths, 5, err);
-}
-
 /* Checks one job of the current line, and adds it to the plan or sends it. */
 static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_error *err)
 {
@@ -176,8 +163,15 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
         job.index = (uint32_t)run->index;
         code = make_entry(&run->entry, &job, kiln_expand_has_seed(run->expand), which, err);
         job.batch = unnamed;
-        if (!code && !run->seek)
-            code = send_entry(run, err);
+        const struct entry *entry = &run->entry;
+        const char *fields[] = {"batch", run->result->batch, "job", entry->line.at,
+                                "index", entry->index,       "key", entry->key,
+                                "token", run->token};
+        size_t lengths[] = {5, strlen(run->result->batch), 3, entry->line.len,
+                            5, strlen(entry->index),       3, strlen(entry->key),
+                            5, strlen(run->token)};
+        if (!code && !run->seek) /* does not wait for the answer */
+            code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, 5, err);
         if (run->seek && strcmp(run->entry.key, run->seek->first_key) == 0)
             run->seek->first = line;
         if (run->seek && strcmp(run->entry.key, run->seek->last_key) == 0)
