@@ -39,8 +39,7 @@ static int read_settings(struct daemon *daemon, struct kiln_error *err)
     if (!rest)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
     int rc = kiln_config_flags(daemon->argc, daemon->argv, rest, &rest_count, &config, err);
-    if (rc == 0)
-        rc = kiln_config_flags_refuse(rest, rest_count, err);
+    rc = rc ? rc : kiln_config_flags_refuse(rest, rest_count, err);
     free(rest);
     if (rc) {
         kiln_config_free(config);
@@ -145,8 +144,7 @@ static int attend(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln
     const char *pool = kiln_config_text(daemon->config, KILN_KEY_POOL);
     bool leader = false;
     int rc = kiln_ledger_check(ledger, err);
-    if (rc == 0)
-        rc = kiln_ledger_lead(ledger, pool, &leader, err);
+    rc = rc ? rc : kiln_ledger_lead(ledger, pool, &leader, err);
     if (rc)
         return rc;
     kiln_outage_over(&daemon->ledger_outage);

@@ -165,8 +165,7 @@ static int assign(struct kiln_leader *leader, struct round *round, int64_t now_m
 {
     int rc = kiln_ledger_assign_many(leader->ledger, round->wanted, round->count, err);
     for (size_t i = 0; i < round->count; i++) {
-        if (rc == 0)
-            rc = send_one(leader, round, i, now_ms, err);
+        rc = rc ? rc : send_one(leader, round, i, now_ms, err);
         for (size_t k = 0; k < round->wanted[i].given; k++)
             kiln_job_release(&round->wanted[i].jobs[k]);
     }
@@ -211,8 +210,7 @@ int kiln_dispatch(struct kiln_leader *leader, int64_t now_ms, struct kiln_error 
     struct kiln_job *jobs;
     for (size_t given = 0; given < PICKS_A_STEP && !round.bus_away; given += round.count) {
         int rc = pick_some(leader, &round, now_ms, &jobs, err);
-        if (rc == 0)
-            rc = assign(leader, &round, now_ms, err);
+        rc = rc ? rc : assign(leader, &round, now_ms, err);
         free(jobs);
         if (rc)
             return rc;

@@ -46,8 +46,7 @@ static int top_up(struct thread *thread)
     struct kiln_error err;
     struct kiln_top_up_made made = {0};
     int rc = thread->top_up ? 0 : kiln_top_up_open(thread->leader->config, &thread->top_up, &err);
-    if (rc == 0)
-        rc = kiln_top_up_step(thread->top_up, &made, &err);
+    rc = rc ? rc : kiln_top_up_step(thread->top_up, &made, &err);
     thread->more = made.more;
     if (made.fresh > 0)
         atomic_store(&thread->leader->inserted, true);

@@ -64,16 +64,11 @@ int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledge
     leader->costs = kiln_cost_model_new(COST_ROWS);
     int rc = leader->costs ? kiln_policy_new(NULL, leader->costs, &leader->policy, err)
                            : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
-    if (rc == 0)
-        rc = kiln_bus_open(config, &leader->bus, err);
-    if (rc == 0)
-        rc = compare_clocks(leader, now_ms, err);
-    if (rc == 0)
-        rc = kiln_costs_load(leader, err);
-    if (rc == 0)
-        rc = kiln_load_pauses(leader, now_ms, err);
-    if (rc == 0)
-        rc = kiln_reconcile(leader, now_ms, err);
+    rc = rc ? rc : kiln_bus_open(config, &leader->bus, err);
+    rc = rc ? rc : compare_clocks(leader, now_ms, err);
+    rc = rc ? rc : kiln_costs_load(leader, err);
+    rc = rc ? rc : kiln_load_pauses(leader, now_ms, err);
+    rc = rc ? rc : kiln_reconcile(leader, now_ms, err);
     if (rc == 0 && pthread_create(&leader->intake_thread, NULL, kiln_intake_thread, leader) != 0)
         rc = kiln_fail(err, KILN_NO_MEMORY, "the intake's thread cannot be started");
     leader->intake_started = rc == 0;
@@ -106,8 +101,7 @@ static int read_bus(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms
                     struct kiln_error *err)
 {
     int rc = now_ms >= leader->streams_due_ms ? kiln_streams_check(leader, now_ms, err) : 0;
-    if (rc == 0)
-        rc = kiln_read_messages(leader, wait_ms, err);
+    rc = rc ? rc : kiln_read_messages(leader, wait_ms, err);
     now_ms = kiln_clock_ms();
     if (rc == 0 && now_ms >= leader->heartbeats_due_ms) {
         rc = kiln_read_heartbeats(leader, now_ms, err);
@@ -166,12 +160,9 @@ static int work(struct kiln_leader *leader, bool bus, struct kiln_error *err)
         leader->reconcile_due_ms = now_ms + leader->lease_ms / 4;
         rc = kiln_reconcile(leader, now_ms, err);
     }
-    if (rc == 0)
-        rc = kiln_costs_keep(leader, now_ms, err);
-    if (rc == 0)
-        rc = kiln_load_pauses(leader, now_ms, err);
-    if (rc == 0)
-        rc = kiln_load(leader, now_ms, err);
+    rc = rc ? rc : kiln_costs_keep(leader, now_ms, err);
+    rc = rc ? rc : kiln_load_pauses(leader, now_ms, err);
+    rc = rc ? rc : kiln_load(leader, now_ms, err);
     if (rc == 0 && bus)
         rc = kiln_dispatch(leader, kiln_clock_ms(), err);
     if (rc == 0 && !leader->busy && now_ms >= leader->forget_due_ms)

@@ -277,9 +277,9 @@ static int read_entries(struct kiln_leader *leader, struct kiln_bus_entries *ent
 {
     bool pending = !leader->control_caught_up; /* of a predecessor, or of a broken round */
     int rc = pending ? kiln_bus_group(leader->bus, leader->control_key, CONTROL_GROUP, err) : 0;
-    if (rc == 0)
-        rc = kiln_bus_read_group(leader->bus, leader->control_key, CONTROL_GROUP, CONTROL_CONSUMER,
-                                 pending, CONTROL_MAX, 0, entries, err);
+    rc = rc ? rc
+            : kiln_bus_read_group(leader->bus, leader->control_key, CONTROL_GROUP, CONTROL_CONSUMER,
+                                  pending, CONTROL_MAX, 0, entries, err);
     leader->control_caught_up = rc == 0 && (entries->count == 0 || !pending);
     if (rc == KILN_NO_MEMORY) { /* they are large: the next read asks for fewer */
         kiln_log_limited(&leader->limits[KILN_LIMIT_CONTROL], "orders_put_off", leader->control_key,
@@ -326,8 +326,7 @@ int kiln_read_messages(struct kiln_leader *leader, uint32_t wait_ms, struct kiln
 {
     struct returned returned = {0};
     int rc = read_control(leader, err);
-    if (rc == 0)
-        rc = read_events(leader, wait_ms, &returned, err);
+    rc = rc ? rc : read_events(leader, wait_ms, &returned, err);
     struct kiln_error ledger_err;
     for (size_t i = 0; i < returned.count && leader->ledger_error.code == 0; i++)
         note_ledger(leader, "returned", kiln_load_one(leader, returned.jobs[i], &ledger_err),

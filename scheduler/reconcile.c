@@ -172,8 +172,7 @@ static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
             .code = idle ? KILN_OK : KILN_UNAVAILABLE, .reason = reason, .crashed = !idle};
         rc = kiln_return_assignment(leader, member, assigned, &how,
                                     idle ? KILN_CAUSE_UNBEGUN : KILN_CAUSE_CRASHED, err);
-        if (rc == 0)
-            rc = load_returned(leader, assigned, err);
+        rc = rc ? rc : load_returned(leader, assigned, err);
         if (rc == 0)
             kiln_fleet_drop(member, assigned);
     }

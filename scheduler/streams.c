@@ -144,8 +144,7 @@ static int probe_streams(struct kiln_leader *leader, bool read_all, struct kiln_
     int rc = kiln_bus_probe(leader->bus, leader->control_key, err);
     bool again = rc != 0; /* the next check probes once more */
     rc = kiln_stream_repair(leader, leader->control_key, rc, NULL, err);
-    if (rc == 0)
-        rc = kiln_bus_probe(leader->bus, leader->events_key, err);
+    rc = rc ? rc : kiln_bus_probe(leader->bus, leader->events_key, err);
     if (rc && kiln_bus_refusal(leader->bus) == KILN_BUS_EXHAUSTED && read_all) {
         kiln_log_limited(&leader->limits[KILN_LIMIT_KEY], "key_deleted", leader->events_key,
                          err->text);

@@ -265,8 +265,7 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
     struct kiln_daemon *daemon = calloc(1, sizeof *daemon);
     struct kiln_error err;
     int code = daemon ? 0 : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the worker");
-    if (code == 0)
-        code = kiln_worker_init(&daemon->worker, config, id, &err);
+    code = code ? code : kiln_worker_init(&daemon->worker, config, id, &err);
     if (code != 0) {
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", err.text));
         free(daemon);

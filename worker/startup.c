@@ -57,8 +57,7 @@ void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run)
         code = kiln_config_set(daemon->config, "statement_timeout_s", "2", "end", &err);
     if (code == 0 && !threads_run)
         code = kiln_config_set(daemon->config, "connect_timeout_s", "2", "end", &err);
-    if (code == 0)
-        code = write_state(daemon, "gone", &err);
+    code = code ? code : write_state(daemon, "gone", &err);
     if (code != 0)
         kiln_log(KILN_LOG_WARNING, "state_untold", kiln_f("error", "%s", err.text));
 }
@@ -68,8 +67,7 @@ static int check_store(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_store *store = NULL;
     int code = kiln_store_open(daemon->worker.config, &store, err);
-    if (code == 0)
-        code = kiln_store_probe(store, err);
+    code = code ? code : kiln_store_probe(store, err);
     kiln_store_close(store);
     return code;
 }
@@ -78,8 +76,7 @@ static int claim_id(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;
     int code = kiln_bus_open(daemon->worker.config, &bus, err);
-    if (code == 0)
-        code = kiln_identity_claim(&daemon->worker, bus, err);
+    code = code ? code : kiln_identity_claim(&daemon->worker, bus, err);
     kiln_bus_close(bus);
     return code;
 }
@@ -90,8 +87,7 @@ static int first_beat(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;
     int code = kiln_bus_open(daemon->worker.config, &bus, err);
-    if (code == 0)
-        code = kiln_heartbeat_send(&daemon->worker, bus, err);
+    code = code ? code : kiln_heartbeat_send(&daemon->worker, bus, err);
     if (code == 0) {
         kiln_worker_pause(&daemon->worker, CONFIRM_MS);
         code = kiln_identity_confirm(&daemon->worker, bus, err);
@@ -194,8 +190,7 @@ int kiln_startup(struct kiln_daemon *daemon, struct kiln_error *err)
         code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("ledger")}, write_starting, err);
     if (code == 0)
         code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("store")}, check_store, err);
-    if (code == 0)
-        code = wait_for_id(daemon, err);
+    code = code ? code : wait_for_id(daemon, err);
     if (code == 0 && kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO)
         code = open_engine(daemon, err);
     if (code == 0)

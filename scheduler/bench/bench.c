@@ -86,14 +86,10 @@ static int bench_enqueue(struct kiln_bench *bench, struct kiln_error *err)
     bool changed;
     double seconds = 0, cpu_s = 0;
     int rc = kiln_bench_lines(bench, KILN_BENCH_INTAKE, bench->lines, err);
-    if (rc == 0)
-        rc = kiln_stack_open(&bench->stack, bench->dir, true, err);
-    if (rc == 0)
-        rc = kiln_stack_configure(&bench->stack, &bench->own, &changed, err);
-    if (rc == 0)
-        rc = kiln_stack_redis(&bench->stack, &bench->own, err);
-    if (rc == 0)
-        rc = kiln_bench_send(bench, "bench", bench->lines, &seconds, &cpu_s, err);
+    rc = rc ? rc : kiln_stack_open(&bench->stack, bench->dir, true, err);
+    rc = rc ? rc : kiln_stack_configure(&bench->stack, &bench->own, &changed, err);
+    rc = rc ? rc : kiln_stack_redis(&bench->stack, &bench->own, err);
+    rc = rc ? rc : kiln_bench_send(bench, "bench", bench->lines, &seconds, &cpu_s, err);
     if (rc)
         return rc;
     kiln_bench_print_rate(bench, "enqueue lines", bench->lines, seconds,

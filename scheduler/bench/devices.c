@@ -154,10 +154,8 @@ static int warm_up(struct fleet *fleet, long devices, struct kiln_error *err)
         long lines = devices * fleet->batch_max;
         snprintf(batch, sizeof batch, "warm-%ld-%d", devices, size);
         rc = write_lines(fleet, lines, size, err);
-        if (rc == 0)
-            rc = kiln_bench_send(fleet->bench, batch, lines, NULL, NULL, err);
-        if (rc == 0)
-            rc = kiln_bench_wait(fleet->bench, batch, (uint64_t)lines, true, NULL, NULL, err);
+        rc = rc ? rc : kiln_bench_send(fleet->bench, batch, lines, NULL, NULL, err);
+        rc = rc ? rc : kiln_bench_wait(fleet->bench, batch, (uint64_t)lines, true, NULL, NULL, err);
     }
     return rc;
 }
@@ -220,9 +218,9 @@ static int read_times(struct fleet *fleet, const char *batch, struct row *row,
     int rc = times.job_s && times.ids
                  ? kiln_open_ledger(&fleet->bench->own, &ledger, err)
                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for %ld jobs", row->jobs);
-    if (rc == 0)
-        rc = kiln_ledger_jobs(ledger, kiln_pool(&fleet->bench->own), batch, KILN_JOB_DONE, add_job,
-                              &times, err);
+    rc = rc ? rc
+            : kiln_ledger_jobs(ledger, kiln_pool(&fleet->bench->own), batch, KILN_JOB_DONE, add_job,
+                               &times, err);
     if (rc == 0 && (times.count != row->jobs || times.last_ms <= times.first_ms))
         rc = kiln_fail(err, KILN_INTERNAL, "%ld of %ld jobs are done", times.count, row->jobs);
     if (rc == 0) {
@@ -250,19 +248,14 @@ static int measure(struct fleet *fleet, struct row *row, struct kiln_error *err)
     snprintf(batch, sizeof batch, "fleet-%ld", row->devices);
     row->jobs = bench->jobs * row->devices;
     int rc = choose_devices(fleet, row->devices, err);
-    if (rc == 0)
-        rc = kiln_stack_up(&bench->own, bench->dir, row->devices, &bench->stack, err);
-    if (rc == 0)
-        rc = warm_up(fleet, row->devices, err);
-    if (rc == 0)
-        rc = write_lines(fleet, row->jobs, -1, err);
-    if (rc == 0)
-        rc = kiln_bench_watch_open(bench, (uint64_t)row->jobs, &watch, err);
-    if (rc == 0)
-        rc = kiln_bench_send(bench, batch, row->jobs, NULL, NULL, err);
-    if (rc == 0)
-        rc = kiln_bench_wait(bench, batch, (uint64_t)row->jobs, true, kiln_bench_watch_look, watch,
-                             err);
+    rc = rc ? rc : kiln_stack_up(&bench->own, bench->dir, row->devices, &bench->stack, err);
+    rc = rc ? rc : warm_up(fleet, row->devices, err);
+    rc = rc ? rc : write_lines(fleet, row->jobs, -1, err);
+    rc = rc ? rc : kiln_bench_watch_open(bench, (uint64_t)row->jobs, &watch, err);
+    rc = rc ? rc : kiln_bench_send(bench, batch, row->jobs, NULL, NULL, err);
+    rc = rc ? rc
+            : kiln_bench_wait(bench, batch, (uint64_t)row->jobs, true, kiln_bench_watch_look, watch,
+                              err);
     struct kiln_bench_idle idle = kiln_bench_watch_close(watch);
     row->idle = idle.of_all;
     row->idle_in_hand = idle.in_hand;
@@ -270,17 +263,6 @@ static int measure(struct fleet *fleet, struct row *row, struct kiln_error *err)
 }
 
 /* --- the report ------------------------------------------------------------------------------- */
-
-static json_t *row_json(const struct row *row)
-{
-    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:f, s:f, s:f}", "devices",
-                     (json_int_t)row->devices, "jobs", (json_int_t)row->jobs, "seconds",
-                     row->seconds, "pictures_per_s", row->rate, "efficiency", row->share,
-                     "idle_share", kiln_bench_share_json(row->idle), "idle_in_hand_share",
-                     kiln_bench_share_json(row->idle_in_hand), "job_p50_s", row->job_p50_s,
-                     "job_p95_s", row->job_p95_s, "tail_s", row->tail_s, "encode_ms",
-                     row->encode_ms, "upload_ms", row->upload_ms);
-}
 
 static const char *percent(double share, char out[16])
 {
@@ -293,8 +275,16 @@ static void print_rows(const struct kiln_bench *bench, const struct row *rows, i
     const struct kiln_config *config = bench->own.config;
     if (bench->cli->json) {
         json_t *list = json_array();
-        for (int i = 0; i < count; i++)
-            json_array_append_new(list, row_json(&rows[i]));
+        for (const struct row *row = rows; row < rows + count; row++)
+            json_array_append_new(
+                list,
+                json_pack("{s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:f, s:f, s:f}", "devices",
+                          (json_int_t)row->devices, "jobs", (json_int_t)row->jobs, "seconds",
+                          row->seconds, "pictures_per_s", row->rate, "efficiency", row->share,
+                          "idle_share", kiln_bench_share_json(row->idle), "idle_in_hand_share",
+                          kiln_bench_share_json(row->idle_in_hand), "job_p50_s", row->job_p50_s,
+                          "job_p95_s", row->job_p95_s, "tail_s", row->tail_s, "encode_ms",
+                          row->encode_ms, "upload_ms", row->upload_ms));
         (void)kiln_print_json(
             bench->cli,
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:I}", "bench", "fleet", "engine",
@@ -325,12 +315,9 @@ int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err)
     long counts[WORDS_MAX];
     int count = 0;
     int rc = read_counts(bench->devices, counts, &count, err);
-    if (rc == 0)
-        rc = split(bench->sizes, "sizes", &fleet.sizes, err);
-    if (rc == 0)
-        rc = split(bench->loras, "loras", &fleet.loras, err);
-    if (rc == 0)
-        rc = take_settings(&fleet, err);
+    rc = rc ? rc : split(bench->sizes, "sizes", &fleet.sizes, err);
+    rc = rc ? rc : split(bench->loras, "loras", &fleet.loras, err);
+    rc = rc ? rc : take_settings(&fleet, err);
     for (int i = 0; i < count && rc == 0; i++) {
         rows[i].devices = counts[i];
         rc = measure(&fleet, &rows[i], err);

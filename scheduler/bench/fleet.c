@@ -183,8 +183,7 @@ static int serve_one(struct worker *worker, struct kiln_error *err)
     snprintf(id, sizeof id, "%s", entry->id);
     if (entry->field_count > 0 && strcmp(entry->fields[0], "assign") == 0)
         rc = kiln_assignment_decode(entry->fields[1], entry->lengths[1], &assignment, err);
-    if (rc == 0)
-        rc = kiln_bus_delete_entry(worker->bus, worker->stream, id, err);
+    rc = rc ? rc : kiln_bus_delete_entry(worker->bus, worker->stream, id, err);
     if (rc == 0 && assignment.job_count > 0)
         rc = do_assignment(worker, &assignment, err);
     kiln_assignment_release(&assignment);
@@ -202,12 +201,10 @@ static void *run_worker(void *arg)
     char name[KILN_NAME_MAX + 32];
     snprintf(name, sizeof name, "kiln-bench %s", worker->id);
     int rc = kiln_bus_open(worker->config, &worker->bus, &err);
-    if (rc == 0)
-        rc = kiln_ledger_open(worker->config, name, &worker->ledger, &err);
+    rc = rc ? rc : kiln_ledger_open(worker->config, name, &worker->ledger, &err);
     while (rc == 0 && !atomic_load(&ending)) {
         rc = kiln_clock_ms() >= worker->due_ms ? send_heartbeat(worker, &err) : 0;
-        if (rc == 0)
-            rc = serve_one(worker, &err);
+        rc = rc ? rc : serve_one(worker, &err);
     }
     if (rc) {
         fprintf(stderr, "kiln bench: %s: %s\n", worker->id, err.text);

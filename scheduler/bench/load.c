@@ -134,8 +134,7 @@ int kiln_bench_measure(struct kiln_bench *bench, struct kiln_bench_run *run, kil
     kiln_bench_cpu_start(&run->cpu, &bench->stack);
     double start = kiln_now_s();
     int rc = kiln_bench_send(bench, run->batch, run->jobs, NULL, NULL, err);
-    if (rc == 0)
-        rc = kiln_bench_wait(bench, run->batch, (uint64_t)run->jobs, done, look, arg, err);
+    rc = rc ? rc : kiln_bench_wait(bench, run->batch, (uint64_t)run->jobs, done, look, arg, err);
     run->seconds = kiln_now_s() - start;
     kiln_bench_cpu_stop(&run->cpu, &bench->stack);
     return rc;
@@ -146,8 +145,7 @@ int kiln_bench_forget(struct kiln_bench *bench, const char *batch, struct kiln_e
     struct kiln_ledger *ledger = NULL;
     uint64_t count;
     int rc = kiln_open_ledger(&bench->own, &ledger, err);
-    if (rc == 0)
-        rc = kiln_cancel_batch(&bench->own, ledger, batch, &count, err);
+    rc = rc ? rc : kiln_cancel_batch(&bench->own, ledger, batch, &count, err);
     kiln_ledger_close(ledger);
     return rc;
 }

@@ -160,8 +160,7 @@ int kiln_bench_tables(struct kiln_bench *bench, long jobs, json_t *list, struct 
         printf("%-16s %9s %9s %11s %11s %11s %10s\n", "ledger, MB", "table", "indexes", "rows",
                "dead", "updates", "in place");
     int rc = kiln_open_ledger(&bench->own, &ledger, err);
-    if (rc == 0)
-        rc = kiln_ledger_sizes(ledger, add_table, &tables, err);
+    rc = rc ? rc : kiln_ledger_sizes(ledger, add_table, &tables, err);
     kiln_ledger_close(ledger);
     if (rc == 0 && !list)
         printf("%-16s %9.1f in all, %.0f bytes a job\n", "", (double)tables.bytes / MB,

@@ -53,17 +53,14 @@ int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err)
         {.batch = "latents", .load = KILN_BENCH_LATENTS, .jobs = through},
         {.batch = "pictures", .load = KILN_BENCH_PICTURES, .jobs = through}};
     int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
-    if (rc == 0)
-        rc = measure(bench, &rows[0], err);
-    if (rc == 0)
-        rc = kiln_bench_forget(bench, "intake", err);
+    rc = rc ? rc : measure(bench, &rows[0], err);
+    rc = rc ? rc : kiln_bench_forget(bench, "intake", err);
     if (rc)
         return rc;
     kiln_say(bench->cli, "servers and store in %s; below a rate: processor time a job", bench->dir);
     print_measured(bench, &rows[0], "intake jobs", "first line to last row in Postgres");
     rc = kiln_stack_up(&bench->own, bench->dir, 1, &bench->stack, err);
-    if (rc == 0)
-        rc = measure(bench, &rows[1], err);
+    rc = rc ? rc : measure(bench, &rows[1], err);
     if (rc)
         return rc;
     print_measured(bench, &rows[1], "latent jobs",

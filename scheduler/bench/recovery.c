@@ -46,12 +46,9 @@ static int wait_assigned(struct kiln_bench *bench, struct kiln_error *err)
 static int fill(struct kiln_bench *bench, struct kiln_error *err)
 {
     int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
-    if (rc == 0)
-        rc = kiln_bench_lines(bench, KILN_BENCH_MIXED, bench->jobs, err);
-    if (rc == 0)
-        rc = kiln_bench_send(bench, BATCH, bench->jobs, NULL, NULL, err);
-    if (rc == 0)
-        rc = kiln_bench_wait(bench, BATCH, (uint64_t)bench->jobs, false, NULL, NULL, err);
+    rc = rc ? rc : kiln_bench_lines(bench, KILN_BENCH_MIXED, bench->jobs, err);
+    rc = rc ? rc : kiln_bench_send(bench, BATCH, bench->jobs, NULL, NULL, err);
+    rc = rc ? rc : kiln_bench_wait(bench, BATCH, (uint64_t)bench->jobs, false, NULL, NULL, err);
     pid_t scheduler = kiln_stack_find_scheduler(&bench->stack);
     if (rc == 0 && !kiln_process_stop(&bench->stack, "scheduler", scheduler, SIGTERM, 30))
         rc = kiln_fail(err, KILN_TIMEOUT, "the scheduler did not end within 30 s");
@@ -84,8 +81,7 @@ int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err)
     struct kiln_error end;
     struct kiln_bench_commands commands;
     int rc = fill(bench, err);
-    if (rc == 0)
-        rc = kiln_bench_fleet_start(bench->own.config, 4, &fleet, err);
+    rc = rc ? rc : kiln_bench_fleet_start(bench->own.config, 4, &fleet, err);
     if (rc)
         return rc;
     kiln_sleep_s(1); /* the scheduler shall find heartbeats */
@@ -94,8 +90,7 @@ int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err)
     (void)remove(log); /* the first scheduler logged the same about its own queue */
     double start = kiln_now_s();
     rc = kiln_stack_scheduler(&bench->stack, &bench->own, false, err);
-    if (rc == 0)
-        rc = wait_assigned(bench, err);
+    rc = rc ? rc : wait_assigned(bench, err);
     double first_s = kiln_now_s() - start;
     double all_s = rc == 0 ? wait_loaded(log) : 0;
     int stopped = kiln_bench_fleet_stop(fleet, rc ? &end : err);
@@ -173,12 +168,9 @@ static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long r
     struct seen seen;
     snprintf(batch, sizeof batch, "kill-%ld", round);
     int rc = kiln_stack_up(&bench->own, bench->dir, 2, &bench->stack, err);
-    if (rc == 0)
-        rc = kiln_bench_lines(bench, KILN_BENCH_SLOW, 1, err);
-    if (rc == 0)
-        rc = kiln_bench_send(bench, batch, 1, NULL, NULL, err);
-    if (rc == 0)
-        rc = wait_job(bench, ledger, batch, KILN_JOB_ASSIGNED, 1, &seen, err);
+    rc = rc ? rc : kiln_bench_lines(bench, KILN_BENCH_SLOW, 1, err);
+    rc = rc ? rc : kiln_bench_send(bench, batch, 1, NULL, NULL, err);
+    rc = rc ? rc : wait_job(bench, ledger, batch, KILN_JOB_ASSIGNED, 1, &seen, err);
     if (rc)
         return rc;
     kiln_sleep_s(IN_STEP_S);
@@ -191,44 +183,38 @@ static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long r
         return kiln_fail(err, KILN_INTERNAL, "%s has ended by itself", seen.worker);
     rc = wait_job(bench, ledger, batch, KILN_JOB_ASSIGNED, 2, &seen, err);
     ret->again_s = kiln_now_s() - start;
-    if (rc == 0)
-        rc = wait_job(bench, ledger, batch, KILN_JOB_DONE, 2, &seen, err);
+    rc = rc ? rc : wait_job(bench, ledger, batch, KILN_JOB_DONE, 2, &seen, err);
     ret->done_s = kiln_now_s() - start;
     return rc;
-}
-
-static void print_recovery(const struct kiln_bench *bench, const struct recovery *worst,
-                           const struct recovery *sum)
-{
-    double count = (double)bench->jobs;
-    if (bench->cli->json)
-        (void)kiln_print_json(
-            bench->cli, json_pack("{s:s, s:I, s:f, s:f, s:f}", "bench", "recovery", "kills",
-                                  (json_int_t)bench->jobs, "again_mean_s", sum->again_s / count,
-                                  "again_max_s", worst->again_s, "done_max_s", worst->done_s));
-    else
-        printf("%-16s %10.2f s    longest of %ld from kill -9 of a worker to its job with another "
-               "(mean %.2f s)\n%-16s %10.2f s    longest to its end there, 2 s of work; all "
-               "settings at their defaults\n",
-               "recovery", worst->again_s, bench->jobs, sum->again_s / count, "", worst->done_s);
 }
 
 int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
-    struct recovery worst = {0}, sum = {0};
+    struct recovery worst = {0};
+    double sum_s = 0;
     int rc = kiln_stack_up(&bench->own, bench->dir, 2, &bench->stack, err);
-    if (rc == 0)
-        rc = kiln_open_ledger(&bench->own, &ledger, err);
+    rc = rc ? rc : kiln_open_ledger(&bench->own, &ledger, err);
     for (long round = 0; round < bench->jobs && rc == 0; round++) {
         struct recovery now = {0};
         rc = kill_one(bench, ledger, round, &now, err);
-        sum.again_s += now.again_s;
+        sum_s += now.again_s;
         worst.again_s = now.again_s > worst.again_s ? now.again_s : worst.again_s;
         worst.done_s = now.done_s > worst.done_s ? now.done_s : worst.done_s;
     }
     kiln_ledger_close(ledger);
-    if (rc == 0)
-        print_recovery(bench, &worst, &sum);
-    return rc;
+    if (rc)
+        return rc;
+    const double mean_s = sum_s / (double)bench->jobs;
+    if (bench->cli->json)
+        (void)kiln_print_json(bench->cli,
+                              json_pack("{s:s, s:I, s:f, s:f, s:f}", "bench", "recovery", "kills",
+                                        (json_int_t)bench->jobs, "again_mean_s", mean_s,
+                                        "again_max_s", worst.again_s, "done_max_s", worst.done_s));
+    else
+        printf("%-16s %10.2f s    longest of %ld from kill -9 of a worker to its job with another "
+               "(mean %.2f s)\n%-16s %10.2f s    longest to its end there, 2 s of work; all "
+               "settings at their defaults\n",
+               "recovery", worst.again_s, bench->jobs, mean_s, "", worst.done_s);
+    return 0;
 }

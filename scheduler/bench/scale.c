@@ -33,10 +33,11 @@ static int print(struct kiln_bench *bench, const struct kiln_bench_run *run,
                                         (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
         return rc;
     }
-    snprintf(how, sizeof how,
-             "first line to last commit, %ld simulated workers that draw nothing, 8 groups, up to "
-             "%lld jobs an assignment",
-             bench->workers, (long long)kiln_config_int(bench->own.config, KILN_KEY_BATCH_MAX));
+    snprintf(
+        how, sizeof how,
+        "first line to last commit, %ld simulated workers that render nothing, 8 groups, up to "
+        "%lld jobs an assignment",
+        bench->workers, (long long)kiln_config_int(bench->own.config, KILN_KEY_BATCH_MAX));
     kiln_bench_print_rate(bench, "queue jobs", run->jobs, run->seconds, how);
     kiln_bench_cpu_print(&run->cpu, run->jobs);
     kiln_bench_memory_print(memory);
@@ -49,10 +50,8 @@ int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err)
     struct kiln_bench_memory memory;
     struct kiln_error end;
     int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
-    if (rc == 0)
-        rc = kiln_bench_lines(bench, run.load, run.jobs, err);
-    if (rc == 0)
-        rc = kiln_bench_fleet_start(bench->own.config, bench->workers, &run.cpu.fleet, err);
+    rc = rc ? rc : kiln_bench_lines(bench, run.load, run.jobs, err);
+    rc = rc ? rc : kiln_bench_fleet_start(bench->own.config, bench->workers, &run.cpu.fleet, err);
     if (rc)
         return rc;
     kiln_say(bench->cli, "servers in %s; below a rate: processor time a job", bench->dir);

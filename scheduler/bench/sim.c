@@ -128,10 +128,8 @@ int kiln_bench_sim(struct kiln_cli *cli, const struct kiln_args *args)
         return status;
     const char *schedule = kiln_arg(args, "schedule");
     int rc = read_trace(kiln_arg(args, "trace"), &trace, &err);
-    if (rc == 0)
-        rc = kiln_sim(trace, &options, &run, &err);
-    if (rc == 0)
-        rc = kiln_sim_report(trace, &options, &run, &report, &err);
+    rc = rc ? rc : kiln_sim(trace, &options, &run, &err);
+    rc = rc ? rc : kiln_sim_report(trace, &options, &run, &report, &err);
     if (rc == 0 && schedule)
         rc = write_schedule(schedule, trace, &run, &err);
     status = rc ? kiln_report(cli, &err) : print_report(cli, &report, &options);

@@ -67,16 +67,13 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
     int rc = 0;
     if (!intake->ids || !intake->id_list)
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the intake");
-    if (rc == 0)
-        rc = kiln_ledger_open(config, "kiln-scheduler intake", &intake->ledger, err);
-    if (rc == 0)
-        rc = kiln_bus_open(config, &intake->bus, err);
-    if (rc == 0)
-        rc = kiln_page_init(&intake->page, intake->ledger, intake->pool, err);
-    if (rc == 0)
-        rc = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &intake->styles, err);
-    if (rc == 0)
-        rc = kiln_job_context_size(&intake->page.context, config, err);
+    rc = rc ? rc : kiln_ledger_open(config, "kiln-scheduler intake", &intake->ledger, err);
+    rc = rc ? rc : kiln_bus_open(config, &intake->bus, err);
+    rc = rc ? rc : kiln_page_init(&intake->page, intake->ledger, intake->pool, err);
+    rc =
+        rc ? rc
+           : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &intake->styles, err);
+    rc = rc ? rc : kiln_job_context_size(&intake->page.context, config, err);
     if (rc) {
         kiln_intake_close(intake);
         return rc;
@@ -385,11 +382,10 @@ static int settle(struct kiln_intake *intake, const struct kiln_bus_entries *ent
     struct kiln_page *page = &intake->page;
     struct kiln_error why = {.text = "Redis has no room for it"};
     int rc = keep_asides(intake, entries, err);
-    if (rc == 0)
-        rc = close_calls(intake, err);
-    if (rc == 0)
-        rc = kiln_bus_ack(intake->bus, intake->stream, GROUP, intake->id_list, intake->id_count,
-                          err);
+    rc = rc ? rc : close_calls(intake, err);
+    rc = rc ? rc
+            : kiln_bus_ack(intake->bus, intake->stream, GROUP, intake->id_list, intake->id_count,
+                           err);
     if (rc || page->aside_count + page->end_count == 0)
         return rc;
     if (keep_asides(intake, entries, &why) == 0)
@@ -444,8 +440,7 @@ int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *re
     if (read) {
         fit_page(intake, &entries);
         rc = take_in(intake, &entries, err);
-        if (rc == 0)
-            rc = settle(intake, &entries, err);
+        rc = rc ? rc : settle(intake, &entries, err);
         account(intake, ret_inserted);
     }
     if (rc == 0) {

@@ -391,8 +391,7 @@ int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
     if (page->job_count == 0)
         return 0;
     int rc = check_quotas(page, err);
-    if (rc == 0)
-        rc = number_jobs(page, err);
+    rc = rc ? rc : number_jobs(page, err);
     if (rc == 0 && page->job_count > 0)
         rc = insert(page, 0, page->job_count, err);
     if (rc == 0)

@@ -69,10 +69,9 @@ int kiln_top_up_open(const struct kiln_config *config, struct kiln_top_up **ret,
     int rc = t->expand && t->jobs && t->keys
                  ? 0
                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for the backfills");
-    if (rc == 0)
-        rc = kiln_ledger_open(config, "kiln-scheduler standing", &t->ledger, err);
-    if (rc == 0)
-        rc = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &t->styles, err);
+    rc = rc ? rc : kiln_ledger_open(config, "kiln-scheduler standing", &t->ledger, err);
+    rc =
+        rc ? rc : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &t->styles, err);
     t->context.styles = t->styles;
     t->context.recorded = true; /* the lines were checked when the backfill was added */
     if (rc) {
@@ -251,8 +250,7 @@ int kiln_top_up_step(struct kiln_top_up *t, struct kiln_top_up_made *ret, struct
     *ret = (struct kiln_top_up_made){0};
     drop_backfills(t);
     int rc = kiln_day_quota_check(&t->day, t->ledger, t->pool, err);
-    if (rc == 0)
-        rc = kiln_ledger_backfills_due(t->ledger, t->pool, keep_backfill, t, err);
+    rc = rc ? rc : kiln_ledger_backfills_due(t->ledger, t->pool, keep_backfill, t, err);
     for (size_t i = 0; i < t->backfill_count && rc == 0; i++) {
         struct kiln_backfill_due *backfill = &t->backfills[i];
         bool open = true;

@@ -163,10 +163,8 @@ int kiln_sim_rule_kiln(const struct kiln_sim_world *world, struct kiln_sim_rule 
     int rc = rule->tags && rule->costs
                  ? count_groups(trace, &limits, err)
                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
-    if (rc == 0)
-        rc = kiln_policy_new(&limits, rule->costs, &rule->policy, err);
-    if (rc == 0)
-        rc = teach(rule, err);
+    rc = rc ? rc : kiln_policy_new(&limits, rule->costs, &rule->policy, err);
+    rc = rc ? rc : teach(rule, err);
     const struct kiln_policy_worker worker = {
         .model = "", .lora_set = NOTHING, .capacity = 1, .batch_max = 1};
     for (uint32_t i = 0; i < world->options->workers && rc == 0; i++) {

@@ -93,8 +93,7 @@ int kiln_sim_report(const struct kiln_trace *trace, const struct kiln_sim_option
                                      .switch_s = (double)run->switches * options->switch_s,
                                      .fair_gap_gpu_s = run->fair_gap_s};
     int rc = fill_waits(trace, run, &report, err);
-    if (rc == 0)
-        rc = fill_bounds(trace, options, run, &report, err);
+    rc = rc ? rc : fill_bounds(trace, options, run, &report, err);
     if (rc)
         return rc;
     report.ratio = kiln_bound_ratio(report.makespan_s, report.lower_bound_s);

@@ -248,8 +248,7 @@ int kiln_sim(const struct kiln_trace *trace, const struct kiln_sim_options *opti
     struct kiln_sim_run run = {0};
     struct sim sim = {.trace = trace, .options = options, .run = &run, .now_ns = -1};
     int rc = open_sim(&sim, err);
-    if (rc == 0)
-        rc = loop(&sim, err);
+    rc = rc ? rc : loop(&sim, err);
     if (rc == 0) {
         run.fair_gap_s = kiln_fair_gap(sim.fair);
         *ret = run;

@@ -19,17 +19,6 @@ struct pipeline {
     char *noted; /* the last note of the library that was logged */
 };
 
-/* Says once what the library has to do without. */
-static void log_note(struct pipeline *self)
-{
-    const char *note = diffusionz_note(self->context);
-    if (note[0] == '\0' || (self->noted && strcmp(note, self->noted) == 0))
-        return;
-    free(self->noted);
-    self->noted = strdup(note);
-    kiln_log(KILN_LOG_WARNING, "engine_note", kiln_f("note", "%s", note));
-}
-
 /* The engine's run is the library's, under another name. */
 static int pipeline_begin(struct kiln_renderer *engine, const DiffusionZBatch *batch,
                           DiffusionZOutput *outputs, struct kiln_renderer_run **ret,
@@ -38,7 +27,12 @@ static int pipeline_begin(struct kiln_renderer *engine, const DiffusionZBatch *b
     struct pipeline *self = (struct pipeline *)engine;
     DiffusionZRun *run;
     int code = diffusionz_begin_batch(self->context, batch, outputs, &run);
-    log_note(self);
+    const char *note = diffusionz_note(self->context); /* what the library has to do without */
+    if (note[0] && (!self->noted || strcmp(note, self->noted) != 0)) {
+        free(self->noted);
+        self->noted = strdup(note);
+        kiln_log(KILN_LOG_WARNING, "engine_note", kiln_f("note", "%s", note));
+    }
     if (code != 0)
         return kiln_fail(err, code, "%s", diffusionz_last_error());
     *ret = (struct kiln_renderer_run *)run;

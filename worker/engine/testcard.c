@@ -24,18 +24,6 @@
 
 #define LATENT_CHANNELS 16
 
-static bool has_word(const char *prompt, const char *word)
-{
-    return strstr(prompt, word) != NULL;
-}
-
-static long word_number(const char *prompt, const char *word)
-{
-    const char *at = strstr(prompt, word);
-    long value = at ? strtol(at + strlen(word), NULL, 10) : 0;
-    return value < 0 ? 0 : value > 60000 ? 60000 : value;
-}
-
 /* The code after word, 0 if the prompt has no such word. */
 static int word_code(const char *prompt, const char *word)
 {
@@ -76,12 +64,13 @@ static void walk_steps(const DiffusionZBatch *batch, DiffusionZOutput *outputs)
 {
     long step_ms = 0;
     for (int32_t i = 0; i < batch->item_count; i++) {
-        long ms = word_number(batch->items[i].prompt, "@step_ms=");
-        step_ms = ms > step_ms ? ms : step_ms;
+        const char *at = strstr(batch->items[i].prompt, "@step_ms=");
+        long ms = at ? strtol(at + strlen("@step_ms="), NULL, 10) : 0;
+        step_ms = ms > 60000 ? 60000 : ms > step_ms ? ms : step_ms;
     }
     for (int32_t step = 0; step < batch->num_steps && look_at_flags(batch, outputs) > 0; step++) {
         for (int32_t i = 0; i < batch->item_count; i++)
-            if (outputs[i].error_code == 0 && has_word(batch->items[i].prompt, "@crash"))
+            if (outputs[i].error_code == 0 && strstr(batch->items[i].prompt, "@crash"))
                 kill(getpid(), SIGKILL); /* as sudden as a fault, without a core file */
         if (step_ms > 0)
             nanosleep(&(struct timespec){step_ms / 1000, step_ms % 1000 * 1000000}, NULL);
@@ -107,20 +96,6 @@ static int fill_trajectory(const DiffusionZBatch *batch, size_t values, Diffusio
     return 0;
 }
 
-static int make_smaller(const DiffusionZBatch *batch, DiffusionZOutput *output)
-{
-    uint32_t width = (uint32_t)batch->width, height = (uint32_t)batch->height, w, h;
-    for (int32_t i = 0; i < batch->smaller_count; i++) {
-        if (!kiln_downscale_fit(width, height, (uint32_t)batch->smaller[i], &w, &h))
-            continue;
-        output->smaller[i] = malloc((size_t)w * h * 3);
-        if (!output->smaller[i])
-            return KILN_NO_MEMORY;
-        kiln_downscale_ref(output->rgb, width, height, output->smaller[i], w, h);
-    }
-    return 0;
-}
-
 static int draw_item(const DiffusionZBatch *batch, const DiffusionZItem *item,
                      DiffusionZOutput *output)
 {
@@ -135,11 +110,18 @@ static int draw_item(const DiffusionZBatch *batch, const DiffusionZItem *item,
     output->latent_channels = LATENT_CHANNELS;
     output->latent_height = batch->height / 8;
     output->latent_width = batch->width / 8;
+    for (int32_t i = 0; i < batch->smaller_count && !batch->skip_decode; i++) {
+        uint32_t w, h;
+        if (!kiln_downscale_fit(width, height, (uint32_t)batch->smaller[i], &w, &h))
+            continue;
+        output->smaller[i] = malloc((size_t)w * h * 3);
+        if (!output->smaller[i])
+            return KILN_NO_MEMORY;
+        kiln_downscale_ref(output->rgb, width, height, output->smaller[i], w, h);
+    }
     if (batch->skip_decode) {
         free(output->rgb);
         output->rgb = NULL;
-    } else if (make_smaller(batch, output) != 0) {
-        return KILN_NO_MEMORY;
     }
     return batch->keep_trajectory ? fill_trajectory(batch, values, output) : 0;
 }
@@ -217,7 +199,7 @@ static int testcard_begin(struct kiln_renderer *engine, const DiffusionZBatch *b
         (DiffusionZTimes){.denoise_ms = drawn - start, .decode_ms = kiln_monotonic_ms() - drawn};
     run->times.device_ms = run->times.denoise_ms + run->times.decode_ms;
     for (int32_t i = 0; i < batch->item_count; i++) {
-        run->lost = run->lost || has_word(batch->items[i].prompt, "@lost");
+        run->lost = run->lost || strstr(batch->items[i].prompt, "@lost");
         if (!run->lost || outputs[i].error_code != 0)
             continue;
         testcard_release(&outputs[i]);

@@ -71,36 +71,12 @@ static void write_text(const struct card *card, const char *text, uint32_t y, ui
     }
 }
 
-/* The eight colours of a television test, at three quarters of full strength. */
-static void draw_bars(const struct card *card, uint32_t bottom)
-{
-    static const uint32_t colors[8] = {0xbfbfbf, 0xbfbf00, 0x00bfbf, 0x00bf00,
-                                       0xbf00bf, 0xbf0000, 0x0000bf, 0x101010};
-    for (uint32_t i = 0; i < 8; i++)
-        fill(card, card->width * i / 8, 0, card->width * (i + 1) / 8, bottom, colors[i]);
-}
-
-static void draw_ramp(const struct card *card, uint32_t top, uint32_t bottom)
-{
-    for (uint32_t x = 0; x < card->width; x++) {
-        uint32_t grey = x * 255 / (card->width - 1);
-        fill(card, x, top, x + 1, bottom, grey << 16 | grey << 8 | grey);
-    }
-}
-
 /* The finaliser of MurmurHash3: near inputs give far outputs. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 33) * 0xff51afd7ed558ccdULL;
     x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ULL;
     return x ^ x >> 33;
-}
-
-static void draw_blocks(const struct card *card, uint32_t top, uint64_t state)
-{
-    for (uint32_t i = 0; i < BLOCKS; i++)
-        fill(card, card->width * i / BLOCKS, top, card->width * (i + 1) / BLOCKS, card->height,
-             (uint32_t)mix(state + i) & 0xffffff);
 }
 
 /* One pixel lines: what a bad downscale loses first. */
@@ -115,13 +91,20 @@ static void draw_grid(const struct card *card)
 
 void kiln_testcard_draw(uint8_t *rgb, uint32_t width, uint32_t height, uint64_t seed, uint64_t mark)
 {
+    /* The eight colours of a television test, at three quarters of full strength. */
+    static const uint32_t colors[8] = {0xbfbfbf, 0xbfbf00, 0x00bfbf, 0x00bf00,
+                                       0xbf00bf, 0xbf0000, 0x0000bf, 0x101010};
     struct card card = {rgb, width, height};
     char digits[17];
     uint32_t scale = width / 64 ? width / 64 : 1;
     snprintf(digits, sizeof digits, "%016llX", (unsigned long long)seed);
-    draw_bars(&card, height * 5 / 8);
-    draw_ramp(&card, height * 5 / 8, height * 6 / 8);
-    draw_blocks(&card, height * 6 / 8, mix(seed) ^ mark);
+    for (uint32_t i = 0; i < 8; i++)
+        fill(&card, width * i / 8, 0, width * (i + 1) / 8, height * 5 / 8, colors[i]);
+    for (uint32_t x = 0; x < width; x++)
+        fill(&card, x, height * 5 / 8, x + 1, height * 6 / 8, x * 255 / (width - 1) * 0x010101);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        fill(&card, width * i / BLOCKS, height * 6 / 8, width * (i + 1) / BLOCKS, height,
+             (uint32_t)mix((mix(seed) ^ mark) + i) & 0xffffff);
     draw_grid(&card);
     write_text(&card, "TEST CARD", height / 6, scale);
     if (width >= 2 * 64)

@@ -86,8 +86,7 @@ static int commit(struct committer *committer, struct kiln_picture *const *pictu
         fill_commit(committer->worker, pictures[i], objects[i], &rows[i]);
     int code = open_ledger(committer, err);
     int64_t started = kiln_stopwatch_start();
-    if (code == 0)
-        code = kiln_ledger_commit_many(committer->ledger, rows, count, ret_ours, err);
+    code = code ? code : kiln_ledger_commit_many(committer->ledger, rows, count, ret_ours, err);
     for (size_t i = 0; i < count && code == 0; i++) {
         const struct kiln_picture *picture = pictures[i];
         const double stages_ms[] = {
@@ -123,8 +122,7 @@ static int write_outcome(struct committer *committer, struct kiln_picture *pictu
         .final = picture->final,
     };
     int code = open_ledger(committer, err);
-    if (code == 0)
-        code = kiln_ledger_return(committer->ledger, &row, 1, &state, err);
+    code = code ? code : kiln_ledger_return(committer->ledger, &row, 1, &state, err);
     *ret_kind = state == KILN_JOB_FAILED ? KILN_EVENT_FAILED : KILN_EVENT_RETURNED;
     *ret_ours = state >= 0;
     return code;
@@ -279,8 +277,8 @@ static void probe(struct committer *committer)
                                kiln_outage_is(&committer->outage)))
         return;
     int code = open_ledger(committer, &err);
-    if (code == 0)
-        code = kiln_ledger_clock(committer->ledger, &now_ms, version, sizeof version, &err);
+    code =
+        code ? code : kiln_ledger_clock(committer->ledger, &now_ms, version, sizeof version, &err);
     if (code == 0)
         kiln_health_heard(KILN_PEER_LEDGER);
 }

@@ -112,10 +112,8 @@ void *kiln_heartbeat(void *arg)
         int code = bus ? 0 : kiln_bus_open(worker->config, &bus, &err);
         if (code == 0) /* leaves time for a second connection within the lease */
             kiln_bus_limit(bus, (uint32_t)(settings.lease_s * 1e3 / LEASE_SHARE));
-        if (code == 0)
-            code = resume(worker, bus, &outage, settings.lease_s, &err);
-        if (code == 0)
-            code = kiln_heartbeat_send(worker, bus, &err);
+        code = code ? code : resume(worker, bus, &outage, settings.lease_s, &err);
+        code = code ? code : kiln_heartbeat_send(worker, bus, &err);
         if (code == 0) {
             kiln_outage_over(&outage);
         } else {

@@ -139,8 +139,7 @@ static void probe(struct uploader *uploader)
     int code = 0;
     if (!uploader->store)
         code = kiln_store_open(uploader->worker->config, &uploader->store, &err);
-    if (code == 0)
-        code = kiln_store_reach(uploader->store, &err);
+    code = code ? code : kiln_store_reach(uploader->store, &err);
     if (code == 0)
         kiln_health_heard(KILN_PEER_STORE);
 }

@@ -101,16 +101,15 @@ static int render(struct render *render, struct kiln_error *err)
     DiffusionZOutput output = {0};
     DiffusionZTimes times = {0};
     int code = diffusionz_open(&render->options, &context);
-    if (code == 0)
-        code = diffusionz_run_batch(context, &render->batch, &output, &times);
+    code = code ? code : diffusionz_run_batch(context, &render->batch, &output, &times);
     if (code != 0)
         code = kiln_fail(err, code, "%s", diffusionz_last_error());
     else if (output.error_code != 0)
         code = kiln_fail(err, output.error_code, "%s",
                          output.error_msg ? output.error_msg : "the picture failed");
-    if (code == 0)
-        code = kiln_verb_write_webp(render->out, output.rgb, render->batch.width,
-                                    render->batch.height, render->lossless, err);
+    code = code ? code
+                : kiln_verb_write_webp(render->out, output.rgb, render->batch.width,
+                                       render->batch.height, render->lossless, err);
     if (code == 0 && render->latents)
         code = write_latent(render, &output, err);
     if (code == 0 && render->json) {
@@ -164,8 +163,7 @@ int kiln_verb_render(int argc, char **argv)
     r.batch.loras = r.loras;
     r.batch.lora_count = loras;
     r.batch.guidance_scale = (float)guidance;
-    if (code == 0)
-        code = check_complete(&r, &err);
+    code = code ? code : check_complete(&r, &err);
     bool mistaken = code != 0; /* on the command line */
     if (code == 0) {
         code = kiln_verb_may_write("out", r.out, &err);
@@ -173,8 +171,7 @@ int kiln_verb_render(int argc, char **argv)
             code = kiln_verb_may_write("latents", r.latents, &err);
         mistaken = code == KILN_BAD_INPUT;
     }
-    if (code == 0)
-        code = render(&r, &err);
+    code = code ? code : render(&r, &err);
     if (code == 0)
         return EX_OK;
     const int status = kiln_verb_fail("render", &err);

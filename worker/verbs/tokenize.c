@@ -100,8 +100,7 @@ int kiln_verb_tokenize(int argc, char **argv)
     if (code == 0 && !model)
         code = kiln_fail(&err, KILN_BAD_INPUT, "--model DIR is missing");
     const bool mistaken = code != 0; /* on the command line */
-    if (code == 0)
-        code = tokenize_stream(model, raw, stdin, &err);
+    code = code ? code : tokenize_stream(model, raw, stdin, &err);
     if (code == 0)
         return EX_OK;
     const int status = kiln_verb_fail("tokenize", &err);
