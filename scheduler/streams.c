@@ -43,7 +43,7 @@ int kiln_stream_repair(struct kiln_leader *leader, const char *key, int rc, bool
     if (rc == 0 || refusal == KILN_BUS_NOT_REFUSED || refusal == KILN_BUS_NOT_ALLOWED)
         return rc;
     struct kiln_error why = *err;
-    rc = kiln_bus_repair(leader->bus, key, &repaired, err);
+    rc = kiln_bus_repair(leader->bus, key, true, &repaired, err);
     kiln_log_limited(&leader->limits[KILN_LIMIT_KEY], repaired ? "key_deleted" : "key_unusable",
                      key, why.text);
     if (ret_repaired)

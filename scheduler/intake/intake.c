@@ -125,7 +125,7 @@ static int repair_stream(struct kiln_intake *intake, int rc, struct kiln_error *
     if (rc == 0 || (refusal != KILN_BUS_WRONG_TYPE && refusal != KILN_BUS_EXHAUSTED))
         return rc;
     struct kiln_error why = *err;
-    rc = kiln_bus_repair(intake->bus, intake->stream, &repaired, err);
+    rc = kiln_bus_repair(intake->bus, intake->stream, true, &repaired, err);
     if (repaired)
         kiln_log_limited(&intake->limits[LIMIT_KEY], "key_deleted", intake->stream, why.text);
     /* Roles of an older release cannot: the doctor says so.  Until then such a stream is read. */
@@ -138,7 +138,7 @@ static bool renew(struct kiln_intake *intake, const char *stream, const struct k
 {
     struct kiln_error err;
     bool renewed = false;
-    if (kiln_bus_renew(intake->bus, stream, &renewed, &err) == 0 && renewed)
+    if (kiln_bus_repair(intake->bus, stream, false, &renewed, &err) == 0 && renewed)
         kiln_log_limited(&intake->limits[LIMIT_KEY], "key_deleted", stream, why->text);
     return renewed;
 }

@@ -44,15 +44,11 @@ int kiln_bus_look(struct kiln_bus *bus, const char *stream, struct kiln_error *e
 int kiln_bus_probe(struct kiln_bus *bus, const char *stream,
                    struct kiln_error *err) KILN_MUST_CHECK;
 /* After a command on this stream was refused: deletes the key if it has another type or is an
- * exhausted stream without entries, unless it changes at that moment.  *ret_repaired: it was
- * deleted with its groups, and the command may be repeated.  Only for the owner of the name. */
-int kiln_bus_repair(struct kiln_bus *bus, const char *stream, bool *ret_repaired,
+ * exhausted stream, unless it changes at that moment.  read_first: an exhausted stream with entries
+ * stays until they are read.  *ret_repaired: the key was deleted with its groups and entries, and
+ * the command may be repeated.  Only for the owner of the name. */
+int kiln_bus_repair(struct kiln_bus *bus, const char *stream, bool read_first, bool *ret_repaired,
                     struct kiln_error *err) KILN_MUST_CHECK;
-
-/* The same for a stream that need not be read to its end: an exhausted one is deleted with its
- * entries. */
-int kiln_bus_renew(struct kiln_bus *bus, const char *stream, bool *ret_repaired,
-                   struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- streams --------------------------------------------------------------------------------- */
 /* A read returns at most `max` entries, and fewer if they are large: an answer with several entries

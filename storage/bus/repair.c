@@ -92,9 +92,8 @@ static int remove_watched(struct kiln_bus *bus, const char *key, bool *ret_remov
     return rc;
 }
 
-/* read_first: an exhausted stream with entries stays until they are read. */
-static int remove_useless(struct kiln_bus *bus, const char *stream, bool read_first,
-                          bool *ret_repaired, struct kiln_error *err)
+int kiln_bus_repair(struct kiln_bus *bus, const char *stream, bool read_first, bool *ret_repaired,
+                    struct kiln_error *err)
 {
     uint64_t length = 0;
     *ret_repaired = false;
@@ -112,16 +111,4 @@ static int remove_useless(struct kiln_bus *bus, const char *stream, bool read_fi
     if (bus->context && kiln_bus_run(bus, NULL, KILN_BUS_WORDS("UNWATCH")))
         kiln_bus_drop(bus); /* it must not watch any longer: its next transaction would fail */
     return rc;
-}
-
-int kiln_bus_repair(struct kiln_bus *bus, const char *stream, bool *ret_repaired,
-                    struct kiln_error *err)
-{
-    return remove_useless(bus, stream, true, ret_repaired, err);
-}
-
-int kiln_bus_renew(struct kiln_bus *bus, const char *stream, bool *ret_repaired,
-                   struct kiln_error *err)
-{
-    return remove_useless(bus, stream, false, ret_repaired, err);
 }

@@ -21,16 +21,13 @@ int kiln_bus_probe(struct kiln_bus *bus, const char *stream, struct kiln_error *
     return kiln_bus_ping(bus, err);
 }
 
-int kiln_bus_repair(struct kiln_bus *bus, const char *key, bool *ret_repaired, struct kiln_error *err)
+int kiln_bus_repair(struct kiln_bus *bus, const char *key, bool read_first, bool *ret_repaired,
+                    struct kiln_error *err)
 {
     (void)bus;
     (void)key;
+    (void)read_first;
     (void)err;
     *ret_repaired = false;
     return 0;
-}
-
-int kiln_bus_renew(struct kiln_bus *bus, const char *key, bool *ret_repaired, struct kiln_error *err)
-{
-    return kiln_bus_repair(bus, key, ret_repaired, err);
 }

@@ -212,12 +212,12 @@ static void an_exhausted_stream_is_removed_once_it_is_empty(void **state)
     kiln_test_redis(stack, "XADD ends 18446744073709551615-18446744073709551615 a b");
     assert_int_equal(kiln_bus_look(bus, "ends", &err), KILN_PROTOCOL);
     assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_EXHAUSTED);
-    kiln_test_ok(kiln_bus_repair(bus, "ends", &repaired, &err), err);
+    kiln_test_ok(kiln_bus_repair(bus, "ends", true, &repaired, &err), err);
     assert_false(repaired); /* two entries are in it */
     assert_int_equal(length("ends"), 2);
     kiln_test_redis(stack, "XTRIM ends MAXLEN 0");
     assert_int_equal(kiln_bus_probe(bus, "ends", &err), KILN_PROTOCOL);
-    kiln_test_ok(kiln_bus_repair(bus, "ends", &repaired, &err), err);
+    kiln_test_ok(kiln_bus_repair(bus, "ends", true, &repaired, &err), err);
     assert_true(repaired);
     append("ends", "again");
     struct kiln_bus_entries entries;
@@ -232,15 +232,15 @@ static void an_exhausted_stream_is_removed_once_it_is_empty(void **state)
 static void a_stream_that_is_good_again_is_not_removed(void **state)
 {
     (void)state;
-    static const char *const damaged[] = {"SET race x",
-                                         "XADD race 18446744073709551615-18446744073709551615 a b"};
+    static const char *const damaged[] = {
+        "SET race x", "XADD race 18446744073709551615-18446744073709551615 a b"};
     for (size_t i = 0; i < 2; i++) {
         bool repaired = true;
         kiln_test_redis(stack, damaged[i]);
         assert_int_equal(kiln_bus_probe(bus, "race", &err), KILN_PROTOCOL);
         kiln_test_redis(stack, "DEL race");
         kiln_test_redis(stack, "XADD race * batch b");
-        kiln_test_ok(kiln_bus_repair(bus, "race", &repaired, &err), err);
+        kiln_test_ok(kiln_bus_repair(bus, "race", true, &repaired, &err), err);
         assert_false(repaired);
         assert_int_equal(length("race"), 1);
         kiln_test_redis(stack, "DEL race");

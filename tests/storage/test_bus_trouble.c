@@ -333,8 +333,8 @@ static void a_refusal_is_not_an_absence(void **state)
 static void damaged_streams_are_repaired(void **state)
 {
     (void)state;
-    static const char *const damaged[] = {"SET mend x", "RPUSH mend x",
-                                         "XADD mend 18446744073709551615-18446744073709551615 a b"};
+    static const char *const damaged[] = {
+        "SET mend x", "RPUSH mend x", "XADD mend 18446744073709551615-18446744073709551615 a b"};
     struct kiln_bus *bus = open_bus(stack->redis_url, NULL, NULL);
     struct kiln_bus_entries got;
     uint64_t length;
@@ -346,12 +346,12 @@ static void damaged_streams_are_repaired(void **state)
         kiln_test_redis(stack, damaged[i]);
         if (i == 2) {
             assert_int_equal(kiln_bus_probe(bus, "mend", &err), KILN_PROTOCOL);
-            kiln_test_ok(kiln_bus_repair(bus, "mend", &repaired, &err), err);
+            kiln_test_ok(kiln_bus_repair(bus, "mend", true, &repaired, &err), err);
             assert_false(repaired); /* its entry is not lost */
             kiln_test_redis(stack, "XDEL mend 18446744073709551615-18446744073709551615");
         }
         assert_int_equal(kiln_bus_probe(bus, "mend", &err), KILN_PROTOCOL);
-        kiln_test_ok(kiln_bus_repair(bus, "mend", &repaired, &err), err);
+        kiln_test_ok(kiln_bus_repair(bus, "mend", true, &repaired, &err), err);
         assert_true(repaired);
         kiln_test_ok(kiln_bus_append(bus, "mend", 0, field, NULL, 1, &err), err);
         kiln_test_ok(kiln_bus_probe(bus, "mend", &err), err);
@@ -365,7 +365,7 @@ static void damaged_streams_are_repaired(void **state)
     assert_int_equal(got.count, 0);
     kiln_test_ok(kiln_bus_append(bus, "made", 0, field, NULL, 1, &err), err);
     kiln_test_ok(kiln_bus_probe(bus, "made", &err), err);
-    kiln_test_ok(kiln_bus_repair(bus, "made", &repaired, &err), err);
+    kiln_test_ok(kiln_bus_repair(bus, "made", true, &repaired, &err), err);
     assert_false(repaired);
     kiln_test_ok(kiln_bus_read_group(bus, "made", "g", "c", false, 9, 0, &got, &err), err);
     assert_int_equal(got.count, 1);

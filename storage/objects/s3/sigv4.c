@@ -182,7 +182,7 @@ static int no_memory(struct kiln_error *err)
     return kiln_fail(err, KILN_NO_MEMORY, "no memory to sign a request");
 }
 
-/* ret_names: the signed headers' names, malloc'd, or NULL if nobody asks. */
+/* ret_names: the names of the signed headers.  Both are malloc'd. */
 static int canonical(const struct kiln_sigv4_request *request, char **ret, char **ret_names,
                      struct kiln_error *err)
 {
@@ -207,28 +207,25 @@ static int canonical(const struct kiln_sigv4_request *request, char **ret, char 
         kiln_text_puts(&out, request->payload_hash);
     }
     char *text = code ? NULL : kiln_text_take(&out), *list = code ? NULL : kiln_text_take(&names);
-    if (!code && (!text || !list))
-        code = no_memory(err);
     kiln_text_release(&out);
     kiln_text_release(&names);
-    if (code || !ret_names) {
-        free(list);
-        list = NULL;
-    }
-    if (code) {
-        free(text);
-        return code;
-    }
-    *ret = text;
-    if (ret_names)
+    if (text && list) {
+        *ret = text;
         *ret_names = list;
-    return KILN_OK;
+        return KILN_OK;
+    }
+    free(text);
+    free(list);
+    return code ? code : no_memory(err);
 }
 
 int kiln_sigv4_canonical(const struct kiln_sigv4_request *request, char **ret,
                          struct kiln_error *err)
 {
-    return canonical(request, ret, NULL, err);
+    char *names = NULL;
+    int code = canonical(request, ret, &names, err);
+    free(names);
+    return code;
 }
 
 /* --- the signature ---------------------------------------------------------------------------- */
