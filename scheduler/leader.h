@@ -223,7 +223,7 @@ void kiln_stream_delete(struct kiln_leader *leader, const char *worker);
  * alone.  Then a foreign value there is removed, as far as nothing is lost by that, and a warning
  * says so; *ret_repaired (may be NULL): the command may be repeated. */
 int kiln_stream_repair(struct kiln_leader *leader, const char *key, int rc, bool *ret_repaired,
-                     struct kiln_error *err) KILN_MUST_CHECK;
+                       struct kiln_error *err) KILN_MUST_CHECK;
 /* Whether events began anew, or control or events take no more entries; due now and then. */
 int kiln_streams_check(struct kiln_leader *leader, int64_t now_ms,
                        struct kiln_error *err) KILN_MUST_CHECK;

@@ -53,7 +53,8 @@ struct kiln_wire_table {
  * kiln_wire_close. */
 void kiln_wire_write(struct kiln_text *out, const struct kiln_wire_table *table,
                      const void *record);
-/* Ends the object (dropping the last comma) and returns the text, which the caller frees; NULL: no memory. */
+/* Ends the object (dropping the last comma) and returns the text, which the caller frees; NULL: no
+ * memory. */
 char *kiln_wire_close(struct kiln_text *out);
 
 /* Called for each member that is not in the table; 0 or a code with *err filled. */
