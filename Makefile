@@ -43,7 +43,8 @@ CPPFLAGS += -I. -D_GNU_SOURCE -DKILN_VERSION='"$(VERSION)"' $(PKG_CFLAGS) $(if $
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo 0.1)
 CFLAGS_ALL := -std=c11 $(OPT) $(WARN) -Wmissing-prototypes -Wstrict-prototypes $(HARDEN) -fPIC -pthread $(SANFLAGS) $(CFLAGS)
 # -g1: describing every type of LibTorch's headers takes three times as long as compiling.
-CXXFLAGS_ALL := -std=c++17 $(OPT) -g1 -Wall -Wextra -Werror -fPIC -pthread $(CXXFLAGS)
+# -fopenmp: without it at::parallel_for, a template, is compiled for one thread.
+CXXFLAGS_ALL := -std=c++17 $(OPT) -g1 -Wall -Wextra -Werror -fPIC -pthread -fopenmp $(CXXFLAGS)
 LDFLAGS_ALL := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SANFLAGS) $(LDFLAGS)
 
 # --- sources ---------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lzstd -lcrypto -lpc
 HAVE_TORCH := $(if $(SAN),,$(wildcard $(LIBTORCH)/lib/libtorch_cpu.so))
 TORCH_CPPFLAGS := -isystem $(LIBTORCH)/include
 # With the C++ library that LibTorch has: a compiler without a shared one would link in a second.
-TORCH_LIBS := -L$(LIBTORCH)/lib -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined
+TORCH_LIBS := -L$(LIBTORCH)/lib -ltorch_cpu -lc10 -l:libgomp.so.1 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined
 RPATH := -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/kiln:$(abspath $(LIBTORCH))/lib'
 
 PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker $(BUILD)/kiln-bench

@@ -1,9 +1,4 @@
-/* kernels.cpp - see kernels.hpp.
- *
- * Attention is two matrix products and a softmax over a block of query rows at a time: through
- * oneDNN that is twice as fast as LibTorch's fused CPU attention (kernels/LAB.md), and the block
- * keeps the scores in the cache and their memory bounded.
- */
+/* kernels.cpp - see kernels.hpp. */
 #include "pipeline/torch/cpu/kernels.hpp"
 
 #include <algorithm>
@@ -11,31 +6,23 @@
 
 #include <ATen/Parallel.h>
 
-#include "kernels/attention/qkv_rope.h"
-#include "kernels/attention/softmax.h"
 #include "kernels/fp8.h"
 #include "kernels/pictures/group_norm_silu.h"
 #include "kernels/rows/layer_norm.h"
 #include "kernels/rows/quantise.h"
 #include "kernels/rows/rms_norm.h"
 #include "kernels/rows/swiglu.h"
+#include "pipeline/torch/cpu/products.hpp"
 
 namespace kiln::cpu
 {
 
 /* Values of a thread at least: fewer are not worth another thread. */
 static constexpr int64_t grain_values = 16384;
-/* Scores of one block of query rows: 8 MB of fp32. */
-static constexpr int64_t score_values = 2 * 1024 * 1024;
 
 static int64_t grain(int64_t row_values)
 {
     return std::max<int64_t>(1, grain_values / std::max<int64_t>(1, row_values));
-}
-
-static kiln_float format_of(const at::Tensor &x)
-{
-    return x.scalar_type() == at::kBFloat16 ? KILN_BF16 : KILN_F32;
 }
 
 bool takes(const at::Tensor &x)
@@ -102,73 +89,6 @@ kt_tensor quantise(const at::Tensor &rows, int64_t room)
     args.row_scale = out.scale.data_ptr<float>();
     at::parallel_for(0, in.size(0), grain(args.n),
                      [&](int64_t begin, int64_t end) { kiln_quantise_ref(&args, begin, end); });
-    return out;
-}
-
-/* --- attention -------------------------------------------------------------------------------- */
-
-struct heads {
-    at::Tensor q, k, v; /* [heads, rows, head_dim]; q and k in fp32 */
-};
-
-static heads split(const kt_attention_args &a, float q_scale)
-{
-    at::Tensor qkv = dense(a.qkv->t), q_norm = dense(maybe(a.q_norm)),
-               k_norm = dense(maybe(a.k_norm));
-    at::Tensor cos = dense(maybe(a.cos)), sin = dense(maybe(a.sin));
-    int64_t rows = qkv.size(0), d = a.head_dim;
-    heads out;
-    out.q = at::empty({a.heads, rows, d}, at::kFloat);
-    out.k = at::empty({a.kv_heads, rows, d}, at::kFloat);
-    out.v = at::empty({a.kv_heads, rows, d}, qkv.options());
-    kiln_qkv_rope args{};
-    args.qkv = data_of(qkv), args.q_norm = data_of(q_norm), args.k_norm = data_of(k_norm);
-    args.cos = static_cast<const float *>(data_of(cos));
-    args.sin = static_cast<const float *>(data_of(sin));
-    args.q = out.q.data_ptr<float>(), args.k = out.k.data_ptr<float>(), args.v = out.v.data_ptr();
-    args.rows = rows, args.heads = a.heads, args.kv_heads = a.kv_heads, args.head_dim = a.head_dim;
-    args.interleaved = a.interleaved, args.eps = static_cast<float>(a.eps);
-    args.q_scale = q_scale, args.format = format_of(qkv);
-    at::parallel_for(0, rows, grain(qkv.size(1)),
-                     [&](int64_t begin, int64_t end) { kiln_qkv_rope_ref(&args, begin, end); });
-    return out;
-}
-
-/* Scores in place to probabilities of the given dtype. */
-static at::Tensor softmax(const at::Tensor &scores, at::ScalarType dtype)
-{
-    at::Tensor y = dtype == at::kFloat ? scores : at::empty_like(scores, dtype);
-    const kiln_softmax args{scores.data_ptr<float>(), y.data_ptr(), scores.size(1), format_of(y),
-                            1.0f};
-    at::parallel_for(0, scores.size(0), grain(scores.size(1)),
-                     [&](int64_t begin, int64_t end) { kiln_softmax_ref(&args, begin, end); });
-    return y;
-}
-
-at::Tensor attention(const kt_attention_args &a)
-{
-    int64_t rows = a.qkv->t.size(0), d = a.head_dim, group = a.heads / a.kv_heads;
-    at::ScalarType dtype = a.qkv->t.scalar_type();
-    if (a.causal) {
-        heads x = split(a, 1.0f);
-        at::Tensor out =
-            at::scaled_dot_product_attention(x.q.to(dtype).unsqueeze(0), x.k.to(dtype).unsqueeze(0),
-                                             x.v.unsqueeze(0), {}, 0.0, true, {}, group != 1);
-        return out.squeeze(0).transpose(0, 1).reshape({rows, a.heads * d});
-    }
-    heads x = split(a, 1.0f / std::sqrt(static_cast<float>(d)));
-    at::Tensor out = at::empty({rows, a.heads * d}, a.qkv->t.options());
-    const at::Tensor none;
-    int64_t block = std::clamp<int64_t>(score_values / rows, 64, rows < 64 ? 64 : rows);
-    for (int64_t head = 0; head < a.heads; head++) {
-        at::Tensor q = x.q.select(0, head), k = x.k.select(0, head / group);
-        at::Tensor v = x.v.select(0, head / group).t().contiguous();
-        for (int64_t row = 0; row < rows; row += block) {
-            int64_t n = std::min(block, rows - row);
-            at::Tensor p = softmax(linear(q.narrow(0, row, n), k, none), dtype);
-            out.narrow(0, row, n).narrow(1, head * d, d).copy_(linear(p, v, none));
-        }
-    }
     return out;
 }
 

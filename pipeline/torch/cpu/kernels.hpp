@@ -17,7 +17,6 @@ at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &gain, double eps, con
 at::Tensor layer_norm(const at::Tensor &x, double eps, const at::Tensor &scale);
 at::Tensor swiglu(const at::Tensor &gate_up);
 kt_tensor quantise(const at::Tensor &rows, int64_t room);
-at::Tensor attention(const kt_attention_args &args);
 /* x and y channels last; y may be x. */
 void group_norm(const at::Tensor &x, const at::Tensor &y, const struct kt_norm &n);
 void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &strip);

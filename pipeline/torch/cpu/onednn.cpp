@@ -1,5 +1,5 @@
-/* onednn.cpp - convolutions and linear layers, through oneDNN on the CPU. */
-#include "pipeline/torch/internal.hpp"
+/* onednn.cpp - convolutions through oneDNN on the CPU, and which way a linear layer goes. */
+#include "pipeline/torch/cpu/products.hpp"
 
 #include <cpuinfo.h>
 
@@ -27,16 +27,10 @@ at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
         .to(x.scalar_type());
 }
 
-/* In fp32 on the CPU as a 1x1 convolution, which goes to oneDNN.  Matrix products go to MKL, which
- * is half as fast on processors of other makers than Intel. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias)
 {
-    if (!x.is_cpu() || x.scalar_type() != at::kFloat || x.dim() != 2 || x.size(0) < 16)
-        return at::linear(x, weight, bias);
-    int64_t rows = x.size(0), in = x.size(1), out = weight.size(0);
-    at::Tensor image = x.contiguous().view({1, rows, 1, in}).permute({0, 3, 1, 2});
-    at::Tensor y = convolve(image, weight.contiguous().view({out, in, 1, 1}), bias, 1, 0);
-    return y.permute({0, 2, 3, 1}).reshape({rows, out});
+    return cpu::takes_product(x, weight) ? cpu::product(x, weight, bias)
+                                         : at::linear(x, weight, bias);
 }
 
 } // namespace kiln

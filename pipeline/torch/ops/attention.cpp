@@ -4,7 +4,7 @@
  * (cuda/cudnn_attention.cpp) or LibTorch's; on the CPU in the kernels of cpu/kernels.cpp; anything
  * else is composed of LibTorch's operators.
  */
-#include "pipeline/torch/cpu/kernels.hpp"
+#include "pipeline/torch/cpu/attention.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -229,7 +229,7 @@ static kt_tensor attention(const kt_attention_args &args)
         return even_attention(args);
     if (args.items > 1)
         return {attention_in_turn(args), {}};
-    if (cpu::takes(qkv) && d <= KILN_HEAD_DIM_MAX)
+    if (cpu::takes_attention(args))
         return {cpu::attention(args), {}};
     const at::Tensor q = heads_of(&args, 0, h, args.q_norm, true).unsqueeze(0);
     const at::Tensor k = heads_of(&args, h, g, args.k_norm, true).unsqueeze(0);

@@ -1,7 +1,7 @@
 /* item.cpp - linear layers over the rows of several items, block by block; see tensor.h. */
 #include "pipeline/torch/async.h"
 #include "pipeline/torch/cuda/plugin.hpp"
-#include "pipeline/torch/internal.hpp"
+#include "pipeline/torch/cpu/products.hpp"
 #include "pipeline/torch/ops/same_bits.hpp"
 
 #include <algorithm>
@@ -257,6 +257,8 @@ static kt_tensor gated_product(const kt_tensor &x, const kt_tensor &weight, int 
 {
     const kiln::model_kernels *gpu = kiln::gpu_kernels(x.t);
     TORCH_CHECK(items > 0 && x.t.size(0) % items == 0, x.t.size(0), " rows of ", items, " items");
+    if (!x.scale.defined() && !weight.scale.defined() && kiln::cpu::takes_product(x.t, weight.t))
+        return kiln::formed({kiln::cpu::gated_product(x.t, weight.t), {}}, form);
     if (!gpu || form.e4m3 || x.scale.defined() || weight.scale.defined() ||
         x.t.size(0) < gated_least ||
         (x.t.size(0) / items < gated_least && !gates_alike(*gpu, x.t, weight.t, items)))

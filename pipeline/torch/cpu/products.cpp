@@ -1,0 +1,207 @@
+/* products.cpp - see products.hpp. */
+#include "pipeline/torch/cpu/products.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include <ATen/Parallel.h>
+#include <ATen/native/CPUBlas.h>
+
+#include "kernels/products/panel.h"
+#include "kernels/rows/swiglu.h"
+
+namespace kiln::cpu
+{
+
+/* Rows of a block: with a panel of any k they stay in the innermost caches. */
+static constexpr int64_t block_rows = 64;
+/* Values of k that are multiplied at once: a panel of so many lines fits beside a block. */
+static constexpr int64_t depth = 512;
+/* Rows for which a panel is made at least: making it costs as much as some ten rows. */
+static constexpr int64_t least_rows = 256;
+/* Fewer rows are not worth a panel. */
+static constexpr int64_t product_rows = 16;
+
+namespace blas = at::native::cpublas;
+
+void multiply(kiln_float format, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+              const void *b, int64_t ldb, float *c, int64_t ldc, bool add)
+{
+    for (int64_t from = 0; from < k; from += depth) {
+        const int64_t some = std::min(depth, k - from);
+        if (format == KILN_BF16)
+            blas::brgemm(m, n, some, lda, ldb, ldc, add || from > 0,
+                         static_cast<const at::BFloat16 *>(a) + from,
+                         static_cast<const at::BFloat16 *>(b) + from * ldb, c, /*is_vnni=*/true);
+        else
+            blas::brgemm(m, n, some, lda, ldb, ldc, add || from > 0,
+                         static_cast<const float *>(a) + from,
+                         static_cast<const float *>(b) + from * ldb, c, /*is_vnni=*/false);
+    }
+}
+
+/* Asks by trying: which instructions oneDNN may use can also be set from outside. */
+static bool multiplies_once(kiln_float format)
+{
+    float values[4 * KILN_PANEL] = {}, sums[2 * KILN_PANEL];
+    try {
+        multiply(format, 2, KILN_PANEL, 2, values, 2, values, KILN_PANEL, sums, KILN_PANEL, false);
+        blas::brgemm_release(format == KILN_BF16);
+        return true;
+    } catch (const c10::Error &) {
+        return false;
+    }
+}
+
+bool multiplies(at::ScalarType dtype)
+{
+    static const bool f32 = multiplies_once(KILN_F32);
+    static const bool bf16 = kt_cpu_likes_bf16() && multiplies_once(KILN_BF16);
+    return (dtype == at::kFloat && f32) || (dtype == at::kBFloat16 && bf16);
+}
+
+void share(int64_t tasks, const std::function<void(int64_t)> &f)
+{
+    std::atomic<int64_t> next{0};
+    const int64_t threads = std::min<int64_t>(tasks, at::get_num_threads());
+    at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
+        for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+            f(task);
+        blas::brgemm_release(/*is_vnni=*/true); /* the state of AMX is this thread's, and large */
+    });
+}
+
+void *scratch(scratch_use use, int64_t bytes)
+{
+    struct piece {
+        std::unique_ptr<char[]> memory;
+        int64_t bytes = 0;
+    };
+    constexpr int64_t line = 64;
+    static thread_local piece pieces[SCRATCH_USES];
+    piece &p = pieces[use];
+    if (p.bytes < bytes + line) {
+        p.memory.reset(new char[static_cast<size_t>(bytes + line)]);
+        p.bytes = bytes + line;
+    }
+    const auto start = reinterpret_cast<uintptr_t>(p.memory.get());
+    return p.memory.get() + (line - start % line) % line;
+}
+
+bool takes_product(const at::Tensor &x, const at::Tensor &weight)
+{
+    return x.is_cpu() && x.dim() == 2 && x.size(0) >= product_rows && weight.dim() == 2 &&
+           x.scalar_type() == weight.scalar_type() && multiplies(x.scalar_type()) &&
+           (x.scalar_type() == at::kFloat || x.size(1) % 2 == 0);
+}
+
+/* How a product is shared out: so many panels, and rows in runs that make at least a few tasks for
+ * each thread. */
+struct shares {
+    int64_t panels, runs, run_rows;
+
+    shares(int64_t rows, int64_t columns) : panels((columns + KILN_PANEL - 1) / KILN_PANEL)
+    {
+        constexpr int64_t tasks_each = 4;
+        const int64_t wanted = (tasks_each * at::get_num_threads() + panels - 1) / panels;
+        runs = std::max<int64_t>(1, std::min(wanted, rows / least_rows));
+        run_rows = ((rows + runs - 1) / runs + block_rows - 1) / block_rows * block_rows;
+        runs = (rows + run_rows - 1) / run_rows;
+    }
+};
+
+/* The operands of a product, dense. */
+struct operands {
+    at::Tensor x, weight;
+    kiln_float format;
+    int64_t rows, k, lines, size;
+
+    operands(const at::Tensor &x_, const at::Tensor &weight_)
+        : x(dense(x_)), weight(dense(weight_)), format(format_of(x_)), rows(x.size(0)),
+          k(x.size(1)), lines(kiln_panel_lines(k, format)), size(kiln_float_size(format))
+    {
+        TORCH_CHECK(weight.size(1) == k, "rows of ", k, " values for a weight of ",
+                    weight.sizes());
+    }
+    const void *x_row(int64_t row) const
+    {
+        return static_cast<const char *>(x.const_data_ptr()) + row * k * size;
+    }
+    /* A panel of the n rows of the weight from `from` on. */
+    void make_panel(int64_t from, int64_t n, void *panel) const
+    {
+        kiln_panel_of_rows(static_cast<const char *>(weight.const_data_ptr()) + from * k * size, n,
+                           lines, panel);
+    }
+    /* Calls f(first row, number of rows) for the blocks of a task's rows. */
+    template <class F> void each_block(const shares &s, int64_t task, F f) const
+    {
+        const int64_t begin = task / s.panels * s.run_rows;
+        const int64_t end = std::min(rows, begin + s.run_rows);
+        for (int64_t row = begin; row < end; row += block_rows)
+            f(row, std::min(block_rows, end - row));
+    }
+};
+
+at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias)
+{
+    const operands o(x, weight);
+    const int64_t columns = o.weight.size(0);
+    const at::Tensor b = dense(bias), y = at::empty({o.rows, columns}, o.x.options());
+    TORCH_CHECK(!b.defined() || (b.scalar_type() == x.scalar_type() && b.numel() == columns),
+                "a bias of ", b.toString(), b.sizes(), " for ", columns, " columns");
+    const shares s(o.rows, columns);
+    const bool direct = o.format == KILN_F32 && !b.defined();
+    share(s.panels * s.runs, [&](int64_t task) {
+        const int64_t at = task % s.panels * KILN_PANEL, n = std::min<int64_t>(KILN_PANEL, columns - at);
+        void *panel = scratch(PANELS, o.lines * KILN_PANEL * 4);
+        float *sums = static_cast<float *>(scratch(SUMS, block_rows * KILN_PANEL * 4));
+        o.make_panel(at, n, panel);
+        o.each_block(s, task, [&](int64_t row, int64_t rows) {
+            char *to = static_cast<char *>(y.data_ptr()) + (row * columns + at) * o.size;
+            if (direct)
+                return multiply(o.format, rows, n, o.k, o.x_row(row), o.k, panel, KILN_PANEL,
+                                reinterpret_cast<float *>(to), columns, false);
+            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, panel, KILN_PANEL, sums, KILN_PANEL,
+                     false);
+            const char *own = static_cast<const char *>(data_of(b));
+            const kiln_panel_sums store{
+                sums, to, own ? own + at * o.size : nullptr, nullptr, n, KILN_PANEL, columns, o.format};
+            kiln_panel_store(&store, rows);
+        });
+    });
+    return y;
+}
+
+at::Tensor gated_product(const at::Tensor &x, const at::Tensor &weight)
+{
+    const operands o(x, weight);
+    const int64_t columns = o.weight.size(0) / 2;
+    const at::Tensor y = at::empty({o.rows, columns}, o.x.options());
+    const shares s(o.rows, columns);
+    share(s.panels * s.runs, [&](int64_t task) {
+        const int64_t at = task % s.panels * KILN_PANEL, n = std::min<int64_t>(KILN_PANEL, columns - at);
+        const int64_t panel_bytes = o.lines * KILN_PANEL * 4;
+        char *gate = static_cast<char *>(scratch(PANELS, 2 * panel_bytes)), *up = gate + panel_bytes;
+        float *sums = static_cast<float *>(scratch(SUMS, block_rows * 2 * KILN_PANEL * 4));
+        void *both = o.format == KILN_F32 ? sums : scratch(VALUES, block_rows * 2 * KILN_PANEL * 2);
+        o.make_panel(at, n, gate);
+        o.make_panel(columns + at, n, up);
+        o.each_block(s, task, [&](int64_t row, int64_t rows) {
+            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, gate, KILN_PANEL, sums, 2 * n, false);
+            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, up, KILN_PANEL, sums + n, 2 * n, false);
+            if (both != sums) {
+                const kiln_panel_sums store{sums, both, nullptr, nullptr, 2 * n, 2 * n, 2 * n, o.format};
+                kiln_panel_store(&store, rows);
+            }
+            kiln_swiglu gated{};
+            gated.gate_up = both, gated.n = n, gated.pitch = columns, gated.format = o.format;
+            gated.y = static_cast<char *>(y.data_ptr()) + (row * columns + at) * o.size;
+            kiln_swiglu_ref(&gated, 0, rows);
+        });
+    });
+    return y;
+}
+
+} // namespace kiln::cpu
