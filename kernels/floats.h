@@ -86,7 +86,8 @@ KILN_INLINE float kiln_rounded(float value, enum kiln_float format)
 KILN_INLINE float kiln_exp(float x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
+    x = x > 88.0f ? 88.0f : x;
+    x = x < -87.0f ? -87.0f : x;
     float shifted = x * 1.44269504f + shift; /* whose last bits are n */
     float n = shifted - shift;
     float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;

@@ -19,6 +19,9 @@ struct kiln_softmax {
     int64_t n;              /* > 0 */
     enum kiln_float format; /* of y */
     float scale;            /* scores are multiplied with it first, > 0; 0 is 1 */
+    /* [rows]; NULL, as on the device: nothing.  Else y is exp(x - max) alone, and this is 1 / sum,
+     * for a caller who multiplies with it later. */
+    float *inverse;
 };
 
 void kiln_softmax_ref(const struct kiln_softmax *args, int64_t begin, int64_t end);

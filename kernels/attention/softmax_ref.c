@@ -6,6 +6,7 @@ KILN_INLINE void softmax_rows(const struct kiln_softmax *a, int64_t begin, int64
 {
     const int64_t n = a->n;
     const float scale = a->scale != 0 ? a->scale : 1;
+    void *const y = a->y; /* which no store changes */
     for (int64_t row = begin; row < end; row++) {
         float *x = a->scores + row * n, top = x[0], sum = 0;
 #pragma omp simd reduction(max : top)
@@ -16,10 +17,14 @@ KILN_INLINE void softmax_rows(const struct kiln_softmax *a, int64_t begin, int64
             x[i] = kiln_exp((x[i] - top) * scale);
             sum += x[i];
         }
-        const float inverse = 1.0f / sum;
+        const float inverse = 1.0f / sum, factor = a->inverse ? 1.0f : inverse;
+        if (a->inverse)
+            a->inverse[row] = inverse;
+        if (a->inverse && y == (void *)a->scores)
+            continue;
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            kiln_store(a->y, row * n + i, x[i] * inverse, f);
+            kiln_store(y, row * n + i, x[i] * factor, f);
     }
 }
 

@@ -3,15 +3,40 @@
 
 #include <stddef.h>
 
+enum { TILE = 8 };
+typedef uint32_t words __attribute__((vector_size(TILE * sizeof(uint32_t))));
+
+/* Pairs, then quadruples, then halves of TILE rows change places. */
+KILN_INLINE void transpose_tile(const uint32_t *rows, int64_t lines, uint32_t *panel)
+{
+    words a[TILE], b[TILE];
+    for (int i = 0; i < TILE; i++)
+        memcpy(&a[i], rows + i * lines, sizeof a[i]);
+    for (int i = 0; i < TILE; i += 2) {
+        b[i] = __builtin_shuffle(a[i], a[i + 1], (words){0, 8, 2, 10, 4, 12, 6, 14});
+        b[i + 1] = __builtin_shuffle(a[i], a[i + 1], (words){1, 9, 3, 11, 5, 13, 7, 15});
+    }
+    for (int i = 0; i < TILE; i += i % 2 ? 3 : 1) {
+        a[i] = __builtin_shuffle(b[i], b[i + 2], (words){0, 1, 8, 9, 4, 5, 12, 13});
+        a[i + 2] = __builtin_shuffle(b[i], b[i + 2], (words){2, 3, 10, 11, 6, 7, 14, 15});
+    }
+    for (int i = 0; i < TILE / 2; i++) {
+        b[i] = __builtin_shuffle(a[i], a[i + 4], (words){0, 1, 2, 3, 8, 9, 10, 11});
+        b[i + 4] = __builtin_shuffle(a[i], a[i + 4], (words){4, 5, 6, 7, 12, 13, 14, 15});
+    }
+    for (int i = 0; i < TILE; i++)
+        memcpy(panel + i * KILN_PANEL, &b[i], sizeof b[i]);
+}
+
 KILN_CLONES static void transpose(const uint32_t *rows, int64_t n, int64_t lines, uint32_t *panel)
 {
-    enum { TILE = 16 }; /* lines whose places in the panel stay in the cache */
-    for (int64_t line = 0; line < lines; line += TILE) {
-        const int64_t some = lines - line < TILE ? lines - line : TILE;
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t j = line; j < line + some; j++)
-                panel[j * KILN_PANEL + i] = rows[i * lines + j];
-    }
+    const int64_t whole_n = n / TILE * TILE, whole_lines = lines / TILE * TILE;
+    for (int64_t line = 0; line < whole_lines; line += TILE)
+        for (int64_t i = 0; i < whole_n; i += TILE)
+            transpose_tile(rows + i * lines + line, lines, panel + line * KILN_PANEL + i);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t line = i < whole_n ? whole_lines : 0; line < lines; line++)
+            panel[line * KILN_PANEL + i] = rows[i * lines + line];
 }
 
 void kiln_panel_of_rows(const void *rows, int64_t n, int64_t lines, void *panel)

@@ -16,6 +16,7 @@ namespace kiln::cpu
 
 /* Scores of a block of query rows: 512 KB of fp32. */
 static constexpr int64_t score_values = 128 * 1024;
+static constexpr int64_t block_least = 16, block_most = 64; /* its rows */
 
 bool takes_attention(const kt_attention_args &a)
 {
@@ -147,23 +148,21 @@ static void attend(const heads &x, int64_t head, int64_t kv_head, int64_t row, i
     float *scores = static_cast<float *>(scratch(SUMS, n * pitch * 4));
     score(x, head, kv_head, row, n, keys, scores, pitch);
     void *p = x.format == KILN_F32 ? scores : scratch(VALUES, n * pitch * 2);
-    const kiln_softmax softmax{scores, p, pitch, x.format, 1.0f / std::sqrt(static_cast<float>(x.d))};
+    float inverse[block_most];
+    const float scale = 1.0f / std::sqrt(static_cast<float>(x.d));
+    const kiln_softmax softmax{scores, p, pitch, x.format, scale, inverse};
     kiln_softmax_ref(&softmax, 0, n);
-    if (x.format == KILN_F32)
-        return multiply(x.format, n, x.d, pitch, p, pitch, x.v_of(kv_head), x.d,
-                        reinterpret_cast<float *>(out), width, false);
     float *sums = static_cast<float *>(scratch(PANELS, n * x.d * 4));
     multiply(x.format, n, x.d, pitch, p, pitch, x.v_of(kv_head), x.d, sums, x.d, false);
-    const kiln_panel_sums store{sums, out, nullptr, nullptr, x.d, x.d, width, x.format};
+    const kiln_panel_sums store{sums, out, nullptr, inverse, x.d, x.d, width, x.format};
     kiln_panel_store(&store, n);
 }
 
 at::Tensor attention(const kt_attention_args &a)
 {
-    constexpr int64_t fewest = 16, most = 64; /* rows of a block */
     const heads x = heads_of(a);
     const int64_t width = a.heads * x.d, group = a.heads / a.kv_heads;
-    const int64_t block = std::clamp<int64_t>(score_values / x.rows, fewest, most);
+    const int64_t block = std::clamp(score_values / x.rows, block_least, block_most);
     const int64_t blocks = (x.rows + block - 1) / block;
     const at::Tensor out = at::empty({x.rows, width}, a.qkv->t.options());
     share(a.heads * blocks, [&](int64_t task) {
