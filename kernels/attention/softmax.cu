@@ -140,8 +140,9 @@ extern "C" int kiln_softmax_launch(const struct kiln_softmax *args, int64_t rows
     if (rows < 0 || rows > INT32_MAX || args->n < 1)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: %lld rows of %lld scores", name, (long long)rows,
                          (long long)args->n);
-    if (args->format != KILN_BF16)
-        return kiln_fail(err, KILN_UNSUPPORTED, "%s: on the GPU probabilities are bf16", name);
+    if (args->format != KILN_BF16 || args->inverse)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "%s: on the GPU probabilities are bf16 and divided by their sum", name);
     if (rows == 0)
         return KILN_OK;
     if (!args->scores || !args->y)

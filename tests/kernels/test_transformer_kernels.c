@@ -230,33 +230,43 @@ static void swiglu_at_the_ends(void **state)
     assert_true(isfinite(y[0]));
 }
 
+/* Rows of n scores, far out, in place or apart; whole, or with the inverse of their sums apart. */
+static void check_softmax(struct test_random *random, int64_t n, enum kiln_float f, bool apart)
+{
+    float *x = values(random, 2 * n, KILN_F32), inverse[2];
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= 50;
+    float *copy = malloc((size_t)(2 * n) * sizeof *copy);
+    void *y = malloc((size_t)(2 * n) * sizeof(float));
+    memcpy(copy, x, (size_t)(2 * n) * sizeof *copy);
+    const struct kiln_softmax args = {.scores = x,
+                                      .y = f == KILN_F32 ? x : y,
+                                      .n = n,
+                                      .format = f,
+                                      .inverse = apart ? inverse : NULL};
+    kiln_softmax_ref(&args, 0, 2);
+    for (int64_t row = 0; row < 2; row++) {
+        double top = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            top = fmax(top, (double)copy[row * n + i]);
+        for (int64_t i = 0; i < n; i++)
+            sum += exp((double)copy[row * n + i] - top);
+        if (apart)
+            assert_true(fabs((double)inverse[row] * sum - 1) < 1e-5);
+        for (int64_t i = 0; i < n; i++)
+            check(at(args.y, row * n + i, f),
+                  exp((double)copy[row * n + i] - top) / (apart ? 1 : sum), 1e-2, f);
+    }
+    free(x), free(y), free(copy);
+}
+
 static void softmax(void **state)
 {
     (void)state;
     struct test_random random = {3};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
-        for (int k = 0; k < 2; k++) {
-            int64_t n = widths[w];
-            float *x = values(&random, 2 * n, KILN_F32);
-            for (int64_t i = 0; i < n; i++)
-                x[i] *= 50; /* one row far out */
-            float *copy = malloc((size_t)(2 * n) * sizeof *copy);
-            void *y = malloc((size_t)(2 * n) * sizeof(float));
-            memcpy(copy, x, (size_t)(2 * n) * sizeof *copy);
-            const struct kiln_softmax args = {x, formats[k] == KILN_F32 ? x : y, n, formats[k], 0};
-            kiln_softmax_ref(&args, 0, 2);
-            for (int64_t row = 0; row < 2; row++) {
-                double top = -INFINITY, sum = 0;
-                for (int64_t i = 0; i < n; i++)
-                    top = fmax(top, (double)copy[row * n + i]);
-                for (int64_t i = 0; i < n; i++)
-                    sum += exp((double)copy[row * n + i] - top);
-                for (int64_t i = 0; i < n; i++)
-                    check(at(args.y, row * n + i, formats[k]),
-                          exp((double)copy[row * n + i] - top) / sum, 1e-2, formats[k]);
-            }
-            free(x), free(y), free(copy);
-        }
+        for (int k = 0; k < 4; k++)
+            check_softmax(&random, widths[w], formats[k % 2], k / 2);
 }
 
 /* q head 0 and the k head of row `row`, value i, by the definition. */

@@ -1,10 +1,10 @@
 /* arena.cpp - see arena.hpp.
  *
- * Activations are large and live for an operation or two.  From malloc each would be mapped, cleared
- * page by page and unmapped again: up to a fifth of a picture's time (kernels/LAB.md).  The arena
- * cuts them from regions, in huge pages where the system gives them, and joins what is freed with
- * its free neighbours.  The smallest free piece that fits is taken, and of those the lowest, so that
- * the same operations find the same places.
+ * Activations are large and live for an operation or two.  From malloc each would be mapped,
+ * cleared page by page and unmapped again: up to a fifth of a picture's time (kernels/LAB.md).  The
+ * arena cuts them from regions, in huge pages where the system gives them, and joins what is freed
+ * with its free neighbours.  The smallest free piece that fits is taken, and of those the lowest,
+ * so that the same operations find the same places.
  */
 #include "pipeline/torch/cpu/arena.hpp"
 
@@ -23,7 +23,7 @@ namespace kiln::cpu
 namespace
 {
 
-constexpr size_t least = 32 << 10;       /* smaller tensors are malloc's */
+constexpr size_t least = 32 << 10;        /* smaller tensors are malloc's */
 constexpr size_t region_bytes = 64 << 20; /* a region at least */
 constexpr size_t page = 4096, huge_page = 2 << 20;
 /* Free bytes that are kept; beyond it a region without tensors goes back to the system. */

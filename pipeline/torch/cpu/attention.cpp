@@ -69,7 +69,8 @@ static void split(const kt_attention_args &a, heads &x)
     args.cos = static_cast<const float *>(data_of(cos));
     args.sin = static_cast<const float *>(data_of(sin));
     args.q = x.q.data_ptr(), args.k = x.k.data_ptr(), args.v = x.v.data_ptr();
-    args.rows = x.rows, args.heads = a.heads, args.kv_heads = a.kv_heads, args.head_dim = a.head_dim;
+    args.rows = x.rows, args.heads = a.heads, args.kv_heads = a.kv_heads,
+    args.head_dim = a.head_dim;
     args.interleaved = a.interleaved, args.eps = static_cast<float>(a.eps);
     args.q_scale = 1.0f, args.format = args.out_format = x.format;
     constexpr int64_t rows_each = 32;

@@ -121,8 +121,7 @@ struct operands {
         : x(dense(x_)), weight(dense(weight_)), format(format_of(x_)), rows(x.size(0)),
           k(x.size(1)), lines(kiln_panel_lines(k, format)), size(kiln_float_size(format))
     {
-        TORCH_CHECK(weight.size(1) == k, "rows of ", k, " values for a weight of ",
-                    weight.sizes());
+        TORCH_CHECK(weight.size(1) == k, "rows of ", k, " values for a weight of ", weight.sizes());
     }
     const void *x_row(int64_t row) const
     {
@@ -154,7 +153,8 @@ at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const at::Tens
     const shares s(o.rows, columns);
     const bool direct = o.format == KILN_F32 && !b.defined();
     share(s.panels * s.runs, [&](int64_t task) {
-        const int64_t at = task % s.panels * KILN_PANEL, n = std::min<int64_t>(KILN_PANEL, columns - at);
+        const int64_t at = task % s.panels * KILN_PANEL,
+                      n = std::min<int64_t>(KILN_PANEL, columns - at);
         void *panel = scratch(PANELS, o.lines * KILN_PANEL * 4);
         float *sums = static_cast<float *>(scratch(SUMS, block_rows * KILN_PANEL * 4));
         o.make_panel(at, n, panel);
@@ -166,8 +166,9 @@ at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const at::Tens
             multiply(o.format, rows, n, o.k, o.x_row(row), o.k, panel, KILN_PANEL, sums, KILN_PANEL,
                      false);
             const char *own = static_cast<const char *>(data_of(b));
-            const kiln_panel_sums store{
-                sums, to, own ? own + at * o.size : nullptr, nullptr, n, KILN_PANEL, columns, o.format};
+            const kiln_panel_sums store{sums,    to,      own ? own + at * o.size : nullptr,
+                                        nullptr, n,       KILN_PANEL,
+                                        columns, o.format};
             kiln_panel_store(&store, rows);
         });
     });
@@ -181,18 +182,23 @@ at::Tensor gated_product(const at::Tensor &x, const at::Tensor &weight)
     const at::Tensor y = at::empty({o.rows, columns}, o.x.options());
     const shares s(o.rows, columns);
     share(s.panels * s.runs, [&](int64_t task) {
-        const int64_t at = task % s.panels * KILN_PANEL, n = std::min<int64_t>(KILN_PANEL, columns - at);
+        const int64_t at = task % s.panels * KILN_PANEL,
+                      n = std::min<int64_t>(KILN_PANEL, columns - at);
         const int64_t panel_bytes = o.lines * KILN_PANEL * 4;
-        char *gate = static_cast<char *>(scratch(PANELS, 2 * panel_bytes)), *up = gate + panel_bytes;
+        char *gate = static_cast<char *>(scratch(PANELS, 2 * panel_bytes)),
+             *up = gate + panel_bytes;
         float *sums = static_cast<float *>(scratch(SUMS, block_rows * 2 * KILN_PANEL * 4));
         void *both = o.format == KILN_F32 ? sums : scratch(VALUES, block_rows * 2 * KILN_PANEL * 2);
         o.make_panel(at, n, gate);
         o.make_panel(columns + at, n, up);
         o.each_block(s, task, [&](int64_t row, int64_t rows) {
-            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, gate, KILN_PANEL, sums, 2 * n, false);
-            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, up, KILN_PANEL, sums + n, 2 * n, false);
+            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, gate, KILN_PANEL, sums, 2 * n,
+                     false);
+            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, up, KILN_PANEL, sums + n, 2 * n,
+                     false);
             if (both != sums) {
-                const kiln_panel_sums store{sums, both, nullptr, nullptr, 2 * n, 2 * n, 2 * n, o.format};
+                const kiln_panel_sums store{sums,  both,  nullptr, nullptr,
+                                            2 * n, 2 * n, 2 * n,   o.format};
                 kiln_panel_store(&store, rows);
             }
             kiln_swiglu gated{};

@@ -32,8 +32,9 @@ void share(int64_t tasks, const std::function<void(int64_t)> &f);
 enum scratch_use { PANELS, SUMS, VALUES, SCRATCH_USES };
 void *scratch(scratch_use use, int64_t bytes);
 
-/* c [m rows of n, each ldc after the last] = a b, or c + a b.  b: a panel, or rows in fp32, or pairs
- * of rows in bf16 (kernels/products/panel.h), lines ldb apart.  Between share()'s start and end. */
+/* c [m rows of n, each ldc after the last] = a b, or c + a b.  b: a panel, or rows in fp32, or
+ * pairs of rows in bf16 (kernels/products/panel.h), lines ldb apart.  Between share()'s start and
+ * end. */
 void multiply(kiln_float format, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
               const void *b, int64_t ldb, float *c, int64_t ldc, bool add);
 

@@ -215,7 +215,7 @@ static at::Tensor wide_attention(const at::Tensor &qkv, int64_t d)
         at::Tensor s = scores.narrow(0, 0, n), p = shares.narrow(0, 0, n);
         at::mm_out(s, qkv.narrow(0, row, n).narrow(1, 0, d), k, at::kFloat);
         const kiln_softmax args{s.data_ptr<float>(), p.data_ptr(), rows, KILN_BF16,
-                                1.0f / std::sqrt(static_cast<float>(d))};
+                                1.0f / std::sqrt(static_cast<float>(d)), nullptr};
         kiln_error err;
         check(kiln_softmax_launch(&args, n, stream_of(qkv), &err), err);
         at::Tensor part = out.narrow(0, row, n);
