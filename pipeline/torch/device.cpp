@@ -5,7 +5,7 @@
  * asks.  The CPU operations of this folder avoid LibTorch functions that would ask (see convolve()
  * in cpu/onednn.cpp), so that a context on the CPU may be opened first.
  */
-#include "pipeline/torch/cpu/arena.hpp"
+#include "pipeline/torch/arena.hpp"
 
 #include <atomic>
 #include <cstring>
@@ -129,7 +129,7 @@ bool kt_device_likes_e4m3(int device)
 int kt_device_open(int device, kiln_error *err)
 {
     if (device == KT_CPU)
-        return kiln::cpu::use_arena(), 0;
+        return kiln::use_arena(), 0;
     if (device < 0)
         return kiln_fail(err, KILN_BAD_INPUT, "device %d: -1 is the CPU, 0 and up are CUDA devices",
                          device);
@@ -140,7 +140,7 @@ void kt_device_trim(int device)
 {
     const kiln_cuda_plugin *cuda = plugin;
     if (device == KT_CPU)
-        kiln::cpu::trim_arena();
+        kiln::trim_arena();
     if (device == KT_CPU || !cuda)
         return;
     /* Freeing waits for the device, which is not allowed while a graph is recorded. */

@@ -53,6 +53,9 @@ struct kt_memory {
 /* False for the CPU. */
 bool kt_memory_of(int device, struct kt_memory *ret);
 void kt_memory_reset_peak(int device);
+/* On the CPU, once it is open: no tensor may have more bytes from now on; 0: no bound.  Returns the
+ * largest that was asked for since the last call.  For tests of what happens without memory. */
+size_t kt_memory_bound(size_t bytes);
 /* Makes it likely that later operations of the scope's stream find so many bytes in one piece.  The
  * first time that more are asked for than before, unused memory goes back to the device. */
 void kt_reserve(struct kt_scope *s, size_t bytes);

@@ -1,12 +1,12 @@
 /* test_engine_groups.c - pictures of a batch that are drawn together, on the CPU, where each is
  * drawn alone unless a test says otherwise.  Its products of more rows may sum in another order;
  * that a GPU's do not is for tests/gpu/test_engine_cuda.c. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "pipeline/context.h"
 #include "pipeline/engine/parts.h"
+#include "pipeline/torch/load.h"
 #include "tests/pipeline/one_context.h"
 
 #define SIDE 64
@@ -101,17 +101,6 @@ static void what_ends_an_item_of_a_group_ends_no_other(void **state)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* What LibTorch takes memory for its tensors from: here with a bound, if it is not 0. */
-static size_t largest, bound;
-
-int posix_memalign(void **ret, size_t alignment, size_t size)
-{
-    largest = size > largest ? size : largest;
-    const size_t whole = (size + alignment - 1) / alignment * alignment; /* as C wants it */
-    *ret = bound && size > bound ? NULL : aligned_alloc(alignment, whole);
-    return *ret ? 0 : ENOMEM;
-}
-
 /* No tensor may be larger than the largest that a picture alone needs. */
 static void a_group_that_does_not_fit_is_split_and_remembered(void **state)
 {
@@ -123,14 +112,14 @@ static void a_group_that_does_not_fit_is_split_and_remembered(void **state)
     batch.skip_decode = 1;
     batch.progress = &progress;
     run(&batch, 0, alone); /* whose texts are kept from now on */
-    largest = 0;
     diffusionz_release_outputs(alone, 4);
+    kt_memory_bound(0);
     run(&batch, 0, alone);
-    const size_t most = largest;
+    const size_t most = kt_memory_bound(0);
     for (int room = 1; room <= 2; room++) {
-        bound = room * most;
+        kt_memory_bound(room * most);
         run(&batch, TOGETHER, together);
-        bound = 0;
+        kt_memory_bound(0);
         assert_true(ctx->engine->group_rows < 4 * 64);
         assert_non_null(strstr(ctx->engine->note, "64 x 64: fewer than "));
         assert_int_equal(ctx->engine->tight_pixels, 0);

@@ -1,7 +1,7 @@
 /* item.cpp - linear layers over the rows of several items, block by block; see tensor.h. */
 #include "pipeline/torch/async.h"
-#include "pipeline/torch/cuda/plugin.hpp"
 #include "pipeline/torch/cpu/products.hpp"
+#include "pipeline/torch/cuda/plugin.hpp"
 #include "pipeline/torch/ops/same_bits.hpp"
 
 #include <algorithm>

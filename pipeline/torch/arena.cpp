@@ -6,7 +6,7 @@
  * with its free neighbours.  The smallest free piece that fits is taken, and of those the lowest,
  * so that the same operations find the same places.
  */
-#include "pipeline/torch/cpu/arena.hpp"
+#include "pipeline/torch/arena.hpp"
 
 #include <algorithm>
 #include <map>
@@ -17,7 +17,9 @@
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>
 
-namespace kiln::cpu
+#include "pipeline/torch/load.h"
+
+namespace kiln
 {
 
 namespace
@@ -46,6 +48,7 @@ class arena final : public c10::Allocator
     std::set<std::pair<size_t, char *>> unused; /* by size, then place */
     std::map<char *, size_t> regions;
     size_t free_bytes = 0;
+    size_t bound = 0, largest = 0; /* of a tensor: kt_memory_bound() */
 
     void add_free(char *at, size_t bytes, char *region)
     {
@@ -143,10 +146,14 @@ class arena final : public c10::Allocator
   public:
     c10::DataPtr allocate(size_t bytes) override
     {
-        if (bytes < least)
+        std::unique_lock<std::mutex> hold(lock);
+        largest = std::max(largest, bytes);
+        const bool allowed = bound == 0 || bytes <= bound;
+        if (bytes < least && allowed) {
+            hold.unlock();
             return owned(c10::GetDefaultCPUAllocator()->raw_allocate(bytes));
-        std::lock_guard<std::mutex> hold(lock);
-        char *at = take(rounded(bytes, page));
+        }
+        char *at = allowed ? take(rounded(bytes, page)) : nullptr;
         TORCH_CHECK(at, "not enough memory: ", bytes, " bytes were wanted");
         return owned(at);
     }
@@ -165,8 +172,16 @@ class arena final : public c10::Allocator
                 madvise(at, bytes, MADV_DONTNEED);
     }
 
-    friend void kiln::cpu::use_arena();
-    friend void kiln::cpu::trim_arena() noexcept;
+    size_t set_bound(size_t bytes)
+    {
+        std::lock_guard<std::mutex> hold(lock);
+        bound = bytes;
+        return std::exchange(largest, 0);
+    }
+
+    friend void kiln::use_arena();
+    friend void kiln::trim_arena() noexcept;
+    friend size_t(::kt_memory_bound)(size_t);
 };
 
 /* Never destroyed: tensors may outlive every destructor. */
@@ -189,4 +204,9 @@ void trim_arena() noexcept
     arena::the()->trim();
 }
 
-} // namespace kiln::cpu
+} // namespace kiln
+
+size_t kt_memory_bound(size_t bytes)
+{
+    return kiln::arena::the()->set_bound(bytes);
+}

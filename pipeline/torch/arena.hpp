@@ -1,8 +1,8 @@
 /* arena.hpp - memory of tensors on the CPU, kept between operations. */
-#ifndef KILN_TORCH_CPU_ARENA_HPP
-#define KILN_TORCH_CPU_ARENA_HPP
+#ifndef KILN_TORCH_ARENA_HPP
+#define KILN_TORCH_ARENA_HPP
 
-namespace kiln::cpu
+namespace kiln
 {
 
 /* From now on LibTorch takes the memory of large tensors from the arena, in the whole process.  May
@@ -11,6 +11,6 @@ void use_arena();
 /* Returns the arena's unused memory to the system. */
 void trim_arena() noexcept;
 
-} // namespace kiln::cpu
+} // namespace kiln
 
 #endif
