@@ -46,7 +46,7 @@ def _pair_side(rng, x, y, of_x, of_y):
         f"{x} and, further right, {y}", 0.5, f"{y} and, further left, {x}", 0.5, f"{x} and further to the right {y}", 0.3,
         f"{y} flanked on the left by {x}", 0.3, f"{x} flanked by {y} on the right", 0.3, f"side by side from the left: {x}, {y}", 0.3,
         f"{x} first, {y} to the right", 0.2, f"{x}. {y} {of_y['goes']} {right} {ix}", 0.5, f"{y}. {x} {is_x} {left} {iy}", 0.5,
-        f"{x}; {y} {is_y} {right} {ix}", 0.5, f"the left one is {x}, the right one {y}", 0.5 if of_x is of_y is ONE else 0.0)
+        f"{x}; {y} {is_y} {right} {ix}", 0.5, f"first {x}, then right of that {y}", 0.5, f"the left one is {x}, the right one {y}", 0.5 if of_x is of_y is ONE else 0.0)
 
 
 def _pair_high(rng, x, y, of_x, of_y):
@@ -74,7 +74,7 @@ def _pair_high(rng, x, y, of_x, of_y):
         f"{y}, {x} on top of {iy}", 0.4, f"from bottom to top: {y}, {x}", 0.5, f"bottom to top: {y}, {x}", 0.3,
         f"{x} up top and {y} down below", 0.5, f"{x} top, {y} bottom", 0.7, f"{x} and, right beneath, {y}", 0.4, f"{x} and, further down, {y}", 0.4,
         f"{y} and, higher up, {x}", 0.4, f"{x} resting on {y}", 0.4, f"{x}. {y} {is_y} {below} {ix}", 0.5, f"{y}. {x} {of_x['goes']} {above} {iy}", 0.5,
-        f"{x}; {y} {is_y} {below} {ix}", 0.5, f"{y} crowned by {x}", 0.2, f"{x} and under {ix} {y}", 0.7,
+        f"{x}; {y} {is_y} {below} {ix}", 0.5, f"{y} crowned by {x}", 0.2, f"{x} and under {ix} {y}", 0.7, f"first {x}, then below that {y}", 0.5,
         f"the upper one is {x}, the lower one {y}", 0.5 if of_x is of_y is ONE else 0.0)
 
 
@@ -104,7 +104,8 @@ def three(rng, axis, nouns):
             f"{x} is left of {y}, which is left of {z}", 0.6, f"{z} is to the right of {y}, which is to the right of {x}", 0.6,
             f"{x}, to its right {y}, to the right of that {z}", 0.5, f"{y}, with {x} on one side (left) and {z} on the other (right)", 0.2,
             f"{x}, with {y} to its right and {z} further right", 0.5, f"{y}. {x} is on its left. {z} is on its right", 0.6,
-            f"{items}, in order from the left", 0.4, f"side by side, from the left: {items}", 0.6,
+            f"{pick(rng, 'first ', 'start with ', '')}{x}, then right of that {y}, then right of that {z}", 1,
+            f"{x}; beside it, to the right, {y}; to the right of that one {z}", 0.4, f"{items}, in order from the left", 0.4, f"side by side, from the left: {items}", 0.6,
             f"On the left is {x}. In the middle is {y}. On the right is {z}", 1)
     return pick(
         rng, f"from top to bottom {items}", 4, f"from top to bottom: {items}", 4, f"top to bottom: {items}", 3, f"{items} from top to bottom", 2.5,
@@ -122,7 +123,9 @@ def three(rng, axis, nouns):
         f"{items}, each below the last", 0.3, f"at the top {x}, in the middle {y}, at the bottom {z}", 1.5, f"a vertical line of {items}", 0.6,
         f"At the top is {x}. In the middle is {y}. At the bottom is {z}", 1, f"a tower of {items}", 0.3, f"{z} under {y} under {x}", 1,
         f"{x} on top of {y} on top of {z}", 1, f"{z} {pick(rng, 'below', 'beneath', 'underneath')} {y} {pick(rng, 'below', 'beneath', 'underneath')} {x}", 0.8,
-        f"{x} over {y} over {z}", 0.7, f"{x} is above {y}, which is above {z}", 0.8, f"{z} is below {y}, which is below {x}", 0.6,
+        f"{x} over {y} over {z}", 0.7,
+        f"{pick(rng, 'first ', 'start with ', '')}{x}, {pick(rng, 'then below that', 'then under it', 'under that', 'beneath it')} {y}, then below that {z}", 1.2,
+        f"{x}; underneath comes {y}; underneath that {z}", 0.4, f"{x} is above {y}, which is above {z}", 0.8, f"{z} is below {y}, which is below {x}", 0.6,
         f"{x}, with {y} below it and {z} further down", 0.5, f"{y}. {x} is above it. {z} is below it", 0.6, f"{y} has {x} on top and {z} underneath", 0.6)
 
 

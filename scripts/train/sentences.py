@@ -203,8 +203,10 @@ def _one_colour(rng, plan):
     if plan.axis:
         text = pair(rng, plan.axis, body) if len(body) == 2 else three(rng, plan.axis, body)
     both = "both" if len(body) == 2 else "all"
+    if rng.random() < 0.15:
+        return pick(rng, f"{both} in {colour}: {text}", 2, f"{colour}, {both}: {text}", 1, f"everything {colour}: {text}", 1, f"in {colour}: {text}", 1)
     return text + pick(rng, f", {both} {colour}", 4, f", {both} of them {colour}", 2, f", {both} in {colour}", 2, f", all {colour}", 1,
-                       f". {both} are {colour}", 1.5, f", everything in {colour}", 0.4, f". They are {colour}", 0.8, f" ({both} {colour})", 0.6)
+                       f". {both} are {colour}", 1.5, f", everything in {colour}", 0.4, f". They are {colour}", 0.8, f", the {'two' if both == 'both' else 'three'} of them {colour}", 0.8, f" ({both} {colour})", 0.6)
 
 
 def _two_and_one(rng, plan):
