@@ -16,6 +16,11 @@ const char *diffusionz_last_error(void)
     return kiln_context_last_error();
 }
 
+void diffusionz_describe(char *text, size_t size)
+{
+    kt_describe(text, size);
+}
+
 int32_t diffusionz_patience(int32_t seconds)
 {
     return kt_wait_limit(seconds);

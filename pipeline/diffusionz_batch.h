@@ -164,6 +164,8 @@ DIFFUSIONZ_API void diffusionz_free_ids(int32_t *ids);
 
 /* The last failure of this thread as a sentence; "" if none.  Borrowed until the next call. */
 DIFFUSIONZ_API const char *diffusionz_last_error(void);
+/* The version of LibTorch and which instructions the CPU path uses here, as one line of text. */
+DIFFUSIONZ_API void diffusionz_describe(char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -113,10 +113,8 @@ int main(int argc, char **argv)
             fputs(usage, stdout);
             return EX_OK;
         }
-        if (strcmp(argv[i], "--version") == 0) {
-            puts("kiln-worker " KILN_VERSION);
-            return EX_OK;
-        }
+        if (strcmp(argv[i], "--version") == 0)
+            return kiln_verb_version();
     }
     return run_daemon(argc, argv);
 }

@@ -18,6 +18,10 @@ ok kiln bench quality --help
 says '--at-least PCT' out.txt
 ok kiln --version
 says '^kiln ' out.txt
+if [ -x "$BUILD/kiln-worker" ]; then
+    ok kiln-worker --version
+    says '^LibTorch .* loops of ATen for .* products in blocks: ' out.txt
+fi
 
 # A wrong command line: status 64, said on stderr, nothing on stdout.
 stacks+=(impossible)

@@ -3,6 +3,8 @@
  * Sanitizer builds cannot link LibTorch; the worker then draws test cards alone, and asking it
  * for the model is an answer, not a link error.
  */
+#include <stdio.h>
+
 #include "pipeline/diffusionz_batch.h"
 
 #include "schemas/error.h"
@@ -173,4 +175,9 @@ void diffusionz_memory(const DiffusionZContext *ctx, uint64_t *ret_tensors,
 {
     (void)ctx;
     *ret_tensors = *ret_device = 0;
+}
+
+void diffusionz_describe(char *text, size_t size)
+{
+    snprintf(text, size, "no engine");
 }

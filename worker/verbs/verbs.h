@@ -14,6 +14,7 @@
 
 int kiln_verb_render(int argc, char **argv);
 int kiln_verb_tokenize(int argc, char **argv);
+int kiln_verb_version(void); /* of kiln-worker itself: `--version` */
 
 /* Prints "kiln VERB: text" and returns the code's exit status. */
 int kiln_verb_fail(const char *verb, const struct kiln_error *err);

@@ -6,7 +6,10 @@
 #include <memory>
 
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <ATen/native/CPUBlas.h>
+#include <cpuinfo.h>
+#include <torch/headeronly/version.h>
 
 #include "kernels/products/panel.h"
 #include "kernels/rows/swiglu.h"
@@ -211,3 +214,15 @@ at::Tensor gated_product(const at::Tensor &x, const at::Tensor &weight)
 }
 
 } // namespace kiln::cpu
+
+void kt_describe(char *text, size_t size)
+{
+    const bool f32 = kiln::cpu::multiplies(at::kFloat), bf16 = kiln::cpu::multiplies(at::kBFloat16);
+    const char *products = bf16 && cpuinfo_has_x86_amx_bf16() ? "fp32 and, by AMX, bf16"
+                           : bf16                             ? "fp32 and bf16"
+                           : f32                              ? "fp32"
+                                                              : "none";
+    snprintf(text, size,
+             "LibTorch %s; this processor: loops of ATen for %s, products in blocks: %s",
+             TORCH_VERSION, at::get_cpu_capability().c_str(), products);
+}
