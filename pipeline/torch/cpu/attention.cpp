@@ -21,8 +21,8 @@ static constexpr int64_t block_least = 16, block_most = 64; /* its rows */
 bool takes_attention(const kt_attention_args &a)
 {
     const at::Tensor &qkv = a.qkv->t;
-    return qkv.is_cpu() && a.items <= 1 && !a.starts && multiplies(qkv.scalar_type()) &&
-           a.head_dim <= KILN_HEAD_DIM_MAX &&
+    return qkv.is_cpu() && qkv.size(0) > 0 && a.items <= 1 && !a.starts &&
+           multiplies(qkv.scalar_type()) && a.head_dim <= KILN_HEAD_DIM_MAX &&
            (qkv.scalar_type() == at::kFloat || a.head_dim % 2 == 0);
 }
 

@@ -96,6 +96,7 @@ bool takes_product(const at::Tensor &x, const at::Tensor &weight)
 {
     return x.is_cpu() && x.dim() == 2 && x.size(0) >= product_rows && weight.dim() == 2 &&
            x.scalar_type() == weight.scalar_type() && multiplies(x.scalar_type()) &&
+           x.numel() > 0 && weight.numel() > 0 &&
            (x.scalar_type() == at::kFloat || x.size(1) % 2 == 0);
 }
 
