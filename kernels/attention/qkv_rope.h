@@ -3,8 +3,8 @@
  *
  * Interleaved rotation turns the pairs (2i, 2i+1), the other kind (i, i + head_dim/2):
  *     (a, b) -> (a cos - b sin, a sin + b cos)
- * On the CPU q and k come out in fp32, rounded to the rows' format where the reference
- * implementation has them in it; scores are then computed in fp32.  On the GPU they are bf16.
+ * q and k come out in out_format, rounded to the rows' format where the reference implementation has
+ * them in it.  On the GPU they are bf16.
  * qkv_rope_ref.c is the definition.
  *
  * A batch is packed rows, item after item.  With `tokens` set, all items have that many and share

@@ -13,16 +13,16 @@ KILN_INLINE void transpose_tile(const uint32_t *rows, int64_t lines, uint32_t *p
     for (int i = 0; i < TILE; i++)
         memcpy(&a[i], rows + i * lines, sizeof a[i]);
     for (int i = 0; i < TILE; i += 2) {
-        b[i] = __builtin_shuffle(a[i], a[i + 1], (words){0, 8, 2, 10, 4, 12, 6, 14});
-        b[i + 1] = __builtin_shuffle(a[i], a[i + 1], (words){1, 9, 3, 11, 5, 13, 7, 15});
+        b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
     }
     for (int i = 0; i < TILE; i += i % 2 ? 3 : 1) {
-        a[i] = __builtin_shuffle(b[i], b[i + 2], (words){0, 1, 8, 9, 4, 5, 12, 13});
-        a[i + 2] = __builtin_shuffle(b[i], b[i + 2], (words){2, 3, 10, 11, 6, 7, 14, 15});
+        a[i] = __builtin_shufflevector(b[i], b[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        a[i + 2] = __builtin_shufflevector(b[i], b[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
     }
     for (int i = 0; i < TILE / 2; i++) {
-        b[i] = __builtin_shuffle(a[i], a[i + 4], (words){0, 1, 2, 3, 8, 9, 10, 11});
-        b[i + 4] = __builtin_shuffle(a[i], a[i + 4], (words){4, 5, 6, 7, 12, 13, 14, 15});
+        b[i] = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        b[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
     for (int i = 0; i < TILE; i++)
         memcpy(panel + i * KILN_PANEL, &b[i], sizeof b[i]);

@@ -58,9 +58,15 @@ class arena final : public c10::Allocator
 
     bool add_region(size_t bytes)
     {
-        bytes = std::max(region_bytes, rounded(bytes, huge_page));
-        void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+        const size_t fewest = rounded(bytes, huge_page);
+        auto map = [&bytes](size_t wanted) {
+            bytes = wanted;
+            return mmap(nullptr, wanted, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        };
+        void *at = map(std::max(region_bytes, fewest));
+        if (at == MAP_FAILED)
+            at = map(fewest);
         if (at == MAP_FAILED)
             return false;
         madvise(at, bytes, MADV_HUGEPAGE); /* only a wish */
@@ -165,13 +171,14 @@ class arena final : public c10::Allocator
     void trim()
     {
         std::lock_guard<std::mutex> hold(lock);
-        for (const auto &[bytes, at] : std::set(unused))
-            if (regions.count(at) && regions[at] == bytes)
+        for (auto next = unused.begin(); next != unused.end();) {
+            const auto [bytes, at] = *next++;
+            if (auto region = regions.find(at); region != regions.end() && region->second == bytes)
                 remove(at);
             else
                 madvise(at, bytes, MADV_DONTNEED);
+        }
     }
-
     size_t set_bound(size_t bytes)
     {
         std::lock_guard<std::mutex> hold(lock);

@@ -4,8 +4,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -195,6 +197,39 @@ static void attention_has_the_same_bits_with_any_threads(void **state)
     kt_scope_free(s);
 }
 
+/* MB of this process that have an address. */
+static long mapped_mb(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long pages = 0;
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    return pages * sysconf(_SC_PAGESIZE) >> 20;
+}
+
+/* oneDNN makes a kernel for each shape and keeps it: prompts of many lengths may not fill memory with
+ * them. */
+static void many_lengths_need_few_kernels(void **state)
+{
+    (void)state;
+    long before = 0;
+    for (int64_t rows = 1; rows <= 384; rows++) {
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        struct kt_attention_args args = {
+            .heads = 2, .kv_heads = 2, .head_dim = 16, .causal = rows % 2 == 0};
+        kt x = part(s, KT_F32, 0, rows, 48);
+        args.qkv = kt_linear(s, x, part(s, KT_F32, WEIGHT, 96, 48), NULL);
+        read_into(s, kt_attention(s, &args), got, (size_t)(rows * 32));
+        kt_scope_free(s);
+        if (rows == 64)
+            before = mapped_mb();
+    }
+    const long more = mapped_mb() - before;
+    if (more > 50)
+        fail_msg("320 lengths took %ld MB more", more);
+}
+
 /* Memory is taken and given back in every order; no tensor may lie in another's. */
 static void tensors_keep_their_values_while_others_come_and_go(void **state)
 {
@@ -227,6 +262,7 @@ int main(void)
         cmocka_unit_test(a_gated_product_has_the_bits_of_its_two_steps),
         cmocka_unit_test(attention_sees_all_rows_or_those_before),
         cmocka_unit_test(attention_has_the_same_bits_with_any_threads),
+        cmocka_unit_test(many_lengths_need_few_kernels),
         cmocka_unit_test(tensors_keep_their_values_while_others_come_and_go),
     };
     return cmocka_run_group_tests(tests, fill, NULL);

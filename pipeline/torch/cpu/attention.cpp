@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include <ATen/Parallel.h>
+#include <cstring>
 
 #include "kernels/attention/qkv_rope.h"
 #include "kernels/attention/softmax.h"
@@ -23,37 +22,33 @@ bool takes_attention(const kt_attention_args &a)
     const at::Tensor &qkv = a.qkv->t;
     return qkv.is_cpu() && qkv.size(0) > 0 && a.items <= 1 && !a.starts &&
            multiplies(qkv.scalar_type()) && a.head_dim <= KILN_HEAD_DIM_MAX &&
-           (qkv.scalar_type() == at::kFloat || a.head_dim % 2 == 0);
+           a.heads % a.kv_heads == 0 && (qkv.scalar_type() == at::kFloat || a.head_dim % 2 == 0);
 }
 
 namespace
 {
 
-/* The operands of the two products, head by head, in the rows' dtype. */
+/* The operands of the two products, head by head, in the rows' dtype.  Each head has its rows and
+ * zeros up to a multiple of a panel: oneDNN makes a kernel for each shape, and so there are few. */
 struct heads {
-    at::Tensor q, k, v;  /* [heads, rows, head_dim] */
+    at::Tensor q, k, v;  /* [heads, padded, head_dim] */
     at::Tensor k_panels; /* bytes */
     at::Tensor v_pairs;  /* in bf16: v, by pairs of rows */
     kiln_float format;
-    int64_t rows, d, size, panels, panel_bytes, kv_heads;
+    int64_t rows, padded, d, size, kv_heads;
     bool causal;
 
     char *row_of(const at::Tensor &x, int64_t head, int64_t row) const
     {
-        return static_cast<char *>(x.data_ptr()) + (head * rows + row) * d * size;
+        return static_cast<char *>(x.data_ptr()) + (head * padded + row) * d * size;
     }
-    char *panel_of(int64_t head, int64_t panel) const
+    char *panel_of(int64_t head, int64_t row) const
     {
-        return static_cast<char *>(k_panels.data_ptr()) + (head * panels + panel) * panel_bytes;
-    }
-    int64_t pairs() const { return (rows + 1) / 2; }
-    uint16_t *pairs_of(int64_t head) const
-    {
-        return static_cast<uint16_t *>(v_pairs.data_ptr()) + head * pairs() * 2 * d;
+        return row_of(k_panels, head, row); /* a panel has the bytes of its rows */
     }
     const void *v_of(int64_t head) const
     {
-        return format == KILN_BF16 ? static_cast<void *>(pairs_of(head)) : row_of(v, head, 0);
+        return row_of(format == KILN_BF16 ? v_pairs : v, head, 0);
     }
 };
 
@@ -69,40 +64,32 @@ static void split(const kt_attention_args &a, heads &x)
     args.cos = static_cast<const float *>(data_of(cos));
     args.sin = static_cast<const float *>(data_of(sin));
     args.q = x.q.data_ptr(), args.k = x.k.data_ptr(), args.v = x.v.data_ptr();
-    args.rows = x.rows, args.heads = a.heads, args.kv_heads = a.kv_heads,
-    args.head_dim = a.head_dim;
+    args.rows = x.rows, args.tokens = x.padded; /* where the next head starts */
+    args.heads = a.heads, args.kv_heads = a.kv_heads, args.head_dim = a.head_dim;
     args.interleaved = a.interleaved, args.eps = static_cast<float>(a.eps);
     args.q_scale = 1.0f, args.format = args.out_format = x.format;
     constexpr int64_t rows_each = 32;
     share((x.rows + rows_each - 1) / rows_each, [&](int64_t task) {
         kiln_qkv_rope_ref(&args, task * rows_each, std::min(x.rows, (task + 1) * rows_each));
     });
-}
-
-/* Rows [row, row + n) of v as pairs; an odd last row is paired with zeros. */
-static void pair_rows(const heads &x, int64_t head, int64_t row, int64_t n)
-{
-    const uint16_t *v = reinterpret_cast<const uint16_t *>(x.row_of(x.v, head, row));
-    uint16_t *to = x.pairs_of(head) + row * x.d;
-    kiln_panel_pairs(v, n / 2, x.d, to);
-    if (n % 2 == 0)
-        return;
-    uint16_t *last = static_cast<uint16_t *>(scratch(VALUES, 2 * x.d * 2));
-    std::copy_n(v + (n - 1) * x.d, x.d, last);
-    std::fill_n(last + x.d, x.d, uint16_t{0});
-    kiln_panel_pairs(last, 1, x.d, to + (n - 1) * x.d);
+    for (const at::Tensor *t : {&x.q, &x.k, &x.v})
+        for (int64_t head = 0; head < t->size(0); head++)
+            memset(x.row_of(*t, head, x.rows), 0,
+                   static_cast<size_t>((x.padded - x.rows) * x.d * x.size));
 }
 
 /* The second operands: k as panels of its rows, v in bf16 as pairs of rows. */
 static void arrange(const heads &x)
 {
-    share(x.kv_heads * x.panels, [&](int64_t task) {
-        const int64_t head = task / x.panels, panel = task % x.panels, row = panel * KILN_PANEL;
-        const int64_t n = std::min<int64_t>(KILN_PANEL, x.rows - row);
-        kiln_panel_of_rows(x.row_of(x.k, head, row), n, kiln_panel_lines(x.d, x.format),
-                           x.panel_of(head, panel));
+    const int64_t panels = x.padded / KILN_PANEL;
+    share(x.kv_heads * panels, [&](int64_t task) {
+        const int64_t head = task / panels, row = task % panels * KILN_PANEL;
+        kiln_panel_of_rows(x.row_of(x.k, head, row), KILN_PANEL, kiln_panel_lines(x.d, x.format),
+                           x.panel_of(head, row));
         if (x.format == KILN_BF16)
-            pair_rows(x, head, row, n);
+            kiln_panel_pairs(reinterpret_cast<const uint16_t *>(x.row_of(x.v, head, row)),
+                             KILN_PANEL / 2, x.d,
+                             reinterpret_cast<uint16_t *>(x.row_of(x.v_pairs, head, row)));
     });
 }
 
@@ -111,32 +98,29 @@ static heads heads_of(const kt_attention_args &a)
     const at::Tensor &qkv = a.qkv->t;
     heads x;
     x.format = format_of(qkv), x.size = kiln_float_size(x.format);
-    x.rows = qkv.size(0), x.d = a.head_dim, x.kv_heads = a.kv_heads, x.causal = a.causal;
-    x.panels = (x.rows + KILN_PANEL - 1) / KILN_PANEL;
-    x.panel_bytes = kiln_panel_lines(x.d, x.format) * KILN_PANEL * 4;
-    x.q = at::empty({a.heads, x.rows, x.d}, qkv.options());
-    x.k = at::empty({a.kv_heads, x.rows, x.d}, qkv.options());
-    x.v = at::empty({a.kv_heads, x.rows, x.d}, qkv.options());
-    x.k_panels = at::empty({a.kv_heads * x.panels * x.panel_bytes}, at::kByte);
+    x.rows = qkv.size(0), x.padded = up_to(x.rows, KILN_PANEL);
+    x.d = a.head_dim, x.kv_heads = a.kv_heads, x.causal = a.causal;
+    x.q = at::empty({a.heads, x.padded, x.d}, qkv.options());
+    x.k = at::empty({a.kv_heads, x.padded, x.d}, qkv.options());
+    x.v = at::empty_like(x.k), x.k_panels = at::empty_like(x.k);
     if (x.format == KILN_BF16)
-        x.v_pairs = at::empty({a.kv_heads, x.pairs(), 2 * x.d}, qkv.options());
+        x.v_pairs = at::empty_like(x.k);
     split(a, x);
     arrange(x);
     return x;
 }
 
-/* The scores of n query rows from `row` on, with `keys` keys: [n][pitch].  No key is beyond the
- * rows, nor, in causal attention, beyond the query's own. */
+/* The scores of n query rows from `row` on: [n][keys].  None is with a key beyond the rows, nor, in
+ * causal attention, beyond the query's own. */
 static void score(const heads &x, int64_t head, int64_t kv_head, int64_t row, int64_t n,
-                  int64_t keys, float *scores, int64_t pitch)
+                  int64_t keys, float *scores)
 {
     for (int64_t key = 0; key < keys; key += KILN_PANEL)
-        multiply(x.format, n, std::min<int64_t>(KILN_PANEL, keys - key), x.d,
-                 x.row_of(x.q, head, row), x.d, x.panel_of(kv_head, key / KILN_PANEL), KILN_PANEL,
-                 scores + key, pitch, false);
+        multiply(x.format, up_to(n, block_step), KILN_PANEL, x.d, x.row_of(x.q, head, row), x.d,
+                 x.panel_of(kv_head, key), KILN_PANEL, scores + key, keys);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t seen = x.causal ? row + i + 1 : keys;
-        std::fill(scores + i * pitch + seen, scores + (i + 1) * pitch, -INFINITY);
+        const int64_t seen = x.causal ? row + i + 1 : x.rows;
+        std::fill(scores + i * keys + seen, scores + (i + 1) * keys, -INFINITY);
     }
 }
 
@@ -144,17 +128,17 @@ static void score(const heads &x, int64_t head, int64_t kv_head, int64_t row, in
 static void attend(const heads &x, int64_t head, int64_t kv_head, int64_t row, int64_t n, char *out,
                    int64_t width)
 {
-    const int64_t keys = x.causal ? row + n : x.rows;
-    const int64_t pitch = x.format == KILN_BF16 ? keys + keys % 2 : keys;
-    float *scores = static_cast<float *>(scratch(SUMS, n * pitch * 4));
-    score(x, head, kv_head, row, n, keys, scores, pitch);
-    void *p = x.format == KILN_F32 ? scores : scratch(VALUES, n * pitch * 2);
+    const int64_t keys = x.causal ? up_to(row + n, KILN_PANEL) : x.padded;
+    const int64_t m = up_to(n, block_step);
+    float *scores = static_cast<float *>(scratch(SUMS, m * keys * 4));
+    score(x, head, kv_head, row, n, keys, scores);
+    void *p = x.format == KILN_F32 ? scores : scratch(VALUES, m * keys * 2);
     float inverse[block_most];
     const float scale = 1.0f / std::sqrt(static_cast<float>(x.d));
-    const kiln_softmax softmax{scores, p, pitch, x.format, scale, inverse};
+    const kiln_softmax softmax{scores, p, keys, x.format, scale, inverse};
     kiln_softmax_ref(&softmax, 0, n);
-    float *sums = static_cast<float *>(scratch(PANELS, n * x.d * 4));
-    multiply(x.format, n, x.d, pitch, p, pitch, x.v_of(kv_head), x.d, sums, x.d, false);
+    float *sums = static_cast<float *>(scratch(RESULTS, m * x.d * 4));
+    multiply(x.format, m, x.d, keys, p, keys, x.v_of(kv_head), x.d, sums, x.d);
     const kiln_panel_sums store{sums, out, nullptr, inverse, x.d, x.d, width, x.format};
     kiln_panel_store(&store, n);
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstring>
 #include <memory>
 
 #include <ATen/Parallel.h>
@@ -29,38 +31,45 @@ static constexpr int64_t product_rows = 16;
 namespace blas = at::native::cpublas;
 
 void multiply(kiln_float format, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-              const void *b, int64_t ldb, float *c, int64_t ldc, bool add)
+              const void *b, int64_t ldb, float *c, int64_t ldc)
 {
     for (int64_t from = 0; from < k; from += depth) {
         const int64_t some = std::min(depth, k - from);
         if (format == KILN_BF16)
-            blas::brgemm(m, n, some, lda, ldb, ldc, add || from > 0,
+            blas::brgemm(m, n, some, lda, ldb, ldc, from > 0,
                          static_cast<const at::BFloat16 *>(a) + from,
                          static_cast<const at::BFloat16 *>(b) + from * ldb, c, /*is_vnni=*/true);
         else
-            blas::brgemm(m, n, some, lda, ldb, ldc, add || from > 0,
-                         static_cast<const float *>(a) + from,
+            blas::brgemm(m, n, some, lda, ldb, ldc, from > 0, static_cast<const float *>(a) + from,
                          static_cast<const float *>(b) + from * ldb, c, /*is_vnni=*/false);
     }
 }
 
+/* The state of AMX is its thread's, and large. */
+struct release_at_end {
+    ~release_at_end() { blas::brgemm_release(/*is_vnni=*/true); }
+};
+
 /* Asks by trying: which instructions oneDNN may use can also be set from outside. */
 static bool multiplies_once(kiln_float format)
 {
-    float values[4 * KILN_PANEL] = {}, sums[2 * KILN_PANEL];
+    float values[block_step * KILN_PANEL] = {}, sums[block_step * KILN_PANEL];
     try {
-        multiply(format, 2, KILN_PANEL, 2, values, 2, values, KILN_PANEL, sums, KILN_PANEL, false);
-        blas::brgemm_release(format == KILN_BF16);
+        release_at_end release;
+        multiply(format, block_step, KILN_PANEL, 2, values, 2, values, KILN_PANEL, sums,
+                 KILN_PANEL);
         return true;
-    } catch (const c10::Error &) {
+    } catch (const std::exception &) {
         return false;
     }
 }
 
 bool multiplies(at::ScalarType dtype)
 {
-    static const bool f32 = multiplies_once(KILN_F32);
-    static const bool bf16 = kt_cpu_likes_bf16() && multiplies_once(KILN_BF16);
+    /* Without AVX2 LibTorch would multiply in fp32 by other means. */
+    static const bool f32 = at::hasMKLDNN() && cpuinfo_initialize() && cpuinfo_has_x86_avx2() &&
+                            multiplies_once(KILN_F32);
+    static const bool bf16 = f32 && kt_cpu_likes_bf16() && multiplies_once(KILN_BF16);
     return (dtype == at::kFloat && f32) || (dtype == at::kBFloat16 && bf16);
 }
 
@@ -69,9 +78,9 @@ void share(int64_t tasks, const std::function<void(int64_t)> &f)
     std::atomic<int64_t> next{0};
     const int64_t threads = std::min<int64_t>(tasks, at::get_num_threads());
     at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
+        release_at_end release;
         for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
             f(task);
-        blas::brgemm_release(/*is_vnni=*/true); /* the state of AMX is this thread's, and large */
     });
 }
 
@@ -119,17 +128,14 @@ struct shares {
 struct operands {
     at::Tensor x, weight;
     kiln_float format;
-    int64_t rows, k, lines, size;
+    int64_t rows, k, lines, size, panel_bytes;
 
     operands(const at::Tensor &x_, const at::Tensor &weight_)
         : x(dense(x_)), weight(dense(weight_)), format(format_of(x_)), rows(x.size(0)),
-          k(x.size(1)), lines(kiln_panel_lines(k, format)), size(kiln_float_size(format))
+          k(x.size(1)), lines(kiln_panel_lines(k, format)), size(kiln_float_size(format)),
+          panel_bytes(lines * KILN_PANEL * 4)
     {
         TORCH_CHECK(weight.size(1) == k, "rows of ", k, " values for a weight of ", weight.sizes());
-    }
-    const void *x_row(int64_t row) const
-    {
-        return static_cast<const char *>(x.const_data_ptr()) + row * k * size;
     }
     /* A panel of the n rows of the weight from `from` on. */
     void make_panel(int64_t from, int64_t n, void *panel) const
@@ -137,13 +143,28 @@ struct operands {
         kiln_panel_of_rows(static_cast<const char *>(weight.const_data_ptr()) + from * k * size, n,
                            lines, panel);
     }
-    /* Calls f(first row, number of rows) for the blocks of a task's rows. */
+    /* Calls f(first row, number of rows, their values) for the blocks of a task's rows; behind the
+     * rows of the last block the values are zeros. */
     template <class F> void each_block(const shares &s, int64_t task, F f) const
     {
         const int64_t begin = task / s.panels * s.run_rows;
         const int64_t end = std::min(rows, begin + s.run_rows);
-        for (int64_t row = begin; row < end; row += block_rows)
-            f(row, std::min(block_rows, end - row));
+        for (int64_t row = begin; row < end; row += block_rows) {
+            const int64_t n = std::min(block_rows, end - row), missing = up_to(n, block_step) - n;
+            const char *from = static_cast<const char *>(x.const_data_ptr()) + row * k * size;
+            if (missing > 0) {
+                char *padded = static_cast<char *>(scratch(ROWS, block_rows * k * size));
+                memcpy(padded, from, static_cast<size_t>(n * k * size));
+                memset(padded + n * k * size, 0, static_cast<size_t>(missing * k * size));
+                from = padded;
+            }
+            f(row, n, from);
+        }
+    }
+    void multiply_block(int64_t n, const char *from, int64_t columns, const void *panel, float *to,
+                        int64_t pitch) const
+    {
+        multiply(format, up_to(n, block_step), columns, k, from, k, panel, KILN_PANEL, to, pitch);
     }
 };
 
@@ -155,21 +176,19 @@ at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const at::Tens
     TORCH_CHECK(!b.defined() || (b.scalar_type() == x.scalar_type() && b.numel() == columns),
                 "a bias of ", b.toString(), b.sizes(), " for ", columns, " columns");
     const shares s(o.rows, columns);
-    const bool direct = o.format == KILN_F32 && !b.defined();
     share(s.panels * s.runs, [&](int64_t task) {
-        const int64_t at = task % s.panels * KILN_PANEL,
-                      n = std::min<int64_t>(KILN_PANEL, columns - at);
-        void *panel = scratch(PANELS, o.lines * KILN_PANEL * 4);
+        const int64_t at = task % s.panels * KILN_PANEL;
+        const int64_t n = std::min<int64_t>(KILN_PANEL, columns - at);
+        void *panel = scratch(PANELS, o.panel_bytes);
         float *sums = static_cast<float *>(scratch(SUMS, block_rows * KILN_PANEL * 4));
+        const char *own = static_cast<const char *>(data_of(b));
         o.make_panel(at, n, panel);
-        o.each_block(s, task, [&](int64_t row, int64_t rows) {
+        o.each_block(s, task, [&](int64_t row, int64_t rows, const char *from) {
             char *to = static_cast<char *>(y.data_ptr()) + (row * columns + at) * o.size;
-            if (direct)
-                return multiply(o.format, rows, n, o.k, o.x_row(row), o.k, panel, KILN_PANEL,
-                                reinterpret_cast<float *>(to), columns, false);
-            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, panel, KILN_PANEL, sums, KILN_PANEL,
-                     false);
-            const char *own = static_cast<const char *>(data_of(b));
+            if (o.format == KILN_F32 && !own && rows % block_step == 0)
+                return o.multiply_block(rows, from, n, panel, reinterpret_cast<float *>(to),
+                                        columns);
+            o.multiply_block(rows, from, n, panel, sums, KILN_PANEL);
             const kiln_panel_sums store{sums,    to,      own ? own + at * o.size : nullptr,
                                         nullptr, n,       KILN_PANEL,
                                         columns, o.format};
@@ -183,23 +202,21 @@ at::Tensor gated_product(const at::Tensor &x, const at::Tensor &weight)
 {
     const operands o(x, weight);
     const int64_t columns = o.weight.size(0) / 2;
+    TORCH_CHECK(2 * columns == o.weight.size(0), "gate and up of ", o.weight.size(0), " rows");
     const at::Tensor y = at::empty({o.rows, columns}, o.x.options());
     const shares s(o.rows, columns);
     share(s.panels * s.runs, [&](int64_t task) {
-        const int64_t at = task % s.panels * KILN_PANEL,
-                      n = std::min<int64_t>(KILN_PANEL, columns - at);
-        const int64_t panel_bytes = o.lines * KILN_PANEL * 4;
-        char *gate = static_cast<char *>(scratch(PANELS, 2 * panel_bytes)),
-             *up = gate + panel_bytes;
+        const int64_t at = task % s.panels * KILN_PANEL;
+        const int64_t n = std::min<int64_t>(KILN_PANEL, columns - at);
+        char *gate = static_cast<char *>(scratch(PANELS, 2 * o.panel_bytes));
+        char *up = gate + o.panel_bytes;
         float *sums = static_cast<float *>(scratch(SUMS, block_rows * 2 * KILN_PANEL * 4));
         void *both = o.format == KILN_F32 ? sums : scratch(VALUES, block_rows * 2 * KILN_PANEL * 2);
         o.make_panel(at, n, gate);
         o.make_panel(columns + at, n, up);
-        o.each_block(s, task, [&](int64_t row, int64_t rows) {
-            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, gate, KILN_PANEL, sums, 2 * n,
-                     false);
-            multiply(o.format, rows, n, o.k, o.x_row(row), o.k, up, KILN_PANEL, sums + n, 2 * n,
-                     false);
+        o.each_block(s, task, [&](int64_t row, int64_t rows, const char *from) {
+            o.multiply_block(rows, from, n, gate, sums, 2 * n);
+            o.multiply_block(rows, from, n, up, sums + n, 2 * n);
             if (both != sums) {
                 const kiln_panel_sums store{sums,  both,  nullptr, nullptr,
                                             2 * n, 2 * n, 2 * n,   o.format};

@@ -13,8 +13,8 @@
 namespace kiln::cpu
 {
 
-/* Whether this processor has kernels for products of such values: fp32 from AVX2 on, bf16 where it
- * has instructions for it. */
+/* Whether oneDNN has kernels for products of such values here: fp32 from AVX2 on, bf16 where the
+ * processor has instructions for it. */
 bool multiplies(at::ScalarType dtype);
 
 /* Whether `product` takes x [rows,k] and weight [n,k]. */
@@ -29,14 +29,22 @@ at::Tensor gated_product(const at::Tensor &x, const at::Tensor &weight);
 void share(int64_t tasks, const std::function<void(int64_t)> &f);
 
 /* A piece of memory of this thread for `bytes`, lent until its next call with the same number. */
-enum scratch_use { PANELS, SUMS, VALUES, SCRATCH_USES };
+enum scratch_use { PANELS, ROWS, SUMS, VALUES, RESULTS, SCRATCH_USES };
 void *scratch(scratch_use use, int64_t bytes);
 
-/* c [m rows of n, each ldc after the last] = a b, or c + a b.  b: a panel, or rows in fp32, or
- * pairs of rows in bf16 (kernels/products/panel.h), lines ldb apart.  Between share()'s start and
- * end. */
+/* Rows of a block are a multiple of this many, or padded to it: oneDNN makes a kernel for each
+ * shape of a product and keeps it, so that there should be few. */
+constexpr int64_t block_step = 16;
+
+inline int64_t up_to(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+/* c [m rows of n, each ldc after the last] = a b.  b: a panel, or rows in fp32, or pairs of rows in
+ * bf16 (kernels/products/panel.h), lines ldb apart.  Only in a task of share(). */
 void multiply(kiln_float format, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-              const void *b, int64_t ldb, float *c, int64_t ldc, bool add);
+              const void *b, int64_t ldb, float *c, int64_t ldc);
 
 inline kiln_float format_of(const at::Tensor &x)
 {

@@ -1,8 +1,8 @@
 /* attention.cpp - attention from packed rows: of one item, or of several within their own rows.
  *
  * On a GPU in bf16 q and k are normed and rotated in place, and attention runs in cuDNN's kernels
- * (cuda/cudnn_attention.cpp) or LibTorch's; on the CPU in the kernels of cpu/kernels.cpp; anything
- * else is composed of LibTorch's operators.
+ * (cuda/cudnn_attention.cpp) or LibTorch's; on the CPU in cpu/attention.cpp; anything else is
+ * composed of LibTorch's operators.
  */
 #include "pipeline/torch/cpu/attention.hpp"
 
