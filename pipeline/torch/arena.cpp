@@ -17,6 +17,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>
 
+#include "pipeline/torch/internal.hpp"
 #include "pipeline/torch/load.h"
 
 namespace kiln
@@ -30,11 +31,6 @@ constexpr size_t region_bytes = 64 << 20; /* a region at least */
 constexpr size_t page = 4096, huge_page = 2 << 20;
 /* Free bytes that are kept; beyond it a region without tensors goes back to the system. */
 constexpr size_t kept = 1 << 30;
-
-constexpr size_t rounded(size_t bytes, size_t to)
-{
-    return (bytes + to - 1) / to * to;
-}
 
 class arena final : public c10::Allocator
 {
@@ -58,7 +54,7 @@ class arena final : public c10::Allocator
 
     bool add_region(size_t bytes)
     {
-        const size_t fewest = rounded(bytes, huge_page);
+        const size_t fewest = up_to(bytes, huge_page);
         auto map = [&bytes](size_t wanted) {
             bytes = wanted;
             return mmap(nullptr, wanted, PROT_READ | PROT_WRITE,
@@ -159,7 +155,7 @@ class arena final : public c10::Allocator
             hold.unlock();
             return owned(c10::GetDefaultCPUAllocator()->raw_allocate(bytes));
         }
-        char *at = allowed ? take(rounded(bytes, page)) : nullptr;
+        char *at = allowed ? take(up_to(bytes, page)) : nullptr;
         TORCH_CHECK(at, "not enough memory: ", bytes, " bytes were wanted");
         return owned(at);
     }

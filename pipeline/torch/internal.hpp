@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -127,6 +128,12 @@ void run_void(kt_scope *s, const char *op, std::initializer_list<kt> operands, F
     } catch (...) {
         file_exception(s, op);
     }
+}
+
+/* n, or the next multiple above it. */
+template <class T> constexpr T up_to(T n, std::common_type_t<T> multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
 }
 
 at::ScalarType scalar_of(kt_dtype dtype);

@@ -15,13 +15,13 @@ namespace kiln::cpu
 
 /* Scores of a block of query rows: 512 KB of fp32. */
 static constexpr int64_t score_values = 128 * 1024;
-static constexpr int64_t block_least = 16, block_most = 64; /* its rows */
+static constexpr int64_t block_least = block_step, block_most = 64; /* its rows */
 
 bool takes_attention(const kt_attention_args &a)
 {
     const at::Tensor &qkv = a.qkv->t;
     return qkv.is_cpu() && qkv.size(0) > 0 && a.items <= 1 && !a.starts &&
-           multiplies(qkv.scalar_type()) && a.head_dim <= KILN_HEAD_DIM_MAX &&
+           multiplies(qkv.scalar_type()) && a.head_dim <= KILN_HEAD_DIM_MAX && a.kv_heads > 0 &&
            a.heads % a.kv_heads == 0 && (qkv.scalar_type() == at::kFloat || a.head_dim % 2 == 0);
 }
 
@@ -69,7 +69,7 @@ static void split(const kt_attention_args &a, heads &x)
     args.interleaved = a.interleaved, args.eps = static_cast<float>(a.eps);
     args.q_scale = 1.0f, args.format = args.out_format = x.format;
     constexpr int64_t rows_each = 32;
-    share((x.rows + rows_each - 1) / rows_each, [&](int64_t task) {
+    share(up_to(x.rows, rows_each) / rows_each, [&](int64_t task) {
         kiln_qkv_rope_ref(&args, task * rows_each, std::min(x.rows, (task + 1) * rows_each));
     });
     for (const at::Tensor *t : {&x.q, &x.k, &x.v})
@@ -147,8 +147,11 @@ at::Tensor attention(const kt_attention_args &a)
 {
     const heads x = heads_of(a);
     const int64_t width = a.heads * x.d, group = a.heads / a.kv_heads;
-    const int64_t block = std::clamp(score_values / x.rows, block_least, block_most);
-    const int64_t blocks = (x.rows + block - 1) / block;
+    /* A multiple of block_step: the padded rows of the last block are padded rows of the head, too.
+     */
+    const int64_t block =
+        std::clamp(score_values / x.rows / block_step * block_step, block_least, block_most);
+    const int64_t blocks = up_to(x.rows, block) / block;
     const at::Tensor out = at::empty({x.rows, width}, a.qkv->t.options());
     share(a.heads * blocks, [&](int64_t task) {
         const int64_t head = task / blocks, row = task % blocks * block;

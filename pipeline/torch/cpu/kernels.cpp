@@ -2,7 +2,6 @@
 #include "pipeline/torch/cpu/kernels.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <ATen/Parallel.h>
 

@@ -114,13 +114,13 @@ bool takes_product(const at::Tensor &x, const at::Tensor &weight)
 struct shares {
     int64_t panels, runs, run_rows;
 
-    shares(int64_t rows, int64_t columns) : panels((columns + KILN_PANEL - 1) / KILN_PANEL)
+    shares(int64_t rows, int64_t columns) : panels(up_to(columns, KILN_PANEL) / KILN_PANEL)
     {
         constexpr int64_t tasks_each = 4;
-        const int64_t wanted = (tasks_each * at::get_num_threads() + panels - 1) / panels;
+        const int64_t wanted = up_to(tasks_each * at::get_num_threads(), panels) / panels;
         runs = std::max<int64_t>(1, std::min(wanted, rows / least_rows));
-        run_rows = ((rows + runs - 1) / runs + block_rows - 1) / block_rows * block_rows;
-        runs = (rows + run_rows - 1) / run_rows;
+        run_rows = up_to(up_to(rows, runs) / runs, block_rows);
+        runs = up_to(rows, run_rows) / run_rows;
     }
 };
 

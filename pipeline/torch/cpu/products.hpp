@@ -36,11 +36,6 @@ void *scratch(scratch_use use, int64_t bytes);
  * shape of a product and keeps it, so that there should be few. */
 constexpr int64_t block_step = 16;
 
-inline int64_t up_to(int64_t n, int64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 /* c [m rows of n, each ldc after the last] = a b.  b: a panel, or rows in fp32, or pairs of rows in
  * bf16 (kernels/products/panel.h), lines ldb apart.  Only in a task of share(). */
 void multiply(kiln_float format, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
