@@ -236,11 +236,11 @@ at::Tensor gated_product(const at::Tensor &x, const at::Tensor &weight)
 void kt_describe(char *text, size_t size)
 {
     const bool f32 = kiln::cpu::multiplies(at::kFloat), bf16 = kiln::cpu::multiplies(at::kBFloat16);
-    const char *products = bf16 && cpuinfo_has_x86_amx_bf16() ? "fp32 and, by AMX, bf16"
-                           : bf16                             ? "fp32 and bf16"
-                           : f32                              ? "fp32"
-                                                              : "none";
-    snprintf(text, size,
-             "LibTorch %s; this processor: loops of ATen for %s, products in blocks: %s",
-             TORCH_VERSION, at::get_cpu_capability().c_str(), products);
+    const char *products = bf16 && cpuinfo_has_x86_amx_bf16()
+                               ? "Kiln multiplies fp32 and, with AMX, bf16"
+                           : bf16 ? "Kiln multiplies fp32 and bf16"
+                           : f32  ? "Kiln multiplies fp32"
+                                  : "LibTorch multiplies matrices, too";
+    snprintf(text, size, "LibTorch %s; on this CPU its operators use %s, and %s", TORCH_VERSION,
+             at::get_cpu_capability().c_str(), products);
 }
