@@ -2,6 +2,7 @@
 # What the tree promises of its own source: short files, no marks of unfinished work, no banned
 # calls, C++ in one folder, a README in every folder, headers that compile alone and together.
 set -u
+export LC_ALL=C.UTF-8 # a column is a character, in whatever environment this runs
 cd "${KILN_SOURCE:?}" || exit 1
 bad=0
 complain() { echo "$*"; bad=$((bad + 1)); }
