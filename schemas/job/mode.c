@@ -1,0 +1,145 @@
+/* mode.c - the texts of modes; see mode.h. */
+#include "schemas/job/mode.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/limits.h"
+
+size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
+{
+    int len = 0;
+    ret[0] = '\0';
+    switch (mode->kind) {
+    case KILN_MODE_EXACT:
+        break;
+    case KILN_MODE_COARSE_AUTO:
+        len = snprintf(ret, KILN_MODE_MAX, "coarse=auto");
+        break;
+    case KILN_MODE_COARSE:
+        len = snprintf(ret, KILN_MODE_MAX, "coarse=%u+%u", mode->small, mode->full);
+        if (mode->sigma != KILN_COARSE_SIGMA)
+            len += snprintf(ret + len, KILN_MODE_MAX - (size_t)len, "@%.4g", mode->sigma);
+        break;
+    case KILN_MODE_START_STEP:
+        len = snprintf(ret, KILN_MODE_MAX, "start=%u", mode->step);
+        break;
+    case KILN_MODE_START_SIGMA:
+        len = snprintf(ret, KILN_MODE_MAX, "start@%.4g", mode->sigma);
+        break;
+    }
+    return (size_t)len;
+}
+
+/* A whole number of one or two digits, at least min; moves *text behind it. */
+static bool read_steps(const char **text, uint32_t min, uint32_t *ret)
+{
+    size_t len = strspn(*text, "0123456789");
+    if (len < 1 || len > 2 || (len == 2 && **text == '0'))
+        return false;
+    *ret = (uint32_t)strtoul(*text, NULL, 10);
+    *text += len;
+    return *ret >= min && *ret <= KILN_STEPS_MAX;
+}
+
+/* "S+L", moving *text behind it. */
+static bool read_pair(const char **text, struct kiln_mode *ret)
+{
+    *ret = (struct kiln_mode){.kind = KILN_MODE_COARSE, .sigma = KILN_COARSE_SIGMA};
+    if (!read_steps(text, 1, &ret->small) || *(*text)++ != '+')
+        return false;
+    return read_steps(text, 1, &ret->full);
+}
+
+bool kiln_mode_parse_coarse(const char *text, struct kiln_mode *ret)
+{
+    *ret = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    if (strcmp(text, "off") == 0)
+        return true;
+    ret->kind = KILN_MODE_COARSE_AUTO;
+    if (strcmp(text, "auto") == 0)
+        return true;
+    return read_pair(&text, ret) && *text == '\0';
+}
+
+bool kiln_mode_sigma(double sigma, double *ret)
+{
+    *ret = nearbyint(sigma * 1e4) / 1e4;
+    return *ret > 0 && *ret <= 1;
+}
+
+/* A sigma to the end of the text. */
+static bool read_sigma(const char *text, double *ret)
+{
+    size_t len = strspn(text, "0123456789.");
+    char *end;
+    if (len == 0 || len > 8 || text[len])
+        return false;
+    return kiln_mode_sigma(strtod(text, &end), ret) && !*end;
+}
+
+static bool read_mode(const char *text, struct kiln_mode *ret)
+{
+    *ret = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    if (!*text)
+        return true;
+    if (strncmp(text, "coarse=", 7) == 0) {
+        text += 7;
+        ret->kind = KILN_MODE_COARSE_AUTO;
+        if (strcmp(text, "auto") == 0)
+            return true;
+        if (!read_pair(&text, ret))
+            return false;
+        return !*text || (*text == '@' && read_sigma(text + 1, &ret->sigma) && ret->sigma < 1);
+    }
+    if (strncmp(text, "start=", 6) == 0) {
+        text += 6;
+        ret->kind = KILN_MODE_START_STEP;
+        return read_steps(&text, 0, &ret->step) && !*text && ret->step < KILN_STEPS_MAX;
+    }
+    ret->kind = KILN_MODE_START_SIGMA;
+    return strncmp(text, "start@", 6) == 0 && read_sigma(text + 6, &ret->sigma);
+}
+
+bool kiln_mode_parse(const char *text, struct kiln_mode *ret)
+{
+    char again[KILN_MODE_MAX];
+    if (!read_mode(text, ret))
+        return false;
+    kiln_mode_text(ret, again);
+    return strcmp(again, text) == 0; /* so that one mode has one text */
+}
+
+bool kiln_mode_of_strength(double strength, uint32_t steps, struct kiln_mode *ret)
+{
+    if (!(strength > 0 && strength <= 1))
+        return false;
+    const double init = fmin(steps * strength, steps);
+    *ret = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = (uint32_t)(steps - init)};
+    return ret->step < steps;
+}
+
+bool kiln_mode_starts(const struct kiln_mode *mode)
+{
+    return mode->kind == KILN_MODE_START_STEP || mode->kind == KILN_MODE_START_SIGMA;
+}
+
+double kiln_mode_forwards(const struct kiln_mode *mode, uint32_t steps)
+{
+    switch (mode->kind) {
+    case KILN_MODE_COARSE:
+        return 0.25 * mode->small + mode->full;
+    case KILN_MODE_START_STEP:
+        return mode->step < steps ? steps - mode->step : 1;
+    case KILN_MODE_START_SIGMA: { /* at the usual shift of 3, sigma = 3u / (1 + 2u) */
+        const double left = ceil(steps * mode->sigma / (3 - 2 * mode->sigma) - 1e-9);
+        return left > 1 ? left : 1;
+    }
+    case KILN_MODE_EXACT:
+    case KILN_MODE_COARSE_AUTO:
+        break;
+    }
+    return steps;
+}

@@ -1,0 +1,61 @@
+/* mode.h - how a picture comes about: from noise at its own size, coarse first, or from a start.
+ *
+ * Only a run from noise at its own size is exact: equal to diffusers, bit for bit the same on one
+ * machine.  So every other mode has a name, which is part of the job, of the group in which jobs
+ * are rendered, of costs, cache keys and metadata:
+ *
+ *     ""               exact
+ *     "coarse=auto"    what the model's kiln.json names for the size, else exact: the worker
+ * decides "coarse=4+3"     4 steps of the schedule at about half the side; then the prediction of
+ * the clean latent is enlarged, noised to KILN_COARSE_SIGMA, and 3 steps follow "coarse=4+3@0.8"
+ * the same, noised to sigma 0.8 "start=5"        from a start, noised to the sigma of step 5 of the
+ * schedule; the rest follows "start@0.5"      from a start, noised to sigma 0.5; the schedule's
+ * lower sigmas follow
+ *
+ * A start is a clean latent: that of another job, or of a picture.
+ * Source of coarse first and of its numbers: measured, scripts/bench/RESULTS.md; starting at a step
+ * is image to image as in diffusers' ZImageImg2ImgPipeline (0.42.1).
+ */
+#ifndef KILN_MODE_H
+#define KILN_MODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KILN_COARSE_SIGMA 0.75 /* of the hand-over, unless the job says another */
+#define KILN_STRENGTH_DEFAULT 0.6
+#define KILN_MODE_MAX 32 /* bytes of a mode's text with its NUL */
+
+enum kiln_mode_kind {
+    KILN_MODE_EXACT,
+    KILN_MODE_COARSE_AUTO,
+    KILN_MODE_COARSE,
+    KILN_MODE_START_STEP,
+    KILN_MODE_START_SIGMA
+};
+
+struct kiln_mode {
+    enum kiln_mode_kind kind;
+    uint32_t small, full; /* COARSE: steps at the small size, 1 .. KILN_STEPS_MAX, and after it */
+    uint32_t step;        /* START_STEP: 0 .. KILN_STEPS_MAX - 1 */
+    double sigma;         /* COARSE: below 1; START_SIGMA: at most 1; above 0, four decimals */
+};
+
+/* The text of a mode; returns its length.  Equal modes have equal texts. */
+size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX]);
+/* The mode of a text; false for anything that kiln_mode_text does not write. */
+bool kiln_mode_parse(const char *text, struct kiln_mode *ret);
+/* "off", "auto", "S+L" as in a job's key coarse; false for anything else. */
+bool kiln_mode_parse_coarse(const char *text, struct kiln_mode *ret);
+/* Rounds a sigma to its four decimals; false unless it is in (0, 1]. */
+bool kiln_mode_sigma(double sigma, double *ret);
+/* START_STEP for a strength in (0, 1], as diffusers computes it; false if no step is left. */
+bool kiln_mode_of_strength(double strength, uint32_t steps, struct kiln_mode *ret);
+/* Whether the job needs a start. */
+bool kiln_mode_starts(const struct kiln_mode *mode);
+/* The cost of a run of `steps` in forwards of the full size, for estimates before anything was
+ * measured: a small step counts a quarter.  COARSE_AUTO counts as exact. */
+double kiln_mode_forwards(const struct kiln_mode *mode, uint32_t steps);
+
+#endif
