@@ -25,7 +25,7 @@ struct head_run {
     int64_t from;
     unsigned token; /* the row's line of the tables */
     int heads;
-    float eps, scale;
+    float eps;
     bool turned; /* q or k; v stays as it is */
 };
 
@@ -99,7 +99,7 @@ __device__ __forceinline__ void inverse_rms(const chunk<8> held[4], int lane, fl
         out[j] = __shfl_sync(all_lanes, inverse, j * (LANES / 4), LANES);
 }
 
-/* One chunk normed, rotated and scaled. */
+/* One chunk normed and rotated. */
 template <int LANES, bool INTERLEAVED>
 __device__ __forceinline__ chunk<8> turn(const chunk<8> &in, const head_run &run, float inverse,
                                          const chunk<8> &weight, bool rotated, const float cos[8],
@@ -115,13 +115,6 @@ __device__ __forceinline__ chunk<8> turn(const chunk<8> &in, const head_run &run
     }
     if (rotated)
         rotate<LANES, INTERLEAVED>(v, cos, sin, lane);
-    const chunk<8> out = pack<8>(v);
-    if (run.scale == 1.0f)
-        return out;
-    unpack<8>(out, v);
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        v[i] *= run.scale;
     return pack<8>(v);
 }
 
@@ -176,8 +169,7 @@ __device__ __forceinline__ float normed(float v, float inverse, const void *norm
     return norm ? rounded(rounded(v * inverse) * value_at(norm, i)) : v;
 }
 
-/* The first head of the run, d values, by one warp; put(i, v) gets each, rounded to bf16 and then
- * scaled. */
+/* The first head of the run, d values, by one warp; put(i, v) gets each, rounded to bf16. */
 template <typename Put>
 __device__ __forceinline__ void turn_values(const head_run &run, int d, bool interleaved,
                                             const Put &put)
@@ -189,7 +181,7 @@ __device__ __forceinline__ void turn_values(const head_run &run, int d, bool int
     const float inverse = 1.0f / sqrtf(lane_sum(sum) / static_cast<float>(d) + run.eps);
     if (!run.turned || !run.cos) {
         for (int i = lane; i < d; i += warp_size)
-            put(i, run.scale * normed(value_at(run.x, run.from + i), inverse, run.norm, i));
+            put(i, normed(value_at(run.x, run.from + i), inverse, run.norm, i));
         return;
     }
     const float *cos = run.cos + static_cast<int64_t>(run.token) * half;
@@ -198,8 +190,8 @@ __device__ __forceinline__ void turn_values(const head_run &run, int d, bool int
         const int one = interleaved ? 2 * i : i, two = interleaved ? 2 * i + 1 : i + half;
         const float x = normed(value_at(run.x, run.from + one), inverse, run.norm, one);
         const float y = normed(value_at(run.x, run.from + two), inverse, run.norm, two);
-        put(one, run.scale * rounded(x * cos[i] - y * sin[i]));
-        put(two, run.scale * rounded(x * sin[i] + y * cos[i]));
+        put(one, rounded(x * cos[i] - y * sin[i]));
+        put(two, rounded(x * sin[i] + y * cos[i]));
     }
 }
 

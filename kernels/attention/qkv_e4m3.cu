@@ -104,7 +104,7 @@ static __global__ void __launch_bounds__(part_threads, part_blocks)
     const bool of_k = (blockIdx.x - rows) % 2;
     const int64_t from = (static_cast<int64_t>(row) * p.width + (of_k ? a.heads * LANES : 0)) * 8;
     const head_run run = {a.qkv, of_k ? a.k_norm : a.q_norm,  a.cos, a.sin, from,
-                          row,   of_k ? a.kv_heads : a.heads, a.eps, 1.0f,  true};
+                          row,   of_k ? a.kv_heads : a.heads, a.eps, true};
     turn_heads<LANES, INTERLEAVED>(run, lane, [&](int head, const chunk<8> &turned) {
         reinterpret_cast<uint2 *>(a.codes + from)[head * LANES + lane] = codes_of(turned, 1.0f);
     });
@@ -126,8 +126,8 @@ static __global__ void __launch_bounds__(part_threads)
         return; /* the whole warp */
     const int64_t from = static_cast<int64_t>(row) * p.width * 8 + head * a.head_dim;
     const bool of_k = head >= static_cast<unsigned>(a.heads);
-    const head_run run = {
-        a.qkv, of_k ? a.k_norm : a.q_norm, a.cos, a.sin, from, row, 1, a.eps, 1.0f, true};
+    const head_run run = {a.qkv, of_k ? a.k_norm : a.q_norm, a.cos, a.sin, from, row, 1, a.eps,
+                          true};
     turn_values(run, a.head_dim, a.interleaved, [&](int i, float v) {
         a.codes[from + i] = static_cast<uint8_t>(pack_e4m3(v, 0.0f));
     });

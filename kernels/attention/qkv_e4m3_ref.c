@@ -21,9 +21,7 @@ static void code_head(const struct kiln_qkv_e4m3 *a, int64_t row, int64_t at, co
                                        .head_dim = a->head_dim,
                                        .interleaved = a->interleaved,
                                        .eps = a->eps,
-                                       .q_scale = 1.0f,
-                                       .format = KILN_BF16,
-                                       .out_format = KILN_BF16};
+                                       .format = KILN_BF16};
     kiln_qkv_rope_ref(&head, 0, 1);
     for (int i = 0; i < a->head_dim; i++)
         a->codes[at + i] = kiln_to_e4m3(kiln_from_bf16(turned[i]));

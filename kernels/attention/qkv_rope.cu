@@ -24,7 +24,6 @@ struct head_place {
     const void *norm;
     void *out;
     int64_t to;
-    float scale;
     bool turned; /* q or k */
 };
 
@@ -43,11 +42,11 @@ static __device__ __forceinline__ head_place place_of(const struct kiln_qkv_rope
                                                       const row_place &row, int head)
 {
     if (head < a.heads)
-        return {a.q_norm, a.q, row.q + head * p.q.head, a.q_scale, true};
+        return {a.q_norm, a.q, row.q + head * p.q.head, true};
     head -= a.heads;
     if (head < a.kv_heads)
-        return {a.k_norm, a.k, row.kv + head * p.kv.head, 1.0f, true};
-    return {nullptr, a.v, row.kv + (head - a.kv_heads) * p.kv.head, 1.0f, false};
+        return {a.k_norm, a.k, row.kv + head * p.kv.head, true};
+    return {nullptr, a.v, row.kv + (head - a.kv_heads) * p.kv.head, false};
 }
 
 /* --- heads of 64 and 128 ---------------------------------------------------------------------- */
@@ -78,7 +77,7 @@ static __global__ void __launch_bounds__(part_threads, part_blocks)
     const part mine = part_of(a, p, row, blockIdx.x % parts);
     const head_place &to = mine.first;
     const head_run run = {a.qkv, to.norm,    a.cos, a.sin,    mine.from,
-                          token, mine.heads, a.eps, to.scale, to.turned};
+                          token, mine.heads, a.eps, to.turned};
     turn_heads<LANES, INTERLEAVED>(run, lane, [&](int head, const chunk<8> &turned) {
         store_chunk<8>(to.out, to.to + head * mine.step, lane, turned);
     });
@@ -104,7 +103,6 @@ static __global__ void __launch_bounds__(threads)
                           static_cast<unsigned>(row) % p.tokens,
                           1,
                           a.eps,
-                          place.scale,
                           place.turned};
     turn_values(run, a.head_dim, a.interleaved, [&](int i, float v) {
         static_cast<uint16_t *>(place.out)[place.to + i] =
@@ -124,8 +122,8 @@ static int check(const struct kiln_qkv_rope *a, struct kiln_error *err)
             (long long)a->rows, (long long)a->tokens, a->heads, a->kv_heads, a->head_dim);
     if (!a->qkv || !a->q || !a->k || (!a->v && !a->in_place))
         return kiln_fail(err, KILN_BAD_INPUT, "qkv_rope: an operand is missing");
-    if (a->format != KILN_BF16 || a->out_format != KILN_BF16)
-        return kiln_fail(err, KILN_UNSUPPORTED, "qkv_rope: on the GPU rows and results are bf16");
+    if (a->format != KILN_BF16)
+        return kiln_fail(err, KILN_UNSUPPORTED, "qkv_rope: on the GPU rows are bf16");
     if (heads > 65536 || a->rows * heads > INT32_MAX || a->head_dim > KILN_HEAD_DIM_MAX)
         return kiln_fail(err, KILN_UNSUPPORTED, "qkv_rope: %lld rows of %lld heads of %d",
                          (long long)a->rows, (long long)heads, a->head_dim);

@@ -1,16 +1,14 @@
 /* qkv_rope.h - from packed q, k, v rows to what attention reads: heads split, q and k normed per
- * head and rotated, q scaled.
+ * head and rotated.
  *
  * Interleaved rotation turns the pairs (2i, 2i+1), the other kind (i, i + head_dim/2):
  *     (a, b) -> (a cos - b sin, a sin + b cos)
- * q and k come out in out_format, rounded to the rows' format where the reference implementation has
- * them in it.  On the GPU they are bf16.
+ * All are in the rows' format, and rounded to it where the reference implementation has them in it.
+ * On the GPU that is bf16.
  * qkv_rope_ref.c is the definition.
  *
  * A batch is packed rows, item after item.  With `tokens` set, all items have that many and share
- * one table of angles; results are [items][heads][tokens][head_dim].  Items of different lengths
- * come with tokens 0, angles for every row, and `by_token`: results are [rows][heads][head_dim], of
- * which any run of rows is an item's [heads][tokens][head_dim] by strides alone.
+ * one table of angles; results are [items][heads][tokens][head_dim].
  *
  * `in_place` turns q and k where they lie: q is qkv itself, k the first of its k, v stays (NULL).
  * A third less to move, for an attention that reads its operands by strides.
@@ -32,18 +30,15 @@ struct kiln_qkv_rope {
     const void *qkv;             /* [rows][(heads + 2 kv_heads) * head_dim] */
     const void *q_norm, *k_norm; /* [head_dim]; NULL: no norm */
     const float *cos, *sin;      /* [rows or tokens][head_dim/2]; NULL: no rotation */
-    void *q;                     /* heads, in out_format */
-    void *k;                     /* kv_heads, in out_format */
-    void *v;                     /* kv_heads, in the rows' format; NULL in place */
+    void *q;                     /* heads */
+    void *k, *v;                 /* kv_heads; v is NULL in place */
     int64_t rows;
     int heads, kv_heads, head_dim; /* head_dim is even where there is a rotation */
     int interleaved;
-    float eps, q_scale;
+    float eps;
     enum kiln_float format;
-    enum kiln_float out_format;
     int64_t tokens; /* of an item, divides rows; 0: the rows are one item */
-    int by_token;   /* token before head in the results */
-    int in_place;   /* the results are part of the packed rows, in their format */
+    int in_place;   /* the results are part of the packed rows */
 };
 
 /* Steps in values from an item, a head, a token of `heads` heads to the next one. */
@@ -54,11 +49,8 @@ KILN_INLINE struct kiln_head_steps kiln_head_steps(const struct kiln_qkv_rope *a
 {
     const int64_t d = args->head_dim, tokens = args->tokens ? args->tokens : args->rows;
     struct kiln_head_steps steps = {tokens * heads * d, tokens * d, d};
-    if (args->by_token || args->in_place) {
-        steps.head = d;
-        steps.token = heads * d;
-    }
     if (args->in_place) {
+        steps.head = d;
         steps.token = ((int64_t)args->heads + 2 * (int64_t)args->kv_heads) * d;
         steps.item = tokens * steps.token;
     }

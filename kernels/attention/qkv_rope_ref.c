@@ -22,8 +22,8 @@ KILN_INLINE void norm_head(const void *x, int64_t at, const void *weight, float 
         out[i] = kiln_rounded(kiln_rounded(out[i] * inverse, f) * kiln_load(weight, i, f), f);
 }
 
-KILN_INLINE void rotate_head(const struct kiln_qkv_rope *a, int64_t row, const float *x,
-                             float scale, float *out, enum kiln_float f)
+KILN_INLINE void rotate_head(const struct kiln_qkv_rope *a, int64_t row, const float *x, float *out,
+                             enum kiln_float f)
 {
     const int half = a->head_dim / 2;
     const float *cos = a->cos + row * half, *sin = a->sin + row * half;
@@ -31,38 +31,37 @@ KILN_INLINE void rotate_head(const struct kiln_qkv_rope *a, int64_t row, const f
 #pragma omp simd
         for (int i = 0; i < half; i++) {
             float p = x[2 * i], q = x[2 * i + 1];
-            out[2 * i] = scale * kiln_rounded(p * cos[i] - q * sin[i], f);
-            out[2 * i + 1] = scale * kiln_rounded(p * sin[i] + q * cos[i], f);
+            out[2 * i] = kiln_rounded(p * cos[i] - q * sin[i], f);
+            out[2 * i + 1] = kiln_rounded(p * sin[i] + q * cos[i], f);
         }
         return;
     }
 #pragma omp simd
     for (int i = 0; i < half; i++) {
         float p = x[i], q = x[i + half];
-        out[i] = scale * kiln_rounded(p * cos[i] - q * sin[i], f);
-        out[i + half] = scale * kiln_rounded(p * sin[i] + q * cos[i], f);
+        out[i] = kiln_rounded(p * cos[i] - q * sin[i], f);
+        out[i + half] = kiln_rounded(p * sin[i] + q * cos[i], f);
     }
 }
 
 /* The head that starts at `at` of the packed rows, to value `to` of out. */
 KILN_INLINE void turn_head(const struct kiln_qkv_rope *a, int64_t row, int64_t at,
-                           const void *weight, float scale, void *out, int64_t to,
-                           enum kiln_float f)
+                           const void *weight, void *out, int64_t to, enum kiln_float f)
 {
     float x[KILN_HEAD_DIM_MAX], turned[KILN_HEAD_DIM_MAX];
     const int d = a->head_dim;
-    float *y = a->out_format == KILN_F32 ? (float *)out + to : turned;
+    float *y = f == KILN_F32 ? (float *)out + to : turned;
     norm_head(a->qkv, at, weight, a->eps, d, x, f);
     if (a->cos) {
-        rotate_head(a, row % (a->tokens ? a->tokens : a->rows), x, scale, y, f);
+        rotate_head(a, row % (a->tokens ? a->tokens : a->rows), x, y, f);
     } else {
 #pragma omp simd
         for (int i = 0; i < d; i++)
-            y[i] = scale * x[i];
+            y[i] = x[i];
     }
     if (y == turned)
         for (int i = 0; i < d; i++)
-            kiln_store(out, to + i, y[i], a->out_format);
+            kiln_store(out, to + i, y[i], f);
 }
 
 KILN_INLINE void split_rows(const struct kiln_qkv_rope *a, int64_t begin, int64_t end,
@@ -76,9 +75,9 @@ KILN_INLINE void split_rows(const struct kiln_qkv_rope *a, int64_t begin, int64_
         const int64_t at = row * (h + 2 * g) * d, item = row / tokens, token = row % tokens;
         const int64_t q = item * qs.item + token * qs.token, k = item * ks.item + token * ks.token;
         for (int64_t i = 0; i < h; i++)
-            turn_head(a, row, at + i * d, a->q_norm, a->q_scale, a->q, q + i * qs.head, f);
+            turn_head(a, row, at + i * d, a->q_norm, a->q, q + i * qs.head, f);
         for (int64_t i = 0; i < g; i++)
-            turn_head(a, row, at + (h + i) * d, a->k_norm, 1.0f, a->k, k + i * ks.head, f);
+            turn_head(a, row, at + (h + i) * d, a->k_norm, a->k, k + i * ks.head, f);
         for (int64_t i = 0; i < g && a->v; i++)
             memcpy((char *)a->v + (k + i * ks.head) * size,
                    (const char *)a->qkv + (at + (h + g + i) * d) * size, (size_t)(d * size));

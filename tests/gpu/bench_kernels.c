@@ -146,12 +146,8 @@ static void bench_heads(void)
                                    .head_dim = HEAD_DIM,
                                    .interleaved = 1,
                                    .eps = 1e-5f,
-                                   .q_scale = 1.0f,
-                                   .format = KILN_BF16,
-                                   .out_format = KILN_BF16};
+                                   .format = KILN_BF16};
     report("qkv_rope", shape, 3 * part * 4 + angles, queue_split);
-    split.by_token = 1;
-    report("qkv_rope by token", shape, 3 * part * 4 + angles, queue_split);
     split.q = pools[0], split.k = pools[0] + HEADS * HEAD_DIM * 2;
     split.v = NULL, split.in_place = 1;
     report("qkv_rope in place", shape, 2 * part * 4 + angles, queue_split);

@@ -163,9 +163,7 @@ static void q_and_k_are_those_of_qkv_rope(void **state)
                                        .head_dim = 64,
                                        .interleaved = 1,
                                        .eps = e.args.eps,
-                                       .q_scale = 1,
                                        .format = KILN_BF16,
-                                       .out_format = KILN_BF16,
                                        .in_place = 1};
     kiln_qkv_rope_ref(&rope, 0, ROWS);
     for (int64_t row = 0; row < ROWS; row++)

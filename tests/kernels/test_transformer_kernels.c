@@ -301,8 +301,8 @@ static void check_split(struct test_random *random, int d, enum kiln_float f, in
         cosine[i] = cosf((float)i);
         sine[i] = sinf((float)i);
     }
-    float *q = malloc((size_t)(h * rows * d) * sizeof *q);
-    float *k = malloc((size_t)(g * rows * d) * sizeof *k);
+    void *q = malloc((size_t)(h * rows * d) * sizeof(float));
+    void *k = malloc((size_t)(g * rows * d) * sizeof(float));
     void *v = malloc((size_t)(g * rows * d) * sizeof(float));
     const struct kiln_qkv_rope args = {.qkv = qkv,
                                        .q_norm = form & 1 ? norm : NULL,
@@ -318,14 +318,12 @@ static void check_split(struct test_random *random, int d, enum kiln_float f, in
                                        .head_dim = d,
                                        .interleaved = form & 4,
                                        .eps = 1e-5f,
-                                       .q_scale = 0.25f,
                                        .format = f};
     kiln_qkv_rope_ref(&args, 0, rows);
     for (int64_t row = 0; row < rows; row++)
         for (int i = 0; i < d; i++) {
-            check((double)q[(1 * rows + row) * d + i], 0.25 * turned(&args, row, d, args.q_norm, i),
-                  2, f);
-            check((double)k[(1 * rows + row) * d + i],
+            check(at(q, (1 * rows + row) * d + i, f), turned(&args, row, d, args.q_norm, i), 2, f);
+            check(at(k, (1 * rows + row) * d + i, f),
                   turned(&args, row, (h + 1) * d, args.k_norm, i), 2, f);
             assert_true(at(v, (1 * rows + row) * d + i, f) ==
                         at(qkv, row * width + (h + g + 1) * d + i, f));

@@ -67,7 +67,7 @@ static void split(const kt_attention_args &a, heads &x)
     args.rows = x.rows, args.tokens = x.padded; /* where the next head starts */
     args.heads = a.heads, args.kv_heads = a.kv_heads, args.head_dim = a.head_dim;
     args.interleaved = a.interleaved, args.eps = static_cast<float>(a.eps);
-    args.q_scale = 1.0f, args.format = args.out_format = x.format;
+    args.format = x.format;
     constexpr int64_t rows_each = 32;
     share(up_to(x.rows, rows_each) / rows_each, [&](int64_t task) {
         kiln_qkv_rope_ref(&args, task * rows_each, std::min(x.rows, (task + 1) * rows_each));

@@ -279,8 +279,7 @@ static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
     args.q = base, args.k = base + static_cast<int64_t>(a.heads) * a.head_dim * 2;
     args.rows = qkv.size(0), args.tokens = rows, args.heads = a.heads, args.kv_heads = a.kv_heads;
     args.head_dim = a.head_dim, args.interleaved = a.interleaved;
-    args.eps = static_cast<float>(a.eps), args.q_scale = 1.0f;
-    args.format = args.out_format = KILN_BF16, args.in_place = 1;
+    args.eps = static_cast<float>(a.eps), args.format = KILN_BF16, args.in_place = 1;
     launch_on(qkv, [&](kiln_stream stream, kiln_error *err) {
         return kiln_qkv_rope_launch(&args, stream, err);
     });
