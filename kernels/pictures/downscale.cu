@@ -35,11 +35,11 @@ static __device__ __forceinline__ uint32_t weight_at(const span &s, uint32_t i, 
 }
 
 static __device__ __forceinline__ void halve_pixel(const struct kiln_downscale &a,
-                                                   const uint16_t *light, const uint8_t *src,
-                                                   uint32_t x, uint32_t y, uint8_t *dst)
+                                                   const uint16_t *light, uint32_t x, uint32_t y,
+                                                   uint8_t *dst)
 {
     const uint64_t stride = static_cast<uint64_t>(a.width) * channels;
-    const uint8_t *top = src + 2 * y * stride + 2 * x * channels, *low = top + stride;
+    const uint8_t *top = a.src + 2 * y * stride + 2 * x * channels, *low = top + stride;
 #pragma unroll
     for (int c = 0; c < channels; c++) {
         const uint32_t sum = static_cast<uint32_t>(light[top[c]]) + light[top[c + channels]] +
@@ -49,14 +49,14 @@ static __device__ __forceinline__ void halve_pixel(const struct kiln_downscale &
 }
 
 static __device__ __forceinline__ void shrink_pixel(const struct kiln_downscale &a,
-                                                    const uint16_t *light, const uint8_t *src,
-                                                    uint32_t x, uint32_t y, uint8_t *dst)
+                                                    const uint16_t *light, uint32_t x, uint32_t y,
+                                                    uint8_t *dst)
 {
     const span down = span_at(y, a.height, a.out_height), across = span_at(x, a.width, a.out_width);
     const uint64_t total = static_cast<uint64_t>(a.width) * a.height;
     uint64_t sum[channels] = {0, 0, 0};
     for (uint32_t j = down.first; j <= down.last; j++) {
-        const uint8_t *row = src + static_cast<uint64_t>(j) * a.width * channels;
+        const uint8_t *row = a.src + static_cast<uint64_t>(j) * a.width * channels;
         uint64_t line[channels] = {0, 0, 0};
         for (uint32_t i = across.first; i <= across.last; i++) {
             const uint64_t weight = weight_at(across, i, a.out_width);
@@ -81,16 +81,14 @@ static __global__ void __launch_bounds__(threads)
     __shared__ uint16_t light[256];
     light[threadIdx.x] = a.light[threadIdx.x]; /* as many threads as entries */
     __syncthreads();
-    const int64_t source = static_cast<int64_t>(a.width) * a.height * channels;
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; i < pixels;
          i += static_cast<int64_t>(gridDim.x) * threads) {
         const uint32_t x = static_cast<uint32_t>(i % a.out_width);
-        const uint32_t y = static_cast<uint32_t>(i / a.out_width % a.out_height);
-        const uint8_t *src = a.src + i / a.out_width / a.out_height * source;
+        const uint32_t y = static_cast<uint32_t>(i / a.out_width);
         if constexpr (HALF)
-            halve_pixel(a, light, src, x, y, a.dst + i * channels);
+            halve_pixel(a, light, x, y, a.dst + i * channels);
         else
-            shrink_pixel(a, light, src, x, y, a.dst + i * channels);
+            shrink_pixel(a, light, x, y, a.dst + i * channels);
     }
 }
 
@@ -98,20 +96,17 @@ extern "C" int kiln_downscale_launch(const struct kiln_downscale *args, kiln_str
                                      struct kiln_error *err)
 {
     const char *name = "downscale";
-    if (args->items < 0 || args->out_width < 1 || args->out_height < 1 ||
-        args->out_width > args->width || args->out_height > args->height)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s: %lld pictures of %u x %u to %u x %u", name,
-                         (long long)args->items, args->width, args->height, args->out_width,
-                         args->out_height);
+    if (args->out_width < 1 || args->out_height < 1 || args->out_width > args->width ||
+        args->out_height > args->height)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: a picture of %u x %u to %u x %u", name,
+                         args->width, args->height, args->out_width, args->out_height);
     /* The sums' bound, as in the reference. */
     if (args->width > 65535 || args->height > 65535)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: a picture of %u x %u; sides of 65535 at most",
                          name, args->width, args->height);
-    if (args->items == 0)
-        return KILN_OK;
     if (!args->src || !args->dst || !args->light || !args->stored)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
-    const int64_t pixels = args->items * args->out_width * args->out_height;
+    const int64_t pixels = static_cast<int64_t>(args->out_width) * args->out_height;
     const bool half = args->width == 2 * args->out_width && args->height == 2 * args->out_height;
     return launch(err, name, half ? downscale<true> : downscale<false>,
                   dim3(blocks_for(pixels, threads)), threads, stream, *args, pixels);

@@ -24,11 +24,10 @@ void kiln_downscale_ref(const uint8_t *src, uint32_t width, uint32_t height, uin
  * stored[65536] back, to nearest.  Made once, never freed. */
 void kiln_downscale_tables(const uint16_t **ret_light, const uint8_t **ret_stored);
 
-/* Pictures on the device: the same bytes as the reference's. */
+/* A picture on the device: the same bytes as the reference's. */
 struct kiln_downscale {
-    const uint8_t *src; /* [items][height][width][3] */
-    uint8_t *dst;       /* [items][out_height][out_width][3], apart from src */
-    int64_t items;
+    const uint8_t *src;                            /* [height][width][3] */
+    uint8_t *dst;                                  /* [out_height][out_width][3], apart from src */
     uint32_t width, height, out_width, out_height; /* out sides <= source sides, > 0 */
     const uint16_t *light;                         /* the tables above, copied to the device */
     const uint8_t *stored;

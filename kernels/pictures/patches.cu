@@ -25,7 +25,7 @@ struct part {
 static __device__ __forceinline__ part part_at(const struct kiln_patches &s, int64_t item,
                                                unsigned y, unsigned x, unsigned group)
 {
-    const int64_t row = item * s.item_rows + y / 2 * (s.width / 2) + x;
+    const int64_t row = (item * (s.height / 2) + y / 2) * (s.width / 2) + x;
     const int64_t plane = item * s.channels + group * 8;
     return {item, (plane * s.height + y) * s.width + 2 * x,
             (row * 4 + y % 2 * 2) * s.channels + group * 8};
@@ -133,7 +133,7 @@ static __device__ __forceinline__ int64_t token_of(const struct kiln_patches &s,
     const int64_t p = s.patch, x = i % s.width, y = i / s.width % s.height;
     const int64_t c = i / s.width / s.height % s.channels;
     *item = i / s.width / s.height / s.channels;
-    const int64_t row = *item * s.item_rows + y / p * (s.width / p) + x / p;
+    const int64_t row = (*item * (s.height / p) + y / p) * (s.width / p) + x / p;
     return (row * p * p + y % p * p + x % p) * s.channels + c;
 }
 
@@ -169,12 +169,9 @@ static __global__ void __launch_bounds__(threads)
 static int check(const char *name, const struct kiln_patches *s, struct kiln_error *err)
 {
     if (s->items < 0 || s->channels < 1 || s->height < 1 || s->width < 1 || s->patch < 1 ||
-        s->height % s->patch || s->width % s->patch ||
-        s->item_rows < (int64_t)(s->height / s->patch) * (s->width / s->patch))
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "%s: %lld latents of %d x %d x %d, patches of %d, %lld rows each", name,
-                         (long long)s->items, s->channels, s->height, s->width, s->patch,
-                         (long long)s->item_rows);
+        s->height % s->patch || s->width % s->patch)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: %lld latents of %d x %d x %d, patches of %d",
+                         name, (long long)s->items, s->channels, s->height, s->width, s->patch);
     if (s->format != KILN_BF16)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: on the GPU tokens are bf16", name);
     return KILN_OK;

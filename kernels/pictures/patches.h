@@ -23,19 +23,18 @@ struct kiln_patches {
     int64_t items;
     int channels, height, width; /* of the latent: height and width are multiples of patch */
     int patch;
-    int64_t item_rows;      /* rows from an item's first token to the next item's, >= its patches */
     enum kiln_float format; /* of the tokens */
 };
 
 struct kiln_patchify {
     struct kiln_patches shape;
     const float *latent; /* [items][channels][height][width] */
-    void *tokens; /* [items][item_rows][patch*patch*channels]; rows behind the last patch stay */
+    void *tokens;        /* [items][patches][patch*patch*channels] */
 };
 
 struct kiln_euler_step {
     struct kiln_patches shape;
-    const void *with;    /* the transformer's output, [items][item_rows][patch*patch*channels] */
+    const void *with;    /* the transformer's output, [items][patches][patch*patch*channels] */
     const void *without; /* that of the negative prompt; NULL without guidance */
     float guidance;
     const float *stride; /* [items], device memory: next sigma minus this one */

@@ -8,12 +8,13 @@ KILN_INLINE void walk(const struct kiln_patches *s,
                       void (*each)(const void *args, int64_t item, int64_t latent, int64_t token),
                       const void *args)
 {
-    const int64_t p = s->patch, across = s->width / p, width = p * p * s->channels;
+    const int64_t p = s->patch, down = s->height / p, across = s->width / p;
+    const int64_t width = p * p * s->channels;
     for (int64_t item = 0; item < s->items; item++)
         for (int64_t c = 0; c < s->channels; c++)
             for (int64_t y = 0; y < s->height; y++)
                 for (int64_t x = 0; x < s->width; x++) {
-                    const int64_t row = item * s->item_rows + y / p * across + x / p;
+                    const int64_t row = (item * down + y / p) * across + x / p;
                     const int64_t place = (y % p * p + x % p) * s->channels + c;
                     each(args, item, ((item * s->channels + c) * s->height + y) * s->width + x,
                          row * width + place);

@@ -329,7 +329,6 @@ static void bench_latents(int64_t items, int side)
                                        .height = side,
                                        .width = side,
                                        .patch = 2,
-                                       .item_rows = (int64_t)side * side / 4,
                                        .format = KILN_BF16};
     patchify = (struct kiln_patchify){shape, floats[0], pools[1]};
     report("patchify", text, (double)n * 6, queue_patchify);

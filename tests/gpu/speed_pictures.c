@@ -141,7 +141,6 @@ void bench_pictures(void)
     must(cudaMemcpy(pools[6] + 512, stored, 65536, cudaMemcpyHostToDevice), "the table back");
     smaller = (struct kiln_downscale){.src = (uint8_t *)pools[0],
                                       .dst = (uint8_t *)pools[1],
-                                      .items = 1,
                                       .width = 1024,
                                       .height = 1024,
                                       .light = (uint16_t *)(void *)pools[6],

@@ -52,14 +52,10 @@ static double variance(const float *p, int64_t count)
 
 /* --- patches ---------------------------------------------------------------------------------- */
 
-enum { CHANNELS = 3, HEIGHT = 4, WIDTH = 6, PATCH = 2, ROWS = 8, PATCHES = 6, ROW = 12 };
+enum { CHANNELS = 3, HEIGHT = 4, WIDTH = 6, PATCH = 2, ROWS = 6, ROW = 12 };
 
-static const struct kiln_patches shape = {.items = 2,
-                                          .channels = CHANNELS,
-                                          .height = HEIGHT,
-                                          .width = WIDTH,
-                                          .patch = PATCH,
-                                          .item_rows = ROWS};
+static const struct kiln_patches shape = {
+    .items = 2, .channels = CHANNELS, .height = HEIGHT, .width = WIDTH, .patch = PATCH};
 
 static void patches_by_the_definition(void **state)
 {
@@ -67,19 +63,14 @@ static void patches_by_the_definition(void **state)
     float latent[2][CHANNELS][HEIGHT][WIDTH], tokens[2][ROWS][ROW];
     for (int i = 0; i < 2 * CHANNELS * HEIGHT * WIDTH; i++)
         ((float *)latent)[i] = (float)i;
-    memset(tokens, 0xff, sizeof tokens);
     const struct kiln_patchify args = {shape, (const float *)latent, tokens};
     kiln_patchify_ref(&args);
-    for (int item = 0; item < 2; item++) {
+    for (int item = 0; item < 2; item++)
         for (int y = 0; y < HEIGHT; y++)
             for (int x = 0; x < WIDTH; x++)
                 for (int c = 0; c < CHANNELS; c++)
                     assert_true(tokens[item][y / 2 * 3 + x / 2][(y % 2 * 2 + x % 2) * 3 + c] ==
                                 latent[item][c][y][x]);
-        for (int row = PATCHES; row < ROWS; row++)
-            for (int i = 0; i < ROW; i++)
-                assert_true(isnan(tokens[item][row][i])); /* left alone */
-    }
 }
 
 static void a_step_moves_by_the_stride(void **state)

@@ -191,7 +191,7 @@ static at::Tensor downscale(const at::Tensor &rgb, const struct kt_downscale &to
     const uint8_t *table = downscale_tables(rgb.device()).const_data_ptr<uint8_t>();
     at::Tensor out = at::empty({int64_t{3} * to.out_width * to.out_height}, rgb.options());
     kiln_downscale args{};
-    args.src = rgb.const_data_ptr<uint8_t>(), args.dst = out.data_ptr<uint8_t>(), args.items = 1;
+    args.src = rgb.const_data_ptr<uint8_t>(), args.dst = out.data_ptr<uint8_t>();
     args.width = to.width, args.height = to.height;
     args.out_width = to.out_width, args.out_height = to.out_height;
     args.light = reinterpret_cast<const uint16_t *>(table + stored_bytes), args.stored = table;

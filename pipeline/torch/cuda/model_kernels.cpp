@@ -365,14 +365,14 @@ static kiln_patches shape_of(const at::Tensor &latent, int patch)
     shape.channels = static_cast<int>(latent.size(-3));
     shape.height = static_cast<int>(latent.size(-2));
     shape.width = static_cast<int>(latent.size(-1));
-    shape.item_rows = latent.size(-2) / patch * (latent.size(-1) / patch);
     return shape;
 }
 
 static at::Tensor patchify(const at::Tensor &latent, int patch)
 {
     const kiln_patches shape = shape_of(latent, patch);
-    at::Tensor tokens = at::empty({shape.items * shape.item_rows, latent.size(-3) * patch * patch},
+    const int64_t rows = shape.items * (shape.height / patch) * (shape.width / patch);
+    at::Tensor tokens = at::empty({rows, latent.size(-3) * patch * patch},
                                   latent.options().dtype(at::kBFloat16));
     const kiln_patchify args{shape, latent.const_data_ptr<float>(), tokens.data_ptr()};
     launch_on(latent, [&](kiln_stream stream, kiln_error *err) {

@@ -81,24 +81,20 @@ static void layer_norm_refuses(void)
 /* --- patches and steps ------------------------------------------------------------------------ */
 
 static const struct kiln_patches shapes[] = {
-    {.items = 1, .channels = 16, .height = 4, .width = 6, .patch = 2, .item_rows = 6},
-    {.items = 3, .channels = 16, .height = 8, .width = 2, .patch = 2, .item_rows = 7},
-    {.items = 2, .channels = 8, .height = 10, .width = 34, .patch = 2, .item_rows = 100},
-    {.items = 2, .channels = 3, .height = 6, .width = 9, .patch = 3, .item_rows = 6},
-    {.items = 1, .channels = 16, .height = 5, .width = 7, .patch = 1, .item_rows = 35},
-    {.items = 2, .channels = 24, .height = 6, .width = 10, .patch = 2, .item_rows = 15},
-    {.items = 2, .channels = 12, .height = 16, .width = 16, .patch = 2, .item_rows = 64},
-    {.items = 1, .channels = 16, .height = 64, .width = 48, .patch = 2, .item_rows = 768},
+    {.items = 1, .channels = 16, .height = 4, .width = 6, .patch = 2},
+    {.items = 3, .channels = 16, .height = 8, .width = 2, .patch = 2},
+    {.items = 2, .channels = 8, .height = 10, .width = 34, .patch = 2},
+    {.items = 2, .channels = 3, .height = 6, .width = 9, .patch = 3},
+    {.items = 1, .channels = 16, .height = 5, .width = 7, .patch = 1},
+    {.items = 2, .channels = 24, .height = 6, .width = 10, .patch = 2},
+    {.items = 2, .channels = 12, .height = 16, .width = 16, .patch = 2},
+    {.items = 1, .channels = 16, .height = 64, .width = 48, .patch = 2},
 };
 
-static int64_t latent_values(const struct kiln_patches *s)
+/* As many as in the tokens. */
+static int64_t values_of(const struct kiln_patches *s)
 {
     return s->items * s->channels * s->height * s->width;
-}
-
-static int64_t token_values(const struct kiln_patches *s)
-{
-    return s->items * s->item_rows * s->patch * s->patch * s->channels;
 }
 
 static void describe_patches(const struct kiln_patches *s)
@@ -116,10 +112,9 @@ static void patchify(void)
         struct kiln_error err;
         describe_patches(&shape);
         shape.format = KILN_BF16;
-        struct twin *latent = twins_add(&set, "latent", (size_t)latent_values(&shape) * 4);
-        struct twin *tokens = twins_add(&set, "tokens", (size_t)token_values(&shape) * 2);
+        struct twin *latent = twins_add(&set, "latent", (size_t)values_of(&shape) * 4);
+        struct twin *tokens = twins_add(&set, "tokens", (size_t)values_of(&shape) * 2);
         fill_f32(latent, &random, 3);
-        fill_bf16(tokens, &random, 3); /* rows behind an item's last patch must stay */
         twins_push(&set);
         const struct kiln_patchify host = {shape, (const float *)twin_side(latent, false),
                                            tokens->host};
@@ -159,18 +154,18 @@ static void check_step(struct kiln_patches shape, int form)
     struct kiln_error err;
     describe_patches(&shape);
     shape.format = KILN_BF16;
-    c.with = twins_add(&c.set, "with", (size_t)token_values(&shape) * 2);
-    c.without = form & 2 ? twins_add(&c.set, "without", (size_t)token_values(&shape) * 2) : NULL;
+    c.with = twins_add(&c.set, "with", (size_t)values_of(&shape) * 2);
+    c.without = form & 2 ? twins_add(&c.set, "without", (size_t)values_of(&shape) * 2) : NULL;
     c.stride = twins_add(&c.set, "stride", (size_t)shape.items * 4);
-    c.latent = twins_add(&c.set, "latent", (size_t)latent_values(&shape) * 4);
+    c.latent = twins_add(&c.set, "latent", (size_t)values_of(&shape) * 4);
     c.bad = form & 4 ? twins_add(&c.set, "bad", (size_t)shape.items * 4) : NULL;
     fill_bf16(c.with, &random, 3);
     if (c.without)
         fill_bf16(c.without, &random, 3);
     fill_f32(c.stride, &random, 1);
     fill_f32(c.latent, &random, 3);
-    if (form & 8) /* the last value of the last item's last patch row that is in use */
-        kiln_store(c.latent->host, latent_values(&shape) - 1, form & 1 ? INFINITY : NAN, KILN_F32);
+    if (form & 8) /* the last value of the last item */
+        kiln_store(c.latent->host, values_of(&shape) - 1, form & 1 ? INFINITY : NAN, KILN_F32);
     twins_push(&c.set);
     const struct kiln_euler_step host = step_args(&c, &shape, false);
     const struct kiln_euler_step device = step_args(&c, &shape, true);
@@ -197,14 +192,11 @@ static void patches_refuse(void)
     struct kiln_error err;
     float memory[4] = {0};
     struct kiln_patchify args = {
-        .shape = {.items = 1, .channels = 1, .height = 2, .width = 2, .patch = 2, .item_rows = 1},
+        .shape = {.items = 1, .channels = 1, .height = 2, .width = 2, .patch = 2},
         .latent = memory,
         .tokens = memory};
     refused(kiln_patchify_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
     args.shape.format = KILN_BF16;
-    args.shape.item_rows = 0;
-    refused(kiln_patchify_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
-    args.shape.item_rows = 1;
     args.shape.width = 3;
     refused(kiln_patchify_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
     args.shape.width = 2;
