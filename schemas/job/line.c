@@ -136,13 +136,6 @@ void kiln_job_line_write(const struct kiln_job *job, bool with_seed, struct kiln
     kiln_text_add(out, "}", 1);
 }
 
-char *kiln_job_line_text(const struct kiln_job *job)
-{
-    struct kiln_text out = {0};
-    kiln_job_line_write(job, true, &out);
-    return kiln_text_take(&out);
-}
-
 /* --- what is made from lines ----------------------------------------------------------------- */
 
 uint64_t kiln_seed_derive(const char *batch, uint32_t index)

@@ -44,10 +44,8 @@ int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_cont
                         struct kiln_job *ret_job, bool *ret_has_seed,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The line of a job as JSON with resolved width, height, prompt, seed: feeding it back gives
- * the same job.  malloc'd, NUL-terminated; NULL when memory is short. */
-char *kiln_job_line_text(const struct kiln_job *job);
-/* Appends the same to out; without the seed, the key of a job is made from it. */
+/* Appends the line of a job as JSON with resolved width, height, prompt, seed: feeding it back
+ * gives the same job.  The key of a job is made from the line without the seed. */
 void kiln_job_line_write(const struct kiln_job *job, bool with_seed, struct kiln_text *out);
 
 /* The seed of a job without one: first 8 bytes (big endian, top bit cleared) of

@@ -9,16 +9,17 @@
 
 #include "schemas/job/expand.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/line.h"
 
 static void check_round_trip(const struct kiln_job *job)
 {
     struct kiln_job back;
     struct kiln_error err;
     bool has_seed;
-    char *line = kiln_job_line_text(job);
+    char *line = test_line(job);
     fuzz_require(line &&
                  kiln_job_line_parse(line, strlen(line), NULL, &back, &has_seed, &err) == 0);
-    char *again = kiln_job_line_text(&back);
+    char *again = test_line(&back);
     fuzz_require(again && strcmp(line, again) == 0 && has_seed);
     kiln_job_release(&back);
     free(line);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "schemas/job/line.h"
+#include "tests/support/line.h"
 #include "tests/support/random.h"
 
 static const char *const loras[] = {"ink", "noir", "paper-cut"};
@@ -151,7 +151,7 @@ static void sigmas_are_put_in_order(void **state)
     assert_int_equal(job.sigma_count, 4);
     kiln_sigmas_text(job.sigmas, job.sigma_count, text, sizeof text);
     assert_string_equal(text, "1,0.95,0.5,0");
-    char *line = kiln_job_line_text(&job);
+    char *line = test_line(&job);
     assert_non_null(strstr(line, "\"sigmas\":\"1,0.95,0.5,0\""));
     kiln_job_release(&job);
     job = parse(line, &has_seed);
@@ -463,12 +463,12 @@ static void a_job_survives_its_line(void **state)
     for (int i = 0; i < 5000; i++) {
         struct kiln_job job;
         random_job(&random, &job);
-        char *line = kiln_job_line_text(&job);
+        char *line = test_line(&job);
         bool has_seed = false;
         struct kiln_job back = parse(line, &has_seed);
         assert_true(has_seed);
         assert_same_job(&job, &back);
-        char *again = kiln_job_line_text(&back);
+        char *again = test_line(&back);
         assert_string_equal(line, again);
         free(line);
         free(again);
@@ -486,7 +486,7 @@ static void damaged_lines_are_refused_or_good(void **state)
         struct kiln_error err = {0};
         bool has_seed;
         random_job(&random, &job);
-        char *line = kiln_job_line_text(&job);
+        char *line = test_line(&job);
         size_t len = strlen(line);
         for (int edits = 0; edits < 3; edits++)
             line[test_random_below(&random, (uint32_t)len)] = (char)test_random_below(&random, 256);

@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "schemas/job/keys.h"
-#include "schemas/job/line.h"
+#include "tests/support/line.h"
 
 static json_t *schema;
 
@@ -152,7 +152,7 @@ static void defaults_are_those_of_the_reader(void **state)
     if (kiln_job_line_parse(text, strlen(text), NULL, &given, &has_seed, &err) != 0)
         fail_msg("%s: %s", text, err.text);
     assert_int_equal(kiln_job_line_parse(bare, strlen(bare), NULL, &left_out, &has_seed, &err), 0);
-    char *a = kiln_job_line_text(&given), *b = kiln_job_line_text(&left_out);
+    char *a = test_line(&given), *b = test_line(&left_out);
     assert_string_equal(a, b);
     kiln_job_release(&given);
     kiln_job_release(&left_out);
