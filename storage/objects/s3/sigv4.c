@@ -219,15 +219,6 @@ static int canonical(const struct kiln_sigv4_request *request, char **ret, char 
     return code ? code : no_memory(err);
 }
 
-int kiln_sigv4_canonical(const struct kiln_sigv4_request *request, char **ret,
-                         struct kiln_error *err)
-{
-    char *names = NULL;
-    int code = canonical(request, ret, &names, err);
-    free(names);
-    return code;
-}
-
 /* --- the signature ---------------------------------------------------------------------------- */
 
 /* One link of the chain: HMAC-SHA256 of a text. */

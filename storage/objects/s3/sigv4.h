@@ -58,8 +58,4 @@ int kiln_sigv4_presign(const struct kiln_sigv4_request *request,
 char *kiln_sigv4_query(const struct kiln_sigv4_pair *query, size_t count);
 char *kiln_sigv4_path(const char *path);
 
-/* The canonical request, malloc'd, to compare with a server's SignatureDoesNotMatch. */
-int kiln_sigv4_canonical(const struct kiln_sigv4_request *request, char **ret,
-                         struct kiln_error *err) KILN_MUST_CHECK;
-
 #endif
