@@ -50,12 +50,6 @@ static const struct state_row *row_of(const char *sqlstate)
     return NULL;
 }
 
-int kiln_pg_code(const char *sqlstate)
-{
-    const struct state_row *row = row_of(sqlstate);
-    return row ? row->code : KILN_INTERNAL;
-}
-
 /* In a verbose message the state stands after the severity: "FATAL:  28P01: password ...". */
 static void state_in_text(const char *text, char ret[6])
 {

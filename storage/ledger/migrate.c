@@ -71,11 +71,6 @@ static int works_with(const struct kiln_embedded *files, int version)
     return oldest < version ? oldest : 0;
 }
 
-int kiln_migrate_works_with(int version)
-{
-    return works_with(kiln_embedded_sql, version);
-}
-
 static int newest(const struct kiln_embedded *files, bool needed)
 {
     int version = 0;

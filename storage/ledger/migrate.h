@@ -23,13 +23,12 @@ struct kiln_migration {
     void *arg;
     int from, to; /* out: schema versions before and after; equal: nothing to do */
 };
+/* It also brings schema_migrations.works_with up to date: the oldest schema whose programs may go
+ * on working with a database of the row's version, because all that came since only adds; NULL:
+ * none but its own.  A program that is older finds it there (kiln_ledger_check): so a fleet is
+ * upgraded one process at a time. */
 int kiln_migrate(const struct kiln_config *config, struct kiln_migration *migration,
                  struct kiln_error *err) KILN_MUST_CHECK;
-/* The oldest schema whose programs may go on working with a database of this version, because all
- * that came since only adds; 0: none but its own.  Kept in schema_migrations.works_with, where a
- * program that is older finds it (kiln_ledger_check): so a fleet is upgraded one process at a time.
- * Every kiln_migrate brings what is kept there up to date. */
-int kiln_migrate_works_with(int version);
 /* The newest version embedded in this program, and the newest that its programs cannot work
  * without. */
 int kiln_migrate_version(void);

@@ -61,8 +61,6 @@ int kiln_pg_fail(struct kiln_pg *pg, const PGresult *result, const char *what,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- error.c: the meaning of Postgres' errors -------------- */
-/* The code of an SQLSTATE (five characters). */
-int kiln_pg_code(const char *sqlstate);
 /* Fills err from a failed result or, with result NULL, from the connection (NULL: it is gone);
  * what = the statement.  ret_sqlstate is "" if the server gave none. */
 int kiln_pg_explain(const PGconn *conn, const PGresult *result, const char *what,

@@ -275,10 +275,23 @@ static void every_state_has_its_code(void **state)
         {"28P01", KILN_DENIED},      {"42501", KILN_DENIED},      {"40P01", KILN_UNAVAILABLE},
         {"08006", KILN_UNAVAILABLE}, {"25006", KILN_UNAVAILABLE}, {"XX001", KILN_CORRUPT},
         {"22021", KILN_BAD_INPUT},   {"3D000", KILN_CONFIG},      {"42601", KILN_INTERNAL},
-        {"", KILN_INTERNAL},
+        {"XYZ12", KILN_INTERNAL},
     };
-    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
-        assert_int_equal(kiln_pg_code(expected[i].sqlstate), expected[i].code);
+    PGconn *conn = PQconnectdb(stack->conninfo);
+    char sql[100], got[6];
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        snprintf(sql, sizeof sql, "DO $$ BEGIN RAISE 'no' USING ERRCODE = '%s'; END $$",
+                 expected[i].sqlstate);
+        PGresult *result = PQexec(conn, sql);
+        assert_int_equal(kiln_pg_explain(conn, result, "test", got, &err), expected[i].code);
+        assert_string_equal(got, expected[i].sqlstate);
+        PQclear(result);
+    }
+    PGresult *bare = PQmakeEmptyPGresult(conn, PGRES_FATAL_ERROR);
+    assert_int_equal(kiln_pg_explain(conn, bare, "test", got, &err), KILN_UNAVAILABLE);
+    assert_string_equal(got, "");
+    PQclear(bare);
+    PQfinish(conn);
 }
 
 int main(void)
