@@ -136,9 +136,11 @@ $(BUILD)/obj/%.c.o: %.c
 $(BUILD)/obj/pipeline/torch/cuda/%: CPPFLAGS += $(CUDA_HEADERS:%=-isystem %)
 
 # The clones for AVX-512 in whole registers: gcc prefers half of one.  No threaded jumps: around a
-# choice between two numbers gcc would repeat all that follows, divisions included, in every lane.
+# choice between two numbers gcc would repeat all that follows, divisions included, in every lane;
+# clang (`make fuzz`) does not know the flag.
 WIDE := $(if $(filter x86_64,$(shell uname -m)),-mprefer-vector-width=512)
-$(BUILD)/obj/kernels/%.c.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-thread-jumps \
+UNTHREADED := $(shell $(CC) -fno-thread-jumps -E -x c /dev/null >/dev/null 2>&1 && echo -fno-thread-jumps)
+$(BUILD)/obj/kernels/%.c.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast $(UNTHREADED) \
     -fopenmp-simd $(WIDE)
 
 $(BUILD)/obj/pipeline/torch/%.cpp.o: pipeline/torch/%.cpp

@@ -160,6 +160,9 @@ fuzz:
 	  $(addprefix $(BUILD)/fuzz/fuzz_,$(FUZZERS))
 	tests/fuzz/run.sh $(BUILD)/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
+# `make test` compiles the targets, so that they follow the code where nobody has clang.
+test: $(call obj,$(wildcard tests/fuzz/*.c))
+
 $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.c.o $(call lib,cli scheduler pipeline storage kernels schemas)
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(call lib,pipeline storage kernels schemas) $(SYSLIBS)
 

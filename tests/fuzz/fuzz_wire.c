@@ -26,11 +26,11 @@
         free(twice);                                                                               \
     }
 
-static void release_order(struct kiln_control *order)
+static void release_control(struct kiln_control *control)
 {
-    (void)order;
+    (void)control;
 }
-static void release_beat(struct kiln_heartbeat *beat)
+static void release_heartbeat(struct kiln_heartbeat *beat)
 {
     (void)beat;
 }
@@ -47,8 +47,8 @@ static void release_assignment(struct kiln_assignment *a)
     kiln_assignment_release(a);
 }
 
-CHECK_MESSAGE(order, struct kiln_control)
-CHECK_MESSAGE(beat, struct kiln_heartbeat)
+CHECK_MESSAGE(control, struct kiln_control)
+CHECK_MESSAGE(heartbeat, struct kiln_heartbeat)
 CHECK_MESSAGE(event, struct kiln_event)
 CHECK_MESSAGE(receipt, struct kiln_receipt)
 CHECK_MESSAGE(assignment, struct kiln_assignment)
@@ -77,8 +77,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0)
         memcpy(text, data, size);
     text[size] = '\0';
-    check_order(text, size);
-    check_beat(text, size);
+    check_control(text, size);
+    check_heartbeat(text, size);
     check_event(text, size);
     check_receipt(text, size);
     check_assignment(text, size);
