@@ -90,6 +90,11 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     return code ? kiln_context_note(&err) : 0;
 }
 
+int32_t diffusionz_forwards(const DiffusionZContext *ctx, const DiffusionZBatch *batch)
+{
+    return ctx && batch ? kiln_engine_forwards(ctx->engine, batch) : 0;
+}
+
 /* The LoRA set that the batch will load (set_loras in engine/run.c). */
 static void prefetch_loras(DiffusionZContext *ctx, const DiffusionZBatch *next)
 {

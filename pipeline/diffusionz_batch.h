@@ -1,8 +1,9 @@
 /* diffusionz_batch.h - what a worker needs beyond diffusionz_c_api.h: batches, raw pixels,
- * latents, cancel and progress.  Same library, same context type, same rules.
- * A batch has items of one size, number of steps and LoRA set; prompts and seeds differ.  An item's
- * pixels do not depend on the other items.  A batch runs in two halves, so that a worker can encode
- * and upload the last pictures while the next ones are rendered.
+ * latents, starts, cancel and progress.  Same library, same context type, same rules.
+ * A batch has items of one size, number of steps, kind of start and LoRA set; prompts, seeds and
+ * the starts themselves differ.  An item's pixels do not depend on the other items.  A batch runs
+ * in two halves, so that a worker can encode and upload the last pictures while the next ones are
+ * rendered.
  */
 #ifndef DIFFUSIONZ_BATCH_H
 #define DIFFUSIONZ_BATCH_H
@@ -45,7 +46,20 @@ typedef struct DiffusionZItem {
      * cancels it.  Up to two more steps may be in a GPU's queue by then.  A finished picture stays.
      */
     const int32_t *cancel;
+    /* What the item starts from, lent until begin returns; both NULL: noise.  A clean latent
+     * [channels][height/8][width/8], as in DiffusionZOutput; or a picture [height][width][3], which
+     * the VAE encodes. */
+    const float *start_latent;
+    const uint8_t *start_rgb;
 } DiffusionZItem;
+
+/* Where the items of a batch begin.  A start is noised to a sigma with the noise of its item's
+ * seed, x = (1 - sigma) * start + sigma * noise, and the steps below that sigma follow. */
+enum diffusionz_start {
+    DIFFUSIONZ_FROM_NOISE = 0, /* exact: all steps of the schedule, from noise */
+    DIFFUSIONZ_FROM_STEP,      /* noised to the sigma of step start_step of the schedule */
+    DIFFUSIONZ_FROM_SIGMA      /* noised to start_sigma */
+};
 
 #define DIFFUSIONZ_SMALLER_MAX 2 /* smaller sizes of a picture in one call */
 
@@ -56,15 +70,28 @@ typedef struct DiffusionZBatch {
     float guidance_scale;
     const DiffusionZLora *loras; /* the set of this call; the sum of their deltas */
     int32_t lora_count;
-    int32_t keep_trajectory; /* also return the state before every step */
+    int32_t keep_trajectory; /* also return the state before every step; not with coarse_steps */
     int32_t skip_decode;     /* latents only: kind "latent-cache" */
     /* NULL, or set atomically as steps end: the steps of all items, divided by the number of items.
-     * It never falls and ends at num_steps. */
+     * It never falls and ends at diffusionz_forwards(). */
     int32_t *progress;
     /* Longest sides in pixels, 1 .. 2048 each, of smaller copies of the picture: made on the device
      * by area averaging (kernels/pictures/downscale.h). */
     const int32_t *smaller;
     int32_t smaller_count; /* 0 .. DIFFUSIONZ_SMALLER_MAX */
+    /* Zero in all that follows: from noise, at the picture's size. */
+    int32_t start;      /* enum diffusionz_start; unless FROM_NOISE every item has a start */
+    int32_t start_step; /* of FROM_STEP: 0 .. num_steps - 1; the schedule's rest follows */
+    /* Of FROM_SIGMA: in (0, 1].  The schedule's sigmas below it follow; or, with rest_steps n > 0,
+     * n steps whose u are evenly spaced from that of start_sigma to 0, for
+     * sigma = shift*u / (1 + (shift-1)*u). */
+    double start_sigma;
+    int32_t rest_steps;
+    /* Coarse first, 0: no.  The first coarse_steps steps of the schedule run at the coarse size,
+     * whose sides obey the rules of width and height and do not exceed them.  The prediction of the
+     * clean latent after them is enlarged and is the start: FROM_SIGMA with rest_steps, and items
+     * without starts of their own. */
+    int32_t coarse_steps, coarse_width, coarse_height;
 } DiffusionZBatch;
 
 typedef struct DiffusionZOutput {
@@ -72,8 +99,9 @@ typedef struct DiffusionZOutput {
     char *error_msg;    /* NULL on success */
     uint8_t *rgb;       /* [height][width][3]; NULL with skip_decode */
     float *latent;      /* [channels][h][w], final, before the VAE */
-    float *trajectory;  /* [steps][channels][h][w] entering each step; NULL if not kept */
-    double *sigmas;     /* [steps] of the trajectory; NULL if not kept */
+    /* [steps][channels][h][w] entering each of the diffusionz_forwards() steps; NULL if not kept */
+    float *trajectory;
+    double *sigmas; /* [steps] of the trajectory; NULL if not kept */
     int32_t latent_channels, latent_height, latent_width; /* 16, height/8, width/8 for Z-Image */
     /* [h][w][3] of each size of the batch, in its order; h and w are kiln_downscale_fit's.  NULL
      * where the picture is not larger than that, and with skip_decode. */
@@ -133,10 +161,15 @@ typedef struct kiln_run DiffusionZRun;
 DIFFUSIONZ_API int32_t diffusionz_begin_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                                               DiffusionZOutput *outputs, DiffusionZRun **ret);
 DIFFUSIONZ_API int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTimes *ret_times);
+/* Steps that the batch takes for each item, at both sizes with coarse first: where its progress
+ * ends, and the length of its trajectories.  Reads only sizes, num_steps and the fields of starts;
+ * 0 if those would be refused.  Any thread. */
+DIFFUSIONZ_API int32_t diffusionz_forwards(const DiffusionZContext *ctx,
+                                           const DiffusionZBatch *batch);
 /* Prepares a later batch and returns at once.  A thread of the context reads the files of its
  * LoRAs. The running batch encodes its prompts after its own steps are queued.  Any thread may call
- * this while a batch runs.  Only the last LoRA set is prepared, and at most one batch's texts.
- * Errors in a file or a prompt are reported when the batch runs. */
+ * this while a batch runs.  Only the last LoRA set is prepared, and at most one batch's texts;
+ * items need no starts.  Errors in a file or a prompt are reported when the batch runs. */
 DIFFUSIONZ_API int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next);
 /* Frees what the outputs point to, not the array. */
 DIFFUSIONZ_API void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count);

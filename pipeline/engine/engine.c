@@ -1,8 +1,7 @@
-/* engine.c - loads a model directory, and checks batches; see engine.h. */
+/* engine.c - loads a model directory; see engine.h. */
 #include "pipeline/engine/engine.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,6 @@
 #include "pipeline/weights/loading.h"
 
 #define THREADS_MAX 1024 /* of the CPU; the first large product would start them all */
-
-/* --- opening ---------------------------------------------------------------------------------- */
 
 /* The device is open.  Without products of quantised rows, fp8 would be slower than bf16. */
 static int choose_dtype(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_error *err)
@@ -169,66 +166,4 @@ void kiln_engine_close(struct kiln_engine *e)
     kt_device_trim(e->device);
     free(e->dir);
     free(e);
-}
-
-/* --- checking a batch ------------------------------------------------------------------------- */
-
-static int check_side(const struct kiln_engine *e, const char *what, int side,
-                      struct kiln_error *err)
-{
-    int step = 2 * e->config.vae.factor; /* pixels of one token */
-    if (side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: must be a multiple of %d from %d to %d", what,
-                         side, KILN_SIDE_STEP, KILN_SIDE_MIN, KILN_SIDE_MAX);
-    if (side % step)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: this model renders multiples of %d pixels",
-                         what, side, step);
-    return 0;
-}
-
-static int check_prompt(const char *what, int item, const char *prompt, struct kiln_error *err)
-{
-    if (strnlen(prompt, KILN_PROMPT_MAX + 1) > KILN_PROMPT_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "item %d: the %s is longer than %d bytes", item, what,
-                         KILN_PROMPT_MAX);
-    return 0;
-}
-
-int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, struct kiln_error *err)
-{
-    if (!b->items || b->item_count < 1 || b->item_count > KILN_ASSIGN_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "a batch has 1 to %d items, this one %d",
-                         KILN_ASSIGN_MAX, b->items ? b->item_count : 0);
-    int code = 0;
-    for (int i = 0; i < b->item_count && !code; i++) {
-        const DiffusionZItem *item = &b->items[i];
-        if (!item->prompt)
-            return kiln_fail(err, KILN_BAD_INPUT, "item %d: the prompt is missing", i);
-        code = check_prompt("prompt", i, item->prompt, err);
-        if (!code)
-            code = check_prompt("negative prompt", i, kiln_item_negative(item), err);
-    }
-    code = code ? code : check_side(e, "width", b->width, err);
-    code = code ? code : check_side(e, "height", b->height, err);
-    if (code)
-        return code;
-    if (b->num_steps < KILN_STEPS_MIN || b->num_steps > KILN_STEPS_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "steps %d: must be %d to %d", b->num_steps,
-                         KILN_STEPS_MIN, KILN_STEPS_MAX);
-    if (!isfinite(b->guidance_scale) || b->guidance_scale < 0 ||
-        b->guidance_scale > KILN_GUIDANCE_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "guidance %g: must be 0 to %g",
-                         (double)b->guidance_scale, KILN_GUIDANCE_MAX);
-    if (b->lora_count < 0 || b->lora_count > KILN_LORAS_MAX || (b->lora_count && !b->loras))
-        return kiln_fail(err, KILN_BAD_INPUT, "%d LoRAs: at most %d", b->lora_count,
-                         KILN_LORAS_MAX);
-    if (b->smaller_count < 0 || b->smaller_count > DIFFUSIONZ_SMALLER_MAX ||
-        (b->smaller_count && !b->smaller))
-        return kiln_fail(err, KILN_BAD_INPUT, "%d smaller sizes: at most %d", b->smaller_count,
-                         DIFFUSIONZ_SMALLER_MAX);
-    for (int i = 0; i < b->smaller_count; i++)
-        if (b->smaller[i] < 1 || b->smaller[i] > KILN_SIDE_MAX)
-            return kiln_fail(err, KILN_BAD_INPUT, "smaller size %d: must be 1 to %d", b->smaller[i],
-                             KILN_SIDE_MAX);
-    return 0;
 }

@@ -107,9 +107,15 @@ int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
 /* Frees what the outputs point to, and sets them to zero. */
 void kiln_outputs_release(DiffusionZOutput *outputs, int count);
 
-/* Checks a batch before anything runs: sizes, steps, lengths of prompts, number of LoRAs.
- * KILN_BAD_INPUT. */
+/* Checks a batch before anything runs: sizes, steps, where it starts, lengths of prompts, number of
+ * LoRAs; but for its items' starts, which a prefetch does not have yet.  KILN_BAD_INPUT; or
+ * KILN_UNSUPPORTED for a trajectory of steps at two sizes. */
 int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *batch,
                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Checks that the items of a batch have starts if it needs them, and none otherwise. */
+int kiln_engine_check_starts(const DiffusionZBatch *batch, struct kiln_error *err) KILN_MUST_CHECK;
+/* The steps of each item, at both sizes with coarse first; 0 if kiln_engine_check would refuse the
+ * batch's steps, start or sizes. */
+int kiln_engine_forwards(const struct kiln_engine *e, const DiffusionZBatch *batch);
 
 #endif

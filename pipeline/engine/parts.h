@@ -27,6 +27,14 @@ enum {
     KILN_FETCHES = KILN_FETCH_SMALLER + DIFFUSIONZ_SMALLER_MAX
 };
 
+/* The steps of a batch at one size. */
+struct kiln_phase {
+    struct kiln_schedule schedule;
+    int64_t height, width; /* of the latent */
+    int row;               /* of its first step in the time table */
+};
+#define KILN_PHASES_MAX 2 /* coarse first has a small phase and a full one */
+
 struct kiln_item {
     const DiffusionZItem *in;
     DiffusionZOutput *out;
@@ -72,6 +80,11 @@ struct kiln_run {
     DiffusionZTimes times;
     char loras[512]; /* " (LoRAs NAME:SCALE, ...: try smaller scales)"; "" without LoRAs */
 };
+
+/* --- phases.c --------------------------------------------------------------------------------- */
+/* The phases of a checked batch; returns how many. */
+int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
+                     struct kiln_phase ret[KILN_PHASES_MAX]);
 
 /* --- item.c ----------------------------------------------------------------------------------- */
 /* Allocates the results that are wanted; false, with the item ended, without memory. */

@@ -106,6 +106,9 @@ int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
                       struct kiln_run **ret, struct kiln_error *err)
 {
     int code = kiln_engine_check(e, batch, err);
+    code = code ? code : kiln_engine_check_starts(batch, err);
+    if (!code && batch->start != DIFFUSIONZ_FROM_NOISE)
+        code = kiln_fail(err, KILN_UNSUPPORTED, "this engine begins from noise alone");
     if (code)
         return code;
     struct kiln_run *r = calloc(1, sizeof *r);

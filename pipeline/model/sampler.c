@@ -1,26 +1,77 @@
 /* sampler.c - schedule, guidance and Euler step; see sampler.h. */
 #include "pipeline/model/sampler.h"
 
+#include <string.h>
+
 #include "pipeline/model/transformer_parts.h"
+
+/* Of the first `steps` sigmas, which the last stride leaves for 0. */
+static void finish(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                   int steps)
+{
+    const float train = (float)config->train_steps;
+    schedule->steps = steps;
+    schedule->sigmas[steps] = 0.0f;
+    for (int i = 0; i < steps; i++) {
+        schedule->times[i] = (1000.0f - schedule->sigmas[i] * train) / 1000.0f;
+        schedule->strides[i] = schedule->sigmas[i + 1] - schedule->sigmas[i];
+    }
+}
 
 /* Rounded to float where the reference is, so that the sigmas are the same. */
 void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         int steps)
 {
-    float last = (float)(1.0 / steps), train = (float)config->train_steps;
+    float last = (float)(1.0 / steps);
     float stride = steps > 1 ? (last - 1.0f) / (float)(steps - 1) : 0.0f;
     float shift = (float)config->shift;
-    schedule->steps = steps;
     for (int i = 0; i < steps; i++) {
         /* Counted from the nearer end, as linspace does. */
         float s = i < steps / 2 || steps == 1 ? 1.0f + stride * (float)i
                                               : last - stride * (float)(steps - 1 - i);
         schedule->sigmas[i] = shift * s / (1.0f + (shift - 1.0f) * s);
-        schedule->times[i] = (1000.0f - schedule->sigmas[i] * train) / 1000.0f;
     }
-    schedule->sigmas[steps] = 0.0f;
-    for (int i = 0; i < steps; i++)
-        schedule->strides[i] = schedule->sigmas[i + 1] - schedule->sigmas[i];
+    finish(schedule, config, steps);
+}
+
+void kiln_schedule_cut(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                       int steps)
+{
+    finish(schedule, config, steps);
+}
+
+void kiln_schedule_skip(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                        int steps)
+{
+    const int left = schedule->steps - steps;
+    memmove(schedule->sigmas, schedule->sigmas + steps, (size_t)left * sizeof *schedule->sigmas);
+    finish(schedule, config, left);
+}
+
+void kiln_schedule_from(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                        double sigma)
+{
+    int above = 0;
+    while (above < schedule->steps && (double)schedule->sigmas[above] > sigma - KILN_SIGMA_MARGIN)
+        above++;
+    const int below = schedule->steps - above;
+    /* The first sigma is 1, so at least one makes room. */
+    memmove(schedule->sigmas + 1, schedule->sigmas + above,
+            (size_t)below * sizeof *schedule->sigmas);
+    schedule->sigmas[0] = (float)sigma;
+    finish(schedule, config, below + 1);
+}
+
+void kiln_schedule_even(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                        double sigma, int steps)
+{
+    const double shift = config->shift, begin = sigma / (shift - (shift - 1) * sigma);
+    for (int i = 0; i < steps; i++) {
+        const double u = begin * (steps - i) / steps;
+        schedule->sigmas[i] = (float)(shift * u / (1 + (shift - 1) * u));
+    }
+    schedule->sigmas[0] = (float)sigma;
+    finish(schedule, config, steps);
 }
 
 void kiln_sampler_step(const struct kiln_transformer *t, struct kt_scope *s,

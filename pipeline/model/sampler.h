@@ -25,6 +25,22 @@ struct kiln_schedule {
 void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         int steps);
 
+/* Only the first `steps` of them; the last strides to 0 at once. */
+void kiln_schedule_cut(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                       int steps);
+/* Without the first `steps`, which are fewer than all. */
+void kiln_schedule_skip(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                        int steps);
+/* From sigma in (0, 1] on: that sigma, then the schedule's below it.  One that is not lower by more
+ * than KILN_SIGMA_MARGIN counts as the same, since sigmas of jobs have four decimals. */
+#define KILN_SIGMA_MARGIN 1e-4
+void kiln_schedule_from(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                        double sigma);
+/* `steps` sigmas from sigma in (0, 1] on, as a schedule that begins there: their s are evenly
+ * spaced down to 0. */
+void kiln_schedule_even(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                        double sigma, int steps);
+
 /* A step reads only buffers, so that one graph serves every step of a schedule. */
 struct kiln_step {
     struct kiln_forward forward; /* its latent is changed */

@@ -89,6 +89,13 @@ int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTimes *ret_times)
     return KILN_UNSUPPORTED;
 }
 
+int32_t diffusionz_forwards(const DiffusionZContext *ctx, const DiffusionZBatch *batch)
+{
+    (void)ctx;
+    (void)batch;
+    return 0;
+}
+
 int32_t diffusionz_patience(int32_t seconds)
 {
     static int32_t now = 600;

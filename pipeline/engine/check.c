@@ -1,0 +1,153 @@
+/* check.c - checks a batch before anything runs, and counts its steps; see engine.h. */
+#include <math.h>
+#include <string.h>
+
+#include "pipeline/engine/parts.h"
+
+static int check_side(const struct kiln_engine *e, const char *what, int side,
+                      struct kiln_error *err)
+{
+    int step = 2 * e->config.vae.factor; /* pixels of one token */
+    if (side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: must be a multiple of %d from %d to %d", what,
+                         side, KILN_SIDE_STEP, KILN_SIDE_MIN, KILN_SIDE_MAX);
+    if (side % step)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: this model renders multiples of %d pixels",
+                         what, side, step);
+    return 0;
+}
+
+static int check_prompt(const char *what, int item, const char *prompt, struct kiln_error *err)
+{
+    if (strnlen(prompt, KILN_PROMPT_MAX + 1) > KILN_PROMPT_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "item %d: the %s is longer than %d bytes", item, what,
+                         KILN_PROMPT_MAX);
+    return 0;
+}
+
+static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
+{
+    if (!b->items || b->item_count < 1 || b->item_count > KILN_ASSIGN_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "a batch has 1 to %d items, this one %d",
+                         KILN_ASSIGN_MAX, b->items ? b->item_count : 0);
+    int code = 0;
+    for (int i = 0; i < b->item_count && !code; i++) {
+        const DiffusionZItem *item = &b->items[i];
+        if (!item->prompt)
+            return kiln_fail(err, KILN_BAD_INPUT, "item %d: the prompt is missing", i);
+        code = check_prompt("prompt", i, item->prompt, err);
+        if (!code)
+            code = check_prompt("negative prompt", i, kiln_item_negative(item), err);
+    }
+    return code;
+}
+
+static int check_results(const DiffusionZBatch *b, struct kiln_error *err)
+{
+    if (b->smaller_count < 0 || b->smaller_count > DIFFUSIONZ_SMALLER_MAX ||
+        (b->smaller_count && !b->smaller))
+        return kiln_fail(err, KILN_BAD_INPUT, "%d smaller sizes: at most %d", b->smaller_count,
+                         DIFFUSIONZ_SMALLER_MAX);
+    for (int i = 0; i < b->smaller_count; i++)
+        if (b->smaller[i] < 1 || b->smaller[i] > KILN_SIDE_MAX)
+            return kiln_fail(err, KILN_BAD_INPUT, "smaller size %d: must be 1 to %d", b->smaller[i],
+                             KILN_SIDE_MAX);
+    return 0;
+}
+
+static int check_coarse(const struct kiln_engine *e, const DiffusionZBatch *b,
+                        struct kiln_error *err)
+{
+    if (b->coarse_steps < 0 || b->coarse_steps > b->num_steps)
+        return kiln_fail(err, KILN_BAD_INPUT, "coarse steps %d: must be 0 to %d, the steps",
+                         b->coarse_steps, b->num_steps);
+    if (b->coarse_steps == 0)
+        return 0;
+    if (b->start != DIFFUSIONZ_FROM_SIGMA || b->rest_steps < 1)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "coarse steps %d: they need the sigma of the hand-over and the number of "
+                         "steps after it",
+                         b->coarse_steps);
+    if (b->keep_trajectory)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "coarse steps %d: no trajectory is kept of steps at two sizes",
+                         b->coarse_steps);
+    int code = check_side(e, "coarse width", b->coarse_width, err);
+    code = code ? code : check_side(e, "coarse height", b->coarse_height, err);
+    if (!code && (b->coarse_width > b->width || b->coarse_height > b->height))
+        code = kiln_fail(err, KILN_BAD_INPUT,
+                         "coarse size %d x %d: must not exceed the picture's %d x %d",
+                         b->coarse_width, b->coarse_height, b->width, b->height);
+    return code;
+}
+
+/* Where the runs of the batch begin, and their steps. */
+static int check_schedule(const struct kiln_engine *e, const DiffusionZBatch *b,
+                          struct kiln_error *err)
+{
+    if (b->num_steps < KILN_STEPS_MIN || b->num_steps > KILN_STEPS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "steps %d: must be %d to %d", b->num_steps,
+                         KILN_STEPS_MIN, KILN_STEPS_MAX);
+    if (b->start < DIFFUSIONZ_FROM_NOISE || b->start > DIFFUSIONZ_FROM_SIGMA)
+        return kiln_fail(err, KILN_BAD_INPUT, "start %d: there is none of that number", b->start);
+    if (b->start == DIFFUSIONZ_FROM_STEP && (b->start_step < 0 || b->start_step >= b->num_steps))
+        return kiln_fail(err, KILN_BAD_INPUT, "start step %d: must be 0 to %d", b->start_step,
+                         b->num_steps - 1);
+    if (b->start == DIFFUSIONZ_FROM_SIGMA && !(b->start_sigma > 0 && b->start_sigma <= 1))
+        return kiln_fail(err, KILN_BAD_INPUT, "start sigma %g: must be above 0, and 1 at most",
+                         b->start_sigma);
+    const int most = b->start == DIFFUSIONZ_FROM_SIGMA ? KILN_STEPS_MAX : 0;
+    if (b->rest_steps < 0 || b->rest_steps > most)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "steps %d from the start on: must be 0 to %d, and 0 without a start sigma",
+                         b->rest_steps, KILN_STEPS_MAX);
+    return check_coarse(e, b, err);
+}
+
+int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, struct kiln_error *err)
+{
+    int code = check_items(b, err);
+    code = code ? code : check_side(e, "width", b->width, err);
+    code = code ? code : check_side(e, "height", b->height, err);
+    code = code ? code : check_schedule(e, b, err);
+    if (code)
+        return code;
+    if (!isfinite(b->guidance_scale) || b->guidance_scale < 0 ||
+        b->guidance_scale > KILN_GUIDANCE_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "guidance %g: must be 0 to %g",
+                         (double)b->guidance_scale, KILN_GUIDANCE_MAX);
+    if (b->lora_count < 0 || b->lora_count > KILN_LORAS_MAX || (b->lora_count && !b->loras))
+        return kiln_fail(err, KILN_BAD_INPUT, "%d LoRAs: at most %d", b->lora_count,
+                         KILN_LORAS_MAX);
+    return check_results(b, err);
+}
+
+int kiln_engine_check_starts(const DiffusionZBatch *b, struct kiln_error *err)
+{
+    const bool needed = b->start != DIFFUSIONZ_FROM_NOISE && b->coarse_steps == 0;
+    for (int i = 0; i < b->item_count; i++) {
+        const DiffusionZItem *item = &b->items[i];
+        if (item->start_latent && item->start_rgb)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "item %d: starts from a latent and from a picture; give one", i);
+        const bool given = item->start_latent || item->start_rgb;
+        if (needed && !given)
+            return kiln_fail(err, KILN_BAD_INPUT, "item %d: the start is missing", i);
+        if (given && !needed)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "item %d: has a start, but its batch begins from noise", i);
+    }
+    return 0;
+}
+
+int kiln_engine_forwards(const struct kiln_engine *e, const DiffusionZBatch *b)
+{
+    struct kiln_error err;
+    struct kiln_phase phases[KILN_PHASES_MAX];
+    if (check_schedule(e, b, &err))
+        return 0;
+    int forwards = 0;
+    for (int count = kiln_phases_fill(e, b, phases); count > 0; count--)
+        forwards += phases[count - 1].schedule.steps;
+    return forwards;
+}
