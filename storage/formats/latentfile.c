@@ -49,7 +49,7 @@ static const struct field {
 #define FIELD(name)                                                                                \
 #name, offsetof(struct kiln_latent, name), sizeof(((struct kiln_latent *)0)->name)
     {FIELD(model), false}, {FIELD(lora_set), false},  {FIELD(schedule), false},
-    {FIELD(job), false},   {FIELD(lora_files), true},
+    {FIELD(job), false},   {FIELD(lora_files), true}, {FIELD(mode), true},
 };
 #define FIELDS (sizeof fields / sizeof *fields)
 #define NUMBERS 5 /* the pairs that are no text of the table */
@@ -409,8 +409,9 @@ static void join_planes(const uint8_t *hi, const uint8_t *lo, size_t count, floa
     }
 }
 
-/* Shape and values.  The sizes are proven to agree before one byte is copied. */
-static int read_values(const struct kiln_st *st, enum kiln_latent_encoding encoding,
+/* Shape and values, those of the last state only if `last`.  The sizes are proven to agree before
+ * one byte is copied. */
+static int read_values(const struct kiln_st *st, enum kiln_latent_encoding encoding, bool last,
                        struct kiln_latent *latent, struct kiln_error *err)
 {
     bool planes = encoding == KILN_LATENT_BF16_PLANES;
@@ -433,17 +434,21 @@ static int read_values(const struct kiln_st *st, enum kiln_latent_encoding encod
     size_t count = count_values(latent);
     if (count == 0 || hi->size != count * (planes ? 1 : sizeof(float)))
         return kiln_fail(err, KILN_CORRUPT, "the latent file's tensor sizes do not fit its shape");
+    const size_t skip = last ? count - count / latent->states : 0;
+    count -= skip;
     if (!(latent->values = malloc(count * sizeof(float))))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a latent of %zu values", count);
     if (planes)
-        join_planes(hi->data, lo->data, count, latent->values);
+        join_planes((const uint8_t *)hi->data + skip, (const uint8_t *)lo->data + skip, count,
+                    latent->values);
     else
-        memcpy(latent->values, hi->data, count * sizeof(float));
+        memcpy(latent->values, (const uint8_t *)hi->data + skip * sizeof(float),
+               count * sizeof(float));
     return KILN_OK;
 }
 
 /* From an open safetensors file; on failure *latent may hold values, which the caller frees. */
-static int read_latent(const struct kiln_st *st, struct kiln_latent *latent,
+static int read_latent(const struct kiln_st *st, bool last, struct kiln_latent *latent,
                        enum kiln_latent_encoding *ret_encoding, struct kiln_error *err)
 {
     const char *format, *name;
@@ -462,14 +467,15 @@ static int read_latent(const struct kiln_st *st, struct kiln_latent *latent,
     else if (strcmp(name, encoding_names[KILN_LATENT_F32]) != 0)
         return kiln_fail(err, KILN_UNSUPPORTED, "the latent file has the unknown encoding '%.40s'",
                          name);
-    if (!(code = read_values(st, encoding, latent, err)) && !(code = read_texts(st, latent, err)) &&
-        !(code = read_numbers(st, latent, err)) && !(code = check_shape(st, latent, err)))
+    if (!(code = read_values(st, encoding, last, latent, err)) &&
+        !(code = read_texts(st, latent, err)) && !(code = read_numbers(st, latent, err)) &&
+        !(code = check_shape(st, latent, err)))
         *ret_encoding = encoding;
     return code;
 }
 
-int kiln_latent_decode(const uint8_t *data, size_t size, struct kiln_latent *ret,
-                       enum kiln_latent_encoding *ret_encoding, struct kiln_error *err)
+static int decode(const uint8_t *data, size_t size, bool last, struct kiln_latent *latent,
+                  enum kiln_latent_encoding *ret_encoding, struct kiln_error *err)
 {
     uint8_t *plain = NULL;
     size_t plain_size = 0;
@@ -477,17 +483,54 @@ int kiln_latent_decode(const uint8_t *data, size_t size, struct kiln_latent *ret
     if (code)
         return code;
     struct kiln_st *st = NULL;
-    struct kiln_latent latent = {0};
     code = kiln_st_open_memory(plain, plain_size, "the latent file", &st, err);
     if (!code)
-        code = read_latent(st, &latent, ret_encoding, err);
+        code = read_latent(st, last, latent, ret_encoding, err);
     kiln_st_close(st);
     free(plain);
+    return code;
+}
+
+int kiln_latent_decode(const uint8_t *data, size_t size, struct kiln_latent *ret,
+                       enum kiln_latent_encoding *ret_encoding, struct kiln_error *err)
+{
+    struct kiln_latent latent = {0};
+    int code = decode(data, size, false, &latent, ret_encoding, err);
     if (code)
         kiln_latent_release(&latent);
     else
         *ret = latent;
     return code;
+}
+
+static int check_finished(const struct kiln_latent *latent, double sigma, struct kiln_error *err)
+{
+    const size_t count = (size_t)latent->channels * latent->height * latent->width;
+    if (sigma != 0)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "the latent file ends at sigma %g, so it has no finished latent", sigma);
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(latent->values[i]))
+            return kiln_fail(err, KILN_CORRUPT, "value %zu of the latent is not finite", i);
+    return KILN_OK;
+}
+
+int kiln_latent_decode_finished(const uint8_t *data, size_t size, struct kiln_latent *ret,
+                                struct kiln_error *err)
+{
+    struct kiln_latent latent = {0};
+    enum kiln_latent_encoding encoding;
+    int code = decode(data, size, true, &latent, &encoding, err);
+    if (!code)
+        code = check_finished(&latent, latent.sigmas[latent.states - 1], err);
+    if (code) {
+        kiln_latent_release(&latent);
+        return code;
+    }
+    latent.states = 1;
+    latent.sigmas[0] = 0;
+    *ret = latent;
+    return KILN_OK;
 }
 
 void kiln_latent_release(struct kiln_latent *latent)

@@ -12,6 +12,7 @@
 
 #include "schemas/error.h"
 #include "schemas/job.h"
+#include "schemas/job/mode.h"
 #include "schemas/limits.h"
 
 enum kiln_latent_encoding { KILN_LATENT_F32 = 0, KILN_LATENT_BF16_PLANES = 1 };
@@ -26,6 +27,7 @@ struct kiln_latent {
     char lora_set[KILN_LORA_SET_MAX];
     char lora_files[KILN_LORA_FILES_MAX]; /* "name:sha256+...", "": none, or not known */
     char schedule[64];                    /* "euler steps=8" */
+    char mode[KILN_MODE_MAX];             /* schemas/job/mode.h; "" = exact */
     char job[32];                         /* job id, "" if none */
     uint64_t seed;
 };
@@ -38,6 +40,10 @@ int kiln_latent_encode(const struct kiln_latent *latent, enum kiln_latent_encodi
 int kiln_latent_decode(const uint8_t *data, size_t size, struct kiln_latent *ret,
                        enum kiln_latent_encoding *ret_encoding,
                        struct kiln_error *err) KILN_MUST_CHECK;
+/* Only the finished latent: the last state, whose sigma must be 0 and whose values must be finite,
+ * else KILN_UNSUPPORTED or KILN_CORRUPT.  Takes memory for one state, however many there are. */
+int kiln_latent_decode_finished(const uint8_t *data, size_t size, struct kiln_latent *ret,
+                                struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_latent_release(struct kiln_latent *latent);
 
 #endif

@@ -46,12 +46,15 @@ int kiln_webp_xmp(const uint8_t *data, size_t size, char **ret_xmp,
 
 /* The metadata in a picture's file: the IPTC label "trainedAlgorithmicMedia" and the
  * parameters that made it.  malloc'd XMP packet, XML-escaped; NULL when memory is short.  A NULL
- * or empty text is left out; about == NULL makes the label alone. */
+ * or empty text is left out, as are a parent of 0 and the forwards of an exact run; about == NULL
+ * makes the label alone. */
 struct kiln_webp_about {
     const char *prompt, *negative_prompt, *model, *lora_set;
-    uint64_t seed;
+    const char *mode;  /* schemas/job/mode.h; NULL or "": exact */
+    const char *start; /* the job or the object that it began from */
+    uint64_t seed, parent;
     uint32_t width, height, steps;
-    double guidance;
+    double guidance, forwards; /* of the transformer, in full-size forwards */
 };
 char *kiln_webp_xmp_packet(const struct kiln_webp_about *about);
 

@@ -98,6 +98,15 @@ static void put_parameters(struct kiln_text *out, const struct kiln_webp_about *
                      about->seed, about->width, about->height, about->steps);
     kiln_text_double(out, about->guidance);
     kiln_text_puts(out, "</kiln:guidance>\n");
+    put_text(out, "kiln:mode", about->mode);
+    put_text(out, "kiln:start", about->start);
+    if (about->mode && about->mode[0]) {
+        kiln_text_puts(out, "<kiln:forwards>");
+        kiln_text_double(out, about->forwards);
+        kiln_text_puts(out, "</kiln:forwards>\n");
+    }
+    if (about->parent)
+        kiln_text_printf(out, "<kiln:parent>%" PRIu64 "</kiln:parent>\n", about->parent);
 }
 
 char *kiln_webp_xmp_packet(const struct kiln_webp_about *about)

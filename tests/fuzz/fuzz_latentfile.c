@@ -29,6 +29,12 @@ static void check(const uint8_t *data, size_t size)
     if (kiln_latent_decode(again, again_size, &back, &encoding, &err) ||
         memcmp(back.values, latent.values, count * sizeof *back.values) != 0)
         abort();
+    struct kiln_latent last = {0};
+    if (kiln_latent_decode_finished(data, size, &last, &err) == 0 &&
+        memcmp(last.values, latent.values + count - count / latent.states,
+               count / latent.states * sizeof *last.values) != 0)
+        abort();
+    kiln_latent_release(&last);
     kiln_latent_release(&back);
     kiln_latent_release(&latent);
     free(again);

@@ -33,6 +33,7 @@ static struct kiln_latent make(uint32_t states, uint32_t channels, uint32_t heig
                                  .lora_set = "ink:0.8+line:0.5",
                                  .lora_files = "ink:0a1b+line:2c3d",
                                  .schedule = "euler steps=8",
+                                 .mode = "coarse=4+3",
                                  .job = "4711",
                                  .seed = 18446744073709551615u};
     size_t count = (size_t)states * channels * height * width;
@@ -81,6 +82,7 @@ static void same_about(const struct kiln_latent *a, const struct kiln_latent *b)
     assert_string_equal(a->lora_set, b->lora_set);
     assert_string_equal(a->lora_files, b->lora_files);
     assert_string_equal(a->schedule, b->schedule);
+    assert_string_equal(a->mode, b->mode);
     assert_string_equal(a->job, b->job);
     assert_true(a->seed == b->seed);
     assert_memory_equal(a->sigmas, b->sigmas, a->states * sizeof *a->sigmas);
@@ -115,6 +117,75 @@ static void the_metadata_tell_the_shape(void **state)
     free(plain);
     kiln_latent_release(&latent);
     free(file.data);
+}
+
+/* A file without the key is of an exact run, as are all from before modes existed. */
+static void an_exact_run_names_no_mode(void **state)
+{
+    (void)state;
+    struct kiln_latent latent = make(1, 16, 8, 12);
+    latent.mode[0] = '\0';
+    struct file file = encode(&latent, KILN_LATENT_F32);
+    size_t size = (size_t)ZSTD_getFrameContentSize(file.data, file.size);
+    char *plain = calloc(1, size + 1);
+    assert_non_null(plain);
+    assert_int_equal(ZSTD_decompress(plain, size, file.data, file.size), size);
+    assert_null(strstr(plain + 8, "\"mode\""));
+    struct kiln_latent back = decode(file, KILN_LATENT_F32);
+    assert_string_equal(back.mode, "");
+    kiln_latent_release(&back);
+    kiln_latent_release(&latent);
+    free(plain);
+    free(file.data);
+}
+
+static int try_finished(struct file file, struct kiln_latent *ret)
+{
+    struct kiln_error err = {0};
+    int code = kiln_latent_decode_finished(file.data, file.size, ret, &err);
+    assert_true(code == 0 || (err.text[0] && !ret->values));
+    return code;
+}
+
+static void the_finished_latent_is_read_alone(void **state)
+{
+    (void)state;
+    const size_t values = 16 * 8 * 12;
+    for (int encoding = 0; encoding < 2; encoding++) {
+        struct kiln_latent latent = make(3, 16, 8, 12), finished = {0};
+        latent.sigmas[2] = 0;
+        struct file file = encode(&latent, encoding);
+        struct kiln_latent all = decode(file, encoding);
+        assert_int_equal(try_finished(file, &finished), 0);
+        assert_int_equal(finished.states, 1);
+        assert_true(finished.sigmas[0] == 0);
+        assert_string_equal(finished.model, latent.model);
+        assert_memory_equal(finished.values, all.values + 2 * values, values * sizeof(float));
+        kiln_latent_release(&finished);
+        kiln_latent_release(&all);
+        kiln_latent_release(&latent);
+        free(file.data);
+    }
+}
+
+static void a_latent_that_is_not_finished_is_refused(void **state)
+{
+    (void)state;
+    struct kiln_latent latent = make(2, 16, 8, 12), finished = {0};
+    struct file file = encode(&latent, KILN_LATENT_BF16_PLANES);
+    assert_int_equal(try_finished(file, &finished), KILN_UNSUPPORTED);
+    free(file.data);
+    latent.sigmas[1] = 0;
+    latent.values[0] = NAN; /* of the other state: no matter */
+    file = encode(&latent, KILN_LATENT_BF16_PLANES);
+    assert_int_equal(try_finished(file, &finished), 0);
+    kiln_latent_release(&finished);
+    free(file.data);
+    latent.values[2 * 16 * 8 * 12 - 1] = INFINITY;
+    file = encode(&latent, KILN_LATENT_BF16_PLANES);
+    assert_int_equal(try_finished(file, &finished), KILN_CORRUPT);
+    free(file.data);
+    kiln_latent_release(&latent);
 }
 
 /* Nearest bf16, ties to even: written from the definition, by comparing distances. */
@@ -504,6 +575,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_is_exact),
         cmocka_unit_test(the_metadata_tell_the_shape),
+        cmocka_unit_test(an_exact_run_names_no_mode),
+        cmocka_unit_test(the_finished_latent_is_read_alone),
+        cmocka_unit_test(a_latent_that_is_not_finished_is_refused),
         cmocka_unit_test(bf16_planes_round_to_nearest_even),
         cmocka_unit_test(bf16_keeps_nan_and_infinity),
         cmocka_unit_test(the_inside_is_plain_safetensors),

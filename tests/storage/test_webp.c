@@ -135,6 +135,9 @@ static void metadata_comes_back(void **state)
         if (!strstr(xmp, parts[i]))
             fail_msg("no %s in %s", parts[i], xmp);
     assert_null(strstr(xmp, "negative"));
+    assert_null(strstr(xmp, "<kiln:mode>")); /* exact, from noise, of no other job */
+    assert_null(strstr(xmp, "kiln:forwards"));
+    assert_null(strstr(xmp, "kiln:parent"));
     uint32_t w, h;
     struct kiln_error err = {0};
     assert_int_equal(kiln_webp_decode(labelled.data, labelled.size, 64 * 48, &back, &w, &h, &err),
@@ -146,6 +149,20 @@ static void metadata_comes_back(void **state)
     free(back);
     free(plain.data);
     free(labelled.data);
+}
+
+static void a_packet_says_how_the_run_began(void **state)
+{
+    (void)state;
+    struct kiln_webp_about about = {
+        .mode = "start=5", .start = "inputs/00.png", .parent = 4711, .steps = 8, .forwards = 3};
+    char *packet = kiln_webp_xmp_packet(&about);
+    assert_non_null(packet);
+    assert_non_null(strstr(packet, "<kiln:mode>start=5</kiln:mode>\n"
+                                   "<kiln:start>inputs/00.png</kiln:start>\n"
+                                   "<kiln:forwards>3</kiln:forwards>\n"
+                                   "<kiln:parent>4711</kiln:parent>\n"));
+    free(packet);
 }
 
 /* Whatever the prompt, the packet is text that XML 1.0 allows. */
@@ -347,6 +364,7 @@ int main(void)
         cmocka_unit_test(lossless_is_exact),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(metadata_comes_back),
+        cmocka_unit_test(a_packet_says_how_the_run_began),
         cmocka_unit_test(a_packet_is_always_valid_xml),
         cmocka_unit_test(the_size_is_checked_before_decoding),
         cmocka_unit_test(a_picture_is_scaled_into_a_window),

@@ -1,0 +1,223 @@
+/* model_card.c - reads kiln.json.
+ *
+ * A misspelt value must not silently turn coarse off, so each known key is checked in full.  Keys
+ * of later releases are passed over: an older worker can use the same model directory.
+ */
+#include "storage/formats/model_card.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/job/sizes.h"
+#include "schemas/text/json.h"
+#include "storage/formats/json_bounds.h"
+#include "storage/formats/regular.h"
+
+#define CARD_BYTES_MAX (256 * 1024)
+#define CARD_DEPTH_MAX KILN_JSON_DEPTH
+#define CARD_VALUES_MAX 16384
+#define TEXT_MAX 64 /* bytes of a mode or a size */
+#define PATH_BYTES_MAX 4096
+
+/* Turns an error inside the file into one that names the file and the key. */
+static int refuse(const char *key, struct kiln_error *err)
+{
+    struct kiln_error why = *err;
+    return kiln_fail(err, why.code == KILN_NO_MEMORY ? why.code : KILN_CONFIG, "\"%s\": %s", key,
+                     why.text);
+}
+
+/* A text of at most TEXT_MAX - 1 bytes. */
+static int read_text(const struct kiln_json_value *value, char text[TEXT_MAX],
+                     struct kiln_error *err)
+{
+    size_t len;
+    if (value->type != KILN_JSON_STRING)
+        return kiln_fail(err, KILN_CONFIG, "expected text, found %s",
+                         kiln_json_type_name(value->type));
+    if (!kiln_json_string(value, text, TEXT_MAX, &len))
+        return kiln_fail(err, KILN_CONFIG, "text of more than %d bytes", TEXT_MAX - 1);
+    return 0;
+}
+
+/* "WIDTHxHEIGHT" alone, without the names of sizes.h. */
+static int read_size(const char *text, size_t len, uint32_t ret[2], struct kiln_error *err)
+{
+    if (memchr(text, ':', len))
+        return kiln_fail(err, KILN_CONFIG, "\"%.*s\": a size here is WIDTHxHEIGHT", (int)len, text);
+    return kiln_size_parse(text, len, &ret[0], &ret[1], err);
+}
+
+/* "WIDTHxHEIGHT" or "WIDTHxHEIGHT..WIDTHxHEIGHT". */
+static int read_sizes(const char *text, struct kiln_card_sizes *ret, struct kiln_error *err)
+{
+    uint32_t min[2], max[2];
+    const char *dots = strstr(text, ".."), *high = dots ? dots + 2 : text;
+    int code = read_size(text, dots ? (size_t)(dots - text) : strlen(text), min, err);
+    code = code ? code : read_size(high, strlen(high), max, err);
+    if (code != 0)
+        return code;
+    if (min[0] > max[0] || min[1] > max[1])
+        return kiln_fail(err, KILN_CONFIG, "\"%s\": the first size is larger than the second",
+                         text);
+    *ret = (struct kiln_card_sizes){min[0], min[1], max[0], max[1]};
+    return 0;
+}
+
+/* A list of texts, each read by `each` as element number *count of the card's list. */
+static int read_list(const struct kiln_json_value *value, uint32_t *count,
+                     int (*each)(const char *text, struct kiln_model_card *card,
+                                 struct kiln_error *err),
+                     struct kiln_model_card *card, struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value element;
+    char text[TEXT_MAX];
+    bool more = false;
+    if (value->type != KILN_JSON_ARRAY)
+        return kiln_fail(err, KILN_CONFIG, "expected a list, found %s",
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err);
+    while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more) {
+        if (*count == KILN_LIST_MAX)
+            return kiln_fail(err, KILN_CONFIG, "at most %d sizes are allowed", KILN_LIST_MAX);
+        code = read_text(&element, text, err);
+        code = code ? code : each(text, card, err);
+        *count += code == 0;
+    }
+    return code;
+}
+
+static int read_small(const char *text, struct kiln_model_card *card, struct kiln_error *err)
+{
+    return read_size(text, strlen(text), card->coarse_sizes[card->coarse_size_count], err);
+}
+
+static int read_for(const char *text, struct kiln_model_card *card, struct kiln_error *err)
+{
+    return read_sizes(text, &card->coarse_for[card->coarse_for_count], err);
+}
+
+/* "S+L", as in a job's key coarse. */
+static int read_auto(const struct kiln_json_value *value, struct kiln_model_card *card,
+                     struct kiln_error *err)
+{
+    char text[TEXT_MAX];
+    int code = read_text(value, text, err);
+    if (code != 0)
+        return code;
+    if (!kiln_mode_parse_coarse(text, &card->coarse) || card->coarse.kind == KILN_MODE_COARSE_AUTO)
+        return kiln_fail(err, KILN_CONFIG, "\"%s\": expected \"off\" or \"S+L\", such as \"4+3\"",
+                         text);
+    return 0;
+}
+
+static int read_steps(const struct kiln_json_value *value, struct kiln_model_card *card,
+                      struct kiln_error *err)
+{
+    uint64_t steps;
+    if (value->type != KILN_JSON_NUMBER || !kiln_json_u64(value, &steps) ||
+        steps < KILN_STEPS_MIN || steps > KILN_STEPS_MAX)
+        return kiln_fail(err, KILN_CONFIG, "expected a number of steps, %d to %d", KILN_STEPS_MIN,
+                         KILN_STEPS_MAX);
+    card->coarse_steps = (uint32_t)steps;
+    return 0;
+}
+
+/* One key of "coarse". */
+static int read_coarse_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                           struct kiln_model_card *card, struct kiln_error *err)
+{
+    if (kiln_json_equals(key, "auto"))
+        return read_auto(value, card, err) ? refuse("coarse.auto", err) : 0;
+    if (kiln_json_equals(key, "steps"))
+        return read_steps(value, card, err) ? refuse("coarse.steps", err) : 0;
+    if (kiln_json_equals(key, "sizes")) {
+        card->coarse_size_count = 0;
+        return read_list(value, &card->coarse_size_count, read_small, card, err)
+                   ? refuse("coarse.sizes", err)
+                   : 0;
+    }
+    if (kiln_json_equals(key, "for")) {
+        card->coarse_for_count = 0;
+        return read_list(value, &card->coarse_for_count, read_for, card, err)
+                   ? refuse("coarse.for", err)
+                   : 0;
+    }
+    return 0;
+}
+
+static int read_coarse(const struct kiln_json_value *value, struct kiln_model_card *card,
+                       struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, member;
+    bool more = false;
+    if (value->type != KILN_JSON_OBJECT)
+        return kiln_fail(err, KILN_CONFIG, "\"coarse\": expected an object, found %s",
+                         kiln_json_type_name(value->type));
+    card->coarse_steps = KILN_STEPS_DEFAULT;
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
+    while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
+        code = read_coarse_key(&key, &member, card, err);
+    if (code == 0 && card->coarse.kind == KILN_MODE_COARSE &&
+        card->coarse.small > card->coarse_steps)
+        code = kiln_fail(err, KILN_CONFIG, "\"coarse.auto\": %u small steps of a schedule of %u",
+                         card->coarse.small, card->coarse_steps);
+    return code;
+}
+
+int kiln_model_card_parse(const char *text, size_t len, const char *path,
+                          struct kiln_model_card *ret, struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, value;
+    struct kiln_model_card card = {0};
+    struct kiln_error why;
+    bool more = false;
+    int code = kiln_json_bounds(text, len, CARD_DEPTH_MAX, CARD_VALUES_MAX, "the file", &why);
+    code = code ? code : kiln_json_open(&reader, text, len, KILN_JSON_OBJECT, &why);
+    while (code == 0 && (code = kiln_json_next(&reader, &key, &value, &more, &why)) == 0 && more)
+        if (kiln_json_equals(&key, "coarse"))
+            code = read_coarse(&value, &card, &why);
+    if (code != 0)
+        return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG,
+                         "%s: %s (correct or remove the file)", path, why.text);
+    *ret = card;
+    return 0;
+}
+
+int kiln_model_card_read(const char *dir, struct kiln_model_card *ret, struct kiln_error *err)
+{
+    char path[PATH_BYTES_MAX], *text;
+    struct kiln_error why;
+    size_t len;
+    if ((size_t)snprintf(path, sizeof path, "%s/" KILN_MODEL_CARD, dir) >= sizeof path)
+        return kiln_fail(err, KILN_CONFIG, "model: the path %.80s... is too long", dir);
+    int code = kiln_regular_read(path, CARD_BYTES_MAX, &text, &len, &why);
+    if (code == KILN_NOT_FOUND) {
+        *ret = (struct kiln_model_card){0};
+        return 0;
+    }
+    if (code != 0)
+        return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG, "%s", why.text);
+    code = kiln_model_card_parse(text, len, path, ret, err);
+    free(text);
+    return code;
+}
+
+struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
+                                      const struct kiln_mode *mode, uint32_t width, uint32_t height,
+                                      uint32_t steps, double guidance)
+{
+    if (mode->kind != KILN_MODE_COARSE_AUTO)
+        return *mode;
+    for (uint32_t i = 0; i < card->coarse_for_count; i++) {
+        const struct kiln_card_sizes *sizes = &card->coarse_for[i];
+        if (steps == card->coarse_steps && guidance == 0 && width >= sizes->width_min &&
+            width <= sizes->width_max && height >= sizes->height_min && height <= sizes->height_max)
+            return card->coarse;
+    }
+    return (struct kiln_mode){.kind = KILN_MODE_EXACT};
+}

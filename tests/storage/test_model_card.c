@@ -1,0 +1,161 @@
+/* test_model_card.c - kiln.json: what it says, what is refused by name, and when auto is exact. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "storage/formats/model_card.h"
+
+static struct kiln_model_card parse(const char *text)
+{
+    struct kiln_model_card card;
+    struct kiln_error err = {0};
+    if (kiln_model_card_parse(text, strlen(text), "m/kiln.json", &card, &err))
+        fail_msg("%s", err.text);
+    return card;
+}
+
+static const char whole[] =
+    " {\"coarse\": {\"auto\": \"4+3\", \"sizes\": [\"256x256\", \"448x256\"],\n"
+    "  \"for\": [\"512x512\", \"640x640..768x1024\"], \"later\": {\"x\": [1]}},\n"
+    "  \"teleport\": {\"auto\": 7}}\n";
+
+static void a_card_is_read(void **state)
+{
+    (void)state;
+    struct kiln_model_card card = parse(whole);
+    assert_int_equal(card.coarse.kind, KILN_MODE_COARSE);
+    assert_int_equal(card.coarse.small, 4);
+    assert_int_equal(card.coarse.full, 3);
+    assert_true(card.coarse.sigma == KILN_COARSE_SIGMA);
+    assert_int_equal(card.coarse_steps, 8);
+    assert_int_equal(card.coarse_size_count, 2);
+    assert_int_equal(card.coarse_sizes[1][0], 448);
+    assert_int_equal(card.coarse_sizes[1][1], 256);
+    assert_int_equal(card.coarse_for_count, 2);
+    assert_int_equal(card.coarse_for[0].width_max, 512);
+    assert_int_equal(card.coarse_for[1].height_max, 1024);
+    assert_int_equal(parse("{\"coarse\": {\"auto\": \"off\"}}").coarse.kind, KILN_MODE_EXACT);
+    assert_int_equal(parse("{}").coarse_for_count, 0);
+    assert_int_equal(parse("{\"coarse\": {\"auto\": \"2+2\", \"steps\": 4}}").coarse_steps, 4);
+}
+
+static struct kiln_mode mode_at(const struct kiln_model_card *card, uint32_t width, uint32_t height,
+                                uint32_t steps, double guidance)
+{
+    const struct kiln_mode mode = {.kind = KILN_MODE_COARSE_AUTO};
+    return kiln_model_card_mode(card, &mode, width, height, steps, guidance);
+}
+
+static void auto_is_coarse_only_where_it_was_measured(void **state)
+{
+    (void)state;
+    struct kiln_model_card card = parse(whole), none = {0};
+    assert_int_equal(mode_at(&card, 512, 512, 8, 0).kind, KILN_MODE_COARSE);
+    assert_int_equal(mode_at(&card, 768, 640, 8, 0).kind, KILN_MODE_COARSE);
+    assert_int_equal(mode_at(&card, 768, 1024, 8, 0).small, 4);
+    assert_int_equal(mode_at(&card, 784, 1024, 8, 0).kind, KILN_MODE_EXACT);
+    assert_int_equal(mode_at(&card, 768, 1040, 8, 0).kind, KILN_MODE_EXACT);
+    assert_int_equal(mode_at(&card, 512, 528, 8, 0).kind, KILN_MODE_EXACT);
+    assert_int_equal(mode_at(&card, 512, 512, 9, 0).kind, KILN_MODE_EXACT);
+    assert_int_equal(mode_at(&card, 512, 512, 8, 3.5).kind, KILN_MODE_EXACT);
+    assert_int_equal(mode_at(&none, 512, 512, 8, 0).kind, KILN_MODE_EXACT);
+    const struct kiln_mode said = {.kind = KILN_MODE_COARSE, .small = 2, .full = 2, .sigma = 0.8};
+    assert_int_equal(kiln_model_card_mode(&none, &said, 64, 64, 30, 7).small, 2);
+}
+
+static void a_bad_card_is_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"", "m/kiln.json"},
+        {"[]", "m/kiln.json"},
+        {"{\"coarse\": 3}", "\"coarse\": expected an object, found a number"},
+        {"{\"coarse\": {\"auto\": 3}}", "\"coarse.auto\": expected text"},
+        {"{\"coarse\": {\"auto\": \"auto\"}}", "\"coarse.auto\": \"auto\""},
+        {"{\"coarse\": {\"auto\": \"4+\"}}", "\"coarse.auto\": \"4+\""},
+        {"{\"coarse\": {\"auto\": \"9+3\"}}", "9 small steps of a schedule of 8"},
+        {"{\"coarse\": {\"auto\": \"4+3\", \"steps\": 0}}", "\"coarse.steps\""},
+        {"{\"coarse\": {\"steps\": 8.5}}", "\"coarse.steps\""},
+        {"{\"coarse\": {\"sizes\": \"256x256\"}}", "\"coarse.sizes\": expected a list"},
+        {"{\"coarse\": {\"sizes\": [\"250x256\"]}}", "\"coarse.sizes\": width is 250"},
+        {"{\"coarse\": {\"sizes\": [\"16:9\"]}}", "\"coarse.sizes\": \"16:9\""},
+        {"{\"coarse\": {\"sizes\": [[\"256x256\"]]}}", "\"coarse.sizes\": expected text"},
+        {"{\"coarse\": {\"for\": [\"512x512..256x1024\"]}}", "the first size is larger"},
+        {"{\"coarse\": {\"for\": [\"512x512..\"]}}", "\"coarse.for\""},
+        {"{\"coarse\": {\"for\": [\"4096x4096\"]}}", "\"coarse.for\": width is 4096"},
+        {"{\"coarse\": {\"for\": [\"512x512\"]}} x", "m/kiln.json"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct kiln_model_card card;
+        struct kiln_error err = {0};
+        int code =
+            kiln_model_card_parse(bad[i].text, strlen(bad[i].text), "m/kiln.json", &card, &err);
+        if (code != KILN_CONFIG || !strstr(err.text, bad[i].says) || !strstr(err.text, "kiln.json"))
+            fail_msg("%s: %d, \"%s\", not \"%s\"", bad[i].text, code, err.text, bad[i].says);
+    }
+}
+
+static void lists_and_depth_are_bounded(void **state)
+{
+    (void)state;
+    static char text[400000];
+    struct kiln_model_card card;
+    struct kiln_error err;
+    size_t len = (size_t)sprintf(text, "{\"coarse\": {\"sizes\": [\"64x64\"");
+    for (int i = 0; i < KILN_LIST_MAX; i++)
+        len += (size_t)sprintf(text + len, ",\"64x64\"");
+    len += (size_t)sprintf(text + len, "]}}");
+    assert_int_equal(kiln_model_card_parse(text, len, "x", &card, &err), KILN_CONFIG);
+    assert_non_null(strstr(err.text, "at most 32 sizes"));
+    len = (size_t)sprintf(text, "{\"a\":");
+    memset(text + len, '[', 100000);
+    assert_int_equal(kiln_model_card_parse(text, len + 100000, "x", &card, &err), KILN_CONFIG);
+}
+
+static void files_are_read_or_refused(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/kiln-card-XXXXXX", path[64];
+    struct kiln_model_card card = {.coarse_steps = 9};
+    struct kiln_error err;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/kiln.json", dir);
+    assert_int_equal(kiln_model_card_read(dir, &card, &err), 0);
+    assert_int_equal(card.coarse_steps, 0);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(whole, file);
+    fclose(file);
+    assert_int_equal(kiln_model_card_read(dir, &card, &err), 0);
+    assert_int_equal(card.coarse_size_count, 2);
+    assert_int_equal(truncate(path, 1 << 20), 0);
+    assert_int_equal(kiln_model_card_read(dir, &card, &err), KILN_CONFIG);
+    assert_non_null(strstr(err.text, path));
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(kiln_model_card_read(dir, &card, &err), KILN_CONFIG); /* and does not wait */
+    unlink(path);
+    rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_card_is_read),
+        cmocka_unit_test(auto_is_coarse_only_where_it_was_measured),
+        cmocka_unit_test(a_bad_card_is_refused_by_name),
+        cmocka_unit_test(lists_and_depth_are_bounded),
+        cmocka_unit_test(files_are_read_or_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
