@@ -1,0 +1,57 @@
+/* coarse.c - see coarse.h. */
+#include "schemas/job/coarse.h"
+
+#include <math.h>
+
+#include "schemas/limits.h"
+
+static bool allowed(struct kiln_picture_size size)
+{
+    return size.width >= KILN_SIDE_MIN && size.width <= KILN_SIDE_MAX &&
+           size.height >= KILN_SIDE_MIN && size.height <= KILN_SIDE_MAX;
+}
+
+static double ratio_of(struct kiln_picture_size small, struct kiln_picture_size full)
+{
+    return sqrt((double)small.width * small.height / ((double)full.width * full.height));
+}
+
+static bool suits(struct kiln_picture_size small, struct kiln_picture_size full)
+{
+    const double shape = (double)small.width * full.height / ((double)small.height * full.width);
+    const double ratio = ratio_of(small, full);
+    return shape <= KILN_COARSE_SHAPE && shape >= 1 / KILN_COARSE_SHAPE &&
+           ratio >= KILN_COARSE_RATIO_MIN && ratio <= KILN_COARSE_RATIO_MAX;
+}
+
+static uint32_t scaled(uint32_t side, double ratio)
+{
+    const uint32_t steps = (uint32_t)floor(side * ratio / KILN_SIDE_STEP + 0.5);
+    return steps * KILN_SIDE_STEP < KILN_SIDE_MIN ? KILN_SIDE_MIN : steps * KILN_SIDE_STEP;
+}
+
+/* A side that would become too small raises the ratio of both, so that the shape stays. */
+static bool halved(struct kiln_picture_size full, struct kiln_picture_size *ret)
+{
+    const uint32_t shorter = full.width < full.height ? full.width : full.height;
+    const double least = (double)KILN_SIDE_MIN / shorter, ratio = least > 0.5 ? least : 0.5;
+    *ret = (struct kiln_picture_size){scaled(full.width, ratio), scaled(full.height, ratio)};
+    return ratio <= KILN_COARSE_RATIO_MAX;
+}
+
+bool kiln_coarse_size(struct kiln_picture_size full, const struct kiln_picture_size *good,
+                      size_t count, struct kiln_picture_size *ret)
+{
+    if (!allowed(full))
+        return false;
+    if (count == 0)
+        return halved(full, ret);
+    bool found = false;
+    for (size_t i = 0; i < count; i++)
+        if (allowed(good[i]) && suits(good[i], full) &&
+            (!found || fabs(ratio_of(good[i], full) - 0.5) < fabs(ratio_of(*ret, full) - 0.5))) {
+            *ret = good[i];
+            found = true;
+        }
+    return found;
+}

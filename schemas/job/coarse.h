@@ -1,0 +1,30 @@
+/* coarse.h - the small size of a picture that is rendered coarse first.
+ *
+ * What is in a picture is decided at the small size, so it must be one that the model is good at.
+ * A model's kiln.json lists such sizes; without a list it is about half the side.
+ */
+#ifndef KILN_COARSE_H
+#define KILN_COARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Small side to full side, as the root of the areas' ratio. */
+#define KILN_COARSE_RATIO_MIN 0.3
+#define KILN_COARSE_RATIO_MAX 0.67
+/* By how much the shapes may differ: width to height of the one over that of the other. */
+#define KILN_COARSE_SHAPE 1.07
+
+struct kiln_picture_size {
+    uint32_t width, height;
+};
+
+/* Of the listed sizes with about the shape of `full` and a ratio within the bounds above, the one
+ * nearest to half the side; the first of several.  With count 0, half the side rounded to
+ * KILN_SIDE_STEP, and KILN_SIDE_MIN at least.  False if there is none: nothing suits in the list,
+ * or the picture is too small to halve. */
+bool kiln_coarse_size(struct kiln_picture_size full, const struct kiln_picture_size *good,
+                      size_t count, struct kiln_picture_size *ret);
+
+#endif
