@@ -34,6 +34,8 @@ while read -r hit; do complain "$hit: longer than 110 columns"; done \
 
 [ "$(wc -l <README.md)" -le 150 ] || complain "README.md: $(wc -l <README.md) lines (limit 150)"
 while read -r hit; do complain "README.md:$hit: longer than 100 columns"; done < <(grep -nE '^.{101,}' README.md)
+while read -r hit; do complain "$hit: longer than 100 columns, and no row of a table"; done \
+    < <(git ls-files -z '*.md' | xargs -0 grep -nE '^[^|].{100,}' | cut -c1-100)
 
 while read -r folder; do
     [ -e "$folder/README.md" ] || complain "$folder: no README.md"
