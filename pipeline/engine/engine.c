@@ -78,7 +78,7 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool random, struc
     kiln_fp8_cache_close(cache, code == 0, e->note, sizeof e->note);
     if (!code)
         code = kiln_vae_load(weights_in(path, dir, "vae", random), &e->config.vae, e->weights,
-                             e->dtype, false, &e->vae, err);
+                             e->dtype, &e->vae, err);
     kt_device_trim(e->device); /* what tensors were packed or converted from */
     return code;
 }

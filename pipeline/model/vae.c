@@ -137,22 +137,29 @@ kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt lat
     return y;
 }
 
+/* The rows of a strip for so many pixels: 0 up to KILN_VAE_WHOLE_PIXELS. */
+static int rows_for(int64_t pixels)
+{
+    return pixels > KILN_VAE_WHOLE_PIXELS ? KILN_VAE_STRIP_ROWS : 0;
+}
+
 kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
 {
     const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2);
     const int64_t factor = vae->config.factor;
-    const bool strips = pixels * factor * factor > KILN_VAE_WHOLE_PIXELS;
-    return kiln_vae_decode_strips(vae, s, latent, strips ? KILN_VAE_STRIP_ROWS : 0);
+    return kiln_vae_decode_strips(vae, s, latent, rows_for(pixels * factor * factor));
 }
 
-kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
+kt kiln_vae_encode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt picture, kt noise,
+                          int rows)
 {
     const struct kiln_vae_config *c = &vae->config;
     const struct kiln_vae_half *h = &vae->encoder;
     struct kt_scope *inner = kt_scope_child(s);
-    kt x = kiln_vae_conv(inner, kt_to(inner, picture, vae->dtype), &h->in, 1, NULL);
+    kt x = kt_to(inner, picture, vae->dtype);
+    x = rows ? kiln_vae_first_level(vae, inner, x, rows) : kiln_vae_conv(inner, x, &h->in, 1, NULL);
     for (int i = 0; i < c->levels; i++) {
-        for (int j = 0; j < h->levels[i].count; j++)
+        for (int j = 0; j < h->levels[i].count && !(rows && i == 0); j++)
             x = residual(vae, inner, &h->levels[i].residuals[j], x);
         const struct kiln_vae_layer *halve = &h->levels[i].resample;
         if (halve->weight) { /* zeros only on the right and at the bottom */
@@ -165,11 +172,20 @@ kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
     x = norm_conv(vae, inner, middle(vae, inner, h, x), &h->norm_out, &h->out, NULL);
     if (h->quant.weight)
         x = kiln_vae_conv(inner, x, &h->quant, 0, NULL);
-    /* The first half of the channels is the mean. */
-    kt mean = kt_to(inner, kt_narrow(inner, x, 1, 0, c->latent_channels), KT_F32);
-    const int64_t shape[3] = {c->latent_channels, kt_size(x, 2), kt_size(x, 3)};
-    mean = kt_affine(inner, kt_reshape(inner, mean, 3, shape), c->scaling, -c->shift * c->scaling);
-    kt latent = kt_keep(s, mean);
+    kt latent = kt_affine(inner, kt_gaussian(inner, x, noise), 1, -c->shift);
+    latent = kt_keep(s, kt_affine(inner, latent, c->scaling, 0));
     kt_scope_free(inner);
     return latent;
+}
+
+kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
+{
+    const int rows = rows_for(kt_size(picture, 2) * kt_size(picture, 3));
+    return kiln_vae_encode_strips(vae, s, picture, NULL, rows);
+}
+
+kt kiln_vae_encode_sample(const struct kiln_vae *vae, struct kt_scope *s, kt picture, kt noise)
+{
+    const int rows = rows_for(kt_size(picture, 2) * kt_size(picture, 3));
+    return noise ? kiln_vae_encode_strips(vae, s, picture, noise, rows) : NULL; /* s has failed */
 }

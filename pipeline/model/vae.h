@@ -17,10 +17,15 @@
 
 struct kiln_vae;
 
-/* dir: the folder vae, or NULL for random weights.  The weights live in scope. */
+/* Loads the decoder.  dir: the folder vae, or NULL for random weights.  The weights live in scope.
+ */
 int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct kt_scope *scope,
-                  enum kt_dtype dtype, bool with_encoder, struct kiln_vae **ret,
+                  enum kt_dtype dtype, struct kiln_vae **ret,
                   struct kiln_error *err) KILN_MUST_CHECK;
+/* Loads the encoder from the same folder unless it is loaded; the autoencoder owns its weights.
+ * KILN_UNSUPPORTED if the folder has none.  After an error nothing is loaded, and the next call
+ * tries again. */
+int kiln_vae_need_encoder(struct kiln_vae *vae, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_vae_free(struct kiln_vae *vae); /* accepts NULL */
 
 /* Latent [C,h,w] as the sampler ends with it to a picture [1,3,H,W] in -1..1.  Pictures of more
@@ -30,8 +35,18 @@ kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent);
  * a tenth more time; 0: in one piece.  Strips are not blended: each reads the rows that it needs of
  * its neighbours, and norms are of the whole picture. */
 kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt latent, int rows);
-/* Picture [1,3,H,W] in -1..1 to the mean latent [C,h,w], scaled as the sampler wants it.  Needs
- * the encoder; sides are multiples of the factor. */
+/* Picture [1,3,H,W] in -1..1 (kt_of_rgb8) to the latent [C,h,w] that the encoder holds for most
+ * likely, (mean - shift) * scale, as the sampler wants it.  The encoder is loaded; sides are
+ * multiples of the factor. */
 kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture);
+/* The same with a sample in place of the mean (kt_gaussian): what ZImageImg2ImgPipeline of
+ * diffusers 0.42.1 starts from.  noise: [C,h,w] fp32, there the first draw of the seed's generator.
+ */
+kt kiln_vae_encode_sample(const struct kiln_vae *vae, struct kt_scope *s, kt picture, kt noise);
+/* Both, with the first level in strips of so many rows, an even number: two pictures of its width
+ * in memory instead of three; 0: in one piece.  noise NULL: the mean.  The two above use strips for
+ * pictures of more than KILN_VAE_WHOLE_PIXELS. */
+kt kiln_vae_encode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt picture, kt noise,
+                          int rows);
 
 #endif

@@ -1,6 +1,7 @@
 /* vae_load.c - the autoencoder's tensors by name and shape; see vae_parts.h. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pipeline/model/vae_parts.h"
 #include "pipeline/torch/load.h"
@@ -158,32 +159,28 @@ void kiln_vae_join_upsampling(struct kiln_vae *vae, struct kt_scope *s)
 }
 
 int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct kt_scope *scope,
-                  enum kt_dtype dtype, bool with_encoder, struct kiln_vae **ret,
-                  struct kiln_error *err)
+                  enum kt_dtype dtype, struct kiln_vae **ret, struct kiln_error *err)
 {
     struct kiln_weights *w;
     int code = kiln_weights_open(dir, "decoder.conv_in.weight", scope, dtype, NULL, &w, err);
     if (code)
         return code;
     struct kiln_vae *vae = calloc(1, sizeof *vae);
-    if (!vae) {
+    if (!vae || (dir && !(vae->dir = strdup(dir)))) {
         (void)!kiln_weights_close(w, NULL);
+        free(vae);
         return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the autoencoder",
                          dir ? dir : "random weights");
     }
     vae->config = *config;
     vae->dtype = dtype;
+    vae->device = kt_device_of(scope);
     code = load_half(w, vae, false, err);
-    if (!code && with_encoder)
-        code = load_half(w, vae, true, err);
-    vae->has_encoder = with_encoder;
-    if (!with_encoder) {
-        kiln_weights_ignore(w, "encoder.");
-        kiln_weights_ignore(w, "quant_conv.");
-    }
+    kiln_weights_ignore(w, "encoder.");
+    kiln_weights_ignore(w, "quant_conv.");
     int closed = kiln_weights_close(w, code ? NULL : err);
     code = code ? code : closed;
-    if (!code && kt_device_of(scope) != KT_CPU && dtype == KT_BF16) {
+    if (!code && vae->device != KT_CPU && dtype == KT_BF16) {
         kiln_vae_join_upsampling(vae, scope);
         code = kt_scope_check(scope, err);
     }
@@ -195,13 +192,58 @@ int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct 
     return 0;
 }
 
+static void free_half(struct kiln_vae_half *h)
+{
+    for (int i = 0; i < KILN_VAE_LEVELS_MAX; i++)
+        free(h->levels[i].residuals);
+    *h = (struct kiln_vae_half){0};
+}
+
+static int load_encoder(struct kiln_vae *vae, struct kt_scope *scope, struct kiln_error *err)
+{
+    struct kiln_weights *w;
+    int code =
+        kiln_weights_open(vae->dir, "decoder.conv_in.weight", scope, vae->dtype, NULL, &w, err);
+    if (code)
+        return code;
+    if (!kiln_weights_has(w, "encoder.conv_in.weight"))
+        code =
+            kiln_fail(err, KILN_UNSUPPORTED,
+                      "%s: there is no encoder (tensor encoder.conv_in.weight is missing), so no "
+                      "run of this model can start from a picture",
+                      vae->dir);
+    code = code ? code : load_half(w, vae, true, err);
+    kiln_weights_ignore(w, "decoder.");
+    kiln_weights_ignore(w, "post_quant_conv.");
+    int closed = kiln_weights_close(w, code ? NULL : err);
+    return code ? code : closed;
+}
+
+int kiln_vae_need_encoder(struct kiln_vae *vae, struct kiln_error *err)
+{
+    if (vae->encoder_weights)
+        return 0;
+    struct kt_scope *scope = kt_scope_new(vae->device);
+    if (!scope)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the encoder",
+                         vae->dir ? vae->dir : "random weights");
+    int code = load_encoder(vae, scope, err);
+    if (code) {
+        free_half(&vae->encoder);
+        kt_scope_free(scope);
+        return code;
+    }
+    vae->encoder_weights = scope;
+    return 0;
+}
+
 void kiln_vae_free(struct kiln_vae *vae)
 {
     if (!vae)
         return;
-    for (int i = 0; i < KILN_VAE_LEVELS_MAX; i++) {
-        free(vae->decoder.levels[i].residuals);
-        free(vae->encoder.levels[i].residuals);
-    }
+    free_half(&vae->decoder);
+    free_half(&vae->encoder);
+    kt_scope_free(vae->encoder_weights);
+    free(vae->dir);
     free(vae);
 }

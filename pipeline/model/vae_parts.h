@@ -35,8 +35,10 @@ struct kiln_vae_half {
 struct kiln_vae {
     struct kiln_vae_config config;
     enum kt_dtype dtype;
-    bool has_encoder;
+    char *dir; /* NULL: random weights */
     struct kiln_vae_half decoder, encoder;
+    struct kt_scope *encoder_weights; /* NULL: not loaded */
+    int device;
 };
 
 #define KILN_VAE_NORM_EPS 1e-6
@@ -57,6 +59,9 @@ bool kiln_vae_is_joined(const struct kiln_vae_layer *l);
 /* The decoder's last level and the output convolution, in strips of so many rows.  x, in scope s,
  * is the picture at half the size; it is freed. */
 kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int rows);
+/* The encoder's input convolution and first level, before its downsampling, in strips of so many
+ * rows. */
+kt kiln_vae_first_level(const struct kiln_vae *vae, struct kt_scope *s, kt picture, int rows);
 /* From this size on, in bytes of one activation, a residual that halves the channels runs in its
  * operand's memory on a GPU; otherwise it would be the peak of the decode. */
 #define KILN_VAE_WIDE_BYTES ((size_t)400 << 20)

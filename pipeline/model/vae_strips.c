@@ -1,6 +1,7 @@
-/* vae_strips.c - the decoder's last level in strips of rows; see vae.h.
- * At 2048 px in bf16 a picture of 128 channels is 1.1 GB.  In one piece the last level has five of
- * them at its peak.  In strips it has two, and the picture at half the size:
+/* vae_strips.c - the levels at full size in strips of rows, the decoder's last one and the
+ * encoder's first; see vae.h. At 2048 px in bf16 a picture of 128 channels is 1.1 GB.  In one piece
+ * the last level has five of them at its peak.  In strips it has two, and the picture at half the
+ * size:
  *
  *     half - grow -+- shortcut -----------------------(+)- x ...   kept: half, skip, h
  *                  +- norm - conv - h - norm - conv ---^
@@ -206,4 +207,30 @@ kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int
     kt picture = new_picture(&l, s, vae->config.image_channels);
     run_pass(&l, s, &(struct pass){sum, picture, NULL, &norm, &half->out, NULL});
     return picture;
+}
+
+/* --- the encoder's first level ------------------------------------------------------------------
+ * It keeps its width, so its residuals have no shortcut but x itself. */
+
+kt kiln_vae_first_level(const struct kiln_vae *vae, struct kt_scope *s, kt picture, int rows)
+{
+    const struct kiln_vae_half *half = &vae->encoder;
+    const struct kiln_vae_level *level = &half->levels[0];
+    const struct level l = {vae, NULL, NULL, kt_size(picture, 2), kt_size(picture, 3), rows};
+    const int64_t channels = kt_size(half->in.weight, 0);
+    kt x = new_picture(&l, s, channels), h = new_picture(&l, s, channels);
+    struct kt_strip_norm norm = norm_of(&l, &level->residuals[0].norm1);
+    run_pass(&l, s, &(struct pass){picture, x, NULL, NULL, &half->in, &norm});
+    for (int i = 0; i < level->count; i++) {
+        const struct kiln_vae_residual *r = &level->residuals[i];
+        const bool last = i + 1 == level->count;
+        struct kt_strip_norm inner = norm_of(&l, &r->norm2), next = {0};
+        if (!last)
+            next = norm_of(&l, &r[1].norm1);
+        run_pass(&l, s, &(struct pass){x, h, NULL, &norm, &r->conv1, &inner});
+        run_pass(&l, s, &(struct pass){h, x, x, &inner, &r->conv2, last ? NULL : &next});
+        norm = next;
+    }
+    kt_drop(s, h);
+    return x;
 }

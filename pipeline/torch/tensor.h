@@ -258,6 +258,13 @@ kt kt_rows_image(struct kt_scope *s, kt x, int64_t height, int64_t width); /* an
 /* [1,3,H,W] in -1..1 to H*W*3 interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255).  bad,
  * [1] KT_I32 or NULL, is set to 1 if a value of x is not finite. */
 kt kt_rgb8(struct kt_scope *s, kt x, kt bad);
+/* Such bytes, KT_U8, to [1,3,H,W] fp32 in -1..1: 2 (x / 255) - 1, each operation rounded, with the
+ * bits of VaeImageProcessor.preprocess of diffusers. */
+kt kt_of_rgb8(struct kt_scope *s, kt rgb, int64_t height, int64_t width);
+/* An encoder's [1,2C,h,w], mean before log-variance, to a sample [C,h,w] in fp32: mean + exp(v / 2)
+ * * noise with v the log-variance, at least -30 and at most 20, as in DiagonalGaussianDistribution
+ * of diffusers.  noise: [C,h,w] fp32, or NULL for the mean. */
+kt kt_gaussian(struct kt_scope *s, kt moments, kt noise);
 /* Such bytes to those of a smaller picture, on the same device; kernels/pictures/downscale.h. */
 struct kt_downscale {
     uint32_t width, height, out_width, out_height; /* out sides <= source sides, > 0 */

@@ -153,6 +153,11 @@ void kiln_weights_expect(struct kiln_weights *w, const char *name, const char *w
         kiln_fail(&w->error, KILN_BAD_INPUT, "%s: tensor %s%s is missing", w->dir, w->prefix, name);
 }
 
+bool kiln_weights_has(const struct kiln_weights *w, const char *name)
+{
+    return !w->st || find(w, name);
+}
+
 void kiln_weights_ignore(struct kiln_weights *w, const char *prefix)
 {
     char full[KILN_ST_NAME_MAX];

@@ -60,6 +60,8 @@ void kiln_weights_pack_bias(struct kiln_weights *w, kt *slot, const char *prefix
 
 /* An error if the file has tensor `whole` but not `name`: it is another model's then. */
 void kiln_weights_expect(struct kiln_weights *w, const char *name, const char *whole);
+/* Whether the file has the tensor; random weights have any. */
+bool kiln_weights_has(const struct kiln_weights *w, const char *name);
 /* Allows tensors whose names start with this to stay unused. */
 void kiln_weights_ignore(struct kiln_weights *w, const char *prefix);
 

@@ -40,7 +40,7 @@ struct kiln_vae *rig_vae(struct kt_scope *scope, const struct kiln_vae_config *c
 {
     struct kiln_vae *vae = NULL;
     struct kiln_error err;
-    if (kiln_vae_load(NULL, config, scope, KT_BF16, true, &vae, &err))
+    if (kiln_vae_load(NULL, config, scope, KT_BF16, &vae, &err) || kiln_vae_need_encoder(vae, &err))
         fail_msg("%s", err.text);
     return vae;
 }
@@ -101,6 +101,7 @@ struct kiln_vae *rig_vae_wide(struct kt_scope *scope, const struct kiln_vae *vae
     assert_non_null(wide);
     *wide = *vae;
     wide->dtype = KT_F32;
+    wide->encoder_weights = NULL; /* vae owns the narrow ones */
     widen_half(scope, &wide->decoder);
     widen_half(scope, &wide->encoder);
     rig_check(scope);

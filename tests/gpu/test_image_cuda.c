@@ -220,6 +220,32 @@ static void bytes_of_a_picture(void **state)
     close_sides(&t);
 }
 
+/* The bits of the CPU where a picture enters; a sample where it leaves. */
+static void encoders_ends(void **state)
+{
+    (void)state;
+    enum { HEIGHT = 64, WIDTH = 48 };
+    struct sides t = open_sides();
+    static uint8_t rgb[HEIGHT * WIDTH * 3];
+    size_t count[2];
+    float *v[2];
+    kt sample[2];
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(i * 7);
+    for (int k = 0; k < 2; k++) {
+        kt bytes = kt_from_host(t.s[k], rgb, KT_U8, KT_U8, 1, (int64_t[]){sizeof rgb});
+        v[k] = rig_floats(t.s[k], kt_of_rgb8(t.s[k], bytes, HEIGHT, WIDTH), &count[k]);
+        kt moments = kt_affine(t.s[k], kt_randn(t.s[k], 2, 4, (int64_t[]){1, 32, 8, 6}), 9, 0);
+        sample[k] = kt_gaussian(t.s[k], moments, kt_randn(t.s[k], 3, 3, (int64_t[]){16, 8, 6}));
+    }
+    assert_int_equal(count[0], count[1]);
+    assert_memory_equal(v[0], v[1], count[0] * sizeof *v[0]);
+    free(v[0]);
+    free(v[1]);
+    compare(&t, "a sample of a latent", sample, 1e-6);
+    close_sides(&t);
+}
+
 static void attention(void **state)
 {
     (void)state;
@@ -265,7 +291,7 @@ static void sketch_decodes_as_on_the_cpu(void **state)
     snprintf(dir, sizeof dir, "%s/vae", sketch());
     for (int k = 0; k < 2; k++) {
         struct kiln_vae *vae = NULL;
-        if (kiln_vae_load(dir, &config.vae, t.s[k], dtype_of[k], false, &vae, &err))
+        if (kiln_vae_load(dir, &config.vae, t.s[k], dtype_of[k], &vae, &err))
             fail_msg("%s", err.text);
         kt latent = latent_of(t.s[k], config.vae.latent_channels, 32, 40);
         v[k] = rig_floats(t.s[k], kiln_vae_decode(vae, t.s[k], latent), &count[k]);
@@ -431,6 +457,7 @@ int main(void)
         cmocka_unit_test(group_norms),
         cmocka_unit_test(upsampling_and_its_convolution),
         cmocka_unit_test(bytes_of_a_picture),
+        cmocka_unit_test(encoders_ends),
         cmocka_unit_test(attention),
         cmocka_unit_test(sketch_decodes_as_on_the_cpu),
         cmocka_unit_test(full_size_is_near_fp32),

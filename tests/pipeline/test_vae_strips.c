@@ -32,7 +32,7 @@ static struct kiln_vae *load(enum kt_dtype dtype)
         fail_msg("%s", err.text);
     config = model.vae;
     snprintf(dir, sizeof dir, "%s/pipeline/models/sketch/vae", source ? source : ".");
-    if (kiln_vae_load(dir, &config, weights, dtype, false, &vae, &err))
+    if (kiln_vae_load(dir, &config, weights, dtype, &vae, &err))
         fail_msg("%s", err.text);
     return vae;
 }

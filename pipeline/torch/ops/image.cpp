@@ -175,6 +175,29 @@ kt kt_rgb8(kt_scope *s, kt x, kt bad)
     });
 }
 
+kt kt_of_rgb8(kt_scope *s, kt rgb, int64_t height, int64_t width)
+{
+    return run(s, "of_rgb8", {rgb}, [&] {
+        TORCH_CHECK(rgb->t.scalar_type() == at::kByte && rgb->t.numel() == 3 * height * width,
+                    "these are not the bytes of ", width, " x ", height, " pixels");
+        at::Tensor x = rgb->t.view({1, height, width, 3}).to(at::kFloat).permute({0, 3, 1, 2});
+        /* By a number, a GPU would multiply with its inverse. */
+        return x.div_(at::full({1}, 255, x.options())).mul_(2).sub_(1);
+    });
+}
+
+kt kt_gaussian(kt_scope *s, kt moments, kt noise)
+{
+    return run(s, "gaussian", {moments}, [&] {
+        const at::Tensor x = moments->t.squeeze(0).to(at::kFloat).contiguous();
+        const auto parts = x.chunk(2, 0);
+        if (!noise)
+            return parts[0].clone();
+        at::Tensor deviation = parts[1].clamp(-30, 20).mul_(0.5).exp_();
+        return deviation.mul_(noise->t).add_(parts[0]);
+    });
+}
+
 kt kt_downscale(kt_scope *s, kt rgb, const struct kt_downscale *to)
 {
     return run(s, "downscale", {rgb}, [&] {
