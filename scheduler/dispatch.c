@@ -27,6 +27,7 @@ static int send(struct kiln_leader *leader, const char *worker, const char *id,
     struct kiln_assignment assignment = {.width = jobs[0].width,
                                          .height = jobs[0].height,
                                          .steps = jobs[0].steps,
+                                         .mode = jobs[0].mode,
                                          .lora_count = jobs[0].lora_count,
                                          .jobs = jobs,
                                          .job_count = (uint32_t)count};

@@ -88,5 +88,6 @@ void kiln_job_release(struct kiln_job *job)
     free(job->style);
     free(job->tenant);
     free(job->model);
+    free(job->init_image);
     *job = (struct kiln_job){0};
 }

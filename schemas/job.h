@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "schemas/job/mode.h"
 #include "schemas/limits.h"
 
 /* The states: KILN_JOB_QUEUED, ..., the name, which is a column of batch_tally, too, and the
@@ -78,7 +79,12 @@ struct kiln_job {
     double sigmas[KILN_SIGMAS_MAX]; /* of a trajectory only the states nearest to these levels, */
     uint32_t sigma_count;           /* from high to low; 0 = all of them */
     enum kiln_teleport teleport;
-    bool teleport_said; /* by the line: part of its canonical text, so of its identity */
+    bool teleport_said;    /* by the line: part of its canonical text, so of its identity */
+    struct kiln_mode mode; /* with a start: init_image or init_job says which */
+    bool coarse_said;      /* by the line: as teleport_said */
+    char *init_image;      /* key of an object, "inputs/<sha256>.<ext>", or NULL */
+    uint64_t init_job;     /* whose final latent is the start; 0 = none */
+    uint64_t parent;       /* the job that this one was made from, for people; 0 = none */
     bool embed_metadata;
     int64_t created_ms; /* in the ledger since, ms since 1970; 0 before.  Names its objects */
     /* ------------------------------------------------------------------ */

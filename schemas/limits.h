@@ -47,6 +47,7 @@
 #define KILN_ST_NAME_MAX 256
 #define KILN_LATENT_FILE_MAX (256 * 1024 * 1024)
 #define KILN_OBJECT_KEY_MAX 512
+#define KILN_PATH_MAX 4096  /* bytes of the path of a picture to start from */
 #define KILN_TOKENS_MAX 512 /* prompt tokens after the chat template */
 
 static_assert(KILN_PROMPT_MAX * 2 < KILN_LINE_MAX, "a line holds prompt and negative prompt");

@@ -56,6 +56,8 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
         TEXT("lora_dir", "", "directory of NAME.safetensors files; empty: MODEL/loras"),
     [KILN_KEY_STYLES] = TEXT("styles", "", "JSON file of more style presets"),
     [KILN_KEY_SIZE] = TEXT("size", "1024x1024", "size of a picture whose job line sets none"),
+    [KILN_KEY_COARSE] = TEXT("coarse", "auto",
+                             "off, auto (as kiln.json says) or S+L: early steps at half the side"),
     [KILN_KEY_DEVICE] = TEXT("device", "cpu", "cpu, cuda:N, lists of them, or cuda:all"),
     [KILN_KEY_DTYPE] = CHOICE("dtype", "auto", "auto|fp32|bf16|fp8", "number format of the model"),
     [KILN_KEY_THREADS] = INT("threads", "0", 0, 1024, "compute threads on the CPU; 0: all cores"),

@@ -29,6 +29,7 @@ enum kiln_key {
     KILN_KEY_LORA_DIR,  /* NAME.safetensors files; "" = <model>/loras */
     KILN_KEY_STYLES,    /* a JSON file of more presets; "" = none */
     KILN_KEY_SIZE,      /* of a picture whose job line sets none */
+    KILN_KEY_COARSE,    /* off | auto | S+L, of a picture whose job line does not say */
     KILN_KEY_DEVICE,    /* cpu | cuda:N */
     KILN_KEY_DTYPE,     /* auto | fp32 | bf16 | fp8 */
     KILN_KEY_THREADS,   /* compute threads on the CPU; 0 = all cores */

@@ -149,7 +149,8 @@ static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
         return kiln_fail(
             err, KILN_BAD_INPUT,
             "kind is latent-cache and latents is none: such a job would store nothing");
-    return kiln_draft_sigmas(draft, job, err);
+    code = kiln_draft_sigmas(draft, job, err);
+    return code ? code : kiln_draft_mode(draft, job, err);
 }
 
 static int compare_name(const void *name, const void *entry)

@@ -73,4 +73,9 @@ int kiln_draft_loras(const struct kiln_draft *draft, struct kiln_job *job,
 int kiln_draft_sigmas(const struct kiln_draft *draft, struct kiln_job *job,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Reads the keys of the mode into the job, whose size, steps, kind and latents have been read
+ * (mode_keys.c). */
+int kiln_draft_mode(const struct kiln_draft *draft, struct kiln_job *job,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "schemas/job/inputs.h"
+#include "schemas/job/mode.h"
 #include "schemas/limits.h"
 #include "schemas/names.h"
 
@@ -65,6 +67,19 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
     [KILN_JOB_KEY_SIGMAS] = {"sigmas", KILN_JOB_SIGMAS, 0, 1, NULL,
                              "up to " STRING(KILN_SIGMAS_MAX) " different noise levels from 0 to "
                                                               "1, as \"0.9,0.75\" or a list"},
+    [KILN_JOB_KEY_COARSE] = {"coarse", KILN_JOB_COARSE, 0, KILN_MODE_MAX - 1, NULL,
+                             "\"off\", \"auto\" or \"S+L\": S steps at half the side, then L"},
+    [KILN_JOB_KEY_COARSE_SIGMA] = {"coarse_sigma", KILN_JOB_NUMBER, 0, 1, NULL,
+                                   "a number between 0 and 1, with up to four decimals"},
+    [KILN_JOB_KEY_INIT_IMAGE] = {"init_image", KILN_JOB_TEXT, 1, KILN_PATH_MAX, NULL,
+                                 "the key of a stored picture, " KILN_INPUT_KEY_FORM
+                                 "; kiln enqueue also takes the path of a file and uploads it"},
+    [KILN_JOB_KEY_INIT_JOB] = {"init_job", KILN_JOB_WHOLE, 1, 0x1p63, NULL,
+                               "the number of a job, 1 or above"},
+    [KILN_JOB_KEY_STRENGTH] = {"strength", KILN_JOB_NUMBER, 0, 1, NULL,
+                               "a number above 0 and at most 1"},
+    [KILN_JOB_KEY_START_SIGMA] = {"start_sigma", KILN_JOB_NUMBER, 0, 1, NULL,
+                                  "a number above 0 and at most 1, with up to four decimals"},
     [KILN_JOB_KEY_TELEPORT] = {"teleport", KILN_JOB_CHOICE, 0, 0, teleports, "\"off\""},
     [KILN_JOB_KEY_MAX_WAIT_S] = {"max_wait_s", KILN_JOB_WHOLE, 0, KILN_MAX_WAIT_S_MAX, NULL,
                                  "a whole number from 0 (no deadline) to 2592000"},

@@ -28,6 +28,12 @@ enum kiln_job_key {
     KILN_JOB_KEY_KIND,
     KILN_JOB_KEY_LATENTS,
     KILN_JOB_KEY_SIGMAS,
+    KILN_JOB_KEY_COARSE,
+    KILN_JOB_KEY_COARSE_SIGMA,
+    KILN_JOB_KEY_INIT_IMAGE,
+    KILN_JOB_KEY_INIT_JOB,
+    KILN_JOB_KEY_STRENGTH,
+    KILN_JOB_KEY_START_SIGMA,
     KILN_JOB_KEY_TELEPORT,
     KILN_JOB_KEY_MAX_WAIT_S,
     KILN_JOB_KEY_EMBED_METADATA,
@@ -45,6 +51,7 @@ enum kiln_job_key_type {
     KILN_JOB_SIZE,   /* a size or a list of sizes */
     KILN_JOB_STYLE,  /* the name of a preset or a list of them */
     KILN_JOB_SEED,   /* a whole number of 64 bits, or "FIRST-LAST" */
+    KILN_JOB_COARSE, /* "off", "auto" or "S+L" */
     KILN_JOB_SIGMAS, /* "0.9,0.75" or a list of numbers */
     KILN_JOB_LORAS   /* "none", "NAME:SCALE+NAME" or a list of {name, scale} */
 };

@@ -78,6 +78,45 @@ static void put_loras(struct kiln_text *out, const struct kiln_job *job)
     kiln_text_add(out, "]", 1);
 }
 
+static void put_double(struct kiln_text *out, enum kiln_job_key key, double value)
+{
+    put_key(out, key);
+    kiln_text_double(out, value);
+}
+
+/* A strength is written as the shortest one that begins at the same step. */
+static void put_start(struct kiln_text *out, const struct kiln_job *job)
+{
+    struct kiln_mode usual;
+    if (job->init_image)
+        put_text(out, KILN_JOB_KEY_INIT_IMAGE, job->init_image);
+    else
+        put_number(out, KILN_JOB_KEY_INIT_JOB, (int64_t)job->init_job);
+    if (job->mode.kind == KILN_MODE_START_SIGMA)
+        put_double(out, KILN_JOB_KEY_START_SIGMA, job->mode.sigma);
+    else if (!kiln_mode_of_strength(KILN_STRENGTH_DEFAULT, job->steps, &usual) ||
+             usual.step != job->mode.step)
+        put_double(out, KILN_JOB_KEY_STRENGTH, kiln_mode_strength(job->mode.step, job->steps));
+}
+
+/* A coarse mode is always written, said or not: a worker reads it from the line.  "off" is written
+ * if the line said so, since the setting may say another. */
+static void put_mode(struct kiln_text *out, const struct kiln_job *job)
+{
+    char pair[KILN_MODE_MAX];
+    if (kiln_mode_starts(&job->mode)) {
+        put_start(out, job);
+    } else if (job->mode.kind == KILN_MODE_COARSE) {
+        snprintf(pair, sizeof pair, "%u+%u", job->mode.small, job->mode.full);
+        put_text(out, KILN_JOB_KEY_COARSE, pair);
+        if (job->mode.sigma != KILN_COARSE_SIGMA)
+            put_double(out, KILN_JOB_KEY_COARSE_SIGMA, job->mode.sigma);
+    } else if (job->mode.kind == KILN_MODE_COARSE_AUTO || job->coarse_said) {
+        put_text(out, KILN_JOB_KEY_COARSE,
+                 job->mode.kind == KILN_MODE_COARSE_AUTO ? "auto" : "off");
+    }
+}
+
 /* Everything that is at its default is left out: a line waits in Redis with a million others. */
 static void put_optional(struct kiln_text *out, const struct kiln_job *job)
 {
@@ -99,6 +138,7 @@ static void put_optional(struct kiln_text *out, const struct kiln_job *job)
         kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
         put_text(out, KILN_JOB_KEY_SIGMAS, sigmas);
     }
+    put_mode(out, job);
     if (job->teleport_said)
         put_text(out, KILN_JOB_KEY_TELEPORT, kiln_teleport_name(job->teleport));
     if (job->max_wait_s)
@@ -179,5 +219,16 @@ int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_co
     if (kiln_size_parse(size, strlen(size), &context->width, &context->height, err))
         return kiln_fail(err, KILN_CONFIG, "the setting size (%s): %s",
                          kiln_config_origin(config, KILN_KEY_SIZE), err->text);
+    return 0;
+}
+
+int kiln_job_context_coarse(struct kiln_job_context *context, const struct kiln_config *config,
+                            struct kiln_error *err)
+{
+    const char *coarse = kiln_config_text(config, KILN_KEY_COARSE);
+    if (!kiln_mode_parse_coarse(coarse, &context->coarse))
+        return kiln_fail(err, KILN_CONFIG, "the setting coarse (%s) is \"%.40s\"; it must be %s",
+                         kiln_config_origin(config, KILN_KEY_COARSE), coarse,
+                         kiln_job_keys[KILN_JOB_KEY_COARSE].help);
     return 0;
 }

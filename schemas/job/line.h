@@ -28,6 +28,9 @@ struct kiln_job_context {
     size_t model_name_count;
     const char *overrides;  /* a JSON object whose keys replace those of every line */
     uint32_t width, height; /* of a line without a size; 0: KILN_SIDE_DEFAULT */
+    struct kiln_mode
+        coarse;      /* of a picture whose line has no key coarse, where its job allows it */
+    bool init_files; /* init_image may be a path, which the caller replaces by a key */
     bool recorded; /* of a job or an order in the ledger: it may have a tenant of any name, and the
                       "auto" of earlier releases, which means no LoRAs and a run from noise */
 };
@@ -35,6 +38,10 @@ struct kiln_job_context {
 /* Fills width and height from the setting `size`. */
 int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_config *config,
                           struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Fills coarse from the setting of that name. */
+int kiln_job_context_coarse(struct kiln_job_context *context, const struct kiln_config *config,
+                            struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Parses and checks text[0..len), one picture.  On success *ret_job is filled
  * (release it with kiln_job_release) with batch "", index 0 and, if the line has no seed,

@@ -121,6 +121,21 @@ bool kiln_mode_of_strength(double strength, uint32_t steps, struct kiln_mode *re
     return ret->step < steps;
 }
 
+double kiln_mode_strength(uint32_t step, uint32_t steps)
+{
+    const double most = (double)(steps - step) / steps;
+    struct kiln_mode mode;
+    /* The largest of so many decimals; where steps * strength rounds up to the step before, the one
+     * below. */
+    for (double scale = 1; scale <= 1e4; scale *= 10)
+        for (int less = 0; less < 2; less++) {
+            const double strength = (floor(most * scale + 1e-9) - less) / scale;
+            if (kiln_mode_of_strength(strength, steps, &mode) && mode.step == step)
+                return strength;
+        }
+    return most; /* not reached: two steps of KILN_STEPS_MAX are 0.02 apart */
+}
+
 bool kiln_mode_starts(const struct kiln_mode *mode)
 {
     return mode->kind == KILN_MODE_START_STEP || mode->kind == KILN_MODE_START_SIGMA;

@@ -4,13 +4,13 @@
  * machine.  So every other mode has a name, which is part of the job, of the group in which jobs
  * are rendered, of costs, cache keys and metadata:
  *
- *     ""               exact
- *     "coarse=auto"    what the model's kiln.json names for the size, else exact: the worker
- * decides "coarse=4+3"     4 steps of the schedule at about half the side; then the prediction of
- * the clean latent is enlarged, noised to KILN_COARSE_SIGMA, and 3 steps follow "coarse=4+3@0.8"
- * the same, noised to sigma 0.8 "start=5"        from a start, noised to the sigma of step 5 of the
- * schedule; the rest follows "start@0.5"      from a start, noised to sigma 0.5; the schedule's
- * lower sigmas follow
+ *   ""                exact
+ *   "coarse=auto"     what the model's kiln.json names for the size, else exact: the worker decides
+ *   "coarse=4+3"      4 steps of the schedule at about half the side; then the prediction of the
+ *                     clean latent is enlarged, noised to KILN_COARSE_SIGMA, and 3 steps follow
+ *   "coarse=4+3@0.8"  the same, noised to sigma 0.8
+ *   "start=5"         from a start, noised to the sigma of step 5 of the schedule; the rest follows
+ *   "start@0.5"       from a start, noised to sigma 0.5; the schedule's lower sigmas follow
  *
  * A start is a clean latent: that of another job, or of a picture.
  * Source of coarse first and of its numbers: measured, scripts/bench/RESULTS.md; starting at a step
@@ -52,6 +52,8 @@ bool kiln_mode_parse_coarse(const char *text, struct kiln_mode *ret);
 bool kiln_mode_sigma(double sigma, double *ret);
 /* START_STEP for a strength in (0, 1], as diffusers computes it; false if no step is left. */
 bool kiln_mode_of_strength(double strength, uint32_t steps, struct kiln_mode *ret);
+/* The shortest decimal from which kiln_mode_of_strength makes this step of a run of `steps`. */
+double kiln_mode_strength(uint32_t step, uint32_t steps);
 /* Whether the job needs a start. */
 bool kiln_mode_starts(const struct kiln_mode *mode);
 /* The cost of a run of `steps` in forwards of the full size, for estimates before anything was

@@ -1,8 +1,8 @@
 /* assign.c - an assignment: the jobs of one batch of a worker, each as its job line.
  *
- *     {"v":1, "id":..., "model":..., "width":..., "height":..., "steps":..., "loras":[{name,
- * scale}], "jobs":[{"id":.., "attempt":.., "batch_id":.., "index":.., "created_ms":..,
- * "batch":.., "line":{job line}}]}
+ *     {"v":1, "id":..., "model":..., "width":..., "height":..., "steps":..., "mode":...,
+ * "loras":[{name, scale}], "jobs":[{"id":.., "attempt":.., "batch_id":.., "index":..,
+ * "created_ms":.., "batch":.., "line":{job line}}]}
  *
  * A job line carries everything that is rendered, and its reader is the one that intake uses: a
  * worker trusts the scheduler no more than the scheduler trusts a file.
@@ -43,6 +43,9 @@ char *kiln_assignment_encode(const struct kiln_assignment *a)
 {
     struct kiln_text out = {0};
     kiln_wire_write(&out, &table, a);
+    char mode[KILN_MODE_MAX];
+    if (kiln_mode_text(&a->mode, mode) > 0)
+        kiln_text_printf(&out, "\"mode\":\"%s\",", mode);
     kiln_text_puts(&out, "\"loras\":[");
     for (uint32_t i = 0; i < a->lora_count && i < KILN_LORAS_MAX; i++) {
         kiln_text_puts(&out, i ? ",{\"name\":" : "{\"name\":");
@@ -204,6 +207,20 @@ static int read_loras(struct kiln_assignment *a, const struct kiln_json_value *l
     return 0;
 }
 
+/* Only in assignments of a mode; without it they are exact. */
+static int read_mode(struct kiln_assignment *a, const struct kiln_json_value *value,
+                     struct kiln_error *err)
+{
+    char text[KILN_MODE_MAX];
+    size_t len;
+    bool read = value->type == KILN_JSON_STRING && a->mode.kind == KILN_MODE_EXACT &&
+                kiln_json_string(value, text, sizeof text, &len) && strlen(text) == len;
+    if (!read || !kiln_mode_parse(text, &a->mode))
+        return kiln_fail(err, KILN_PROTOCOL,
+                         "assignment: field \"mode\" must be one mode, such as \"coarse=4+3\"");
+    return 0;
+}
+
 static int read_extra(void *arg, const struct kiln_json_value *key,
                       const struct kiln_json_value *value, struct kiln_error *err)
 {
@@ -211,7 +228,17 @@ static int read_extra(void *arg, const struct kiln_json_value *key,
         return read_jobs(arg, value, err);
     if (kiln_json_equals(key, "loras"))
         return read_loras(arg, value, err);
+    if (kiln_json_equals(key, "mode"))
+        return read_mode(arg, value, err);
     return 0;
+}
+
+static bool same_mode(const struct kiln_mode *a, const struct kiln_mode *b)
+{
+    char text[KILN_MODE_MAX], other[KILN_MODE_MAX];
+    kiln_mode_text(a, text);
+    kiln_mode_text(b, other);
+    return strcmp(text, other) == 0;
 }
 
 /* All jobs of an assignment share what the worker sets up once for it. */
@@ -223,9 +250,11 @@ static int check_same(const struct kiln_assignment *a, struct kiln_error *err)
         const struct kiln_job *job = &a->jobs[i];
         kiln_lora_set_text(job->loras, job->lora_count, other, sizeof other);
         if (job->width != a->width || job->height != a->height || job->steps != a->steps ||
-            strcmp(job->model, a->model) != 0 || strcmp(set, other) != 0)
+            strcmp(job->model, a->model) != 0 || strcmp(set, other) != 0 ||
+            !same_mode(&job->mode, &a->mode))
             return kiln_fail(err, KILN_PROTOCOL,
-                             "assignment %s: job %llu differs in model, size, steps or LoRA set",
+                             "assignment %s: job %llu differs in model, size, steps, LoRA set or "
+                             "mode",
                              a->id, (unsigned long long)job->id);
     }
     return 0;

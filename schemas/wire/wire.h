@@ -19,14 +19,17 @@
 #include "schemas/error.h"
 #include "schemas/job.h"
 
-/* Peers of one version understand each other.  The minor counts what was added since: nobody decides
- * by it, people see it in `kiln workers`.  Tests build programs of other releases (tests.mk). */
+/* Peers of one version understand each other.  The minor counts what was added since; people see it
+ * in `kiln workers`.  One decision depends on it: a worker of before KILN_WIRE_MINOR_MODES refuses
+ * the line of a job with a mode, and is assigned none.  Tests build programs of other releases
+ * (tests.mk). */
 #ifndef KILN_WIRE_VERSION
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 4
+#define KILN_WIRE_MINOR 5
 #endif
+#define KILN_WIRE_MINOR_MODES 5
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
 #define KILN_WIRE_MS_MAX (30 * 24 * 3600 * 1000.0) /* the longest duration a message may tell */
@@ -57,7 +60,8 @@ int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t 
 struct kiln_assignment {
     char id[KILN_WIRE_ID_MAX + 1];
     char model[KILN_NAME_MAX + 1]; /* "" = the pool's model */
-    uint32_t width, height, steps; /* of all jobs; the LoRA set too */
+    uint32_t width, height, steps; /* of all jobs; the LoRA set and the mode too */
+    struct kiln_mode mode;
     struct kiln_lora loras[KILN_LORAS_MAX];
     uint32_t lora_count;
     struct kiln_job *jobs;         /* [job_count]: all that is fixed, and the attempt */

@@ -88,6 +88,7 @@ struct kiln_waiting {
     uint64_t batch_id;
     char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1];
     char lora_set[KILN_LORA_SET_MAX]; /* canonical text */
+    char mode[KILN_MODE_MAX];         /* its text */
     uint32_t width, height, steps, attempt, max_wait_s;
     uint32_t crashes; /* attempts whose worker died; such a job runs alone */
     double guidance;
@@ -186,6 +187,8 @@ struct kiln_commit {
     const double *latent_sigmas; /* [latent_states]; NULL: sigma is that of each */
     uint32_t latent_states, latent_channels;
     const char *lora_files; /* "NAME:SHA256+...", "" without LoRAs; NULL: not known */
+    struct kiln_mode mode;  /* as rendered: never COARSE_AUTO; zeroed: exact */
+    double forwards;        /* what its steps cost, in steps at full size; 0: job->steps */
     double wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms;
 };
 /* One transaction: image (kind image), object and latent rows, the job to done where it is still

@@ -100,7 +100,7 @@ static int read_loras(const char *text, struct kiln_job *job, struct kiln_error 
 
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret, struct kiln_error *err)
 {
-    const char *loras, *sigmas;
+    const char *loras, *sigmas, *mode;
     *ret = (struct kiln_job){0};
     bool complete =
         KILN_READ(rows, row, 0, ret->id, ret->batch_id, ret->batch, ret->custom_id, ret->index,
@@ -108,12 +108,16 @@ int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret, struct kil
     KILN_READ(rows, row, 10, ret->width, ret->height, ret->steps, ret->guidance, ret->seed, loras,
               ret->lora_auto, ret->priority, ret->max_wait_s, ret->kind, ret->latents,
               ret->teleport, ret->embed_metadata, ret->state, ret->attempt);
-    KILN_READ(rows, row, 25, ret->created_ms, sigmas);
+    complete &= KILN_READ(rows, row, 25, ret->created_ms, sigmas, mode, ret->init_image,
+                          ret->init_job, ret->parent);
     int rc;
     if (!complete)
         rc = kiln_fail(err, KILN_NO_MEMORY, "job %llu: no memory", (unsigned long long)ret->id);
     else if (sigmas && *sigmas && !kiln_sigmas_parse(sigmas, ret->sigmas, &ret->sigma_count))
         rc = kiln_fail(err, KILN_CORRUPT, "ledger, job %llu: column sigmas is damaged",
+                       (unsigned long long)ret->id);
+    else if (!kiln_mode_parse(mode ? mode : "", &ret->mode))
+        rc = kiln_fail(err, KILN_CORRUPT, "ledger, job %llu: column mode is damaged",
                        (unsigned long long)ret->id);
     else
         rc = read_loras(loras ? loras : "", ret, err);

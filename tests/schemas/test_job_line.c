@@ -395,6 +395,27 @@ static char *random_text(struct test_random *random, uint32_t max)
     return text;
 }
 
+static void random_mode(struct test_random *random, struct kiln_job *job)
+{
+    uint32_t which = test_random_below(random, 5);
+    if (which < 2) {
+        job->mode.kind = which ? KILN_MODE_START_SIGMA : KILN_MODE_START_STEP;
+        job->mode.step = which ? 0 : test_random_below(random, job->steps);
+        job->mode.sigma = which ? (1 + test_random_below(random, 10000)) / 1e4 : 0;
+        if (test_random_below(random, 2))
+            job->init_job = job->parent = 1 + (test_random_u64(random) >> 1) / 2;
+        else
+            job->init_image = strdup("inputs/0123456789abcdef0123456789abcdef"
+                                     "0123456789abcdef0123456789abcdef.webp");
+    } else if (which < 4 && job->width >= 128 && job->height >= 128 && job->latents == 0) {
+        bool pair = which == 2;
+        job->mode.kind = pair ? KILN_MODE_COARSE : KILN_MODE_COARSE_AUTO;
+        job->mode.small = pair ? 1 + test_random_below(random, job->steps) : 0;
+        job->mode.full = pair ? 1 + test_random_below(random, 50) : 0;
+        job->mode.sigma = pair ? (1 + test_random_below(random, 9999)) / 1e4 : 0;
+    }
+}
+
 static void random_job(struct test_random *random, struct kiln_job *job)
 {
     *job = (struct kiln_job){
@@ -414,6 +435,7 @@ static void random_job(struct test_random *random, struct kiln_job *job)
         strcpy(job->loras[i].name, loras[i]);
         job->loras[i].scale = (double)(int)test_random_below(random, 8000001) / 1e6 - 4;
     }
+    random_mode(random, job);
     job->batch = strdup("");
     job->prompt = random_text(random, 60);
     job->negative_prompt = random_text(random, 20);
@@ -448,6 +470,11 @@ static void assert_same_job(const struct kiln_job *a, const struct kiln_job *b)
     assert_int_equal(a->latents, b->latents);
     assert_int_equal(a->teleport, b->teleport);
     assert_int_equal(a->embed_metadata, b->embed_metadata);
+    assert_same_text(a->init_image, b->init_image);
+    assert_true(a->init_job == b->init_job && a->parent == b->parent);
+    assert_int_equal(a->mode.kind, b->mode.kind);
+    assert_true(a->mode.small == b->mode.small && a->mode.full == b->mode.full);
+    assert_true(a->mode.step == b->mode.step && a->mode.sigma == b->mode.sigma);
     assert_int_equal(a->lora_auto, b->lora_auto);
     assert_int_equal(a->lora_count, b->lora_count);
     for (uint32_t i = 0; i < a->lora_count; i++) {

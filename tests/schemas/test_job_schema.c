@@ -93,7 +93,9 @@ static void types_and_limits_are_the_same(void **state)
         case KILN_JOB_WHOLE:
         case KILN_JOB_NUMBER:
             assert_string_equal(type_of(rule), row->type == KILN_JOB_WHOLE ? "integer" : "number");
-            assert_true(number_of(rule, "minimum") == row->min);
+            assert_true(number_of(rule, "minimum") == row->min ||
+                        (json_object_get(rule, "exclusiveMinimum") &&
+                         number_of(rule, "exclusiveMinimum") == row->min));
             assert_true(number_of(rule, "maximum") == row->max);
             break;
         case KILN_JOB_CHOICE:
@@ -101,6 +103,10 @@ static void types_and_limits_are_the_same(void **state)
             break;
         case KILN_JOB_BOOL:
             assert_string_equal(type_of(rule), "boolean");
+            break;
+        case KILN_JOB_COARSE:
+            assert_string_equal(type_of(rule), "string");
+            assert_non_null(json_object_get(rule, "pattern"));
             break;
         case KILN_JOB_SIZE:
         case KILN_JOB_STYLE:

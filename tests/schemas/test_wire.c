@@ -428,6 +428,69 @@ static void a_line_of_the_release_before_is_drawn(void **state)
     }
 }
 
+/* One job from a start, in an assignment of this "mode" (with its comma, or nothing). */
+static int decode_mode(const char *mode, const char *line, struct kiln_assignment *ret,
+                       struct kiln_error *err)
+{
+    char text[800];
+    snprintf(text, sizeof text,
+             "{\"v\":1,\"id\":\"a\",\"model\":\"\",\"width\":512,\"height\":512,\"steps\":8,"
+             "%s\"loras\":[],\"jobs\":[{\"id\":1,\"attempt\":1,\"batch_id\":1,\"index\":0,"
+             "\"batch\":\"b\",\"line\":{\"prompt\":\"x\",\"width\":512,\"height\":512,"
+             "\"steps\":8,\"seed\":5%s}}]}",
+             mode, line);
+    return kiln_assignment_decode(text, strlen(text), ret, err);
+}
+
+static void assignments_say_their_mode(void **state)
+{
+    (void)state;
+    struct kiln_job job = make_job(41);
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = 1};
+    job.init_job = job.parent = 40;
+    struct kiln_assignment a = {.id = "a",
+                                .model = "turbo",
+                                .width = job.width,
+                                .height = job.height,
+                                .steps = job.steps,
+                                .mode = job.mode,
+                                .lora_count = 1,
+                                .jobs = &job,
+                                .job_count = 1},
+                           back;
+    a.loras[0] = job.loras[0];
+    struct kiln_error err;
+    char *text = kiln_assignment_encode(&a);
+    assert_non_null(strstr(text, "\"mode\":\"start=1\","));
+    if (kiln_assignment_decode(text, strlen(text), &back, &err) != 0)
+        fail_msg("%s: %s", text, err.text);
+    assert_memory_equal(&back.mode, &job.mode, sizeof job.mode);
+    assert_memory_equal(&back.jobs[0].mode, &job.mode, sizeof job.mode);
+    assert_true(back.jobs[0].init_job == 40 && back.jobs[0].parent == 40);
+    kiln_assignment_release(&back);
+    kiln_job_release(&job);
+    free(text);
+    static const struct {
+        const char *mode, *line, *says;
+    } bad[] = {
+        {"", ",\"init_job\":4", "differs in model, size, steps, LoRA set or mode"},
+        {"\"mode\":\"start=3\",", "", "or mode"},
+        {"\"mode\":\"start=4\",", ",\"init_job\":4", "or mode"},
+        {"\"mode\":\"coarse=auto\",", ",\"coarse\":\"4+3\"", "or mode"},
+        {"\"mode\":\"coarse\",", "", "field \"mode\" must be one mode"},
+        {"\"mode\":3,", "", "field \"mode\" must be one mode"},
+        {"\"mode\":\"start=3\",\"mode\":\"\",", ",\"init_job\":4", "must be one mode"},
+        {"\"mode\":\"start=3\",", ",\"init_image\":\"/etc/passwd\"", "must be the key of a stored"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(decode_mode(bad[i].mode, bad[i].line, &back, &err), KILN_PROTOCOL);
+        if (!strstr(err.text, bad[i].says))
+            fail_msg("%s: \"%s\"", bad[i].mode, err.text);
+    }
+    assert_int_equal(decode_mode("\"mode\":\"\",", ",\"coarse\":\"off\"", &back, &err), 0);
+    kiln_assignment_release(&back);
+}
+
 static void ids_of_an_assignment_are_ids(void **state)
 {
     (void)state;
@@ -523,6 +586,7 @@ int main(void)
         cmocka_unit_test(wrong_messages_name_the_field),
         cmocka_unit_test(events_say_what_they_are_about),
         cmocka_unit_test(a_line_of_the_release_before_is_drawn),
+        cmocka_unit_test(assignments_say_their_mode),
         cmocka_unit_test(ids_of_an_assignment_are_ids),
         cmocka_unit_test(newer_peers_may_add_fields),
         cmocka_unit_test(a_long_hand_is_told_in_two_lists),

@@ -13,7 +13,7 @@ cd "${KILN_SOURCE:?}" || exit 1
 # folder's name stands for the files in it, with a slash at its end for its rooms too, and a header's
 # name for that header.
 table='
-schemas:                    schemas/text
+schemas:                    schemas/text schemas/job/mode.h
 schemas/text:               schemas/error.h
 schemas/config:             schemas schemas/text
 schemas/telemetry:          schemas schemas/text

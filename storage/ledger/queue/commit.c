@@ -33,7 +33,8 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
                          (unsigned long long)job->id);
     const uint32_t shape[] = {commit->latent_channels, latent ? latent->height : 0,
                               latent ? latent->width : 0};
-    char prompt_hash[65];
+    char prompt_hash[65], mode[KILN_MODE_MAX];
+    kiln_mode_text(&commit->mode, mode);
     kiln_prompt_hash(job->prompt, job->negative_prompt, prompt_hash);
     *ret = kiln_move_begin(KILN_MOVE_COMMIT, params);
     KILN_BIND(params, job->id, job->attempt, commit->worker, commit->wait_ms, commit->text_ms,
@@ -54,6 +55,12 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
     KILN_BIND_COLUMN(params, FLOAT8, commit->latent_states,
                      commit->latent_sigmas ? commit->latent_sigmas[i] : commit->sigma);
     KILN_BIND(params, commit->lora_files);
+    /* An exact run takes its steps: NULL. */
+    kiln_bind_copy(params, mode);
+    if (commit->forwards > 0)
+        KILN_BIND(params, commit->forwards);
+    else
+        kiln_bind_text(params, NULL);
     return 0;
 }
 

@@ -115,6 +115,7 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
                     const uint64_t *ids)
 {
     char loras[LORAS_MAX], set[KILN_LORA_SET_MAX], sigmas[KILN_SIGMAS_TEXT_MAX], seed[24];
+    char mode[KILN_MODE_MAX];
 #define JOB jobs[i].job
 #define OR_EMPTY(text) ((text) ? (text) : "")
     KILN_BIND_COLUMN(params, INT8, count, (int64_t)ids[i]);
@@ -146,6 +147,10 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
     KILN_BIND_COLUMN(
         params, TEXT, count,
         (kiln_sigmas_text(JOB.sigmas, JOB.sigma_count, sigmas, sizeof sigmas), sigmas));
+    KILN_BIND_COLUMN(params, TEXT, count, (kiln_mode_text(&JOB.mode, mode), mode));
+    KILN_BIND_COLUMN(params, TEXT, count, JOB.init_image);
+    KILN_BIND_COLUMN(params, INT8, count, (int64_t)JOB.init_job);
+    KILN_BIND_COLUMN(params, INT8, count, (int64_t)JOB.parent);
     KILN_BIND_COLUMN(params, INT8, count, entry_number(jobs[i].entry));
 }
 

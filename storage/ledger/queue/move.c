@@ -80,10 +80,11 @@
     "  INSERT INTO image (job_id, batch_id, seed, guidance, width, height, steps, attempt,"        \
     "    wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"             \
     "    negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, style,"     \
-    "    tenant, worker)"                                                                          \
+    "    tenant, worker, mode, forwards)"                                                          \
     "  SELECT id, batch_id, seed, guidance, width, height, steps, attempt, $6::real, $7::real,"    \
     "    $8::real, $9::real, $10::real, $11::real, pool, prompt, negative_prompt, $12::text,"      \
-    "    model, $13::text, $14::text, loras, lora_set, style, tenant, worker"                      \
+    "    model, $13::text, $14::text, loras, lora_set, style, tenant, worker,"                     \
+    "    $30::text, $31::real"                                                                     \
     "  FROM moved WHERE kind = 0"                                                                  \
     "), stored AS ("                                                                               \
     "  INSERT INTO object (job_id, role, key, sha256, bytes, width, height, content_type)"         \
@@ -92,10 +93,10 @@
     "), cached AS ("                                                                               \
     "  INSERT INTO latent (job_id, sigma, seed, guidance, width, height, steps, states, shape,"    \
     "    key, encoding, model, model_hash, lora_set, prompt_hash, sigmas, gpu_ms,"                 \
-    "    lora_files)"                                                                              \
+    "    lora_files, mode, forwards)"                                                              \
     "  SELECT id, $22::double precision, seed, guidance, width, height, steps, $23::integer,"      \
     "    $24::integer[], $25::text, $26::text, model, $14, lora_set, $12, $28::float8[],"          \
-    "    CASE WHEN kind = 1 THEN $7 + $8 + $9 END, string_to_array($29::text, '+')"                \
+    "    CASE WHEN kind = 1 THEN $7 + $8 + $9 END, string_to_array($29::text, '+'), $30, $31"      \
     "  FROM moved WHERE $26 IS NOT NULL"                                                           \
     ") SELECT EXISTS (SELECT FROM moved) OR EXISTS ("                                              \
     "  SELECT FROM job WHERE id = $3 AND attempt = $4 AND state = $2),"                            \

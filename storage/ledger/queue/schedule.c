@@ -15,6 +15,7 @@ static int read_waiting(void *arg, const PGresult *rows, int row, struct kiln_er
     KILN_READ(rows, row, 0, job.id, job.batch_id, job.model, job.tenant, job.lora_set, job.width,
               job.height, job.steps, job.attempt, job.max_wait_s, job.guidance, job.priority,
               job.kind, job.crashes, job.queued_ms, job.not_before_ms);
+    KILN_READ(rows, row, 16, job.mode);
     int rc = ((kiln_ledger_each_waiting *)caller->each)(caller->arg, &job);
     return rc ? kiln_fail(err, rc, "ledger, queued jobs: the caller stopped") : 0;
 }
@@ -28,7 +29,7 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
                    " max_wait_s, guidance, priority, kind, crashes,"
                    " (extract(epoch FROM queued_at) * 1000)::bigint,"
                    " CASE WHEN not_before = '-infinity' THEN 0"
-                   " ELSE (extract(epoch FROM not_before) * 1000)::bigint END"
+                   " ELSE (extract(epoch FROM not_before) * 1000)::bigint END, mode"
                    " FROM job WHERE pool = $1 AND waits AND id > $2::bigint"
                    " ORDER BY id LIMIT $3::integer"};
     struct kiln_params params = {0};

@@ -1,0 +1,141 @@
+/* mode_keys.c - the keys of a job line that say how its picture comes about, as one mode.
+ *
+ * What the line says must fit the job.  What the setting `coarse` says is a wish for all jobs:
+ * where it does not fit, the run is exact.  So is "auto", which means "where it helps".
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/job/draft.h"
+#include "schemas/job/inputs.h"
+
+/* A sentence that says why the job cannot be rendered coarse first in this mode, or 0. */
+static int check_coarse(const struct kiln_job *job, const struct kiln_mode *mode,
+                        struct kiln_error *err)
+{
+    const uint32_t side = job->width < job->height ? job->width : job->height;
+    if (job->latents == KILN_LATENTS_TRAJECTORY)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "coarse and latents \"trajectory\" are both given; the states of a "
+                         "trajectory are of one size");
+    if (side < 2 * KILN_SIDE_MIN)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "coarse: %ux%u is too small; both sides must be at least %d", job->width,
+                         job->height, 2 * KILN_SIDE_MIN);
+    if (mode->kind == KILN_MODE_COARSE && mode->small > job->steps)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "coarse \"%u+%u\": %u steps at half the side, but steps is %u",
+                         mode->small, mode->full, mode->small, job->steps);
+    return 0;
+}
+
+/* The value of "coarse" and "coarse_sigma". */
+static int read_coarse(const struct kiln_draft *draft, struct kiln_mode *ret,
+                       struct kiln_error *err)
+{
+    char text[KILN_MODE_MAX];
+    const struct kiln_json_value *value = &draft->values[KILN_JOB_KEY_COARSE];
+    double sigma;
+    if (value->type != KILN_JSON_STRING || !kiln_json_string(value, text, sizeof text, NULL) ||
+        !kiln_mode_parse_coarse(text, ret))
+        return kiln_draft_wrong(draft, KILN_JOB_KEY_COARSE, err);
+    if (!kiln_draft_has(draft, KILN_JOB_KEY_COARSE_SIGMA))
+        return 0;
+    int code = kiln_draft_number(draft, KILN_JOB_KEY_COARSE_SIGMA, &sigma, err);
+    if (code)
+        return code;
+    if (!kiln_mode_sigma(sigma, &sigma) || sigma >= 1)
+        return kiln_draft_wrong(draft, KILN_JOB_KEY_COARSE_SIGMA, err);
+    if (ret->kind != KILN_MODE_COARSE)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "coarse_sigma needs coarse \"S+L\", such as \"4+3\", but coarse is %s",
+                         text);
+    ret->sigma = sigma;
+    return 0;
+}
+
+static int build_coarse(const struct kiln_draft *draft, struct kiln_job *job, bool starts,
+                        struct kiln_error *err)
+{
+    struct kiln_mode mode = draft->context->coarse;
+    struct kiln_error unfit;
+    const bool said = kiln_draft_has(draft, KILN_JOB_KEY_COARSE);
+    if (!said && kiln_draft_has(draft, KILN_JOB_KEY_COARSE_SIGMA))
+        return kiln_fail(err, KILN_BAD_INPUT, "coarse_sigma is given without coarse \"S+L\"");
+    int code = said ? read_coarse(draft, &mode, err) : 0;
+    if (code)
+        return code;
+    if (starts)
+        return said && mode.kind == KILN_MODE_COARSE
+                   ? kiln_fail(err, KILN_BAD_INPUT,
+                               "coarse and a start (init_image or init_job) are both given; a run "
+                               "from a start is not coarse")
+                   : 0;
+    if (said && mode.kind == KILN_MODE_COARSE)
+        code = check_coarse(job, &mode, err);
+    else if (!said && job->kind == KILN_KIND_LATENT_CACHE)
+        mode.kind = KILN_MODE_EXACT; /* what others start from is exact unless somebody says so */
+    else if (mode.kind != KILN_MODE_EXACT && check_coarse(job, &mode, &unfit))
+        mode.kind = KILN_MODE_EXACT;
+    if (mode.kind == KILN_MODE_EXACT)
+        mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    job->coarse_said = said;
+    job->mode = mode;
+    return code;
+}
+
+/* "strength" or "start_sigma": where in the schedule the run begins. */
+static int build_depth(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
+{
+    const bool has_sigma = kiln_draft_has(draft, KILN_JOB_KEY_START_SIGMA);
+    double value = KILN_STRENGTH_DEFAULT;
+    int code = 0;
+    if (has_sigma) {
+        job->mode.kind = KILN_MODE_START_SIGMA;
+        code = kiln_draft_number(draft, KILN_JOB_KEY_START_SIGMA, &value, err);
+        if (!code && !kiln_mode_sigma(value, &job->mode.sigma))
+            code = kiln_draft_wrong(draft, KILN_JOB_KEY_START_SIGMA, err);
+        return code;
+    }
+    if (kiln_draft_has(draft, KILN_JOB_KEY_STRENGTH))
+        code = kiln_draft_number(draft, KILN_JOB_KEY_STRENGTH, &value, err);
+    if (!code && !(value > 0))
+        code = kiln_draft_wrong(draft, KILN_JOB_KEY_STRENGTH, err);
+    if (!code && !kiln_mode_of_strength(value, job->steps, &job->mode))
+        code = kiln_fail(err, KILN_BAD_INPUT, "strength %g of %u steps leaves no step to run",
+                         value, job->steps);
+    return code;
+}
+
+static int build_start(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
+{
+    int64_t init_job;
+    int code = kiln_draft_text(draft, KILN_JOB_KEY_INIT_IMAGE, NULL, &job->init_image, err);
+    if (code)
+        return code;
+    if (job->init_image && !draft->context->init_files && !kiln_input_key_valid(job->init_image))
+        return kiln_draft_wrong(draft, KILN_JOB_KEY_INIT_IMAGE, err);
+    code = kiln_draft_whole(draft, KILN_JOB_KEY_INIT_JOB, 0, &init_job, err);
+    if (code)
+        return code;
+    job->init_job = job->parent = (uint64_t)init_job;
+    return build_depth(draft, job, err);
+}
+
+int kiln_draft_mode(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
+{
+    const bool image = kiln_draft_has(draft, KILN_JOB_KEY_INIT_IMAGE);
+    const bool other = kiln_draft_has(draft, KILN_JOB_KEY_INIT_JOB);
+    const bool strength = kiln_draft_has(draft, KILN_JOB_KEY_STRENGTH);
+    const bool sigma = kiln_draft_has(draft, KILN_JOB_KEY_START_SIGMA);
+    if (image && other)
+        return kiln_fail(err, KILN_BAD_INPUT, "init_image and init_job are both given; keep one");
+    if (strength && sigma)
+        return kiln_fail(err, KILN_BAD_INPUT, "strength and start_sigma are both given; keep one");
+    if ((strength || sigma) && !image && !other)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s is given without a start; init_image or init_job names one",
+                         strength ? "strength" : "start_sigma");
+    int code = build_coarse(draft, job, image || other, err);
+    return code || !(image || other) ? code : build_start(draft, job, err);
+}
