@@ -190,6 +190,9 @@ kt kt_linear_blocks(struct kt_scope *s, const struct kt_block_linear *args);
 /* The same for items of equal length; kt_linear for one. */
 kt kt_linear_items(struct kt_scope *s, kt x, kt weight, kt bias, int items);
 
+/* The start of a run: (1 - sigma) * clean + sigma * noise, both fp32, clean [C,h,w], noise [C,H,W].
+ * A clean latent of another size is enlarged first (kernels/pictures/latent_enlarge.h). */
+kt kt_noised(struct kt_scope *s, kt clean, kt noise, double sigma);
 /* Latent [C,H,W] in fp32 to token rows [H/p * W/p, p*p*C]: patches line by line, the values of a
  * patch by line, column, channel.  Several items, [items,C,H,W], follow one another. */
 kt kt_patchify(struct kt_scope *s, kt latent, int patch, enum kt_dtype dtype);

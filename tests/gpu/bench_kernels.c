@@ -23,6 +23,7 @@
 
 #include "kernels/attention/qkv_e4m3.h"
 #include "kernels/attention/qkv_rope.h"
+#include "kernels/pictures/latent_enlarge.h"
 #include "kernels/pictures/latent_mix.h"
 #include "kernels/pictures/patches.h"
 #include "kernels/products/gated_product.h"
@@ -290,6 +291,7 @@ static struct kiln_euler_step step;
 static struct kiln_latent_split take_apart;
 static struct kiln_latent_mix mix;
 static struct kiln_slerp slerp;
+static struct kiln_latent_enlarge enlarge;
 
 static void queue_patchify(void)
 {
@@ -314,6 +316,11 @@ static void queue_mix(void)
 static void queue_slerp(void)
 {
     must_launch(kiln_slerp_launch(&slerp, stream, &err));
+}
+
+static void queue_enlarge(void)
+{
+    must_launch(kiln_latent_enlarge_launch(&enlarge, stream, &err));
 }
 
 static void bench_latents(int64_t items, int side)
@@ -362,6 +369,18 @@ static void bench_latents(int64_t items, int side)
                                 .t = 0.5f,
                                 .workspace = (double *)(void *)pools[6]};
     report("slerp (2 x 2 reads, 1 write)", text, (double)n * 20, queue_slerp);
+    if (items > 1)
+        return; /* a launch is one item's */
+    enlarge = (struct kiln_latent_enlarge){.clean = floats[0],
+                                           .noise = floats[1],
+                                           .x = floats[2],
+                                           .channels = 16,
+                                           .height = side / 2,
+                                           .width = side / 2,
+                                           .out_height = side,
+                                           .out_width = side,
+                                           .sigma = 0.75f};
+    report("latent_enlarge (from half the side)", text, (double)n * 9, queue_enlarge);
 }
 
 /* --- the program ------------------------------------------------------------------------------ */

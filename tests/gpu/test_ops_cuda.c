@@ -227,7 +227,7 @@ static kt with_low_rank(struct kt_scope *s, enum kt_dtype dtype, int64_t rank, i
 {
     kt rows = operand(s, dtype, 1, 1, 1152, gap + 3840);
     kt lora = kt_linear(s, operand(s, dtype, 2, 1, 1152, 3840),
-                       operand(s, dtype, 3, 0.03125, rank, 3840), NULL);
+                        operand(s, dtype, 3, 0.03125, rank, 3840), NULL);
     kt_add_product(s, gap ? kt_narrow(s, rows, 1, gap, 3840) : rows, lora,
                    operand(s, dtype, 4, 0.25, 3840, rank));
     return rows;
@@ -449,6 +449,23 @@ static void patches(void)
     }
 }
 
+static void starts(void)
+{
+    static const int64_t sizes[][3] = {{64, 64, 16}, {128, 128, 16}, {45, 80, 16}, {8, 24, 3}};
+    for (int i = 0; i < 4; i++) {
+        const int64_t *z = sizes[i], c = z[2];
+        struct sides s = sides_open();
+        kt x[2];
+        for (int side = 0; side < 2; side++) {
+            struct kt_scope *at = side ? s.gpu : s.cpu;
+            x[side] = kt_noised(at, latent_of(at, c, 64, 64), latent_of(at, c, z[0], z[1]), 0.75);
+        }
+        LABEL("noised %lldx64x64 to %lldx%lld", (long long)c, (long long)z[0], (long long)z[1]);
+        check_relative(&s, label, x[1], x[0], 1e-6);
+        sides_close(&s, label);
+    }
+}
+
 static void marks(void)
 {
     struct sides s = sides_open();
@@ -479,6 +496,7 @@ int main(int argc, char **argv)
                                           {"linear_swiglu", linear_swiglu},
                                           {"linear_swiglu beside", linear_swiglu_beside},
                                           {"patches", patches},
+                                          {"starts", starts},
                                           {"non-finite marks", marks}};
     need_gpu();
     return run_groups(groups, sizeof groups / sizeof *groups, argc > 1 ? argv[1] : "") > 0;

@@ -12,6 +12,7 @@
 #include "kernels/attention/qkv_e4m3.h"
 #include "kernels/attention/qkv_rope.h"
 #include "kernels/fp8.h"
+#include "kernels/pictures/latent_enlarge.h"
 #include "kernels/pictures/patches.h"
 #include "kernels/products/gated_product.h"
 #include "kernels/products/low_rank_codes.h"
@@ -399,8 +400,26 @@ static void euler_step(const struct kt_euler_step &a)
     });
 }
 
+static at::Tensor noised(const at::Tensor &clean, const at::Tensor &noise, double sigma)
+{
+    const at::Tensor from = clean.contiguous(), with = noise.contiguous(), x = at::empty_like(with);
+    const kiln_latent_enlarge args{from.const_data_ptr<float>(),
+                                   with.const_data_ptr<float>(),
+                                   x.data_ptr<float>(),
+                                   static_cast<int>(from.size(0)),
+                                   static_cast<int>(from.size(1)),
+                                   static_cast<int>(from.size(2)),
+                                   static_cast<int>(with.size(1)),
+                                   static_cast<int>(with.size(2)),
+                                   static_cast<float>(sigma)};
+    launch_on(with, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_latent_enlarge_launch(&args, stream, err);
+    });
+    return x;
+}
+
 const model_kernels cuda_model_kernels = {
-    rms_norm,       add_rms_norm, layer_norm, swiglu,      linear_swiglu, quantise,  low_rank_down,
-    low_rank_codes, turn_heads,   attend,     attend_e4m3, patchify,      euler_step};
+    rms_norm,       add_rms_norm, layer_norm, swiglu,      linear_swiglu, quantise,   low_rank_down,
+    low_rank_codes, turn_heads,   attend,     attend_e4m3, patchify,      euler_step, noised};
 
 } // namespace kiln

@@ -46,6 +46,7 @@ struct model_kernels {
     kt_tensor (*attend_e4m3)(const kt_attention_args &args, const at::Tensor &qkv);
     at::Tensor (*patchify)(const at::Tensor &latent, int patch); /* fp32 to bf16 */
     void (*euler_step)(const struct kt_euler_step &args);
+    at::Tensor (*noised)(const at::Tensor &clean, const at::Tensor &noise, double sigma); /* fp32 */
 };
 
 /* Recordings of what is asked of the current stream, which is not the default one; they throw, too.
@@ -76,7 +77,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_14;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_15;
 
 namespace kiln
 {

@@ -1,4 +1,5 @@
-/* latent.cpp - between the latent picture and the transformer's token rows. */
+/* latent.cpp - the latent picture: its start, the transformer's token rows, the sampler's step. */
+#include "kernels/pictures/latent_enlarge.h"
 #include "pipeline/torch/internal.hpp"
 
 #include "pipeline/torch/cuda/plugin.hpp"
@@ -49,6 +50,31 @@ static void euler_step(const struct kt_euler_step &a)
         a.bad->t.bitwise_or_(at::isfinite(latent).flatten(1).all(1).logical_not().to(at::kInt));
 }
 
+static at::Tensor noised(const at::Tensor &clean, const at::Tensor &noise, double sigma)
+{
+    const at::Tensor from = clean.contiguous(), with = noise.contiguous(), x = at::empty_like(with);
+    const kiln_latent_enlarge args{from.const_data_ptr<float>(),
+                                   with.const_data_ptr<float>(),
+                                   x.data_ptr<float>(),
+                                   static_cast<int>(from.size(0)),
+                                   static_cast<int>(from.size(1)),
+                                   static_cast<int>(from.size(2)),
+                                   static_cast<int>(with.size(1)),
+                                   static_cast<int>(with.size(2)),
+                                   static_cast<float>(sigma)};
+    kiln_latent_enlarge_ref(&args);
+    return x;
+}
+
+static void check_start(const at::Tensor &clean, const at::Tensor &noise, double sigma)
+{
+    TORCH_CHECK(clean.dim() == 3 && noise.dim() == 3 && clean.size(0) == noise.size(0) &&
+                    clean.numel() > 0 && noise.numel() > 0 && clean.scalar_type() == at::kFloat &&
+                    noise.scalar_type() == at::kFloat && sigma >= 0 && sigma <= 1,
+                "a start of shape ", clean.sizes(), " for noise of ", noise.sizes(), ", sigma ",
+                sigma);
+}
+
 static void check_patches(const at::Tensor &latent, int64_t p)
 {
     TORCH_CHECK((latent.dim() == 3 || latent.dim() == 4) && latent.scalar_type() == at::kFloat &&
@@ -82,6 +108,16 @@ kt kt_patchify(kt_scope *s, kt latent, int patch, kt_dtype dtype)
         if (gpu && dtype == KT_BF16)
             return gpu->patchify(latent->t, patch);
         return kiln::patchify(kiln::of_items(latent->t), patch).to(kiln::scalar_of(dtype));
+    });
+}
+
+kt kt_noised(kt_scope *s, kt clean, kt noise, double sigma)
+{
+    return run(s, "noised", {clean, noise}, [&] {
+        kiln::check_start(clean->t, noise->t, sigma);
+        const kiln::model_kernels *gpu = kiln::gpu_kernels(noise->t, at::kFloat);
+        return gpu ? gpu->noised(clean->t, noise->t, sigma)
+                   : kiln::noised(clean->t, noise->t, sigma);
     });
 }
 

@@ -1,6 +1,7 @@
 /* latents.c - the kernels of the sampler's side: the last norm, patches and steps, mixes. */
 #include <math.h>
 
+#include "kernels/pictures/latent_enlarge.h"
 #include "kernels/pictures/latent_mix.h"
 #include "kernels/pictures/patches.h"
 #include "kernels/rows/layer_norm.h"
@@ -355,6 +356,69 @@ static void slerp(void)
     check_slerp(MANY - 1, 0.5f, 0, 0);
 }
 
+/* --- starts ----------------------------------------------------------------------------------- */
+
+/* Height and width before, then after. */
+static void check_enlarge(int channels, const int size[4], int form)
+{
+    struct twins set = {.shift = form & 1 ? 4 : 0};
+    struct test_random random = {(uint64_t)(size[0] + form)};
+    struct kiln_error err;
+    struct kiln_latent_enlarge args[2];
+    const int64_t n = (int64_t)channels * size[2] * size[3];
+    describe("%d of %d x %d to %d x %d, form %d", channels, size[0], size[1], size[2], size[3],
+             form);
+    struct twin *clean = add_f32(&set, "clean", (int64_t)channels * size[0] * size[1], &random);
+    struct twin *noise = add_f32(&set, "noise", n, &random);
+    struct twin *x = form & 2 ? noise : add_f32(&set, "x", n, NULL);
+    twins_push(&set);
+    for (int side = 0; side < 2; side++)
+        args[side] = (struct kiln_latent_enlarge){.clean = twin_side(clean, side),
+                                                  .noise = twin_side(noise, side),
+                                                  .x = twin_side(x, side),
+                                                  .channels = channels,
+                                                  .height = size[0],
+                                                  .width = size[1],
+                                                  .out_height = size[2],
+                                                  .out_width = size[3],
+                                                  .sigma = 0.75f};
+    if (launched(kiln_latent_enlarge_launch(&args[1], NULL, &err), &err)) {
+        kiln_latent_enlarge_ref(&args[0]);
+        twins_pull(&set);
+        compare_f32(x, F32_SHARE, 12);
+        compare_untouched(clean);
+    }
+    twins_free(&set);
+}
+
+static void latent_enlarge(void)
+{
+    static const int sizes[][4] = {{4, 6, 8, 12}, {5, 7, 9, 11},   {8, 8, 20, 20},
+                                   {1, 1, 3, 2},  {6, 4, 6, 4},    {64, 48, 128, 96},
+                                   {8, 6, 5, 4},  {32, 32, 64, 64}};
+    struct kiln_error err;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int form = 0; form < 4; form++)
+            check_enlarge(form % 2 ? 5 : 16, sizes[i], form);
+    float memory[1] = {0};
+    struct kiln_latent_enlarge args = {.clean = memory,
+                                       .noise = memory,
+                                       .x = memory,
+                                       .channels = 1,
+                                       .height = 1,
+                                       .width = 1,
+                                       .out_height = 1,
+                                       .out_width = 0};
+    describe("refusals");
+    refused(kiln_latent_enlarge_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.out_width = 1;
+    args.sigma = 1.5f;
+    refused(kiln_latent_enlarge_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.sigma = 0.5f;
+    args.noise = NULL;
+    refused(kiln_latent_enlarge_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+}
+
 const struct kernel_test latent_tests[] = {
     {"layer_norm", layer_norm},
     {"layer_norm_refuses", layer_norm_refuses},
@@ -364,5 +428,6 @@ const struct kernel_test latent_tests[] = {
     {"latent_split", latent_split},
     {"latent_mix", latent_mix},
     {"slerp", slerp},
+    {"latent_enlarge", latent_enlarge},
     {NULL, NULL},
 };
