@@ -146,8 +146,6 @@ int kiln_engine_forwards(const struct kiln_engine *e, const DiffusionZBatch *b)
     struct kiln_phase phases[KILN_PHASES_MAX];
     if (check_schedule(e, b, &err))
         return 0;
-    int forwards = 0;
-    for (int count = kiln_phases_fill(e, b, phases); count > 0; count--)
-        forwards += phases[count - 1].schedule.steps;
-    return forwards;
+    const struct kiln_phase *last = &phases[kiln_phases_fill(e, b, phases) - 1];
+    return last->row + last->schedule.steps;
 }

@@ -33,40 +33,13 @@ static void queue_results(struct kiln_run *r, struct kt_scope *s, const struct k
     }
 }
 
-/* Rows of a strip for pictures of this size; 0: decoded in one piece. */
-static int strip_rows(const struct kiln_run *r)
-{
-    if (r->e->strip_pixels != 0 && kiln_run_pixels(r) >= r->e->strip_pixels)
-        return r->e->strip_rows;
-    return r->batch->width * r->batch->height > KILN_VAE_WHOLE_PIXELS ? KILN_VAE_STRIP_ROWS : 0;
-}
-
-/* The next lower height to try when memory is short; 0: none. */
-static int fewer_rows(int rows)
-{
-    if (rows == 0)
-        return KILN_VAE_STRIP_ROWS;
-    return rows > KILN_VAE_STRIP_ROWS_MIN ? rows / 2 : 0;
-}
-
 void kiln_decode_item(struct kiln_run *r, struct kiln_item *item)
 {
-    struct kiln_engine *e = r->e;
-    const struct kiln_group one = {.items = {item}, .count = 1};
     if (kiln_memory_is_tight(r))
         kiln_steps_drain(r);
     if (!kiln_item_alive(item))
         return;
     struct kiln_error err;
-    int rows = strip_rows(r);
-    int code = kiln_memory_try(r, &one, !kiln_memory_is_tight(r), queue_results, &rows, &err);
-    while (code == KILN_NO_MEMORY && !item->ended && (rows = fewer_rows(rows)) != 0) {
-        e->strip_pixels = kiln_run_pixels(r);
-        e->strip_rows = rows;
-        kiln_run_note(r, "pictures of this size and larger are decoded in strips of %d rows: %s",
-                      rows, err.text);
-        code = kiln_memory_try(r, &one, false, queue_results, &rows, &err);
-    }
-    if (code)
+    if (kiln_memory_try_strips(r, item, !kiln_memory_is_tight(r), queue_results, &err))
         kiln_item_end(item, &err);
 }

@@ -59,10 +59,13 @@ struct kiln_engine {
     struct kiln_loras *loras;
     struct kiln_feature_cache *features;
     struct kiln_text_prefetch prefetch; /* texts of the next batch; any thread adds them */
-    /* The time table and strides of the last schedule; dropped when the LoRA set changes. */
+    /* The time table and strides of the last run's steps; dropped when the LoRA set changes. */
     struct kt_scope *times_scope;
     kt times, strides;
-    int times_steps;
+    struct kiln_time_key {
+        int steps; /* 0: there is no table */
+        float times[2 * KILN_STEPS_MAX], strides[2 * KILN_STEPS_MAX];
+    } times_key;
     struct kiln_graph_cache *graphs;
     int64_t group_rows; /* limit of a group; lower once memory was short; 0: each picture alone */
     /* Latents of this many pixels and more need all memory, or a decode in strips of strip_rows; 0:

@@ -26,7 +26,7 @@ void kiln_item_release(struct kiln_item *item)
     memset(item->fetches, 0, sizeof item->fetches);
     kt_scope_free(item->scope);
     item->scope = NULL;
-    item->caption = item->negative = item->latent = item->trajectory = NULL;
+    item->caption = item->negative = item->latent = item->noise = item->trajectory = NULL;
 }
 
 void kiln_item_end(struct kiln_item *item, const struct kiln_error *err)
@@ -66,8 +66,9 @@ bool kiln_item_allocate(const struct kiln_run *r, struct kiln_item *item)
 {
     const DiffusionZBatch *b = r->batch;
     DiffusionZOutput *out = item->out;
-    size_t n = (size_t)(r->e->config.transformer.channels * r->height * r->width);
-    size_t steps = (size_t)b->num_steps;
+    const struct kiln_phase *full = kiln_run_full(r);
+    size_t n = (size_t)(r->e->config.transformer.channels * full->height * full->width);
+    size_t steps = (size_t)r->steps;
     bool ok = (out->latent = malloc(n * sizeof *out->latent)) != NULL;
     if (!b->skip_decode)
         ok = (out->rgb = malloc((size_t)b->width * (size_t)b->height * 3)) != NULL && ok;
@@ -107,6 +108,6 @@ void kiln_group_split(struct kiln_run *r, const struct kiln_group *group)
     r->e->group_rows = group->count * group->rows - 1;
     for (int i = 0; i < group->count; i++) {
         group->items[i]->begun = false;
-        group->items[i]->steps_done = 0;
+        group->items[i]->steps_done = r->phase->row;
     }
 }

@@ -15,9 +15,11 @@ static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
     const struct kiln_shape *shape = &plan->shape;
     enum kt_dtype dtype = r->e->dtype;
     struct kt_scope *s = plan->scope;
-    int64_t h = r->height / c->patch, w = r->width / c->patch, pad = kiln_pad_rows(h * w);
+    int64_t h = r->phase->height / c->patch, w = r->phase->width / c->patch,
+            pad = kiln_pad_rows(h * w);
     const int64_t n = shape->items, columns = kiln_residual_columns(r->e->transformer);
-    plan->latent = kt_zeros(s, KT_F32, 4, (int64_t[]){n, c->channels, r->height, r->width});
+    plan->latent =
+        kt_zeros(s, KT_F32, 4, (int64_t[]){n, c->channels, r->phase->height, r->phase->width});
     plan->caption = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->caption_rows, columns});
     plan->rope = kiln_rope_joint(s, c, h, w, pad, shape->caption_rows);
     if (shape->negative_rows > 0) {
@@ -35,8 +37,8 @@ static struct kiln_shape_plan *plan_for(struct kiln_run *r, const struct kiln_gr
     struct kiln_graph_cache *graphs = r->e->graphs;
     const struct kiln_item *item = group->items[0];
     const struct kiln_shape shape = {.items = group->count,
-                                     .height = r->height,
-                                     .width = r->width,
+                                     .height = r->phase->height,
+                                     .width = r->phase->width,
                                      .caption_rows = kt_size(item->caption, 0),
                                      .negative_rows = kt_size(item->negative, 0),
                                      .guidance = item->negative ? r->batch->guidance_scale : 0,
@@ -81,7 +83,7 @@ static void fill_buffers(struct kiln_run *r, struct kt_scope *s, const struct ki
         const struct kiln_item *item = group->items[i];
         if (item->ended)
             continue;
-        kt_copy_into(s, latent_of(plan, s, i), kiln_item_start(r, s, item));
+        kt_copy_into(s, latent_of(plan, s, i), kiln_start_state(r, s, item));
         put_caption(s, plan->caption, i, item->caption);
         if (plan->negative)
             put_caption(s, plan->negative, i, item->negative);
@@ -144,8 +146,9 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
                 kt_copy_into(s, kt_narrow(s, trajectory, 0, args->step, 1),
                              kt_narrow(s, plan->latent, 0, i, 1));
         }
-        kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, args->step, 1));
-        kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, args->step, 1), 2, one);
+        const int row = r->phase->row + args->step;
+        kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, row, 1));
+        kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, row, 1), 2, one);
         kt_copy_into(s, plan->stride, kt_reshape(s, kt_repeat_rows(s, stride, items), 1, &items));
         if (!kiln_memory_is_tight(r) && kiln_graph_cache_should_record(r->e->graphs, plan))
             record(r, plan);
@@ -165,19 +168,30 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
     if (!bad)
         return;
     r->queued[r->queued_count].group = *group;
-    r->queued[r->queued_count].step = args->step;
+    r->queued[r->queued_count].step = r->phase->row + args->step;
     r->queued[r->queued_count++].bad = bad;
 }
 
+/* Only if there is memory for all: a group that is split starts again from what its items had. */
 static void keep_latents(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
                          void *arg)
 {
-    (void)r;
+    kt copies[KILN_GROUP_MAX];
+    struct kiln_error err;
+    for (int i = 0; i < group->count; i++)
+        copies[i] = group->items[i]->ended ? NULL : kt_copy(s, latent_of(arg, s, i));
+    if (kt_scope_check(s, &err))
+        return;
     for (int i = 0; i < group->count; i++) {
         struct kiln_item *item = group->items[i];
         if (item->ended)
             continue;
-        item->latent = kt_keep(item->scope, kt_copy(s, latent_of(arg, s, i)));
+        kt_drop(item->scope, item->latent);
+        item->latent = kt_keep(item->scope, copies[i]);
+        if (r->phase != kiln_run_full(r))
+            continue;
+        kt_drop(item->scope, item->noise);
+        item->noise = NULL;
     }
 }
 
@@ -188,12 +202,15 @@ void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group)
     struct kiln_shape_plan *plan = plan_for(r, group);
     bool whole = plan && kiln_memory_try_group(r, group, fill_buffers, plan);
     kiln_text_wait(r);
-    for (int step = 0; step < r->batch->num_steps && whole && kiln_group_alive(group); step++) {
+    const int steps = r->phase->schedule.steps, busy = steps < 2 ? steps - 1 : 1;
+    for (int step = 0; step < steps && whole && kiln_group_alive(group); step++) {
         if (r->queued_count == KILN_STEPS_QUEUED_MAX)
             kiln_steps_take(r);
         if (kiln_group_alive(group))
             whole = kiln_memory_try_group(r, group, queue_step,
                                           &(struct step_args){.plan = plan, .step = step});
+        if (step == busy && whole)
+            kiln_start_prepare_noise(r, group);
     }
     if (whole && kiln_group_alive(group))
         kiln_memory_try_group(r, group, keep_latents, plan);

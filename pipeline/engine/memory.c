@@ -13,7 +13,9 @@ void kiln_run_note(const struct kiln_run *r, const char *fmt, ...)
 {
     char *text = r->e->note;
     size_t size = sizeof r->e->note;
-    int used = snprintf(text, size, "%d x %d: ", r->batch->width, r->batch->height);
+    const int factor = r->e->config.vae.factor;
+    int used = snprintf(text, size, "%d x %d: ", (int)r->phase->width * factor,
+                        (int)r->phase->height * factor);
     va_list args;
     va_start(args, fmt);
     vsnprintf(text + used, size - (size_t)used, fmt, args);
@@ -22,7 +24,7 @@ void kiln_run_note(const struct kiln_run *r, const char *fmt, ...)
 
 int64_t kiln_run_pixels(const struct kiln_run *r)
 {
-    return r->height * r->width;
+    return r->phase->height * r->phase->width;
 }
 
 bool kiln_memory_is_tight(const struct kiln_run *r)
@@ -95,4 +97,40 @@ bool kiln_memory_try_group(struct kiln_run *r, const struct kiln_group *group, k
         return true;
     kiln_memory_abandon(r, group, &err);
     return false;
+}
+
+/* --- passes of the VAE ------------------------------------------------------------------------ */
+
+/* Rows of a strip for pictures of this size; 0: decoded in one piece. */
+static int strip_rows(const struct kiln_run *r)
+{
+    if (r->e->strip_pixels != 0 && kiln_run_pixels(r) >= r->e->strip_pixels)
+        return r->e->strip_rows;
+    return r->batch->width * r->batch->height > KILN_VAE_WHOLE_PIXELS ? KILN_VAE_STRIP_ROWS : 0;
+}
+
+/* The next lower height to try when memory is short; 0: none. */
+static int fewer_rows(int rows)
+{
+    if (rows == 0)
+        return KILN_VAE_STRIP_ROWS;
+    return rows > KILN_VAE_STRIP_ROWS_MIN ? rows / 2 : 0;
+}
+
+int kiln_memory_try_strips(struct kiln_run *r, struct kiln_item *item, bool side, kiln_work_fn *fn,
+                           struct kiln_error *err)
+{
+    struct kiln_engine *e = r->e;
+    const struct kiln_group one = {.items = {item}, .count = 1};
+    int rows = strip_rows(r);
+    int code = kiln_memory_try(r, &one, side, fn, &rows, err);
+    while (code == KILN_NO_MEMORY && !item->ended && (rows = fewer_rows(rows)) != 0) {
+        e->strip_pixels = kiln_run_pixels(r);
+        e->strip_rows = rows;
+        kiln_run_note(
+            r, "pictures of this size and larger pass through the VAE in strips of %d rows: %s",
+            rows, err->text);
+        code = kiln_memory_try(r, &one, false, fn, &rows, err);
+    }
+    return code;
 }

@@ -40,12 +40,15 @@ struct kiln_item {
     DiffusionZOutput *out;
     struct kt_scope *scope;
     kt caption, negative; /* negative NULL: no guidance */
-    kt latent;            /* the result */
-    kt trajectory;        /* [steps, channels, height, width], or NULL */
+    /* The clean latent that the phase starts from, of any size, or NULL for noise; from the end of
+     * the phase on its result, which is what the next phase starts from. */
+    kt latent;
+    kt noise;      /* that the next phase starts with, made early; or NULL */
+    kt trajectory; /* [steps, channels, height, width], or NULL */
     struct kt_fetch *fetches[KILN_FETCHES];
-    int steps_done;
-    bool begun; /* its steps have been queued */
-    bool ended; /* with an error in *out */
+    int steps_done; /* of all phases */
+    bool begun;     /* its steps of this phase have been queued */
+    bool ended;     /* with an error in *out */
 };
 
 /* Pictures of one size and caption length that are rendered together, each with the bits that it
@@ -62,13 +65,14 @@ struct kiln_run {
                                    * freed after the first half */
     DiffusionZBatch copy;
     DiffusionZOutput *outputs;
-    struct kiln_schedule schedule;
-    int64_t height, width; /* of the latent */
+    struct kiln_phase phases[KILN_PHASES_MAX];
+    int phase_count, steps;         /* of each item, in all phases */
+    const struct kiln_phase *phase; /* the one that is queued; the last one from then on */
     struct kiln_item items[KILN_ASSIGN_MAX];
     /* Steps that have not been seen to end, the oldest first. */
     struct {
         struct kiln_group group;
-        int step;
+        int step;             /* of all phases */
         struct kt_fetch *bad; /* per item: whether its latent is not finite */
     } queued[KILN_STEPS_QUEUED_MAX];
     int queued_count;
@@ -85,6 +89,8 @@ struct kiln_run {
 /* The phases of a checked batch; returns how many. */
 int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
                      struct kiln_phase ret[KILN_PHASES_MAX]);
+/* The last one, at the size of the pictures. */
+const struct kiln_phase *kiln_run_full(const struct kiln_run *r);
 
 /* --- item.c ----------------------------------------------------------------------------------- */
 /* Allocates the results that are wanted; false, with the item ended, without memory. */
@@ -115,11 +121,11 @@ void kiln_steps_take(struct kiln_run *r);
 void kiln_steps_drain(struct kiln_run *r);
 
 /* --- memory.c --------------------------------------------------------------------------------- */
-/* Pixels of the batch's latents. */
+/* Pixels of the phase's latents. */
 int64_t kiln_run_pixels(const struct kiln_run *r);
-/* Sets diffusionz_note: the size of the batch, then the text. */
+/* Sets diffusionz_note: the size of the phase's pictures, then the text. */
 KILN_PRINTF(2, 3) void kiln_run_note(const struct kiln_run *r, const char *fmt, ...);
-/* Whether pictures of this size are known to need all memory. */
+/* Whether pictures of the phase's size are known to need all memory. */
 bool kiln_memory_is_tight(const struct kiln_run *r);
 /* Waits for the device, then frees the graphs, and with `all` the buffers of plans too. */
 void kiln_memory_release(struct kiln_run *r, bool all);
@@ -136,6 +142,12 @@ void kiln_memory_abandon(struct kiln_run *r, const struct kiln_group *group,
 bool kiln_memory_try_group(struct kiln_run *r, const struct kiln_group *group, kiln_work_fn *fn,
                            void *arg);
 
+/* kiln_memory_try of a pass of the VAE over the item's picture; fn is given how many rows a strip
+ * has, an int, 0 for one piece.  Without memory in strips, then in strips of fewer rows, which is
+ * remembered for the size. */
+int kiln_memory_try_strips(struct kiln_run *r, struct kiln_item *item, bool side, kiln_work_fn *fn,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+
 /* --- text.c ----------------------------------------------------------------------------------- */
 /* Queues the captions of all items; an item whose text fails is ended. */
 void kiln_text_prepare(struct kiln_run *r);
@@ -151,8 +163,12 @@ void kiln_text_wait(struct kiln_run *r);
 bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret);
 
 /* --- start.c ---------------------------------------------------------------------------------- */
-/* The state that the item starts from: [channels, height, width] in fp32, in s. */
-kt kiln_item_start(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item);
+/* Takes over the start that the item was given, if it was; ends an item whose start is unfit. */
+void kiln_start_take(struct kiln_run *r, struct kiln_item *item);
+/* The state that the phase starts from: [channels, height, width] in fp32, in s. */
+kt kiln_start_state(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item);
+/* Makes the noise of the group's next phase, if there is one, while the device is busy. */
+void kiln_start_prepare_noise(struct kiln_run *r, const struct kiln_group *group);
 
 /* --- loop.c ----------------------------------------------------------------------------------- */
 /* Queues all steps of the group; the last KILN_STEPS_QUEUED_MAX may still run on return.  A group

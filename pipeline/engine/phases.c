@@ -41,3 +41,8 @@ int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
                                      .row = count > 0 ? ret[0].schedule.steps : 0};
     return count + 1;
 }
+
+const struct kiln_phase *kiln_run_full(const struct kiln_run *r)
+{
+    return &r->phases[r->phase_count - 1];
+}

@@ -13,7 +13,7 @@
 /* Whether all results of the item have arrived. */
 static bool is_ready(const struct kiln_run *r, const struct kiln_item *item)
 {
-    if (item->ended || !item->scope || item->steps_done < r->batch->num_steps)
+    if (item->ended || !item->scope || item->steps_done < r->steps)
         return false;
     for (int i = 0; i < KILN_FETCHES; i++)
         if (item->fetches[i] && !kt_fetch_arrived(item->fetches[i]))
@@ -52,11 +52,12 @@ static void collect(const struct kiln_run *r, struct kiln_item *item)
         kiln_item_end(item, &err);
         return;
     }
-    for (int step = 0; out->sigmas && step < r->schedule.steps; step++)
-        out->sigmas[step] = (double)r->schedule.sigmas[step];
+    const struct kiln_phase *full = kiln_run_full(r); /* trajectories are of one phase */
+    for (int step = 0; out->sigmas && step < r->steps; step++)
+        out->sigmas[step] = (double)full->schedule.sigmas[step];
     out->latent_channels = r->e->config.transformer.channels;
-    out->latent_height = (int32_t)r->height;
-    out->latent_width = (int32_t)r->width;
+    out->latent_height = (int32_t)full->height;
+    out->latent_width = (int32_t)full->width;
     kiln_item_release(item);
 }
 

@@ -1,5 +1,5 @@
-/* run.c - the first half of a batch, which queues all work: LoRAs, text, then start, steps and
- * decode of each group; see engine.h.
+/* run.c - the first half of a batch, which queues all work: LoRAs, text, then start and
+ * steps of each group, phase by phase, and its decode; see engine.h.
  *
  * Every item has a scope of its own.  An error in it (no memory, values that are not finite, a
  * cancel) ends that item; the others go on.
@@ -15,33 +15,48 @@ static void drop_time_table(struct kiln_engine *e)
     kt_scope_free(e->times_scope);
     e->times = e->strides = NULL;
     e->times_scope = NULL;
+    e->times_key.steps = 0;
 }
 
-/* Makes the engine's time table and strides for this schedule, unless it has them. */
+/* The times and strides of all phases, one after the other. */
+static void list_steps(const struct kiln_run *r, struct kiln_time_key *key)
+{
+    *key = (struct kiln_time_key){.steps = r->steps};
+    for (int p = 0; p < r->phase_count; p++) {
+        const struct kiln_schedule *of = &r->phases[p].schedule;
+        const int row = r->phases[p].row;
+        memcpy(key->times + row, of->times, (size_t)of->steps * sizeof *of->times);
+        memcpy(key->strides + row, of->strides, (size_t)of->steps * sizeof *of->strides);
+    }
+}
+
+/* Makes the engine's time table and strides for the run's steps, unless it has them. */
 static int prepare_time_table(struct kiln_run *r, struct kiln_error *err)
 {
     struct kiln_engine *e = r->e;
-    int steps = r->batch->num_steps;
-    if (e->times && e->times_steps == steps)
+    struct kiln_time_key key;
+    list_steps(r, &key);
+    if (memcmp(&key, &e->times_key, sizeof key) == 0)
         return 0;
     drop_time_table(e);
     e->times_scope = kt_scope_new(e->device);
-    e->times = kiln_time_table(e->transformer, e->times_scope, r->schedule.times, steps);
+    e->times = kiln_time_table(e->transformer, e->times_scope, key.times, key.steps);
     e->strides =
-        kt_from_host(e->times_scope, r->schedule.strides, KT_F32, KT_F32, 1, (int64_t[]){steps});
-    e->times_steps = steps;
+        kt_from_host(e->times_scope, key.strides, KT_F32, KT_F32, 1, (int64_t[]){key.steps});
+    e->times_key = key;
     int code = kt_scope_check(e->times_scope, err);
     if (code)
         drop_time_table(e);
     return code;
 }
 
-static void queue_items(struct kiln_run *r)
+/* Makes the items, each with memory for its results and its own start. */
+static void prepare_items(struct kiln_run *r)
 {
     const DiffusionZBatch *b = r->batch;
-    const int64_t states[4] = {b->num_steps, r->e->config.transformer.channels, r->height,
-                               r->width};
-    struct kiln_group group;
+    const struct kiln_phase *full = kiln_run_full(r);
+    const int64_t states[4] = {r->steps, r->e->config.transformer.channels, full->height,
+                               full->width};
     memset(r->outputs, 0, (size_t)b->item_count * sizeof *r->outputs);
     for (int i = 0; i < b->item_count; i++) {
         struct kiln_item *item = &r->items[i];
@@ -49,17 +64,37 @@ static void queue_items(struct kiln_run *r)
         item->scope = kt_scope_new(r->e->device);
         if (kiln_item_alive(item) && kiln_item_allocate(r, item) && b->keep_trajectory)
             item->trajectory = kt_zeros(item->scope, KT_F32, 4, states);
+        kiln_start_take(r, item);
     }
-    kiln_text_prepare(r);
+}
+
+/* Queues the steps of all items at the phase's size, group by group, and their decodes after the
+ * last phase. */
+static void queue_phase(struct kiln_run *r, const struct kiln_phase *phase)
+{
+    struct kiln_group group;
+    r->phase = phase;
+    for (int i = 0; i < r->batch->item_count; i++)
+        r->items[i].begun = false;
     while (kiln_group_next(r, &group)) {
         kiln_loop_denoise(r, &group);
         kiln_run_lap(r, &r->times.denoise_ms);
+        if (phase != kiln_run_full(r))
+            continue;
         for (int i = 0; i < group.count; i++)
             if (group.items[i]->begun && kiln_item_alive(group.items[i]))
                 kiln_decode_item(r, group.items[i]);
         kiln_run_collect(r); /* while the device works */
         kiln_run_lap(r, kiln_steps_under_way(r) ? &r->times.denoise_ms : &r->times.decode_ms);
     }
+}
+
+static void queue_items(struct kiln_run *r)
+{
+    prepare_items(r);
+    kiln_text_prepare(r);
+    for (int i = 0; i < r->phase_count; i++)
+        queue_phase(r, &r->phases[i]);
     kiln_text_wait(r); /* in case no item came to its steps */
     kiln_text_encode_prefetched(r);
     kiln_run_lap(r, kiln_steps_under_way(r) ? &r->times.denoise_ms : &r->times.text_ms);
@@ -107,8 +142,6 @@ int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
 {
     int code = kiln_engine_check(e, batch, err);
     code = code ? code : kiln_engine_check_starts(batch, err);
-    if (!code && batch->start != DIFFUSIONZ_FROM_NOISE)
-        code = kiln_fail(err, KILN_UNSUPPORTED, "this engine begins from noise alone");
     if (code)
         return code;
     struct kiln_run *r = calloc(1, sizeof *r);
@@ -118,10 +151,10 @@ int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
     r->copy = *batch;
     r->batch = &r->copy;
     r->outputs = outputs;
-    r->height = batch->height / e->config.vae.factor;
-    r->width = batch->width / e->config.vae.factor;
+    r->phase_count = kiln_phases_fill(e, batch, r->phases);
+    r->phase = kiln_run_full(r);
+    r->steps = r->phase->row + r->phase->schedule.steps;
     r->since_ms = kiln_monotonic_ms();
-    kiln_schedule_fill(&r->schedule, &e->config.sampler, batch->num_steps);
     kt_threads_set(e->threads);
     code = prepare(r, under, err);
     if (code == KILN_NO_MEMORY) { /* which graphs of earlier batches may occupy */

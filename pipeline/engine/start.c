@@ -1,11 +1,118 @@
-/* start.c - the state that an item starts from.
- * Every start is made here.  Today there is one kind, noise: that of a CPU torch.Generator with the
- * item's seed, at the schedule's first sigma, which is 1.
+/* start.c - the state that a phase starts from.
+ *
+ * Every start is made here, and a run can start in four ways:
+ *
+ *     noise       that of a CPU torch.Generator with the item's seed, at the schedule's first
+ *                 sigma, which is 1
+ *     a latent    (1 - sigma) * latent + sigma * noise, with that noise
+ *     a picture   the same with a sample of the VAE's encoder in place of the latent.  As in
+ *                 diffusers the sample takes the first draw of the seed's generator and the noise
+ *                 the second one
+ *     hand-over   the same with the prediction of the small phase, enlarged, in place of the latent
+ *
+ * The small phase starts from the noise that the seed has at its size.  So a picture rendered
+ * coarse first resembles the small picture of its seed, which people choose by.  The noise of the
+ * hand-over begins with the same values, at other places.
  */
+#include <math.h>
+
 #include "pipeline/engine/parts.h"
 
-kt kiln_item_start(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item)
+static kt noise_of(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item,
+                   const struct kiln_phase *phase)
 {
-    const int64_t shape[3] = {r->e->config.transformer.channels, r->height, r->width};
+    const int64_t shape[3] = {r->e->config.transformer.channels, phase->height, phase->width};
     return kt_randn(s, item->in->seed, 3, shape);
+}
+
+/* --- starts that an item brings --------------------------------------------------------------- */
+
+static void take_latent(struct kiln_run *r, struct kiln_item *item)
+{
+    const struct kiln_phase *p = r->phase;
+    const int64_t shape[3] = {r->e->config.transformer.channels, p->height, p->width};
+    const float *values = item->in->start_latent;
+    for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; i++)
+        if (!isfinite(values[i])) {
+            struct kiln_error err;
+            kiln_fail(&err, KILN_BAD_INPUT, "the latent to start from is not finite (value %lld)",
+                      (long long)i);
+            kiln_item_end(item, &err);
+            return;
+        }
+    item->latent = kt_from_host(item->scope, values, KT_F32, KT_F32, 3, shape);
+}
+
+/* Encodes the item's picture in strips of *arg rows (0: in one piece).  Two draws of a generator
+ * equal one of twice the size if their sizes are multiples of 16, as those of 16 channels are. */
+static void encode_picture(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *one,
+                           void *arg)
+{
+    struct kiln_item *item = one->items[0];
+    const struct kiln_phase *p = r->phase;
+    const int64_t width = r->batch->width, height = r->batch->height, bytes = width * height * 3;
+    const int64_t channels = r->e->config.transformer.channels;
+    const int64_t draws[4] = {2, channels, p->height, p->width};
+    struct kiln_error err;
+    kt picture =
+        kt_of_rgb8(s, kt_from_host(s, item->in->start_rgb, KT_U8, KT_U8, 1, &bytes), height, width);
+    kt both = kt_randn(s, item->in->seed, 4, draws);
+    kt first = kt_reshape(s, kt_narrow(s, both, 0, 0, 1), 3, draws + 1);
+    kt second = kt_reshape(s, kt_narrow(s, both, 0, 1, 1), 3, draws + 1);
+    kt latent = kiln_vae_encode_strips(r->e->vae, s, picture, first, *(const int *)arg);
+    if (kt_scope_check(s, &err))
+        return;
+    item->latent = kt_keep(item->scope, latent);
+    item->noise = kt_keep(item->scope, second);
+}
+
+static void take_picture(struct kiln_run *r, struct kiln_item *item)
+{
+    struct kiln_error err;
+    int code = kiln_vae_need_encoder(r->e->vae, &err);
+    if (code == KILN_NO_MEMORY) { /* which graphs may occupy */
+        kiln_memory_release(r, true);
+        code = kiln_vae_need_encoder(r->e->vae, &err);
+    }
+    code = code ? code : kiln_memory_try_strips(r, item, false, encode_picture, &err);
+    if (code)
+        kiln_item_end(item, &err);
+}
+
+void kiln_start_take(struct kiln_run *r, struct kiln_item *item)
+{
+    if (!kiln_item_alive(item))
+        return;
+    if (item->in->start_latent)
+        take_latent(r, item);
+    if (item->in->start_rgb)
+        take_picture(r, item);
+}
+
+/* --- the state of a phase --------------------------------------------------------------------- */
+
+kt kiln_start_state(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item)
+{
+    const struct kiln_phase *p = r->phase;
+    if (!item->latent)
+        return noise_of(r, s, item, p);
+    kt noise = item->noise ? item->noise : noise_of(r, s, item, p);
+    return kt_noised(s, item->latent, noise, (double)p->schedule.sigmas[0]);
+}
+
+void kiln_start_prepare_noise(struct kiln_run *r, const struct kiln_group *group)
+{
+    struct kiln_error err;
+    if (r->phase == kiln_run_full(r))
+        return;
+    for (int i = 0; i < group->count; i++) {
+        struct kiln_item *item = group->items[i];
+        if (item->ended || item->noise)
+            continue;
+        struct kt_scope *s = kt_scope_new(r->e->device);
+        kt noise = noise_of(r, s, item, r->phase + 1);
+        if (kt_scope_check(s, &err) == 0) /* else it is made when its phase begins */
+            item->noise = kt_keep(item->scope, noise);
+        kt_scope_free(s);
+    }
 }

@@ -15,7 +15,7 @@ static void show_progress(struct kiln_run *r)
     const DiffusionZBatch *b = r->batch;
     int done = 0;
     for (int i = 0; i < b->item_count; i++)
-        done += r->items[i].ended ? b->num_steps : r->items[i].steps_done;
+        done += r->items[i].ended ? r->steps : r->items[i].steps_done;
     if (done / b->item_count > r->progress)
         r->progress = done / b->item_count; /* else steps are repeated after a split */
     if (b->progress)
@@ -36,7 +36,7 @@ void kiln_steps_take(struct kiln_run *r)
     for (int i = 0; i < group->count; i++) {
         if (bad && bad[i]) {
             kiln_fail(&err, KILN_NOT_FINITE, "non-finite latent at step %d of %d%s", step + 1,
-                      r->batch->num_steps, r->loras);
+                      r->steps, r->loras);
             kiln_item_end(group->items[i], &err);
         }
         group->items[i]->steps_done = step + 1;

@@ -64,14 +64,13 @@ alive "$(pid_of a postgres)" || die "postgres was not restarted"
 # --- the guard restarts a worker too; without a guard an `up` takes over the workers that run
 killed=$(pid_of a worker-0)
 kill -9 "$killed"
-kept=$killed
-for i in $(seq 600); do
-    kept=$(pid_of a worker-0 2>/dev/null)
-    [ -n "$kept" ] && [ "$kept" != "$killed" ] && break
+for i in $(seq 200); do
+    [ -e a/run/worker-0.pid ] && [ "$(pid_of a worker-0)" != "$killed" ] && break
     sleep 0.05
 done
-[ -n "$kept" ] && [ "$kept" != "$killed" ] || die "the guard did not restart the worker"
+[ "$(pid_of a worker-0)" != "$killed" ] || die "the guard did not restart the worker"
 kill -9 "$(pid_of a crew)" "$(pid_of a worker-1)"
+kept=$(pid_of a worker-0)
 ok up --dir a
 alive "$(pid_of a crew)" && alive "$(pid_of a worker-1)" || die "guard or worker were not restarted"
 [ "$kept" = "$(pid_of a worker-0)" ] || die "the next guard replaced a worker that ran"

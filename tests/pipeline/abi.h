@@ -84,7 +84,7 @@ static inline void poison_step(DiffusionZContext *ctx, int step)
 
 static inline void forget_schedule(DiffusionZContext *ctx)
 {
-    ctx->engine->times_steps = 0;
+    ctx->engine->times_key.steps = 0;
 }
 
 #endif

@@ -143,7 +143,9 @@ static struct kiln_run *run_of(const int64_t *caption_rows)
     struct kiln_run *r = calloc(1, sizeof *r);
     r->e = ctx->engine;
     r->batch = &r->copy;
-    r->height = r->width = SIDE / 8; /* 16 tokens, padded to 32 */
+    r->phases[0] = (struct kiln_phase){.height = SIDE / 8, .width = SIDE / 8};
+    r->phase = r->phases; /* 16 tokens, padded to 32 */
+    r->phase_count = 1;
     for (int i = 0; caption_rows[i]; i++) {
         struct kiln_item *item = &r->items[r->copy.item_count++];
         *item = (struct kiln_item){.in = &items[0], .scope = kt_scope_new(KT_CPU)};

@@ -125,17 +125,11 @@ int kiln_launch(const struct kiln_launch *launch, pid_t *ret, struct kiln_error 
     return 0;
 }
 
-void kiln_child_name(struct kiln_child *child, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    snprintf(child->name, sizeof child->name, "%s", slash ? slash + 1 : path);
-}
-
 int kiln_child_start(struct kiln_child *child, char *const *argv, char *const *environment,
                      int in_fd, int out_fd, struct kiln_error *err)
 {
-    *child = (struct kiln_child){.complaints = tmpfile()};
-    kiln_child_name(child, argv[0]);
+    const char *slash = strrchr(argv[0], '/');
+    *child = (struct kiln_child){.name = slash ? slash + 1 : argv[0], .complaints = tmpfile()};
     if (!child->complaints)
         return kiln_fail(err, KILN_IO, "make a temporary file: %s", strerror(errno));
     const struct kiln_launch launch = {.argv = (const char *const *)argv,

@@ -37,13 +37,11 @@ int kiln_launch(const struct kiln_launch *launch, pid_t *ret,
 
 /* A helper whose complaints are kept for the error. */
 struct kiln_child {
-    char name[64];    /* the last part of its path, for messages */
+    const char *name;
     pid_t pid;        /* 0: none */
     FILE *complaints; /* its stderr; NULL: it goes elsewhere */
     bool own_session; /* its own children end with it */
 };
-/* Notes the name of a program by its path. */
-void kiln_child_name(struct kiln_child *child, const char *path);
 /* Starts argv[0].  in_fd, out_fd become its stdin and stdout, -1: /dev/null.  environment NULL:
  * ours. The child is killed when we end. */
 int kiln_child_start(struct kiln_child *child, char *const *argv, char *const *environment,

@@ -204,8 +204,7 @@ int kiln_process_run(const struct kiln_stack *stack, const struct kiln_spawn *sp
     int in_fd = input ? input_file(input) : -1;
     if (input && in_fd < 0)
         return kiln_fail(err, KILN_IO, "open the input of %s: %s", spawn->name, strerror(errno));
-    struct kiln_child child = {.own_session = true};
-    kiln_child_name(&child, spawn->argv[0]);
+    struct kiln_child child = {.name = spawn->argv[0], .own_session = true};
     int rc = launch(stack, spawn, in_fd, &child.pid, err);
     if (in_fd >= 0)
         close(in_fd);
