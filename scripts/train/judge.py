@@ -79,7 +79,7 @@ def through_vae(vae, judge, n=500, h=256, w=256):
 def asked_of(value):
     """An Asked from its JSON."""
     return Asked(value["things"], [tuple(r) for r in value.get("relations", [])],
-                 tuple(value["background"]) if value.get("background") else None, value.get("count", True))
+                 (*value["background"], None, None)[:3] if value.get("background") else None, value.get("count", True))
 
 
 def draw_list(model, vae, judge, path, size, args):

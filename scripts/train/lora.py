@@ -44,7 +44,7 @@ def restart(transformer):
 
 
 def resume(transformer, path):
-    """Goes on from a file that save() wrote."""
+    """Goes on from a file that save() or export_lora.py wrote."""
     pairs = load(path)
     with torch.no_grad():
         for name, layer in targets(transformer).items():
@@ -63,13 +63,24 @@ def save(transformer, path):
     os.replace(path + ".new", path)
 
 
+def _name(key):
+    """The layer of a key up to its half, whatever the layout."""
+    if not key.startswith("lora_unet_"):
+        return key.removeprefix("transformer.").removeprefix("diffusion_model.")
+    flat = key.removeprefix("lora_unet_")
+    inner = next(target for target in TARGETS if flat.endswith("_" + target.replace(".", "_")))
+    block, number = flat.removesuffix("_" + inner.replace(".", "_")).rsplit("_", 1)
+    return f"{block}.{number}.{inner}"
+
+
 def load(path):
-    """{name: (A, B)} in fp32 of a file that save() wrote."""
+    """{name: (A, B)} in fp32 of a file that save() or export_lora.py wrote (alpha is the rank)."""
     tensors, pairs = load_file(path), {}
     for key in tensors:
-        if key.endswith(".lora_A.weight"):
-            name = key.removeprefix("transformer.").removesuffix(".lora_A.weight")
-            pairs[name] = (tensors[key].float(), tensors[key.replace("lora_A", "lora_B")].float())
+        for first, second in (("lora_A", "lora_B"), ("lora_down", "lora_up")):
+            if key.endswith(f".{first}.weight"):
+                other = tensors[key.replace(first, second)]
+                pairs[_name(key.removesuffix(f".{first}.weight"))] = (tensors[key].float(), other.float())
     return pairs
 
 

@@ -46,7 +46,16 @@ def _pair_side(rng, x, y, of_x, of_y):
         f"{x} and, further right, {y}", 0.5, f"{y} and, further left, {x}", 0.5, f"{x} and further to the right {y}", 0.3,
         f"{y} flanked on the left by {x}", 0.3, f"{x} flanked by {y} on the right", 0.3, f"side by side from the left: {x}, {y}", 0.3,
         f"{x} first, {y} to the right", 0.2, f"{x}. {y} {of_y['goes']} {right} {ix}", 0.5, f"{y}. {x} {is_x} {left} {iy}", 0.5,
-        f"{x}; {y} {is_y} {right} {ix}", 0.5, f"first {x}, then right of that {y}", 0.5, f"the left one is {x}, the right one {y}", 0.5 if of_x is of_y is ONE else 0.0)
+        f"{x}; {y} {is_y} {right} {ix}", 0.5, f"first {x}, then right of that {y}", 0.5,
+        f"the left half {pick(rng, 'shows', 'has', 'holds', 'is for')} {x}, the right half {y}", 0.8, f"left half: {x}, right half: {y}", 0.6,
+        f"Left half: {x}. Right half: {y}", 0.5, f"in the left half {x}, in the right half {y}", 0.7, f"the left belongs to {x}, the right to {y}", 0.3,
+        f"the left neighbour of {y} {is_x} {x}", 0.4, f"the right neighbour of {x} {is_y} {y}", 0.4, f"{x} {has_x} {y} for a neighbour on the right", 0.3,
+        f"{y} {has_y} {x} as {sy} left neighbour", 0.3, f"reading from the left: {x}, {y}", 0.4, f"reading from left to right, {x} and {y}", 0.4,
+        f"{x} on {sy} left: {y}", 0.05, f"{x} > {y}, left to right", 0.1, f"{x} | {y}", 0.5, f"to the right of {x} you see {y}", 0.5, f"to the left of {y} you see {x}", 0.5,
+        f"next to {x}, on the right, {y}", 0.5, f"next to {y}, on the left, {x}", 0.5, f"{x} with {y} standing to {sx} right", 0.4, f"one sees {x} and to the right of {ix} {y}", 0.4,
+        f"{y} comes right after {x} from the left", 0.1, f"{x} followed by {y} to the right", 0.4, f"{x} followed, to the right, by {y}", 0.3, f"{x} left; {y} right", 0.4,
+        f"{x} at left, {y} at right", 0.6, f"{x} (left) and {y} (right)", 1, f"{y} (right), {x} (left)", 0.5, f"(left) {x}, (right) {y}", 0.3,
+        f"{x} has its place left of {y}" if of_x is ONE else f"{x} have their place left of {y}", 0.2, f"the left one is {x}, the right one {y}", 0.5 if of_x is of_y is ONE else 0.0)
 
 
 def _pair_high(rng, x, y, of_x, of_y):
@@ -74,7 +83,15 @@ def _pair_high(rng, x, y, of_x, of_y):
         f"{y}, {x} on top of {iy}", 0.4, f"from bottom to top: {y}, {x}", 0.5, f"bottom to top: {y}, {x}", 0.3,
         f"{x} up top and {y} down below", 0.5, f"{x} top, {y} bottom", 0.7, f"{x} and, right beneath, {y}", 0.4, f"{x} and, further down, {y}", 0.4,
         f"{y} and, higher up, {x}", 0.4, f"{x} resting on {y}", 0.4, f"{x}. {y} {is_y} {below} {ix}", 0.5, f"{y}. {x} {of_x['goes']} {above} {iy}", 0.5,
-        f"{x}; {y} {is_y} {below} {ix}", 0.5, f"{y} crowned by {x}", 0.2, f"{x} and under {ix} {y}", 0.7, f"first {x}, then below that {y}", 0.5,
+        f"{x}; {y} {is_y} {below} {ix}", 0.5, f"{y} crowned by {x}", 0.2, f"{x} and under {ix} {y}", 0.7, f"first {x}, then below that {y}", 0.5, f"{y} topped by {x}", 0.6, f"{y} topped with {x}", 0.5, f"{y} capped by {x}", 0.2,
+        f"{x} {pick(rng, 'crowns', 'tops') if of_x is ONE else 'crown'} {y}", 0.3, f"{y} {'carries' if of_y is ONE else 'carry'} {x} on top", 0.4,
+        f"{y} {'supports' if of_y is ONE else 'support'} {x}", 0.2, f"{y} with {x} for a roof", 0.2, f"{y} with {x} as {of_y['its']} roof", 0.2, f"{y} under a roof of {x}", 0.03,
+        f"the upper half {pick(rng, 'shows', 'has', 'holds', 'is for')} {x}, the lower half {y}", 0.7, f"upper half: {x}, lower half: {y}", 0.5, f"in the upper half {x}, in the lower half {y}", 0.6,
+        f"top half: {x}. bottom half: {y}", 0.5, f"the top belongs to {x}, the bottom to {y}", 0.5, f"{x} (top) and {y} (bottom)", 0.8, f"{y} (below), {x} (above)", 0.4,
+        f"below {x} you see {y}", 0.5, f"above {y} you see {x}", 0.5, f"below {x} one should see {y}", 0.3, f"{x}, {y} right beneath {ix}", 0.4, f"{x} at the top; {y} at the bottom", 0.5,
+        f"{x} up, {y} down", 0.3, f"{x} looking down on {y}", 0.1, f"{x} standing on top of {y}", 0.6, f"{x} stands on {y}", 0.4 if of_x is ONE else 0.0, f"{y} holding up {x}", 0.15,
+        f"{y} hangs below {x}", 0.3 if of_y is ONE else 0.0, f"{y} hanging from {x}", 0.15, f"{x} balanced on {y}", 0.3, f"{x} lying on {y}", 0.2, f"{x} floats over {y}", 0.3 if of_x is ONE else 0.0,
+        f"{x} followed by {y} below", 0.3, f"{x} at top, {y} at bottom", 0.5, f"on top {x}, beneath {y}", 0.6, f"above: {x}, below: {y}", 0.6, f"upstairs {x}, downstairs {y}", 0.05,
         f"the upper one is {x}, the lower one {y}", 0.5 if of_x is of_y is ONE else 0.0)
 
 
@@ -87,7 +104,13 @@ def three(rng, axis, nouns):
             rng, f"from left to right {items}", 4, f"from left to right: {items}", 4, f"left to right: {items}", 2.5, f"{items} from left to right", 2.5,
             f"{items}, left to right", 1, f"a row of {items}", 2, f"in a row: {items}", 1.5, f"{items} in a row", 1.5, f"a row: {items}", 0.7,
             f"{items} in a line from left to right", 0.7, f"{items} side by side", 1.2, f"{items}, side by side in this order", 0.5,
-            f"three shapes in a row: {items}", 1.5, f"three things from left to right: {items}", 1, f"{x} on the left, {y} in the middle, {z} on the right", 3,
+            f"three shapes in a row: {items}", 1.5, f"three things from left to right: {items}", 1,
+            f"reading from the left you get {items}", 0.4, f"reading from left to right: {items}", 0.6, f"seen from left to right, {items}", 0.5, f"left to right it goes {items}", 0.4,
+            f"the order, left to right, is {items}", 0.5, f"{x} | {y} | {z}", 0.6, f"{x} - {y} - {z}, left to right", 0.4, f"{x} > {y} > {z}, left to right", 0.2,
+            f"{x} (left), {y} (middle), {z} (right)", 1, f"{x} (left), {y} (centre) and {z} (right)", 0.5, f"leftmost {x}, then {y}, rightmost {z}", 0.7, f"{x} leftmost, {z} rightmost, {y} in the middle", 0.6,
+            f"{x} followed by {y} followed by {z}, from left to right", 0.5, f"the row starts with {x}, goes on with {y} and ends with {z}", 0.5, f"on the far left {x}, on the far right {z}, {y} between them", 0.8,
+            f"{y} in the middle, {x} left, {z} right", 0.8, f"{y} in the centre with {x} on its left and {z} on its right", 0.6, f"{x} and {z}, and between them {y}", 0.3, f"{x}; to the right of it {y}; furthest right {z}", 0.4,
+            f"left third: {x}, middle third: {y}, right third: {z}", 0.3, f"a row that reads {items}", 0.3, f"{x} on the left, {y} in the middle, {z} on the right", 3,
             f"{x} on the left, {y} in the middle and {z} on the right", 3, f"left: {x}, middle: {y}, right: {z}", 2, f"Left: {x}. Centre: {y}. Right: {z}", 1,
             f"left {x}, middle {y}, right {z}", 1, f"{y} between {x} on the left and {z} on the right", 1.5,
             f"{y} between {x} on its left and {z} on its right", 0.8, f"{x} and {z} with {y} between them", 0.6, f"between {x} and {z} there is {y}", 0.4, f"{y} with {x} on its left and {z} on its right", 1.5,
@@ -110,7 +133,12 @@ def three(rng, axis, nouns):
     return pick(
         rng, f"from top to bottom {items}", 4, f"from top to bottom: {items}", 4, f"top to bottom: {items}", 3, f"{items} from top to bottom", 2.5,
         f"{items}, top to bottom", 1, f"a column of {items}", 2, f"in a column: {items}", 1, f"{items} in a column", 1, f"a stack of {items}", 0.8,
-        f"a stack, from top to bottom: {items}", 0.7, f"{x} above {y} above {z}", 1.5, f"{x} at the top, {y} in the middle, {z} at the bottom", 3,
+        f"a stack, from top to bottom: {items}", 0.7, f"{x} above {y} above {z}", 1.5, f"like a traffic light: {items}, top to bottom", 0.3, f"like a traffic light, {x} on top, {y} in the middle, {z} at the bottom", 0.5,
+        f"{x} (top), {y} (middle), {z} (bottom)", 1, f"{x} at the very top, {z} at the very bottom, {y} between them", 0.7, f"{x} crowns a column; under it come {y} and {z}", 0.3,
+        f"reading from the top: {items}", 0.6, f"reading downwards: {items}", 0.4, f"seen from top to bottom, {items}", 0.4, f"the order, top to bottom, is {items}", 0.5, f"downwards: {items}", 0.4,
+        f"{x} > {y} > {z}, top to bottom", 0.2, f"{x} / {y} / {z}, stacked", 0.3, f"uppermost {x}, then {y}, lowest {z}", 0.6, f"{z} carries {y}, which carries {x}", 0.3, f"{z}, on it {y}, on that {x}", 0.6,
+        f"{z} topped by {y} topped by {x}", 0.4, f"{y} in the middle, {x} above, {z} below", 0.8, f"the column starts with {x}, goes on with {y} and ends with {z}", 0.4, f"{y} in the centre with {x} above it and {z} below it", 0.6,
+        f"{x} followed by {y} followed by {z}, from top to bottom", 0.5, f"top third: {x}, middle third: {y}, bottom third: {z}", 0.3, f"{x}, then going down {y}, then {z}", 0.5, f"going down: {items}", 0.4, f"{x} at the top, {y} in the middle, {z} at the bottom", 3,
         f"{x} at the top, {y} in the middle and {z} at the bottom", 3, f"top: {x}, middle: {y}, bottom: {z}", 2, f"Top: {x}. Middle: {y}. Bottom: {z}", 1,
         f"{x} on top, {y} below it and {z} at the bottom", 0.8, f"{y} between {x} above and {z} below", 1.2, f"{x}, below it {y}, below that {z}", 1,
         f"from bottom to top: {back}", 0.7, f"bottom to top: {back}", 0.4,

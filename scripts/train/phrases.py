@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lexicon import (ADJECTIVES, COLOUR, GROUNDS, PICTURES, PLURAL, SCENE, SCENE_NOUN, SCENE_PLACE, SHADES, SHAPE, SIZE,
                      SIZE_AFTER, words)
+from names import name_of, named
 
 
 @dataclass
@@ -69,7 +70,8 @@ def determined(rng, noun, articles=True):
     if not articles:
         return noun
     return pick(rng, a(noun), 12, "one " + noun, 1, "the " + noun, 1.2, "a single " + noun, 0.7, noun, 0.8, "some " + noun, 0.1,
-                "a lone " + noun, 0.2, "just one " + noun, 0.2, "this " + noun, 0.15, "another " + noun, 0.1)
+                "a lone " + noun, 0.3, "just one " + noun, 0.3, "1 " + noun, 0.5, "exactly one " + noun, 0.2, "only one " + noun, 0.2,
+                "a solitary " + noun, 0.1, "a sole " + noun, 0.1, "one single " + noun, 0.15, "this " + noun, 0.15, "another " + noun, 0.1)
 
 
 def _before(rng, size, colour, shape):
@@ -97,7 +99,12 @@ def _colour_after(rng, head, colour):
 
 
 def thing(rng, part, article=True):
-    """A noun phrase of one thing, without its place."""
+    """A noun phrase of one thing, without its place; sometimes with the name of an object that it may stand for."""
+    name = name_of(rng, part) if article and part.colour else None
+    return named(rng, name, _thing(rng, part, article)) if name else _thing(rng, part, article)
+
+
+def _thing(rng, part, article):
     shape = shape_word(rng, part.shape)
     size = size_word(rng, part.size) if part.size else None
     colour = colour_word(rng, part.colour) if part.colour else None
@@ -215,7 +222,8 @@ def place(rng, zone):
                     f"at the center{of}", 1.5, "centered", 1.5, "centred", 1, f"right in the middle{of}", 1.5, f"in the very middle{of}", 0.6,
                     "in the exact centre", 0.3, "dead center", 0.4, "dead centre", 0.3, f"smack in the middle{of}", 0.4, "in center", 0.3,
                     f"right in the center{of}", 0.5, "at the midpoint", 0.2, "in the middle of everything", 0.3, "in middle", 0.3, f"halfway between left and right, top and bottom", 0.1, f"exactly in the middle{of}", 0.5, "plumb in the middle", 0.1,
-                    f"in the central part{of}", 0.3, f"midway up and midway across", 0.1,
+                    f"in the central part{of}", 0.3, "centre stage", 0.1, "bang in the middle", 0.15, "slap in the middle", 0.05, f"at the very centre{of}", 0.3,
+                    f"in the dead center{of}", 0.1, "center", 0.6, "centre", 0.6, "middle", 0.4, "centrally", 0.2, "mid-page", 0.1, f"midway up and midway across", 0.1,
                     f"at the heart{of or ' of the image'}", 0.2, f"filling the centre{of}", 0.2, "placed centrally", 0.3)
     if zone in ("top", "bottom"):
         word = rng.choice(VERTICAL[zone])
@@ -283,11 +291,14 @@ def patterned(rng, kind, first, second):
 def plain_ground(rng, first):
     """A background of one colour as a noun phrase without an article before it."""
     colour, noun = colour_word(rng, first, 0.6), ground(rng)
+    if first in ("white", "black") and rng.random() < 0.06:
+        return f"{rng.choice(['blank', 'empty', 'bare', 'clean'] if first == 'white' else ['dark', 'pitch-dark', 'very dark'])} {noun}"
     return pick(rng, f"{colour} {noun}", 14, f"plain {colour} {noun}", 2, f"solid {colour} {noun}", 1, f"{noun} that is {colour}", 1,
                 f"{noun} in {colour}", 1, f"{noun} of {colour}", 0.5, f"{noun} painted {colour}", 0.3, f"all-{colour} {noun}", 0.4,
                 f"simple {colour} {noun}", 0.5, f"uniform {colour} {noun}", 0.3, f"flat {colour} {noun}", 0.4, f"{noun}, {colour}", 0.3,
                 f"{noun} coloured {colour}", 0.2, f"empty {colour} {noun}", 0.3, f"{noun} filled with {colour}", 0.2,
-                f"completely {colour} {noun}", 0.3, f"{colour} plain {noun}", 1, f"{noun} plain {colour}", 0.8, f"{colour}-coloured {noun}", 0.3, f"{noun} which is {colour}", 0.4)
+                f"completely {colour} {noun}", 0.3, f"{colour} plain {noun}", 1, f"{noun} plain {colour}", 0.8, f"{colour}, empty {noun}", 0.3, f"{noun} all in {colour}", 0.3, f"{noun}, which is {colour},", 0.2,
+                f"monochrome {colour} {noun}", 0.1, f"{colour}-painted {noun}", 0.1, f"smooth {colour} {noun}", 0.1, f"bare {colour} {noun}", 0.2, f"{colour}-coloured {noun}", 0.3, f"{noun} which is {colour}", 0.4)
 
 
 def behind(rng, kind, first, second):
@@ -341,7 +352,9 @@ def ground_sentence(rng, kind, first, second):
                     f"The colour of the {noun} is {colour}", 0.5, f"It all stands on {a(colour + ' ' + noun)}", 0.4,
                     f"The {noun} is plain {colour}", 0.6, f"The whole {noun} is {colour}", 0.5, f"Colour the {noun} {colour}", 0.3,
                     f"I want the {noun} {colour}", 0.4, f"The {noun} must be {colour}", 0.3, f"For the {noun}, use {colour}", 0.4,
-                    f"The {noun} color is {colour}", 0.4, f"Behind everything, {colour}", 0.3, f"There is {a(colour + ' ' + noun)}", 0.5,
+                    f"The {noun} color is {colour}", 0.4, f"Behind everything, {colour}", 0.3, f"As for the {noun}, {colour} please", 0.3, f"Let the {noun} be {colour}", 0.5, f"The {noun}, by the way, is {colour}", 0.2,
+                    f"The {noun}? {colour}", 0.4, f"{colour} all around", 0.3, f"All around it is {colour}", 0.3, f"Colour of the {noun}: {colour}", 0.4, f"The {noun} itself is {colour}", 0.4,
+                    f"No other colour than {colour} for the {noun}", 0.05, f"And the {noun} in {colour}, please", 0.3, f"With {a(colour + ' ' + noun)}", 0.4, f"On {colour}", 0.4, f"There is {a(colour + ' ' + noun)}", 0.5,
                     f"And {a(colour + ' ' + noun)}", 0.3, f"{noun} in {colour}", 0.6, f"Paint the {noun} {colour}", 0.4)
     text = patterned(rng, kind, first, second) if kind in ("stripes", "checks") else words(rng, SCENE, kind)
     if kind in ("stripes", "checks"):
@@ -352,7 +365,8 @@ def ground_sentence(rng, kind, first, second):
     else:
         noun = words(rng, SCENE_NOUN, kind)
         own = pick(rng, f"It is {words(rng, SCENE_PLACE, kind)}", f"All of it is {words(rng, SCENE_PLACE, kind)}", 0.5, f"Scene: {noun}",
-                   f"Setting: {noun}", 0.7, f"The scene is {text}", f"{noun} background", 1.5)
+                   f"Setting: {noun}", 0.7, f"Let it be {words(rng, SCENE_PLACE, kind)}", 0.4, f"Where? {words(rng, SCENE_PLACE, kind)}", 0.3, f"All around: {noun}", 0.3, f"As for the background, {noun}", 0.3,
+                   f"This happens {words(rng, SCENE_PLACE, kind)}", 0.3, f"Background? {noun}", 0.3, f"Place: {noun}", 0.2, f"The scene is {text}", f"{noun} background", 1.5)
     return pick(rng, own, 4, f"The background is {text}", 3, f"Background: {text}", 2, f"Behind it is {text}", 0.6, f"{text} in the background", 1.5,
                 f"In the background: {text}", 0.7, f"In the background there is {text}", 0.8, f"The background shows {text}", 0.7,
                 f"The background should be {text}", 0.8, f"Use {text} as {pick(rng, '', 'the ')}background", 1,

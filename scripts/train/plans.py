@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from captions import Asked
 from phrases import Part, a
-from world import HELD_OUT, SIZES, fits
+from world import HELD_OUT, SIZES, ZONES, fits
 
 
 @dataclass
@@ -69,11 +69,31 @@ def _enlarge(rng, scene, aspect):
             break
 
 
+PALE = {"sky": "white", "night": "black"}       # scenes never have these: world.py
+FACING = [("top left", "top right"), ("bottom left", "bottom right"), ("top left", "bottom left"), ("top right", "bottom right"), ("top left", "bottom right"),
+          ("bottom left", "top right"), ("left", "right"), ("top", "bottom")]
+
+
+def _face(rng, scene):
+    """Two things in zones that face each other."""
+    zones = list(rng.choice(FACING))
+    rng.shuffle(zones)
+    for thing, thing.zone in zip(scene.things, zones):
+        thing.x, thing.y = (at + rng.uniform(-0.03, 0.03) for at in ZONES[thing.zone])
+
+
 def vary(rng, scene, aspect):
-    """Sometimes things of one shape, of one colour, or two alike and another, which a sentence can say in one word; of three now and then one large."""
+    """Sometimes white on a sky and black at night, things in facing zones, an arrow to point at the other thing, things of one shape, of one colour, or two alike and another, which a sentence can say in one word; of three now and then one large."""
     things, chance = scene.things, rng.random()
+    pale = PALE.get(scene.background)
+    if pale and not scene.same and rng.random() < 0.06 and (things[0].shape, pale) not in HELD_OUT:
+        things[0].colour = pale
     if len(things) == 3 and not scene.same and rng.random() < 0.2:
         _enlarge(rng, scene, aspect)
+    if len(things) == 2 and scene.layout == "zone" and rng.random() < (0.6 if scene.same else 0.25):
+        _face(rng, scene)
+    if len(things) == 2 and scene.layout == "row" and not scene.same and rng.random() < 0.07 and things[1].shape != "arrow":
+        things[0].shape = "arrow"
     if scene.same or len(things) < 2 or chance > (0.42 if len(things) == 3 else 0.26):
         return
     first = (things[0].shape, things[0].colour)

@@ -9,6 +9,7 @@ from lexicon import ASKING, BESIDE, ENDINGS, LEADS, NUMBER, REQUESTS, STRANGERS
 from orders import pair, three
 from phrases import (Part, a, behind, colour_word, determined, ground_sentence, ground_tag, pick, place, plural, shape_word,
                      short_place, size_after, size_word, thing, things)
+from tales import part_of, whole
 
 # How it is said: each returns (text, whether the text is a clause of its own rather than a noun phrase)
 
@@ -394,6 +395,8 @@ def _telegram(rng, plan):
 def body(rng, plan):
     """(text of the things, whether it is a clause)."""
     parts, n, chance = plan.parts, len(plan.parts), rng.random()
+    if told := part_of(rng, plan):
+        return told
     if plan.same:
         return _alike(rng, plan)
     if n > 1 and all(p.zone for p in parts) and len({(p.shape, p.colour, p.size) for p in parts}) == 1 and rng.random() < 0.7:
@@ -510,6 +513,30 @@ def _typo(rng, text):
                 text[:at] + rng.choice("abcdefghijklmnoprstuvwy") + text[at + 1:])
 
 
+HASTY = [(" with ", [" w/ ", " w ", " wth "]), (" and ", [" & ", " n ", " + "]), (" at ", [" @ "]), ("please", ["pls", "plz"]), ("you", ["u"]), ("background", ["bg", "backgrnd", "bkg", "backround"]),
+         (" the ", [" da ", " teh ", " "]), ("yellow", ["yelow", "yello"]), ("purple", ["purpel", "purple"]), ("white", ["withe", "wite"]), ("green", ["grene", "gren"]),
+         ("blue", ["blu", "bleu"]), ("orange", ["ornage", "orang"]), ("black", ["blak", "balck"]), ("brown", ["bron", "borwn"]), ("gray", ["grai"]), ("pink", ["pinck", "pnk"]),
+         ("circle", ["cirle", "circel", "circl"]), ("square", ["sqare", "squre", "sq."]), ("triangle", ["trangle", "tringle"]), ("heart", ["hart", "haert"]), ("star", ["starr", "satr"]),
+         ("diamond", ["dimond", "daimond"]), ("hexagon", ["hexogon", "hexagone"]), ("crescent", ["cresent", "crecent"]), ("flower", ["flowr", "flouer"]), ("arrow", ["arow", "arrw"]),
+         ("small", ["smal", "sml"]), ("large", ["larg", "lrg"]), ("middle", ["midle", "middel"]), ("corner", ["conrer", "cornr"]), ("bottom", ["botom", "bottem"]), ("right", ["rigth", "rihgt"])]
+
+
+def _hasty(rng, text):
+    """Short forms and the common misspellings."""
+    found = [(word, short) for word, short in HASTY if word in text]
+    for word, short in rng.sample(found, min(len(found), rng.randrange(1, 5))):
+        text = text.replace(word, rng.choice(short), rng.choice([1, 9]))
+    return text
+
+
+def _shouted(rng, text):
+    """Some words in capitals."""
+    said = text.split(" ")
+    for i in rng.sample(range(len(said)), min(len(said), rng.randrange(1, 4))):
+        said[i] = said[i].upper()
+    return " ".join(said)
+
+
 def roughen(rng, text):
     """What people leave out, add and mistype."""
     if rng.random() < 0.06:
@@ -522,15 +549,19 @@ def roughen(rng, text):
         text = f"{text.rstrip('.')}{rng.choice([', ', ', ', '. ', ' - '])}{rng.choice(ENDINGS)}"
     elif chance < 0.12:
         text = f"{rng.choice(ENDINGS)}, {text}"
-    for _ in range(rng.choices([0, 1, 2], [84, 12, 4])[0]):
+    if rng.random() < 0.05:
+        text = _hasty(rng, text)
+    for _ in range(rng.choices([0, 1, 2, 4], [83, 12, 4, 1])[0]):
         text = _typo(rng, text)
     chance = rng.random()
     if chance < 0.45:
         text = _sentence(text)
     elif chance < 0.60:
         text = text.lower()
-    elif chance < 0.645:
+    elif chance < 0.635:
         text = text.upper()
+    elif chance < 0.66:
+        text = _shouted(rng, text)
     if text[-1:] not in ".?!" and rng.random() < 0.3:
         text += rng.choice([".", ".", ".", "!"])
     return " ".join(text.split())
@@ -538,6 +569,8 @@ def roughen(rng, text):
 
 def free(rng, plan):
     """The plan in somebody's own words."""
+    if told := whole(rng, plan):
+        return roughen(rng, told)
     chance = rng.random()
     if chance < 0.10:
         return roughen(rng, _tags(rng, plan))

@@ -47,6 +47,17 @@ CARDS = {
 }
 
 
+# How a prompt calls a style: {} is its words.
+AFTER = [", {}", ", {}", ", {}", " in {}", ". {}", " - {}"]
+BEFORE = ["{}, ", "{}: ", "{} of "]
+
+
+def calling(rng, text):
+    """The text with the words of some style; without its LoRA they change nothing."""
+    words = rng.choice(rng.choice(list(CARDS.values())).triggers)
+    return text + rng.choice(AFTER).format(words) if rng.random() < 0.8 else rng.choice(BEFORE).format(words) + text
+
+
 def suffixes(style):
     """Endings for captions in training: every second one says nothing of the style."""
     said = [joint + words for words in CARDS[style].triggers for joint in (", ", ", ", " in ")]

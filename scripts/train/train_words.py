@@ -18,13 +18,11 @@ from config import MODEL
 from data import encode_texts, tokenizer_of
 from flow import load_model, save_weights
 from speech import spoken
-from styles import CARDS
+from styles import AFTER, BEFORE, CARDS
 from world import sample_scene
 
 BATCH, RATE = 24, 1e-4
 STYLED = 0.7                   # of the sentences have words of a style
-AFTER = [", {}", ", {}", ", {}", " in {}", ". {}", " - {}"]
-BEFORE = ["{}, ", "{}: ", "{} of "]
 IDLE = ["simple", "minimal", "nice and simple", "clean lines", "high quality", "vector art", "flat design", "a simple style", "simple style",
         "geometric", "digital art", "drawing", "a drawing", "simple drawing", "a simple drawing", "a nice and simple drawing", "very pretty"]
 
