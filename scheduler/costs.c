@@ -61,7 +61,8 @@ void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *memb
                                     .steps = assigned->steps,
                                     .guidance = assigned->guidance,
                                     .jobs = assigned->count,
-                                    .device = member->device_class};
+                                    .device = member->device_class,
+                                    .mode = assigned->mode};
     const struct kiln_cost_load load = {.model = assigned->model,
                                         .lora_set = assigned->lora_set,
                                         .device = member->device_class,

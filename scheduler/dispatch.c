@@ -20,7 +20,7 @@ struct round {
     bool bus_away;
 };
 
-/* All jobs are of one group, so the size and the set of the first one are those of all. */
+/* All jobs are of one group, so size, mode and set of the first one are those of all. */
 static int send(struct kiln_leader *leader, const char *worker, const char *id,
                 struct kiln_job *jobs, size_t count, struct kiln_error *err)
 {
@@ -58,6 +58,7 @@ static void remember(struct kiln_leader *leader, const struct kiln_policy_pick *
     assigned->load = pick->load;
     assigned->first_of_size = pick->first_of_size;
     snprintf(assigned->model, sizeof(assigned->model), "%s", jobs[0].model ? jobs[0].model : "");
+    kiln_mode_text(&jobs[0].mode, assigned->mode);
     kiln_lora_set_text(jobs[0].loras, jobs[0].lora_count, assigned->lora_set,
                        sizeof(assigned->lora_set));
     assigned->count = (uint32_t)count;

@@ -374,6 +374,7 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
                                         .height = beat->height,
                                         .batch_max = beat->batch_max,
                                         .device = beat->device_class,
+                                        .exact_only = beat->minor < KILN_WIRE_MINOR_MODES,
                                         .draining = beat->draining ||
                                                     !same_protocol(member, beat) ||
                                                     kiln_fleet_is_blocked(leader, member, now_ms)};
@@ -391,7 +392,11 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
         named += member->assignments[i]->in_flight && member->assignments[i]->named;
     }
     fill_report(&report, beat, in_flight, named);
-    report.left_s = kiln_pace_left_s(&member->pace, beat, now_ms);
+    const struct kiln_assigned *running = kiln_fleet_assigned(member, beat->running);
+    struct kiln_mode mode;
+    if (!running || !kiln_mode_parse(running->mode, &mode))
+        mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    report.left_s = kiln_pace_left_s(&member->pace, beat, &mode, now_ms);
     mark_begun(member, beat, report.rendered);
     if (kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));

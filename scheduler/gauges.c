@@ -22,7 +22,7 @@
 #define COST_MAX 50 /* a copy of very many groups is taken less often: 2 % of the time at most */
 
 struct group {
-    char model[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
+    char model[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX];
     uint32_t width, height, steps, jobs;
     int64_t queued_ms;
     double backlog_s;
@@ -75,7 +75,8 @@ static int by_labels(const void *a, const void *b)
         if (of_x[i] != of_y[i])
             return of_x[i] < of_y[i] ? -1 : 1;
     int order = strcmp(x->model, y->model);
-    return order ? order : strcmp(x->lora_set, y->lora_set);
+    order = order ? order : strcmp(x->lora_set, y->lora_set);
+    return order ? order : strcmp(x->mode, y->mode);
 }
 
 static int more_jobs_first(const void *a, const void *b)
@@ -97,6 +98,7 @@ static void copy_group(const struct kiln_policy_group *from, struct group *to)
 {
     snprintf(to->model, sizeof(to->model), "%s", from->model);
     snprintf(to->lora_set, sizeof(to->lora_set), "%s", from->lora_set);
+    snprintf(to->mode, sizeof(to->mode), "%s", kiln_mode_shown(from->mode));
     to->width = from->width;
     to->height = from->height;
     to->steps = from->steps;
@@ -109,7 +111,7 @@ static void copy_group(const struct kiln_policy_group *from, struct group *to)
 static void copy_groups(const struct kiln_policy *policy, struct copy *copy)
 {
     struct kiln_policy_group others = {
-        .model = "other", .lora_set = "other", .queued_ms = INT64_MAX};
+        .model = "other", .lora_set = "other", .mode = "other", .queued_ms = INT64_MAX};
     struct kiln_policy_group *at = calloc(copy->policy.groups + 1, sizeof(*at));
     if (!at)
         return; /* a page without groups; the next one has them */
@@ -192,9 +194,12 @@ static void write_group(struct kiln_text *text, const char *name, enum of_group 
     bool other = group == &copy->others;
     snprintf(size, sizeof(size), "%ux%u", group->width, group->height);
     snprintf(steps, sizeof(steps), "%u", group->steps);
-    const char *labels[] = {
-        "model", group->model,    "size", other ? "other" : size, "steps", other ? "other" : steps,
-        "loras", group->lora_set, NULL};
+    const char *labels[] = {"model", group->model,
+                            "size",  other ? "other" : size,
+                            "steps", other ? "other" : steps,
+                            "loras", group->lora_set,
+                            "mode",  group->mode,
+                            NULL};
     double age_s = group->jobs ? (double)(copy->taken_ms - group->queued_ms) / 1000 : 0;
     double value = what == JOBS     ? group->jobs
                    : what == OLDEST ? (age_s > 0 ? age_s : 0)

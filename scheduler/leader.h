@@ -56,7 +56,7 @@ enum kiln_limited {
 /* An assignment, from the ledger's commit until none of its jobs is assigned any more. */
 struct kiln_assigned {
     char id[KILN_WIRE_ID_MAX + 1];
-    char model[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
+    char model[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX];
     uint64_t tag; /* the policy's name for it */
     uint32_t width, height, steps, count;
     double guidance;

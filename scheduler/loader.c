@@ -52,6 +52,7 @@ static int take_waiting(void *arg, const struct kiln_waiting *waiting)
         .width = waiting->width,
         .height = waiting->height,
         .steps = waiting->steps,
+        .mode = waiting->mode,
         .guidance = waiting->guidance,
         .priority = waiting->priority,
         .max_wait_s = waiting->max_wait_s,

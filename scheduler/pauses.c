@@ -7,6 +7,7 @@
 
 #include "schemas/room.h"
 #include "schemas/text/utc.h"
+#include "schemas/text/utf8.h"
 
 #define PART_MAX (KILN_LORA_SET_MAX + 1)
 
@@ -125,9 +126,9 @@ void kiln_pause_text(const struct kiln_pause *pause, char *out, size_t size)
 
 /* --- groups ---------------------------------------------------------------------------------- */
 struct group {
-    char model[KILN_NAME_MAX + 1], set[PART_MAX];
+    char model[KILN_NAME_MAX + 1], set[PART_MAX], mode[KILN_MODE_MAX];
     unsigned width, height, steps; /* 0: any */
-    bool any_model, any_set;
+    bool any_model, any_set, any_mode;
 };
 
 /* The part up to the next '/', which *at moves behind; "*" when there is none. */
@@ -152,10 +153,21 @@ static bool read_number(const char *text, const char *after, unsigned max, unsig
     return text[0] >= '1' && text[0] <= '9' && end == after && value <= max;
 }
 
+static bool read_group_mode(const char *text, struct group *ret)
+{
+    struct kiln_mode mode;
+    ret->any_mode = strcmp(text, "*") == 0;
+    if (ret->any_mode || strcmp(text, "exact") == 0)
+        return true;
+    kiln_utf8_copy(ret->mode, sizeof(ret->mode), text);
+    return *text && kiln_mode_parse(text, &mode);
+}
+
 static bool parse_group(const char *text, struct group *ret)
 {
-    char size[PART_MAX], steps[PART_MAX];
-    const char *at = strchr(text, '@');
+    char size[PART_MAX], steps[PART_MAX], mode[PART_MAX];
+    const size_t first = strcspn(text, "/"); /* a mode may contain an '@' */
+    const char *at = memchr(text, '@', first);
     *ret = (struct group){.any_model = !at};
     if (at) {
         if (at - text > KILN_NAME_MAX)
@@ -164,7 +176,8 @@ static bool parse_group(const char *text, struct group *ret)
         text = at + 1;
     }
     if (*text == '\0' || !take_part(&text, size) || !take_part(&text, steps) ||
-        !take_part(&text, ret->set) || *text)
+        !take_part(&text, ret->set) || !take_part(&text, mode) || *text ||
+        !read_group_mode(mode, ret))
         return false;
     const char *times = strchr(size, 'x');
     if (strcmp(size, "*") != 0 &&
@@ -185,18 +198,22 @@ static void write_group(const struct group *group, char *out, size_t size)
         snprintf(sides, sizeof(sides), "%ux%u", group->width, group->height);
     if (group->steps)
         snprintf(steps, sizeof(steps), "%u", group->steps);
-    snprintf(out, size, "%s%s%s/%s/%s", group->model, group->model[0] ? "@" : "", sides, steps,
-             group->any_set ? "*" : group->set);
+    snprintf(out, size, "%s%s%s/%s/%s%s%s", group->model, group->model[0] ? "@" : "", sides, steps,
+             group->any_set ? "*" : group->set, group->any_mode ? "" : "/",
+             group->any_mode  ? ""
+             : group->mode[0] ? group->mode
+                              : "exact");
 }
 
 int kiln_group_name(const char *text, char *out, size_t size, struct kiln_error *err)
 {
     struct group group;
     if (!parse_group(text, &group))
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "'%.80s' is not a group; write SIZE/STEPS/LORAS as `kiln status` shows it "
-                         "(1024x1024/8/none), * for any",
-                         text);
+        return kiln_fail(
+            err, KILN_BAD_INPUT,
+            "'%.80s' is not a group; write SIZE/STEPS/LORAS or SIZE/STEPS/LORAS/MODE as "
+            "`kiln status` shows it (1024x1024/8/none), * for any",
+            text);
     write_group(&group, out, size);
     return 0;
 }
@@ -206,6 +223,8 @@ void kiln_group_of(const struct kiln_policy_job *job, char *out, size_t size)
     struct group group = {.width = job->width, .height = job->height, .steps = job->steps};
     snprintf(group.model, sizeof(group.model), "%s", job->model);
     snprintf(group.set, sizeof(group.set), "%s", job->lora_set[0] ? job->lora_set : "none");
+    group.any_mode = !job->mode || !job->mode[0];
+    snprintf(group.mode, sizeof(group.mode), "%s", group.any_mode ? "" : job->mode);
     write_group(&group, out, size);
 }
 
@@ -218,5 +237,6 @@ bool kiln_group_matches(const char *name, const struct kiln_policy_job *job)
     return (group.any_model || strcmp(group.model, job->model) == 0) &&
            (group.width == 0 || (group.width == job->width && group.height == job->height)) &&
            (group.steps == 0 || group.steps == job->steps) &&
-           (group.any_set || strcmp(group.set, set) == 0);
+           (group.any_set || strcmp(group.set, set) == 0) &&
+           (group.any_mode || strcmp(group.mode, job->mode ? job->mode : "") == 0);
 }

@@ -5,9 +5,10 @@
  * leader keeps paused jobs out of the policy, `kiln why` names the pause of a job; both ask
  * kiln_pauses_find, which walks all of them: there are few.
  *
- * A group is named "SIZE/STEPS/LORAS", as `kiln status` prints it: 1024x1024/8/none,
- * 512x512/8/ink:0.8+mono:1.  "*" matches any, and parts left out at the end are "*"; a model
- * other than the pool's comes before it: "turbo@1024x1024".
+ * A group is named "SIZE/STEPS/LORAS/MODE", as `kiln status` prints it: 1024x1024/8/none,
+ * 512x512/8/ink:0.8+mono:1/coarse=4+3.  "*" matches any, and parts left out at the end are "*"; the
+ * mode of exact jobs is "exact", which kiln_group_of leaves out.  A model other than the pool's
+ * comes before it: "turbo@1024x1024".
  */
 #ifndef KILN_PAUSES_H
 #define KILN_PAUSES_H

@@ -95,14 +95,15 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
-/* Only whether guidance is on changes the work: it doubles the forwards. */
+/* Only whether guidance is on changes the work: it doubles the forwards.  A row is of one mode; the
+ * text is in the place of the set, which the work does not depend on. */
 static struct about of_batch(const struct kiln_cost_shape *shape, const char *device)
 {
     return (struct about){
         KILN_COST_BATCH,
         shape->model,
         or_empty(device),
-        "",
+        or_empty(shape->mode),
         {shape->width, shape->height, shape->steps, shape->jobs, shape->guidance > 0}};
 }
 
@@ -251,7 +252,10 @@ double kiln_cost_tflop(const struct kiln_cost_shape *shape)
     double pixels = (double)shape->width * shape->height;
     double tokens = pixels / 256.0 + 128.0;
     double forward = 0.0113 * tokens + 4.9e-7 * tokens * tokens;
-    double forwards = (double)shape->steps * (shape->guidance > 0 ? 2.0 : 1.0);
+    struct kiln_mode mode;
+    if (!kiln_mode_parse(or_empty(shape->mode), &mode))
+        mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    double forwards = kiln_mode_forwards(&mode, shape->steps) * (shape->guidance > 0 ? 2.0 : 1.0);
     return (forwards * forward + 1e-5 * pixels) * shape->jobs;
 }
 

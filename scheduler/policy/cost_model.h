@@ -2,13 +2,14 @@
  *
  * Before anything is measured a batch costs its floating-point operations (the formula below,
  * fitted to Z-Image) divided by an assumed speed.  Each finished assignment then corrects the
- * exact row (model, size, steps, guidance, jobs, device class), the seconds a picture of its size
- * takes, and the speed of the model, each for its device class and for the fleet.  An estimate
+ * exact row (model, size, steps, mode, guidance, jobs, device class), the seconds a picture of its
+ * size takes, and the speed of the model, each for its device class and for the fleet.  An estimate
  * takes the most exact row there is, so a batch never seen is scaled from what is known: other
  * batch sizes, other classes of device, other sizes.
  *
  *     tokens = w/16 * h/16 + 128
- *     TFLOP  = steps * (0.0113 * tokens + 4.9e-7 * tokens^2) * (2 with guidance) + 1e-5 * w * h
+ *     TFLOP  = forwards * (0.0113 * tokens + 4.9e-7 * tokens^2) * (2 with guidance) + 1e-5 * w * h
+ *     forwards: the steps of an exact run; of another mode kiln_mode_forwards (schemas/job/mode.h)
  *
  * Switching to a LoRA set is of three kinds: nothing if it is resident, warm if this worker had
  * it before, cold otherwise.  The first batch of a size on a worker costs a capture more.
@@ -37,6 +38,7 @@ struct kiln_cost_shape {
     double guidance;
     uint32_t jobs;      /* of the batch */
     const char *device; /* class; NULL or "" = the fleet's mean */
+    const char *mode;   /* its text; NULL or "" = exact */
 };
 
 enum kiln_switch_kind { KILN_SWITCH_RESIDENT, KILN_SWITCH_WARM, KILN_SWITCH_COLD };

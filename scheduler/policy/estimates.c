@@ -19,7 +19,8 @@ struct kiln_cost_shape kiln_policy_shape(const struct kiln_policy *p, uint32_t g
                                     .steps = g->steps,
                                     .guidance = g->guidance,
                                     .jobs = jobs,
-                                    .device = worker ? worker->device : NULL};
+                                    .device = worker ? worker->device : NULL,
+                                    .mode = g->mode};
 }
 
 /* --- work ------------------------------------------------------------------------------------ */
@@ -102,8 +103,11 @@ double kiln_policy_load_s(const struct kiln_policy *p, const struct pol_worker *
     return kiln_cost_load(p->costs, &load);
 }
 
+/* A run that begins at half the side needs graphs of both sizes; a start needs none of its own. */
 uint32_t kiln_policy_size_hash(const struct pol_group *group)
 {
+    if (strncmp(group->mode, "coarse", 6) == 0)
+        return kiln_hash_u64((uint64_t)group->width << 32 | 1u << 31 | group->height);
     return kiln_hash_u64((uint64_t)group->width << 32 | group->height);
 }
 

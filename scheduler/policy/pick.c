@@ -36,10 +36,29 @@ const char *kiln_policy_rule_name(enum kiln_policy_rule rule)
     return names[rule];
 }
 
+/* Whether the worker knows the mode of the group. */
+static bool knows_mode(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
+{
+    return !worker->exact_only || p->groups[group].mode[0] == '\0';
+}
+
 /* A suspect shares a worker with nothing: not in its batch, not behind it. */
 static bool allowed(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
 {
-    return !p->groups[group].alone || worker->in_flight_count == 0;
+    return (!p->groups[group].alone || worker->in_flight_count == 0) &&
+           knows_mode(p, worker, group);
+}
+
+/* Whether some holder of the set knows the mode of the group, among those that would be first. */
+static bool holder_knows(const struct kiln_policy *p, uint32_t set, uint32_t group)
+{
+    uint32_t root = p->sets[set].ranked_holders, holder = kiln_treap_first(p->holder_rank, root);
+    for (int i = 0; i < WALK_WORKERS && holder != KILN_NONE; i++) {
+        if (knows_mode(p, &p->workers[holder], group))
+            return true;
+        holder = kiln_treap_next(p->holder_rank, root, holder);
+    }
+    return false;
 }
 
 /* --- penalties ------------------------------------------------------------------------------- */
@@ -70,7 +89,7 @@ static uint32_t group_of_set(struct kiln_policy *p, const struct pol_worker *wor
                 best = group;
             const struct pol_group *g = &p->groups[group];
             if (worker->width == g->width && worker->height == g->height &&
-                worker->steps == g->steps) {
+                worker->steps == g->steps && strcmp(worker->mode, g->mode) == 0) {
                 double cost = fmax(SIZE_SWITCH_S, kiln_policy_capture_s(p, worker, best));
                 return penalty(p, group, best, now_ms) > cost ? best : group;
             }
@@ -263,7 +282,7 @@ static uint32_t best_held(struct kiln_policy *p, const struct pol_worker *worker
     uint32_t set = kiln_treap_first(p->set_load, root);
     for (int i = 0; i < WALK_GROUPS && set != KILN_NONE; i++) {
         uint32_t group = set == worker->set ? KILN_NONE : group_of_set(p, worker, set, now_ms);
-        if (group != KILN_NONE && overloaded(p, set))
+        if (group != KILN_NONE && (overloaded(p, set) || !holder_knows(p, set, group)))
             return group;
         double gain = group != KILN_NONE && idle ? help_s(p, worker, set, group, now_ms) : 0;
         if (gain > most) {
@@ -383,6 +402,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
     worker->width = g->width;
     worker->height = g->height;
     worker->steps = g->steps;
+    memcpy(worker->mode, g->mode, sizeof(worker->mode));
     if (ret->first_of_size)
         worker->sizes[worker->sizes_turn++ % SIZES_MAX] = kiln_policy_size_hash(g);
     ret->tag = ++p->next_tag;
@@ -392,7 +412,8 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
         .tag = ret->tag,
         .set = set,
         .expected_s = (float)(ret->switch_s + ret->capture_s + ret->compute_s),
-        .alone = g->alone};
+        .alone = g->alone,
+        .has_mode = g->mode[0] != '\0'};
     kiln_policy_add_assignment(p, worker_slot, &assignment, now_ms);
     worker->since_switch_s = (ret->switch_s > 0 ? 0 : worker->since_switch_s) + ret->compute_s;
     p->picks++;
@@ -403,8 +424,9 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
 /* --- all workers ----------------------------------------------------------------------------- */
 /* Of the longest idle workers without work of their own, the one that loses least by taking the
  * set: its set is not asked for, or it had the new one before. */
-static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t set)
+static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t group)
 {
+    const uint32_t set = p->groups[group].set;
     const struct pol_worker *w = &p->workers[worker];
     uint32_t root = p->models[w->model].rooms, other = kiln_treap_first(p->worker_room, root);
     if (w->in_flight_count > 0 || w->set == set)
@@ -413,7 +435,7 @@ static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t set)
     for (int i = 0; i < WALK_WORKERS && other != KILN_NONE; i++) {
         const struct pol_worker *o = &p->workers[other];
         bool needed = o->set != KILN_NONE && p->sets[o->set].ready > 0;
-        if (o->in_flight_count == 0 && !needed && o->speed >= w->speed) {
+        if (o->in_flight_count == 0 && !needed && o->speed >= w->speed && knows_mode(p, o, group)) {
             double loses = regret_s(p, o) + kiln_policy_load_s(p, o, set);
             worker = loses < least ? other : worker;
             least = fmin(least, loses);
@@ -437,7 +459,7 @@ static bool try_worker(struct kiln_policy *p, uint32_t worker, int64_t now_ms,
         w->tried = p->epoch;
         return false;
     }
-    take(p, victim(p, worker, p->groups[choice.group].set), &choice, now_ms, ret);
+    take(p, victim(p, worker, choice.group), &choice, now_ms, ret);
     return true;
 }
 
@@ -456,7 +478,8 @@ static bool pick_hot(struct kiln_policy *p, uint32_t level, int64_t until_ms, in
     return false;
 }
 
-/* The others; what one of them does not want, the next ones do not either, unless it is slow. */
+/* The others; what one of them does not want, the next ones do not either, unless it is slow or
+ * does not know the mode. */
 static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t until_ms, int64_t now_ms,
                       struct kiln_policy_pick *ret)
 {
@@ -465,11 +488,12 @@ static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t until_ms, i
         if (m->refs == 0 || m->rooms == KILN_NONE || p->models[p->pool_model].ready + m->ready == 0)
             continue;
         uint32_t worker = kiln_treap_after(p->worker_room, m->rooms, (int64_t)level - 1);
-        for (int i = 0; i < WALK_WORKERS && worker != KILN_NONE; i++) {
+        for (int i = 0; i < WALK_WORKERS && worker != KILN_NONE;) {
             if (p->worker_room[worker].hi > level || p->worker_room[worker].lo > until_ms)
                 break;
             if (try_worker(p, worker, now_ms, ret))
                 return true;
+            i += !p->workers[worker].exact_only;
             worker = kiln_treap_next(p->worker_room, m->rooms, worker);
         }
     }

@@ -195,6 +195,7 @@ uint32_t kiln_policy_remove_where(struct kiln_policy *p, kiln_policy_matches *ma
                                             .width = group->width,
                                             .height = group->height,
                                             .steps = group->steps,
+                                            .mode = group->mode,
                                             .guidance = group->guidance,
                                             .priority = j->priority,
                                             .alone = group->alone};

@@ -5,8 +5,9 @@
  * the daemon and under simulated time.
  *
  * Vocabulary: a *set* is (model, LoRA set): what a worker must load, so changing it costs time.
- * A *group* is a set plus width, height, steps and guidance: what can share a batch.  A *holder* of
- * a set is a worker in which it is or will be resident.  The rules, first match wins (pick.c):
+ * A *group* is a set plus width, height, steps, mode and guidance: what can share a batch, from
+ * whatever starts.  A *holder* of a set is a worker in which it is or will be resident.  The rules,
+ * first match wins (pick.c):
  *
  *   1. overdue   jobs whose deadline needs the fleet from now on (deadlines.c), those of the
  *                worker's own set before others
@@ -44,6 +45,7 @@ struct kiln_policy_job {
     uint64_t id, batch_id;
     const char *model, *lora_set, *tenant;
     uint32_t width, height, steps;
+    const char *mode; /* its text; NULL or "" = exact */
     double guidance;
     int32_t priority;
     uint32_t max_wait_s;   /* 0 = no deadline */
@@ -62,6 +64,7 @@ struct kiln_policy_worker {
     double left_s;                /* of the running batch, by its steps; 0: unknown */
     uint32_t batch_max;
     bool draining;
+    bool exact_only;    /* of an older release: jobs with a mode go to others */
     const char *device; /* class of hardware, for the cost model; NULL or "" = any */
 };
 
@@ -150,7 +153,7 @@ struct kiln_policy_counts {
 void kiln_policy_counts(const struct kiln_policy *policy, struct kiln_policy_counts *ret);
 
 struct kiln_policy_group {
-    const char *model, *lora_set; /* borrowed until the next call */
+    const char *model, *lora_set, *mode; /* borrowed until the next call */
     uint32_t width, height, steps, jobs, holders;
     double guidance, backlog_s;
     int64_t queued_ms; /* since when the next job waits, of the tenant that waits longest */
@@ -163,7 +166,7 @@ size_t kiln_policy_groups(const struct kiln_policy *policy, struct kiln_policy_g
 /* Why a job waits. */
 enum kiln_policy_reason {
     KILN_REASON_BACKOFF,   /* it backs off after a failure */
-    KILN_REASON_NO_WORKER, /* no worker serves its model */
+    KILN_REASON_NO_WORKER, /* no worker serves its model, or knows its mode */
     KILN_REASON_DEADLINE,  /* it goes next: its deadline is urgent */
     KILN_REASON_SUSPECT,   /* it must run alone, on an idle worker */
     KILN_REASON_BACKFILL,  /* other jobs want the capacity */

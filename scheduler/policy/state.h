@@ -58,6 +58,7 @@ struct pol_queue { /* the ready jobs of one tenant in one group */
 
 struct pol_group {
     uint32_t set, width, height, steps;
+    char mode[KILN_MODE_MAX]; /* "" = exact */
     double guidance;
     uint32_t queues;   /* root */
     uint32_t refs;     /* queues */
@@ -111,7 +112,8 @@ struct pol_assignment {
     float expected_s; /* switching and computing */
     int64_t since_ms; /* when it was given */
     bool alone;
-    bool taken; /* back by kiln_policy_take_back */
+    bool has_mode; /* is not exact */
+    bool taken;    /* back by kiln_policy_take_back */
 };
 
 struct pol_worker {
@@ -119,7 +121,8 @@ struct pol_worker {
     char device[KILN_NAME_MAX + 1]; /* class */
     uint32_t model;                 /* slot */
     uint32_t set;                   /* slot of the set it will end with */
-    uint32_t width, height, steps;  /* the same for the size */
+    uint32_t width, height, steps;  /* the same for the size, */
+    char mode[KILN_MODE_MAX];       /* ... and for the mode; "" until it is given work */
     uint32_t capacity, capacity_short, rendered, batch_max;
     struct pol_assignment in_flight[IN_FLIGHT_MAX]; /* oldest first */
     uint32_t in_flight_count;
@@ -130,7 +133,7 @@ struct pol_worker {
     int64_t free_ms;                          /* when it will be idle, or has been since */
     uint32_t busy;     /* assignments that it runs or will run; others are rendered */
     uint32_t finished; /* rendered since it is known here */
-    bool draining, room, in_rooms;
+    bool draining, exact_only, room, in_rooms;
     uint64_t tried; /* epoch in which nothing was found for it */
 };
 

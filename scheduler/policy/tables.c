@@ -105,14 +105,18 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
     uint32_t words[5] = {set, job->width, job->height, job->steps, job->alone};
     uint32_t hash = kiln_hash_bytes(0, words, sizeof(words));
     hash = kiln_hash_bytes(hash, &job->guidance, sizeof(job->guidance));
+    const char *mode = job->mode ? job->mode : "";
+    hash = hash_text(hash, mode);
     uint32_t slot = kiln_slots_find(&p->group_slots, hash);
     for (; slot != KILN_NONE; slot = kiln_slots_next(&p->group_slots, slot)) {
         const struct pol_group *g = &p->groups[slot];
         if (g->set == set && g->width == job->width && g->height == job->height &&
-            g->steps == job->steps && g->guidance == job->guidance && g->alone == job->alone)
+            g->steps == job->steps && g->guidance == job->guidance && g->alone == job->alone &&
+            strcmp(g->mode, mode) == 0)
             break;
     }
-    if (slot != KILN_NONE || (slot = kiln_slots_alloc(&p->group_slots, hash)) == KILN_NONE)
+    if (slot != KILN_NONE || strlen(mode) >= KILN_MODE_MAX ||
+        (slot = kiln_slots_alloc(&p->group_slots, hash)) == KILN_NONE)
         return slot;
     p->groups[slot] = (struct pol_group){.set = set,
                                          .width = job->width,
@@ -121,6 +125,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                          .guidance = job->guidance,
                                          .alone = job->alone,
                                          .queues = KILN_NONE};
+    snprintf(p->groups[slot].mode, KILN_MODE_MAX, "%s", mode);
     p->sets[set].refs++;
     return slot;
 }

@@ -17,16 +17,17 @@
 #define WALK_IDLE 8    /* idle workers looked at for the one that is warmest */
 
 /* Of the longest idle workers of the model, the one that can begin with the set first. */
-static uint32_t best_idle(const struct kiln_policy *p, uint32_t model, uint32_t set,
-                          double *ret_load_s)
+static uint32_t best_idle(const struct kiln_policy *p, uint32_t model,
+                          const struct pol_assignment *last, double *ret_load_s)
 {
     uint32_t best = KILN_NONE, worker = kiln_treap_first(p->worker_room, p->models[model].rooms);
     for (int i = 0; i < WALK_IDLE && worker != KILN_NONE; i++) {
         const struct pol_worker *w = &p->workers[worker];
         if (w->busy > 0)
             break;
-        double load_s = w->set == set ? 0 : kiln_policy_load_s(p, w, set);
-        if (best == KILN_NONE || load_s < *ret_load_s) {
+        double load_s = w->set == last->set ? 0 : kiln_policy_load_s(p, w, last->set);
+        bool able = !w->exact_only || !last->has_mode;
+        if (able && (best == KILN_NONE || load_s < *ret_load_s)) {
             best = worker;
             *ret_load_s = load_s;
         }
@@ -45,7 +46,9 @@ static double gain_s(const struct kiln_policy *p, const struct pol_worker *worke
         (p->sets[last->set].model != p->pool_model && p->sets[last->set].model != model) ||
         worker->free_ms - (int64_t)((double)last->expected_s * 1000) < now_ms + BEGINS_MS)
         return 0;
-    uint32_t idle = best_idle(p, model, last->set, &load_s);
+    uint32_t idle = best_idle(p, model, last, &load_s);
+    if (idle == KILN_NONE)
+        return 0;
     double there_s = (double)(worker->free_ms - now_ms) / 1000;
     double here_s = load_s + compute_s / p->workers[idle].speed;
     double gain = there_s - here_s;

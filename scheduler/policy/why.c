@@ -32,6 +32,7 @@ size_t kiln_policy_groups(const struct kiln_policy *p, struct kiln_policy_group 
         struct kiln_policy_group *out = &ret[count++];
         *out = (struct kiln_policy_group){.model = p->models[s->model].name,
                                           .lora_set = s->lora_set,
+                                          .mode = g->mode,
                                           .width = g->width,
                                           .height = g->height,
                                           .steps = g->steps,
@@ -59,6 +60,15 @@ const char *kiln_policy_reason_name(enum kiln_policy_reason reason)
     return names[reason];
 }
 
+/* Whether a worker of this release could render it; others wait for one. */
+static bool mode_is_known(const struct kiln_policy *p, const struct pol_group *group)
+{
+    bool known = group->mode[0] == '\0';
+    for (uint32_t i = 0; i < p->worker_span && !known; i++)
+        known = p->worker_used[i] && !p->workers[i].exact_only;
+    return known;
+}
+
 static enum kiln_policy_reason reason_of(const struct kiln_policy *p, uint32_t job)
 {
     const struct pol_job *j = &p->jobs[job];
@@ -68,7 +78,8 @@ static enum kiln_policy_reason reason_of(const struct kiln_policy *p, uint32_t j
     if (j->wake_ms)
         return KILN_REASON_BACKOFF;
     const bool whole_pool = set->model == p->pool_model; /* any worker can render it */
-    if ((whole_pool ? p->workers_alive : p->models[set->model].workers) == 0)
+    if ((whole_pool ? p->workers_alive : p->models[set->model].workers) == 0 ||
+        !mode_is_known(p, group))
         return KILN_REASON_NO_WORKER;
     if (j->has_deadline && p->job_due[job].hi <= p->horizon_ms)
         return KILN_REASON_DEADLINE;
@@ -151,7 +162,13 @@ static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
                  (double)(p->jobs[job].wake_ms - now_ms) / 1000);
         return;
     case KILN_REASON_NO_WORKER:
-        snprintf(out, size, "no live worker serves %s", *model ? model : "this pool");
+        if (p->workers_alive > 0 && !mode_is_known(p, group))
+            snprintf(out, size,
+                     "its mode is %s, and all live workers are of an older release that renders "
+                     "only exact jobs; it waits for a newer worker",
+                     group->mode);
+        else
+            snprintf(out, size, "no live worker serves %s", *model ? model : "this pool");
         return;
     case KILN_REASON_DEADLINE:
         snprintf(out, size,

@@ -33,6 +33,11 @@ size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
     return (size_t)len;
 }
 
+const char *kiln_mode_shown(const char *text)
+{
+    return text[0] ? text : "exact";
+}
+
 /* A whole number of one or two digits, at least min; moves *text behind it. */
 static bool read_steps(const char **text, uint32_t min, uint32_t *ret)
 {

@@ -44,6 +44,8 @@ struct kiln_mode {
 
 /* The text of a mode; returns its length.  Equal modes have equal texts. */
 size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX]);
+/* The text for people: "exact" in place of "". */
+const char *kiln_mode_shown(const char *text);
 /* The mode of a text; false for anything that kiln_mode_text does not write. */
 bool kiln_mode_parse(const char *text, struct kiln_mode *ret);
 /* "off", "auto", "S+L" as in a job's key coarse; false for anything else. */

@@ -24,7 +24,28 @@ static long left_ms(const char *running, uint32_t step, int64_t now_ms)
 {
     struct kiln_heartbeat beat = {.step = step, .steps = running[0] ? 8 : 0};
     snprintf(beat.running, sizeof beat.running, "%s", running);
-    return lround(1000 * kiln_pace_left_s(&pace, &beat, now_ms));
+    const struct kiln_mode exact = {.kind = KILN_MODE_EXACT};
+    return lround(1000 * kiln_pace_left_s(&pace, &beat, &exact, now_ms));
+}
+
+/* Four quick steps at half the side, then three: each of these takes four times as long. */
+static void small_steps_count_a_quarter(void **state)
+{
+    (void)state;
+    struct kiln_mode mode = {.kind = KILN_MODE_COARSE, .small = 4, .full = 3, .sigma = 0.75};
+    struct kiln_heartbeat beat = {.running = "a", .step = 0, .steps = 7};
+    assert_true(kiln_pace_left_s(&pace, &beat, &mode, 0) == 0);
+    beat.step = 2;
+    assert_true(fabs(kiln_pace_left_s(&pace, &beat, &mode, 1000) - 7) < 1e-9);
+    beat.step = 5;
+    assert_true(fabs(kiln_pace_left_s(&pace, &beat, &mode, 4000) - 4) < 1e-9);
+    /* Rendered as something else: every step counts the same. */
+    beat.steps = 8;
+    beat.step = 4;
+    pace.running[0] = '\0';
+    assert_true(kiln_pace_left_s(&pace, &beat, &mode, 5000) == 0);
+    beat.step = 6;
+    assert_true(fabs(kiln_pace_left_s(&pace, &beat, &mode, 7000) - 2) < 1e-9);
 }
 
 static void two_beats_say_it(void **state)
@@ -69,6 +90,7 @@ static void nonsense_is_not_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(small_steps_count_a_quarter, fresh),
         cmocka_unit_test_setup(two_beats_say_it, fresh),
         cmocka_unit_test_setup(the_pace_of_another_batch_says_nothing, fresh),
         cmocka_unit_test_setup(steps_that_begin_again_are_another_run, fresh),

@@ -29,10 +29,26 @@ static void groups_are_made_whole(void **state)
                                            {"*/*/ink:0.8+mono:1", "*/*/ink:0.8+mono:1"},
                                            {"*", "*/*/*"},
                                            {"turbo@512x512", "turbo@512x512/*/*"},
-                                           {"@1024x768", "1024x768/*/*"}};
-    static const char *const bad[] = {
-        "",     "1024",    "1024x", "x768",     "01024x768",        "1x1/ ", "9999x768", "*/0",
-        "*/51", "*/eight", "//",    "1x1//ink", "1024x768/8/none/x"};
+                                           {"@1024x768", "1024x768/*/*"},
+                                           {"*/*/*/exact", "*/*/*/exact"},
+                                           {"*/*/*/*", "*/*/*"},
+                                           {"a@*/8/none/start@0.5", "a@*/8/none/start@0.5"},
+                                           {"*/8/none/coarse=4+3@0.8", "*/8/none/coarse=4+3@0.8"}};
+    static const char *const bad[] = {"",
+                                      "1024",
+                                      "1024x",
+                                      "x768",
+                                      "01024x768",
+                                      "1x1/ ",
+                                      "9999x768",
+                                      "*/0",
+                                      "*/51",
+                                      "*/eight",
+                                      "//",
+                                      "1x1//ink",
+                                      "1024x768/8/none/x",
+                                      "1x1/8/none/coarse=9",
+                                      "1x1/8/none/exact/x"};
     char name[KILN_PAUSE_NAME_MAX + 1];
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (kiln_group_name(names[i][0], name, sizeof(name), &err))
@@ -62,6 +78,16 @@ static void a_group_means_its_jobs(void **state)
     struct kiln_policy_job bare = job;
     bare.lora_set = "";
     assert_true(kiln_group_matches("*/*/none", &bare));
+    assert_true(kiln_group_matches("*/*/none/exact", &bare));
+    assert_false(kiln_group_matches("*/*/*/coarse=4+3", &bare));
+    bare.mode = "coarse=4+3";
+    assert_true(kiln_group_matches("*/*/none", &bare));
+    assert_true(kiln_group_matches("*/*/*/coarse=4+3", &bare));
+    assert_false(kiln_group_matches("*/*/*/exact", &bare));
+    assert_false(kiln_group_matches("*/*/*/coarse=4+2", &bare));
+    char name[KILN_PAUSE_NAME_MAX + 1];
+    kiln_group_of(&bare, name, sizeof(name));
+    assert_string_equal(name, "1024x768/8/none/coarse=4+3");
 }
 
 static void each_scope_means_its_own(void **state)

@@ -105,6 +105,7 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
                                         .width = sort->width,
                                         .height = sort->height,
                                         .steps = sort->steps,
+                                        .mode = sort->mode,
                                         .priority = sort->priority};
     const struct kiln_pause *by = kiln_pauses_find(held->pauses, &job);
     held->free = held->free || !by;

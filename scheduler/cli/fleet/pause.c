@@ -77,7 +77,8 @@ static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_
                                         .lora_set = group->lora_set,
                                         .width = group->width,
                                         .height = group->height,
-                                        .steps = group->steps};
+                                        .steps = group->steps,
+                                        .mode = group->mode};
     known->answers = known->answers || kiln_group_matches(known->name, &job);
     kiln_group_of(&job, name, sizeof name);
     return kiln_suggest_add(&known->near, name, err);

@@ -16,15 +16,17 @@ static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_
                                         .lora_set = group->lora_set,
                                         .width = group->width,
                                         .height = group->height,
-                                        .steps = group->steps};
+                                        .steps = group->steps,
+                                        .mode = group->mode};
     (void)err;
     kiln_group_of(&job, name, sizeof name);
     json_array_append_new(
         look->groups,
-        json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s?}", "group", name, "model",
-                  group->model, "loras", group->lora_set, "width", (int)group->width, "height",
-                  (int)group->height, "steps", (int)group->steps, "queued",
-                  (json_int_t)group->queued, "assigned", (json_int_t)group->assigned, "oldest",
+        json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s?}", "group", name, "model",
+                  group->model, "loras", group->lora_set, "mode", kiln_mode_shown(group->mode),
+                  "width", (int)group->width, "height", (int)group->height, "steps",
+                  (int)group->steps, "queued", (json_int_t)group->queued, "assigned",
+                  (json_int_t)group->assigned, "oldest",
                   group->oldest_ms ? kiln_time_text(group->oldest_ms, since, sizeof since) : NULL));
     return 0;
 }

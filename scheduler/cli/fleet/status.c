@@ -1,5 +1,6 @@
 /* status.c - `kiln status` and `kiln workers`: one look at the fleet, in lines or as JSON. */
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "scheduler/cli/core/text_safe.h"
@@ -84,11 +85,13 @@ static void print_backlog(const json_t *answer)
             break;
         const char *loras = json_string_value(json_object_get(group, "loras"));
         const char *model = json_string_value(json_object_get(group, "model"));
-        printf("  %11.1f  %8lld  %7lld  %5lldx%-5lld %2lld steps  %s%s%s\n",
+        const char *mode = json_string_value(json_object_get(group, "mode"));
+        bool exact = !mode || strcmp(mode, kiln_mode_shown("")) == 0;
+        printf("  %11.1f  %8lld  %7lld  %5lldx%-5lld %2lld steps  %s%s%s%s%s\n",
                json_number_value(json_object_get(group, "backlog_s")), integer(group, "queued"),
                integer(group, "holders"), integer(group, "width"), integer(group, "height"),
-               integer(group, "steps"), loras && loras[0] ? loras : "no LoRA",
-               model && model[0] ? ", model " : "", model ? model : "");
+               integer(group, "steps"), loras && loras[0] ? loras : "no LoRA", exact ? "" : ", ",
+               exact ? "" : mode, model && model[0] ? ", model " : "", model ? model : "");
     }
     if (total > BACKLOG_SHOWN)
         printf("  and %lld groups more\n", total - BACKLOG_SHOWN);

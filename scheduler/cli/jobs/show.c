@@ -88,6 +88,26 @@ static void print_words(const char *name, const char *words)
     putchar('\n');
 }
 
+/* How the picture comes about, from what, and what the run cost. */
+static void print_mode(const struct kiln_job_row *row)
+{
+    const struct kiln_job *job = &row->job;
+    char mode[KILN_MODE_MAX];
+    kiln_mode_text(&job->mode, mode);
+    printf("  mode       %s", kiln_mode_shown(mode));
+    if (row->forwards > 0 && strcmp(mode, row->rendered_mode) != 0)
+        printf(", rendered %s", kiln_mode_shown(row->rendered_mode));
+    if (row->forwards > 0)
+        printf(", cost of %g full step%s", row->forwards, row->forwards == 1 ? "" : "s");
+    putchar('\n');
+    if (job->init_job)
+        printf("  start      latent of job %" PRIu64 "\n", job->init_job);
+    if (job->init_image)
+        printf("  start      %s\n", job->init_image);
+    if (job->parent && job->parent != job->init_job)
+        printf("  parent     job %" PRIu64 "\n", job->parent);
+}
+
 static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     const struct shown *shown = arg;
@@ -105,6 +125,7 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
     printf("  picture    %ux%u, %u steps, guidance %g, seed %" PRIu64 "%s%s\n", job->width,
            job->height, job->steps, job->guidance, job->seed, job->style ? ", style " : "",
            job->style ? job->style : "");
+    print_mode(row);
     if (kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set))
         printf("  loras      %s\n", set);
     printf("  options    kind %s, latents %s, priority %d, tenant %s\n",

@@ -92,7 +92,8 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     if (rc)
         return rc;
     size_t room = 0, warm = 0;
-    char set[KILN_LORA_SET_MAX];
+    char set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX];
+    kiln_mode_text(&row->job.mode, mode);
     kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
     for (size_t i = 0; i < why->roster.count; i++) {
         const struct kiln_roster_worker *worker = &why->roster.at[i];
@@ -103,9 +104,9 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     }
     json_object_set_new(why->facts, "ahead", json_integer((json_int_t)all));
     json_object_set_new(why->facts, "ahead_in_group", json_integer((json_int_t)group));
-    because(why, "%s before it, %" PRIu64 " of them in its group (%ux%u, %u steps, loras %s)",
+    because(why, "%s before it, %" PRIu64 " of them in its group (%ux%u, %u steps, loras %s, %s)",
             KILN_COUNT(all, "queued job"), group, row->job.width, row->job.height, row->job.steps,
-            set[0] ? set : "none");
+            set[0] ? set : "none", kiln_mode_shown(mode));
     if (room == 0)
         because(why, "0 of %s with room for another batch",
                 KILN_COUNT(why->roster.live, "live worker"));
@@ -153,7 +154,8 @@ static bool explain_rule(struct why *why, uint64_t job)
 /* The pause, window or quota that it matches; false if there is none. */
 static bool explain_pause(struct why *why, const struct kiln_job_row *row)
 {
-    char set[KILN_LORA_SET_MAX], text[KILN_PAUSE_NAME_MAX + 512];
+    char set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX], text[KILN_PAUSE_NAME_MAX + 512];
+    kiln_mode_text(&row->job.mode, mode);
     kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
     const struct kiln_policy_job job = {.batch_id = row->job.batch_id,
                                         .model = row->job.model ? row->job.model : "",
@@ -162,6 +164,7 @@ static bool explain_pause(struct why *why, const struct kiln_job_row *row)
                                         .width = row->job.width,
                                         .height = row->job.height,
                                         .steps = row->job.steps,
+                                        .mode = mode,
                                         .priority = row->job.priority};
     const struct kiln_pause *pause = kiln_pauses_find(&why->pauses, &job);
     if (!pause)

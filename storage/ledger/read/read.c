@@ -119,7 +119,7 @@ static int read_group(void *arg, const PGresult *rows, int row, struct kiln_erro
     const struct kiln_caller *caller = arg;
     struct kiln_group_row group;
     KILN_READ(rows, row, 0, group.model, group.lora_set, group.width, group.height, group.steps,
-              group.queued, group.assigned, group.oldest_ms);
+              group.mode, group.queued, group.assigned, group.oldest_ms);
     return ((kiln_each_group *)caller->each)(caller->arg, &group, err);
 }
 
@@ -127,12 +127,12 @@ int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_g
                        void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "read_groups", "SELECT model, lora_set, width, height, steps, "
+        "read_groups", "SELECT model, lora_set, width, height, steps, mode, "
                        "count(*) FILTER (WHERE state = " KILN_SQL_QUEUED "), "
                        "count(*) FILTER (WHERE state = " KILN_SQL_ASSIGNED "), " OLDEST
                        " FROM (SELECT * FROM job WHERE pool = $1 AND waits UNION ALL "
                        "SELECT j.* FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1) j "
-                       "GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, 1, 2, 3, 4, 5"};
+                       "GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY count(*) DESC, 1, 2, 3, 4, 5, 6"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool);
     return kiln_ledger_each(ledger, &statement, &params, read_group, KILN_CALLER(each, arg), err);
@@ -161,7 +161,7 @@ static int read_sort(void *arg, const PGresult *rows, int row, struct kiln_error
     const struct kiln_caller *caller = arg;
     struct kiln_waiting_row sort;
     KILN_READ(rows, row, 0, sort.batch_id, sort.width, sort.height, sort.steps, sort.priority,
-              sort.model, sort.tenant, sort.lora_set);
+              sort.model, sort.tenant, sort.lora_set, sort.mode);
     return ((kiln_each_waiting *)caller->each)(caller->arg, &sort, err);
 }
 
@@ -170,7 +170,8 @@ int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, cons
 {
     static const struct kiln_statement statement = {
         "read_waiting_sorts",
-        "SELECT DISTINCT batch_id, width, height, steps, priority, model, tenant, lora_set "
+        "SELECT DISTINCT batch_id, width, height, steps, priority, model, tenant, lora_set, "
+        "mode "
         "FROM job WHERE pool = $1 AND waits AND "
         "batch_id = (SELECT id FROM batch WHERE pool = $1 AND name = $2)"};
     struct kiln_params params = {0};

@@ -57,7 +57,7 @@ int kiln_ledger_refusal_ends(struct kiln_ledger *ledger, const char *pool, const
 /* Jobs that can share a batch on a worker, with something left to do. */
 struct kiln_group_row {
     char model[KILN_NAME_MAX + 1];
-    char lora_set[KILN_LORA_SET_MAX];
+    char lora_set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX];
     uint32_t width, height, steps;
     uint64_t queued, assigned;
     int64_t oldest_ms; /* queued since; 0 when none waits */
@@ -76,6 +76,7 @@ int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, con
 struct kiln_waiting_row {
     uint64_t batch_id;
     char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
+    char mode[KILN_MODE_MAX];
     uint32_t width, height, steps;
     int32_t priority;
 };
@@ -118,6 +119,8 @@ struct kiln_job_row {
     int64_t created_ms, queued_ms, not_before_ms, assigned_ms, finished_ms;
     struct kiln_object_row objects[KILN_ROLES_MAX]; /* largest picture first, the latent last */
     uint32_t object_count;                          /* 0 unless asked for */
+    char rendered_mode[KILN_MODE_MAX];              /* the same; "coarse=auto" is resolved */
+    double forwards; /* what the run cost, in steps at full size; 0: not asked for, or not done */
 };
 typedef int kiln_each_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err);
 

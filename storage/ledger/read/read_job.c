@@ -21,12 +21,16 @@
     KILN_JOB_COLUMNS ", j.worker, j.assignment, j.tries, j.crashes, j.error_code, j.error, " BEGIN \
                      ", " PAUSE ", " END
 #define OBJECTS_COLUMN (KILN_JOB_COLUMN_COUNT + 11) /* only where a query asks for it */
-/* Pictures by falling width, the latent after them. */
+/* Pictures by falling width, the latent after them; the mode and the forwards as rendered. */
 #define OBJECTS                                                                                    \
     "(SELECT json_agg(json_build_array(o.role, o.key, o.sha256, o.bytes, o.width, o.height) "      \
     " ORDER BY o.role = 'latent', o.width DESC, o.height DESC, o.bytes DESC)"                      \
-    " FROM object o WHERE o.job_id = j.id)"
+    " FROM object o WHERE o.job_id = j.id), r.mode, r.forwards"
 #define FROM_JOB " FROM job j JOIN batch b ON b.id = j.batch_id "
+#define FROM_RENDERED                                                                              \
+    FROM_JOB "LEFT JOIN LATERAL (SELECT mode, coalesce(forwards, steps) AS forwards FROM image"    \
+             "  WHERE job_id = j.id UNION ALL SELECT mode, coalesce(forwards, steps) FROM latent"  \
+             "  WHERE job_id = j.id LIMIT 1) r ON true "
 
 static int read_objects(const char *text, struct kiln_job_row *row, struct kiln_error *err)
 {
@@ -64,8 +68,10 @@ static int read_job(void *arg, const PGresult *rows, int at, struct kiln_error *
     KILN_READ(rows, at, KILN_JOB_COLUMN_COUNT, row.worker, row.assignment, row.tries, row.crashes,
               row.error_code, row.error, row.created_ms, row.queued_ms, row.not_before_ms,
               row.assigned_ms, row.finished_ms);
-    if (PQnfields(rows) > OBJECTS_COLUMN)
+    if (PQnfields(rows) > OBJECTS_COLUMN) {
+        KILN_READ(rows, at, OBJECTS_COLUMN + 1, row.rendered_mode, row.forwards);
         rc = read_objects(kiln_row_text(rows, at, OBJECTS_COLUMN), &row, err);
+    }
     caller->rows++;
     if (rc == 0)
         rc = ((kiln_each_job *)caller->each)(caller->arg, &row, err);
@@ -103,7 +109,7 @@ int kiln_ledger_results(struct kiln_ledger *ledger, const char *pool, const char
                         kiln_each_job *each, void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {"read_results",
-                                                    "SELECT " ROW_COLUMNS ", " OBJECTS FROM_JOB
+                                                    "SELECT " ROW_COLUMNS ", " OBJECTS FROM_RENDERED
                                                     "WHERE j.batch_id = $1 ORDER BY j.index, j.id"};
     uint64_t id = 0;
     int rc = kiln_ledger_batch_id(ledger, pool, batch, &id, err);
@@ -117,8 +123,9 @@ int kiln_ledger_results(struct kiln_ledger *ledger, const char *pool, const char
 int kiln_ledger_job(struct kiln_ledger *ledger, const char *pool, uint64_t id, kiln_each_job *each,
                     void *arg, struct kiln_error *err)
 {
-    static const struct kiln_statement statement = {
-        "read_job", "SELECT " ROW_COLUMNS ", " OBJECTS FROM_JOB "WHERE j.id = $1 AND j.pool = $2"};
+    static const struct kiln_statement statement = {"read_job",
+                                                    "SELECT " ROW_COLUMNS ", " OBJECTS FROM_RENDERED
+                                                    "WHERE j.id = $1 AND j.pool = $2"};
     struct kiln_params params = {0};
     KILN_BIND(&params, id, pool);
     struct kiln_caller *caller = KILN_CALLER(each, arg);
@@ -176,8 +183,8 @@ int kiln_ledger_ahead(struct kiln_ledger *ledger, const char *pool, uint64_t id,
 {
     static const struct kiln_statement statement = {
         "read_ahead",
-        "SELECT count(*), count(*) FILTER (WHERE (j.model, j.lora_set, j.width, j.height, j.steps) "
-        "= (me.model, me.lora_set, me.width, me.height, me.steps)) "
+        "SELECT count(*), count(*) FILTER (WHERE (j.model, j.lora_set, j.width, j.height, j.steps, "
+        "j.mode) = (me.model, me.lora_set, me.width, me.height, me.steps, me.mode)) "
         "FROM job j, (SELECT * FROM job WHERE id = $1) me "
         "WHERE j.pool = $2 AND j.waits AND j.id < $1"};
     struct kiln_params params = {0};

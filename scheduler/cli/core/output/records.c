@@ -75,6 +75,16 @@ void kiln_json_put(struct kiln_text *out, const char *format, ...)
     va_end(args);
 }
 
+/* How the picture comes about, and what it was made from. */
+static void put_mode(struct kiln_text *out, const struct kiln_job *job)
+{
+    char mode[KILN_MODE_MAX];
+    kiln_mode_text(&job->mode, mode);
+    kiln_json_put(out, "mode:s init_image:s", kiln_mode_shown(mode), job->init_image);
+    kiln_json_put(out, job->init_job ? "init_job:u" : "init_job:n", job->init_job);
+    kiln_json_put(out, job->parent ? "parent:u" : "parent:n", job->parent);
+}
+
 void kiln_record_short(struct kiln_text *out, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
@@ -86,7 +96,9 @@ void kiln_record_short(struct kiln_text *out, const struct kiln_job_row *row)
                   job->attempt, job->width, job->height, job->steps, job->seed);
     for (uint32_t i = 0; i < job->lora_count; i++)
         kiln_json_put(out, "{name:s scale:d}", job->loras[i].name, job->loras[i].scale);
-    kiln_json_put(out, "] error:s error_code:s", over ? NULL : row->error,
+    kiln_text_puts(out, "]");
+    put_mode(out, job);
+    kiln_json_put(out, "error:s error_code:s", over ? NULL : row->error,
                   over || !row->error_code ? NULL : kiln_code_name(row->error_code));
 }
 
@@ -103,6 +115,9 @@ void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
                   job->priority, (uint64_t)job->max_wait_s, kiln_job_kind_name(job->kind),
                   kiln_latents_name(job->latents), sigmas[0] ? sigmas : NULL,
                   kiln_teleport_name(job->teleport), job->embed_metadata);
+    bool rendered = row->forwards > 0;
+    kiln_json_put(out, "rendered_mode:s", rendered ? kiln_mode_shown(row->rendered_mode) : NULL);
+    kiln_json_put(out, rendered ? "forwards:d" : "forwards:n", row->forwards);
     kiln_json_put(out,
                   "worker:s tries:i crashes:i created_at:t queued_at:t not_before:t assigned_at:t "
                   "finished_at:t",

@@ -260,17 +260,19 @@ static void put_group(struct page *page, const json_t *group)
 {
     const char *loras = json_string_value(json_object_get(group, "loras"));
     const char *model = json_string_value(json_object_get(group, "model"));
+    const char *mode = json_string_value(json_object_get(group, "mode"));
+    bool exact = !mode || strcmp(mode, kiln_mode_shown("")) == 0;
     double age_s = since(page, json_string_value(json_object_get(group, "oldest")));
     char size[32], age[16];
     snprintf(size, sizeof size, "%lldx%lld",
              (long long)json_integer_value(json_object_get(group, "width")),
              (long long)json_integer_value(json_object_get(group, "height")));
-    put(page, KILN_INK_PLAIN, " %8lld %8lld  %-11s %5lld %8s  %s%s%s",
+    put(page, KILN_INK_PLAIN, " %8lld %8lld  %-11s %5lld %8s  %s%s%s%s%s",
         (long long)json_integer_value(json_object_get(group, "queued")),
         (long long)json_integer_value(json_object_get(group, "assigned")), size,
         (long long)json_integer_value(json_object_get(group, "steps")),
         age_s < 0 ? "-" : age_text(age_s, age, sizeof age), loras && loras[0] ? loras : "no LoRA",
-        model && model[0] ? "  " : "", model ? model : "");
+        exact ? "" : "  ", exact ? "" : mode, model && model[0] ? "  " : "", model ? model : "");
 }
 
 static void put_groups(struct page *page, size_t from, size_t count)
