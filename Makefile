@@ -37,8 +37,8 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wformat=2 -Wpointer-arith -Wundef
 OPT ?= -O2 -g
 HARDEN := -fstack-protector-strong -fPIE
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-PACKAGES := jansson libcrypto libpcre2-8 libutf8proc hiredis libpq libcurl libwebp libwebpmux libzstd
-PKG_CFLAGS := $(shell pkg-config --cflags jansson libcrypto libpcre2-8 libutf8proc libpq libcurl libwebp libwebpmux libzstd 2>/dev/null)
+PACKAGES := jansson libcrypto libpcre2-8 libutf8proc hiredis libpq libcurl libwebp libwebpmux libpng libjpeg libzstd
+PKG_CFLAGS := $(shell pkg-config --cflags jansson libcrypto libpcre2-8 libutf8proc libpq libcurl libwebp libwebpmux libpng libjpeg libzstd 2>/dev/null)
 CPPFLAGS += -I. -D_GNU_SOURCE -DKILN_VERSION='"$(VERSION)"' $(PKG_CFLAGS) $(if $(SAN),,-D_FORTIFY_SOURCE=2)
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo 0.1)
 CFLAGS_ALL := -std=c11 $(OPT) $(WARN) -Wmissing-prototypes -Wstrict-prototypes $(HARDEN) -fPIC -pthread $(SANFLAGS) $(CFLAGS)
@@ -87,7 +87,7 @@ USE_chaos := storage schemas
 USE_hostile := storage schemas
 USE_gpu := $(USE_pipeline)
 
-SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lzstd -lcrypto -lpcre2-8 -lutf8proc -lmicrohttpd -lncursesw -ltinfo -lm
+SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lpng -ljpeg -lzstd -lcrypto -lpcre2-8 -lutf8proc -lmicrohttpd -lncursesw -ltinfo -lm
 HAVE_TORCH := $(if $(SAN),,$(wildcard $(LIBTORCH)/lib/libtorch_cpu.so))
 TORCH_CPPFLAGS := -isystem $(LIBTORCH)/include
 # With the C++ library that LibTorch has: a compiler without a shared one would link in a second.

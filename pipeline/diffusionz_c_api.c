@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "pipeline/context.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 
 #define WEBP_QUALITY 85.0f
 #define WEBP_METHOD 4

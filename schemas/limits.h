@@ -48,6 +48,9 @@
 #define KILN_LATENT_FILE_MAX (256 * 1024 * 1024)
 #define KILN_OBJECT_KEY_MAX 512
 #define KILN_PATH_MAX 4096  /* bytes of the path of a picture to start from */
+#define KILN_PICTURE_FILE_MAX (64 * 1024 * 1024) /* a picture that a job starts from */
+#define KILN_PICTURE_SIDE_MAX 16384
+#define KILN_PICTURE_PIXELS_MAX (8192 * 8192)
 #define KILN_TOKENS_MAX 512 /* prompt tokens after the chat template */
 
 static_assert(KILN_PROMPT_MAX * 2 < KILN_LINE_MAX, "a line holds prompt and negative prompt");

@@ -10,7 +10,7 @@ cuda_toolkit="cuda-toolkit[cublas,cufft,cufile,curand,cusolver,cusparse,nvjitlin
 cuda_wheels="nvidia-cudnn-cu13==9.19.0.56 nvidia-cusparselt-cu13==0.8.0 nvidia-nccl-cu13==2.28.9 nvidia-nvshmem-cu13==3.4.5"
 
 packages="build-essential pkg-config git ca-certificates unzip python3 python3-pip
-libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libzstd-dev libssl-dev libjansson-dev
+libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libpng-dev libjpeg-dev libzstd-dev libssl-dev libjansson-dev
 libpcre2-dev libutf8proc-dev libmicrohttpd-dev libncurses-dev libcmocka-dev
 redis-server postgresql tmux systemd iproute2 procps
 swift swift-proxy swift-account swift-container swift-object memcached spin"

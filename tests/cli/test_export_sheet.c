@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "scheduler/cli/jobs/export/sheet.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 #include "tests/support/files.h"
 
 #define PAPER 0xe2

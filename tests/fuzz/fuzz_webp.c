@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 
 #define PIXELS_MAX (512 * 512)
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "schemas/limits.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 #include "tests/pipeline/abi.h"
 #include "tests/support/process.h"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "pipeline/engine/engine.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 
 #define PIXEL_SHARE 0.999
 #define CASES_MIN 6

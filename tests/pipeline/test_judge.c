@@ -16,7 +16,7 @@
 
 #include "pipeline/bench/judge.h"
 #include "pipeline/torch/tensor.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 
 #define NUMBER_LIMIT 2e-3
 #define PIXELS_MAX (1024 * 1024)

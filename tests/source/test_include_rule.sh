@@ -27,6 +27,7 @@ kernels/attention:          schemas/ kernels
 kernels/pictures:           schemas/ kernels
 
 storage/formats:            schemas/
+storage/formats/pictures:   schemas/ storage/formats
 storage/daemon:             schemas/ storage/formats
 storage/objects:            schemas/ storage/daemon storage/formats
 storage/objects/s3:         schemas/ storage/daemon storage/formats storage/objects
@@ -69,7 +70,7 @@ pipeline/lora:              schemas/ kernels/ storage/formats pipeline/torch pip
 pipeline/lora:              pipeline/diffusionz_batch.h
 pipeline/engine:            schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/engine:            pipeline/text pipeline/lora pipeline/diffusionz_batch.h
-pipeline:                   schemas/ kernels/ storage/formats pipeline/
+pipeline:                   schemas/ kernels/ storage/formats storage/formats/pictures pipeline/
 pipeline/bench:             schemas/ kernels/ storage/formats pipeline/
 
 worker/engine:              schemas/ storage/ kernels/ pipeline

@@ -13,11 +13,14 @@
 #include <openssl/err.h>
 
 #include "storage/formats/latentfile.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/picture_read.h"
+#include "storage/formats/pictures/picture_resize.h"
+#include "storage/formats/pictures/webp.h"
 #include "storage/objects/s3/sigv4.h"
 #include "tests/support/picture.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* which has a malloc of its own */
+#if defined(__SANITIZE_ADDRESS__) ||                                                               \
+    defined(__SANITIZE_THREAD__) /* which has a malloc of its own */
 #define OWN_MALLOC 0
 #else
 #define OWN_MALLOC 1
@@ -112,6 +115,40 @@ static int make_xmp(struct kiln_error *err)
     char *packet = kiln_webp_xmp_packet(&about);
     int code = packet ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory");
     free(packet);
+    return code;
+}
+
+/* One of the golden files, read beforehand. */
+static uint8_t picture_file[64 * 1024];
+static size_t picture_size;
+
+static void load_picture(const char *name)
+{
+    char path[4096];
+    const char *source = getenv("KILN_SOURCE");
+    snprintf(path, sizeof path, "%s/tests/golden/pictures/%s", source ? source : ".", name);
+    FILE *in = fopen(path, "rb");
+    if (!in)
+        fail_msg("%s cannot be opened", path);
+    picture_size = fread(picture_file, 1, sizeof picture_file, in);
+    fclose(in);
+}
+
+static int read_picture(struct kiln_error *err)
+{
+    struct kiln_picture_pixels p = {0};
+    int code = kiln_picture_read(picture_file, picture_size, &p, err);
+    assert_true(code == 0 || !p.rgb);
+    free(p.rgb);
+    return code;
+}
+
+static int resize_picture(struct kiln_error *err)
+{
+    uint8_t *rgb = NULL;
+    int code = kiln_picture_resize(picture, 48, 32, 32, 48, &rgb, err);
+    assert_true(code == 0 || !rgb);
+    free(rgb);
     return code;
 }
 
@@ -213,6 +250,14 @@ static void every_allocation_may_fail(void **state)
     sweep("webp decode", decode_webp, false);
     sweep("xmp read", read_xmp, true); /* libwebpmux does not say why it failed */
     sweep("xmp make", make_xmp, false);
+    /* No lossless WebP: of libwebp 1.2.4 a failed allocation there ends the process. */
+    static const char *const files[] = {"exif6.png", "interlaced_palette.png", "exif5.jpg",
+                                        "cmyk.jpg",  "progressive.jpg",        "lossy.webp"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        load_picture(files[i]);
+        sweep(files[i], read_picture, false);
+    }
+    sweep("resize", resize_picture, false);
     sweep("latent encode", encode_latent, false);
     sweep("latent decode", decode_latent, true);
     sweep("sign", sign, false);

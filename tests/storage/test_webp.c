@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 #include "tests/support/picture.h"
 #include "tests/support/random.h"
 

@@ -14,7 +14,7 @@
 #include "kernels/pictures/downscale.h"
 #include "schemas/digest.h"
 #include "storage/formats/latentfile.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 #include "worker/engine/testcard_draw.h"
 #include "worker/stages/encode.h"
 #include "worker/stages/object_key.h"

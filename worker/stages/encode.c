@@ -15,7 +15,7 @@
 #include "kernels/pictures/downscale.h"
 #include "schemas/digest.h"
 #include "storage/formats/latentfile.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 #include "worker/stages/object_key.h"
 
 #define ZSTD_LEVEL 3

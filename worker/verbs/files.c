@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "storage/formats/replace.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 #include "worker/verbs/verbs.h"
 
 #define LINKS_MAX 40 /* as Linux follows them */

@@ -15,7 +15,7 @@
 #include "schemas/limits.h"
 #include "storage/formats/regular.h"
 #include "storage/formats/replace.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 
 #define TILE 200   /* pixels of a square picture's side, more or less */
 #define GAP 8      /* between pictures and around them */

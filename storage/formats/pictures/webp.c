@@ -6,7 +6,7 @@
  * Reading trusts nothing: the declared size is checked before a pixel is allocated, animations
  * are refused, and libwebp itself refuses a file shorter than its RIFF header says.
  */
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 
 #include <stdlib.h>
 #include <string.h>

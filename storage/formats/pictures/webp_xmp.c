@@ -13,7 +13,7 @@
 
 #include "schemas/text/text.h"
 #include "schemas/text/utf8.h"
-#include "storage/formats/webp.h"
+#include "storage/formats/pictures/webp.h"
 
 #define REPLACEMENT "\xEF\xBF\xBD"
 
