@@ -41,6 +41,7 @@ BEGIN
             ON job TO kiln_worker;
         GRANT SELECT, INSERT, UPDATE ON batch_tally, worker TO kiln_worker;
         GRANT INSERT ON event, image, object, latent TO kiln_worker;
+        GRANT SELECT ON object, latent TO kiln_worker; -- where a run starts
     END IF;
 
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_operator') THEN

@@ -109,6 +109,7 @@ static int start_threads(struct kiln_daemon *daemon, struct kiln_error *err)
                   {kiln_encoder, encoder_count(worker->config)},
                   {kiln_collector, 1},
                   {kiln_compute, 1},
+                  {kiln_starts, 1},
                   {kiln_listener, 1}};
     const size_t stage_count = sizeof stages / sizeof stages[0];
     uint32_t total = 0;
@@ -146,9 +147,9 @@ static bool wait_for_end(struct kiln_daemon *daemon)
             kiln_raise_drain(worker, KILN_DRAIN_ABANDON, "the ledger did not answer");
         if (now_since > 0 && now - now_since > STUCK_S * 1e3)
             return false;
-        /* A listener in a dead connection must not block the compute thread. */
+        /* A listener in a dead connection must not block the threads behind it. */
         if (now - start > BUS_S * 1e3)
-            kiln_queue_close(worker->ready);
+            kiln_queue_close(worker->arrived);
         if (settled == 0 && atomic_load(&worker->settled))
             settled = now;
         if (settled > 0 && now - settled > BUS_S * 1e3)

@@ -61,12 +61,13 @@ static void write_queues(struct kiln_text *text, const struct kiln_worker *worke
     const struct {
         const char *name;
         struct kiln_queue *queue;
-    } queues[] = {{"ready", worker->ready},       {"asked", worker->asked},
-                  {"drawn", worker->rendered},    {"files", worker->files},
-                  {"outcomes", worker->outcomes}, {"reports", worker->reports}};
+    } queues[] = {{"arrived", worker->arrived}, {"ready", worker->ready},
+                  {"asked", worker->asked},     {"drawn", worker->rendered},
+                  {"files", worker->files},     {"outcomes", worker->outcomes},
+                  {"reports", worker->reports}};
     kiln_metric_family(text, "kiln_worker_queue_items", "gauge",
-                       "Items that wait between the stages: for the device, collector, encoders, "
-                       "uploaders, committers, reporter.");
+                       "Items that wait between the stages: for the look-up of starts, device, "
+                       "collector, encoders, uploaders, committers, reporter.");
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         const char *labels[] = {"queue", queues[i].name, NULL};
         kiln_metric_sample(text, "kiln_worker_queue_items", labels,

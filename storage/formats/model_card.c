@@ -42,26 +42,27 @@ static int read_text(const struct kiln_json_value *value, char text[TEXT_MAX],
 }
 
 /* "WIDTHxHEIGHT" alone, without the names of sizes.h. */
-static int read_size(const char *text, size_t len, uint32_t ret[2], struct kiln_error *err)
+static int read_size(const char *text, size_t len, struct kiln_picture_size *ret,
+                     struct kiln_error *err)
 {
     if (memchr(text, ':', len))
         return kiln_fail(err, KILN_CONFIG, "\"%.*s\": a size here is WIDTHxHEIGHT", (int)len, text);
-    return kiln_size_parse(text, len, &ret[0], &ret[1], err);
+    return kiln_size_parse(text, len, &ret->width, &ret->height, err);
 }
 
 /* "WIDTHxHEIGHT" or "WIDTHxHEIGHT..WIDTHxHEIGHT". */
 static int read_sizes(const char *text, struct kiln_card_sizes *ret, struct kiln_error *err)
 {
-    uint32_t min[2], max[2];
+    struct kiln_picture_size min, max;
     const char *dots = strstr(text, ".."), *high = dots ? dots + 2 : text;
-    int code = read_size(text, dots ? (size_t)(dots - text) : strlen(text), min, err);
-    code = code ? code : read_size(high, strlen(high), max, err);
+    int code = read_size(text, dots ? (size_t)(dots - text) : strlen(text), &min, err);
+    code = code ? code : read_size(high, strlen(high), &max, err);
     if (code != 0)
         return code;
-    if (min[0] > max[0] || min[1] > max[1])
+    if (min.width > max.width || min.height > max.height)
         return kiln_fail(err, KILN_CONFIG, "\"%s\": the first size is larger than the second",
                          text);
-    *ret = (struct kiln_card_sizes){min[0], min[1], max[0], max[1]};
+    *ret = (struct kiln_card_sizes){min.width, min.height, max.width, max.height};
     return 0;
 }
 
@@ -91,7 +92,7 @@ static int read_list(const struct kiln_json_value *value, uint32_t *count,
 
 static int read_small(const char *text, struct kiln_model_card *card, struct kiln_error *err)
 {
-    return read_size(text, strlen(text), card->coarse_sizes[card->coarse_size_count], err);
+    return read_size(text, strlen(text), &card->coarse_sizes[card->coarse_size_count], err);
 }
 
 static int read_for(const char *text, struct kiln_model_card *card, struct kiln_error *err)

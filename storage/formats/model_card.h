@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "schemas/error.h"
+#include "schemas/job/coarse.h"
 #include "schemas/job/mode.h"
 #include "schemas/limits.h"
 
@@ -25,7 +26,7 @@ struct kiln_card_sizes {
 struct kiln_model_card {
     struct kiln_mode coarse; /* what coarse=auto means: KILN_MODE_COARSE, or EXACT */
     uint32_t coarse_steps;   /* number of steps of the schedule that it was measured for */
-    uint32_t coarse_sizes[KILN_LIST_MAX][2]; /* width, height: good small sizes */
+    struct kiln_picture_size coarse_sizes[KILN_LIST_MAX]; /* good small sizes */
     uint32_t coarse_size_count;
     struct kiln_card_sizes coarse_for[KILN_LIST_MAX]; /* full sizes at which it was good */
     uint32_t coarse_for_count;

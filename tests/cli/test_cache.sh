@@ -135,7 +135,8 @@ assert got == want and len(got) == 3 and got[0] > 0.7 > got[1] > 0.2 and got[2] 
 assert head["latent.hi"]["shape"] == [3, 16, 8, 8]
 PYTHON
 ok kiln cache stat --json
-json out.txt "sum(r['latents'] for r in d) == $(sql 'SELECT count(*) FROM latent') and sum(r['bytes'] for r in d) == $(sql "SELECT sum(bytes) FROM object WHERE role = 'latent'") and sum(r['states'] for r in d) == $(sql 'SELECT sum(states) FROM latent')"
+exact="FROM latent l JOIN object o ON o.key = l.key WHERE l.mode = ''"
+json out.txt "sum(r['latents'] for r in d) == $(sql "SELECT count(*) $exact") and sum(r['bytes'] for r in d) == $(sql "SELECT sum(bytes) $exact") and sum(r['states'] for r in d) == $(sql "SELECT sum(states) $exact")"
 json out.txt 'd[0]["width"] == 64 and d[0]["loras"] == "" and len({(r["width"], r["height"], r["loras"]) for r in d}) == len(d) == 6'
 ok kiln cache stat
 [ "$(wc -l <out.txt)" = 6 ] || die "not a line a group"
@@ -275,4 +276,13 @@ ok kiln wait latent-cache --timeout 60
 ok kiln cache build --template 'a new hare' --set size=64x64
 [ "$(cat out.txt)" = latent-cache ] || die "the batch that is there is not named"
 says '^all latents are stored$'
+
+# --- only exact runs count: a latent of another mode is not what others start from
+ok kiln enqueue - --batch coarse <<<'{"prompt": "a coarse fox", "size": "128x128", "steps": 4, "coarse": "2+2"}'
+ok kiln wait coarse --timeout 30
+[ "$(sql "SELECT mode FROM latent WHERE mode <> ''")" = "coarse=2+2" ] || die "no coarse latent"
+build --template 'a coarse fox' --set size=128x128 --set steps=4 --dry-run
+counts '1, 0, 0, 0, 0'
+fails 65 kiln cache build --template 'a coarse fox' --set size=128x128 --set steps=4 --set coarse=2+2
+says 'the cache holds latents of exact runs: leave out coarse and starts'
 echo ok

@@ -16,6 +16,7 @@
 #include "worker/engine/renderer.h"
 #include "worker/stages/encode.h"
 #include "worker/stages/object_key.h"
+#include "worker/stages/start_load.h"
 
 /* --- the engine ------------------------------------------------------------------------------ */
 static bool stopped(const DiffusionZItem *item)
@@ -74,6 +75,12 @@ static int finish_batch(struct kiln_renderer_run *run, DiffusionZTimes *ret_time
     return 0;
 }
 
+static int32_t count_steps(const struct kiln_renderer *engine, const DiffusionZBatch *batch)
+{
+    (void)engine;
+    return batch->num_steps;
+}
+
 static void release_output(DiffusionZOutput *output)
 {
     free(output->error_msg);
@@ -97,6 +104,7 @@ int kiln_renderer_open(const struct kiln_config *config, struct kiln_load_watch 
                                      .model_name = "sim",
                                      .model_hash = "0123456789abcdef",
                                      .renders_any_model = true,
+                                     .forwards = count_steps,
                                      .begin = begin_batch,
                                      .finish = finish_batch,
                                      .release = release_output,
@@ -110,6 +118,23 @@ void kiln_renderer_close(struct kiln_renderer *engine)
 {
     if (engine)
         engine->close(engine);
+}
+
+/* --- starts ----------------------------------------------------------------------------------- */
+/* No job of the simulation has one. */
+int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                        size_t count, struct kiln_latent_row *ret, struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)ids, (void)count, (void)ret;
+    return kiln_fail(err, KILN_UNSUPPORTED, "the simulated ledger has no latents");
+}
+
+int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
+                    const struct kiln_latent_row *row, const struct kiln_start_want *want,
+                    struct kiln_start *ret, struct kiln_error *err)
+{
+    (void)store, (void)job, (void)row, (void)want, (void)ret;
+    return kiln_fail(err, KILN_UNSUPPORTED, "the simulated store has no starts");
 }
 
 /* --- encoding -------------------------------------------------------------------------------- */

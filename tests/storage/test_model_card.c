@@ -37,8 +37,8 @@ static void a_card_is_read(void **state)
     assert_true(card.coarse.sigma == KILN_COARSE_SIGMA);
     assert_int_equal(card.coarse_steps, 8);
     assert_int_equal(card.coarse_size_count, 2);
-    assert_int_equal(card.coarse_sizes[1][0], 448);
-    assert_int_equal(card.coarse_sizes[1][1], 256);
+    assert_int_equal(card.coarse_sizes[1].width, 448);
+    assert_int_equal(card.coarse_sizes[1].height, 256);
     assert_int_equal(card.coarse_for_count, 2);
     assert_int_equal(card.coarse_for[0].width_max, 512);
     assert_int_equal(card.coarse_for[1].height_max, 1024);

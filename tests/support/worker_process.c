@@ -195,6 +195,7 @@ void kiln_test_assign(struct kiln_test_stack *stack, const char *worker, const c
     struct kiln_assignment message = {.width = jobs[0].width,
                                       .height = jobs[0].height,
                                       .steps = jobs[0].steps,
+                                      .mode = jobs[0].mode,
                                       .jobs = jobs,
                                       .job_count = (uint32_t)count};
     snprintf(message.id, sizeof message.id, "%s", assignment);

@@ -66,7 +66,7 @@ static void set_up(struct bench *bench, uint32_t width, uint32_t height)
     bench->picture->output.latent_channels = 16;
     bench->picture->output.latent_height = (int32_t)height / 8;
     bench->picture->output.latent_width = (int32_t)width / 8;
-    kiln_testcard_draw(bench->picture->output.rgb, width, height, 42, 7);
+    kiln_testcard_draw(bench->picture->output.rgb, width, height, 42, 7, "");
     make_smaller(&bench->picture->output, width, height);
     kiln_testcard_latent(bench->picture->output.rgb, width, height, bench->picture->output.latent);
 }
@@ -411,6 +411,65 @@ static void test_metadata(void **state)
     tear_down(&bench);
 }
 
+/* The latent file of a picture whose run had this mode. */
+static struct kiln_latent latent_of(struct bench *bench)
+{
+    struct kiln_latent latent = {0};
+    enum kiln_latent_encoding encoding;
+    struct kiln_error err;
+    const struct kiln_picture_object *file =
+        &bench->picture->objects[bench->picture->object_count - 1];
+    assert_string_equal(file->role, "latent");
+    assert_int_equal(kiln_latent_decode(file->data, file->size, &latent, &encoding, &err), 0);
+    kiln_latent_release(&latent);
+    return latent;
+}
+
+/* Nothing that is not exact passes for exact: files and metadata say how the run began. */
+static void test_modes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mode, *schedule, *start;
+    } cases[] = {
+        {"", "euler steps=8", NULL},
+        {"coarse=4+3", "euler steps=8 to=4 small=32x32, rest=3 from sigma=0.75", NULL},
+        {"start=5", "euler steps=8 from=5", "job:4711"},
+        {"start@0.5", "euler steps=8 from sigma=0.5", "job:4711"},
+    };
+    char key[KILN_OBJECT_KEY_MAX + 1] = "";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bench bench;
+        struct kiln_error err;
+        char *xmp = NULL, text[80];
+        set_up(&bench, 64, 64);
+        bench.job.steps = 8;
+        bench.job.embed_metadata = true;
+        bench.job.init_job = bench.job.parent = cases[i].start ? 4711 : 0;
+        assert_true(kiln_mode_parse(cases[i].mode, &bench.picture->mode));
+        bench.picture->steps = 3;
+        bench.picture->forwards = 3.5;
+        bench.picture->coarse_width = bench.picture->coarse_height = 32;
+        encode(&bench);
+        struct kiln_latent latent = latent_of(&bench);
+        assert_string_equal(latent.mode, cases[i].mode);
+        assert_string_equal(latent.schedule, cases[i].schedule);
+        const struct kiln_picture_object *full = &bench.picture->objects[0];
+        assert_int_equal(kiln_webp_xmp(full->data, full->size, &xmp, &err), 0);
+        snprintf(text, sizeof text, "<kiln:mode>%s</kiln:mode>", cases[i].mode);
+        assert_int_equal(strstr(xmp, text) != NULL, i > 0);
+        assert_int_equal(strstr(xmp, "<kiln:forwards>3.5<") != NULL, i > 0);
+        assert_int_equal(strstr(xmp, "<kiln:start>job:4711<") != NULL, cases[i].start != NULL);
+        assert_int_equal(strstr(xmp, "<kiln:parent>4711<") != NULL, cases[i].start != NULL);
+        free(xmp);
+        /* The same pixels and latent under another mode are another object. */
+        const char *now = bench.picture->objects[bench.picture->object_count - 1].key;
+        assert_string_not_equal(key, now);
+        snprintf(key, sizeof key, "%s", now);
+        tear_down(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_latent_of_another_shape),
         cmocka_unit_test(test_trajectory),
+        cmocka_unit_test(test_modes),
         cmocka_unit_test(test_states_nearest_to_sigmas),
         cmocka_unit_test(test_metadata),
     };

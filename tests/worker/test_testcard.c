@@ -73,6 +73,90 @@ static void test_pictures(void **state)
     release(again, 3);
 }
 
+/* One item of a batch; returns its picture, or NULL with the code. */
+static uint8_t *render(const DiffusionZBatch *mode, const DiffusionZItem *start, int *ret_code)
+{
+    static int32_t step;
+    struct kiln_renderer *engine;
+    struct kiln_renderer_run *begun;
+    DiffusionZTimes times;
+    DiffusionZOutput output;
+    struct kiln_error err;
+    DiffusionZItem item = *start;
+    DiffusionZBatch batch = *mode;
+    item.prompt = "a cat";
+    batch.items = &item;
+    batch.item_count = 1;
+    batch.progress = &step;
+    step = 0;
+    assert_int_equal(kiln_renderer_testcard_open(&engine, &err), 0);
+    const int32_t forwards = engine->forwards(engine, &batch);
+    *ret_code = engine->begin(engine, &batch, &output, &begun, &err);
+    if (*ret_code != 0) {
+        kiln_renderer_close(engine);
+        return NULL;
+    }
+    assert_int_equal(engine->finish(begun, &times, &err), 0);
+    assert_int_equal(step, forwards);
+    uint8_t *rgb = output.rgb;
+    output.rgb = NULL;
+    engine->release(&output);
+    kiln_renderer_close(engine);
+    return rgb;
+}
+
+/* Mode and start show in the picture, so that nothing passes for an exact one. */
+static void test_modes(void **state)
+{
+    (void)state;
+    static float latent[2][16 * 16 * 16];
+    static uint8_t rgb[128 * 128 * 3];
+    latent[1][0] = 1;
+    const DiffusionZBatch exact = {.width = 128, .height = 128, .num_steps = 8};
+    DiffusionZBatch coarse = exact, step = exact, sigma = exact;
+    coarse.coarse_steps = 4;
+    coarse.coarse_width = coarse.coarse_height = 64;
+    coarse.start = sigma.start = DIFFUSIONZ_FROM_SIGMA;
+    coarse.rest_steps = 3;
+    coarse.start_sigma = sigma.start_sigma = 0.75;
+    step.start = DIFFUSIONZ_FROM_STEP;
+    step.start_step = 5;
+    const struct {
+        const DiffusionZBatch *batch;
+        DiffusionZItem item;
+    } cards[] = {{&exact, {0}},
+                 {&coarse, {0}},
+                 {&step, {.start_latent = latent[0]}},
+                 {&step, {.start_latent = latent[1]}},
+                 {&step, {.start_rgb = rgb}},
+                 {&sigma, {.start_latent = latent[0]}}};
+    enum { CARDS = sizeof cards / sizeof *cards };
+    uint8_t *made[CARDS];
+    int code;
+    for (int i = 0; i < CARDS; i++) {
+        made[i] = render(cards[i].batch, &cards[i].item, &code);
+        assert_int_equal(code, 0);
+        for (int j = 0; j < i; j++)
+            assert_true(memcmp(made[i], made[j], sizeof rgb) != 0);
+    }
+    for (int i = 0; i < CARDS; i++)
+        free(made[i]);
+    assert_null(render(&step, &(DiffusionZItem){0}, &code));
+    assert_int_equal(code, KILN_BAD_INPUT);
+    assert_null(render(&exact, &(DiffusionZItem){.start_rgb = rgb}, &code));
+    assert_int_equal(code, KILN_BAD_INPUT);
+    coarse.keep_trajectory = 1;
+    assert_null(render(&coarse, &(DiffusionZItem){0}, &code));
+    assert_int_equal(code, KILN_UNSUPPORTED);
+    coarse.keep_trajectory = 0;
+    coarse.coarse_width = 256;
+    assert_null(render(&coarse, &(DiffusionZItem){0}, &code));
+    assert_int_equal(code, KILN_BAD_INPUT);
+    step.start_step = 8;
+    assert_null(render(&step, &(DiffusionZItem){.start_rgb = rgb}, &code));
+    assert_int_equal(code, KILN_BAD_INPUT);
+}
+
 static void test_smaller(void **state)
 {
     (void)state;
@@ -190,11 +274,9 @@ static void test_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_smaller),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_cancel_between_steps),
+        cmocka_unit_test(test_pictures), cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_smaller),  cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_cancel_between_steps),
         cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

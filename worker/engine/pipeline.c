@@ -46,6 +46,11 @@ static int pipeline_finish(struct kiln_renderer_run *run, DiffusionZTimes *ret_t
     return code ? kiln_fail(err, code, "%s", diffusionz_last_error()) : 0;
 }
 
+static int32_t pipeline_forwards(const struct kiln_renderer *engine, const DiffusionZBatch *batch)
+{
+    return diffusionz_forwards(((const struct pipeline *)engine)->context, batch);
+}
+
 /* Errors in the batch are reported when it runs. */
 static void pipeline_prefetch(struct kiln_renderer *engine, const DiffusionZBatch *next)
 {
@@ -108,6 +113,7 @@ int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_lo
         .name = random ? "random" : "pipeline",
         .model_name = diffusionz_model_name(self->context),
         .model_hash = random ? "0000000000000000" : diffusionz_model_hash(self->context),
+        .forwards = pipeline_forwards,
         .begin = pipeline_begin,
         .finish = pipeline_finish,
         .prefetch = pipeline_prefetch,

@@ -3,12 +3,22 @@
 
 #include <string.h>
 
+/* The card comes first: loading a model takes minutes. */
 int kiln_renderer_open(const struct kiln_config *config, struct kiln_load_watch *watch,
                        struct kiln_renderer **ret, struct kiln_error *err)
 {
+    const char *dir = kiln_config_text(config, KILN_KEY_MODEL);
+    struct kiln_model_card card = {0};
+    int code = dir[0] ? kiln_model_card_read(dir, &card, err) : 0;
+    if (code != 0)
+        return code;
     if (strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "testcard") == 0)
-        return kiln_renderer_testcard_open(ret, err);
-    return kiln_renderer_pipeline_open(config, watch, ret, err);
+        code = kiln_renderer_testcard_open(ret, err);
+    else
+        code = kiln_renderer_pipeline_open(config, watch, ret, err);
+    if (code == 0)
+        (*ret)->card = card;
+    return code;
 }
 
 void kiln_renderer_close(struct kiln_renderer *renderer)

@@ -9,9 +9,12 @@
 #ifndef KILN_WORKER_RENDERER_H
 #define KILN_WORKER_RENDERER_H
 
+#include <string.h>
+
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/config/config.h"
 #include "schemas/error.h"
+#include "storage/formats/model_card.h"
 #include "worker/engine/load_watch.h"
 
 struct kiln_renderer_run; /* a batch under way, the renderer's own */
@@ -21,7 +24,10 @@ struct kiln_renderer {
     const char *model_name; /* borrowed until close; what images and latents name as their model */
     const char *model_hash;
     bool renders_any_model; /* the test card accepts any model of a job */
+    struct kiln_model_card card;
 
+    /* As diffusionz_forwards.  Any thread. */
+    int32_t (*forwards)(const struct kiln_renderer *renderer, const DiffusionZBatch *batch);
     /* As diffusionz_begin_batch and diffusionz_finish_batch, smaller sizes included: 0 when the
      * batch ran (items may have failed one by one).  Finish fills the outputs and frees the run,
      * also if the device was lost; any thread. */
@@ -37,11 +43,16 @@ struct kiln_renderer {
     void (*close)(struct kiln_renderer *renderer);
 };
 
-/* Opens the renderer that the settings name (engine, model, device, dtype, threads); what it
- * waits for is noted in watch, by this thread. */
+/* Opens the renderer that the settings name (engine, model, device, dtype, threads) and reads the
+ * model's card; what it waits for is noted in watch, by this thread. */
 int kiln_renderer_open(const struct kiln_config *config, struct kiln_load_watch *watch,
                        struct kiln_renderer **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_renderer_close(struct kiln_renderer *renderer); /* accepts NULL */
+/* Whether it renders jobs of this model; "" is the pool's, so any renderer's. */
+static inline bool kiln_renderer_renders(const struct kiln_renderer *renderer, const char *model)
+{
+    return !model[0] || renderer->renders_any_model || strcmp(model, renderer->model_name) == 0;
+}
 
 /* "cpu" is -1, "cuda" 0, "cuda:N" N. */
 int kiln_device_parse(const char *text, int32_t *ret_device,

@@ -8,9 +8,13 @@
  *     @lost         the device is found lost with this picture, and what is behind it in the batch
  *                   is not drawn; closing the engine hangs
  *     @crash        the process dies as by a segmentation fault, in the first step
+ *
+ * A batch may begin anywhere, as with the real engine, which refuses the same: the card shows the
+ * mode, and its blocks the start.
  */
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -60,6 +64,103 @@ static int32_t look_at_flags(const DiffusionZBatch *batch, DiffusionZOutput *out
     return wanted;
 }
 
+/* --- modes ------------------------------------------------------------------------------------ */
+
+/* The schedule of the card: its sigmas fall evenly from 1. */
+static double schedule(const DiffusionZBatch *batch, int32_t step)
+{
+    return 1.0 - (double)step / batch->num_steps;
+}
+
+/* The first step of the schedule after the start. */
+static int32_t next_step(const DiffusionZBatch *batch)
+{
+    int32_t step = 0;
+    if (batch->start == DIFFUSIONZ_FROM_STEP)
+        return batch->start_step;
+    while (batch->start == DIFFUSIONZ_FROM_SIGMA && step < batch->num_steps &&
+           schedule(batch, step) >= batch->start_sigma)
+        step++;
+    return step;
+}
+
+static bool start_valid(const DiffusionZBatch *batch)
+{
+    const int32_t step = KILN_SIDE_STEP;
+    if (batch->start < DIFFUSIONZ_FROM_NOISE || batch->start > DIFFUSIONZ_FROM_SIGMA ||
+        batch->start_step < 0 || batch->start_step >= batch->num_steps || batch->rest_steps < 0 ||
+        batch->rest_steps > KILN_STEPS_MAX || batch->coarse_steps < 0 ||
+        batch->coarse_steps > batch->num_steps)
+        return false;
+    if (batch->start == DIFFUSIONZ_FROM_SIGMA ? !(batch->start_sigma > 0 && batch->start_sigma <= 1)
+                                              : batch->rest_steps > 0)
+        return false;
+    return batch->coarse_steps == 0 ||
+           (batch->start == DIFFUSIONZ_FROM_SIGMA && batch->rest_steps > 0 &&
+            batch->coarse_width >= KILN_SIDE_MIN && batch->coarse_width <= batch->width &&
+            batch->coarse_height >= KILN_SIDE_MIN && batch->coarse_height <= batch->height &&
+            batch->coarse_width % step == 0 && batch->coarse_height % step == 0);
+}
+
+static int check_starts(const DiffusionZBatch *batch, struct kiln_error *err)
+{
+    const bool needed = batch->start != DIFFUSIONZ_FROM_NOISE && batch->coarse_steps == 0;
+    if (!start_valid(batch))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "a batch that begins nowhere: start %d, step %d of %d", batch->start,
+                         batch->start_step, batch->num_steps);
+    if (batch->coarse_steps > 0 && batch->keep_trajectory)
+        return kiln_fail(err, KILN_UNSUPPORTED, "no trajectory is kept of steps at two sizes");
+    for (int32_t i = 0; i < batch->item_count; i++) {
+        const DiffusionZItem *item = &batch->items[i];
+        if ((item->start_latent != NULL) + (item->start_rgb != NULL) != needed)
+            return kiln_fail(err, KILN_BAD_INPUT, "item %d: %s", i,
+                             needed ? "it needs one start" : "it has a start and needs none");
+    }
+    return 0;
+}
+
+/* The steps of a valid batch. */
+static int32_t count_steps(const DiffusionZBatch *batch)
+{
+    if (batch->rest_steps > 0)
+        return batch->coarse_steps + batch->rest_steps;
+    return batch->num_steps - next_step(batch) + (batch->start == DIFFUSIONZ_FROM_SIGMA ? 1 : 0);
+}
+
+static int32_t testcard_forwards(const struct kiln_renderer *engine, const DiffusionZBatch *batch)
+{
+    (void)engine;
+    return start_valid(batch) ? count_steps(batch) : 0;
+}
+
+/* What the card says of the batch; "" for an exact one. */
+static void mode_text(const DiffusionZBatch *batch, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (batch->coarse_steps > 0)
+        snprintf(out, size, "COARSE %d+%d", batch->coarse_steps, batch->rest_steps);
+    else if (batch->start == DIFFUSIONZ_FROM_STEP)
+        snprintf(out, size, "START %d", batch->start_step);
+    else if (batch->start == DIFFUSIONZ_FROM_SIGMA)
+        snprintf(out, size, "START %.4f", batch->start_sigma);
+}
+
+/* A number that stands for prompt and start. */
+static uint64_t mark_of(const DiffusionZBatch *batch, const DiffusionZItem *item)
+{
+    const size_t pixels = (size_t)batch->width * (size_t)batch->height;
+    uint64_t mark = kiln_testcard_mark(item->prompt, strlen(item->prompt));
+    if (item->start_latent)
+        mark ^=
+            kiln_testcard_mark(item->start_latent, pixels / 64 * LATENT_CHANNELS * sizeof(float));
+    if (item->start_rgb)
+        mark ^= kiln_testcard_mark(item->start_rgb, pixels * 3);
+    return mark;
+}
+
+/* --- rendering -------------------------------------------------------------------------------- */
+
 static void walk_steps(const DiffusionZBatch *batch, DiffusionZOutput *outputs)
 {
     long step_ms = 0;
@@ -68,7 +169,7 @@ static void walk_steps(const DiffusionZBatch *batch, DiffusionZOutput *outputs)
         long ms = at ? strtol(at + strlen("@step_ms="), NULL, 10) : 0;
         step_ms = ms > 60000 ? 60000 : ms > step_ms ? ms : step_ms;
     }
-    for (int32_t step = 0; step < batch->num_steps && look_at_flags(batch, outputs) > 0; step++) {
+    for (int32_t step = 0; step < count_steps(batch) && look_at_flags(batch, outputs) > 0; step++) {
         for (int32_t i = 0; i < batch->item_count; i++)
             if (outputs[i].error_code == 0 && strstr(batch->items[i].prompt, "@crash"))
                 kill(getpid(), SIGKILL); /* as sudden as a fault, without a core file */
@@ -79,16 +180,19 @@ static void walk_steps(const DiffusionZBatch *batch, DiffusionZOutput *outputs)
     }
 }
 
-/* States before the steps: the picture's latent fading in, sigma falling from 1. */
+/* States before the steps: the picture's latent fading in, sigma falling. */
 static int fill_trajectory(const DiffusionZBatch *batch, size_t values, DiffusionZOutput *output)
 {
-    size_t steps = (size_t)batch->num_steps;
+    const size_t steps = (size_t)count_steps(batch);
+    const bool sigma_first = batch->start == DIFFUSIONZ_FROM_SIGMA;
     output->trajectory = malloc(steps * values * sizeof *output->trajectory);
     output->sigmas = malloc(steps * sizeof *output->sigmas);
     if (!output->trajectory || !output->sigmas)
         return KILN_NO_MEMORY;
     for (size_t step = 0; step < steps; step++) {
-        double sigma = 1.0 - (double)step / (double)steps;
+        double sigma = sigma_first && step == 0
+                           ? batch->start_sigma
+                           : schedule(batch, next_step(batch) + (int32_t)step - sigma_first);
         output->sigmas[step] = sigma;
         for (size_t i = 0; i < values; i++)
             output->trajectory[step * values + i] = (float)(1.0 - sigma) * output->latent[i];
@@ -101,11 +205,13 @@ static int draw_item(const DiffusionZBatch *batch, const DiffusionZItem *item,
 {
     uint32_t width = (uint32_t)batch->width, height = (uint32_t)batch->height;
     size_t values = (size_t)LATENT_CHANNELS * (width / 8) * (height / 8);
+    char mode[32];
     output->rgb = malloc((size_t)width * height * 3);
     output->latent = malloc(values * sizeof *output->latent);
     if (!output->rgb || !output->latent)
         return KILN_NO_MEMORY;
-    kiln_testcard_draw(output->rgb, width, height, item->seed, kiln_testcard_mark(item->prompt));
+    mode_text(batch, mode, sizeof mode);
+    kiln_testcard_draw(output->rgb, width, height, item->seed, mark_of(batch, item), mode);
     kiln_testcard_latent(output->rgb, width, height, output->latent);
     output->latent_channels = LATENT_CHANNELS;
     output->latent_height = batch->height / 8;
@@ -148,6 +254,9 @@ static int check_batch(const DiffusionZBatch *batch, struct kiln_error *err)
         return kiln_fail(
             err, KILN_BAD_INPUT, "a batch of %d items, %dx%d, %d steps, %d smaller sizes",
             batch->item_count, batch->width, batch->height, batch->num_steps, batch->smaller_count);
+    int wrong = check_starts(batch, err);
+    if (wrong != 0)
+        return wrong;
     for (int32_t i = 0; i < batch->item_count; i++) {
         int code = word_code(batch->items[i].prompt, "@fail_all=");
         if (code != 0)
@@ -238,6 +347,7 @@ int kiln_renderer_testcard_open(struct kiln_renderer **ret, struct kiln_error *e
         .model_name = "testcard",
         .model_hash = "7e57ca4d7e57ca4d",
         .renders_any_model = true,
+        .forwards = testcard_forwards,
         .begin = testcard_begin,
         .finish = testcard_finish,
         .release = testcard_release,

@@ -29,7 +29,7 @@ static void fill(const struct card *card, uint32_t x0, uint32_t y0, uint32_t x1,
         }
 }
 
-/* The glyphs that "TEST CARD" and hex digits need; the low five bits of a byte are a row. */
+/* The glyphs of "TEST CARD", of hex digits and of modes; the low five bits of a byte are a row. */
 static const struct glyph {
     char letter;
     uint8_t rows[GLYPH_ROWS];
@@ -43,7 +43,8 @@ static const struct glyph {
     {'C', {14, 17, 16, 16, 16, 17, 14}}, {'D', {30, 17, 17, 17, 17, 17, 30}},
     {'E', {31, 16, 16, 30, 16, 16, 31}}, {'F', {31, 16, 16, 30, 16, 16, 16}},
     {'R', {30, 17, 17, 30, 20, 18, 17}}, {'S', {15, 16, 16, 14, 1, 1, 30}},
-    {'T', {31, 4, 4, 4, 4, 4, 4}},
+    {'T', {31, 4, 4, 4, 4, 4, 4}},       {'O', {14, 17, 17, 17, 17, 17, 14}},
+    {'+', {0, 4, 4, 31, 4, 4, 0}},       {'.', {0, 0, 0, 0, 0, 12, 12}},
 };
 
 static const uint8_t *glyph_rows(char letter)
@@ -89,7 +90,8 @@ static void draw_grid(const struct card *card)
         fill(card, 0, y, card->width, y + 1, 0xf0f0f0);
 }
 
-void kiln_testcard_draw(uint8_t *rgb, uint32_t width, uint32_t height, uint64_t seed, uint64_t mark)
+void kiln_testcard_draw(uint8_t *rgb, uint32_t width, uint32_t height, uint64_t seed, uint64_t mark,
+                        const char *mode)
 {
     /* The eight colours of a television test, at three quarters of full strength. */
     static const uint32_t colors[8] = {0xbfbfbf, 0xbfbf00, 0x00bfbf, 0x00bf00,
@@ -109,6 +111,8 @@ void kiln_testcard_draw(uint8_t *rgb, uint32_t width, uint32_t height, uint64_t 
     write_text(&card, "TEST CARD", height / 6, scale);
     if (width >= 2 * 64)
         write_text(&card, digits, height / 6 + 10 * scale, scale / 2);
+    if (mode[0])
+        write_text(&card, mode, height / 6 + 16 * scale, scale / 2 ? scale / 2 : 1);
 }
 
 void kiln_testcard_latent(const uint8_t *rgb, uint32_t width, uint32_t height, float *latent)
@@ -124,10 +128,11 @@ void kiln_testcard_latent(const uint8_t *rgb, uint32_t width, uint32_t height, f
             }
 }
 
-uint64_t kiln_testcard_mark(const char *text)
+uint64_t kiln_testcard_mark(const void *data, size_t size)
 {
+    const unsigned char *bytes = data;
     uint64_t hash = 0xcbf29ce484222325ULL;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3ULL;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3ULL;
     return hash;
 }

@@ -17,6 +17,10 @@ struct kiln_call {
     bool last;                  /* no other call of the flight follows */
     uint32_t count;
     uint32_t index[KILN_ASSIGN_MAX]; /* of the jobs in the flight */
+    struct kiln_mode mode;           /* as rendered: auto is decided */
+    uint32_t steps;                  /* that each item takes, at both sizes with coarse first */
+    double forwards;                 /* their cost, in steps at full size */
+    uint32_t coarse_width, coarse_height;
     DiffusionZItem items[KILN_ASSIGN_MAX];
     DiffusionZOutput outputs[KILN_ASSIGN_MAX];
     struct kiln_renderer_run *run; /* NULL: nothing was begun, for the reason in err */
@@ -26,5 +30,10 @@ struct kiln_call {
     double started_ms;                    /* monotonic */
     int32_t step;                         /* the engine writes it, atomically */
 };
+
+/* Decides the mode of a call and fills the batch's fields for it; the rest of the batch is filled.
+ * KILN_UNSUPPORTED, in call->err: coarse first at a size for which the model has no small one. */
+int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engine,
+                       DiffusionZBatch *batch) KILN_MUST_CHECK;
 
 #endif

@@ -41,6 +41,11 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     picture->text_ms = times->text_ms * share;
     picture->denoise_ms = times->denoise_ms * share;
     picture->decode_ms = times->decode_ms * share;
+    picture->mode = call->mode;
+    picture->steps = call->steps;
+    picture->forwards = call->forwards;
+    picture->coarse_width = call->coarse_width;
+    picture->coarse_height = call->coarse_height;
     picture->lora_files_known = call->lora_files_known;
     memcpy(picture->lora_files, call->lora_files, sizeof picture->lora_files);
     if (output->error_code == 0) {

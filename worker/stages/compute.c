@@ -4,9 +4,9 @@
  * taken back while they waited are not rendered.  If the ledger does not answer, all are rendered:
  * the attempt number fences the commit, and an idle device helps nobody.
  *
- * An assignment has one size, number of steps and LoRA set.  Guidance, kind and trajectory may
- * differ and are arguments of a call, so the jobs run in as few calls of the engine as there are
- * kinds.  A call that has begun belongs to the collector: while it ends, the next one begins.
+ * An assignment has one size, number of steps, mode and LoRA set.  Guidance, kind and trajectory
+ * may differ and are arguments of a call, so the jobs run in as few calls of the engine as there
+ * are kinds.  A call that has begun belongs to the collector: while it ends, the next one begins.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct compute {
     struct kiln_worker *worker;
     struct kiln_ledger *ledger; /* NULL until the first try to open it worked */
     struct kiln_outage ledger_outage;
-    bool wanted[KILN_ASSIGN_MAX]; /* jobs of the current batch that are still to be rendered */
+    bool wanted[KILN_ASSIGN_MAX]; /* of the portion's jobs: still to be rendered */
     struct kiln_lora_paths loras;
     int32_t smaller[KILN_PICTURE_SMALLER]; /* longest sides */
 };
@@ -52,26 +52,40 @@ static void ask_ledger(struct compute *compute, const struct kiln_assignment *as
         ret_ours[i] = true;
 }
 
-/* Ends the jobs that are not to be rendered; returns how many are left. */
-static uint32_t sort_out(struct compute *compute, struct kiln_flight *flight)
+/* Ends a job that cannot begin, because it has no start. */
+static void fail_job(struct compute *compute, struct kiln_flight *flight,
+                     const struct kiln_portion_job *job)
 {
+    struct kiln_picture *picture;
+    while (!(picture = kiln_picture_new(flight, job->index)))
+        kiln_worker_pause(compute->worker, 100); /* memory comes back, or the process is killed */
+    kiln_picture_fail(picture, job->code, job->reason);
+    picture->final = job->final;
+    kiln_worker_pass(compute->worker->outcomes, picture);
+}
+
+/* Ends the jobs that are not to be rendered; returns how many are left. */
+static uint32_t sort_out(struct compute *compute, const struct kiln_portion *portion)
+{
+    struct kiln_flight *flight = portion->flight;
     bool ours[KILN_ASSIGN_MAX];
-    uint32_t wanted = 0, count = flight->assignment.job_count;
+    enum kiln_stop stops[KILN_ASSIGN_MAX];
+    uint32_t wanted = 0;
     ask_ledger(compute, &flight->assignment, ours);
-    for (uint32_t i = 0; i < count; i++) {
-        enum kiln_stop why = kiln_flight_stop(flight, i);
-        if (why == KILN_STOP_NONE && !ours[i])
-            why = KILN_STOP_DROPPED;
-        compute->wanted[i] = why == KILN_STOP_NONE;
+    for (uint32_t i = 0; i < portion->job_count; i++) {
+        const struct kiln_portion_job *job = &portion->jobs[i];
+        stops[i] = kiln_flight_stop(flight, job->index);
+        if (stops[i] == KILN_STOP_NONE && !ours[job->index])
+            stops[i] = KILN_STOP_DROPPED;
+        compute->wanted[i] = stops[i] == KILN_STOP_NONE && job->code == 0;
         wanted += compute->wanted[i];
     }
     /* Ending the last job may free the flight, so the wanted ones must be known first. */
-    for (uint32_t i = 0; i < count; i++)
-        if (!compute->wanted[i]) {
-            enum kiln_stop why = kiln_flight_stop(flight, i);
-            kiln_worker_end_job(compute->worker, flight, i,
-                                why == KILN_STOP_NONE ? KILN_STOP_DROPPED : why);
-        }
+    for (uint32_t i = 0; i < portion->job_count; i++)
+        if (stops[i] != KILN_STOP_NONE)
+            kiln_worker_end_job(compute->worker, flight, portion->jobs[i].index, stops[i]);
+        else if (!compute->wanted[i])
+            fail_job(compute, flight, &portion->jobs[i]);
     return wanted;
 }
 
@@ -82,36 +96,42 @@ static bool same_call(const struct kiln_job *a, const struct kiln_job *b)
 }
 
 /* The next wanted jobs that can share a call of the engine. */
-static struct kiln_call *next_call(struct compute *compute, struct kiln_flight *flight)
+static struct kiln_call *next_call(struct compute *compute, const struct kiln_portion *portion)
 {
+    struct kiln_flight *flight = portion->flight;
     const struct kiln_job *jobs = flight->assignment.jobs;
     struct kiln_call *call;
     while (!(call = calloc(1, sizeof *call)))
         kiln_worker_pause(compute->worker, 100); /* memory comes back, or the process is killed */
     call->flight = flight;
-    for (uint32_t i = 0; i < flight->assignment.job_count; i++) {
-        if (!compute->wanted[i] || (call->count > 0 && !same_call(&jobs[call->index[0]], &jobs[i])))
+    for (uint32_t i = 0; i < portion->job_count; i++) {
+        const uint32_t index = portion->jobs[i].index;
+        const int32_t start = portion->jobs[i].start;
+        if (!compute->wanted[i] ||
+            (call->count > 0 && !same_call(&jobs[call->index[0]], &jobs[index])))
             continue;
         compute->wanted[i] = false;
-        call->index[call->count] = i;
+        call->index[call->count] = index;
         call->items[call->count++] = (DiffusionZItem){
-            .prompt = jobs[i].prompt,
-            .negative_prompt = jobs[i].negative_prompt,
-            .seed = jobs[i].seed,
-            .cancel = &flight->stops[i],
+            .prompt = jobs[index].prompt,
+            .negative_prompt = jobs[index].negative_prompt,
+            .seed = jobs[index].seed,
+            .cancel = &flight->stops[index],
+            .start_latent = start < 0 ? NULL : portion->starts[start].latent,
+            .start_rgb = start < 0 ? NULL : portion->starts[start].rgb,
         };
     }
     return call;
 }
 
-/* Begins one call of the engine.  A worker with another model than the job's is an error in its
- * settings, so the job may run elsewhere. */
+/* Begins one call of the engine; its starts are the caller's again afterwards.  A worker with
+ * another model than the job's is an error in its settings, so the job may run elsewhere. */
 static int begin_call(struct compute *compute, struct kiln_call *call)
 {
     const struct kiln_assignment *assignment = &call->flight->assignment;
     const struct kiln_job *job = &assignment->jobs[call->index[0]];
     struct kiln_renderer *engine = compute->worker->engine;
-    const DiffusionZBatch batch = {
+    DiffusionZBatch batch = {
         .items = call->items,
         .item_count = (int32_t)call->count,
         .width = (int32_t)assignment->width,
@@ -126,41 +146,47 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
         .smaller = compute->smaller,
         .smaller_count = KILN_PICTURE_SMALLER,
     };
+    int code = 0;
     call->started_ms = kiln_monotonic_ms();
-    kiln_board_call_begun(&compute->worker->board, &call->step);
-    if (assignment->model[0] && !engine->renders_any_model &&
-        strcmp(assignment->model, engine->model_name) != 0)
-        return kiln_fail(&call->err, KILN_UNAVAILABLE, "this worker renders with model %s, not %s",
+    if (!kiln_renderer_renders(engine, assignment->model))
+        code = kiln_fail(&call->err, KILN_UNAVAILABLE, "this worker renders with model %s, not %s",
                          engine->model_name, assignment->model);
+    code = code ? code : kiln_call_set_mode(call, engine, &batch);
+    kiln_board_call_begun(&compute->worker->board, &call->step, call->steps);
+    if (code != 0)
+        return code;
     /* The engine reads the LoRA files while it begins.  If their hashes are equal before and after,
      * it has rendered with these. */
     char after[KILN_LORA_FILES_MAX];
     bool known = kiln_lora_files_text(&compute->loras, assignment, call->lora_files);
-    int code = engine->begin(engine, &batch, call->outputs, &call->run, &call->err);
+    code = engine->begin(engine, &batch, call->outputs, &call->run, &call->err);
     call->lora_files_known = known && kiln_lora_files_text(&compute->loras, assignment, after) &&
                              strcmp(after, call->lora_files) == 0;
     return code;
 }
 
-/* Begins all calls of a flight, which the collector may have freed once the last has begun. */
-static void run_flight(struct compute *compute, struct kiln_flight *flight, uint32_t wanted)
+/* Begins all calls of a portion.  The collector may have freed the flight once the last call of its
+ * last portion has begun. */
+static void run_portion(struct compute *compute, const struct kiln_portion *portion,
+                        uint32_t wanted)
 {
     struct kiln_worker *worker = compute->worker;
+    struct kiln_flight *flight = portion->flight;
     char lora_set[KILN_LORA_SET_MAX];
     bool in_place = false; /* the LoRA set, once a call has begun */
     kiln_lora_set_text(flight->assignment.loras, flight->assignment.lora_count, lora_set,
                        sizeof lora_set);
     kiln_lora_paths_fill(&compute->loras, worker->config, &flight->assignment);
     /* The next assignment stays in its queue: only this thread pops. */
-    const struct kiln_flight *next = kiln_queue_front(worker->ready);
-    if (next)
-        kiln_worker_prefetch(worker, &next->assignment);
+    const struct kiln_portion *next = kiln_queue_front(worker->ready);
+    if (next && next->flight != flight)
+        kiln_worker_prefetch(worker, &next->flight->assignment);
     kiln_board_begin(&worker->board, &flight->assignment);
     kiln_board_kick(&worker->board);
     while (wanted > 0) {
-        struct kiln_call *call = next_call(compute, flight);
+        struct kiln_call *call = next_call(compute, portion);
         wanted -= call->count;
-        call->last = wanted == 0;
+        call->last = wanted == 0 && portion->last;
         in_place = begin_call(compute, call) == 0 || in_place;
         /* The queue has a place for the first call.  For others the collector makes one, since each
          * call has a time limit. */
@@ -189,15 +215,19 @@ void *kiln_compute(void *arg)
             break;
         if (code != 0)
             continue;
+        struct kiln_portion *portion = item;
         uint32_t wanted = 0;
+        if (portion->first)
+            atomic_fetch_sub(&worker->waiting, 1);
         if (kiln_worker_drain(worker) != KILN_DRAIN_NO)
-            kiln_worker_return(worker, item);
+            kiln_worker_return(worker, portion);
         else
-            wanted = sort_out(&compute, item); /* 0: the flight may be freed already */
+            wanted = sort_out(&compute, portion); /* 0: the flight may be freed already */
         if (wanted > 0)
-            run_flight(&compute, item, wanted);
-        else
+            run_portion(&compute, portion, wanted);
+        else if (portion->last)
             kiln_board_settle(&worker->board);
+        kiln_portion_free(portion);
         kiln_board_kick(&worker->board);
     }
     kiln_ledger_close(compute.ledger);

@@ -14,6 +14,7 @@
 
 #include "kernels/pictures/downscale.h"
 #include "schemas/digest.h"
+#include "schemas/job/inputs.h"
 #include "storage/formats/latentfile.h"
 #include "storage/formats/pictures/webp.h"
 #include "worker/stages/object_key.h"
@@ -82,20 +83,39 @@ static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode
     return encode_webp(picture, options, webp, role, picture->output.smaller[i], w, h, err);
 }
 
+/* What the run began from: an object, or "job:ID"; "" for noise. */
+static void start_text(const struct kiln_picture *picture, char out[KILN_INPUT_KEY_MAX])
+{
+    const struct kiln_job *job = picture->job;
+    out[0] = '\0';
+    if (!kiln_mode_starts(&picture->mode))
+        return;
+    if (job->init_image)
+        snprintf(out, KILN_INPUT_KEY_MAX, "%s", job->init_image);
+    else
+        snprintf(out, KILN_INPUT_KEY_MAX, "job:%" PRIu64, job->init_job);
+}
+
 static int encode_images(struct kiln_picture *picture, const struct kiln_encode_options *options,
                          struct kiln_error *err)
 {
     const struct kiln_job *job = picture->job;
     struct kiln_webp_options webp = {.quality = options->webp_quality,
                                      .method = options->webp_method};
-    char loras[KILN_LORA_SET_MAX], *xmp = NULL;
+    char loras[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX], start[KILN_INPUT_KEY_MAX], *xmp = NULL;
     if (job->embed_metadata) { /* says that a model made the picture, and from what */
         kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
+        kiln_mode_text(&picture->mode, mode);
+        start_text(picture, start);
         xmp = kiln_webp_xmp_packet(&(struct kiln_webp_about){
             .prompt = job->prompt,
             .negative_prompt = job->negative_prompt,
             .model = options->model_name,
             .lora_set = loras,
+            .mode = mode,
+            .start = start,
+            .parent = job->parent,
+            .forwards = picture->forwards,
             .seed = job->seed,
             .width = job->width,
             .height = job->height,
@@ -123,20 +143,22 @@ static double sigma_of(const DiffusionZOutput *output, uint32_t steps, uint32_t 
 
 /* The states that are stored, from noise to clean: those nearest to the levels that were asked for,
  * each once, or all.  Returns how many. */
-static uint32_t choose_states(const struct kiln_job *job, const DiffusionZOutput *output,
-                              uint32_t ret[KILN_STEPS_MAX + 1])
+static uint32_t choose_states(const struct kiln_picture *picture, uint32_t ret[KILN_STEPS_MAX + 1])
 {
+    const DiffusionZOutput *output = &picture->output;
+    const struct kiln_job *job = picture->job;
+    const uint32_t steps = picture->steps;
     uint32_t count = 0;
     for (uint32_t i = 0; i < job->sigma_count; i++) {
         uint32_t best = 0;
-        for (uint32_t state = 1; state <= job->steps; state++)
-            if (fabs(sigma_of(output, job->steps, state) - job->sigmas[i]) <
-                fabs(sigma_of(output, job->steps, best) - job->sigmas[i]))
+        for (uint32_t state = 1; state <= steps; state++)
+            if (fabs(sigma_of(output, steps, state) - job->sigmas[i]) <
+                fabs(sigma_of(output, steps, best) - job->sigmas[i]))
                 best = state;
         if (count == 0 || ret[count - 1] != best) /* sigmas fall, so equal ones are neighbours */
             ret[count++] = best;
     }
-    for (uint32_t state = 0; state <= job->steps && job->sigma_count == 0; state++)
+    for (uint32_t state = 0; state <= steps && job->sigma_count == 0; state++)
         ret[count++] = state;
     return count;
 }
@@ -147,14 +169,14 @@ static int gather_states(const struct kiln_picture *picture, struct kiln_latent 
 {
     const DiffusionZOutput *output = &picture->output;
     size_t values = (size_t)latent->channels * latent->height * latent->width;
-    uint32_t steps = picture->job->steps;
+    const uint32_t steps = picture->steps;
     if (picture->job->latents != KILN_LATENTS_TRAJECTORY || !output->trajectory ||
         !output->sigmas) {
         latent->states = 1;
         latent->values = output->latent;
         return 0;
     }
-    uint32_t chosen[KILN_STEPS_MAX + 1], count = choose_states(picture->job, output, chosen);
+    uint32_t chosen[KILN_STEPS_MAX + 1], count = choose_states(picture, chosen);
     float *copy = malloc(count * values * sizeof *copy);
     if (!copy)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u latent states", count);
@@ -167,6 +189,22 @@ static int gather_states(const struct kiln_picture *picture, struct kiln_latent 
     latent->states = count;
     latent->values = *ret_copy = copy;
     return 0;
+}
+
+/* How the sigmas of the run were computed (schemas/latent.md). */
+static void schedule_text(const struct kiln_picture *picture, char *out, size_t size)
+{
+    const struct kiln_mode *mode = &picture->mode;
+    int len = snprintf(out, size, "euler steps=%u", picture->job->steps);
+    char *end = out + len;
+    size -= (size_t)len;
+    if (mode->kind == KILN_MODE_COARSE)
+        snprintf(end, size, " to=%u small=%ux%u, rest=%u from sigma=%.4g", mode->small,
+                 picture->coarse_width, picture->coarse_height, mode->full, mode->sigma);
+    else if (mode->kind == KILN_MODE_START_STEP)
+        snprintf(end, size, " from=%u", mode->step);
+    else if (mode->kind == KILN_MODE_START_SIGMA)
+        snprintf(end, size, " from sigma=%.4g", mode->sigma);
 }
 
 static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_options *options,
@@ -183,7 +221,8 @@ static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_
     uint8_t *data;
     size_t size;
     snprintf(latent.model, sizeof latent.model, "%s", options->model_hash);
-    snprintf(latent.schedule, sizeof latent.schedule, "euler steps=%u", job->steps);
+    schedule_text(picture, latent.schedule, sizeof latent.schedule);
+    kiln_mode_text(&picture->mode, latent.mode);
     snprintf(latent.job, sizeof latent.job, "%" PRIu64, job->id);
     kiln_lora_set_text(job->loras, job->lora_count, latent.lora_set, sizeof latent.lora_set);
     if (picture->lora_files_known)

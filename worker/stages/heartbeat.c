@@ -46,7 +46,7 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_heartbeat *beat)
     kiln_board_beat(&worker->board, beat);
     bool takes = !beat->draining && beat->deaf_ms <= lease_s * 1e3;
     beat->places = takes ? KILN_HEARTBEAT_HELD_MAX - beat->held_count : 0;
-    uint32_t busy = (uint32_t)kiln_queue_length(worker->ready) + (beat->steps > 0 ? 1 : 0);
+    uint32_t busy = atomic_load(&worker->waiting) + (beat->steps > 0 ? 1 : 0);
     uint32_t room = busy < ROOM ? ROOM - busy : 0; /* assignments that it accepts now */
     beat->room = room < beat->places ? room : beat->places;
 }

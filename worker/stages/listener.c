@@ -15,7 +15,6 @@
 #include "storage/bus/bus.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/outage.h"
-#include "worker/stages/prefetch.h"
 #include "worker/state/identity.h"
 #include "worker/state/worker.h"
 
@@ -57,12 +56,11 @@ static void begin(struct kiln_worker *worker, struct kiln_flight *flight)
 {
     kiln_log(KILN_LOG_DEBUG, "assignment_taken", kiln_f("assignment", "%s", flight->assignment.id),
              kiln_f("jobs", "%u", flight->assignment.job_count));
-    if (kiln_queue_length(worker->ready) == 0) /* else the compute thread does it later */
-        kiln_worker_prefetch(worker, &flight->assignment);
+    atomic_fetch_add(&worker->waiting, 1);
     /* The queue has a place for every flight, so this never waits. */
-    if (kiln_queue_push(worker->ready, flight, 1, 0) != 0) {
+    if (kiln_queue_push(worker->arrived, flight, 1, 0) != 0) {
         kiln_board_settle(&worker->board);
-        kiln_worker_return(worker, flight);
+        kiln_worker_return_flight(worker, flight);
     }
     kiln_board_kick(&worker->board);
 }
@@ -156,7 +154,7 @@ void *kiln_listener(void *arg)
     if (bus && !kiln_outage_is(&outage) && read_stream(worker, bus, 200, &err) != 0)
         kiln_log(KILN_LOG_WARNING, "bus_away", kiln_f("error", "%s", err.text));
     kiln_bus_close(bus);
-    kiln_queue_close(worker->ready);
+    kiln_queue_close(worker->arrived);
     atomic_fetch_sub(&worker->threads, 1);
     return NULL;
 }

@@ -109,9 +109,11 @@ static int32_t step_now(const struct kiln_board *board)
     return board->step ? __atomic_load_n(board->step, __ATOMIC_ACQUIRE) : 0;
 }
 
-void kiln_board_call_begun(struct kiln_board *board, const int32_t *step)
+void kiln_board_call_begun(struct kiln_board *board, const int32_t *step, uint32_t steps)
 {
     pthread_mutex_lock(&board->mutex);
+    if (steps > 0 && board->steps > 0)
+        board->steps = steps;
     board->began_ms = board->stepped_ms = kiln_monotonic_ms();
     if (board->calls++ == 0)
         board->busy_since_ms = board->began_ms;

@@ -57,9 +57,9 @@ void kiln_board_end(struct kiln_board *board, const char *lora_set);
 void kiln_board_want(struct kiln_board *board);
 void kiln_board_settle(struct kiln_board *board);
 /* The compute thread begins a call of the engine, the collector ends it; calls may overlap.
- * switch_ms of it was loading LoRAs, device_ms is the device's own clock.  step is read until then.
- */
-void kiln_board_call_begun(struct kiln_board *board, const int32_t *step);
+ * switch_ms of it was loading LoRAs, device_ms is the device's own clock.  step is read until then;
+ * it ends at `steps` (0: at those of the assignment). */
+void kiln_board_call_begun(struct kiln_board *board, const int32_t *step, uint32_t steps);
 void kiln_board_call_ended(struct kiln_board *board, const int32_t *step, double switch_ms,
                            double device_ms);
 /* What the device did since kiln_board_up. */

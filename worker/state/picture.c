@@ -19,6 +19,7 @@ struct kiln_picture *kiln_picture_new(struct kiln_flight *flight, uint32_t index
     picture->flight = flight;
     picture->index = index;
     picture->job = &flight->assignment.jobs[index];
+    picture->steps = picture->job->steps; /* until a call says otherwise */
     return picture;
 }
 
@@ -49,7 +50,7 @@ size_t kiln_picture_weight(const struct kiln_picture *picture)
     if (picture->output.latent)
         weight += values * sizeof(float);
     if (picture->output.trajectory)
-        weight += values * sizeof(float) * job->steps;
+        weight += values * sizeof(float) * picture->steps;
     return weight;
 }
 

@@ -48,6 +48,10 @@ struct kiln_picture {
 
     DiffusionZOutput output; /* the encode stage releases it */
     double wait_ms, text_ms, denoise_ms, decode_ms;
+    struct kiln_mode mode; /* as rendered */
+    uint32_t steps;        /* that the run took, at both sizes with coarse first */
+    double forwards;       /* their cost, in steps at full size */
+    uint32_t coarse_width, coarse_height;
 
     struct kiln_picture_object objects[KILN_PICTURE_OBJECTS_MAX];
     uint32_t object_count;

@@ -77,14 +77,15 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     kiln_settings_read(config, &settings);
     kiln_flights_init(&worker->flights);
     kiln_board_init(&worker->board, &settings);
-    worker->ready = kiln_queue_new(KILN_HEARTBEAT_HELD_MAX, KILN_HEARTBEAT_HELD_MAX);
+    worker->arrived = kiln_queue_new(KILN_HEARTBEAT_HELD_MAX, KILN_HEARTBEAT_HELD_MAX);
+    worker->ready = kiln_queue_new(KILN_HEARTBEAT_HELD_MAX, KILN_PORTION_BYTES);
     worker->asked = kiln_queue_new(ASKED_ITEMS, ASKED_ITEMS);
     worker->rendered = kiln_queue_new(RENDERED_ITEMS + CALLS_UNDER_WAY * KILN_ASSIGN_MAX, SIZE_MAX);
     worker->files = kiln_queue_new(FILES_ITEMS, FILES_BYTES);
     worker->outcomes = kiln_queue_new(OUTCOMES_ITEMS, OUTCOMES_BYTES);
     worker->reports = kiln_queue_new(REPORTS_ITEMS, REPORTS_ITEMS);
-    if (!worker->ready || !worker->asked || !worker->rendered || !worker->files ||
-        !worker->outcomes || !worker->reports) {
+    if (!worker->arrived || !worker->ready || !worker->asked || !worker->rendered ||
+        !worker->files || !worker->outcomes || !worker->reports) {
         kiln_worker_release(worker);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the worker's queues");
     }
@@ -93,6 +94,7 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
 
 void kiln_worker_release(struct kiln_worker *worker)
 {
+    kiln_queue_free(worker->arrived);
     kiln_queue_free(worker->ready);
     kiln_queue_free(worker->asked);
     kiln_queue_free(worker->rendered);
@@ -170,14 +172,24 @@ void kiln_worker_end_job(struct kiln_worker *worker, struct kiln_flight *flight,
     kiln_worker_pass(worker->outcomes, picture);
 }
 
-void kiln_worker_return(struct kiln_worker *worker, struct kiln_flight *flight)
+static void return_job(struct kiln_worker *worker, struct kiln_flight *flight, uint32_t index)
+{
+    enum kiln_stop why = kiln_flight_stop(flight, index);
+    kiln_worker_end_job(worker, flight, index, why == KILN_STOP_NONE ? KILN_STOP_DRAINED : why);
+}
+
+void kiln_worker_return(struct kiln_worker *worker, const struct kiln_portion *portion)
+{
+    for (uint32_t i = 0; i < portion->job_count; i++)
+        return_job(worker, portion->flight, portion->jobs[i].index);
+}
+
+void kiln_worker_return_flight(struct kiln_worker *worker, struct kiln_flight *flight)
 {
     /* Settling the last job frees the flight: count first. */
     uint32_t count = flight->assignment.job_count;
-    for (uint32_t i = 0; i < count; i++) {
-        enum kiln_stop why = kiln_flight_stop(flight, i);
-        kiln_worker_end_job(worker, flight, i, why == KILN_STOP_NONE ? KILN_STOP_DRAINED : why);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        return_job(worker, flight, i);
 }
 
 void kiln_worker_report(struct kiln_worker *worker, const struct kiln_event *event)

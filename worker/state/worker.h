@@ -1,11 +1,11 @@
 /* worker.h - the worker's state and the threads that share it.
  *
- *     listener --ready--> compute --asked--> collector --rendered--> encoders --files--> uploaders
- *     (bus)               (engine)           (engine)             (CPU)               (store)
- *                                                                                        |
- *     heartbeat (bus) <-- board, flights <-- all                                     outcomes
- *                                                                                        v
- *                                       reporter (bus) <-------reports------- committers (ledger)
+ *     listener --arrived--> starts --ready--> compute --asked--> collector --rendered--> encoders
+ *     (bus)           (ledger, store)         (engine)           (engine)                  (CPU)
+ *                                                                                            |
+ *     heartbeat (bus) <-- board, flights <-- all                                           files
+ *                                                                                            v
+ *     reporter (bus) <--reports-- committers (ledger) <-------outcomes------- uploaders (store)
  *
  * Everything mutable has one owner: the compute thread owns the engine (the collector a batch that
  * has begun), a thread the connections that it opened, a stage the picture that it works on. Shared
@@ -14,8 +14,8 @@
  * thread begins nothing more, and the heartbeat says room 0.  Only `rendered` accepts the pictures
  * of calls that have begun, whatever their size.
  *
- * The end takes the same path: the listener closes `ready`, then the compute thread closes `asked`,
- * and so on.  The heartbeat ends last and deletes its key.
+ * The end takes the same path: the listener closes `arrived`, then the starts thread closes
+ * `ready`, and so on.  The heartbeat ends last and deletes its key.
  */
 #ifndef KILN_WORKER_H
 #define KILN_WORKER_H
@@ -28,6 +28,7 @@
 #include "worker/state/board.h"
 #include "worker/state/flights.h"
 #include "worker/state/picture.h"
+#include "worker/state/portion.h"
 #include "worker/state/queue.h"
 
 /* How urgent the end is; only ever rises. */
@@ -50,11 +51,13 @@ struct kiln_worker {
 
     struct kiln_flights flights;
     struct kiln_board board;
-    struct kiln_queue *ready;                       /* struct kiln_flight * */
+    struct kiln_queue *arrived;                     /* struct kiln_flight * */
+    struct kiln_queue *ready;                       /* struct kiln_portion * */
     struct kiln_queue *asked;                       /* struct kiln_call * */
     struct kiln_queue *rendered, *files, *outcomes; /* struct kiln_picture * */
     struct kiln_queue *reports;                     /* struct kiln_event *, malloc'd */
 
+    _Atomic uint32_t waiting; /* flights that have arrived and not begun */
     _Atomic int drain;        /* enum kiln_drain */
     _Atomic int64_t heart_ms; /* when the heartbeat thread last ran its loop */
     _Atomic bool up;          /* all threads run, and the engine may be read */
@@ -78,6 +81,7 @@ void kiln_worker_release(struct kiln_worker *worker);
 
 /* --- the threads; each takes the worker, runs until its input is closed, returns NULL --------- */
 void *kiln_listener(void *worker);
+void *kiln_starts(void *worker);
 void *kiln_compute(void *worker);
 void *kiln_collector(void *worker);
 void *kiln_encoder(void *worker);
@@ -106,8 +110,9 @@ bool kiln_worker_may_probe(const struct kiln_worker *worker, enum kiln_peer peer
 bool kiln_worker_may_begin(struct kiln_worker *worker, int wait_ms);
 /* Pushes a picture into the queue of a stage; waits as long as needed. */
 void kiln_worker_pass(struct kiln_queue *queue, struct kiln_picture *picture);
-/* Returns every job of a flight that has not begun; the attempts do not count. */
-void kiln_worker_return(struct kiln_worker *worker, struct kiln_flight *flight);
+/* Returns jobs that have not begun, which may free their flight; the attempts do not count. */
+void kiln_worker_return(struct kiln_worker *worker, const struct kiln_portion *portion);
+void kiln_worker_return_flight(struct kiln_worker *worker, struct kiln_flight *flight);
 /* Ends one job without a picture: sends it to the committer. */
 void kiln_worker_end_job(struct kiln_worker *worker, struct kiln_flight *flight, uint32_t index,
                          enum kiln_stop why);

@@ -171,6 +171,13 @@ static int take_latent(struct build *build, struct kiln_job *job, bool any_seed,
     struct kiln_cache_want want = {.any_seed = any_seed};
     uint8_t digest[KILN_SHA256_SIZE];
     int rc = 0;
+    if (job->mode.kind == KILN_MODE_COARSE_AUTO) /* "where it helps", and not here */
+        job->mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    if (job->mode.kind != KILN_MODE_EXACT) {
+        kiln_job_release(job);
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "the cache holds latents of exact runs: leave out coarse and starts");
+    }
     make_key(&want, job);
     kiln_sha256(want.key, strlen(want.key), digest);
     uint32_t *known = kiln_digest_map_at(&build->keys, digest);

@@ -34,6 +34,7 @@
     DRAWN_NOW                                                                                      \
     "SELECT CASE WHEN EXISTS (SELECT FROM latent l JOIN job j ON j.id = l.job_id"                  \
     "   WHERE l.prompt_hash = g.prompt_hash AND l.width = g.width AND l.height = g.height"         \
+    "   AND l.mode = ''"                                                                           \
     "   AND l.model = g.model AND l.lora_set = g.lora_set AND j.pool = $1::text"                   \
     "   AND l.model_hash = coalesce((SELECT model_hash FROM now_drawn m WHERE m.model = g.model)," \
     "    l.model_hash)"                                                                            \
@@ -104,7 +105,7 @@ int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
     "  count(DISTINCT l.prompt_hash) AS prompts, sum(l.states)::bigint,"                           \
     "  sum(o.bytes)::bigint, coalesce(sum(l.gpu_ms), 0)::float8 / 1000"                            \
     "  FROM whole l JOIN object o ON o.key = l.key JOIN job j ON j.id = l.job_id"                  \
-    "  WHERE j.pool = $1::text GROUP BY 1, 2, 3, 4, 5"                                             \
+    "  WHERE j.pool = $1::text AND l.mode = '' GROUP BY 1, 2, 3, 4, 5"                             \
     ") SELECT s.*, last.at, last.more FROM last LEFT JOIN summed s ON true"
 #define STAT_AT 10 /* the columns behind those of the sums */
 #define STAT_MORE 11

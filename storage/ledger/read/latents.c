@@ -1,0 +1,28 @@
+/* latents.c - see latents.h. */
+#include "storage/ledger/read/latents.h"
+
+#include "storage/ledger/internal.h"
+
+int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                        size_t count, struct kiln_latent_row *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement look = {
+        "latents", "SELECT g.id, j.id IS NOT NULL, coalesce(l.key, ''), coalesce(o.sha256, ''),"
+                   " o.bytes, coalesce(l.model_hash, ''), l.width, l.height, l.states, l.sigma"
+                   " FROM unnest($2::bigint[]) WITH ORDINALITY AS g (id, n)"
+                   " LEFT JOIN job j ON j.id = g.id AND j.pool = $1"
+                   " LEFT JOIN latent l ON l.job_id = j.id LEFT JOIN object o ON o.key = l.key"
+                   " ORDER BY g.n"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    KILN_BIND(&params, pool);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)ids[i]);
+    int rc = kiln_ledger_run(ledger, &look, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && (size_t)i < count; i++)
+        KILN_READ(rows, i, 0, ret[i].job, ret[i].known, ret[i].key, ret[i].sha256, ret[i].bytes,
+                  ret[i].model_hash, ret[i].width, ret[i].height, ret[i].states, ret[i].sigma);
+    PQclear(rows);
+    return 0;
+}

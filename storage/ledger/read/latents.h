@@ -1,0 +1,30 @@
+/* latents.h - where the stored latents of jobs are, for jobs that start from them. */
+#ifndef KILN_LEDGER_LATENTS_H
+#define KILN_LEDGER_LATENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/error.h"
+#include "schemas/limits.h"
+
+struct kiln_ledger;
+
+struct kiln_latent_row {
+    uint64_t job;
+    bool known;                        /* the pool has a job of this id */
+    char key[KILN_OBJECT_KEY_MAX + 1]; /* "": no latent of it is stored; the rest is then 0 */
+    char sha256[65];                   /* hex, of the object */
+    uint64_t bytes;
+    char model_hash[65];
+    uint32_t width, height; /* of the picture, in pixels */
+    uint32_t states;
+    double sigma; /* of the last state; 0 = finished */
+};
+
+/* Fills ret[i] for the job ids[i], which may repeat. */
+int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                        size_t count, struct kiln_latent_row *ret,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,141 @@
+/* test_call.c - the mode of a call: what the engine is told, and what auto means. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/stages/call.h"
+
+static struct kiln_renderer *engine;
+static struct kiln_flight flight;
+static struct kiln_job job;
+
+static int open_engine(void **state)
+{
+    (void)state;
+    static const char card[] = "{\"coarse\": {\"auto\": \"4+3\", \"sizes\": [\"256x256\"],"
+                               " \"for\": [\"512x512..1024x1024\"]}}";
+    struct kiln_error err;
+    assert_int_equal(kiln_renderer_testcard_open(&engine, &err), 0);
+    return kiln_model_card_parse(card, strlen(card), "card", &engine->card, &err);
+}
+
+static int close_engine(void **state)
+{
+    (void)state;
+    kiln_renderer_close(engine);
+    return 0;
+}
+
+/* The call and batch of a job of the assignment's mode; returns the code. */
+static int set_mode(const char *mode, uint32_t width, uint32_t height, struct kiln_call *call,
+                    DiffusionZBatch *batch)
+{
+    flight.assignment = (struct kiln_assignment){
+        .width = width, .height = height, .steps = 8, .jobs = &job, .job_count = 1};
+    assert_true(kiln_mode_parse(mode, &flight.assignment.mode));
+    *call = (struct kiln_call){.flight = &flight, .count = 1};
+    *batch = (DiffusionZBatch){.width = (int32_t)width, .height = (int32_t)height, .num_steps = 8};
+    return kiln_call_set_mode(call, engine, batch);
+}
+
+static const char *mode_of(const struct kiln_call *call)
+{
+    static char text[KILN_MODE_MAX];
+    kiln_mode_text(&call->mode, text);
+    return text;
+}
+
+static void an_exact_call_is_as_before(void **state)
+{
+    (void)state;
+    static struct kiln_call call;
+    DiffusionZBatch batch, plain = {.width = 512, .height = 512, .num_steps = 8};
+    job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    assert_int_equal(set_mode("", 512, 512, &call, &batch), 0);
+    assert_memory_equal(&batch, &plain, sizeof batch);
+    assert_int_equal(call.steps, 8);
+    assert_true(call.forwards == 8);
+}
+
+static void coarse_first_runs_at_a_size_of_the_card(void **state)
+{
+    (void)state;
+    static struct kiln_call call;
+    DiffusionZBatch batch;
+    job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    assert_int_equal(set_mode("coarse=4+2@0.8", 512, 512, &call, &batch), 0);
+    assert_int_equal(batch.coarse_steps, 4);
+    assert_int_equal(batch.coarse_width, 256);
+    assert_int_equal(batch.coarse_height, 256);
+    assert_int_equal(batch.start, DIFFUSIONZ_FROM_SIGMA);
+    assert_true(batch.start_sigma == 0.8);
+    assert_int_equal(batch.rest_steps, 2);
+    assert_int_equal(call.steps, 6);
+    assert_true(call.forwards == 3);
+    assert_string_equal(mode_of(&call), "coarse=4+2@0.8");
+    assert_int_equal(call.coarse_width, 256);
+    /* The card lists no small size of this shape. */
+    assert_int_equal(set_mode("coarse=4+2", 1024, 512, &call, &batch), KILN_UNSUPPORTED);
+    assert_non_null(strstr(call.err.text, "kiln.json of model testcard lists no small size"));
+}
+
+static void auto_is_decided_by_the_card_and_the_job(void **state)
+{
+    (void)state;
+    static struct kiln_call call;
+    DiffusionZBatch batch;
+    job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    assert_int_equal(set_mode("coarse=auto", 512, 512, &call, &batch), 0);
+    assert_string_equal(mode_of(&call), "coarse=4+3");
+    assert_int_equal(batch.rest_steps, 3);
+    assert_true(call.forwards == 4);
+    assert_int_equal(set_mode("coarse=auto", 256, 256, &call, &batch), 0); /* not measured */
+    assert_string_equal(mode_of(&call), "");
+    assert_int_equal(set_mode("coarse=auto", 1024, 512, &call, &batch), 0); /* no small size */
+    assert_string_equal(mode_of(&call), "");
+    assert_int_equal(batch.coarse_steps, 0);
+    job.guidance = 4;
+    assert_int_equal(set_mode("coarse=auto", 512, 512, &call, &batch), 0);
+    assert_string_equal(mode_of(&call), "");
+    job = (struct kiln_job){.kind = KILN_KIND_LATENT_CACHE};
+    assert_int_equal(set_mode("coarse=auto", 512, 512, &call, &batch), 0);
+    assert_string_equal(mode_of(&call), "");
+    job = (struct kiln_job){.latents = KILN_LATENTS_TRAJECTORY};
+    assert_int_equal(set_mode("coarse=auto", 512, 512, &call, &batch), 0);
+    assert_string_equal(mode_of(&call), "");
+    assert_int_equal(batch.start, DIFFUSIONZ_FROM_NOISE);
+}
+
+static void starts_are_passed_on(void **state)
+{
+    (void)state;
+    static struct kiln_call call;
+    DiffusionZBatch batch;
+    job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    assert_int_equal(set_mode("start=5", 512, 512, &call, &batch), 0);
+    assert_int_equal(batch.start, DIFFUSIONZ_FROM_STEP);
+    assert_int_equal(batch.start_step, 5);
+    assert_int_equal(call.steps, 3);
+    assert_true(call.forwards == 3);
+    assert_int_equal(set_mode("start@0.5", 512, 512, &call, &batch), 0);
+    assert_int_equal(batch.start, DIFFUSIONZ_FROM_SIGMA);
+    assert_true(batch.start_sigma == 0.5);
+    assert_int_equal(batch.rest_steps, 0);
+    assert_int_equal(call.steps, 4); /* the test card's sigmas: .5, .375, .25, .125 */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_exact_call_is_as_before),
+        cmocka_unit_test(coarse_first_runs_at_a_size_of_the_card),
+        cmocka_unit_test(auto_is_decided_by_the_card_and_the_job),
+        cmocka_unit_test(starts_are_passed_on),
+    };
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}

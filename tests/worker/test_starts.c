@@ -1,0 +1,565 @@
+/* test_starts.c - the look-up of starts: its thread on a real ledger and store, the test in the
+ * place of listener and compute thread.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "schemas/clock.h"
+#include "schemas/digest.h"
+#include "storage/formats/latentfile.h"
+#include "storage/ledger/ledger.h"
+#include "storage/objects/store.h"
+#include "tests/support/jobs.h"
+#include "tests/support/worker_process.h"
+#include "worker/stages/object_key.h"
+#include "worker/state/worker.h"
+
+#define LIMIT_MS 30000
+#define MODEL "7e57ca4d7e57ca4d" /* the test card's */
+
+static struct kiln_test_stack *stack;
+static struct kiln_store *store;
+static struct kiln_ledger *ledger;
+
+static int start_stack(void **state)
+{
+    (void)state;
+    char url[200];
+    struct kiln_error err;
+    stack = kiln_test_stack_start(KILN_STACK_TABLES | KILN_STACK_REDIS);
+    snprintf(url, sizeof url, "file://%s/store", stack->dir);
+    kiln_test_ok(kiln_config_set(stack->config, "store", url, "test", &err), err);
+    kiln_test_ok(kiln_config_set(stack->config, "pool", KILN_TEST_POOL, "test", &err), err);
+    kiln_test_ok(kiln_store_open(stack->config, &store, &err), err);
+    kiln_test_ok(kiln_ledger_open(stack->config, "test", &ledger, &err), err);
+    return 0;
+}
+
+static int stop_stack(void **state)
+{
+    (void)state;
+    kiln_store_close(store);
+    kiln_ledger_close(ledger);
+    kiln_test_stack_stop(stack);
+    return 0;
+}
+
+/* --- latents to start from -------------------------------------------------------------------- */
+
+/* The file of a latent: all of its values are `value`. */
+static uint8_t *latent_file(uint32_t side, float value, const char *model, size_t *ret_size)
+{
+    struct kiln_latent latent = {
+        .states = 1, .channels = 16, .height = side / 8, .width = side / 8};
+    const size_t count = (size_t)16 * latent.height * latent.width;
+    struct kiln_error err;
+    uint8_t *data;
+    latent.values = malloc(count * sizeof(float));
+    assert_non_null(latent.values);
+    for (size_t i = 0; i < count; i++)
+        latent.values[i] = value;
+    snprintf(latent.model, sizeof latent.model, "%s", model);
+    snprintf(latent.schedule, sizeof latent.schedule, "euler steps=2");
+    kiln_test_ok(kiln_latent_encode(&latent, KILN_LATENT_BF16_PLANES, 1, &data, ret_size, &err),
+                 err);
+    kiln_latent_release(&latent);
+    return data;
+}
+
+/* Commits a latent for one job; key_ret: its key. */
+static void commit_latent(const struct kiln_job *job, float value, const char *model,
+                          char key_ret[KILN_OBJECT_KEY_MAX + 1])
+{
+    struct kiln_error err;
+    uint8_t digest[KILN_SHA256_SIZE];
+    char hex[65];
+    size_t size;
+    bool ours;
+    uint8_t *data = latent_file(job->width, value, model, &size);
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, hex);
+    kiln_latent_key(key_ret, job->created_ms, job->id, "testcard", hex);
+    struct kiln_put put = {.key = key_ret, .data = data, .size = size, .content_type = "a/b"};
+    kiln_test_ok(kiln_store_put(store, &put, 1, &err), err);
+    const struct kiln_commit_object object = {.role = "latent",
+                                              .key = key_ret,
+                                              .sha256 = hex,
+                                              .bytes = size,
+                                              .width = job->width / 8,
+                                              .height = job->height / 8,
+                                              .content_type = "application/zstd"};
+    const struct kiln_commit commit = {.job = job,
+                                       .worker = "donor",
+                                       .assignment = "donor",
+                                       .model_hash = model,
+                                       .model_name = "testcard",
+                                       .objects = &object,
+                                       .object_count = 1,
+                                       .latent_encoding = "bf16-planes",
+                                       .latent_states = 1,
+                                       .latent_channels = 16};
+    kiln_test_ok(kiln_ledger_commit(ledger, &commit, &ours, &err), err);
+    assert_true(ours);
+    free(data);
+}
+
+/* Makes jobs whose latents are stored; donor number i has the values i. */
+static void make_donors(const char *batch, uint32_t side, const char *model, size_t count,
+                        uint64_t *ids, char (*keys)[KILN_OBJECT_KEY_MAX + 1])
+{
+    struct kiln_job job = kiln_test_job("donor"), jobs[KILN_ASSIGN_MAX];
+    struct kiln_error err;
+    size_t assigned;
+    job.width = job.height = side;
+    job.kind = KILN_KIND_LATENT_CACHE;
+    kiln_test_queue_jobs(stack, batch, &job, count, ids);
+    kiln_test_ok(kiln_ledger_assign(ledger, "donor", batch, ids, count, jobs, &assigned, &err),
+                 err);
+    assert_int_equal(assigned, count);
+    for (size_t i = 0; i < count; i++) {
+        commit_latent(&jobs[i], (float)i, model, keys[i]);
+        kiln_job_release(&jobs[i]);
+    }
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+struct rig {
+    struct kiln_worker worker;
+    struct kiln_config *config;
+    pthread_t thread;
+};
+
+/* more: further settings, pairs ended by NULL. */
+static void open_rig(struct rig *rig, const char *const *more)
+{
+    struct kiln_error err;
+    kiln_test_ok(kiln_config_set(stack->config, "hold_s", "20", "test", &err), err);
+    for (; more && *more; more += 2)
+        kiln_test_ok(kiln_config_set(stack->config, more[0], more[1], "test", &err), err);
+    kiln_test_ok(kiln_worker_init(&rig->worker, stack->config, "w", &err), err);
+    kiln_test_ok(kiln_renderer_testcard_open(&rig->worker.engine, &err), err);
+    atomic_store(&rig->worker.threads, 1);
+    kiln_board_up(&rig->worker.board);
+    assert_int_equal(pthread_create(&rig->thread, NULL, kiln_starts, &rig->worker), 0);
+}
+
+static void close_rig(struct rig *rig)
+{
+    char url[200];
+    struct kiln_error err;
+    kiln_queue_close(rig->worker.arrived);
+    assert_int_equal(pthread_join(rig->thread, NULL), 0);
+    assert_int_equal(atomic_load(&rig->worker.threads), 0);
+    kiln_worker_release(&rig->worker);
+    snprintf(url, sizeof url, "file://%s/store", stack->dir);
+    kiln_test_ok(kiln_config_set(stack->config, "store", url, "test", &err), err);
+}
+
+/* An assignment of jobs, job number i from starts[i]; 0: exact jobs. */
+static struct kiln_flight *arrive(struct rig *rig, const char *id, uint32_t side,
+                                  const uint64_t *starts, uint32_t count)
+{
+    struct kiln_assignment a = {.width = side, .height = side, .steps = 8, .job_count = count};
+    struct kiln_flight *flight = NULL;
+    struct kiln_error err;
+    if (starts)
+        a.mode = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = 4};
+    snprintf(a.id, sizeof a.id, "%s", id);
+    a.jobs = calloc(count, sizeof a.jobs[0]);
+    assert_non_null(a.jobs);
+    for (uint32_t i = 0; i < count; i++)
+        a.jobs[i] = (struct kiln_job){.id = 1000000 + i,
+                                      .width = side,
+                                      .height = side,
+                                      .steps = 8,
+                                      .prompt = strdup("p"),
+                                      .mode = a.mode,
+                                      .init_job = starts ? starts[i] : 0};
+    kiln_test_ok(kiln_flights_add(&rig->worker.flights, &a, 1, &flight, &err), err);
+    kiln_board_want(&rig->worker.board);
+    atomic_fetch_add(&rig->worker.waiting, 1);
+    assert_int_equal(kiln_queue_push(rig->worker.arrived, flight, 1, 0), 0);
+    return flight;
+}
+
+static struct kiln_portion *next_portion(struct rig *rig)
+{
+    void *portion;
+    size_t count;
+    assert_int_equal(kiln_queue_pop(rig->worker.ready, &portion, 1, &count, LIMIT_MS), 0);
+    return portion;
+}
+
+/* As when its jobs were settled. */
+static void forget(struct rig *rig, struct kiln_portion *portion)
+{
+    struct kiln_flight *flight = portion->flight;
+    for (uint32_t i = 0; i < portion->job_count; i++)
+        if (kiln_flights_settle(&rig->worker.flights, flight, portion->jobs[i].index))
+            kiln_flight_free(flight);
+    kiln_portion_free(portion);
+}
+
+static float value_of(const struct kiln_portion *portion, uint32_t i)
+{
+    assert_true(portion->jobs[i].start >= 0);
+    return portion->starts[portion->jobs[i].start].latent[5];
+}
+
+/* --- what is looked up ------------------------------------------------------------------------ */
+
+static void jobs_without_starts_pass_through(void **state)
+{
+    (void)state;
+    struct rig rig;
+    open_rig(&rig, NULL);
+    arrive(&rig, "plain", 64, NULL, 3);
+    struct kiln_portion *portion = next_portion(&rig);
+    assert_true(portion->first && portion->last);
+    assert_int_equal(portion->job_count, 3);
+    assert_int_equal(portion->jobs[2].index, 2);
+    assert_int_equal(portion->jobs[2].start, -1);
+    forget(&rig, portion);
+    close_rig(&rig);
+}
+
+static void a_start_is_fetched_once_for_all_jobs_of_it(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t donors[2];
+    char keys[2][KILN_OBJECT_KEY_MAX + 1];
+    make_donors("shared", 64, MODEL, 2, donors, keys);
+    const uint64_t starts[] = {donors[1], donors[0], donors[1], donors[1]};
+    open_rig(&rig, NULL);
+    arrive(&rig, "shared", 64, starts, 4);
+    struct kiln_portion *portion = next_portion(&rig);
+    assert_true(portion->first && portion->last);
+    assert_int_equal(portion->job_count, 4);
+    assert_int_equal(portion->start_count, 2);
+    assert_int_equal(portion->bytes, 2 * 16 * 8 * 8 * sizeof(float));
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(portion->jobs[i].code, 0);
+        assert_true(value_of(portion, i) == (portion->jobs[i].index == 1 ? 0.0f : 1.0f));
+    }
+    forget(&rig, portion);
+    close_rig(&rig);
+}
+
+/* The failure of job number `index`. */
+static const struct kiln_portion_job *failed(const struct kiln_portion *portion, uint32_t index)
+{
+    for (uint32_t i = 0; i < portion->job_count; i++)
+        if (portion->jobs[i].index == index)
+            return &portion->jobs[i];
+    fail_msg("no job %u", index);
+    return NULL;
+}
+
+static void put_bytes(const char *key, const char *bytes)
+{
+    char path[KILN_OBJECT_KEY_MAX + 256];
+    snprintf(path, sizeof path, "%s/store/%s", stack->dir, key);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(bytes, file);
+    fclose(file);
+}
+
+static void set_of(const char *table, const char *set, uint64_t id)
+{
+    char sql[400];
+    snprintf(sql, sizeof sql, "UPDATE %s SET %s WHERE job_id = %llu", table, set,
+             (unsigned long long)id);
+    free(kiln_test_sql(stack, sql));
+}
+
+/* Replaces the bytes of a stored latent and tells the ledger, as somebody would who may write to
+ * both. */
+static void replace_latent(uint64_t id, const char *key, uint32_t side, const char *model,
+                           float value)
+{
+    size_t size;
+    char path[KILN_OBJECT_KEY_MAX + 256], hex[65], sql[300];
+    uint8_t digest[KILN_SHA256_SIZE], *data = latent_file(side, value, model, &size);
+    snprintf(path, sizeof path, "%s/store/%s", stack->dir, key);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, hex);
+    free(data);
+    snprintf(sql, sizeof sql,
+             "UPDATE object SET sha256 = '%s', bytes = %zu WHERE job_id = %llu AND role = 'latent'",
+             hex, size, (unsigned long long)id);
+    free(kiln_test_sql(stack, sql));
+}
+
+static void a_bad_start_fails_its_jobs_alone(void **state)
+{
+    (void)state;
+    enum {
+        GOOD,
+        GONE,
+        DAMAGED,
+        LONGER,
+        OTHER,
+        SMALL,
+        UNFINISHED,
+        ROWLESS,
+        LIES,
+        ENDLESS,
+        OUTSIDE,
+        DONORS
+    };
+    struct rig rig;
+    uint64_t donors[DONORS], small[1];
+    char keys[DONORS][KILN_OBJECT_KEY_MAX + 1], key[1][KILN_OBJECT_KEY_MAX + 1];
+    char path[KILN_OBJECT_KEY_MAX + 256];
+    make_donors("bad", 64, MODEL, DONORS, donors, keys);
+    make_donors("small", 80, MODEL, 1, small, key);
+    snprintf(path, sizeof path, "%s/store/%s", stack->dir, keys[GONE]);
+    assert_int_equal(unlink(path), 0);
+    put_bytes(keys[DAMAGED], "not a latent");
+    free(kiln_test_sql(stack, "ALTER TABLE latent DROP CONSTRAINT latent_key_fkey"));
+    set_of("object", "bytes = 3", donors[LONGER]);
+    set_of("latent", "model_hash = 'another'", donors[OTHER]);
+    set_of("latent", "sigma = 0.5", donors[UNFINISHED]);
+    char sql[100];
+    snprintf(sql, sizeof sql, "DELETE FROM latent WHERE job_id = %llu",
+             (unsigned long long)donors[ROWLESS]);
+    free(kiln_test_sql(stack, sql));
+    set_of("latent", "key = 'images/../../etc/passwd'", donors[OUTSIDE]);
+    replace_latent(donors[LIES], keys[LIES], 64, "0123456789abcdef", 1);
+    replace_latent(donors[ENDLESS], keys[ENDLESS], 64, MODEL, INFINITY);
+    const uint64_t starts[] = {donors[GOOD],
+                               donors[GONE],
+                               donors[DAMAGED],
+                               donors[LONGER],
+                               donors[OTHER],
+                               small[0],
+                               donors[UNFINISHED],
+                               donors[ROWLESS],
+                               donors[LIES],
+                               donors[ENDLESS],
+                               donors[OUTSIDE],
+                               999999999,
+                               0,
+                               donors[GOOD]};
+    static const struct {
+        int code;
+        const char *says;
+    } want[] = {
+        {0, ""},
+        {KILN_NOT_FOUND, "is no longer in the store"},
+        {KILN_CORRUPT, "is damaged"},
+        {KILN_CORRUPT, "has more than 3 bytes"},
+        {KILN_BAD_INPUT, "its latent is of model another, and this model is " MODEL},
+        {KILN_BAD_INPUT, "its latent is of 80x80 px and this job of 64x64"},
+        {KILN_UNSUPPORTED, "its latent ends at sigma 0.5"},
+        {KILN_NOT_FOUND, "no latent of it is stored"},
+        {KILN_CORRUPT, "the file is of model 0123456789abcdef"},
+        {KILN_CORRUPT, "is not finite"},
+        {KILN_CORRUPT, "names no usable latent"},
+        {KILN_NOT_FOUND, "init_job 999999999: there is no such job"},
+        {KILN_BAD_INPUT, "names none"},
+        {0, ""},
+    };
+    const uint32_t count = sizeof starts / sizeof *starts;
+    open_rig(&rig, NULL);
+    arrive(&rig, "bad", 64, starts, count);
+    struct kiln_portion *portion = next_portion(&rig);
+    assert_int_equal(portion->job_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct kiln_portion_job *job = failed(portion, i);
+        if (job->code != want[i].code || !strstr(job->reason, want[i].says))
+            fail_msg("job %u: %s \"%s\", not \"%s\"", i, kiln_code_name(job->code), job->reason,
+                     want[i].says);
+        assert_int_equal(job->final, want[i].code != 0);
+        assert_int_equal(job->start >= 0, want[i].code == 0);
+    }
+    assert_int_equal(portion->start_count, 1);
+    forget(&rig, portion);
+    close_rig(&rig);
+}
+
+/* A smaller latent is enlarged: one whose values are all the same keeps them. */
+static void a_smaller_latent_of_the_same_shape_is_enlarged(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t donors[2];
+    char keys[2][KILN_OBJECT_KEY_MAX + 1];
+    make_donors("enlarge", 64, MODEL, 2, donors, keys);
+    open_rig(&rig, NULL);
+    arrive(&rig, "twice", 128, donors, 2);
+    struct kiln_portion *portion = next_portion(&rig);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(portion->jobs[i].code, 0);
+        const struct kiln_start *start = &portion->starts[portion->jobs[i].start];
+        assert_int_equal(start->bytes, 16 * 16 * 16 * sizeof(float));
+        for (int v = 0; v < 16 * 16 * 16; v++)
+            assert_true(fabsf(start->latent[v] - (float)i) < 1e-5f);
+    }
+    forget(&rig, portion);
+    arrive(&rig, "five", 320, donors, 1);
+    portion = next_portion(&rig);
+    assert_int_equal(portion->jobs[0].code, KILN_BAD_INPUT);
+    forget(&rig, portion);
+    close_rig(&rig);
+}
+
+/* --- what is bounded -------------------------------------------------------------------------- */
+
+static void large_starts_come_in_portions(void **state)
+{
+    (void)state;
+    static char keys[KILN_ASSIGN_MAX][KILN_OBJECT_KEY_MAX + 1];
+    const size_t one = (size_t)16 * 256 * 256 * sizeof(float);
+    const uint32_t in_one = (uint32_t)(KILN_PORTION_BYTES / one);
+    struct rig rig;
+    uint64_t donors[KILN_ASSIGN_MAX];
+    uint32_t jobs = 0, portions = 0;
+    make_donors("large", 2048, MODEL, KILN_ASSIGN_MAX, donors, keys);
+    open_rig(&rig, NULL);
+    arrive(&rig, "large", 2048, donors, KILN_ASSIGN_MAX);
+    for (bool last = false; !last; portions++) {
+        struct kiln_portion *portion = next_portion(&rig);
+        assert_true(portion->bytes <= KILN_PORTION_BYTES + one);
+        assert_int_equal(portion->job_count, in_one);
+        assert_int_equal(portion->first, portions == 0);
+        /* Nobody takes it: one is ready, the next is held back. */
+        assert_true(kiln_queue_length(rig.worker.ready) <= 1);
+        for (uint32_t i = 0; i < portion->job_count; i++)
+            assert_true(value_of(portion, i) == (float)portion->jobs[i].index);
+        jobs += portion->job_count;
+        last = portion->last;
+        forget(&rig, portion);
+    }
+    assert_int_equal(jobs, KILN_ASSIGN_MAX);
+    assert_int_equal(portions, KILN_ASSIGN_MAX / in_one);
+    close_rig(&rig);
+}
+
+/* --- servers that are away -------------------------------------------------------------------- */
+
+/* A store that nobody serves. */
+static void away_url(char endpoint[64])
+{
+    snprintf(endpoint, 64, "http://127.0.0.1:%d", kiln_test_free_port());
+}
+
+static void a_store_that_is_away_is_waited_for_and_overtaken(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t donors[1];
+    char keys[1][KILN_OBJECT_KEY_MAX + 1], endpoint[64];
+    make_donors("away", 64, MODEL, 1, donors, keys);
+    away_url(endpoint);
+    const char *more[] = {"store", "s3://bucket/x", "s3_endpoint", endpoint, "hold_s", "4", NULL};
+    setenv("AWS_ACCESS_KEY_ID", "x", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "x", 1);
+    open_rig(&rig, more);
+    struct kiln_flight *waits = arrive(&rig, "waits", 64, donors, 1);
+    struct kiln_flight *plain = arrive(&rig, "plain", 64, NULL, 2);
+    struct kiln_portion *portion = next_portion(&rig);
+    assert_ptr_equal(portion->flight, plain);
+    forget(&rig, portion);
+    portion = next_portion(&rig);
+    assert_ptr_equal(portion->flight, waits);
+    assert_true(portion->jobs[0].code == KILN_UNAVAILABLE || portion->jobs[0].code == KILN_TIMEOUT);
+    assert_false(portion->jobs[0].final);
+    forget(&rig, portion);
+    close_rig(&rig);
+}
+
+/* As where a file system is not mounted: no job may fail for good. */
+static void a_store_without_its_directory_is_away(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t donors[1];
+    char keys[1][KILN_OBJECT_KEY_MAX + 1], from[200], to[200];
+    const char *more[] = {"hold_s", "20", NULL};
+    make_donors("unmounted", 64, MODEL, 1, donors, keys);
+    open_rig(&rig, more);
+    arrive(&rig, "before", 64, donors, 1); /* so that the store is open */
+    forget(&rig, next_portion(&rig));
+    snprintf(from, sizeof from, "%s/store", stack->dir);
+    snprintf(to, sizeof to, "%s/elsewhere", stack->dir);
+    assert_int_equal(rename(from, to), 0);
+    arrive(&rig, "meanwhile", 64, donors, 1);
+    usleep(300000);
+    assert_int_equal(kiln_queue_length(rig.worker.ready), 0);
+    assert_int_equal(rename(to, from), 0);
+    struct kiln_portion *portion = next_portion(&rig);
+    assert_int_equal(portion->jobs[0].code, 0);
+    assert_int_equal(portion->jobs[0].start, 0);
+    forget(&rig, portion);
+    close_rig(&rig);
+}
+
+static void a_worker_that_ends_looks_nothing_up(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t donors[1];
+    char keys[1][KILN_OBJECT_KEY_MAX + 1], endpoint[64];
+    make_donors("drained", 64, MODEL, 1, donors, keys);
+    away_url(endpoint);
+    const char *more[] = {"store", "s3://bucket/x", "s3_endpoint", endpoint, "hold_s", "600", NULL};
+    open_rig(&rig, more);
+    arrive(&rig, "drained", 64, donors, 1);
+    usleep(200000);
+    atomic_store(&rig.worker.drain, KILN_DRAIN_ASKED);
+    struct kiln_portion *portion = next_portion(&rig);
+    assert_int_equal(portion->jobs[0].code, 0); /* the compute thread returns it unused */
+    forget(&rig, portion);
+    close_rig(&rig);
+}
+
+static void a_start_that_nobody_wants_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t donors[1];
+    char keys[1][KILN_OBJECT_KEY_MAX + 1], endpoint[64];
+    make_donors("cancelled", 64, MODEL, 1, donors, keys);
+    away_url(endpoint);
+    const char *more[] = {"store", "s3://bucket/x", "s3_endpoint", endpoint, "hold_s", "600", NULL};
+    open_rig(&rig, more);
+    arrive(&rig, "cancelled", 64, donors, 1);
+    usleep(200000);
+    kiln_flights_stop_all(&rig.worker.flights, KILN_STOP_CANCELLED);
+    forget(&rig, next_portion(&rig));
+    close_rig(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_without_starts_pass_through),
+        cmocka_unit_test(a_start_is_fetched_once_for_all_jobs_of_it),
+        cmocka_unit_test(a_bad_start_fails_its_jobs_alone),
+        cmocka_unit_test(a_smaller_latent_of_the_same_shape_is_enlarged),
+        cmocka_unit_test(large_starts_come_in_portions),
+        cmocka_unit_test(a_store_that_is_away_is_waited_for_and_overtaken),
+        cmocka_unit_test(a_store_without_its_directory_is_away),
+        cmocka_unit_test(a_worker_that_ends_looks_nothing_up),
+        cmocka_unit_test(a_start_that_nobody_wants_is_not_waited_for),
+    };
+    return cmocka_run_group_tests(tests, start_stack, stop_stack);
+}

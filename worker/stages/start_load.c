@@ -1,0 +1,151 @@
+/* start_load.c - see start_load.h. */
+#include "worker/stages/start_load.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/pictures/latent_enlarge.h"
+#include "schemas/digest.h"
+#include "schemas/job/coarse.h"
+#include "storage/formats/latentfile.h"
+
+#define LATENTS_PREFIX "latents/"
+#define LATENT_BYTES_MAX ((uint64_t)KILN_LATENT_FILE_MAX / 2) /* compressed, of all states */
+#define PIXELS_A_VALUE 8
+#define LATENT_CHANNELS 16
+#define ENLARGE_MAX 4 /* times each side */
+
+/* The bytes of an object with this hash; damaged on the way, they are fetched once more. */
+static int fetch(struct kiln_store *store, const char *key, const char *sha256, uint64_t max,
+                 void **ret_data, size_t *ret_size, struct kiln_error *err)
+{
+    for (int tries = 0; tries < 2; tries++) {
+        uint8_t digest[KILN_SHA256_SIZE];
+        char hex[2 * KILN_SHA256_SIZE + 1];
+        int code = kiln_store_get(store, key, max, ret_data, ret_size, err);
+        if (code == KILN_FULL) /* of the object, and for good */
+            return kiln_fail(err, KILN_CORRUPT, "%s has more than %" PRIu64 " bytes", key, max);
+        if (code == KILN_NOT_FOUND)
+            return kiln_fail(err, code, "%s is no longer in the store", key);
+        if (code != 0)
+            return code;
+        kiln_sha256(*ret_data, *ret_size, digest);
+        kiln_hex(digest, sizeof digest, hex);
+        if (strcmp(hex, sha256) == 0)
+            return 0;
+        free(*ret_data);
+    }
+    return kiln_fail(err, KILN_CORRUPT, "%s is damaged: its sha256 is not %s", key, sha256);
+}
+
+/* Whether a latent of this size can become one of the wanted size. */
+static bool fits(uint32_t width, uint32_t height, const struct kiln_start_want *want)
+{
+    if (width == 0 || height == 0 || width > want->width || height > want->height ||
+        (uint64_t)width * ENLARGE_MAX < want->width ||
+        (uint64_t)height * ENLARGE_MAX < want->height)
+        return false;
+    const double wide = (double)width / height * want->height / want->width;
+    return wide < KILN_COARSE_SHAPE && wide > 1 / KILN_COARSE_SHAPE;
+}
+
+/* What the ledger says of the latent, before it is fetched. */
+static int check_row(const struct kiln_latent_row *row, const struct kiln_start_want *want,
+                     struct kiln_error *err)
+{
+    if (!row->known)
+        return kiln_fail(err, KILN_NOT_FOUND, "init_job %" PRIu64 ": there is no such job",
+                         row->job);
+    if (!row->key[0])
+        return kiln_fail(err, KILN_NOT_FOUND, "init_job %" PRIu64 ": no latent of it is stored",
+                         row->job);
+    if (strcmp(row->model_hash, want->model_hash) != 0)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "init_job %" PRIu64 ": its latent is of model %.64s, and this model is %s",
+                         row->job, row->model_hash, want->model_hash);
+    if (!fits(row->width, row->height, want))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "init_job %" PRIu64 ": its latent is of %ux%u px and this job of %ux%u; a "
+                         "latent is enlarged up to %d times, and keeps its shape",
+                         row->job, row->width, row->height, want->width, want->height, ENLARGE_MAX);
+    if (row->sigma != 0)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "init_job %" PRIu64 ": its latent ends at sigma %g, unfinished", row->job,
+                         row->sigma);
+    if (strncmp(row->key, LATENTS_PREFIX, strlen(LATENTS_PREFIX)) != 0 || row->bytes == 0 ||
+        row->bytes > LATENT_BYTES_MAX)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "init_job %" PRIu64 ": the ledger names no usable latent (%.80s, %" PRIu64
+                         " bytes)",
+                         row->job, row->key, row->bytes);
+    return 0;
+}
+
+/* What the file says, which may differ from the ledger. */
+static int check_file(const struct kiln_latent *latent, const struct kiln_latent_row *row,
+                      const struct kiln_start_want *want, struct kiln_error *err)
+{
+    if (strcmp(latent->model, want->model_hash) != 0)
+        return kiln_fail(err, KILN_CORRUPT, "the file is of model %.64s, not %s", latent->model,
+                         want->model_hash);
+    if (latent->channels != LATENT_CHANNELS || latent->width != row->width / PIXELS_A_VALUE ||
+        latent->height != row->height / PIXELS_A_VALUE)
+        return kiln_fail(err, KILN_CORRUPT, "the file has a latent of %ux%ux%u, not %ux%ux%u",
+                         latent->channels, latent->height, latent->width, LATENT_CHANNELS,
+                         row->height / PIXELS_A_VALUE, row->width / PIXELS_A_VALUE);
+    return 0;
+}
+
+/* The latent at the wanted size; takes its values. */
+static int enlarge(struct kiln_latent *latent, const struct kiln_start_want *want,
+                   struct kiln_start *ret, struct kiln_error *err)
+{
+    const uint32_t width = want->width / PIXELS_A_VALUE, height = want->height / PIXELS_A_VALUE;
+    const size_t values = (size_t)LATENT_CHANNELS * width * height;
+    *ret = (struct kiln_start){.latent = latent->values, .bytes = values * sizeof(float)};
+    latent->values = NULL;
+    if (width == latent->width && height == latent->height)
+        return 0;
+    float *large = calloc(values, sizeof *large); /* noise of which nothing is mixed in */
+    if (large)
+        kiln_latent_enlarge_ref(&(struct kiln_latent_enlarge){.clean = ret->latent,
+                                                              .noise = large,
+                                                              .x = large,
+                                                              .channels = LATENT_CHANNELS,
+                                                              .height = (int)latent->height,
+                                                              .width = (int)latent->width,
+                                                              .out_height = (int)height,
+                                                              .out_width = (int)width});
+    free(ret->latent);
+    ret->latent = large;
+    return large ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory to enlarge a latent");
+}
+
+static int load_latent(struct kiln_store *store, const struct kiln_latent_row *row,
+                       const struct kiln_start_want *want, struct kiln_start *ret,
+                       struct kiln_error *err)
+{
+    struct kiln_latent latent = {0};
+    void *data;
+    size_t size;
+    int code = check_row(row, want, err);
+    code = code ? code : fetch(store, row->key, row->sha256, row->bytes, &data, &size, err);
+    if (code != 0)
+        return code;
+    code = kiln_latent_decode_finished(data, size, &latent, err);
+    free(data);
+    code = code ? code : check_file(&latent, row, want, err);
+    code = code ? code : enlarge(&latent, want, ret, err);
+    kiln_latent_release(&latent);
+    return code ? kiln_fail_in(err, "%s", row->key) : 0;
+}
+
+int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
+                    const struct kiln_latent_row *row, const struct kiln_start_want *want,
+                    struct kiln_start *ret, struct kiln_error *err)
+{
+    if (job->init_job == 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "the job begins from a start and names none");
+    return load_latent(store, row, want, ret, err);
+}

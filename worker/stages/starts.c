@@ -1,0 +1,342 @@
+/* starts.c - the thread that looks up what jobs start from, before their batch begins.
+ *
+ * An assignment without starts passes through.  Of one with starts the ledger is asked once where
+ * the latents are; then each start is fetched once, however many jobs share it.  The next
+ * assignment is looked up while one is rendered, and no more than that: the queue behind this
+ * thread has room for the starts of one portion, so at most three portions are in memory.
+ *
+ * A start that is gone, damaged or of another model fails its jobs alone.  While the store or the
+ * ledger is away the look-up waits, for at most hold_s, and assignments without starts overtake it.
+ * After that the jobs return to the queue.  A worker that ends looks nothing up.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/clock.h"
+#include "schemas/telemetry/log.h"
+#include "schemas/text/utf8.h"
+#include "storage/daemon/outage.h"
+#include "storage/ledger/ledger.h"
+#include "worker/stages/prefetch.h"
+#include "worker/stages/start_load.h"
+#include "worker/state/worker.h"
+
+struct starts {
+    struct kiln_worker *worker;
+    struct kiln_store *store;   /* NULL until the first try to open it worked */
+    struct kiln_ledger *ledger; /* likewise */
+    struct kiln_outage store_outage, ledger_outage;
+    struct kiln_flight *later[KILN_HEARTBEAT_HELD_MAX]; /* with starts; they arrived meanwhile */
+    uint32_t later_count;
+};
+
+/* The look-up of one assignment. */
+struct look {
+    struct starts *starts;
+    struct kiln_flight *flight;
+    struct kiln_start_want want;
+    struct kiln_latent_row *rows; /* [job_count]; of jobs without init_job empty */
+    bool taken[KILN_ASSIGN_MAX];  /* into a portion */
+    bool answers;                 /* the store, to the last request */
+    double until_ms;              /* the end of its patience; 0: no server was away yet */
+};
+
+/* --- passing on ------------------------------------------------------------------------------- */
+
+static struct kiln_portion *new_portion(struct kiln_worker *worker, struct kiln_flight *flight)
+{
+    struct kiln_portion *portion;
+    while (!(portion = kiln_portion_new(flight)))
+        kiln_worker_pause(worker, 100); /* memory comes back, or the process is killed */
+    return portion;
+}
+
+/* Passes a portion on; waits until the compute thread has room for its starts. */
+static void pass(struct kiln_worker *worker, struct kiln_portion *portion)
+{
+    int code;
+    if (kiln_queue_length(worker->ready) == 0) /* else the compute thread does it later */
+        kiln_worker_prefetch(worker, &portion->flight->assignment);
+    while ((code = kiln_queue_push(worker->ready, portion, portion->bytes + 1, 1000)) ==
+           KILN_TIMEOUT)
+        continue;
+    if (code != 0) { /* closed: the worker ends */
+        if (portion->last)
+            kiln_board_settle(&worker->board);
+        kiln_worker_return(worker, portion);
+        kiln_portion_free(portion);
+    }
+    kiln_board_kick(&worker->board);
+}
+
+/* The whole assignment as one portion, without starts. */
+static void pass_whole(struct kiln_worker *worker, struct kiln_flight *flight)
+{
+    struct kiln_portion *portion = new_portion(worker, flight);
+    for (uint32_t i = 0; i < flight->assignment.job_count; i++)
+        kiln_portion_add(portion, i, -1);
+    portion->first = portion->last = true;
+    pass(worker, portion);
+}
+
+static bool has_starts(const struct starts *starts, const struct kiln_flight *flight)
+{
+    /* A worker with another model than the job's does not begin it. */
+    return kiln_mode_starts(&flight->assignment.mode) &&
+           kiln_renderer_renders(starts->worker->engine, flight->assignment.model);
+}
+
+/* Passes on what arrived while a server is away, if it needs no server. */
+static void let_overtake(struct starts *starts)
+{
+    void *item;
+    size_t count;
+    while (kiln_queue_pop(starts->worker->arrived, &item, 1, &count, 0) == 0) {
+        if (has_starts(starts, item))
+            starts->later[starts->later_count++] = item; /* no more than that are in flight */
+        else
+            pass_whole(starts->worker, item);
+    }
+}
+
+/* --- waiting for a server --------------------------------------------------------------------- */
+
+static bool ends(const struct look *look)
+{
+    return kiln_worker_drain(look->starts->worker) != KILN_DRAIN_NO;
+}
+
+static bool same_start(const struct kiln_job *a, const struct kiln_job *b)
+{
+    if (a->init_image && b->init_image)
+        return strcmp(a->init_image, b->init_image) == 0;
+    return !a->init_image && !b->init_image && a->init_job == b->init_job;
+}
+
+/* Whether somebody still wants the job of this number or one that starts from the same. */
+static bool wanted(const struct look *look, uint32_t index)
+{
+    const struct kiln_job *jobs = look->flight->assignment.jobs;
+    for (uint32_t i = index; i < look->flight->assignment.job_count; i++)
+        if (!look->taken[i] && same_start(&jobs[index], &jobs[i]) &&
+            kiln_flight_stop(look->flight, i) == KILN_STOP_NONE)
+            return true;
+    return false;
+}
+
+/* After a failure: waits and returns true if the same may succeed now. */
+static bool again(struct look *look, struct kiln_outage *outage, const struct kiln_error *err)
+{
+    struct kiln_worker *worker = look->starts->worker;
+    const double now = kiln_monotonic_ms();
+    if (kiln_code_retry(err->code) != KILN_RETRY_LATER)
+        return false;
+    if (look->until_ms == 0)
+        look->until_ms = now + kiln_board_settings(&worker->board).hold_s * 1e3;
+    if (ends(look) || now >= look->until_ms)
+        return false;
+    kiln_worker_pause(worker, kiln_outage_fail(outage, err));
+    let_overtake(look->starts);
+    return !ends(look);
+}
+
+/* --- one start -------------------------------------------------------------------------------- */
+
+static int try_rows(struct look *look, struct kiln_error *err)
+{
+    struct starts *starts = look->starts;
+    const struct kiln_assignment *assignment = &look->flight->assignment;
+    uint64_t ids[KILN_ASSIGN_MAX];
+    char name[KILN_NAME_MAX + 32];
+    int code = 0;
+    for (uint32_t i = 0; i < assignment->job_count; i++)
+        ids[i] = assignment->jobs[i].init_job;
+    snprintf(name, sizeof name, "kiln-worker %s starts", starts->worker->id);
+    if (!starts->ledger)
+        code = kiln_ledger_open(starts->worker->config, name, &starts->ledger, err);
+    return code ? code
+                : kiln_ledger_latents(starts->ledger, starts->worker->pool, ids,
+                                      assignment->job_count, look->rows, err);
+}
+
+/* Where the latents of the whole assignment are. */
+static int ask_rows(struct look *look, struct kiln_error *err)
+{
+    bool any = false;
+    int code;
+    for (uint32_t i = 0; i < look->flight->assignment.job_count; i++)
+        any = any || look->flight->assignment.jobs[i].init_job != 0;
+    if (!any)
+        return 0;
+    while ((code = try_rows(look, err)) != 0)
+        if (!again(look, &look->starts->ledger_outage, err))
+            return code;
+    kiln_outage_over(&look->starts->ledger_outage);
+    return 0;
+}
+
+/* Whether a failure is of the start alone and for good: it is gone, damaged or does not fit. */
+static bool of_the_start(int code)
+{
+    return code == KILN_NOT_FOUND || code == KILN_BAD_INPUT || code == KILN_UNSUPPORTED ||
+           code == KILN_CORRUPT;
+}
+
+/* A request to an S3 that is away takes its many tries, so it is asked first whether it answers. */
+static int try_load(struct look *look, uint32_t index, struct kiln_start *ret,
+                    struct kiln_error *err)
+{
+    struct starts *starts = look->starts;
+    int code = 0;
+    if (!starts->store)
+        code = kiln_store_open(starts->worker->config, &starts->store, err);
+    if (code == 0 && !look->answers)
+        code = kiln_store_reach(starts->store, err);
+    look->answers = code == 0;
+    if (of_the_start(code)) /* a store whose directory or bucket is missing has lost no start */
+        code = err->code = KILN_UNAVAILABLE;
+    code = code ? code
+                : kiln_start_load(starts->store, &look->flight->assignment.jobs[index],
+                                  &look->rows[index], &look->want, ret, err);
+    look->answers = look->answers && (code == 0 || of_the_start(code));
+    return code;
+}
+
+/* The start of one job. */
+static int load(struct look *look, uint32_t index, struct kiln_start *ret, struct kiln_error *err)
+{
+    int code;
+    while ((code = try_load(look, index, ret, err)) != 0)
+        if (!again(look, &look->starts->store_outage, err) || !wanted(look, index))
+            break;
+    if (look->answers) {
+        kiln_health_heard(KILN_PEER_STORE);
+        kiln_outage_over(&look->starts->store_outage);
+    }
+    return code;
+}
+
+/* --- portions --------------------------------------------------------------------------------- */
+
+/* Moves a job into the portion, and every other job that starts from the same. */
+static void take(struct look *look, struct kiln_portion *portion, uint32_t index, int32_t start,
+                 int code, const struct kiln_error *err)
+{
+    const struct kiln_assignment *assignment = &look->flight->assignment;
+    for (uint32_t i = index; i < assignment->job_count; i++) {
+        const struct kiln_job *job = &assignment->jobs[i];
+        if (look->taken[i] || !same_start(&assignment->jobs[index], job))
+            continue;
+        look->taken[i] = true;
+        struct kiln_portion_job *entry = kiln_portion_add(portion, i, start);
+        if (code == 0)
+            continue;
+        entry->code = code;
+        entry->final = of_the_start(code);
+        kiln_utf8_copy(entry->reason, sizeof entry->reason, err->text);
+        kiln_log(KILN_LOG_WARNING, "start_missing", kiln_f("job", "%" PRIu64, job->id),
+                 kiln_f("code", "%s", kiln_code_name(code)), kiln_f("error", "%s", err->text));
+    }
+}
+
+/* The next job that no portion has; job_count if there is none. */
+static uint32_t next_job(const struct look *look)
+{
+    uint32_t i = 0;
+    while (i < look->flight->assignment.job_count && look->taken[i])
+        i++;
+    return i;
+}
+
+/* Fills a portion with jobs whose starts are there, or which failed.  code, unseen: the ledger's
+ * failure, for all jobs that start from another one. */
+static void fill(struct look *look, struct kiln_portion *portion, int code,
+                 const struct kiln_error *unseen)
+{
+    struct kiln_error why;
+    const uint32_t count = look->flight->assignment.job_count;
+    for (uint32_t i; (i = next_job(look)) < count && portion->bytes < KILN_PORTION_BYTES;) {
+        struct kiln_start start = {0};
+        int failure = look->flight->assignment.jobs[i].init_image ? 0 : code;
+        if (failure == 0 && !ends(look) && wanted(look, i)) /* else the compute thread ends it */
+            failure = load(look, i, &start, &why);
+        else
+            why = *unseen;
+        if (ends(look) || !(start.latent || start.rgb)) {
+            take(look, portion, i, -1, ends(look) ? 0 : failure, &why);
+            kiln_start_release(&start);
+            continue;
+        }
+        portion->bytes += start.bytes;
+        portion->starts[portion->start_count] = start;
+        take(look, portion, i, (int32_t)portion->start_count++, 0, NULL);
+    }
+}
+
+static void look_up(struct starts *starts, struct kiln_flight *flight)
+{
+    struct kiln_worker *worker = starts->worker;
+    const struct kiln_assignment *assignment = &flight->assignment;
+    const uint32_t count = assignment->job_count;
+    struct look look = {
+        .starts = starts,
+        .flight = flight,
+        .want = {assignment->width, assignment->height, worker->engine->model_hash}};
+    struct kiln_error err = {0};
+    while (!(look.rows = calloc(count, sizeof *look.rows)))
+        kiln_worker_pause(worker, 100);
+    if (kiln_queue_length(worker->ready) == 0)
+        kiln_worker_prefetch(worker, assignment);
+    int code = ask_rows(&look, &err);
+    for (bool first = true, last = false; !last; first = false) {
+        struct kiln_portion *portion = new_portion(worker, flight);
+        fill(&look, portion, code, &err);
+        portion->first = first;
+        portion->last = last = next_job(&look) == count;
+        pass(worker, portion); /* the last one may have freed the flight */
+    }
+    free(look.rows);
+}
+
+/* The flight that has waited longest, or NULL after a second without one; false at the end. */
+static bool next_flight(struct starts *starts, struct kiln_flight **ret)
+{
+    void *item = NULL;
+    size_t count;
+    int code = 0;
+    if (starts->later_count > 0) {
+        item = starts->later[0];
+        memmove(starts->later, starts->later + 1, --starts->later_count * sizeof starts->later[0]);
+    } else {
+        code = kiln_queue_pop(starts->worker->arrived, &item, 1, &count, 1000);
+    }
+    *ret = item;
+    return code != KILN_CANCELLED;
+}
+
+void *kiln_starts(void *arg)
+{
+    struct kiln_worker *worker = arg;
+    struct starts starts = {
+        .worker = worker,
+        /* Not shared with the uploaders: this thread asks nothing while no job has a start, so it
+         * may not learn for long that the server is back. */
+        .store_outage = {KILN_OUTAGE_OF("store"), .effect = "jobs with a start wait for it"},
+        .ledger_outage = {KILN_OUTAGE_OF("ledger"), .effect = "jobs with a start wait for it"},
+    };
+    for (struct kiln_flight *flight; next_flight(&starts, &flight);) {
+        if (!flight)
+            continue;
+        if (has_starts(&starts, flight))
+            look_up(&starts, flight);
+        else
+            pass_whole(worker, flight);
+    }
+    kiln_store_close(starts.store);
+    kiln_ledger_close(starts.ledger);
+    kiln_queue_close(worker->ready);
+    atomic_fetch_sub(&worker->threads, 1);
+    return NULL;
+}

@@ -1,0 +1,46 @@
+/* portion.h - jobs of one assignment that are ready to be rendered together, with their starts.
+ *
+ * The starts thread makes portions and the compute thread uses them up.  Without starts an
+ * assignment is one portion.  With starts it may be several, since the starts of 64 pictures of
+ * 2048 px take 800 MB: a portion ends when its starts take KILN_PORTION_BYTES.
+ */
+#ifndef KILN_PORTION_H
+#define KILN_PORTION_H
+
+#include "worker/state/flights.h"
+
+#define KILN_PORTION_BYTES ((size_t)64 << 20)
+
+/* What runs start from; one of the two is set.  In the form of DiffusionZItem, for the job's size. */
+struct kiln_start {
+    float *latent;
+    uint8_t *rgb;
+    size_t bytes;
+};
+void kiln_start_release(struct kiln_start *start);
+
+struct kiln_portion_job {
+    uint32_t index;  /* of the job in the flight */
+    int32_t start;   /* in `starts`; -1: none, the run begins from noise */
+    int code;        /* not 0: it cannot begin, for this reason */
+    bool final;      /* and it is not worth another attempt */
+    char reason[256];
+};
+
+struct kiln_portion {
+    struct kiln_flight *flight; /* lives until the last of its jobs is settled */
+    bool first, last;           /* of the flight's portions */
+    uint32_t job_count, start_count;
+    size_t bytes; /* of the starts */
+    struct kiln_portion_job jobs[KILN_ASSIGN_MAX];
+    struct kiln_start starts[KILN_ASSIGN_MAX]; /* owned */
+};
+
+/* Empty; NULL when memory is short. */
+struct kiln_portion *kiln_portion_new(struct kiln_flight *flight);
+void kiln_portion_free(struct kiln_portion *portion); /* and its starts; accepts NULL */
+/* Adds a job of the flight, with the start of this number or -1. */
+struct kiln_portion_job *kiln_portion_add(struct kiln_portion *portion, uint32_t index,
+                                          int32_t start);
+
+#endif
