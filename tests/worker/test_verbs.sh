@@ -28,6 +28,20 @@ cmp -s a.webp e.webp || fail "a LoRA of strength 0 changed the picture"
 draw f.webp --lossless
 cmp -s a.webp f.webp && fail "--lossless changed nothing"
 
+# Coarse first: the last --width and --height count.
+large() { draw "$1" --width 128 --height 160 --json "${@:2}"; }
+large exact.webp --coarse off
+grep -q '"mode": ""' out || fail "coarse off is not exact: $(cat out)"
+large coarse.webp --coarse 2+1 --latents coarse.safetensors
+grep -q '"mode": "coarse=2+1"' out || fail "--json does not name the mode: $(cat out)"
+head -c 300 coarse.safetensors | tr -d ' ' | grep -qa '"shape":\[16,20,16\]' || fail "wrong shape of a coarse latent"
+cmp -s exact.webp coarse.webp && fail "--coarse changed nothing"
+large again.webp --coarse 2+1 --coarse-sigma 0.75
+cmp -s coarse.webp again.webp || fail "0.75 is not the usual --coarse-sigma"
+large other.webp --coarse 2+1 --coarse-sigma 0.9
+grep -q '"mode": "coarse=2+1@0.9"' out || fail "--json does not name the sigma: $(cat out)"
+cmp -s coarse.webp other.webp && fail "--coarse-sigma changed nothing"
+
 # libgomp itself says what it was told: started by hand, the worker starts itself once more.
 env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose "$worker" --version 2>&1 |
     grep -q "GOMP_SPINCOUNT = '2000'" || fail "threads wait awake for long"
@@ -51,6 +65,14 @@ expect 64 "unknown option" "${render[@]}" --out x.webp --bogus
 expect 64 "width" "${render[@]}" --out x.webp --width 100
 expect 64 "steps 0" "${render[@]}" --out x.webp --steps 0
 expect 64 "seed beyond 64 bits" "${render[@]}" --out x.webp --seed 18446744073709551616
+for words in "--coarse 0+3" "--coarse 4" "--coarse auto" "--coarse 4+51" "--coarse 2+1 --steps 1" \
+    "--coarse-sigma 0.5" "--coarse 1+1 --coarse-sigma 0" "--coarse 1+1 --coarse-sigma 1"; do
+    # shellcheck disable=SC2086
+    expect 64 "$words" "${render[@]}" --out x.webp --width 128 --height 128 $words
+    grep -qe '--coarse' err || fail "$words: $(cat err)"
+done
+expect 64 "too small to halve" "${render[@]}" --out x.webp --coarse 1+1
+grep -q '64 x 64 is too small to halve' err || fail "too small to halve: $(cat err)"
 expect 64 "guidance nan" "${render[@]}" --out x.webp --guidance nan
 expect 64 "argument" "${render[@]}" --out x.webp more
 for option in --prompt --negative; do

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "schemas/job/mode.h"
 #include "schemas/limits.h"
 #include "schemas/text/utf8.h"
 #include "worker/engine/renderer.h"
@@ -102,6 +103,17 @@ int kiln_take_device(const struct kiln_verb_option *option, char *value, struct 
 int kiln_take_dtype(const struct kiln_verb_option *option, char *value, struct kiln_error *err)
 {
     return kiln_dtype_parse(value, option->to, err);
+}
+
+int kiln_take_coarse(const struct kiln_verb_option *option, char *value, struct kiln_error *err)
+{
+    struct kiln_mode *mode = option->to;
+    if (kiln_mode_parse_coarse(value, mode) && mode->kind != KILN_MODE_COARSE_AUTO)
+        return 0;
+    return kiln_fail(err, KILN_BAD_INPUT,
+                     "--%s \"%s\": expected off, or S+L such as 4+3: S steps at about half the "
+                     "side, then L",
+                     option->name, value);
 }
 
 int kiln_take_lora(const struct kiln_verb_option *option, char *value, struct kiln_error *err)

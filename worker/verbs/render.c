@@ -15,6 +15,7 @@
 #include "schemas/limits.h"
 #include "storage/formats/safetensors.h"
 
+#include "worker/engine/batch_mode.h"
 #include "worker/verbs/options.h"
 #include "worker/verbs/verbs.h"
 
@@ -26,6 +27,8 @@ static const char usage[] =
     "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
     "  --width N --height N   pixels, multiples of 16, 64 to 2048 (the model's own)\n"
     "  --steps N              1 to 50 (8)\n"
+    "  --coarse S+L           S of the steps at about half the side, then L at full size: faster\n"
+    "  --coarse-sigma X       noise level at which these begin, above 0 and below 1 (0.75)\n"
     "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
     "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"
     "  --negative TEXT        what the picture should not show\n"
@@ -47,6 +50,8 @@ struct render {
     DiffusionZItem item;
     DiffusionZBatch batch;
     DiffusionZLora loras[KILN_LORAS_MAX];
+    struct kiln_mode mode;
+    double coarse_sigma; /* negative: not given */
     const char *out, *latents;
     bool lossless, json;
 };
@@ -66,6 +71,27 @@ static int check_complete(const struct render *render, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--latents %s: --out writes there, too; name another file",
                          render->latents);
+    return 0;
+}
+
+/* Coarse first, as fields of the batch. */
+static int set_mode(struct render *render, struct kiln_error *err)
+{
+    const DiffusionZBatch *b = &render->batch;
+    struct kiln_mode *mode = &render->mode;
+    const bool coarse = mode->kind == KILN_MODE_COARSE;
+    if (!coarse && render->coarse_sigma >= 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse-sigma needs --coarse S+L");
+    if (coarse && render->coarse_sigma >= 0 &&
+        (!kiln_mode_sigma(render->coarse_sigma, &mode->sigma) || mode->sigma >= 1))
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse-sigma %g: must be above 0 and below 1",
+                         render->coarse_sigma);
+    if (coarse && (int32_t)mode->small > b->num_steps)
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
+                         mode->small, mode->full, b->num_steps);
+    if (!kiln_batch_set_mode(&render->batch, mode, NULL, 0))
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %d x %d is too small to halve",
+                         mode->small, mode->full, b->width, b->height);
     return 0;
 }
 
@@ -113,9 +139,11 @@ static int render(struct render *render, struct kiln_error *err)
     if (code == 0 && render->latents)
         code = write_latent(render, &output, err);
     if (code == 0 && render->json) {
-        printf("{\"width\": %d, \"height\": %d, \"steps\": %d, \"seed\": %" PRIu64
+        char mode[KILN_MODE_MAX];
+        kiln_mode_text(&render->mode, mode);
+        printf("{\"width\": %d, \"height\": %d, \"steps\": %d, \"mode\": \"%s\", \"seed\": %" PRIu64
                ", \"text_ms\": %.1f, \"denoise_ms\": %.1f, \"decode_ms\": %.1f}\n",
-               render->batch.width, render->batch.height, render->batch.num_steps,
+               render->batch.width, render->batch.height, render->batch.num_steps, mode,
                render->item.seed, times.text_ms, times.denoise_ms, times.decode_ms);
         if (fflush(stdout) != 0 || ferror(stdout))
             code = kiln_fail(err, KILN_IO, "writing about the picture: %s", strerror(errno));
@@ -130,6 +158,7 @@ int kiln_verb_render(int argc, char **argv)
     struct render r = {
         .options = {.device_id = -1},
         .batch = {.item_count = 1, .width = 1024, .height = 1024, .num_steps = KILN_STEPS_DEFAULT},
+        .coarse_sigma = -1,
     };
     double guidance = 0;
     int loras = 0;
@@ -142,6 +171,8 @@ int kiln_verb_render(int argc, char **argv)
         {"width", kiln_take_side, .to = &r.batch.width},
         {"height", kiln_take_side, .to = &r.batch.height},
         {"steps", kiln_take_small, .to = &r.batch.num_steps, KILN_STEPS_MIN, KILN_STEPS_MAX},
+        {"coarse", kiln_take_coarse, .to = &r.mode},
+        {"coarse-sigma", kiln_take_number, .to = &r.coarse_sigma, 0, 1},
         {"seed", kiln_take_whole, .to = &r.item.seed, 0, UINT64_MAX},
         {"guidance", kiln_take_number, .to = &guidance, 0, (uint64_t)KILN_GUIDANCE_MAX},
         {"negative", kiln_take_prompt, .to = &r.item.negative_prompt},
@@ -164,6 +195,7 @@ int kiln_verb_render(int argc, char **argv)
     r.batch.lora_count = loras;
     r.batch.guidance_scale = (float)guidance;
     code = code ? code : check_complete(&r, &err);
+    code = code ? code : set_mode(&r, &err);
     bool mistaken = code != 0; /* on the command line */
     if (code == 0) {
         code = kiln_verb_may_write("out", r.out, &err);
