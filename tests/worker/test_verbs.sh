@@ -42,6 +42,21 @@ large other.webp --coarse 2+1 --coarse-sigma 0.9
 grep -q '"mode": "coarse=2+1@0.9"' out || fail "--json does not name the sigma: $(cat out)"
 cmp -s coarse.webp other.webp && fail "--coarse-sigma changed nothing"
 
+# From a picture: its own size, or resized.
+from() { expect 0 "render $1" "$worker" render --model "$model" --prompt "a red star" --steps 3 --out "$@"; }
+from from.webp --init a.webp --json --latents from.safetensors
+grep -q '"width": 96, "height": 64, "steps": 3, "mode": "start=1"' out || fail "--init a.webp: $(cat out)"
+head -c 300 from.safetensors | tr -d ' ' | grep -qa '"shape":\[16,8,12\]' || fail "wrong shape of the latent of --init"
+from same.webp --init a.webp --strength 0.6
+cmp -s from.webp same.webp || fail "0.6 is not the usual --strength"
+from near.webp --init a.webp --strength 0.3
+cmp -s from.webp near.webp && fail "--strength changed nothing"
+from resized.webp --init a.webp --width 64 --height 96 --json
+grep -q '"width": 64, "height": 96' out || fail "--init was not resized: $(cat out)"
+from whole.webp --init a.webp --strength 1 --width 96 --height 64
+from noise.webp --width 96 --height 64
+cmp -s whole.webp noise.webp && fail "the noise of a run from a picture is the second draw"
+
 # libgomp itself says what it was told: started by hand, the worker starts itself once more.
 env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose "$worker" --version 2>&1 |
     grep -q "GOMP_SPINCOUNT = '2000'" || fail "threads wait awake for long"
@@ -70,6 +85,19 @@ for words in "--coarse 0+3" "--coarse 4" "--coarse auto" "--coarse 4+51" "--coar
     # shellcheck disable=SC2086
     expect 64 "$words" "${render[@]}" --out x.webp --width 128 --height 128 $words
     grep -qe '--coarse' err || fail "$words: $(cat err)"
+done
+for words in "--strength 0.5" "--init a.webp --strength 0" "--init a.webp --strength 1.1" \
+    "--init a.webp --strength nan" "--init a.webp --coarse 1+1" "--init a.webp --width 64"; do
+    # shellcheck disable=SC2086
+    expect 64 "$words" "$worker" render --model "$model" --prompt x --out x.webp $words
+    grep -qe '--init\|--strength' err || fail "$words: $(cat err)"
+done
+expect 66 "no picture to start from" "${render[@]}" --out x.webp --init none.webp
+head -c 100 a.webp >cut.webp
+echo text >text.webp
+for file in cut text; do
+    "${render[@]}" --out x.webp --init $file.webp 2>err && fail "--init $file.webp was taken"
+    grep -q "$file.webp: " err || fail "--init $file.webp: $(cat err)"
 done
 expect 64 "too small to halve" "${render[@]}" --out x.webp --coarse 1+1
 grep -q '64 x 64 is too small to halve' err || fail "too small to halve: $(cat err)"

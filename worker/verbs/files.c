@@ -1,4 +1,4 @@
-/* files.c - see verbs.h: where a file goes that a user named, and writing it. */
+/* files.c - see verbs.h: files that a user named: where they go, writing them, reading pictures. */
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -8,8 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/formats/replace.h"
+#include "schemas/limits.h"
+#include "storage/formats/pictures/picture_read.h"
+#include "storage/formats/pictures/picture_resize.h"
 #include "storage/formats/pictures/webp.h"
+#include "storage/formats/replace.h"
+#include "storage/formats/user_file.h"
 #include "worker/verbs/verbs.h"
 
 #define LINKS_MAX 40 /* as Linux follows them */
@@ -84,6 +88,44 @@ bool kiln_verb_same_file(const char *a, const char *b)
     free(x);
     free(y);
     return same;
+}
+
+/* Which sides a run from a picture has. */
+static int choose_size(const char *path, const struct kiln_picture_pixels *picture, int32_t *width,
+                       int32_t *height, struct kiln_error *err)
+{
+    uint32_t w, h;
+    if (*width != 0 || *height != 0)
+        return 0;
+    kiln_picture_job_size(picture->width, picture->height, &w, &h);
+    if (w < KILN_SIDE_MIN || w > KILN_SIDE_MAX || h < KILN_SIDE_MIN || h > KILN_SIDE_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s: it has %u x %u pixels; sides are %d to %d: give --width and --height",
+                         path, picture->width, picture->height, KILN_SIDE_MIN, KILN_SIDE_MAX);
+    *width = (int32_t)w;
+    *height = (int32_t)h;
+    return 0;
+}
+
+int kiln_verb_read_picture(const char *path, int32_t *width, int32_t *height, uint8_t **ret_rgb,
+                           struct kiln_error *err)
+{
+    struct kiln_picture_pixels picture = {0};
+    char *data = NULL;
+    size_t size;
+    int code = kiln_user_file_read(path, KILN_PICTURE_FILE_MAX, &data, &size, err);
+    if (code)
+        return code;
+    code = kiln_picture_read((const uint8_t *)data, size, &picture, err);
+    free(data);
+    if (code)
+        return kiln_fail_in(err, "%s", path);
+    code = choose_size(path, &picture, width, height, err);
+    code = code ? code
+                : kiln_picture_resize(picture.rgb, picture.width, picture.height, (uint32_t)*width,
+                                      (uint32_t)*height, ret_rgb, err);
+    free(picture.rgb);
+    return code;
 }
 
 int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *err)

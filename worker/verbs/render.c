@@ -29,6 +29,9 @@ static const char usage[] =
     "  --steps N              1 to 50 (8)\n"
     "  --coarse S+L           S of the steps at about half the side, then L at full size: faster\n"
     "  --coarse-sigma X       noise level at which these begin, above 0 and below 1 (0.75)\n"
+    "  --init FILE            start from this picture: WebP, PNG or JPEG; without --width and\n"
+    "                         --height its own size, else it is resized\n"
+    "  --strength X           how much of it changes, above 0 to 1 (0.6)\n"
     "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
     "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"
     "  --negative TEXT        what the picture should not show\n"
@@ -51,8 +54,9 @@ struct render {
     DiffusionZBatch batch;
     DiffusionZLora loras[KILN_LORAS_MAX];
     struct kiln_mode mode;
-    double coarse_sigma; /* negative: not given */
-    const char *out, *latents;
+    double coarse_sigma, strength; /* negative: not given */
+    uint8_t *start;                /* pixels of --init */
+    const char *init, *out, *latents;
     bool lossless, json;
 };
 
@@ -74,7 +78,29 @@ static int check_complete(const struct render *render, struct kiln_error *err)
     return 0;
 }
 
-/* Coarse first, as fields of the batch. */
+/* The size, or that of --init later, and the mode by --strength. */
+static int check_start(struct render *render, struct kiln_error *err)
+{
+    DiffusionZBatch *b = &render->batch;
+    const double strength = render->strength < 0 ? KILN_STRENGTH_DEFAULT : render->strength;
+    if (!render->init) {
+        b->width = b->width ? b->width : KILN_SIDE_DEFAULT;
+        b->height = b->height ? b->height : KILN_SIDE_DEFAULT;
+        return render->strength < 0
+                   ? 0
+                   : kiln_fail(err, KILN_BAD_INPUT, "--strength needs --init FILE");
+    }
+    if (render->mode.kind == KILN_MODE_COARSE)
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse and --init: choose one");
+    if ((b->width == 0) != (b->height == 0))
+        return kiln_fail(err, KILN_BAD_INPUT, "--init: give both --width and --height, or neither");
+    if (!kiln_mode_of_strength(strength, (uint32_t)b->num_steps, &render->mode))
+        return kiln_fail(err, KILN_BAD_INPUT, "--strength %g: must be above 0, and 1 at most",
+                         strength);
+    return 0;
+}
+
+/* Coarse first or a start, as fields of the batch. */
 static int set_mode(struct render *render, struct kiln_error *err)
 {
     const DiffusionZBatch *b = &render->batch;
@@ -157,8 +183,9 @@ int kiln_verb_render(int argc, char **argv)
 {
     struct render r = {
         .options = {.device_id = -1},
-        .batch = {.item_count = 1, .width = 1024, .height = 1024, .num_steps = KILN_STEPS_DEFAULT},
+        .batch = {.item_count = 1, .num_steps = KILN_STEPS_DEFAULT},
         .coarse_sigma = -1,
+        .strength = -1,
     };
     double guidance = 0;
     int loras = 0;
@@ -173,6 +200,8 @@ int kiln_verb_render(int argc, char **argv)
         {"steps", kiln_take_small, .to = &r.batch.num_steps, KILN_STEPS_MIN, KILN_STEPS_MAX},
         {"coarse", kiln_take_coarse, .to = &r.mode},
         {"coarse-sigma", kiln_take_number, .to = &r.coarse_sigma, 0, 1},
+        {"init", kiln_take_text, .to = &r.init},
+        {"strength", kiln_take_number, .to = &r.strength, 0, 1},
         {"seed", kiln_take_whole, .to = &r.item.seed, 0, UINT64_MAX},
         {"guidance", kiln_take_number, .to = &guidance, 0, (uint64_t)KILN_GUIDANCE_MAX},
         {"negative", kiln_take_prompt, .to = &r.item.negative_prompt},
@@ -195,6 +224,7 @@ int kiln_verb_render(int argc, char **argv)
     r.batch.lora_count = loras;
     r.batch.guidance_scale = (float)guidance;
     code = code ? code : check_complete(&r, &err);
+    code = code ? code : check_start(&r, &err);
     code = code ? code : set_mode(&r, &err);
     bool mistaken = code != 0; /* on the command line */
     if (code == 0) {
@@ -203,7 +233,11 @@ int kiln_verb_render(int argc, char **argv)
             code = kiln_verb_may_write("latents", r.latents, &err);
         mistaken = code == KILN_BAD_INPUT;
     }
+    if (code == 0 && r.init)
+        code = kiln_verb_read_picture(r.init, &r.batch.width, &r.batch.height, &r.start, &err);
+    r.item.start_rgb = r.start;
     code = code ? code : render(&r, &err);
+    free(r.start);
     if (code == 0)
         return EX_OK;
     const int status = kiln_verb_fail("render", &err);

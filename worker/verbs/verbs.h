@@ -27,6 +27,11 @@ int kiln_verb_write(const char *path, const void *data, size_t size,
                     struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_verb_write_webp(const char *path, const uint8_t *rgb, int32_t width, int32_t height,
                          bool lossless, struct kiln_error *err) KILN_MUST_CHECK;
+/* The picture of a file as RGB, malloc'd, for a run that starts from it.  Resized to *width x
+ * *height; if both are 0 they become its own size, rounded down to sides that a picture may have.
+ */
+int kiln_verb_read_picture(const char *path, int32_t *width, int32_t *height, uint8_t **ret_rgb,
+                           struct kiln_error *err) KILN_MUST_CHECK;
 /* Checks that a file can be written there, before there is anything to write.  name: of the option.
  */
 int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *err) KILN_MUST_CHECK;
