@@ -144,11 +144,27 @@ static int time_forward(struct bench *b, struct kiln_error *err)
     return 0;
 }
 
+void kiln_stage_batch(const struct kiln_stage_case *args, DiffusionZBatch *batch)
+{
+    batch->width = args->width;
+    batch->height = args->height;
+    batch->num_steps = args->num_steps;
+    if (args->coarse_steps == 0)
+        return;
+    batch->start = DIFFUSIONZ_FROM_SIGMA;
+    batch->start_sigma = args->coarse_sigma;
+    batch->rest_steps = args->rest_steps;
+    batch->coarse_steps = args->coarse_steps;
+    batch->coarse_width = args->coarse_width;
+    batch->coarse_height = args->coarse_height;
+}
+
 static int time_image(struct bench *b, struct kiln_error *err)
 {
     double values[KILN_STAGE_RUNS_MAX], steps[KILN_STAGE_RUNS_MAX];
-    b->batch.num_steps = b->args->num_steps;
+    kiln_stage_batch(b->args, &b->batch);
     b->batch.skip_decode = 0;
+    const int forwards = kiln_engine_forwards(b->e, &b->batch);
     for (int i = -1; i < b->args->image_repeats; i++) {
         DiffusionZTimes times = {0};
         kiln_feature_cache_clear(b->e->features);
@@ -161,7 +177,7 @@ static int time_image(struct bench *b, struct kiln_error *err)
         if (i < 0)
             continue;
         values[i] = (end - start) / b->batch.item_count;
-        steps[i] = times.denoise_ms / b->batch.item_count / b->batch.num_steps;
+        steps[i] = times.denoise_ms / b->batch.item_count / forwards;
     }
     b->times->image_ms = median(values, b->args->image_repeats);
     b->times->step_ms = median(steps, b->args->image_repeats);

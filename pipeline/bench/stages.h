@@ -30,13 +30,16 @@ struct kiln_stage_case {
     int32_t warmups, repeats; /* of a stage; whole images: 1 and image_repeats */
     int32_t image_repeats;
     int32_t stages; /* a sum of enum kiln_stage; the times of the others are 0 */
+    /* Of whole images: coarse first as in DiffusionZBatch, handed over at coarse_sigma; or 0. */
+    int32_t coarse_steps, coarse_width, coarse_height, rest_steps;
+    double coarse_sigma;
 };
 
 /* Milliseconds, of one item. */
 struct kiln_stage_times {
     double forward_ms; /* one step of the transformer, without any other work in the batch */
     double forward_best_ms, forward_worst_ms;
-    double step_ms;    /* the same within whole images */
+    double step_ms;    /* the same within whole images; coarse first, the mean over both sizes */
     double text_ms;    /* the text encoder on one prompt */
     double decode_ms;  /* one latent to a picture on the device */
     double image_ms;   /* from the prompt to pixels in host memory, no features cached */
@@ -45,6 +48,9 @@ struct kiln_stage_times {
     /* The most bytes on the device: in tensors, and in total by this process and all others. */
     uint64_t peak_tensors, peak_device;
 };
+
+/* Sets the fields of a batch for the case's whole images: size, steps, coarse first. */
+void kiln_stage_batch(const struct kiln_stage_case *args, DiffusionZBatch *batch);
 
 /* ret_output: NULL, or receives the model's output in the first step of the first item, malloc'd,
  * *ret_count values: two dtypes can be compared by it.  KILN_NO_MEMORY if the device is too small

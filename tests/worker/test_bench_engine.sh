@@ -39,6 +39,15 @@ expect 0 "the same bits" "$kiln" bench engine --config "$sketch" --sizes 64,96x6
 grep -q 'medians\|forward ms' out && fail "a table of what is not timed: $(cat out)"
 expect 64 "figures of no timing" "${bench[@]}" --deterministic --json
 
+expect 0 "coarse first" "${bench[@]}" --sizes 128x96 --steps 2 --coarse 2+1 --stages image --json
+grep -q '"mode":"coarse=2+1"' out || fail "the mode in json: $(cat out)"
+expect 0 "the same bits coarse first" "$kiln" bench engine --config "$sketch" --sizes 128x96 --batch 3 --steps 2 \
+    --dtype bf16 --coarse 2+1 --deterministic
+grep -q '^bf16 128x96, batch 3: each picture has the bits it has alone$' out || fail "coarse bits: $(cat out)"
+expect 64 "more coarse steps than steps" "${bench[@]}" --coarse 4+3
+expect 65 "too small to halve" "${bench[@]}" --coarse 1+1
+grep -q '64x64 is too small to halve' err || fail "too small to halve: $(cat err)"
+
 for words in --bogus "--sizes 100x100" "--sizes x" "--batch 0" "--batch 65" "--dtype fp4" "--tokens 8" \
     "--tokens 513" "--stages lunch" "--repeat 0" "--sizes 64,64,64,64,64,64,64,64,64" "--device tpu" more; do
     expect 64 "$words" "${bench[@]}" $words

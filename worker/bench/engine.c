@@ -16,6 +16,7 @@
 #include "pipeline/bench/roofline.h"
 #include "schemas/clock.h"
 #include "worker/bench/bench.h"
+#include "worker/engine/batch_mode.h"
 #include "worker/engine/renderer.h"
 #include "worker/state/device_class.h"
 #include "worker/verbs/verbs.h"
@@ -85,6 +86,8 @@ static void print_heading(const struct bench *b)
         return;
     printf("model %s%s, device %s (%s)", b->options.model,
            o->random_weights ? " (random weights)" : "", b->device, b->device_class);
+    if (o->mode.kind == KILN_MODE_COARSE)
+        printf(", whole pictures coarse first %u+%u", o->mode.small, o->mode.full);
     if (o->deterministic) {
         puts(""); /* no times, so no table */
         return;
@@ -167,6 +170,8 @@ static void print_json(const struct bench *b)
 {
     const struct kiln_bench_options *o = &b->options;
     json_t *loads = json_array(), *rows = json_array();
+    char mode[KILN_MODE_MAX];
+    kiln_mode_text(&o->mode, mode);
     for (int i = 0; i < b->load_count; i++) {
         const struct load *load = &b->loads[i];
         json_array_append_new(
@@ -177,10 +182,10 @@ static void print_json(const struct bench *b)
     for (int i = 0; i < b->row_count; i++)
         json_array_append_new(rows, row_json(b, &b->rows[i]));
     json_t *whole =
-        json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:o, s:o}", "bench", "engine", "model",
+        json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:s, s:o, s:o}", "bench", "engine", "model",
                   b->options.model, "random_weights", o->random_weights, "device", b->device,
                   "device_class", b->device_class, "tokens", o->common.tokens, "steps",
-                  o->common.num_steps, "loads", loads, "rows", rows);
+                  o->common.num_steps, "mode", mode, "loads", loads, "rows", rows);
     json_dumpf(whole, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(whole);
@@ -241,6 +246,22 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
     return 0;
 }
 
+/* Coarse first, at half the side. */
+static int set_mode(const struct bench *b, struct kiln_stage_case *args, struct kiln_error *err)
+{
+    const struct kiln_mode *mode = &b->options.mode;
+    DiffusionZBatch batch = {.width = args->width, .height = args->height};
+    if (!kiln_batch_set_mode(&batch, mode, NULL, 0))
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %dx%d is too small to halve",
+                         mode->small, mode->full, args->width, args->height);
+    args->coarse_steps = batch.coarse_steps;
+    args->coarse_width = batch.coarse_width;
+    args->coarse_height = batch.coarse_height;
+    args->rest_steps = batch.rest_steps;
+    args->coarse_sigma = batch.start_sigma;
+    return 0;
+}
+
 /* If the case does not fit on the device, the row says so and the bench goes on. */
 static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int size, int batch,
                    struct kiln_error *err)
@@ -252,6 +273,9 @@ static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int s
     row->args.width = b->options.sizes[size].width;
     row->args.height = b->options.sizes[size].height;
     row->args.item_count = b->options.batches[batch];
+    int code = set_mode(b, &row->args, err);
+    if (code)
+        return code;
     if (b->options.deterministic) {
         int differs = kiln_bench_same(ctx, &row->args, err);
         if (!differs)
@@ -260,7 +284,7 @@ static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int s
                    row->args.item_count);
         return differs;
     }
-    int code = kiln_stages_time(ctx, &row->args, &row->times, &output, &count, err);
+    code = kiln_stages_time(ctx, &row->args, &row->times, &output, &count, err);
     if (code && code != KILN_NO_MEMORY)
         return code;
     if (code)

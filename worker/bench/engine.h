@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "pipeline/bench/stages.h"
+#include "schemas/job/mode.h"
 #include "worker/bench/size.h"
 
 #define KILN_BENCH_LIST_MAX 8 /* values of --sizes, --batch, --dtype */
@@ -21,6 +22,7 @@ struct kiln_bench_options {
     int32_t batches[KILN_BENCH_LIST_MAX], dtypes[KILN_BENCH_LIST_MAX];
     int size_count, batch_count, dtype_count;
     struct kiln_stage_case common; /* the same in all rows */
+    struct kiln_mode mode;         /* of whole images: exact or coarse first */
     bool random_weights, deterministic, json, help;
 };
 

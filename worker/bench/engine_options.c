@@ -22,6 +22,7 @@ const char kiln_bench_engine_usage[] =
     "                         first (auto)\n"
     "  --tokens N             of each prompt, with its template (100)\n"
     "  --steps N              of a whole picture (8)\n"
+    "  --coarse S+L           whole pictures coarse first: S steps at half the side, then L (off)\n"
     "  --stages LIST          of forward,text,decode,image (all)\n"
     "  --repeat N --warmup N  runs of a stage that count, after some that do not (8, 3)\n"
     "  --image-repeat N       the same for whole pictures, after one that does not (3)\n"
@@ -95,6 +96,7 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
         {"dtype", kiln_take_dtype, .to = o.dtypes, 0, 0, &o.dtype_count, sizeof *o.dtypes, most},
         {"tokens", kiln_take_small, .to = &o.common.tokens, KILN_STAGE_TOKENS_MIN, KILN_TOKENS_MAX},
         {"steps", kiln_take_small, .to = &o.common.num_steps, KILN_STEPS_MIN, KILN_STEPS_MAX},
+        {"coarse", kiln_take_coarse, .to = &o.mode},
         {"stages", take_stages, .to = &o.common.stages},
         {"repeat", kiln_take_small, .to = &o.common.repeats, 1, runs},
         {"warmup", kiln_take_small, .to = &o.common.warmups, 0, runs},
@@ -107,6 +109,10 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
     int code = kiln_verb_options("bench engine", argc, argv, table, &o.help, err);
     if (!code && !o.help && o.deterministic && o.json)
         code = kiln_fail(err, KILN_BAD_INPUT, "--deterministic has no figures for --json");
+    if (!code && !o.help && o.mode.kind == KILN_MODE_COARSE &&
+        (int32_t)o.mode.small > o.common.num_steps)
+        code = kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
+                         o.mode.small, o.mode.full, o.common.num_steps);
     if (code)
         return code;
     add_usual(&o);

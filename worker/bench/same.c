@@ -23,11 +23,8 @@ static int render(DiffusionZContext *ctx, const struct kiln_stage_case *args,
                   const DiffusionZItem *items, int count, DiffusionZOutput *outputs,
                   struct kiln_error *err)
 {
-    const DiffusionZBatch batch = {.items = items,
-                                   .item_count = count,
-                                   .width = args->width,
-                                   .height = args->height,
-                                   .num_steps = args->num_steps};
+    DiffusionZBatch batch = {.items = items, .item_count = count};
+    kiln_stage_batch(args, &batch);
     int code = diffusionz_run_batch(ctx, &batch, outputs, NULL);
     if (code)
         return kiln_fail(err, code, "%s", diffusionz_last_error());
