@@ -36,6 +36,8 @@ large coarse.webp --coarse 2+1 --latents coarse.safetensors
 grep -q '"mode": "coarse=2+1"' out || fail "--json does not name the mode: $(cat out)"
 head -c 300 coarse.safetensors | tr -d ' ' | grep -qa '"shape":\[16,20,16\]' || fail "wrong shape of a coarse latent"
 cmp -s exact.webp coarse.webp && fail "--coarse changed nothing"
+large unknown.webp --coarse auto # of a model that nobody has measured
+grep -q '"mode": ""' out || fail "coarse auto is not exact: $(cat out)"
 large again.webp --coarse 2+1 --coarse-sigma 0.75
 cmp -s coarse.webp again.webp || fail "0.75 is not the usual --coarse-sigma"
 large other.webp --coarse 2+1 --coarse-sigma 0.9
@@ -80,7 +82,7 @@ expect 64 "unknown option" "${render[@]}" --out x.webp --bogus
 expect 64 "width" "${render[@]}" --out x.webp --width 100
 expect 64 "steps 0" "${render[@]}" --out x.webp --steps 0
 expect 64 "seed beyond 64 bits" "${render[@]}" --out x.webp --seed 18446744073709551616
-for words in "--coarse 0+3" "--coarse 4" "--coarse auto" "--coarse 4+51" "--coarse 2+1 --steps 1" \
+for words in "--coarse 0+3" "--coarse 4" "--coarse 4+51" "--coarse 2+1 --steps 1" \
     "--coarse-sigma 0.5" "--coarse 1+1 --coarse-sigma 0" "--coarse 1+1 --coarse-sigma 1"; do
     # shellcheck disable=SC2086
     expect 64 "$words" "${render[@]}" --out x.webp --width 128 --height 128 $words

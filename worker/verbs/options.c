@@ -108,12 +108,12 @@ int kiln_take_dtype(const struct kiln_verb_option *option, char *value, struct k
 int kiln_take_coarse(const struct kiln_verb_option *option, char *value, struct kiln_error *err)
 {
     struct kiln_mode *mode = option->to;
-    if (kiln_mode_parse_coarse(value, mode) && mode->kind != KILN_MODE_COARSE_AUTO)
+    if (kiln_mode_parse_coarse(value, mode) && (mode->kind != KILN_MODE_COARSE_AUTO || option->max))
         return 0;
     return kiln_fail(err, KILN_BAD_INPUT,
-                     "--%s \"%s\": expected off, or S+L such as 4+3: S steps at about half the "
+                     "--%s \"%s\": expected off%s, or S+L such as 4+3: S steps at about half the "
                      "side, then L",
-                     option->name, value);
+                     option->name, value, option->max ? ", auto" : "");
 }
 
 int kiln_take_lora(const struct kiln_verb_option *option, char *value, struct kiln_error *err)

@@ -13,6 +13,7 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/limits.h"
+#include "storage/formats/model_card.h"
 #include "storage/formats/safetensors.h"
 
 #include "worker/engine/batch_mode.h"
@@ -27,7 +28,8 @@ static const char usage[] =
     "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
     "  --width N --height N   pixels, multiples of 16, 64 to 2048 (the model's own)\n"
     "  --steps N              1 to 50 (8)\n"
-    "  --coarse S+L           S of the steps at about half the side, then L at full size: faster\n"
+    "  --coarse S+L|auto      S of the steps at about half the side, then L at full size: faster;\n"
+    "                         auto: what the model's kiln.json names for the size, else not\n"
     "  --coarse-sigma X       noise level at which these begin, above 0 and below 1 (0.75)\n"
     "  --init FILE            start from this picture: WebP, PNG or JPEG; without --width and\n"
     "                         --height its own size, else it is resized\n"
@@ -106,6 +108,7 @@ static int set_mode(struct render *render, struct kiln_error *err)
     const DiffusionZBatch *b = &render->batch;
     struct kiln_mode *mode = &render->mode;
     const bool coarse = mode->kind == KILN_MODE_COARSE;
+    struct kiln_model_card card;
     if (!coarse && render->coarse_sigma >= 0)
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse-sigma needs --coarse S+L");
     if (coarse && render->coarse_sigma >= 0 &&
@@ -115,9 +118,23 @@ static int set_mode(struct render *render, struct kiln_error *err)
     if (coarse && (int32_t)mode->small > b->num_steps)
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
                          mode->small, mode->full, b->num_steps);
-    if (!kiln_batch_set_mode(&render->batch, mode, NULL, 0))
+    int code = kiln_model_card_read(render->options.model_path, &card, err);
+    if (code)
+        return code;
+    const bool automatic = mode->kind == KILN_MODE_COARSE_AUTO;
+    *mode = kiln_model_card_mode(&card, mode, (uint32_t)b->width, (uint32_t)b->height,
+                                 (uint32_t)b->num_steps, (double)b->guidance_scale);
+    if (kiln_batch_set_mode(&render->batch, mode, card.coarse_sizes, card.coarse_size_count))
+        return 0;
+    if (!automatic && card.coarse_size_count)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--coarse %u+%u: " KILN_MODEL_CARD
+                         " of the model lists no small size for %d x %d",
+                         mode->small, mode->full, b->width, b->height);
+    if (!automatic)
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %d x %d is too small to halve",
                          mode->small, mode->full, b->width, b->height);
+    *mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
     return 0;
 }
 
@@ -198,7 +215,7 @@ int kiln_verb_render(int argc, char **argv)
         {"width", kiln_take_side, .to = &r.batch.width},
         {"height", kiln_take_side, .to = &r.batch.height},
         {"steps", kiln_take_small, .to = &r.batch.num_steps, KILN_STEPS_MIN, KILN_STEPS_MAX},
-        {"coarse", kiln_take_coarse, .to = &r.mode},
+        {"coarse", kiln_take_coarse, .to = &r.mode, 0, 1},
         {"coarse-sigma", kiln_take_number, .to = &r.coarse_sigma, 0, 1},
         {"init", kiln_take_text, .to = &r.init},
         {"strength", kiln_take_number, .to = &r.strength, 0, 1},
@@ -225,10 +242,11 @@ int kiln_verb_render(int argc, char **argv)
     r.batch.guidance_scale = (float)guidance;
     code = code ? code : check_complete(&r, &err);
     code = code ? code : check_start(&r, &err);
-    code = code ? code : set_mode(&r, &err);
     bool mistaken = code != 0; /* on the command line */
     if (code == 0) {
-        code = kiln_verb_may_write("out", r.out, &err);
+        code = set_mode(&r, &err);
+        if (code == 0)
+            code = kiln_verb_may_write("out", r.out, &err);
         if (code == 0 && r.latents)
             code = kiln_verb_may_write("latents", r.latents, &err);
         mistaken = code == KILN_BAD_INPUT;
