@@ -27,8 +27,9 @@ LARGE = [((512, 512), 30), ((384, 384), 12), ((384, 512), 7), ((512, 384), 7), (
          ((640, 640), 5), ((480, 640), 3), ((640, 480), 3), ((512, 896), 2), ((896, 512), 2), ((768, 768), 1),
          ((576, 768), 1), ((768, 576), 1), ((640, 1136), 0.5), ((1136, 640), 0.5)]
 # For the reword stage: a graph is recorded for each size, which takes a second or two, and words are the same at all of them.
-SMALL_FEW = [((256, 256), 40), ((192, 320), 10), ((320, 192), 10)]
-LARGE_FEW = [((512, 512), 30), ((288, 512), 12), ((512, 288), 12), ((640, 640), 4)]
+SMALL_FEW = [((256, 256), 40), ((192, 320), 8), ((320, 192), 8), ((240, 272), 8)]
+LARGE_FEW = [((512, 512), 30), ((384, 512), 7), ((512, 384), 7), ((288, 512), 6), ((512, 288), 6), ((640, 640), 5),
+             ((576, 768), 2), ((768, 576), 2)]
 FRESH = 0.2                    # of the batches that are picked make room for a new one
 EMPTY = 0.11                   # of the short captions
 STYLED = 0.06                  # of the reword stage's captions call a style, which means nothing there

@@ -42,7 +42,7 @@ from speech import spoken
 from world import sample_scene
 
 LR = {"flow": (4e-3, 1.5e-3), "guided": (1.6e-3, 6e-4), "reword": (3e-3, 1.5e-3)}      # Muon, AdamW
-BLANK = 0.25                              # of the reword stage's pictures are noise alone: there the words decide everything
+BLANK = 0.15                              # of the reword stage's pictures are noise alone: there the words decide everything
 KEEP = 0.9995                             # of the running mean, a step
 TURN = 40                                 # steps between looks at the clock, and averages over GPUs
 SAVE_S = 60
