@@ -158,8 +158,8 @@ kt kiln_vae_encode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt pic
     struct kt_scope *inner = kt_scope_child(s);
     kt x = kt_to(inner, picture, vae->dtype);
     x = rows ? kiln_vae_first_level(vae, inner, x, rows) : kiln_vae_conv(inner, x, &h->in, 1, NULL);
-    for (int i = 0; i < c->levels; i++) {
-        for (int j = 0; j < h->levels[i].count && !(rows && i == 0); j++)
+    for (int i = rows ? 1 : 0; i < c->levels; i++) {
+        for (int j = 0; j < h->levels[i].count; j++)
             x = residual(vae, inner, &h->levels[i].residuals[j], x);
         const struct kiln_vae_layer *halve = &h->levels[i].resample;
         if (halve->weight) { /* zeros only on the right and at the bottom */

@@ -59,8 +59,7 @@ bool kiln_vae_is_joined(const struct kiln_vae_layer *l);
 /* The decoder's last level and the output convolution, in strips of so many rows.  x, in scope s,
  * is the picture at half the size; it is freed. */
 kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int rows);
-/* The encoder's input convolution and first level, before its downsampling, in strips of so many
- * rows. */
+/* The encoder's input convolution and first level in strips of so many rows, an even number. */
 kt kiln_vae_first_level(const struct kiln_vae *vae, struct kt_scope *s, kt picture, int rows);
 /* From this size on, in bytes of one activation, a residual that halves the channels runs in its
  * operand's memory on a GPU; otherwise it would be the peak of the decode. */

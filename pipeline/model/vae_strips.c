@@ -210,7 +210,30 @@ kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int
 }
 
 /* --- the encoder's first level ------------------------------------------------------------------
- * It keeps its width, so its residuals have no shortcut but x itself. */
+ * It keeps its width, so its residuals have no shortcut but x itself.  Its downsampling runs in
+ * strips as well: a convolution that pads on two sides only copies its operand. */
+
+/* A strip of the result reads twice as many rows and one more, which at the bottom is zeros. */
+static kt shrink(const struct level *l, struct kt_scope *s, kt x,
+                 const struct kiln_vae_layer *halve)
+{
+    const struct level half = {l->vae, NULL, NULL, l->height / 2, l->width / 2, l->rows / 2};
+    kt y = new_picture(&half, s, kt_size(halve->weight, 0));
+    for (int64_t at = 0; at < half.height; at += half.rows) {
+        const int64_t count = at_most(half.rows, half.height - at);
+        struct kt_scope *inner = kt_scope_child(s);
+        const struct kt_conv_args args = {
+            .x = rows_of(inner, x, 2 * at, at_most(2 * count + 1, l->height - 2 * at)),
+            .weight = halve->weight,
+            .bias = halve->bias,
+            .stride = 2,
+            .pad_after = 1};
+        kt_copy_into(inner, rows_of(inner, y, at, count), kt_conv2d(inner, &args));
+        kt_scope_free(inner);
+    }
+    kt_drop(s, x);
+    return y;
+}
 
 kt kiln_vae_first_level(const struct kiln_vae *vae, struct kt_scope *s, kt picture, int rows)
 {
@@ -232,5 +255,5 @@ kt kiln_vae_first_level(const struct kiln_vae *vae, struct kt_scope *s, kt pictu
         norm = next;
     }
     kt_drop(s, h);
-    return x;
+    return level->resample.weight ? shrink(&l, s, x, &level->resample) : x;
 }
