@@ -15,6 +15,9 @@
 
 #include <cmocka.h>
 
+#include "schemas/digest.h"
+#include "schemas/job/inputs.h"
+#include "storage/formats/pictures/webp.h"
 #include "tests/support/stored.h"
 #include "tests/support/worker_process.h"
 
@@ -207,6 +210,49 @@ static void a_job_with_a_start_survives_its_worker(void **state)
     end(&second);
 }
 
+/* From a picture, and from one that is not in the store. */
+static void pictures_are_starts(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[3];
+    char path[400], dir[200], key[KILN_INPUT_KEY_MAX], hex[65], gone[KILN_INPUT_KEY_MAX];
+    uint8_t digest[KILN_SHA256_SIZE], rgb[40 * 30 * 3], *data;
+    size_t size;
+    struct kiln_error err;
+    struct kiln_job job = job_of("from a picture", "start@0.5");
+    memset(rgb, 90, sizeof rgb);
+    assert_int_equal(kiln_webp_encode(rgb, 40, 30, &(struct kiln_webp_options){.quality = 80},
+                                      &data, &size, &err),
+                     0);
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, hex);
+    snprintf(key, sizeof key, KILN_INPUTS_PREFIX "%s.webp", hex);
+    snprintf(gone, sizeof gone, KILN_INPUTS_PREFIX "%.60sabcd.png", hex);
+    kiln_test_worker_start(&worker, stack, "w-picture", NULL, true);
+    snprintf(dir, sizeof dir, "%s/store/inputs", stack->dir);
+    (void)mkdir(dir, 0755);
+    snprintf(path, sizeof path, "%s/store/%s", stack->dir, key);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
+    free(data);
+    job.embed_metadata = true;
+    job.init_image = key;
+    kiln_test_queue_jobs(stack, "pictures", &job, 2, ids);
+    job.init_image = gone;
+    kiln_test_queue_jobs(stack, "no-picture", &job, 1, ids + 2);
+    kiln_test_assign(stack, "w-picture", "pictures", ids, 3);
+    assert_true(until_done("pictures", 2));
+    assert_int_equal(count_of("count(*)", "pictures", "i.mode = 'start@0.5' AND i.forwards = 4"),
+                     2);
+    char sql[160];
+    snprintf(sql, sizeof sql, "SELECT state FROM job WHERE id = %llu", (unsigned long long)ids[2]);
+    assert_true(kiln_test_until(stack, sql, KILN_JOB_FAILED, LIMIT_S));
+    end(&worker);
+}
+
 /* A key that leaves the store is no assignment at all. */
 static void a_hostile_key_is_refused(void **state)
 {
@@ -240,6 +286,7 @@ int main(void)
         cmocka_unit_test(a_bad_card_is_named_at_start),
         cmocka_unit_test(starts_are_rendered_beside_a_failure),
         cmocka_unit_test(a_job_with_a_start_survives_its_worker),
+        cmocka_unit_test(pictures_are_starts),
         cmocka_unit_test(a_hostile_key_is_refused),
     };
     return cmocka_run_group_tests(tests, start_stack, stop_stack);

@@ -2,13 +2,17 @@
 #include "worker/stages/start_load.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/pictures/latent_enlarge.h"
 #include "schemas/digest.h"
 #include "schemas/job/coarse.h"
+#include "schemas/job/inputs.h"
 #include "storage/formats/latentfile.h"
+#include "storage/formats/pictures/picture_read.h"
+#include "storage/formats/pictures/picture_resize.h"
 
 #define LATENTS_PREFIX "latents/"
 #define LATENT_BYTES_MAX ((uint64_t)KILN_LATENT_FILE_MAX / 2) /* compressed, of all states */
@@ -141,10 +145,40 @@ static int load_latent(struct kiln_store *store, const struct kiln_latent_row *r
     return code ? kiln_fail_in(err, "%s", row->key) : 0;
 }
 
+/* A picture of any size, at the wanted size.  Its key names its hash. */
+static int load_picture(struct kiln_store *store, const char *key,
+                        const struct kiln_start_want *want, struct kiln_start *ret,
+                        struct kiln_error *err)
+{
+    struct kiln_picture_pixels pixels = {0};
+    char sha256[2 * KILN_SHA256_SIZE + 1];
+    void *data;
+    size_t size;
+    if (!kiln_input_key_valid(key))
+        return kiln_fail(err, KILN_BAD_INPUT, "init_image \"%.100s\": it is " KILN_INPUT_KEY_FORM,
+                         key);
+    snprintf(sha256, sizeof sha256, "%s", key + strlen(KILN_INPUTS_PREFIX));
+    int code = fetch(store, key, sha256, KILN_PICTURE_FILE_MAX, &data, &size, err);
+    if (code != 0)
+        return code;
+    code = kiln_picture_read(data, size, &pixels, err);
+    free(data);
+    if (code == 0)
+        code = kiln_picture_resize(pixels.rgb, pixels.width, pixels.height, want->width,
+                                   want->height, &ret->rgb, err);
+    free(pixels.rgb);
+    if (code != 0)
+        return kiln_fail_in(err, "%s", key);
+    ret->bytes = (size_t)want->width * want->height * 3;
+    return 0;
+}
+
 int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
                     const struct kiln_latent_row *row, const struct kiln_start_want *want,
                     struct kiln_start *ret, struct kiln_error *err)
 {
+    if (job->init_image)
+        return load_picture(store, job->init_image, want, ret, err);
     if (job->init_job == 0)
         return kiln_fail(err, KILN_BAD_INPUT, "the job begins from a start and names none");
     return load_latent(store, row, want, ret, err);

@@ -2,7 +2,7 @@
  *
  * The caller is the starts thread.  Nothing is trusted: keys have the form of what they name, no
  * more bytes are read than the ledger or the limits say, and bytes have the hash that is expected.
- * Memory: one file, what it unpacks to, and the start.
+ * Memory: one file, what it unpacks to (200 MB for the largest picture), and the start.
  */
 #ifndef KILN_START_LOAD_H
 #define KILN_START_LOAD_H
@@ -16,11 +16,12 @@ struct kiln_start_want {
     const char *model_hash; /* of the model that renders */
 };
 
-/* Fetches the start of a job.  With init_job, row is what the ledger says of that job's latent,
- * which is read if it is finished and of the same model and size. KILN_NOT_FOUND: it does not
- * exist, or no longer.  KILN_BAD_INPUT: one of another model or size, or none is named.
- * KILN_UNSUPPORTED: a latent that is not finished.  KILN_CORRUPT: damaged.  Else a code of the
- * store. */
+/* Fetches the start of a job.  With init_image it is that picture, resized.  With init_job, row is
+ * what the ledger says of that job's latent, which is read if it is finished, of the same model,
+ * and of the same size or a smaller one of this shape: then it is enlarged. KILN_NOT_FOUND: it does
+ * not exist, or no longer.  KILN_BAD_INPUT: a latent of another model or size, a picture that is
+ * too large, or none is named.  KILN_UNSUPPORTED: an unfinished latent, or another format of
+ * pictures.  KILN_CORRUPT: damaged.  Else a code of the store. */
 int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
                     const struct kiln_latent_row *row, const struct kiln_start_want *want,
                     struct kiln_start *ret, struct kiln_error *err) KILN_MUST_CHECK;

@@ -1,0 +1,151 @@
+/* test_start_load.c - pictures that runs start from: fetched, checked, decoded, resized.  Latents
+ * are in test_starts.c, which has a ledger.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "schemas/digest.h"
+#include "schemas/job/inputs.h"
+#include "storage/formats/pictures/webp.h"
+#include "tests/support/store.h"
+#include "worker/stages/start_load.h"
+
+static struct kiln_store *store;
+
+static int open_store(void **state)
+{
+    (void)state;
+    store = test_file_store("store");
+    return 0;
+}
+
+static int close_store(void **state)
+{
+    (void)state;
+    kiln_store_close(store);
+    return 0;
+}
+
+/* Stores bytes as a picture, under their hash or under a given key. */
+static void put(const void *data, size_t size, const char *extension, const char *key,
+                char key_ret[KILN_INPUT_KEY_MAX])
+{
+    uint8_t digest[KILN_SHA256_SIZE];
+    char hex[65];
+    struct kiln_error err;
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, hex);
+    snprintf(key_ret, KILN_INPUT_KEY_MAX, KILN_INPUTS_PREFIX "%s.%s", hex, extension);
+    struct kiln_put object = {
+        .key = key ? key : key_ret, .data = data, .size = size, .content_type = "a/b"};
+    assert_int_equal(kiln_store_put(store, &object, 1, &err), 0);
+}
+
+/* A lossless picture of one colour. */
+static uint8_t *picture(uint8_t grey, uint32_t width, uint32_t height, size_t *ret_size)
+{
+    const struct kiln_webp_options options = {.lossless = 1};
+    uint8_t *rgb = malloc((size_t)width * height * 3), *data;
+    struct kiln_error err;
+    assert_non_null(rgb);
+    memset(rgb, grey, (size_t)width * height * 3);
+    assert_int_equal(kiln_webp_encode(rgb, width, height, &options, &data, ret_size, &err), 0);
+    free(rgb);
+    return data;
+}
+
+static int load(const char *key, uint32_t width, uint32_t height, struct kiln_start *ret,
+                struct kiln_error *err)
+{
+    const struct kiln_job job = {.init_image = (char *)key};
+    const struct kiln_start_want want = {width, height, "model"};
+    const struct kiln_latent_row row = {0};
+    *ret = (struct kiln_start){0};
+    return kiln_start_load(store, &job, &row, &want, ret, err);
+}
+
+static void a_picture_is_resized_to_the_job(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{128, 64}, {50, 70}, {640, 64}, {1, 1}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char key[KILN_INPUT_KEY_MAX];
+        size_t size;
+        struct kiln_start start;
+        struct kiln_error err;
+        uint8_t *data = picture((uint8_t)(10 + i), sizes[i][0], sizes[i][1], &size);
+        put(data, size, "webp", NULL, key);
+        free(data);
+        assert_int_equal(load(key, 128, 64, &start, &err), 0);
+        assert_null(start.latent);
+        assert_int_equal(start.bytes, 128 * 64 * 3);
+        for (int p = 0; p < 128 * 64 * 3; p++)
+            assert_int_equal(start.rgb[p], 10 + i);
+        kiln_start_release(&start);
+    }
+}
+
+static void bad_pictures_are_refused_by_name(void **state)
+{
+    (void)state;
+    char good[KILN_INPUT_KEY_MAX], gone[KILN_INPUT_KEY_MAX], damaged[KILN_INPUT_KEY_MAX],
+        text[KILN_INPUT_KEY_MAX], half[KILN_INPUT_KEY_MAX], other[KILN_INPUT_KEY_MAX];
+    size_t size;
+    uint8_t *data = picture(7, 64, 64, &size);
+    put(data, size, "webp", NULL, good);
+    put(data, size - 4, "webp", NULL, half);
+    put("not there", 9, "png", "elsewhere", gone);
+    put("the hash", 8, "png", "elsewhere", damaged);
+    put("of another", 10, "png", damaged, other);
+    put("no picture at all", 17, "png", NULL, text);
+    free(data);
+    const struct {
+        const char *key;
+        int code;
+        const char *says;
+    } cases[] = {
+        {good, 0, ""},
+        {gone, KILN_NOT_FOUND, "is no longer in the store"},
+        {damaged, KILN_CORRUPT, "is damaged: its sha256 is not"},
+        {text, KILN_UNSUPPORTED, "inputs/"},
+        {half, KILN_CORRUPT, "inputs/"},
+        {"inputs/../../../etc/passwd", KILN_BAD_INPUT, "it is \"inputs/<sha256>"},
+        {"latents/x.webp", KILN_BAD_INPUT, "it is \"inputs/<sha256>"},
+        {"/etc/passwd", KILN_BAD_INPUT, "it is \"inputs/<sha256>"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kiln_start start;
+        struct kiln_error err = {0};
+        int code = load(cases[i].key, 64, 64, &start, &err);
+        if (code != cases[i].code || !strstr(err.text, cases[i].says))
+            fail_msg("%s: %s \"%s\"", cases[i].key, kiln_code_name(code), err.text);
+        assert_true(code == 0 || !start.rgb);
+        kiln_start_release(&start);
+    }
+}
+
+static void a_job_that_names_no_start_is_refused(void **state)
+{
+    (void)state;
+    struct kiln_start start;
+    struct kiln_error err;
+    assert_int_equal(load(NULL, 64, 64, &start, &err), KILN_BAD_INPUT);
+    assert_non_null(strstr(err.text, "names none"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_picture_is_resized_to_the_job),
+        cmocka_unit_test(bad_pictures_are_refused_by_name),
+        cmocka_unit_test(a_job_that_names_no_start_is_refused),
+    };
+    return cmocka_run_group_tests(tests, open_store, close_store);
+}
