@@ -34,7 +34,8 @@ class Options(ctypes.Structure):
 
 class Item(ctypes.Structure):
     _fields_ = [("prompt", ctypes.c_char_p), ("negative_prompt", ctypes.c_char_p),
-                ("seed", ctypes.c_uint64), ("cancel", ctypes.c_void_p)]
+                ("seed", ctypes.c_uint64), ("cancel", ctypes.c_void_p),
+                ("start_latent", ctypes.c_void_p), ("start_rgb", ctypes.c_void_p)]
 
 
 class Batch(ctypes.Structure):
@@ -44,7 +45,10 @@ class Batch(ctypes.Structure):
                 ("loras", ctypes.c_void_p), ("lora_count", ctypes.c_int32),
                 ("keep_trajectory", ctypes.c_int32), ("skip_decode", ctypes.c_int32),
                 ("progress", ctypes.c_void_p), ("smaller", ctypes.c_void_p),
-                ("smaller_count", ctypes.c_int32)]
+                ("smaller_count", ctypes.c_int32), ("start", ctypes.c_int32),
+                ("start_step", ctypes.c_int32), ("start_sigma", ctypes.c_double),
+                ("rest_steps", ctypes.c_int32), ("coarse_steps", ctypes.c_int32),
+                ("coarse_width", ctypes.c_int32), ("coarse_height", ctypes.c_int32)]
 
 
 class Output(ctypes.Structure):
