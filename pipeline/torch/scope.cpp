@@ -1,7 +1,6 @@
 /* scope.cpp - scopes, the sticky error and threads. */
 #include "pipeline/torch/internal.hpp"
 
-#include <cpuinfo.h>
 #include <cstring>
 #include <new>
 
@@ -71,13 +70,6 @@ void kt_threads_set(int threads)
 {
     static const int all = at::get_num_threads();
     at::set_num_threads(threads > 0 && threads < all ? threads : all);
-}
-
-bool kt_cpu_likes_bf16(void)
-{
-    if (!cpuinfo_initialize())
-        return false;
-    return cpuinfo_has_x86_amx_bf16() || cpuinfo_has_x86_avx512bf16();
 }
 
 kt_scope *kt_scope_new(int device)

@@ -40,7 +40,8 @@ bool kt_device_memory(int device, size_t *ret_used, size_t *ret_held);
 /* Returns unused memory to the device, after any recording of a graph; not while recording. */
 void kt_device_trim(int device);
 void kt_threads_set(int threads); /* of the calling thread's operations; 0 = all cores */
-bool kt_cpu_likes_bf16(void);     /* AMX or AVX512-BF16: bf16 is the faster arithmetic */
+/* AMX or AVX512-BF16, and oneDNN may use it: bf16 is the faster arithmetic. */
+bool kt_cpu_likes_bf16(void);
 /* LibTorch's version and what this processor's operations are made of, as one line of text. */
 void kt_describe(char *text, size_t size);
 /* Whether the device multiplies quantised rows: CUDA from compute capability 8.9 on.  Elsewhere

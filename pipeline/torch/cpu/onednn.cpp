@@ -14,7 +14,8 @@ at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
                     int64_t stride, int64_t pad, int64_t dilation)
 {
     static const bool wide = cpuinfo_initialize() && cpuinfo_has_x86_avx512bw() &&
-                             cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512dq();
+                             cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512dq() &&
+                             !cpu::kept_below_avx512();
     const int64_t strides[2] = {stride, stride}, pads[2] = {pad, pad};
     const int64_t gaps[2] = {dilation, dilation};
     if (!x.is_cpu() || !at::hasMKLDNN())

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -11,6 +12,7 @@
 #include <ATen/Version.h>
 #include <ATen/native/CPUBlas.h>
 #include <cpuinfo.h>
+#include <strings.h>
 #include <torch/headeronly/version.h>
 
 #include "kernels/products/panel.h"
@@ -18,6 +20,22 @@
 
 namespace kiln::cpu
 {
+
+/* Whether oneDNN is kept to one of these instruction sets, below the processor's. */
+static bool kept_to(std::initializer_list<const char *> sets)
+{
+    const char *most = getenv("ONEDNN_MAX_CPU_ISA");
+    most = most ? most : getenv("DNNL_MAX_CPU_ISA");
+    for (const char *set : sets)
+        if (most && strcasecmp(most, set) == 0)
+            return true;
+    return false;
+}
+
+bool kept_below_avx512()
+{
+    return kept_to({"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2"});
+}
 
 /* Rows of a block: with a panel of any k they stay in the innermost caches. */
 static constexpr int64_t block_rows = 64;
@@ -64,12 +82,21 @@ static bool multiplies_once(kiln_float format)
     }
 }
 
+/* The flags alone would promise what oneDNN may not use. */
+static bool likes_bf16()
+{
+    static const bool here =
+        cpuinfo_initialize() && (cpuinfo_has_x86_amx_bf16() || cpuinfo_has_x86_avx512bf16()) &&
+        !kept_below_avx512() && !kept_to({"AVX512_CORE", "AVX512_CORE_VNNI"});
+    return here;
+}
+
 bool multiplies(at::ScalarType dtype)
 {
     /* Without AVX2 LibTorch would multiply in fp32 by other means. */
     static const bool f32 = at::hasMKLDNN() && cpuinfo_initialize() && cpuinfo_has_x86_avx2() &&
                             multiplies_once(KILN_F32);
-    static const bool bf16 = f32 && kt_cpu_likes_bf16() && multiplies_once(KILN_BF16);
+    static const bool bf16 = f32 && likes_bf16() && multiplies_once(KILN_BF16);
     return (dtype == at::kFloat && f32) || (dtype == at::kBFloat16 && bf16);
 }
 
@@ -232,6 +259,11 @@ at::Tensor gated_product(const at::Tensor &x, const at::Tensor &weight)
 }
 
 } // namespace kiln::cpu
+
+bool kt_cpu_likes_bf16(void)
+{
+    return kiln::cpu::likes_bf16();
+}
 
 void kt_describe(char *text, size_t size)
 {

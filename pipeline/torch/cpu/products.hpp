@@ -17,6 +17,9 @@ namespace kiln::cpu
  * processor has instructions for it. */
 bool multiplies(at::ScalarType dtype);
 
+/* Whether oneDNN is kept below AVX-512, whatever the processor has (ONEDNN_MAX_CPU_ISA). */
+bool kept_below_avx512();
+
 /* Whether `product` takes x [rows,k] and weight [n,k]. */
 bool takes_product(const at::Tensor &x, const at::Tensor &weight);
 /* x weight^T + bias; the bias may be undefined. */
