@@ -42,8 +42,9 @@ struct kiln_euler_step {
     uint32_t *bad;       /* [items], device memory: set to 1 where a value is not finite; or NULL */
 };
 
-void kiln_patchify_ref(const struct kiln_patchify *args);
-void kiln_euler_step_ref(const struct kiln_euler_step *args);
+/* For the lines of patches from begin to end - 1; there are items * height / patch. */
+void kiln_patchify_ref(const struct kiln_patchify *args, int64_t begin, int64_t end);
+void kiln_euler_step_ref(const struct kiln_euler_step *args, int64_t begin, int64_t end);
 
 /* On the device, tokens in bf16; the promises of stream.h. */
 int kiln_patchify_launch(const struct kiln_patchify *args, kiln_stream stream,

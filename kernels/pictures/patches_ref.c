@@ -3,37 +3,50 @@
 
 #include <math.h>
 
-/* Calls `each` with the index of a latent's value and of the same value among the tokens. */
-KILN_INLINE void walk(const struct kiln_patches *s,
+/* A line of patches: where its first token is, and its place in the item's first channel. */
+struct line {
+    int64_t item, token, latent;
+};
+
+KILN_INLINE struct line line_of(const struct kiln_patches *s, int64_t index)
+{
+    const int64_t p = s->patch, down = s->height / p, item = index / down;
+    return (struct line){item, index * s->width * p * s->channels,
+                         (item * s->channels * s->height + index % down * p) * s->width};
+}
+
+/* Calls `each` with the index of a token's value and of the same value in the latent, for all
+ * values of a line, in the order of the tokens. */
+KILN_INLINE void walk(const struct kiln_patches *s, const struct line *line,
                       void (*each)(const void *args, int64_t item, int64_t latent, int64_t token),
                       const void *args)
 {
-    const int64_t p = s->patch, down = s->height / p, across = s->width / p;
-    const int64_t width = p * p * s->channels;
-    for (int64_t item = 0; item < s->items; item++)
-        for (int64_t c = 0; c < s->channels; c++)
-            for (int64_t y = 0; y < s->height; y++)
-                for (int64_t x = 0; x < s->width; x++) {
-                    const int64_t row = (item * down + y / p) * across + x / p;
-                    const int64_t place = (y % p * p + x % p) * s->channels + c;
-                    each(args, item, ((item * s->channels + c) * s->height + y) * s->width + x,
-                         row * width + place);
-                }
+    const int64_t plane = (int64_t)s->height * s->width;
+    int64_t token = line->token;
+    for (int64_t x = 0; x < s->width; x += s->patch)
+        for (int64_t i = 0; i < s->patch; i++)
+            for (int64_t j = 0; j < s->patch; j++)
+                for (int64_t c = 0; c < s->channels; c++)
+                    each(args, line->item, line->latent + c * plane + i * s->width + x + j,
+                         token++);
 }
 
-static void copy_value(const void *args, int64_t item, int64_t latent, int64_t token)
+KILN_INLINE void copy_value(const void *args, int64_t item, int64_t latent, int64_t token)
 {
     const struct kiln_patchify *a = args;
     (void)item;
     kiln_store(a->tokens, token, a->latent[latent], a->shape.format);
 }
 
-void kiln_patchify_ref(const struct kiln_patchify *args)
+void kiln_patchify_ref(const struct kiln_patchify *args, int64_t begin, int64_t end)
 {
-    walk(&args->shape, copy_value, args);
+    for (int64_t i = begin; i < end; i++) {
+        const struct line line = line_of(&args->shape, i);
+        walk(&args->shape, &line, copy_value, args);
+    }
 }
 
-static void step_value(const void *args, int64_t item, int64_t latent, int64_t token)
+KILN_INLINE void step_value(const void *args, int64_t item, int64_t latent, int64_t token)
 {
     const struct kiln_euler_step *a = args;
     float out = kiln_load(a->with, token, a->shape.format);
@@ -42,10 +55,13 @@ static void step_value(const void *args, int64_t item, int64_t latent, int64_t t
     const float next = a->latent[latent] - a->stride[item] * out;
     a->latent[latent] = next;
     if (a->bad && !isfinite(next))
-        a->bad[item] = 1;
+        __atomic_store_n(&a->bad[item], 1, __ATOMIC_RELAXED); /* other lines may do the same */
 }
 
-void kiln_euler_step_ref(const struct kiln_euler_step *args)
+void kiln_euler_step_ref(const struct kiln_euler_step *args, int64_t begin, int64_t end)
 {
-    walk(&args->shape, step_value, args);
+    for (int64_t i = begin; i < end; i++) {
+        const struct line line = line_of(&args->shape, i);
+        walk(&args->shape, &line, step_value, args);
+    }
 }

@@ -52,7 +52,7 @@ static double variance(const float *p, int64_t count)
 
 /* --- patches ---------------------------------------------------------------------------------- */
 
-enum { CHANNELS = 3, HEIGHT = 4, WIDTH = 6, PATCH = 2, ROWS = 6, ROW = 12 };
+enum { CHANNELS = 3, HEIGHT = 4, WIDTH = 6, PATCH = 2, ROWS = 6, ROW = 12, LINES = 4 };
 
 static const struct kiln_patches shape = {
     .items = 2, .channels = CHANNELS, .height = HEIGHT, .width = WIDTH, .patch = PATCH};
@@ -64,7 +64,8 @@ static void patches_by_the_definition(void **state)
     for (int i = 0; i < 2 * CHANNELS * HEIGHT * WIDTH; i++)
         ((float *)latent)[i] = (float)i;
     const struct kiln_patchify args = {shape, (const float *)latent, tokens};
-    kiln_patchify_ref(&args);
+    kiln_patchify_ref(&args, 0, 1);
+    kiln_patchify_ref(&args, 1, LINES);
     for (int item = 0; item < 2; item++)
         for (int y = 0; y < HEIGHT; y++)
             for (int x = 0; x < WIDTH; x++)
@@ -92,7 +93,7 @@ static void a_step_moves_by_the_stride(void **state)
     for (int guided = 0; guided < 2; guided++) {
         memset(latent, 0, sizeof latent);
         args.without = guided ? without : NULL;
-        kiln_euler_step_ref(&args);
+        kiln_euler_step_ref(&args, 0, LINES);
         for (int item = 0; item < 2; item++)
             for (int y = 0; y < HEIGHT; y++)
                 for (int x = 0; x < WIDTH; x++)
@@ -117,7 +118,7 @@ static void a_step_marks_the_item_that_is_not_finite(void **state)
         latent[CHANNELS * HEIGHT * WIDTH + 5] = ends[k];
         const struct kiln_euler_step args = {
             .shape = shape, .with = with, .stride = stride, .latent = latent, .bad = bad};
-        kiln_euler_step_ref(&args);
+        kiln_euler_step_ref(&args, 0, LINES);
         assert_true(bad[0] == 0 && bad[1] == 1);
     }
     free(latent), free(with);

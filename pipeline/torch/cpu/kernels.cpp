@@ -7,6 +7,7 @@
 
 #include "kernels/fp8.h"
 #include "kernels/pictures/group_norm_silu.h"
+#include "kernels/pictures/patches.h"
 #include "kernels/rows/layer_norm.h"
 #include "kernels/rows/quantise.h"
 #include "kernels/rows/rms_norm.h"
@@ -163,6 +164,55 @@ at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &strip)
     o.args.origin = data_of(n.origin->t), o.args.pixels = n.pixels;
     apply_norm(o.args, pixels, n.sums->t.const_data_ptr<double>());
     return y;
+}
+
+/* --- latents ---------------------------------------------------------------------------------- */
+
+static kiln_patches shape_of(const at::Tensor &latent, int patch, kiln_float format)
+{
+    kiln_patches shape{};
+    shape.items = latent.dim() == 4 ? latent.size(0) : 1;
+    shape.channels = static_cast<int>(latent.size(-3));
+    shape.height = static_cast<int>(latent.size(-2));
+    shape.width = static_cast<int>(latent.size(-1));
+    shape.patch = patch, shape.format = format;
+    return shape;
+}
+
+/* Calls f(begin, end) for the lines of patches. */
+template <class F> static void each_line(const kiln_patches &s, F f)
+{
+    const int64_t values = int64_t{s.channels} * s.patch * s.width;
+    at::parallel_for(0, s.items * s.height / s.patch, grain(values), f);
+}
+
+at::Tensor patchify(const at::Tensor &latent, int patch, at::ScalarType dtype)
+{
+    const int64_t width = latent.size(-3) * patch * patch;
+    at::Tensor tokens = at::empty({latent.numel() / width, width}, latent.options().dtype(dtype));
+    const kiln_patchify args{shape_of(latent, patch, format_of(tokens)),
+                             latent.const_data_ptr<float>(), tokens.data_ptr()};
+    each_line(args.shape, [&](int64_t begin, int64_t end) {
+        kiln_patchify_ref(&args, begin, end);
+    });
+    return tokens;
+}
+
+void euler_step(const struct kt_euler_step &step)
+{
+    const at::Tensor with = dense(step.with->t), without = dense(maybe(step.without));
+    TORCH_CHECK(!without.defined() || without.scalar_type() == with.scalar_type(), "rows of ",
+                with.toString(), " and ", without.toString());
+    kiln_euler_step args{};
+    args.shape = shape_of(step.latent->t, step.patch, format_of(with));
+    args.with = data_of(with), args.without = data_of(without);
+    args.guidance = static_cast<float>(step.guidance);
+    args.stride = step.stride->t.const_data_ptr<float>();
+    args.latent = step.latent->t.data_ptr<float>();
+    args.bad = step.bad ? reinterpret_cast<uint32_t *>(step.bad->t.data_ptr<int32_t>()) : nullptr;
+    each_line(args.shape, [&](int64_t begin, int64_t end) {
+        kiln_euler_step_ref(&args, begin, end);
+    });
 }
 
 } // namespace kiln::cpu

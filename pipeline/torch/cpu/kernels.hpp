@@ -21,6 +21,9 @@ kt_tensor quantise(const at::Tensor &rows, int64_t room);
 void group_norm(const at::Tensor &x, const at::Tensor &y, const struct kt_norm &n);
 void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &strip);
 at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &strip);
+/* Operands are checked by the caller; latents [C,H,W] or [items,C,H,W]. */
+at::Tensor patchify(const at::Tensor &latent, int patch, at::ScalarType dtype);
+void euler_step(const struct kt_euler_step &step);
 
 } // namespace kiln::cpu
 

@@ -1,6 +1,6 @@
 /* latent.cpp - the latent picture: its start, the transformer's token rows, the sampler's step. */
 #include "kernels/pictures/latent_enlarge.h"
-#include "pipeline/torch/internal.hpp"
+#include "pipeline/torch/cpu/kernels.hpp"
 
 #include "pipeline/torch/cuda/plugin.hpp"
 
@@ -41,11 +41,7 @@ static void euler_step(const struct kt_euler_step &a)
         at::Tensor without = unpatchify(a.without->t, latent, a.patch);
         out = at::add(out, at::add(out, without, -1.0), a.guidance);
     }
-    if (stride.is_cpu())
-        for (int64_t i = 0; i < latent.size(0); i++)
-            latent[i].add_(out[i], -static_cast<double>(stride[i].item<float>()));
-    else
-        latent.sub_(out * stride.view({-1, 1, 1, 1}));
+    latent.sub_(out * stride.view({-1, 1, 1, 1}));
     if (a.bad)
         a.bad->t.bitwise_or_(at::isfinite(latent).flatten(1).all(1).logical_not().to(at::kInt));
 }
@@ -107,6 +103,8 @@ kt kt_patchify(kt_scope *s, kt latent, int patch, kt_dtype dtype)
         const kiln::model_kernels *gpu = kiln::gpu_kernels(latent->t, at::kFloat);
         if (gpu && dtype == KT_BF16)
             return gpu->patchify(latent->t, patch);
+        if (kiln::cpu::takes(latent->t))
+            return kiln::cpu::patchify(latent->t, patch, kiln::scalar_of(dtype));
         return kiln::patchify(kiln::of_items(latent->t), patch).to(kiln::scalar_of(dtype));
     });
 }
@@ -134,6 +132,8 @@ void kt_euler_step(kt_scope *s, const struct kt_euler_step *args)
         const kiln::model_kernels *gpu = kiln::gpu_kernels(args->with->t);
         if (gpu)
             gpu->euler_step(*args);
+        else if (kiln::cpu::takes(args->with->t))
+            kiln::cpu::euler_step(*args);
         else
             kiln::euler_step(*args);
     });

@@ -98,6 +98,11 @@ static int64_t values_of(const struct kiln_patches *s)
     return s->items * s->channels * s->height * s->width;
 }
 
+static int64_t lines_of(const struct kiln_patches *s)
+{
+    return s->items * s->height / s->patch;
+}
+
 static void describe_patches(const struct kiln_patches *s)
 {
     describe("%lld latents of %d x %d x %d, patches of %d", (long long)s->items, s->channels,
@@ -122,7 +127,7 @@ static void patchify(void)
         const struct kiln_patchify device = {shape, (const float *)twin_side(latent, true),
                                              tokens->device};
         if (launched(kiln_patchify_launch(&device, NULL, &err), &err)) {
-            kiln_patchify_ref(&host);
+            kiln_patchify_ref(&host, 0, lines_of(&shape));
             twins_pull(&set);
             compare_bytes(tokens, 0, 0);
             compare_untouched(latent);
@@ -171,7 +176,7 @@ static void check_step(struct kiln_patches shape, int form)
     const struct kiln_euler_step host = step_args(&c, &shape, false);
     const struct kiln_euler_step device = step_args(&c, &shape, true);
     if (launched(kiln_euler_step_launch(&device, NULL, &err), &err)) {
-        kiln_euler_step_ref(&host);
+        kiln_euler_step_ref(&host, 0, lines_of(&shape));
         twins_pull(&c.set);
         compare_f32(c.latent, F32_SHARE, 40);
         if (c.bad)
