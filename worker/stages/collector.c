@@ -155,7 +155,10 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
     const bool last = call->last;
     if (last) {
         kiln_metric_add(KILN_METRIC_BATCHES, 0, 1);
+        char mode[KILN_MODE_MAX];
+        kiln_mode_text(&call->mode, mode);
         kiln_log(KILN_LOG_DEBUG, "batch_drawn", kiln_f("assignment", "%s", flight->assignment.id),
+                 kiln_f("mode", "%s", mode), kiln_f("steps", "%u", call->steps),
                  kiln_f("ms", "%.1f", flight->compute_ms + flight->switch_ms));
     }
     for (uint32_t i = 0; i < call->count; i++) /* the last job may free the flight */
