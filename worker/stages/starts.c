@@ -231,7 +231,7 @@ static void take(struct look *look, struct kiln_portion *portion, uint32_t index
             continue;
         look->taken[i] = true;
         struct kiln_portion_job *entry = kiln_portion_add(portion, i, start);
-        if (code == 0)
+        if (code == 0 || kiln_flight_stop(look->flight, i) != KILN_STOP_NONE)
             continue;
         entry->code = code;
         entry->final = of_the_start(code);
