@@ -14,6 +14,9 @@ grep -q '"rows":\[{"prompts":"held","size":"64x64","steps":1,"dtype":"fp32","pic
 expect 0 "a style" "${small[@]}" --style neon --json
 grep -q '"in_style":' out || fail "--style is not counted"
 expect 0 "an own suffix" "${small[@]}" --style neon --suffix ""
+expect 0 "coarse first" "${small[@]}" --sizes 128 --coarse 1+1 --json
+grep -q '"mode":"coarse=1+1"' out || fail "the mode in json: $(cat out)"
+expect 65 "too small to halve" "${small[@]}" --sizes 64 --coarse 1+1
 expect 1 "too few are right" "${small[@]}" --at-least 100 --failures wrong
 [ "$(wc -l <wrong/failures.jsonl)" = "$(ls wrong/*.webp | wc -l)" ] || fail "failures.jsonl and pictures differ"
 grep -q 'of the attributes are right, not 100' err || fail "--at-least does not say what was reached"

@@ -16,6 +16,7 @@
 #include "pipeline/bench/judge.h"
 #include "schemas/clock.h"
 #include "worker/bench/bench.h"
+#include "worker/engine/batch_mode.h"
 #include "worker/verbs/verbs.h"
 
 #define BATCH_MAX 16
@@ -78,7 +79,8 @@ static int fill(const struct bench *bench, const struct kiln_quality_row *row, s
 static int render(struct bench *bench, struct kiln_quality_row *row, struct load *load,
                   struct kiln_error *err)
 {
-    const DiffusionZBatch batch = {
+    const struct kiln_mode *mode = &bench->options.mode;
+    DiffusionZBatch batch = {
         .items = load->items,
         .item_count = (int32_t)load->count,
         .width = load->width,
@@ -87,6 +89,9 @@ static int render(struct bench *bench, struct kiln_quality_row *row, struct load
         .loras = bench->options.loras,
         .lora_count = bench->options.lora_count,
     };
+    if (!kiln_batch_set_mode(&batch, mode, NULL, 0))
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %dx%d is too small to halve",
+                         mode->small, mode->full, load->width, load->height);
     DiffusionZTimes times;
     double start = kiln_monotonic_ms();
     int code = diffusionz_run_batch(bench->context, &batch, load->outputs, &times);

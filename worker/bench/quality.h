@@ -12,6 +12,7 @@
 #include "pipeline/bench/requests.h"
 #include "pipeline/bench/score.h"
 #include "pipeline/diffusionz_batch.h"
+#include "schemas/job/mode.h"
 #include "schemas/limits.h"
 #include "worker/bench/size.h"
 
@@ -27,8 +28,9 @@ struct kiln_quality_options {
     int size_count, step_count, dtype_count;
     DiffusionZLora loras[KILN_LORAS_MAX];
     int lora_count;
-    uint64_t count;  /* prompts of a list at most */
-    double at_least; /* percent of attributes, or 0 */
+    struct kiln_mode mode; /* exact, or coarse first from half the side */
+    uint64_t count;        /* prompts of a list at most */
+    double at_least;       /* percent of attributes, or 0 */
     bool json, help;
 };
 

@@ -19,6 +19,7 @@ const char kiln_quality_usage[] =
     "  --device cpu|cuda:N    (cpu)\n"
     "  -n N                   at most N prompts of each list (100; with --prompts all)\n"
     "  --lora FILE[:W]        a safetensors file and its strength (1); up to 3 times\n"
+    "  --coarse S+L           coarse first: S steps at half the side, then L at full size (off)\n"
     "  --style NAME           count pictures in this style; adds \", NAME style\" to the prompts\n"
     "  --suffix TEXT          add this to the prompts instead\n"
     "  --failures DIR         write the pictures that are not all right, and what was seen\n"
@@ -47,6 +48,7 @@ int kiln_quality_options_read(int argc, char **argv, struct kiln_quality_options
         {"device", kiln_take_device, .to = &o.device},
         {"n", kiln_take_whole, .to = &o.count, 1, KILN_REQUESTS_MAX},
         {"lora", kiln_take_lora, .to = o.loras, .list = &o.lora_count, .most = KILN_LORAS_MAX},
+        {"coarse", kiln_take_coarse, .to = &o.mode},
         {"style", kiln_take_text, .to = &o.style},
         {"suffix", kiln_take_text, .to = &o.suffix},
         {"failures", kiln_take_text, .to = &o.failures},

@@ -48,6 +48,8 @@ void kiln_quality_heading(const struct kiln_quality_options *options, const char
     printf("model %s %s, device %s", model_name, model_hash, device_text(options, device));
     for (int i = 0; i < options->lora_count; i++)
         printf(", lora %s:%g", options->loras[i].path, (double)options->loras[i].weight);
+    if (options->mode.kind == KILN_MODE_COARSE)
+        printf(", coarse first %u+%u", options->mode.small, options->mode.full);
     printf("\n%% right of what the prompts say; s: seconds a picture\n"
            "%-10s %-9s %5s %-4s %4s %6s %6s",
            "prompts", "size", "steps", "type", "n", "attr", "all");
@@ -134,10 +136,12 @@ void kiln_quality_json(const struct kiln_quality_options *options, const char *m
     for (int i = 0; i < options->lora_count; i++)
         json_array_append_new(loras, json_pack("{s:s, s:f}", "path", options->loras[i].path,
                                                "weight", (double)options->loras[i].weight));
+    char mode[KILN_MODE_MAX];
+    kiln_mode_text(&options->mode, mode);
     json_t *whole =
-        json_pack("{s:s, s:s, s:s, s:s, s:s?, s:o, s:o}", "bench", "quality", "model", model_name,
-                  "hash", model_hash, "device", device_text(options, device), "style",
-                  options->style, "loras", loras, "rows", list);
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:o, s:o}", "bench", "quality", "model",
+                  model_name, "hash", model_hash, "device", device_text(options, device), "mode",
+                  mode, "style", options->style, "loras", loras, "rows", list);
     json_dumpf(whole, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(whole);
