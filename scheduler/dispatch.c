@@ -24,6 +24,11 @@ struct round {
 static int send(struct kiln_leader *leader, const char *worker, const char *id,
                 struct kiln_job *jobs, size_t count, struct kiln_error *err)
 {
+    const struct kiln_member *member = kiln_fleet_find(leader, worker);
+    /* Its reader of lines does not know the key.  The picture's row then says that it is exact. */
+    for (size_t i = 0; i < count && member && member->exact_only; i++)
+        if (jobs[i].mode.kind == KILN_MODE_COARSE_AUTO)
+            jobs[i].mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
     struct kiln_assignment assignment = {.width = jobs[0].width,
                                          .height = jobs[0].height,
                                          .steps = jobs[0].steps,

@@ -74,6 +74,7 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
         rc ? rc
            : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &intake->styles, err);
     rc = rc ? rc : kiln_job_context_size(&intake->page.context, config, err);
+    rc = rc ? rc : kiln_job_context_coarse(&intake->page.context, config, err);
     if (rc) {
         kiln_intake_close(intake);
         return rc;

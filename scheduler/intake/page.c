@@ -16,6 +16,7 @@
 #include "schemas/room.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/text/utf8.h"
+#include "storage/ledger/read/latents.h"
 
 int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
                    struct kiln_error *err)
@@ -344,6 +345,63 @@ static int number_jobs(struct kiln_page *page, struct kiln_error *err)
     return rc;
 }
 
+/* --- jobs that start from another's latent ---------------------------------------------------- */
+/* Why the job cannot start from the latent of its init_job; "" if it can.  Of which model the
+ * latent is, only a worker can compare: it knows its own. */
+static void find_fault(const struct kiln_job *job, const struct kiln_latent_row *latent, char *out,
+                       size_t size)
+{
+    const unsigned long long id = job->init_job;
+    out[0] = '\0';
+    if (!latent->known)
+        snprintf(out, size, "init_job is %llu; there is no such job", id);
+    else if (!latent->key[0])
+        snprintf(
+            out, size,
+            "init_job is %llu; no latent of it is stored: it is not done, or was rendered with "
+            "latents \"none\"",
+            id);
+    else if (latent->sigma != 0)
+        snprintf(out, size, "init_job is %llu; its stored latent ends at sigma %g, unfinished", id,
+                 latent->sigma);
+    else if (latent->width != job->width || latent->height != job->height)
+        snprintf(out, size, "init_job is %llu; its latent is of %ux%u, and this job of %ux%u", id,
+                 latent->width, latent->height, job->width, job->height);
+}
+
+/* Refuses the jobs whose start is not there, with one look at the ledger. */
+static int check_starts(struct kiln_page *page, struct kiln_error *err)
+{
+    size_t asked = 0, next = 0;
+    for (size_t i = 0; i < page->job_count; i++)
+        asked += page->jobs[i].job.init_job != 0;
+    if (asked == 0)
+        return 0;
+    uint64_t *ids = calloc(asked, sizeof(*ids));
+    struct kiln_latent_row *latents = calloc(asked, sizeof(*latents));
+    int rc = ids && latents ? 0 : kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    for (size_t i = 0; i < page->job_count && rc == 0; i++)
+        if (page->jobs[i].job.init_job)
+            ids[next++] = page->jobs[i].job.init_job;
+    rc = rc ? rc : kiln_ledger_latents(page->ledger, page->pool, ids, asked, latents, err);
+    next = 0;
+    for (size_t i = 0; i < page->job_count && rc == 0; i++) {
+        const struct kiln_new_job *new = &page->jobs[i];
+        char reason[KILN_ERROR_TEXT_MAX] = "";
+        if (new->job.init_job)
+            find_fault(&new->job, &latents[next++], reason, sizeof(reason));
+        page->out[i] = reason[0] != '\0';
+        page->offered -= page->out[i];
+        if (page->out[i])
+            rc = refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err);
+    }
+    free(ids);
+    free(latents);
+    if (rc == 0)
+        drop_marked(page);
+    return rc;
+}
+
 /* --- into the ledger ------------------------------------------------------------------------- */
 /* A page goes in as a whole or, where one job in it is at fault, by halves.  That one has a second
  * try: its batch may have been removed in that moment. */
@@ -390,7 +448,8 @@ int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
 {
     if (page->job_count == 0)
         return 0;
-    int rc = check_quotas(page, err);
+    int rc = check_starts(page, err);
+    rc = rc ? rc : check_quotas(page, err);
     rc = rc ? rc : number_jobs(page, err);
     if (rc == 0 && page->job_count > 0)
         rc = insert(page, 0, page->job_count, err);

@@ -39,7 +39,7 @@ const char *kiln_policy_rule_name(enum kiln_policy_rule rule)
 /* Whether the worker knows the mode of the group. */
 static bool knows_mode(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
 {
-    return !worker->exact_only || p->groups[group].mode[0] == '\0';
+    return !worker->exact_only || !pol_needs_mode(&p->groups[group]);
 }
 
 /* A suspect shares a worker with nothing: not in its batch, not behind it. */
@@ -413,7 +413,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
         .set = set,
         .expected_s = (float)(ret->switch_s + ret->capture_s + ret->compute_s),
         .alone = g->alone,
-        .has_mode = g->mode[0] != '\0'};
+        .has_mode = pol_needs_mode(g)};
     kiln_policy_add_assignment(p, worker_slot, &assignment, now_ms);
     worker->since_switch_s = (ret->switch_s > 0 ? 0 : worker->since_switch_s) + ret->compute_s;
     p->picks++;

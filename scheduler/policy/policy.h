@@ -64,7 +64,7 @@ struct kiln_policy_worker {
     double left_s;                /* of the running batch, by its steps; 0: unknown */
     uint32_t batch_max;
     bool draining;
-    bool exact_only;    /* of an older release: jobs with a mode go to others */
+    bool exact_only;    /* of an older release: it gets exact jobs, and "coarse=auto" as exact */
     const char *device; /* class of hardware, for the cost model; NULL or "" = any */
 };
 

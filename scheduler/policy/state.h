@@ -17,6 +17,8 @@
 #ifndef KILN_POLICY_STATE_H
 #define KILN_POLICY_STATE_H
 
+#include <string.h>
+
 #include "scheduler/policy/policy.h"
 #include "scheduler/policy/slots.h"
 #include "scheduler/policy/treap.h"
@@ -68,6 +70,12 @@ struct pol_group {
     bool alone, listed;
 };
 
+/* Whether only workers that know modes can render it: "coarse=auto" allows an exact run. */
+static inline bool pol_needs_mode(const struct pol_group *group)
+{
+    return group->mode[0] != '\0' && strcmp(group->mode, "coarse=auto") != 0;
+}
+
 struct pol_set {
     uint32_t model;
     char lora_set[KILN_LORA_SET_MAX];
@@ -112,7 +120,7 @@ struct pol_assignment {
     float expected_s; /* switching and computing */
     int64_t since_ms; /* when it was given */
     bool alone;
-    bool has_mode; /* is not exact */
+    bool has_mode; /* needs a worker that knows it */
     bool taken;    /* back by kiln_policy_take_back */
 };
 

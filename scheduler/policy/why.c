@@ -63,7 +63,7 @@ const char *kiln_policy_reason_name(enum kiln_policy_reason reason)
 /* Whether a worker of this release could render it; others wait for one. */
 static bool mode_is_known(const struct kiln_policy *p, const struct pol_group *group)
 {
-    bool known = group->mode[0] == '\0';
+    bool known = !pol_needs_mode(group);
     for (uint32_t i = 0; i < p->worker_span && !known; i++)
         known = p->worker_used[i] && !p->workers[i].exact_only;
     return known;

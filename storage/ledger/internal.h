@@ -259,6 +259,12 @@ int kiln_ledger_page(struct kiln_ledger *ledger, const struct kiln_statement *st
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Whether the job, an alias as text, keeps the picture that it starts from in the store: until it
+ * is done it may still be rendered, and afterwards as long as its picture or latent is kept. */
+#define KILN_JOB_KEEPS_INPUT(job)                                                                  \
+    "(" job ".state <> " KILN_SQL_DONE " OR EXISTS (SELECT FROM image WHERE job_id = " job ".id)"  \
+    " OR EXISTS (SELECT FROM latent WHERE job_id = " job ".id))"
+
 /* For each state, a comma before it: the columns of batch_tally, their sums, and what adds to the
  * row t. kiln_row_counts reads the sums. */
 #define KILN_TALLY_COLUMN(state, name, number) ", " #name

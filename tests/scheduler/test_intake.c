@@ -74,6 +74,92 @@ static void bad_lines_do_not_hold_up_good_ones(void **state)
     stream_is_empty();
 }
 
+/* Another job of batch "done", which is done and has a latent of 256x256. */
+static uint64_t make_done_job(const char *sigma)
+{
+    static uint32_t made;
+    char sql[900];
+    kiln_test_enqueue(stack, "done", "t0", LINE, made++, 1, true);
+    assert_int_equal(take_some(), 1);
+    uint64_t id = (uint64_t)kiln_test_count(stack, "SELECT max(id) FROM job");
+    snprintf(sql, sizeof(sql),
+             "UPDATE job SET state = 1 WHERE id = %llu; UPDATE job SET state = 2 WHERE id = %llu;"
+             "INSERT INTO object (job_id, role, key, sha256, bytes, width, height, content_type)"
+             " VALUES (%llu, 'latent', 'latents/m/%llu', 'x', 1, 32, 32, 'application/zstd');"
+             "INSERT INTO latent (job_id, sigma, seed, guidance, width, height, steps, states,"
+             " shape, key, encoding, model, model_hash, lora_set, prompt_hash) VALUES (%llu, %s, 1,"
+             " 0, 256, 256, 8, 1, '{16,32,32}', 'latents/m/%llu', 'e', '', 'h', '', 'p')",
+             (unsigned long long)id, (unsigned long long)id, (unsigned long long)id,
+             (unsigned long long)id, (unsigned long long)id, sigma, (unsigned long long)id);
+    free(kiln_test_sql(stack, sql));
+    return id;
+}
+
+static void start_from(uint64_t job, const char *size, const char *says)
+{
+    static int turn;
+    char line[200], token[24];
+    snprintf(token, sizeof(token), "s%d", ++turn);
+    snprintf(line, sizeof(line),
+             "{\"prompt\":\"x\",\"size\":\"%s\",\"init_job\":%llu,\"custom_id\":\"%s\"}", size,
+             (unsigned long long)job, token);
+    kiln_test_enqueue(stack, "starts", token, line, (uint32_t)turn, 1, true);
+    take_all();
+    struct kiln_receipt receipt = kiln_test_receipt(stack, token);
+    if (says && !strstr(receipt.first_refusal, says))
+        fail_msg("\"%s\" does not say \"%s\"", receipt.first_refusal, says);
+    assert_int_equal(receipt.refused, says != NULL);
+    assert_int_equal(receipt.accepted, says == NULL);
+}
+
+static void a_start_must_be_there(void **state)
+{
+    (void)state;
+    uint64_t id = make_done_job("0");
+    start_from(id, "256x256", NULL);
+    start_from(id, "512x256", "its latent is of 256x256, and this job of 512x256");
+    start_from(id + 1000, "256x256", "there is no such job");
+    uint64_t waiting = (uint64_t)kiln_test_count(stack, "SELECT max(id) FROM job");
+    start_from(waiting, "256x256", "no latent of it is stored: it is not done");
+    start_from(make_done_job("0.3"), "256x256", "its stored latent ends at sigma 0.3, unfinished");
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE mode = 'start=3' AND"
+                                            " init_job > 0 AND parent = init_job"),
+                     1);
+    stream_is_empty();
+}
+
+/* Of the bus nobody can name a file of this machine. */
+static void a_picture_is_named_by_its_key(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"/etc/passwd", "../inputs/x.png", "inputs/x.png",
+                                      "file:///etc/passwd"};
+    char line[200];
+    for (uint32_t i = 0; i < 4; i++) {
+        snprintf(line, sizeof(line), "{\"prompt\":\"x\",\"init_image\":\"%s\"}", bad[i]);
+        kiln_test_enqueue(stack, "b", "t", line, i, 1, i == 3);
+    }
+    take_all();
+    struct kiln_receipt receipt = kiln_test_receipt(stack, "t");
+    assert_int_equal(receipt.refused, 4);
+    assert_non_null(strstr(receipt.first_refusal, "init_image is \"/etc/passwd\"; it must be"));
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job"), 0);
+}
+
+/* The setting `coarse` is "auto"; it reaches lines that do not say, where it fits. */
+static void the_setting_applies_to_lines_that_do_not_say(void **state)
+{
+    (void)state;
+    kiln_test_enqueue(stack, "b", "t", LINE, 0, 1, false);
+    kiln_test_enqueue(stack, "b", "t", "{\"prompt\":\"x\",\"coarse\":\"off\"}", 1, 1, false);
+    kiln_test_enqueue(stack, "b", "t", "{\"prompt\":\"x\",\"size\":\"64x64\"}", 2, 1, false);
+    kiln_test_enqueue(stack, "b", "t", "{\"prompt\":\"x\",\"coarse\":\"4+2\"}", 3, 1, true);
+    take_all();
+    char *modes = kiln_test_sql(stack, "SELECT string_agg(mode, ',' ORDER BY index) FROM job");
+    assert_string_equal(modes, "coarse=auto,,,coarse=4+2");
+    free(modes);
+}
+
 static void entries_that_break_the_protocol(void **state)
 {
     (void)state;
@@ -193,7 +279,7 @@ static void a_key_of_another_type_is_deleted(void **state)
 {
     (void)state;
     static const char *const damaged[] = {"SET kiln:{default}:intake nonsense",
-                                         "RPUSH kiln:{default}:intake nonsense"};
+                                          "RPUSH kiln:{default}:intake nonsense"};
     for (size_t i = 0; i < 2; i++) {
         uint64_t inserted = 0;
         kiln_test_redis(stack, "DEL kiln:{default}:intake");
@@ -291,6 +377,9 @@ int main(void)
         TEST(good_lines_and_a_receipt),
         TEST(the_same_call_again_adds_nothing),
         TEST(bad_lines_do_not_hold_up_good_ones),
+        TEST(a_start_must_be_there),
+        TEST(a_picture_is_named_by_its_key),
+        TEST(the_setting_applies_to_lines_that_do_not_say),
         TEST(entries_that_break_the_protocol),
         TEST(names_of_our_own_are_refused),
         TEST(a_raw_client_may_leave_the_rest_to_us),

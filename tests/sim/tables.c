@@ -113,6 +113,7 @@ static struct sim_row *make_row(const char *pool, uint64_t id, uint64_t batch_id
     row->job.prompt = copy(new->job.prompt);
     row->job.negative_prompt = copy(or_empty(new->job.negative_prompt));
     row->job.style = copy(new->job.style);
+    row->job.init_image = copy(new->job.init_image);
     row->job.tenant = copy(or_empty(new->job.tenant));
     row->job.model = copy(or_empty(new->job.model));
     row->job.created_ms = row->queued_ms = now_ms;
@@ -250,6 +251,7 @@ size_t sim_tables_waiting(struct sim_tables *tables, const char *pool, uint64_t 
         snprintf(job->tenant, sizeof job->tenant, "%s", row->job.tenant);
         kiln_lora_set_text(row->job.loras, row->job.lora_count, job->lora_set,
                            sizeof job->lora_set);
+        kiln_mode_text(&row->job.mode, job->mode);
     }
     return count;
 }

@@ -84,11 +84,15 @@ int kiln_snapshot_objects(struct kiln_snapshot *snapshot, kiln_each_vouched *eac
                           struct kiln_error *err)
 {
     struct kiln_pg *pg = &snapshot->pg;
-    int rc = kiln_pg_exec(pg,
-                          "SET LOCAL statement_timeout = 0;"
-                          "DECLARE vouched NO SCROLL CURSOR FOR"
-                          " SELECT key, bytes, sha256 FROM object ORDER BY key",
-                          WALK_MS, NULL, err);
+    int rc = kiln_pg_exec(
+        pg,
+        "SET LOCAL statement_timeout = 0;"
+        "DECLARE vouched NO SCROLL CURSOR FOR"
+        " SELECT key, bytes, sha256 FROM object UNION ALL"
+        " SELECT DISTINCT j.init_image COLLATE \"C\", 0::bigint,"
+        "  substr(j.init_image, 8, 64) FROM job j"
+        "  WHERE j.init_image IS NOT NULL AND " KILN_JOB_KEEPS_INPUT("j") " ORDER BY 1",
+        WALK_MS, NULL, err);
     for (int count = 1; rc == 0 && count > 0;) {
         PGresult *rows;
         rc = kiln_pg_exec(pg, "FETCH " PAGE " FROM vouched", WALK_MS, &rows, err);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/job/inputs.h"
 #include "storage/ledger/internal.h"
 #include "storage/objects/store.h"
 
@@ -55,6 +56,8 @@ bool kiln_found_job(const char *key, uint64_t *ret_job)
                                   "0123456789/._-";
     const char *at = key;
     *ret_job = 0;
+    if (kiln_input_key_valid(key))
+        return true;
     if (key[strspn(key, letters)] || !skip_part(&at))
         return false;
     if (strncmp(key, "probe/", 6) == 0)
@@ -75,16 +78,21 @@ bool kiln_found_job(const char *key, uint64_t *ret_job)
 
 /* --- objects ---------------------------------------------------------------------------------- */
 
+/* Whether a job needs the picture to start from, or its record names it beside a result. */
+#define IS_NAMED_INPUT                                                                             \
+    "(g.key LIKE '" KILN_INPUTS_PREFIX "%' AND EXISTS (SELECT FROM job i"                          \
+    "  WHERE i.init_image = g.key AND " KILN_JOB_KEEPS_INPUT("i") "))"
+
 int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *objects, size_t count,
                        enum kiln_claim *ret, struct kiln_error *err)
 {
     static const struct kiln_statement ask = {
-        "claims",
-        "SELECT CASE WHEN o.key IS NOT NULL THEN 0 WHEN j.state IN " KILN_SQL_UNFINISHED " THEN 1"
-        "  WHEN g.job <= (SELECT last_value FROM job_id_seq) THEN 2 ELSE 3 END"
-        " FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS g (key, job, n)"
-        " LEFT JOIN object o ON o.key = g.key COLLATE \"C\""
-        " LEFT JOIN job j ON j.id = g.job ORDER BY g.n"};
+        "claims", "SELECT CASE WHEN o.key IS NOT NULL OR " IS_NAMED_INPUT
+                  " THEN 0 WHEN j.state IN " KILN_SQL_UNFINISHED " THEN 1"
+                  "  WHEN g.job <= (SELECT last_value FROM job_id_seq) THEN 2 ELSE 3 END"
+                  " FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS g (key, job, n)"
+                  " LEFT JOIN object o ON o.key = g.key COLLATE \"C\""
+                  " LEFT JOIN job j ON j.id = g.job ORDER BY g.n"};
     static_assert(KILN_CLAIM_ROW == 0 && KILN_CLAIM_LIVE == 1 && KILN_CLAIM_NONE == 2 &&
                       KILN_CLAIM_UNKNOWN == 3,
                   "the numbers in the statement");
@@ -132,7 +140,7 @@ int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_fou
         " LEFT JOIN l ON l.id = g.job LEFT JOIN job p ON p.id = g.job"
         " WHERE (p.id IS NULL OR (p.state IN " KILN_SQL_ENDED " AND l.state = p.state))"
         " AND NOT EXISTS (SELECT FROM object o WHERE o.key = g.key COLLATE \"C\")"
-        " ORDER BY g.n"};
+        " AND NOT " IS_NAMED_INPUT " ORDER BY g.n"};
     struct unclaimed_walk walk = {.use = use, .arg = arg};
     struct kiln_params params = {0};
     KILN_BIND_COLUMN(&params, TEXT, count, objects[i].key);

@@ -1,9 +1,10 @@
 /* garbage.h - what gc may remove: orphaned objects, and rows that nobody needs.
  *
  * An object is claimed while a row references it, and while its job may still commit it: the
- * objects of a queued or assigned job are kept, however old they are.  A done job never commits
- * again; a failed or cancelled job only after `kiln retry`, which kiln_ledger_with_unclaimed()
- * blocks while it removes objects of the job.
+ * objects of a queued or assigned job are kept, however old they are.  A picture to start from
+ * (inputs/) is claimed by the jobs that name it, and by done ones as long as their result is kept.
+ * A done job never commits again; a failed or cancelled job only after `kiln retry`, which
+ * kiln_ledger_with_unclaimed() blocks while it removes objects of the job.
  */
 #ifndef KILN_LEDGER_GARBAGE_H
 #define KILN_LEDGER_GARBAGE_H
@@ -30,7 +31,8 @@ enum kiln_claim {
 };
 
 /* The job in the key of a picture or a latent (worker/stages/object_key.h has the form), 0
- * for the object of a probe.  False: no key of Kiln's. */
+ * for the object of a probe and for a picture to start from (schemas/job/inputs.h).  False: no key
+ * of Kiln's. */
 bool kiln_found_job(const char *key, uint64_t *ret_job);
 
 /* ret[count]: the claim of each now. */

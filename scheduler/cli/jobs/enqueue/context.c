@@ -85,9 +85,8 @@ static int find_loras(const struct kiln_config *config, struct kiln_enqueue_cont
     return code;
 }
 
-static int try_line(const struct kiln_job_context *context, struct kiln_error *err)
+static int try_one(const char *line, const struct kiln_job_context *context, struct kiln_error *err)
 {
-    static const char line[] = "{\"prompt\":\"\",\"width\":1024,\"height\":1024}";
     struct kiln_job job;
     struct kiln_expand *expand = kiln_expand_new();
     if (!expand)
@@ -98,6 +97,19 @@ static int try_line(const struct kiln_job_context *context, struct kiln_error *e
     if (!code)
         kiln_job_release(&job);
     kiln_expand_free(expand);
+    return code;
+}
+
+/* Some keys need another one, which the lines may have: a start, coarse, or more steps. */
+static int try_line(const struct kiln_job_context *context, struct kiln_error *err)
+{
+#define BEGIN "{\"prompt\":\"\",\"width\":1024,\"height\":1024"
+    static const char *const others[] = {BEGIN ",\"init_job\":1}", BEGIN ",\"coarse\":\"1+1\"}",
+                                         BEGIN ",\"steps\":50}"};
+    struct kiln_error unfit;
+    int code = try_one(BEGIN "}", context, err);
+    for (size_t i = 0; i < sizeof others / sizeof *others && code == KILN_BAD_INPUT; i++)
+        code = try_one(others[i], context, &unfit) ? code : 0;
     return code;
 }
 
@@ -121,11 +133,12 @@ static const char *wrong_option(struct kiln_job_context context, const struct ki
 }
 
 int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
-                              size_t set_count, struct kiln_enqueue_context *ret,
+                              size_t set_count, bool files, struct kiln_enqueue_context *ret,
                               struct kiln_error *err)
 {
     memset(ret, 0, sizeof *ret);
     bool sets_wrong = false;
+    ret->job.init_files = files;
     int code = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &ret->styles, err);
     ret->job.styles = ret->styles;
     if (!code)

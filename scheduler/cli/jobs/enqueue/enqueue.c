@@ -21,6 +21,7 @@
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/jobs/enqueue/context.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
+#include "scheduler/cli/jobs/enqueue/uploads.h"
 #include "schemas/digest.h"
 #include "schemas/job/expand.h"
 #include "schemas/job/line.h"
@@ -100,6 +101,7 @@ struct run {
     struct kiln_expand *expand;
     struct entry entry;
     struct kiln_digest_map custom_ids; /* the line where each occurs first */
+    struct kiln_uploads uploads;       /* pictures that jobs start from */
     struct kiln_bus *bus;              /* NULL while only checking */
     char stream[128], token[KILN_WIRE_ID_MAX + 1];
     uint64_t index;    /* of the next job */
@@ -155,6 +157,9 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
         return code;
     if (which == 0 && job.custom_id)
         code = check_custom_id(run, job.custom_id, line, err);
+    if (!code && job.init_image) /* before the key is made: the job is the same from any path */
+        code = kiln_upload(&run->uploads, run->cli->config, run->bus && !run->seek, &job.init_image,
+                           err);
     if (!code && run->request->dry_run)
         kiln_plan_add(&run->result->plan, &job);
     if (!code && run->bus) {
@@ -359,8 +364,10 @@ static int check_and_send(struct run *run, struct kiln_error *err)
 {
     const struct kiln_enqueue_request *request = run->request;
     struct kiln_enqueue_result *result = run->result;
-    int code = kiln_enqueue_context_open(run->cli->config, request->sets, request->set_count,
+    int code = kiln_enqueue_context_open(run->cli->config, request->sets, request->set_count, true,
                                          &run->context, err);
+    if (!code && request->dry_run) /* no key is made of its lines, so they may have the setting */
+        code = kiln_job_context_coarse(&run->context.job, run->cli->config, err);
     if (!code)
         code = kiln_input_open(request->file, request->format, request->strict && !request->dry_run,
                                &run->input, err);
@@ -414,6 +421,7 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     kiln_expand_free(run.expand);
     release_entry(&run.entry);
     kiln_digest_map_release(&run.custom_ids);
+    kiln_uploads_release(&run.uploads);
     kiln_enqueue_context_release(&run.context);
     return status;
 }

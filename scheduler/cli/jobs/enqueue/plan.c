@@ -3,7 +3,8 @@
  * It counts the matrix products of the transformer and the decoder, which take nearly all the time:
  * the linear layers of a block for each token, its attention for each pair of tokens.  An image
  * token is 16 x 16 pixels.  The refiners run on image and prompt separately, before the joint
- * layers.  Guidance above 0 adds a second forward pass a step, for the negative prompt.
+ * layers.  A step at half the side counts as a quarter, and a start saves the steps before it.
+ * Guidance above 0 adds a second forward pass a step, for the negative prompt.
  */
 #include "scheduler/cli/jobs/enqueue/plan.h"
 
@@ -27,7 +28,8 @@ double kiln_plan_gpu_seconds(const struct kiln_job *job)
     double forward = LAYERS * (linear * tokens + pair * tokens * tokens) +
                      REFINERS * (linear * image + pair * image * image) +
                      REFINERS * linear * CAPTION_TOKENS;
-    double flop = job->steps * (job->guidance > 0 ? 2.0 : 1.0) * forward;
+    double flop =
+        kiln_mode_forwards(&job->mode, job->steps) * (job->guidance > 0 ? 2.0 : 1.0) * forward;
     /* The decoder: convolutions by the pixel, and one attention over the latent's pixels. */
     if (job->kind == KILN_KIND_IMAGE)
         flop += 9.46e6 * pixels + 4 * 512.0 * (pixels / 64) * (pixels / 64);
@@ -48,13 +50,15 @@ double kiln_plan_bytes(const struct kiln_job *job)
 
 void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
 {
-    char lora_set[KILN_LORA_SET_MAX];
+    char lora_set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX];
+    kiln_mode_text(&job->mode, mode);
     kiln_lora_set_text(job->loras, job->lora_count, lora_set, sizeof lora_set);
     size_t at = 0;
     for (; at < plan->group_count; at++) {
         const struct kiln_plan_group *group = &plan->groups[at];
         if (group->width == job->width && group->height == job->height &&
-            group->steps == job->steps && strcmp(group->lora_set, lora_set) == 0)
+            group->steps == job->steps && strcmp(group->lora_set, lora_set) == 0 &&
+            strcmp(group->mode, mode) == 0)
             break;
     }
     if (at == KILN_PLAN_GROUPS)
@@ -64,6 +68,7 @@ void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
         *group = (struct kiln_plan_group){
             .width = job->width, .height = job->height, .steps = job->steps};
         memcpy(group->lora_set, lora_set, sizeof lora_set);
+        memcpy(group->mode, mode, sizeof mode);
         plan->group_count++;
     }
     double seconds = kiln_plan_gpu_seconds(job);
@@ -76,13 +81,15 @@ void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
 
 void kiln_plan_print(const struct kiln_plan *plan)
 {
-    printf("%9s  %-11s %5s  %-24s %s\n", "jobs", "size", "steps", "LoRAs", "GPU time");
+    printf("%9s  %-11s %5s  %-12s %-24s %s\n", "jobs", "size", "steps", "mode", "LoRAs",
+           "GPU time");
     for (size_t i = 0; i < plan->group_count; i++) {
         const struct kiln_plan_group *group = &plan->groups[i];
         char size[24];
         snprintf(size, sizeof size, "%ux%u", group->width, group->height);
-        printf("%9" PRIu64 "  %-11s %5u  %-24s %s\n", group->jobs, size, group->steps,
-               group->lora_set[0] ? group->lora_set : "-", KILN_SECONDS(group->gpu_seconds));
+        printf("%9" PRIu64 "  %-11s %5u  %-12s %-24s %s\n", group->jobs, size, group->steps,
+               kiln_mode_shown(group->mode), group->lora_set[0] ? group->lora_set : "-",
+               KILN_SECONDS(group->gpu_seconds));
     }
     printf("%9" PRIu64
            "  in total: about %s on one GPU with %.0f TFLOP/s (the full model in bf16), %s "
@@ -96,11 +103,12 @@ json_t *kiln_plan_json(const struct kiln_plan *plan)
     json_t *groups = json_array();
     for (size_t i = 0; i < plan->group_count; i++) {
         const struct kiln_plan_group *group = &plan->groups[i];
-        json_array_append_new(groups, json_pack("{s:I, s:i, s:i, s:i, s:s, s:f}", "jobs",
+        json_array_append_new(groups, json_pack("{s:I, s:i, s:i, s:i, s:s, s:s, s:f}", "jobs",
                                                 (json_int_t)group->jobs, "width", (int)group->width,
                                                 "height", (int)group->height, "steps",
                                                 (int)group->steps, "lora_set", group->lora_set,
-                                                "gpu_seconds", group->gpu_seconds));
+                                                "mode", kiln_mode_shown(group->mode), "gpu_seconds",
+                                                group->gpu_seconds));
     }
     return json_pack("{s:I, s:f, s:f, s:f, s:o}", "jobs", (json_int_t)plan->jobs, "gpu_seconds",
                      plan->gpu_seconds, "bytes", plan->bytes, "flops", KILN_PLAN_FLOPS, "groups",

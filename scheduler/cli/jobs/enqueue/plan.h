@@ -16,7 +16,7 @@
 
 struct kiln_plan_group {
     uint32_t width, height, steps;
-    char lora_set[KILN_LORA_SET_MAX];
+    char lora_set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX];
     uint64_t jobs;
     double gpu_seconds;
 };

@@ -72,7 +72,7 @@ int kiln_prompts_open(struct kiln_cli *cli, const struct kiln_args *args,
 {
     prompts->file = kiln_arg(args, "prompts");
     prompts->template = kiln_arg(args, "template");
-    int rc = kiln_enqueue_context_open(cli->config, prompts->sets, prompts->set_count,
+    int rc = kiln_enqueue_context_open(cli->config, prompts->sets, prompts->set_count, false,
                                        &prompts->context, err);
     prompts->expand = kiln_expand_new();
     if (rc == 0 && !prompts->expand)

@@ -1,0 +1,155 @@
+#!/bin/bash
+# Jobs that start from a picture or from another job's latent, and coarse first, on a real stack: what
+# enqueue uploads and refuses, what the ledger records, what gc keeps.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+ok kiln up --dir s --engine testcard
+export KILN_CONFIG=$PWD/s/kiln.conf
+store=s/store
+
+python3 - <<'PYTHON'
+import struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(name, side, color):
+    rows = b"".join(b"\0" + bytes(color) * side for _ in range(side))
+    open(name, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+                           + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+png("red.png", 128, (200, 10, 10))
+png("blue.png", 128, (10, 10, 200))
+open("bomb.png", "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 100000, 100000, 8, 2, 0, 0, 0)))
+PYTHON
+cp red.png "again red.PNG"
+red=inputs/$(sha256sum red.png | cut -c1-64).png
+printf 'plain text' >text.png
+: >empty.png
+mkdir dir.png
+mkfifo pipe.png
+truncate -s 70M big.png
+ln -s red.png link.png
+
+# --- what is refused, each by its line; nothing waits for a FIFO
+cat >bad.jsonl <<'LINES'
+{"prompt":"x","init_image":"nowhere.png"}
+{"prompt":"x","init_image":"text.png"}
+{"prompt":"x","init_image":"empty.png"}
+{"prompt":"x","init_image":"dir.png"}
+{"prompt":"x","init_image":"pipe.png"}
+{"prompt":"x","init_image":"big.png"}
+{"prompt":"x","init_image":"bomb.png"}
+{"prompt":"x","init_image":"inputs/0000000000000000000000000000000000000000000000000000000000000000.png"}
+{"prompt":"x","init_image":"red.png","strength":0}
+{"prompt":"x","strength":0.5}
+{"prompt":"x","init_image":"red.png","init_job":1}
+{"prompt":"x","coarse":"4+3","size":"64x64"}
+LINES
+fails 65 timeout 20 "$kiln_bin/kiln" enqueue bad.jsonl --batch bad --json
+json out.txt '[r["line"] for r in d["refused"]] == list(range(1, 13)) and d["batch"] is None'
+says '^bad.jsonl:1: init_image: open nowhere.png: No such file or directory$'
+says '^bad.jsonl:4: init_image: dir.png is not a regular file$'
+says '^bad.jsonl:5: init_image: pipe.png is not a regular file$'
+says '^bad.jsonl:6: init_image: big.png has 73400320 bytes; the limit is 67108864$'
+says '^bad.jsonl:8: init_image: the store has no object inputs/00*.png$'
+says '^bad.jsonl:9: strength is 0; it must be a number above 0 and at most 1$'
+says '^bad.jsonl:12: coarse: 64x64 is too small; both sides must be at least 128$'
+[ ! -d $store/inputs ] || die "a refused file was uploaded"
+sql 'SELECT 1' >/dev/null
+
+# --- a plan uploads nothing, and knows what a start and coarse first cost
+cat >good.jsonl <<'LINES'
+{"prompt":"a star","size":"128x128","init_image":"red.png","strength":0.5,"custom_id":"half"}
+{"prompt":"a star","size":"128x128","init_image":"again red.PNG","strength":0.5,"custom_id":"same"}
+{"prompt":"a star","size":"128x128","init_image":"link.png","start_sigma":0.5}
+{"prompt":"a star","size":"128x128","coarse":"4+3"}
+{"prompt":"a star","size":"128x128","coarse":"off"}
+LINES
+ok kiln enqueue good.jsonl --dry-run --json
+json out.txt 'sorted(g["mode"] for g in d["groups"]) == ["coarse=4+3", "exact", "start=4", "start@0.5"]'
+json out.txt '[g["gpu_seconds"] / g["jobs"] for g in d["groups"] if g["mode"] == "start=4"][0] < 0.6 * [g["gpu_seconds"] for g in d["groups"] if g["mode"] == "exact"][0]'
+[ ! -d $store/inputs ] || die "a plan uploaded something"
+# An override that needs a start is refused by the lines without one, not as a wrong command line.
+fails 65 kiln enqueue good.jsonl --dry-run --set strength=0.25
+says '2  128x128         8  start=6' out.txt
+says 'good.jsonl:4: strength is given without a start'
+
+# --- uploaded once, named by its content; the same lines again are duplicates whatever the path
+ok kiln pause --all
+ok kiln enqueue good.jsonl --batch b --json
+json out.txt 'd["accepted"] == 5 and d["refused"] == []'
+[ "$(ls $store/inputs)" = "${red#inputs/}" ] || die "other objects: $(ls $store/inputs)"
+cmp -s red.png "$store/$red" || die "the object is another"
+cp red.png moved.png
+sed 's/link.png/moved.png/' good.jsonl | ok kiln enqueue - --batch b --json
+json out.txt 'd["accepted"] == 0 and d["duplicate"] == 5'
+ok kiln enqueue - --batch key --json < <(echo '{"prompt":"x","size":"128x128","init_image":"'"$red"'"}')
+json out.txt 'd["accepted"] == 1'
+[ "$(sql "SELECT string_agg(mode, ' ' ORDER BY index) FROM job j JOIN batch b ON b.id = batch_id WHERE b.name = 'b'")" = \
+    "start=4 start=4 start@0.5 coarse=4+3 " ] || die "other modes"
+[ "$(sql "SELECT count(*) FROM job WHERE init_image = '$red'")" = 4 ] || die "other starts"
+ok kiln jobs --batch b --json
+json out.txt '[j["mode"] for j in d] == ["start=4", "start=4", "start@0.5", "coarse=4+3", "exact"] and d[0]["init_image"] == "'"$red"'" and d[4]["init_image"] is None and d[0]["parent"] is None'
+job=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["job"])')
+ok kiln show "$job"
+says 'mode       start=4' out.txt
+says "start      $red" out.txt
+ok kiln show "$job" --json
+json out.txt 'd["mode"] == "start=4" and d["rendered_mode"] is None and d["forwards"] is None'
+ok kiln status --json
+json out.txt 'any(g["group"].endswith("/none/start=4") and g["mode"] == "start=4" for g in d["groups"])'
+ok kiln pause --group '128x128/8/none/start=4'
+ok kiln resume --all
+ok kiln why "$job"
+says 'group 128x128/8/none/start=4 is paused' out.txt
+until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 2
+
+# --- gc keeps what a job may still need, however old; what nothing names goes after the grace period
+blue=inputs/$(sha256sum blue.png | cut -c1-64).png
+cp blue.png "$store/$blue"
+printf 12345 >"$store/inputs/notes.png"
+touch -d '3 days ago' $store/inputs/*
+ok kiln gc --json
+json out.txt 'd["removed"] == 1 and d["foreign"] >= 1'
+[ -e "$store/$red" ] && [ ! -e "$store/$blue" ] && [ -e "$store/inputs/notes.png" ] || die "gc: $(ls $store/inputs)"
+cp blue.png "$store/$blue"
+ok kiln gc --json
+json out.txt 'd["removed"] == 0 and d["young"] >= 1'
+rm "$store/$blue"
+
+# --- the list of a backup has it, and a check finds it missing
+ok kiln backup --out backup
+grep -rq "\"$red\"" backup || die "no input in the backup's list"
+kiln doctor --full --json >out.txt 2>err.txt
+grep -q '"objects"' out.txt && ! grep -q "$red" out.txt || die "doctor: $(cat out.txt)"
+mv "$store/$red" kept.png
+kiln doctor --full --json >out.txt 2>err.txt
+grep -q "$red" out.txt || die "doctor does not miss it: $(cat out.txt)"
+mv kept.png "$store/$red"
+
+# --- from the latent of a job
+ok kiln resume --group '128x128/8/none/start=4'
+ok kiln enqueue - --batch donor < <(echo '{"prompt":"a donor","size":"128x128","steps":4}')
+ok kiln wait donor --timeout 60
+donor=$(sql "SELECT j.id FROM job j JOIN batch b ON b.id = batch_id WHERE b.name = 'donor'")
+ok kiln show "$donor" --json
+json out.txt 'd["rendered_mode"] == "exact" and d["forwards"] == 4'
+printf '{"prompt":"x","size":"256x128","init_job":%s}\n{"prompt":"x","init_job":987654321}\n' "$donor" >starts.jsonl
+fails 65 kiln enqueue starts.jsonl --batch starts --json
+json out.txt 'd["accepted"] == 0 and "its latent is of 128x128, and this job of 256x128" in str(d["refused"])'
+ok kiln enqueue - --batch child --json < <(printf '{"prompt":"x","size":"128x128","init_job":%s}\n' "$donor")
+json out.txt 'd["accepted"] == 1'
+ok kiln jobs --batch child --json
+json out.txt 'd["init_job"] == '"$donor"' == d["parent"] and d["mode"] == "start=3"'
+child=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["job"])')
+ok kiln wait child --timeout 60
+ok kiln show "$child" --json
+json out.txt 'd["state"] == "done" and d["rendered_mode"] == "start=3" and d["forwards"] == 5'
+ok kiln show "$child"
+says "start      latent of job $donor" out.txt
+says 'mode       start=3, cost of 5 full steps' out.txt
+
+# --- what was asked for coarse first is rendered so, and says it in the results
+until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
+kiln export b --out results >out.txt 2>err.txt
+json results/results.jsonl '[j["mode"] for j in d] == ["start=4", "start=4", "start@0.5", "coarse=4+3", "exact"] and d[3]["rendered_mode"] == "coarse=4+3" and d[4]["rendered_mode"] == "exact" and d[3]["forwards"] == 4 and d[4]["forwards"] == 8 and d[0]["init_image"] == "'"$red"'"'
+echo ok
