@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "schemas/clock.h"
+#include "schemas/job/coarse.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
 #include "schemas/telemetry/log.h"
@@ -364,9 +365,13 @@ static void find_fault(const struct kiln_job *job, const struct kiln_latent_row 
     else if (latent->sigma != 0)
         snprintf(out, size, "init_job is %llu; its stored latent ends at sigma %g, unfinished", id,
                  latent->sigma);
-    else if (latent->width != job->width || latent->height != job->height)
-        snprintf(out, size, "init_job is %llu; its latent is of %ux%u, and this job of %ux%u", id,
-                 latent->width, latent->height, job->width, job->height);
+    else if (!kiln_start_fits((struct kiln_picture_size){latent->width, latent->height},
+                              (struct kiln_picture_size){job->width, job->height}))
+        snprintf(out, size,
+                 "init_job is %llu; its latent is of %ux%u, and this job of %ux%u; a latent is "
+                 "enlarged up to %d times, and keeps its shape",
+                 id, latent->width, latent->height, job->width, job->height,
+                 KILN_START_ENLARGE_MAX);
 }
 
 /* Refuses the jobs whose start is not there, with one look at the ledger. */

@@ -16,12 +16,24 @@ static double ratio_of(struct kiln_picture_size small, struct kiln_picture_size 
     return sqrt((double)small.width * small.height / ((double)full.width * full.height));
 }
 
+static bool same_shape(struct kiln_picture_size a, struct kiln_picture_size b)
+{
+    const double shape = (double)a.width * b.height / ((double)a.height * b.width);
+    return shape <= KILN_COARSE_SHAPE && shape >= 1 / KILN_COARSE_SHAPE;
+}
+
 static bool suits(struct kiln_picture_size small, struct kiln_picture_size full)
 {
-    const double shape = (double)small.width * full.height / ((double)small.height * full.width);
     const double ratio = ratio_of(small, full);
-    return shape <= KILN_COARSE_SHAPE && shape >= 1 / KILN_COARSE_SHAPE &&
-           ratio >= KILN_COARSE_RATIO_MIN && ratio <= KILN_COARSE_RATIO_MAX;
+    return same_shape(small, full) && ratio >= KILN_COARSE_RATIO_MIN &&
+           ratio <= KILN_COARSE_RATIO_MAX;
+}
+
+bool kiln_start_fits(struct kiln_picture_size from, struct kiln_picture_size to)
+{
+    return from.width > 0 && from.height > 0 && from.width <= to.width &&
+           from.height <= to.height && (uint64_t)from.width * KILN_START_ENLARGE_MAX >= to.width &&
+           (uint64_t)from.height * KILN_START_ENLARGE_MAX >= to.height && same_shape(from, to);
 }
 
 static uint32_t scaled(uint32_t side, double ratio)

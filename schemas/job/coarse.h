@@ -1,4 +1,4 @@
-/* coarse.h - the small size of a picture that is rendered coarse first.
+/* coarse.h - the small size of a picture that is rendered coarse first, and the sizes of starts.
  *
  * What is in a picture is decided at the small size, so it must be one that the model is good at.
  * A model's kiln.json lists such sizes; without a list it is about half the side.
@@ -26,5 +26,10 @@ struct kiln_picture_size {
  * or the picture is too small to halve. */
 bool kiln_coarse_size(struct kiln_picture_size full, const struct kiln_picture_size *good,
                       size_t count, struct kiln_picture_size *ret);
+
+/* Whether a latent of a picture of one size may be the start of one of another: of about the same
+ * shape, not larger, and enlarged at most so many times a side. */
+#define KILN_START_ENLARGE_MAX 4
+bool kiln_start_fits(struct kiln_picture_size from, struct kiln_picture_size to);
 
 #endif

@@ -117,6 +117,9 @@ static void a_start_must_be_there(void **state)
     (void)state;
     uint64_t id = make_done_job("0");
     start_from(id, "256x256", NULL);
+    start_from(id, "512x512", NULL); /* enlarged */
+    start_from(id, "128x128", "its latent is of 256x256, and this job of 128x128");
+    start_from(id, "1040x1040", "enlarged up to 4 times");
     start_from(id, "512x256", "its latent is of 256x256, and this job of 512x256");
     start_from(id + 1000, "256x256", "there is no such job");
     uint64_t waiting = (uint64_t)kiln_test_count(stack, "SELECT max(id) FROM job");
@@ -124,7 +127,7 @@ static void a_start_must_be_there(void **state)
     start_from(make_done_job("0.3"), "256x256", "its stored latent ends at sigma 0.3, unfinished");
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE mode = 'start=3' AND"
                                             " init_job > 0 AND parent = init_job"),
-                     1);
+                     2);
     stream_is_empty();
 }
 

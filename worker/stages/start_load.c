@@ -18,7 +18,6 @@
 #define LATENT_BYTES_MAX ((uint64_t)KILN_LATENT_FILE_MAX / 2) /* compressed, of all states */
 #define PIXELS_A_VALUE 8
 #define LATENT_CHANNELS 16
-#define ENLARGE_MAX 4 /* times each side */
 
 /* The bytes of an object with this hash; damaged on the way, they are fetched once more. */
 static int fetch(struct kiln_store *store, const char *key, const char *sha256, uint64_t max,
@@ -43,17 +42,6 @@ static int fetch(struct kiln_store *store, const char *key, const char *sha256, 
     return kiln_fail(err, KILN_CORRUPT, "%s is damaged: its sha256 is not %s", key, sha256);
 }
 
-/* Whether a latent of this size can become one of the wanted size. */
-static bool fits(uint32_t width, uint32_t height, const struct kiln_start_want *want)
-{
-    if (width == 0 || height == 0 || width > want->width || height > want->height ||
-        (uint64_t)width * ENLARGE_MAX < want->width ||
-        (uint64_t)height * ENLARGE_MAX < want->height)
-        return false;
-    const double wide = (double)width / height * want->height / want->width;
-    return wide < KILN_COARSE_SHAPE && wide > 1 / KILN_COARSE_SHAPE;
-}
-
 /* What the ledger says of the latent, before it is fetched. */
 static int check_row(const struct kiln_latent_row *row, const struct kiln_start_want *want,
                      struct kiln_error *err)
@@ -68,11 +56,13 @@ static int check_row(const struct kiln_latent_row *row, const struct kiln_start_
         return kiln_fail(err, KILN_BAD_INPUT,
                          "init_job %" PRIu64 ": its latent is of model %.64s, and this model is %s",
                          row->job, row->model_hash, want->model_hash);
-    if (!fits(row->width, row->height, want))
+    if (!kiln_start_fits((struct kiln_picture_size){row->width, row->height},
+                         (struct kiln_picture_size){want->width, want->height}))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "init_job %" PRIu64 ": its latent is of %ux%u px and this job of %ux%u; a "
                          "latent is enlarged up to %d times, and keeps its shape",
-                         row->job, row->width, row->height, want->width, want->height, ENLARGE_MAX);
+                         row->job, row->width, row->height, want->width, want->height,
+                         KILN_START_ENLARGE_MAX);
     if (row->sigma != 0)
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "init_job %" PRIu64 ": its latent ends at sigma %g, unfinished", row->job,
