@@ -49,7 +49,7 @@ json out.txt '[r["line"] for r in d["refused"]] == list(range(1, 13)) and d["bat
 says '^bad.jsonl:1: init_image: open nowhere.png: No such file or directory$'
 says '^bad.jsonl:4: init_image: dir.png is not a regular file$'
 says '^bad.jsonl:5: init_image: pipe.png is not a regular file$'
-says '^bad.jsonl:6: init_image: big.png has 73400320 bytes; the limit is 67108864$'
+says '^bad.jsonl:6: init_image: big.png: larger than 67108864 bytes$'
 says '^bad.jsonl:8: init_image: the store has no object inputs/00*.png$'
 says '^bad.jsonl:9: strength is 0; it must be a number above 0 and at most 1$'
 says '^bad.jsonl:12: coarse: 64x64 is too small; both sides must be at least 128$'
@@ -147,6 +147,10 @@ json out.txt 'd["state"] == "done" and d["rendered_mode"] == "start=3" and d["fo
 ok kiln show "$child"
 says "start      latent of job $donor" out.txt
 says 'mode       start=3, cost of 5 full steps' out.txt
+
+# --- the pool's setting holds for backfills, too
+ok kiln backfill add standing --template 'a {1|2} star' --set size=128x128 --until 2
+until_sql "SELECT count(*) FROM job WHERE mode = 'coarse=auto' AND prompt LIKE 'a _ star'" 2
 
 # --- what was asked for coarse first is rendered so, and says it in the results
 until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0

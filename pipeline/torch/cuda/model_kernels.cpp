@@ -373,8 +373,8 @@ static at::Tensor patchify(const at::Tensor &latent, int patch)
 {
     const kiln_patches shape = shape_of(latent, patch);
     const int64_t rows = shape.items * (shape.height / patch) * (shape.width / patch);
-    at::Tensor tokens = at::empty({rows, latent.size(-3) * patch * patch},
-                                  latent.options().dtype(at::kBFloat16));
+    at::Tensor tokens =
+        at::empty({rows, latent.size(-3) * patch * patch}, latent.options().dtype(at::kBFloat16));
     const kiln_patchify args{shape, latent.const_data_ptr<float>(), tokens.data_ptr()};
     launch_on(latent, [&](kiln_stream stream, kiln_error *err) {
         return kiln_patchify_launch(&args, stream, err);
@@ -400,26 +400,16 @@ static void euler_step(const struct kt_euler_step &a)
     });
 }
 
-static at::Tensor noised(const at::Tensor &clean, const at::Tensor &noise, double sigma)
+static void latent_enlarge(const kiln_latent_enlarge &args, const at::Tensor &noise)
 {
-    const at::Tensor from = clean.contiguous(), with = noise.contiguous(), x = at::empty_like(with);
-    const kiln_latent_enlarge args{from.const_data_ptr<float>(),
-                                   with.const_data_ptr<float>(),
-                                   x.data_ptr<float>(),
-                                   static_cast<int>(from.size(0)),
-                                   static_cast<int>(from.size(1)),
-                                   static_cast<int>(from.size(2)),
-                                   static_cast<int>(with.size(1)),
-                                   static_cast<int>(with.size(2)),
-                                   static_cast<float>(sigma)};
-    launch_on(with, [&](kiln_stream stream, kiln_error *err) {
+    launch_on(noise, [&](kiln_stream stream, kiln_error *err) {
         return kiln_latent_enlarge_launch(&args, stream, err);
     });
-    return x;
 }
 
 const model_kernels cuda_model_kernels = {
-    rms_norm,       add_rms_norm, layer_norm, swiglu,      linear_swiglu, quantise,   low_rank_down,
-    low_rank_codes, turn_heads,   attend,     attend_e4m3, patchify,      euler_step, noised};
+    rms_norm,    add_rms_norm,  layer_norm,     swiglu,        linear_swiglu,
+    quantise,    low_rank_down, low_rank_codes, turn_heads,    attend,
+    attend_e4m3, patchify,      euler_step,     latent_enlarge};
 
 } // namespace kiln

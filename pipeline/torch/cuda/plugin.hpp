@@ -11,6 +11,7 @@
 #include "pipeline/torch/cuda/image_kernels.hpp"
 #include "pipeline/torch/internal.hpp"
 
+struct kiln_latent_enlarge;
 struct kiln_low_rank_codes;
 
 namespace kiln
@@ -46,7 +47,8 @@ struct model_kernels {
     kt_tensor (*attend_e4m3)(const kt_attention_args &args, const at::Tensor &qkv);
     at::Tensor (*patchify)(const at::Tensor &latent, int patch); /* fp32 to bf16 */
     void (*euler_step)(const struct kt_euler_step &args);
-    at::Tensor (*noised)(const at::Tensor &clean, const at::Tensor &noise, double sigma); /* fp32 */
+    /* Of operands that lie where the noise does. */
+    void (*latent_enlarge)(const kiln_latent_enlarge &args, const at::Tensor &noise);
 };
 
 /* Recordings of what is asked of the current stream, which is not the default one; they throw, too.
@@ -77,7 +79,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_15;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_16;
 
 namespace kiln
 {

@@ -58,7 +58,11 @@ static at::Tensor noised(const at::Tensor &clean, const at::Tensor &noise, doubl
                                    static_cast<int>(with.size(1)),
                                    static_cast<int>(with.size(2)),
                                    static_cast<float>(sigma)};
-    kiln_latent_enlarge_ref(&args);
+    const model_kernels *gpu = gpu_kernels(with, at::kFloat);
+    if (gpu)
+        gpu->latent_enlarge(args, with);
+    else
+        kiln_latent_enlarge_ref(&args);
     return x;
 }
 
@@ -113,9 +117,7 @@ kt kt_noised(kt_scope *s, kt clean, kt noise, double sigma)
 {
     return run(s, "noised", {clean, noise}, [&] {
         kiln::check_start(clean->t, noise->t, sigma);
-        const kiln::model_kernels *gpu = kiln::gpu_kernels(noise->t, at::kFloat);
-        return gpu ? gpu->noised(clean->t, noise->t, sigma)
-                   : kiln::noised(clean->t, noise->t, sigma);
+        return kiln::noised(clean->t, noise->t, sigma);
     });
 }
 

@@ -1,19 +1,16 @@
 /* uploads.c - see uploads.h. */
 #include "scheduler/cli/jobs/enqueue/uploads.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "schemas/digest.h"
 #include "schemas/job/inputs.h"
 #include "schemas/limits.h"
 #include "schemas/room.h"
 #include "storage/formats/pictures/picture_read.h"
+#include "storage/formats/regular.h"
 #include "storage/objects/store.h"
 
 struct kiln_input_picture {
@@ -24,60 +21,18 @@ struct kiln_input_picture {
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-/* Opens without waiting (a FIFO) and refuses what is not a file. */
-static int open_file(const char *path, int *ret_fd, size_t *ret_size, struct kiln_error *err)
+/* What is wrong with the file is a fault of its line. */
+static int read_file(const char *path, char **ret, size_t *ret_size, struct kiln_error *err)
 {
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return kiln_fail(err, KILN_BAD_INPUT, "init_image: open %.200s: %s", path, strerror(errno));
-    int code = 0;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        code = kiln_fail(err, KILN_BAD_INPUT, "init_image: %.200s is not a regular file", path);
-    else if (info.st_size > KILN_PICTURE_FILE_MAX)
-        code = kiln_fail(err, KILN_BAD_INPUT, "init_image: %.200s has %lld bytes; the limit is %d",
-                         path, (long long)info.st_size, KILN_PICTURE_FILE_MAX);
-    if (code) {
-        close(fd);
-        return code;
-    }
-    *ret_fd = fd;
-    *ret_size = (size_t)info.st_size;
-    return 0;
-}
-
-/* A file that becomes shorter meanwhile ends where it ends. */
-static int read_file(const char *path, uint8_t **ret, size_t *ret_size, struct kiln_error *err)
-{
-    int fd = -1;
-    size_t size = 0, len = 0;
-    int code = open_file(path, &fd, &size, err);
-    if (code)
-        return code;
-    uint8_t *data = malloc(size ? size : 1);
-    if (!data)
-        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for %.200s", path);
-    while (!code && len < size) {
-        ssize_t got = read(fd, data + len, size - len);
-        if (got < 0 && errno != EINTR)
-            code = kiln_fail(err, KILN_BAD_INPUT, "init_image: read %.200s: %s", path,
-                             strerror(errno));
-        if (got == 0)
-            break;
-        len += got > 0 ? (size_t)got : 0;
-    }
-    close(fd);
-    if (code) {
-        free(data);
-        return code;
-    }
-    *ret = data;
-    *ret_size = len;
-    return 0;
+    struct kiln_error why;
+    int code = kiln_regular_read(path, KILN_PICTURE_FILE_MAX, ret, ret_size, &why);
+    if (code == KILN_NO_MEMORY)
+        return kiln_fail(err, code, "%s", why.text);
+    return code ? kiln_fail(err, KILN_BAD_INPUT, "init_image: %s", why.text) : 0;
 }
 
 /* The key of the picture, by what the file is and not by its name. */
-static int name_picture(const char *path, const uint8_t *data, size_t size, char *ret_key,
+static int name_picture(const char *path, const void *data, size_t size, char *ret_key,
                         struct kiln_error *err)
 {
     enum kiln_picture_format format;
@@ -110,7 +65,7 @@ static const char *content_type(const char *key)
                                       : "image/jpeg";
 }
 
-static int store_picture(struct kiln_uploads *uploads, const char *key, const uint8_t *data,
+static int store_picture(struct kiln_uploads *uploads, const char *key, const void *data,
                          size_t size, struct kiln_error *err)
 {
     struct kiln_put put = {
@@ -136,7 +91,7 @@ static int find_stored(struct kiln_uploads *uploads, const char *key, struct kil
 static int take_file(struct kiln_uploads *uploads, const char *path, bool send,
                      struct kiln_input_picture *picture, struct kiln_error *err)
 {
-    uint8_t *data;
+    char *data;
     size_t size;
     char key[KILN_INPUT_KEY_MAX];
     int code = read_file(path, &data, &size, err);
