@@ -72,6 +72,7 @@ int kiln_top_up_open(const struct kiln_config *config, struct kiln_top_up **ret,
     rc = rc ? rc : kiln_ledger_open(config, "kiln-scheduler standing", &t->ledger, err);
     rc =
         rc ? rc : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &t->styles, err);
+    rc = rc ? rc : kiln_job_context_coarse(&t->context, config, err);
     t->context.styles = t->styles;
     t->context.recorded = true; /* the lines were checked when the backfill was added */
     if (rc) {

@@ -8,6 +8,9 @@
 
 #include "schemas/limits.h"
 
+/* How far u may be off for a sigma of four decimals: half a digit times the steepest slope, 3. */
+#define SIGMA_SLACK (3 * 0.5e-4)
+
 size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
 {
     int len = 0;
@@ -154,7 +157,7 @@ double kiln_mode_forwards(const struct kiln_mode *mode, uint32_t steps)
     case KILN_MODE_START_STEP:
         return mode->step < steps ? steps - mode->step : 1;
     case KILN_MODE_START_SIGMA: { /* at the usual shift of 3, sigma = 3u / (1 + 2u) */
-        const double left = ceil(steps * mode->sigma / (3 - 2 * mode->sigma) - 1e-9);
+        const double left = ceil(steps * mode->sigma / (3 - 2 * mode->sigma) - SIGMA_SLACK * steps);
         return left > 1 ? left : 1;
     }
     case KILN_MODE_EXACT:

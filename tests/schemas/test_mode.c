@@ -101,6 +101,7 @@ static void forwards_that_a_mode_costs(void **state)
     assert_true(forwards("start=5", 8) == 3);
     assert_true(forwards("start=9", 8) == 1);
     assert_true(forwards("start@0.5", 8) == 2); /* .5 and .3 of the ladder */
+    assert_true(forwards("start@0.6429", 8) == 3); /* .64286 rounded */
     assert_true(forwards("start@1", 8) == 8);
     assert_true(forwards("start@0.0001", 8) == 1);
 }
