@@ -177,7 +177,7 @@ static void bad_values_are_refused_by_name(void **state)
         {"\"coarse_sigma\":0.5", "coarse_sigma is given without coarse \"S+L\""},
         {"\"coarse_sigma\":0.5,\"coarse\":\"auto\"",
          "coarse_sigma needs coarse \"S+L\", such as \"4+3\", but coarse is auto"},
-        {"\"coarse_sigma\":0,\"coarse\":\"4+3\"", "coarse_sigma is 0; it must be a number between"},
+        {"\"coarse_sigma\":0,\"coarse\":\"4+3\"", "coarse_sigma is 0; it must be a number above 0"},
         {"\"coarse_sigma\":1,\"coarse\":\"4+3\"", "coarse_sigma is 1;"},
         {"\"coarse_sigma\":0.99999,\"coarse\":\"4+3\"", "coarse_sigma is 0.99999;"},
         {"\"coarse_sigma\":\"x\",\"coarse\":\"4+3\"", "coarse_sigma is \"x\";"},
