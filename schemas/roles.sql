@@ -6,6 +6,8 @@
 --   kiln_operator   what the command kiln does to rows: cancel, retry, rm, gc, favourite
 --   kiln_reader     reads; the sessions for people's questions become it where their user may, as
 --                   kiln_operator may after `kiln migrate --roles`
+--   kiln_gallery    what `kiln gallery` does: reads, keeps the tables of the gallery in step, stars
+--                   pictures, records levels of safety; removes no picture
 --
 -- None may change the schema.  A role that does not exist is passed over; all of them keep what an
 -- administrator has granted beyond this only until the next run.
@@ -16,7 +18,8 @@ DECLARE
     role text;
 BEGIN
     FOR role IN SELECT rolname FROM pg_roles
-        WHERE rolname IN ('kiln_scheduler', 'kiln_worker', 'kiln_operator', 'kiln_reader')
+        WHERE rolname IN ('kiln_scheduler', 'kiln_worker', 'kiln_operator', 'kiln_reader',
+            'kiln_gallery')
     LOOP
         EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), role);
         EXECUTE format('GRANT USAGE ON SCHEMA %s TO %I', here, role);
@@ -31,7 +34,8 @@ BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_scheduler') THEN
         EXECUTE format('GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %s TO kiln_scheduler', here);
         REVOKE INSERT, UPDATE, DELETE ON schema_migrations, image, object, latent, favourite,
-            usage_removed, removed_job FROM kiln_scheduler;
+            usage_removed, removed_job, image_change, gallery_text, gallery_day, gallery_word,
+            gallery_state, gallery_vector, gallery_picture, safety_verdict FROM kiln_scheduler;
         REVOKE DELETE ON job, batch FROM kiln_scheduler;
     END IF;
 
@@ -47,5 +51,14 @@ BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_operator') THEN
         EXECUTE format('GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %s TO kiln_operator', here);
         REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM kiln_operator;
+    END IF;
+
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_gallery') THEN
+        GRANT INSERT, UPDATE, DELETE ON gallery_text, gallery_day, gallery_word, gallery_state,
+            gallery_vector, gallery_picture TO kiln_gallery;
+        GRANT DELETE ON image_change TO kiln_gallery;
+        GRANT INSERT, DELETE ON favourite TO kiln_gallery;
+        GRANT INSERT ON safety_verdict TO kiln_gallery;
+        GRANT UPDATE (safety_score, safety_flag, safety_source) ON image TO kiln_gallery;
     END IF;
 END $$;

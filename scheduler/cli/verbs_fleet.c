@@ -193,9 +193,9 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .examples = "kiln migrate --dry-run\n"
                  "kiln migrate --roles --secrets /etc/kiln/secrets >> /etc/redis/users.acl",
      .more =
-         "The roles are kiln_scheduler, kiln_worker, kiln_operator (the verbs that change rows) "
-         "and\n"
-         "kiln_reader; in Redis also kiln_producer, which may only enqueue.  Start each part with\n"
+         "The roles are kiln_scheduler, kiln_worker, kiln_operator (the verbs that change rows),\n"
+         "kiln_reader and kiln_gallery; in Redis also kiln_producer, which may only enqueue.  Start\n"
+         "each part with "
          "--config DIR/ROLE.conf.  Repeated, it keeps the passwords in DIR.",
      .options = migrate_options,
      .words = {0, 0},

@@ -13,8 +13,9 @@
 #include "schemas/text/text.h"
 #include "storage/bus/internal.h"
 
-const char *const kiln_bus_user_names[KILN_BUS_USER_COUNT] = {
-    "kiln_scheduler", "kiln_worker", "kiln_operator", "kiln_reader", "kiln_producer"};
+const char *const kiln_bus_user_names[KILN_BUS_USER_COUNT] = {"kiln_scheduler", "kiln_worker",
+                                                              "kiln_operator",  "kiln_reader",
+                                                              "kiln_gallery",   "kiln_producer"};
 
 static const struct user {
     const char *keys;     /* each ~ stands for the pool's part of a key */
@@ -24,6 +25,7 @@ static const struct user {
            "rpush expire hget scan del watch unwatch multi exec"},
     {"~worker:* ~beat:* %W~events", "xadd xread xdel hset pexpire hget scan del multi exec"},
     {"~*", "xadd xread xlen xrevrange xinfo|stream blpop lpop hget scan multi exec info time"},
+    {"%R~*", "xread xlen xrevrange xinfo|stream hget scan multi info time"},
     {"%R~*", "xread xlen xrevrange xinfo|stream hget scan multi info time"},
     {"%W~intake ~receipt:*", "xadd blpop lpop multi"},
 };

@@ -8,7 +8,7 @@
 
 #include "storage/bus/bus.h"
 
-#define KILN_BUS_USER_COUNT 5
+#define KILN_BUS_USER_COUNT 6
 #define KILN_BUS_RULES_MAX 4096
 extern const char *const kiln_bus_user_names[KILN_BUS_USER_COUNT];
 

@@ -28,21 +28,21 @@ mkdir open && chmod 755 open
 fails 77 kiln migrate --roles --secrets open --config "$owner_conf"
 says 'chmod 700'
 ok kiln migrate --roles --secrets secrets --config "$owner_conf"
-[ "$(grep -c '^user kiln_[a-z]* on resetpass #[0-9a-f]\{64\} ' out.txt)" = 5 ] || die "not five Redis users"
+[ "$(grep -c '^user kiln_[a-z]* on resetpass #[0-9a-f]\{64\} ' out.txt)" = 6 ] || die "not six Redis users"
 cp out.txt acl.txt
 [ "$(stat -c %a secrets secrets/* | sort -u | tr '\n' ' ')" = "600 700 " ] || die "others may read the secrets"
-for role in scheduler worker operator reader producer; do
+for role in scheduler worker operator reader gallery producer; do
     grep -q "$(cat secrets/kiln_$role.redis)" acl.txt err.txt secrets/kiln_$role.conf && die "a password is told"
 done
 cp -r secrets first
 ok kiln migrate --roles --secrets secrets --config "$owner_conf" --json
-json out.txt 'd["made"] == 0 and d["redis_set"] and not d["redis_saved"] and len(d["redis_users"]) == 5'
+json out.txt 'd["made"] == 0 and d["redis_set"] and not d["redis_saved"] and len(d["redis_users"]) == 6'
 diff -r first secrets || die "the second run changed passwords"
 
 # --- from now on everybody needs a password: Postgres by SCRAM, Redis without its default user
 pgdata=$(sed -n 's/.*"postgres": "\([^"]*\)".*/\1/p' s/stack.json)
 cp -p "$pgdata/pg_hba.conf" hba.saved
-printf 'local all kiln_scheduler,kiln_worker,kiln_operator,kiln_reader scram-sha-256\n' | cat - hba.saved >hba.new
+printf 'local all kiln_scheduler,kiln_worker,kiln_operator,kiln_reader,kiln_gallery scram-sha-256\n' | cat - hba.saved >hba.new
 cat hba.new >"$pgdata/pg_hba.conf"
 [ "$(sql 'SELECT pg_reload_conf()')" = t ] || die "Postgres does not reload"
 as() { local role=$1; shift; PGPASSFILE=$PWD/secrets/kiln_$role.pgpass psql -X -q -A -t -h "$sockets" -U "kiln_$role" -d "$base" -c "$*"; }
@@ -124,7 +124,7 @@ acl() { local role=$1; shift; REDISCLI_AUTH=$(cat secrets/kiln_$role.redis) redi
 denied() { acl "$@" | grep -q NOPERM || die "allowed: $*"; }
 [ "$(acl worker PING)" = PONG ] || die "the worker's password does not open Redis"
 rd PING | grep -q NOAUTH || die "the default user still works"
-for role in scheduler worker operator reader producer; do
+for role in scheduler worker operator reader gallery producer; do
     for command in 'FLUSHALL' 'CONFIG GET dir' 'KEYS x' 'ACL LIST' 'SHUTDOWN' 'SET other 1' 'EVAL 1 0'; do
         denied $role $command
     done
@@ -134,6 +134,7 @@ denied worker XREAD STREAMS 'kiln:{default}:control' 0
 denied worker XADD 'kiln:{other}:events' '*' a b
 denied reader XADD 'kiln:{default}:control' '*' a b
 denied reader DEL 'kiln:{default}:intake'
+denied gallery XADD 'kiln:{default}:intake' '*' a b
 denied producer XREAD STREAMS 'kiln:{default}:intake' 0
 denied producer XADD 'kiln:{default}:events' '*' a b
 

@@ -15,6 +15,7 @@ cd "${KILN_SOURCE:?}" || exit 1
 table='
 schemas:                    schemas/text schemas/job/mode.h
 schemas/text:               schemas/error.h
+schemas/words:              schemas schemas/text
 schemas/config:             schemas schemas/text
 schemas/telemetry:          schemas schemas/text
 schemas/job:                schemas schemas/text schemas/config
@@ -34,6 +35,7 @@ storage/objects/s3:         schemas/ storage/daemon storage/formats storage/obje
 storage/bus:                schemas/ storage/daemon storage/formats
 storage/ledger:             schemas/ storage/daemon
 storage/ledger/read:        schemas/ storage/ledger
+storage/ledger/gallery:     schemas/ storage/ledger storage/ledger/read
 storage/ledger/queue:       schemas/ storage/ledger storage/ledger/read
 storage/ledger/upkeep:      schemas/ storage/ledger storage/ledger/read storage/objects
 

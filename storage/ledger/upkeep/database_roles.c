@@ -10,8 +10,8 @@
 #include "storage/ledger/internal.h"
 #include "storage/ledger/pg.h"
 
-static const char *const role_names[KILN_ROLE_COUNT] = {"kiln_scheduler", "kiln_worker",
-                                                        "kiln_operator", "kiln_reader"};
+static const char *const role_names[KILN_ROLE_COUNT] = {
+    "kiln_scheduler", "kiln_worker", "kiln_operator", "kiln_reader", "kiln_gallery"};
 
 static int exists(struct kiln_pg *pg, const char *name, bool *ret, struct kiln_error *err)
 {

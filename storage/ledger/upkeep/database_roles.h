@@ -10,7 +10,7 @@
 #include "schemas/config/config.h"
 #include "schemas/error.h"
 
-#define KILN_ROLE_COUNT 4 /* the users of storage/bus/acl.h but kiln_producer, in their order */
+#define KILN_ROLE_COUNT 5 /* the users of storage/bus/acl.h but kiln_producer, in their order */
 
 /* Makes the roles that are missing and grants what each may.  passwords[i] becomes that of role i;
  * NULL: it keeps what it has.  kiln_operator may become kiln_reader, as which its questions are

@@ -1,0 +1,169 @@
+/* hits.c - which pictures a query finds, by age: a walk along the jobs, then the index of words.
+ *
+ * The planner is given no choice, because the statistics of words are not good enough for it:
+ *
+ *   1. Walk: a slice of the next rows by primary key, each compared with the query.  IS TRUE hides
+ *      the operator from GIN, so it is always a walk.  Frequent words end here, in a millisecond.
+ *   2. Extrapolate: once a slice has been read, the share of hits says how many rows the walk would
+ *      need.  Above WALK_ROWS_MAX the index of words finds all hits at once.
+ *   3. A phrase or several frequent words have long lists in GIN, which knows no positions.  If the
+ *      index has nothing better to offer (see `costly`), the walk goes on to the end of the budget,
+ *      and the caller says how far back it came.
+ *
+ * Without words the walk is along image itself, so a picture is listed the moment it is committed.
+ * A hit counts if image still says that it is shown.
+ * Source: measured, one million prompts; scripts/bench/RESULTS.md.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/clock.h"
+#include "storage/ledger/gallery/question.h"
+
+#define FIRST_ROWS 1000 /* of the first slice; those after it have SLICE_ROWS */
+#define SLICE_ROWS 4000
+#define WALK_ROWS_MAX 30000
+
+/* $16 lexemes, $17 behind this job, $18 rows of the slice, $19 hits wanted, $20 the farthest job.
+ * One row at least, with the job at the end of the slice: 0, or the largest, if no row follows. */
+#define WALK_IMAGE(CMP, CMP_END, DIR, END)                                                         \
+    "SELECT b.reached, h.job_id FROM (SELECT coalesce((SELECT job_id FROM image"                   \
+    "  WHERE job_id " CMP " $17::bigint AND job_id " CMP_END " $20::bigint AND $16::text IS NULL"  \
+    "  ORDER BY job_id " DIR " OFFSET $18::integer - 1 LIMIT 1), " END ") AS reached) b"           \
+    " LEFT JOIN LATERAL (SELECT i.job_id FROM image i WHERE i.job_id " CMP " $17"                  \
+    "  AND i.job_id " CMP_END " b.reached AND i.job_id " CMP_END " $20 AND " KILN_GALLERY_SHOWN    \
+    "  ORDER BY i.job_id " DIR " LIMIT $19::integer) h ON true"
+#define WALK_TEXT(CMP, CMP_END, DIR, END)                                                          \
+    "SELECT b.reached, h.job_id FROM (SELECT coalesce((SELECT job_id FROM gallery_text"            \
+    "  WHERE job_id " CMP " $17::bigint AND job_id " CMP_END " $20::bigint"                        \
+    "  ORDER BY job_id " DIR " OFFSET $18::integer - 1 LIMIT 1), " END ") AS reached) b"           \
+    " LEFT JOIN LATERAL (SELECT t.job_id FROM (SELECT job_id FROM gallery_text"                    \
+    "   WHERE job_id " CMP " $17 AND job_id " CMP_END " b.reached AND job_id " CMP_END " $20"      \
+    "   AND pool = $1 AND (tsv @@ $16::tsquery) IS TRUE ORDER BY job_id " DIR " OFFSET 0) t"       \
+    "  CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN  \
+    "   OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $19::integer) h ON true"
+/* The sum hides the primary key from the planner. */
+#define FROM_INDEX(CMP, CMP_END, DIR)                                                              \
+    "WITH h AS MATERIALIZED (SELECT job_id FROM gallery_text WHERE tsv @@ $16::tsquery"            \
+    "  AND job_id + 0 " CMP " $17::bigint AND job_id + 0 " CMP_END " $20::bigint AND pool = $1"    \
+    "  AND $18::integer > 0)"                                                                      \
+    " SELECT 0, t.job_id FROM (SELECT job_id FROM h ORDER BY job_id " DIR " OFFSET 0) t"           \
+    " CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN   \
+    "  OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $19::integer"
+/* The pictures of one prompt are few, and have an index. */
+#define OF_PROMPT(CMP, CMP_END, DIR)                                                               \
+    "SELECT 0, i.job_id FROM image i WHERE i.job_id + 0 " CMP                                      \
+    " $17::bigint AND i.job_id + 0 " CMP_END                                                       \
+    " $20::bigint AND $18::integer > 0 AND ($16::text IS NULL OR EXISTS (SELECT FROM"              \
+    "  gallery_text t WHERE t.job_id = i.job_id AND (t.tsv @@ $16::tsquery) IS TRUE))"             \
+    " AND " KILN_GALLERY_SHOWN " ORDER BY i.job_id " DIR " LIMIT $19::integer"
+
+#define OLDEST "0"
+#define NEWEST "9223372036854775807"
+static const struct kiln_statement walk_image[2] = {
+    {"gallery_walk_image", WALK_IMAGE("<", ">=", "DESC", OLDEST)},
+    {"gallery_walk_image_up", WALK_IMAGE(">", "<=", "ASC", NEWEST)}};
+static const struct kiln_statement walk_text[2] = {
+    {"gallery_walk_text", WALK_TEXT("<", ">=", "DESC", OLDEST)},
+    {"gallery_walk_text_up", WALK_TEXT(">", "<=", "ASC", NEWEST)}};
+static const struct kiln_statement from_index[2] = {
+    {"gallery_index", FROM_INDEX("<", ">=", "DESC")},
+    {"gallery_index_up", FROM_INDEX(">", "<=", "ASC")}};
+static const struct kiln_statement of_prompt[2] = {
+    {"gallery_prompt", OF_PROMPT("<", ">=", "DESC")},
+    {"gallery_prompt_up", OF_PROMPT(">", "<=", "ASC")}};
+
+struct search {
+    struct kiln_ledger *session;
+    const struct kiln_gallery_question *question;
+    bool newer;
+    uint64_t at, farthest; /* behind this job; not beyond that */
+    uint32_t want;
+};
+
+/* Adds what the statement finds; *ret_reached: the end of its slice. */
+static int run(const struct search *search, const struct kiln_statement *statement,
+               const char *lexemes, uint32_t rows_max, struct kiln_gallery_hits *hits,
+               uint64_t *ret_reached, struct kiln_error *err)
+{
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    kiln_gallery_bind(&params, &search->question->query->filter, search->question->batch_id);
+    KILN_BIND(&params, lexemes, search->at, rows_max, search->want - hits->count, search->farthest);
+    int rc = kiln_ledger_run(search->session, statement, &params, &rows, err);
+    if (rc)
+        return rc;
+    for (int row = 0; row < PQntuples(rows) && hits->count < search->want; row++) {
+        KILN_READ(rows, row, 0, *ret_reached);
+        if (!PQgetisnull(rows, row, 1))
+            hits->jobs[hits->count++] = kiln_row_u64(rows, row, 1);
+    }
+    PQclear(rows);
+    return 0;
+}
+
+/* Whether gallery_text has all pictures. */
+static int index_complete(struct kiln_ledger *session, bool *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement ask = {
+        "gallery_complete", "SELECT coalesce(bool_and(rebuilt IS NULL), false) FROM gallery_state"};
+    struct kiln_params params = {0};
+    return kiln_ledger_ask(session, &ask, &params, KILN_FIELDS(*ret), err);
+}
+
+/* Rows that the walk would need for what is still wanted, after `found` hits in `read` rows. */
+static uint64_t rows_needed(uint64_t read, uint32_t found, uint32_t missing)
+{
+    return found ? read * missing / found : UINT64_MAX;
+}
+
+static int find(const struct search *search, struct kiln_gallery_hits *hits, struct kiln_error *err)
+{
+    const struct kiln_gallery_question *question = search->question;
+    bool words = question->words != NULL;
+    struct search at = *search;
+    uint64_t end = search->newer ? INT64_MAX : 0, reached = search->at, read = 0;
+    uint32_t slice = FIRST_ROWS;
+    bool index = question->lexemes != NULL, asked = false;
+    if (question->query->filter.prompt_hash)
+        return run(&at, &of_prompt[at.newer], words ? question->words : NULL, 1, hits, &reached,
+                   err);
+    for (;;) {
+        int rc = run(&at, words ? &walk_text[at.newer] : &walk_image[at.newer],
+                     words ? question->lexemes : NULL, slice, hits, &reached, err);
+        if (rc || hits->count == search->want || reached == end)
+            return rc;
+        read += slice;
+        hits->reached = at.at = reached;
+        slice = SLICE_ROWS;
+        if (index && !asked && read >= SLICE_ROWS &&
+            rows_needed(read, hits->count, search->want - hits->count) > WALK_ROWS_MAX) {
+            rc = index_complete(search->session, &index, err);
+            if (rc || index)
+                return rc ? rc
+                          : run(&at, &from_index[at.newer], question->lexemes, 1, hits, &reached,
+                                err);
+            asked = true;
+        }
+        if (kiln_clock_ms() >= question->deadline) {
+            hits->out_of_time = true;
+            return 0;
+        }
+    }
+}
+
+int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                      const struct kiln_gallery_place *place, uint32_t want,
+                      struct kiln_gallery_hits *ret, struct kiln_error *err)
+{
+    struct search search = {.session = session,
+                            .question = question,
+                            .newer = place->newer,
+                            .at = place->job,
+                            .farthest = place->newer ? question->highest : question->lowest,
+                            .want = want};
+    ret->count = 0;
+    ret->out_of_time = false;
+    ret->reached = place->job;
+    return find(&search, ret, err);
+}

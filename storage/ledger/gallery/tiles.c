@@ -1,0 +1,93 @@
+/* tiles.c - the pictures of a list as the page shows them. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/ledger/gallery/question.h"
+
+/* The three stored sizes of a picture in one row of o, as kiln_stored_sizes names them. */
+#define SIZE(role, name)                                                                           \
+    "max(key) FILTER (WHERE role = '" role "') AS " name "_key,"                                   \
+    " max(bytes) FILTER (WHERE role = '" role "') AS " name "_bytes,"                              \
+    " max(width) FILTER (WHERE role = '" role "') AS " name "_width,"                              \
+    " max(height) FILTER (WHERE role = '" role "') AS " name "_height"
+#define SIZE_COLUMNS(name) "o." name "_key, o." name "_bytes, o." name "_width, o." name "_height"
+
+struct reading {
+    kiln_each_tile *each;
+    void *arg;
+    const double *scores;
+    uint32_t rows;
+};
+
+static int read_tile(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct reading *reading = arg;
+    struct kiln_gallery_tile tile = {0};
+    struct kiln_gallery_object *full = &tile.full, *medium = &tile.medium, *small = &tile.small;
+    uint32_t place;
+    KILN_READ(rows, row, 0, place, tile.job, tile.created_ms, tile.width, tile.height, tile.prompt,
+              tile.prompt_hash, tile.mode, tile.batch, tile.tenant, tile.style, tile.seed,
+              tile.starred, tile.level, tile.colour);
+    KILN_READ(rows, row, 15, full->key, full->bytes, full->width, full->height, medium->key,
+              medium->bytes, medium->width, medium->height, small->key, small->bytes, small->width,
+              small->height);
+    tile.relevance = reading->scores ? reading->scores[place - 1] : 0;
+    reading->rows++;
+    return reading->each(reading->arg, &tile, err);
+}
+
+int kiln_gallery_read_tiles(struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                            uint64_t batch_id, const uint64_t *jobs, const double *scores,
+                            uint32_t count, kiln_each_tile *each, void *arg, uint32_t *ret_rows,
+                            struct kiln_error *err)
+{
+    static const struct kiln_statement
+        statement = {"gallery_tiles",
+                     "SELECT g.n, i.job_id, " MS(
+                         "i.created_at") ", i.width, i.height, i.prompt, i.prompt_hash,"
+                                         " i.mode, b.name, i.tenant, i.style, i.seed::text,"
+                                         " EXISTS (SELECT FROM favourite f WHERE f.job_id = "
+                                         "i.job_id),"
+                                         " coalesce(i.safety_flag, -1), coalesce(p.colour, "
+                                         "-1), " SIZE_COLUMNS("full") ", " SIZE_COLUMNS("medium") ", " SIZE_COLUMNS(
+                                             "small") " FROM unnest($16::bigint[]) WITH ORDINALITY "
+                                                      "AS g (id, n)"
+                                                      " CROSS JOIN LATERAL (SELECT i.* FROM image "
+                                                      "i WHERE i.job_id = g.id "
+                                                      "AND " KILN_GALLERY_SHOWN "  OFFSET 0) i"
+                                                      " JOIN batch b ON b.id = i.batch_id LEFT "
+                                                      "JOIN gallery_picture p ON p.job_id = "
+                                                      "i.job_id"
+                                                      " CROSS JOIN LATERAL (SELECT " SIZE("full", "full") ", " SIZE(
+                                                          "512",
+                                                          "medium") ", " SIZE("256",
+                                                                              "small") " FROM "
+                                                                                       "object "
+                                                                                       "WHERE "
+                                                                                       "job_id = "
+                                                                                       "i.job_id) "
+                                                                                       "o ORDER BY "
+                                                                                       "g.n"};
+    struct kiln_params params = {0};
+    struct reading reading = {each, arg, scores, 0};
+    kiln_gallery_bind(&params, filter, batch_id);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)jobs[i]);
+    int rc = kiln_ledger_run_each(session, &statement, &params, read_tile, &reading, err);
+    if (rc == 0 && ret_rows)
+        *ret_rows = reading.rows;
+    return rc;
+}
+
+int kiln_gallery_tiles(struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                       const uint64_t *jobs, uint32_t count, kiln_each_tile *each, void *arg,
+                       struct kiln_error *err)
+{
+    uint64_t batch_id = 0;
+    int rc = filter->batch
+                 ? kiln_ledger_batch_id(session, filter->pool, filter->batch, &batch_id, err)
+                 : 0;
+    return rc ? rc
+              : kiln_gallery_read_tiles(session, filter, batch_id, jobs, NULL, count, each, arg,
+                                        NULL, err);
+}

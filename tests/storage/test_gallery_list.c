@@ -1,0 +1,313 @@
+/* test_gallery_list.c - the pictures of a gallery, page by page: order, cursors, filters, levels.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "storage/ledger/gallery/gallery.h"
+#include "storage/ledger/ledger.h"
+#include "tests/support/gallery.h"
+#include "tests/support/rig.h"
+
+#define PICTURES 30
+
+static struct kiln_ledger *session;
+static uint64_t made[PICTURES]; /* in the order in which they were made */
+
+static int start(void **state)
+{
+    int rc = kiln_rig_start(state);
+    for (int i = 0; rc == 0 && i < PICTURES; i++) {
+        struct kiln_test_shown picture = {.seed = 18446744073709551615u - (unsigned)i};
+        picture.level = i % 5 == 0 ? "2" : i % 5 == 1 ? "NULL" : "0";
+        picture.width = i % 3 == 0 ? 512 : 256;
+        picture.tenant = i % 2 ? "bob" : "ann";
+        picture.mode = i % 4 == 0 ? "coarse=4+3" : i % 4 == 1 ? "start@0.5" : "";
+        picture.lora = i % 6 == 0 ? "ink" : NULL;
+        picture.style = i % 7 == 0 ? "noir" : NULL;
+        picture.batch = i < 10 ? "early" : "late";
+        picture.created = i < 20 ? "now() - interval '2 days'" : "now()";
+        made[i] = kiln_test_shown(rig.stack, &picture);
+    }
+    return rc ? rc : kiln_ledger_open_reading(rig.stack->config, "gallery", 0, &session, &rig.err);
+}
+
+static int stop(void **state)
+{
+    kiln_ledger_close(session);
+    return kiln_rig_stop(state);
+}
+
+struct seen {
+    uint64_t jobs[PICTURES * 2];
+    uint32_t count;
+    struct kiln_gallery_tile last;
+};
+
+static int note(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    (void)err;
+    struct seen *seen = arg;
+    assert_true(seen->count < PICTURES * 2);
+    seen->jobs[seen->count++] = tile->job;
+    seen->last = *tile;
+    return 0;
+}
+
+static struct kiln_gallery_query everything(void)
+{
+    return (struct kiln_gallery_query){
+        .filter = {.pool = "p", .show_unchecked = true, .level_max = KILN_SAFETY_EXPLICIT},
+        .rows_max = PICTURES,
+        .budget_ms = 20000};
+}
+
+static void list(const struct kiln_gallery_query *query, struct seen *seen,
+                 struct kiln_gallery_page *page)
+{
+    uint32_t before = seen->count;
+    kiln_test_ok(kiln_gallery_list(session, query, note, seen, page, &rig.err), rig.err);
+    assert_int_equal(page->rows, seen->count - before);
+}
+
+/* How many pictures the filter leaves. */
+static uint32_t shown(const struct kiln_gallery_query *query)
+{
+    struct seen seen = {0};
+    struct kiln_gallery_page page;
+    list(query, &seen, &page);
+    for (uint32_t i = 1; i < seen.count; i++)
+        assert_true(seen.jobs[i] < seen.jobs[i - 1]);
+    return seen.count;
+}
+
+static void pages_follow_each_other_both_ways(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = everything();
+    struct kiln_gallery_page page = {.older = ""};
+    struct seen down = {0}, up = {0};
+    char newer[KILN_GALLERY_CURSOR_MAX];
+    query.rows_max = 7;
+    int pages = 0;
+    do {
+        query.cursor = page.older;
+        list(&query, &down, &page);
+        pages++;
+    } while (page.older[0]);
+    assert_int_equal(pages, 5);
+    assert_int_equal(down.count, PICTURES);
+    for (int i = 0; i < PICTURES; i++)
+        assert_int_equal(down.jobs[i], made[PICTURES - 1 - i]);
+    /* Back: each page holds the seven before the last one, newest first. */
+    for (int at = 28; at > 0; at -= 7) {
+        snprintf(newer, sizeof newer, "%s", page.newer);
+        query.cursor = newer;
+        up.count = 0;
+        list(&query, &up, &page);
+        assert_int_equal(up.count, 7);
+        assert_memory_equal(up.jobs, down.jobs + at - 7, 7 * sizeof *up.jobs);
+    }
+    /* Nothing is newer yet; the cursor waits for what comes. */
+    snprintf(newer, sizeof newer, "%s", page.newer);
+    query.cursor = newer;
+    up.count = 0;
+    list(&query, &up, &page);
+    assert_int_equal(up.count, 0);
+    assert_true(page.newer[0] && page.older[0]);
+    snprintf(newer, sizeof newer, "%s", page.newer);
+    uint64_t job = kiln_test_shown(rig.stack, &(struct kiln_test_shown){.prompt = "new"});
+    list(&query, &up, &page);
+    assert_int_equal(up.count, 1);
+    assert_int_equal(up.jobs[0], job);
+    free(kiln_test_sql(rig.stack,
+                       "DELETE FROM object WHERE job_id = (SELECT max(job_id) FROM image)"));
+    free(kiln_test_sql(rig.stack, "DELETE FROM image WHERE prompt = 'new'"));
+}
+
+static void a_tile_says_what_the_page_needs(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = everything();
+    struct kiln_gallery_page page;
+    struct seen seen = {0};
+    query.rows_max = 1;
+    list(&query, &seen, &page);
+    const struct kiln_gallery_tile *tile = &seen.last;
+    assert_int_equal(tile->job, made[PICTURES - 1]);
+    assert_string_equal(tile->seed, "18446744073709551586");
+    assert_int_equal(tile->level, KILN_SAFETY_CLEAR);
+    assert_int_equal(tile->colour, -1);
+    assert_false(tile->starred);
+    assert_int_equal(tile->full.bytes, 300);
+    assert_int_equal(tile->medium.width, 128);
+    assert_non_null(strstr(tile->small.key, "/256"));
+    assert_true(tile->created_ms > 1600000000000);
+}
+
+static void filters_narrow(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = everything();
+    assert_int_equal(shown(&query), PICTURES);
+    query.filter.level_max = KILN_SAFETY_CLEAR;
+    assert_int_equal(shown(&query), PICTURES * 4 / 5);
+    query.filter.show_unchecked = false;
+    assert_int_equal(shown(&query), PICTURES * 3 / 5);
+    query = everything();
+    query.filter.tenant = "bob";
+    assert_int_equal(shown(&query), PICTURES / 2);
+    query = everything();
+    query.filter.width = 512, query.filter.height = 256;
+    assert_int_equal(shown(&query), PICTURES / 3);
+    query = everything();
+    query.filter.aspect = KILN_GALLERY_WIDE;
+    assert_int_equal(shown(&query), PICTURES / 3);
+    query.filter.aspect = KILN_GALLERY_TALL;
+    assert_int_equal(shown(&query), 0);
+    query = everything();
+    query.filter.mode = KILN_GALLERY_COARSE;
+    assert_int_equal(shown(&query), 8);
+    query.filter.mode = KILN_GALLERY_STARTED;
+    assert_int_equal(shown(&query), 8);
+    query.filter.mode = KILN_GALLERY_EXACT;
+    assert_int_equal(shown(&query), 14);
+    query = everything();
+    query.filter.lora = "ink";
+    assert_int_equal(shown(&query), 5);
+    query = everything();
+    query.filter.style = "noir";
+    assert_int_equal(shown(&query), 5);
+    query = everything();
+    query.filter.batch = "early";
+    assert_int_equal(shown(&query), 10);
+    query = everything();
+    query.filter.pool = "another";
+    assert_int_equal(shown(&query), 0);
+    query = everything();
+    query.filter.from_ms =
+        1000 * (int64_t)kiln_test_count(rig.stack, "SELECT extract(epoch FROM now() - interval"
+                                                   " '1 day')::bigint");
+    assert_int_equal(shown(&query), 10);
+    query.filter.to_ms = query.filter.from_ms;
+    query.filter.from_ms = 0;
+    assert_int_equal(shown(&query), 20);
+    query = everything();
+    query.filter.starred = true;
+    assert_int_equal(shown(&query), 0);
+    free(kiln_test_sql(rig.stack, "INSERT INTO favourite SELECT min(job_id) FROM image"));
+    assert_int_equal(shown(&query), 1);
+    query = everything();
+    query.filter.prompt_hash = "12e7c6a3b1a2d1cd5d5e34a1dbfa5a3d"; /* of none */
+    assert_int_equal(shown(&query), 0);
+}
+
+static void a_cursor_belongs_to_its_query(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = everything();
+    struct kiln_gallery_page page;
+    struct seen seen = {0};
+    char cursor[KILN_GALLERY_CURSOR_MAX];
+    query.rows_max = 5;
+    list(&query, &seen, &page);
+    snprintf(cursor, sizeof cursor, "%s", page.older);
+    query.cursor = cursor;
+    query.filter.level_max = KILN_SAFETY_CLEAR;
+    assert_int_equal(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err),
+                     KILN_BAD_INPUT);
+    assert_non_null(strstr(rig.err.text, "does not belong to this search"));
+    query = everything();
+    query.rows_max = 5;
+    query.cursor = cursor;
+    list(&query, &seen, &page);
+    static const char *const forged[] = {"x",
+                                         "o",
+                                         "n1",
+                                         "o1-0-0-0000000000000000",
+                                         "o-1-0-0-",
+                                         "--",
+                                         "o99999999999999999999999999-0-0-1",
+                                         "\xff\xfe",
+                                         "' OR 1"};
+    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++) {
+        query.cursor = forged[i];
+        assert_int_equal(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err),
+                         KILN_BAD_INPUT);
+    }
+    for (size_t i = 0; cursor[i]; i++) { /* every byte counts */
+        cursor[i] ^= 1;
+        query.cursor = cursor;
+        assert_int_equal(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err),
+                         KILN_BAD_INPUT);
+        cursor[i] ^= 1;
+    }
+}
+
+static void a_jump_begins_at_its_day(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = everything();
+    struct kiln_gallery_page page;
+    struct seen seen = {0};
+    char cursor[KILN_GALLERY_CURSOR_MAX];
+    int64_t at_ms = 1000 * (int64_t)kiln_test_count(rig.stack, "SELECT extract(epoch FROM now() -"
+                                                               " interval '1 day')::bigint");
+    kiln_test_ok(kiln_gallery_jump(session, &query, at_ms, cursor, &rig.err), rig.err);
+    query.cursor = cursor;
+    list(&query, &seen, &page);
+    assert_int_equal(seen.count, 20);
+    assert_int_equal(seen.jobs[0], made[19]);
+}
+
+static int note_picture(void *arg, const struct kiln_gallery_picture *picture,
+                        struct kiln_error *err)
+{
+    (void)err;
+    ++*(int *)arg;
+    assert_int_equal(picture->job->job.id, picture->tile.job);
+    assert_int_equal(picture->job->object_count, 3);
+    assert_string_equal(picture->job->job.batch, picture->tile.batch);
+    assert_int_equal(picture->variants, PICTURES - 1 - 6); /* all but those of level 2 */
+    assert_int_equal(picture->children, 0);
+    assert_true(picture->made.denoise_ms == 3);
+    assert_null(picture->safety_source);
+    return 0;
+}
+
+static void a_picture_has_everything(void **state)
+{
+    (void)state;
+    struct kiln_gallery_filter filter = {.pool = "p", .show_unchecked = true};
+    int seen = 0;
+    kiln_test_ok(kiln_gallery_picture(session, &filter, made[2], note_picture, &seen, &rig.err),
+                 rig.err);
+    assert_int_equal(seen, 1);
+    /* Not of another pool, not of a level that is hidden, and not of any number. */
+    assert_int_equal(kiln_gallery_picture(session, &filter, made[0], note_picture, &seen, &rig.err),
+                     KILN_NOT_FOUND);
+    assert_int_equal(
+        kiln_gallery_picture(session, &filter, UINT64_MAX, note_picture, &seen, &rig.err),
+        KILN_NOT_FOUND);
+    filter.pool = "another";
+    assert_int_equal(kiln_gallery_picture(session, &filter, made[2], note_picture, &seen, &rig.err),
+                     KILN_NOT_FOUND);
+    assert_int_equal(seen, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_follow_each_other_both_ways),
+        cmocka_unit_test(a_tile_says_what_the_page_needs),
+        cmocka_unit_test(filters_narrow),
+        cmocka_unit_test(a_cursor_belongs_to_its_query),
+        cmocka_unit_test(a_jump_begins_at_its_day),
+        cmocka_unit_test(a_picture_has_everything),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
