@@ -13,6 +13,32 @@
     " max(height) FILTER (WHERE role = '" role "') AS " name "_height"
 #define SIZE_COLUMNS(name) "o." name "_key, o." name "_bytes, o." name "_width, o." name "_height"
 
+/* $16: the jobs, in the order of the answer. */
+#define TILES                                                                                                         \
+    "SELECT g.n, i.job_id, " MS(                                                                                      \
+        "i.created_at") ", i.width, i.height, i.prompt, i.prompt_hash,"                                               \
+                        " i.mode, b.name, i.tenant, i.style, i.seed::text,"                                           \
+                        " EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id),"                                \
+                        " coalesce(i.safety_flag, -1), coalesce(p.colour, -1), " SIZE_COLUMNS("fu"                    \
+                                                                                              "l"                     \
+                                                                                              "l") ", " SIZE_COLUMNS( \
+                            "medium") ", " SIZE_COLUMNS("small") " FROM unnest($16::bigint[]) "                       \
+                                                                 "WITH ORDINALITY AS g (id, n)"                       \
+                                                                 " CROSS JOIN LATERAL (SELECT "                       \
+                                                                 "i.* FROM image i WHERE "                            \
+                                                                 "i.job_id = g.id"                                    \
+                                                                 "  AND " KILN_GALLERY_SHOWN                          \
+                                                                 " OFFSET 0) i"                                       \
+                                                                 " JOIN batch b ON b.id = "                           \
+                                                                 "i.batch_id LEFT JOIN "                              \
+                                                                 "gallery_picture p ON p.job_id "                     \
+                                                                 "= i.job_id"                                         \
+                                                                 " CROSS JOIN LATERAL "                               \
+                                                                 "(SELECT " SIZE("full", "full") ", " SIZE(           \
+                                                                     "512",                                           \
+                                                                     "medium") ", " SIZE("256",                       \
+                                                                                         "small") " FROM object WHERE job_id = i.job_id) o ORDER BY g.n"
+
 struct reading {
     kiln_each_tile *each;
     void *arg;
@@ -42,33 +68,7 @@ int kiln_gallery_read_tiles(struct kiln_ledger *session, const struct kiln_galle
                             uint32_t count, kiln_each_tile *each, void *arg, uint32_t *ret_rows,
                             struct kiln_error *err)
 {
-    static const struct kiln_statement
-        statement = {"gallery_tiles",
-                     "SELECT g.n, i.job_id, " MS(
-                         "i.created_at") ", i.width, i.height, i.prompt, i.prompt_hash,"
-                                         " i.mode, b.name, i.tenant, i.style, i.seed::text,"
-                                         " EXISTS (SELECT FROM favourite f WHERE f.job_id = "
-                                         "i.job_id),"
-                                         " coalesce(i.safety_flag, -1), coalesce(p.colour, "
-                                         "-1), " SIZE_COLUMNS("full") ", " SIZE_COLUMNS("medium") ", " SIZE_COLUMNS(
-                                             "small") " FROM unnest($16::bigint[]) WITH ORDINALITY "
-                                                      "AS g (id, n)"
-                                                      " CROSS JOIN LATERAL (SELECT i.* FROM image "
-                                                      "i WHERE i.job_id = g.id "
-                                                      "AND " KILN_GALLERY_SHOWN "  OFFSET 0) i"
-                                                      " JOIN batch b ON b.id = i.batch_id LEFT "
-                                                      "JOIN gallery_picture p ON p.job_id = "
-                                                      "i.job_id"
-                                                      " CROSS JOIN LATERAL (SELECT " SIZE("full", "full") ", " SIZE(
-                                                          "512",
-                                                          "medium") ", " SIZE("256",
-                                                                              "small") " FROM "
-                                                                                       "object "
-                                                                                       "WHERE "
-                                                                                       "job_id = "
-                                                                                       "i.job_id) "
-                                                                                       "o ORDER BY "
-                                                                                       "g.n"};
+    static const struct kiln_statement statement = {"gallery_tiles", TILES};
     struct kiln_params params = {0};
     struct reading reading = {each, arg, scores, 0};
     kiln_gallery_bind(&params, filter, batch_id);
