@@ -26,6 +26,7 @@ kernels/rows:               schemas/ kernels
 kernels/products:           schemas/ kernels
 kernels/attention:          schemas/ kernels
 kernels/pictures:           schemas/ kernels
+kernels/vectors:            schemas/ kernels
 
 storage/formats:            schemas/
 storage/formats/pictures:   schemas/ storage/formats
@@ -65,6 +66,7 @@ pipeline/torch/cpu:         schemas/ kernels/ pipeline/torch
 pipeline/torch/ops:         schemas/ kernels/ pipeline/torch pipeline/torch/cpu
 pipeline/torch/ops:         pipeline/torch/cuda/plugin.hpp
 pipeline/torch/cuda:        schemas/ kernels/ pipeline/torch
+pipeline/embed/index:       schemas/ kernels kernels/vectors
 pipeline/weights:           schemas/ kernels/ storage/formats pipeline/torch pipeline/diffusionz_batch.h
 pipeline/model:             schemas/ kernels/ storage/formats pipeline/torch pipeline/weights
 pipeline/text:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model

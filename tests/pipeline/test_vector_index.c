@@ -1,0 +1,311 @@
+/* test_vector_index.c - searches of an index against sums over all vectors. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pipeline/embed/index/code.h"
+#include "pipeline/embed/index/index.h"
+#include "tests/support/random.h"
+
+#define DIMS 48
+#define MANY 70000 /* beyond one segment, and enough for sketches to be compared */
+#define CENTRES 400
+
+struct world {
+    struct kiln_vector_coder *coder;
+    struct kiln_vector_index *index;
+    struct kiln_vector_search *search;
+    struct kiln_error err;
+    float *vectors; /* [count][DIMS] */
+    uint32_t count;
+};
+
+static float value(struct test_random *random)
+{
+    float sum = 0; /* close enough to a normal distribution */
+    for (int i = 0; i < 4; i++)
+        sum += (float)test_random_below(random, 2001) / 1000 - 1;
+    return sum;
+}
+
+static void normalise(float *vector)
+{
+    float square = 0;
+    for (int d = 0; d < DIMS; d++)
+        square += vector[d] * vector[d];
+    for (int d = 0; d < DIMS; d++)
+        vector[d] /= sqrtf(square);
+}
+
+/* Near one of the centres, as texts are near others on the same subject. */
+static void make_vector(struct test_random *random, const float *centres, float *vector)
+{
+    const float *centre = centres + test_random_below(random, CENTRES) * DIMS;
+    for (int d = 0; d < DIMS; d++)
+        vector[d] = centre[d] + 0.35f * value(random);
+    normalise(vector);
+}
+
+static uint32_t add(struct world *w, const float *vector)
+{
+    uint8_t row[DIMS];
+    uint64_t sketch[KILN_SKETCH_WORDS];
+    float scale;
+    uint32_t number;
+    kiln_vector_encode(w->coder, vector, row, &scale, sketch);
+    assert_int_equal(kiln_vector_index_add(w->index, row, scale, sketch, &number, &w->err), 0);
+    return number;
+}
+
+static void world_open(struct world *w, uint32_t count, float *centres)
+{
+    struct test_random random = {5};
+    memset(w, 0, sizeof *w);
+    assert_int_equal(kiln_vector_coder_new(DIMS, NULL, &w->coder, &w->err), 0);
+    assert_int_equal(kiln_vector_index_new(DIMS, &w->index, &w->err), 0);
+    assert_int_equal(kiln_vector_search_new(&w->search, &w->err), 0);
+    for (int i = 0; i < CENTRES * DIMS; i++)
+        centres[i] = value(&random);
+    w->vectors = malloc(sizeof(float) * DIMS * (count + 1));
+    assert_non_null(w->vectors);
+    for (w->count = 0; w->count < count; w->count++) {
+        make_vector(&random, centres, w->vectors + w->count * DIMS);
+        assert_int_equal(add(w, w->vectors + w->count * DIMS), w->count);
+    }
+}
+
+static void world_close(struct world *w)
+{
+    kiln_vector_search_free(w->search);
+    kiln_vector_index_free(w->index);
+    kiln_vector_coder_free(w->coder);
+    free(w->vectors);
+}
+
+static float cosine(const float *a, const float *b)
+{
+    float sum = 0;
+    for (int d = 0; d < DIMS; d++)
+        sum += a[d] * b[d];
+    return sum;
+}
+
+static bool passes(const uint64_t *mask, uint32_t row)
+{
+    return !mask || (mask[row / 64] >> row % 64 & 1);
+}
+
+static struct kiln_vector_found find(struct world *w, const float *vector, const uint64_t *mask,
+                                     uint32_t mask_rows, uint32_t count, bool exact,
+                                     struct kiln_vector_hit *hits)
+{
+    int8_t query[DIMS];
+    uint64_t sketch[KILN_SKETCH_WORDS];
+    struct kiln_vector_found found;
+    struct kiln_vector_query q = {.query = query,
+                                  .sketch = sketch,
+                                  .mask = mask,
+                                  .mask_rows = mask_rows,
+                                  .count = count,
+                                  .exact = exact};
+    kiln_vector_encode_query(w->coder, vector, query, &q.scale, sketch);
+    assert_int_equal(kiln_vector_index_search(w->index, w->search, &q, hits, &found, &w->err), 0);
+    return found;
+}
+
+/* How many of the `count` nearest rows were found; checks scores and their order on the way. */
+static uint32_t recalled(struct world *w, const float *vector, const uint64_t *mask, uint32_t count,
+                         bool exact)
+{
+    struct kiln_vector_hit hits[64];
+    struct kiln_vector_found found = find(w, vector, mask, w->count, count, exact, hits);
+    uint32_t right = 0;
+    float least = 1;
+    assert_int_equal(found.count, count);
+    for (uint32_t i = 0; i < found.count; i++) {
+        assert_true(passes(mask, hits[i].number));
+        float truth = cosine(vector, w->vectors + hits[i].number * DIMS);
+        assert_true(fabsf(hits[i].score - truth) < 0.02f);
+        assert_true(hits[i].score <= least);
+        least = hits[i].score;
+        uint32_t better = 0;
+        for (uint32_t row = 0; row < w->count; row++)
+            better += passes(mask, row) && cosine(vector, w->vectors + row * DIMS) > truth;
+        right += better < count;
+    }
+    return right;
+}
+
+static void the_nearest_are_found(void **state)
+{
+    (void)state;
+    struct test_random random = {6};
+    static float centres[CENTRES * DIMS];
+    struct world w;
+    uint32_t by_sketch = 0, by_all = 0;
+    const int queries = 20;
+    world_open(&w, MANY, centres);
+    for (int i = 0; i < queries; i++) {
+        float vector[DIMS];
+        make_vector(&random, centres, vector);
+        by_sketch += recalled(&w, vector, NULL, 10, false);
+        by_all += recalled(&w, vector, NULL, 10, true);
+    }
+    assert_true(by_all >= queries * 10 * 0.93);
+    assert_true(by_sketch >= queries * 10 * 0.93);
+    world_close(&w);
+}
+
+static void a_filter_never_costs_a_hit(void **state)
+{
+    (void)state;
+    struct test_random random = {7};
+    static float centres[CENTRES * DIMS];
+    static uint64_t mask[MANY / 64 + 1];
+    struct world w;
+    world_open(&w, MANY, centres);
+    const uint32_t shares[] = {2, 4, 50, 3000}; /* one row of so many passes */
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        float vector[DIMS];
+        uint32_t right = 0;
+        memset(mask, 0, sizeof mask);
+        for (uint32_t row = 0; row < MANY; row += 1 + test_random_below(&random, 2 * shares[i] - 1))
+            mask[row / 64] |= UINT64_C(1) << row % 64;
+        for (int query = 0; query < 5; query++) {
+            make_vector(&random, centres, vector);
+            right += recalled(&w, vector, mask, 10, false);
+        }
+        assert_true(right >= 45);
+    }
+    struct kiln_vector_hit hits[10]; /* rows behind the end of a mask do not pass */
+    struct kiln_vector_found found = find(&w, w.vectors, mask, 0, 10, false, hits);
+    assert_int_equal(found.count, 0);
+    memset(mask, 255, sizeof mask);
+    found = find(&w, w.vectors, mask, 5, 10, false, hits);
+    assert_int_equal(found.count, 5);
+    for (uint32_t i = 0; i < found.count; i++)
+        assert_true(hits[i].number < 5);
+    world_close(&w);
+}
+
+static void what_is_gone_or_empty_is_not_found(void **state)
+{
+    (void)state;
+    static float centres[CENTRES * DIMS];
+    struct kiln_vector_hit hits[10];
+    struct world w;
+    world_open(&w, 100, centres);
+    const float nothing[DIMS] = {0}, broken[DIMS] = {NAN, 1};
+    assert_int_equal(add(&w, nothing), 100);
+    assert_int_equal(add(&w, broken), 101);
+    assert_int_equal(find(&w, w.vectors + 7 * DIMS, NULL, 0, 1, false, hits).count, 1);
+    assert_int_equal(hits[0].number, 7);
+    kiln_vector_index_remove(w.index, 7);
+    kiln_vector_index_remove(w.index, 7);
+    kiln_vector_index_remove(w.index, 4000); /* no row */
+    struct kiln_vector_found found = find(&w, w.vectors + 7 * DIMS, NULL, 0, 10, false, hits);
+    assert_int_equal(found.count, 10);
+    assert_int_equal(found.compared, 99);
+    for (uint32_t i = 0; i < found.count; i++)
+        assert_true(hits[i].number != 7 && hits[i].number < 100);
+    assert_int_equal(find(&w, nothing, NULL, 0, 10, false, hits).count, 0);
+    assert_int_equal(find(&w, broken, NULL, 0, 10, false, hits).count, 0);
+
+    /* Of equal rows the latest is first. */
+    uint32_t again = add(&w, w.vectors + 3 * DIMS);
+    find(&w, w.vectors + 3 * DIMS, NULL, 0, 2, false, hits);
+    assert_int_equal(hits[0].number, again);
+    assert_int_equal(hits[1].number, 3);
+    world_close(&w);
+}
+
+static void the_background_is_what_strangers_score(void **state)
+{
+    (void)state;
+    static float centres[CENTRES * DIMS];
+    struct kiln_vector_hit hits[1];
+    struct world w;
+    world_open(&w, 3000, centres);
+    struct kiln_vector_found found = find(&w, w.vectors, NULL, 0, 1, false, hits);
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < w.count; i++) {
+        double score = (double)cosine(w.vectors, w.vectors + i * DIMS);
+        sum += score, squares += score * score;
+    }
+    double mean = sum / w.count, deviation = sqrt(squares / w.count - mean * mean);
+    assert_true(fabs((double)found.mean - mean) < 0.02);
+    assert_true(fabs((double)found.deviation - deviation) < 0.02);
+    assert_true(hits[0].score > found.mean + 3 * found.deviation);
+    world_close(&w);
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    struct kiln_error err = {0};
+    struct kiln_vector_index *index = NULL;
+    struct kiln_vector_coder *coder = NULL;
+    static float centres[CENTRES * DIMS];
+    struct kiln_vector_hit hits[1];
+    struct kiln_vector_found found;
+    struct world w;
+    const int64_t wrong[] = {0, -1, KILN_SCAN_DIMS_MAX + 1};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(kiln_vector_index_new(wrong[i], &index, &err), KILN_BAD_INPUT);
+        assert_int_equal(kiln_vector_coder_new(wrong[i], NULL, &coder, &err), KILN_BAD_INPUT);
+    }
+    world_open(&w, 3, centres);
+    const struct kiln_vector_query none = {.scale = 1}, many = {.scale = 1, .count = 1001};
+    assert_int_equal(kiln_vector_index_search(w.index, w.search, &none, hits, &found, &err),
+                     KILN_BAD_INPUT);
+    assert_int_equal(kiln_vector_index_search(w.index, w.search, &many, hits, &found, &err),
+                     KILN_BAD_INPUT);
+    assert_string_equal(err.text, "a search for 1001 vectors; it finds 1 to 1000");
+    world_close(&w);
+}
+
+static void *append(void *arg)
+{
+    struct world *w = arg;
+    for (uint32_t i = 0; i < w->count; i++)
+        add(w, w->vectors + i * DIMS);
+    return NULL;
+}
+
+static void rows_are_added_beside_searches(void **state)
+{
+    (void)state;
+    static float centres[CENTRES * DIMS];
+    struct kiln_vector_hit hits[5];
+    pthread_t thread;
+    struct world w;
+    world_open(&w, 2000, centres);
+    assert_int_equal(pthread_create(&thread, NULL, append, &w), 0);
+    for (uint32_t seen = 0; seen < 2 * w.count;) {
+        seen = kiln_vector_index_count(w.index);
+        struct kiln_vector_found found = find(&w, w.vectors, NULL, 0, 5, false, hits);
+        assert_int_equal(found.count, 5);
+        assert_true(found.compared >= seen);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_nearest_are_found),
+        cmocka_unit_test(a_filter_never_costs_a_hit),
+        cmocka_unit_test(what_is_gone_or_empty_is_not_found),
+        cmocka_unit_test(the_background_is_what_strangers_score),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(rows_are_added_beside_searches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
