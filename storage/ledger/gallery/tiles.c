@@ -5,39 +5,32 @@
 
 #include "storage/ledger/gallery/question.h"
 
-/* The three stored sizes of a picture in one row of o, as kiln_stored_sizes names them. */
+/* The three stored sizes of a picture as one row o, by the roles of kiln_stored_sizes. */
 #define SIZE(role, name)                                                                           \
     "max(key) FILTER (WHERE role = '" role "') AS " name "_key,"                                   \
     " max(bytes) FILTER (WHERE role = '" role "') AS " name "_bytes,"                              \
     " max(width) FILTER (WHERE role = '" role "') AS " name "_width,"                              \
     " max(height) FILTER (WHERE role = '" role "') AS " name "_height"
-#define SIZE_COLUMNS(name) "o." name "_key, o." name "_bytes, o." name "_width, o." name "_height"
+#define FULL SIZE("full", "full")
+#define MEDIUM SIZE("512", "medium")
+#define SMALL SIZE("256", "small")
+#define SIZES                                                                                      \
+    "o.full_key, o.full_bytes, o.full_width, o.full_height, o.medium_key, o.medium_bytes,"         \
+    " o.medium_width, o.medium_height, o.small_key, o.small_bytes, o.small_width, o.small_height"
+#define CREATED MS("i.created_at")
 
 /* $16: the jobs, in the order of the answer. */
-#define TILES                                                                                                         \
-    "SELECT g.n, i.job_id, " MS(                                                                                      \
-        "i.created_at") ", i.width, i.height, i.prompt, i.prompt_hash,"                                               \
-                        " i.mode, b.name, i.tenant, i.style, i.seed::text,"                                           \
-                        " EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id),"                                \
-                        " coalesce(i.safety_flag, -1), coalesce(p.colour, -1), " SIZE_COLUMNS("fu"                    \
-                                                                                              "l"                     \
-                                                                                              "l") ", " SIZE_COLUMNS( \
-                            "medium") ", " SIZE_COLUMNS("small") " FROM unnest($16::bigint[]) "                       \
-                                                                 "WITH ORDINALITY AS g (id, n)"                       \
-                                                                 " CROSS JOIN LATERAL (SELECT "                       \
-                                                                 "i.* FROM image i WHERE "                            \
-                                                                 "i.job_id = g.id"                                    \
-                                                                 "  AND " KILN_GALLERY_SHOWN                          \
-                                                                 " OFFSET 0) i"                                       \
-                                                                 " JOIN batch b ON b.id = "                           \
-                                                                 "i.batch_id LEFT JOIN "                              \
-                                                                 "gallery_picture p ON p.job_id "                     \
-                                                                 "= i.job_id"                                         \
-                                                                 " CROSS JOIN LATERAL "                               \
-                                                                 "(SELECT " SIZE("full", "full") ", " SIZE(           \
-                                                                     "512",                                           \
-                                                                     "medium") ", " SIZE("256",                       \
-                                                                                         "small") " FROM object WHERE job_id = i.job_id) o ORDER BY g.n"
+#define TILES                                                                                      \
+    "SELECT g.n, i.job_id, " CREATED ", i.width, i.height, i.prompt, i.prompt_hash, i.mode,"       \
+    " b.name, i.tenant, i.style, i.seed::text,"                                                    \
+    " EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id),"                                 \
+    " coalesce(i.safety_flag, -1), coalesce(p.colour, -1), " SIZES                                 \
+    " FROM unnest($16::bigint[]) WITH ORDINALITY AS g (id, n)"                                     \
+    " CROSS JOIN LATERAL (SELECT i.* FROM image i WHERE i.job_id = g.id"                           \
+    "  AND " KILN_GALLERY_SHOWN " OFFSET 0) i"                                                     \
+    " JOIN batch b ON b.id = i.batch_id LEFT JOIN gallery_picture p ON p.job_id = i.job_id"        \
+    " CROSS JOIN LATERAL (SELECT " FULL ", " MEDIUM ", " SMALL                                     \
+    "  FROM object WHERE job_id = i.job_id) o ORDER BY g.n"
 
 struct reading {
     kiln_each_tile *each;
