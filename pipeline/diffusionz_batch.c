@@ -138,6 +138,13 @@ const char *diffusionz_model_name(const DiffusionZContext *ctx)
     return ctx ? ctx->engine->name : "";
 }
 
+void diffusionz_latent_shape(const DiffusionZContext *ctx, int32_t *ret_channels,
+                             int32_t *ret_factor)
+{
+    *ret_channels = ctx ? ctx->engine->config.vae.latent_channels : 0;
+    *ret_factor = ctx ? ctx->engine->config.vae.factor : 0;
+}
+
 const char *diffusionz_note(const DiffusionZContext *ctx)
 {
     return ctx ? ctx->engine->note : "";

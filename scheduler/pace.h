@@ -16,9 +16,10 @@ struct kiln_pace {
     int64_t since_ms;                   /* and when */
 };
 
-/* Takes in a new heartbeat, read at now_ms, whose running batch is of this mode.  Returns the
- * seconds until the batch ends, or 0 if they are not known.  A step at half the side counts as a
- * quarter of one at full size. */
+/* Takes in a new heartbeat, read at now_ms, whose running batch was assigned in this mode; the
+ * heartbeat says how many steps are at the small size, also where the worker decides that (auto).
+ * Returns the seconds until the batch ends, or 0 if they are not known.  A step at half the side
+ * counts as a quarter of one at full size. */
 double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_heartbeat *beat,
                         const struct kiln_mode *mode, int64_t now_ms);
 

@@ -31,9 +31,10 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .examples = "kiln sim --trace day.csv --workers 64 --lora-switch-s 0.3\n"
                  "kiln sim --trace day.csv --policy affinity --window 32 --json",
      .more =
-         "Columns of the trace, all optional: arrival_s, tenant, width, height, steps, loras "
-         "(a+b),\n"
-         "priority, max_wait_s, service_s (seconds of compute; empty: by the size, see --base-s).\n"
+         "Columns of the trace, all optional: arrival_s, tenant, width, height, steps, mode (such\n"
+         "as coarse=4+3), loras (a+b), priority, max_wait_s, service_s (seconds of compute; "
+         "empty:\n"
+         "by size, steps and mode, see --base-s).\n"
          "A worker begins with nothing loaded; loading another LoRA set, or none, is a switch.\n"
          "Waiting ends when the compute of the job's own picture starts.",
      .options = sim_options,

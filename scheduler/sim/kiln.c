@@ -31,8 +31,12 @@ static const char *set_text(const struct kiln_rule *rule, uint32_t job)
 static struct kiln_cost_shape cost_shape(const struct kiln_trace *trace, uint32_t shape)
 {
     struct kiln_trace_shape size = kiln_trace_shape(trace, shape);
-    return (struct kiln_cost_shape){
-        .model = "", .width = size.width, .height = size.height, .steps = size.steps, .jobs = 1};
+    return (struct kiln_cost_shape){.model = "",
+                                    .width = size.width,
+                                    .height = size.height,
+                                    .steps = size.steps,
+                                    .jobs = 1,
+                                    .mode = kiln_trace_mode(trace, shape)};
 }
 
 static int add(void *self, uint32_t job, struct kiln_error *err)
@@ -52,6 +56,7 @@ static int add(void *self, uint32_t job, struct kiln_error *err)
                                       .width = size.width,
                                       .height = size.height,
                                       .steps = size.steps,
+                                      .mode = kiln_trace_mode(trace, row->shape),
                                       .priority = row->priority,
                                       .max_wait_s = (uint32_t)wait_s,
                                       .queued_ms = row->arrival_ns / NS_MS};

@@ -6,6 +6,7 @@
 #include "scheduler/sim/trace.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +21,22 @@
 #define SERVICE_MAX_S (30.0 * 24 * 3600)
 #define SET_NAMES_MAX 16
 
-enum column { ARRIVAL, TENANT, WIDTH, HEIGHT, STEPS, LORAS, PRIORITY, MAX_WAIT, SERVICE, COLUMNS };
-static const char *const column_names[COLUMNS] = {"arrival_s", "tenant",     "width",
-                                                  "height",    "steps",      "loras",
-                                                  "priority",  "max_wait_s", "service_s"};
+enum column {
+    ARRIVAL,
+    TENANT,
+    WIDTH,
+    HEIGHT,
+    STEPS,
+    MODE,
+    LORAS,
+    PRIORITY,
+    MAX_WAIT,
+    SERVICE,
+    COLUMNS
+};
+static const char *const column_names[COLUMNS] = {"arrival_s",  "tenant",   "width", "height",
+                                                  "steps",      "mode",     "loras", "priority",
+                                                  "max_wait_s", "service_s"};
 
 struct kiln_trace_layout {
     enum column columns[COLUMNS];
@@ -79,6 +92,11 @@ struct kiln_trace_shape kiln_trace_shape(const struct kiln_trace *trace, uint32_
     struct kiln_trace_shape ret;
     memcpy(&ret, kiln_intern_text(&trace->shapes, shape), sizeof ret);
     return ret;
+}
+
+const char *kiln_trace_mode(const struct kiln_trace *trace, uint32_t shape)
+{
+    return kiln_intern_text(&trace->shapes, shape) + offsetof(struct kiln_trace_shape, mode);
 }
 
 /* --- cells ----------------------------------------------------------------------------------- */
@@ -163,6 +181,23 @@ static int read_whole(const struct cell *cell, int min, int max, int *ret, struc
     return 0;
 }
 
+static int read_mode(const struct cell *cell, struct kiln_trace_shape *shape,
+                     struct kiln_error *err)
+{
+    char text[KILN_MODE_MAX] = {0};
+    struct kiln_mode mode;
+    if (cell->len < sizeof text)
+        memcpy(text, cell->at, cell->len);
+    if (strcmp(text, kiln_mode_shown("")) == 0)
+        text[0] = '\0';
+    if (cell->len >= sizeof text || memchr(cell->at, '\0', cell->len) ||
+        !kiln_mode_parse(text, &mode))
+        return refuse(cell, err, "is not a mode, such as exact, coarse=4+3 or start=3");
+    memset(shape->mode, 0, sizeof shape->mode); /* shapes are compared byte by byte */
+    memcpy(shape->mode, text, strlen(text));
+    return 0;
+}
+
 static int read_cell(const struct cell *cell, enum column column, struct record *record,
                      struct kiln_error *err)
 {
@@ -185,6 +220,8 @@ static int read_cell(const struct cell *cell, enum column column, struct record 
         rc = read_whole(cell, 1, STEPS_MAX, &value, err);
         record->shape.steps = (uint32_t)value;
         return rc;
+    case MODE:
+        return read_mode(cell, &record->shape, err);
     case LORAS:
         record->loras = *cell;
         return 0;
@@ -297,7 +334,9 @@ static int read_record(struct kiln_trace *trace, uint64_t number, const char *te
 {
     const struct kiln_trace_layout *layout = trace->layout;
     struct record record = {.job.line = (uint32_t)number,
-                            .shape = {KILN_SIDE_DEFAULT, KILN_SIDE_DEFAULT, KILN_STEPS_DEFAULT},
+                            .shape = {.width = KILN_SIDE_DEFAULT,
+                                      .height = KILN_SIDE_DEFAULT,
+                                      .steps = KILN_STEPS_DEFAULT},
                             .tenant = {.at = "default", .len = strlen("default")},
                             .loras = {.at = ""}};
     struct cell cell = {.name = trace->name, .line = number};

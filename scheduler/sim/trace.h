@@ -8,6 +8,7 @@
  *     width        1024      pixels
  *     height       1024
  *     steps        8
+ *     mode         exact     as in schemas/job/mode.h, such as coarse=4+3
  *     loras        none      names joined by '+', in any order
  *     priority     0         -10 .. 10
  *     max_wait_s   (none)    the deadline, from arrival on
@@ -21,6 +22,7 @@
 
 #include "scheduler/sim/intern.h"
 #include "schemas/error.h"
+#include "schemas/job/mode.h"
 
 #define KILN_TRACE_NS_MAX (INT64_C(9000000000) * 1000000000) /* 285 years; a trace ends before */
 
@@ -35,6 +37,7 @@ struct kiln_trace_job {
 
 struct kiln_trace_shape {
     uint32_t width, height, steps;
+    char mode[KILN_MODE_MAX]; /* its text, zeros behind it; "" = exact */
 };
 
 struct kiln_trace_layout; /* which cell is what */
@@ -60,5 +63,7 @@ int kiln_trace_line(struct kiln_trace *trace, uint64_t number, const char *text,
 int kiln_trace_end(struct kiln_trace *trace, struct kiln_error *err) KILN_MUST_CHECK;
 
 struct kiln_trace_shape kiln_trace_shape(const struct kiln_trace *trace, uint32_t shape);
+/* Its mode alone, borrowed from the trace, which is whole. */
+const char *kiln_trace_mode(const struct kiln_trace *trace, uint32_t shape);
 
 #endif

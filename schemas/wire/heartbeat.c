@@ -28,6 +28,7 @@ static const struct kiln_wire_field fields[] = {
     BEAT(release, KILN_WIRE_TEXT, false),   BEAT(ready_ms, KILN_WIRE_U64, false),
     BEAT(wanted_ms, KILN_WIRE_U64, false),  BEAT(computed_ms, KILN_WIRE_U64, false),
     BEAT(drawn, KILN_WIRE_U32, false),      BEAT(places, KILN_WIRE_U32, false),
+    BEAT(coarse_steps, KILN_WIRE_U32, false),
 };
 /* Any version is read, so that `kiln workers` can show one that is too old or too new. */
 static const struct kiln_wire_table table = {"heartbeat", fields, sizeof fields / sizeof fields[0],

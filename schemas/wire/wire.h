@@ -27,7 +27,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 5
+#define KILN_WIRE_MINOR 6
 #endif
 #define KILN_WIRE_MINOR_MODES 5
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
@@ -114,6 +114,7 @@ struct kiln_heartbeat {
     uint32_t places;                        /* ... and if they are short: free in held; or UNTOLD */
     uint32_t batch_max;                     /* jobs of one assignment */
     uint32_t step, steps;                   /* of the running batch; 0,0 when idle */
+    uint32_t coarse_steps;                  /* those of steps at the small size; 0 = none, not told */
     bool draining;
     uint32_t deaf_ms;                       /* since the last good read of the worker's stream */
     uint64_t done, failed;                  /* pictures since start */

@@ -33,6 +33,8 @@ SIZES = {  # width, height, share of the jobs
 
 SESSIONS = 3  # side by side
 SESSION_MAX = 400
+COARSE = "coarse=4+3"
+COARSE_COST = (4 / 4 + 3) / 8  # four steps at half the side and three more, for eight
 PACE = 1.05  # of the lower bound, that --bypass counts on
 
 
@@ -83,9 +85,9 @@ def arrivals(args, rng, mean_s):
         yield now
 
 
-def service_of(args, width, height):
-    """By pixels, as good as the cost model for a generator of loads."""
-    return args.service * width * height / (1024 * 1024)
+def service_of(args, width, height, mode=""):
+    """By pixels and steps, as good as the cost model for a generator of loads."""
+    return args.service * width * height / (1024 * 1024) * (COARSE_COST if mode else 1)
 
 
 def main():
@@ -97,6 +99,7 @@ def main():
     parser.add_argument("--no-lora", type=float, default=0.777, help="share of jobs without a LoRA")
     parser.add_argument("--runs", type=float, default=1.25, help="0: no two jobs belong together")
     parser.add_argument("--sizes", choices=sorted(SIZES), default="one")
+    parser.add_argument("--coarse", type=float, default=0.0, help="share of jobs at coarse=4+3")
     parser.add_argument("--tenants", type=int, default=1, help="Zipf as well, so they are unlike")
     parser.add_argument("--load", type=float, default=0.7, help="of the workers, when online")
     parser.add_argument("--workers", type=int, default=8, help="that the load is of")
@@ -117,24 +120,26 @@ def main():
     draw_priority = weighted([0, -10, 5], [90, 5, 5], rng) if args.priorities else lambda: 0
     total = sum(s[2] for s in SIZES[args.sizes])
     mean_s = sum(s[2] * service_of(args, s[0], s[1]) for s in SIZES[args.sizes]) / total
+    mean_s *= 1 - args.coarse * (1 - COARSE_COST)
     times = arrivals(args, rng, mean_s)
 
     jobs = []
     for _ in range(args.jobs):
         width, height = draw_size()
         loras = "" if rng.random() < args.no_lora else next(sets)
-        jobs.append((next(times), draw_tenant(), width, height, loras, draw_priority()))
+        mode = COARSE if args.coarse and rng.random() < args.coarse else ""
+        jobs.append((next(times), draw_tenant(), width, height, mode, loras, draw_priority()))
 
     # What a job takes of the fleet's time at the lower bound, its share of the loads included.
-    work_s = sum(service_of(args, job[2], job[3]) for job in jobs)
-    work_s += args.switch * len({job[4] for job in jobs})
+    work_s = sum(service_of(args, *job[2:5]) for job in jobs)
+    work_s += args.switch * len({job[5] for job in jobs})
     step_s = PACE * work_s / args.workers / max(1, len(jobs))
-    print("arrival_s,tenant,width,height,steps,loras,priority,max_wait_s,service_s")
-    for i, (arrival, tenant, width, height, loras, priority) in enumerate(jobs):
+    print("arrival_s,tenant,width,height,steps,mode,loras,priority,max_wait_s,service_s")
+    for i, (arrival, tenant, width, height, mode, loras, priority) in enumerate(jobs):
         promise = f"{(i + args.bypass) * step_s:.3f}" if args.bypass else \
             f"{args.max_wait:g}" if args.max_wait else ""
-        print(f"{arrival:.3f},{tenant},{width},{height},8,{loras},{priority},{promise},"
-              f"{service_of(args, width, height):.6g}")
+        print(f"{arrival:.3f},{tenant},{width},{height},8,{mode},{loras},{priority},{promise},"
+              f"{service_of(args, width, height, mode):.6g}")
 
 
 if __name__ == "__main__":

@@ -141,6 +141,13 @@ const char *diffusionz_model_name(const DiffusionZContext *ctx)
     return "";
 }
 
+void diffusionz_latent_shape(const DiffusionZContext *ctx, int32_t *ret_channels,
+                             int32_t *ret_factor)
+{
+    (void)ctx;
+    *ret_channels = *ret_factor = 0;
+}
+
 int32_t diffusionz_open_tokenizer(const char *model_path, DiffusionZTokenizer **ret)
 {
     (void)model_path;

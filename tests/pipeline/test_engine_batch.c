@@ -393,6 +393,10 @@ static void names_of_the_model(void **state)
     assert_int_equal(strlen(hash), 16);
     assert_int_equal(strspn(hash, "0123456789abcdef"), 16);
     assert_string_equal(diffusionz_model_name(ctx), "plain");
+    int32_t channels, factor;
+    diffusionz_latent_shape(ctx, &channels, &factor);
+    assert_int_equal(channels, 16);
+    assert_int_equal(factor, 8);
 }
 
 static void a_tokenizer_alone(void **state)

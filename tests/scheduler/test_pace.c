@@ -48,6 +48,21 @@ static void small_steps_count_a_quarter(void **state)
     assert_true(fabs(kiln_pace_left_s(&pace, &beat, &mode, 7000) - 2) < 1e-9);
 }
 
+/* Assigned as coarse=auto: the worker has decided, and its heartbeat says what. */
+static void what_auto_became_is_told(void **state)
+{
+    (void)state;
+    const struct kiln_mode mode = {.kind = KILN_MODE_COARSE_AUTO};
+    struct kiln_heartbeat beat = {.running = "a", .step = 0, .steps = 7, .coarse_steps = 4};
+    assert_true(kiln_pace_left_s(&pace, &beat, &mode, 0) == 0);
+    beat.step = 2;
+    assert_true(fabs(kiln_pace_left_s(&pace, &beat, &mode, 1000) - 7) < 1e-9);
+    beat = (struct kiln_heartbeat){.running = "b", .step = 0, .steps = 8}; /* exact */
+    assert_true(kiln_pace_left_s(&pace, &beat, &mode, 2000) == 0);
+    beat.step = 2;
+    assert_true(fabs(kiln_pace_left_s(&pace, &beat, &mode, 3000) - 3) < 1e-9);
+}
+
 static void two_beats_say_it(void **state)
 {
     (void)state;
@@ -91,6 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(small_steps_count_a_quarter, fresh),
+        cmocka_unit_test_setup(what_auto_became_is_told, fresh),
         cmocka_unit_test_setup(two_beats_say_it, fresh),
         cmocka_unit_test_setup(the_pace_of_another_batch_says_nothing, fresh),
         cmocka_unit_test_setup(steps_that_begin_again_are_another_run, fresh),

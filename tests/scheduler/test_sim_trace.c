@@ -49,6 +49,21 @@ static void all_columns(void **state)
     assert_int_equal(shape.width, 512);
     assert_int_equal(shape.height, 768);
     assert_int_equal(shape.steps, 4);
+    assert_string_equal(kiln_trace_mode(trace, second->shape), "");
+    kiln_trace_free(trace);
+}
+
+/* Jobs of another mode are of another shape, with costs of its own. */
+static void a_mode_is_part_of_the_shape(void **state)
+{
+    struct kiln_trace *trace;
+    (void)state;
+    assert_int_equal(READ("mode", "coarse=4+3", "exact", "", "\"\"", "coarse=4+3", "start=3"), 0);
+    assert_int_equal(trace->shapes.count, 3);
+    assert_int_equal(trace->jobs[0].shape, trace->jobs[3].shape);
+    assert_string_equal(kiln_trace_mode(trace, trace->jobs[0].shape), "coarse=4+3");
+    assert_string_equal(kiln_trace_mode(trace, trace->jobs[1].shape), "");
+    assert_string_equal(kiln_trace_mode(trace, trace->jobs[4].shape), "start=3");
     kiln_trace_free(trace);
 }
 
@@ -120,6 +135,9 @@ static void what_is_wrong_is_told_with_its_place(void **state)
         {"arrival_s", "1e99", "t.csv:2:1: arrival_s"},
         {"arrival_s,service_s", "1, 0", "t.csv:2:4: service_s: \"0\""},
         {"service_s", "inf", "t.csv:2:1: service_s"},
+        {"mode", "coarse", "t.csv:2:1: mode: \"coarse\" is not a mode"},
+        {"mode", "coarse=4+3@0.75", "is not a mode"},
+        {"mode", "a-text-that-is-much-longer-than-any-mode-could-be", "is not a mode"},
         {"priority", "11", "t.csv:2:1: priority: \"11\" is not a number from -10 to 10"},
         {"max_wait_s", "soon", "t.csv:2:1: max_wait_s: \"soon\""},
         {"tenant", "an na", "t.csv:2:1: tenant: \"an na\" is not a name"},
@@ -178,6 +196,7 @@ int main(void)
         cmocka_unit_test(all_columns),
         cmocka_unit_test(missing_columns_take_defaults),
         cmocka_unit_test(cells_may_have_blanks_and_quotes),
+        cmocka_unit_test(a_mode_is_part_of_the_shape),
         cmocka_unit_test(sets_are_sets),
         cmocka_unit_test(equal_arrivals_keep_the_order_of_the_file),
         cmocka_unit_test(what_is_wrong_is_told_with_its_place),

@@ -65,7 +65,7 @@ static int load(const char *key, uint32_t width, uint32_t height, struct kiln_st
                 struct kiln_error *err)
 {
     const struct kiln_job job = {.init_image = (char *)key};
-    const struct kiln_start_want want = {width, height, "model"};
+    const struct kiln_start_want want = {width, height, "model", 16, 8};
     const struct kiln_latent_row row = {0};
     *ret = (struct kiln_start){0};
     return kiln_start_load(store, &job, &row, &want, ret, err);

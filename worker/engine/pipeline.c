@@ -120,6 +120,8 @@ int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_lo
         .release = pipeline_release,
         .close = pipeline_close,
     };
+    diffusionz_latent_shape(self->context, &self->engine.latent_channels,
+                            &self->engine.latent_factor);
     uint64_t tensors, device; /* the CPU does not say how much of it the model takes */
     diffusionz_memory(self->context, &tensors, &device);
     kiln_log(KILN_LOG_INFO, "engine_loaded",

@@ -27,6 +27,7 @@
 #include "worker/engine/testcard_draw.h"
 
 #define LATENT_CHANNELS 16
+#define LATENT_FACTOR 8
 
 /* The code after word, 0 if the prompt has no such word. */
 static int word_code(const char *prompt, const char *word)
@@ -152,8 +153,8 @@ static uint64_t mark_of(const DiffusionZBatch *batch, const DiffusionZItem *item
     const size_t pixels = (size_t)batch->width * (size_t)batch->height;
     uint64_t mark = kiln_testcard_mark(item->prompt, strlen(item->prompt));
     if (item->start_latent)
-        mark ^=
-            kiln_testcard_mark(item->start_latent, pixels / 64 * LATENT_CHANNELS * sizeof(float));
+        mark ^= kiln_testcard_mark(item->start_latent, pixels / (LATENT_FACTOR * LATENT_FACTOR) *
+                                                           LATENT_CHANNELS * sizeof(float));
     if (item->start_rgb)
         mark ^= kiln_testcard_mark(item->start_rgb, pixels * 3);
     return mark;
@@ -204,7 +205,7 @@ static int draw_item(const DiffusionZBatch *batch, const DiffusionZItem *item,
                      DiffusionZOutput *output)
 {
     uint32_t width = (uint32_t)batch->width, height = (uint32_t)batch->height;
-    size_t values = (size_t)LATENT_CHANNELS * (width / 8) * (height / 8);
+    size_t values = (size_t)LATENT_CHANNELS * (width / LATENT_FACTOR) * (height / LATENT_FACTOR);
     char mode[32];
     output->rgb = malloc((size_t)width * height * 3);
     output->latent = malloc(values * sizeof *output->latent);
@@ -214,8 +215,8 @@ static int draw_item(const DiffusionZBatch *batch, const DiffusionZItem *item,
     kiln_testcard_draw(output->rgb, width, height, item->seed, mark_of(batch, item), mode);
     kiln_testcard_latent(output->rgb, width, height, output->latent);
     output->latent_channels = LATENT_CHANNELS;
-    output->latent_height = batch->height / 8;
-    output->latent_width = batch->width / 8;
+    output->latent_height = batch->height / LATENT_FACTOR;
+    output->latent_width = batch->width / LATENT_FACTOR;
     for (int32_t i = 0; i < batch->smaller_count && !batch->skip_decode; i++) {
         uint32_t w, h;
         if (!kiln_downscale_fit(width, height, (uint32_t)batch->smaller[i], &w, &h))
@@ -347,6 +348,8 @@ int kiln_renderer_testcard_open(struct kiln_renderer **ret, struct kiln_error *e
         .model_name = "testcard",
         .model_hash = "7e57ca4d7e57ca4d",
         .renders_any_model = true,
+        .latent_channels = LATENT_CHANNELS,
+        .latent_factor = LATENT_FACTOR,
         .forwards = testcard_forwards,
         .begin = testcard_begin,
         .finish = testcard_finish,

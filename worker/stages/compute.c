@@ -152,7 +152,8 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
         code = kiln_fail(&call->err, KILN_UNAVAILABLE, "this worker renders with model %s, not %s",
                          engine->model_name, assignment->model);
     code = code ? code : kiln_call_set_mode(call, engine, &batch);
-    kiln_board_call_begun(&compute->worker->board, &call->step, call->steps);
+    kiln_board_call_begun(&compute->worker->board, &call->step, call->steps,
+                          (uint32_t)batch.coarse_steps);
     if (code != 0)
         return code;
     /* The engine reads the LoRA files while it begins.  If their hashes are equal before and after,

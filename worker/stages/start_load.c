@@ -16,8 +16,6 @@
 
 #define LATENTS_PREFIX "latents/"
 #define LATENT_BYTES_MAX ((uint64_t)KILN_LATENT_FILE_MAX / 2) /* compressed, of all states */
-#define PIXELS_A_VALUE 8
-#define LATENT_CHANNELS 16
 
 /* The bytes of an object with this hash; damaged on the way, they are fetched once more. */
 static int fetch(struct kiln_store *store, const char *key, const char *sha256, uint64_t max,
@@ -83,11 +81,13 @@ static int check_file(const struct kiln_latent *latent, const struct kiln_latent
     if (strcmp(latent->model, want->model_hash) != 0)
         return kiln_fail(err, KILN_CORRUPT, "the file is of model %.64s, not %s", latent->model,
                          want->model_hash);
-    if (latent->channels != LATENT_CHANNELS || latent->width != row->width / PIXELS_A_VALUE ||
-        latent->height != row->height / PIXELS_A_VALUE)
+    const uint32_t width = row->width / want->latent_factor;
+    const uint32_t height = row->height / want->latent_factor;
+    if (latent->channels != want->latent_channels || latent->width != width ||
+        latent->height != height)
         return kiln_fail(err, KILN_CORRUPT, "the file has a latent of %ux%ux%u, not %ux%ux%u",
-                         latent->channels, latent->height, latent->width, LATENT_CHANNELS,
-                         row->height / PIXELS_A_VALUE, row->width / PIXELS_A_VALUE);
+                         latent->channels, latent->height, latent->width, want->latent_channels,
+                         height, width);
     return 0;
 }
 
@@ -95,22 +95,24 @@ static int check_file(const struct kiln_latent *latent, const struct kiln_latent
 static int enlarge(struct kiln_latent *latent, const struct kiln_start_want *want,
                    struct kiln_start *ret, struct kiln_error *err)
 {
-    const uint32_t width = want->width / PIXELS_A_VALUE, height = want->height / PIXELS_A_VALUE;
-    const size_t values = (size_t)LATENT_CHANNELS * width * height;
+    const uint32_t width = want->width / want->latent_factor;
+    const uint32_t height = want->height / want->latent_factor;
+    const size_t values = (size_t)want->latent_channels * width * height;
     *ret = (struct kiln_start){.latent = latent->values, .bytes = values * sizeof(float)};
     latent->values = NULL;
     if (width == latent->width && height == latent->height)
         return 0;
     float *large = calloc(values, sizeof *large); /* noise of which nothing is mixed in */
     if (large)
-        kiln_latent_enlarge_ref(&(struct kiln_latent_enlarge){.clean = ret->latent,
-                                                              .noise = large,
-                                                              .x = large,
-                                                              .channels = LATENT_CHANNELS,
-                                                              .height = (int)latent->height,
-                                                              .width = (int)latent->width,
-                                                              .out_height = (int)height,
-                                                              .out_width = (int)width});
+        kiln_latent_enlarge_ref(
+            &(struct kiln_latent_enlarge){.clean = ret->latent,
+                                          .noise = large,
+                                          .x = large,
+                                          .channels = (int)want->latent_channels,
+                                          .height = (int)latent->height,
+                                          .width = (int)latent->width,
+                                          .out_height = (int)height,
+                                          .out_width = (int)width});
     free(ret->latent);
     ret->latent = large;
     return large ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory to enlarge a latent");

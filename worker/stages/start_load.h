@@ -12,8 +12,9 @@
 #include "worker/state/portion.h"
 
 struct kiln_start_want {
-    uint32_t width, height; /* of the pictures to render */
-    const char *model_hash; /* of the model that renders */
+    uint32_t width, height;                  /* of the pictures to render */
+    const char *model_hash;                  /* of the model that renders, */
+    uint32_t latent_channels, latent_factor; /* and its latents; factor: pixels a value and side */
 };
 
 /* Fetches the start of a job.  With init_image it is that picture, resized.  With init_job, row is

@@ -280,10 +280,13 @@ static void look_up(struct starts *starts, struct kiln_flight *flight)
     struct kiln_worker *worker = starts->worker;
     const struct kiln_assignment *assignment = &flight->assignment;
     const uint32_t count = assignment->job_count;
-    struct look look = {
-        .starts = starts,
-        .flight = flight,
-        .want = {assignment->width, assignment->height, worker->engine->model_hash}};
+    struct look look = {.starts = starts,
+                        .flight = flight,
+                        .want = {.width = assignment->width,
+                                 .height = assignment->height,
+                                 .model_hash = worker->engine->model_hash,
+                                 .latent_channels = (uint32_t)worker->engine->latent_channels,
+                                 .latent_factor = (uint32_t)worker->engine->latent_factor}};
     struct kiln_error err = {0};
     while (!(look.rows = calloc(count, sizeof *look.rows)))
         kiln_worker_pause(worker, 100);
