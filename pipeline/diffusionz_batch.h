@@ -51,6 +51,9 @@ typedef struct DiffusionZItem {
      * the VAE encodes. */
     const float *start_latent;
     const uint8_t *start_rgb;
+    /* NULL, or [height/8][width/8] in 0 .. 1, lent likewise: 1 where the start is rendered anew, 0
+     * where it is kept.  Only with a start. */
+    const float *start_mask;
 } DiffusionZItem;
 
 /* Where the items of a batch begin.  A start is noised to a sigma with the noise of its item's

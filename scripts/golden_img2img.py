@@ -71,10 +71,10 @@ CASES = [
 ]
 
 
-def pipeline_of(model):
+def pipeline_of(model, kind=ZImageImg2ImgPipeline):
     """The tiny model as golden.py builds it, or the demo model; in fp32."""
     if model == SKETCH:
-        return ZImageImg2ImgPipeline.from_pretrained(ROOT / SKETCH, torch_dtype=torch.float32)
+        return kind.from_pretrained(ROOT / SKETCH, torch_dtype=torch.float32)
     spec = golden.MODELS[model]
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
@@ -83,7 +83,7 @@ def pipeline_of(model):
         vae = "vae/diffusion_pytorch_model.safetensors"
         ours, saved = load_file(Path(folder) / model / vae), load_file(GOLDEN / "models" / model / vae)
         assert all(torch.equal(ours[key], saved[key]) for key in saved), f"{model} is another model"
-    return ZImageImg2ImgPipeline(**built.components)
+    return kind(**built.components)
 
 
 class Recorder:

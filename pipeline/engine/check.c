@@ -136,6 +136,9 @@ int kiln_engine_check_starts(const DiffusionZBatch *b, struct kiln_error *err)
         if (given && !needed)
             return kiln_fail(err, KILN_BAD_INPUT,
                              "item %d: has a start, but its batch begins from noise", i);
+        if (item->start_mask && !given)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "item %d: has a mask, but no start of which it keeps a part", i);
     }
     return 0;
 }

@@ -129,9 +129,28 @@ struct step_args {
     struct kiln_shape_plan *plan;
     int step;
     bool queued; /* the step is queued; a second try must not repeat it */
+    int blended; /* items whose masks have been applied after it */
 };
 
-/* Queues a step and the copy of its flags. */
+/* Applies the masks of the items after a step; false, with the scope failed, if that has to be
+ * tried again. */
+static bool apply_masks(const struct kiln_run *r, struct kt_scope *s,
+                        const struct kiln_group *group, struct step_args *args)
+{
+    const float sigma = r->phase->schedule.sigmas[args->step + 1];
+    struct kiln_error err;
+    for (; args->blended < group->count; args->blended++) {
+        const struct kiln_item *item = group->items[args->blended];
+        if (!item->mask) /* or it has ended */
+            continue;
+        kiln_mask_apply(s, item, latent_of(args->plan, s, args->blended), sigma);
+        if (kt_scope_check(s, &err))
+            return false;
+    }
+    return true;
+}
+
+/* Queues a step, what masks keep, and the copy of its flags. */
 static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
                        void *arg)
 {
@@ -164,6 +183,8 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
         if (computed)
             kiln_graph_cache_warm(plan);
     }
+    if (!apply_masks(r, s, group, args))
+        return;
     struct kt_fetch *bad = kt_fetch_start(s, plan->bad);
     if (!bad)
         return;

@@ -43,7 +43,10 @@ struct kiln_item {
     /* The clean latent that the phase starts from, of any size, or NULL for noise; from the end of
      * the phase on its result, which is what the next phase starts from. */
     kt latent;
-    kt noise;      /* that the next phase starts with, made early; or NULL */
+    kt noise; /* that the next phase starts with, made early; or NULL */
+    /* [1, height, width]: 1 where the item is rendered anew, and 1 minus that; NULL: everywhere.
+     * Such an item keeps latent and noise until its steps are done. */
+    kt mask, kept;
     kt trajectory; /* [steps, channels, height, width], or NULL */
     struct kt_fetch *fetches[KILN_FETCHES];
     int steps_done; /* of all phases */
@@ -161,6 +164,12 @@ void kiln_text_wait(struct kiln_run *r);
 /* --- group.c ---------------------------------------------------------------------------------- */
 /* The next items to be rendered together; false if no item is left. */
 bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret);
+
+/* --- mask.c ----------------------------------------------------------------------------------- */
+/* Takes over the item's mask, if it has one; ends an item whose mask is unfit. */
+void kiln_mask_take(struct kiln_run *r, struct kiln_item *item);
+/* Changes latent, the state of an item with a mask at this sigma: what it keeps is its start. */
+void kiln_mask_apply(struct kt_scope *s, const struct kiln_item *item, kt latent, float sigma);
 
 /* --- start.c ---------------------------------------------------------------------------------- */
 /* Takes over the start that the item was given, if it was; ends an item whose start is unfit. */

@@ -43,6 +43,8 @@ static void take_latent(struct kiln_run *r, struct kiln_item *item)
             return;
         }
     item->latent = kt_from_host(item->scope, values, KT_F32, KT_F32, 3, shape);
+    if (item->in->start_mask) /* its steps need the noise, too */
+        item->noise = noise_of(r, item->scope, item, p);
 }
 
 /* Encodes the item's picture in strips of *arg rows (0: in one piece).  Two draws of a generator
@@ -89,6 +91,8 @@ void kiln_start_take(struct kiln_run *r, struct kiln_item *item)
         take_latent(r, item);
     if (item->in->start_rgb)
         take_picture(r, item);
+    if (!item->ended)
+        kiln_mask_take(r, item);
 }
 
 /* --- the state of a phase --------------------------------------------------------------------- */

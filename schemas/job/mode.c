@@ -11,6 +11,11 @@
 /* How far u may be off for a sigma of four decimals: half a digit times the steepest slope, 3. */
 #define SIGMA_SLACK (3 * 0.5e-4)
 
+static const char *start_word(bool masked)
+{
+    return masked ? "inpaint" : "start";
+}
+
 size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
 {
     int len = 0;
@@ -27,10 +32,10 @@ size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
             len += snprintf(ret + len, KILN_MODE_MAX - (size_t)len, "@%.4g", mode->sigma);
         break;
     case KILN_MODE_START_STEP:
-        len = snprintf(ret, KILN_MODE_MAX, "start=%u", mode->step);
+        len = snprintf(ret, KILN_MODE_MAX, "%s=%u", start_word(mode->masked), mode->step);
         break;
     case KILN_MODE_START_SIGMA:
-        len = snprintf(ret, KILN_MODE_MAX, "start@%.4g", mode->sigma);
+        len = snprintf(ret, KILN_MODE_MAX, "%s@%.4g", start_word(mode->masked), mode->sigma);
         break;
     }
     return (size_t)len;
@@ -88,6 +93,19 @@ static bool read_sigma(const char *text, double *ret)
     return kiln_mode_sigma(strtod(text, &end), ret) && !*end;
 }
 
+/* "=N" or "@SIGMA" behind the word of a start. */
+static bool read_start(const char *text, bool masked, struct kiln_mode *ret)
+{
+    ret->masked = masked;
+    if (*text == '=') {
+        text++;
+        ret->kind = KILN_MODE_START_STEP;
+        return read_steps(&text, 0, &ret->step) && !*text && ret->step < KILN_STEPS_MAX;
+    }
+    ret->kind = KILN_MODE_START_SIGMA;
+    return *text == '@' && read_sigma(text + 1, &ret->sigma);
+}
+
 static bool read_mode(const char *text, struct kiln_mode *ret)
 {
     *ret = (struct kiln_mode){.kind = KILN_MODE_EXACT};
@@ -102,13 +120,11 @@ static bool read_mode(const char *text, struct kiln_mode *ret)
             return false;
         return !*text || (*text == '@' && read_sigma(text + 1, &ret->sigma) && ret->sigma < 1);
     }
-    if (strncmp(text, "start=", 6) == 0) {
-        text += 6;
-        ret->kind = KILN_MODE_START_STEP;
-        return read_steps(&text, 0, &ret->step) && !*text && ret->step < KILN_STEPS_MAX;
-    }
-    ret->kind = KILN_MODE_START_SIGMA;
-    return strncmp(text, "start@", 6) == 0 && read_sigma(text + 6, &ret->sigma);
+    const size_t len = strcspn(text, "=@");
+    for (int masked = 0; masked < 2; masked++)
+        if (strlen(start_word(masked)) == len && memcmp(text, start_word(masked), len) == 0)
+            return read_start(text + len, masked, ret);
+    return false;
 }
 
 bool kiln_mode_parse(const char *text, struct kiln_mode *ret)

@@ -11,10 +11,13 @@
  *   "coarse=4+3@0.8"  the same, noised to sigma 0.8
  *   "start=5"         from a start, noised to the sigma of step 5 of the schedule; the rest follows
  *   "start@0.5"       from a start, noised to sigma 0.5; the schedule's lower sigmas follow
+ *   "inpaint=0"       as start=0, and what a mask keeps is set to the start after every step
+ *   "inpaint@0.5"     as start@0.5, likewise
  *
  * A start is a clean latent: that of another job, or of a picture.
  * Source of coarse first and of its numbers: measured, scripts/bench/RESULTS.md; starting at a step
- * is image to image as in diffusers' ZImageImg2ImgPipeline (0.42.1).
+ * is image to image as in diffusers' ZImageImg2ImgPipeline (0.42.1), with a mask that of its
+ * ZImageInpaintPipeline.
  */
 #ifndef KILN_MODE_H
 #define KILN_MODE_H
@@ -25,7 +28,8 @@
 
 #define KILN_COARSE_SIGMA 0.75 /* of the hand-over, unless the job says another */
 #define KILN_STRENGTH_DEFAULT 0.6
-#define KILN_MODE_MAX 32 /* bytes of a mode's text with its NUL */
+#define KILN_STRENGTH_MASKED 1.0 /* the default with a mask */
+#define KILN_MODE_MAX 32         /* bytes of a mode's text with its NUL */
 
 enum kiln_mode_kind {
     KILN_MODE_EXACT,
@@ -40,6 +44,7 @@ struct kiln_mode {
     uint32_t small, full; /* COARSE: steps at the small size, 1 .. KILN_STEPS_MAX, and after it */
     uint32_t step;        /* START_STEP: 0 .. KILN_STEPS_MAX - 1 */
     double sigma;         /* COARSE: below 1; START_SIGMA: at most 1; above 0, four decimals */
+    bool masked;          /* START_STEP, START_SIGMA: a mask keeps a part of the start */
 };
 
 /* The text of a mode; returns its length.  Equal modes have equal texts. */
@@ -52,7 +57,8 @@ bool kiln_mode_parse(const char *text, struct kiln_mode *ret);
 bool kiln_mode_parse_coarse(const char *text, struct kiln_mode *ret);
 /* Rounds a sigma to its four decimals; false unless it is in (0, 1]. */
 bool kiln_mode_sigma(double sigma, double *ret);
-/* START_STEP for a strength in (0, 1], as diffusers computes it; false if no step is left. */
+/* START_STEP, without a mask, for a strength in (0, 1], as diffusers computes it; false if no step
+ * is left. */
 bool kiln_mode_of_strength(double strength, uint32_t steps, struct kiln_mode *ret);
 /* The shortest decimal from which kiln_mode_of_strength makes this step of a run of `steps`. */
 double kiln_mode_strength(uint32_t step, uint32_t steps);

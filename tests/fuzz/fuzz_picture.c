@@ -1,7 +1,8 @@
 /* fuzz_picture.c - any bytes as a picture file: refused with a sentence, or the picture that its
- * headers promise, which can then be resized. */
+ * headers promise, which can then be resized, also as a mask. */
 #include <stdlib.h>
 
+#include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/pictures/picture_read.h"
 #include "storage/formats/pictures/picture_resize.h"
 #include "tests/fuzz/fuzz.h"
@@ -33,6 +34,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < 9 * 5 * 3; i++)
         sink += small[i];
     free(small);
+    float *grid = NULL;
+    fuzz_require(kiln_picture_mask(picture.rgb, width, height, 32, 16, &grid, &err) == 0);
+    for (int i = 0; i < 4 * 2; i++)
+        fuzz_require(grid[i] == 0 || grid[i] == 1);
+    free(grid);
     free(picture.rgb);
     return 0;
 }

@@ -1,21 +1,26 @@
-/* test_img2img.c - image to image is that of diffusers: the picture's size, the sample of its
- * latent, the first state and the final latent, on the CPU in fp32 within 1e-4 of
- * ZImageImg2ImgPipeline.
+/* test_img2img.c - image to image and inpainting are those of diffusers: the picture's size, the
+ * sample of its latent, the mask on the latent's grid, states and the final latent, on the CPU in
+ * fp32 within 1e-4 of ZImageImg2ImgPipeline and ZImageInpaintPipeline.
  *
- * tests/golden/img2img; scripts/golden_img2img.py.
+ * tests/golden/img2img, tests/golden/inpaint; scripts/golden_img2img.py, scripts/golden_inpaint.py.
  */
 #include <jansson.h>
 
 #include "schemas/job/mode.h"
+#include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/pictures/picture_resize.h"
 #include "storage/formats/safetensors.h"
 #include "tests/pipeline/abi.h"
 #include "tests/support/measure.h"
 
 #define LIMIT 1e-4
-#define CASES_MIN 14
 
-static struct kiln_st *st;
+static const struct {
+    const char *name;
+    size_t cases_min;
+} folders[] = {{"img2img", 14}, {"inpaint", 18}};
+
+static struct kiln_st *st; /* of the folder whose cases run */
 static const json_t *spec; /* of the case that runs */
 
 static const char *text_of(const char *key)
@@ -98,6 +103,35 @@ static void check_sample(DiffusionZContext *ctx, const uint8_t *rgb, uint64_t se
     kt_scope_free(s);
 }
 
+/* The mask of the case on the latent's grid, which must be that of diffusers; NULL: it has none. */
+static float *start_mask(void)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s/mask", text_of("name"));
+    const struct kiln_st_tensor *mask = kiln_st_find(st, full);
+    if (!mask)
+        return NULL;
+    const struct kiln_st_tensor *grid = vector("grid");
+    const uint32_t height = (uint32_t)mask->shape[0], width = (uint32_t)mask->shape[1];
+    const uint8_t *values = mask->data, *want = grid->data;
+    const bool grey = mask->ndim == 2;
+    struct kiln_error err;
+    uint8_t *rgb = malloc((size_t)width * height * 3);
+    float *got;
+    assert_non_null(rgb);
+    for (size_t i = 0; i < (size_t)width * height * 3; i++)
+        rgb[i] = values[grey ? i / 3 : i];
+    if (kiln_picture_mask(rgb, width, height, (uint32_t)int_of("width"), (uint32_t)int_of("height"),
+                          &got, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(grid->size, int_of("width") / 8 * (int_of("height") / 8));
+    for (size_t i = 0; i < grid->size; i++)
+        if (got[i] != (float)want[i])
+            fail_msg("%s: value %zu of the mask is %g", text_of("name"), i, (double)got[i]);
+    free(rgb);
+    return got;
+}
+
 static DiffusionZContext *context_of(const char *model)
 {
     static char last[256];
@@ -128,11 +162,13 @@ static void run_case(void **state)
     assert_true(kiln_mode_of_strength(strength, (uint32_t)int_of("steps"), &mode));
     assert_int_equal(mode.step, int_of("start_step"));
     uint8_t *rgb = start_picture();
+    float *mask = start_mask();
     const DiffusionZItem item = {.prompt = text_of("prompt"),
                                  .negative_prompt = text_of("negative_prompt"),
                                  .seed =
                                      (uint64_t)json_integer_value(json_object_get(spec, "seed")),
-                                 .start_rgb = rgb};
+                                 .start_rgb = rgb,
+                                 .start_mask = mask};
     const DiffusionZBatch batch = {.items = &item,
                                    .item_count = 1,
                                    .width = int_of("width"),
@@ -146,29 +182,37 @@ static void run_case(void **state)
                                    .start_step = (int32_t)mode.step};
     DiffusionZOutput out = {0};
     DiffusionZTimes times;
-    check_sample(ctx, rgb, item.seed);
+    if (!mask)
+        check_sample(ctx, rgb, item.seed);
     if (diffusionz_run_batch(ctx, &batch, &out, &times))
         fail_msg("%s", diffusionz_last_error());
     if (out.error_code)
         fail_msg("%s", out.error_msg);
     compare("first_state", out.trajectory);
+    const int32_t values = out.latent_channels * out.latent_height * out.latent_width;
+    if (mask && diffusionz_forwards(ctx, &batch) > 1)
+        compare("second_state", out.trajectory + values);
     compare("final", out.latent);
     diffusionz_release_outputs(&out, 1);
     free(rgb);
+    free(mask);
 }
 
-int main(void)
+static int run_folder(const char *name, size_t cases_min)
 {
+    char path[128];
     struct kiln_error err;
-    json_t *root = json_load_file(golden("img2img/cases.json"), 0, NULL);
+    snprintf(path, sizeof path, "%s/cases.json", name);
+    json_t *root = json_load_file(golden(path), 0, NULL);
     json_t *cases = json_object_get(root, "cases");
     const size_t count = json_array_size(cases);
     struct CMUnitTest *tests = calloc(count + 1, sizeof *tests);
-    if (count < CASES_MIN || !tests) {
-        fprintf(stderr, "%s: %zu cases\n", golden("img2img/cases.json"), count);
+    if (count < cases_min || !tests) {
+        fprintf(stderr, "%s: %zu cases\n", golden(path), count);
         return 1;
     }
-    if (kiln_st_open(golden("img2img/vectors.safetensors"), &st, &err)) {
+    snprintf(path, sizeof path, "%s/vectors.safetensors", name);
+    if (kiln_st_open(golden(path), &st, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
@@ -177,10 +221,18 @@ int main(void)
         tests[i] = (struct CMUnitTest){json_string_value(json_object_get(one, "name")), run_case,
                                        NULL, NULL, one};
     }
-    int failed = _cmocka_run_group_tests("img2img", tests, count, NULL, NULL);
-    context_of(NULL);
+    int failed = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
     kiln_st_close(st);
     free(tests);
     json_decref(root);
+    return failed;
+}
+
+int main(void)
+{
+    int failed = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        failed += run_folder(folders[i].name, folders[i].cases_min);
+    context_of(NULL);
     return failed;
 }

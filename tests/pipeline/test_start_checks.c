@@ -123,6 +123,15 @@ static void starts_of_items_are_refused_by_name(void **state)
     both[1].start_rgb = rgb;
     b.items = both;
     expect(b, KILN_BAD_INPUT, "item 1: starts from a latent and from a picture");
+    static const float mask[2 * SIDE / 8 * (SIDE / 8)];
+    DiffusionZItem masked[2] = {started, started};
+    masked[0].start_mask = mask;
+    masked[0].start_latent = NULL;
+    b = batch_of(masked);
+    expect(b, KILN_BAD_INPUT, "item 0: has a mask, but no start of which it keeps a part");
+    b = coarse();
+    b.items = masked;
+    expect(b, KILN_BAD_INPUT, "item 0: has a mask, but no start of which it keeps a part");
     b = batch_of(pairs[2]);
     b.item_count = 2;
     expect(b, KILN_BAD_INPUT, "item 1: has a start, but its batch begins from noise");

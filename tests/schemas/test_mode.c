@@ -17,7 +17,8 @@ static void check_whole(const char *text, enum kiln_mode_kind kind)
     assert_true(mode.kind == kind);
     assert_true(kiln_mode_text(&mode, again) == strlen(text));
     assert_string_equal(again, text);
-    assert_true(kiln_mode_starts(&mode) == (strncmp(text, "start", 5) == 0));
+    assert_true(mode.masked == (strncmp(text, "inpaint", 7) == 0));
+    assert_true(kiln_mode_starts(&mode) == (mode.masked || strncmp(text, "start", 5) == 0));
 }
 
 static void texts_are_read_and_written_as_they_were(void **state)
@@ -31,6 +32,10 @@ static void texts_are_read_and_written_as_they_were(void **state)
     check_whole("start=49", KILN_MODE_START_STEP);
     check_whole("start@0.5", KILN_MODE_START_SIGMA);
     check_whole("start@1", KILN_MODE_START_SIGMA);
+    check_whole("inpaint=0", KILN_MODE_START_STEP);
+    check_whole("inpaint=49", KILN_MODE_START_STEP);
+    check_whole("inpaint@0.5", KILN_MODE_START_SIGMA);
+    check_whole("inpaint@1", KILN_MODE_START_SIGMA);
 }
 
 static void other_texts_are_refused(void **state)
@@ -45,10 +50,17 @@ static void other_texts_are_refused(void **state)
         "start@",        "start@0",         "start@1.1",       "start@0.00001", "start@5e-1",
         "start@0.5.5",   "Coarse=4+3",      "coarse=400+3",
     };
+    static const char *const masked[] = {
+        "inpaint",  "inpaint=",   "inpaint=50", "inpaint@", "inpaint@0", "inpaint@0.50",
+        "inpain=1", "inpaints=1", "inpaint 5",  "=1",       "@0.5",      "start=1@0.5",
+    };
     struct kiln_mode mode;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (kiln_mode_parse(bad[i], &mode))
             fail_msg("\"%s\" was taken", bad[i]);
+    for (size_t i = 0; i < sizeof masked / sizeof *masked; i++)
+        if (kiln_mode_parse(masked[i], &mode))
+            fail_msg("\"%s\" was taken", masked[i]);
 }
 
 static void a_job_says_off_auto_or_steps(void **state)
@@ -100,10 +112,12 @@ static void forwards_that_a_mode_costs(void **state)
     assert_true(forwards("coarse=4+3", 8) == 4);
     assert_true(forwards("start=5", 8) == 3);
     assert_true(forwards("start=9", 8) == 1);
-    assert_true(forwards("start@0.5", 8) == 2); /* .5 and .3 of the ladder */
+    assert_true(forwards("start@0.5", 8) == 2);    /* .5 and .3 of the ladder */
     assert_true(forwards("start@0.6429", 8) == 3); /* .64286 rounded */
     assert_true(forwards("start@1", 8) == 8);
     assert_true(forwards("start@0.0001", 8) == 1);
+    assert_true(forwards("inpaint=5", 8) == 3);
+    assert_true(forwards("inpaint@0.5", 8) == 2);
 }
 
 int main(void)

@@ -59,6 +59,46 @@ from whole.webp --init a.webp --strength 1 --width 96 --height 64
 from noise.webp --width 96 --height 64
 cmp -s whole.webp noise.webp && fail "the noise of a run from a picture is the second draw"
 
+# Inpainting: white is rendered anew, black stays; the size of the mask may be another.
+python3 - <<'PYTHON'
+import struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(name, width, height, white):
+    rows = b"".join(b"\0" + bytes(255 * white(x / width) for x in range(width)) for _ in range(height))
+    open(name, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+                           + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+png("right.png", 96, 64, lambda x: x >= 0.5)
+png("wide.png", 192, 128, lambda x: x >= 0.5)
+png("white.png", 96, 64, lambda x: 1)
+png("black.png", 96, 64, lambda x: 0)
+png("square.png", 96, 96, lambda x: 1)
+PYTHON
+from right.webp --init a.webp --mask right.png --json
+grep -q '"mode": "inpaint=0"' out || fail "--mask: $(cat out)"
+cmp -s from.webp right.webp && fail "--mask changed nothing"
+from one.webp --init a.webp --mask right.png --strength 1
+cmp -s right.webp one.webp || fail "1 is not the usual --strength with --mask"
+from part.webp --init a.webp --mask right.png --strength 0.5 --json
+grep -q '"mode": "inpaint=1"' out || fail "--mask --strength 0.5: $(cat out)"
+from large.webp --init a.webp --mask wide.png
+cmp -s right.webp large.webp || fail "a mask of twice the size is another mask"
+from white.webp --init a.webp --mask white.png
+cmp -s whole.webp white.webp || fail "a white mask is not image to image"
+from black.webp --init a.webp --mask black.png --latents black.safetensors
+from black.webp --init a.webp --mask black.png --strength 0.3 --latents dark.safetensors
+cmp -s black.safetensors dark.safetensors || fail "a black mask does not keep the whole picture"
+# Halves of [16, 8, 12] latents in fp32: the left half is kept.
+from right.webp --init a.webp --mask right.png --latents right.safetensors
+python3 - <<'PYTHON' || fail "the mask does not keep the left half"
+import struct
+def values(name):
+    data = open(name, "rb").read()
+    return struct.unpack("<1536f", data[8 + struct.unpack("<Q", data[:8])[0]:])
+kept, got = values("black.safetensors"), values("right.safetensors")
+assert all((kept[i] == got[i]) == (i % 12 < 6) for i in range(1536))
+PYTHON
+
 # libgomp itself says what it was told: started by hand, the worker starts itself once more.
 env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose "$worker" --version 2>&1 |
     grep -q "GOMP_SPINCOUNT = '2000'" || fail "threads wait awake for long"
@@ -89,7 +129,8 @@ for words in "--coarse 0+3" "--coarse 4" "--coarse 4+51" "--coarse 2+1 --steps 1
     grep -qe '--coarse' err || fail "$words: $(cat err)"
 done
 for words in "--strength 0.5" "--init a.webp --strength 0" "--init a.webp --strength 1.1" \
-    "--init a.webp --strength nan" "--init a.webp --coarse 1+1" "--init a.webp --width 64"; do
+    "--init a.webp --strength nan" "--init a.webp --coarse 1+1" "--init a.webp --width 64" \
+    "--mask right.png" "--mask right.png --strength 0.5"; do
     # shellcheck disable=SC2086
     expect 64 "$words" "$worker" render --model "$model" --prompt x --out x.webp $words
     grep -qe '--init\|--strength' err || fail "$words: $(cat err)"
@@ -100,7 +141,13 @@ echo text >text.webp
 for file in cut text; do
     "${render[@]}" --out x.webp --init $file.webp 2>err && fail "--init $file.webp was taken"
     grep -q "$file.webp: " err || fail "--init $file.webp: $(cat err)"
+    "${render[@]}" --out x.webp --init a.webp --mask $file.webp 2>err && fail "--mask $file.webp was taken"
+    grep -q "$file.webp: " err || fail "--mask $file.webp: $(cat err)"
 done
+expect 66 "no mask" "${render[@]}" --out x.webp --init a.webp --mask none.png
+expect 65 "a mask of another shape" "$worker" render --model "$model" --prompt x --out x.webp --init a.webp --mask square.png
+grep -q 'square.png: a mask of 96x96 pixels has neither the shape of the picture that it is for, 96x64, nor' err ||
+    fail "a mask of another shape: $(cat err)"
 expect 64 "too small to halve" "${render[@]}" --out x.webp --coarse 1+1
 grep -q '64 x 64 is too small to halve' err || fail "too small to halve: $(cat err)"
 expect 64 "guidance nan" "${render[@]}" --out x.webp --guidance nan

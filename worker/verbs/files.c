@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "schemas/limits.h"
+#include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/pictures/picture_read.h"
 #include "storage/formats/pictures/picture_resize.h"
 #include "storage/formats/pictures/webp.h"
@@ -91,41 +92,65 @@ bool kiln_verb_same_file(const char *a, const char *b)
 }
 
 /* Which sides a run from a picture has. */
-static int choose_size(const char *path, const struct kiln_picture_pixels *picture, int32_t *width,
-                       int32_t *height, struct kiln_error *err)
+static int choose_size(const char *path, struct kiln_verb_start *start, struct kiln_error *err)
 {
     uint32_t w, h;
-    if (*width != 0 || *height != 0)
+    if (start->width != 0 || start->height != 0)
         return 0;
-    kiln_picture_job_size(picture->width, picture->height, &w, &h);
+    kiln_picture_job_size(start->own_width, start->own_height, &w, &h);
     if (w < KILN_SIDE_MIN || w > KILN_SIDE_MAX || h < KILN_SIDE_MIN || h > KILN_SIDE_MAX)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "%s: it has %u x %u pixels; sides are %d to %d: give --width and --height",
-                         path, picture->width, picture->height, KILN_SIDE_MIN, KILN_SIDE_MAX);
-    *width = (int32_t)w;
-    *height = (int32_t)h;
+                         path, start->own_width, start->own_height, KILN_SIDE_MIN, KILN_SIDE_MAX);
+    start->width = (int32_t)w;
+    start->height = (int32_t)h;
     return 0;
 }
 
-int kiln_verb_read_picture(const char *path, int32_t *width, int32_t *height, uint8_t **ret_rgb,
-                           struct kiln_error *err)
+static int read_pixels(const char *path, struct kiln_picture_pixels *ret, struct kiln_error *err)
 {
-    struct kiln_picture_pixels picture = {0};
     char *data = NULL;
     size_t size;
     int code = kiln_user_file_read(path, KILN_PICTURE_FILE_MAX, &data, &size, err);
     if (code)
         return code;
-    code = kiln_picture_read((const uint8_t *)data, size, &picture, err);
+    code = kiln_picture_read((const uint8_t *)data, size, ret, err);
     free(data);
+    return code ? kiln_fail_in(err, "%s", path) : 0;
+}
+
+int kiln_verb_read_picture(const char *path, struct kiln_verb_start *start, struct kiln_error *err)
+{
+    struct kiln_picture_pixels picture = {0};
+    int code = read_pixels(path, &picture, err);
     if (code)
-        return kiln_fail_in(err, "%s", path);
-    code = choose_size(path, &picture, width, height, err);
+        return code;
+    start->own_width = picture.width;
+    start->own_height = picture.height;
+    code = choose_size(path, start, err);
     code = code ? code
-                : kiln_picture_resize(picture.rgb, picture.width, picture.height, (uint32_t)*width,
-                                      (uint32_t)*height, ret_rgb, err);
+                : kiln_picture_resize(picture.rgb, picture.width, picture.height,
+                                      (uint32_t)start->width, (uint32_t)start->height, &start->rgb,
+                                      err);
     free(picture.rgb);
     return code;
+}
+
+int kiln_verb_read_mask(const char *path, struct kiln_verb_start *start, struct kiln_error *err)
+{
+    struct kiln_picture_pixels mask = {0};
+    const struct kiln_picture_size job = {(uint32_t)start->width, (uint32_t)start->height};
+    int code = read_pixels(path, &mask, err);
+    if (code)
+        return code;
+    code =
+        kiln_mask_check((struct kiln_picture_size){mask.width, mask.height},
+                        (struct kiln_picture_size){start->own_width, start->own_height}, job, err);
+    code = code ? code
+                : kiln_picture_mask(mask.rgb, mask.width, mask.height, job.width, job.height,
+                                    &start->mask, err);
+    free(mask.rgb);
+    return code ? kiln_fail_in(err, "%s", path) : 0;
 }
 
 int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *err)

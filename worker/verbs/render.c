@@ -33,7 +33,9 @@ static const char usage[] =
     "  --coarse-sigma X       noise level at which these begin, above 0 and below 1 (0.75)\n"
     "  --init FILE            start from this picture: WebP, PNG or JPEG; without --width and\n"
     "                         --height its own size, else it is resized\n"
-    "  --strength X           how much of it changes, above 0 to 1 (0.6)\n"
+    "  --mask FILE            inpaint: where this picture is white --init is rendered anew, where\n"
+    "                         it is black it stays; both have one shape\n"
+    "  --strength X           how much changes, above 0 to 1 (0.6; with --mask 1)\n"
     "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
     "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"
     "  --negative TEXT        what the picture should not show\n"
@@ -57,8 +59,8 @@ struct render {
     DiffusionZLora loras[KILN_LORAS_MAX];
     struct kiln_mode mode;
     double coarse_sigma, strength; /* negative: not given */
-    uint8_t *start;                /* pixels of --init */
-    const char *init, *out, *latents;
+    const char *init, *mask, *out, *latents;
+    struct kiln_verb_start start; /* of --init and --mask */
     bool lossless, json;
 };
 
@@ -84,7 +86,10 @@ static int check_complete(const struct render *render, struct kiln_error *err)
 static int check_start(struct render *render, struct kiln_error *err)
 {
     DiffusionZBatch *b = &render->batch;
-    const double strength = render->strength < 0 ? KILN_STRENGTH_DEFAULT : render->strength;
+    const double usual = render->mask ? KILN_STRENGTH_MASKED : KILN_STRENGTH_DEFAULT;
+    const double strength = render->strength < 0 ? usual : render->strength;
+    if (render->mask && !render->init)
+        return kiln_fail(err, KILN_BAD_INPUT, "--mask needs --init FILE, the picture to change");
     if (!render->init) {
         b->width = b->width ? b->width : KILN_SIDE_DEFAULT;
         b->height = b->height ? b->height : KILN_SIDE_DEFAULT;
@@ -99,6 +104,7 @@ static int check_start(struct render *render, struct kiln_error *err)
     if (!kiln_mode_of_strength(strength, (uint32_t)b->num_steps, &render->mode))
         return kiln_fail(err, KILN_BAD_INPUT, "--strength %g: must be above 0, and 1 at most",
                          strength);
+    render->mode.masked = render->mask != NULL;
     return 0;
 }
 
@@ -136,6 +142,21 @@ static int set_mode(struct render *render, struct kiln_error *err)
                          mode->small, mode->full, b->width, b->height);
     *mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
     return 0;
+}
+
+/* The files of --init and --mask. */
+static int read_start(struct render *render, struct kiln_error *err)
+{
+    DiffusionZBatch *b = &render->batch;
+    render->start = (struct kiln_verb_start){.width = b->width, .height = b->height};
+    int code = kiln_verb_read_picture(render->init, &render->start, err);
+    if (code == 0 && render->mask)
+        code = kiln_verb_read_mask(render->mask, &render->start, err);
+    b->width = render->start.width;
+    b->height = render->start.height;
+    render->item.start_rgb = render->start.rgb;
+    render->item.start_mask = render->start.mask;
+    return code;
 }
 
 /* --- rendering and writing -------------------------------------------------------------------- */
@@ -218,6 +239,7 @@ int kiln_verb_render(int argc, char **argv)
         {"coarse", kiln_take_coarse, .to = &r.mode, 0, 1},
         {"coarse-sigma", kiln_take_number, .to = &r.coarse_sigma, 0, 1},
         {"init", kiln_take_text, .to = &r.init},
+        {"mask", kiln_take_text, .to = &r.mask},
         {"strength", kiln_take_number, .to = &r.strength, 0, 1},
         {"seed", kiln_take_whole, .to = &r.item.seed, 0, UINT64_MAX},
         {"guidance", kiln_take_number, .to = &guidance, 0, (uint64_t)KILN_GUIDANCE_MAX},
@@ -252,10 +274,10 @@ int kiln_verb_render(int argc, char **argv)
         mistaken = code == KILN_BAD_INPUT;
     }
     if (code == 0 && r.init)
-        code = kiln_verb_read_picture(r.init, &r.batch.width, &r.batch.height, &r.start, &err);
-    r.item.start_rgb = r.start;
+        code = read_start(&r, &err);
     code = code ? code : render(&r, &err);
-    free(r.start);
+    free(r.start.rgb);
+    free(r.start.mask);
     if (code == 0)
         return EX_OK;
     const int status = kiln_verb_fail("render", &err);
