@@ -5,7 +5,8 @@
  * are rendered, of costs, cache keys and metadata:
  *
  *   ""                exact
- *   "coarse=auto"     what the model's kiln.json names for the size, else exact: the worker decides
+ *   "coarse=auto"     what the model's kiln.json names for size, steps and LoRA, else exact: the
+ *                     worker decides
  *   "coarse=4+3"      4 steps of the schedule at about half the side; then the prediction of the
  *                     clean latent is enlarged, noised to KILN_COARSE_SIGMA, and 3 steps follow
  *   "coarse=4+3@0.8"  the same, noised to sigma 0.8

@@ -66,37 +66,39 @@ static int read_sizes(const char *text, struct kiln_card_sizes *ret, struct kiln
     return 0;
 }
 
-/* A list of texts, each read by `each` as element number *count of the card's list. */
-static int read_list(const struct kiln_json_value *value, uint32_t *count,
-                     int (*each)(const char *text, struct kiln_model_card *card,
-                                 struct kiln_error *err),
-                     struct kiln_model_card *card, struct kiln_error *err)
+/* A list of at most `most` texts, each read by `each` as element number *count of a list in ret. */
+static int read_list(const struct kiln_json_value *value, uint32_t *count, uint32_t most,
+                     int (*each)(const char *text, void *ret, struct kiln_error *err), void *ret,
+                     struct kiln_error *err)
 {
     struct kiln_json_reader reader;
     struct kiln_json_value element;
     char text[TEXT_MAX];
     bool more = false;
+    *count = 0;
     if (value->type != KILN_JSON_ARRAY)
         return kiln_fail(err, KILN_CONFIG, "expected a list, found %s",
                          kiln_json_type_name(value->type));
     int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err);
     while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more) {
-        if (*count == KILN_LIST_MAX)
-            return kiln_fail(err, KILN_CONFIG, "at most %d sizes are allowed", KILN_LIST_MAX);
+        if (*count == most)
+            return kiln_fail(err, KILN_CONFIG, "at most %u sizes are allowed", most);
         code = read_text(&element, text, err);
-        code = code ? code : each(text, card, err);
+        code = code ? code : each(text, ret, err);
         *count += code == 0;
     }
     return code;
 }
 
-static int read_small(const char *text, struct kiln_model_card *card, struct kiln_error *err)
+static int read_small(const char *text, void *ret, struct kiln_error *err)
 {
+    struct kiln_model_card *card = ret;
     return read_size(text, strlen(text), &card->coarse_sizes[card->coarse_size_count], err);
 }
 
-static int read_for(const char *text, struct kiln_model_card *card, struct kiln_error *err)
+static int read_for(const char *text, void *ret, struct kiln_error *err)
 {
+    struct kiln_model_card *card = ret;
     return read_sizes(text, &card->coarse_for[card->coarse_for_count], err);
 }
 
@@ -126,6 +128,73 @@ static int read_steps(const struct kiln_json_value *value, struct kiln_model_car
     return 0;
 }
 
+static int read_lora_size(const char *text, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_lora *lora = ret;
+    return read_sizes(text, &lora->sizes[lora->size_count], err);
+}
+
+static int read_lora_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                         struct kiln_card_lora *lora, struct kiln_error *err)
+{
+    char text[KILN_CARD_SHA256];
+    size_t len = 0;
+    if (kiln_json_equals(key, "sha256")) {
+        if (value->type != KILN_JSON_STRING || !kiln_json_string(value, text, sizeof text, &len) ||
+            len != KILN_CARD_SHA256 - 1 || strspn(text, "0123456789abcdef") != len)
+            return kiln_fail(err, KILN_CONFIG, "\"sha256\": expected 64 hex digits");
+        memcpy(lora->sha256, text, sizeof text);
+    }
+    if (kiln_json_equals(key, "strength") &&
+        (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &lora->strength) ||
+         !(lora->strength > 0 && lora->strength <= KILN_LORA_SCALE_MAX)))
+        return kiln_fail(err, KILN_CONFIG, "\"strength\": expected a number above 0, %g at most",
+                         KILN_LORA_SCALE_MAX);
+    if (kiln_json_equals(key, "for") &&
+        read_list(value, &lora->size_count, KILN_CARD_LORA_SIZES, read_lora_size, lora, err))
+        return refuse("for", err);
+    return 0;
+}
+
+/* {"sha256": ..., "strength": 1, "for": [sizes]} */
+static int read_lora(const struct kiln_json_value *value, struct kiln_card_lora *lora,
+                     struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, member;
+    bool more = false;
+    *lora = (struct kiln_card_lora){.strength = 1};
+    if (value->type != KILN_JSON_OBJECT)
+        return kiln_fail(err, KILN_CONFIG, "expected an object, found %s",
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
+    while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
+        code = read_lora_key(&key, &member, lora, err);
+    if (code == 0 && !lora->sha256[0])
+        code = kiln_fail(err, KILN_CONFIG, "a LoRA without \"sha256\"");
+    return code;
+}
+
+static int read_loras(const struct kiln_json_value *value, struct kiln_model_card *card,
+                      struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value element;
+    bool more = false;
+    card->coarse_lora_count = 0;
+    if (value->type != KILN_JSON_ARRAY)
+        return kiln_fail(err, KILN_CONFIG, "expected a list, found %s",
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err);
+    while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more) {
+        if (card->coarse_lora_count == KILN_LIST_MAX)
+            return kiln_fail(err, KILN_CONFIG, "at most %d LoRAs are allowed", KILN_LIST_MAX);
+        code = read_lora(&element, &card->coarse_loras[card->coarse_lora_count], err);
+        card->coarse_lora_count += code == 0;
+    }
+    return code;
+}
+
 /* One key of "coarse". */
 static int read_coarse_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
                            struct kiln_model_card *card, struct kiln_error *err)
@@ -134,18 +203,16 @@ static int read_coarse_key(const struct kiln_json_value *key, const struct kiln_
         return read_auto(value, card, err) ? refuse("coarse.auto", err) : 0;
     if (kiln_json_equals(key, "steps"))
         return read_steps(value, card, err) ? refuse("coarse.steps", err) : 0;
-    if (kiln_json_equals(key, "sizes")) {
-        card->coarse_size_count = 0;
-        return read_list(value, &card->coarse_size_count, read_small, card, err)
+    if (kiln_json_equals(key, "sizes"))
+        return read_list(value, &card->coarse_size_count, KILN_LIST_MAX, read_small, card, err)
                    ? refuse("coarse.sizes", err)
                    : 0;
-    }
-    if (kiln_json_equals(key, "for")) {
-        card->coarse_for_count = 0;
-        return read_list(value, &card->coarse_for_count, read_for, card, err)
+    if (kiln_json_equals(key, "for"))
+        return read_list(value, &card->coarse_for_count, KILN_LIST_MAX, read_for, card, err)
                    ? refuse("coarse.for", err)
                    : 0;
-    }
+    if (kiln_json_equals(key, "loras"))
+        return read_loras(value, card, err) ? refuse("coarse.loras", err) : 0;
     return 0;
 }
 
@@ -208,17 +275,38 @@ int kiln_model_card_read(const char *dir, struct kiln_model_card *ret, struct ki
     return code;
 }
 
+static bool within(const struct kiln_card_sizes *sizes, uint32_t count,
+                   const struct kiln_card_picture *p)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (p->width >= sizes[i].width_min && p->width <= sizes[i].width_max &&
+            p->height >= sizes[i].height_min && p->height <= sizes[i].height_max)
+            return true;
+    return false;
+}
+
+/* Whether the picture's LoRA, if it has one, was measured at its size. */
+static bool loras_hold(const struct kiln_model_card *card, const struct kiln_card_picture *p)
+{
+    if (p->lora_count == 0)
+        return true;
+    for (uint32_t i = 0; p->lora_count == 1 && p->lora_sha256 && i < card->coarse_lora_count; i++) {
+        const struct kiln_card_lora *lora = &card->coarse_loras[i];
+        if (strcmp(lora->sha256, p->lora_sha256) == 0 && p->lora_scale >= 0 &&
+            p->lora_scale <= lora->strength && within(lora->sizes, lora->size_count, p))
+            return true;
+    }
+    return false;
+}
+
 struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
-                                      const struct kiln_mode *mode, uint32_t width, uint32_t height,
-                                      uint32_t steps, double guidance)
+                                      const struct kiln_mode *mode,
+                                      const struct kiln_card_picture *p)
 {
     if (mode->kind != KILN_MODE_COARSE_AUTO)
         return *mode;
-    for (uint32_t i = 0; i < card->coarse_for_count; i++) {
-        const struct kiln_card_sizes *sizes = &card->coarse_for[i];
-        if (steps == card->coarse_steps && guidance == 0 && width >= sizes->width_min &&
-            width <= sizes->width_max && height >= sizes->height_min && height <= sizes->height_max)
-            return card->coarse;
-    }
+    if (p->steps == card->coarse_steps && p->guidance == 0 &&
+        within(card->coarse_for, card->coarse_for_count, p) && loras_hold(card, p))
+        return card->coarse;
     return (struct kiln_mode){.kind = KILN_MODE_EXACT};
 }

@@ -16,10 +16,20 @@
 #include "schemas/limits.h"
 
 #define KILN_MODEL_CARD "kiln.json" /* in the model's directory */
+#define KILN_CARD_SHA256 65         /* hex digits of a SHA-256 and a NUL */
+#define KILN_CARD_LORA_SIZES 8      /* sizes of a LoRA */
 
 /* Sizes whose width and height are both within the bounds, in pixels; equal bounds are one size. */
 struct kiln_card_sizes {
     uint32_t width_min, height_min, width_max, height_max;
+};
+
+/* A LoRA with which coarse=auto was measured as well, by the content of its file. */
+struct kiln_card_lora {
+    char sha256[KILN_CARD_SHA256];
+    double strength;                                    /* that it was measured with */
+    struct kiln_card_sizes sizes[KILN_CARD_LORA_SIZES]; /* full sizes at which it was good */
+    uint32_t size_count;
 };
 
 /* All zero: nothing was measured. */
@@ -30,6 +40,8 @@ struct kiln_model_card {
     uint32_t coarse_size_count;
     struct kiln_card_sizes coarse_for[KILN_LIST_MAX]; /* full sizes at which it was good */
     uint32_t coarse_for_count;
+    struct kiln_card_lora coarse_loras[KILN_LIST_MAX];
+    uint32_t coarse_lora_count;
 };
 
 /* Reads dir/kiln.json; without such a file *ret is all zero.  KILN_CONFIG for a file that cannot
@@ -40,10 +52,20 @@ int kiln_model_card_read(const char *dir, struct kiln_model_card *ret,
 int kiln_model_card_parse(const char *text, size_t len, const char *path,
                           struct kiln_model_card *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* What the measurements of a card depend on. */
+struct kiln_card_picture {
+    uint32_t width, height, steps;
+    double guidance;
+    uint32_t lora_count;
+    const char *lora_sha256; /* of the file of the only LoRA; NULL: unknown */
+    double lora_scale;       /* of the only LoRA */
+};
+
 /* What COARSE_AUTO means for a picture: the card's mode where it was measured for this size, number
- * of steps and without guidance, else EXACT.  Other modes are returned as they are. */
+ * of steps and LoRA and without guidance, else EXACT.  A LoRA counts as measured at strengths from
+ * 0 to the measured one; several LoRAs never do.  Other modes are returned as they are. */
 struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
-                                      const struct kiln_mode *mode, uint32_t width, uint32_t height,
-                                      uint32_t steps, double guidance);
+                                      const struct kiln_mode *mode,
+                                      const struct kiln_card_picture *picture);
 
 #endif

@@ -47,11 +47,14 @@ static void a_card_is_read(void **state)
     assert_int_equal(parse("{\"coarse\": {\"auto\": \"2+2\", \"steps\": 4}}").coarse_steps, 4);
 }
 
+static const struct kiln_mode automatic = {.kind = KILN_MODE_COARSE_AUTO};
+
 static struct kiln_mode mode_at(const struct kiln_model_card *card, uint32_t width, uint32_t height,
                                 uint32_t steps, double guidance)
 {
-    const struct kiln_mode mode = {.kind = KILN_MODE_COARSE_AUTO};
-    return kiln_model_card_mode(card, &mode, width, height, steps, guidance);
+    const struct kiln_card_picture picture = {
+        .width = width, .height = height, .steps = steps, .guidance = guidance};
+    return kiln_model_card_mode(card, &automatic, &picture);
 }
 
 static void auto_is_coarse_only_where_it_was_measured(void **state)
@@ -68,7 +71,50 @@ static void auto_is_coarse_only_where_it_was_measured(void **state)
     assert_int_equal(mode_at(&card, 512, 512, 8, 3.5).kind, KILN_MODE_EXACT);
     assert_int_equal(mode_at(&none, 512, 512, 8, 0).kind, KILN_MODE_EXACT);
     const struct kiln_mode said = {.kind = KILN_MODE_COARSE, .small = 2, .full = 2, .sigma = 0.8};
-    assert_int_equal(kiln_model_card_mode(&none, &said, 64, 64, 30, 7).small, 2);
+    const struct kiln_card_picture any = {.width = 64, .height = 64, .steps = 30, .guidance = 7};
+    assert_int_equal(kiln_model_card_mode(&none, &said, &any).small, 2);
+}
+
+#define NEON "00000000000000000000000000000000000000000000000000000000000000aa"
+#define CLAY "00000000000000000000000000000000000000000000000000000000000000bb"
+
+static const char with_loras[] =
+    "{\"coarse\": {\"auto\": \"4+3\", \"for\": [\"512x512..768x768\"],"
+    " \"loras\": [{\"name\": \"neon\", \"sha256\": \"" NEON "\", \"strength\": 0.8,"
+    " \"for\": [\"512x512\", \"640x512\"]},"
+    " {\"sha256\": \"" CLAY "\", \"for\": [\"768x768\", \"1024x1024\"]}]}}";
+
+static bool coarse_with(const struct kiln_model_card *card, uint32_t side, const char *sha256,
+                        double scale, uint32_t count)
+{
+    const struct kiln_card_picture picture = {.width = side,
+                                              .height = side,
+                                              .steps = 8,
+                                              .lora_count = count,
+                                              .lora_sha256 = sha256,
+                                              .lora_scale = scale};
+    return kiln_model_card_mode(card, &automatic, &picture).kind == KILN_MODE_COARSE;
+}
+
+static void auto_with_a_lora_is_coarse_only_if_that_file_was_measured(void **state)
+{
+    (void)state;
+    struct kiln_model_card card = parse(with_loras), bare = parse(whole);
+    assert_int_equal(card.coarse_lora_count, 2);
+    assert_int_equal(card.coarse_loras[0].size_count, 2);
+    assert_true(card.coarse_loras[1].strength == 1);
+    assert_true(coarse_with(&card, 512, NULL, 0, 0));
+    assert_true(coarse_with(&card, 512, NEON, 0.8, 1));
+    assert_true(coarse_with(&card, 512, NEON, 0, 1));
+    assert_false(coarse_with(&card, 512, NEON, 0.81, 1)); /* stronger than measured */
+    assert_false(coarse_with(&card, 512, NEON, -0.1, 1));
+    assert_false(coarse_with(&card, 768, NEON, 0.8, 1)); /* not measured at this size */
+    assert_true(coarse_with(&card, 768, CLAY, 1, 1));
+    assert_false(coarse_with(&card, 1024, CLAY, 1, 1)); /* the model alone was not good there */
+    assert_false(coarse_with(&card, 512, CLAY, 1, 1));
+    assert_false(coarse_with(&card, 512, NEON, 0.5, 2)); /* two LoRAs together */
+    assert_false(coarse_with(&card, 512, NULL, 0.5, 1)); /* its file cannot be read */
+    assert_false(coarse_with(&bare, 512, NEON, 0.5, 1));
 }
 
 static void a_bad_card_is_refused_by_name(void **state)
@@ -94,6 +140,13 @@ static void a_bad_card_is_refused_by_name(void **state)
         {"{\"coarse\": {\"for\": [\"512x512..\"]}}", "\"coarse.for\""},
         {"{\"coarse\": {\"for\": [\"4096x4096\"]}}", "\"coarse.for\": width is 4096"},
         {"{\"coarse\": {\"for\": [\"512x512\"]}} x", "m/kiln.json"},
+        {"{\"coarse\": {\"loras\": {}}}", "\"coarse.loras\": expected a list"},
+        {"{\"coarse\": {\"loras\": [\"neon\"]}}", "\"coarse.loras\": expected an object"},
+        {"{\"coarse\": {\"loras\": [{\"name\": \"neon\"}]}}", "without \"sha256\""},
+        {"{\"coarse\": {\"loras\": [{\"sha256\": \"00aa\"}]}}", "expected 64 hex digits"},
+        {"{\"coarse\": {\"loras\": [{\"sha256\": \"" NEON "0\"}]}}", "expected 64 hex digits"},
+        {"{\"coarse\": {\"loras\": [{\"strength\": 0}]}}", "\"strength\": expected a number"},
+        {"{\"coarse\": {\"loras\": [{\"for\": [\"16:9\"]}]}}", "\"coarse.loras\": \"for\""},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct kiln_model_card card;
@@ -117,6 +170,18 @@ static void lists_and_depth_are_bounded(void **state)
     len += (size_t)sprintf(text + len, "]}}");
     assert_int_equal(kiln_model_card_parse(text, len, "x", &card, &err), KILN_CONFIG);
     assert_non_null(strstr(err.text, "at most 32 sizes"));
+    len = (size_t)sprintf(text, "{\"coarse\": {\"loras\": [{\"sha256\": \"" NEON "\"}");
+    for (int i = 0; i < KILN_LIST_MAX; i++)
+        len += (size_t)sprintf(text + len, ",{\"sha256\": \"" NEON "\"}");
+    len += (size_t)sprintf(text + len, "]}}");
+    assert_int_equal(kiln_model_card_parse(text, len, "x", &card, &err), KILN_CONFIG);
+    assert_non_null(strstr(err.text, "at most 32 LoRAs"));
+    len = (size_t)sprintf(text, "{\"coarse\": {\"loras\": [{\"for\": [\"64x64\"");
+    for (int i = 0; i < KILN_CARD_LORA_SIZES; i++)
+        len += (size_t)sprintf(text + len, ",\"64x64\"");
+    len += (size_t)sprintf(text + len, "]}]}}");
+    assert_int_equal(kiln_model_card_parse(text, len, "x", &card, &err), KILN_CONFIG);
+    assert_non_null(strstr(err.text, "at most 8 sizes"));
     len = (size_t)sprintf(text, "{\"a\":");
     memset(text + len, '[', 100000);
     assert_int_equal(kiln_model_card_parse(text, len + 100000, "x", &card, &err), KILN_CONFIG);
@@ -153,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_card_is_read),
         cmocka_unit_test(auto_is_coarse_only_where_it_was_measured),
+        cmocka_unit_test(auto_with_a_lora_is_coarse_only_if_that_file_was_measured),
         cmocka_unit_test(a_bad_card_is_refused_by_name),
         cmocka_unit_test(lists_and_depth_are_bounded),
         cmocka_unit_test(files_are_read_or_refused),

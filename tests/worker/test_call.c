@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +15,17 @@ static struct kiln_renderer *engine;
 static struct kiln_flight flight;
 static struct kiln_job job;
 
+#define HASH "00000000000000000000000000000000000000000000000000000000000000aa"
+static struct kiln_lora lora = {.scale = 1};
+static const char *lora_files = ""; /* of the jobs; not "": they have the LoRA */
+
 static int open_engine(void **state)
 {
     (void)state;
     static const char card[] = "{\"coarse\": {\"auto\": \"4+3\", \"sizes\": [\"256x256\"],"
-                               " \"for\": [\"512x512..1024x1024\"]}}";
+                               " \"for\": [\"512x512..1024x1024\"],"
+                               " \"loras\": [{\"sha256\": \"" HASH "\","
+                               " \"for\": [\"512x512\"]}]}}";
     struct kiln_error err;
     assert_int_equal(kiln_renderer_testcard_open(&engine, &err), 0);
     return kiln_model_card_parse(card, strlen(card), "card", &engine->card, &err);
@@ -39,6 +46,9 @@ static int set_mode(const char *mode, uint32_t width, uint32_t height, struct ki
         .width = width, .height = height, .steps = 8, .jobs = &job, .job_count = 1};
     assert_true(kiln_mode_parse(mode, &flight.assignment.mode));
     *call = (struct kiln_call){.flight = &flight, .count = 1};
+    snprintf(call->lora_files, sizeof call->lora_files, "%s", lora_files);
+    flight.assignment.lora_count = lora_files[0] ? 1 : 0;
+    flight.assignment.loras[0] = lora;
     *batch = (DiffusionZBatch){.width = (int32_t)width, .height = (int32_t)height, .num_steps = 8};
     return kiln_call_set_mode(call, engine, batch);
 }
@@ -111,6 +121,23 @@ static void auto_is_decided_by_the_card_and_the_job(void **state)
     assert_int_equal(batch.start, DIFFUSIONZ_FROM_NOISE);
 }
 
+static void auto_depends_on_the_lora_file(void **state)
+{
+    (void)state;
+    static struct kiln_call call;
+    DiffusionZBatch batch;
+    job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    lora_files = "neon:" HASH;
+    assert_int_equal(set_mode("coarse=auto", 512, 512, &call, &batch), 0);
+    assert_string_equal(mode_of(&call), "coarse=4+3");
+    lora_files = "neon:11111111111111111111111111111111111111111111111111111111111111aa";
+    assert_int_equal(set_mode("coarse=auto", 512, 512, &call, &batch), 0);
+    assert_string_equal(mode_of(&call), "");
+    assert_int_equal(set_mode("coarse=4+3", 512, 512, &call, &batch), 0); /* as was asked for */
+    assert_string_equal(mode_of(&call), "coarse=4+3");
+    lora_files = "";
+}
+
 static void starts_are_passed_on(void **state)
 {
     (void)state;
@@ -135,6 +162,7 @@ int main(void)
         cmocka_unit_test(an_exact_call_is_as_before),
         cmocka_unit_test(coarse_first_runs_at_a_size_of_the_card),
         cmocka_unit_test(auto_is_decided_by_the_card_and_the_job),
+        cmocka_unit_test(auto_depends_on_the_lora_file),
         cmocka_unit_test(starts_are_passed_on),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);

@@ -1,8 +1,6 @@
 /* quality.c - `kiln bench quality`: renders, judges, counts; see quality.h.
  *
- * The pictures are those that a worker would store, because the engine is the same.  On the CPU
- * they are rendered one by one, which is as fast and shows progress; on a GPU in batches of one
- * size.  A model is loaded once for each dtype.
+ * A batch has prompts of one size.  A model is loaded once for each dtype.
  */
 #include "worker/bench/quality.h"
 
@@ -13,25 +11,21 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
-#include "pipeline/bench/judge.h"
 #include "schemas/clock.h"
 #include "worker/bench/bench.h"
+#include "worker/bench/pictures.h"
 #include "worker/engine/batch_mode.h"
 #include "worker/verbs/verbs.h"
 
-#define BATCH_MAX 16
 #define STATUS_TOO_FEW 1 /* --at-least was not reached */
 
 struct bench {
     struct kiln_quality_options options;
     char suffix[128];
-    DiffusionZContext *context;
-    struct kiln_judge *judge;
-    const struct kiln_judge_labels *labels;
+    struct kiln_pictures pictures;
     int style; /* position in the labels, or -1 */
     struct kiln_quality_row rows[KILN_QUALITY_ROWS_MAX];
     int row_count;
-    int32_t dtype; /* of the open context; -1 before the first */
 };
 
 /* --- one batch -------------------------------------------------------------------------------- */
@@ -40,9 +34,9 @@ struct load {
     struct kiln_requests requests;
     size_t at, count; /* the batch: requests of one size */
     int32_t width, height;
-    char *prompts[BATCH_MAX];
-    DiffusionZItem items[BATCH_MAX];
-    DiffusionZOutput outputs[BATCH_MAX];
+    char *prompts[KILN_PICTURES_BATCH];
+    DiffusionZItem items[KILN_PICTURES_BATCH];
+    DiffusionZOutput outputs[KILN_PICTURES_BATCH];
 };
 
 static void size_of(const struct kiln_quality_row *row, const struct kiln_request *request,
@@ -56,7 +50,7 @@ static void size_of(const struct kiln_quality_row *row, const struct kiln_reques
 static int fill(const struct bench *bench, const struct kiln_quality_row *row, struct load *load,
                 struct kiln_error *err)
 {
-    size_t most = bench->options.device < 0 ? 1 : BATCH_MAX;
+    const size_t most = (size_t)kiln_pictures_batch(bench->options.device);
     size_of(row, &load->requests.items[load->at], &load->width, &load->height);
     for (load->count = 0; load->count < most; load->count++) {
         size_t at = load->at + load->count;
@@ -92,15 +86,14 @@ static int render(struct bench *bench, struct kiln_quality_row *row, struct load
     if (!kiln_batch_set_mode(&batch, mode, NULL, 0))
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %dx%d is too small to halve",
                          mode->small, mode->full, load->width, load->height);
-    DiffusionZTimes times;
     double start = kiln_monotonic_ms();
-    int code = diffusionz_run_batch(bench->context, &batch, load->outputs, &times);
+    int code = kiln_pictures_render(&bench->pictures, &batch, load->outputs, NULL, err);
     /* The first batch warms up, so it counts only if there is no other. */
     if (load->at > 0 || load->count == load->requests.count) {
         row->seconds += (kiln_monotonic_ms() - start) / 1e3;
         row->timed += (int64_t)load->count;
     }
-    return code ? kiln_fail(err, code, "%s", diffusionz_last_error()) : 0;
+    return code;
 }
 
 static int judge_one(struct bench *bench, struct kiln_quality_row *row, const struct load *load,
@@ -115,20 +108,16 @@ static int judge_one(struct bench *bench, struct kiln_quality_row *row, const st
         .width = load->width,
         .height = load->height,
     };
-    if (output->error_code)
-        return kiln_fail(err, output->error_code, "prompt %zu: %s", picture.number,
-                         output->error_msg ? output->error_msg : "the picture failed");
-    int code =
-        kiln_judge_look(bench->judge, output->rgb, load->width, load->height, &picture.seen, err);
+    int code = kiln_pictures_look(&bench->pictures, &picture.request->asked, output->rgb,
+                                  load->width, load->height, &picture.seen, &picture.score, err);
     if (code)
         return code;
-    kiln_judge_score(bench->labels, &picture.request->asked, &picture.seen, &picture.score);
     kiln_tally_add(&row->tally, &picture.score);
     bool in_style = bench->style < 0 || picture.seen.style == bench->style;
     row->in_style += in_style;
     if (!bench->options.failures || (in_style && kiln_score_whole(&picture.score)))
         return 0;
-    return kiln_quality_failure(&bench->options, row, bench->labels, &picture, err);
+    return kiln_quality_failure(&bench->options, row, bench->pictures.labels, &picture, err);
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -139,20 +128,14 @@ static int open_model(struct bench *bench, int32_t dtype, struct kiln_error *err
                                        .device_id = bench->options.device,
                                        .dtype = dtype,
                                        .threads = bench->options.threads};
-    if (bench->context && bench->dtype == dtype)
-        return 0;
-    diffusionz_free(bench->context);
-    bench->context = NULL;
-    bench->dtype = dtype;
-    int code = diffusionz_open(&options, &bench->context);
-    return code ? kiln_fail(err, code, "%s", diffusionz_last_error()) : 0;
+    return kiln_pictures_model(&bench->pictures, &options, err);
 }
 
 static int run_row(struct bench *bench, struct kiln_quality_row *row, struct kiln_error *err)
 {
     struct load load = {0};
-    int code =
-        kiln_requests_read(row->path, bench->labels, bench->options.count, &load.requests, err);
+    int code = kiln_requests_read(row->path, bench->pictures.labels, bench->options.count,
+                                  &load.requests, err);
     code = code ? code : open_model(bench, row->dtype, err);
     while (!code && load.at < load.requests.count) {
         kiln_quality_progress(row, load.at, load.requests.count);
@@ -161,7 +144,7 @@ static int run_row(struct bench *bench, struct kiln_quality_row *row, struct kil
         for (size_t i = 0; i < load.count && !code; i++)
             code = judge_one(bench, row, &load, i, err);
         diffusionz_release_outputs(load.outputs, (int32_t)load.count);
-        for (size_t i = 0; i < BATCH_MAX; i++) {
+        for (size_t i = 0; i < KILN_PICTURES_BATCH; i++) {
             free(load.prompts[i]);
             load.prompts[i] = NULL;
         }
@@ -176,16 +159,17 @@ static int run_rows(struct bench *bench, struct kiln_error *err)
 {
     int code = open_model(bench, bench->rows[0].dtype, err);
     if (!code)
-        kiln_quality_heading(&bench->options, diffusionz_model_name(bench->context),
-                             diffusionz_model_hash(bench->context));
+        kiln_quality_heading(&bench->options, diffusionz_model_name(bench->pictures.context),
+                             diffusionz_model_hash(bench->pictures.context));
     for (int i = 0; i < bench->row_count && !code; i++) {
         code = run_row(bench, &bench->rows[i], err);
         if (!code)
             kiln_quality_print(&bench->options, &bench->rows[i]);
     }
     if (!code && bench->options.json)
-        kiln_quality_json(&bench->options, diffusionz_model_name(bench->context),
-                          diffusionz_model_hash(bench->context), bench->rows, bench->row_count);
+        kiln_quality_json(&bench->options, diffusionz_model_name(bench->pictures.context),
+                          diffusionz_model_hash(bench->pictures.context), bench->rows,
+                          bench->row_count);
     return code;
 }
 
@@ -194,16 +178,16 @@ static int run_rows(struct bench *bench, struct kiln_error *err)
 static int open_bench(struct bench *bench, struct kiln_error *err)
 {
     const struct kiln_quality_options *o = &bench->options;
+    char words[64] = "";
     bench->style = -1;
     bench->row_count = kiln_quality_plan(o, bench->rows, err);
     if (!bench->row_count)
         return err->code;
-    int code = kiln_judge_open(o->judge, o->device, &bench->judge, err);
+    int code = kiln_pictures_judge(&bench->pictures, o->judge, o->device, err);
     if (code)
         return code;
-    bench->labels = kiln_judge_labels(bench->judge);
-    const struct kiln_label_list *styles = &bench->labels->styles;
-    if (o->style && (bench->style = kiln_label_find(styles, o->style)) < 0) {
+    const struct kiln_label_list *styles = &bench->pictures.labels->styles;
+    if (o->style && (bench->style = kiln_pictures_style(&bench->pictures, o->style, words)) < 0) {
         char known[256] = "";
         size_t at = 0;
         for (int i = 0; i < styles->count && at < sizeof known; i++)
@@ -212,10 +196,7 @@ static int open_bench(struct bench *bench, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT, "--style %s: the judge knows no such style%s",
                          o->style, known);
     }
-    if (o->suffix)
-        snprintf(bench->suffix, sizeof bench->suffix, "%s", o->suffix);
-    else if (o->style && strcmp(o->style, styles->names[0]) != 0)
-        snprintf(bench->suffix, sizeof bench->suffix, ", %s style", o->style);
+    snprintf(bench->suffix, sizeof bench->suffix, "%s", o->suffix ? o->suffix : words);
     if (o->failures && mkdir(o->failures, 0777) != 0 && errno != EEXIST)
         return kiln_fail(err, KILN_IO, "make directory %s: %s", o->failures, strerror(errno));
     return 0;
@@ -253,8 +234,7 @@ int kiln_bench_quality(int argc, char **argv)
     } else if (!enough(bench)) {
         status = STATUS_TOO_FEW;
     }
-    kiln_judge_close(bench->judge);
-    diffusionz_free(bench->context);
+    kiln_pictures_close(&bench->pictures);
     free(bench);
     return status;
 }

@@ -1,6 +1,8 @@
 /* call.c - the mode of a call, as arguments of the engine; see call.h. */
 #include "worker/stages/call.h"
 
+#include <string.h>
+
 #include "worker/engine/batch_mode.h"
 
 /* COARSE_AUTO where it does not fit is exact: so are cached latents and trajectories. */
@@ -12,8 +14,17 @@ static struct kiln_mode decide(const struct kiln_call *call, const struct kiln_r
         job->kind != KILN_KIND_LATENT_CACHE && job->latents != KILN_LATENTS_TRAJECTORY;
     if (assignment->mode.kind == KILN_MODE_COARSE_AUTO && !fits)
         return (struct kiln_mode){.kind = KILN_MODE_EXACT};
-    return kiln_model_card_mode(&engine->card, &assignment->mode, assignment->width,
-                                assignment->height, assignment->steps, job->guidance);
+    const char *colon = strrchr(call->lora_files, ':'); /* before the hash of the last LoRA */
+    const struct kiln_card_picture picture = {
+        .width = assignment->width,
+        .height = assignment->height,
+        .steps = assignment->steps,
+        .guidance = job->guidance,
+        .lora_count = assignment->lora_count,
+        .lora_sha256 = colon ? colon + 1 : NULL,
+        .lora_scale = assignment->loras[0].scale,
+    };
+    return kiln_model_card_mode(&engine->card, &assignment->mode, &picture);
 }
 
 /* The cost of the steps, in steps at full size. */

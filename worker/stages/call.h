@@ -31,7 +31,8 @@ struct kiln_call {
     int32_t step;                         /* the engine writes it, atomically */
 };
 
-/* Decides the mode of a call and fills the batch's fields for it; the rest of the batch is filled.
+/* Decides the mode of a call and fills the batch's fields for it; the rest of the batch is filled,
+ * and so is call->lora_files, because coarse=auto depends on them.
  * KILN_UNSUPPORTED, in call->err: coarse first at a size for which the model has no small one. */
 int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engine,
                        DiffusionZBatch *batch) KILN_MUST_CHECK;

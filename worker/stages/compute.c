@@ -151,15 +151,15 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
     if (!kiln_renderer_renders(engine, assignment->model))
         code = kiln_fail(&call->err, KILN_UNAVAILABLE, "this worker renders with model %s, not %s",
                          engine->model_name, assignment->model);
+    /* The engine reads the LoRA files while it begins.  If their hashes are equal before and after,
+     * it has rendered with these. */
+    char after[KILN_LORA_FILES_MAX];
+    const bool known = kiln_lora_files_text(&compute->loras, assignment, call->lora_files);
     code = code ? code : kiln_call_set_mode(call, engine, &batch);
     kiln_board_call_begun(&compute->worker->board, &call->step, call->steps,
                           (uint32_t)batch.coarse_steps);
     if (code != 0)
         return code;
-    /* The engine reads the LoRA files while it begins.  If their hashes are equal before and after,
-     * it has rendered with these. */
-    char after[KILN_LORA_FILES_MAX];
-    bool known = kiln_lora_files_text(&compute->loras, assignment, call->lora_files);
     code = engine->begin(engine, &batch, call->outputs, &call->run, &call->err);
     call->lora_files_known = known && kiln_lora_files_text(&compute->loras, assignment, after) &&
                              strcmp(after, call->lora_files) == 0;

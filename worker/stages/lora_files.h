@@ -1,8 +1,7 @@
 /* lora_files.h - where the LoRA files of an assignment are, and their hashes.
  *
- * A name may get another file at any time, so each commit records the hashes.  A file is read once
- * for each state of it (device, inode, size, times); a repeated request costs a stat.  Any thread
- * may ask; the first one reads the file, and others wait for it.
+ * A name may get another file at any time, so each commit records the hashes, and coarse=auto goes
+ * by them.
  */
 #ifndef KILN_LORA_FILES_H
 #define KILN_LORA_FILES_H

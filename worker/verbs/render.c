@@ -13,6 +13,7 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/limits.h"
+#include "storage/formats/file_hash.h"
 #include "storage/formats/model_card.h"
 #include "storage/formats/safetensors.h"
 
@@ -128,8 +129,18 @@ static int set_mode(struct render *render, struct kiln_error *err)
     if (code)
         return code;
     const bool automatic = mode->kind == KILN_MODE_COARSE_AUTO;
-    *mode = kiln_model_card_mode(&card, mode, (uint32_t)b->width, (uint32_t)b->height,
-                                 (uint32_t)b->num_steps, (double)b->guidance_scale);
+    char sha256[KILN_FILE_HASH_MAX];
+    const bool hash = automatic && b->lora_count == 1 && kiln_file_hash(b->loras[0].path, sha256);
+    const struct kiln_card_picture picture = {
+        .width = (uint32_t)b->width,
+        .height = (uint32_t)b->height,
+        .steps = (uint32_t)b->num_steps,
+        .guidance = (double)b->guidance_scale,
+        .lora_count = (uint32_t)b->lora_count,
+        .lora_sha256 = hash ? sha256 : NULL,
+        .lora_scale = b->lora_count ? (double)b->loras[0].weight : 0,
+    };
+    *mode = kiln_model_card_mode(&card, mode, &picture);
     if (kiln_batch_set_mode(&render->batch, mode, card.coarse_sizes, card.coarse_size_count))
         return 0;
     if (!automatic && card.coarse_size_count)

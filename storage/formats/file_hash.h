@@ -1,0 +1,16 @@
+/* file_hash.h - the SHA-256 of files that are asked for again and again.
+ *
+ * A file is read once for each state of it (device, inode, size, times); a repeated request costs a
+ * stat.  Any thread may ask; the first one reads the file, and others wait for it.
+ */
+#ifndef KILN_FILE_HASH_H
+#define KILN_FILE_HASH_H
+
+#include <stdbool.h>
+
+#define KILN_FILE_HASH_MAX 65 /* hex digits and a NUL */
+
+/* False for a file that cannot be read or is changed meanwhile. */
+bool kiln_file_hash(const char *path, char hex[KILN_FILE_HASH_MAX]);
+
+#endif

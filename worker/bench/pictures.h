@@ -1,0 +1,49 @@
+/* pictures.h - renders prompts with the engine and lets the judge look: what `kiln bench quality`
+ * and `kiln bench coarse` share.
+ *
+ * The pictures are those that a worker would store, because the engine is the same.  On the CPU
+ * they are rendered one by one, which is as fast and shows progress; on a GPU in batches.
+ */
+#ifndef KILN_BENCH_PICTURES_H
+#define KILN_BENCH_PICTURES_H
+
+#include "pipeline/bench/judge.h"
+#include "pipeline/bench/requests.h"
+#include "pipeline/bench/score.h"
+#include "pipeline/diffusionz_batch.h"
+
+#define KILN_PICTURES_BATCH 16 /* items of a call at most */
+
+/* All zero before the first open. */
+struct kiln_pictures {
+    DiffusionZContext *context;
+    int32_t device, dtype; /* of the open context */
+    struct kiln_judge *judge;
+    const struct kiln_judge_labels *labels; /* borrowed from the judge */
+};
+
+/* Loads a model, unless it is loaded with that dtype already. */
+int kiln_pictures_model(struct kiln_pictures *p, const DiffusionZOptions *options,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_pictures_judge(struct kiln_pictures *p, const char *dir, int32_t device,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_pictures_close(struct kiln_pictures *p);
+
+/* What is appended to a prompt to name a style of the judge: "" for its first one, which is none.
+ * Returns the style's position in the labels, or -1 if the judge does not know it. */
+int kiln_pictures_style(const struct kiln_pictures *p, const char *name, char suffix[64]);
+
+/* Items of a call that the device renders best. */
+int kiln_pictures_batch(int32_t device);
+
+/* Runs a batch; a failed picture is an error.  *times may be NULL. */
+int kiln_pictures_render(struct kiln_pictures *p, const DiffusionZBatch *batch,
+                         DiffusionZOutput *outputs, DiffusionZTimes *times,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Detects what is in a picture, and scores it against what was asked. */
+int kiln_pictures_look(struct kiln_pictures *p, const struct kiln_asked *asked, const uint8_t *rgb,
+                       int32_t width, int32_t height, struct kiln_seen *ret_seen,
+                       struct kiln_score *ret_score, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
