@@ -71,6 +71,8 @@ obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 GEN_schemas := $(BUILD)/gen/sql.o $(BUILD)/gen/roles.o $(BUILD)/gen/styles.o
 GEN_cli := $(BUILD)/gen/page.o
 PAGE := $(addprefix scheduler/cli/jobs/export/page/,head.html style.css viewer.html script.js)
+GEN_bench := $(BUILD)/gen/sheet.o
+SHEET := $(addprefix worker/bench/coarse/page/,head.html style.css script.js)
 lib = $(foreach f,$(1),$(BUILD)/lib$(f).a)
 
 # What each folder may link: the include rule, once more, for the linker.
@@ -171,6 +173,9 @@ $(BUILD)/gen/styles.c: scripts/embed.sh schemas/styles.json
 $(BUILD)/gen/page.c: scripts/embed.sh $(PAGE)
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_page $(PAGE) > $@
+$(BUILD)/gen/sheet.c: scripts/embed.sh $(SHEET)
+	@mkdir -p $(@D)
+	scripts/embed.sh kiln_embedded_sheet $(SHEET) > $@
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c
 	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -c $< -o $@
 
@@ -205,7 +210,7 @@ $(BUILD)/kiln-bench: $(call obj,scheduler/bench/program.c) $(call lib,$(USE_benc
 
 # The engine twice: each library hides all but what its map names.
 $(BUILD)/libdiffusionz.so: pipeline/diffusionz.map
-$(BUILD)/libkiln_bench.so: $(call obj,$(SRC_bench_model)) $(call lib,worker) worker/bench/bench.map
+$(BUILD)/libkiln_bench.so: $(call obj,$(SRC_bench_model)) $(GEN_bench) $(call lib,worker) worker/bench/bench.map
 $(BUILD)/libdiffusionz.so $(BUILD)/libkiln_bench.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,storage kernels schemas)
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--version-script=$(filter %.map,$^) -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)

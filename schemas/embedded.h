@@ -14,5 +14,6 @@ extern const struct kiln_embedded kiln_embedded_sql[];    /* schemas/sql, in ver
 extern const struct kiln_embedded kiln_embedded_roles[];  /* schemas/roles.sql */
 extern const struct kiln_embedded kiln_embedded_styles[]; /* schemas/styles.json */
 extern const struct kiln_embedded kiln_embedded_page[];   /* scheduler/cli/jobs/export/page */
+extern const struct kiln_embedded kiln_embedded_sheet[];  /* worker/bench/coarse/page */
 
 #endif

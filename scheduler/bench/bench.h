@@ -76,7 +76,7 @@ void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, lon
 
 /* --- the verbs of kiln-bench ------------------------------------------------------------------ */
 kiln_verb_function kiln_bench_verb, kiln_bench_sim;
-/* `kiln bench engine` and `quality`, named by argv[0]. */
+/* `kiln bench engine`, `quality` and `coarse`, named by argv[0]. */
 int kiln_bench_with_model(struct kiln_cli *cli, int argc, char **argv);
 
 /* --- the benches ----------------------------------------------------------------------------- */

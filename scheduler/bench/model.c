@@ -1,6 +1,6 @@
-/* model.c - `kiln bench engine` and `kiln bench quality`: the benches of libkiln_bench.so.
+/* model.c - `kiln bench engine`, `quality` and `coarse`: the benches of libkiln_bench.so.
  *
- * That library (worker/bench/bench.h) has the engine in it.  It is opened for these two alone:
+ * That library (worker/bench/bench.h) has the engine in it.  It is opened for these alone:
  * loading LibTorch takes half a second and 110 MB, which no other bench shall have.
  */
 #include <dlfcn.h>

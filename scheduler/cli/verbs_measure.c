@@ -41,8 +41,9 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .settings = KILN_SETTINGS_LENIENT,
      .program = "kiln-bench"},
     {.name = "bench",
-     .args = "enqueue|queue|restart|recovery|policy|fleet|quality|engine [--lines N] [--jobs N] "
-             "[--workers N] [--devices LIST]",
+     .args =
+         "enqueue|queue|restart|recovery|policy|fleet|quality|coarse|engine [--lines N] [--jobs N] "
+         "[--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
          "kiln bench enqueue               lines a second into Redis\n"
@@ -57,11 +58,13 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "kiln bench fleet --device cuda:all --model DIR --devices 1,2,4\n"
          "                                 what more GPUs are worth, and how idle they are\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"
+         "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"
          "kiln bench engine --device cuda:0    the engine, stage by stage",
      .more =
-         "`kiln bench quality --help` and `kiln bench engine --help` show the options of those.",
+         "`kiln bench quality --help`, `kiln bench coarse --help` and `kiln bench engine --help` "
+         "show the options of those.",
      .options = bench_options,
-     .untouched = (const char *const[]){"quality", "engine", NULL},
+     .untouched = (const char *const[]){"quality", "coarse", "engine", NULL},
      .words = {1, 1},
      .settings = KILN_SETTINGS_BARE,
      .program = "kiln-bench"},

@@ -8,7 +8,7 @@ _kiln_options()
 {
     local words=''
     case $1 in # kiln-worker and kiln-bench know their options
-    quality | engine) words="bench $1" ;;
+    quality | coarse | engine) words="bench $1" ;;
     render | tokenize) words=$1 ;;
     esac
     if [ -n "$words" ]; then
@@ -66,7 +66,7 @@ _kiln()
         before=${COMP_WORDS[COMP_CWORD - 2]}
     fi
     if [[ $verb = bench ]] && ((i + 1 < COMP_CWORD)); then
-        case ${COMP_WORDS[i + 1]} in quality | engine) verb=${COMP_WORDS[i + 1]} ;; esac
+        case ${COMP_WORDS[i + 1]} in quality | coarse | engine) verb=${COMP_WORDS[i + 1]} ;; esac
     fi
     case $before in
     --state) _kiln_offer -W 'queued assigned done failed cancelled'; return ;;
@@ -76,7 +76,7 @@ _kiln()
     --policy) _kiln_offer -W 'kiln fifo affinity'; return ;;
     --format) _kiln_offer -W 'jsonl text csv'; return ;;
     --dir | --out | --model | --lora-dir | --judge | --failures) _kiln_offer -d; return ;;
-    --config | --trace | --schedule | --sheet | --prompts | --lora) _kiln_offer -f; return ;;
+    --config | --trace | --schedule | --sheet | --records | --prompts | --lora) _kiln_offer -f; return ;;
     --*)
         words=$(_kiln_choices "$before")
         [ -z "$words" ] || { _kiln_offer -W "$words"; return; } ;;

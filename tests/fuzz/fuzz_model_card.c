@@ -11,11 +11,17 @@ static void check_size(struct kiln_picture_size size)
     fuzz_require(size.height >= KILN_SIDE_MIN && size.height <= KILN_SIDE_MAX);
 }
 
-static void check_mode(const struct kiln_model_card *card, uint32_t width, uint32_t height)
+static void check_mode(const struct kiln_model_card *card, uint32_t width, uint32_t height,
+                       const struct kiln_card_lora *lora)
 {
     const struct kiln_mode wanted = {.kind = KILN_MODE_COARSE_AUTO};
-    struct kiln_mode mode =
-        kiln_model_card_mode(card, &wanted, width, height, card->coarse_steps, 0);
+    const struct kiln_card_picture picture = {.width = width,
+                                              .height = height,
+                                              .steps = card->coarse_steps,
+                                              .lora_count = lora != NULL,
+                                              .lora_sha256 = lora ? lora->sha256 : NULL,
+                                              .lora_scale = lora ? lora->strength : 0};
+    struct kiln_mode mode = kiln_model_card_mode(card, &wanted, &picture);
     struct kiln_mode again;
     char text[KILN_MODE_MAX];
     kiln_mode_text(&mode, text);
@@ -39,8 +45,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct kiln_card_sizes *sizes = &card.coarse_for[i];
         check_size((struct kiln_picture_size){sizes->width_min, sizes->height_min});
         check_size((struct kiln_picture_size){sizes->width_max, sizes->height_max});
-        check_mode(&card, sizes->width_min, sizes->height_max);
+        check_mode(&card, sizes->width_min, sizes->height_max, NULL);
     }
-    check_mode(&card, KILN_SIDE_MIN, KILN_SIDE_MAX);
+    fuzz_require(card.coarse_lora_count <= KILN_LIST_MAX);
+    for (uint32_t i = 0; i < card.coarse_lora_count; i++) {
+        const struct kiln_card_lora *lora = &card.coarse_loras[i];
+        fuzz_require(strlen(lora->sha256) == KILN_CARD_SHA256 - 1 && lora->strength > 0);
+        fuzz_require(lora->size_count <= KILN_CARD_LORA_SIZES);
+        for (uint32_t k = 0; k < lora->size_count; k++)
+            check_mode(&card, lora->sizes[k].width_max, lora->sizes[k].height_min, lora);
+    }
+    check_mode(&card, KILN_SIDE_MIN, KILN_SIDE_MAX, NULL);
     return 0;
 }

@@ -83,6 +83,8 @@ worker/stages:              schemas/ storage/ kernels/ pipeline worker/engine wo
 worker/verbs:               schemas/ storage/ kernels/ pipeline worker/engine
 worker/bench:               schemas/ storage/ kernels/ pipeline/ worker/engine worker/state worker/verbs
 worker/bench:               worker/numa.h worker/sigbus.h
+worker/bench/coarse:        schemas/ storage/ kernels/ pipeline/ worker/engine worker/state worker/verbs
+worker/bench/coarse:        worker/bench
 worker:                     schemas/ storage/ worker/
 '
 

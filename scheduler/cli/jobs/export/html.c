@@ -7,10 +7,8 @@
  */
 #include "scheduler/cli/jobs/export/html.h"
 
-#include <string.h>
-
 #include "schemas/embedded.h"
-#include "schemas/text/utf8.h"
+#include "schemas/text/html.h"
 
 /* The files of page/, in the order in which the Makefile embeds them. */
 enum page_file { HEAD, STYLE, VIEWER, SCRIPT };
@@ -20,26 +18,11 @@ static void put(FILE *out, enum page_file file)
     fwrite(kiln_embedded_page[file].text, 1, kiln_embedded_page[file].size, out);
 }
 
-/* Text for an element or a quoted attribute.  Control characters are written as JSON escapes; line
- * ends and tabs are blanks in HTML. */
 static void escape(FILE *out, const char *text)
 {
-    static const char *const entities[] = {
-        ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
-    for (; *text; text++) {
-        size_t length = kiln_utf8_length(text, strnlen(text, 4));
-        int steers = length ? kiln_utf8_steering(text, length) : -1;
-        if (steers >= 0 && !strchr("\n\t", *text)) {
-            fprintf(out, "\\u%04x", (unsigned)steers);
-            text += length - 1;
-            continue;
-        }
-        unsigned char c = (unsigned char)*text;
-        if (c < sizeof entities / sizeof *entities && entities[c])
-            fputs(entities[c], out);
-        else
-            fputc(c, out);
-    }
+    char piece[KILN_HTML_PIECE];
+    for (size_t len; (len = kiln_html_next(&text, piece)) > 0;)
+        fwrite(piece, 1, len, out);
 }
 
 void kiln_html_begin(FILE *out, const char *batch, const char *note)

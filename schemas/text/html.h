@@ -1,0 +1,15 @@
+/* html.h - text for an element or a quoted attribute of HTML. */
+#ifndef KILN_HTML_H
+#define KILN_HTML_H
+
+#include <stddef.h>
+
+#define KILN_HTML_PIECE 8 /* bytes */
+
+/* Writes the next character of a NUL-terminated text into out, without a NUL, and moves *text
+ * behind it: the five characters that mean something to HTML as entities; what is invisible and
+ * steers a terminal or the direction of text, but line ends and tabs, as a JSON escape.  Returns
+ * the bytes written, 0 at the end of the text. */
+size_t kiln_html_next(const char **text, char out[KILN_HTML_PIECE]);
+
+#endif

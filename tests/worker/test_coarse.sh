@@ -1,0 +1,171 @@
+#!/bin/bash
+# `kiln bench coarse` keeps its contract: tables, JSON, records, kiln.json, sheet, exit codes.  The
+# rule of --write is tested with records made here, for which nothing is rendered.
+. "$KILN_SOURCE/tests/worker/lib.sh"
+sketch=$KILN_SOURCE/pipeline/models/sketch
+mkdir model
+for part in "$sketch"/*; do
+    case $part in */kiln.json | */README.md) ;; *) ln -s "$part" model/ ;; esac
+done
+coarse=("$kiln" bench coarse --model "$PWD/model" --judge "$KILN_SOURCE/pipeline/models/judge"
+    --prompts "$KILN_SOURCE/tests/quality/held.jsonl")
+small=("${coarse[@]}" --sizes 128 --steps 2 --modes 1+1)
+
+# --- the real engine, small and quick ---
+expect 0 "a table" "${small[@]}" --count 2 --enlarge 1 --records r.jsonl
+grep -q '^### 128x128, bf16, 4 pictures a row' out || fail "no table: $(cat out)"
+[ "$(grep -cE '^\| (exact|1\+1|enlarge 1|1 step) \|' out)" = 4 ] || fail "four runs: $(cat out)"
+grep -q '^| 1+1 | 64x64 | 1.25 |' out || fail "the cost of 1+1: $(cat out)"
+[ "$(wc -l <r.jsonl)" = 9 ] || fail "records: $(cat r.jsonl)"
+[ ! -e model/kiln.json ] || fail "kiln.json was written without --write"
+expect 0 "json of the same records" "${small[@]}" --count 2 --enlarge 1 --records r.jsonl --json
+[ "$(wc -l <r.jsonl)" = 9 ] || fail "what was recorded is measured again"
+python3 - out r.jsonl <<'P' || fail "json: $(cat out)"
+import json, math, sys
+card = json.load(open(sys.argv[1]))
+records = [json.loads(line) for line in open(sys.argv[2])][1:]
+rows = {row["run"]: row for row in card["measured"]["rows"]}
+assert list(rows) == ["exact", "1+1", "enlarge 1", "1 step"], list(rows)
+assert card["measured"]["prompt_count"] == 2 and card["measured"]["seeds"] == 2, card["measured"]
+for name, row in rows.items():
+    mine = [r for r in records if r["run"][3] == name]
+    assert row["pictures"] == 4 and len(mine) == 2, (name, row, mine)
+    a, b = mine
+    for key, top, below in (("attributes", "right", "asked"), ("whole", "whole", "pictures"),
+                            ("sharpness", "sharpness", "pictures"), ("steps_s", "steps_s", "pictures")):
+        x, y = [r[top] for r in mine], [r[below] for r in mine]
+        ratio = sum(x) / sum(y)
+        error = math.sqrt(2 * sum((p - ratio * q) ** 2 for p, q in zip(x, y))) / sum(y)
+        assert abs(row[key][0] - ratio) <= 1e-4 * ratio, (name, key, row[key], ratio)
+        assert abs(row[key][1] - error) <= 1e-4 * max(error, 1e-3), (name, key, row[key], error)
+    assert abs(row["spread"][0] - (a["spread"] + b["spread"]) / 2) < 1e-4, (name, row["spread"])
+assert rows["1+1"]["from"] == "64x64" and rows["exact"]["from"] is None, rows
+assert rows["exact"]["spread"][0] > 0.01 and rows["exact"]["sharpness"][0] > 1e-4, rows["exact"]
+assert card["auto"] == "off" and card["for"] == [], card
+P
+expect 0 "a bench goes on" "${small[@]}" --count 3 --no-fewer --records r.jsonl
+[ "$(wc -l <r.jsonl)" = 11 ] || fail "one prompt and two runs more: $(wc -l <r.jsonl)"
+printf '{"run":["bf16","128x128","","exact",""],"prompt":3,"rig' >>r.jsonl # killed while it wrote
+expect 0 "half a line" "${small[@]}" --count 4 --no-fewer --records r.jsonl
+[ "$(tail -n 2 r.jsonl | python3 -c 'import json, sys; print(sum(json.loads(l)["prompt"] for l in sys.stdin))')" = 6 ] ||
+    fail "after half a line: $(tail -n 3 r.jsonl)"
+expect 65 "records of another bench" "${small[@]}" --count 2 --seeds 3 --records r.jsonl
+grep -q 'r.jsonl: the file is of another model' err || fail "other records: $(cat err)"
+expect 0 "one seed" "${small[@]}" --count 1 --seeds 1
+grep -q 'spread: not measured' out || fail "one seed has no spread: $(cat out)"
+expect 0 "a LoRA by its name" "${small[@]}" --count 1 --lora neon:0.5 --no-fewer
+grep -q 'LoRA neon:0.5' out || fail "no table of the LoRA: $(cat out)"
+grep -q ' style, % ' out || fail "the style is not counted: $(cat out)"
+
+# --- the rule: records of 300 prompts at two sizes, with a LoRA ---
+python3 - r.jsonl "$(sha256sum <"$sketch/loras/neon.safetensors" | cut -d' ' -f1)" >rule.jsonl <<'P'
+import json, sys
+print(open(sys.argv[1]).readline(), end="")
+lora = sys.argv[2] + ":1"
+def put(size, run, small, lost=0, sharp=1.0, spread=1.0, lora="", styled=2, seconds=1.0):
+    for i in range(300):
+        print(json.dumps({"run": ["bf16", size, lora, run, small], "prompt": i, "right": 20 - (i < lost),
+                          "asked": 20, "whole": 2 - (i < lost), "styled": styled - (i < lost), "pictures": 2,
+                          "sharpness": .008 * sharp, "spread": .16 * spread, "steps_s": seconds, "decode_s": .1}))
+for size, small in (("128x128", "64x64"), ("256x128", "128x64")):
+    put(size, "exact", "")
+    put(size, "2+1", small, lost=3, sharp=.98, spread=.96, seconds=.5)
+put("128x128", "exact", "", lora=lora)
+put("128x128", "2+1", "64x64", lora=lora)
+put("256x128", "exact", "", lora=lora)
+put("256x128", "2+1", "128x64", lost=9, lora=lora)
+# Faster, but good at one size alone: too few whole prompts, not sharp, too much alike at the other.
+put("128x128", "1+1", "64x64", lost=15, sharp=.96, spread=.94)
+put("256x128", "1+1", "128x64")
+put("128x128", "1+1", "64x64", lora=lora)
+put("256x128", "1+1", "128x64", lora=lora)
+P
+rule=("${coarse[@]}" --sizes 128,256x128 --steps 2 --modes 2+1,1+1 --count 300 --no-fewer --lora neon --records rule.jsonl)
+printf '{"teleport": {"depth": [1, 2]}, "coarse": {"auto": "off", "for": []}}\n' >model/kiln.json
+expect 0 "kiln.json" "${rule[@]}" --write
+cp out words
+python3 - model/kiln.json <<'P' || fail "kiln.json: $(cat model/kiln.json)"
+import json, sys
+whole = json.load(open(sys.argv[1]))
+card = whole["coarse"]
+assert whole["teleport"] == {"depth": [1, 2]}, whole
+assert card["auto"] == "2+1" and card["steps"] == 2, card
+assert card["for"] == ["128x128", "256x128"] and card["sizes"] == ["64x64", "128x64"], card
+(lora,) = card["loras"]
+assert lora["name"] == "neon" and lora["strength"] == 1 and lora["for"] == ["128x128"], lora
+words = "\n".join(card["not_offered"])
+assert "1+1 at 128x128, bf16: whole prompts: -2.5 ± 0.6 points, more than the -1.5 allowed; " \
+       "sharpness: -4.0 ± 0.0 points, more than the -3.0 allowed; " \
+       "spread: -6.0 ± 0.0 points, more than the -5.0 allowed" in words, words
+assert "1+1 at 256x128, bf16: as good as exact, but auto has one mode" in words, words
+assert "2+1 at 256x128, bf16 with neon: whole prompts: too few pictures to tell (-1.5 ± 0.5 points" in words, words
+assert len(card["measured"]["rows"]) == 12, len(card["measured"]["rows"])
+P
+grep -q '^coarse "auto": 2+1 at 128x128, 256x128; with one of the LoRAs neon$' words || fail "in words: $(cat words)"
+grep -q '^- 1+1 at 256x128, bf16: as good' words || fail "what is not offered is not said: $(cat words)"
+[ "$(awk 'length > 400' model/kiln.json | grep -vc '"run":')" = 0 ] || fail "kiln.json has long lines"
+
+# A worker reads it: auto is coarse where it was measured, and with that LoRA alone.
+mode() {
+    "$kiln" render --model "$PWD/model" --prompt "a red star" --steps 2 --coarse auto --out m.webp --json "$@" |
+        grep -o '"mode": "[^"]*"'
+}
+coarse_mode='"mode": "coarse=2+1"' exact='"mode": ""' neon=model/loras/neon.safetensors
+[ "$(mode --width 128 --height 128)" = "$coarse_mode" ] || fail "auto at a measured size is exact"
+[ "$(mode --width 192 --height 192)" = "$exact" ] || fail "auto at another size is coarse"
+[ "$(mode --width 128 --height 128 --lora $neon:0.9)" = "$coarse_mode" ] || fail "auto with neon is exact"
+[ "$(mode --width 128 --height 128 --lora ${neon/neon/clay})" = "$exact" ] || fail "auto with clay is coarse"
+[ "$(mode --width 256 --height 128 --lora $neon)" = "$exact" ] || fail "auto with neon where it is bad"
+
+# A few pictures without a fault prove nothing.
+grep -v '"prompt": \([3-9]\|[0-9][0-9]\)' rule.jsonl >few.jsonl
+expect 0 "few pictures" "${coarse[@]}" --sizes 128 --steps 2 --modes 2+1 --count 3 --no-fewer --records few.jsonl --write
+grep -q '^coarse "auto": exact$' out || fail "three prompts are enough: $(cat out)"
+grep -q '"auto": "off"' model/kiln.json || fail "kiln.json still offers: $(head -c 300 model/kiln.json)"
+grep -q '"teleport"' model/kiln.json || fail "kiln.json has lost a key"
+printf '{"coarse": 3}' >model/kiln.json
+expect 78 "a damaged kiln.json" "${small[@]}" --count 1 --write
+[ "$(cat model/kiln.json)" = '{"coarse": 3}' ] || fail "a damaged kiln.json was replaced"
+rm model/kiln.json
+
+# --- the sheet ---
+printf 'a red star & a "blue" <ring>\n\n# not a prompt\n{"prompt": "a green cross", "seed": 5}\n' >prompts.txt
+sheet=("$kiln" bench coarse --model "$PWD/model" --sizes 128 --steps 2 --modes 1+1)
+expect 0 "a sheet" "${sheet[@]}" --prompts prompts.txt --sheet sheet.html
+python3 - sheet.html <<'P' || fail "the sheet: $(head -c 3000 sheet.html | tail -c 800)"
+import base64, re, sys
+from html.parser import HTMLParser
+text = open(sys.argv[1]).read()
+seen = []
+class Page(HTMLParser):
+    def handle_starttag(self, tag, attrs):
+        seen.append(tag)
+        for name, value in attrs:
+            assert name not in ("href",) and not (name == "src" and not value.startswith("data:")), (tag, value)
+Page().feed(text)
+pictures = re.findall(r'base64,([A-Za-z0-9+/=]+)"', text)
+assert len(pictures) == 6, len(pictures)  # two prompts: exact, 1+1, 1 step
+assert all(base64.b64decode(p)[8:12] == b"WEBP" for p in pictures)
+assert "a red star &amp; a &quot;blue&quot; &lt;ring&gt;" in text and "seed 5" in text
+assert seen.count("article") == 2 and seen.count("figure") == 6, seen
+P
+expect 0 "its own prompts" "${sheet[@]}" --count 1 --sheet own.html
+grep -q 'elderly fisherman' own.html || fail "the built-in prompts are not there"
+expect 65 "a bad line of prompts" "${sheet[@]}" --prompts <(printf 'x\n{"prompt": 3}\n') --sheet bad.html
+[ ! -e bad.html ] || fail "half a sheet was left"
+
+# --- mistakes ---
+for words in --bogus "--sizes 100x100" "--modes 1" "--modes auto" "--modes off" "--modes 3+1" "--steps 1" "--seeds 0" \
+    "--seeds 17" "--count 0" "--enlarge 2" "--dtype fp4" "--device tpu" "--sheet x.html --write" more; do
+    expect 64 "$words" "${small[@]}" $words
+done
+expect 65 "too small to halve" "${small[@]}" --sizes 64 --count 1
+expect 65 "no small size" "${small[@]}" --small 256 --count 1
+grep -q 'no size of --small suits it' err || fail "no small size: $(cat err)"
+expect 66 "no LoRA" "${small[@]}" --lora none
+expect 66 "no prompts" "${small[@]}" --prompts ./none.jsonl
+expect 0 "help" "$kiln" bench coarse --help
+grep -q -e '--records FILE' out || fail "kiln bench coarse --help: $(head -c 200 out)"
+
+[ $bad = 0 ] || exit 1
+echo "bench coarse keeps its contract"

@@ -1,0 +1,172 @@
+/* coarse.h - `kiln bench coarse`: how much coarse first costs and loses, beside exact runs and
+ * fewer steps; the measurement behind coarse=auto.
+ *
+ * A table is one size, dtype and LoRA; its rows are runs: exact, coarse first, a small picture
+ * enlarged, fewer steps.  All runs of all tables have the same prompts and seeds.  --write puts the
+ * result into the model's kiln.json (schemas/model.md).  --sheet needs no judge: it shows the
+ * pictures of the runs side by side, for people to judge.
+ */
+#ifndef KILN_BENCH_COARSE_H
+#define KILN_BENCH_COARSE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "pipeline/bench/estimate.h"
+#include "schemas/job/coarse.h"
+#include "schemas/job/mode.h"
+#include "schemas/limits.h"
+#include "storage/formats/file_hash.h"
+#include "worker/bench/pictures.h"
+#include "worker/bench/size.h"
+
+#define KILN_COARSE_LIST_MAX 8 /* values of --sizes, --modes, --dtype, --enlarge; LoRAs */
+#define KILN_COARSE_SEEDS_MAX 16
+#define KILN_COARSE_RUNS_MAX 40 /* of a table */
+#define KILN_COARSE_TABLES_MAX (KILN_COARSE_LIST_MAX * KILN_COARSE_LIST_MAX * 9)
+
+struct kiln_coarse_options {
+    const char *model, *judge, *lists, *prompts; /* lists: the folder of the standard prompts */
+    const char *records, *sheet;                 /* NULL where not given */
+    int32_t device, threads, steps, seeds;
+    struct kiln_bench_size sizes[KILN_COARSE_LIST_MAX], small_given[KILN_LIST_MAX];
+    struct kiln_picture_size small[KILN_LIST_MAX]; /* the same as small_given */
+    struct kiln_mode modes[KILN_COARSE_LIST_MAX];
+    int32_t dtypes[KILN_COARSE_LIST_MAX], enlarge[KILN_COARSE_LIST_MAX];
+    DiffusionZLora loras[KILN_COARSE_LIST_MAX];
+    int size_count, small_count, mode_count, dtype_count, enlarge_count, lora_count;
+    uint64_t count; /* prompts at most */
+    bool no_fewer, json, write, help;
+    char command[512]; /* as typed, without the paths of this machine */
+};
+
+/* Reads the command line; argv is borrowed.  KILN_BAD_INPUT or KILN_CONFIG for a mistake. */
+int kiln_coarse_options_read(int argc, char **argv, struct kiln_coarse_options *ret,
+                             struct kiln_error *err) KILN_MUST_CHECK;
+extern const char kiln_coarse_usage[];
+
+/* --- the plan --------------------------------------------------------------------------------- */
+
+enum kiln_coarse_kind { KILN_RUN_EXACT, KILN_RUN_COARSE, KILN_RUN_ENLARGE, KILN_RUN_FEWER };
+
+struct kiln_coarse_run {
+    enum kiln_coarse_kind kind;
+    struct kiln_mode mode; /* of the large size; ENLARGE: a start */
+    int32_t steps;         /* of the schedule */
+    double cost;           /* in forwards of the large size */
+    char name[32];         /* "exact", "4+3", "enlarge 3", "5 steps" */
+};
+
+/* What is measured of one run and one prompt, over its seeds: sums, but a mean for SPREAD. */
+enum kiln_coarse_measure {
+    KILN_OF_RIGHT,
+    KILN_OF_ASKED, /* attributes */
+    KILN_OF_WHOLE,
+    KILN_OF_STYLED,
+    KILN_OF_PICTURES,
+    KILN_OF_SHARPNESS,
+    KILN_OF_SPREAD, /* NaN with one seed */
+    KILN_OF_STEPS_S,
+    KILN_OF_DECODE_S,
+    KILN_MEASURES
+};
+
+struct kiln_coarse_table {
+    int32_t dtype;
+    struct kiln_picture_size size, small;
+    int lora;        /* position in the options, or -1 */
+    int style;       /* of the LoRA, position in the judge's labels, or -1 */
+    char suffix[64]; /* of the prompts */
+    struct kiln_coarse_run runs[KILN_COARSE_RUNS_MAX];
+    int run_count;
+    size_t prompts;
+    double *values; /* [run][measure][prompt]; NaN: not measured yet */
+};
+
+struct kiln_coarse {
+    struct kiln_coarse_options options;
+    struct kiln_pictures pictures;
+    struct kiln_requests requests;
+    struct kiln_coarse_table *tables;
+    int table_count;
+    char lora_hash[KILN_COARSE_LIST_MAX][KILN_FILE_HASH_MAX];
+    char lora_name[KILN_COARSE_LIST_MAX][KILN_NAME_MAX + 1];
+    char device[24], device_class[64], date[16], prompts_hash[KILN_FILE_HASH_MAX];
+    const char *prompts_name; /* the file without its folder */
+    FILE *records;
+};
+
+/* Fills tables; the requests are read, unless for a sheet. */
+int kiln_coarse_plan(struct kiln_coarse *bench, struct kiln_error *err) KILN_MUST_CHECK;
+static inline double *kiln_coarse_column(const struct kiln_coarse_table *table, int run,
+                                         enum kiln_coarse_measure measure)
+{
+    return table->values + ((size_t)run * KILN_MEASURES + measure) * table->prompts;
+}
+static inline uint64_t kiln_coarse_seed(uint64_t seed, int number)
+{
+    return seed + (uint64_t)number * 1000003; /* the first is the prompt's own */
+}
+
+/* Loads the model with a dtype, unless it is loaded so. */
+int kiln_coarse_model(struct kiln_coarse *bench, int32_t dtype,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+/* Renders items by a run of a table; *ret_steps_s and *ret_decode_s, of all, may be NULL. */
+int kiln_coarse_render(struct kiln_coarse *bench, const struct kiln_coarse_table *table,
+                       const struct kiln_coarse_run *run, DiffusionZItem *items, int count,
+                       DiffusionZOutput *outputs, double *ret_steps_s, double *ret_decode_s,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- records: what was measured, in a file, so that a long bench can go on after an end ------- */
+
+/* Opens options->records, if given, and takes over what it holds of the tables.  KILN_BAD_INPUT for
+ * records of another model, file of prompts, number of seeds or device. */
+int kiln_coarse_records_open(struct kiln_coarse *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_coarse_record(struct kiln_coarse *bench, const struct kiln_coarse_table *table, int run,
+                       size_t prompt, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- the report ------------------------------------------------------------------------------- */
+
+/* Shares are 0..1.  The to_ and of_ ones compare with exact: differences and ratios of pairs. */
+struct kiln_coarse_row {
+    int64_t pictures;
+    struct kiln_estimate attributes, whole, style, sharpness, spread, steps_s, picture_s;
+    struct kiln_estimate to_attributes, to_whole, to_style, of_sharpness, of_spread, faster;
+    double asked; /* attributes, in number */
+};
+void kiln_coarse_row_fill(const struct kiln_coarse_table *table, int run,
+                          struct kiln_coarse_row *ret);
+/* Markdown on stdout. */
+void kiln_coarse_heading(const struct kiln_coarse *bench);
+void kiln_coarse_print(const struct kiln_coarse *bench, const struct kiln_coarse_table *table);
+/* All that was measured, as it is in kiln.json under "measured". */
+json_t *kiln_coarse_json(const struct kiln_coarse *bench);
+void kiln_coarse_size_text(struct kiln_picture_size size, char out[24]);
+/* Progress on stderr if that is a terminal; total 0 clears it. */
+void kiln_coarse_progress(const struct kiln_coarse_table *table, size_t done, size_t total);
+
+/* --- kiln.json -------------------------------------------------------------------------------- */
+
+#define KILN_COARSE_WHY 512
+/* Whether a run is as good as exact: what it loses, with its standard error, is within the limits
+ * (coarse_rule.c).  `why`: what is not, "" if it is. */
+bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_COARSE_WHY]);
+/* The object "coarse" of kiln.json. */
+json_t *kiln_coarse_card(const struct kiln_coarse *bench);
+/* Prints what is offered, and what is not and why. */
+void kiln_coarse_card_print(const json_t *card, FILE *out);
+/* Reads the model's kiln.json, which may be absent; KILN_CONFIG if it is not valid. */
+int kiln_coarse_card_read(const char *model, json_t **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Replaces "coarse" in it. */
+int kiln_coarse_card_write(const char *model, json_t *coarse,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- the sheet -------------------------------------------------------------------------------- */
+
+int kiln_coarse_sheet(struct kiln_coarse *bench, struct kiln_error *err) KILN_MUST_CHECK;
+/* The prompts of a sheet for which no file was given; ended by NULL. */
+extern const char *const kiln_coarse_prompts[];
+
+#endif

@@ -1,0 +1,196 @@
+/* options.c - the command line of `kiln bench coarse`; see coarse.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker/bench/coarse/coarse.h"
+
+#define COUNT_DEFAULT 100
+#define SEEDS_DEFAULT 2
+
+const char kiln_coarse_usage[] =
+    "Usage: kiln bench coarse [options]\n"
+    "\n"
+    "Renders the same prompts and seeds exactly, coarse first and in fewer steps, and prints a "
+    "table\n"
+    "for each size: cost, how much of what the prompts say is right, sharpness, and how much "
+    "pictures\n"
+    "of different seeds differ, each with its standard error.  The judge knows the world of the "
+    "demo\n"
+    "model.  For other models, --sheet writes a page that shows the pictures side by side.\n"
+    "\n"
+    "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
+    "  --sizes N,WxH,...      full sizes (512)\n"
+    "  --modes S+L,...        S steps at the small size, then L at full size (4+3,4+2)\n"
+    "  --small N,WxH,...      small sizes to choose from (about half the side)\n"
+    "  --steps N              of an exact run (8)\n"
+    "  --enlarge N,...        also: exact at the small size, enlarged, and N last steps (none)\n"
+    "  --no-fewer             leave out the rows of fewer steps at equal cost\n"
+    "  --prompts FILE         JSON lines: prompts and what they ask for (held.jsonl of "
+    "tests/quality);\n"
+    "                         with --sheet a prompt a line\n"
+    "  --count N              at most N prompts (100; of a sheet all)\n"
+    "  --seeds K              pictures of each prompt (2; of a sheet 1); spread needs 2\n"
+    "  --lora NAME|FILE[:W]   also with this LoRA, its strength W (1); up to 8 times.  NAME is in "
+    "the\n"
+    "                         folder loras of the model; a style that the judge knows is counted\n"
+    "  --dtype fp32,bf16,fp8  one or more (bf16)\n"
+    "  --device cpu|cuda:N    (cpu)\n"
+    "  --records FILE         write each result there at once; a bench that was interrupted goes "
+    "on\n"
+    "                         where it stopped if it is started again with the same file\n"
+    "  --write                write what was found into kiln.json of the model, for coarse "
+    "\"auto\"\n"
+    "  --sheet FILE.html      write a page with the pictures of each run instead; needs no judge\n"
+    "  --judge DIR            another judge\n"
+    "  --threads N            of the CPU (all)\n"
+    "  --json                 one object on standard output\n"
+    "\n"
+    "--write offers the fastest mode that is as good as exact: attributes within 0.5 and whole "
+    "prompts\n"
+    "within 1.5 points of exact, at least 97 % of its sharpness and 95 % of its spread.  The "
+    "standard\n"
+    "error counts against the mode, so a few pictures are not enough; 300 prompts with 2 seeds "
+    "are.\n"
+    "\n"
+    "Examples:\n"
+    "  kiln bench coarse --count 20\n"
+    "  kiln bench coarse --sizes 512,896x512 --count 300 --records coarse.jsonl --write\n"
+    "  kiln bench coarse --lora neon --lora clay --count 300\n"
+    "  kiln bench coarse --model Z-Image-Turbo --device cuda:0 --sizes 1024 --sheet coarse.html\n";
+
+/* The options of this machine rather than of the measurement. */
+static bool is_local(const char *word)
+{
+    static const char *const local[] = {"--model", "--judge", "--lists", "--records", "--sheet"};
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (strcmp(word, local[i]) == 0)
+            return true;
+    return false;
+}
+
+static void join(int argc, char **argv, char *out, size_t size)
+{
+    size_t len = (size_t)snprintf(out, size, "kiln bench coarse");
+    for (int i = 1; i < argc && len < size; i++) {
+        if (is_local(argv[i])) {
+            i++;
+            continue;
+        }
+        const char *slash = strrchr(argv[i], '/'); /* a file is named without its folder */
+        len += (size_t)snprintf(out + len, size - len, " %s", slash ? slash + 1 : argv[i]);
+    }
+}
+
+/* A name that is no file is one of the model's own LoRAs. */
+static int find_lora(const char *model, DiffusionZLora *lora, struct kiln_error *err)
+{
+    char *path;
+    if (strchr(lora->path, '/') || access(lora->path, F_OK) == 0)
+        return 0;
+    if (asprintf(&path, "%s/loras/%s.safetensors", model, lora->path) < 0)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a path");
+    if (access(path, R_OK) != 0) {
+        kiln_fail(err, KILN_NOT_FOUND, "--lora %s: no such file, nor %s", lora->path, path);
+        free(path);
+        return KILN_NOT_FOUND;
+    }
+    lora->path = path; /* until the process ends */
+    return 0;
+}
+
+static int check(struct kiln_coarse_options *o, struct kiln_error *err)
+{
+    if (!o->model)
+        return kiln_fail(err, KILN_BAD_INPUT, "--model DIR is missing");
+    if (!o->sheet && !o->judge)
+        return kiln_fail(err, KILN_BAD_INPUT, "--judge DIR is missing");
+    if (!o->sheet && !o->prompts && !o->lists)
+        return kiln_fail(err, KILN_BAD_INPUT, "--prompts FILE is missing");
+    if (o->sheet && (o->write || o->json || o->records))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--sheet measures nothing: leave out --write, --json and --records");
+    for (int i = 0; i < o->mode_count; i++)
+        if (o->modes[i].kind != KILN_MODE_COARSE)
+            return kiln_fail(err, KILN_BAD_INPUT, "--modes: expected S+L, such as 4+3");
+        else if ((int32_t)o->modes[i].small > o->steps)
+            return kiln_fail(err, KILN_BAD_INPUT, "--modes %u+%u: the schedule has %d steps",
+                             o->modes[i].small, o->modes[i].full, o->steps);
+    for (int i = 0; i < o->enlarge_count; i++)
+        if (o->enlarge[i] >= o->steps)
+            return kiln_fail(err, KILN_BAD_INPUT, "--enlarge %d: less than the %d steps of a run",
+                             o->enlarge[i], o->steps);
+    for (int i = 0; i < o->small_count; i++)
+        o->small[i] = (struct kiln_picture_size){(uint32_t)o->small_given[i].width,
+                                                 (uint32_t)o->small_given[i].height};
+    int code = 0;
+    for (int i = 0; i < o->lora_count && code == 0; i++)
+        code = find_lora(o->model, &o->loras[i], err);
+    return code;
+}
+
+static void set_defaults(struct kiln_coarse_options *o)
+{
+    static const struct kiln_mode usual[] = {
+        {.kind = KILN_MODE_COARSE, .small = 4, .full = 3, .sigma = KILN_COARSE_SIGMA},
+        {.kind = KILN_MODE_COARSE, .small = 4, .full = 2, .sigma = KILN_COARSE_SIGMA},
+    };
+    if (!o->count)
+        o->count = o->sheet ? KILN_REQUESTS_MAX : COUNT_DEFAULT;
+    if (!o->seeds)
+        o->seeds = o->sheet ? 1 : SEEDS_DEFAULT;
+    if (!o->steps)
+        o->steps = KILN_STEPS_DEFAULT;
+    if (!o->dtype_count)
+        o->dtypes[o->dtype_count++] = DIFFUSIONZ_BF16;
+    if (!o->size_count)
+        o->sizes[o->size_count++] = (struct kiln_bench_size){512, 512};
+    for (int i = 0; !o->mode_count && i < 2; i++)
+        o->modes[i] = usual[i];
+    if (!o->mode_count)
+        o->mode_count = 2;
+}
+
+int kiln_coarse_options_read(int argc, char **argv, struct kiln_coarse_options *ret,
+                             struct kiln_error *err)
+{
+    struct kiln_coarse_options o = {.device = -1};
+    const int most = KILN_COARSE_LIST_MAX;
+    const struct kiln_verb_option table[] = {
+        {"model", kiln_take_text, .to = &o.model},
+        {"sizes", kiln_take_size, .to = o.sizes, 0, 0, &o.size_count, sizeof *o.sizes, most},
+        {"modes", kiln_take_coarse, .to = o.modes, 0, 0, &o.mode_count, sizeof *o.modes, most},
+        {"small", kiln_take_size, .to = o.small_given, 0, 0, &o.small_count, sizeof *o.small_given,
+         KILN_LIST_MAX},
+        {"steps", kiln_take_small, .to = &o.steps, 2, KILN_STEPS_MAX},
+        {"enlarge", kiln_take_small, .to = o.enlarge, 1, KILN_STEPS_MAX, &o.enlarge_count,
+         sizeof *o.enlarge, most},
+        {"no-fewer", NULL, .to = &o.no_fewer},
+        {"prompts", kiln_take_text, .to = &o.prompts},
+        {"count", kiln_take_whole, .to = &o.count, 1, KILN_REQUESTS_MAX},
+        {"seeds", kiln_take_small, .to = &o.seeds, 1, KILN_COARSE_SEEDS_MAX},
+        {"lora", kiln_take_lora, .to = o.loras, .list = &o.lora_count, .most = most},
+        {"dtype", kiln_take_dtype, .to = o.dtypes, 0, 0, &o.dtype_count, sizeof *o.dtypes, most},
+        {"device", kiln_take_device, .to = &o.device},
+        {"records", kiln_take_text, .to = &o.records},
+        {"write", NULL, .to = &o.write},
+        {"sheet", kiln_take_text, .to = &o.sheet},
+        {"judge", kiln_take_text, .to = &o.judge},
+        {"lists", kiln_take_text, .to = &o.lists}, /* kiln-bench says where they are installed */
+        {"threads", kiln_take_small, .to = &o.threads, 0, KILN_THREADS_MAX},
+        {"json", NULL, .to = &o.json},
+        {0},
+    };
+    join(argc, argv, o.command, sizeof o.command);
+    int code = kiln_verb_options("bench coarse", argc, argv, table, &o.help, err);
+    if (code || o.help) {
+        ret->help = o.help;
+        return code;
+    }
+    set_defaults(&o);
+    code = check(&o, err);
+    if (!code)
+        *ret = o;
+    return code;
+}

@@ -1,0 +1,249 @@
+/* report.c - the tables of `kiln bench coarse`, as Markdown and as JSON; see coarse.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker/bench/coarse/coarse.h"
+#include "worker/engine/renderer.h"
+
+#define SHARPNESS_UNIT 1e-4
+
+void kiln_coarse_size_text(struct kiln_picture_size size, char out[24])
+{
+    snprintf(out, 24, "%ux%u", size.width, size.height);
+}
+
+/* --- a row ------------------------------------------------------------------------------------ */
+
+/* The estimate of sum(of run) / sum(by of run), or with `exact` of the difference to exact. */
+static struct kiln_estimate share(const struct kiln_coarse_table *table, int run,
+                                  enum kiln_coarse_measure of, enum kiln_coarse_measure by,
+                                  bool exact)
+{
+    const double *x = kiln_coarse_column(table, run, of);
+    const double *reference = kiln_coarse_column(table, 0, of);
+    struct kiln_estimate estimate = {NAN, NAN};
+    double *off = malloc(table->prompts * sizeof *off);
+    for (size_t i = 0; off && i < table->prompts; i++)
+        off[i] = x[i] - (exact ? reference[i] : 0);
+    if (off)
+        estimate = kiln_estimate_ratio(off, kiln_coarse_column(table, run, by), table->prompts);
+    free(off);
+    return estimate;
+}
+
+/* The estimate of sum(of run) / sum(of exact). */
+static struct kiln_estimate of_exact(const struct kiln_coarse_table *table, int run,
+                                     enum kiln_coarse_measure of)
+{
+    return kiln_estimate_ratio(kiln_coarse_column(table, run, of), kiln_coarse_column(table, 0, of),
+                               table->prompts);
+}
+
+/* The mean of a column over the prompts that have it. */
+static struct kiln_estimate mean(const struct kiln_coarse_table *table, const double *column)
+{
+    struct kiln_estimate estimate = {NAN, NAN};
+    double *one = malloc(table->prompts * sizeof *one);
+    for (size_t i = 0; one && i < table->prompts; i++)
+        one[i] = 1;
+    if (one)
+        estimate = kiln_estimate_ratio(column, one, table->prompts);
+    free(one);
+    return estimate;
+}
+
+static double sum(const double *column, size_t count)
+{
+    double all = 0;
+    for (size_t i = 0; i < count; i++)
+        all += isnan(column[i]) ? 0 : column[i];
+    return all;
+}
+
+void kiln_coarse_row_fill(const struct kiln_coarse_table *t, int run, struct kiln_coarse_row *ret)
+{
+    const double *steps = kiln_coarse_column(t, run, KILN_OF_STEPS_S);
+    const double *decode = kiln_coarse_column(t, run, KILN_OF_DECODE_S);
+    struct kiln_estimate rest =
+        kiln_estimate_ratio(decode, kiln_coarse_column(t, run, KILN_OF_PICTURES), t->prompts);
+    *ret = (struct kiln_coarse_row){
+        .pictures = (int64_t)sum(kiln_coarse_column(t, run, KILN_OF_PICTURES), t->prompts),
+        .asked = sum(kiln_coarse_column(t, run, KILN_OF_ASKED), t->prompts),
+        .attributes = share(t, run, KILN_OF_RIGHT, KILN_OF_ASKED, false),
+        .whole = share(t, run, KILN_OF_WHOLE, KILN_OF_PICTURES, false),
+        .style = share(t, run, KILN_OF_STYLED, KILN_OF_PICTURES, false),
+        .sharpness = share(t, run, KILN_OF_SHARPNESS, KILN_OF_PICTURES, false),
+        .spread = mean(t, kiln_coarse_column(t, run, KILN_OF_SPREAD)),
+        .steps_s =
+            kiln_estimate_ratio(steps, kiln_coarse_column(t, run, KILN_OF_PICTURES), t->prompts),
+        .to_attributes = share(t, run, KILN_OF_RIGHT, KILN_OF_ASKED, true),
+        .to_whole = share(t, run, KILN_OF_WHOLE, KILN_OF_PICTURES, true),
+        .to_style = share(t, run, KILN_OF_STYLED, KILN_OF_PICTURES, true),
+        .of_sharpness = of_exact(t, run, KILN_OF_SHARPNESS),
+        .of_spread = of_exact(t, run, KILN_OF_SPREAD),
+        .faster = kiln_estimate_ratio(kiln_coarse_column(t, 0, KILN_OF_STEPS_S), steps, t->prompts),
+    };
+    ret->picture_s = (struct kiln_estimate){ret->steps_s.value + rest.value,
+                                            hypot(ret->steps_s.error, rest.error)};
+}
+
+/* --- for people ------------------------------------------------------------------------------- */
+
+void kiln_coarse_heading(const struct kiln_coarse *bench)
+{
+    const struct kiln_coarse_options *o = &bench->options;
+    printf("model %s %s, device %s (%s), %s\n", diffusionz_model_name(bench->pictures.context),
+           diffusionz_model_hash(bench->pictures.context), bench->device, bench->device_class,
+           bench->date);
+    printf("`%s`\n", o->command);
+    printf("%zu prompts of %s, %d seed%s each, %d steps; the same in all rows\n\n",
+           bench->requests.count, bench->prompts_name, o->seeds, o->seeds == 1 ? "" : "s",
+           o->steps);
+    puts("cost: forwards of the full size.  steps and picture: seconds a picture, without the "
+         "text; faster: of the steps.");
+    puts("sharpness: mean absolute Laplacian of the grey picture, x 1e-4.  spread: distance "
+         "between seeds of a prompt, low-pass");
+    puts("latents.  After each value its standard error over the prompts; comparisons with exact "
+         "are of pairs.");
+}
+
+static void cell(struct kiln_estimate e, double unit, int digits, bool sign)
+{
+    if (isnan(e.value))
+        printf(" - |");
+    else if (isnan(e.error))
+        printf(sign ? " %+.*f |" : " %.*f |", digits, e.value * unit);
+    else
+        printf(sign ? " %+.*f ± %.*f |" : " %.*f ± %.*f |", digits, e.value * unit, digits,
+               e.error * unit);
+}
+
+static bool uses_small(const struct kiln_coarse_run *run)
+{
+    return run->kind == KILN_RUN_COARSE || run->kind == KILN_RUN_ENLARGE;
+}
+
+static void print_row(const struct kiln_coarse_table *table, int run)
+{
+    const bool exact = run == 0;
+    struct kiln_coarse_row row;
+    char small[24] = "";
+    kiln_coarse_row_fill(table, run, &row);
+    if (uses_small(&table->runs[run]))
+        kiln_coarse_size_text(table->small, small);
+    printf("| %s | %s | %.2f |", table->runs[run].name, small, table->runs[run].cost);
+    cell(row.steps_s, 1, 3, false);
+    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.faster, 1, 2, false);
+    cell(row.picture_s, 1, 3, false);
+    cell(row.attributes, 100, 1, false);
+    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.to_attributes, 100, 1, true);
+    cell(row.whole, 100, 1, false);
+    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.to_whole, 100, 1, true);
+    if (table->style >= 0) {
+        cell(row.style, 100, 1, false);
+        cell(exact ? (struct kiln_estimate){NAN, NAN} : row.to_style, 100, 1, true);
+    }
+    cell(row.sharpness, 1 / SHARPNESS_UNIT, 1, false);
+    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.of_sharpness, 100, 1, false);
+    cell(row.spread, 1, 3, false);
+    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.of_spread, 100, 1, false);
+    puts("");
+}
+
+void kiln_coarse_print(const struct kiln_coarse *bench, const struct kiln_coarse_table *table)
+{
+    struct kiln_coarse_row exact;
+    char size[24];
+    kiln_coarse_size_text(table->size, size);
+    kiln_coarse_row_fill(table, 0, &exact);
+    printf("\n### %s, %s", size, kiln_dtype_names[table->dtype]);
+    if (table->lora >= 0)
+        printf(", LoRA %s:%g", bench->lora_name[table->lora],
+               (double)bench->options.loras[table->lora].weight);
+    printf(", %lld pictures a row\n\n", (long long)exact.pictures);
+    printf("| run | from | cost | steps, s | faster | picture, s | attributes, %% | to exact | "
+           "whole, %% | to exact |%s sharpness | of exact, %% | spread | of exact, %% |\n",
+           table->style >= 0 ? " style, % | to exact |" : "");
+    printf("|%s --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- "
+           "|\n",
+           table->style >= 0 ? " --- | --- |" : "");
+    for (int run = 0; run < table->run_count; run++)
+        print_row(table, run);
+    fflush(stdout);
+}
+
+void kiln_coarse_progress(const struct kiln_coarse_table *table, size_t done, size_t total)
+{
+    char size[24];
+    if (!isatty(STDERR_FILENO))
+        return;
+    fputs("\r\033[K", stderr);
+    kiln_coarse_size_text(table->size, size);
+    if (total)
+        fprintf(stderr, "%s, %s%s: %zu of %zu prompts", size, kiln_dtype_names[table->dtype],
+                table->lora >= 0 ? ", with a LoRA" : "", done, total);
+    fflush(stderr);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+/* Six digits: a card is for people too. */
+static json_t *number(double value)
+{
+    char text[32];
+    if (isnan(value))
+        return json_null();
+    snprintf(text, sizeof text, "%.5g", value);
+    return json_real(strtod(text, NULL));
+}
+
+static json_t *pair(struct kiln_estimate e)
+{
+    return isnan(e.value) ? json_null() : json_pack("[o, o]", number(e.value), number(e.error));
+}
+
+static json_t *row_json(const struct kiln_coarse *bench, const struct kiln_coarse_table *table,
+                        int run)
+{
+    struct kiln_coarse_row row;
+    char size[24], small[24];
+    kiln_coarse_row_fill(table, run, &row);
+    kiln_coarse_size_text(table->size, size);
+    kiln_coarse_size_text(table->small, small);
+    json_t *value = json_pack(
+        "{s:s, s:s, s:s, s:s?, s:s?, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "size", size,
+        "dtype", kiln_dtype_names[table->dtype], "run", table->runs[run].name, "from",
+        uses_small(&table->runs[run]) ? small : NULL, "lora",
+        table->lora >= 0 ? bench->lora_name[table->lora] : NULL, "cost",
+        number(table->runs[run].cost), "pictures", (json_int_t)row.pictures, "attributes",
+        pair(row.attributes), "whole", pair(row.whole), "sharpness", pair(row.sharpness), "spread",
+        pair(row.spread), "steps_s", pair(row.steps_s), "picture_s", pair(row.picture_s));
+    if (table->style >= 0)
+        json_object_set_new(value, "style", pair(row.style));
+    if (run == 0)
+        return value;
+    json_object_set_new(value, "attributes_to_exact", pair(row.to_attributes));
+    json_object_set_new(value, "whole_to_exact", pair(row.to_whole));
+    if (table->style >= 0)
+        json_object_set_new(value, "style_to_exact", pair(row.to_style));
+    json_object_set_new(value, "sharpness_of_exact", pair(row.of_sharpness));
+    json_object_set_new(value, "spread_of_exact", pair(row.of_spread));
+    json_object_set_new(value, "faster", pair(row.faster));
+    return value;
+}
+
+json_t *kiln_coarse_json(const struct kiln_coarse *bench)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < bench->table_count; i++)
+        for (int run = 0; run < bench->tables[i].run_count; run++)
+            json_array_append_new(rows, row_json(bench, &bench->tables[i], run));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o}", "command",
+                     bench->options.command, "date", bench->date, "device", bench->device_class,
+                     "model", diffusionz_model_name(bench->pictures.context), "hash",
+                     diffusionz_model_hash(bench->pictures.context), "prompts", bench->prompts_name,
+                     "prompt_count", (int)bench->requests.count, "seeds", bench->options.seeds,
+                     "rows", rows);
+}

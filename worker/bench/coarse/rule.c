@@ -1,0 +1,323 @@
+/* rule.c - when a coarse mode is as good as exact, and what kiln.json then says; see coarse.h.
+ *
+ * A mode is offered at a size if each loss, with its standard error, stays within a limit: that is
+ * a test of non-inferiority at one standard error (84 %, one-sided).  A loss that is small by
+ * chance in a few pictures is therefore not enough, and the error counts as that of one picture or
+ * one attribute at least, so that two pictures without a fault prove nothing.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/formats/model_card.h"
+#include "storage/formats/regular.h"
+#include "storage/formats/replace.h"
+#include "worker/bench/coarse/coarse.h"
+#include "worker/engine/renderer.h"
+
+/* In points of 100. */
+#define ATTRIBUTES_LOSS 0.5
+#define WHOLE_LOSS 1.5
+#define STYLE_LOSS 1.0
+#define SHARPNESS_LOSS 3.0
+#define SPREAD_LOSS 5.0
+
+#define CARD_BYTES_MAX (256 * 1024)
+#define PATH_SIZE 4096
+#define LINE_MAX_BYTES 100
+
+/* --- the rule --------------------------------------------------------------------------------- */
+
+/* Whether a loss in points is within its limit; appends to `why` what is not. */
+static bool within(const char *what, double loss, double error, double limit,
+                   char why[KILN_COARSE_WHY])
+{
+    if (loss + error <= limit)
+        return true;
+    const size_t len = strlen(why);
+    char *to = why + len;
+    const size_t left = KILN_COARSE_WHY - len;
+    if (isnan(loss + error))
+        snprintf(to, left, "%s%s: not measured", len ? "; " : "", what);
+    else if (loss <= limit)
+        snprintf(to, left, "%s%s: too few pictures to tell (%+.1f ± %.1f points; -%.1f allowed)",
+                 len ? "; " : "", what, -loss, error, limit);
+    else
+        snprintf(to, left, "%s%s: %+.1f ± %.1f points, more than the -%.1f allowed",
+                 len ? "; " : "", what, -loss, error, limit);
+    return false;
+}
+
+static bool holds_share(const char *what, struct kiln_estimate to_exact, double count, double limit,
+                        char why[KILN_COARSE_WHY])
+{
+    const double one = 100 / count; /* of the pictures or attributes */
+    return within(what, -100 * to_exact.value,
+                  isnan(to_exact.error) ? NAN : fmax(100 * to_exact.error, one), limit, why);
+}
+
+bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_COARSE_WHY])
+{
+    struct kiln_coarse_row row;
+    kiln_coarse_row_fill(table, run, &row);
+    why[0] = '\0';
+    const double n = (double)row.pictures;
+    bool good = holds_share("attributes", row.to_attributes, row.asked, ATTRIBUTES_LOSS, why);
+    good = holds_share("whole prompts", row.to_whole, n, WHOLE_LOSS, why) && good;
+    good = (table->style < 0 || holds_share("style", row.to_style, n, STYLE_LOSS, why)) && good;
+    good = within("sharpness", 100 - 100 * row.of_sharpness.value, 100 * row.of_sharpness.error,
+                  SHARPNESS_LOSS, why) &&
+           good;
+    return within("spread", 100 - 100 * row.of_spread.value, 100 * row.of_spread.error, SPREAD_LOSS,
+                  why) &&
+           good;
+}
+
+/* --- what the card says ----------------------------------------------------------------------- */
+
+/* Run number of a mode: the modes follow exact. */
+static int run_of(int mode)
+{
+    return 1 + mode;
+}
+
+/* Whether a mode holds at a size with a LoRA (-1: none), in every dtype; `why` of the first where
+ * it does not. */
+static bool holds_at(const struct kiln_coarse *bench, int mode, struct kiln_picture_size size,
+                     int lora, char why[KILN_COARSE_WHY])
+{
+    bool any = false;
+    for (int i = 0; i < bench->table_count; i++) {
+        const struct kiln_coarse_table *table = &bench->tables[i];
+        if (table->lora != lora || table->size.width != size.width ||
+            table->size.height != size.height)
+            continue;
+        if (!kiln_coarse_holds(table, run_of(mode), why))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+static struct kiln_picture_size size_at(const struct kiln_coarse *bench, int i)
+{
+    return bench->tables[i].size; /* the first tables are those of the sizes without LoRAs */
+}
+
+/* The mode that holds at most sizes; of several the fastest.  -1: none holds anywhere. */
+static int choose(const struct kiln_coarse *bench)
+{
+    const struct kiln_coarse_options *o = &bench->options;
+    int best = -1, best_count = 0;
+    char why[KILN_COARSE_WHY];
+    for (int m = 0; m < o->mode_count; m++) {
+        int count = 0;
+        for (int s = 0; s < o->size_count; s++)
+            count += holds_at(bench, m, size_at(bench, s), -1, why);
+        const bool faster = best >= 0 && kiln_mode_forwards(&o->modes[m], 0) <
+                                             kiln_mode_forwards(&o->modes[best], 0);
+        if (count > best_count || (count == best_count && count > 0 && faster)) {
+            best = m;
+            best_count = count;
+        }
+    }
+    return best;
+}
+
+static void append_size(json_t *list, struct kiln_picture_size size)
+{
+    char text[24];
+    kiln_coarse_size_text(size, text);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(json_string_value(json_array_get(list, i)), text) == 0)
+            return;
+    json_array_append_new(list, json_string(text));
+}
+
+/* Sizes with a LoRA (-1: none) at which the mode holds. */
+static json_t *sizes_of(const struct kiln_coarse *bench, int mode, int lora, int most)
+{
+    char why[KILN_COARSE_WHY];
+    json_t *list = json_array();
+    for (int s = 0; s < bench->options.size_count && mode >= 0; s++)
+        if (holds_at(bench, mode, size_at(bench, s), -1, why) &&
+            holds_at(bench, mode, size_at(bench, s), lora, why) &&
+            json_array_size(list) < (size_t)most)
+            append_size(list, size_at(bench, s));
+    return list;
+}
+
+/* With several small sizes a worker takes the one nearest to half the side: that must be the one
+ * that was measured.  Given --small, it was chosen among all of these, so all are listed. */
+static json_t *small_sizes(const struct kiln_coarse *bench, int mode)
+{
+    const struct kiln_coarse_options *o = &bench->options;
+    char why[KILN_COARSE_WHY];
+    json_t *list = json_array();
+    for (int i = 0; i < o->small_count && mode >= 0; i++)
+        for (int s = 0; s < o->size_count; s++)
+            if (memcmp(&bench->tables[s].small, &o->small[i], sizeof o->small[i]) == 0 &&
+                holds_at(bench, mode, size_at(bench, s), -1, why))
+                append_size(list, o->small[i]);
+    for (int s = 0; s < o->size_count && !o->small_count && mode >= 0; s++)
+        if (holds_at(bench, mode, size_at(bench, s), -1, why))
+            append_size(list, bench->tables[s].small);
+    return list;
+}
+
+static json_t *loras_json(const struct kiln_coarse *bench, int mode)
+{
+    json_t *list = json_array();
+    for (int l = 0; l < bench->options.lora_count; l++) {
+        json_t *sizes = sizes_of(bench, mode, l, KILN_CARD_LORA_SIZES);
+        if (json_array_size(sizes) > 0)
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:s, s:f, s:O}", "name", bench->lora_name[l],
+                                            "sha256", bench->lora_hash[l], "strength",
+                                            (double)bench->options.loras[l].weight, "for", sizes));
+        json_decref(sizes);
+    }
+    return list;
+}
+
+/* What is not offered, and why, as sentences. */
+static json_t *words_json(const struct kiln_coarse *bench, int chosen)
+{
+    const struct kiln_coarse_options *o = &bench->options;
+    json_t *list = json_array();
+    for (int i = 0; i < bench->table_count; i++) {
+        const struct kiln_coarse_table *table = &bench->tables[i];
+        for (int m = 0; m < o->mode_count; m++) {
+            char size[24], with[KILN_NAME_MAX + 16] = "", why[KILN_COARSE_WHY];
+            kiln_coarse_size_text(table->size, size);
+            if (table->lora >= 0)
+                snprintf(with, sizeof with, " with %s", bench->lora_name[table->lora]);
+            const bool holds = kiln_coarse_holds(table, run_of(m), why);
+            if (holds && m != chosen)
+                snprintf(why, sizeof why, "as good as exact, but auto has one mode");
+            if (!holds || m != chosen)
+                json_array_append_new(
+                    list, json_sprintf("%s at %s, %s%s: %s", table->runs[run_of(m)].name, size,
+                                       kiln_dtype_names[table->dtype], with, why));
+        }
+    }
+    return list;
+}
+
+json_t *kiln_coarse_card(const struct kiln_coarse *bench)
+{
+    const int mode = choose(bench);
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "auto",
+                     mode < 0 ? "off" : bench->tables[0].runs[run_of(mode)].name, "steps",
+                     bench->options.steps, "sizes", small_sizes(bench, mode), "for",
+                     sizes_of(bench, mode, -1, KILN_LIST_MAX), "loras", loras_json(bench, mode),
+                     "not_offered", words_json(bench, mode), "measured", kiln_coarse_json(bench));
+}
+
+void kiln_coarse_card_print(const json_t *card, FILE *out)
+{
+    const char *mode = json_string_value(json_object_get(card, "auto"));
+    size_t i;
+    const json_t *value;
+    fprintf(out, "\ncoarse \"auto\": %s", strcmp(mode, "off") == 0 ? "exact" : mode);
+    json_array_foreach(json_object_get(card, "for"), i, value)
+        fprintf(out, "%s%s", i ? ", " : " at ", json_string_value(value));
+    json_array_foreach(json_object_get(card, "loras"), i, value)
+        fprintf(out, "%s%s", i ? ", " : "; with one of the LoRAs ",
+                json_string_value(json_object_get(value, "name")));
+    fputs("\nnot offered:\n", out);
+    json_array_foreach(json_object_get(card, "not_offered"), i, value)
+        fprintf(out, "- %s\n", json_string_value(value));
+    if (json_array_size(json_object_get(card, "not_offered")) == 0)
+        fputs("- nothing: every mode measured is offered\n", out);
+}
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+static int path_of(const char *model, char path[PATH_SIZE], struct kiln_error *err)
+{
+    if (snprintf(path, PATH_SIZE, "%s/" KILN_MODEL_CARD, model) >= PATH_SIZE)
+        return kiln_fail(err, KILN_BAD_INPUT, "model: the path %.80s... is too long", model);
+    return 0;
+}
+
+int kiln_coarse_card_read(const char *model, json_t **ret, struct kiln_error *err)
+{
+    struct kiln_model_card card;
+    char path[PATH_SIZE], *text;
+    size_t len;
+    json_error_t where;
+    *ret = NULL;
+    int code = path_of(model, path, err);
+    code = code ? code : kiln_model_card_read(model, &card, err);
+    if (code)
+        return code;
+    code = kiln_regular_read(path, CARD_BYTES_MAX, &text, &len, err);
+    if (code == KILN_NOT_FOUND) {
+        *ret = json_object();
+        return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for %s", path);
+    }
+    if (code)
+        return code;
+    *ret = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
+    free(text);
+    return *ret ? 0 : kiln_fail(err, KILN_CONFIG, "%s:%d: %s", path, where.line, where.text);
+}
+
+/* A value on one line if that is short, else its members on lines of their own. */
+static void put(FILE *out, const json_t *value, int indent, int used)
+{
+    char *flat = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    const bool whole = json_is_object(value), list = json_is_array(value);
+    if (!flat || (!whole && !list) || used + (int)strlen(flat) < LINE_MAX_BYTES) {
+        fputs(flat ? flat : "null", out);
+        free(flat);
+        return;
+    }
+    free(flat);
+    const char *key;
+    json_t *member;
+    size_t i;
+    bool first = true;
+    fputc(whole ? '{' : '[', out);
+    if (whole)
+        json_object_foreach((json_t *)value, key, member)
+        {
+            const int at = fprintf(out, "%s\n%*s\"%s\": ", first ? "" : ",", indent + 1, "", key);
+            put(out, member, indent + 1, at);
+            first = false;
+        }
+    json_array_foreach(value, i, member)
+    {
+        fprintf(out, "%s\n%*s", first ? "" : ",", indent + 1, "");
+        /* A row of the table stays a line. */
+        put(out, member, indent + 1,
+            json_is_object(member) && !json_object_get(member, "run") ? indent + 1
+                                                                      : -LINE_MAX_BYTES * 8);
+        first = false;
+    }
+    fprintf(out, "\n%*s%c", indent, "", whole ? '}' : ']');
+}
+
+int kiln_coarse_card_write(const char *model, json_t *coarse, struct kiln_error *err)
+{
+    char path[PATH_SIZE], *text = NULL;
+    struct kiln_model_card card;
+    size_t len = 0;
+    json_t *whole;
+    int code = path_of(model, path, err);
+    code = code ? code : kiln_coarse_card_read(model, &whole, err);
+    if (code)
+        return code;
+    FILE *out = open_memstream(&text, &len);
+    if (out && json_object_set(whole, "coarse", coarse) == 0)
+        put(out, whole, 0, 0);
+    if (!out || fputc('\n', out) == EOF || fclose(out) != 0)
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to write %s", path);
+    code = code ? code : kiln_model_card_parse(text, len, path, &card, err);
+    code = code ? code : kiln_replace(path, text, 0644, err);
+    free(text);
+    json_decref(whole);
+    return code;
+}
