@@ -54,7 +54,9 @@ folder_src = $(filter-out $(MAINS),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 SRC_schemas := $(call folder_src,schemas)
 SRC_storage := $(call folder_src,storage)
 SRC_kernels := $(call folder_src,kernels)
-SRC_pipeline := $(filter-out pipeline/bench/%,$(call folder_src,pipeline))
+SRC_pipeline := $(filter-out pipeline/bench/% pipeline/embed/%,$(call folder_src,pipeline))
+# Prompt embedders, which the scheduler links: without LibTorch.
+SRC_embed := $(call folder_src,pipeline/embed)
 SRC_scheduler := $(filter-out scheduler/cli/% scheduler/bench/%,$(call folder_src,scheduler))
 SRC_cli := $(call folder_src,scheduler/cli)
 SRC_worker := $(filter-out worker/bench/%,$(call folder_src,worker))
@@ -66,7 +68,7 @@ SRC_torch_cuda := $(wildcard pipeline/torch/cuda/*.cpp)
 SRC_torch := $(filter-out $(SRC_torch_cuda),$(wildcard pipeline/torch/*.cpp pipeline/torch/*/*.cpp))
 SRC_cuda := $(wildcard kernels/*.cu kernels/*/*.cu)
 
-FOLDERS := schemas storage kernels pipeline scheduler cli worker bench support
+FOLDERS := schemas storage kernels embed pipeline scheduler cli worker bench support
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 GEN_schemas := $(BUILD)/gen/sql.o $(BUILD)/gen/roles.o $(BUILD)/gen/styles.o
 GEN_cli := $(BUILD)/gen/page.o
@@ -79,11 +81,12 @@ lib = $(foreach f,$(1),$(BUILD)/lib$(f).a)
 USE_schemas := schemas
 USE_storage := storage schemas
 USE_kernels := kernels schemas
-USE_pipeline := bench pipeline storage kernels schemas
-USE_scheduler := scheduler storage schemas
-USE_cli := cli scheduler storage kernels schemas
+USE_embed := embed storage kernels schemas
+USE_pipeline := bench pipeline embed storage kernels schemas
+USE_scheduler := scheduler embed storage kernels schemas
+USE_cli := cli scheduler embed storage kernels schemas
 USE_worker := worker storage kernels schemas
-USE_bench := bench cli scheduler storage kernels schemas
+USE_bench := bench cli scheduler embed storage kernels schemas
 USE_crash := storage schemas
 USE_chaos := storage schemas
 USE_hostile := storage schemas
@@ -211,7 +214,7 @@ $(BUILD)/kiln-bench: $(call obj,scheduler/bench/program.c) $(call lib,$(USE_benc
 # The engine twice: each library hides all but what its map names.
 $(BUILD)/libdiffusionz.so: pipeline/diffusionz.map
 $(BUILD)/libkiln_bench.so: $(call obj,$(SRC_bench_model)) $(GEN_bench) $(call lib,worker) worker/bench/bench.map
-$(BUILD)/libdiffusionz.so $(BUILD)/libkiln_bench.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,storage kernels schemas)
+$(BUILD)/libdiffusionz.so $(BUILD)/libkiln_bench.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,embed storage kernels schemas)
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--version-script=$(filter %.map,$^) -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
 
@@ -221,14 +224,14 @@ $(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(SRC_torch_cuda)) $(call lib,k
 	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib $(CUDA_LIBS:%=-L%) -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined $(RPATH) $(foreach l,$(CUDA_LIBS),-Wl,-rpath,'$(realpath $(l))')
 
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
-TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash chaos hostile $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
+TESTS := $(foreach f,schemas storage kernels embed scheduler cli worker crash chaos hostile $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
 define folder_tests
 $(BUILD)/tests/$(1)/%: $(BUILD)/obj/tests/$(1)/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_$(1))) $(2)
 	@mkdir -p $$(@D)
 	$$(call say,LINK $$@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $$@ $$(filter %.o %.a %.so,$$^) $$(filter %.a,$$^) -lcmocka $(SYSLIBS) $(3) $$(TEST_LDFLAGS)
 endef
-$(foreach f,schemas storage kernels scheduler cli crash chaos hostile,$(eval $(call folder_tests,$(f),,)))
+$(foreach f,schemas storage kernels embed scheduler cli crash chaos hostile,$(eval $(call folder_tests,$(f),,)))
 $(eval $(call folder_tests,worker,$(call obj,tests/doubles/no_diffusionz.c),))
 $(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -ldl $(RPATH)))
 $(eval $(call folder_tests,gpu,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -ldl))

@@ -3,6 +3,7 @@
 #
 #     schemas <- storage <- scheduler <- scheduler/cli        storage <- worker
 #     schemas <- kernels <- pipeline <- worker                storage/formats <- pipeline
+#     pipeline/embed <- scheduler
 #
 # Between the rooms of a folder the order is one-way as well.  Nothing includes worker/ or scheduler/
 # from outside. Tests may include anything.
@@ -43,7 +44,7 @@ storage/ledger/upkeep:      schemas/ storage/ledger storage/ledger/read storage/
 scheduler/policy:           schemas/
 scheduler/sim:              schemas/ scheduler/policy
 scheduler/intake:           schemas/ storage/
-scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake
+scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake pipeline/embed/
 
 scheduler/cli/core:         schemas/ storage/
 scheduler/cli/core/output:  schemas/ storage/ scheduler/cli/core
@@ -60,6 +61,9 @@ scheduler/bench:            schemas/ storage/ scheduler/cli/core/ scheduler/cli/
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
 scheduler/bench:            scheduler/policy scheduler/sim
 scheduler/cli:              schemas/ storage/ scheduler/cli/
+
+pipeline/embed/tokens:      schemas/ storage/formats
+pipeline/embed:             schemas/ kernels/ storage/formats pipeline/embed/tokens
 
 pipeline/torch:             schemas/ kernels pipeline/torch/cuda/plugin.hpp
 pipeline/torch/cpu:         schemas/ kernels/ pipeline/torch
