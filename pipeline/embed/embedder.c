@@ -16,10 +16,9 @@ int kiln_embedder_open(const char *dir, const struct kiln_embed_options *options
     struct kiln_embedder *e = NULL;
     char recipe[KILN_EMBED_RECIPE_SIZE];
     int rc = kiln_embed_layout_read(dir, options, &layout, err);
-    if (!rc && layout.type == KILN_EMBED_BERT)
-        rc = kiln_fail(err, KILN_UNSUPPORTED, "%s: encoders of the BERT class are not supported",
-                       dir);
-    rc = rc ? rc : kiln_static_open(&layout, &e, err);
+    if (!rc)
+        rc = (layout.type == KILN_EMBED_STATIC ? kiln_static_open : kiln_bert_open)(&layout, &e,
+                                                                                    err);
     if (!rc)
         rc = kiln_recipe_of_layout(&layout, e->info.dims, recipe, err);
     if (!rc) {

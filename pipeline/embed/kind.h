@@ -23,5 +23,7 @@ struct kiln_embed_kind {
 
 int kiln_static_open(const struct kiln_embed_layout *layout, struct kiln_embedder **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bert_open(const struct kiln_embed_layout *layout, struct kiln_embedder **ret,
+                   struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

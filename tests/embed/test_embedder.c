@@ -60,7 +60,9 @@ static float largest_difference(const float *a, const void *b, size_t n)
     return largest;
 }
 
-static const char *const names[] = {"potion", "potion_mapped", "potion_int8", "static"};
+static const char *const names[] = {
+    "potion",     "potion_mapped", "potion_int8",          "static", "minilm",
+    "minilm_new", "bge",           "multilingual-e5-tiny", "plain"};
 
 static void test_vectors_equal_the_references(void **state)
 {
