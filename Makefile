@@ -55,7 +55,7 @@ SRC_schemas := $(call folder_src,schemas)
 SRC_storage := $(call folder_src,storage)
 SRC_kernels := $(call folder_src,kernels)
 SRC_pipeline := $(filter-out pipeline/bench/% pipeline/embed/%,$(call folder_src,pipeline))
-# Prompt embedders, which the scheduler links: without LibTorch.
+# Search by meaning, which the scheduler links: without LibTorch.
 SRC_embed := $(call folder_src,pipeline/embed)
 SRC_scheduler := $(filter-out scheduler/cli/% scheduler/bench/%,$(call folder_src,scheduler))
 SRC_cli := $(call folder_src,scheduler/cli)
