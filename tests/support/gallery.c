@@ -52,3 +52,28 @@ uint64_t kiln_test_shown(struct kiln_test_stack *stack, const struct kiln_test_s
         or_else(p->objects, "'full', '512', '256'"));
     return (uint64_t)kiln_test_count(stack, sql);
 }
+
+void kiln_test_many_shown(struct kiln_test_stack *stack)
+{
+    free(kiln_test_sql(
+        stack,
+        "INSERT INTO batch (pool, name) VALUES ('p', 'many');"
+        " WITH j AS (INSERT INTO job (batch_id, seed, guidance, index, width, height, steps,"
+        "  max_wait_s, priority, kind, latents, teleport, embed_metadata, lora_auto, pool, key,"
+        "  token, prompt, negative_prompt, tenant, model, loras, lora_set, state)"
+        "  SELECT (SELECT id FROM batch WHERE name = 'many'), n, 0, n, 256, 256, 8, 0, 0, 0, 0, 0,"
+        "  false, false, 'p', 'm' || n, 't', concat_ws(' ', 'thing', CASE WHEN n % 3 = 0 THEN"
+        "  'round' END, CASE WHEN n % 100 = 7 THEN 'odd' || repeat(' odd', n / 1000) END,"
+        "  CASE WHEN n % 20000 = 9 THEN 'rare' END, 'n' || n), '', 'eve', '', '[]', '', 2"
+        "  FROM generate_series(1, 60000) n RETURNING *)"
+        " INSERT INTO image (job_id, batch_id, created_at, seed, guidance, width, height, steps,"
+        "  attempt, wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"
+        "  negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, tenant,"
+        "  worker) SELECT id, batch_id, now() - (60000 - index) * interval '10 seconds', seed, 0,"
+        "  256, 256, 8, 1, 0, 0, 0, 0, 0, 0, pool, prompt, '', md5(prompt), '', 'm', 'h', '[]', '',"
+        "  tenant, 'w' FROM j"));
+    free(kiln_test_sql(
+        stack, "INSERT INTO object (job_id, bytes, width, height, role, key, sha256, content_type)"
+               " SELECT job_id, 1, 256, 256, 'full', 'm' || job_id, 's', 'image/webp' FROM image"
+               " WHERE tenant = 'eve'"));
+}

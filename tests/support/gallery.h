@@ -18,4 +18,9 @@ struct kiln_test_shown {
 };
 uint64_t kiln_test_shown(struct kiln_test_stack *stack, const struct kiln_test_shown *picture);
 
+/* 60,000 pictures of tenant "eve" in batch "many", ten seconds apart: "thing", every third "round",
+ * every hundredth "odd", every 20,000th "rare". */
+#define KILN_TEST_MANY 60000
+void kiln_test_many_shown(struct kiln_test_stack *stack);
+
 #endif

@@ -25,21 +25,25 @@
 #define WALK_ROWS_MAX 30000
 
 /* $16 lexemes, $17 behind this job, $18 rows of the slice, $19 hits wanted, $20 the farthest job.
- * One row at least, with the job at the end of the slice: 0, or the largest, if no row follows. */
+ * One row at least, with the job at the end of the slice: 0, or the largest, if no row follows.
+ * The slice is a LIMIT with one bound, for which the planner reads rows in order, and so as few as
+ * are wanted, even without statistics. */
+#define REACHED(TABLE, CMP, DIR, END)                                                              \
+    "SELECT b.reached, h.job_id FROM (SELECT coalesce((SELECT job_id FROM " TABLE                  \
+    "  WHERE job_id " CMP " $17::bigint ORDER BY job_id " DIR                                      \
+    "  OFFSET $18::integer - 1 LIMIT 1), " END ") AS reached) b"
 #define WALK_IMAGE(CMP, CMP_END, DIR, END)                                                         \
-    "SELECT b.reached, h.job_id FROM (SELECT coalesce((SELECT job_id FROM image"                   \
-    "  WHERE job_id " CMP " $17::bigint AND job_id " CMP_END " $20::bigint AND $16::text IS NULL"  \
-    "  ORDER BY job_id " DIR " OFFSET $18::integer - 1 LIMIT 1), " END ") AS reached) b"           \
-    " LEFT JOIN LATERAL (SELECT i.job_id FROM image i WHERE i.job_id " CMP " $17"                  \
-    "  AND i.job_id " CMP_END " b.reached AND i.job_id " CMP_END " $20 AND " KILN_GALLERY_SHOWN    \
-    "  ORDER BY i.job_id " DIR " LIMIT $19::integer) h ON true"
+    REACHED("image", CMP, DIR, END)                                                                \
+    " LEFT JOIN LATERAL (SELECT i.job_id FROM (SELECT * FROM image WHERE job_id " CMP " $17"       \
+    "   ORDER BY job_id " DIR " LIMIT $18) i WHERE i.job_id " CMP_END " $20::bigint"               \
+    "  AND $16::text IS NULL AND " KILN_GALLERY_SHOWN "  ORDER BY i.job_id " DIR                   \
+    " LIMIT $19::integer) h ON true"
 #define WALK_TEXT(CMP, CMP_END, DIR, END)                                                          \
-    "SELECT b.reached, h.job_id FROM (SELECT coalesce((SELECT job_id FROM gallery_text"            \
-    "  WHERE job_id " CMP " $17::bigint AND job_id " CMP_END " $20::bigint"                        \
-    "  ORDER BY job_id " DIR " OFFSET $18::integer - 1 LIMIT 1), " END ") AS reached) b"           \
-    " LEFT JOIN LATERAL (SELECT t.job_id FROM (SELECT job_id FROM gallery_text"                    \
-    "   WHERE job_id " CMP " $17 AND job_id " CMP_END " b.reached AND job_id " CMP_END " $20"      \
-    "   AND pool = $1 AND (tsv @@ $16::tsquery) IS TRUE ORDER BY job_id " DIR " OFFSET 0) t"       \
+    REACHED("gallery_text", CMP, DIR, END)                                                         \
+    " LEFT JOIN LATERAL (SELECT t.job_id FROM (SELECT job_id FROM (SELECT job_id, pool, tsv"       \
+    "    FROM gallery_text WHERE job_id " CMP " $17 ORDER BY job_id " DIR " LIMIT $18) s"          \
+    "   WHERE job_id " CMP_END " $20::bigint AND pool = $1 AND (tsv @@ $16::tsquery) IS TRUE"      \
+    "   ORDER BY job_id " DIR " OFFSET 0) t"                                                       \
     "  CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN  \
     "   OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $19::integer) h ON true"
 /* The sum hides the primary key from the planner. */
@@ -122,7 +126,7 @@ static int find(const struct search *search, struct kiln_gallery_hits *hits, str
     const struct kiln_gallery_question *question = search->question;
     bool words = question->words != NULL;
     struct search at = *search;
-    uint64_t end = search->newer ? INT64_MAX : 0, reached = search->at, read = 0;
+    uint64_t reached = search->at, read = 0;
     uint32_t slice = FIRST_ROWS;
     bool index = question->lexemes != NULL, asked = false;
     if (question->query->filter.prompt_hash)
@@ -131,7 +135,8 @@ static int find(const struct search *search, struct kiln_gallery_hits *hits, str
     for (;;) {
         int rc = run(&at, words ? &walk_text[at.newer] : &walk_image[at.newer],
                      words ? question->lexemes : NULL, slice, hits, &reached, err);
-        if (rc || hits->count == search->want || reached == end)
+        bool end = at.newer ? reached >= at.farthest : reached <= at.farthest;
+        if (rc || hits->count == search->want || end)
             return rc;
         read += slice;
         hits->reached = at.at = reached;

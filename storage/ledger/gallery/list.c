@@ -12,9 +12,8 @@ static void put_place(const struct kiln_gallery_question *question, bool newer, 
                             out);
 }
 
-/* When the picture at the end of the walk was made. */
-static int find_time(struct kiln_ledger *session, uint64_t job, bool newer, int64_t *ret_ms,
-                     struct kiln_error *err)
+int kiln_gallery_time_of(struct kiln_ledger *session, uint64_t job, bool newer, int64_t *ret_ms,
+                         struct kiln_error *err)
 {
     static const struct kiln_statement at[2] = {
         {"gallery_time", "SELECT " MS("created_at") " FROM image WHERE job_id >= $1::bigint"
@@ -60,7 +59,8 @@ static int list_newest(struct kiln_ledger *session, const struct kiln_gallery_qu
         if (count || hits->out_of_time || question->query->cursor)
             put_place(question, true, newest, page->newer);
         if (hits->out_of_time)
-            rc = find_time(session, hits->reached, place->newer, &page->searched_back_to_ms, err);
+            rc = kiln_gallery_time_of(session, hits->reached, place->newer,
+                                      &page->searched_back_to_ms, err);
         if (rc == 0)
             rc = kiln_gallery_read_tiles(session, &question->query->filter, question->batch_id,
                                          hits->jobs, NULL, count, each, arg, &page->rows, err);

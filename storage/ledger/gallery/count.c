@@ -1,0 +1,178 @@
+/* count.c - how many pictures a query finds, and on which days they were made.
+ *
+ * A count goes through the same hits as a list, so it is as right as the list.  A histogram has
+ * more rows than can be looked up one by one: it is read from the index alone, which follows the
+ * levels in image within seconds.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/clock.h"
+#include "storage/ledger/gallery/question.h"
+
+/* The query without what concerns pages. */
+static struct kiln_gallery_query whole(const struct kiln_gallery_query *query)
+{
+    struct kiln_gallery_query all = *query;
+    all.rows_max = 1;
+    all.cursor = NULL;
+    all.order = KILN_GALLERY_NEWEST;
+    return all;
+}
+
+int kiln_gallery_count(struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                       uint32_t *ret_count, bool *ret_more, struct kiln_error *err)
+{
+    const struct kiln_gallery_query all = whole(query);
+    struct kiln_gallery_question question;
+    struct kiln_gallery_place place;
+    struct kiln_gallery_hits *hits = malloc(sizeof *hits);
+    if (!hits)
+        return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory to count");
+    int rc = kiln_gallery_ask(session, &all, &question, err);
+    if (rc == 0) {
+        rc = kiln_gallery_place_read(&question, &place, err);
+        if (rc == 0)
+            rc = kiln_gallery_find(session, &question, &place, KILN_GALLERY_HITS_MAX, hits, err);
+        kiln_gallery_question_release(&question);
+    }
+    if (rc == 0) {
+        bool over = hits->count > KILN_GALLERY_COUNT_MAX;
+        *ret_count = over ? KILN_GALLERY_COUNT_MAX : hits->count;
+        *ret_more = over || hits->out_of_time;
+    }
+    free(hits);
+    return rc;
+}
+
+/* --- days --------------------------------------------------------------------------------------
+ */
+
+#define SLICE_ROWS 10000
+#define INDEX_SHARE 50 /* one hit in so many rows or fewer: the index of words finds them faster   \
+                        */
+
+struct days {
+    struct kiln_gallery_day *at; /* by falling day */
+    size_t count, size;
+    uint64_t pictures;
+};
+
+static int by_day(const void *a, const void *b)
+{
+    int64_t left = ((const struct kiln_gallery_day *)a)->day_ms;
+    int64_t right = ((const struct kiln_gallery_day *)b)->day_ms;
+    return (left < right) - (left > right);
+}
+
+static int add_day(struct days *days, int64_t day_ms, uint64_t pictures, struct kiln_error *err)
+{
+    days->pictures += pictures;
+    for (size_t i = 0; i < days->count; i++) /* slices go by age, so it is near the end */
+        if (days->at[days->count - 1 - i].day_ms == day_ms) {
+            days->at[days->count - 1 - i].pictures += pictures;
+            return 0;
+        }
+    if (days->count == days->size) {
+        size_t size = days->size * 2 + 64;
+        struct kiln_gallery_day *at = realloc(days->at, size * sizeof *at);
+        if (!at)
+            return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for days");
+        days->at = at;
+        days->size = size;
+    }
+    days->at[days->count++] = (struct kiln_gallery_day){day_ms, pictures};
+    return 0;
+}
+
+/* $1 pool, $2 levels, $3 lexemes or NULL, $4 and $5 the span of time, $6 the hash of a prompt. */
+#define DAY "(extract(epoch FROM t.day)::bigint * 1000)"
+#define COUNTS                                                                                     \
+    "t.pool = $1::text AND coalesce(t.level, -1) = ANY ($2::smallint[])"                           \
+    " AND ($4::bigint = 0 OR t.day >= to_timestamp($4 / 1000.0)::date)"                            \
+    " AND ($5::bigint = 0 OR t.day <= to_timestamp(($5 - 1) / 1000.0)::date)"                      \
+    " AND ($6::text IS NULL OR (SELECT i.prompt_hash FROM image i WHERE i.job_id = t.job_id) = "   \
+    "$6)"
+#define SLICE                                                                                      \
+    "SELECT b.reached, d.day, d.pictures FROM (SELECT coalesce((SELECT job_id FROM gallery_text"   \
+    "  WHERE job_id < $7::bigint ORDER BY job_id DESC OFFSET $8::integer - 1 LIMIT 1), 0)"         \
+    "  AS reached) b LEFT JOIN LATERAL (SELECT " DAY " AS day, count(*) AS pictures"               \
+    "  FROM gallery_text t WHERE t.job_id < $7 AND t.job_id >= b.reached AND " COUNTS              \
+    "  AND (t.tsv @@ $3::tsquery) IS NOT FALSE GROUP BY 1) d ON true"
+#define REST                                                                                       \
+    "SELECT 0, " DAY ", count(*) FROM gallery_text t WHERE t.tsv @@ $3::tsquery"                   \
+    " AND t.job_id + 0 < $7::bigint AND $8::integer > 0 AND " COUNTS " GROUP BY 2"
+#define KEPT                                                                                       \
+    "SELECT 0, " DAY ", sum(t.pictures)::bigint FROM gallery_day t WHERE t.pool = $1::text"        \
+    " AND t.level = ANY ($2::smallint[]) AND t.pictures > 0"                                       \
+    " AND ($4::bigint = 0 OR t.day >= to_timestamp($4 / 1000.0)::date)"                            \
+    " AND ($5::bigint = 0 OR t.day <= to_timestamp(($5 - 1) / 1000.0)::date)"                      \
+    " AND $3::text IS NULL AND $6::text IS NULL AND $7::bigint > 0 AND $8::integer > 0 GROUP BY 2"
+static const struct kiln_statement slice = {"gallery_days", SLICE};
+static const struct kiln_statement rest = {"gallery_days_index", REST};
+static const struct kiln_statement kept = {"gallery_days_kept", KEPT};
+
+static int read_days(struct kiln_ledger *session, const struct kiln_statement *statement,
+                     const struct kiln_gallery_question *question, uint64_t *at, struct days *days,
+                     struct kiln_error *err)
+{
+    const struct kiln_gallery_filter *filter = &question->query->filter;
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    KILN_BIND(&params, filter->pool);
+    kiln_gallery_bind_levels(&params, filter);
+    KILN_BIND(&params, question->lexemes, filter->from_ms, filter->to_ms, filter->prompt_hash, *at,
+              SLICE_ROWS);
+    int rc = kiln_ledger_run(session, statement, &params, &rows, err);
+    for (int row = 0; rc == 0 && row < PQntuples(rows); row++) {
+        int64_t day_ms;
+        uint64_t pictures;
+        KILN_READ(rows, row, 0, *at, day_ms, pictures);
+        if (!PQgetisnull(rows, row, 1))
+            rc = add_day(days, day_ms, pictures, err);
+    }
+    PQclear(rows);
+    return rc;
+}
+
+static int count_days(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                      struct days *days, int64_t *ret_back_to_ms, struct kiln_error *err)
+{
+    uint64_t at = question->highest == INT64_MAX ? INT64_MAX : question->highest + 1, read = 0;
+    *ret_back_to_ms = 0;
+    if (!question->lexemes && !question->query->filter.prompt_hash)
+        return read_days(session, &kept, question, &at, days, err);
+    for (;;) {
+        int rc = read_days(session, &slice, question, &at, days, err);
+        read += SLICE_ROWS;
+        if (rc || at <= question->lowest)
+            return rc;
+        if (question->lexemes && days->pictures * INDEX_SHARE < read)
+            return read_days(session, &rest, question, &at, days, err);
+        if (kiln_clock_ms() >= question->deadline)
+            return kiln_gallery_time_of(session, at, false, ret_back_to_ms, err);
+    }
+}
+
+int kiln_gallery_days(struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                      kiln_each_day *each, void *arg, int64_t *ret_back_to_ms,
+                      struct kiln_error *err)
+{
+    const struct kiln_gallery_query all = whole(query);
+    struct kiln_gallery_question question;
+    struct days days = {0};
+    int64_t back_to_ms = 0;
+    int rc = kiln_gallery_ask(session, &all, &question, err);
+    if (rc)
+        return rc;
+    rc = count_days(session, &question, &days, &back_to_ms, err);
+    kiln_gallery_question_release(&question);
+    if (days.count)
+        qsort(days.at, days.count, sizeof *days.at, by_day);
+    for (size_t i = 0; i < days.count && rc == 0; i++)
+        rc = each(arg, &days.at[i], err);
+    free(days.at);
+    if (rc == 0)
+        *ret_back_to_ms = back_to_ms;
+    return rc;
+}

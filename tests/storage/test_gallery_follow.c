@@ -1,0 +1,349 @@
+/* test_gallery_follow.c - the index of words equals the ledger, whatever the order of commits.
+ *
+ * Writers with open transactions commit late, in any order, or not at all, while followers step,
+ * die, and take over from each other; pictures change their level, get stars, are removed; the
+ * ledger is restored on another cluster.  KILN_FOLLOW_SEEDS=1000 runs more seeds than the usual
+ * thirty, KILN_FOLLOW_SEED=7 one of them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <libpq-fe.h>
+
+#include "storage/ledger/gallery/follow.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/upkeep/database_roles.h"
+#include "tests/support/gallery.h"
+#include "tests/support/random.h"
+#include "tests/support/rig.h"
+
+#define SEEDS 30
+#define JOBS 60
+#define WRITERS 4
+#define ACTIONS 120
+
+static int run(PGconn *conn, const char *sql)
+{
+    PGresult *result = PQexec(conn, sql);
+    ExecStatusType status = PQresultStatus(result);
+    PQclear(result);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK ? 0 : -1;
+}
+
+static void sql(const char *text)
+{
+    free(kiln_test_sql(rig.stack, text));
+}
+
+static int start(void **state)
+{
+    int rc = kiln_rig_start(state);
+    kiln_test_shown(rig.stack, &(struct kiln_test_shown){.prompt = "first"});
+    sql("CREATE TABLE kept AS SELECT * FROM image");
+    sql("INSERT INTO job (batch_id, seed, guidance, index, width, height, steps, max_wait_s,"
+        " priority, kind, latents, teleport, embed_metadata, lora_auto, pool, key, token, prompt,"
+        " negative_prompt, tenant, model, loras, lora_set, state) SELECT batch_id, 1, 0, n, 256,"
+        " 256, 8, 0, 0, 0, 0, 0, false, false, 'p', 'more' || n, 't', 'x', '', 'ann', '', '[]', '',"
+        " 2 FROM kept, generate_series(1, 60) n");
+    return rc;
+}
+
+/* What a process keeps of the ledger by the reports of its follower. */
+struct kept {
+    bool there[JOBS + 10];
+    uint64_t reports;
+};
+
+static uint64_t first_job(void)
+{
+    return (uint64_t)kiln_test_count(rig.stack, "SELECT min(id) FROM job");
+}
+
+static int note(void *arg, uint64_t job, bool gone, struct kiln_error *err)
+{
+    (void)err;
+    struct kept *kept = arg;
+    static uint64_t first;
+    first = first ? first : first_job();
+    assert_in_range(job - first, 0, JOBS + 9);
+    kept->there[job - first] = !gone;
+    kept->reports++;
+    return 0;
+}
+
+/* A follower, and what its process read by itself at the start. */
+static struct kiln_follower *follow(struct kept *kept, uint32_t page_rows)
+{
+    struct kiln_follower *follower = NULL;
+    struct kiln_follower_options options = {
+        .each = note, .arg = kept, .page_rows = page_rows, .count_ms = 1};
+    struct kiln_follower_progress progress;
+    kiln_test_ok(kiln_follower_open(rig.stack->config, "follower", &options, &follower, &rig.err),
+                 rig.err);
+    kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+    char *there = kiln_test_sql(rig.stack, "SELECT coalesce(string_agg((job_id - (SELECT min(id)"
+                                           " FROM job))::text, ','), '') FROM image");
+    memset(kept->there, 0, sizeof kept->there);
+    for (char *at = strtok(there, ","); at; at = strtok(NULL, ","))
+        kept->there[atoi(at)] = true;
+    free(there);
+    return follower;
+}
+
+struct world {
+    struct test_random random;
+    PGconn *writers[WRITERS];
+    bool open[WRITERS];
+    struct kiln_follower *followers[2];
+    struct kept kept[2];
+};
+
+static uint32_t below(struct world *world, uint32_t n)
+{
+    return test_random_below(&world->random, n);
+}
+
+static void step(struct world *world, int which)
+{
+    struct kiln_follower_progress progress;
+    kiln_test_ok(kiln_follower_step(world->followers[which], &progress, &rig.err), rig.err);
+    if (progress.replaced) { /* reads the ledger again */
+        kiln_follower_close(world->followers[which]);
+        world->followers[which] = follow(&world->kept[which], 1 + below(world, 7));
+    }
+}
+
+/* One statement of a writer, in a transaction that may stay open; one that waits is rolled back. */
+static void write_something(struct world *world)
+{
+    static const struct {
+        const char *before, *behind;
+        uint32_t weight;
+    } kinds[] = {
+        {"INSERT INTO image (job_id, batch_id, created_at, seed, guidance, width, height, steps,"
+         " attempt, wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"
+         " negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, tenant,"
+         " worker) SELECT id, batch_id, now() - id * interval '3 hours', 1, 0, 256, 256, 8, 1, 0,"
+         " 0, 0, 0, 0, 0, CASE id % 3 WHEN 0 THEN 'q' ELSE 'p' END, 'w' || id, '', 'h', '', 'm',"
+         " 'h', '[]', '', 'ann', 'w' FROM job WHERE id = ",
+         "", 4},
+        {"UPDATE image SET safety_flag = (coalesce(safety_flag, 0) + 1) % 4 WHERE job_id = ", "",
+         2},
+        {"UPDATE image SET prompt = prompt || ' more' WHERE length(prompt) < 40 AND job_id = ", "",
+         1},
+        {"INSERT INTO favourite (job_id) SELECT job_id FROM image WHERE job_id = ",
+         " ON CONFLICT DO NOTHING", 2},
+        {"DELETE FROM favourite WHERE job_id = ", "", 1},
+        {"DELETE FROM image WHERE job_id = ", "", 1},
+    };
+    uint32_t which = below(world, WRITERS), kind = 0, at = below(world, 11);
+    PGconn *conn = world->writers[which];
+    char text[1000];
+    if (!world->open[which]) {
+        run(conn, "BEGIN");
+        world->open[which] = true;
+    }
+    while (at >= kinds[kind].weight)
+        at -= kinds[kind++].weight;
+    snprintf(text, sizeof text, "%s%llu%s", kinds[kind].before,
+             (unsigned long long)first_job() + below(world, JOBS), kinds[kind].behind);
+    run(conn, "SAVEPOINT s");
+    if (run(conn, text) != 0)
+        run(conn, "ROLLBACK TO s");
+}
+
+static void end_one(struct world *world, uint32_t which, bool commit)
+{
+    if (world->open[which])
+        run(world->writers[which], commit ? "COMMIT" : "ROLLBACK");
+    world->open[which] = false;
+}
+
+/* As after a restore from a dump on another cluster: its number, and the numbers of transactions,
+ * are others. */
+static void restore(struct world *world)
+{
+    for (uint32_t i = 0; i < WRITERS; i++)
+        end_one(world, i, false);
+    for (int i = 0; i < 2; i++) {
+        kiln_follower_close(world->followers[i]);
+        world->followers[i] = NULL;
+    }
+    sql("BEGIN; SET LOCAL session_replication_role = replica;"
+        " UPDATE image SET changed = '900000000'; UPDATE image_change SET changed = '5000000000';"
+        " DELETE FROM image WHERE job_id % 7 = 1 AND job_id NOT IN (SELECT job_id FROM favourite);"
+        " UPDATE gallery_state SET cluster = cluster + 1, snapshot = '800000000:800000001:'; "
+        "COMMIT");
+    for (int i = 0; i < 2; i++)
+        world->followers[i] = follow(&world->kept[i], 1 + below(world, 7));
+}
+
+static void act(struct world *world)
+{
+    uint32_t what = below(world, 100), which = below(world, 2);
+    if (what < 60) {
+        write_something(world);
+    } else if (what < 72) {
+        end_one(world, below(world, WRITERS), below(world, 4) > 0);
+    } else if (what < 96) {
+        step(world, (int)which);
+    } else if (what < 99) {
+        kiln_follower_close(world->followers[which]);
+        world->followers[which] = follow(&world->kept[which], 1 + below(world, 7));
+    } else {
+        restore(world);
+    }
+}
+
+static void settle(struct kiln_follower *follower)
+{
+    struct kiln_follower_progress progress = {.more = true};
+    for (int i = 0; i < 1000 && (progress.more || !progress.complete); i++)
+        kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+    assert_false(progress.more);
+    assert_true(progress.complete);
+}
+
+/* The index has the pictures of the ledger, each as it is, and nothing else. */
+static void expect_equal(uint64_t seed)
+{
+    static const char *const differ[] = {
+        "SELECT count(*) FROM image i FULL JOIN gallery_text t USING (job_id) WHERE i.job_id IS "
+        "NULL"
+        " OR t.job_id IS NULL OR t.level IS DISTINCT FROM i.safety_flag OR t.pool <> i.pool"
+        " OR t.day <> (i.created_at AT TIME ZONE 'UTC')::date",
+        "SELECT count(*) FROM image i JOIN gallery_text t USING (job_id) WHERE"
+        " (t.tsv @@ '''f:1'''::tsquery) <> EXISTS (SELECT FROM favourite f WHERE f.job_id ="
+        " i.job_id) OR NOT t.tsv @@ ('''w' || job_id || '''')::tsquery"
+        " OR coalesce(array_length((SELECT positions FROM unnest(t.tsv) WHERE lexeme = 'more'), 1),"
+        "  0) <> (length(i.prompt) - length('w' || job_id)) / 5",
+        "SELECT count(*) FROM (SELECT pool, (created_at AT TIME ZONE 'UTC')::date AS day,"
+        "  coalesce(safety_flag, -1) AS level, count(*) AS n, min(job_id) AS a, max(job_id) AS b"
+        "  FROM image GROUP BY 1, 2, 3) i FULL JOIN (SELECT * FROM gallery_day WHERE pictures <> 0)"
+        " d USING (pool, day, level) WHERE i.n IS DISTINCT FROM d.pictures OR d.first_job > i.a"
+        " OR d.last_job < i.b",
+    };
+    for (size_t i = 0; i < sizeof differ / sizeof *differ; i++) {
+        long long count = kiln_test_count(rig.stack, differ[i]);
+        if (count)
+            fail_msg("seed %llu: %lld rows differ: %s", (unsigned long long)seed, count, differ[i]);
+    }
+}
+
+static void expect_kept(const struct kept *kept, uint64_t seed)
+{
+    char *there = kiln_test_sql(rig.stack, "SELECT coalesce(string_agg((job_id - (SELECT min(id)"
+                                           " FROM job))::text, ','), '') FROM image");
+    bool now[JOBS + 10] = {0};
+    for (char *at = strtok(there, ","); at; at = strtok(NULL, ","))
+        now[atoi(at)] = true;
+    free(there);
+    for (int i = 0; i < JOBS + 10; i++)
+        if (now[i] != kept->there[i])
+            fail_msg("seed %llu: job %d is %s, and was not reported so", (unsigned long long)seed,
+                     i, now[i] ? "there" : "gone");
+}
+
+static void run_seed(uint64_t seed)
+{
+    struct world world = {.random = {seed}};
+    sql("DELETE FROM favourite; DELETE FROM image; DELETE FROM image_change;"
+        " DELETE FROM gallery_text; DELETE FROM gallery_day; DELETE FROM gallery_state");
+    for (int i = 0; i < WRITERS; i++) {
+        world.writers[i] = PQconnectdb(rig.stack->conninfo);
+        run(world.writers[i], "SET lock_timeout = 1");
+    }
+    for (int i = 0; i < 2; i++)
+        world.followers[i] = follow(&world.kept[i], 1 + below(&world, 7));
+    for (int i = 0; i < ACTIONS; i++)
+        act(&world);
+    for (uint32_t i = 0; i < WRITERS; i++) {
+        end_one(&world, i, true);
+        PQfinish(world.writers[i]);
+    }
+    settle(world.followers[0]);
+    settle(world.followers[1]);
+    settle(world.followers[0]);
+    expect_equal(seed);
+    for (int i = 0; i < 2; i++) {
+        expect_kept(&world.kept[i], seed);
+        kiln_follower_close(world.followers[i]);
+    }
+}
+
+static void the_index_equals_the_ledger(void **state)
+{
+    (void)state;
+    const char *one = getenv("KILN_FOLLOW_SEED"), *many = getenv("KILN_FOLLOW_SEEDS");
+    uint64_t seeds = many ? strtoull(many, NULL, 10) : SEEDS;
+    if (one) {
+        run_seed(strtoull(one, NULL, 10));
+        return;
+    }
+    for (uint64_t seed = 1; seed <= seeds; seed++)
+        run_seed(seed);
+    print_message("%llu seeds\n", (unsigned long long)seeds);
+}
+
+/* The role of a gallery can follow, and no more. */
+static void the_role_of_a_gallery_is_enough(void **state)
+{
+    (void)state;
+    const char *passwords[KILN_ROLE_COUNT] = {NULL};
+    struct kiln_follower *follower = NULL;
+    struct kiln_follower_progress progress = {.more = true};
+    struct kiln_config *config = kiln_config_new();
+    char conninfo[300];
+    int made;
+    kiln_test_ok(kiln_roles_make(rig.stack->config, passwords, &made, &rig.err), rig.err);
+    snprintf(conninfo, sizeof conninfo, "host=%s/postgres user=kiln_gallery dbname=postgres",
+             rig.stack->dir);
+    kiln_test_ok(kiln_config_set(config, "postgres", conninfo, "test", &rig.err), rig.err);
+    sql("DELETE FROM gallery_state; DELETE FROM gallery_text; DELETE FROM gallery_day");
+    uint64_t job =
+        kiln_test_shown(rig.stack, &(struct kiln_test_shown){.prompt = "a red star", .pool = "q"});
+    kiln_test_ok(
+        kiln_follower_open(config, "role", &(struct kiln_follower_options){0}, &follower, &rig.err),
+        rig.err);
+    while (progress.more)
+        kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+    assert_int_equal(kiln_rig_rows("gallery_text", job), 1);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_word WHERE word IN"
+                                                " ('red', 'star')"),
+                     2);
+    PGconn *conn = PQconnectdb(conninfo);
+    static const char *const allowed[] = {"INSERT INTO favourite SELECT max(job_id) FROM image",
+                                          "DELETE FROM favourite",
+                                          "UPDATE image SET safety_flag = 1",
+                                          "INSERT INTO safety_verdict (job_id, level, rank,"
+                                          " source) VALUES (1, 1, 2, 'person:ann')"};
+    static const char *const denied[] = {"DELETE FROM image",
+                                         "UPDATE image SET prompt = ''",
+                                         "DELETE FROM job",
+                                         "UPDATE job SET state = 0",
+                                         "DELETE FROM safety_verdict",
+                                         "INSERT INTO image_change VALUES ('1', 1)",
+                                         "DROP TABLE gallery_text"};
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+        if (run(conn, allowed[i]) != 0)
+            fail_msg("denied: %s: %s", allowed[i], PQerrorMessage(conn));
+    for (size_t i = 0; i < sizeof denied / sizeof *denied; i++)
+        if (run(conn, denied[i]) == 0)
+            fail_msg("allowed: %s", denied[i]);
+    PQfinish(conn);
+    kiln_follower_close(follower);
+    kiln_config_free(config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_index_equals_the_ledger),
+        cmocka_unit_test(the_role_of_a_gallery_is_enough),
+    };
+    return cmocka_run_group_tests(tests, start, kiln_rig_stop);
+}

@@ -1,0 +1,167 @@
+/* test_gallery_plans.c - no statement of the gallery reads a table from end to end.
+ *
+ * As test_ledger_plans: auto_explain logs the plan of each statement.  The tables have 60,000
+ * pictures, but no statistics of their words, which a growing gallery does not have either.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "storage/ledger/gallery/follow.h"
+#include "storage/ledger/gallery/gallery.h"
+#include "storage/ledger/ledger.h"
+#include "tests/support/gallery.h"
+#include "tests/support/rig.h"
+
+static struct kiln_ledger *session;
+
+static void follow_all(void)
+{
+    struct kiln_follower *follower;
+    struct kiln_follower_progress progress = {.more = true};
+    kiln_test_ok(kiln_follower_open(rig.stack->config, "follower",
+                                    &(struct kiln_follower_options){0}, &follower, &rig.err),
+                 rig.err);
+    while (progress.more)
+        kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+    free(kiln_test_sql(rig.stack, "UPDATE image SET safety_flag = 0 WHERE job_id % 1000 = 5"));
+    do
+        kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+    while (progress.more);
+    kiln_follower_close(follower);
+}
+
+static int start(void **state)
+{
+    int rc = kiln_rig_start(state);
+    kiln_test_restart(rig.stack, KILN_TEST_POSTGRES,
+                      (const char *const[]){"-c", "session_preload_libraries=auto_explain", "-c",
+                                            "auto_explain.log_min_duration=0", "-c",
+                                            "autovacuum=off", NULL});
+    kiln_test_many_shown(rig.stack);
+    free(kiln_test_sql(rig.stack, "ANALYZE image, job, batch, object"));
+    follow_all();
+    return rc ? rc : kiln_ledger_open_reading(rig.stack->config, "gallery", 0, &session, &rig.err);
+}
+
+static int stop(void **state)
+{
+    kiln_ledger_close(session);
+    return kiln_rig_stop(state);
+}
+
+static int ignore(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    (void)arg, (void)tile, (void)err;
+    return 0;
+}
+
+static int ignore_picture(void *arg, const struct kiln_gallery_picture *picture,
+                          struct kiln_error *err)
+{
+    (void)arg, (void)picture, (void)err;
+    return 0;
+}
+
+static int ignore_day(void *arg, const struct kiln_gallery_day *day, struct kiln_error *err)
+{
+    (void)arg, (void)day, (void)err;
+    return 0;
+}
+
+static void ask(const char *words, const char *tenant, enum kiln_gallery_order order)
+{
+    struct kiln_gallery_page page;
+    int64_t back_to_ms;
+    uint32_t count;
+    bool more;
+    struct kiln_gallery_query query = {
+        .filter = {.pool = "p", .tenant = tenant, .show_unchecked = true},
+        .words = words,
+        .order = order,
+        .rows_max = 48,
+        .budget_ms = 5000};
+    kiln_test_ok(kiln_gallery_list(session, &query, ignore, NULL, &page, &rig.err), rig.err);
+    if (page.newer[0] && order == KILN_GALLERY_NEWEST) {
+        char cursor[KILN_GALLERY_CURSOR_MAX];
+        snprintf(cursor, sizeof cursor, "%s", page.newer);
+        query.cursor = cursor;
+        kiln_test_ok(kiln_gallery_list(session, &query, ignore, NULL, &page, &rig.err), rig.err);
+    }
+    kiln_test_ok(kiln_gallery_count(session, &query, &count, &more, &rig.err), rig.err);
+    kiln_test_ok(kiln_gallery_days(session, &query, ignore_day, NULL, &back_to_ms, &rig.err),
+                 rig.err);
+}
+
+/* The plan that was logged last for a statement with these words. */
+static void expect(const char *log, const char *words, const char *index, const char *never)
+{
+    const char *last = NULL;
+    for (const char *at = log; (at = strstr(at, words)) != NULL; at++)
+        last = at;
+    if (!last)
+        fail_msg("no plan for: %s", words);
+    const char *end = strstr(last, "LOG:  ");
+    char *plan = strndup(last, end ? (size_t)(end - last) : strlen(last));
+    assert_non_null(plan);
+    if (!strstr(plan, index) || strstr(plan, never))
+        fail_msg("%.0s...%s\nexpected %s, and not %s", plan,
+                 plan + (strlen(plan) > 800 ? strlen(plan) - 800 : 0), index, never);
+    free(plan);
+}
+
+static void every_question_finds_its_index(void **state)
+{
+    (void)state;
+    struct kiln_gallery_filter filter = {.pool = "p", .show_unchecked = true};
+    ask(NULL, NULL, KILN_GALLERY_NEWEST);
+    ask(NULL, "eve", KILN_GALLERY_NEWEST);
+    ask("round ", NULL, KILN_GALLERY_NEWEST);
+    ask("rare ", NULL, KILN_GALLERY_NEWEST);
+    ask("rare ", "bob", KILN_GALLERY_NEWEST);
+    ask("odd ", NULL, KILN_GALLERY_RELEVANCE);
+    uint64_t job = (uint64_t)kiln_test_count(rig.stack, "SELECT max(job_id) FROM image");
+    kiln_test_ok(kiln_gallery_picture(session, &filter, job, ignore_picture, NULL, &rig.err),
+                 rig.err);
+    char *log = kiln_test_postgres_log(rig.stack);
+    expect(log, "(SELECT job_id FROM image  WHERE job_id < $17::bigint", "Backward using image_pkey",
+           "Seq Scan on image");
+    expect(log, "(SELECT job_id FROM image  WHERE job_id > $17::bigint", "using image_pkey",
+           "Seq Scan on image");
+    expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id < $17",
+           "Index Scan Backward using gallery_text_pkey", "gallery_text_words");
+    expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id < $17", "using image_pkey",
+           "Seq Scan");
+    expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id > $17", "using gallery_text_pkey",
+           "Seq Scan");
+    expect(log, "WITH h AS MATERIALIZED", "gallery_text_words", "Seq Scan on gallery_text");
+    expect(log, "WITH h AS MATERIALIZED", "using image_pkey", "Seq Scan on image");
+    expect(log, "WITH ORDINALITY AS g (id, n) CROSS JOIN LATERAL (SELECT i.*", "using image_pkey",
+           "Seq Scan on image");
+    expect(log, "WITH ORDINALITY AS g (id, n) CROSS JOIN LATERAL (SELECT i.*", "object_pkey",
+           "Seq Scan on object");
+    expect(log, "ts_rank(tsv", "gallery_text_pkey", "Seq Scan");
+    expect(log, "SELECT b.reached, d.day", "using gallery_text_pkey", "Seq Scan");
+    expect(log, "FROM gallery_text t WHERE t.tsv @@ $3", "gallery_text_words", "Seq Scan");
+    expect(log, "SELECT i.safety_score", "image_prompt_hash", "Seq Scan on image");
+    expect(log, "SELECT i.safety_score", "job_parent", "Seq Scan on job");
+    /* The follower's, in a session with generic plans. */
+    expect(log, "SELECT changed, job_id FROM ((SELECT", "image_changed", "Seq Scan");
+    expect(log, "SELECT changed, job_id FROM ((SELECT", "image_change_pkey", "Seq Scan");
+    expect(log, "SELECT 0, job_id FROM ((SELECT", "using image_pkey", "Seq Scan");
+    expect(log, "FROM image i LEFT JOIN job j ON j.id = i.job_id", "image_pkey", "Seq Scan");
+    expect(log, "WITH was AS MATERIALIZED", "gallery_text_pkey", "Seq Scan");
+    free(log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_question_finds_its_index),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,446 @@
+/* test_gallery_search.c - pictures found by words: the language, scripts, filters, the walk and the
+ * index, relevance, counts, days and suggestions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "storage/ledger/gallery/follow.h"
+#include "storage/ledger/gallery/gallery.h"
+#include "storage/ledger/ledger.h"
+#include "tests/support/gallery.h"
+#include "tests/support/rig.h"
+
+static struct kiln_ledger *session;
+static struct kiln_follower *follower;
+
+static void settle(void)
+{
+    struct kiln_follower_progress progress = {.more = true};
+    while (progress.more)
+        kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+    assert_true(progress.complete && progress.writes);
+}
+
+static const struct kiln_test_shown pictures[] = {
+    {.prompt = "a red star over the sea"},
+    {.prompt = "a star, red and blue", .style = "neon-punk", .level = "2"},
+    {.prompt = "green fields", .lora = "ink_wash", .custom_id = "order-77/b"},
+    {.prompt = "greenhouse with red flowers", .tenant = "bob"},
+    {.prompt = "红色的星星在海上"},
+    {.prompt = "夜空の赤い星", .batch = "other"},
+    {.prompt = "빨간 별이 빛나는 밤"},
+    {.prompt = "Красная звезда над морем", .mode = "coarse=4+3"},
+    {.prompt = "O'Hara's \"quoted\" \\ back : slash & pipes | (here)"},
+    {.prompt = "ÉTOILE ROUGE", .created = "now() - interval '3 days'"},
+};
+#define PICTURES (sizeof pictures / sizeof *pictures)
+static uint64_t made[PICTURES];
+
+static int start(void **state)
+{
+    int rc = kiln_rig_start(state);
+    for (size_t i = 0; rc == 0 && i < PICTURES; i++)
+        made[i] = kiln_test_shown(rig.stack, &pictures[i]);
+    if (rc == 0)
+        rc = kiln_follower_open(rig.stack->config, "follower", &(struct kiln_follower_options){0},
+                                &follower, &rig.err);
+    if (rc == 0)
+        settle();
+    return rc ? rc : kiln_ledger_open_reading(rig.stack->config, "gallery", 0, &session, &rig.err);
+}
+
+static int stop(void **state)
+{
+    kiln_follower_close(follower);
+    kiln_ledger_close(session);
+    return kiln_rig_stop(state);
+}
+
+struct seen {
+    uint64_t jobs[KILN_GALLERY_ROWS_MAX];
+    double relevance[KILN_GALLERY_ROWS_MAX];
+    uint32_t count;
+};
+
+static int note(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    (void)err;
+    struct seen *seen = arg;
+    seen->jobs[seen->count] = tile->job;
+    seen->relevance[seen->count++] = tile->relevance;
+    return 0;
+}
+
+static struct kiln_gallery_query words(const char *text)
+{
+    return (struct kiln_gallery_query){
+        .filter = {.pool = "p", .show_unchecked = true, .level_max = KILN_SAFETY_EXPLICIT},
+        .words = text,
+        .rows_max = 100,
+        .budget_ms = 20000};
+}
+
+/* The pictures of the list by their number above, newest first: "931". */
+static void expect_query(const struct kiln_gallery_query *query, const char *numbers)
+{
+    struct seen seen = {0};
+    struct kiln_gallery_page page;
+    char found[PICTURES + 1] = "";
+    kiln_test_ok(kiln_gallery_list(session, query, note, &seen, &page, &rig.err), rig.err);
+    for (uint32_t i = 0; i < seen.count; i++)
+        for (size_t k = 0; k < PICTURES; k++)
+            if (seen.jobs[i] == made[k])
+                snprintf(found + strlen(found), sizeof found - strlen(found), "%zu", k);
+    if (strcmp(found, numbers) != 0)
+        fail_msg("%s: found %s, expected %s", query->words ? query->words : "", found, numbers);
+}
+
+static void expect(const char *text, const char *numbers)
+{
+    struct kiln_gallery_query query = words(text);
+    expect_query(&query, numbers);
+}
+
+static void words_phrases_prefixes_and_what_is_excluded(void **state)
+{
+    (void)state;
+    expect("red", "310");
+    expect("RED star", "10");
+    expect("\"red star\"", "0");
+    expect("\"star red\"", "1");
+    expect("red -blue ", "30");
+    expect("red -\"red star\" ", "31");
+    expect("green", "32"); /* the prefix of the last word */
+    expect("green ", "2");
+    expect("gre* red ", "3");
+    expect("star sea blue ", "");
+    expect("o'hara", "8");
+    expect("\"o'hara's quoted\"", "8");
+    expect("étoile", "9");
+    expect("Étoile -rouge ", "");
+    expect("-star ", "98765432");
+}
+
+static void every_script(void **state)
+{
+    (void)state;
+    expect("红色", "4");
+    expect("星", "54");
+    expect("星星", "4");
+    expect("赤い星", "5");
+    expect("「夜空の」", "5");
+    expect("빨간 ", "6");
+    expect("별", "6");
+    expect("красная ЗВЕЗДА", "7");
+    expect("мор", "7");
+}
+
+static void names_are_words(void **state)
+{
+    (void)state;
+    expect("neon-punk", "1");
+    expect("ink_wash", "2");
+    expect("order-77/b", "2");
+    expect("\"fields order\"", ""); /* no phrase goes from one text to another */
+}
+
+static void filters_narrow_a_search(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = words("red");
+    query.filter.level_max = KILN_SAFETY_CLEAR;
+    expect_query(&query, "30");
+    query = words("red");
+    query.filter.tenant = "bob";
+    expect_query(&query, "3");
+    query = words("星");
+    query.filter.batch = "other";
+    expect_query(&query, "5");
+    query = words("звезда");
+    query.filter.mode = KILN_GALLERY_COARSE;
+    expect_query(&query, "7");
+    query.filter.mode = KILN_GALLERY_EXACT;
+    expect_query(&query, "");
+    query = words("green");
+    query.filter.lora = "ink_wash";
+    expect_query(&query, "2");
+    query = words("rouge");
+    query.filter.to_ms =
+        1000 * (int64_t)kiln_test_count(rig.stack, "SELECT extract(epoch FROM now() - interval"
+                                                   " '1 day')::bigint");
+    expect_query(&query, "9");
+    query = words("red");
+    query.filter.to_ms = 86400000;
+    expect_query(&query, "");
+}
+
+static void what_is_raised_or_removed_is_gone_at_once(void **state)
+{
+    (void)state;
+    char sql[200];
+    struct kiln_gallery_query query = words("greenhouse");
+    query.filter.level_max = KILN_SAFETY_CLEAR;
+    expect_query(&query, "3");
+    snprintf(sql, sizeof sql, "UPDATE image SET safety_flag = 3 WHERE job_id = %llu",
+             (unsigned long long)made[3]);
+    free(kiln_test_sql(rig.stack, sql));
+    expect_query(&query, ""); /* before the follower has come by */
+    uint32_t count;
+    bool more;
+    kiln_test_ok(kiln_gallery_count(session, &query, &count, &more, &rig.err), rig.err);
+    assert_int_equal(count, 0);
+    settle();
+    expect_query(&query, "");
+    snprintf(sql, sizeof sql, "UPDATE image SET safety_flag = NULL WHERE job_id = %llu",
+             (unsigned long long)made[3]);
+    free(kiln_test_sql(rig.stack, sql));
+    settle();
+    expect_query(&query, "3");
+}
+
+static void a_search_that_holds_nothing_says_so(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = words(" -- ★");
+    struct kiln_gallery_page page;
+    struct seen seen = {0};
+    assert_int_equal(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err),
+                     KILN_BAD_INPUT);
+    assert_non_null(strstr(rig.err.text, "nothing to search for"));
+}
+
+/* --- with many pictures ------------------------------------------------------------------------
+ */
+
+#define MANY KILN_TEST_MANY
+
+static void make_many(void **state)
+{
+    (void)state;
+    kiln_test_many_shown(rig.stack);
+    settle();
+    free(kiln_test_sql(rig.stack, "ANALYZE"));
+}
+
+/* All hits, page by page. */
+static uint32_t walk(struct kiln_gallery_query *query, bool *ret_late)
+{
+    struct kiln_gallery_page page = {.older = ""};
+    char cursor[KILN_GALLERY_CURSOR_MAX] = "";
+    uint32_t count = 0;
+    uint64_t last = UINT64_MAX;
+    *ret_late = false;
+    do {
+        struct seen seen = {0};
+        query->cursor = cursor;
+        kiln_test_ok(kiln_gallery_list(session, query, note, &seen, &page, &rig.err), rig.err);
+        for (uint32_t i = 0; i < seen.count; i++) {
+            assert_true(seen.jobs[i] < last);
+            last = seen.jobs[i];
+        }
+        count += seen.count;
+        if (page.out_of_time) {
+            *ret_late = true;
+            assert_true(page.searched_back_to_ms > 0);
+        }
+        snprintf(cursor, sizeof cursor, "%s", page.older);
+    } while (*cursor);
+    return count;
+}
+
+static void all_hits_are_found_by_walk_and_by_index(void **state)
+{
+    (void)state;
+    bool late;
+    struct kiln_gallery_query query = words("odd ");
+    query.rows_max = 200;
+    assert_int_equal(walk(&query, &late), 600);
+    query = words("rare ");
+    assert_int_equal(walk(&query, &late), 3);
+    query = words("odd rare ");
+    assert_int_equal(walk(&query, &late), 0);
+    query = words("round odd ");
+    assert_int_equal(walk(&query, &late), 200);
+    query = words(NULL);
+    query.filter.tenant = "bob";
+    assert_int_equal(walk(&query, &late), 1);
+    /* Without an index that is complete, the walk goes on, in as many pages as it needs. */
+    free(kiln_test_sql(rig.stack, "UPDATE gallery_state SET rebuilt = 1"));
+    query = words("rare ");
+    query.budget_ms = 1;
+    assert_int_equal(walk(&query, &late), 3);
+    assert_true(late);
+    free(kiln_test_sql(rig.stack, "UPDATE gallery_state SET rebuilt = NULL"));
+}
+
+static void relevance_ranks_blocks_of_the_newest(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = words("odd ");
+    struct kiln_gallery_page page = {.older = ""};
+    char cursor[KILN_GALLERY_CURSOR_MAX] = "";
+    uint32_t count = 0;
+    double last = 1e9;
+    uint64_t ranked = 0;
+    query.order = KILN_GALLERY_RELEVANCE;
+    query.rows_max = 90;
+    do {
+        struct seen seen = {0};
+        query.cursor = cursor;
+        kiln_test_ok(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err), rig.err);
+        for (uint32_t i = 0; i < seen.count; i++, count++) {
+            if (count == KILN_GALLERY_BLOCK)
+                last = 1e9;
+            assert_true(seen.relevance[i] <= last && seen.relevance[i] > 0);
+            last = seen.relevance[i];
+            ranked += seen.jobs[i];
+        }
+        snprintf(cursor, sizeof cursor, "%s", page.older);
+    } while (*cursor);
+    assert_int_equal(count, 600);
+    assert_int_equal(ranked, kiln_test_count(rig.stack, "SELECT sum(job_id) FROM image WHERE prompt"
+                                                        " ~ '\\modd'"));
+    query.words = NULL;
+    query.cursor = NULL;
+    struct seen seen = {0};
+    assert_int_equal(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err),
+                     KILN_BAD_INPUT);
+}
+
+static void counts_are_bounded(void **state)
+{
+    (void)state;
+    uint32_t count;
+    bool more;
+    struct kiln_gallery_query query = words("odd ");
+    kiln_test_ok(kiln_gallery_count(session, &query, &count, &more, &rig.err), rig.err);
+    assert_int_equal(count, 600);
+    assert_false(more);
+    query = words("round ");
+    kiln_test_ok(kiln_gallery_count(session, &query, &count, &more, &rig.err), rig.err);
+    assert_int_equal(count, KILN_GALLERY_COUNT_MAX);
+    assert_true(more);
+}
+
+struct days {
+    uint64_t pictures, count;
+    int64_t last_ms;
+};
+
+static int add_day(void *arg, const struct kiln_gallery_day *day, struct kiln_error *err)
+{
+    (void)err;
+    struct days *days = arg;
+    assert_true(days->count == 0 || day->day_ms < days->last_ms);
+    assert_int_equal(day->day_ms % 86400000, 0);
+    days->pictures += day->pictures;
+    days->count++;
+    days->last_ms = day->day_ms;
+    return 0;
+}
+
+static void days_are_counted_with_the_filter(void **state)
+{
+    (void)state;
+    struct days days = {0};
+    int64_t back_to_ms;
+    struct kiln_gallery_query query = words(NULL);
+    kiln_test_ok(kiln_gallery_days(session, &query, add_day, &days, &back_to_ms, &rig.err),
+                 rig.err);
+    assert_int_equal(days.pictures, MANY + PICTURES);
+    assert_int_equal(days.count,
+                     kiln_test_count(rig.stack, "SELECT count(DISTINCT (created_at AT TIME ZONE"
+                                                " 'UTC')::date) FROM image"));
+    static const struct {
+        const char *words, *tenant;
+        uint64_t pictures;
+    } cases[] = {{"round ", NULL, MANY / 3}, {"odd ", NULL, 600}, {"rare ", NULL, 3},
+                 {NULL, "eve", MANY},        {NULL, "bob", 1},    {"round ", "ann", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        days = (struct days){0};
+        query = words(cases[i].words);
+        query.filter.tenant = cases[i].tenant;
+        kiln_test_ok(kiln_gallery_days(session, &query, add_day, &days, &back_to_ms, &rig.err),
+                     rig.err);
+        assert_int_equal(days.pictures, cases[i].pictures);
+        assert_int_equal(back_to_ms, 0);
+    }
+    days = (struct days){0};
+    query = words("round ");
+    query.budget_ms = 1;
+    kiln_test_ok(kiln_gallery_days(session, &query, add_day, &days, &back_to_ms, &rig.err),
+                 rig.err);
+    assert_true(days.pictures <= MANY / 3);
+    assert_true((days.pictures < MANY / 3) == (back_to_ms > 0));
+}
+
+static void a_jump_lands_on_its_moment(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = words(NULL);
+    struct kiln_gallery_page page;
+    char cursor[KILN_GALLERY_CURSOR_MAX];
+    int64_t at_ms = 1000 * (int64_t)kiln_test_count(rig.stack, "SELECT extract(epoch FROM now() -"
+                                                               " interval '2 days')::bigint");
+    struct seen seen = {0};
+    query.filter.batch = "many";
+    kiln_test_ok(kiln_gallery_jump(session, &query, at_ms, cursor, &rig.err), rig.err);
+    query.cursor = cursor;
+    query.rows_max = 1;
+    kiln_test_ok(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err), rig.err);
+    char sql[200];
+    snprintf(sql, sizeof sql, "SELECT max(job_id) FROM image WHERE created_at < to_timestamp(%lld)",
+             (long long)at_ms / 1000);
+    assert_int_equal(seen.jobs[0], kiln_test_count(rig.stack, sql));
+}
+
+static void a_mistyped_word_has_a_suggestion(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"ruond", "round"},
+        {"roound", "round"},
+        {"rond", "round"},
+        {"rounx", "round"},
+        {"round", ""},
+        {"xyzzy", ""},
+        {"odd roumd -sea", "odd round -sea"},
+        {"\"rond odd\"", ""},
+        {"звезла", "звезда"},
+    };
+    char out[400];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kiln_gallery_query query = words(cases[i][0]);
+        kiln_test_ok(kiln_gallery_suggest(session, &query, out, sizeof out, &rig.err), rig.err);
+        assert_string_equal(out, cases[i][1]);
+    }
+    /* What is hidden is not suggested. */
+    struct kiln_gallery_query query = words("blu");
+    query.filter.level_max = KILN_SAFETY_CLEAR;
+    kiln_test_ok(kiln_gallery_suggest(session, &query, out, sizeof out, &rig.err), rig.err);
+    assert_string_equal(out, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_phrases_prefixes_and_what_is_excluded),
+        cmocka_unit_test(every_script),
+        cmocka_unit_test(names_are_words),
+        cmocka_unit_test(filters_narrow_a_search),
+        cmocka_unit_test(what_is_raised_or_removed_is_gone_at_once),
+        cmocka_unit_test(a_search_that_holds_nothing_says_so),
+        cmocka_unit_test(make_many),
+        cmocka_unit_test(all_hits_are_found_by_walk_and_by_index),
+        cmocka_unit_test(relevance_ranks_blocks_of_the_newest),
+        cmocka_unit_test(counts_are_bounded),
+        cmocka_unit_test(days_are_counted_with_the_filter),
+        cmocka_unit_test(a_jump_lands_on_its_moment),
+        cmocka_unit_test(a_mistyped_word_has_a_suggestion),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
