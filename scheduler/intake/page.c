@@ -346,7 +346,7 @@ static int number_jobs(struct kiln_page *page, struct kiln_error *err)
     return rc;
 }
 
-/* --- jobs that start from another's latent ---------------------------------------------------- */
+/* --- other jobs that a job names -------------------------------------------------------------- */
 /* Why the job cannot start from the latent of its init_job; "" if it can.  Of which model the
  * latent is, only a worker can compare: it knows its own. */
 static void find_fault(const struct kiln_job *job, const struct kiln_latent_row *latent, char *out,
@@ -374,27 +374,50 @@ static void find_fault(const struct kiln_job *job, const struct kiln_latent_row 
                  KILN_START_ENLARGE_MAX);
 }
 
-/* Refuses the jobs whose start is not there, with one look at the ledger. */
+/* Whether the job names a parent beside the job of its start. */
+static bool names_parent(const struct kiln_job *job)
+{
+    return job->parent && job->parent != job->init_job;
+}
+
+/* Why the job cannot be taken in, by what the ledger says of the jobs it names: *row is the first
+ * of them; moves *row behind the last.  "" if it can. */
+static void check_named(const struct kiln_job *job, const struct kiln_latent_row **row, char *out,
+                        size_t size)
+{
+    out[0] = '\0';
+    if (job->init_job)
+        find_fault(job, (*row)++, out, size);
+    if (names_parent(job) && !(*row)++->known && !out[0])
+        snprintf(out, size, "parent is %llu; there is no such job",
+                 (unsigned long long)job->parent);
+}
+
+/* Refuses the jobs whose start or parent is not there, with one look at the ledger.  A parent that
+ * exists is older than its child, so nothing can be made from itself.  Later it may be removed. */
 static int check_starts(struct kiln_page *page, struct kiln_error *err)
 {
     size_t asked = 0, next = 0;
     for (size_t i = 0; i < page->job_count; i++)
-        asked += page->jobs[i].job.init_job != 0;
+        asked += (page->jobs[i].job.init_job != 0) + names_parent(&page->jobs[i].job);
     if (asked == 0)
         return 0;
     uint64_t *ids = calloc(asked, sizeof(*ids));
     struct kiln_latent_row *latents = calloc(asked, sizeof(*latents));
+    const struct kiln_latent_row *row = latents;
     int rc = ids && latents ? 0 : kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
-    for (size_t i = 0; i < page->job_count && rc == 0; i++)
-        if (page->jobs[i].job.init_job)
-            ids[next++] = page->jobs[i].job.init_job;
+    for (size_t i = 0; i < page->job_count && rc == 0; i++) {
+        const struct kiln_job *job = &page->jobs[i].job;
+        if (job->init_job)
+            ids[next++] = job->init_job;
+        if (names_parent(job))
+            ids[next++] = job->parent;
+    }
     rc = rc ? rc : kiln_ledger_latents(page->ledger, page->pool, ids, asked, latents, err);
-    next = 0;
     for (size_t i = 0; i < page->job_count && rc == 0; i++) {
         const struct kiln_new_job *new = &page->jobs[i];
-        char reason[KILN_ERROR_TEXT_MAX] = "";
-        if (new->job.init_job)
-            find_fault(&new->job, &latents[next++], reason, sizeof(reason));
+        char reason[KILN_ERROR_TEXT_MAX];
+        check_named(&new->job, &row, reason, sizeof(reason));
         page->out[i] = reason[0] != '\0';
         page->offered -= page->out[i];
         if (page->out[i])

@@ -21,11 +21,11 @@
 
 /* Stores the values of one object.  *ret_seen gets a bit for each key, by which a key that is given
  * twice is refused. */
-static int read_members(struct kiln_draft *draft, const char *text, size_t len, uint32_t *ret_seen,
+static int read_members(struct kiln_draft *draft, const char *text, size_t len, uint64_t *ret_seen,
                         struct kiln_error *err)
 {
     struct kiln_json_reader reader;
-    uint32_t seen = 0;
+    uint64_t seen = 0;
     int code = kiln_json_open(&reader, text, len, KILN_JSON_OBJECT, err);
     while (!code) {
         struct kiln_json_value name, value;
@@ -45,10 +45,10 @@ static int read_members(struct kiln_draft *draft, const char *text, size_t len, 
             return kiln_fail(err, KILN_BAD_INPUT, "unknown key \"%.*s\"; %s", (int)len, name.text,
                              hint);
         }
-        if (seen & (uint32_t)1 << key)
+        if (seen & (uint64_t)1 << key)
             return kiln_fail(err, KILN_BAD_INPUT, "key \"%s\" is given twice",
                              kiln_job_keys[key].name);
-        seen |= (uint32_t)1 << key;
+        seen |= (uint64_t)1 << key;
         draft->values[key] = value;
     }
     draft->present |= seen;
@@ -61,9 +61,9 @@ static int read_members(struct kiln_draft *draft, const char *text, size_t len, 
 static int read_overrides(struct kiln_draft *draft, struct kiln_error *err)
 {
     const char *text = draft->context->overrides;
-    const uint32_t sides = (uint32_t)1 << KILN_JOB_KEY_WIDTH | (uint32_t)1 << KILN_JOB_KEY_HEIGHT;
-    const uint32_t size = (uint32_t)1 << KILN_JOB_KEY_SIZE;
-    uint32_t seen;
+    const uint64_t sides = (uint64_t)1 << KILN_JOB_KEY_WIDTH | (uint64_t)1 << KILN_JOB_KEY_HEIGHT;
+    const uint64_t size = (uint64_t)1 << KILN_JOB_KEY_SIZE;
+    uint64_t seen;
     if (!text)
         return 0;
     int code = read_members(draft, text, strlen(text), &seen, err);
@@ -300,7 +300,7 @@ int kiln_draft_open(struct kiln_draft *draft, const char *text, size_t len,
                     const struct kiln_job_context *context, struct kiln_error *err)
 {
     static const struct kiln_job_context nothing_known;
-    uint32_t seen;
+    uint64_t seen;
     draft->context = context ? context : &nothing_known;
     draft->present = draft->style_count = draft->size_count = 0;
     draft->seed_first = 0;

@@ -20,7 +20,7 @@
 struct kiln_draft {
     const struct kiln_job_context *context;
     struct kiln_json_value values[KILN_JOB_KEYS]; /* borrowed from the line and the overrides */
-    uint32_t present;                             /* a bit for each key */
+    uint64_t present;                             /* a bit for each key */
     char *prompt;                                 /* decoded; still a template */
     size_t prompt_len;
     bool template;
@@ -37,7 +37,7 @@ struct kiln_draft {
 
 static inline bool kiln_draft_has(const struct kiln_draft *draft, enum kiln_job_key key)
 {
-    return draft->present & (uint32_t)1 << key;
+    return draft->present & (uint64_t)1 << key;
 }
 
 /* Reads the line, and checks all but the values that kiln_draft_job reads.  text and context are

@@ -117,6 +117,13 @@ static void put_mode(struct kiln_text *out, const struct kiln_job *job)
     }
 }
 
+/* The job of the start is the parent, unless the line says another. */
+static void put_parent(struct kiln_text *out, const struct kiln_job *job)
+{
+    if (job->parent && job->parent != job->init_job)
+        put_number(out, KILN_JOB_KEY_PARENT, (int64_t)job->parent);
+}
+
 /* Everything that is at its default is left out: a line waits in Redis with a million others. */
 static void put_optional(struct kiln_text *out, const struct kiln_job *job)
 {
@@ -139,6 +146,7 @@ static void put_optional(struct kiln_text *out, const struct kiln_job *job)
         put_text(out, KILN_JOB_KEY_SIGMAS, sigmas);
     }
     put_mode(out, job);
+    put_parent(out, job);
     if (job->teleport_said)
         put_text(out, KILN_JOB_KEY_TELEPORT, kiln_teleport_name(job->teleport));
     if (job->max_wait_s)

@@ -1,4 +1,5 @@
-/* mode_keys.c - the keys of a job line that say how its picture comes about, as one mode.
+/* mode_keys.c - the keys of a job line that say how its picture comes about, as one mode,
+ * and which job it was made from.
  *
  * What the line says must fit the job.  What the setting `coarse` says is a wish for all jobs:
  * where it does not fit, the run is exact.  So is "auto", which means "where it helps".
@@ -118,8 +119,19 @@ static int build_start(const struct kiln_draft *draft, struct kiln_job *job, str
     code = kiln_draft_whole(draft, KILN_JOB_KEY_INIT_JOB, 0, &init_job, err);
     if (code)
         return code;
-    job->init_job = job->parent = (uint64_t)init_job;
+    job->init_job = (uint64_t)init_job;
     return build_depth(draft, job, err);
+}
+
+/* The job that this one was made from: the one that the line names, else the one of its start. */
+static int build_parent(const struct kiln_draft *draft, struct kiln_job *job,
+                        struct kiln_error *err)
+{
+    int64_t parent;
+    int code = kiln_draft_whole(draft, KILN_JOB_KEY_PARENT, (int64_t)job->init_job, &parent, err);
+    if (!code)
+        job->parent = (uint64_t)parent;
+    return code;
 }
 
 int kiln_draft_mode(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
@@ -137,5 +149,7 @@ int kiln_draft_mode(const struct kiln_draft *draft, struct kiln_job *job, struct
                          "%s is given without a start; init_image or init_job names one",
                          strength ? "strength" : "start_sigma");
     int code = build_coarse(draft, job, image || other, err);
-    return code || !(image || other) ? code : build_start(draft, job, err);
+    if (!code && (image || other))
+        code = build_start(draft, job, err);
+    return code ? code : build_parent(draft, job, err);
 }

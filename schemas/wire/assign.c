@@ -2,7 +2,7 @@
  *
  *     {"v":1, "id":..., "model":..., "width":..., "height":..., "steps":..., "mode":...,
  * "loras":[{name, scale}], "jobs":[{"id":.., "attempt":.., "batch_id":.., "index":..,
- * "created_ms":.., "batch":.., "line":{job line}}]}
+ * "created_ms":.., "parent":.., "batch":.., "line":{job line}}]}
  *
  * A job line carries everything that is rendered, and its reader is the one that intake uses: a
  * worker trusts the scheduler no more than the scheduler trusts a file.
@@ -24,18 +24,23 @@ static const struct kiln_wire_field fields[] = {
 static const struct kiln_wire_table table = {"assignment", fields, sizeof fields / sizeof fields[0],
                                              false};
 
-/* The envelope is what the ledger knows of a job; the line is what will be rendered. */
+/* The envelope is what the ledger knows of a job; the line is what will be rendered.  So a parent
+ * is in the envelope, where workers of before minor 7 ignore it: they refuse a line with it. */
 static void write_job(struct kiln_text *out, const struct kiln_job *job)
 {
     const char *batch = job->batch ? job->batch : "";
+    struct kiln_job rendered = *job;
+    rendered.parent = 0;
     kiln_text_printf(out,
                      "{\"id\":%llu,\"attempt\":%u,\"batch_id\":%llu,\"index\":%u,"
                      "\"created_ms\":%lld,\"batch\":",
                      (unsigned long long)job->id, job->attempt, (unsigned long long)job->batch_id,
                      job->index, (long long)job->created_ms);
     kiln_text_json(out, batch, strlen(batch));
+    if (job->parent && job->parent != job->init_job)
+        kiln_text_printf(out, ",\"parent\":%llu", (unsigned long long)job->parent);
     kiln_text_puts(out, ",\"line\":");
-    kiln_job_line_write(job, true, out);
+    kiln_job_line_write(&rendered, true, out);
     kiln_text_puts(out, "}");
 }
 
@@ -77,7 +82,7 @@ void kiln_assignment_release(struct kiln_assignment *a)
 
 /* What stands beside the line; read into a struct of its own because a job's batch is a pointer. */
 struct envelope {
-    uint64_t id, batch_id;
+    uint64_t id, batch_id, parent;
     uint32_t attempt, index;
     int64_t created_ms;
     char batch[KILN_BATCH_NAME_MAX + 1];
@@ -89,7 +94,8 @@ static const struct kiln_wire_field envelope_fields[] = {
     KILN_WIRE_FIELD(struct envelope, batch_id, KILN_WIRE_ROW, true),
     KILN_WIRE_FIELD(struct envelope, index, KILN_WIRE_U32, true),
     KILN_WIRE_FIELD(struct envelope, batch, KILN_WIRE_NAME, true),
-    KILN_WIRE_FIELD(struct envelope, created_ms, KILN_WIRE_I64, false), /* last: may be missing */
+    KILN_WIRE_FIELD(struct envelope, created_ms, KILN_WIRE_I64, false),
+    KILN_WIRE_FIELD(struct envelope, parent, KILN_WIRE_ROW, false),
 };
 static const struct kiln_wire_table envelope_table = {
     "assignment", envelope_fields, sizeof envelope_fields / sizeof envelope_fields[0], false};
@@ -117,9 +123,10 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
     struct kiln_json_value key, value;
     struct envelope envelope = {0};
     const size_t count = envelope_table.count;
-    const uint32_t optional = (uint32_t)1 << (count - 1);
-    uint32_t seen = 0;
+    uint32_t seen = 0, optional = 0;
     bool more;
+    for (size_t i = 0; i < count; i++)
+        optional |= (uint32_t)!envelope_fields[i].required << i;
     int code = kiln_json_open(&reader, object->text, object->len, KILN_JSON_OBJECT, err);
     while (!code && !(code = kiln_json_next(&reader, &key, &value, &more, err)) && more) {
         size_t i = 0;
@@ -157,6 +164,8 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
     job->attempt = envelope.attempt;
     job->index = envelope.index;
     job->created_ms = envelope.created_ms;
+    if (envelope.parent)
+        job->parent = envelope.parent;
     job->state = KILN_JOB_ASSIGNED;
     return 0;
 }

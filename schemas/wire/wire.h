@@ -27,7 +27,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 6
+#define KILN_WIRE_MINOR 7
 #endif
 #define KILN_WIRE_MINOR_MODES 5
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)

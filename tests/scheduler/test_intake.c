@@ -131,6 +131,51 @@ static void a_start_must_be_there(void **state)
     stream_is_empty();
 }
 
+/* A job may name a parent without starting from it, or another one than its start. */
+static void a_parent_must_exist(void **state)
+{
+    (void)state;
+    const uint64_t id = make_done_job("0");
+    const struct {
+        uint64_t start, parent;
+        const char *says; /* NULL: it is taken in */
+    } rows[] = {{0, id, NULL},
+                {0, id + 1000, "there is no such job"},
+                {id, id, NULL},
+                {id, id + 1000, "parent is"},
+                {id + 1000, id, "init_job is"},
+                {id + 1000, id + 1001, "init_job is"},
+                {0, INT64_MAX, "parent is 9223372036854775807; there is no such job"}};
+    const uint32_t count = sizeof(rows) / sizeof(*rows);
+    for (uint32_t all = 0; all < 2; all++) { /* one by one, then in one page */
+        for (uint32_t i = 0; i < count; i++) {
+            char line[200], token[8], start[48] = "";
+            snprintf(token, sizeof(token), "%s%u", all ? "all" : "p", all ? 0 : i);
+            if (rows[i].start)
+                snprintf(start, sizeof(start), ",\"init_job\":%llu",
+                         (unsigned long long)rows[i].start);
+            snprintf(line, sizeof(line),
+                     "{\"prompt\":\"x\",\"size\":\"256x256\",\"parent\":%llu%s}",
+                     (unsigned long long)rows[i].parent, start);
+            kiln_test_enqueue(stack, all ? "page" : "single", token, line, i, 1,
+                              !all || i == count - 1);
+            if (all)
+                continue;
+            take_all();
+            struct kiln_receipt receipt = kiln_test_receipt(stack, token);
+            if (rows[i].says && !strstr(receipt.first_refusal, rows[i].says))
+                fail_msg("row %u: \"%s\"", i, receipt.first_refusal);
+            assert_int_equal(receipt.accepted, rows[i].says == NULL);
+        }
+    }
+    take_all();
+    assert_int_equal(kiln_test_receipt(stack, "all0").refused, 5);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE parent > 0"), 4);
+    assert_int_equal(
+        kiln_test_count(stack, "SELECT count(*) FROM job WHERE parent > 0 AND init_job = 0"), 2);
+    stream_is_empty();
+}
+
 /* Of the bus nobody can name a file of this machine. */
 static void a_picture_is_named_by_its_key(void **state)
 {
@@ -381,6 +426,7 @@ int main(void)
         TEST(the_same_call_again_adds_nothing),
         TEST(bad_lines_do_not_hold_up_good_ones),
         TEST(a_start_must_be_there),
+        TEST(a_parent_must_exist),
         TEST(a_picture_is_named_by_its_key),
         TEST(the_setting_applies_to_lines_that_do_not_say),
         TEST(entries_that_break_the_protocol),

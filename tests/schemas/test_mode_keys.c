@@ -73,6 +73,15 @@ static void lines_say_a_mode(void **state)
     assert_null(job.init_image);
     assert_true(job.init_job == 7 && job.parent == 7);
     kiln_job_release(&job);
+    job = parse("\"parent\":5", &nothing_known);
+    assert_true(job.init_job == 0 && job.parent == 5 && job.mode.kind == KILN_MODE_EXACT);
+    kiln_job_release(&job);
+    job = parse("\"init_job\":7,\"parent\":5,\"strength\":1", &nothing_known);
+    assert_true(job.init_job == 7 && job.parent == 5);
+    kiln_job_release(&job);
+    job = parse(IMAGE ",\"parent\":9223372036854775807", &nothing_known);
+    assert_true(job.init_job == 0 && job.parent == INT64_MAX);
+    kiln_job_release(&job);
 }
 
 /* The setting is a wish: it never refuses a job, nor adds a word to its line of enqueue. */
@@ -142,6 +151,10 @@ static void written_lines_say_it_shortly(void **state)
               "\"init_job\":7,\"strength\":0.3");
     canonical("\"init_job\":7,\"start_sigma\":0.12346", &nothing_known,
               "\"init_job\":7,\"start_sigma\":0.1235");
+    canonical("\"parent\":7,\"init_job\":7", &nothing_known, "\"init_job\":7");
+    canonical("\"parent\":5,\"init_job\":7", &nothing_known, "\"init_job\":7,\"parent\":5");
+    canonical("\"parent\":5,\"coarse\":\"4+3\"", &nothing_known,
+              "\"coarse\":\"4+3\",\"parent\":5");
 }
 
 static void every_step_has_a_strength(void **state)
@@ -200,6 +213,10 @@ static void bad_values_are_refused_by_name(void **state)
         {"\"init_job\":-1", "init_job is -1"},
         {"\"init_job\":1.5", "init_job is 1.5"},
         {"\"init_job\":9223372036854775808", "init_job is 9223372036854775808"},
+        {"\"parent\":0", "parent is 0; it must be the number of a job, 1 or above"},
+        {"\"parent\":\"17\"", "parent is \"17\""},
+        {"\"parent\":9223372036854775808", "parent is 9223372036854775808"},
+        {"\"parent\":1,\"parent\":2", "key \"parent\" is given twice"},
         {"\"init_image\":\"\"", "init_image is \"\""},
         {"\"init_image\":7", "init_image is 7"},
         {"\"init_image\":\"/etc/passwd\"",

@@ -104,8 +104,8 @@ static void print_mode(const struct kiln_job_row *row)
         printf("  start      latent of job %" PRIu64 "\n", job->init_job);
     if (job->init_image)
         printf("  start      %s\n", job->init_image);
-    if (job->parent && job->parent != job->init_job)
-        printf("  parent     job %" PRIu64 "\n", job->parent);
+    if (job->parent)
+        printf("  made from  job %" PRIu64 "\n", job->parent);
 }
 
 static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error *err)

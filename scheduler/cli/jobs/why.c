@@ -197,11 +197,18 @@ static int explain_queued(struct why *why, const struct kiln_job_row *row, struc
     return explain_line(why, row, err);
 }
 
-static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+/* What the job was made from, and of that what it starts from. */
+static void explain_parent(struct why *why, const struct kiln_job *job)
 {
-    struct why *why = arg;
-    why->facts = json_pack("{s:I, s:s}", "job", (json_int_t)row->job.id, "state",
-                           kiln_job_state_name(row->job.state));
+    if (job->parent)
+        because(why, "it was made from job %" PRIu64 "%s", job->parent,
+                job->init_job == job->parent ? " and starts from its latent" : "");
+    if (job->init_job && job->init_job != job->parent)
+        because(why, "it starts from the latent of job %" PRIu64, job->init_job);
+}
+
+static int explain_state(struct why *why, const struct kiln_job_row *row, struct kiln_error *err)
+{
     switch (row->job.state) {
     case KILN_JOB_QUEUED:
         return explain_queued(why, row, err);
@@ -221,6 +228,19 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
         because(why, "cancelled; to queue it again: kiln retry %" PRIu64, row->job.id);
     }
     return 0;
+}
+
+static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct why *why = arg;
+    const uint64_t parent = row->job.parent;
+    why->facts = json_pack("{s:I, s:s, s:o}", "job", (json_int_t)row->job.id, "state",
+                           kiln_job_state_name(row->job.state), "parent",
+                           parent ? json_integer((json_int_t)parent) : json_null());
+    int rc = explain_state(why, row, err);
+    if (rc == 0)
+        explain_parent(why, &row->job);
+    return rc;
 }
 
 static int print_why(struct why *why)

@@ -46,13 +46,30 @@ void kiln_html_begin(FILE *out, const char *batch, const char *note)
     fputs("<main id=\"grid\">\n", out);
 }
 
-/* The line under a prompt; the search finds it too. */
+/* The job that this one was made from.  The script shows that job's picture if it is on the page,
+ * and else takes the link away. */
+static void made_from(FILE *out, const struct kiln_job *job)
+{
+    if (job->parent)
+        fprintf(out, "<small class=\"made\">made from <a href=\"#j%llu\">job %llu</a></small>",
+                (unsigned long long)job->parent, (unsigned long long)job->parent);
+}
+
+/* The line under a prompt; the search finds it too.  Every mode but an exact one is named. */
 static void facts(FILE *out, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
     char set[KILN_LORA_SET_MAX];
     fprintf(out, "<small>%u&times;%u &middot; seed %llu &middot; %u steps", job->width, job->height,
             (unsigned long long)job->seed, job->steps);
+    const bool rendered = row->forwards > 0;
+    char wanted[KILN_MODE_MAX];
+    kiln_mode_text(&job->mode, wanted);
+    const char *mode = rendered ? row->rendered_mode : wanted;
+    if (mode[0]) {
+        fputs(" &middot; ", out);
+        escape(out, mode);
+    }
     if (job->style) {
         fputs(" &middot; ", out);
         escape(out, job->style);
@@ -69,6 +86,7 @@ static void facts(FILE *out, const struct kiln_job_row *row)
         fprintf(out, " &middot; #%u", job->index);
     }
     fputs("</small>", out);
+    made_from(out, job);
 }
 
 /* A candidate of the srcset with its true width, so that a dense screen gets the larger one. */
@@ -95,8 +113,8 @@ void kiln_html_picture(FILE *out, const struct kiln_job_row *row,
     const char *thumbnail = medium[0] ? medium : small[0] ? small : full;
     const uint32_t medium_px = kiln_stored_sizes[KILN_STORED_MEDIUM].longest;
     bool first = true;
-    fprintf(out, "<figure style=\"--r:%.4f\" data-full=\"",
-            (double)job->width / (double)job->height);
+    fprintf(out, "<figure id=\"j%llu\" style=\"--r:%.4f\" data-full=\"",
+            (unsigned long long)job->id, (double)job->width / (double)job->height);
     escape(out, full);
     fputs("\"><a href=\"", out);
     escape(out, full);
@@ -120,8 +138,10 @@ void kiln_html_missing(FILE *out, const struct kiln_job_row *row, bool damaged)
     const struct kiln_job *job = &row->job;
     const char *done =
         damaged ? "picture missing from the store or damaged there" : "latent only, no picture";
-    fprintf(out, "<figure class=\"missing\" style=\"--r:%.4f\"><b>%s</b><p dir=\"auto\">",
-            (double)job->width / (double)job->height,
+    fprintf(out,
+            "<figure class=\"missing\" id=\"j%llu\" style=\"--r:%.4f\"><b>%s</b>"
+            "<p dir=\"auto\">",
+            (unsigned long long)job->id, (double)job->width / (double)job->height,
             job->state == KILN_JOB_DONE ? done : kiln_job_state_name(job->state));
     escape(out, job->prompt);
     fputs("</p>", out);

@@ -5,6 +5,7 @@ const tiles = [...document.querySelectorAll('#grid figure')];
 const texts = tiles.map(tile => tile.textContent.toLowerCase());
 const pictures = () => tiles.filter(tile => !tile.hidden && tile.dataset.full);
 const box = at('box'), image = at('large');
+const parents = new Map(); // of tiles whose parent's picture is on the page too
 let shown = null;
 
 function filter() {
@@ -24,9 +25,43 @@ function show(tile) {
   shown = tile;
   image.src = tile.dataset.full;
   image.alt = at('prompt').textContent = tile.querySelector('p').textContent;
-  at('facts').textContent = tile.querySelector('small').textContent;
+  at('facts').textContent =
+    [...tile.querySelectorAll('small')].map(line => line.textContent).join(' \u00b7 ');
+  const parent = parents.get(tile);
+  at('parent').hidden = !parent;
+  if (parent) at('parent').replaceChildren(miniature(parent));
   at('open').href = tile.dataset.full;
   if (!box.open) box.showModal();
+}
+
+function miniature(tile) {
+  const large = tile.querySelector('img'), small = new Image();
+  small.alt = '';
+  small.loading = 'lazy';
+  small.sizes = '64px';
+  small.srcset = large.srcset;
+  small.src = large.src;
+  return small;
+}
+
+// The picture that a tile was made from, in its corner; or only its number, if it is not here.
+function link(tile) {
+  const made = tile.querySelector('.made a');
+  if (!made) return;
+  const parent = document.getElementById(made.hash.slice(1));
+  if (!parent || !parent.dataset.full) {
+    made.replaceWith(made.textContent);
+    return;
+  }
+  parents.set(tile, parent);
+  if (!tile.dataset.full) return;
+  const corner = document.createElement('a');
+  corner.className = 'parent';
+  corner.href = made.hash;
+  corner.title = tile.querySelector('.made').textContent;
+  corner.setAttribute('aria-label', corner.title);
+  corner.append(miniature(parent));
+  tile.append(corner);
 }
 
 function step(by) {
@@ -38,8 +73,9 @@ at('grid').addEventListener('click', event => {
   const tile = event.target.closest('figure[data-full]');
   if (!tile || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  show(tile);
+  show(event.target.closest('.parent, .made a') ? parents.get(tile) : tile);
 });
+at('parent').addEventListener('click', () => show(parents.get(shown)));
 at('stage').addEventListener('click', () => box.close());
 at('close').addEventListener('click', () => box.close());
 at('next').addEventListener('click', () => step(1));
@@ -57,4 +93,5 @@ document.addEventListener('keydown', event => {
   }
 });
 at('search').addEventListener('input', filter);
+tiles.forEach(link);
 filter();
