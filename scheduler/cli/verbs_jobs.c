@@ -49,6 +49,18 @@ static const struct kiln_option export_options[] = {
     {"latents", NULL, "also download the latent files"},
     KILN_LOOK_OPTIONS,
     {NULL, NULL, NULL}};
+static const struct kiln_option redraw_options[] = {
+    {"count", "N", "N variations, with new seeds"},
+    {"alike", "A", "how alike: 0 is a new picture, 100 nearly the same one (variations: 50)"},
+    {"strength", "X", "instead: the share of the steps to run, above 0 to 1, as in a job line"},
+    {"steps", "N", "steps to run (enlarging: 3; else what is left of the job's schedule)"},
+    {"prompt", "TEXT", "edit: another prompt, in the style of the job"},
+    {"set", "KEY=VALUE", "set this key of every redraw, such as loras; may be repeated"},
+    {"batch", "NAME", "name of the batch (made from what is asked); it gets only new jobs"},
+    {"dry-run", NULL, "print the jobs and their estimated cost; send nothing"},
+    {"strict", NULL, "send nothing if any job is refused"},
+    {"no-wait", NULL, "do not wait for the scheduler's receipt"},
+    {NULL, NULL, NULL}};
 static const struct kiln_option favourite_options[] = {
     {"batch", "NAME", "all pictures of a batch; ls: only this batch"}, {NULL, NULL, NULL}};
 
@@ -141,6 +153,24 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .options = export_options,
      .words = {1, 1},
      .run = kiln_verb_export},
+    {.name = "redraw",
+     .args = "JOB... [--size S] [--count N] [--alike A] [--steps N] [--prompt TEXT]",
+     .summary = "enlarge, vary or edit finished pictures, from their latents",
+     .examples =
+         "kiln redraw 17 23 --size 2x              twice the side, in three steps\n"
+         "kiln redraw 17 --count 8 --alike 80      eight variations close to job 17\n"
+         "kiln redraw 17 --prompt \"a blue star\"    an edit: the same seed, image to image\n"
+         "kiln favourite ls --json | jq .job | xargs kiln redraw --size 1024x1024",
+     .more =
+         "--size: \"2x\" (1x to 4x of the job's side), or as in a job line; the shape stays.  A\n"
+         "redraw keeps prompt, style, LoRAs and seed of its job; variation n has the seed plus n.\n"
+         "The result is a batch of ordinary jobs, each with its job as `parent`.  The same call\n"
+         "again adds nothing.  A job that has no latent of the pool's model is named and left "
+         "out;\n"
+         "the exit code is then 65.",
+     .options = redraw_options,
+     .words = {1, KILN_WORDS_MAX},
+     .run = kiln_verb_redraw},
     {.name = "favourite",
      .spelling = "favorite",
      .args = "add|rm JOB...|--batch B, or ls [--batch B]",

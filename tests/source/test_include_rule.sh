@@ -51,6 +51,7 @@ scheduler/cli/core/output:  schemas/ storage/ scheduler/cli/core
 scheduler/cli/stack:        schemas/ storage/ scheduler/cli/core/
 scheduler/cli/jobs/enqueue: schemas/ storage/ scheduler/cli/core/
 scheduler/cli/jobs/export:  schemas/ storage/ scheduler/cli/core/
+scheduler/cli/jobs/redraw:  schemas/ storage/ scheduler/cli/core/ scheduler/cli/jobs/enqueue
 scheduler/cli/fleet:        schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/jobs/enqueue
 scheduler/cli/fleet:        scheduler/pauses.h scheduler/intake/window.h
 scheduler/cli/fleet/watch:  schemas/ storage/ scheduler/cli/core/ scheduler/cli/fleet

@@ -1,6 +1,8 @@
 /* latents.c - see latents.h. */
 #include "storage/ledger/read/latents.h"
 
+#include <string.h>
+
 #include "storage/ledger/internal.h"
 
 int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
@@ -8,7 +10,8 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
 {
     static const struct kiln_statement look = {
         "latents", "SELECT g.id, j.id IS NOT NULL, coalesce(l.key, ''), coalesce(o.sha256, ''),"
-                   " o.bytes, coalesce(l.model_hash, ''), l.width, l.height, l.states, l.sigma"
+                   " o.bytes, coalesce(l.model, ''), coalesce(l.model_hash, ''), l.width, "
+                   "l.height, l.states, l.sigma"
                    " FROM unnest($2::bigint[]) WITH ORDINALITY AS g (id, n)"
                    " LEFT JOIN job j ON j.id = g.id AND j.pool = $1"
                    " LEFT JOIN latent l ON l.job_id = j.id LEFT JOIN object o ON o.key = l.key"
@@ -22,7 +25,28 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
         return rc;
     for (int i = 0; i < PQntuples(rows) && (size_t)i < count; i++)
         KILN_READ(rows, i, 0, ret[i].job, ret[i].known, ret[i].key, ret[i].sha256, ret[i].bytes,
-                  ret[i].model_hash, ret[i].width, ret[i].height, ret[i].states, ret[i].sigma);
+                  ret[i].model, ret[i].model_hash, ret[i].width, ret[i].height, ret[i].states,
+                  ret[i].sigma);
     PQclear(rows);
     return 0;
+}
+
+int kiln_ledger_model_hash(struct kiln_ledger *ledger, const char *pool, const char *model,
+                           char ret[65], struct kiln_error *err)
+{
+    static const struct kiln_statement look = {
+        "model_hash",
+        "SELECT coalesce((SELECT model_hash FROM ("
+        "  (SELECT i.model_hash, i.created_at FROM (SELECT * FROM image ORDER BY job_id DESC"
+        "    LIMIT 2000) i WHERE i.pool = $1 AND i.model = $2)"
+        "  UNION ALL (SELECT l.model_hash, l.created_at FROM (SELECT * FROM latent"
+        "    ORDER BY job_id DESC LIMIT 2000) l JOIN job j ON j.id = l.job_id"
+        "    WHERE j.pool = $1 AND l.model = $2)) newest ORDER BY created_at DESC LIMIT 1), '')"};
+    struct kiln_params params = {0};
+    char found[65] = "";
+    KILN_BIND(&params, pool, model);
+    int rc = kiln_ledger_ask(ledger, &look, &params, KILN_FIELDS(found), err);
+    if (rc == 0)
+        memcpy(ret, found, sizeof found);
+    return rc;
 }

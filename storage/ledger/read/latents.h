@@ -16,6 +16,7 @@ struct kiln_latent_row {
     char key[KILN_OBJECT_KEY_MAX + 1]; /* "": no latent of it is stored; the rest is then 0 */
     char sha256[65];                   /* hex, of the object */
     uint64_t bytes;
+    char model[KILN_NAME_MAX + 1]; /* as its job names it */
     char model_hash[65];
     uint32_t width, height; /* of the picture, in pixels */
     uint32_t states;
@@ -26,5 +27,10 @@ struct kiln_latent_row {
 int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
                         size_t count, struct kiln_latent_row *ret,
                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The hash of the weights that the pool renders a model with, by the name that jobs give it (""
+ * is the pool's): that of its newest picture or latent.  "" if none of the newest rows is of it. */
+int kiln_ledger_model_hash(struct kiln_ledger *ledger, const char *pool, const char *model,
+                           char ret[65], struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

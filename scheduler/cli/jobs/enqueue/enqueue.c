@@ -130,6 +130,18 @@ static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, cons
     result->refusals[result->refusal_count++] = (struct kiln_refusal){line, copy};
 }
 
+#define LINE_NAME_MAX (KILN_PATH_MAX + 32)
+/* "FILE:7", or "job 17" for a line that was made from one. */
+static const char *name_line(const struct run *run, uint64_t line, char out[LINE_NAME_MAX])
+{
+    const struct kiln_made_lines *made = run->request->made;
+    if (made)
+        snprintf(out, LINE_NAME_MAX, "job %" PRIu64, made->jobs[line - 1]);
+    else
+        snprintf(out, LINE_NAME_MAX, "%s:%" PRIu64, kiln_input_name(run->input), line);
+    return out;
+}
+
 /* --- one line ------------------------------------------------------------------------------ */
 
 /* Results name the custom_id, so it must be unique in a file. */
@@ -194,7 +206,7 @@ static int pass(struct run *run, struct kiln_error *err)
 {
     for (;;) {
         const char *text;
-        char safe[KILN_ERROR_TEXT_MAX];
+        char safe[KILN_ERROR_TEXT_MAX], name[LINE_NAME_MAX];
         size_t len;
         uint64_t line, count = 0;
         int code = kiln_input_next(run->input, &text, &len, &line, err);
@@ -212,7 +224,7 @@ static int pass(struct run *run, struct kiln_error *err)
         if (code && code != KILN_BAD_INPUT)
             return code;
         if (code && !run->seek) {
-            fprintf(stderr, "%s:%" PRIu64 ": %s\n", kiln_input_name(run->input), line,
+            fprintf(stderr, "%s: %s\n", name_line(run, line, name),
                     kiln_safe_line(err->text, safe, sizeof safe));
             keep_refusal(run->result, line, err->text);
         }
@@ -308,15 +320,21 @@ static void report_refused(struct run *run, const struct kiln_receipt *receipt)
                   reason);
         keep_refusal(run->result, 0, reason);
     } else if (jobs == 1) {
-        kiln_warn(run->cli, "the scheduler refused a job of line %" PRIu64 ": %s", seek.first,
-                  reason);
+        if (run->request->made)
+            kiln_warn(run->cli, "the scheduler refused a redraw of job %" PRIu64 ": %s",
+                      run->request->made->jobs[seek.first - 1], reason);
+        else
+            kiln_warn(run->cli, "the scheduler refused a job of line %" PRIu64 ": %s", seek.first,
+                      reason);
         keep_refusal(run->result, seek.first, reason);
     } else { /* bad entries are refused before those beyond a quota, so not in order of lines */
         bool in_order = seek.first <= seek.last;
         uint64_t from = in_order ? seek.first : seek.last, to = in_order ? seek.last : seek.first;
+        const struct kiln_made_lines *made = run->request->made;
         snprintf(text, sizeof text,
-                 "%" PRIu64 " jobs, from line %" PRIu64 " to line %" PRIu64 ", the first: %s", jobs,
-                 from, to, reason);
+                 "%" PRIu64 " jobs, from %s %" PRIu64 " to %s %" PRIu64 ", the first: %s", jobs,
+                 made ? "a redraw of job" : "line", made ? made->jobs[from - 1] : from,
+                 made ? "one of job" : "line", made ? made->jobs[to - 1] : to, reason);
         kiln_warn(run->cli, "the scheduler refused %s", text);
         keep_refusal(run->result, from, text);
     }
@@ -368,11 +386,14 @@ static int check_and_send(struct run *run, struct kiln_error *err)
                                          &run->context, err);
     if (!code && request->dry_run) /* no key is made of its lines, so they may have the setting */
         code = kiln_job_context_coarse(&run->context.job, run->cli->config, err);
-    if (!code)
+    if (!code && request->made)
+        code = kiln_input_open_text("the redraws", request->made->text, request->made->len,
+                                    &run->input, err);
+    else if (!code)
         code = kiln_input_open(request->file, request->format, request->strict && !request->dry_run,
                                &run->input, err);
     if (!code && !(run->expand = kiln_expand_new()))
-        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", request->file);
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", kiln_input_name(run->input));
     if (!code)
         code = name_batch(run, err);
     if (!code && (request->dry_run || request->strict)) /* the pass that sends nothing */

@@ -18,10 +18,18 @@
 #define KILN_REFUSALS_KEPT 10000 /* all are counted and printed; so many are kept for --json */
 #define KILN_RECEIPT_WAIT_S 30
 
+/* Job lines that a verb has made, each from a job of the ledger. */
+struct kiln_made_lines {
+    const char *text;
+    size_t len;
+    const uint64_t *jobs; /* of each line, for messages: "job 17: reason" */
+};
+
 struct kiln_enqueue_request {
-    const char *file;            /* "-" is standard input */
-    const char *batch;           /* NULL: a new name */
-    const struct kiln_set *sets; /* borrowed */
+    const char *file;                   /* "-" is standard input */
+    const struct kiln_made_lines *made; /* job lines in memory, in place of a file; or NULL */
+    const char *batch;                  /* NULL: a new name */
+    const struct kiln_set *sets;        /* borrowed */
     size_t set_count;
     enum kiln_format format;
     bool dry_run, strict, no_wait;

@@ -223,6 +223,21 @@ int kiln_input_open(const char *path, enum kiln_format format, bool again, struc
     return code;
 }
 
+int kiln_input_open_text(const char *name, const char *text, size_t len, struct kiln_input **ret,
+                         struct kiln_error *err)
+{
+    struct kiln_input *input = calloc(1, sizeof *input);
+    if (!input)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", name);
+    input->format = KILN_FORMAT_JSONL;
+    int code = kiln_lines_open_text(name, text, len, &input->lines, err);
+    if (code)
+        kiln_input_close(input);
+    else
+        *ret = input;
+    return code;
+}
+
 void kiln_input_close(struct kiln_input *input)
 {
     if (!input)

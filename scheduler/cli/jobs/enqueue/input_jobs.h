@@ -24,6 +24,9 @@ struct kiln_input;
 /* path "-" is standard input.  again: kiln_input_rewind will be called (see kiln_lines_open). */
 int kiln_input_open(const char *path, enum kiln_format format, bool again, struct kiln_input **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* Job lines in memory; name is what to call them. */
+int kiln_input_open_text(const char *name, const char *text, size_t len, struct kiln_input **ret,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_input_close(struct kiln_input *input); /* accepts NULL */
 const char *kiln_input_name(const struct kiln_input *input);
 

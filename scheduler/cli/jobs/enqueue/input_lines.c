@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -220,12 +221,53 @@ static int open_input(struct kiln_lines *lines, const char *path, bool spool,
     return spool && !S_ISREG(info.st_mode) ? spool_input(lines, err) : 0;
 }
 
-int kiln_lines_open(const char *path, bool spool, struct kiln_lines **ret, struct kiln_error *err)
+/* Through a file in memory, so that a text is read as any other input. */
+static int open_text(struct kiln_lines *lines, const char *name, const char *text, size_t len,
+                     struct kiln_error *err)
+{
+    lines->fd = -1;
+    lines->name = strdup(name);
+    if (!lines->name)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", name);
+    lines->fd = memfd_create("kiln", MFD_CLOEXEC);
+    if (lines->fd < 0)
+        return kiln_fail(err, KILN_IO, "memory file for %s: %s", name, strerror(errno));
+    for (size_t done = 0; done < len;) {
+        const ssize_t put = write(lines->fd, text + done, len - done);
+        if (put < 0 && errno != EINTR)
+            return kiln_fail(err, KILN_IO, "memory file for %s: %s", name, strerror(errno));
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return kiln_lines_rewind(lines, err);
+}
+
+/* Zeroed but for its buffer. */
+static struct kiln_lines *new_lines(void)
 {
     struct kiln_lines *lines = malloc(sizeof *lines);
+    if (lines)
+        memset(lines, 0, offsetof(struct kiln_lines, buffer));
+    return lines;
+}
+
+int kiln_lines_open_text(const char *name, const char *text, size_t len, struct kiln_lines **ret,
+                         struct kiln_error *err)
+{
+    struct kiln_lines *lines = new_lines();
+    int code = lines ? open_text(lines, name, text, len, err)
+                     : kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", name);
+    if (code)
+        kiln_lines_close(lines);
+    else
+        *ret = lines;
+    return code;
+}
+
+int kiln_lines_open(const char *path, bool spool, struct kiln_lines **ret, struct kiln_error *err)
+{
+    struct kiln_lines *lines = new_lines();
     if (!lines)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
-    memset(lines, 0, offsetof(struct kiln_lines, buffer));
     int code = open_input(lines, path, spool, err);
     if (code)
         kiln_lines_close(lines);

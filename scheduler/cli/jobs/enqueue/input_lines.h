@@ -1,4 +1,4 @@
-/* input_lines.h - the lines of a file, a pipe or standard input, with their numbers.
+/* input_lines.h - the lines of a file, a pipe, standard input or a text, with their numbers.
  *
  * Reads blocks and returns each line within its block; a line longer than KILN_LINE_MAX is skipped
  * without ever being in memory.  A UTF-8 byte order mark is dropped, "\r\n" ends a line as
@@ -18,6 +18,9 @@ struct kiln_lines;
 #define KILN_SPOOL_MAX (1024L * 1024 * 1024)
 int kiln_lines_open(const char *path, bool spool, struct kiln_lines **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for a text in memory; it may be read twice. */
+int kiln_lines_open_text(const char *name, const char *text, size_t len, struct kiln_lines **ret,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_lines_close(struct kiln_lines *lines); /* accepts NULL */
 /* What to call the input in messages: its path, or "<stdin>". */
 const char *kiln_lines_name(const struct kiln_lines *lines);
