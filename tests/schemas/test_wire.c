@@ -491,40 +491,6 @@ static void assignments_say_their_mode(void **state)
     kiln_assignment_release(&back);
 }
 
-/* Beside the line, which older workers read to the last key. */
-static void a_parent_is_beside_the_line(void **state)
-{
-    (void)state;
-    static const uint64_t parents[][2] = {{0, 0}, {0, 5}, {4, 4}, {4, 5}}; /* init_job, parent */
-    struct kiln_error err;
-    for (size_t i = 0; i < sizeof parents / sizeof *parents; i++) {
-        struct kiln_job job = make_job(41);
-        struct kiln_assignment back, a = {.id = "a-1",
-                                          .model = "turbo",
-                                          .width = 512,
-                                          .height = 256,
-                                          .steps = 4,
-                                          .lora_count = 1,
-                                          .jobs = &job,
-                                          .job_count = 1};
-        a.loras[0] = job.loras[0];
-        job.init_job = parents[i][0];
-        job.parent = parents[i][1];
-        if (job.init_job)
-            a.mode = job.mode = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = 2};
-        char *text = kiln_assignment_encode(&a);
-        const char *line = strstr(text, "\"line\":");
-        assert_non_null(line);
-        assert_null(strstr(line, "parent"));
-        assert_int_equal(strstr(text, "\"parent\":5,") != NULL, job.parent == 5);
-        assert_int_equal(kiln_assignment_decode(text, strlen(text), &back, &err), 0);
-        assert_true(back.jobs[0].parent == job.parent && back.jobs[0].init_job == job.init_job);
-        kiln_assignment_release(&back);
-        kiln_job_release(&job);
-        free(text);
-    }
-}
-
 static void ids_of_an_assignment_are_ids(void **state)
 {
     (void)state;
@@ -621,7 +587,6 @@ int main(void)
         cmocka_unit_test(events_say_what_they_are_about),
         cmocka_unit_test(a_line_of_the_release_before_is_drawn),
         cmocka_unit_test(assignments_say_their_mode),
-        cmocka_unit_test(a_parent_is_beside_the_line),
         cmocka_unit_test(ids_of_an_assignment_are_ids),
         cmocka_unit_test(newer_peers_may_add_fields),
         cmocka_unit_test(a_long_hand_is_told_in_two_lists),
