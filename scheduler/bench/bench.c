@@ -6,6 +6,7 @@
  * restart   a scheduler is started on a full queue (recovery.c).
  * recovery  a worker is killed in the middle of a batch (recovery.c).
  * fleet     real workers on 1, 2, ... devices (devices.c).
+ * gallery   searches by words in the ledger of the settings, which stays as it is (gallery.c).
  * policy    decisions alone, no servers (policy.c).
  *
  * Each has a temporary directory and removes it; if a bench fails, the logs remain.  A bench runs
@@ -122,6 +123,7 @@ static const struct kind kinds[] = {
     {"recovery", kiln_bench_recovery, 0, 8, SERVED},
     {"policy", kiln_bench_policy, 0, 1000000, 1000, KILN_BENCH_POLICY_WORKERS_MAX},
     {"fleet", kiln_bench_devices, 0, 48, SERVED},
+    {"gallery", kiln_bench_gallery, 0, 2400, 2, 16},
 };
 
 /* Waits for the child, or for a signal that ends both; then stops the servers of the child. */
@@ -198,7 +200,7 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
         kind++;
     if (kind == end)
         return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
-                               "fleet, quality, coarse and engine");
+                               "fleet, gallery, quality, coarse and engine");
     if ((status = kiln_arg_int(cli, args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
         (status = kiln_arg_int(cli, args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
         (status = kiln_arg_int(cli, args, "workers", 1, kind->workers_max, kind->workers,

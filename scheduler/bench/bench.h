@@ -86,5 +86,6 @@ int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err) KILN_MU
 int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_gallery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -5,8 +5,9 @@ static const struct kiln_option bench_options[] = {
     {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"},
     {"jobs", "N",
      "queue: at scale, through simulated workers; restart: jobs that wait (100000); recovery: "
-     "workers to kill (8); fleet: pictures a device (48)"},
-    {"workers", "N", "simulated workers of queue --jobs (64) or policy (1000)"},
+     "workers to kill (8); fleet: pictures a device (48); gallery: searches (2400)"},
+    {"workers", "N",
+     "simulated workers of queue --jobs (64) or policy (1000); gallery: searches at a time (2)"},
     {"devices", "LIST", "fleet: how many devices, one worker each (1,2)"},
     {"sizes", "LIST", "fleet: sizes that take turns (512x512,768x512)"},
     {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},
@@ -42,7 +43,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .program = "kiln-bench"},
     {.name = "bench",
      .args =
-         "enqueue|queue|restart|recovery|policy|fleet|quality|coarse|engine [--lines N] [--jobs N] "
+         "enqueue|queue|restart|recovery|policy|fleet|gallery|quality|coarse|engine [--lines N] [--jobs N] "
          "[--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
@@ -57,6 +58,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "workers\n"
          "kiln bench fleet --device cuda:all --model DIR --devices 1,2,4\n"
          "                                 what more GPUs are worth, and how idle they are\n"
+         "kiln bench gallery --config FILE searches in the gallery of a ledger, 20 a second\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"
          "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"
          "kiln bench engine --device cuda:0    the engine, stage by stage",

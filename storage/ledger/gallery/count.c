@@ -49,8 +49,9 @@ int kiln_gallery_count(struct kiln_ledger *session, const struct kiln_gallery_qu
  */
 
 #define SLICE_ROWS 10000
-#define INDEX_SHARE 50 /* one hit in so many rows or fewer: the index of words finds them faster   \
-                        */
+#define INDEX_SHARE                                                                                \
+    50 /* one hit in so many rows or fewer: the index of words finds them faster                   \
+        */
 
 struct days {
     struct kiln_gallery_day *at; /* by falling day */

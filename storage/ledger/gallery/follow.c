@@ -28,10 +28,11 @@
 
 #define LOCK "the gallery's follower" /* a name of a pool has no spaces */
 #define PAGE_ROWS 500
-#define PAGES_MAX 8         /* of changes in one step */
-#define COUNT_MS 60000      /* pause before the words of a few new pictures are counted */
-#define KEPT_XIDS "1000000" /* transactions for which image_change remembers, for other followers  \
-                             */
+#define PAGES_MAX 8    /* of changes in one step */
+#define COUNT_MS 60000 /* pause before the words of a few new pictures are counted */
+#define KEPT_XIDS                                                                                  \
+    "1000000" /* transactions for which image_change remembers, for other followers                \
+               */
 #define PRUNE_STEPS 600
 
 struct kiln_follower {

@@ -173,4 +173,11 @@ int kiln_gallery_days(struct kiln_ledger *session, const struct kiln_gallery_que
 int kiln_gallery_suggest(struct kiln_ledger *session, const struct kiln_gallery_query *query,
                          char *out, size_t size, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* At most `max` words that a share of the pictures in [low, high) has, always the same ones. */
+typedef int kiln_each_frequent(void *arg, const char *word, uint64_t pictures,
+                               struct kiln_error *err);
+int kiln_gallery_frequent(struct kiln_ledger *session, double low, double high, uint32_t max,
+                          kiln_each_frequent *each, void *arg,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

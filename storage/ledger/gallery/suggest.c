@@ -192,3 +192,28 @@ int kiln_gallery_suggest(struct kiln_ledger *session, const struct kiln_gallery_
     kiln_query_release(&words);
     return rc;
 }
+
+/* --- words by frequency ------------------------------------------------------------------------
+ */
+
+static int read_frequent(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    return ((kiln_each_frequent *)caller->each)(caller->arg, kiln_row_text(rows, row, 0),
+                                                kiln_row_u64(rows, row, 1), err);
+}
+
+int kiln_gallery_frequent(struct kiln_ledger *session, double low, double high, uint32_t max,
+                          kiln_each_frequent *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "gallery_frequent",
+        "SELECT w.word, w.pictures FROM gallery_word w, (SELECT sum(pictures) AS n FROM "
+        "gallery_day)"
+        " d WHERE w.pictures >= d.n * $1::float8 AND w.pictures < d.n * $2::float8"
+        " ORDER BY md5(w.word) LIMIT $3::integer"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, low, high, max);
+    return kiln_ledger_run_each(session, &statement, &params, read_frequent, KILN_CALLER(each, arg),
+                                err);
+}

@@ -1,0 +1,46 @@
+#!/bin/bash
+# gallery.sh CONFIG CONNINFO - searches in a gallery that gallery_make.py filled, beside plain SQL.
+#
+# First `kiln bench gallery`: an open loop of 20 searches a second.  Then the same kinds of words as
+# people would ask for them in SQL, one after the other, so without any queue: LIKE over the prompts,
+# a tsvector whose plan is left to the planner, and ts_rank over all hits.  Times in ms.
+set -eu
+config=${1:?the settings of the ledger} conninfo=${2:?its database, for psql}
+kiln=${KILN:-$(dirname "$0")/../../build/kiln}
+repeats=${REPEATS:-8}
+
+"$kiln" bench gallery --config "$config"
+
+ask() { PGOPTIONS='-c jit=off -c statement_timeout=60000' psql -X -q -A -t "$@" "$conninfo"; }
+
+# The words of a share of the pictures, as the bench takes them.
+words() {
+    ask -c "SELECT w.word FROM gallery_word w, (SELECT sum(pictures) AS n FROM gallery_day) d WHERE
+        w.pictures >= d.n * $1 AND w.pictures < d.n * $2 ORDER BY md5(w.word) LIMIT $repeats"
+}
+
+# NAME STATEMENT...: each statement once, in one session; its times.
+times() {
+    local name=$1
+    { echo '\timing on'; cat; } | ask | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | sort -n |
+        awk -v name="$name" '{ t[NR] = $1 } END { printf "%-34s %8.1f %8.1f ms  p50, most of %d\n", name,
+            t[int((NR + 1) / 2)], t[NR], NR }'
+}
+
+for share in '0.01:0.00005:0.0003' '1:0.007:0.015' '10:0.07:0.15' '30:0.22:0.45'; do
+    IFS=: read -r name low high <<<"$share"
+    list=$(words "$low" "$high")
+    for word in $list; do
+        echo "SELECT job_id FROM image WHERE prompt LIKE '%$word%' ORDER BY job_id DESC LIMIT 48 \\g /dev/null"
+    done | times "LIKE, $name %"
+    for word in $list; do
+        echo "SELECT job_id FROM gallery_text WHERE tsv @@ '''$word''' ORDER BY job_id DESC LIMIT 48 \\g /dev/null"
+    done | times "tsvector, planner, $name %"
+    for word in $list; do
+        echo "SELECT job_id FROM gallery_text WHERE tsv @@ '''$word''' ORDER BY ts_rank(tsv, '''$word''', 1) DESC LIMIT 48 \\g /dev/null"
+    done | times "ts_rank over all hits, $name %"
+done
+a=($(words 0.22 0.45)) b=($(words 0.00005 0.0003))
+for i in "${!b[@]}"; do
+    echo "SELECT job_id FROM gallery_text WHERE tsv @@ '''${a[i % ${#a[@]}]}'' & ''${b[i]}''' ORDER BY job_id DESC LIMIT 48 \\g /dev/null"
+done | times "tsvector, planner, 30 % and 0.01 %"
