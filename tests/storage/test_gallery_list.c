@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "storage/ledger/gallery/gallery.h"
+#include "storage/ledger/gallery/verdict.h"
 #include "storage/ledger/ledger.h"
 #include "tests/support/gallery.h"
 #include "tests/support/rig.h"
@@ -299,6 +300,49 @@ static void a_picture_has_everything(void **state)
     assert_int_equal(seen, 1);
 }
 
+static int note_verdict(void *arg, int64_t at_ms, const struct kiln_verdict *verdict,
+                        struct kiln_error *err)
+{
+    (void)err;
+    assert_true(at_ms > 0);
+    char *seen = arg;
+    snprintf(seen + strlen(seen), 200 - strlen(seen), "%s=%d ", verdict->source, verdict->level);
+    return 0;
+}
+
+static int judge(uint64_t job, int level, enum kiln_verdict_rank rank, const char *source)
+{
+    int now;
+    struct kiln_verdict verdict = {job, level, rank, 0.5, source};
+    kiln_test_ok(kiln_ledger_judge(rig.ledger, "p", &verdict, &now, &rig.err), rig.err);
+    assert_int_equal(kiln_rig_rows("image", job), 1);
+    char sql[120];
+    snprintf(sql, sizeof sql, "SELECT coalesce(safety_flag, -1) FROM image WHERE job_id = %llu",
+             (unsigned long long)job);
+    assert_int_equal(kiln_test_count(rig.stack, sql), now);
+    return now;
+}
+
+static void a_person_outranks_a_model_outranks_a_rule(void **state)
+{
+    (void)state;
+    uint64_t job = made[1]; /* nobody has looked yet */
+    char seen[200] = "";
+    struct kiln_verdict wrong = {job, 9, KILN_VERDICT_PERSON, 0, "person:ann"};
+    int now;
+    assert_int_equal(judge(job, 1, KILN_VERDICT_RULE, "rule:1"), 1);
+    assert_int_equal(judge(job, 3, KILN_VERDICT_MODEL, "model:a"), 3);
+    assert_int_equal(judge(job, 0, KILN_VERDICT_RULE, "rule:2"), 3);
+    assert_int_equal(judge(job, 0, KILN_VERDICT_PERSON, "person:ann"), 0);
+    assert_int_equal(judge(job, 2, KILN_VERDICT_MODEL, "model:b"), 0);
+    assert_int_equal(judge(job, KILN_SAFETY_UNCHECKED, KILN_VERDICT_PERSON, "person:bob"), 2);
+    kiln_test_ok(kiln_ledger_verdicts(session, "p", job, note_verdict, seen, &rig.err), rig.err);
+    assert_string_equal(seen, "person:bob=-1 model:b=2 person:ann=0 rule:2=0 model:a=3 rule:1=1 ");
+    assert_int_equal(kiln_ledger_judge(rig.ledger, "p", &wrong, &now, &rig.err), KILN_BAD_INPUT);
+    wrong.level = 1;
+    assert_int_equal(kiln_ledger_judge(rig.ledger, "q", &wrong, &now, &rig.err), KILN_NOT_FOUND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +352,7 @@ int main(void)
         cmocka_unit_test(a_cursor_belongs_to_its_query),
         cmocka_unit_test(a_jump_begins_at_its_day),
         cmocka_unit_test(a_picture_has_everything),
+        cmocka_unit_test(a_person_outranks_a_model_outranks_a_rule),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
