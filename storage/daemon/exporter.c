@@ -1,22 +1,19 @@
 /* exporter.c - libmicrohttpd in front of the metrics.
  *
- * The listening socket is made here and given to libmicrohttpd, so that a port that is taken is
- * known by its errno and the next one can be tried.  A page is built whole in memory before a byte
- * of it is sent: what collects it holds its locks for microseconds, however slow the reader is.
+ * A page is built whole in memory before a byte of it is sent: what collects it holds its locks
+ * for microseconds, however slow the reader is.
  */
 #include "storage/daemon/exporter.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "schemas/limits.h"
 #include "storage/daemon/health.h"
+#include "storage/daemon/listen.h"
 #include "storage/daemon/process_stats.h"
 
 #define CONNECTIONS_MAX 16
@@ -129,77 +126,6 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
                 : MHD_NO;
 }
 
-/* --- listening -------------------------------------------------------------------------------- */
-
-struct address {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } at;
-    socklen_t size;
-};
-
-/* Numeric only: a name may mean another interface tomorrow. */
-static int read_address(const char *text, struct address *ret, struct kiln_error *err)
-{
-    memset(ret, 0, sizeof *ret);
-    if (inet_pton(AF_INET, text, &ret->at.four.sin_addr) == 1) {
-        ret->at.four.sin_family = AF_INET;
-        ret->size = sizeof ret->at.four;
-        return 0;
-    }
-    if (inet_pton(AF_INET6, text, &ret->at.six.sin6_addr) == 1) {
-        ret->at.six.sin6_family = AF_INET6;
-        ret->size = sizeof ret->at.six;
-        return 0;
-    }
-    return kiln_fail(err, KILN_CONFIG,
-                     "metrics_address is \"%.64s\"; it must be a numeric address of this machine, "
-                     "127.0.0.1, 0.0.0.0 or ::1",
-                     text);
-}
-
-/* A listening socket, or -1 and errno. */
-static int listen_at(struct address *address, uint16_t port)
-{
-    int yes = 1;
-    if (address->at.any.sa_family == AF_INET)
-        address->at.four.sin_port = htons(port);
-    else
-        address->at.six.sin6_port = htons(port);
-    int fd = socket(address->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-        bind(fd, &address->at.any, address->size) == 0 && listen(fd, BACKLOG) == 0)
-        return fd;
-    int number = errno;
-    if (fd >= 0)
-        close(fd);
-    errno = number;
-    return -1;
-}
-
-static int find_port(const char *where, const char *setting, uint16_t first,
-                     struct address *address, uint16_t *ret_port, int *ret_fd,
-                     struct kiln_error *err)
-{
-    uint32_t last =
-        first + KILN_EXPORTER_PORTS - 1 < 65535 ? first + KILN_EXPORTER_PORTS - 1 : 65535;
-    for (uint32_t port = first; port <= last; port++) {
-        *ret_fd = listen_at(address, (uint16_t)port);
-        if (*ret_fd >= 0) {
-            *ret_port = (uint16_t)port;
-            return 0;
-        }
-        if (errno != EADDRINUSE)
-            return kiln_fail(err, errno == EACCES ? KILN_DENIED : KILN_UNAVAILABLE,
-                             "listen on %s port %u: %s", where, (unsigned)port, strerror(errno));
-    }
-    return kiln_fail(err, KILN_EXISTS,
-                     "ports %u to %u of %s are taken; set %s to a free one, or to 0", first,
-                     (unsigned)last, where, setting);
-}
-
 /* The library's own words go nowhere: it prints about every reader that hangs up. */
 static void ignore_words(void *arg, const char *format, va_list args)
 {
@@ -212,21 +138,25 @@ int kiln_exporter_start(const struct kiln_config *config, enum kiln_key port_key
 {
     const char *where = kiln_config_text(config, KILN_KEY_METRICS_ADDRESS);
     uint16_t wanted = (uint16_t)kiln_config_int(config, port_key);
-    struct address address;
     int fd = -1;
     *ret = NULL;
     if (wanted == 0)
         return 0;
-    int rc = read_address(where, &address, err);
-    if (rc)
-        return rc;
     struct kiln_exporter *exporter = calloc(1, sizeof *exporter);
     if (!exporter)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the page of metrics");
     exporter->page = *page;
     snprintf(exporter->pool, sizeof exporter->pool, "%s", page->pool);
     exporter->page.pool = exporter->pool;
-    rc = find_port(where, kiln_keys[port_key].name, wanted, &address, &exporter->port, &fd, err);
+    const struct kiln_listen listen = {
+        .address = where,
+        .address_setting = kiln_keys[KILN_KEY_METRICS_ADDRESS].name,
+        .port_setting = kiln_keys[port_key].name,
+        .port = wanted,
+        .ports = KILN_EXPORTER_PORTS,
+        .backlog = BACKLOG,
+    };
+    int rc = kiln_listen(&listen, &exporter->port, &fd, err);
     if (rc == 0) {
         exporter->daemon = MHD_start_daemon(
             MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_USE_ERROR_LOG, 0, NULL, NULL,
