@@ -20,6 +20,12 @@ struct kiln_store_ops {
     void (*remove_many)(struct kiln_store *store, struct kiln_deletion *deletions, size_t count);
     int (*list)(struct kiln_store *store, const char *prefix, kiln_store_each *each, void *arg,
                 struct kiln_error *err);
+    /* For servers of pictures, from any thread; NULL: this backend has the other way. */
+    int (*open)(struct kiln_store *store, const char *key, int *ret_fd, uint64_t *ret_size,
+                struct kiln_error *err);
+    int (*presign)(struct kiln_store *store, const char *key, int64_t time_s, uint32_t expires_s,
+                   char **ret, struct kiln_error *err);
+    const char *(*origin)(const struct kiln_store *store);
     int (*reach)(struct kiln_store *store, struct kiln_error *err);
     void (*close)(struct kiln_store *store); /* frees the backend's struct, not the url */
 };

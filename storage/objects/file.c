@@ -270,6 +270,17 @@ static void file_close(struct kiln_store *base)
     free(store);
 }
 
+/* Reads only what kiln_store_open_file has set, so any thread may call it. */
+static int file_open(struct kiln_store *base, const char *key, int *ret_fd, uint64_t *ret_size,
+                     struct kiln_error *err)
+{
+    size_t size;
+    int code = kiln_file_open(file_store(base), key, ret_fd, &size, err);
+    if (!code)
+        *ret_size = size;
+    return code;
+}
+
 static const struct kiln_store_ops file_ops = {
     .put = kiln_file_put,
     .get = file_get,
@@ -277,6 +288,7 @@ static const struct kiln_store_ops file_ops = {
     .reach = file_reach,
     .remove = file_remove,
     .list = file_list,
+    .open = file_open,
     .close = file_close,
 };
 

@@ -125,6 +125,29 @@ int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void *
     return note(KILN_STORE_GET, store->ops->get(store, key, max, ret_data, ret_size, err), started);
 }
 
+int kiln_store_open_object(struct kiln_store *store, const char *key, int *ret_fd,
+                           uint64_t *ret_size, struct kiln_error *err)
+{
+    if (!store->ops->open)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s has no files to open", store->url);
+    int code = kiln_store_check_key(key, err);
+    return code ? code : store->ops->open(store, key, ret_fd, ret_size, err);
+}
+
+int kiln_store_presign(struct kiln_store *store, const char *key, int64_t time_s,
+                       uint32_t expires_s, char **ret, struct kiln_error *err)
+{
+    if (!store->ops->presign)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s has no URLs to sign", store->url);
+    int code = kiln_store_check_key(key, err);
+    return code ? code : store->ops->presign(store, key, time_s, expires_s, ret, err);
+}
+
+const char *kiln_store_origin(const struct kiln_store *store)
+{
+    return store->ops->origin ? store->ops->origin(store) : NULL;
+}
+
 int kiln_store_head(struct kiln_store *store, const char *key, uint64_t *ret_size,
                     struct kiln_error *err)
 {

@@ -41,6 +41,19 @@ int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count
 /* The caller frees *ret_data; KILN_FULL if the object is larger than max. */
 int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void **ret_data,
                    size_t *ret_size, struct kiln_error *err) KILN_MUST_CHECK;
+/* For a server of pictures, one of two ways; the other one is KILN_UNSUPPORTED.  Any thread may call
+ * them, as long as no other function of this store runs.
+ *
+ * Opens an object in a directory: a descriptor of a regular file, which the caller closes. */
+int kiln_store_open_object(struct kiln_store *store, const char *key, int *ret_fd,
+                           uint64_t *ret_size, struct kiln_error *err) KILN_MUST_CHECK;
+/* A URL, malloc'd, from which anybody may read the object in S3 from time_s on (Unix time) for
+ * expires_s; nothing is sent.  Equal times give equal URLs, so that a browser's cache holds. */
+int kiln_store_presign(struct kiln_store *store, const char *key, int64_t time_s,
+                       uint32_t expires_s, char **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* "https://host:port" of those URLs, borrowed; NULL for a directory. */
+const char *kiln_store_origin(const struct kiln_store *store);
+
 /* KILN_NOT_FOUND if there is none. */
 int kiln_store_head(struct kiln_store *store, const char *key, uint64_t *ret_size,
                     struct kiln_error *err) KILN_MUST_CHECK;

@@ -177,6 +177,7 @@ static int s3_list(struct kiln_store *base, const char *prefix, kiln_store_each 
 static void s3_close(struct kiln_store *base)
 {
     kiln_s3_client_free(s3_store(base)->client);
+    kiln_s3_credentials_wipe(&s3_store(base)->signer);
     free(base);
 }
 
@@ -188,6 +189,8 @@ static const struct kiln_store_ops s3_ops = {
     .remove = s3_remove,
     .remove_many = kiln_s3_remove_many,
     .list = s3_list,
+    .presign = kiln_s3_presign,
+    .origin = kiln_s3_origin,
     .close = s3_close,
 };
 

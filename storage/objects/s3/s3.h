@@ -16,6 +16,8 @@ struct kiln_s3_store {
     struct kiln_store base;
     struct kiln_s3_client *client;
     char prefix[KILN_S3_PREFIX_MAX + 2]; /* "" or with its final '/' */
+    struct kiln_s3_credentials signer; /* presign.c: of URLs */
+    int64_t signer_read_ms;            /* 0: not yet */
     bool no_batches; /* learned: the server does not support deleting many at once */
 };
 
@@ -24,6 +26,11 @@ static inline void kiln_s3_full_key(const struct kiln_s3_store *store, const cha
 {
     snprintf(out, KILN_S3_KEY_SIZE, "%s%s", store->prefix, key);
 }
+
+/* --- presign.c ------------------------------------------------------------------------------- */
+int kiln_s3_presign(struct kiln_store *base, const char *key, int64_t time_s, uint32_t expires_s,
+                    char **ret, struct kiln_error *err) KILN_MUST_CHECK;
+const char *kiln_s3_origin(const struct kiln_store *base);
 
 /* --- delete.c -------------------------------------------------------------------------------- */
 void kiln_s3_remove_many(struct kiln_store *base, struct kiln_deletion *deletions, size_t count);
