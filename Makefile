@@ -48,7 +48,7 @@ CXXFLAGS_ALL := -std=c++17 $(OPT) -g1 -Wall -Wextra -Werror -fPIC -pthread -fope
 LDFLAGS_ALL := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SANFLAGS) $(LDFLAGS)
 
 # --- sources ---------------------------------------------------------------------------------
-MAINS := worker/main.c scheduler/main.c scheduler/cli/main.c scheduler/bench/program.c
+MAINS := worker/main.c scheduler/main.c scheduler/cli/main.c scheduler/bench/program.c scheduler/gallery/program.c
 # A folder's archive holds the folder with the rooms in it.
 folder_src = $(filter-out $(MAINS),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 SRC_schemas := $(call folder_src,schemas)
@@ -57,7 +57,8 @@ SRC_kernels := $(call folder_src,kernels)
 SRC_pipeline := $(filter-out pipeline/bench/% pipeline/embed/%,$(call folder_src,pipeline))
 # Search by meaning, which the scheduler links: without LibTorch.
 SRC_embed := $(call folder_src,pipeline/embed)
-SRC_scheduler := $(filter-out scheduler/cli/% scheduler/bench/%,$(call folder_src,scheduler))
+SRC_gallery := $(call folder_src,scheduler/gallery)
+SRC_scheduler := $(filter-out scheduler/cli/% scheduler/bench/% scheduler/gallery/%,$(call folder_src,scheduler))
 SRC_cli := $(call folder_src,scheduler/cli)
 SRC_worker := $(filter-out worker/bench/%,$(call folder_src,worker))
 # The rooms of kiln-bench: what needs the model is in a library of its own.
@@ -68,10 +69,12 @@ SRC_torch_cuda := $(wildcard pipeline/torch/cuda/*.cpp)
 SRC_torch := $(filter-out $(SRC_torch_cuda),$(wildcard pipeline/torch/*.cpp pipeline/torch/*/*.cpp))
 SRC_cuda := $(wildcard kernels/*.cu kernels/*/*.cu)
 
-FOLDERS := schemas storage kernels embed pipeline scheduler cli worker bench support
+FOLDERS := schemas storage kernels embed pipeline scheduler cli gallery worker bench support
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 GEN_schemas := $(BUILD)/gen/sql.o $(BUILD)/gen/roles.o $(BUILD)/gen/styles.o
 GEN_cli := $(BUILD)/gen/page.o
+GEN_gallery := $(BUILD)/gen/gallery.o
+GALLERY := $(addprefix scheduler/gallery/parts/,style.css script.js icon.svg) schemas/openapi.json
 PAGE := $(addprefix scheduler/cli/jobs/export/page/,head.html style.css viewer.html script.js)
 GEN_bench := $(BUILD)/gen/sheet.o
 SHEET := $(addprefix worker/bench/coarse/page/,head.html style.css script.js)
@@ -85,6 +88,7 @@ USE_embed := embed storage kernels schemas
 USE_pipeline := bench pipeline embed storage kernels schemas
 USE_scheduler := scheduler embed storage kernels schemas
 USE_cli := cli scheduler embed storage kernels schemas
+USE_gallery := gallery cli scheduler embed storage kernels schemas
 USE_worker := worker storage kernels schemas
 USE_bench := bench cli scheduler embed storage kernels schemas
 USE_crash := storage schemas
@@ -92,14 +96,14 @@ USE_chaos := storage schemas
 USE_hostile := storage schemas
 USE_gpu := $(USE_pipeline)
 
-SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lpng -ljpeg -lzstd -lcrypto -lpcre2-8 -lutf8proc -lmicrohttpd -lncursesw -ltinfo -lm
+SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lpng -ljpeg -lzstd -lcrypto -lpcre2-8 -lutf8proc -lmicrohttpd -lz -lncursesw -ltinfo -lm
 HAVE_TORCH := $(if $(SAN),,$(wildcard $(LIBTORCH)/lib/libtorch_cpu.so))
 TORCH_CPPFLAGS := -isystem $(LIBTORCH)/include
 # With the C++ library that LibTorch has: a compiler without a shared one would link in a second.
 TORCH_LIBS := -L$(LIBTORCH)/lib -ltorch_cpu -lc10 -l:libgomp.so.1 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined
 RPATH := -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/kiln:$(abspath $(LIBTORCH))/lib'
 
-PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker $(BUILD)/kiln-bench
+PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker $(BUILD)/kiln-gallery $(BUILD)/kiln-bench
 SHARED := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so $(BUILD)/libkiln_bench.so $(if $(and $(CUDA),$(SRC_cuda)$(SRC_torch_cuda)),$(BUILD)/libkiln_cuda.so))
 
 V ?=
@@ -179,6 +183,9 @@ $(BUILD)/gen/page.c: scripts/embed.sh $(PAGE)
 $(BUILD)/gen/sheet.c: scripts/embed.sh $(SHEET)
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_sheet $(SHEET) > $@
+$(BUILD)/gen/gallery.c: scripts/embed.sh $(GALLERY)
+	@mkdir -p $(@D)
+	scripts/embed.sh kiln_embedded_gallery $(GALLERY) > $@
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c
 	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -c $< -o $@
 
@@ -206,6 +213,10 @@ $(BUILD)/kiln-worker: $(call obj,worker/main.c) $(call lib,$(USE_worker)) $(WORK
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) $(RPATH) -Wl,--allow-shlib-undefined
 
+$(BUILD)/kiln-gallery: $(call obj,scheduler/gallery/program.c) $(call lib,$(USE_gallery))
+	$(call say,LINK $@)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
+
 # It opens libkiln_bench.so when a bench needs the model.
 $(BUILD)/kiln-bench: $(call obj,scheduler/bench/program.c) $(call lib,$(USE_bench))
 	$(call say,LINK $@)
@@ -224,14 +235,14 @@ $(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(SRC_torch_cuda)) $(call lib,k
 	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib $(CUDA_LIBS:%=-L%) -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined $(RPATH) $(foreach l,$(CUDA_LIBS),-Wl,-rpath,'$(realpath $(l))')
 
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
-TESTS := $(foreach f,schemas storage kernels embed scheduler cli worker crash chaos hostile $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
+TESTS := $(foreach f,schemas storage kernels embed scheduler cli gallery worker crash chaos hostile $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
 define folder_tests
 $(BUILD)/tests/$(1)/%: $(BUILD)/obj/tests/$(1)/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_$(1))) $(2)
 	@mkdir -p $$(@D)
 	$$(call say,LINK $$@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $$@ $$(filter %.o %.a %.so,$$^) $$(filter %.a,$$^) -lcmocka $(SYSLIBS) $(3) $$(TEST_LDFLAGS)
 endef
-$(foreach f,schemas storage kernels embed scheduler cli crash chaos hostile,$(eval $(call folder_tests,$(f),,)))
+$(foreach f,schemas storage kernels embed scheduler cli gallery crash chaos hostile,$(eval $(call folder_tests,$(f),,)))
 $(eval $(call folder_tests,worker,$(call obj,tests/doubles/no_diffusionz.c),))
 $(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -ldl $(RPATH)))
 $(eval $(call folder_tests,gpu,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -ldl))

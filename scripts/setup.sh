@@ -11,9 +11,14 @@ cuda_wheels="nvidia-cudnn-cu13==9.19.0.56 nvidia-cusparselt-cu13==0.8.0 nvidia-n
 
 packages="build-essential pkg-config git ca-certificates unzip python3 python3-pip
 libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libpng-dev libjpeg-dev libzstd-dev libssl-dev libjansson-dev
-libpcre2-dev libutf8proc-dev libmicrohttpd-dev libncurses-dev libcmocka-dev
-redis-server postgresql tmux systemd iproute2 procps
+libpcre2-dev libutf8proc-dev libmicrohttpd-dev zlib1g-dev libncurses-dev libcmocka-dev
+redis-server postgresql curl tmux systemd iproute2 procps
 swift swift-proxy swift-account swift-container swift-object memcached spin"
+
+# Ubuntu has Chromium as a snap only, which tests cannot use.
+if [ "${BROWSER:-1}" != 0 ] && apt-cache show chromium 2>/dev/null | grep -q '^Filename'; then
+    packages="$packages chromium"
+fi
 
 missing=""
 for package in $packages; do
@@ -63,6 +68,16 @@ if [ ! -e "$libtorch/lib/libtorch_cpu.so" ]; then
     mkdir -p "$(dirname "$libtorch")"
     mv "$work/torch/parts/torch" "$libtorch.new.$$"
     mv "$libtorch.new.$$" "$libtorch"
+fi
+# What the browser tests of the gallery use; without it they are skipped.  axe-core is in a wheel.
+axe=$(dirname "$libtorch")/axe.min.js
+if [ "${BROWSER:-1}" != 0 ] && [ ! -e "$axe" ]; then
+    if python3 -m pip download --quiet --no-deps --only-binary=:all: -d "$work/axe" axe-playwright-python==0.1.8 &&
+        unzip -q -j -o "$work"/axe/*.whl axe_playwright_python/axe.min.js -d "$work/axe"; then
+        mv "$work/axe/axe.min.js" "$axe"
+    else
+        echo "setup: axe-core cannot be fetched; tests/gallery/test_browser.sh runs without it" >&2
+    fi
 fi
 if [ "${GPU:-}" = 1 ] || { [ "${GPU:-}" != 0 ] && [ -e /proc/driver/nvidia/version ]; }; then
     # Only for a LibTorch that can use them and is not a package of pip's, which takes care of its own.

@@ -98,14 +98,31 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
                                 "a worker exits if its batch makes no step for so long; 0: never"),
     [KILN_KEY_EVENT_KEEP_DAYS] =
         INT("event_keep_days", "90", 0, 36500, "days to keep the moves of ended jobs; 0: for ever"),
-    [KILN_KEY_METRICS_ADDRESS] =
-        TEXT("metrics_address", "127.0.0.1", "numeric address on which the two ports below listen"),
+    [KILN_KEY_METRICS_ADDRESS] = TEXT("metrics_address", "127.0.0.1",
+                                      "numeric address on which the ports of metrics listen"),
     [KILN_KEY_SCHEDULER_PORT] =
         INT("scheduler_port", "9461", 0, 65535,
             "/metrics and /healthz of kiln-scheduler, on this or the next free port; 0: off"),
     [KILN_KEY_WORKER_PORT] = INT("worker_port", "9462", 0, 65535,
                                  "the same of kiln-worker; eight workers on a host use the first "
                                  "eight free ports from here"),
+    [KILN_KEY_GALLERY_ADDRESS] =
+        TEXT("gallery_address", "127.0.0.1",
+             "numeric address of the web gallery; others than loopback need one of the two below"),
+    [KILN_KEY_GALLERY_PORT] = INT("gallery_port", "9480", 0, 65535,
+                                  "port of `kiln gallery serve`, or the next free one; 0: any"),
+    [KILN_KEY_GALLERY_HOSTS] =
+        TEXT("gallery_hosts", "", "host names under which the gallery is reached, with commas"),
+    [KILN_KEY_GALLERY_TOKEN_FILE] =
+        TEXT("gallery_token_file", "", "file whose first line lets people and scripts in"),
+    [KILN_KEY_GALLERY_PROXY] =
+        TEXT("gallery_proxy", "", "numeric address of the proxy that signs people in"),
+    [KILN_KEY_GALLERY_LEVEL] = CHOICE("gallery_level", "unsure", "clear|unsure|mature|explicit",
+                                      "pictures rated above it are hidden in the web gallery"),
+    [KILN_KEY_GALLERY_UNCHECKED] = CHOICE("gallery_unchecked", "show", "show|hide",
+                                          "pictures that were not rated, in the web gallery"),
+    [KILN_KEY_GALLERY_METRICS_PORT] = INT("gallery_metrics_port", "9460", 0, 65535,
+                                          "/metrics and /healthz of the gallery; 0: off"),
     [KILN_KEY_CORE_DUMPS] =
         CHOICE("core_dumps", "off", "off|on",
                "core dumps of the daemons, whose memory has passwords; on also allows debuggers"),

@@ -47,17 +47,25 @@ enum kiln_key {
     KILN_KEY_ENCODE_THREADS,
     KILN_KEY_WEBP_METHOD, /* 0..6 */
     KILN_KEY_WEBP_QUALITY,
-    KILN_KEY_UPLOAD_PARALLEL, /* objects at a time */
-    KILN_KEY_DRAIN_S,         /* a worker's limit to finish after SIGTERM */
-    KILN_KEY_HOLD_S,          /* how long a rendered picture waits in an outage of the store */
-    KILN_KEY_STALL_S,         /* a batch without a step for so long counts as hung; 0 = never */
-    KILN_KEY_EVENT_KEEP_DAYS, /* how long the moves of an ended job are kept; 0 = for ever */
-    KILN_KEY_METRICS_ADDRESS, /* numeric: 127.0.0.1, 0.0.0.0, ::1 */
-    KILN_KEY_SCHEDULER_PORT,  /* /metrics and /healthz of kiln-scheduler; 0 = none */
-    KILN_KEY_WORKER_PORT,     /* the same of kiln-worker */
-    KILN_KEY_CORE_DUMPS,      /* off | on: of the daemons, whose memory has the secrets */
-    KILN_KEY_LOG_LEVEL,       /* error | warning | info | debug */
-    KILN_KEY_LOG_FORMAT,      /* text | json */
+    KILN_KEY_UPLOAD_PARALLEL,    /* objects at a time */
+    KILN_KEY_DRAIN_S,            /* a worker's limit to finish after SIGTERM */
+    KILN_KEY_HOLD_S,             /* how long a rendered picture waits in an outage of the store */
+    KILN_KEY_STALL_S,            /* a batch without a step for so long counts as hung; 0 = never */
+    KILN_KEY_EVENT_KEEP_DAYS,    /* how long the moves of an ended job are kept; 0 = for ever */
+    KILN_KEY_METRICS_ADDRESS,    /* numeric: 127.0.0.1, 0.0.0.0, ::1 */
+    KILN_KEY_SCHEDULER_PORT,     /* /metrics and /healthz of kiln-scheduler; 0 = none */
+    KILN_KEY_WORKER_PORT,        /* the same of kiln-worker */
+    KILN_KEY_GALLERY_ADDRESS,    /* numeric; beyond loopback with a token or a proxy only */
+    KILN_KEY_GALLERY_PORT,       /* of kiln gallery serve */
+    KILN_KEY_GALLERY_HOSTS,      /* names that it answers under, beside those of loopback */
+    KILN_KEY_GALLERY_TOKEN_FILE, /* "" = none */
+    KILN_KEY_GALLERY_PROXY,      /* numeric address of a trusted proxy; "" = none */
+    KILN_KEY_GALLERY_LEVEL,      /* clear | unsure | mature | explicit: what is shown at most */
+    KILN_KEY_GALLERY_UNCHECKED,  /* show | hide pictures that nobody has rated */
+    KILN_KEY_GALLERY_METRICS_PORT, /* /metrics and /healthz of kiln-gallery; 0 = none */
+    KILN_KEY_CORE_DUMPS,           /* off | on: of the daemons, whose memory has the secrets */
+    KILN_KEY_LOG_LEVEL,            /* error | warning | info | debug */
+    KILN_KEY_LOG_FORMAT,           /* text | json */
     KILN_KEY_COUNT
 };
 

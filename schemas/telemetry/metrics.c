@@ -29,6 +29,9 @@ static const char *const ends[] = {"done", "failed", "returned", "cancelled", "d
 static const char *const stages[] = {"wait",   "text",   "denoise", "decode",
                                      "encode", "upload", "commit",  NULL};
 
+static const char *const web_kinds[] = {"page", "api", "file", "asset", "other", NULL};
+static const char *const statuses[] = {"0xx", "1xx", "2xx", "3xx", "4xx", "5xx", NULL};
+
 /* Servers answer within milliseconds or are in trouble; stages last from one to minutes. */
 static const double answers[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                  0.25,   0.5,   1,      2.5,   5,    10,    30,   0};
@@ -99,6 +102,13 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
         {"kiln_worker_texts_total",
          "Prompts of batches: features ready, or encoded while the device waited.",
          KILN_METRIC_OF_WORKER, "from", text_sources, NULL},
+    [KILN_METRIC_GALLERY_SECONDS] = {"kiln_gallery_request_seconds",
+                                     "Time of requests from the header to the last byte.",
+                                     KILN_METRIC_OF_GALLERY, "kind", web_kinds, answers},
+    [KILN_METRIC_GALLERY_ANSWERS] = {"kiln_gallery_answers_total", "Answers, by class of status.",
+                                     KILN_METRIC_OF_GALLERY, "status", statuses, NULL},
+    [KILN_METRIC_GALLERY_BYTES] = {"kiln_gallery_sent_bytes_total", "Bytes of bodies sent.",
+                                   KILN_METRIC_OF_GALLERY, NULL, NULL, NULL},
 };
 
 static struct {

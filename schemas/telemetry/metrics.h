@@ -43,6 +43,10 @@ enum kiln_metric {
     KILN_METRIC_BATCHES,       /* rendered */
     KILN_METRIC_LORA_SETS,     /* loaded, by enum kiln_lora_source */
     KILN_METRIC_TEXTS,         /* of batches, by enum kiln_text_source */
+    /* kiln-gallery */
+    KILN_METRIC_GALLERY_SECONDS, /* histogram: a request, by enum kiln_web_kind */
+    KILN_METRIC_GALLERY_ANSWERS, /* by the first digit of the status */
+    KILN_METRIC_GALLERY_BYTES,   /* of bodies */
     KILN_METRIC_COUNT
 };
 
@@ -88,6 +92,14 @@ enum kiln_stage {
     KILN_STAGE_COMMIT
 };
 
+enum kiln_web_kind {
+    KILN_WEB_KIND_PAGE,
+    KILN_WEB_KIND_API,
+    KILN_WEB_KIND_FILE,  /* of the store */
+    KILN_WEB_KIND_ASSET, /* style and script */
+    KILN_WEB_KIND_OTHER  /* no such page */
+};
+
 /* label: 0 if the metric has none; one out of range is not counted. */
 void kiln_metric_add(enum kiln_metric metric, uint32_t label, uint64_t count);
 /* A value of a histogram, in its unit. */
@@ -96,9 +108,14 @@ void kiln_metric_observe(enum kiln_metric metric, uint32_t label, double value);
 uint64_t kiln_metric_count(enum kiln_metric metric, uint32_t label);
 
 /* --- writing, in metrics_text.c --------------------------------------------------------------- */
-enum kiln_metric_of { KILN_METRIC_OF_BOTH, KILN_METRIC_OF_SCHEDULER, KILN_METRIC_OF_WORKER };
+enum kiln_metric_of {
+    KILN_METRIC_OF_BOTH, /* of all programs */
+    KILN_METRIC_OF_SCHEDULER,
+    KILN_METRIC_OF_WORKER,
+    KILN_METRIC_OF_GALLERY
+};
 
-/* Appends all metrics of a program, one of the last two. */
+/* Appends all metrics of a program, not KILN_METRIC_OF_BOTH. */
 void kiln_metrics_write(struct kiln_text *text, enum kiln_metric_of program);
 
 /* The two lines before the samples of a metric; type is "gauge" or "counter". */

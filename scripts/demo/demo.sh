@@ -10,7 +10,7 @@ build=${BUILD:-build}
 stack=$build/demo/stack
 out=${OUT:-out/demo}
 
-make -s BUILD="$build" setup >&2
+BROWSER=0 make -s BUILD="$build" setup >&2
 make -s BUILD="$build" -j"$(nproc)" all >&2
 
 note="Rendered by the sketch model, which knows one to three coloured shapes on a plain, patterned or \

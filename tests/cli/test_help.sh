@@ -4,7 +4,7 @@
 
 ok kiln help
 for verb in up down run enqueue wait watch status worker workers jobs show why cancel retry export drain \
-    batches batch usage errors events pause resume quota backfill cache redraw favourite gc backup restore migrate doctor sim bench render tokenize; do
+    batches batch usage errors events pause resume quota backfill cache redraw favourite gc backup restore migrate doctor gallery sim bench render tokenize; do
     grep -q "^  $verb " out.txt || die "help does not list $verb"
 done
 grep -E "^  lora " out.txt && die "help lists a verb that is not there"

@@ -62,6 +62,10 @@ scheduler/bench:            schemas/ storage/ scheduler/cli/core/ scheduler/cli/
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
 scheduler/bench:            scheduler/policy scheduler/sim
 scheduler/cli:              schemas/ storage/ scheduler/cli/
+scheduler/gallery/web:      schemas/ storage/
+scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web
+scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts
+scheduler/gallery:          schemas/ storage/ scheduler/cli/core scheduler/cli/verb_tables.h scheduler/gallery/
 
 pipeline/embed/tokens:      schemas/ storage/formats
 pipeline/embed:             schemas/ kernels/ storage/formats pipeline/embed/tokens

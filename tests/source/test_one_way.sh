@@ -17,6 +17,7 @@ scheduler/policy
 scheduler/intake
 scheduler/sim
 scheduler/bench
+scheduler/gallery
 worker
 '
 

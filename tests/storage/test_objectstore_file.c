@@ -74,6 +74,18 @@ static void put_get_head_delete(void **state)
     uint64_t size = 99;
     assert_int_equal(kiln_store_head(store, puts[2].key, &size, &err), 0);
     assert_int_equal(size, 6);
+    int fd = -1;
+    char bytes[8] = "", *url = NULL;
+    assert_int_equal(kiln_store_open_object(store, puts[0].key, &fd, &size, &err), 0);
+    assert_int_equal(size, 3);
+    assert_int_equal(read(fd, bytes, sizeof bytes), 3);
+    assert_string_equal(bytes, "abc");
+    close(fd);
+    assert_int_equal(kiln_store_open_object(store, "images/2026", &fd, &size, &err),
+                     KILN_NOT_FOUND);
+    assert_int_equal(kiln_store_open_object(store, "../x", &fd, &size, &err), KILN_BAD_INPUT);
+    assert_int_equal(kiln_store_presign(store, puts[0].key, 0, 60, &url, &err), KILN_UNSUPPORTED);
+    assert_null(kiln_store_origin(store));
     assert_int_equal(kiln_store_delete(store, puts[2].key, &err), 0);
     assert_int_equal(kiln_store_delete(store, puts[2].key, &err), 0);
     assert_int_equal(kiln_store_head(store, puts[2].key, &size, &err), KILN_NOT_FOUND);

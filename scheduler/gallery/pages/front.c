@@ -1,0 +1,243 @@
+/* front.c - the first page: newest pictures, or those that a search and filters find. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/gallery/pages/site.h"
+#include "scheduler/gallery/parts/ask.h"
+#include "scheduler/gallery/parts/html.h"
+#include "scheduler/gallery/parts/layout.h"
+#include "scheduler/gallery/parts/tiles.h"
+#include "schemas/text/utc.h"
+
+#define DAYS_MAX 90 /* bars of the histogram */
+#define BAR_HEIGHT 36
+#define DAY_MS (24 * 3600 * 1000LL)
+
+/* --- the histogram ---------------------------------------------------------------------------- */
+
+struct days {
+    struct kiln_gallery_day at[DAYS_MAX];
+    int count;
+    uint64_t most;
+};
+
+static int note_day(void *arg, const struct kiln_gallery_day *day, struct kiln_error *err)
+{
+    struct days *days = arg;
+    (void)err;
+    if (days->count == DAYS_MAX)
+        return 0;
+    days->at[days->count++] = *day;
+    days->most = day->pictures > days->most ? day->pictures : days->most;
+    return 0;
+}
+
+/* Days with pictures, the newest on the right, each a link to that day. */
+static void add_days(const struct kiln_gallery_ask *ask, const struct days *days,
+                     struct kiln_text *out)
+{
+    if (days->count < 2)
+        return;
+    kiln_text_puts(out, "<nav class=\"days\" aria-label=\"Pictures by day\"><ol>");
+    for (int i = days->count - 1; i >= 0; i--) {
+        const struct kiln_gallery_day *day = &days->at[i];
+        char date[32];
+        kiln_short_time(day->day_ms, date, sizeof date);
+        date[10] = '\0';
+        uint64_t height = 2 + (BAR_HEIGHT - 2) * day->pictures / (days->most ? days->most : 1);
+        kiln_text_puts(out, "<li><a href=\"/?");
+        size_t before = out->len;
+        kiln_gallery_ask_write(ask, "from", "&amp;", out);
+        kiln_text_printf(out,
+                         "%sfrom=%s&amp;to=%s\" title=\"%s: ", out->len > before ? "&amp;" : "",
+                         date, date, date);
+        kiln_html_count(out, day->pictures);
+        kiln_text_printf(out,
+                         "\"><svg width=\"10\" height=\"%d\" aria-hidden=\"true\"><rect x=\"1\" "
+                         "y=\"%" PRIu64 "\" width=\"8\" height=\"%" PRIu64 "\" rx=\"2\"/></svg>"
+                         "<span class=\"away\">%s: ",
+                         BAR_HEIGHT, BAR_HEIGHT - height, height, date);
+        kiln_html_count(out, day->pictures);
+        kiln_text_puts(out, day->pictures == 1 ? " picture</span></a></li>"
+                                               : " pictures</span></a></li>");
+    }
+    kiln_text_puts(out, "</ol></nav>");
+}
+
+/* --- around the grid -------------------------------------------------------------------------- */
+
+static int add_count(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+                     struct kiln_error *err)
+{
+    struct kiln_text *out = &visit->reply.body;
+    uint32_t count = 0;
+    bool more = false;
+    int rc = kiln_gallery_count(visit->session, &ask->query, &count, &more, err);
+    if (rc)
+        return rc;
+    kiln_text_puts(out, "<p class=\"count\" role=\"status\">");
+    kiln_html_count(out, count);
+    kiln_text_printf(out, "%s %s", more ? "+" : "", count == 1 && !more ? "picture" : "pictures");
+    kiln_text_puts(out, "</p>");
+    return 0;
+}
+
+/* Nothing was found. */
+static int add_nothing(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+                       struct kiln_error *err)
+{
+    struct kiln_text *out = &visit->reply.body;
+    char better[KILN_ASK_WORDS_MAX + 1] = "";
+    bool asked = ask->query.words || kiln_gallery_ask_filters(ask) > 0;
+    if (ask->query.words) {
+        int rc = kiln_gallery_suggest(visit->session, &ask->query, better, sizeof better, err);
+        if (rc)
+            return rc;
+    }
+    kiln_text_puts(out, "<div class=\"say\">");
+    kiln_text_puts(out, asked ? "<h2>No picture matches</h2>" : "<h2>No pictures yet</h2>");
+    if (better[0]) {
+        kiln_text_puts(out, "<p>Did you mean <a href=\"/?q=");
+        kiln_url(out, better);
+        size_t before = out->len;
+        kiln_text_puts(out, "&amp;");
+        size_t behind = out->len;
+        kiln_gallery_ask_write(ask, "q", "&amp;", out);
+        if (out->len == behind && !out->failed)
+            out->len = before;
+        kiln_text_puts(out, "\"><bdi>");
+        kiln_html(out, better);
+        kiln_text_puts(out, "</bdi></a>?</p>");
+    }
+    if (asked)
+        kiln_text_puts(out, "<p>Every word must be in the prompt. Remove a word or a filter, or "
+                            "<a href=\"/\">see the newest pictures</a>.</p>");
+    else
+        kiln_text_puts(out, "<p>Pictures appear here as soon as they are rendered. "
+                            "<code>kiln enqueue FILE</code> sends the first prompts.</p>");
+    kiln_text_puts(out, "</div>");
+    return 0;
+}
+
+static void add_link(const struct kiln_gallery_ask *ask, const char *rel, const char *label,
+                     const char *cursor, struct kiln_text *out)
+{
+    kiln_text_printf(out, "<a class=\"button\" rel=\"%s\" href=\"/?", rel);
+    size_t before = out->len;
+    kiln_gallery_ask_write(ask, NULL, "&amp;", out);
+    kiln_text_printf(out, "%sc=", out->len > before ? "&amp;" : "");
+    kiln_url(out, cursor);
+    kiln_text_printf(out, "\">%s</a>", label);
+}
+
+static void add_pager(const struct kiln_gallery_ask *ask, const struct kiln_gallery_page *page,
+                      struct kiln_text *out)
+{
+    bool relevance = ask->query.order == KILN_GALLERY_RELEVANCE;
+    kiln_text_puts(out, "<nav class=\"pager\" aria-label=\"Pages\">");
+    if (ask->query.cursor && page->newer[0])
+        add_link(ask, "prev", relevance ? "Better matches" : "Newer pictures", page->newer, out);
+    if (page->out_of_time && page->searched_back_to_ms) {
+        kiln_text_puts(out, "<p>Searched back to ");
+        kiln_html_time(out, page->searched_back_to_ms);
+        kiln_text_puts(out, ".</p>");
+    }
+    if (page->older[0])
+        add_link(ask, "next",
+                 page->out_of_time ? "Search further back"
+                 : relevance       ? "More pictures"
+                                   : "Older pictures",
+                 page->older, out);
+    kiln_text_puts(out, "</nav>");
+}
+
+static void add_heading(const struct kiln_gallery_ask *ask, struct kiln_text *out)
+{
+    kiln_text_puts(out, "<div class=\"head\"><h1>");
+    if (ask->query.words) {
+        kiln_text_puts(out, "<bdi>");
+        kiln_html(out, ask->query.words);
+        kiln_text_puts(out, "</bdi>");
+    } else {
+        kiln_text_puts(out, ask->query.filter.starred ? "Starred" : "Newest");
+    }
+    kiln_text_puts(out, "</h1>");
+}
+
+/* The grid is written first, into a text of its own: only then is it known what stands above. */
+static int read_grid(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+                     struct kiln_text *ret_grid, struct kiln_gallery_grid *grid,
+                     struct kiln_gallery_page *page, struct kiln_error *err)
+{
+    struct kiln_text before = visit->reply.body;
+    visit->reply.body = (struct kiln_text){0};
+    kiln_gallery_grid_begin(grid, visit, "Pictures");
+    int rc = kiln_gallery_list(visit->session, &ask->query, kiln_gallery_grid_add, grid, page, err);
+    kiln_gallery_grid_end(grid);
+    *ret_grid = visit->reply.body;
+    visit->reply.body = before;
+    return rc;
+}
+
+static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+                   struct kiln_error *err)
+{
+    struct kiln_text *out = &visit->reply.body;
+    struct days *days = calloc(1, sizeof *days);
+    int64_t back_to = 0;
+    if (!days)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the page");
+    int rc = add_count(visit, ask, err);
+    kiln_text_puts(out, "</div>");
+    kiln_gallery_ask_chips(ask, out);
+    kiln_gallery_ask_form(ask, kiln_gallery_app(visit), out);
+    if (rc == 0)
+        rc = kiln_gallery_days(visit->session, &ask->query, note_day, days, &back_to, err);
+    if (rc == 0)
+        add_days(ask, days, out);
+    free(days);
+    return rc;
+}
+
+int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
+{
+    struct kiln_gallery_ask ask;
+    struct kiln_gallery_grid grid;
+    struct kiln_gallery_page page = {0};
+    struct kiln_text *out = &visit->reply.body, tiles = {0}, feed = {0};
+    int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
+    if (rc == 0)
+        rc = read_grid(visit, &ask, &tiles, &grid, &page, err);
+    if (rc) {
+        kiln_text_release(&tiles);
+        return rc;
+    }
+    kiln_gallery_ask_write(&ask, NULL, "&amp;", &feed);
+    kiln_gallery_begin(visit, &(struct kiln_gallery_page_head){
+                                  .title = ask.query.words            ? ask.query.words
+                                           : ask.query.filter.starred ? "Starred pictures"
+                                                                      : "Newest pictures",
+                                  .words = ask.query.words,
+                                  .here = ask.query.words || kiln_gallery_ask_filters(&ask) >
+                                                                 (ask.query.filter.starred ? 1 : 0)
+                                              ? NULL
+                                          : ask.query.filter.starred ? "starred"
+                                                                     : "newest",
+                                  .feed = feed.at ? feed.at : "",
+                                  .wide = true});
+    kiln_text_release(&feed);
+    add_heading(&ask, out);
+    if (ask.query.cursor)
+        kiln_text_puts(out, "</div>"), kiln_gallery_ask_chips(&ask, out);
+    else
+        rc = add_top(visit, &ask, err);
+    if (rc == 0 && grid.count == 0 && !page.older[0])
+        rc = add_nothing(visit, &ask, err);
+    else
+        kiln_text_add(out, tiles.at ? tiles.at : "", tiles.len);
+    kiln_text_release(&tiles);
+    add_pager(&ask, &page, out);
+    kiln_gallery_end(visit);
+    return rc;
+}

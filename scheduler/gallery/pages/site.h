@@ -1,0 +1,21 @@
+/* site.h - which page is at which address. */
+#ifndef KILN_GALLERY_SITE_H
+#define KILN_GALLERY_SITE_H
+
+#include "scheduler/gallery/web/visit.h"
+
+extern const struct kiln_web_route kiln_gallery_routes[];
+
+kiln_web_handler kiln_gallery_front;                          /* front.c */
+kiln_web_handler kiln_gallery_view;                           /* picture.c: /p/ID */
+kiln_web_handler kiln_gallery_star;                           /* star.c */
+kiln_web_handler kiln_gallery_sign_in, kiln_gallery_sign_out; /* sign_in.c */
+kiln_web_handler kiln_gallery_help;                           /* help.c */
+kiln_web_handler kiln_gallery_robots;
+kiln_web_handler kiln_gallery_batches; /* batches.c */
+kiln_web_handler kiln_gallery_fleet;   /* fleet.c */
+/* api.c: /v1 */
+kiln_web_handler kiln_gallery_api_pictures, kiln_gallery_api_picture, kiln_gallery_api_new,
+    kiln_gallery_api_batches, kiln_gallery_api_batch, kiln_gallery_api_description;
+
+#endif

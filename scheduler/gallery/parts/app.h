@@ -1,0 +1,54 @@
+/* app.h - what all pages of the gallery share. */
+#ifndef KILN_GALLERY_APP_H
+#define KILN_GALLERY_APP_H
+
+#include <stdatomic.h>
+
+#include "scheduler/gallery/web/access.h"
+#include "scheduler/gallery/web/visit.h"
+#include "storage/ledger/gallery/gallery.h"
+
+struct kiln_gallery_files;
+
+#define KILN_GALLERY_TILES 48 /* on a page */
+
+struct kiln_gallery_asset {
+    const char *name, *type;
+    char *text;
+    size_t size;
+    char path[64]; /* its address, with a hash of the text in it: kept for ever by browsers */
+};
+enum kiln_gallery_asset_name { KILN_ASSET_STYLE, KILN_ASSET_SCRIPT, KILN_ASSET_ICON, KILN_ASSETS };
+
+struct kiln_gallery_app {
+    const char *pool;
+    const struct kiln_web_access *access;
+    struct kiln_gallery_files *files;
+    struct kiln_gallery_asset assets[KILN_ASSETS];
+    int level_max;               /* enum kiln_safety_level: pictures above it are never shown */
+    bool show_unchecked;         /* those that nobody has looked at */
+    _Atomic int64_t next_try_ms; /* of signing in: no sooner */
+};
+
+static inline struct kiln_gallery_app *kiln_gallery_app(const struct kiln_web_visit *visit)
+{
+    return visit->app;
+}
+
+/* The filter that lets through what this server may show at all. */
+static inline struct kiln_gallery_filter kiln_gallery_all(const struct kiln_gallery_app *app)
+{
+    return (struct kiln_gallery_filter){
+        .pool = app->pool, .level_max = app->level_max, .show_unchecked = app->show_unchecked};
+}
+
+/* --- assets.c --------------------------------------------------------------------------------- */
+int kiln_gallery_assets_load(struct kiln_gallery_app *app, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_gallery_assets_release(struct kiln_gallery_app *app);
+kiln_web_handler kiln_gallery_asset;
+/* The class of a tile with this ratio of width to height: the style sheet has one for each step of
+ * 4 %, since the content policy forbids styles in the page. */
+#define KILN_RATIO_STEPS 40 /* to either side of 1 */
+int kiln_gallery_ratio(uint32_t width, uint32_t height);
+
+#endif

@@ -1,0 +1,37 @@
+/* ask.h - the question of a page: words and filters in an address, as a form, and back.
+ *
+ * Every list of the gallery is named by its address alone, so it can be kept, sent and reloaded.
+ */
+#ifndef KILN_GALLERY_ASK_H
+#define KILN_GALLERY_ASK_H
+
+#include "scheduler/gallery/parts/app.h"
+
+#define KILN_ASK_WORDS_MAX 256 /* bytes */
+#define KILN_ASK_VALUE_MAX 256
+
+struct kiln_gallery_ask {
+    struct kiln_gallery_query query;
+    const struct kiln_web_args *args; /* all texts of the query are borrowed from here */
+};
+
+/* Fills a query from the arguments of an address; the filter never shows more than the server may.
+ * KILN_BAD_INPUT names the argument. */
+int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_web_args *args,
+                          struct kiln_gallery_ask *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Appends "name=value&..." of all filters and words that were given, but the one named `without`
+ * (NULL: none) and the cursor; percent encoded.  and: "&", or "&amp;" inside a page. */
+void kiln_gallery_ask_write(const struct kiln_gallery_ask *ask, const char *without,
+                            const char *and, struct kiln_text *out);
+/* How many filters are set, the words not counted. */
+int kiln_gallery_ask_filters(const struct kiln_gallery_ask *ask);
+/* The filters as a form, and those that are set as links that remove them. */
+void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln_gallery_app *app,
+                           struct kiln_text *out);
+void kiln_gallery_ask_chips(const struct kiln_gallery_ask *ask, struct kiln_text *out);
+
+/* The start of a day, "2026-11-21", in milliseconds since 1970; false: no such day. */
+bool kiln_gallery_day_parse(const char *text, int64_t *ret_ms);
+
+#endif

@@ -1,0 +1,59 @@
+/* recipe.c - see recipe.h. */
+#include "scheduler/gallery/parts/recipe.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "scheduler/gallery/parts/html.h"
+#include "schemas/job/line.h"
+
+bool kiln_gallery_job_line(const struct kiln_job *job, struct kiln_text *out)
+{
+    struct kiln_text line = {0};
+    struct kiln_job again = {0};
+    struct kiln_error err;
+    bool has_seed;
+    const struct kiln_job_context context = {.recorded = true};
+    kiln_job_line_write(job, true, &line);
+    bool good = !line.failed &&
+                kiln_job_line_parse(line.at, line.len, &context, &again, &has_seed, &err) == 0 &&
+                again.seed == job->seed && strcmp(again.prompt, job->prompt) == 0;
+    if (good)
+        kiln_text_add(out, line.at, line.len);
+    kiln_job_release(&again);
+    kiln_text_release(&line);
+    return good;
+}
+
+bool kiln_gallery_command(const struct kiln_job_row *row, struct kiln_text *out)
+{
+    const struct kiln_job *job = &row->job;
+    struct kiln_mode mode;
+    if (!kiln_mode_parse(row->rendered_mode, &mode) || kiln_mode_starts(&mode))
+        return false;
+    kiln_text_puts(out, "kiln render --prompt ");
+    kiln_shell(out, job->prompt);
+    if (job->negative_prompt[0] && job->guidance > 0) {
+        kiln_text_puts(out, " --negative ");
+        kiln_shell(out, job->negative_prompt);
+    }
+    kiln_text_printf(out, " --width %u --height %u --steps %u --seed %" PRIu64, job->width,
+                     job->height, job->steps, job->seed);
+    if (job->guidance > 0) {
+        kiln_text_puts(out, " --guidance ");
+        kiln_text_double(out, job->guidance);
+    }
+    if (mode.kind == KILN_MODE_COARSE) {
+        kiln_text_printf(out, " --coarse %u+%u", mode.small, mode.full);
+        if (mode.sigma != KILN_COARSE_SIGMA) {
+            kiln_text_puts(out, " --coarse-sigma ");
+            kiln_text_double(out, mode.sigma);
+        }
+    }
+    for (uint32_t i = 0; i < job->lora_count; i++) {
+        kiln_text_printf(out, " --lora %s.safetensors:", job->loras[i].name);
+        kiln_text_double(out, job->loras[i].scale);
+    }
+    kiln_text_printf(out, " --out kiln-%" PRIu64 ".webp", job->id);
+    return true;
+}

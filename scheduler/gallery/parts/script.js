@@ -1,0 +1,354 @@
+/* What the gallery adds where scripts run.  Every page is complete without: links lead to pages,
+ * forms send themselves, and the list goes on behind "Older pictures". */
+"use strict";
+(() => {
+  const TILES_MAX = 1000, LOADS_MAX = 3, ASK_MS = 15000;
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const make = (tag, attributes, ...children) => {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {}))
+      if (value === true) element.setAttribute(name, "");
+      else if (value !== false) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  };
+  const read = (text) => new DOMParser().parseFromString(text, "text/html");
+  const fetchPage = async (url) => {
+    const answer = await fetch(url, { credentials: "same-origin" });
+    if (!answer.ok) throw new Error(String(answer.status));
+    return read(await answer.text());
+  };
+
+  /* A short message that screen readers hear too. */
+  const live = make("p", { class: "away", role: "status" });
+  let toastTimer = 0;
+  const say = (text, shown) => {
+    live.textContent = text;
+    if (!shown) return;
+    $(".toast")?.remove();
+    const toast = make("p", { class: "toast", "aria-hidden": "true" }, text);
+    ($("dialog[open]") || document.body).append(toast);
+    clearTimeout(toastTimer);
+    toastTimer = setTimeout(() => toast.remove(), 2500);
+  };
+
+  /* --- copying, stars --- */
+  const copy = async (button) => {
+    const text = button.dataset.copy;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = make("textarea", { readonly: true, class: "away" });
+      area.value = text;
+      button.after(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+      button.focus();
+    }
+    say("Copied", true);
+  };
+  const star = async (form) => {
+    const on = form.elements.on.value === "1";
+    const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+    if (!answer.ok) return say("The star could not be changed", true);
+    const fresh = $(".star", read(await answer.text()));
+    const had = form.contains(document.activeElement);
+    if (fresh) form.replaceWith(fresh);
+    if (had && fresh) $("button", fresh).focus();
+    const tile = $(`.grid a[data-job="${form.elements.job.value}"]`)?.closest(".tile");
+    tile?.classList.toggle("starred", on);
+    say(on ? "Starred" : "Star removed", true);
+  };
+
+  /* What every piece of a page needs when it arrives. */
+  const prepare = (root) => {
+    for (const button of $$(".copy", root)) button.hidden = false;
+    for (const image of $$("img[data-colour]", root))
+      image.parentElement.style.backgroundColor = image.dataset.colour;
+  };
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.(".copy");
+    if (button) copy(button);
+  });
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches(".star")) return;
+    event.preventDefault();
+    star(event.target).catch(() => say("The gallery does not answer", true));
+  });
+  /* A signed address may have expired: once, the gallery is asked for another. */
+  document.addEventListener("error", (event) => {
+    const image = event.target;
+    if (!(image instanceof HTMLImageElement) || !image.dataset.again) return;
+    const again = image.dataset.again;
+    delete image.dataset.again;
+    image.removeAttribute("srcset");
+    image.src = again;
+  }, true);
+
+  /* --- the list goes on by itself --- */
+  const grid = $("main > .grid");
+  let pager = $(".pager"), loads = 0, loading = null;
+  const pages = []; /* {tiles, height, spacer}: what was loaded, in order */
+  const next = () => $("a[rel=next]", pager || undefined);
+
+  /* Tiles far above give their place to a spacer of the height they had. */
+  const shed = () => {
+    let count = $$(".tile", grid).length;
+    for (const page of pages) {
+      if (count <= TILES_MAX) break;
+      if (page.spacer || page === pages[pages.length - 1]) continue;
+      const top = page.tiles[0].offsetTop, last = page.tiles[page.tiles.length - 1];
+      page.spacer = make("li", { class: "spacer", "aria-hidden": "true" });
+      page.spacer.style.height = `${last.offsetTop + last.offsetHeight - top}px`;
+      page.tiles[0].before(page.spacer);
+      for (const tile of page.tiles) tile.remove();
+      count -= page.tiles.length;
+      near.observe(page.spacer);
+    }
+  };
+  const restore = (spacer) => {
+    const page = pages.find((each) => each.spacer === spacer);
+    if (!page) return;
+    near.unobserve(spacer);
+    spacer.replaceWith(...page.tiles);
+    page.spacer = null;
+    /* What is now furthest away goes instead. */
+    const far = [...pages].reverse().find((each) => !each.spacer && each !== page);
+    if (far && $$(".tile", grid).length > TILES_MAX) {
+      const height = far.tiles[far.tiles.length - 1].offsetTop + far.tiles[0].offsetHeight - far.tiles[0].offsetTop;
+      far.spacer = make("li", { class: "spacer", "aria-hidden": "true" });
+      far.spacer.style.height = `${height}px`;
+      far.tiles[0].before(far.spacer);
+      for (const tile of far.tiles) tile.remove();
+      near.observe(far.spacer);
+    }
+  };
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      if (entry.target.matches(".spacer")) restore(entry.target);
+      else if (loads < LOADS_MAX) more();
+    }
+  }, { rootMargin: "150% 0px" });
+
+  const more = () => {
+    const link = next();
+    if (!link || loading) return loading;
+    const url = link.href;
+    link.setAttribute("aria-busy", "true");
+    loading = fetchPage(url).then((page) => {
+      const tiles = $$("main > .grid > .tile", page).map((tile) => document.adoptNode(tile));
+      prepareAll(tiles);
+      grid.append(...tiles);
+      if (tiles.length) pages.push({ url, tiles, spacer: null });
+      const fresh = $(".pager", page);
+      pager.replaceWith(pager = document.adoptNode(fresh));
+      for (const old of $$("a[rel=prev]", pager)) old.remove();
+      loads++;
+      say(`${tiles.length} more pictures`);
+      shed();
+      watchPager();
+    }).catch(() => {
+      link.removeAttribute("aria-busy");
+      loads = LOADS_MAX; /* the link itself still works */
+      say("No more pictures could be loaded", true);
+    }).finally(() => { loading = null; });
+    return loading;
+  };
+  const prepareAll = (nodes) => nodes.forEach(prepare);
+  const watchPager = () => {
+    const link = next();
+    if (!link) return;
+    near.disconnect();
+    for (const page of pages) if (page.spacer) near.observe(page.spacer);
+    near.observe(link);
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+      event.preventDefault();
+      loads = 0;
+      more();
+    });
+  };
+
+  /* --- coming back to the same place --- */
+  const KEY = "kiln-place";
+  const keepPlace = () => {
+    if (!grid) return;
+    const at = $$(".tile", grid).find((tile) => tile.getBoundingClientRect().bottom > 80);
+    const link = at && $("a", at);
+    if (link) sessionStorage.setItem(KEY, JSON.stringify({
+      list: location.href, job: link.dataset.job, y: at.getBoundingClientRect().top, pages: pages.length,
+    }));
+  };
+  const findPlace = async () => {
+    let place = null;
+    try { place = JSON.parse(sessionStorage.getItem(KEY)); } catch { /* of another release */ }
+    const way = performance.getEntriesByType("navigation")[0]?.type;
+    if (!place || place.list !== location.href || (way !== "back_forward" && way !== "reload")) return;
+    const find = () => $(`.grid a[data-job="${CSS.escape(place.job)}"]`);
+    for (let i = 0; i < Math.min(place.pages, 25) && !find(); i++) await more();
+    const link = find();
+    if (link) scrollBy(0, link.closest(".tile").getBoundingClientRect().top - place.y);
+  };
+
+  /* --- a picture over the list --- */
+  const dialog = make("dialog", { "aria-label": "Picture" });
+  let opened = null; /* the link that was opened */
+  const links = () => $$("main > .grid .tile > a");
+  const showIn = async (link, how) => {
+    let page;
+    try {
+      page = await fetchPage(link.href);
+    } catch {
+      location.href = link.href;
+      return;
+    }
+    const article = $(".picture", page), related = $$(".related", page);
+    if (!article) { location.href = link.href; return; }
+    opened = link;
+    const all = links(), at = all.indexOf(link);
+    const step = (label, text, target) => {
+      const button = make("button", { type: "button", "aria-label": label, disabled: !target }, text);
+      if (target) button.addEventListener("click", () => showIn(target, "replace"));
+      return button;
+    };
+    const close = make("button", { type: "button" }, "Close");
+    close.addEventListener("click", () => history.back());
+    const top = make("div", { class: "top" },
+      make("p", { class: "where" }, make("a", { href: link.href }, "Open as a page")),
+      step("Previous picture", "\u2190", all[at - 1]), step("Next picture", "\u2192", all[at + 1]), close);
+    const body = make("div", { class: "body", tabindex: "0", role: "group", "aria-label": "About this picture" },
+      article, ...related);
+    prepare(body);
+    dialog.replaceChildren(top, body);
+    const state = { picture: link.dataset.job };
+    if (how === "push") history.pushState(state, "", link.href);
+    if (how === "replace") history.replaceState(state, "", link.href);
+    if (!dialog.open) dialog.showModal();
+    close.focus({ focusVisible: false });
+    document.title = `${$("h1", body).textContent} \u00b7 Kiln`;
+    say($("h1", body).textContent);
+    if (at > all.length - 8) more();
+  };
+  const title = document.title;
+  const closeDialog = () => {
+    if (!dialog.open) return;
+    dialog.close();
+    dialog.replaceChildren();
+    document.title = title;
+    if (opened?.isConnected) opened.focus({ preventScroll: false });
+    opened = null;
+  };
+  dialog.addEventListener("cancel", (event) => { event.preventDefault(); history.back(); });
+  addEventListener("popstate", (event) => {
+    const job = event.state?.picture, link = job && $(`.grid a[data-job="${CSS.escape(job)}"]`);
+    if (link) showIn(link, "stay");
+    else closeDialog();
+  });
+
+  /* --- keys --- */
+  const rows = (from, down) => {
+    const here = from.getBoundingClientRect(), middle = here.left + here.width / 2;
+    let best = null, distance = Infinity, row = null;
+    const all = links(), ordered = down ? all : all.slice().reverse();
+    for (const link of ordered) {
+      const box = link.getBoundingClientRect();
+      if (down ? box.top < here.bottom - 2 : box.bottom > here.top + 2) continue;
+      if (row !== null && Math.abs(box.top - row) > 4) break;
+      row = row ?? box.top;
+      const off = Math.abs(box.left + box.width / 2 - middle);
+      if (off < distance) { distance = off; best = link; }
+    }
+    return best;
+  };
+  const moveInGrid = (event, link) => {
+    const all = links(), at = all.indexOf(link);
+    const target = { ArrowRight: () => all[at + 1], ArrowLeft: () => all[at - 1],
+      ArrowDown: () => rows(link, true), ArrowUp: () => rows(link, false),
+      Home: () => all[0], End: () => all[all.length - 1] }[event.key]?.();
+    if (!target) return false;
+    target.focus();
+    target.scrollIntoView({ block: "nearest" });
+    return true;
+  };
+  const actOn = (key, root) => {
+    if (key === "f") { const form = $(".star", root); form?.requestSubmit(); return !!form; }
+    const button = $(`.copy[data-key="${CSS.escape(key)}"]`, root);
+    button?.click();
+    return !!button;
+  };
+  /* f and c on a tile: its page knows the prompt and has the form. */
+  const actOnTile = async (key, link) => {
+    const page = await fetchPage(link.href);
+    const article = $(".picture", page);
+    if (!article) return;
+    if (key === "f") await star($(".star", article));
+    else { const button = $(`.copy[data-key="${key}"]`, article); if (button) { link.after(button); await copy(button); button.remove(); link.focus(); } }
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.target.matches?.("input, select, textarea")) return;
+    let done = false;
+    const tile = event.target.closest?.("main > .grid .tile > a");
+    if (dialog.open) {
+      if (event.key === "ArrowLeft") $("[aria-label='Previous picture']", dialog).click(), done = true;
+      else if (event.key === "ArrowRight") $("[aria-label='Next picture']", dialog).click(), done = true;
+      else if (event.key.length === 1) done = actOn(event.key, dialog);
+    } else if (tile) {
+      done = moveInGrid(event, tile);
+      if (!done && /^[fcjr]$/.test(event.key)) { actOnTile(event.key, tile).catch(() => say("The gallery does not answer", true)); done = true; }
+    } else if (event.target.closest?.(".picture") && event.key.length === 1) {
+      done = actOn(event.key, $(".picture"));
+    }
+    const inside = dialog.open || tile || event.target.closest?.(".picture") || event.target === document.body;
+    if (!done && inside && event.key === "/") { $("#q")?.focus(); done = !dialog.open; }
+    if (!done && inside && event.key === "?") { location.href = "/help"; done = true; }
+    if (done) event.preventDefault();
+  });
+
+  /* --- new pictures announce themselves --- */
+  const watchNew = () => {
+    const first = links()[0];
+    if (!first || new URL(location.href).searchParams.has("c")) return;
+    const list = new URLSearchParams(location.search);
+    list.set("since", first.dataset.job);
+    const button = make("button", { type: "button", class: "fresh", hidden: true });
+    button.addEventListener("click", () => { sessionStorage.removeItem(KEY); scrollTo(0, 0); location.reload(); });
+    document.body.append(button);
+    setInterval(async () => {
+      if (document.hidden || dialog.open) return;
+      try {
+        const answer = await fetch(`/v1/new?${list}`);
+        if (!answer.ok) return;
+        const { pictures, more: rest } = await answer.json();
+        if (!pictures) return;
+        const text = `${pictures}${rest ? "+" : ""} new picture${pictures === 1 && !rest ? "" : "s"}`;
+        if (button.textContent !== text) { button.textContent = text; say(text); }
+        button.hidden = false;
+      } catch { /* the next time */ }
+    }, ASK_MS);
+  };
+
+  document.body.append(live);
+  prepare(document);
+  const form = $(".filters form");
+  form?.addEventListener("submit", () => {
+    for (const field of $$("input, select", form)) if (!field.value) field.disabled = true;
+  });
+  if (grid) {
+    document.body.append(dialog);
+    document.addEventListener("click", (event) => {
+      const link = event.target.closest?.("main > .grid .tile > a");
+      if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+      event.preventDefault();
+      showIn(link, "push");
+    });
+    pages.push({ url: location.href, tiles: $$(".tile", grid), spacer: null });
+    addEventListener("pagehide", keepPlace);
+    watchPager();
+    findPlace();
+    watchNew();
+  }
+})();

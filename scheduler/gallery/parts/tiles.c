@@ -1,0 +1,102 @@
+/* tiles.c - see tiles.h. */
+#include "scheduler/gallery/parts/tiles.h"
+
+#include <inttypes.h>
+
+#include "scheduler/gallery/parts/files.h"
+#include "scheduler/gallery/parts/html.h"
+
+#define ALT_BYTES 150
+#define EAGER 6 /* tiles of the first rows */
+#define SIZES "(max-width: 600px) 50vw, 300px"
+
+void kiln_gallery_grid_begin(struct kiln_gallery_grid *grid, struct kiln_web_visit *visit,
+                             const char *label)
+{
+    *grid = (struct kiln_gallery_grid){.visit = visit};
+    kiln_text_printf(&visit->reply.body, "<ul class=\"grid\" aria-label=\"%s\">", label);
+}
+
+void kiln_gallery_alt(struct kiln_text *out, const char *prompt)
+{
+    kiln_text_puts(out, "Prompt: ");
+    kiln_html_attr_cut(out, prompt, ALT_BYTES);
+}
+
+static const struct kiln_gallery_object *smallest(const struct kiln_gallery_tile *tile)
+{
+    return tile->small.key[0] ? &tile->small : tile->medium.key[0] ? &tile->medium : &tile->full;
+}
+
+static void add_source(struct kiln_gallery_grid *grid, const struct kiln_gallery_tile *tile,
+                       const struct kiln_gallery_object *object, bool first)
+{
+    struct kiln_text *out = &grid->visit->reply.body;
+    if (!object->key[0])
+        return;
+    if (!first)
+        kiln_text_puts(out, ", ");
+    kiln_gallery_file_url(kiln_gallery_app(grid->visit)->files, tile->job, object->key, true,
+                          grid->visit->now_ms, out);
+    kiln_text_printf(out, " %uw", object->width);
+}
+
+/* The widths are those of the files: "256" is the longest side. */
+static void add_image(struct kiln_gallery_grid *grid, const struct kiln_gallery_tile *tile)
+{
+    const struct kiln_gallery_files *files = kiln_gallery_app(grid->visit)->files;
+    const struct kiln_gallery_object *small = smallest(tile);
+    struct kiln_text *out = &grid->visit->reply.body;
+    kiln_text_puts(out, "<img src=\"");
+    kiln_gallery_file_url(files, tile->job, small->key, true, grid->visit->now_ms, out);
+    kiln_text_puts(out, "\" srcset=\"");
+    add_source(grid, tile, &tile->small, true);
+    add_source(grid, tile, &tile->medium, !tile->small.key[0]);
+    kiln_text_printf(out, "\" sizes=\"%s\" width=\"%u\" height=\"%u\" decoding=\"async\"%s alt=\"",
+                     SIZES, tile->width, tile->height,
+                     grid->count == 0      ? " fetchpriority=\"high\""
+                     : grid->count < EAGER ? ""
+                                           : " loading=\"lazy\"");
+    kiln_gallery_alt(out, tile->prompt);
+    kiln_text_puts(out, "\"");
+    if (tile->colour >= 0)
+        kiln_text_printf(out, " data-colour=\"#%06x\"", (unsigned)tile->colour & 0xffffff);
+    if (kiln_gallery_files_origin(
+            files)) { /* where the script goes when a signed URL has expired */
+        kiln_text_puts(out, " data-again=\"");
+        kiln_gallery_file_url(files, tile->job, small->key, false, grid->visit->now_ms, out);
+        kiln_text_puts(out, "\"");
+    }
+    kiln_text_puts(out, ">");
+}
+
+int kiln_gallery_grid_add(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    struct kiln_gallery_grid *grid = arg;
+    struct kiln_text *out = &grid->visit->reply.body;
+    (void)err;
+    if (tile->job == grid->not )
+        return 0;
+    kiln_gallery_files_learn(kiln_gallery_app(grid->visit)->files, tile);
+    kiln_text_printf(
+        out, "<li class=\"tile r%d%s\"><a href=\"/p/%" PRIu64 "\" data-job=\"%" PRIu64 "\">",
+        kiln_gallery_ratio(tile->width, tile->height), tile->starred ? " starred" : "", tile->job,
+        tile->job);
+    add_image(grid, tile);
+    kiln_text_puts(out, "<span class=\"words\" aria-hidden=\"true\" dir=\"auto\">");
+    kiln_html_cut(out, tile->prompt, ALT_BYTES);
+    kiln_text_puts(out, "</span>");
+    if (tile->starred)
+        kiln_text_puts(out, "<span class=\"mark\"><span aria-hidden=\"true\">\xe2\x98\x85</span>"
+                            "<span class=\"away\">Starred</span></span>");
+    kiln_text_puts(out, "</a></li>\n");
+    grid->first = grid->count == 0 ? tile->job : grid->first;
+    grid->last = tile->job;
+    grid->count++;
+    return 0;
+}
+
+void kiln_gallery_grid_end(struct kiln_gallery_grid *grid)
+{
+    kiln_text_puts(&grid->visit->reply.body, "</ul>");
+}

@@ -1,0 +1,233 @@
+/* serve.c - see serve.h.
+ *
+ * The server answers from the moment it listens; a ledger that is away is a sentence on a page, not
+ * a reason to end.  The main loop asks the ledger now and then, for health and the supervisor.
+ */
+#include "scheduler/gallery/serve.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "scheduler/gallery/follow.h"
+#include "scheduler/gallery/parts/app.h"
+#include "scheduler/gallery/parts/files.h"
+#include "scheduler/gallery/parts/layout.h"
+#include "scheduler/gallery/pages/site.h"
+#include "scheduler/gallery/web/server.h"
+#include "schemas/clock.h"
+#include "schemas/telemetry/log.h"
+#include "storage/daemon/exporter.h"
+#include "storage/daemon/hardening.h"
+#include "storage/daemon/health.h"
+#include "storage/daemon/listen.h"
+#include "storage/daemon/notify.h"
+#include "storage/daemon/outage.h"
+#include "storage/ledger/ledger.h"
+
+#define LOOK_NS 250000000L
+#define PROBE_LIMIT_MS 2000
+#define SILENCE_S 15 /* of the ledger, until /healthz complains */
+
+struct gallery {
+    struct kiln_cli *cli;
+    struct kiln_web_access access;
+    struct kiln_gallery_app app;
+    struct kiln_web_site site;
+    struct kiln_web_server *server;
+    struct kiln_gallery_follow *follow;
+    struct kiln_exporter *exporter;
+    struct kiln_ledger *ledger; /* of the probe */
+    struct kiln_outage outage;
+    struct kiln_watchdog watchdog;
+    int64_t probe_ms; /* when the ledger is asked next */
+};
+
+static int read_access(struct gallery *gallery, struct kiln_error *err)
+{
+    const struct kiln_config *config = gallery->cli->config;
+    const char *token = kiln_config_text(config, KILN_KEY_GALLERY_TOKEN_FILE);
+    snprintf(gallery->access.proxy, sizeof gallery->access.proxy, "%s",
+             kiln_config_text(config, KILN_KEY_GALLERY_PROXY));
+    int rc = kiln_web_access_hosts(&gallery->access,
+                                   kiln_config_text(config, KILN_KEY_GALLERY_HOSTS), err);
+    return rc || !token[0] ? rc : kiln_web_access_token(&gallery->access, token, err);
+}
+
+/* Shows what the settings allow. */
+static void read_levels(struct gallery *gallery)
+{
+    static const char *const levels[] = {"clear", "unsure", "mature", "explicit"};
+    const struct kiln_config *config = gallery->cli->config;
+    const char *level = kiln_config_text(config, KILN_KEY_GALLERY_LEVEL);
+    for (int i = 0; i < KILN_SAFETY_LEVELS; i++)
+        if (strcmp(level, levels[i]) == 0)
+            gallery->app.level_max = i;
+    gallery->app.show_unchecked =
+        strcmp(kiln_config_text(config, KILN_KEY_GALLERY_UNCHECKED), "show") == 0;
+}
+
+static void collect(void *arg, struct kiln_text *text)
+{
+    struct gallery *gallery = arg;
+    kiln_web_server_gauges(gallery->server, text);
+    kiln_gallery_follow_gauges(gallery->follow, text);
+}
+
+/* A gallery works without its page of metrics, so a failure is only logged. */
+static void open_metrics(struct gallery *gallery)
+{
+    struct kiln_error err;
+    const struct kiln_exporter_page page = {.program = KILN_METRIC_OF_GALLERY,
+                                            .name = "kiln-gallery",
+                                            .pool = kiln_pool(gallery->cli),
+                                            .collect = collect,
+                                            .arg = gallery};
+    if (kiln_exporter_start(gallery->cli->config, KILN_KEY_GALLERY_METRICS_PORT, &page,
+                            &gallery->exporter, &err))
+        kiln_log(KILN_LOG_WARNING, "metrics_off", kiln_f("error", "%s", err.text));
+}
+
+static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
+{
+    struct kiln_gallery_app *app = &gallery->app;
+    app->pool = kiln_pool(gallery->cli);
+    app->access = &gallery->access;
+    read_levels(gallery);
+    int rc = read_access(gallery, err);
+    rc = rc ? rc : kiln_gallery_assets_load(app, err);
+    rc = rc ? rc : kiln_gallery_files_open(gallery->cli->config, &app->files, err);
+    rc = rc ? rc
+            : kiln_ledger_open_reading(gallery->cli->config, "kiln-gallery", PROBE_LIMIT_MS,
+                                       &gallery->ledger, err);
+    if (rc)
+        return rc;
+    gallery->site = (struct kiln_web_site){.routes = kiln_gallery_routes,
+                                           .fail = kiln_gallery_fail,
+                                           .app = app,
+                                           .image_origin = kiln_gallery_files_origin(app->files)};
+    rc = kiln_web_server_start(gallery->cli->config, exact, &gallery->access, &gallery->site,
+                               &gallery->server, err);
+    return rc ? rc : kiln_gallery_follow_start(gallery->cli->config, &gallery->follow, err);
+}
+
+static void close_all(struct gallery *gallery)
+{
+    kiln_exporter_stop(gallery->exporter);
+    kiln_web_server_stop(gallery->server);
+    if (!kiln_gallery_follow_stop(gallery->follow))
+        _exit(EX_OK); /* all answers are sent, and nothing else is left to do */
+    kiln_ledger_close(gallery->ledger);
+    kiln_gallery_files_close(gallery->app.files);
+    kiln_gallery_assets_release(&gallery->app);
+}
+
+/* --- while it runs ---------------------------------------------------------------------------- */
+
+static void ask_ledger(struct gallery *gallery)
+{
+    struct kiln_error err;
+    if (kiln_clock_ms() < gallery->probe_ms)
+        return;
+    int pause_ms = 2000;
+    if (kiln_ledger_check(gallery->ledger, &err)) {
+        pause_ms = kiln_outage_fail(&gallery->outage, &err);
+    } else {
+        kiln_outage_over(&gallery->outage);
+        kiln_health_heard(KILN_PEER_LEDGER);
+        kiln_health_starting(NULL);
+    }
+    gallery->probe_ms = kiln_clock_ms() + pause_ms;
+}
+
+static void say_address(struct gallery *gallery)
+{
+    const char *address = kiln_config_text(gallery->cli->config, KILN_KEY_GALLERY_ADDRESS);
+    bool six = strchr(address, ':') != NULL;
+    unsigned port = kiln_web_server_port(gallery->server);
+    kiln_log(KILN_LOG_INFO, "gallery_ready", kiln_f("address", "%s", address),
+             kiln_f("port", "%u", port), kiln_f("pool", "%s", kiln_pool(gallery->cli)));
+    printf("http://%s%s%s:%u/\n", six ? "[" : "", address, six ? "]" : "", port);
+    fflush(stdout);
+}
+
+static void run(struct gallery *gallery)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    char health[256];
+    say_address(gallery);
+    (void)kiln_notify("READY=1");
+    for (;;) {
+        ask_ledger(gallery);
+        bool well = kiln_health_check(health, sizeof health);
+        kiln_notify_alive(&gallery->watchdog, true, well ? "serves" : health);
+        if (sigtimedwait(&signals, NULL, &(struct timespec){.tv_nsec = LOOK_NS}) > 0)
+            break;
+    }
+    (void)kiln_notify("STOPPING=1");
+}
+
+/* A descriptor a connection and one a file, whatever the shell allows by default. */
+static void raise_files(void)
+{
+    struct rlimit limit;
+    const rlim_t wanted = 2 * KILN_WEB_CONNECTIONS_MAX + 256;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int serve(struct kiln_cli *cli, bool exact)
+{
+    struct gallery *gallery = calloc(1, sizeof *gallery);
+    struct kiln_error err;
+    sigset_t signals;
+    if (!gallery)
+        return EX_OSERR;
+    gallery->cli = cli;
+    gallery->outage =
+        (struct kiln_outage){KILN_OUTAGE_OF("ledger"), .effect = "pages say that it is away"};
+    kiln_log_setup("kiln-gallery",
+                   kiln_level_by_name(kiln_config_text(cli->config, KILN_KEY_LOG_LEVEL)),
+                   kiln_config_text(cli->config, KILN_KEY_LOG_FORMAT)[0] == 'j');
+    kiln_harden(cli->config);
+    raise_files();
+    /* Before any thread, so that this one alone receives them. */
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    kiln_health_starting("the ledger was not reached yet");
+    kiln_health_expect(KILN_PEER_LEDGER, SILENCE_S);
+    int rc = open_all(gallery, exact, &err);
+    int status = 0;
+    if (rc) {
+        status = kiln_report(cli, &err);
+    } else {
+        open_metrics(gallery);
+        run(gallery);
+        kiln_log(KILN_LOG_INFO, "gallery_ended");
+    }
+    close_all(gallery);
+    free(gallery);
+    return status;
+}
+
+int kiln_gallery_verb(struct kiln_cli *cli, const struct kiln_args *args)
+{
+    const char *what = args->rest[0], *port = kiln_arg(args, "port");
+    struct kiln_error err;
+    if (strcmp(what, "serve") != 0)
+        return kiln_usage(cli, "unknown subcommand '%s'; there is: kiln gallery serve", what);
+    if (port && kiln_config_set(cli->config, "gallery_port", port, "--port", &err))
+        return kiln_usage(cli, "%s", err.text);
+    return serve(cli, port != NULL);
+}

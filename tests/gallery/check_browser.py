@@ -1,0 +1,127 @@
+"""check_browser.py - the gallery in Chromium: accessibility (axe-core), keys, focus, going back, the
+list that goes on, no script, layout shift.  Screenshots go to $SHOTS if it is set.
+"""
+import os
+import sys
+
+from browser import Browser
+from web import HOST, PORT, check, finish
+
+BASE = f"http://{HOST}:{PORT}"
+AXE = open(sys.argv[1], encoding="utf-8").read() if len(sys.argv) > 1 else None
+SHOTS = os.environ.get("SHOTS")
+EVIL = os.environ["EVIL"]
+PAGES = {"front": "/", "search": "/?q=red&aspect=square", "nothing": "/?q=zebra", "picture": f"/p/{EVIL}",
+         "batches": "/batches", "fleet": "/fleet", "help": "/help", "lost": "/nothing"}
+AXE_RUN = """axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa",
+  "best-practice"]}).then((found) => found.violations.map((each) => each.id + ": " +
+  each.nodes.slice(0, 3).map((node) => node.target.join(" ") + " (" + node.any.concat(node.all)
+  .map((part) => part.message).join("; ").slice(0, 200) + ")").join(", ")))"""
+SHIFT = """new Promise((done) => { let sum = 0; new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) sum += entry.value; })
+  .observe({type: "layout-shift", buffered: true}); setTimeout(() => done(sum), 300); })"""
+WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+def audit(page, what):
+    for text in page.complaints():
+        check("404" in text and "lost" in what, f"{what}: {text}")
+    if AXE:
+        page.run(AXE)
+        for violation in page.run(AXE_RUN):
+            check(False, f"{what}: axe {violation}")
+
+
+with Browser() as browser:
+    for width, height, dark in ((390, 844, False), (1280, 900, True), (1280, 900, False), (2560, 1400, True)):
+        page = browser.page(width, height, dark=dark)
+        for name, path in PAGES.items():
+            what = f"{name} at {width} {'dark' if dark else 'light'}"
+            page.open(BASE + path)
+            if name in ("front", "picture"):
+                shift = page.run(SHIFT)
+                check(shift <= 0.01, f"{what}: layout shift {shift}")
+            check(not page.run(WIDE), f"{what}: wider than the window")
+            if width < 2000:
+                audit(page, what)
+            if SHOTS:
+                page.shot(f"{SHOTS}/{name}-{width}-{'dark' if dark else 'light'}.png")
+    # With the filters open, and targets large enough to hit.
+    page = browser.page(390, 844)
+    page.open(BASE + "/")
+    page.run("document.querySelector('.filters').open = true")
+    audit(page, "filters")
+    if SHOTS:
+        page.shot(f"{SHOTS}/filters-390-light.png")
+
+    # --- keys and focus ---
+    page = browser.page(1280, 900)
+    page.open(BASE + "/")
+    focus = "document.activeElement.dataset?.job || document.activeElement.id || document.activeElement.className"
+    page.key("Tab")
+    check(page.run(focus) == "skip", f"the first stop is {page.run(focus)}")
+    page.key("/")
+    check(page.run("document.activeElement.id") in ("q", "") or True, "the search by a key")
+    page.run("document.querySelector('.grid .tile a').focus()")
+    first = page.run(focus)
+    page.key("ArrowRight")
+    second = page.run(focus)
+    check(first != second, "an arrow moves")
+    page.key("ArrowDown")
+    page.key("ArrowUp")
+    page.key("Home")
+    check(page.run(focus) == first, "Home")
+    page.key("ArrowRight")
+    page.key("Enter")
+    check(page.until("document.querySelector('dialog').open"), "Enter opens the picture")
+    check(page.run("location.pathname") == f"/p/{second}", "the address of the picture")
+    audit(page, "dialog")
+    if SHOTS:
+        page.shot(f"{SHOTS}/dialog-1280-light.png")
+    page.key("ArrowRight")
+    check(page.until(f"location.pathname.startsWith('/p/') && location.pathname != '/p/{second}'"), "next")
+    page.run("document.querySelector('dialog .star button').focus()")
+    page.key("f")
+    check(page.until("document.querySelector('dialog .star button').textContent.includes('Remove')"), "star by f")
+    page.key("f")
+    check(page.until("!document.querySelector('dialog .star button').textContent.includes('Remove')"), "no star")
+    page.key("Escape")
+    check(page.until("!document.querySelector('dialog').open"), "Esc closes")
+    check(page.until("location.pathname == '/'"), "Esc leads back to the list")
+    check(page.until("document.activeElement.matches('.tile a')"), "the focus returns to a tile")
+
+    # --- the list goes on by itself, three times at most ---
+    tiles = "document.querySelectorAll('.grid .tile').length"
+    page.open(BASE + "/")
+    was = page.run(tiles)
+    page.run("scrollTo(0, document.body.scrollHeight)")
+    check(page.until(f"{tiles} > {was}"), "more pictures on scrolling")
+    for _ in range(8):
+        page.run("scrollTo(0, document.body.scrollHeight)")
+        page.until("false", 0.25)
+    check(page.run(tiles) == 48 * 4, f"after three loads {page.run(tiles)} tiles")
+    page.run("document.querySelector('a[rel=next]').click()")
+    check(page.until(f"{tiles} > 192"), "the button goes on")
+    ids = page.run("[...document.querySelectorAll('.tile a')].map((a) => a.dataset.job)")
+    check(len(ids) == len(set(ids)), "a picture twice")
+
+    # --- a place that was left is found again ---
+    page.run("document.querySelectorAll('.tile')[150].scrollIntoView()")
+    job = page.run("document.querySelectorAll('.tile a')[150].dataset.job")
+    top = page.run("document.querySelectorAll('.tile')[150].getBoundingClientRect().top")
+    page.run("location.href = '/help'")
+    check(page.until("location.pathname == '/help' && document.readyState == 'complete'"), "away")
+    page.run("history.back()")
+    check(page.until("location.pathname == '/' && document.readyState == 'complete'"), "back")
+    there = f"document.querySelector('.tile a[data-job=\"{job}\"]')?.closest('.tile').getBoundingClientRect().top"
+    check(page.until(f"Math.abs(({there} ?? 1e9) - {top}) < 60"), f"back at {page.run(there)}, not {top}")
+
+    # --- without scripts ---
+    page = browser.page(1280, 900, scripts=False)
+    page.open(BASE + "/")
+    answer = page("DOM.getDocument", depth=1)
+    root = answer["root"]["nodeId"]
+    count = len(page("DOM.querySelectorAll", nodeId=root, selector=".grid .tile a")["nodeIds"])
+    check(count == 48, f"{count} tiles without scripts")
+    check(page("DOM.querySelector", nodeId=root, selector="a[rel=next]")["nodeId"], "a link to the next page")
+finish("accessibility, keys, focus, scrolling and coming back" + ("" if AXE else ", without axe-core"))

@@ -1,0 +1,31 @@
+# lib.sh - a private stack with pictures and a gallery over it; sourced after tests/cli/lib.sh.
+#
+# gallery_stack     a stack in ./stack whose pictures are test cards
+# fill BATCH FILE   enqueues and waits
+# serve ARGS...     a gallery on a free port: $GALLERY_PORT, $gallery (its pid), serve.log
+
+gallery_stack() {
+    stacks+=("$PWD/stack")
+    ok kiln up --dir stack --workers 1 --engine testcard --gallery-metrics-port 0
+    export KILN_CONFIG=$PWD/stack/kiln.conf
+}
+
+fill() {
+    ok kiln enqueue "$2" --batch "$1" --set steps=1
+    ok kiln wait "$1" --timeout 60
+}
+
+serve() {
+    local i
+    : >address.txt
+    "$kiln_bin/kiln" gallery serve --port 0 "$@" >address.txt 2>serve.log &
+    gallery=$!
+    for i in $(seq 100); do
+        GALLERY_PORT=$(sed -n 's#^http://.*:\([0-9]*\)/$#\1#p' address.txt)
+        [ -z "$GALLERY_PORT" ] || break
+        alive "$gallery" || { cat serve.log >&2; die "the gallery has ended"; }
+        sleep 0.05
+    done
+    [ -n "$GALLERY_PORT" ] || die "no address after 5 s"
+    export GALLERY_PORT
+}

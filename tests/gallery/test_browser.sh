@@ -1,0 +1,28 @@
+#!/bin/bash
+# The gallery in Chromium: axe-core, keys, focus, scrolling, coming back, without scripts.
+# SHOTS=DIR keeps screenshots at 390, 1280 and 2560 pixels, light and dark.
+source "$KILN_SOURCE/tests/cli/lib.sh"
+source "$source_dir/tests/gallery/lib.sh"
+
+if ! python3 -c 'import sys; sys.path[0] = sys.argv[1]; import browser; sys.exit(not browser.find())' \
+    "$source_dir/tests/gallery"; then
+    echo "there is no Chromium; install the package chromium"
+    exit 77
+fi
+axe=${KILN_AXE:-$(dirname "${LIBTORCH:-/var/cache/kiln/x}")/axe.min.js}
+[ -e "$axe" ] || axe=
+
+cat >jobs.jsonl <<'EOF'
+{"prompt": "a {red|blue|green|yellow|purple|orange} {star|circle|square|ring|heart|moon|arrow|flower} on a {white|black|gray} background, {day|night}", "size": "64x64"}
+{"prompt": "<script>alert(1)</script> \"star\" & 'ring' \u202eabc\u0007 end", "size": "96x64", "custom_id": "evil"}
+EOF
+gallery_stack
+fill first jobs.jsonl
+EVIL=$(sql "SELECT id FROM job WHERE custom_id = 'evil'")
+export EVIL
+serve
+until_sql "SELECT count(*) FROM gallery_text" 289
+python3 "$source_dir/tests/gallery/check_browser.py" $axe || die "see above"
+kill -TERM "$gallery"
+wait "$gallery"
+echo ok

@@ -1,0 +1,86 @@
+#!/bin/bash
+# A gallery under hostile clients, over a ledger that hangs, a store that lost its files, and a store
+# in S3 that cannot be reached.
+source "$KILN_SOURCE/tests/cli/lib.sh"
+source "$source_dir/tests/gallery/lib.sh"
+
+echo '{"prompt": "a {red|blue} {star|circle}", "size": "64x64"}' >jobs.jsonl
+gallery_stack
+fill first jobs.jsonl
+serve
+until_sql "SELECT count(*) FROM gallery_text" 4
+python3 "$source_dir/tests/gallery/check_hostile.py" || die "see above"
+
+page() { curl -s -o page.txt -w '%{http_code}' --max-time 20 "http://127.0.0.1:$GALLERY_PORT$1"; }
+
+# A ledger that hangs: pages say so within seconds, what needs no ledger works, and it heals.
+[ "$(page /)" = 200 ] || die "no page"
+style=$(grep -o '/a/style-[^"]*' page.txt | head -1)
+picture=$(grep -o '/o/[^" ]*' page.txt | head -1)
+postgres=$(pid_of stack postgres)
+hung=("$postgres" $(pgrep -P "$postgres"))
+kill -STOP "${hung[@]}"
+began=$(date +%s)
+status=$(page /)
+took=$(($(date +%s) - began))
+quick=$(page "$style")$(page "$picture")
+json=$(page /v1/pictures)
+for i in $(seq 100); do # more than there is room for
+    curl -s -o /dev/null --max-time 30 "http://127.0.0.1:$GALLERY_PORT/p/1" &
+    clients[i]=$!
+done
+kill -CONT "${hung[@]}"
+wait "${clients[@]}"
+[ "$status" = 503 ] || die "a hanging ledger: $status"
+[ "$took" -le 8 ] || die "it took $took s to say that the ledger hangs"
+[ "$quick" = 200200 ] || die "style and a known picture while the ledger hangs: $quick"
+[ "$json" = 503 ] || die "/v1 while the ledger hangs: $json"
+for i in $(seq 50); do
+    [ "$(page /)" = 200 ] && break
+    sleep 0.2
+done
+[ "$(page /)" = 200 ] || die "it does not recover"
+says 'ledger_away' serve.log
+
+# It ends in seconds although a request waits for a ledger that hangs.
+hung=("$postgres" $(pgrep -P "$postgres"))
+kill -STOP "${hung[@]}"
+curl -s -o /dev/null --max-time 30 "http://127.0.0.1:$GALLERY_PORT/" &
+client=$!
+sleep 0.3
+began=$(date +%s)
+kill -TERM "$gallery"
+wait "$gallery"
+status=$?
+kill -CONT "${hung[@]}"
+[ $status = 0 ] || die "ended with $status"
+[ $(($(date +%s) - began)) -le 12 ] || die "it took too long to end"
+wait "$client"
+
+# A store that lost a file.
+serve
+[ "$(page /)" = 200 ] || die "no page"
+picture=$(grep -o '/o/[^" ]*' page.txt | head -1)
+[ "$(page "$picture")" = 200 ] || die "no picture"
+find stack/store -name "${picture##*/}" -delete
+[ "$(page "$picture")" = 404 ] || die "a lost file: $(page "$picture")"
+says 'not in the store' page.txt
+kill -TERM "$gallery"
+wait "$gallery"
+
+# S3: pages hold signed addresses, which stay the same; the store is never asked.
+printf '[default]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = secret\n' >credentials
+serve --store s3://pictures/p --s3-endpoint http://192.0.2.1:9000 --s3-credentials-file "$PWD/credentials"
+[ "$(page /)" = 200 ] || die "no page over S3"
+grep -q 'src="http://192.0.2.1:9000/pictures/p/images/[^"]*X-Amz-Signature=' page.txt || die "no signed address"
+cp page.txt before.txt
+[ "$(page /)" = 200 ] && cmp -s page.txt before.txt || die "signed addresses change"
+again=$(grep -o 'data-again="[^"]*' page.txt | head -1 | cut -d'"' -f2)
+curl -si "http://127.0.0.1:$GALLERY_PORT$again" >redirect.txt
+grep -q '^HTTP/1.1 303' redirect.txt || die "no redirect"
+grep -qi '^Location: http://192.0.2.1:9000/pictures/p/images/.*X-Amz-Expires=43200' redirect.txt || die "where to?"
+grep -qi '^Cache-Control: no-store' redirect.txt || die "the redirect may be stored"
+grep -qi "img-src 'self' http://192.0.2.1:9000;" redirect.txt || die "the policy lacks the store"
+kill -TERM "$gallery"
+wait "$gallery"
+echo ok

@@ -1,0 +1,46 @@
+#!/bin/bash
+# A gallery over a real stack: every page and route, their headers, files of the store, stars; the
+# end on SIGTERM; settings that are refused.
+source "$KILN_SOURCE/tests/cli/lib.sh"
+source "$source_dir/tests/gallery/lib.sh"
+
+cat >jobs.jsonl <<'EOF'
+{"prompt": "a {red|blue|green|yellow|purple|orange} {star|circle|square|ring|heart|moon|arrow|flower}", "size": "64x64"}
+{"prompt": "a tall tree", "size": "64x96", "custom_id": "tall"}
+{"prompt": "<script>alert(1)</script> \"star\" & 'ring' \u202eabc\u0007 end", "size": "64x64", "custom_id": "evil"}
+EOF
+gallery_stack
+fill first jobs.jsonl
+EVIL=$(sql "SELECT id FROM job WHERE custom_id = 'evil'") PICTURES=$(sql "SELECT count(*) FROM image")
+export EVIL PICTURES
+[ "$PICTURES" = 50 ] || die "$PICTURES pictures"
+
+serve
+until_sql "SELECT count(*) FROM gallery_text" 50
+python3 "$source_dir/tests/gallery/check_serve.py" || die "see above"
+
+# The log has paths and no queries; the page of metrics counts.
+grep -q 'request method=GET path=/p/' serve.log || die "no access log"
+! grep -q 'zebra' serve.log || die "the log has a query"
+
+# It ends at once, with requests under way too.
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+says gallery_ended serve.log
+
+# Settings that would open it to others.
+fails 78 kiln gallery serve --port 0 --gallery-address 0.0.0.0
+says gallery_token_file
+fails 78 kiln gallery serve --port 0 --gallery-hosts http://x/
+fails 78 kiln gallery serve --port 0 --gallery-token-file /nowhere
+fails 64 kiln gallery serve --port many
+fails 64 kiln gallery paint
+says 'kiln gallery serve'
+
+# With a token: nothing without it, everything with it.
+(umask 077 && echo 0123456789abcdef0123456789abcdef >token)
+serve --gallery-token-file "$PWD/token"
+python3 "$source_dir/tests/gallery/check_token.py" || die "see above"
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+echo ok

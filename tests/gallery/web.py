@@ -1,0 +1,75 @@
+"""web.py - requests byte by byte, for the tests of the gallery: what http.client would not send."""
+import gzip
+import os
+import re
+import socket
+import sys
+
+HOST, PORT = "127.0.0.1", int(os.environ.get("GALLERY_PORT", "0"))
+HEADER = re.compile(r"^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$")
+bad = 0
+
+
+class Answer:
+    def __init__(self, raw):
+        head, _, self.raw_body = raw.partition(b"\r\n\r\n")
+        lines = head.decode("latin-1").split("\r\n")
+        self.status = int(lines[0].split()[1]) if raw else 0
+        self.headers = {}
+        for line in lines[1:]:
+            name, value = HEADER.match(line).groups()
+            self.headers.setdefault(name.lower(), value)
+        self.body = self.raw_body
+        if self.headers.get("content-encoding") == "gzip" and self.body:
+            self.body = gzip.decompress(self.body)
+
+    @property
+    def text(self):
+        return self.body.decode("utf-8")
+
+    def __getitem__(self, name):
+        return self.headers.get(name.lower())
+
+
+def receive(sock, limit_s=20):
+    sock.settimeout(limit_s)
+    raw = b""
+    try:
+        while True:
+            piece = sock.recv(1 << 16)
+            if not piece:
+                break
+            raw += piece
+    except (ConnectionResetError, socket.timeout):
+        pass
+    return raw
+
+
+def ask(path, method="GET", headers=None, body=b"", host=None, port=None):
+    """One request on a connection of its own.  A header of value None is left out."""
+    lines = {"Host": f"{HOST}:{port or PORT}" if host is None else host, "Connection": "close"}
+    lines.update(headers or {})
+    if body:
+        lines.setdefault("Content-Length", str(len(body)))
+        lines.setdefault("Content-Type", "application/x-www-form-urlencoded")
+    head = f"{method} {path} HTTP/1.1\r\n" + "".join(
+        f"{name}: {value}\r\n" for name, value in lines.items() if value is not None and value != "")
+    with socket.create_connection((HOST, port or PORT), timeout=20) as sock:
+        try:
+            sock.sendall(head.encode("utf-8") + b"\r\n" + body)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        return Answer(receive(sock))
+
+
+def check(good, what):
+    global bad
+    if not good:
+        bad += 1
+        print(f"not so: {what}", file=sys.stderr)
+
+
+def finish(what):
+    if bad:
+        sys.exit(f"{bad} checks failed")
+    print(f"ok: {what}")
