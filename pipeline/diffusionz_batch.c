@@ -122,6 +122,12 @@ int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)
     return 0;
 }
 
+void diffusionz_trim(DiffusionZContext *ctx)
+{
+    if (ctx && ctx->engine->device == KT_CPU)
+        kt_device_trim(KT_CPU);
+}
+
 void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count)
 {
     if (outputs)

@@ -174,6 +174,10 @@ DIFFUSIONZ_API int32_t diffusionz_forwards(const DiffusionZContext *ctx,
  * this while a batch runs.  Only the last LoRA set is prepared, and at most one batch's texts;
  * items need no starts.  Errors in a file or a prompt are reported when the batch runs. */
 DIFFUSIONZ_API int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next);
+/* Returns the host memory that is kept for the tensors of later batches on the CPU, up to 1 GB, to
+ * the system.  For a caller that expects no batch soon: the next one maps the memory again, within
+ * tens of milliseconds.  Any thread, also while a batch runs.  A GPU's memory stays. */
+DIFFUSIONZ_API void diffusionz_trim(DiffusionZContext *ctx);
 /* Frees what the outputs point to, not the array. */
 DIFFUSIONZ_API void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count);
 

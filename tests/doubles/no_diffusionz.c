@@ -123,6 +123,11 @@ int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)
     return KILN_UNSUPPORTED;
 }
 
+void diffusionz_trim(DiffusionZContext *ctx)
+{
+    (void)ctx;
+}
+
 void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count)
 {
     (void)outputs;

@@ -1,5 +1,8 @@
 /* test_engine_batch.c - batches: an item alone or among others, cancel, progress, latents. */
 #include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
 
 #include "kernels/pictures/downscale.h"
 #include "pipeline/engine/parts.h"
@@ -305,25 +308,103 @@ static void lora_leaves_the_same_bits(void **state)
     diffusionz_release_outputs(&bare, 1);
 }
 
+/* The first of the items by the demo model, whose widths are worth sharing out, with so many
+ * threads, 0 for all. */
+static void run_with(int32_t dtype, int32_t threads, DiffusionZOutput *out)
+{
+    const DiffusionZOptions options = {.model_path = golden("../../pipeline/models/sketch"),
+                                       .device_id = -1,
+                                       .dtype = dtype,
+                                       .threads = threads};
+    const DiffusionZBatch batch = {
+        .items = items, .item_count = 1, .width = SIDE, .height = SIDE, .num_steps = 2};
+    DiffusionZContext *own;
+    if (diffusionz_open(&options, &own) || diffusionz_run_batch(own, &batch, out, NULL))
+        fail_msg("%s", diffusionz_last_error());
+    diffusionz_free(own);
+}
+
 static void threads_change_nothing(void **state)
 {
     (void)state;
-    DiffusionZOptions options = {.model_path = golden("models/plain"),
-                                 .device_id = -1,
-                                 .dtype = DIFFUSIONZ_FP32,
-                                 .threads = 1};
-    DiffusionZContext *single;
-    DiffusionZOutput a, b;
+    static const int32_t dtypes[] = {DIFFUSIONZ_FP32, DIFFUSIONZ_BF16};
+    char how[256];
+    diffusionz_describe(how, sizeof how);
+    if (strstr(how, "LibTorch multiplies")) /* on as many threads as it likes */
+        skip();
+    for (int d = 0; d < 2; d++) {
+        DiffusionZOutput want, got;
+        run_with(dtypes[d], 1, &want);
+        run_with(dtypes[d], 0, &got);
+        assert_memory_equal(got.latent, want.latent, LATENT_VALUES * sizeof(float));
+        assert_memory_equal(got.rgb, want.rgb, SIDE * SIDE * 3);
+        diffusionz_release_outputs(&got, 1);
+        diffusionz_release_outputs(&want, 1);
+    }
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+/* KB of this process in memory that are no file's. */
+static long resident_kb(void)
+{
+    char line[256];
+    long kb = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    assert_non_null(file);
+    while (kb == 0 && fgets(line, sizeof line, file))
+        (void)sscanf(line, "RssAnon: %ld", &kb);
+    fclose(file);
+    assert_true(kb > 0);
+    return kb;
+}
+
+static void a_trim_returns_what_pictures_left(void **state)
+{
+    (void)state;
+    enum { LARGE = 512 };
     const DiffusionZBatch batch = {
-        .items = items, .item_count = 1, .width = SIDE, .height = SIDE, .num_steps = 3};
-    assert_int_equal(diffusionz_open(&options, &single), 0);
-    assert_int_equal(diffusionz_run_batch(single, &batch, &a, NULL), 0);
-    run(items, 1, &b);
-    for (int i = 0; i < LATENT_VALUES; i++)
-        assert_true(fabsf(a.latent[i] - b.latent[i]) < 1e-4f);
-    diffusionz_release_outputs(&a, 1);
-    diffusionz_release_outputs(&b, 1);
-    diffusionz_free(single);
+        .items = items, .item_count = 1, .width = LARGE, .height = LARGE, .num_steps = 1};
+    DiffusionZOutput first, again;
+    diffusionz_trim(NULL);
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, &first, NULL), 0);
+    diffusionz_trim(ctx);
+    const long without = resident_kb();
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, &again, NULL), 0); /* into memory anew */
+    assert_memory_equal(again.rgb, first.rgb, LARGE * LARGE * 3);
+    diffusionz_release_outputs(&again, 1);
+    const long with = resident_kb();
+    diffusionz_trim(ctx);
+    const long after = resident_kb();
+    if (with - without < 16384 || after - without > (with - without) / 8)
+        fail_msg("%ld KB, %ld after a picture, %ld after a trim", without, with, after);
+    diffusionz_release_outputs(&first, 1);
+}
+
+static void *trim_until_told(void *over)
+{
+    while (!__atomic_load_n((bool *)over, __ATOMIC_ACQUIRE))
+        diffusionz_trim(ctx);
+    return NULL;
+}
+
+static void a_trim_may_come_at_any_time(void **state)
+{
+    (void)state;
+    bool over = false;
+    pthread_t thread;
+    DiffusionZOutput want, got;
+    run(items, 1, &want);
+    assert_int_equal(pthread_create(&thread, NULL, trim_until_told, &over), 0);
+    for (int i = 0; i < 5; i++) {
+        run(items, 1, &got);
+        assert_memory_equal(got.latent, want.latent, LATENT_VALUES * sizeof(float));
+        assert_memory_equal(got.rgb, want.rgb, SIDE * SIDE * 3);
+        diffusionz_release_outputs(&got, 1);
+    }
+    __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    diffusionz_release_outputs(&want, 1);
 }
 
 /* bf16 is another rounding of the same picture. */
@@ -434,6 +515,8 @@ int main(void)
         cmocka_unit_test(smaller_pictures_are_those_of_the_reference),
         cmocka_unit_test(lora_leaves_the_same_bits),
         cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(a_trim_returns_what_pictures_left),
+        cmocka_unit_test(a_trim_may_come_at_any_time),
         cmocka_unit_test(bf16_is_close),
         cmocka_unit_test(a_batch_of_nonsense),
         cmocka_unit_test(names_of_the_model),

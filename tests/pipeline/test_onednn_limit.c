@@ -1,19 +1,47 @@
-/* test_onednn_limit.c - oneDNN kept below the processor (ONEDNN_MAX_CPU_ISA): bf16 is not chosen,
- * and whoever chooses it gets the results all the same. */
+/* test_onednn_limit.c - oneDNN kept below the processor (ONEDNN_MAX_CPU_ISA): bf16 is chosen only
+ * where oneDNN may use it, and whoever chooses it all the same gets the results; every choice has
+ * the same bits with one thread and with several.
+ *
+ * oneDNN reads the limit once, so the program runs itself for each of them.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "pipeline/torch/load.h"
 #include "pipeline/torch/tensor.h"
 #include "tests/support/random.h"
 
-enum { CHANNELS = 32, SIDE = 24, VALUES = CHANNELS * SIDE * SIDE, WEIGHTS = 9 * CHANNELS * CHANNELS };
+enum {
+    CHANNELS = 32,
+    SIDE = 24,
+    VALUES = CHANNELS * SIDE * SIDE,
+    WEIGHTS = 9 * CHANNELS * CHANNELS
+};
+static const struct limit {
+    const char *name;
+    bool bf16, amx; /* whether oneDNN may use them then, where the processor has them */
+} limits[] = {
+    {"SSE41", false, false},           {"AVX2", false, false},
+    {"avx2_vnni", false, false},       {"AVX512_CORE", false, false},
+    {"AVX512_CORE_BF16", true, false}, {"AVX512_CORE_FP16", true, false},
+    {"AVX512_CORE_AMX", true, true},
+};
+enum { LIMITS = sizeof limits / sizeof *limits };
+
+enum { FEW = 5 }; /* rows of a product that is too small to be shared out */
 
 static float noise[VALUES];
+
+enum work { CONVOLUTION, PRODUCT, FEW_ROWS, ATTENTION, WORKS };
 
 static int fill(void **state)
 {
@@ -25,41 +53,113 @@ static int fill(void **state)
     return kt_device_open(KT_CPU, &err);
 }
 
-static void compute(enum kt_dtype dtype, bool convolve, float *out)
+static kt convolve(struct kt_scope *s, enum kt_dtype dtype)
 {
     const int64_t picture[] = {1, CHANNELS, SIDE, SIDE}, filter[] = {CHANNELS, CHANNELS, 3, 3};
-    const int64_t rows[] = {SIDE * SIDE, CHANNELS}, weight[] = {CHANNELS, CHANNELS};
+    return kt_conv2d(
+        s, &(struct kt_conv_args){.x = kt_from_host(s, noise, KT_F32, dtype, 4, picture),
+                                  .weight = kt_from_host(s, noise, KT_F32, dtype, 4, filter),
+                                  .stride = 1,
+                                  .pad_before = 1,
+                                  .pad_after = 1});
+}
+
+static kt multiply(struct kt_scope *s, enum kt_dtype dtype, int64_t rows)
+{
+    const int64_t all[] = {rows, CHANNELS}, weight[] = {CHANNELS, CHANNELS};
+    return kt_linear(s, kt_from_host(s, noise, KT_F32, dtype, 2, all),
+                     kt_from_host(s, noise, KT_F32, dtype, 2, weight), NULL);
+}
+
+static kt attend(struct kt_scope *s, enum kt_dtype dtype)
+{
+    const int64_t rows[] = {VALUES / (3 * CHANNELS), 3 * CHANNELS};
+    return kt_attention(
+        s, &(struct kt_attention_args){.qkv = kt_from_host(s, noise, KT_F32, dtype, 2, rows),
+                                       .heads = 2,
+                                       .kv_heads = 2,
+                                       .head_dim = CHANNELS / 2});
+}
+
+/* Returns the number of values. */
+static int compute(enum work work, enum kt_dtype dtype, int threads, float *out)
+{
+    const int count = work == FEW_ROWS ? FEW * CHANNELS : work == ATTENTION ? VALUES / 3 : VALUES;
     struct kt_scope *s = kt_scope_new(KT_CPU);
     struct kiln_error err;
-    kt x = kt_from_host(s, noise, KT_F32, dtype, convolve ? 4 : 2, convolve ? picture : rows);
-    kt w = kt_from_host(s, noise, KT_F32, dtype, convolve ? 4 : 2, convolve ? filter : weight);
-    kt y = convolve ? kt_conv2d(s, &(struct kt_conv_args){
-                                       .x = x, .weight = w, .stride = 1, .pad_before = 1,
-                                       .pad_after = 1})
-                    : kt_linear(s, x, w, NULL);
-    kt_to_host_f32(s, y, out, VALUES);
+    kt_threads_set(threads);
+    kt y = work == CONVOLUTION ? convolve(s, dtype)
+           : work == ATTENTION ? attend(s, dtype)
+                               : multiply(s, dtype, work == FEW_ROWS ? FEW : SIDE * SIDE);
+    kt_to_host_f32(s, y, out, (size_t)count);
     if (kt_scope_check(s, &err))
         fail_msg("%s", err.text);
     kt_scope_free(s);
+    return count;
 }
 
-static void bf16_is_not_chosen_and_yet_computed(void **state)
+static void every_choice_is_right_and_always_the_same(void **state)
 {
-    static float want[VALUES], got[VALUES];
+    static float want[VALUES], got[VALUES], again[VALUES];
     (void)state;
-    assert_false(kt_cpu_likes_bf16());
-    for (int convolve = 0; convolve < 2; convolve++) {
-        compute(KT_F32, convolve, want);
-        compute(KT_BF16, convolve, got);
-        for (int i = 0; i < VALUES; i++)
-            if (fabsf(got[i] - want[i]) > 0.2f)
-                fail_msg("value %d: got %g, want %g", i, (double)got[i], (double)want[i]);
+    for (enum work work = 0; work < WORKS; work++) {
+        int count = compute(work, KT_F32, 1, want);
+        compute(work, KT_F32, 0, again);
+        assert_memory_equal(want, again, (size_t)count * sizeof *want);
+        compute(work, KT_BF16, 1, got);
+        compute(work, KT_BF16, 0, again);
+        assert_memory_equal(got, again, (size_t)count * sizeof *got);
+        for (int i = 0; i < count; i++)
+            if (!(fabsf(got[i] - want[i]) <= 0.2f))
+                fail_msg("work %d, value %d: got %g, want %g", (int)work, i, (double)got[i],
+                         (double)want[i]);
     }
 }
 
-int main(void)
+/* What is said of a limit is what may be used under it. */
+static void bf16_is_chosen_where_it_may_be_used(void **state)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bf16_is_not_chosen_and_yet_computed)};
-    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1); /* read by the first operation */
-    return cmocka_run_group_tests(tests, fill, NULL);
+    const struct limit *limit = *state;
+    char text[256];
+    kt_describe(text, sizeof text);
+    assert_true(limit->bf16 || !kt_cpu_likes_bf16());
+    assert_true(limit->amx || !strstr(text, "AMX"));
+    assert_int_equal(kt_cpu_likes_bf16(), strstr(text, "bf16") != NULL);
+}
+
+static int with_the_limit(const struct limit *limit)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(bf16_is_chosen_where_it_may_be_used, (void *)limit),
+        cmocka_unit_test(every_choice_is_right_and_always_the_same),
+    };
+    setenv("ONEDNN_MAX_CPU_ISA", limit->name, 1); /* read by the first operation */
+    return cmocka_run_group_tests_name(limit->name, tests, fill, NULL);
+}
+
+static void each_limit(void **state)
+{
+    const char *program = *state;
+    for (int i = 0; i < LIMITS; i++) {
+        char number[16];
+        int status;
+        snprintf(number, sizeof number, "%d", i);
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            execl(program, program, number, (char *)NULL);
+            _exit(127);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (status != 0)
+            fail_msg("ONEDNN_MAX_CPU_ISA=%s: status %d", limits[i].name, status);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return with_the_limit(&limits[atoi(argv[1]) % LIMITS]);
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(each_limit, argv[0])};
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,11 @@ static void pipeline_prefetch(struct kiln_renderer *engine, const DiffusionZBatc
     (void)diffusionz_prefetch(self->context, next);
 }
 
+static void pipeline_trim(struct kiln_renderer *engine)
+{
+    diffusionz_trim(((struct pipeline *)engine)->context);
+}
+
 static void pipeline_release(DiffusionZOutput *output)
 {
     diffusionz_release_outputs(output, 1);
@@ -117,6 +122,7 @@ int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_lo
         .begin = pipeline_begin,
         .finish = pipeline_finish,
         .prefetch = pipeline_prefetch,
+        .trim = pipeline_trim,
         .release = pipeline_release,
         .close = pipeline_close,
     };

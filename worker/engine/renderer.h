@@ -39,6 +39,8 @@ struct kiln_renderer {
     /* Loads the LoRAs and encodes the prompts of a later batch; returns at once.  Any thread; NULL:
      * nothing to prepare. */
     void (*prefetch)(struct kiln_renderer *renderer, const DiffusionZBatch *next);
+    /* As diffusionz_trim.  Any thread; NULL: nothing to return. */
+    void (*trim)(struct kiln_renderer *renderer);
     /* Frees what one output points to.  Any thread. */
     void (*release)(DiffusionZOutput *output);
     void (*close)(struct kiln_renderer *renderer);

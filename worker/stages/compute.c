@@ -21,6 +21,10 @@
 #include "worker/stages/prefetch.h"
 #include "worker/state/worker.h"
 
+/* Batches that follow each other sooner use the same memory again.  Mapping it anew costs less than
+ * pictures of 256 px differ by in time (kernels/LAB.md). */
+#define IDLE_MS 1000
+
 struct compute {
     struct kiln_worker *worker;
     struct kiln_ledger *ledger; /* NULL until the first try to open it worked */
@@ -28,6 +32,7 @@ struct compute {
     bool wanted[KILN_ASSIGN_MAX]; /* of the portion's jobs: still to be rendered */
     struct kiln_lora_paths loras;
     int32_t smaller[KILN_PICTURE_SMALLER]; /* longest sides */
+    bool idle; /* nothing has come for IDLE_MS, and the engine has returned its unused memory */
 };
 
 /* Fills ret_ours; during an outage of the ledger all jobs count as ours. */
@@ -197,6 +202,14 @@ static void run_portion(struct compute *compute, const struct kiln_portion *port
     kiln_board_end(&worker->board, in_place ? lora_set : NULL);
 }
 
+static void rest(struct compute *compute)
+{
+    struct kiln_renderer *engine = compute->worker->engine;
+    if (!compute->idle && engine->trim)
+        engine->trim(engine);
+    compute->idle = true;
+}
+
 void *kiln_compute(void *arg)
 {
     struct compute compute = {
@@ -211,11 +224,14 @@ void *kiln_compute(void *arg)
         size_t count;
         if (kiln_worker_drain(worker) == KILN_DRAIN_NO && !kiln_worker_may_begin(worker, 500))
             continue;
-        int code = kiln_queue_pop(worker->ready, &item, 1, &count, 1000);
+        int code = kiln_queue_pop(worker->ready, &item, 1, &count, IDLE_MS);
         if (code == KILN_CANCELLED)
             break;
-        if (code != 0)
+        if (code != 0) {
+            rest(&compute);
             continue;
+        }
+        compute.idle = false;
         struct kiln_portion *portion = item;
         uint32_t wanted = 0;
         if (portion->first)

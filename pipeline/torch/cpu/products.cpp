@@ -43,8 +43,6 @@ static constexpr int64_t block_rows = 64;
 static constexpr int64_t depth = 512;
 /* Rows for which a panel is made at least: making it costs as much as some ten rows. */
 static constexpr int64_t least_rows = 256;
-/* Fewer rows are not worth a panel. */
-static constexpr int64_t product_rows = 16;
 
 namespace blas = at::native::cpublas;
 
@@ -85,10 +83,16 @@ static bool multiplies_once(kiln_float format)
 /* The flags alone would promise what oneDNN may not use. */
 static bool likes_bf16()
 {
-    static const bool here =
-        cpuinfo_initialize() && (cpuinfo_has_x86_amx_bf16() || cpuinfo_has_x86_avx512bf16()) &&
-        !kept_below_avx512() && !kept_to({"AVX512_CORE", "AVX512_CORE_VNNI"});
+    static const bool here = cpuinfo_initialize() &&
+                             (cpuinfo_has_x86_amx_bf16() || cpuinfo_has_x86_avx512bf16()) &&
+                             !kept_below_avx512() && !kept_to({"AVX512_CORE", "AVX512_CORE_VNNI"});
     return here;
+}
+
+static bool has_tiles()
+{
+    return likes_bf16() && cpuinfo_has_x86_amx_bf16() &&
+           !kept_to({"AVX512_CORE_BF16", "AVX512_CORE_FP16", "AVX10_1_512"});
 }
 
 bool multiplies(at::ScalarType dtype)
@@ -130,7 +134,7 @@ void *scratch(scratch_use use, int64_t bytes)
 
 bool takes_product(const at::Tensor &x, const at::Tensor &weight)
 {
-    return x.is_cpu() && x.dim() == 2 && x.size(0) >= product_rows && weight.dim() == 2 &&
+    return x.is_cpu() && x.dim() == 2 && weight.dim() == 2 &&
            x.scalar_type() == weight.scalar_type() && multiplies(x.scalar_type()) &&
            x.numel() > 0 && weight.numel() > 0 &&
            (x.scalar_type() == at::kFloat || x.size(1) % 2 == 0);
@@ -268,7 +272,7 @@ bool kt_cpu_likes_bf16(void)
 void kt_describe(char *text, size_t size)
 {
     const bool f32 = kiln::cpu::multiplies(at::kFloat), bf16 = kiln::cpu::multiplies(at::kBFloat16);
-    const char *products = bf16 && cpuinfo_has_x86_amx_bf16()
+    const char *products = bf16 && kiln::cpu::has_tiles()
                                ? "Kiln multiplies fp32 and, with AMX, bf16"
                            : bf16 ? "Kiln multiplies fp32 and bf16"
                            : f32  ? "Kiln multiplies fp32"
