@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "scheduler/bench/bench.h"
+#include "storage/daemon/config_file.h"
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/ledger.h"
@@ -68,7 +69,8 @@ struct search {
 };
 
 struct load {
-    struct kiln_cli *cli;
+    struct kiln_cli *cli; /* with the settings of the ledger */
+    bool json;
     struct words words[FREQUENCIES];
     struct search *searches;
     long count;
@@ -237,12 +239,24 @@ static void report(const struct load *load, int class, double *times, json_t *li
     qsort(times, (size_t)count, sizeof *times, by_size);
     const char *name = class < 0 ? "all" : classes[class].name;
     double p50 = times[count / 2], p99 = times[count * 99 / 100], most = times[count - 1];
-    if (!load->cli->json)
+    if (!load->json)
         printf("%-18s %8.1f %8.1f %8.1f ms  p50, p99, most of %ld; %.0f rows, %ld cut\n", name, p50,
                p99, most, count, (double)rows / (double)count, cut);
     json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:f, s:f, s:I}", "class", name,
                                           "searches", (json_int_t)count, "p50_ms", p50, "p99_ms",
                                           p99, "most_ms", most, "cut", (json_int_t)cut));
+}
+
+/* Other benches bring their own servers; this one goes to those of the user. */
+static int use_settings(struct kiln_bench *bench, struct kiln_error *err)
+{
+    struct kiln_config *config = NULL;
+    int rc = kiln_config_load(bench->cli->config_path, &config, &bench->own.config_path, err);
+    if (rc)
+        return rc;
+    kiln_config_free(bench->own.config);
+    bench->own.config = config;
+    return 0;
 }
 
 static int index_all(struct kiln_bench *bench, struct kiln_error *err)
@@ -251,7 +265,7 @@ static int index_all(struct kiln_bench *bench, struct kiln_error *err)
     struct kiln_follower_progress progress = {.more = true};
     uint64_t written = 0;
     double start_s = kiln_now_s();
-    int rc = kiln_follower_open(bench->cli->config, "kiln bench gallery",
+    int rc = kiln_follower_open(bench->own.config, "kiln bench gallery",
                                 &(struct kiln_follower_options){0}, &follower, err);
     while (rc == 0 && progress.more) {
         rc = kiln_follower_step(follower, &progress, err);
@@ -267,7 +281,7 @@ static int index_all(struct kiln_bench *bench, struct kiln_error *err)
 static int measure(struct kiln_bench *bench, struct load *load, struct kiln_error *err)
 {
     struct kiln_ledger *session = NULL;
-    int rc = kiln_open_reader(bench->cli, &session, err);
+    int rc = kiln_open_reader(&bench->own, &session, err);
     if (rc == 0)
         rc = find_words(load, session, err);
     kiln_ledger_close(session);
@@ -289,13 +303,15 @@ static int measure(struct kiln_bench *bench, struct load *load, struct kiln_erro
 
 int kiln_bench_gallery(struct kiln_bench *bench, struct kiln_error *err)
 {
-    struct load load = {.cli = bench->cli, .count = bench->jobs};
+    struct load load = {.cli = &bench->own, .json = bench->cli->json, .count = bench->jobs};
     if (load.count > SEARCHES_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "--jobs: at most %d searches", SEARCHES_MAX);
     load.searches = calloc((size_t)load.count, sizeof *load.searches);
     if (!load.searches)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %ld searches", load.count);
-    int rc = index_all(bench, err);
+    int rc = use_settings(bench, err);
+    if (rc == 0)
+        rc = index_all(bench, err);
     if (rc == 0)
         rc = measure(bench, &load, err);
     free(load.searches);

@@ -16,7 +16,7 @@ ask() { PGOPTIONS='-c jit=off -c statement_timeout=60000' psql -X -q -A -t "$@" 
 # The words of a share of the pictures, as the bench takes them.
 words() {
     ask -c "SELECT w.word FROM gallery_word w, (SELECT sum(pictures) AS n FROM gallery_day) d WHERE
-        w.pictures >= d.n * $1 AND w.pictures < d.n * $2 ORDER BY md5(w.word) LIMIT $repeats"
+        length(w.word) > 2 AND w.word !~ ':' AND w.pictures >= d.n * $1 AND w.pictures < d.n * $2 ORDER BY md5(w.word) LIMIT $repeats"
 }
 
 # NAME STATEMENT...: each statement once, in one session; its times.

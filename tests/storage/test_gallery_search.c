@@ -268,6 +268,15 @@ static void all_hits_are_found_by_walk_and_by_index(void **state)
     query = words(NULL);
     query.filter.tenant = "bob";
     assert_int_equal(walk(&query, &late), 1);
+    /* Words that are too frequent for the budget are walked, the rarer of them or a prefix decides.
+     */
+    query = words("odd -thing ");
+    query.budget_ms = 1;
+    assert_int_equal(walk(&query, &late), 0);
+    assert_true(late);
+    query = words("odd rar* ");
+    assert_int_equal(walk(&query, &late), 0);
+    assert_false(late);
     /* Without an index that is complete, the walk goes on, in as many pages as it needs. */
     free(kiln_test_sql(rig.stack, "UPDATE gallery_state SET rebuilt = 1"));
     query = words("rare ");

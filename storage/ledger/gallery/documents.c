@@ -141,13 +141,14 @@ int kiln_documents_count_words(struct kiln_ledger *session, uint64_t *cursor, ui
         "gallery_uncounted", "SELECT coalesce(max(job_id), $1), count(*) FROM (SELECT job_id"
                              "  FROM gallery_text WHERE job_id > $1::bigint ORDER BY job_id"
                              "  LIMIT $2::integer) page"};
-    /* Names and numbers are not words that anybody mistypes, and lexemes of filters have a colon.
+    /* Numbers and ids, of which each picture may have one, are left out; those of filters are not.
      */
     static const struct kiln_statement count = {
         "gallery_count_words",
         "INSERT INTO gallery_word AS w (word, pictures) SELECT word, ndoc FROM ts_stat("
         "  format('SELECT tsv FROM gallery_text WHERE job_id > %s AND job_id <= %s',"
-        "  $1::bigint, $2::bigint)) WHERE word !~ '[0-9:]' AND length(word) BETWEEN 3 AND 40"
+        "  $1::bigint, $2::bigint)) WHERE (word !~ '[0-9]' OR word ~ '^[a-z]:') AND length(word) "
+        "<= 40"
         " ORDER BY word COLLATE \"C\" ON CONFLICT (word) DO UPDATE"
         " SET pictures = w.pictures + excluded.pictures"};
     struct kiln_params params = {0};

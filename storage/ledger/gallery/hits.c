@@ -6,9 +6,9 @@
  *      the operator from GIN, so it is always a walk.  Frequent words end here, in a millisecond.
  *   2. Extrapolate: once a slice has been read, the share of hits says how many rows the walk would
  *      need.  Above WALK_ROWS_MAX the index of words finds all hits at once.
- *   3. A phrase or several frequent words have long lists in GIN, which knows no positions.  If the
- *      index has nothing better to offer (see `costly`), the walk goes on to the end of the budget,
- *      and the caller says how far back it came.
+ *   3. A phrase or several frequent words have long lists in GIN, which knows no positions.  If
+ *      even the rarest of the words is too frequent (index_helps), the walk goes on to the end of
+ *      the budget, and the caller says how far back it came.
  *
  * Without words the walk is along image itself, so a picture is listed the moment it is committed.
  * A hit counts if image still says that it is shown.
@@ -23,6 +23,7 @@
 #define FIRST_ROWS 1000 /* of the first slice; those after it have SLICE_ROWS */
 #define SLICE_ROWS 4000
 #define WALK_ROWS_MAX 30000
+#define INDEX_ROWS_A_MS 500 /* that GIN finds, and the heap gives */
 
 /* $16 lexemes, $17 behind this job, $18 rows of the slice, $19 hits wanted, $20 the farthest job.
  * One row at least, with the job at the end of the slice: 0, or the largest, if no row follows.
@@ -106,13 +107,25 @@ static int run(const struct search *search, const struct kiln_statement *stateme
     return 0;
 }
 
-/* Whether gallery_text has all pictures. */
-static int index_complete(struct kiln_ledger *session, bool *ret, struct kiln_error *err)
+/* Whether the index of words has all pictures, and an answer within the budget: it reads about as
+ * many rows as the rarest of the words that must be there has pictures.  What is not in
+ * gallery_word is rare.  The words are taken from the tsquery, whose form is ours. */
+static int index_helps(const struct search *search, bool *ret, struct kiln_error *err)
 {
     static const struct kiln_statement ask = {
-        "gallery_complete", "SELECT coalesce(bool_and(rebuilt IS NULL), false) FROM gallery_state"};
+        "gallery_rarest",
+        "SELECT coalesce((SELECT bool_and(rebuilt IS NULL) FROM gallery_state), false)"
+        " AND coalesce(min(coalesce(n, 0)), $2::bigint) < $2 FROM (SELECT CASE WHEN m[2] IS NULL"
+        "  THEN (SELECT pictures FROM gallery_word WHERE word = m[1])"
+        "  ELSE (SELECT sum(pictures) FROM gallery_word WHERE word >= m[1]"
+        "   AND word < m[1] || chr(1114109)) END AS n"
+        "  FROM regexp_matches(regexp_replace($1::text, '!\\([^)]*\\)', '', 'g'),"
+        "   '''([^'']*)''(:\\*)?', 'g') m) w"};
+    const struct kiln_gallery_question *question = search->question;
     struct kiln_params params = {0};
-    return kiln_ledger_ask(session, &ask, &params, KILN_FIELDS(*ret), err);
+    KILN_BIND(&params, (const char *)question->lexemes,
+              question->budget_ms * (int64_t)INDEX_ROWS_A_MS);
+    return kiln_ledger_ask(search->session, &ask, &params, KILN_FIELDS(*ret), err);
 }
 
 /* Rows that the walk would need for what is still wanted, after `found` hits in `read` rows. */
@@ -143,7 +156,7 @@ static int find(const struct search *search, struct kiln_gallery_hits *hits, str
         slice = SLICE_ROWS;
         if (index && !asked && read >= SLICE_ROWS &&
             rows_needed(read, hits->count, search->want - hits->count) > WALK_ROWS_MAX) {
-            rc = index_complete(search->session, &index, err);
+            rc = index_helps(&at, &index, err);
             if (rc || index)
                 return rc ? rc
                           : run(&at, &from_index[at.newer], question->lexemes, 1, hits, &reached,

@@ -210,8 +210,8 @@ int kiln_gallery_ask(struct kiln_ledger *session, const struct kiln_gallery_quer
                      struct kiln_gallery_question *ret, struct kiln_error *err)
 {
     *ret = (struct kiln_gallery_question){
-        .query = query,
-        .deadline = kiln_clock_ms() + (query->budget_ms > 0 ? query->budget_ms : BUDGET_MS)};
+        .query = query, .budget_ms = query->budget_ms > 0 ? query->budget_ms : BUDGET_MS};
+    ret->deadline = kiln_clock_ms() + ret->budget_ms;
     int rc = ask(session, ret, err);
     if (rc)
         kiln_gallery_question_release(ret);

@@ -19,7 +19,8 @@ struct kiln_gallery_question {
     char *lexemes;            /* of words and filters together; NULL: only the pool */
     uint64_t lowest, highest; /* jobs outside of this are not in the span of time */
     uint64_t hash;            /* of all that a cursor is bound to */
-    int64_t deadline;         /* kiln_clock_ms; the end of the budget */
+    int64_t budget_ms;
+    int64_t deadline; /* kiln_clock_ms; the end of the budget */
 };
 
 /* KILN_BAD_INPUT: a filter or the words make no sense; KILN_NOT_FOUND: there is no such batch. */

@@ -210,7 +210,8 @@ int kiln_gallery_frequent(struct kiln_ledger *session, double low, double high, 
         "gallery_frequent",
         "SELECT w.word, w.pictures FROM gallery_word w, (SELECT sum(pictures) AS n FROM "
         "gallery_day)"
-        " d WHERE w.pictures >= d.n * $1::float8 AND w.pictures < d.n * $2::float8"
+        " d WHERE length(w.word) > 2 AND w.word !~ ':' AND w.pictures >= d.n * $1::float8 AND "
+        "w.pictures < d.n * $2::float8"
         " ORDER BY md5(w.word) LIMIT $3::integer"};
     struct kiln_params params = {0};
     KILN_BIND(&params, low, high, max);
