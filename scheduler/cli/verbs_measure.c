@@ -43,8 +43,8 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .program = "kiln-bench"},
     {.name = "bench",
      .args =
-         "enqueue|queue|restart|recovery|policy|fleet|gallery|quality|coarse|engine [--lines N] [--jobs N] "
-         "[--workers N] [--devices LIST]",
+         "enqueue|queue|restart|recovery|policy|fleet|gallery|quality|coarse|captions|engine "
+         "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
          "kiln bench enqueue               lines a second into Redis\n"
@@ -61,12 +61,13 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "kiln bench gallery --config FILE searches in the gallery of a ledger, 20 a second\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"
          "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"
+         "kiln bench captions              how well captions are found by meaning\n"
          "kiln bench engine --device cuda:0    the engine, stage by stage",
      .more =
-         "`kiln bench quality --help`, `kiln bench coarse --help` and `kiln bench engine --help` "
-         "show the options of those.",
+         "`kiln bench quality --help` shows the options of that bench; so do coarse, captions and "
+         "engine.",
      .options = bench_options,
-     .untouched = (const char *const[]){"quality", "coarse", "engine", NULL},
+     .untouched = (const char *const[]){"quality", "coarse", "captions", "engine", NULL},
      .words = {1, 1},
      .settings = KILN_SETTINGS_BARE,
      .program = "kiln-bench"},

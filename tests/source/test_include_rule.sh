@@ -68,6 +68,7 @@ scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/ga
 scheduler/gallery:          schemas/ storage/ scheduler/cli/core scheduler/cli/verb_tables.h scheduler/gallery/
 
 pipeline/embed/tokens:      schemas/ storage/formats
+pipeline/embed/captions:    schemas/ kernels/ storage/formats pipeline/embed pipeline/diffusionz_captions.h
 pipeline/embed:             schemas/ kernels/ storage/formats pipeline/embed/tokens
 
 pipeline/torch:             schemas/ kernels pipeline/torch/cuda/plugin.hpp
@@ -94,6 +95,7 @@ worker/bench:               schemas/ storage/ kernels/ pipeline/ worker/engine w
 worker/bench:               worker/numa.h worker/sigbus.h
 worker/bench/coarse:        schemas/ storage/ kernels/ pipeline/ worker/engine worker/state worker/verbs
 worker/bench/coarse:        worker/bench
+worker/bench/captions:      schemas/ pipeline/ worker/verbs worker/bench
 worker:                     schemas/ storage/ worker/
 '
 

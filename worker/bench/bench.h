@@ -6,11 +6,12 @@
 #ifndef KILN_WORKER_BENCH_H
 #define KILN_WORKER_BENCH_H
 
-/* Runs the bench that argv[0] names, "engine", "quality" or "coarse", with the options after it.
+/* Runs the bench that argv[0] names, "engine", "quality", "coarse" or "captions", with the options after it.
  * Returns an exit status. */
 int kiln_bench_model(int argc, char **argv);
 
 /* Its benches. */
+int kiln_bench_captions(int argc, char **argv);
 int kiln_bench_coarse(int argc, char **argv);
 int kiln_bench_engine(int argc, char **argv);
 int kiln_bench_quality(int argc, char **argv);

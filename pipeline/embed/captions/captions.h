@@ -1,0 +1,47 @@
+/* captions.h - the embedder over the image model's own text encoder.
+ *
+ * The features that the picture was rendered from are a description of it, without a second model.
+ * A query must go through the same encoder, so this is for models whose encoder is small (the demo
+ * model: 1.3 M parameters).  Vectors are averages over the caption's own tokens after a fit
+ * (fit.h); they find candidates, and the tokens rank them (token_rows.h).  README.md says how the
+ * processes get the encoder.
+ */
+#ifndef KILN_CAPTIONS_H
+#define KILN_CAPTIONS_H
+
+#include <stdbool.h>
+
+#include "pipeline/embed/captions/fit.h"
+#include "pipeline/embed/embedder.h"
+
+#define KILN_CAPTION_TOKENS_MAX 512 /* of one caption, wrapper not counted */
+
+/* A text encoder, whoever provides it: the library that library.h opens, or a test. */
+struct kiln_caption_encoder {
+    /* Features of the text's own tokens, without those of the chat template: [*ret_count][width],
+     * at most KILN_CAPTION_TOKENS_MAX.  A text without tokens gives 0.  One call at a time. */
+    int (*encode)(void *arg, const char *text, size_t len, float *features, size_t *ret_count,
+                  struct kiln_error *err);
+    void (*close)(void *arg);
+    void *arg;
+    size_t width;
+    char model[KILN_FIT_MODEL_SIZE]; /* hash of the model */
+};
+
+/* An embedder ("captions") that owns the encoder from now on, also after a failure.  fit: a file;
+ * KILN_CORRUPT if it was made for another model or width. */
+int kiln_captions_open(const struct kiln_caption_encoder *encoder, const char *fit,
+                       struct kiln_embedder **ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The mean of a text's token features, before any fit, for fitting: [width].  *ret_any: whether it
+ * has tokens at all. */
+int kiln_captions_pool(const struct kiln_caption_encoder *encoder, const char *text, size_t len,
+                       float *row, bool *ret_any, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The features of a text's first tokens, for token_rows.h: [*ret_count][dims], at most
+ * KILN_TOKEN_ROWS_MAX.  e: of kiln_captions_open. */
+int kiln_captions_tokens(const struct kiln_embedder *e, const char *text, size_t len,
+                         float *features, size_t *ret_count,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
