@@ -32,15 +32,6 @@ static void close_bert(struct kiln_embedder *e)
 
 /* --- embedding -------------------------------------------------------------------------------- */
 
-static size_t count_known(const struct bert *b, const int32_t *ids, size_t count)
-{
-    const int32_t unknown = kiln_subwords_info(b->subwords)->unk_id;
-    size_t known = 0;
-    for (size_t i = 0; i < count; i++)
-        known += ids[i] != unknown;
-    return known;
-}
-
 /* Appends the ids of prefix and text; *ret_known: whether the text has a token that is known. */
 static int tokenize(const struct bert *b, enum kiln_embed_use use,
                     const struct kiln_embed_text *text, struct kiln_ids *ids, bool *ret_known,
@@ -57,7 +48,7 @@ static int tokenize(const struct bert *b, enum kiln_embed_use use,
                                   b->base.info.tokens_max - info->special_count, ids, err);
     free(whole);
     if (!rc)
-        *ret_known = count_known(b, ids->at + begin, ids->count - begin) >
+        *ret_known = kiln_subwords_known(b->subwords, ids->at + begin, ids->count - begin) >
                      b->prefix_known[use] + info->special_count;
     return rc;
 }
@@ -157,7 +148,7 @@ static int set_prefixes(struct bert *b, const struct kiln_embed_layout *layout,
         struct kiln_ids ids = {0};
         int rc = kiln_subwords_encode(b->subwords, b->prefix[use], strlen(b->prefix[use]), false,
                                       SIZE_MAX, &ids, err);
-        b->prefix_known[use] = count_known(b, ids.at, ids.count);
+        b->prefix_known[use] = kiln_subwords_known(b->subwords, ids.at, ids.count);
         free(ids.at);
         if (rc)
             return rc;

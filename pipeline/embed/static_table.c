@@ -54,7 +54,7 @@ static int add_text(const struct static_table *s, const char *text, size_t len, 
 {
     const struct kiln_subwords_info *info = kiln_subwords_info(s->subwords);
     struct kiln_ids ids = {0};
-    size_t counted = 0, known = 0;
+    size_t counted = 0;
     if (s->tokens_max > 0)
         len = cut_characters(text, len, s->tokens_max * info->median_length);
     int rc = kiln_subwords_encode(s->subwords, text, len, false, SIZE_MAX, &ids, err);
@@ -65,11 +65,10 @@ static int add_text(const struct static_table *s, const char *text, size_t len, 
         if (s->tokens_max > 0 && counted == s->tokens_max)
             break;
         counted++;
-        known += id != info->unk_id;
         rc = kiln_table_add(s->table, s->mapping ? (size_t)s->mapping[id] : (size_t)id,
                             s->weights ? s->weights[id] : 1, row, err);
     }
-    if (known == 0) /* nothing but unknown tokens: no evidence */
+    if (kiln_subwords_known(s->subwords, ids.at, ids.count) == 0) /* no evidence */
         memset(row, 0, s->base.info.dims * sizeof *row);
     free(ids.at);
     return rc;

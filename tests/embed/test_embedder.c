@@ -99,10 +99,60 @@ static void test_vectors_equal_the_references(void **state)
     json_decref(texts.json);
 }
 
+#define THREADS 4
+
+struct reader {
+    const struct kiln_embedder *e;
+    const struct texts *texts;
+    const float *expected;
+    bool same;
+};
+
+static void *embed_again(void *arg)
+{
+    struct reader *r = arg;
+    const size_t n = r->texts->count * kiln_embedder_info(r->e)->dims;
+    float *rows = malloc(n * sizeof *rows);
+    r->same = rows != NULL;
+    for (int round = 0; round < 5 && r->same; round++)
+        r->same = kiln_embedder_embed(r->e, KILN_EMBED_PASSAGE, r->texts->at, r->texts->count, rows,
+                                      NULL) == 0 &&
+                  memcmp(rows, r->expected, n * sizeof *rows) == 0;
+    free(rows);
+    return NULL;
+}
+
+static void test_threads_share_an_embedder(void **state)
+{
+    (void)state;
+    struct texts texts = read_texts();
+    static const char *const shared[] = {"potion", "minilm"};
+    for (size_t i = 0; i < 2; i++) {
+        struct kiln_embedder *e = open_embedder(shared[i], NULL);
+        float *rows = malloc(texts.count * kiln_embedder_info(e)->dims * sizeof *rows);
+        assert_non_null(rows);
+        embed(e, KILN_EMBED_PASSAGE, texts.at, texts.count, rows);
+        pthread_t threads[THREADS];
+        struct reader readers[THREADS];
+        for (size_t t = 0; t < THREADS; t++) {
+            readers[t] = (struct reader){e, &texts, rows, false};
+            assert_int_equal(pthread_create(&threads[t], NULL, embed_again, &readers[t]), 0);
+        }
+        for (size_t t = 0; t < THREADS; t++) {
+            assert_int_equal(pthread_join(threads[t], NULL), 0);
+            assert_true(readers[t].same);
+        }
+        free(rows);
+        kiln_embedder_close(e);
+    }
+    json_decref(texts.json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors_equal_the_references),
+        cmocka_unit_test(test_threads_share_an_embedder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

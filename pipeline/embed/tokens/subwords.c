@@ -87,6 +87,7 @@ static int build(struct kiln_subwords *s, const json_t *root, const char *path,
         return rc;
     struct kiln_subwords_info *info = &s->info;
     info->unk_id = s->model.unk_id;
+    info->blank_id = kiln_pieces_find(s->model.pieces, "\xe2\x96\x81", 3);
     info->max_id = s->model.max_id;
     const int32_t others[] = {kiln_added_max_id(s->added), kiln_template_max_id(&s->template)};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -125,6 +126,14 @@ void kiln_subwords_free(struct kiln_subwords *s)
 const struct kiln_subwords_info *kiln_subwords_info(const struct kiln_subwords *s)
 {
     return &s->info;
+}
+
+size_t kiln_subwords_known(const struct kiln_subwords *s, const int32_t *ids, size_t count)
+{
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++)
+        known += ids[i] != s->info.unk_id && ids[i] != s->info.blank_id;
+    return known;
 }
 
 /* --- encoding --------------------------------------------------------------------------------- */

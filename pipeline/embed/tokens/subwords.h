@@ -15,6 +15,7 @@ struct kiln_subwords;
 
 struct kiln_subwords_info {
     int32_t unk_id;       /* -1: none */
+    int32_t blank_id;     /* the piece that is only the mark of a space, U+2581; -1: none */
     int32_t max_id;       /* the largest id that a text can have */
     size_t special_count; /* tokens that the template adds to a text */
     size_t median_length; /* characters of a token, the median, rounded down; at least 1 */
@@ -27,6 +28,9 @@ int kiln_subwords_open(const char *path, struct kiln_subwords **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_subwords_free(struct kiln_subwords *s); /* accepts NULL */
 const struct kiln_subwords_info *kiln_subwords_info(const struct kiln_subwords *s);
+
+/* How many of the ids say anything: neither unknown nor the mark of a space alone. */
+size_t kiln_subwords_known(const struct kiln_subwords *s, const int32_t *ids, size_t count);
 
 /* Appends the ids of a text of valid UTF-8: at most max of the text's own and, if template is set,
  * those of the template around them. */
