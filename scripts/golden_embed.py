@@ -118,14 +118,14 @@ def corpus(seed=1):
     return [sentence(rng) for _ in range(4000)] + TEXTS * 4
 
 
-def wordpiece(normalizer, special=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), size=1200):
+def wordpiece(normalizer, special=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), size=1200, sentences=None):
     t = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
     t.normalizer = normalizer
     t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(
         vocab_size=size, special_tokens=list(special), continuing_subword_prefix="##", show_progress=False
     )
-    t.train_from_iterator(corpus(), trainer)
+    t.train_from_iterator(sentences or corpus(), trainer)
     t.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",

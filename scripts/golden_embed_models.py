@@ -71,12 +71,12 @@ def config(vocab, **more):
     )
 
 
-def save_bert(name, tokenizer, kind=torch.float32, prefix="", special=None, **more):
+def save_bert(name, tokenizer, kind=torch.float32, prefix="", special=None, rows=None, **more):
     """config.json, model.safetensors, tokenizer.json and tokenizer_config.json."""
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    settings = config(tokenizer.get_vocab_size(), **more)
+    settings = config(rows or tokenizer.get_vocab_size(), **more)
     model = BertModel(settings)
     weights = state(model, kind, prefix)
     if prefix:

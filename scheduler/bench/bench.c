@@ -7,6 +7,7 @@
  * recovery  a worker is killed in the middle of a batch (recovery.c).
  * fleet     real workers on 1, 2, ... devices (devices.c).
  * gallery   searches by words in the ledger of the settings, which stays as it is (gallery.c).
+ * embed     texts through an embedder, no servers (embed.c).
  * policy    decisions alone, no servers (policy.c).
  *
  * Each has a temporary directory and removes it; if a bench fails, the logs remain.  A bench runs
@@ -124,6 +125,7 @@ static const struct kind kinds[] = {
     {"policy", kiln_bench_policy, 0, 1000000, 1000, KILN_BENCH_POLICY_WORKERS_MAX},
     {"fleet", kiln_bench_devices, 0, 48, SERVED},
     {"gallery", kiln_bench_gallery, 0, 2400, 2, 16},
+    {"embed", kiln_bench_embed, 0, 300, SERVED},
 };
 
 /* Waits for the child, or for a signal that ends both; then stops the servers of the child. */
@@ -200,13 +202,14 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
         kind++;
     if (kind == end)
         return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
-                               "fleet, gallery, quality, coarse, captions and engine");
+                               "fleet, gallery, embed, quality, coarse, captions and engine");
     if ((status = kiln_arg_int(cli, args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
         (status = kiln_arg_int(cli, args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
         (status = kiln_arg_int(cli, args, "workers", 1, kind->workers_max, kind->workers,
                                &bench.workers)) ||
         (status = kiln_arg_int(cli, args, "step-ms", 0, 60000, 10, &bench.step_ms)))
         return status;
+    bench.embedder = kiln_arg(args, "embedder");
     bench.devices = kiln_arg(args, "devices") ? kiln_arg(args, "devices") : "1,2";
     bench.sizes = kiln_arg(args, "sizes") ? kiln_arg(args, "sizes") : "512x512,768x512";
     bench.loras = kiln_arg(args, "loras") ? kiln_arg(args, "loras") : "";

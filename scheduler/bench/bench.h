@@ -22,6 +22,7 @@ struct kiln_bench {
     long workers;                        /* --workers */
     long step_ms;                        /* --step-ms */
     const char *devices, *sizes, *loras; /* lists of the fleet's bench */
+    const char *embedder;                /* --embedder; NULL: not given */
 };
 
 /* Which jobs a bench sends. */
@@ -76,13 +77,14 @@ void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, lon
 
 /* --- the verbs of kiln-bench ------------------------------------------------------------------ */
 kiln_verb_function kiln_bench_verb, kiln_bench_sim;
-/* `kiln bench engine`, `quality` and `coarse`, named by argv[0]. */
+/* `kiln bench engine`, `quality`, `coarse` and `captions`, named by argv[0]. */
 int kiln_bench_with_model(struct kiln_cli *cli, int argc, char **argv);
 
 /* --- the benches ----------------------------------------------------------------------------- */
 int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_embed(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;

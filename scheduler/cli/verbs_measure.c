@@ -5,13 +5,14 @@ static const struct kiln_option bench_options[] = {
     {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"},
     {"jobs", "N",
      "queue: at scale, through simulated workers; restart: jobs that wait (100000); recovery: "
-     "workers to kill (8); fleet: pictures a device (48); gallery: searches (2400)"},
+     "workers to kill (8); fleet: pictures a device (48); gallery: searches (2400); embed: texts (300)"},
     {"workers", "N",
      "simulated workers of queue --jobs (64) or policy (1000); gallery: searches at a time (2)"},
     {"devices", "LIST", "fleet: how many devices, one worker each (1,2)"},
     {"sizes", "LIST", "fleet: sizes that take turns (512x512,768x512)"},
     {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},
     {"step-ms", "MS", "fleet: what a step of a batch takes on the test card (10)"},
+    {"embedder", "DIR", "embed: a text embedder, such as all-MiniLM-L6-v2 or potion-base-8M"},
     {NULL, NULL, NULL}};
 static const struct kiln_option sim_options[] = {
     {"trace", "FILE.csv", "the jobs; - is stdin"},
@@ -43,7 +44,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .program = "kiln-bench"},
     {.name = "bench",
      .args =
-         "enqueue|queue|restart|recovery|policy|fleet|gallery|quality|coarse|captions|engine "
+         "enqueue|queue|restart|recovery|policy|fleet|gallery|embed|quality|coarse|captions|engine "
          "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
@@ -59,6 +60,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "kiln bench fleet --device cuda:all --model DIR --devices 1,2,4\n"
          "                                 what more GPUs are worth, and how idle they are\n"
          "kiln bench gallery --config FILE searches in the gallery of a ledger, 20 a second\n"
+         "kiln bench embed --embedder DIR  milliseconds a prompt of a text embedder\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"
          "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"
          "kiln bench captions              how well captions are found by meaning\n"

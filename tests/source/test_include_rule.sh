@@ -60,7 +60,7 @@ scheduler/cli/jobs:         scheduler/cli/jobs/ scheduler/pauses.h scheduler/pol
 scheduler/cli/upkeep:       schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
-scheduler/bench:            scheduler/policy scheduler/sim
+scheduler/bench:            scheduler/policy scheduler/sim pipeline/embed
 scheduler/cli:              schemas/ storage/ scheduler/cli/
 scheduler/gallery/web:      schemas/ storage/
 scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web
