@@ -202,6 +202,20 @@ static void what_is_raised_or_removed_is_gone_at_once(void **state)
     expect_query(&query, "3");
 }
 
+static void an_index_that_is_being_made_says_so(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = words("red ");
+    struct kiln_gallery_page page;
+    struct seen seen = {0};
+    kiln_test_ok(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err), rig.err);
+    assert_false(page.indexing);
+    free(kiln_test_sql(rig.stack, "UPDATE gallery_state SET rebuilt = 3"));
+    kiln_test_ok(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err), rig.err);
+    assert_true(page.indexing);
+    free(kiln_test_sql(rig.stack, "UPDATE gallery_state SET rebuilt = NULL"));
+}
+
 static void a_search_that_holds_nothing_says_so(void **state)
 {
     (void)state;
@@ -442,6 +456,7 @@ int main(void)
         cmocka_unit_test(names_are_words),
         cmocka_unit_test(filters_narrow_a_search),
         cmocka_unit_test(what_is_raised_or_removed_is_gone_at_once),
+        cmocka_unit_test(an_index_that_is_being_made_says_so),
         cmocka_unit_test(a_search_that_holds_nothing_says_so),
         cmocka_unit_test(make_many),
         cmocka_unit_test(all_hits_are_found_by_walk_and_by_index),

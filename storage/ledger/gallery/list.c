@@ -69,6 +69,19 @@ static int list_newest(struct kiln_ledger *session, const struct kiln_gallery_qu
     return rc;
 }
 
+/* Asked only where it matters: with words, at the end of what was found. */
+static int find_indexing(struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                         struct kiln_gallery_page *page, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "gallery_indexing",
+        "SELECT NOT coalesce(bool_and(rebuilt IS NULL), false) FROM gallery_state"};
+    struct kiln_params params = {0};
+    if (!query->words || page->rows == query->rows_max)
+        return 0;
+    return kiln_ledger_ask(session, &statement, &params, KILN_FIELDS(page->indexing), err);
+}
+
 int kiln_gallery_list(struct kiln_ledger *session, const struct kiln_gallery_query *query,
                       kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
                       struct kiln_error *err)
@@ -85,6 +98,8 @@ int kiln_gallery_list(struct kiln_ledger *session, const struct kiln_gallery_que
                  ? kiln_gallery_list_relevant(session, &question, &place, each, arg, &page, err)
                  : list_newest(session, &question, &place, each, arg, &page, err);
     kiln_gallery_question_release(&question);
+    if (rc == 0)
+        rc = find_indexing(session, query, &page, err);
     if (rc == 0)
         *ret = page;
     return rc;

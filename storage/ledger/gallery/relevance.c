@@ -82,11 +82,15 @@ int kiln_gallery_list_relevant(struct kiln_ledger *session,
         rc = rank(session, question, &room->hits, block, place, &room->ranked, err);
     }
     if (rc == 0) {
-        uint32_t count = room->ranked.count;
-        if (count > question->query->rows_max)
-            count = question->query->rows_max;
         put_cursor(question, &room->hits, &room->ranked, page);
         page->out_of_time = room->hits.out_of_time;
+        if (page->out_of_time)
+            rc = kiln_gallery_time_of(session, room->hits.reached, false,
+                                      &page->searched_back_to_ms, err);
+    }
+    if (rc == 0) {
+        const uint32_t rows_max = question->query->rows_max;
+        const uint32_t count = room->ranked.count < rows_max ? room->ranked.count : rows_max;
         rc = kiln_gallery_read_tiles(session, &question->query->filter, question->batch_id,
                                      room->ranked.jobs, room->ranked.scores, count, each, arg,
                                      &page->rows, err);
