@@ -9,7 +9,7 @@ config=${1:?the settings of the ledger} conninfo=${2:?its database, for psql}
 kiln=${KILN:-$(dirname "$0")/../../build/kiln}
 repeats=${REPEATS:-8}
 
-"$kiln" bench gallery --config "$config"
+"$kiln" bench gallery --jobs "${SEARCHES:-1600}" --config "$config"
 
 ask() { PGOPTIONS='-c jit=off -c statement_timeout=60000' psql -X -q -A -t "$@" "$conninfo"; }
 
