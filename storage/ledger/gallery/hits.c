@@ -185,3 +185,16 @@ int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_que
     ret->reached = place->job;
     return find(&search, ret, err);
 }
+
+int kiln_gallery_time_of(struct kiln_ledger *session, uint64_t job, bool newer, int64_t *ret_ms,
+                         struct kiln_error *err)
+{
+    static const struct kiln_statement at[2] = {
+        {"gallery_time", "SELECT " MS("created_at") " FROM image WHERE job_id >= $1::bigint"
+                                                    " ORDER BY job_id LIMIT 1"},
+        {"gallery_time_up", "SELECT " MS("created_at") " FROM image WHERE job_id <= $1::bigint"
+                                                       " ORDER BY job_id DESC LIMIT 1"}};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, job);
+    return kiln_ledger_ask(session, &at[newer], &params, KILN_FIELDS(*ret_ms), err);
+}

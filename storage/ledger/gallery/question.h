@@ -85,7 +85,7 @@ int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_que
                       const struct kiln_gallery_place *place, uint32_t want,
                       struct kiln_gallery_hits *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* When the picture of this job was made, or the next older (newer) one that is left (list.c). */
+/* When the picture of this job was made, or of the next one that is left. */
 int kiln_gallery_time_of(struct kiln_ledger *session, uint64_t job, bool newer, int64_t *ret_ms,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
