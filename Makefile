@@ -213,9 +213,10 @@ $(BUILD)/kiln-worker: $(call obj,worker/main.c) $(call lib,$(USE_worker)) $(WORK
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) $(RPATH) -Wl,--allow-shlib-undefined
 
+# It opens libdiffusionz.so when it searches by caption features.
 $(BUILD)/kiln-gallery: $(call obj,scheduler/gallery/program.c) $(call lib,$(USE_gallery))
 	$(call say,LINK $@)
-	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -ldl $(RPATH)
 
 # It opens libkiln_bench.so when a bench needs the model.
 $(BUILD)/kiln-bench: $(call obj,scheduler/bench/program.c) $(call lib,$(USE_bench))
