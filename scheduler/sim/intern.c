@@ -42,13 +42,19 @@ static bool grow(struct kiln_intern *table)
     return true;
 }
 
-uint32_t kiln_intern(struct kiln_intern *table, const void *bytes, size_t len)
+uint32_t kiln_intern_find(const struct kiln_intern *table, const void *bytes, size_t len)
 {
     uint32_t hash = kiln_hash_bytes(0, bytes, len);
     uint32_t number = table->count ? kiln_slots_find(&table->slots, hash) : KILN_NONE;
     while (number != KILN_NONE && (length_of(table, number) != len ||
                                    memcmp(table->bytes.at + table->starts[number], bytes, len)))
         number = kiln_slots_next(&table->slots, number);
+    return number;
+}
+
+uint32_t kiln_intern(struct kiln_intern *table, const void *bytes, size_t len)
+{
+    uint32_t number = kiln_intern_find(table, bytes, len);
     if (number != KILN_NONE)
         return number;
     if (table->count == table->slots.capacity && !grow(table))
@@ -59,7 +65,7 @@ uint32_t kiln_intern(struct kiln_intern *table, const void *bytes, size_t len)
     if (table->bytes.failed)
         return KILN_NONE;
     table->starts[table->count++] = start;
-    return kiln_slots_alloc(&table->slots, hash);
+    return kiln_slots_alloc(&table->slots, kiln_hash_bytes(0, bytes, len));
 }
 
 const char *kiln_intern_text(const struct kiln_intern *table, uint32_t number)

@@ -19,6 +19,8 @@ void kiln_intern_release(struct kiln_intern *table);
 
 /* The number of this text, given now if it is new; KILN_NONE without memory. */
 uint32_t kiln_intern(struct kiln_intern *table, const void *bytes, size_t len);
+/* The number of this text, KILN_NONE if it has none. */
+uint32_t kiln_intern_find(const struct kiln_intern *table, const void *bytes, size_t len);
 /* The bytes of a number, NUL-terminated; borrowed until the next kiln_intern. */
 const char *kiln_intern_text(const struct kiln_intern *table, uint32_t number);
 

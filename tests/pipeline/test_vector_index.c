@@ -217,6 +217,16 @@ static void what_is_gone_or_empty_is_not_found(void **state)
     assert_int_equal(find(&w, nothing, NULL, 0, 10, false, hits).count, 0);
     assert_int_equal(find(&w, broken, NULL, 0, 10, false, hits).count, 0);
 
+    int8_t query[DIMS];
+    uint64_t sketch[KILN_SKETCH_WORDS];
+    float scale;
+    assert_false(kiln_vector_index_query(w.index, 7, query, &scale, sketch));
+    assert_false(kiln_vector_index_query(w.index, 100, query, &scale, sketch));
+    assert_false(kiln_vector_index_query(w.index, 4000, query, &scale, sketch));
+    assert_true(kiln_vector_index_query(w.index, 8, query, &scale, sketch));
+    for (int d = 0; d < DIMS; d++)
+        assert_true(fabsf((float)query[d] * scale - w.vectors[8 * DIMS + d]) <= scale);
+
     /* Of equal rows the latest is first. */
     uint32_t again = add(&w, w.vectors + 3 * DIMS);
     find(&w, w.vectors + 3 * DIMS, NULL, 0, 2, false, hits);

@@ -85,6 +85,24 @@ void kiln_vector_index_remove(struct kiln_vector_index *index, uint32_t number)
                               ~(UINT64_C(1) << (at % 64)), memory_order_relaxed);
 }
 
+bool kiln_vector_index_query(const struct kiln_vector_index *index, uint32_t number, int8_t *query,
+                             float *scale, uint64_t *sketch)
+{
+    if (number >= kiln_vector_index_count(index))
+        return false;
+    const struct kiln_segment *segment = &index->segments[number / KILN_SEGMENT_ROWS];
+    const uint32_t at = number % KILN_SEGMENT_ROWS;
+    const uint8_t *row = segment->rows + at * (size_t)index->dims;
+    if (!(atomic_load_explicit(&segment->alive[at / 64], memory_order_relaxed) >> (at % 64) & 1))
+        return false;
+    for (int64_t d = 0; d < index->dims; d++)
+        query[d] = (int8_t)(row[d] - 128);
+    memcpy(sketch, segment->sketches + at * (size_t)KILN_SKETCH_WORDS,
+           KILN_SKETCH_WORDS * sizeof *sketch);
+    *scale = segment->scales[at];
+    return true;
+}
+
 uint32_t kiln_vector_index_count(const struct kiln_vector_index *index)
 {
     return atomic_load_explicit(&index->count, memory_order_acquire);

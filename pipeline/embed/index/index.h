@@ -35,6 +35,9 @@ int kiln_vector_index_add(struct kiln_vector_index *index, const uint8_t *row, f
                           struct kiln_error *err) KILN_MUST_CHECK;
 /* A number that is not a row, or one already removed, is ignored. */
 void kiln_vector_index_remove(struct kiln_vector_index *index, uint32_t number);
+/* A row as a query, for what is like it.  query: [dims].  False: no such row, or removed. */
+bool kiln_vector_index_query(const struct kiln_vector_index *index, uint32_t number, int8_t *query,
+                             float *scale, uint64_t *sketch);
 /* Rows added so far, removed ones too. */
 uint32_t kiln_vector_index_count(const struct kiln_vector_index *index);
 

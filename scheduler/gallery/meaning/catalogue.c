@@ -1,0 +1,330 @@
+/* catalogue.c - a row a picture, the pictures of a prompt in a chain; see catalogue.h.
+ *
+ * Names are numbers, so that a filter compares numbers.  A removed picture keeps its row: it may
+ * come back, with the restore of a backup for instance.
+ */
+#include "scheduler/gallery/meaning/catalogue.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/sim/intern.h"
+
+#define FIRST_ROWS 1024
+#define LORA_SEPARATOR ' '
+
+struct row {
+    uint64_t job;
+    uint32_t created_s; /* seconds since 1970, until 2106 */
+    uint32_t prompt;
+    uint32_t next;                               /* another picture of the prompt, or KILN_NONE */
+    uint32_t batch, tenant, model, style, loras; /* names; KILN_NONE: none */
+    uint16_t width, height;
+    uint8_t aspect, mode;
+    int8_t level;
+    bool starred, gone;
+};
+
+struct kiln_catalogue {
+    pthread_rwlock_t lock;
+    struct kiln_intern prompts, names;
+    struct kiln_slots by_job; /* a row's number is its slot */
+    struct row *rows;
+    uint32_t *first; /* of the chain of a prompt */
+    uint32_t first_room, gone;
+};
+
+/* A filter with its names as numbers. */
+struct passing {
+    const struct kiln_gallery_filter *filter;
+    uint32_t batch, tenant, model, style, prompt;
+    bool nothing;      /* a name that no picture has */
+    uint8_t *has_lora; /* by the number of a text of LoRAs: 0 not looked at, 1 no, 2 yes */
+};
+
+int kiln_catalogue_new(struct kiln_catalogue **ret, struct kiln_error *err)
+{
+    struct kiln_catalogue *c = calloc(1, sizeof *c);
+    if (!c)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the pictures of the gallery");
+    pthread_rwlock_init(&c->lock, NULL);
+    *ret = c;
+    return 0;
+}
+
+void kiln_catalogue_free(struct kiln_catalogue *c)
+{
+    if (!c)
+        return;
+    pthread_rwlock_destroy(&c->lock);
+    kiln_intern_release(&c->prompts), kiln_intern_release(&c->names);
+    kiln_slots_release(&c->by_job);
+    free(c->rows), free(c->first);
+    free(c);
+}
+
+/* --- rows ----------------------------------------------------------------------------------- */
+static uint32_t find(const struct kiln_catalogue *c, uint64_t job)
+{
+    uint32_t row = c->by_job.capacity ? kiln_slots_find(&c->by_job, kiln_hash_u64(job)) : KILN_NONE;
+    while (row != KILN_NONE && c->rows[row].job != job)
+        row = kiln_slots_next(&c->by_job, row);
+    return row;
+}
+
+/* Twice the room; a fresh table gives out the slots 0, 1, 2, ..., so rows keep their numbers. */
+static bool grow(struct kiln_catalogue *c)
+{
+    const uint32_t capacity = c->by_job.capacity ? 2 * c->by_job.capacity : FIRST_ROWS;
+    struct kiln_slots slots;
+    struct row *rows = realloc(c->rows, capacity * sizeof *rows);
+    if (!rows)
+        return false;
+    c->rows = rows;
+    if (kiln_slots_init(&slots, capacity, NULL) != 0)
+        return false;
+    for (uint32_t i = 0; i < c->by_job.used; i++)
+        kiln_slots_alloc(&slots, kiln_hash_u64(rows[i].job));
+    kiln_slots_release(&c->by_job);
+    c->by_job = slots;
+    return true;
+}
+
+static bool grow_prompts(struct kiln_catalogue *c)
+{
+    const uint32_t room = c->first_room ? 2 * c->first_room : FIRST_ROWS;
+    uint32_t *first = realloc(c->first, room * sizeof *first);
+    if (!first)
+        return false;
+    c->first = first;
+    c->first_room = room;
+    return true;
+}
+
+static bool name(struct kiln_catalogue *c, const char *text, uint32_t *ret)
+{
+    *ret = text && *text ? kiln_intern(&c->names, text, strlen(text)) : KILN_NONE;
+    return *ret != KILN_NONE || !text || !*text;
+}
+
+static enum kiln_gallery_aspect aspect_of(uint32_t width, uint32_t height)
+{
+    if (width * 20 > height * 21)
+        return KILN_GALLERY_WIDE;
+    return width * 20 < height * 19 ? KILN_GALLERY_TALL : KILN_GALLERY_SQUARE;
+}
+
+/* The prompt's number, with an empty chain if it is new. */
+static bool take_prompt(struct kiln_catalogue *c, const char *hash, uint32_t *ret)
+{
+    const uint32_t known = c->prompts.count;
+    if (known == c->first_room && !grow_prompts(c))
+        return false;
+    *ret = kiln_intern(&c->prompts, hash, strlen(hash));
+    if (*ret == known)
+        c->first[known] = KILN_NONE;
+    return *ret != KILN_NONE;
+}
+
+static void unchain(struct kiln_catalogue *c, uint32_t row)
+{
+    uint32_t *link = &c->first[c->rows[row].prompt];
+    while (*link != row)
+        link = &c->rows[*link].next;
+    *link = c->rows[row].next;
+}
+
+static bool put(struct kiln_catalogue *c, const struct kiln_catalogue_picture *p,
+                uint32_t *ret_prompt)
+{
+    struct row row = {.job = p->job,
+                      .created_s = (uint32_t)(p->created_ms / 1000),
+                      .width = (uint16_t)p->width,
+                      .height = (uint16_t)p->height,
+                      .aspect = (uint8_t)aspect_of(p->width, p->height),
+                      .mode = (uint8_t)p->mode,
+                      .level = (int8_t)p->level,
+                      .starred = p->starred};
+    if (!take_prompt(c, p->prompt_hash, &row.prompt) || !name(c, p->batch, &row.batch) ||
+        !name(c, p->tenant, &row.tenant) || !name(c, p->model, &row.model) ||
+        !name(c, p->style, &row.style) || !name(c, p->loras, &row.loras))
+        return false;
+    uint32_t at = find(c, p->job);
+    if (at != KILN_NONE) {
+        c->gone -= c->rows[at].gone;
+        unchain(c, at);
+    } else {
+        if (c->by_job.used == c->by_job.capacity && !grow(c))
+            return false;
+        at = kiln_slots_alloc(&c->by_job, kiln_hash_u64(p->job));
+    }
+    row.next = c->first[row.prompt];
+    c->first[row.prompt] = at;
+    c->rows[at] = row;
+    if (ret_prompt)
+        *ret_prompt = row.prompt;
+    return true;
+}
+
+int kiln_catalogue_put(struct kiln_catalogue *c, const struct kiln_catalogue_picture *picture,
+                       uint32_t *ret_prompt, struct kiln_error *err)
+{
+    pthread_rwlock_wrlock(&c->lock);
+    bool done = put(c, picture, ret_prompt);
+    pthread_rwlock_unlock(&c->lock);
+    return done ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for more pictures of the gallery");
+}
+
+void kiln_catalogue_remove(struct kiln_catalogue *c, uint64_t job)
+{
+    pthread_rwlock_wrlock(&c->lock);
+    uint32_t row = find(c, job);
+    if (row != KILN_NONE && !c->rows[row].gone) {
+        c->rows[row].gone = true;
+        c->gone++;
+    }
+    pthread_rwlock_unlock(&c->lock);
+}
+
+static uint32_t look_up(const struct kiln_intern *table, const char *text)
+{
+    return kiln_intern_find(table, text, strlen(text));
+}
+
+uint32_t kiln_catalogue_prompt(struct kiln_catalogue *c, const char *prompt_hash)
+{
+    pthread_rwlock_rdlock(&c->lock);
+    uint32_t prompt = look_up(&c->prompts, prompt_hash);
+    pthread_rwlock_unlock(&c->lock);
+    return prompt;
+}
+
+void kiln_catalogue_hash(struct kiln_catalogue *c, uint32_t prompt, char ret[65])
+{
+    pthread_rwlock_rdlock(&c->lock);
+    snprintf(ret, 65, "%s", kiln_intern_text(&c->prompts, prompt));
+    pthread_rwlock_unlock(&c->lock);
+}
+
+uint32_t kiln_catalogue_prompt_of(struct kiln_catalogue *c, uint64_t job)
+{
+    pthread_rwlock_rdlock(&c->lock);
+    uint32_t row = find(c, job);
+    uint32_t prompt = row == KILN_NONE || c->rows[row].gone ? KILN_NONE : c->rows[row].prompt;
+    pthread_rwlock_unlock(&c->lock);
+    return prompt;
+}
+
+uint32_t kiln_catalogue_count(struct kiln_catalogue *c, uint32_t *ret_prompts)
+{
+    pthread_rwlock_rdlock(&c->lock);
+    uint32_t count = c->by_job.used - c->gone;
+    if (ret_prompts)
+        *ret_prompts = c->prompts.count;
+    pthread_rwlock_unlock(&c->lock);
+    return count;
+}
+
+/* --- filters -------------------------------------------------------------------------------- */
+static void want(const struct kiln_catalogue *c, struct passing *passing, const char *text,
+                 uint32_t *ret)
+{
+    *ret = text ? look_up(&c->names, text) : KILN_NONE;
+    passing->nothing |= text && *ret == KILN_NONE;
+}
+
+/* Without memory for the LoRAs nothing passes: a filter never shows more than it should. */
+static struct passing compile(const struct kiln_catalogue *c,
+                              const struct kiln_gallery_filter *filter)
+{
+    struct passing passing = {.filter = filter};
+    want(c, &passing, filter->batch, &passing.batch);
+    want(c, &passing, filter->tenant, &passing.tenant);
+    want(c, &passing, filter->model, &passing.model);
+    want(c, &passing, filter->style, &passing.style);
+    passing.prompt = filter->prompt_hash ? look_up(&c->prompts, filter->prompt_hash) : KILN_NONE;
+    passing.nothing |= filter->prompt_hash && passing.prompt == KILN_NONE;
+    if (filter->lora) {
+        passing.has_lora = calloc(c->names.count + 1u, 1);
+        passing.nothing |= !passing.has_lora;
+    }
+    return passing;
+}
+
+static bool contains(const char *names, const char *wanted)
+{
+    const size_t len = strlen(wanted);
+    for (const char *at = names; (at = strstr(at, wanted)); at += len)
+        if ((at == names || at[-1] == LORA_SEPARATOR) && (!at[len] || at[len] == LORA_SEPARATOR))
+            return true;
+    return false;
+}
+
+static bool has_lora(const struct kiln_catalogue *c, struct passing *passing, uint32_t loras)
+{
+    if (loras == KILN_NONE)
+        return false;
+    if (!passing->has_lora[loras])
+        passing->has_lora[loras] =
+            contains(kiln_intern_text(&c->names, loras), passing->filter->lora) ? 2 : 1;
+    return passing->has_lora[loras] == 2;
+}
+
+static bool passes(const struct kiln_catalogue *c, struct passing *passing, const struct row *row)
+{
+    const struct kiln_gallery_filter *f = passing->filter;
+    const int64_t made = row->created_s;
+    if (row->gone || row->level > f->level_max ||
+        (row->level == KILN_SAFETY_UNCHECKED && !f->show_unchecked))
+        return false;
+    return (!f->batch || row->batch == passing->batch) &&
+           (!f->tenant || row->tenant == passing->tenant) &&
+           (!f->model || row->model == passing->model) &&
+           (!f->style || row->style == passing->style) &&
+           (!f->prompt_hash || row->prompt == passing->prompt) &&
+           (!f->width || (row->width == f->width && row->height == f->height)) &&
+           (!f->aspect || row->aspect == (int)f->aspect) &&
+           (!f->mode || row->mode == (int)f->mode) && (!f->starred || row->starred) &&
+           (!f->from_ms || made >= f->from_ms / 1000) && (!f->to_ms || made < f->to_ms / 1000) &&
+           (!f->lora || has_lora(c, passing, row->loras));
+}
+
+uint32_t kiln_catalogue_mask(struct kiln_catalogue *c, const struct kiln_gallery_filter *filter,
+                             const uint32_t *places, uint32_t prompts, uint64_t *mask,
+                             uint32_t bits)
+{
+    uint32_t count = 0;
+    pthread_rwlock_rdlock(&c->lock);
+    struct passing passing = compile(c, filter);
+    for (uint32_t i = 0; i < c->by_job.used && !passing.nothing; i++) {
+        const struct row *row = &c->rows[i];
+        if (!passes(c, &passing, row))
+            continue;
+        count++;
+        uint32_t place = row->prompt < prompts ? places[row->prompt] : KILN_NONE;
+        if (place < bits)
+            mask[place / 64] |= UINT64_C(1) << (place % 64);
+    }
+    free(passing.has_lora);
+    pthread_rwlock_unlock(&c->lock);
+    return count;
+}
+
+void kiln_catalogue_newest(struct kiln_catalogue *c, const struct kiln_gallery_filter *filter,
+                           const uint32_t *prompts, uint32_t count, uint64_t *ret_jobs)
+{
+    pthread_rwlock_rdlock(&c->lock);
+    struct passing passing = compile(c, filter);
+    for (uint32_t i = 0; i < count; i++) {
+        ret_jobs[i] = 0;
+        uint32_t at =
+            passing.nothing || prompts[i] >= c->prompts.count ? KILN_NONE : c->first[prompts[i]];
+        for (; at != KILN_NONE; at = c->rows[at].next)
+            if (c->rows[at].job > ret_jobs[i] && passes(c, &passing, &c->rows[at]))
+                ret_jobs[i] = c->rows[at].job;
+    }
+    free(passing.has_lora);
+    pthread_rwlock_unlock(&c->lock);
+}

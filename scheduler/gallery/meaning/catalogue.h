@@ -1,0 +1,59 @@
+/* catalogue.h - the pictures of a pool in memory: enough of each to filter a search by meaning.
+ *
+ * A search by meaning compares prompts, each once however many pictures were made from it.  The
+ * catalogue gives prompts their numbers, says which prompts have a picture that passes a filter,
+ * and which picture of a prompt to show.  It holds about 60 bytes a picture.
+ *
+ * One thread changes it while others ask: every call takes a lock.
+ */
+#ifndef KILN_GALLERY_CATALOGUE_H
+#define KILN_GALLERY_CATALOGUE_H
+
+#include "scheduler/policy/slots.h" /* KILN_NONE */
+#include "storage/ledger/gallery/gallery.h"
+
+struct kiln_catalogue;
+
+struct kiln_catalogue_picture {
+    uint64_t job;
+    int64_t created_ms;
+    const char *prompt_hash, *batch, *tenant, *model;
+    const char *style; /* NULL: none */
+    const char *loras; /* names with spaces between; NULL: none */
+    uint32_t width, height;
+    enum kiln_gallery_mode mode;
+    int level; /* enum kiln_safety_level */
+    bool starred;
+};
+
+int kiln_catalogue_new(struct kiln_catalogue **ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_catalogue_free(struct kiln_catalogue *catalogue);
+
+/* A new picture, or what has become of one; *ret_prompt (may be NULL) is the number of its prompt:
+ * 0, 1, 2, ... in the order of their first picture.  KILN_NO_MEMORY. */
+int kiln_catalogue_put(struct kiln_catalogue *catalogue,
+                       const struct kiln_catalogue_picture *picture, uint32_t *ret_prompt,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_catalogue_remove(struct kiln_catalogue *catalogue, uint64_t job);
+/* The number of a prompt; KILN_NONE if there never was a picture of it. */
+uint32_t kiln_catalogue_prompt(struct kiln_catalogue *catalogue, const char *prompt_hash);
+/* The hash of a prompt by its number, which must be one. */
+void kiln_catalogue_hash(struct kiln_catalogue *catalogue, uint32_t prompt, char ret[65]);
+/* The number of the prompt of a picture; KILN_NONE for a job that has none here. */
+uint32_t kiln_catalogue_prompt_of(struct kiln_catalogue *catalogue, uint64_t job);
+/* Pictures that are here now, and prompts that ever had one. */
+uint32_t kiln_catalogue_count(struct kiln_catalogue *catalogue, uint32_t *ret_prompts);
+
+/* Sets bit places[p] of mask (bit i is bit i % 64 of word i / 64) for each prompt p below `prompts`
+ * of which a picture passes the filter, if that is below `bits`; other bits stay.  Returns the
+ * number of pictures that pass.  The pool of the filter is not looked at. */
+uint32_t kiln_catalogue_mask(struct kiln_catalogue *catalogue,
+                             const struct kiln_gallery_filter *filter, const uint32_t *places,
+                             uint32_t prompts, uint64_t *mask, uint32_t bits);
+
+/* For each of `count` prompts the newest picture that passes, by job; 0: none does. */
+void kiln_catalogue_newest(struct kiln_catalogue *catalogue,
+                           const struct kiln_gallery_filter *filter, const uint32_t *prompts,
+                           uint32_t count, uint64_t *ret_jobs);
+
+#endif

@@ -1,0 +1,176 @@
+/* prompts.c - see prompts.h. */
+#include "storage/ledger/gallery/prompts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/ledger/gallery/question.h"
+#include "storage/ledger/internal.h"
+
+#define PICTURES                                                                                   \
+    "SELECT i.job_id, " MS(                                                                        \
+        "i.created_at") ", i.prompt_hash, b.name, i.tenant, i.model_name,"                         \
+                        " i.style, CASE WHEN jsonb_array_length(i.loras) > 0 THEN"                 \
+                        "  (SELECT string_agg(l->>'name', ' ') FROM "                              \
+                        "jsonb_array_elements(i.loras) l) END,"                                    \
+                        " i.width, i.height, " KILN_GALLERY_MODE_SQL(                              \
+                            "i") ", coalesce(i.safety_flag, -1),"                                  \
+                                 " f.job_id IS NOT NULL FROM image i JOIN batch b ON b.id = "      \
+                                 "i.batch_id"                                                      \
+                                 " LEFT JOIN favourite f ON f.job_id = i.job_id WHERE i.pool = $1"
+
+static int read_picture(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct kiln_caller *caller = arg;
+    struct kiln_prompt_picture p = {0};
+    KILN_READ(rows, row, 0, p.job, p.created_ms, p.prompt_hash, p.batch, p.tenant, p.model, p.style,
+              p.loras, p.width, p.height, p.mode, p.level, p.starred);
+    return ((kiln_each_prompt_picture *)caller->each)(caller->arg, &p, err);
+}
+
+int kiln_gallery_prompt_pictures(struct kiln_ledger *session, const char *pool,
+                                 kiln_each_prompt_picture *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {"prompt_pictures", PICTURES};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, pool);
+    return kiln_ledger_each(session, &statement, &params, read_picture, KILN_CALLER(each, arg),
+                            err);
+}
+
+int kiln_gallery_prompt_pictures_of(struct kiln_ledger *session, const char *pool,
+                                    const uint64_t *jobs, size_t count,
+                                    kiln_each_prompt_picture *each, void *arg,
+                                    struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {"prompt_pictures_of",
+                                                    PICTURES " AND i.job_id = ANY ($2::bigint[])"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, pool);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)jobs[i]);
+    return kiln_ledger_run_each(session, &statement, &params, read_picture, KILN_CALLER(each, arg),
+                                err);
+}
+
+static int read_prompt(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct kiln_caller *caller = arg;
+    uint64_t job;
+    const char *prompt;
+    KILN_READ(rows, row, 0, job, prompt);
+    return ((kiln_each_prompt *)caller->each)(caller->arg, job, prompt, err);
+}
+
+int kiln_gallery_prompts_of(struct kiln_ledger *session, const uint64_t *jobs, size_t count,
+                            kiln_each_prompt *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "prompts_of", "SELECT job_id, prompt FROM image WHERE job_id = ANY ($1::bigint[])"};
+    struct kiln_params params = {0};
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)jobs[i]);
+    return kiln_ledger_run_each(session, &statement, &params, read_prompt, KILN_CALLER(each, arg),
+                                err);
+}
+
+/* --- vectors -------------------------------------------------------------------------------- */
+#define SKETCH_BYTES (KILN_PROMPT_SKETCH_WORDS * 8)
+
+struct reading {
+    kiln_each_prompt_vector *each;
+    void *arg;
+    uint8_t *row; /* [dims] */
+    size_t dims;
+};
+
+static int digit(char c)
+{
+    return c >= 'a' ? c - 'a' + 10 : c - '0';
+}
+
+/* "\x00ff": how Postgres writes bytes.  False: not `size` of them. */
+static bool read_bytes(const char *text, uint8_t *ret, size_t size)
+{
+    if (!text || strlen(text) != 2 + 2 * size)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        ret[i] = (uint8_t)(digit(text[2 + 2 * i]) << 4 | digit(text[3 + 2 * i]));
+    return true;
+}
+
+static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct reading *reading = arg;
+    struct kiln_prompt_vector vector = {.row = reading->row};
+    uint8_t sketch[SKETCH_BYTES];
+    const char *bytes, *bits;
+    double scale;
+    KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes, bits);
+    if (!read_bytes(bytes, reading->row, reading->dims) || !read_bytes(bits, sketch, sizeof sketch))
+        return 0;
+    vector.scale = (float)scale;
+    for (size_t d = 0; d < reading->dims; d++)
+        reading->row[d] ^= 0x80; /* signed to +128 */
+    for (int word = 0; word < KILN_PROMPT_SKETCH_WORDS; word++)
+        for (int byte = 0; byte < 8; byte++)
+            vector.sketch[word] |= (uint64_t)sketch[8 * word + byte] << (8 * byte);
+    return reading->each(reading->arg, &vector, err);
+}
+
+int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
+                         kiln_each_prompt_vector *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "gallery_vectors",
+        "SELECT prompt_hash, scale, v, sketch FROM gallery_vector WHERE recipe = $1"};
+    struct kiln_params params = {0};
+    struct reading reading = {each, arg, malloc(dims), dims};
+    if (!reading.row)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a vector");
+    KILN_BIND(&params, recipe);
+    int rc = kiln_ledger_each(session, &statement, &params, read_vector, &reading, err);
+    free(reading.row);
+    return rc;
+}
+
+static void put_hex(struct kiln_text *text, uint8_t byte)
+{
+    static const char digits[] = "0123456789abcdef";
+    kiln_text_add(text, (const char[]){digits[byte >> 4], digits[byte & 15]}, 2);
+}
+
+static const char *row_hex(struct kiln_text *text, const struct kiln_prompt_vector *v, size_t dims)
+{
+    kiln_text_clear(text);
+    for (size_t d = 0; d < dims; d++)
+        put_hex(text, v->row[d] ^ 0x80);
+    return text->failed ? NULL : text->at;
+}
+
+static const char *sketch_hex(struct kiln_text *text, const struct kiln_prompt_vector *v)
+{
+    kiln_text_clear(text);
+    for (int byte = 0; byte < SKETCH_BYTES; byte++)
+        put_hex(text, (uint8_t)(v->sketch[byte / 8] >> (8 * (byte % 8))));
+    return text->failed ? NULL : text->at;
+}
+
+int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, size_t dims,
+                             const struct kiln_prompt_vector *vectors, size_t count,
+                             struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "gallery_vectors_put",
+        "INSERT INTO gallery_vector (prompt_hash, recipe, scale, v, sketch)"
+        " SELECT g.hash, $1, g.scale, decode(g.v, 'hex'), decode(g.sketch, 'hex')"
+        " FROM unnest($2::text[], $3::float8[], $4::text[], $5::text[]) g (hash, scale, v, sketch)"
+        " WHERE g.v IS NOT NULL AND g.sketch IS NOT NULL ON CONFLICT DO NOTHING"};
+    struct kiln_params params = {0};
+    struct kiln_text hex = {0};
+    KILN_BIND(&params, recipe);
+    KILN_BIND_COLUMN(&params, TEXT, count, vectors[i].prompt_hash);
+    KILN_BIND_COLUMN(&params, FLOAT8, count, (double)vectors[i].scale);
+    KILN_BIND_COLUMN(&params, TEXT, count, row_hex(&hex, &vectors[i], dims));
+    KILN_BIND_COLUMN(&params, TEXT, count, sketch_hex(&hex, &vectors[i]));
+    kiln_text_release(&hex);
+    return kiln_ledger_run(session, &statement, &params, NULL, err);
+}

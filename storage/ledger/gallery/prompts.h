@@ -1,0 +1,61 @@
+/* prompts.h - what a search by meaning keeps in memory: pictures with what they are filtered by,
+ * and the vectors of prompts (table gallery_vector).
+ *
+ * A vector belongs to a recipe, the name of whatever made it (pipeline/embed/embedder.h); vectors
+ * of other recipes are never read.
+ */
+#ifndef KILN_GALLERY_PROMPTS_H
+#define KILN_GALLERY_PROMPTS_H
+
+#include "storage/ledger/gallery/gallery.h"
+
+/* A picture without its files.  Lent to the callback. */
+struct kiln_prompt_picture {
+    uint64_t job;
+    int64_t created_ms;
+    const char *prompt_hash, *batch, *tenant, *model; /* model_name */
+    const char *style;                                /* NULL: none */
+    const char *loras;                                /* names with spaces between; NULL: none */
+    uint32_t width, height;
+    int mode, level; /* enum kiln_gallery_mode, enum kiln_safety_level */
+    bool starred;
+};
+typedef int kiln_each_prompt_picture(void *arg, const struct kiln_prompt_picture *picture,
+                                     struct kiln_error *err);
+
+/* All pictures of the pool, in no order, through a cursor. */
+int kiln_gallery_prompt_pictures(struct kiln_ledger *session, const char *pool,
+                                 kiln_each_prompt_picture *each, void *arg,
+                                 struct kiln_error *err) KILN_MUST_CHECK;
+/* Those of these jobs that there are. */
+int kiln_gallery_prompt_pictures_of(struct kiln_ledger *session, const char *pool,
+                                    const uint64_t *jobs, size_t count,
+                                    kiln_each_prompt_picture *each, void *arg,
+                                    struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Calls each with the prompts of these pictures, once for each job that has one. */
+typedef int kiln_each_prompt(void *arg, uint64_t job, const char *prompt, struct kiln_error *err);
+int kiln_gallery_prompts_of(struct kiln_ledger *session, const uint64_t *jobs, size_t count,
+                            kiln_each_prompt *each, void *arg,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+
+/* A vector in the form of pipeline/embed/index/code.h, whose bytes the table keeps signed. */
+#define KILN_PROMPT_SKETCH_WORDS 8
+struct kiln_prompt_vector {
+    char prompt_hash[65];
+    float scale;
+    const uint8_t *row; /* [dims], value + 128; borrowed */
+    uint64_t sketch[KILN_PROMPT_SKETCH_WORDS];
+};
+typedef int kiln_each_prompt_vector(void *arg, const struct kiln_prompt_vector *vector,
+                                    struct kiln_error *err);
+/* All vectors of the recipe; those of another length than dims are passed over. */
+int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
+                         kiln_each_prompt_vector *each, void *arg,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+/* Those that are there already stay.  Needs a session that writes. */
+int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, size_t dims,
+                             const struct kiln_prompt_vector *vectors, size_t count,
+                             struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
