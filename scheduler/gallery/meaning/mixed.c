@@ -1,0 +1,236 @@
+/* mixed.c - see mixed.h. */
+#include "scheduler/gallery/meaning/mixed.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/gallery/meaning/fusion.h"
+#include "schemas/clock.h"
+#include "schemas/digest.h"
+#include "schemas/text/text.h"
+#include "schemas/words/query.h"
+
+#define LISTS 64 /* kept at one time */
+#define ID 16    /* hexadecimal digits of a list in a cursor */
+
+struct list {
+    char id[ID + 1]; /* of the query; "": none */
+    int64_t made_ms;
+    uint32_t count;
+    uint64_t jobs[2 * KILN_MIXED_WORDS];
+};
+
+struct kiln_mixed {
+    struct kiln_meaning *meaning;
+    pthread_mutex_t lock; /* of the lists */
+    struct list lists[LISTS];
+};
+
+int kiln_mixed_new(struct kiln_meaning *meaning, struct kiln_mixed **ret, struct kiln_error *err)
+{
+    struct kiln_mixed *mixed = calloc(1, sizeof *mixed);
+    if (!mixed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for lists of searches");
+    mixed->meaning = meaning;
+    pthread_mutex_init(&mixed->lock, NULL);
+    *ret = mixed;
+    return 0;
+}
+
+void kiln_mixed_free(struct kiln_mixed *mixed)
+{
+    if (!mixed)
+        return;
+    pthread_mutex_destroy(&mixed->lock);
+    free(mixed);
+}
+
+/* --- what a list is kept under -------------------------------------------------------------- */
+static void put_name(struct kiln_text *text, const char *name)
+{
+    if (name)
+        kiln_text_json(text, name, strlen(name));
+    kiln_text_puts(text, ",");
+}
+
+/* All that decides on the list.  A set of levels is part of it: nobody is shown another's list. */
+static int name_list(const struct kiln_gallery_query *query, char ret[ID + 1],
+                     struct kiln_error *err)
+{
+    const struct kiln_gallery_filter *f = &query->filter;
+    struct kiln_text text = {0};
+    uint8_t hash[KILN_SHA256_SIZE];
+    put_name(&text, query->words), put_name(&text, f->pool), put_name(&text, f->batch);
+    put_name(&text, f->tenant), put_name(&text, f->model), put_name(&text, f->lora);
+    put_name(&text, f->style), put_name(&text, f->prompt_hash);
+    kiln_text_printf(&text, "%u,%u,%d,%d,%d,%lld,%lld,%d,%d", f->width, f->height, (int)f->aspect,
+                     (int)f->mode, f->starred, (long long)f->from_ms, (long long)f->to_ms,
+                     f->level_max, f->show_unchecked);
+    bool failed = text.failed;
+    if (!failed)
+        kiln_sha256(text.at, text.len, hash);
+    kiln_text_release(&text);
+    if (failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to search for a text");
+    kiln_hex(hash, ID / 2, ret);
+    return 0;
+}
+
+/* "m<list>-<offset>" */
+static int read_cursor(const char *cursor, const char *id, uint32_t *ret_offset,
+                       struct kiln_error *err)
+{
+    char of[ID + 1];
+    int end = 0;
+    *ret_offset = 0;
+    if (!cursor || !*cursor)
+        return 0;
+    if (sscanf(cursor, "m%16[0-9a-f]-%6u%n", of, ret_offset, &end) != 2 || cursor[end] ||
+        strcmp(of, id) != 0)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "this page belongs to another search; begin with its first page");
+    return 0;
+}
+
+static void write_cursor(char out[KILN_GALLERY_CURSOR_MAX], const char *id, uint32_t offset)
+{
+    snprintf(out, KILN_GALLERY_CURSOR_MAX, "m%s-%u", id, offset);
+}
+
+/* --- making a list -------------------------------------------------------------------------- */
+static int note_tile(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    struct list *list = arg;
+    (void)err;
+    if (list->count < KILN_MIXED_WORDS)
+        list->jobs[list->count++] = tile->job;
+    return 0;
+}
+
+/* Whether the words name exactly what is wanted. */
+static int is_exact(const char *words, bool *ret, struct kiln_error *err)
+{
+    struct kiln_query parsed;
+    int code = kiln_query_parse(words, &parsed, err);
+    if (code != 0)
+        return code;
+    *ret = false;
+    for (size_t i = 0; i < parsed.count; i++)
+        *ret |= parsed.terms[i].minus || parsed.terms[i].quoted;
+    kiln_query_release(&parsed);
+    return 0;
+}
+
+static int make_list(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scratch,
+                     struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                     struct list *list, struct kiln_error *err)
+{
+    struct kiln_gallery_query words = *query;
+    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
+    struct kiln_meaning_found found = {0};
+    struct kiln_gallery_page page;
+    uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_WORDS];
+    bool exact;
+    int code = is_exact(query->words, &exact, err);
+    words.cursor = NULL, words.order = KILN_GALLERY_NEWEST, words.rows_max = KILN_MIXED_WORDS;
+    list->count = 0;
+    if (code == 0)
+        code = kiln_gallery_list(session, &words, note_tile, list, &page, err);
+    if (code == 0 && !exact)
+        code = kiln_meaning_search(mixed->meaning, scratch, &query->filter, query->words,
+                                   KILN_MIXED_WORDS, hits, &found, err);
+    if (code != 0)
+        return code;
+    memcpy(by_words, list->jobs, list->count * sizeof *by_words);
+    for (uint32_t i = 0; i < found.near; i++)
+        by_meaning[i] = hits[i].job;
+    const struct kiln_fusion_list both[] = {{by_words, list->count, 1},
+                                            {by_meaning, found.near, 1}};
+    list->count = kiln_fuse(both, 2, list->jobs);
+    return 0;
+}
+
+/* Copies the list that is kept; false: there is none. */
+static bool find_list(struct kiln_mixed *mixed, const char *id, struct list *ret)
+{
+    bool found = false;
+    pthread_mutex_lock(&mixed->lock);
+    for (int i = 0; i < LISTS && !found; i++) {
+        const struct list *list = &mixed->lists[i];
+        found = strcmp(list->id, id) == 0 && kiln_clock_ms() - list->made_ms < KILN_MIXED_KEPT_MS;
+        if (found)
+            *ret = *list;
+    }
+    pthread_mutex_unlock(&mixed->lock);
+    return found;
+}
+
+/* In place of the same, or of the oldest. */
+static void keep_list(struct kiln_mixed *mixed, const struct list *made)
+{
+    pthread_mutex_lock(&mixed->lock);
+    struct list *place = &mixed->lists[0];
+    for (int i = 0; i < LISTS; i++) {
+        struct list *list = &mixed->lists[i];
+        if (strcmp(list->id, made->id) == 0) {
+            place = list;
+            break;
+        }
+        if (list->made_ms < place->made_ms)
+            place = list;
+    }
+    *place = *made;
+    pthread_mutex_unlock(&mixed->lock);
+}
+
+struct page {
+    kiln_each_tile *each;
+    void *arg;
+    uint32_t rows;
+};
+
+static int pass_tile(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    struct page *page = arg;
+    page->rows++;
+    return page->each(page->arg, tile, err);
+}
+
+int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scratch,
+                    struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                    kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
+                    struct kiln_error *err)
+{
+    struct list list;
+    struct page page = {each, arg, 0};
+    uint32_t offset;
+    char id[ID + 1];
+    *ret = (struct kiln_gallery_page){.rows = 0};
+    int code = name_list(query, id, err);
+    if (code == 0)
+        code = read_cursor(query->cursor, id, &offset, err);
+    if (code == 0 && !find_list(mixed, id, &list)) {
+        memcpy(list.id, id, sizeof id);
+        list.made_ms = kiln_clock_ms();
+        code = make_list(mixed, scratch, session, query, &list, err);
+        if (code == 0)
+            keep_list(mixed, &list);
+    }
+    if (code != 0)
+        return code;
+    offset = offset < list.count ? offset : list.count;
+    uint32_t count = list.count - offset;
+    count = count < query->rows_max ? count : query->rows_max;
+    code = kiln_gallery_tiles(session, &query->filter, list.jobs + offset, count, pass_tile, &page,
+                              err);
+    if (code != 0)
+        return code;
+    ret->rows = page.rows;
+    if (offset + count < list.count)
+        write_cursor(ret->older, id, offset + count);
+    if (list.count > 0)
+        write_cursor(ret->newer, id, offset > query->rows_max ? offset - query->rows_max : 0);
+    return 0;
+}

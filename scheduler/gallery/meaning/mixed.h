@@ -1,0 +1,31 @@
+/* mixed.h - a search by words and by meaning at once, in pages of one list that stays as it is.
+ *
+ * Up to KILN_MIXED_WORDS pictures that have the words, newest first, and those whose prompts mean
+ * the same, as far as they stand out from the background, are fused by rank.  The fused list is
+ * kept for a minute, so that its pages fit together although pictures arrive; then it is made
+ * again. Words with quotes or a minus say exactly what is wanted: only pictures that have them are
+ * found.
+ */
+#ifndef KILN_GALLERY_MIXED_H
+#define KILN_GALLERY_MIXED_H
+
+#include "scheduler/gallery/meaning/meaning.h"
+
+#define KILN_MIXED_WORDS 200 /* pictures from each of the two searches */
+#define KILN_MIXED_KEPT_MS 60000
+
+struct kiln_mixed;
+
+int kiln_mixed_new(struct kiln_meaning *meaning, struct kiln_mixed **ret,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_mixed_free(struct kiln_mixed *mixed); /* accepts NULL */
+
+/* As kiln_gallery_list, for a query with words; the order of the query is not looked at.  Any
+ * thread, with a session and a scratch of its own.  KILN_BAD_INPUT: a cursor of another query, or
+ * words with nothing to search for. */
+int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scratch,
+                    struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                    kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
