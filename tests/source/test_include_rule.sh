@@ -46,6 +46,8 @@ scheduler/sim:              schemas/ scheduler/policy
 scheduler/intake:           schemas/ storage/
 scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake pipeline/embed/
 
+scheduler/gallery/meaning:  schemas/ storage/ pipeline/embed/ kernels/vectors scheduler/policy scheduler/sim
+
 scheduler/cli/core:         schemas/ storage/
 scheduler/cli/core/output:  schemas/ storage/ scheduler/cli/core
 scheduler/cli/stack:        schemas/ storage/ scheduler/cli/core/

@@ -19,7 +19,7 @@
 #define KILN_INDEX_ROWS_MAX (1u << 24)
 #define KILN_INDEX_COUNT_MAX 1000  /* rows that a search may return */
 #define KILN_INDEX_CANDIDATES 5000 /* nearest by sketch, whose products are then computed */
-#define KILN_INDEX_BACKGROUND 1024 /* rows that the background is estimated from */
+#define KILN_INDEX_BACKGROUND 1024 /* rows that `usual` and `spread` are measured on */
 
 struct kiln_vector_index;
 struct kiln_vector_search;
@@ -58,9 +58,12 @@ struct kiln_vector_hit {
 };
 
 struct kiln_vector_found {
-    uint32_t count;        /* hits, best first; equal scores: the later row first */
-    uint32_t compared;     /* rows whose product was computed */
-    float mean, deviation; /* of the query's scores with rows anywhere: what is no resemblance */
+    uint32_t count;    /* hits, best first; equal scores: the later row first */
+    uint32_t compared; /* rows whose product was computed */
+    /* The scores of the query with rows anywhere: what is no resemblance.  Their median, and their
+     * median absolute deviation x 1.4826, the standard deviation of a normal distribution; both
+     * stay what they are when up to half of the rows do resemble the query. */
+    float usual, spread;
 };
 
 int kiln_vector_search_new(struct kiln_vector_search **ret, struct kiln_error *err) KILN_MUST_CHECK;

@@ -185,25 +185,37 @@ static uint32_t compare_nearest(const struct kiln_vector_index *index, struct ki
     return compared;
 }
 
-/* Mean and deviation of the scores of rows spread evenly over the index, passing or not. */
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static float median_of(float *values, uint32_t count)
+{
+    qsort(values, count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
+/* On rows spread evenly over the index, passing or not. */
 static void measure_background(const struct kiln_vector_index *index,
                                const struct kiln_vector_query *q, uint32_t rows,
                                struct kiln_vector_found *ret)
 {
     const uint32_t samples = rows < KILN_INDEX_BACKGROUND ? rows : KILN_INDEX_BACKGROUND;
-    double sum = 0, squares = 0;
+    float scores[KILN_INDEX_BACKGROUND];
     for (uint32_t i = 0; i < samples; i++) {
         uint32_t number = (uint32_t)((uint64_t)i * rows / samples);
         const struct kiln_segment *segment = &index->segments[number / KILN_SEGMENT_ROWS];
         const uint32_t at = number % KILN_SEGMENT_ROWS;
         int32_t product;
         kiln_scan_picked(segment->rows, &at, 1, index->dims, q->query, &product);
-        double score = product * (double)(segment->scales[at] * q->scale);
-        sum += score, squares += score * score;
+        scores[i] = (float)product * (segment->scales[at] * q->scale);
     }
-    ret->mean = samples ? (float)(sum / samples) : 0;
-    double variance = samples ? squares / samples - (double)ret->mean * ret->mean : 0;
-    ret->deviation = variance > 0 ? (float)sqrt(variance) : 0;
+    ret->usual = median_of(scores, samples);
+    for (uint32_t i = 0; i < samples; i++)
+        scores[i] = fabsf(scores[i] - ret->usual);
+    ret->spread = 1.4826f * median_of(scores, samples);
 }
 
 /* The heap, best first. */

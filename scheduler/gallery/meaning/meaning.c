@@ -18,7 +18,7 @@
 
 #define EMBED_MAX 64                /* prompts of one step */
 #define NO_EVIDENCE (KILN_NONE - 1) /* in `places`: the prompt has no vector and never will */
-#define DEVIATIONS 3                /* above the background's mean: what is alike */
+#define SPREADS 3                   /* above the usual score: what is alike */
 
 _Static_assert(KILN_PROMPT_SKETCH_WORDS == KILN_SKETCH_WORDS, "the ledger keeps whole sketches");
 
@@ -420,7 +420,7 @@ static int search(const struct world *world, struct kiln_meaning_scratch *s,
     for (uint32_t i = 0; i < found.count; i++)
         s->prompts[i] = world->prompts[s->hits[i].number];
     kiln_catalogue_newest(world->catalogue, filter, s->prompts, found.count, s->jobs);
-    const float alike = found.mean + DEVIATIONS * found.deviation;
+    const float alike = found.usual + SPREADS * found.spread;
     for (uint32_t i = 0; i < found.count; i++) {
         if (s->jobs[i] == 0) /* removed a moment ago */
             continue;

@@ -48,7 +48,7 @@ struct kiln_meaning_hit {
 };
 struct kiln_meaning_found {
     uint32_t count; /* hits, best first */
-    uint32_t near;  /* of them, those more alike than three deviations of the background */
+    uint32_t near;  /* of them, those three spreads above the usual score */
     bool known;     /* false: the text, or the picture, gives nothing to search for */
 };
 

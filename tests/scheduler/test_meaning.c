@@ -1,0 +1,289 @@
+/* test_meaning.c - pictures found by meaning: on a real ledger, with the small static table of
+ * tests/golden/embed, in which prompts are alike as far as they share words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler/gallery/meaning/mixed.h"
+#include "storage/ledger/gallery/follow.h"
+#include "storage/ledger/ledger.h"
+#include "tests/support/gallery.h"
+#include "tests/support/rig.h"
+
+#define MOST 64
+
+static struct kiln_ledger *session;
+static struct kiln_embedder *embedder;
+static struct kiln_meaning *meaning;
+static struct kiln_meaning_scratch *scratch;
+static struct kiln_follower *follower;
+static uint64_t lamp[3], harbour, hidden, tall;
+static const struct kiln_gallery_filter all = {.pool = "p", .show_unchecked = true};
+
+static uint64_t show(const char *prompt, const char *level, unsigned height)
+{
+    return kiln_test_shown(
+        rig.stack, &(struct kiln_test_shown){.prompt = prompt, .level = level, .height = height});
+}
+
+/* The follower reports, the meaning applies, until neither has more to do. */
+static void keep_up(struct kiln_meaning *m)
+{
+    struct kiln_follower_progress progress = {.more = true};
+    bool more = true;
+    for (int i = 0; i < 100 && (progress.more || more); i++) {
+        kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
+        kiln_test_ok(kiln_meaning_step(m, session, rig.ledger, &more, &rig.err), rig.err);
+    }
+    assert_false(progress.more || more);
+}
+
+static int start(void **state)
+{
+    char dir[512];
+    int rc = kiln_rig_start(state);
+    if (rc != 0)
+        return rc;
+    snprintf(dir, sizeof dir, "%s/tests/golden/embed/potion", getenv("KILN_SOURCE"));
+    kiln_test_ok(kiln_embedder_open(dir, NULL, &embedder, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_open_reading(rig.stack->config, "gallery", 0, &session, &rig.err),
+                 rig.err);
+    for (int i = 0; i < 3; i++)
+        lamp[i] = show("a brass lamp on a wooden table", "0", 256);
+    harbour = show("ships in the harbour at dawn", "NULL", 256);
+    hidden = show("a brass lamp on a wooden chair", "2", 256);
+    tall = show("a wooden lamp beside a brass table", "0", 512);
+    for (int i = 0; i < 30; i++) { /* what is no resemblance */
+        char prompt[64];
+        snprintf(prompt, sizeof prompt, "number %d: %c%c%c %c%c", i * 37, 'a' + i % 26, 'k' + i % 7,
+                 'b' + i % 11, 'q' + i % 5, 'c' + i % 13);
+        show(prompt, "0", 256);
+    }
+    kiln_test_ok(kiln_meaning_open("p", embedder, &meaning, &rig.err), rig.err);
+    kiln_test_ok(kiln_meaning_scratch_new(meaning, &scratch, &rig.err), rig.err);
+    struct kiln_follower_options options = {.each = kiln_meaning_note, .arg = meaning};
+    kiln_test_ok(kiln_follower_open(rig.stack->config, "gallery", &options, &follower, &rig.err),
+                 rig.err);
+    kiln_test_ok(kiln_meaning_load(meaning, session, &rig.err), rig.err);
+    keep_up(meaning);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    kiln_follower_close(follower);
+    kiln_meaning_scratch_free(scratch);
+    kiln_meaning_close(meaning);
+    kiln_embedder_close(embedder);
+    kiln_ledger_close(session);
+    return kiln_rig_stop(state);
+}
+
+static struct kiln_meaning_hit hits[MOST];
+
+static struct kiln_meaning_found search(const char *text, const struct kiln_gallery_filter *filter)
+{
+    struct kiln_meaning_found found;
+    kiln_test_ok(kiln_meaning_search(meaning, scratch, filter, text, MOST, hits, &found, &rig.err),
+                 rig.err);
+    for (uint32_t i = 1; i < found.count; i++)
+        assert_true(hits[i].score <= hits[i - 1].score);
+    return found;
+}
+
+static bool has(uint32_t count, uint64_t job)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (hits[i].job == job)
+            return true;
+    return false;
+}
+
+static void the_newest_picture_of_each_prompt_is_found(void **state)
+{
+    (void)state;
+    struct kiln_meaning_found found = search("brass lamp on a wooden table", &all);
+    assert_true(found.known);
+    assert_true(hits[0].job == lamp[2]);
+    assert_false(has(found.count, lamp[0]) || has(found.count, lamp[1]));
+    assert_true(found.near >= 1 && found.near < found.count);
+    assert_false(has(found.count, hidden));
+    assert_false(search("", &all).known);
+}
+
+static void filters_hold_inside_the_search(void **state)
+{
+    (void)state;
+    struct kiln_gallery_filter filter = {
+        .pool = "p", .show_unchecked = true, .aspect = KILN_GALLERY_TALL};
+    assert_int_equal(search("brass lamp", &filter).count, 1);
+    assert_true(hits[0].job == tall);
+    filter = (struct kiln_gallery_filter){.pool = "p"};
+    assert_false(has(search("ships in the harbour", &filter).count, harbour));
+    filter.show_unchecked = true;
+    search("ships in the harbour", &filter);
+    assert_true(hits[0].job == harbour);
+    filter.level_max = 2;
+    assert_true(has(search("brass lamp on a wooden chair", &filter).count, hidden));
+}
+
+static void similar_pictures_are_of_other_prompts(void **state)
+{
+    (void)state;
+    struct kiln_meaning_found found;
+    kiln_test_ok(
+        kiln_meaning_similar(meaning, scratch, &all, lamp[0], MOST, hits, &found, &rig.err),
+        rig.err);
+    assert_true(found.known);
+    assert_true(has(5, tall)); /* nobody trained this table: others may be as near */
+    assert_false(has(found.count, lamp[2]) || has(found.count, hidden));
+    kiln_test_ok(kiln_meaning_similar(meaning, scratch, &all, 999999, MOST, hits, &found, &rig.err),
+                 rig.err);
+    assert_false(found.known);
+    assert_int_equal(found.count, 0);
+}
+
+static void changes_are_followed(void **state)
+{
+    (void)state;
+    char sql[128];
+    uint64_t kite = show("a paper kite over the dunes", "0", 256);
+    assert_false(has(search("paper kite over dunes", &all).count, kite));
+    keep_up(meaning);
+    search("paper kite over dunes", &all);
+    assert_true(hits[0].job == kite);
+
+    uint64_t later = show("a paper kite over the dunes", "0", 256);
+    keep_up(meaning);
+    search("paper kite over dunes", &all);
+    assert_true(hits[0].job == later);
+
+    snprintf(sql, sizeof sql, "UPDATE image SET safety_flag = 3 WHERE job_id = %llu",
+             (unsigned long long)later);
+    free(kiln_test_sql(rig.stack, sql));
+    keep_up(meaning);
+    search("paper kite over dunes", &all);
+    assert_true(hits[0].job == kite);
+
+    snprintf(sql, sizeof sql, "DELETE FROM object WHERE job_id = %llu", (unsigned long long)kite);
+    free(kiln_test_sql(rig.stack, sql));
+    snprintf(sql, sizeof sql, "DELETE FROM image WHERE job_id = %llu", (unsigned long long)kite);
+    free(kiln_test_sql(rig.stack, sql));
+    keep_up(meaning);
+    struct kiln_meaning_found found = search("paper kite over dunes", &all);
+    assert_false(has(found.count, kite) || has(found.count, later));
+}
+
+static void vectors_are_kept_in_the_ledger(void **state)
+{
+    (void)state;
+    struct kiln_meaning *other;
+    struct kiln_meaning_scratch *its;
+    struct kiln_meaning_found found;
+    uint32_t pictures, prompts, waiting;
+    bool more;
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_vector"),
+                     kiln_test_count(rig.stack, "SELECT count(DISTINCT prompt_hash) FROM image"));
+    kiln_test_ok(kiln_meaning_open("p", embedder, &other, &rig.err), rig.err);
+    kiln_test_ok(kiln_meaning_load(other, session, &rig.err), rig.err);
+    kiln_test_ok(kiln_meaning_step(other, session, NULL, &more, &rig.err), rig.err);
+    assert_false(more);
+    kiln_meaning_progress(other, &pictures, &prompts, &waiting);
+    assert_int_equal(pictures, kiln_test_count(rig.stack, "SELECT count(*) FROM image"));
+    kiln_test_ok(kiln_meaning_scratch_new(other, &its, &rig.err), rig.err);
+    struct kiln_meaning_hit again[MOST];
+    kiln_test_ok(kiln_meaning_search(other, its, &all, "brass lamp", MOST, again, &found, &rig.err),
+                 rig.err);
+    assert_int_equal(search("brass lamp", &all).count, found.count);
+    for (uint32_t i = 0; i < found.count; i++)
+        assert_true(again[i].score == hits[i].score);
+    kiln_meaning_scratch_free(its);
+    kiln_meaning_close(other);
+}
+
+/* --- words and meaning in one list ------------------------------------------------------------ */
+static int take_tile(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    uint32_t *count = arg;
+    (void)err;
+    hits[(*count)++].job = tile->job;
+    return 0;
+}
+
+static uint32_t list(struct kiln_mixed *mixed, const char *words, const char *cursor,
+                     struct kiln_gallery_page *page)
+{
+    const struct kiln_gallery_query query = {
+        .filter = all, .words = words, .cursor = cursor, .rows_max = 2, .budget_ms = 5000};
+    uint32_t count = 0;
+    kiln_test_ok(
+        kiln_mixed_list(mixed, scratch, session, &query, take_tile, &count, page, &rig.err),
+        rig.err);
+    assert_int_equal(page->rows, count);
+    return count;
+}
+
+static void words_and_meaning_are_one_list(void **state)
+{
+    (void)state;
+    struct kiln_mixed *mixed;
+    struct kiln_gallery_page page, next;
+    kiln_test_ok(kiln_mixed_new(meaning, &mixed, &rig.err), rig.err);
+    assert_int_equal(list(mixed, "brass lamp table", NULL, &page), 2);
+    assert_true(has(2, lamp[2])); /* in both lists */
+    assert_true(page.older[0] == 'm');
+
+    uint64_t first[2] = {hits[0].job, hits[1].job};
+    show("a brass lamp on the table", "0", 256); /* the list stays as it is */
+    keep_up(meaning);
+    assert_true(list(mixed, "brass lamp table", page.older, &next) > 0);
+    assert_false(has(next.rows, first[0]) || has(next.rows, first[1]));
+    assert_int_equal(list(mixed, "brass lamp table", next.newer, &page), 2);
+    assert_true(hits[0].job == first[0] && hits[1].job == first[1]);
+
+    /* Quotes and minus: nothing but what has the words. */
+    assert_int_equal(list(mixed, "harbour -lamp", NULL, &page), 1);
+    assert_true(hits[0].job == harbour);
+    assert_int_equal(list(mixed, "\"lamp brass\"", NULL, &page), 0);
+
+    static const char *const wrong[] = {"m0123456789abcdef-2", "m", "x", "m-1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const struct kiln_gallery_query query = {
+            .filter = all, .words = "brass lamp table", .cursor = wrong[i], .rows_max = 2};
+        uint32_t count = 0;
+        assert_int_equal(
+            kiln_mixed_list(mixed, scratch, session, &query, take_tile, &count, &page, &rig.err),
+            KILN_BAD_INPUT);
+    }
+    kiln_mixed_free(mixed);
+}
+
+static void too_many_changes_wait_for_a_step(void **state)
+{
+    (void)state;
+    bool more;
+    for (uint64_t i = 0; i < KILN_MEANING_NOTES_MAX; i++)
+        kiln_test_ok(kiln_meaning_note(meaning, 900000 + i, i % 2, &rig.err), rig.err);
+    assert_int_equal(kiln_meaning_note(meaning, 1, false, &rig.err), KILN_FULL);
+    kiln_test_ok(kiln_meaning_step(meaning, session, rig.ledger, &more, &rig.err), rig.err);
+    kiln_test_ok(kiln_meaning_note(meaning, 1, false, &rig.err), rig.err);
+    keep_up(meaning);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_newest_picture_of_each_prompt_is_found),
+        cmocka_unit_test(filters_hold_inside_the_search),
+        cmocka_unit_test(similar_pictures_are_of_other_prompts),
+        cmocka_unit_test(changes_are_followed),
+        cmocka_unit_test(vectors_are_kept_in_the_ledger),
+        cmocka_unit_test(words_and_meaning_are_one_list),
+        cmocka_unit_test(too_many_changes_wait_for_a_step),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
