@@ -33,7 +33,11 @@ int kiln_gallery_count(struct kiln_ledger *session, const struct kiln_gallery_qu
     if (rc == 0) {
         rc = kiln_gallery_place_read(&question, &place, err);
         if (rc == 0)
-            rc = kiln_gallery_find(session, &question, &place, KILN_GALLERY_HITS_MAX, hits, err);
+            rc = kiln_gallery_find(session, &question, &place,
+                                   &(struct kiln_gallery_want){.most = KILN_GALLERY_HITS_MAX,
+                                                               .enough = KILN_GALLERY_HITS_MAX,
+                                                               .any_order = true},
+                                   hits, err);
         kiln_gallery_question_release(&question);
     }
     if (rc == 0) {

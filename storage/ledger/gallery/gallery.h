@@ -72,7 +72,7 @@ enum kiln_gallery_order {
 };
 #define KILN_GALLERY_BLOCK 480
 #define KILN_GALLERY_ROWS_MAX 200
-#define KILN_GALLERY_CURSOR_MAX 96
+#define KILN_GALLERY_CURSOR_MAX 128
 
 struct kiln_gallery_query {
     struct kiln_gallery_filter filter;

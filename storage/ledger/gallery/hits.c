@@ -4,8 +4,8 @@
  *
  *   1. Walk: a slice of the next rows by primary key, each compared with the query.  IS TRUE hides
  *      the operator from GIN, so it is always a walk.  Frequent words end here, in a millisecond.
- *   2. Extrapolate: once a slice has been read, the share of hits says how many rows the walk would
- *      need.  Above WALK_ROWS_MAX the index of words finds all hits at once.
+ *   2. Extrapolate: after a slice, the share of hits says how many rows the walk would need.  Above
+ *      WALK_ROWS_MAX the index of words finds all hits at once.
  *   3. A phrase or several frequent words have long lists in GIN, which knows no positions.  If
  *      even the rarest of the words is too frequent (index_helps), the walk goes on to the end of
  *      the budget, and the caller says how far back it came.
@@ -24,6 +24,7 @@
 #define SLICE_ROWS 4000
 #define WALK_ROWS_MAX 30000
 #define INDEX_ROWS_A_MS 500 /* that GIN finds, and the heap gives */
+#define LISTED_ROWS 20      /* that GIN lists while it finds one in the heap */
 
 /* $16 lexemes, $17 behind this job, $18 rows of the slice, $19 hits wanted, $20 the farthest job.
  * One row at least, with the job at the end of the slice: 0, or the largest, if no row follows.
@@ -55,6 +56,13 @@
     " SELECT 0, t.job_id FROM (SELECT job_id FROM h ORDER BY job_id " DIR " OFFSET 0) t"           \
     " CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN   \
     "  OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $19::integer"
+/* For a count: any of the hits will do, so the heap is read no further than needed. */
+#define ANY_FROM_INDEX                                                                             \
+    "SELECT 0, t.job_id FROM (SELECT job_id FROM gallery_text WHERE tsv @@ $16::tsquery"           \
+    "  AND job_id + 0 < $17::bigint AND job_id + 0 >= $20::bigint AND pool = $1"                   \
+    "  AND $18::integer > 0 OFFSET 0) t"                                                           \
+    " CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN   \
+    "  OFFSET 0) i LIMIT $19::integer"
 /* The pictures of one prompt are few, and have an index. */
 #define OF_PROMPT(CMP, CMP_END, DIR)                                                               \
     "SELECT 0, i.job_id FROM image i WHERE i.job_id + 0 " CMP                                      \
@@ -74,6 +82,7 @@ static const struct kiln_statement walk_text[2] = {
 static const struct kiln_statement from_index[2] = {
     {"gallery_index", FROM_INDEX("<", ">=", "DESC")},
     {"gallery_index_up", FROM_INDEX(">", "<=", "ASC")}};
+static const struct kiln_statement any_from_index = {"gallery_index_any", ANY_FROM_INDEX};
 static const struct kiln_statement of_prompt[2] = {
     {"gallery_prompt", OF_PROMPT("<", ">=", "DESC")},
     {"gallery_prompt_up", OF_PROMPT(">", "<=", "ASC")}};
@@ -83,7 +92,8 @@ struct search {
     const struct kiln_gallery_question *question;
     bool newer;
     uint64_t at, farthest; /* behind this job; not beyond that */
-    uint32_t want;
+    const struct kiln_gallery_want *want;
+    int64_t deadline;
 };
 
 /* Adds what the statement finds; *ret_reached: the end of its slice. */
@@ -94,11 +104,12 @@ static int run(const struct search *search, const struct kiln_statement *stateme
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     kiln_gallery_bind(&params, &search->question->query->filter, search->question->batch_id);
-    KILN_BIND(&params, lexemes, search->at, rows_max, search->want - hits->count, search->farthest);
+    KILN_BIND(&params, lexemes, search->at, rows_max, search->want->most - hits->count,
+              search->farthest);
     int rc = kiln_ledger_run(search->session, statement, &params, &rows, err);
     if (rc)
         return rc;
-    for (int row = 0; row < PQntuples(rows) && hits->count < search->want; row++) {
+    for (int row = 0; row < PQntuples(rows) && hits->count < search->want->most; row++) {
         KILN_READ(rows, row, 0, *ret_reached);
         if (!PQgetisnull(rows, row, 1))
             hits->jobs[hits->count++] = kiln_row_u64(rows, row, 1);
@@ -123,47 +134,56 @@ static int index_helps(const struct search *search, bool *ret, struct kiln_error
         "   '''([^'']*)''(:\\*)?', 'g') m) w"};
     const struct kiln_gallery_question *question = search->question;
     struct kiln_params params = {0};
-    KILN_BIND(&params, (const char *)question->lexemes,
-              question->budget_ms * (int64_t)INDEX_ROWS_A_MS);
+    int64_t rows_max = question->budget_ms * INDEX_ROWS_A_MS;
+    /* Without an order only the lists are read to their end, unless phrases make it look for more.
+     */
+    if (search->want->any_order && !strstr(question->lexemes, "<->"))
+        rows_max *= LISTED_ROWS;
+    KILN_BIND(&params, (const char *)question->lexemes, rows_max);
     return kiln_ledger_ask(search->session, &ask, &params, KILN_FIELDS(*ret), err);
 }
 
-/* Rows that the walk would need for what is still wanted, after `found` hits in `read` rows. */
-static uint64_t rows_needed(uint64_t read, uint32_t found, uint32_t missing)
+/* Whether the walk is long for what is still needed, after so many hits in the rows read.  One more
+ * hit is counted, so that a few rows without any say enough and a few with one do not. */
+static bool is_long(uint64_t read, uint32_t found, uint32_t enough)
 {
-    return found ? read * missing / found : UINT64_MAX;
+    return found < enough && read * (enough - found) / (found + 1) > WALK_ROWS_MAX;
 }
 
-static int find(const struct search *search, struct kiln_gallery_hits *hits, struct kiln_error *err)
+static int from_the_index(const struct search *search, struct kiln_gallery_hits *hits,
+                          struct kiln_error *err)
+{
+    uint64_t reached;
+    return run(search, search->want->any_order ? &any_from_index : &from_index[search->newer],
+               search->question->lexemes, 1, hits, &reached, err);
+}
+
+static int find(struct search *search, struct kiln_gallery_hits *hits, struct kiln_error *err)
 {
     const struct kiln_gallery_question *question = search->question;
-    bool words = question->words != NULL;
-    struct search at = *search;
+    const bool words = question->words != NULL, newer = search->newer;
+    const struct kiln_statement *walk = words ? &walk_text[newer] : &walk_image[newer];
     uint64_t reached = search->at, read = 0;
     uint32_t slice = FIRST_ROWS;
-    bool index = question->lexemes != NULL, asked = false;
+    bool index = question->lexemes != NULL; /* and nobody has asked yet whether it helps */
     if (question->query->filter.prompt_hash)
-        return run(&at, &of_prompt[at.newer], words ? question->words : NULL, 1, hits, &reached,
-                   err);
+        return run(search, &of_prompt[newer], question->words, 1, hits, &reached, err);
     for (;;) {
-        int rc = run(&at, words ? &walk_text[at.newer] : &walk_image[at.newer],
-                     words ? question->lexemes : NULL, slice, hits, &reached, err);
-        bool end = at.newer ? reached >= at.farthest : reached <= at.farthest;
-        if (rc || hits->count == search->want || end)
+        int rc = run(search, walk, words ? question->lexemes : NULL, slice, hits, &reached, err);
+        bool end = newer ? reached >= search->farthest : reached <= search->farthest;
+        if (rc || hits->count == search->want->most || end)
             return rc;
         read += slice;
-        hits->reached = at.at = reached;
+        hits->reached = search->at = reached;
         slice = SLICE_ROWS;
-        if (index && !asked && read >= SLICE_ROWS &&
-            rows_needed(read, hits->count, search->want - hits->count) > WALK_ROWS_MAX) {
-            rc = index_helps(&at, &index, err);
+        bool late = kiln_clock_ms() >= search->deadline;
+        if (index && hits->count < search->want->enough &&
+            (late || is_long(read, hits->count, search->want->enough))) {
+            rc = index_helps(search, &index, err);
             if (rc || index)
-                return rc ? rc
-                          : run(&at, &from_index[at.newer], question->lexemes, 1, hits, &reached,
-                                err);
-            asked = true;
+                return rc ? rc : from_the_index(search, hits, err);
         }
-        if (kiln_clock_ms() >= question->deadline) {
+        if (late) {
             hits->out_of_time = true;
             return 0;
         }
@@ -171,7 +191,7 @@ static int find(const struct search *search, struct kiln_gallery_hits *hits, str
 }
 
 int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_question *question,
-                      const struct kiln_gallery_place *place, uint32_t want,
+                      const struct kiln_gallery_place *place, const struct kiln_gallery_want *want,
                       struct kiln_gallery_hits *ret, struct kiln_error *err)
 {
     struct search search = {.session = session,
@@ -179,7 +199,12 @@ int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_que
                             .newer = place->newer,
                             .at = place->job,
                             .farthest = place->newer ? question->highest : question->lowest,
-                            .want = want};
+                            .want = want,
+                            .deadline = question->deadline};
+    if (place->end) { /* a range that was walked within its budget before */
+        search.farthest = place->end;
+        search.deadline = INT64_MAX;
+    }
     ret->count = 0;
     ret->out_of_time = false;
     ret->reached = place->job;

@@ -29,7 +29,9 @@ static int list_newest(struct kiln_ledger *session, const struct kiln_gallery_qu
     struct kiln_gallery_hits *hits = malloc(sizeof *hits);
     if (!hits)
         return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a page");
-    int rc = kiln_gallery_find(session, question, place, rows_max + 1, hits, err);
+    int rc = kiln_gallery_find(
+        session, question, place,
+        &(struct kiln_gallery_want){.most = rows_max + 1, .enough = rows_max + 1}, hits, err);
     if (rc == 0) {
         bool more = hits->count > rows_max;
         uint32_t count = more ? rows_max : hits->count;

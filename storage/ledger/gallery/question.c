@@ -231,8 +231,8 @@ void kiln_gallery_question_release(struct kiln_gallery_question *question)
 static uint64_t seal(const struct kiln_gallery_question *question,
                      const struct kiln_gallery_place *place)
 {
-    const uint64_t all[] = {question->hash, place->newer, place->job, place->top,
-                            (uint64_t)place->score};
+    const uint64_t all[] = {question->hash, place->newer, place->job,
+                            place->top,     place->end,   (uint64_t)place->score};
     return first_bytes(all, sizeof all);
 }
 
@@ -240,8 +240,10 @@ void kiln_gallery_place_text(const struct kiln_gallery_question *question,
                              const struct kiln_gallery_place *place,
                              char out[KILN_GALLERY_CURSOR_MAX])
 {
-    snprintf(out, KILN_GALLERY_CURSOR_MAX, "%c%" PRIu64 "-%" PRIu64 "-%" PRId64 "-%016" PRIx64,
-             place->newer ? 'n' : 'o', place->job, place->top, place->score, seal(question, place));
+    snprintf(out, KILN_GALLERY_CURSOR_MAX,
+             "%c%" PRIu64 "-%" PRIu64 "-%" PRIu64 "-%" PRId64 "-%016" PRIx64,
+             place->newer ? 'n' : 'o', place->job, place->top, place->end, place->score,
+             seal(question, place));
 }
 
 int kiln_gallery_place_read(const struct kiln_gallery_question *question,
@@ -259,9 +261,11 @@ int kiln_gallery_place_read(const struct kiln_gallery_question *question,
     place.newer = *text == 'n';
     place.job = strtoull(text + 1, &end, 10);
     place.top = strtoull(end + (*end != '\0'), &end, 10);
+    place.end = strtoull(end + (*end != '\0'), &end, 10);
     place.score = strtoll(end + (*end != '\0'), &end, 10);
     kiln_gallery_place_text(question, &place, again); /* only what we would write ourselves */
-    if (strcmp(text, again) != 0 || place.job > INT64_MAX || place.top > INT64_MAX)
+    if (strcmp(text, again) != 0 || place.job > INT64_MAX || place.top > INT64_MAX ||
+        place.end > INT64_MAX)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "the cursor does not belong to this search: it was changed, or made for "
                          "other words, filters or safety levels");

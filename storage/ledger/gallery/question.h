@@ -62,6 +62,7 @@ struct kiln_gallery_place {
     bool newer;    /* towards the newest */
     uint64_t job;  /* behind this one */
     uint64_t top;  /* by relevance: the block begins at this job; 0: by age */
+    uint64_t end;  /* by relevance: it ends with this one; 0: not known yet */
     int64_t score; /* by relevance: of that job */
 };
 void kiln_gallery_place_text(const struct kiln_gallery_question *question,
@@ -77,12 +78,17 @@ int kiln_gallery_place_read(const struct kiln_gallery_question *question,
 struct kiln_gallery_hits {
     uint64_t jobs[KILN_GALLERY_HITS_MAX]; /* by id, falling, or rising towards the newest */
     uint32_t count;
-    uint64_t reached; /* jobs up to this one have been looked at */
+    uint64_t reached; /* out of time: jobs up to this one have been looked at */
     bool out_of_time; /* before the end, and before as many were found as were wanted */
 };
-/* Up to `want` pictures behind the place, by age. */
+struct kiln_gallery_want {
+    uint32_t most;   /* hits at most */
+    uint32_t enough; /* with so many, the walk is not given up for the index */
+    bool any_order;  /* for a count: any hits will do, towards the oldest */
+};
+/* Pictures behind the place, by age. */
 int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_question *question,
-                      const struct kiln_gallery_place *place, uint32_t want,
+                      const struct kiln_gallery_place *place, const struct kiln_gallery_want *want,
                       struct kiln_gallery_hits *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* When the picture of this job was made, or of the next one that is left. */

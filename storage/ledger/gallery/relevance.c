@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define SCORE_ONE 1000000 /* of a rank of 1 */
+#define ALL 1             /* the end of the last block: no job is older */
 
 struct ranked {
     uint64_t jobs[KILN_GALLERY_BLOCK];
@@ -41,22 +42,29 @@ static int rank(struct kiln_ledger *session, const struct kiln_gallery_question 
     return 0;
 }
 
+/* The oldest job of the block, since a later page of it must find the same hits; ALL if nothing is
+ * left behind it. */
+static uint64_t end_of_block(const struct kiln_gallery_hits *hits)
+{
+    if (hits->count > KILN_GALLERY_BLOCK)
+        return hits->jobs[KILN_GALLERY_BLOCK - 1];
+    return hits->out_of_time ? hits->reached : ALL;
+}
+
 /* Where the list goes on: behind the last row in this block, or with the next one. */
 static void put_cursor(const struct kiln_gallery_question *question,
-                       const struct kiln_gallery_hits *hits, const struct ranked *ranked,
-                       struct kiln_gallery_page *page)
+                       const struct kiln_gallery_place *place, const struct kiln_gallery_hits *hits,
+                       const struct ranked *ranked, struct kiln_gallery_page *page)
 {
     const uint32_t rows_max = question->query->rows_max;
-    struct kiln_gallery_place next = {0};
+    const uint64_t end = place->end ? place->end : end_of_block(hits);
+    struct kiln_gallery_place next = {.job = end};
     if (ranked->count > rows_max) {
         next.job = ranked->jobs[rows_max - 1];
         next.score = (int64_t)ranked->scores[rows_max - 1];
         next.top = hits->jobs[0];
-    } else if (hits->count > KILN_GALLERY_BLOCK) {
-        next.job = hits->jobs[KILN_GALLERY_BLOCK - 1];
-    } else if (hits->out_of_time) {
-        next.job = hits->reached;
-    } else {
+        next.end = end;
+    } else if (end == ALL) {
         return;
     }
     kiln_gallery_place_text(question, &next, page->older);
@@ -72,18 +80,22 @@ int kiln_gallery_list_relevant(struct kiln_ledger *session,
         struct ranked ranked;
     } *room = malloc(sizeof *room);
     /* The newest hit of the block is in the block. */
-    struct kiln_gallery_place from = {.job = place->top ? place->top + 1 : place->job};
+    struct kiln_gallery_place from = {.job = place->top ? place->top + 1 : place->job,
+                                      .end = place->end};
+    /* A page of hits is enough: ranking fewer costs less than finding more. */
+    const struct kiln_gallery_want want = {.most = KILN_GALLERY_BLOCK + 1,
+                                           .enough = question->query->rows_max};
     if (!room)
         return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a page");
-    int rc = kiln_gallery_find(session, question, &from, KILN_GALLERY_BLOCK + 1, &room->hits, err);
+    int rc = kiln_gallery_find(session, question, &from, &want, &room->hits, err);
     uint32_t block = 0;
     if (rc == 0) {
         block = room->hits.count < KILN_GALLERY_BLOCK ? room->hits.count : KILN_GALLERY_BLOCK;
         rc = rank(session, question, &room->hits, block, place, &room->ranked, err);
     }
     if (rc == 0) {
-        put_cursor(question, &room->hits, &room->ranked, page);
-        page->out_of_time = room->hits.out_of_time;
+        put_cursor(question, place, &room->hits, &room->ranked, page);
+        page->out_of_time = room->hits.out_of_time && block < question->query->rows_max;
         if (page->out_of_time)
             rc = kiln_gallery_time_of(session, room->hits.reached, false,
                                       &page->searched_back_to_ms, err);
