@@ -7,7 +7,7 @@
 
 #include "storage/bus/bus.h"
 
-/* What each part of Kiln does with the bus, in the order of the users of acl.h. */
+/* What each part of Kiln does with the bus. */
 enum kiln_bus_ability {
     KILN_BUS_SCHEDULES,
     KILN_BUS_RENDERS,

@@ -73,6 +73,7 @@ user() { finding redis-user "$2" --config "secrets/kiln_$1.conf"; }
 user scheduler "f['found'] == 'Redis user kiln_scheduler may schedule, read'"
 user worker "f['found'] == 'Redis user kiln_worker may render as a worker'"
 user operator "f['found'] == 'Redis user kiln_operator may send control messages, read, enqueue'"
+user gallery "f['found'] == 'Redis user kiln_gallery may read'"
 user reader "f['found'] == 'Redis user kiln_reader may read'"
 finding redis-user "f['found'] == 'Redis user kiln_producer may enqueue'" --config secrets/kiln_producer.conf
 finding memory "f['verdict'] == 'ok'" --config secrets/kiln_reader.conf
@@ -85,6 +86,7 @@ user worker "f['verdict'] == 'bad' and f['found'] == 'Redis user kiln_worker may
 rd acl setuser kiln_operator -blpop >/dev/null
 user operator "f['verdict'] == 'bad' and f['found'] == 'Redis user kiln_operator may not send control messages'"
 rd acl setuser kiln_reader -multi >/dev/null
+user gallery "f['found'] == 'Redis user kiln_gallery may read'"
 user reader "f['verdict'] == 'warning' and 'are unknown' in f['found']"
 [ "$(rd exists 'kiln:{default}:receipt:doctor' 'kiln:{default}:beat:doctor' 'kiln:{default}:worker:doctor')" = 0 ] || die "asking has written"
 

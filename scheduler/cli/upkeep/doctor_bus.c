@@ -36,20 +36,26 @@
 static const char *const abilities[KILN_BUS_ABILITIES] = {
     "schedule", "render as a worker", "send control messages", "read", "enqueue"};
 
+/* What the user of each name is for: the two that only read share an ability. */
+static const int purposes[KILN_BUS_USER_COUNT] = {KILN_BUS_SCHEDULES, KILN_BUS_RENDERS,
+                                                  KILN_BUS_OPERATES,  KILN_BUS_READS,
+                                                  KILN_BUS_READS,     KILN_BUS_ENQUEUES};
+
 static void check_rights(struct kiln_doctor *doctor, struct kiln_bus *bus)
 {
     struct kiln_bus_rights rights;
     struct kiln_error err;
     char may[128] = "";
-    int meant = 0; /* what a user of that name is for; KILN_BUS_USER_COUNT: not a user of ours */
+    int known = 0; /* its place among the names; KILN_BUS_USER_COUNT: not a user of ours */
     int rc = kiln_bus_rights(bus, kiln_pool(doctor->cli), &rights, &err);
     if (rc == KILN_DENIED) /* a user of an older release */
         kiln_finding(doctor, "redis-user", VERDICT_WARNING, RENEW_USERS,
                      "the rights of our Redis user are unknown: %s", err.text);
     if (rc)
         return;
-    while (meant < KILN_BUS_USER_COUNT && strcmp(rights.user, kiln_bus_user_names[meant]) != 0)
-        meant++;
+    while (known < KILN_BUS_USER_COUNT && strcmp(rights.user, kiln_bus_user_names[known]) != 0)
+        known++;
+    int meant = known < KILN_BUS_USER_COUNT ? purposes[known] : -1;
     for (int i = 0; i < KILN_BUS_ABILITIES; i++) {
         if (rights.lacks[i][0]) {
             kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS,
@@ -61,7 +67,7 @@ static void check_rights(struct kiln_doctor *doctor, struct kiln_bus *bus)
         if (rights.able[i])
             snprintf(may + used, sizeof may - used, "%s%s", used ? ", " : "", abilities[i]);
     }
-    if (!may[0] || (meant < KILN_BUS_USER_COUNT && !rights.able[meant]))
+    if (!may[0] || (meant >= 0 && !rights.able[meant]))
         kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS, "Redis user %s may not %s",
                      rights.user, may[0] ? abilities[meant] : "do anything that Kiln needs");
     else
