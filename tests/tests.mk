@@ -163,7 +163,7 @@ fuzz:
 # `make test` compiles the targets, so that they follow the code where nobody has clang.
 test: $(call obj,$(wildcard tests/fuzz/*.c))
 
-$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.c.o $(call lib,cli scheduler pipeline embed storage kernels schemas)
-	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(call lib,pipeline embed storage kernels schemas) $(SYSLIBS)
+$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.c.o $(call lib,gallery cli scheduler pipeline embed storage kernels schemas)
+	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(call lib,gallery pipeline embed storage kernels schemas) $(SYSLIBS)
 
 include tests/sim/sim.mk

@@ -3,6 +3,7 @@
 
 static const struct kiln_option gallery_options[] = {
     {"port", "P", "serve: listen on this port alone; 0: any free one (gallery_port or the next)"},
+    {"url-file", "FILE", "serve: write the address to this file once it listens"},
     {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_gallery[] = {

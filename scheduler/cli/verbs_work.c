@@ -12,6 +12,8 @@
 static const struct kiln_option up_options[] = {
     DIR_OPTION,
     {"workers", "N", "number of workers (unchanged; first one a device); 0: they run elsewhere"},
+    {"gallery", "PORT", "the web gallery at this port or the next free one; 0: any (9480)"},
+    {"no-gallery", NULL, "no web gallery, this time and later"},
     {NULL, NULL, NULL}};
 static const struct kiln_option down_options[] = {
     DIR_OPTION,
@@ -46,8 +48,8 @@ static const struct kiln_option run_options[] = {
 const struct kiln_verb kiln_verbs_work[] = {
     {.name = "up",
      .args = "[--dir .kiln] [--workers N] [--device cpu|cuda:all|cuda:0,cuda:1] [--model DIR] "
-             "[--store URL]",
-     .summary = "start a private stack: Redis, Postgres, scheduler, workers",
+             "[--store URL] [--gallery PORT|--no-gallery]",
+     .summary = "start a private stack: Redis, Postgres, scheduler, workers, web gallery",
      .examples = "kiln up                                  in ./.kiln, one worker on the CPU\n"
                  "kiln up --workers 2 --model /models/turbo\n"
                  "kiln up --device cuda:all                one worker a GPU",

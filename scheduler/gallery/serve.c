@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "scheduler/gallery/follow.h"
+#include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/app.h"
 #include "scheduler/gallery/parts/files.h"
 #include "scheduler/gallery/parts/layout.h"
-#include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/web/server.h"
 #include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
@@ -27,6 +27,7 @@
 #include "storage/daemon/listen.h"
 #include "storage/daemon/notify.h"
 #include "storage/daemon/outage.h"
+#include "storage/formats/replace.h"
 #include "storage/ledger/ledger.h"
 
 #define LOOK_NS 250000000L
@@ -90,6 +91,11 @@ static void open_metrics(struct gallery *gallery)
     if (kiln_exporter_start(gallery->cli->config, KILN_KEY_GALLERY_METRICS_PORT, &page,
                             &gallery->exporter, &err))
         kiln_log(KILN_LOG_WARNING, "metrics_off", kiln_f("error", "%s", err.text));
+    else if (gallery->exporter)
+        kiln_log(KILN_LOG_INFO, "metrics_on",
+                 kiln_f("address", "%s",
+                        kiln_config_text(gallery->cli->config, KILN_KEY_METRICS_ADDRESS)),
+                 kiln_f("port", "%u", kiln_exporter_port(gallery->exporter)));
 }
 
 static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
@@ -144,15 +150,19 @@ static void ask_ledger(struct gallery *gallery)
     gallery->probe_ms = kiln_clock_ms() + pause_ms;
 }
 
-static void say_address(struct gallery *gallery)
+/* On stdout, and into the file for whoever has started this. */
+static int say_address(struct gallery *gallery, const char *file, struct kiln_error *err)
 {
     const char *address = kiln_config_text(gallery->cli->config, KILN_KEY_GALLERY_ADDRESS);
     bool six = strchr(address, ':') != NULL;
     unsigned port = kiln_web_server_port(gallery->server);
     kiln_log(KILN_LOG_INFO, "gallery_ready", kiln_f("address", "%s", address),
              kiln_f("port", "%u", port), kiln_f("pool", "%s", kiln_pool(gallery->cli)));
-    printf("http://%s%s%s:%u/\n", six ? "[" : "", address, six ? "]" : "", port);
+    char url[128];
+    snprintf(url, sizeof url, "http://%s%s%s:%u/\n", six ? "[" : "", address, six ? "]" : "", port);
+    fputs(url, stdout);
     fflush(stdout);
+    return file ? kiln_replace(file, url, 0644, err) : 0;
 }
 
 static void run(struct gallery *gallery)
@@ -162,7 +172,6 @@ static void run(struct gallery *gallery)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     char health[256];
-    say_address(gallery);
     (void)kiln_notify("READY=1");
     for (;;) {
         ask_ledger(gallery);
@@ -185,7 +194,7 @@ static void raise_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int serve(struct kiln_cli *cli, bool exact)
+static int serve(struct kiln_cli *cli, bool exact, const char *url_file)
 {
     struct gallery *gallery = calloc(1, sizeof *gallery);
     struct kiln_error err;
@@ -208,6 +217,7 @@ static int serve(struct kiln_cli *cli, bool exact)
     kiln_health_starting("the ledger was not reached yet");
     kiln_health_expect(KILN_PEER_LEDGER, SILENCE_S);
     int rc = open_all(gallery, exact, &err);
+    rc = rc ? rc : say_address(gallery, url_file, &err);
     int status = 0;
     if (rc) {
         status = kiln_report(cli, &err);
@@ -229,5 +239,5 @@ int kiln_gallery_verb(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_usage(cli, "unknown subcommand '%s'; there is: kiln gallery serve", what);
     if (port && kiln_config_set(cli->config, "gallery_port", port, "--port", &err))
         return kiln_usage(cli, "%s", err.text);
-    return serve(cli, port != NULL);
+    return serve(cli, port != NULL, kiln_arg(args, "url-file"));
 }

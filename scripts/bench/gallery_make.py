@@ -102,10 +102,10 @@ CREATE TEMP TABLE chosen ON COMMIT DROP AS
     JOIN batch b ON b.pool = '{pool}' AND b.name = 'made-' || (m.n * 20 / {count});
 INSERT INTO job (id, batch_id, created_at, seed, guidance, index, width, height, steps, max_wait_s,
     priority, kind, latents, teleport, embed_metadata, lora_auto, pool, key, token, custom_id, prompt,
-    negative_prompt, style, tenant, model, loras, lora_set, state, attempt, tries, finished_at, mode)
+    negative_prompt, style, tenant, model, loras, lora_set, state, finished_at, mode)
     OVERRIDING SYSTEM VALUE SELECT c.id, c.batch_id, c.at, c.n, j.guidance, c.n, j.width, j.height,
     j.steps, 0, 0, 0, 2, 0, true, false, j.pool, 'made' || c.id, '', 'made-' || c.n, c.prompt, '',
-    c.style, c.tenant, j.model, c.loras, coalesce(c.lora || ':1', ''), 2, 1, 1, c.at, j.mode
+    c.style, c.tenant, j.model, c.loras, coalesce(c.lora || ':1', ''), 2, c.at, j.mode
     FROM chosen c JOIN job j ON j.id = c.of ORDER BY c.id;
 INSERT INTO image (job_id, batch_id, created_at, seed, guidance, width, height, steps, attempt,
     wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, safety_flag, safety_source, pool,

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${OUT:-out/sheet}
 rm -f "$out/sheet.webp"
-OUT="$out" scripts/demo/demo.sh --batch "sheet-$(date +%s)" >/dev/null # not what an older model drew
+KEEP=0 OUT="$out" scripts/demo/demo.sh --batch "sheet-$(date +%s)" >/dev/null # not what an older model drew
 size=$(stat -c %s "$out/sheet.webp")
 if [ "$size" -gt 300000 ]; then
     echo "contact_sheet: $out/sheet.webp has $size bytes; 300000 are the limit" >&2

@@ -2,8 +2,10 @@
 # demo.sh - from a fresh checkout to a gallery: installs what is missing, builds, sends
 # prompts.jsonl through the real queue and ends with the path of index.html on stdout.
 #
-# The stack is in build/demo/stack and is stopped at the end.  Its data stays, so a second run finds
-# its pictures already rendered; `rm -r build/demo out/demo` starts over.  Options go to kiln run.
+# The stack is in build/demo/stack.  At the end its worker is stopped; the rest keeps running for the
+# web gallery, whose address is printed, until `kiln down`; KEEP=0 stops it too.  The data stays, so a
+# second run finds its pictures already rendered; `rm -r build/demo out/demo` starts over.  Options
+# go to kiln run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -22,8 +24,17 @@ mkdir -p "$build/demo" "$out"
 trap stop EXIT
 index=$("$build/kiln" run scripts/demo/prompts.jsonl --out "$out" --dir "$stack" \
     --model pipeline/models/sketch --sheet "$out/sheet.webp" --note "$note" "$@")
-stop
+address=
+if [ "${KEEP:-1}" = 1 ]; then
+    "$build/kiln" worker stop --all --yes -q --dir "$stack" >&2
+    address=$(cat "$stack/run/gallery.url" 2>/dev/null || true)
+else
+    stop
+fi
 trap - EXIT
 echo "demo: $note" >&2
+if [ -n "$address" ]; then
+    echo "demo: all pictures, to be searched: $address (stop it: $build/kiln down --dir $stack)" >&2
+fi
 echo "demo: open this page in a browser" >&2
 echo "$index"

@@ -48,7 +48,7 @@ ok kiln jobs --batch after --json
 last=$(python3 -c 'import json; print(max(json.loads(line)["job"] for line in open("out.txt")))')
 daemons_end() {
     ok kiln down --dir s --daemons --json
-    json out.txt 'd["stopped"] == 2'
+    json out.txt 'd["stopped"] == 3' # the gallery too
     for name in redis postgres; do alive "$(pid_of s $name)" || die "$name went with the daemons"; done
 }
 daemons_end

@@ -49,7 +49,7 @@ ok kiln enqueue - --batch sketches <<<'{"prompt": "p", "width": 64, "height": 64
 ok kiln wait sketches --timeout 60
 job=$(kiln jobs --batch sketches --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["job"])')
 printf 'a cat\na dog\n' | tee seasons.txt >popular.txt
-sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|enqueue|retry|cancel|drain|restore|worker|migrate --roles|backup|batch rm|gc --yes|events --follow)' |
+sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|enqueue|retry|cancel|drain|restore|worker|migrate --roles|backup|batch rm|gc --yes|events --follow|gallery serve)' |
     while read -r command; do
         (eval "$command") >out.txt 2>err.txt </dev/null || { cat err.txt >&2; die "'$command' ended with $?"; }
         echo "$command" >>ran.txt
@@ -58,7 +58,7 @@ sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|en
 ok kiln gc --yes
 
 # --- metrics and their labels; three of the words that look like one are roles
-for log in scheduler worker-0; do
+for log in scheduler worker-0 gallery; do
     exec 3<>"/dev/tcp/127.0.0.1/$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/$log.log)"
     printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
     timeout 20 cat <&3

@@ -13,7 +13,7 @@ says '^workers *none: .kiln up --workers N. starts workers here, .kiln-worker --
 none
 export KILN_CONFIG=$PWD/a/kiln.conf
 ok kiln up --dir a --json # as before
-json out.txt 'd["workers"] == 0 and sorted(d["pids"]) == ["postgres", "redis", "scheduler"] and all(d["pids"].values())'
+json out.txt 'd["workers"] == 0 and sorted(d["pids"]) == ["gallery", "postgres", "redis", "scheduler"] and all(d["pids"].values())'
 none
 
 # --- what is said where nobody draws

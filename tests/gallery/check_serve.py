@@ -7,8 +7,9 @@ import html
 import json
 import os
 import re
+import xml.dom.minidom
 
-from web import Answer, ask, check, finish
+from web import ask, check, finish
 
 EVIL = int(os.environ["EVIL"])
 PICTURES = int(os.environ["PICTURES"])
@@ -114,6 +115,26 @@ for path in ("/batches", "/fleet", "/help", "/v1/batches", "/v1/batches/first", 
 check("first" in ask("/batches").text, "the batch is listed")
 check(json.loads(ask("/v1/new?since=1").text)["pictures"] > 0, "new pictures")
 check(ask("/v1/new?since=x").status == 400, "since=x")
+
+table = check_page("/sheet?batch=first&x=size&y=prompt")
+check(table.text.count("<img ") > 20 and 'scope="row"' in table.text, "a sheet with pictures")
+check_page("/sheet")
+check_page("/sheet?batch=first&x=colour", 400)
+check_page("/sheet?batch=none", 404)
+slide = check_page("/show?q=red")
+check(slide.text.count("<img ") == 1 and 'rel="next"' in slide.text, "a slide and the next one")
+check_page("/show?q=zebra")
+both = check_page(f"/compare?a={EVIL}&b={EVIL - 1}")
+check("differs" in both.text and both.text.count("<img ") == 2, "two pictures compared")
+check_page("/compare")
+check_page("/compare?a=x", 400)
+check_page("/compare?a=999999&b=1", 404)
+feed = xml.dom.minidom.parseString(check_page("/feed.xml?q=red").body)
+check(len(feed.getElementsByTagName("item")) > 1, "items of the feed")
+check(PROMPT[:9] in xml.dom.minidom.parseString(check_page("/feed.xml").body).toxml().replace("&lt;", "<")
+      .replace("&gt;", ">"), "the prompt in the feed")
+feed = json.loads(check_page("/feed.json").text)
+check(feed["items"][0]["url"].startswith("http://127.0.0.1:"), "whole addresses in the feed")
 
 # --- conditions and compression of pages ---
 tag = front["ETag"]

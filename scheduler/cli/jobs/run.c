@@ -100,8 +100,12 @@ static int reach_servers(struct place *place, const char *dir, long workers, str
     if (!dir && stack_of(path, stack_dir))
         dir = stack_dir;
     place->own = dir != NULL;
-    return dir ? kiln_stack_up(cli, dir, workers, &place->stack, err)
-               : take_settings(cli, path, err);
+    if (!dir)
+        return take_settings(cli, path, err);
+    int rc = kiln_stack_up(cli, dir, workers, &place->stack, err);
+    if (rc == 0)
+        kiln_stack_gallery(&place->stack, cli, -1);
+    return rc;
 }
 
 /* Without a stack yet: the default size is the one that its model would give it. */

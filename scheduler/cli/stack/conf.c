@@ -254,7 +254,8 @@ static int adopt(struct kiln_stack *stack, struct kiln_cli *cli, const char *old
     }
     *ret_changed = false; /* a line that only moved or a new comment changes nothing for a daemon */
     for (int key = 0; key < KILN_KEY_COUNT && old[0]; key++)
-        *ret_changed |= strcmp(kiln_config_text(before, (enum kiln_key)key),
+        *ret_changed |= strncmp(kiln_keys[key].name, "gallery_", 8) != 0 && /* see gallery.c */
+                        strcmp(kiln_config_text(before, (enum kiln_key)key),
                                kiln_config_text(after, (enum kiln_key)key)) != 0;
     kiln_config_free(cli->config);
     cli->config = after;

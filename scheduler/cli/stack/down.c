@@ -48,7 +48,7 @@ static void unwant_workers(const struct kiln_stack *stack)
 static int stop_daemons(struct kiln_stack *stack, struct kiln_cli *cli)
 {
     kiln_stack_reload(cli, stack->conf); /* for drain_s */
-    int stopped = kiln_guard_stop(stack, cli);
+    int stopped = kiln_stack_gallery_stop(stack, cli) + kiln_guard_stop(stack, cli);
     unwant_workers(stack);
     return stopped + stop_one(stack, cli, "scheduler", kiln_stack_find_scheduler(stack), SIGTERM,
                               SCHEDULER_LIMIT_S);

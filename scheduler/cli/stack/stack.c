@@ -200,6 +200,10 @@ static void read_state(struct kiln_stack *stack)
     json_t *state = json_load_file(kiln_join(path, stack->dir, "stack.json"), 0, NULL);
     const char *data = NULL, *sockets = NULL;
     json_t *devices = NULL;
+    int gallery = 1; /* also in the file of an earlier release */
+    if (state)
+        (void)json_unpack(state, "{s?b}", "gallery", &gallery);
+    stack->gallery = gallery != 0;
     if (state && json_unpack(state, "{s:i, s:s, s:s, s:o}", "workers", &stack->workers, "postgres",
                              &data, "sockets", &sockets, "devices", &devices) == 0) {
         snprintf(stack->data, sizeof stack->data, "%s", data);
@@ -226,8 +230,9 @@ int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err)
     json_t *devices = json_array();
     for (int i = 0; i < stack->device_count; i++)
         json_array_append_new(devices, json_string(stack->devices[i]));
-    json_t *state = json_pack("{s:i, s:s, s:s, s:o}", "workers", stack->workers, "postgres",
-                              stack->data, "sockets", stack->sockets, "devices", devices);
+    json_t *state =
+        json_pack("{s:i, s:b, s:s, s:s, s:o}", "workers", stack->workers, "gallery", stack->gallery,
+                  "postgres", stack->data, "sockets", stack->sockets, "devices", devices);
     json_t *before = json_load_file(path, 0, NULL);
     bool same = state && before && json_equal(state, before); /* a full disk is no obstacle then */
     int rc = same ? 0 : kiln_replace_json(path, state, err);

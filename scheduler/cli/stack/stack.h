@@ -2,7 +2,8 @@
  *
  *     DIR/kiln.conf         what every command of this stack is pointed at
  *     DIR/stack.json        how many workers on which devices, where Postgres lives
- *     DIR/run/NAME.pid      redis, postgres, scheduler, worker-0, ..., crew (the guard, guard.h)
+ *     DIR/run/NAME.pid      redis, postgres, scheduler, gallery, worker-0, ..., crew (guard.h)
+ *     DIR/run/gallery.url   the address of the web gallery
  *     DIR/run/lock          held while `up` or `down` works
  *     DIR/log/NAME.log      what each of them says
  *     DIR/redis, DIR/postgres, DIR/store   the data; `down` leaves it alone
@@ -36,7 +37,8 @@ struct kiln_stack {
     uid_t uid;
     gid_t gid;
     char user[64];
-    int workers; /* -1 = not decided yet */
+    int workers;  /* -1 = not decided yet */
+    bool gallery; /* `up` starts a web gallery */
     char devices[KILN_STACK_DEVICES_MAX][32];
     int device_count;
     int lock_fd; /* -1 when not held */
@@ -158,6 +160,17 @@ int kiln_stack_scheduler(struct kiln_stack *stack, struct kiln_cli *cli, bool re
  * those that are missing, and waits for their heartbeats. */
 int kiln_stack_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool restart,
                        struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- gallery.c -------------------------------------------------------------------------------- */
+#define KILN_GALLERY_URL_MAX 128
+pid_t kiln_stack_find_gallery(const struct kiln_stack *stack);
+/* Its address; false if it does not run. */
+bool kiln_stack_gallery_url(const struct kiln_stack *stack, char out[KILN_GALLERY_URL_MAX]);
+/* Starts the gallery of a stack that is up, unless it runs with the settings of now, and says its
+ * address; choice 1 and 0 (stop it, and start none from now on) are remembered, -1: as before. */
+void kiln_stack_gallery(struct kiln_stack *stack, struct kiln_cli *cli, int choice);
+/* Returns how many it has stopped: 0 or 1. */
+int kiln_stack_gallery_stop(struct kiln_stack *stack, struct kiln_cli *cli);
 
 /* --- up.c, down.c ----------------------------------------------------------------------------- */
 /* Everything `kiln up` does, for `kiln run` too; cli's settings become those of the stack.

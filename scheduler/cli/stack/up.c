@@ -114,13 +114,17 @@ static json_t *stack_json(const struct kiln_stack *stack)
     json_object_set_new(pids, "redis", json_integer(kiln_stack_find_redis(stack)));
     json_object_set_new(pids, "postgres", json_integer(kiln_stack_find_postgres(stack)));
     json_object_set_new(pids, "scheduler", json_integer(kiln_stack_find_scheduler(stack)));
+    if (stack->gallery)
+        json_object_set_new(pids, "gallery", json_integer(kiln_stack_find_gallery(stack)));
     for (int i = 0; i < stack->workers; i++) {
         char name[KILN_PROCESS_NAME_MAX];
         kiln_stack_worker_name(i, name);
         json_object_set_new(pids, name, json_integer(kiln_worker_find(stack, name, NULL)));
     }
-    return json_pack("{s:s, s:s, s:i, s:o}", "dir", stack->dir, "config", stack->conf, "workers",
-                     stack->workers, "pids", pids);
+    char url[KILN_GALLERY_URL_MAX];
+    bool gallery = kiln_stack_gallery_url(stack, url);
+    return json_pack("{s:s, s:s, s:i, s:s?, s:o}", "dir", stack->dir, "config", stack->conf,
+                     "workers", stack->workers, "gallery", gallery ? url : NULL, "pids", pids);
 }
 
 /* What to type next; the path as a shell takes it. */
@@ -148,7 +152,10 @@ int kiln_verb_up(struct kiln_cli *cli, const struct kiln_args *args)
     int status = kiln_arg_int(cli, args, "workers", 0, KILN_STACK_WORKERS_MAX, -1, &workers);
     if (status)
         return status;
-    const char *dir = kiln_arg(args, "dir");
+    const char *dir = kiln_arg(args, "dir"), *port = kiln_arg(args, "gallery");
+    int choice = port ? 1 : kiln_arg(args, "no-gallery") ? 0 : -1;
+    if (port && kiln_config_set(cli->config, "gallery_port", port, "--gallery", &err))
+        return kiln_usage(cli, "%s", err.text);
     if (kiln_stack_up(cli, dir ? dir : ".kiln", workers, &stack, &err)) {
         status = kiln_report(cli, &err);
         if (stack.begun)
@@ -156,6 +163,7 @@ int kiln_verb_up(struct kiln_cli *cli, const struct kiln_args *args)
                           "`kiln down` stops them");
         return status;
     }
+    kiln_stack_gallery(&stack, cli, choice);
     if (cli->json)
         return kiln_print_json(cli, stack_json(&stack));
     if (stack.workers == 0)

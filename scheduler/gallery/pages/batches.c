@@ -25,7 +25,9 @@ static void add_row(struct kiln_text *out, const struct kiln_batch_row *batch)
     kiln_url(out, batch->name);
     kiln_text_puts(out, "\"><bdi>");
     kiln_html(out, batch->name);
-    kiln_text_puts(out, "</bdi></a></td><td class=\"n\">");
+    kiln_text_puts(out, "</bdi></a> <small><a href=\"/sheet?batch=");
+    kiln_url(out, batch->name);
+    kiln_text_puts(out, "\">sheet</a></small></td><td class=\"n\">");
     kiln_html_count(out, jobs[KILN_JOB_DONE]);
     kiln_text_puts(out, " of ");
     kiln_html_count(out, all);

@@ -12,6 +12,7 @@
 
 #define DAYS_MAX 90 /* bars of the histogram */
 #define BAR_HEIGHT 36
+#define ASIDE_MS 10 /* for the count, and for the days: less than for the pictures */
 #define DAY_MS (24 * 3600 * 1000LL)
 
 /* --- the histogram ---------------------------------------------------------------------------- */
@@ -71,9 +72,11 @@ static int add_count(struct kiln_web_visit *visit, const struct kiln_gallery_ask
                      struct kiln_error *err)
 {
     struct kiln_text *out = &visit->reply.body;
+    struct kiln_gallery_query query = ask->query;
     uint32_t count = 0;
     bool more = false;
-    int rc = kiln_gallery_count(visit->session, &ask->query, &count, &more, err);
+    query.budget_ms = ASIDE_MS;
+    int rc = kiln_gallery_count(visit->session, &query, &count, &more, err);
     if (rc)
         return rc;
     kiln_text_puts(out, "<p class=\"count\" role=\"status\">");
@@ -165,6 +168,20 @@ static void add_heading(const struct kiln_gallery_ask *ask, struct kiln_text *ou
     kiln_text_puts(out, "</h1>");
 }
 
+/* What else can be done with this list. */
+static void add_ways(const struct kiln_gallery_ask *ask, struct kiln_text *out)
+{
+    static const char *const ways[][2] = {
+        {"/show", "Slide show"}, {"/feed.xml", "Feed"}, {"/v1/pictures", "JSON"}};
+    kiln_text_puts(out, "<ul class=\"ways\" aria-label=\"This list as\">");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        kiln_text_printf(out, "<li><a href=\"%s?", ways[i][0]);
+        kiln_gallery_ask_write(ask, NULL, "&amp;", out);
+        kiln_text_printf(out, "\">%s</a></li>", ways[i][1]);
+    }
+    kiln_text_puts(out, "</ul>");
+}
+
 /* The grid is written first, into a text of its own: only then is it known what stands above. */
 static int read_grid(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
                      struct kiln_text *ret_grid, struct kiln_gallery_grid *grid,
@@ -185,15 +202,18 @@ static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *
 {
     struct kiln_text *out = &visit->reply.body;
     struct days *days = calloc(1, sizeof *days);
+    struct kiln_gallery_query query = ask->query;
     int64_t back_to = 0;
+    query.budget_ms = ASIDE_MS;
     if (!days)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the page");
     int rc = add_count(visit, ask, err);
+    add_ways(ask, out);
     kiln_text_puts(out, "</div>");
     kiln_gallery_ask_chips(ask, out);
     kiln_gallery_ask_form(ask, kiln_gallery_app(visit), out);
     if (rc == 0)
-        rc = kiln_gallery_days(visit->session, &ask->query, note_day, days, &back_to, err);
+        rc = kiln_gallery_days(visit->session, &query, note_day, days, &back_to, err);
     if (rc == 0)
         add_days(ask, days, out);
     free(days);

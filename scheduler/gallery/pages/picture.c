@@ -81,7 +81,8 @@ static void add_actions(struct view *view, const struct kiln_gallery_tile *tile,
         add_copy(out, "Copy job line", "j", line);
     if (command)
         add_copy(out, "Copy command", "r", command);
-    kiln_text_puts(out, "</div>");
+    kiln_text_printf(out, "<a class=\"button\" href=\"/compare?a=%" PRIu64 "\">Compare</a></div>",
+                     tile->job);
 }
 
 static void add_download(struct view *view, uint64_t job, const struct kiln_object_row *object)

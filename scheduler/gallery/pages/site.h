@@ -12,8 +12,12 @@ kiln_web_handler kiln_gallery_star;                           /* star.c */
 kiln_web_handler kiln_gallery_sign_in, kiln_gallery_sign_out; /* sign_in.c */
 kiln_web_handler kiln_gallery_help;                           /* help.c */
 kiln_web_handler kiln_gallery_robots;
-kiln_web_handler kiln_gallery_batches; /* batches.c */
-kiln_web_handler kiln_gallery_fleet;   /* fleet.c */
+kiln_web_handler kiln_gallery_batches;                      /* batches.c */
+kiln_web_handler kiln_gallery_compare;                      /* compare.c */
+kiln_web_handler kiln_gallery_sheet;                        /* sheet.c */
+kiln_web_handler kiln_gallery_show;                         /* show.c */
+kiln_web_handler kiln_gallery_feed, kiln_gallery_json_feed; /* feed.c */
+kiln_web_handler kiln_gallery_fleet;                        /* fleet.c */
 /* api.c: /v1 */
 kiln_web_handler kiln_gallery_api_pictures, kiln_gallery_api_picture, kiln_gallery_api_new,
     kiln_gallery_api_batches, kiln_gallery_api_batch, kiln_gallery_api_description;

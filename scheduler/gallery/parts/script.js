@@ -331,6 +331,26 @@
     }, ASK_MS);
   };
 
+  /* --- the slide show goes on by itself, until somebody pauses it or wants less motion --- */
+  const play = $(".play"), following = $("main a[rel=next]");
+  if (play && following) {
+    const KEPT = "kiln-show", SLIDE_MS = 6000;
+    let timer = 0, playing = sessionStorage.getItem(KEPT) !== "paused" &&
+      !matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const set = () => {
+      clearTimeout(timer);
+      play.textContent = playing ? "Pause" : "Play";
+      if (playing) timer = setTimeout(() => { if (!document.hidden) location.replace(following.href); else set(); }, SLIDE_MS);
+    };
+    play.hidden = false;
+    play.addEventListener("click", () => {
+      playing = !playing;
+      sessionStorage.setItem(KEPT, playing ? "playing" : "paused");
+      set();
+    });
+    set();
+  }
+
   document.body.append(live);
   prepare(document);
   const form = $(".filters form");

@@ -116,6 +116,7 @@ unsigned kiln_web_request_read(struct kiln_web_request *request,
                   "this gallery does not answer under that name; add it to gallery_hosts");
         return MHD_HTTP_MISDIRECTED_REQUEST;
     }
+    visit->host = host;
     authorization = header(request, MHD_HTTP_HEADER_AUTHORIZATION);
     request->bearer = kiln_web_bearer_allowed(access, authorization);
     visit->by_cookie = kiln_web_session_valid(
@@ -132,17 +133,13 @@ unsigned kiln_web_request_read(struct kiln_web_request *request,
     return 0;
 }
 
-unsigned kiln_web_request_check_post(struct kiln_web_request *request,
-                                     const struct kiln_web_access *access, struct kiln_error *err)
+unsigned kiln_web_request_check_post(struct kiln_web_request *request, struct kiln_error *err)
 {
-    const char *host = header(request, MHD_HTTP_HEADER_HOST);
     const char *type = header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
     const char *length = header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    if (access->proxy[0] && strcmp(request->peer, access->proxy) == 0 &&
-        header(request, "X-Forwarded-Host"))
-        host = header(request, "X-Forwarded-Host");
     if (!kiln_web_origin_allowed(header(request, "Sec-Fetch-Site"),
-                                 header(request, MHD_HTTP_HEADER_ORIGIN), host, request->bearer)) {
+                                 header(request, MHD_HTTP_HEADER_ORIGIN), request->visit.host,
+                                 request->bearer)) {
         kiln_fail(err, KILN_DENIED, "this form was not sent by a page of this gallery");
         return MHD_HTTP_FORBIDDEN;
     }

@@ -40,8 +40,7 @@ void kiln_web_request_begin(struct kiln_web_request *request, struct MHD_Connect
 unsigned kiln_web_request_read(struct kiln_web_request *request,
                                const struct kiln_web_access *access, struct kiln_error *err);
 /* The same for what a POST needs besides. */
-unsigned kiln_web_request_check_post(struct kiln_web_request *request,
-                                     const struct kiln_web_access *access, struct kiln_error *err);
+unsigned kiln_web_request_check_post(struct kiln_web_request *request, struct kiln_error *err);
 /* A piece of the body. */
 void kiln_web_request_take(struct kiln_web_request *request, const char *bytes, size_t len);
 /* The body is here: 0, or a status as above. */

@@ -156,9 +156,7 @@ static unsigned admit(struct kiln_web_server *server, struct kiln_web_request *r
         kiln_fail(err, KILN_DENIED, "sign in to see this gallery");
         return MHD_HTTP_UNAUTHORIZED;
     }
-    return visit->method == KILN_WEB_POST
-               ? kiln_web_request_check_post(request, server->access, err)
-               : 0;
+    return visit->method == KILN_WEB_POST ? kiln_web_request_check_post(request, err) : 0;
 }
 
 /* The whole request is here. */
@@ -278,7 +276,7 @@ static int listen_at(const struct kiln_config *config, bool exact, struct kiln_w
                      int *ret_fd, struct kiln_error *err)
 {
     const char *address = kiln_config_text(config, KILN_KEY_GALLERY_ADDRESS);
-    const struct kiln_listen wanted = {
+    struct kiln_listen wanted = {
         .address = address,
         .address_setting = "gallery_address",
         .port_setting = "gallery_port",
@@ -292,6 +290,10 @@ static int listen_at(const struct kiln_config *config, bool exact, struct kiln_w
                          "gallery_address %s can be reached from other machines: set "
                          "gallery_token_file, or gallery_proxy for a proxy that signs people in",
                          address);
+    int rc = kiln_listen(&wanted, &server->port, ret_fd, err);
+    if (rc != KILN_EXISTS || exact)
+        return rc;
+    wanted.port = 0; /* many galleries on this machine: any port */
     return kiln_listen(&wanted, &server->port, ret_fd, err);
 }
 

@@ -42,6 +42,7 @@ struct kiln_web_visit {
     const struct kiln_web_args *form; /* of a POST */
     bool signed_in;                   /* may see the gallery; always so without a token */
     bool by_cookie;                   /* ... because of a session, which may be ended */
+    const char *host;                 /* name and port that the browser asked, checked */
     bool secure;                      /* the browser speaks https with our proxy */
     bool wants_json;                  /* below /v1/ */
     int64_t now_ms;                   /* wall clock */

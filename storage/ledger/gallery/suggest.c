@@ -102,7 +102,7 @@ static void put_neighbours(struct kiln_array *array, const struct letters *word)
                 put_changed(array, word, at, 1, &letters[i], 1);
         }
         if (at < word->count)
-            put_changed(array, word, at, 1, word->at, 0); /* left out */
+            put_changed(array, word, at, 1, NULL, 0);
         if (at + 1 < word->count)
             put_changed(array, word, at, 2,
                         (const utf8proc_int32_t[]){word->at[at + 1], word->at[at]}, 2);

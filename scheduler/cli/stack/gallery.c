@@ -1,0 +1,117 @@
+/* gallery.c - the web gallery of a stack: one kiln-gallery on a free port of this machine.
+ *
+ * A stack renders without its gallery, so whatever goes wrong here is only reported.  It writes its
+ * address to DIR/run/gallery.url once it listens.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "scheduler/cli/stack/stack.h"
+
+#define NAME "gallery"
+#define START_LIMIT_S 10
+#define STOP_LIMIT_S 10
+
+pid_t kiln_stack_find_gallery(const struct kiln_stack *stack)
+{
+    return kiln_process_find(stack, NAME,
+                             (const char *const[]){"kiln-gallery\n", stack->conf, NULL});
+}
+
+static char *url_file(const struct kiln_stack *stack, char out[PATH_MAX])
+{
+    return kiln_join(out, stack->dir, "run/gallery.url");
+}
+
+bool kiln_stack_gallery_url(const struct kiln_stack *stack, char out[KILN_GALLERY_URL_MAX])
+{
+    char path[PATH_MAX];
+    FILE *file = kiln_stack_find_gallery(stack) ? fopen(url_file(stack, path), "re") : NULL;
+    out[0] = '\0';
+    bool read = file && fgets(out, KILN_GALLERY_URL_MAX, file) != NULL;
+    if (file)
+        fclose(file);
+    out[strcspn(out, "\n")] = '\0';
+    return read;
+}
+
+/* Whether the settings are newer than the gallery that runs. */
+static bool is_outdated(const struct kiln_stack *stack)
+{
+    char path[PATH_MAX];
+    struct stat conf, url;
+    return stat(stack->conf, &conf) == 0 && stat(url_file(stack, path), &url) == 0 &&
+           (conf.st_mtim.tv_sec > url.st_mtim.tv_sec ||
+            (conf.st_mtim.tv_sec == url.st_mtim.tv_sec &&
+             conf.st_mtim.tv_nsec > url.st_mtim.tv_nsec));
+}
+
+static int has_url(void *arg, bool *ret_ready, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    (void)err;
+    *ret_ready = access(url_file(arg, path), R_OK) == 0;
+    return 0;
+}
+
+int kiln_stack_gallery_stop(struct kiln_stack *stack, struct kiln_cli *cli)
+{
+    char path[PATH_MAX];
+    pid_t pid = kiln_stack_find_gallery(stack);
+    (void)unlink(url_file(stack, path));
+    if (!pid) {
+        kiln_process_forget(stack, NAME);
+        return 0;
+    }
+    bool gentle = kiln_process_stop(stack, NAME, pid, SIGTERM, STOP_LIMIT_S);
+    kiln_say(cli, "%-10s stopped%s", NAME, gentle ? "" : " (killed: it did not end in time)");
+    return 1;
+}
+
+static int start(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_error *err)
+{
+    char program[PATH_MAX], path[PATH_MAX];
+    struct kiln_cli silent = *cli;
+    const char *argv[] = {kiln_join(program, stack->bin, "kiln-gallery"),
+                          "gallery",
+                          "serve",
+                          "--config",
+                          stack->conf,
+                          "--url-file",
+                          url_file(stack, path),
+                          NULL};
+    const struct kiln_spawn spawn = {.name = NAME, .argv = argv, .cwd = stack->dir};
+    silent.quiet = true; /* the address says it all */
+    (void)unlink(path);
+    return kiln_process_up(stack, &silent, &spawn, 0, START_LIMIT_S, has_url, stack, err);
+}
+
+void kiln_stack_gallery(struct kiln_stack *stack, struct kiln_cli *cli, int choice)
+{
+    char url[KILN_GALLERY_URL_MAX];
+    struct kiln_error err;
+    if (kiln_stack_lock(stack, &err)) {
+        kiln_warn(cli, "%s", err.text);
+        return;
+    }
+    if (choice >= 0 && stack->gallery != (choice == 1)) {
+        stack->gallery = choice == 1;
+        if (kiln_stack_save(stack, &err))
+            kiln_warn(cli, "%s", err.text);
+    }
+    bool runs = kiln_stack_find_gallery(stack) != 0;
+    if (runs && (!stack->gallery || is_outdated(stack))) {
+        struct kiln_cli silent = *cli;
+        silent.quiet = stack->gallery;
+        (void)kiln_stack_gallery_stop(stack, &silent);
+        runs = false;
+    }
+    if (stack->gallery && !runs && start(stack, cli, &err))
+        kiln_warn(cli, "the stack runs without its web gallery: %s", err.text);
+    else if (stack->gallery && kiln_stack_gallery_url(stack, url))
+        kiln_say(cli, "%-10s %s", NAME, url);
+    kiln_stack_close(stack);
+}
