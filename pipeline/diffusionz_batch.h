@@ -54,6 +54,8 @@ typedef struct DiffusionZItem {
     /* NULL, or [height/8][width/8] in 0 .. 1, lent likewise: 1 where the start is rendered anew, 0
      * where it is kept.  Only with a start. */
     const float *start_mask;
+    /* With by_difference: the prompt of the run that start_latent comes from, lent likewise. */
+    const char *start_prompt;
 } DiffusionZItem;
 
 /* Where the items of a batch begin.  A start is noised to a sigma with the noise of its item's
@@ -95,6 +97,14 @@ typedef struct DiffusionZBatch {
      * clean latent after them is enlarged and is the start: FROM_SIGMA with rest_steps, and items
      * without starts of their own. */
     int32_t coarse_steps, coarse_width, coarse_height;
+    /* 1: an edit by difference.  The start of an item is
+     *
+     *     start_latent + (prediction of prompt - prediction of start_prompt)
+     *
+     * where a prediction is the clean latent that one step from the noise of its seed comes to,
+     * a forward of the model each.  The seed should be that of start_latent's run.  Not with masks,
+     * coarse first, or a kept trajectory. */
+    int32_t by_difference;
 } DiffusionZBatch;
 
 typedef struct DiffusionZOutput {

@@ -38,6 +38,8 @@ static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
         code = check_prompt("prompt", i, item->prompt, err);
         if (!code)
             code = check_prompt("negative prompt", i, kiln_item_negative(item), err);
+        if (!code && item->start_prompt)
+            code = check_prompt("prompt of the start", i, item->start_prompt, err);
     }
     return code;
 }
@@ -81,6 +83,19 @@ static int check_coarse(const struct kiln_engine *e, const DiffusionZBatch *b,
     return code;
 }
 
+static int check_difference(const DiffusionZBatch *b, struct kiln_error *err)
+{
+    if (b->by_difference < 0 || b->by_difference > 1)
+        return kiln_fail(err, KILN_BAD_INPUT, "by_difference %d: must be 0 or 1", b->by_difference);
+    if (b->by_difference && (b->start == DIFFUSIONZ_FROM_NOISE || b->coarse_steps > 0))
+        return kiln_fail(err, KILN_BAD_INPUT, "an edit by difference needs starts of its items");
+    if (b->by_difference && b->keep_trajectory)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "no trajectory is kept of an edit by difference: its first two steps lead "
+                         "to no picture");
+    return 0;
+}
+
 /* Where the runs of the batch begin, and their steps. */
 static int check_schedule(const struct kiln_engine *e, const DiffusionZBatch *b,
                           struct kiln_error *err)
@@ -101,7 +116,8 @@ static int check_schedule(const struct kiln_engine *e, const DiffusionZBatch *b,
         return kiln_fail(err, KILN_BAD_INPUT,
                          "steps %d from the start on: must be 0 to %d, and 0 without a start sigma",
                          b->rest_steps, KILN_STEPS_MAX);
-    return check_coarse(e, b, err);
+    int code = check_coarse(e, b, err);
+    return code ? code : check_difference(b, err);
 }
 
 int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, struct kiln_error *err)
@@ -136,6 +152,16 @@ int kiln_engine_check_starts(const DiffusionZBatch *b, struct kiln_error *err)
         if (given && !needed)
             return kiln_fail(err, KILN_BAD_INPUT,
                              "item %d: has a start, but its batch begins from noise", i);
+        if (!b->by_difference != !item->start_prompt)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             b->by_difference
+                                 ? "item %d: the prompt of its start is missing"
+                                 : "item %d: names the prompt of its start without need",
+                             i);
+        if (b->by_difference && (!item->start_latent || item->start_mask))
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "item %d: an edit by difference starts from a latent, without a mask",
+                             i);
         if (item->start_mask && !given)
             return kiln_fail(err, KILN_BAD_INPUT,
                              "item %d: has a mask, but no start of which it keeps a part", i);

@@ -22,7 +22,8 @@ bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret)
         struct kiln_item *item = &r->items[i];
         if (item->begun || !kiln_item_alive(item))
             continue;
-        const int64_t rows = kt_size(item->caption, 0), others = kt_size(item->negative, 0);
+        const int64_t rows = kt_size(kiln_phase_caption(r, item), 0),
+                      others = kt_size(item->negative, 0);
         if (ret->count == 0) {
             caption = rows;
             negative = others;

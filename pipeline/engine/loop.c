@@ -39,7 +39,7 @@ static struct kiln_shape_plan *plan_for(struct kiln_run *r, const struct kiln_gr
     const struct kiln_shape shape = {.items = group->count,
                                      .height = r->phase->height,
                                      .width = r->phase->width,
-                                     .caption_rows = kt_size(item->caption, 0),
+                                     .caption_rows = kt_size(kiln_phase_caption(r, item), 0),
                                      .negative_rows = kt_size(item->negative, 0),
                                      .guidance = item->negative ? r->batch->guidance_scale : 0,
                                      .arrangement = kiln_loras_arrangement(r->e->loras)};
@@ -84,7 +84,7 @@ static void fill_buffers(struct kiln_run *r, struct kt_scope *s, const struct ki
         if (item->ended)
             continue;
         kt_copy_into(s, latent_of(plan, s, i), kiln_start_state(r, s, item));
-        put_caption(s, plan->caption, i, item->caption);
+        put_caption(s, plan->caption, i, kiln_phase_caption(r, item));
         if (plan->negative)
             put_caption(s, plan->negative, i, item->negative);
     }
@@ -200,15 +200,16 @@ static void keep_latents(struct kiln_run *r, struct kt_scope *s, const struct ki
     kt copies[KILN_GROUP_MAX];
     struct kiln_error err;
     for (int i = 0; i < group->count; i++)
-        copies[i] = group->items[i]->ended ? NULL : kt_copy(s, latent_of(arg, s, i));
+        copies[i] = group->items[i]->ended
+                        ? NULL
+                        : kiln_start_result(r, s, group->items[i], latent_of(arg, s, i));
     if (kt_scope_check(s, &err))
         return;
     for (int i = 0; i < group->count; i++) {
         struct kiln_item *item = group->items[i];
         if (item->ended)
             continue;
-        kt_drop(item->scope, item->latent);
-        item->latent = kt_keep(item->scope, copies[i]);
+        kiln_start_keep(r, item, copies[i]);
         if (r->phase != kiln_run_full(r))
             continue;
         kt_drop(item->scope, item->noise);

@@ -27,19 +27,31 @@ enum {
     KILN_FETCHES = KILN_FETCH_SMALLER + DIFFUSIONZ_SMALLER_MAX
 };
 
+/* What becomes of the clean latents that a phase ends with. */
+enum kiln_phase_result {
+    KILN_RESULT_LATENT, /* the next phase starts from them, or they are the pictures */
+    KILN_RESULT_BEFORE, /* predictions of the prompts that the starts were rendered with; and */
+    KILN_RESULT_AFTER   /* of the items' own: the starts, with the difference, are the latents */
+};
+
 /* The steps of a batch at one size. */
 struct kiln_phase {
     struct kiln_schedule schedule;
     int64_t height, width; /* of the latent */
     int row;               /* of its first step in the time table */
+    enum kiln_phase_result result;
 };
-#define KILN_PHASES_MAX 2 /* coarse first has a small phase and a full one */
+/* Coarse first has a small phase and a full one, an edit by difference two predictions and the
+ * steps after them. */
+#define KILN_PHASES_MAX 3
 
 struct kiln_item {
     const DiffusionZItem *in;
     DiffusionZOutput *out;
     struct kt_scope *scope;
     kt caption, negative; /* negative NULL: no guidance */
+    kt start_caption;     /* of an edit by difference; else NULL, as are the next two */
+    kt start, before;     /* to which the difference is added; the prediction of its prompt */
     /* The clean latent that the phase starts from, of any size, or NULL for noise; from the end of
      * the phase on its result, which is what the next phase starts from. */
     kt latent;
@@ -94,6 +106,9 @@ int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
                      struct kiln_phase ret[KILN_PHASES_MAX]);
 /* The last one, at the size of the pictures. */
 const struct kiln_phase *kiln_run_full(const struct kiln_run *r);
+
+/* The caption that the phase's steps of the item have. */
+kt kiln_phase_caption(const struct kiln_run *r, const struct kiln_item *item);
 
 /* --- item.c ----------------------------------------------------------------------------------- */
 /* Allocates the results that are wanted; false, with the item ended, without memory. */
@@ -176,6 +191,11 @@ void kiln_mask_apply(struct kt_scope *s, const struct kiln_item *item, kt latent
 void kiln_start_take(struct kiln_run *r, struct kiln_item *item);
 /* The state that the phase starts from: [channels, height, width] in fp32, in s. */
 kt kiln_start_state(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item);
+/* What the phase has come to for the item, by its last state, in memory of its own; in s.  And takes
+ * it over, into item->latent if the next phase starts from it. */
+kt kiln_start_result(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item,
+                     kt latent);
+void kiln_start_keep(const struct kiln_run *r, struct kiln_item *item, kt result);
 /* Makes the noise of the group's next phase, if there is one, while the device is busy. */
 void kiln_start_prepare_noise(struct kiln_run *r, const struct kiln_group *group);
 

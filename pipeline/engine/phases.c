@@ -3,7 +3,8 @@
  * A run has one phase; coarse first has two.  The small phase takes the first sigmas of the
  * schedule and strides from the last of them to 0 at once: that step ends at x - sigma * dx/dsigma,
  * which is the prediction of the clean latent.  So the hand-over (start.c) finds a clean latent,
- * as every start is, and no phase needs a step of its own kind.
+ * as every start is, and no phase needs a step of its own kind.  The predictions of an edit by
+ * difference are such phases, too: a schedule of one step, at the size of the pictures.
  */
 #include "pipeline/engine/parts.h"
 
@@ -35,11 +36,26 @@ int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
         kiln_schedule_fill(&small->schedule, &e->config.sampler, b->num_steps);
         kiln_schedule_cut(&small->schedule, &e->config.sampler, b->coarse_steps);
     }
+    for (int result = KILN_RESULT_BEFORE; b->by_difference && result <= KILN_RESULT_AFTER;
+         result++) {
+        struct kiln_phase *one = &ret[count];
+        *one = (struct kiln_phase){.height = b->height / factor,
+                                   .width = b->width / factor,
+                                   .row = count++,
+                                   .result = (enum kiln_phase_result)result};
+        kiln_schedule_fill(&one->schedule, &e->config.sampler, 1);
+    }
+    const struct kiln_phase *before = count > 0 ? &ret[count - 1] : NULL;
     ret[count] = (struct kiln_phase){.schedule = schedule_of(&e->config.sampler, b),
                                      .height = b->height / factor,
                                      .width = b->width / factor,
-                                     .row = count > 0 ? ret[0].schedule.steps : 0};
+                                     .row = before ? before->row + before->schedule.steps : 0};
     return count + 1;
+}
+
+kt kiln_phase_caption(const struct kiln_run *r, const struct kiln_item *item)
+{
+    return r->phase->result == KILN_RESULT_BEFORE ? item->start_caption : item->caption;
 }
 
 const struct kiln_phase *kiln_run_full(const struct kiln_run *r)

@@ -124,6 +124,19 @@ static void prepare_item(struct kiln_run *r, struct kiln_item *item)
         item->negative = caption_of(r, item->scope, kiln_item_negative(item->in));
 }
 
+/* The same for the prompt of the item's start. */
+static void prepare_start(struct kiln_run *r, struct kiln_item *item)
+{
+    if (!r->batch->by_difference)
+        return;
+    for (struct kiln_item *other = r->items; other < item; other++)
+        if (!other->ended && strcmp(other->in->start_prompt, item->in->start_prompt) == 0) {
+            item->start_caption = kt_keep(item->scope, other->start_caption);
+            return;
+        }
+    item->start_caption = caption_of(r, item->scope, item->in->start_prompt);
+}
+
 /* A fetch that arrives when the main stream reaches this point. */
 static struct kt_fetch *mark(const struct kiln_engine *e)
 {
@@ -170,6 +183,7 @@ void kiln_text_prepare(struct kiln_run *r)
     for (int i = 0; i < r->batch->item_count; i++)
         if (kiln_item_alive(&r->items[i])) {
             prepare_item(r, &r->items[i]);
+            prepare_start(r, &r->items[i]);
             (void)kiln_item_alive(&r->items[i]);
         }
     kt_clock_end(r->e->clock, piece);

@@ -22,11 +22,16 @@ const char *kiln_item_negative(const DiffusionZItem *item)
     return item->negative_prompt ? item->negative_prompt : "";
 }
 
-size_t kiln_item_texts(const DiffusionZItem *item, float guidance, const char *texts[2])
+size_t kiln_item_texts(const DiffusionZItem *item, float guidance,
+                       const char *texts[KILN_ITEM_TEXTS_MAX])
 {
-    texts[0] = item->prompt;
-    texts[1] = kiln_item_negative(item);
-    return guidance > 0 ? 2 : 1;
+    size_t count = 0;
+    texts[count++] = item->prompt;
+    if (guidance > 0)
+        texts[count++] = kiln_item_negative(item);
+    if (item->start_prompt)
+        texts[count++] = item->start_prompt;
+    return count;
 }
 
 static void add(struct kiln_text_prefetch *a, const char *text)
@@ -48,7 +53,7 @@ void kiln_text_prefetch_add(struct kiln_text_prefetch *a, const DiffusionZBatch 
 {
     pthread_mutex_lock(&a->lock);
     for (int i = 0; i < batch->item_count; i++) {
-        const char *texts[2];
+        const char *texts[KILN_ITEM_TEXTS_MAX];
         size_t count = kiln_item_texts(&batch->items[i], batch->guidance_scale, texts);
         for (size_t k = 0; k < count; k++)
             add(a, texts[k]);

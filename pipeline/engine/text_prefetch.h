@@ -13,8 +13,9 @@
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/limits.h"
 
-/* Texts of a batch: one and its negative for each item. */
-#define KILN_BATCH_TEXTS_MAX (2 * (size_t)KILN_ASSIGN_MAX)
+/* Texts of a batch: of each item a prompt, a negative one, and the prompt of its start. */
+#define KILN_ITEM_TEXTS_MAX 3
+#define KILN_BATCH_TEXTS_MAX (KILN_ITEM_TEXTS_MAX * (size_t)KILN_ASSIGN_MAX)
 
 struct kiln_text_prefetch {
     pthread_mutex_t lock;
@@ -27,9 +28,10 @@ void kiln_text_prefetch_release(struct kiln_text_prefetch *a);
 
 /* The negative prompt of an item, "" where it has none. */
 const char *kiln_item_negative(const DiffusionZItem *item);
-/* Fills texts with the item's prompt and, with guidance, its negative prompt; borrowed.  Returns
- * how many. */
-size_t kiln_item_texts(const DiffusionZItem *item, float guidance, const char *texts[2]);
+/* Fills texts with the item's prompt, with guidance its negative prompt, and the prompt of its
+ * start if it has one; borrowed.  Returns how many. */
+size_t kiln_item_texts(const DiffusionZItem *item, float guidance,
+                       const char *texts[KILN_ITEM_TEXTS_MAX]);
 
 /* Adds the texts of the batch, each once.  Beyond the limit the oldest are dropped: their batch is
  * the one that runs.  Any thread. */
