@@ -54,7 +54,8 @@ static const struct kiln_option redraw_options[] = {
     {"alike", "A", "how alike: 0 is a new picture, 100 nearly the same one (variations: 50)"},
     {"strength", "X", "instead: the share of the steps to run, above 0 to 1, as in a job line"},
     {"steps", "N", "steps to run (enlarging: 3; else what is left of the job's schedule)"},
-    {"prompt", "TEXT", "edit: another prompt, in the style of the job"},
+    {"prompt", "TEXT",
+     "edit: another prompt, in the style of the job, by difference if it was exact"},
     {"set", "KEY=VALUE", "set this key of every redraw, such as loras; may be repeated"},
     {"batch", "NAME", "name of the batch (made from what is asked); it gets only new jobs"},
     {"dry-run", NULL, "print the jobs and their estimated cost; send nothing"},
@@ -159,7 +160,7 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .examples =
          "kiln redraw 17 23 --size 2x              twice the side, in three steps\n"
          "kiln redraw 17 --count 8 --alike 80      eight variations close to job 17\n"
-         "kiln redraw 17 --prompt \"a blue star\"    an edit: the same seed, image to image\n"
+         "kiln redraw 17 --prompt \"a blue star\"    an edit: the rest of the picture stays\n"
          "kiln favourite ls --json | jq .job | xargs kiln redraw --size 1024x1024",
      .more =
          "--size: \"2x\" (1x to 4x of the job's side), or as in a job line; the shape stays.  A\n"

@@ -372,6 +372,11 @@ static void find_fault(const struct kiln_job *job, const struct kiln_latent_row 
                  "enlarged up to %d times, and keeps its shape",
                  id, latent->width, latent->height, job->width, job->height,
                  KILN_START_ENLARGE_MAX);
+    else if (job->mode.edited && (latent->width != job->width || latent->height != job->height))
+        snprintf(out, size,
+                 "init_job is %llu; its latent is of %ux%u, and this job of %ux%u; an edit keeps "
+                 "the size",
+                 id, latent->width, latent->height, job->width, job->height);
 }
 
 /* Whether the job names a parent beside the job of its start. */

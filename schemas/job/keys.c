@@ -80,6 +80,7 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
                                "a number above 0 and at most 1"},
     [KILN_JOB_KEY_START_SIGMA] = {"start_sigma", KILN_JOB_NUMBER, 0, 1, NULL,
                                   "a number above 0 and at most 1, with up to four decimals"},
+    [KILN_JOB_KEY_EDIT] = {"edit", KILN_JOB_BOOL, 0, 1, NULL, "true or false"},
     [KILN_JOB_KEY_PARENT] = {"parent", KILN_JOB_WHOLE, 1, 0x1p63, NULL,
                              "the number of a job, 1 or above"},
     [KILN_JOB_KEY_TELEPORT] = {"teleport", KILN_JOB_CHOICE, 0, 0, teleports, "\"off\""},

@@ -97,6 +97,10 @@ static void put_start(struct kiln_text *out, const struct kiln_job *job)
     else if (!kiln_mode_of_strength(KILN_STRENGTH_DEFAULT, job->steps, &usual) ||
              usual.step != job->mode.step)
         put_double(out, KILN_JOB_KEY_STRENGTH, kiln_mode_strength(job->mode.step, job->steps));
+    if (job->mode.edited) {
+        put_key(out, KILN_JOB_KEY_EDIT);
+        kiln_text_puts(out, "true");
+    }
 }
 
 /* A coarse mode is always written, said or not: a worker reads it from the line.  "off" is written

@@ -11,9 +11,9 @@
 /* How far u may be off for a sigma of four decimals: half a digit times the steepest slope, 3. */
 #define SIGMA_SLACK (3 * 0.5e-4)
 
-static const char *start_word(bool masked)
+static const char *start_word(bool masked, bool edited)
 {
-    return masked ? "inpaint" : "start";
+    return masked ? "inpaint" : edited ? "edit" : "start";
 }
 
 size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
@@ -32,10 +32,12 @@ size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
             len += snprintf(ret + len, KILN_MODE_MAX - (size_t)len, "@%.4g", mode->sigma);
         break;
     case KILN_MODE_START_STEP:
-        len = snprintf(ret, KILN_MODE_MAX, "%s=%u", start_word(mode->masked), mode->step);
+        len = snprintf(ret, KILN_MODE_MAX, "%s=%u", start_word(mode->masked, mode->edited),
+                       mode->step);
         break;
     case KILN_MODE_START_SIGMA:
-        len = snprintf(ret, KILN_MODE_MAX, "%s@%.4g", start_word(mode->masked), mode->sigma);
+        len = snprintf(ret, KILN_MODE_MAX, "%s@%.4g", start_word(mode->masked, mode->edited),
+                       mode->sigma);
         break;
     }
     return (size_t)len;
@@ -94,9 +96,8 @@ static bool read_sigma(const char *text, double *ret)
 }
 
 /* "=N" or "@SIGMA" behind the word of a start. */
-static bool read_start(const char *text, bool masked, struct kiln_mode *ret)
+static bool read_start(const char *text, struct kiln_mode *ret)
 {
-    ret->masked = masked;
     if (*text == '=') {
         text++;
         ret->kind = KILN_MODE_START_STEP;
@@ -121,9 +122,13 @@ static bool read_mode(const char *text, struct kiln_mode *ret)
         return !*text || (*text == '@' && read_sigma(text + 1, &ret->sigma) && ret->sigma < 1);
     }
     const size_t len = strcspn(text, "=@");
-    for (int masked = 0; masked < 2; masked++)
-        if (strlen(start_word(masked)) == len && memcmp(text, start_word(masked), len) == 0)
-            return read_start(text + len, masked, ret);
+    for (int way = 0; way < 3; way++) {
+        const char *word = start_word(way == 1, way == 2);
+        ret->masked = way == 1;
+        ret->edited = way == 2;
+        if (strlen(word) == len && memcmp(text, word, len) == 0)
+            return read_start(text + len, ret);
+    }
     return false;
 }
 
@@ -165,17 +170,24 @@ bool kiln_mode_starts(const struct kiln_mode *mode)
     return mode->kind == KILN_MODE_START_STEP || mode->kind == KILN_MODE_START_SIGMA;
 }
 
+/* The steps of a start; sigma = 3u / (1 + 2u) at the usual shift of 3. */
+static double steps_left(const struct kiln_mode *mode, uint32_t steps)
+{
+    const double u = mode->sigma / (3 - 2 * mode->sigma);
+    const double left = mode->kind == KILN_MODE_START_STEP
+                            ? (double)steps - (mode->step < steps ? mode->step : steps)
+                            : ceil(steps * u - SIGMA_SLACK * steps);
+    return left > 1 ? left : 1;
+}
+
 double kiln_mode_forwards(const struct kiln_mode *mode, uint32_t steps)
 {
     switch (mode->kind) {
     case KILN_MODE_COARSE:
         return 0.25 * mode->small + mode->full;
     case KILN_MODE_START_STEP:
-        return mode->step < steps ? steps - mode->step : 1;
-    case KILN_MODE_START_SIGMA: { /* at the usual shift of 3, sigma = 3u / (1 + 2u) */
-        const double left = ceil(steps * mode->sigma / (3 - 2 * mode->sigma) - SIGMA_SLACK * steps);
-        return left > 1 ? left : 1;
-    }
+    case KILN_MODE_START_SIGMA:
+        return steps_left(mode, steps) + (mode->edited ? KILN_EDIT_FORWARDS : 0);
     case KILN_MODE_EXACT:
     case KILN_MODE_COARSE_AUTO:
         break;

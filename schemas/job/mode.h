@@ -14,6 +14,9 @@
  *   "start@0.5"       from a start, noised to sigma 0.5; the schedule's lower sigmas follow
  *   "inpaint=0"       as start=0, and what a mask keeps is set to the start after every step
  *   "inpaint@0.5"     as start@0.5, likewise
+ *   "edit=3"          as start=3, after the latent of another job has got what changes from that
+ *                     job's prompt to this one's: an edit by difference (diffusionz_batch.h)
+ *   "edit@0.5"        as start@0.5, likewise
  *
  * A start is a clean latent: that of another job, or of a picture.
  * Source of coarse first and of its numbers: measured, scripts/bench/RESULTS.md; starting at a step
@@ -45,8 +48,10 @@ struct kiln_mode {
     uint32_t small, full; /* COARSE: steps at the small size, 1 .. KILN_STEPS_MAX, and after it */
     uint32_t step;        /* START_STEP: 0 .. KILN_STEPS_MAX - 1 */
     double sigma;         /* COARSE: below 1; START_SIGMA: at most 1; above 0, four decimals */
-    bool masked;          /* START_STEP, START_SIGMA: a mask keeps a part of the start */
+    bool masked;          /* START_STEP, START_SIGMA: a mask keeps a part of the start, */
+    bool edited;          /* or the start gets a difference first; not both */
 };
+#define KILN_EDIT_FORWARDS 2 /* that a difference takes */
 
 /* The text of a mode; returns its length.  Equal modes have equal texts. */
 size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX]);

@@ -108,6 +108,23 @@ static int build_depth(const struct kiln_draft *draft, struct kiln_job *job, str
     return code;
 }
 
+/* "edit": by difference from the prompt of init_job. */
+static int build_edit(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
+{
+    int code = kiln_draft_bool(draft, KILN_JOB_KEY_EDIT, false, &job->mode.edited, err);
+    if (code || !job->mode.edited)
+        return code;
+    if (!job->init_job)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "edit needs init_job: the prompt of a picture is not known");
+    if (job->latents == KILN_LATENTS_TRAJECTORY)
+        return kiln_fail(
+            err, KILN_BAD_INPUT,
+            "edit and latents \"trajectory\" are both given; the first two forwards of "
+            "an edit lead to no state");
+    return 0;
+}
+
 static int build_start(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
 {
     int64_t init_job;
@@ -120,7 +137,8 @@ static int build_start(const struct kiln_draft *draft, struct kiln_job *job, str
     if (code)
         return code;
     job->init_job = (uint64_t)init_job;
-    return build_depth(draft, job, err);
+    code = build_depth(draft, job, err);
+    return code ? code : build_edit(draft, job, err);
 }
 
 /* The job that this one was made from: the one that the line names, else the one of its start. */
@@ -140,14 +158,17 @@ int kiln_draft_mode(const struct kiln_draft *draft, struct kiln_job *job, struct
     const bool other = kiln_draft_has(draft, KILN_JOB_KEY_INIT_JOB);
     const bool strength = kiln_draft_has(draft, KILN_JOB_KEY_STRENGTH);
     const bool sigma = kiln_draft_has(draft, KILN_JOB_KEY_START_SIGMA);
+    const bool edit = kiln_draft_has(draft, KILN_JOB_KEY_EDIT);
     if (image && other)
         return kiln_fail(err, KILN_BAD_INPUT, "init_image and init_job are both given; keep one");
     if (strength && sigma)
         return kiln_fail(err, KILN_BAD_INPUT, "strength and start_sigma are both given; keep one");
-    if ((strength || sigma) && !image && !other)
+    if ((strength || sigma || edit) && !image && !other)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "%s is given without a start; init_image or init_job names one",
-                         strength ? "strength" : "start_sigma");
+                         strength ? "strength"
+                         : sigma  ? "start_sigma"
+                                  : "edit");
     int code = build_coarse(draft, job, image || other, err);
     if (!code && (image || other))
         code = build_start(draft, job, err);

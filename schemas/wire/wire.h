@@ -27,9 +27,9 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 7
+#define KILN_WIRE_MINOR 8
 #endif
-#define KILN_WIRE_MINOR_MODES 5
+#define KILN_WIRE_MINOR_MODES 8 /* edits; the other modes since 5 */
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
 #define KILN_WIRE_MS_MAX (30 * 24 * 3600 * 1000.0) /* the longest duration a message may tell */

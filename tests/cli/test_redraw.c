@@ -74,6 +74,8 @@ static void every_wish_has_a_depth(void **state)
         {{.alike = -1, .enlarges = true, .edits = true}, 8, "start=2", 8, 6},
         {{.alike = -1, .edits = true}, 8, "start=2", 8, 6},
         {{.alike = -1, .edits = true, .run = 3}, 8, "start=1", 4, 3},
+        {{.alike = -1, .edits = true, .differs = true}, 8, "start=3", 8, 5},
+        {{.alike = -1, .edits = true, .differs = true, .run = 3}, 8, "start=1", 4, 3},
         {{.alike = -1}, 8, "start=2", 8, 6},
         {{.alike = 0}, 8, "", 8, 8},
         {{.alike = 0, .run = 4}, 8, "", 4, 4},
@@ -278,6 +280,40 @@ static void an_edit_keeps_the_style(void **state)
                ",\"init_job\":17,\"strength\":0.7,\"seed\":100}\n");
 }
 
+/* By difference only from an exact run, of the same size and with the same seed. */
+static void edits_are_by_difference_where_that_is_sound(void **state)
+{
+    (void)state;
+    struct kiln_job_row donor = make_donor();
+    struct kiln_redraw_want edit = {.reprompted = true, .depth = {.edits = true, .alike = -1}};
+    assert_false(kiln_redraw_differs(&edit, &donor)); /* how it was rendered is not known */
+    donor.forwards = 8;
+    assert_true(kiln_redraw_differs(&edit, &donor));
+    check_line(edit, &donor,
+               "{\"prompt\":\"\",\"negative_prompt\":\"fog, blurry\",\"width\":256,"
+               "\"height\":320,\"steps\":8" DONOR_REST
+               ",\"init_job\":17,\"edit\":true,\"seed\":100}\n");
+    edit.size = "1x";
+    assert_true(kiln_redraw_differs(&edit, &donor));
+    edit.size = "2x";
+    assert_false(kiln_redraw_differs(&edit, &donor));
+    edit.size = NULL;
+    edit.count = 1;
+    assert_false(kiln_redraw_differs(&edit, &donor));
+    edit.count = 0;
+    edit.seed_set = true;
+    assert_false(kiln_redraw_differs(&edit, &donor));
+    edit.seed_set = false;
+    edit.plain = true;
+    assert_false(kiln_redraw_differs(&edit, &donor));
+    edit.plain = false;
+    edit.reprompted = false; /* other LoRAs, say: the prompts do not differ */
+    assert_false(kiln_redraw_differs(&edit, &donor));
+    edit.reprompted = true;
+    snprintf(donor.rendered_mode, sizeof donor.rendered_mode, "coarse=4+3");
+    assert_false(kiln_redraw_differs(&edit, &donor));
+}
+
 static void check_refused(struct kiln_redraw_want want, const struct kiln_job_row *donor,
                           const struct kiln_latent_row *latent, const char *hash, const char *says)
 {
@@ -334,6 +370,7 @@ int main(void)
         cmocka_unit_test(sizes_are_factors_or_sizes),
         cmocka_unit_test(a_line_has_what_its_donor_had),
         cmocka_unit_test(an_edit_keeps_the_style),
+        cmocka_unit_test(edits_are_by_difference_where_that_is_sound),
         cmocka_unit_test(what_cannot_be_redrawn_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,12 +46,22 @@ jobs vary
 json out.txt '[(j["seed"], j["mode"]) for j in d] == [(100 + n, "start=2") for n in (1, 2, 3, 4)] + [(2**64 - 3, "start=4"), (2**64 - 2, "start=4"), (101, "coarse=auto")]'
 json out.txt 'd[6]["parent"] == '"$star"' and d[6]["init_job"] is None'
 
-# --- edits: another prompt in the style of the job; choices; other LoRAs or seeds
+# --- edits: another prompt in the style of the job, by difference; choices; other LoRAs or seeds
 ok kiln redraw "$star" "$moon" --prompt 'a {red|blue} sun' --batch edit
+says 'edits by difference: what the prompts have in common stays'
 ok kiln redraw "$star" --set guidance=2 --set seed=5 --batch edit
 ok kiln redraw "$moon" --prompt 'a sun' --set style=none --set start_sigma=0.5 --batch edit
 jobs edit
-json out.txt '[(j["seed"], j["mode"], j["steps"]) for j in d] == [(100, "start=2", 8)] * 2 + [(2**64 - 1, "start=2", 8)] * 2 + [(5, "start=2", 8), (2**64 - 1, "start@0.5", 8)]'
+json out.txt '[(j["seed"], j["mode"], j["steps"]) for j in d] == [(100, "edit=3", 8)] * 2 + [(2**64 - 1, "edit=3", 8)] * 2 + [(5, "start=2", 8), (2**64 - 1, "edit@0.5", 8)]'
+ok kiln redraw "$star" --prompt 'a sun' --set edit=false --dry-run
+says '1  128x128 *8  start=2' out.txt
+ok kiln redraw "$star" --prompt 'a sun' --size 2x --dry-run
+says '^0 of 1 edit by difference, the others image to image'
+ok kiln redraw "$star" --prompt 'a sun' --count 2 --dry-run --json
+json out.txt 'd["jobs"] == 2 and d["groups"][0]["mode"] == "start=2"'
+ok kiln wait edit --timeout 60
+fails 65 kiln enqueue - --batch unfit --json < <(printf '{"prompt":"x","size":"256x256","init_job":%s,"edit":true}\n' "$star")
+json out.txt 'd["accepted"] == 0 and "an edit keeps the size" in str(d["refused"])'
 prompts=$(sql "SELECT string_agg(prompt || '|' || coalesce(style, '-') || '|' || negative_prompt, '
 ' ORDER BY index) FROM job j JOIN batch b ON b.id = batch_id WHERE b.name = 'edit'")
 moon_negative=$(sql "SELECT negative_prompt FROM job WHERE id = $moon")
@@ -116,7 +126,7 @@ for words in "$star" "$star --set priority=3" "x --count 2" "--count 2" "$star -
     "$star --size 5x" "$star --size big" "$star --steps 0 --count 2" "$star --set size=2x" \
     "$star --set prompt=x" "$star --set init_job=1" "$star --set model=other" "$star --set style=anime" \
     "$star --count 2 --set seed=1" "$star --count 2 --steps 4 --set steps=8" "$star --set nokey=1" \
-    "$star --count 2 --set steps=0" "$star --count 2 --batch a/b" "$star --count 2 --batch backfill-x"; do
+    "$star --prompt x --set edit=true" "$star --count 2 --set steps=0" "$star --count 2 --batch a/b" "$star --count 2 --batch backfill-x"; do
     fails 64 kiln redraw $words
     [ ! -s out.txt ] || die "'kiln redraw $words' wrote to stdout"
 done

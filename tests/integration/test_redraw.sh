@@ -34,8 +34,8 @@ for batch in large alike0 alike13 alike80 alike100 edit again; do
 done
 [ "$(sql "SELECT count(*) FROM image")" = 23 ] || die "not every job has one picture"
 [ "$(sql "SELECT max(attempt) FROM job")" -ge 2 ] || die "nothing was interrupted"
-[ "$(sql "SELECT string_agg(DISTINCT mode || ' ' || forwards, ',' ORDER BY mode || ' ' || forwards) FROM image WHERE mode LIKE 'start%'")" = \
-    'start=1 7,start=2 6,start=4 4,start=7 1,start@0.75 3' ] || die "other modes: $(sql "SELECT DISTINCT mode, forwards FROM image")"
+[ "$(sql "SELECT string_agg(DISTINCT mode || ' ' || forwards, ',' ORDER BY mode || ' ' || forwards) FROM image WHERE mode <> ''")" = \
+    'edit=3 7,start=1 7,start=4 4,start=7 1,start@0.75 3' ] || die "other modes: $(sql "SELECT DISTINCT mode, forwards FROM image")"
 
 python3 - "$(sql "SELECT key FROM latent WHERE job_id = $first")" "$(sql "SELECT key FROM latent WHERE job_id = $second")" <<'PYTHON' || die "distances"
 import json, math, struct, subprocess, sys
@@ -68,6 +68,10 @@ apart = distance(first, second)
 large = exported("large")
 print("apart", apart, "enlarged", distance(first, large[0]), distance(second, large[1]))
 assert distance(first, large[0]) < 0.3 * apart and distance(second, large[1]) < 0.3 * apart
+# Three blue triangles where three green ones were.
+edit, = exported("edit")
+print("edited", distance(second, edit))
+assert 0 < distance(second, edit) < 0.5 * apart
 # The more alike, the nearer to the donor and to each other.
 spreads = []
 for alike in (0, 13, 80, 100):

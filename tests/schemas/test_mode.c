@@ -18,7 +18,8 @@ static void check_whole(const char *text, enum kiln_mode_kind kind)
     assert_true(kiln_mode_text(&mode, again) == strlen(text));
     assert_string_equal(again, text);
     assert_true(mode.masked == (strncmp(text, "inpaint", 7) == 0));
-    assert_true(kiln_mode_starts(&mode) == (mode.masked || strncmp(text, "start", 5) == 0));
+    assert_true(kiln_mode_starts(&mode) ==
+                (mode.masked || mode.edited || strncmp(text, "start", 5) == 0));
 }
 
 static void texts_are_read_and_written_as_they_were(void **state)
@@ -32,6 +33,8 @@ static void texts_are_read_and_written_as_they_were(void **state)
     check_whole("start=49", KILN_MODE_START_STEP);
     check_whole("start@0.5", KILN_MODE_START_SIGMA);
     check_whole("start@1", KILN_MODE_START_SIGMA);
+    check_whole("edit=3", KILN_MODE_START_STEP);
+    check_whole("edit@0.5", KILN_MODE_START_SIGMA);
     check_whole("inpaint=0", KILN_MODE_START_STEP);
     check_whole("inpaint=49", KILN_MODE_START_STEP);
     check_whole("inpaint@0.5", KILN_MODE_START_SIGMA);
@@ -112,6 +115,9 @@ static void forwards_that_a_mode_costs(void **state)
     assert_true(forwards("coarse=4+3", 8) == 4);
     assert_true(forwards("start=5", 8) == 3);
     assert_true(forwards("start=9", 8) == 1);
+    assert_true(forwards("edit=3", 8) == 7); /* two before its steps */
+    assert_true(forwards("edit=9", 8) == 3);
+    assert_true(forwards("edit@0.5", 8) == 4);
     assert_true(forwards("start@0.5", 8) == 2);    /* .5 and .3 of the ladder */
     assert_true(forwards("start@0.6429", 8) == 3); /* .64286 rounded */
     assert_true(forwards("start@1", 8) == 8);

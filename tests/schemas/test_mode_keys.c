@@ -62,6 +62,10 @@ static void lines_say_a_mode(void **state)
         {IMAGE ",\"coarse\":\"off\"", "start=3"},
         {"\"init_job\":7,\"strength\":0.3", "start=5"},
         {"\"init_job\":9223372036854775807", "start=3"},
+        {"\"init_job\":7,\"edit\":true", "edit=3"},
+        {"\"init_job\":7,\"edit\":false", "start=3"},
+        {"\"init_job\":7,\"edit\":true,\"start_sigma\":0.5", "edit@0.5"},
+        {IMAGE ",\"edit\":false", "start=3"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check_mode(rows[i][0], &nothing_known, rows[i][1]);
@@ -151,10 +155,12 @@ static void written_lines_say_it_shortly(void **state)
               "\"init_job\":7,\"strength\":0.3");
     canonical("\"init_job\":7,\"start_sigma\":0.12346", &nothing_known,
               "\"init_job\":7,\"start_sigma\":0.1235");
+    canonical("\"edit\":true,\"init_job\":7,\"strength\":0.26", &nothing_known,
+              "\"init_job\":7,\"strength\":0.3,\"edit\":true");
+    canonical("\"edit\":false,\"init_job\":7", &nothing_known, "\"init_job\":7");
     canonical("\"parent\":7,\"init_job\":7", &nothing_known, "\"init_job\":7");
     canonical("\"parent\":5,\"init_job\":7", &nothing_known, "\"init_job\":7,\"parent\":5");
-    canonical("\"parent\":5,\"coarse\":\"4+3\"", &nothing_known,
-              "\"coarse\":\"4+3\",\"parent\":5");
+    canonical("\"parent\":5,\"coarse\":\"4+3\"", &nothing_known, "\"coarse\":\"4+3\",\"parent\":5");
 }
 
 static void every_step_has_a_strength(void **state)
@@ -213,6 +219,11 @@ static void bad_values_are_refused_by_name(void **state)
         {"\"init_job\":-1", "init_job is -1"},
         {"\"init_job\":1.5", "init_job is 1.5"},
         {"\"init_job\":9223372036854775808", "init_job is 9223372036854775808"},
+        {"\"edit\":true", "edit is given without a start"},
+        {"\"edit\":1,\"init_job\":7", "edit is 1; it must be true or false"},
+        {IMAGE ",\"edit\":true", "edit needs init_job: the prompt of a picture is not known"},
+        {"\"init_job\":7,\"edit\":true,\"latents\":\"trajectory\"",
+         "edit and latents \"trajectory\" are both given"},
         {"\"parent\":0", "parent is 0; it must be the number of a job, 1 or above"},
         {"\"parent\":\"17\"", "parent is \"17\""},
         {"\"parent\":9223372036854775808", "parent is 9223372036854775808"},

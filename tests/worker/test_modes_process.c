@@ -181,6 +181,52 @@ static void starts_are_rendered_beside_a_failure(void **state)
     end(&worker);
 }
 
+/* Edits of two donors, the second asked for twice; of one that is smaller, and of none. */
+static void edits_know_the_prompts_of_their_donors(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t donors[3], ids[5];
+    const struct kiln_job star = job_of("a red star", ""), moon = job_of("a moon", "");
+    struct kiln_job small = job_of("a small star", ""), job = job_of("a blue star", "edit=5");
+    small.width = small.height = 128;
+    kiln_test_worker_start(&worker, stack, "w-edits", NULL, true);
+    kiln_test_queue_jobs(stack, "star", &star, 1, donors);
+    kiln_test_queue_jobs(stack, "moon", &moon, 1, donors + 1);
+    kiln_test_queue_jobs(stack, "small", &small, 1, donors + 2);
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"star", "moon", "small"};
+        kiln_test_assign(stack, "w-edits", names[i], donors + i, 1);
+        assert_true(until_done(names[i], 1));
+    }
+    job.init_job = job.parent = donors[0];
+    kiln_test_queue_jobs(stack, "edit-star", &job, 1, ids);
+    job.init_job = job.parent = donors[1];
+    kiln_test_queue_jobs(stack, "edit-moon", &job, 2, ids + 1);
+    job.init_job = job.parent = donors[2];
+    kiln_test_queue_jobs(stack, "edit-small", &job, 1, ids + 3);
+    job.init_job = job.parent = 999999999;
+    kiln_test_queue_jobs(stack, "edit-none", &job, 1, ids + 4);
+    kiln_test_assign(stack, "w-edits", "edits", ids, 5);
+    assert_true(until_done("edit-star", 1) && until_done("edit-moon", 2));
+    assert_int_equal(count_of("count(*)", "edit-moon",
+                              "i.mode = 'edit=5' AND i.forwards = 5 AND l.mode = 'edit=5'"),
+                     2);
+    char sql[400];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM job WHERE (id = %llu AND error LIKE '%%an edit keeps the size') "
+             "OR (id = %llu AND error LIKE '%%there is no such job')",
+             (unsigned long long)ids[3], (unsigned long long)ids[4]);
+    assert_true(kiln_test_until(stack, sql, 2, LIMIT_S));
+    /* The card depends on the donor's prompt: what the engine was given. */
+    snprintf(sql, sizeof sql,
+             "SELECT count(DISTINCT o.sha256) FROM object o WHERE o.role = 'full' AND o.job_id IN "
+             "(%llu, %llu)",
+             (unsigned long long)ids[0], (unsigned long long)ids[1]);
+    assert_int_equal(kiln_test_count(stack, sql), 2);
+    end(&worker);
+}
+
 /* Killed between look-up and commit: another worker does the job, once. */
 static void a_job_with_a_start_survives_its_worker(void **state)
 {
@@ -285,6 +331,7 @@ int main(void)
         cmocka_unit_test(auto_follows_the_card),
         cmocka_unit_test(a_bad_card_is_named_at_start),
         cmocka_unit_test(starts_are_rendered_beside_a_failure),
+        cmocka_unit_test(edits_know_the_prompts_of_their_donors),
         cmocka_unit_test(a_job_with_a_start_survives_its_worker),
         cmocka_unit_test(pictures_are_starts),
         cmocka_unit_test(a_hostile_key_is_refused),

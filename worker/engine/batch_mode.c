@@ -20,6 +20,7 @@ static bool set_coarse(DiffusionZBatch *batch, const struct kiln_mode *mode,
 bool kiln_batch_set_mode(DiffusionZBatch *batch, const struct kiln_mode *mode,
                          const struct kiln_picture_size *good, size_t good_count)
 {
+    batch->by_difference = mode->edited;
     switch (mode->kind) {
     case KILN_MODE_COARSE:
         return set_coarse(batch, mode, good, good_count);

@@ -22,6 +22,7 @@
 
 #include "kernels/pictures/downscale.h"
 #include "schemas/clock.h"
+#include "schemas/job/mode.h"
 #include "schemas/limits.h"
 #include "worker/engine/renderer.h"
 #include "worker/engine/testcard_draw.h"
@@ -114,6 +115,9 @@ static int check_starts(const DiffusionZBatch *batch, struct kiln_error *err)
         return kiln_fail(err, KILN_UNSUPPORTED, "no trajectory is kept of steps at two sizes");
     for (int32_t i = 0; i < batch->item_count; i++) {
         const DiffusionZItem *item = &batch->items[i];
+        if (!batch->by_difference != !item->start_prompt)
+            return kiln_fail(err, KILN_BAD_INPUT, "item %d: the prompt of its start is %s", i,
+                             item->start_prompt ? "not needed" : "missing");
         if ((item->start_latent != NULL) + (item->start_rgb != NULL) != needed)
             return kiln_fail(err, KILN_BAD_INPUT, "item %d: %s", i,
                              needed ? "it needs one start" : "it has a start and needs none");
@@ -126,7 +130,8 @@ static int32_t count_steps(const DiffusionZBatch *batch)
 {
     if (batch->rest_steps > 0)
         return batch->coarse_steps + batch->rest_steps;
-    return batch->num_steps - next_step(batch) + (batch->start == DIFFUSIONZ_FROM_SIGMA ? 1 : 0);
+    return batch->num_steps - next_step(batch) + (batch->start == DIFFUSIONZ_FROM_SIGMA ? 1 : 0) +
+           (batch->by_difference ? KILN_EDIT_FORWARDS : 0);
 }
 
 static int32_t testcard_forwards(const struct kiln_renderer *engine, const DiffusionZBatch *batch)
@@ -142,9 +147,9 @@ static void mode_text(const DiffusionZBatch *batch, char *out, size_t size)
     if (batch->coarse_steps > 0)
         snprintf(out, size, "COARSE %d+%d", batch->coarse_steps, batch->rest_steps);
     else if (batch->start == DIFFUSIONZ_FROM_STEP)
-        snprintf(out, size, "START %d", batch->start_step);
+        snprintf(out, size, "%s %d", batch->by_difference ? "EDIT" : "START", batch->start_step);
     else if (batch->start == DIFFUSIONZ_FROM_SIGMA)
-        snprintf(out, size, "START %.4f", batch->start_sigma);
+        snprintf(out, size, "%s %.4f", batch->by_difference ? "EDIT" : "START", batch->start_sigma);
 }
 
 /* A number that stands for prompt and start. */
@@ -155,6 +160,8 @@ static uint64_t mark_of(const DiffusionZBatch *batch, const DiffusionZItem *item
     if (item->start_latent)
         mark ^= kiln_testcard_mark(item->start_latent, pixels / (LATENT_FACTOR * LATENT_FACTOR) *
                                                            LATENT_CHANNELS * sizeof(float));
+    if (item->start_prompt)
+        mark ^= kiln_testcard_mark(item->start_prompt, strlen(item->start_prompt));
     if (item->start_rgb)
         mark ^= kiln_testcard_mark(item->start_rgb, pixels * 3);
     return mark;

@@ -38,6 +38,7 @@ struct look {
     struct kiln_flight *flight;
     struct kiln_start_want want;
     struct kiln_latent_row *rows; /* [job_count]; of jobs without init_job empty */
+    char **prompts;               /* [job_count], of these jobs; NULLs unless edits want them */
     bool taken[KILN_ASSIGN_MAX];  /* into a portion */
     bool answers;                 /* the store, to the last request */
     double until_ms;              /* the end of its patience; 0: no server was away yet */
@@ -156,9 +157,13 @@ static int try_rows(struct look *look, struct kiln_error *err)
     snprintf(name, sizeof name, "kiln-worker %s starts", starts->worker->id);
     if (!starts->ledger)
         code = kiln_ledger_open(starts->worker->config, name, &starts->ledger, err);
-    return code ? code
+    code = code ? code
                 : kiln_ledger_latents(starts->ledger, starts->worker->pool, ids,
                                       assignment->job_count, look->rows, err);
+    if (code || !assignment->mode.edited)
+        return code;
+    return kiln_ledger_prompts(starts->ledger, starts->worker->pool, ids, assignment->job_count,
+                               look->prompts, err);
 }
 
 /* Where the latents of the whole assignment are. */
@@ -184,6 +189,29 @@ static bool of_the_start(int code)
            code == KILN_CORRUPT;
 }
 
+/* The prompt that an edit's latent was rendered with; several jobs may share the start. */
+static int take_prompt(struct look *look, uint32_t index, struct kiln_start *start,
+                       struct kiln_error *err)
+{
+    const struct kiln_job *job = &look->flight->assignment.jobs[index];
+    const struct kiln_latent_row *row = &look->rows[index];
+    int code = 0;
+    if (!look->prompts[index])
+        code = kiln_fail(err, KILN_NOT_FOUND, "init_job %" PRIu64 ": there is no such job",
+                         job->init_job);
+    else if (row->width != job->width || row->height != job->height)
+        code =
+            kiln_fail(err, KILN_BAD_INPUT,
+                      "init_job %" PRIu64 ": its latent is of %ux%u px and this job of %ux%u; an "
+                      "edit keeps the size",
+                      job->init_job, row->width, row->height, job->width, job->height);
+    if (code)
+        kiln_start_release(start);
+    start->prompt = code ? NULL : look->prompts[index];
+    look->prompts[index] = start->prompt ? NULL : look->prompts[index];
+    return code;
+}
+
 /* A request to an S3 that is away takes its many tries, so it is asked first whether it answers. */
 static int try_load(struct look *look, uint32_t index, struct kiln_start *ret,
                     struct kiln_error *err)
@@ -200,6 +228,8 @@ static int try_load(struct look *look, uint32_t index, struct kiln_start *ret,
     code = code ? code
                 : kiln_start_load(starts->store, &look->flight->assignment.jobs[index],
                                   &look->rows[index], &look->want, ret, err);
+    if (code == 0 && look->flight->assignment.mode.edited)
+        code = take_prompt(look, index, ret, err);
     look->answers = look->answers && (code == 0 || of_the_start(code));
     return code;
 }
@@ -288,8 +318,11 @@ static void look_up(struct starts *starts, struct kiln_flight *flight)
                                  .latent_channels = (uint32_t)worker->engine->latent_channels,
                                  .latent_factor = (uint32_t)worker->engine->latent_factor}};
     struct kiln_error err = {0};
-    while (!(look.rows = calloc(count, sizeof *look.rows)))
+    while (!(look.rows = calloc(count, sizeof *look.rows)) ||
+           !(look.prompts = calloc(count, sizeof *look.prompts))) {
+        free(look.rows);
         kiln_worker_pause(worker, 100);
+    }
     if (kiln_queue_length(worker->ready) == 0)
         kiln_worker_prefetch(worker, assignment);
     int code = ask_rows(&look, &err);
@@ -300,6 +333,9 @@ static void look_up(struct starts *starts, struct kiln_flight *flight)
         portion->last = last = next_job(&look) == count;
         pass(worker, portion); /* the last one may have freed the flight */
     }
+    for (uint32_t i = 0; i < count; i++)
+        free(look.prompts[i]);
+    free(look.prompts);
     free(look.rows);
 }
 

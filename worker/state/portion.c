@@ -8,6 +8,7 @@ void kiln_start_release(struct kiln_start *start)
 {
     free(start->latent);
     free(start->rgb);
+    free(start->prompt);
     *start = (struct kiln_start){0};
 }
 

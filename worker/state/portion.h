@@ -11,10 +11,11 @@
 
 #define KILN_PORTION_BYTES ((size_t)64 << 20)
 
-/* What runs start from; one of the two is set.  In the form of DiffusionZItem, for the job's size. */
+/* What runs start from; latent or rgb is set.  In the form of DiffusionZItem, for the job's size. */
 struct kiln_start {
     float *latent;
     uint8_t *rgb;
+    char *prompt; /* of the latent's job, for edits; else NULL */
     size_t bytes;
 };
 void kiln_start_release(struct kiln_start *start);

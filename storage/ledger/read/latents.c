@@ -31,6 +31,26 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
     return 0;
 }
 
+int kiln_ledger_prompts(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                        size_t count, char **ret, struct kiln_error *err)
+{
+    static const struct kiln_statement look = {
+        "prompts", "SELECT j.prompt FROM unnest($2::bigint[]) WITH ORDINALITY AS g (id, n)"
+                   " LEFT JOIN job j ON j.id = g.id AND j.pool = $1 ORDER BY g.n"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    KILN_BIND(&params, pool);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)ids[i]);
+    int rc = kiln_ledger_run(ledger, &look, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    bool complete = true;
+    for (int i = 0; i < PQntuples(rows) && (size_t)i < count; i++)
+        complete &= ret[i] || KILN_READ(rows, i, 0, ret[i]);
+    PQclear(rows);
+    return complete ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for prompts");
+}
+
 int kiln_ledger_model_hash(struct kiln_ledger *ledger, const char *pool, const char *model,
                            char ret[65], struct kiln_error *err)
 {

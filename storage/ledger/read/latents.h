@@ -28,6 +28,11 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
                         size_t count, struct kiln_latent_row *ret,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Fills ret[i] with the prompt of the job ids[i] as it was rendered, malloc'd; NULL if the pool has no
+ * such job.  Entries that are not NULL are kept as they are. */
+int kiln_ledger_prompts(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                        size_t count, char **ret, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* The hash of the weights that the pool renders a model with, by the name that jobs give it (""
  * is the pool's): that of its newest picture or latent.  "" if none of the newest rows is of it. */
 int kiln_ledger_model_hash(struct kiln_ledger *ledger, const char *pool, const char *model,

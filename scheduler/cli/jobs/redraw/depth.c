@@ -90,7 +90,8 @@ int kiln_depth(const struct kiln_depth_want *want, const struct kiln_job *donor,
         return from_share(want, kiln_alike_skip(alike, donor->width, donor->height), donor->steps,
                           ret_mode, ret_steps, err);
     if (want->edits)
-        return from_strength(want, KILN_EDIT_STRENGTH, donor->steps, ret_mode, ret_steps, err);
+        return from_strength(want, want->differs ? KILN_EDIT_STRENGTH : KILN_PLAIN_STRENGTH,
+                             donor->steps, ret_mode, ret_steps, err);
     return from_sigma(KILN_ENLARGE_SIGMA, want->run ? want->run : KILN_ENLARGE_STEPS, donor->steps,
                       ret_mode, ret_steps, err);
 }

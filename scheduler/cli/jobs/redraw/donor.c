@@ -126,6 +126,17 @@ static void add_rest(const struct kiln_redraw_want *want, const struct kiln_job 
     kiln_text_puts(out, "}\n");
 }
 
+bool kiln_redraw_differs(const struct kiln_redraw_want *want, const struct kiln_job_row *donor)
+{
+    uint32_t width = donor->job.width, height = donor->job.height;
+    struct kiln_error unfit; /* is reported with the line */
+    const bool exact = donor->forwards > 0 && donor->rendered_mode[0] == '\0';
+    if (want->size && kiln_redraw_size(want->size, width, height, &width, &height, &unfit))
+        return false;
+    return want->reprompted && !want->plain && !want->count && !want->seed_set && exact &&
+           width == donor->job.width && height == donor->job.height;
+}
+
 int kiln_redraw_line(const struct kiln_redraw_want *want, const struct kiln_job_row *donor,
                      const struct kiln_latent_row *latent, const char *current_hash,
                      struct kiln_text *out, struct kiln_error *err)
@@ -141,8 +152,10 @@ int kiln_redraw_line(const struct kiln_redraw_want *want, const struct kiln_job_
         code = kiln_fail(err, KILN_BAD_INPUT,
                          "its style \"%s\" is not known here; add --set style=none, or another",
                          style);
+    struct kiln_depth_want depth = want->depth;
+    depth.differs = kiln_redraw_differs(want, donor);
     if (!code)
-        code = kiln_depth(&want->depth, &donor->job, &job.mode, &job.steps, err);
+        code = kiln_depth(&depth, &donor->job, &job.mode, &job.steps, err);
     code = code ? code : take_size(want, &job, err);
     if (!code && want->reprompted)
         code = plain_negative(known, job.negative_prompt, &negative, err);
@@ -150,6 +163,7 @@ int kiln_redraw_line(const struct kiln_redraw_want *want, const struct kiln_job_
         return code;
     const uint64_t id = job.id;
     job.init_job = kiln_mode_starts(&job.mode) ? id : 0;
+    job.mode.edited = job.init_job && depth.differs;
     job.parent = id;
     job.init_image = job.custom_id = NULL;
     job.kind = KILN_KIND_IMAGE;

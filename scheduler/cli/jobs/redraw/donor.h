@@ -4,6 +4,9 @@
  * tenant.  It starts from the donor's latent, whose shape it keeps, and names the donor as its
  * parent.  Not taken over are custom_id, priority and deadline, and what a latent-cache job stores.
  *
+ * An edit is by difference (schemas/job/mode.h) where that is sound: the donor was an exact run,
+ * and the redraw has its size and its seed.  Any other edit is image to image.
+ *
  * Seeds: a redraw has the seed of its donor; variation n, from 1, has that seed plus n.  So the
  * same call makes the same pictures, and a larger --count only adds some.
  */
@@ -23,6 +26,7 @@ struct kiln_redraw_want {
     bool reprompted;  /* --prompt, which goes over every line, replaces the donor's */
     bool restyled;    /* --set style does the same with its style */
     bool seed_set;    /* --set seed gives the seed */
+    bool plain;       /* --set edit=false: image to image, never by difference */
     struct kiln_depth_want depth;
     const struct kiln_styles *styles;
 };
@@ -31,6 +35,9 @@ struct kiln_redraw_want {
  * KILN_SIDE_STEP, or what a job line may have.  KILN_BAD_INPUT says what is wrong. */
 int kiln_redraw_size(const char *text, uint32_t width, uint32_t height, uint32_t *ret_width,
                      uint32_t *ret_height, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Whether an edit of this donor is by difference. */
+bool kiln_redraw_differs(const struct kiln_redraw_want *want, const struct kiln_job_row *donor);
 
 /* Appends the job line and a line end.  current_hash: of the weights that the pool renders the
  * donor's model with, "" if not known.  KILN_BAD_INPUT says why the job cannot be redrawn. */

@@ -36,8 +36,8 @@ struct redraw {
     /* what came of them */
     struct kiln_text lines;
     uint64_t donors[KILN_WORDS_MAX]; /* of each line */
-    size_t line_count;
-    uint32_t width, height; /* of the first donor */
+    size_t line_count, edit_count;   /* edits by difference among them */
+    uint32_t width, height;          /* of the first donor */
     struct {
         uint64_t job;
         char *error;
@@ -94,6 +94,12 @@ static int take_set(struct redraw *redraw, const char *value)
                                "of its job already");
     if (key == KILN_JOB_KEY_STEPS && redraw->want.depth.run)
         return kiln_usage(cli, "--steps and --set steps are both given; keep one");
+    if (key == KILN_JOB_KEY_EDIT && equals) {
+        redraw->want.plain = strcmp(equals + 1, "false") == 0;
+        return redraw->want.plain ? 0
+                                  : kiln_usage(cli, "--set edit: an edit is by difference where it "
+                                                    "can be; only edit=false changes that");
+    }
     redraw->want.restyled |= key == KILN_JOB_KEY_STYLE;
     redraw->want.seed_set |= key == KILN_JOB_KEY_SEED;
     redraw->want.depth.edits |= key == KILN_JOB_KEY_STYLE || key == KILN_JOB_KEY_LORAS ||
@@ -258,6 +264,7 @@ static int take_donor(void *arg, const struct kiln_job_row *row, struct kiln_err
         redraw->height = row->job.height;
     }
     redraw->donors[redraw->line_count++] = row->job.id;
+    redraw->edit_count += kiln_redraw_differs(&redraw->want, row);
     return 0;
 }
 
@@ -323,10 +330,17 @@ static int name_batch(struct redraw *redraw, struct kiln_error *err)
     return rc;
 }
 
-/* What a depth by likeness comes to, for the first donor's size. */
+/* How edits are made, and what a depth by likeness comes to for the first donor's size. */
 static void say_depth(const struct redraw *redraw)
 {
     const struct kiln_depth_want *depth = &redraw->want.depth;
+    if (redraw->want.reprompted && redraw->edit_count == redraw->line_count)
+        kiln_say(redraw->cli, "edits by difference: what the prompts have in common stays");
+    else if (redraw->want.reprompted)
+        kiln_say(redraw->cli,
+                 "%zu of %s by difference, the others image to image: a difference needs a job "
+                 "that was rendered exact, its size and its seed",
+                 redraw->edit_count, KILN_COUNT(redraw->line_count, "edit"));
     if (depth->strength > 0 || depth->sigma > 0 ||
         (depth->alike < 0 && (depth->enlarges || depth->edits)))
         return;
