@@ -347,6 +347,23 @@ static void counts_are_bounded(void **state)
     kiln_test_ok(kiln_gallery_count(session, &query, &count, &more, &rig.err), rig.err);
     assert_int_equal(count, KILN_GALLERY_COUNT_MAX);
     assert_true(more);
+    static const struct {
+        const char *words;
+        uint32_t count;
+        bool more;
+    } cases[] = {{NULL, 1000, true},           {"rare ", 3, false},
+                 {"-thing ", PICTURES, false}, {"\"odd odd\"", 590, false},
+                 {"round odd ", 200, false},   {"-odd ", 1000, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        query = words(cases[i].words);
+        kiln_test_ok(kiln_gallery_count(session, &query, &count, &more, &rig.err), rig.err);
+        assert_int_equal(count, cases[i].count);
+        assert_int_equal(more, cases[i].more);
+    }
+    query = words(NULL);
+    query.filter.pool = "another";
+    kiln_test_ok(kiln_gallery_count(session, &query, &count, &more, &rig.err), rig.err);
+    assert_int_equal(count, 0);
 }
 
 struct days {

@@ -1,8 +1,7 @@
 /* count.c - how many pictures a query finds, and on which days they were made.
  *
- * A count goes through the same hits as a list, so it is as right as the list.  A histogram has
- * more rows than can be looked up one by one: it is read from the index alone, which follows the
- * levels in image within seconds.
+ * A histogram, and a count of more than a thousand, have more rows than can be looked up one by
+ * one: they are read from the index alone, which follows the levels in image within seconds.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,33 +19,17 @@ static struct kiln_gallery_query whole(const struct kiln_gallery_query *query)
     return all;
 }
 
-int kiln_gallery_count(struct kiln_ledger *session, const struct kiln_gallery_query *query,
-                       uint32_t *ret_count, bool *ret_more, struct kiln_error *err)
+/* Whether a picture must have some word or value: if it must only lack some, the index of words has
+ * no short list to offer.  The tsquery is ours: terms with " & " between, those to lack with a "!".
+ */
+static bool has_positive(const char *lexemes)
 {
-    const struct kiln_gallery_query all = whole(query);
-    struct kiln_gallery_question question;
-    struct kiln_gallery_place place;
-    struct kiln_gallery_hits *hits = malloc(sizeof *hits);
-    if (!hits)
-        return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory to count");
-    int rc = kiln_gallery_ask(session, &all, &question, err);
-    if (rc == 0) {
-        rc = kiln_gallery_place_read(&question, &place, err);
-        if (rc == 0)
-            rc = kiln_gallery_find(session, &question, &place,
-                                   &(struct kiln_gallery_want){.most = KILN_GALLERY_HITS_MAX,
-                                                               .enough = KILN_GALLERY_HITS_MAX,
-                                                               .any_order = true},
-                                   hits, err);
-        kiln_gallery_question_release(&question);
+    for (const char *term = lexemes; term; term = strstr(term, " & ")) {
+        term += strncmp(term, " & ", 3) == 0 ? 3 : 0;
+        if (*term != '!')
+            return true;
     }
-    if (rc == 0) {
-        bool over = hits->count > KILN_GALLERY_COUNT_MAX;
-        *ret_count = over ? KILN_GALLERY_COUNT_MAX : hits->count;
-        *ret_more = over || hits->out_of_time;
-    }
-    free(hits);
-    return rc;
+    return false;
 }
 
 /* --- days --------------------------------------------------------------------------------------
@@ -117,17 +100,23 @@ static const struct kiln_statement slice = {"gallery_days", SLICE};
 static const struct kiln_statement rest = {"gallery_days_index", REST};
 static const struct kiln_statement kept = {"gallery_days_kept", KEPT};
 
+static void bind_counts(struct kiln_params *params, const struct kiln_gallery_question *question,
+                        uint64_t at, uint32_t rows)
+{
+    const struct kiln_gallery_filter *filter = &question->query->filter;
+    KILN_BIND(params, filter->pool);
+    kiln_gallery_bind_levels(params, filter);
+    KILN_BIND(params, (const char *)question->lexemes, filter->from_ms, filter->to_ms,
+              filter->prompt_hash, at, rows);
+}
+
 static int read_days(struct kiln_ledger *session, const struct kiln_statement *statement,
                      const struct kiln_gallery_question *question, uint64_t *at, struct days *days,
                      struct kiln_error *err)
 {
-    const struct kiln_gallery_filter *filter = &question->query->filter;
     struct kiln_params params = {0};
     PGresult *rows = NULL;
-    KILN_BIND(&params, filter->pool);
-    kiln_gallery_bind_levels(&params, filter);
-    KILN_BIND(&params, question->lexemes, filter->from_ms, filter->to_ms, filter->prompt_hash, *at,
-              SLICE_ROWS);
+    bind_counts(&params, question, *at, SLICE_ROWS);
     int rc = kiln_ledger_run(session, statement, &params, &rows, err);
     for (int row = 0; rc == 0 && row < PQntuples(rows); row++) {
         int64_t day_ms;
@@ -152,7 +141,7 @@ static int count_days(struct kiln_ledger *session, const struct kiln_gallery_que
         read += SLICE_ROWS;
         if (rc || at <= question->lowest)
             return rc;
-        if (question->lexemes && days->pictures * INDEX_SHARE < read)
+        if (has_positive(question->lexemes) && days->pictures * INDEX_SHARE < read)
             return read_days(session, &rest, question, &at, days, err);
         if (kiln_clock_ms() >= question->deadline)
             return kiln_gallery_time_of(session, at, false, ret_back_to_ms, err);
@@ -179,5 +168,129 @@ int kiln_gallery_days(struct kiln_ledger *session, const struct kiln_gallery_que
     free(days.at);
     if (rc == 0)
         *ret_back_to_ms = back_to_ms;
+    return rc;
+}
+
+/* --- counts ------------------------------------------------------------------------------------
+ */
+
+#define COUNT_ROWS 4000  /* of a slice */
+#define COUNT_LONG 10000 /* rows that a count may walk before it asks the index of words */
+
+/* As COUNTS, and $7 behind this job, $8 rows of the slice, $9 the most hits. */
+#define HITS_SLICE                                                                                 \
+    "SELECT b.reached, h.job_id FROM (SELECT coalesce((SELECT job_id FROM gallery_text"            \
+    "  WHERE job_id < $7::bigint ORDER BY job_id DESC OFFSET $8::integer - 1 LIMIT 1), 0)"         \
+    "  AS reached) b LEFT JOIN LATERAL (SELECT t.job_id FROM (SELECT * FROM gallery_text"          \
+    "   WHERE job_id < $7 ORDER BY job_id DESC LIMIT $8) t"                                        \
+    "  WHERE (t.tsv @@ $3::tsquery) IS TRUE AND " COUNTS " LIMIT $9::integer) h ON true"
+#define HITS_INDEX                                                                                 \
+    "SELECT 0, t.job_id FROM gallery_text t WHERE t.tsv @@ $3::tsquery"                            \
+    " AND t.job_id + 0 < $7::bigint AND $8::integer > 0 AND " COUNTS " LIMIT $9::integer"
+static const struct kiln_statement hits_slice = {"gallery_count", HITS_SLICE};
+static const struct kiln_statement hits_index = {"gallery_count_index", HITS_INDEX};
+
+static int add_hits(struct kiln_ledger *session, const struct kiln_statement *statement,
+                    const struct kiln_gallery_question *question, uint64_t *at,
+                    struct kiln_gallery_hits *hits, struct kiln_error *err)
+{
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    bind_counts(&params, question, *at, COUNT_ROWS);
+    KILN_BIND(&params, KILN_GALLERY_HITS_MAX - hits->count);
+    int rc = kiln_ledger_run(session, statement, &params, &rows, err);
+    for (int row = 0; rc == 0 && row < PQntuples(rows); row++) {
+        KILN_READ(rows, row, 0, *at);
+        if (!PQgetisnull(rows, row, 1) && hits->count < KILN_GALLERY_HITS_MAX)
+            hits->jobs[hits->count++] = kiln_row_u64(rows, row, 1);
+    }
+    PQclear(rows);
+    return rc;
+}
+
+/* From the index alone, in any order. */
+static int find_any(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                    struct kiln_gallery_hits *hits, struct kiln_error *err)
+{
+    uint64_t at = INT64_MAX, read = 0;
+    hits->count = 0;
+    hits->out_of_time = false;
+    for (;;) {
+        int rc = add_hits(session, &hits_slice, question, &at, hits, err);
+        if (rc || at == 0 || hits->count == KILN_GALLERY_HITS_MAX)
+            return rc;
+        read += COUNT_ROWS;
+        if (read * (KILN_GALLERY_HITS_MAX - hits->count) / (hits->count + 1) > COUNT_LONG)
+            return add_hits(session, &hits_index, question, &at, hits, err);
+    }
+}
+
+/* How many of the hits image itself shows. */
+static int check_hits(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                      struct kiln_gallery_hits *hits, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "gallery_count_shown",
+        "SELECT count(*) FROM unnest($16::bigint[]) AS g (id), LATERAL"
+        " (SELECT FROM image i WHERE i.job_id = g.id AND " KILN_GALLERY_SHOWN " OFFSET 0) i"};
+    struct kiln_params params = {0};
+    kiln_gallery_bind(&params, &question->query->filter, question->batch_id);
+    KILN_BIND_COLUMN(&params, INT8, hits->count, (int64_t)hits->jobs[i]);
+    return kiln_ledger_ask(session, &statement, &params, KILN_FIELDS(hits->count), err);
+}
+
+/* More than are counted: the index says so, and whether one of them has just been hidden does not
+ * matter.  Fewer: each is looked up.  Phrases may hide behind lists of any length, and an index
+ * that is being made lacks pictures: those go the way of a list. */
+static int count(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                 struct kiln_gallery_hits *hits, struct kiln_error *err)
+{
+    const struct kiln_gallery_want want = {KILN_GALLERY_HITS_MAX, KILN_GALLERY_HITS_MAX};
+    struct days days = {0};
+    struct kiln_gallery_place place;
+    uint64_t at = INT64_MAX;
+    bool complete = false;
+    bool other = question->query->filter.prompt_hash ||
+                 (question->lexemes &&
+                  (strstr(question->lexemes, "<->") || !has_positive(question->lexemes)));
+    int rc = other ? 0 : kiln_gallery_complete(session, &complete, err);
+    if (rc == 0 && complete && question->lexemes) {
+        rc = find_any(session, question, hits, err);
+        return rc || hits->count > KILN_GALLERY_COUNT_MAX
+                   ? rc
+                   : check_hits(session, question, hits, err);
+    }
+    if (rc == 0 && complete) {
+        rc = read_days(session, &kept, question, &at, &days, err);
+        free(days.at);
+        hits->count = KILN_GALLERY_HITS_MAX;
+        hits->out_of_time = false;
+        if (rc || days.pictures > KILN_GALLERY_COUNT_MAX)
+            return rc;
+    }
+    if (rc == 0)
+        rc = kiln_gallery_place_read(question, &place, err);
+    return rc ? rc : kiln_gallery_find(session, question, &place, &want, hits, err);
+}
+
+int kiln_gallery_count(struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                       uint32_t *ret_count, bool *ret_more, struct kiln_error *err)
+{
+    const struct kiln_gallery_query all = whole(query);
+    struct kiln_gallery_question question;
+    struct kiln_gallery_hits *hits = malloc(sizeof *hits);
+    if (!hits)
+        return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory to count");
+    int rc = kiln_gallery_ask(session, &all, &question, err);
+    if (rc == 0) {
+        rc = count(session, &question, hits, err);
+        kiln_gallery_question_release(&question);
+    }
+    if (rc == 0) {
+        bool over = hits->count > KILN_GALLERY_COUNT_MAX;
+        *ret_count = over ? KILN_GALLERY_COUNT_MAX : hits->count;
+        *ret_more = over || hits->out_of_time;
+    }
+    free(hits);
     return rc;
 }

@@ -24,7 +24,6 @@
 #define SLICE_ROWS 4000
 #define WALK_ROWS_MAX 30000
 #define INDEX_ROWS_A_MS 500 /* that GIN finds, and the heap gives */
-#define LISTED_ROWS 20      /* that GIN lists while it finds one in the heap */
 
 /* $16 lexemes, $17 behind this job, $18 rows of the slice, $19 hits wanted, $20 the farthest job.
  * One row at least, with the job at the end of the slice: 0, or the largest, if no row follows.
@@ -56,13 +55,6 @@
     " SELECT 0, t.job_id FROM (SELECT job_id FROM h ORDER BY job_id " DIR " OFFSET 0) t"           \
     " CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN   \
     "  OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $19::integer"
-/* For a count: any of the hits will do, so the heap is read no further than needed. */
-#define ANY_FROM_INDEX                                                                             \
-    "SELECT 0, t.job_id FROM (SELECT job_id FROM gallery_text WHERE tsv @@ $16::tsquery"           \
-    "  AND job_id + 0 < $17::bigint AND job_id + 0 >= $20::bigint AND pool = $1"                   \
-    "  AND $18::integer > 0 OFFSET 0) t"                                                           \
-    " CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN   \
-    "  OFFSET 0) i LIMIT $19::integer"
 /* The pictures of one prompt are few, and have an index. */
 #define OF_PROMPT(CMP, CMP_END, DIR)                                                               \
     "SELECT 0, i.job_id FROM image i WHERE i.job_id + 0 " CMP                                      \
@@ -82,7 +74,6 @@ static const struct kiln_statement walk_text[2] = {
 static const struct kiln_statement from_index[2] = {
     {"gallery_index", FROM_INDEX("<", ">=", "DESC")},
     {"gallery_index_up", FROM_INDEX(">", "<=", "ASC")}};
-static const struct kiln_statement any_from_index = {"gallery_index_any", ANY_FROM_INDEX};
 static const struct kiln_statement of_prompt[2] = {
     {"gallery_prompt", OF_PROMPT("<", ">=", "DESC")},
     {"gallery_prompt_up", OF_PROMPT(">", "<=", "ASC")}};
@@ -134,12 +125,7 @@ static int index_helps(const struct search *search, bool *ret, struct kiln_error
         "   '''([^'']*)''(:\\*)?', 'g') m) w"};
     const struct kiln_gallery_question *question = search->question;
     struct kiln_params params = {0};
-    int64_t rows_max = question->budget_ms * INDEX_ROWS_A_MS;
-    /* Without an order only the lists are read to their end, unless phrases make it look for more.
-     */
-    if (search->want->any_order && !strstr(question->lexemes, "<->"))
-        rows_max *= LISTED_ROWS;
-    KILN_BIND(&params, (const char *)question->lexemes, rows_max);
+    KILN_BIND(&params, (const char *)question->lexemes, question->budget_ms * INDEX_ROWS_A_MS);
     return kiln_ledger_ask(search->session, &ask, &params, KILN_FIELDS(*ret), err);
 }
 
@@ -154,8 +140,8 @@ static int from_the_index(const struct search *search, struct kiln_gallery_hits 
                           struct kiln_error *err)
 {
     uint64_t reached;
-    return run(search, search->want->any_order ? &any_from_index : &from_index[search->newer],
-               search->question->lexemes, 1, hits, &reached, err);
+    return run(search, &from_index[search->newer], search->question->lexemes, 1, hits, &reached,
+               err);
 }
 
 static int find(struct search *search, struct kiln_gallery_hits *hits, struct kiln_error *err)
@@ -222,4 +208,12 @@ int kiln_gallery_time_of(struct kiln_ledger *session, uint64_t job, bool newer, 
     struct kiln_params params = {0};
     KILN_BIND(&params, job);
     return kiln_ledger_ask(session, &at[newer], &params, KILN_FIELDS(*ret_ms), err);
+}
+
+int kiln_gallery_complete(struct kiln_ledger *session, bool *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "gallery_complete", "SELECT coalesce(bool_and(rebuilt IS NULL), false) FROM gallery_state"};
+    struct kiln_params params = {0};
+    return kiln_ledger_ask(session, &statement, &params, KILN_FIELDS(*ret), err);
 }

@@ -62,13 +62,12 @@ static int list_newest(struct kiln_ledger *session, const struct kiln_gallery_qu
 static int find_indexing(struct kiln_ledger *session, const struct kiln_gallery_query *query,
                          struct kiln_gallery_page *page, struct kiln_error *err)
 {
-    static const struct kiln_statement statement = {
-        "gallery_indexing",
-        "SELECT NOT coalesce(bool_and(rebuilt IS NULL), false) FROM gallery_state"};
-    struct kiln_params params = {0};
-    if (!query->words || page->rows == query->rows_max)
-        return 0;
-    return kiln_ledger_ask(session, &statement, &params, KILN_FIELDS(page->indexing), err);
+    bool complete = true;
+    int rc = 0;
+    if (query->words && page->rows < query->rows_max)
+        rc = kiln_gallery_complete(session, &complete, err);
+    page->indexing = !complete;
+    return rc;
 }
 
 int kiln_gallery_list(struct kiln_ledger *session, const struct kiln_gallery_query *query,

@@ -84,12 +84,15 @@ struct kiln_gallery_hits {
 struct kiln_gallery_want {
     uint32_t most;   /* hits at most */
     uint32_t enough; /* with so many, the walk is not given up for the index */
-    bool any_order;  /* for a count: any hits will do, towards the oldest */
 };
 /* Pictures behind the place, by age. */
 int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                       const struct kiln_gallery_place *place, const struct kiln_gallery_want *want,
                       struct kiln_gallery_hits *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Whether the index of words has all pictures. */
+int kiln_gallery_complete(struct kiln_ledger *session, bool *ret,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 
 /* When the picture of this job was made, or of the next one that is left. */
 int kiln_gallery_time_of(struct kiln_ledger *session, uint64_t job, bool newer, int64_t *ret_ms,
