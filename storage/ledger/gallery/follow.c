@@ -208,9 +208,12 @@ static int read_change(void *arg, const PGresult *rows, int row, struct kiln_err
 }
 
 /* $1 the last snapshot, $2 and $3 behind this row, $4 rows, $5 the target. */
+#define AT_XMAX "$2::xid8 < pg_snapshot_xmax($1::pg_snapshot)"
+/* One lower bound: with two, the scan of the index may begin at the lower one of them. */
 #define SINCE                                                                                      \
-    " WHERE changed >= pg_snapshot_xmax($1::pg_snapshot)"                                          \
-    "  AND changed < pg_snapshot_xmax($5::pg_snapshot) AND (changed, job_id) > ($2::xid8, $3)"     \
+    " WHERE (changed, job_id) > (CASE WHEN " AT_XMAX " THEN pg_snapshot_xmax($1) ELSE $2 END,"     \
+    "   CASE WHEN " AT_XMAX " THEN 0 ELSE $3::bigint END)"                                         \
+    "  AND changed < pg_snapshot_xmax($5::pg_snapshot)"                                            \
     "  ORDER BY changed, job_id LIMIT $4::integer)"
 #define RUNNING_THEN "(SELECT x, job_id FROM pg_snapshot_xip($1::pg_snapshot) AS xip (x), LATERAL"
 #define OF_X                                                                                       \
