@@ -49,6 +49,10 @@ printf '{"run":["bf16","128x128","","exact",""],"prompt":3,"rig' >>r.jsonl # kil
 expect 0 "half a line" "${small[@]}" --count 4 --no-fewer --records r.jsonl
 [ "$(tail -n 2 r.jsonl | python3 -c 'import json, sys; print(sum(json.loads(l)["prompt"] for l in sys.stdin))')" = 6 ] ||
     fail "after half a line: $(tail -n 3 r.jsonl)"
+expect 0 "a report" "${small[@]}" --count 300 --no-fewer --records r.jsonl --report
+grep -q '8 pictures a row' out || fail "a report of four prompts: $(cat out)"
+[ "$(grep -c . r.jsonl)" = 14 ] || fail "a report has measured: $(grep -c . r.jsonl)"
+expect 64 "a report of nothing" "${small[@]}" --report
 expect 65 "records of another bench" "${small[@]}" --count 2 --seeds 3 --records r.jsonl
 grep -q 'r.jsonl: the file is of another model' err || fail "other records: $(cat err)"
 expect 0 "one seed" "${small[@]}" --count 1 --seeds 1
@@ -153,6 +157,18 @@ expect 0 "its own prompts" "${sheet[@]}" --count 1 --sheet own.html
 grep -q 'elderly fisherman' own.html || fail "the built-in prompts are not there"
 expect 65 "a bad line of prompts" "${sheet[@]}" --prompts <(printf 'x\n{"prompt": 3}\n') --sheet bad.html
 [ ! -e bad.html ] || fail "half a sheet was left"
+
+# --- the card of the demo model, for the weights that it ships with ---
+read -r want width height hash <<<"$(python3 - "$sketch/kiln.json" <<'P'
+import json, sys
+card = json.load(open(sys.argv[1]))["coarse"]
+print(card["auto"], card["for"][0].replace("x", " "), card["measured"]["hash"])
+P
+)"
+expect 0 "auto of the demo model" "$kiln" render --model "$sketch" --prompt "a red star" --width "$width" \
+    --height "$height" --coarse auto --out d.webp --json
+grep -q "\"mode\": \"coarse=$want\"" out || fail "auto of the demo model is not $want: $(cat out)"
+grep -q "$hash" words || fail "the demo model's card is of other weights: $hash, not $(head -n 1 words)"
 
 # --- mistakes ---
 for words in --bogus "--sizes 100x100" "--modes 1" "--modes auto" "--modes off" "--modes 3+1" "--steps 1" "--seeds 0" \

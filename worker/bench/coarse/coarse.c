@@ -213,7 +213,7 @@ static int run_tables(struct kiln_coarse *bench, struct kiln_error *err)
     if (code == 0 && !o->json)
         kiln_coarse_heading(bench);
     for (int i = 0; i < bench->table_count && code == 0; i++) {
-        code = run_table(bench, &bench->tables[i], err);
+        code = o->report ? 0 : run_table(bench, &bench->tables[i], err);
         if (code == 0 && !o->json)
             kiln_coarse_print(bench, &bench->tables[i]);
     }

@@ -38,7 +38,7 @@ struct kiln_coarse_options {
     DiffusionZLora loras[KILN_COARSE_LIST_MAX];
     int size_count, small_count, mode_count, dtype_count, enlarge_count, lora_count;
     uint64_t count; /* prompts at most */
-    bool no_fewer, json, write, help;
+    bool no_fewer, report, json, write, help;
     char command[512]; /* as typed, without the paths of this machine */
 };
 
@@ -97,6 +97,12 @@ struct kiln_coarse {
     const char *prompts_name; /* the file without its folder */
     FILE *records;
 };
+
+/* Whether a run has a small size. */
+static inline bool kiln_coarse_is_small(const struct kiln_coarse_run *run)
+{
+    return run->kind == KILN_RUN_COARSE || run->kind == KILN_RUN_ENLARGE;
+}
 
 /* Fills tables; the requests are read, unless for a sheet. */
 int kiln_coarse_plan(struct kiln_coarse *bench, struct kiln_error *err) KILN_MUST_CHECK;

@@ -40,6 +40,7 @@ const char kiln_coarse_usage[] =
     "  --records FILE         write each result there at once; a bench that was interrupted goes "
     "on\n"
     "                         where it stopped if it is started again with the same file\n"
+    "  --report               measure nothing: report what the records hold so far\n"
     "  --write                write what was found into kiln.json of the model, for coarse "
     "\"auto\"\n"
     "  --sheet FILE.html      write a page with the pictures of each run instead; needs no judge\n"
@@ -108,6 +109,8 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT, "--judge DIR is missing");
     if (!o->sheet && !o->prompts && !o->lists)
         return kiln_fail(err, KILN_BAD_INPUT, "--prompts FILE is missing");
+    if (o->report && !o->records)
+        return kiln_fail(err, KILN_BAD_INPUT, "--report needs --records FILE");
     if (o->sheet && (o->write || o->json || o->records))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--sheet measures nothing: leave out --write, --json and --records");
@@ -174,6 +177,7 @@ int kiln_coarse_options_read(int argc, char **argv, struct kiln_coarse_options *
         {"dtype", kiln_take_dtype, .to = o.dtypes, 0, 0, &o.dtype_count, sizeof *o.dtypes, most},
         {"device", kiln_take_device, .to = &o.device},
         {"records", kiln_take_text, .to = &o.records},
+        {"report", NULL, .to = &o.report},
         {"write", NULL, .to = &o.write},
         {"sheet", kiln_take_text, .to = &o.sheet},
         {"judge", kiln_take_text, .to = &o.judge},

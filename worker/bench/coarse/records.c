@@ -30,8 +30,6 @@ static json_t *heading(const struct kiln_coarse *bench)
 static json_t *key_of(const struct kiln_coarse *bench, const struct kiln_coarse_table *table,
                       int run)
 {
-    const bool uses_small =
-        table->runs[run].kind == KILN_RUN_COARSE || table->runs[run].kind == KILN_RUN_ENLARGE;
     char size[24], small[24], lora[KILN_FILE_HASH_MAX + 16] = "";
     kiln_coarse_size_text(table->size, size);
     kiln_coarse_size_text(table->small, small);
@@ -39,7 +37,7 @@ static json_t *key_of(const struct kiln_coarse *bench, const struct kiln_coarse_
         snprintf(lora, sizeof lora, "%s:%g", bench->lora_hash[table->lora],
                  (double)bench->options.loras[table->lora].weight);
     return json_pack("[s, s, s, s, s]", kiln_dtype_names[table->dtype], size, lora,
-                     table->runs[run].name, uses_small ? small : "");
+                     table->runs[run].name, kiln_coarse_is_small(&table->runs[run]) ? small : "");
 }
 
 static void take(struct kiln_coarse *bench, const json_t *line)

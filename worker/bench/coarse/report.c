@@ -98,7 +98,7 @@ void kiln_coarse_heading(const struct kiln_coarse *bench)
            diffusionz_model_hash(bench->pictures.context), bench->device, bench->device_class,
            bench->date);
     printf("`%s`\n", o->command);
-    printf("%zu prompts of %s, %d seed%s each, %d steps; the same in all rows\n\n",
+    printf("up to %zu prompts of %s, %d seed%s each, %d steps; the same in all rows\n\n",
            bench->requests.count, bench->prompts_name, o->seeds, o->seeds == 1 ? "" : "s",
            o->steps);
     puts("cost: forwards of the full size.  steps and picture: seconds a picture, without the "
@@ -120,18 +120,13 @@ static void cell(struct kiln_estimate e, double unit, int digits, bool sign)
                e.error * unit);
 }
 
-static bool uses_small(const struct kiln_coarse_run *run)
-{
-    return run->kind == KILN_RUN_COARSE || run->kind == KILN_RUN_ENLARGE;
-}
-
 static void print_row(const struct kiln_coarse_table *table, int run)
 {
     const bool exact = run == 0;
     struct kiln_coarse_row row;
     char small[24] = "";
     kiln_coarse_row_fill(table, run, &row);
-    if (uses_small(&table->runs[run]))
+    if (kiln_coarse_is_small(&table->runs[run]))
         kiln_coarse_size_text(table->small, small);
     printf("| %s | %s | %.2f |", table->runs[run].name, small, table->runs[run].cost);
     cell(row.steps_s, 1, 3, false);
@@ -215,7 +210,7 @@ static json_t *row_json(const struct kiln_coarse *bench, const struct kiln_coars
     json_t *value = json_pack(
         "{s:s, s:s, s:s, s:s?, s:s?, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "size", size,
         "dtype", kiln_dtype_names[table->dtype], "run", table->runs[run].name, "from",
-        uses_small(&table->runs[run]) ? small : NULL, "lora",
+        kiln_coarse_is_small(&table->runs[run]) ? small : NULL, "lora",
         table->lora >= 0 ? bench->lora_name[table->lora] : NULL, "cost",
         number(table->runs[run].cost), "pictures", (json_int_t)row.pictures, "attributes",
         pair(row.attributes), "whole", pair(row.whole), "sharpness", pair(row.sharpness), "spread",
