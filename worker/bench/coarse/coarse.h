@@ -137,6 +137,7 @@ int kiln_coarse_record(struct kiln_coarse *bench, const struct kiln_coarse_table
 
 /* Shares are 0..1.  The to_ and of_ ones compare with exact: differences and ratios of pairs. */
 struct kiln_coarse_row {
+    size_t prompts;
     int64_t pictures;
     struct kiln_estimate attributes, whole, style, sharpness, spread, steps_s, picture_s;
     struct kiln_estimate to_attributes, to_whole, to_style, of_sharpness, of_spread, faster;

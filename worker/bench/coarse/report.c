@@ -85,6 +85,8 @@ void kiln_coarse_row_fill(const struct kiln_coarse_table *t, int run, struct kil
         .of_spread = of_exact(t, run, KILN_OF_SPREAD),
         .faster = kiln_estimate_ratio(kiln_coarse_column(t, 0, KILN_OF_STEPS_S), steps, t->prompts),
     };
+    for (size_t i = 0; i < t->prompts; i++)
+        ret->prompts += !isnan(steps[i]);
     ret->picture_s = (struct kiln_estimate){ret->steps_s.value + rest.value,
                                             hypot(ret->steps_s.error, rest.error)};
 }

@@ -2,8 +2,11 @@
  *
  * A mode is offered at a size if each loss, with its standard error, stays within a limit: that is
  * a test of non-inferiority at one standard error (84 %, one-sided).  A loss that is small by
- * chance in a few pictures is therefore not enough, and the error counts as that of one picture or
- * one attribute at least, so that two pictures without a fault prove nothing.
+ * chance in a few pictures is therefore not enough.  The error counts as that of one picture or one
+ * attribute at least, and fewer than PROMPTS_MIN prompts say too little about the error itself.
+ *
+ * What is in a picture is decided at the small size, so a small size is good if attributes and
+ * whole prompts hold from it, whatever becomes of sharpness and spread.
  */
 #include <errno.h>
 #include <math.h>
@@ -22,6 +25,7 @@
 #define STYLE_LOSS 1.0
 #define SHARPNESS_LOSS 3.0
 #define SPREAD_LOSS 5.0
+#define PROMPTS_MIN 30
 
 #define CARD_BYTES_MAX (256 * 1024)
 #define PATH_SIZE 4096
@@ -57,14 +61,26 @@ static bool holds_share(const char *what, struct kiln_estimate to_exact, double 
                   isnan(to_exact.error) ? NAN : fmax(100 * to_exact.error, one), limit, why);
 }
 
+/* Whether as much of the prompts is in the pictures of a row as in the exact ones. */
+static bool content_holds(const struct kiln_coarse_row *row, char why[KILN_COARSE_WHY])
+{
+    why[0] = '\0';
+    if (row->prompts < PROMPTS_MIN) {
+        snprintf(why, KILN_COARSE_WHY, "%zu %s too few to tell", row->prompts,
+                 row->prompts == 1 ? "prompt is" : "prompts are");
+        return false;
+    }
+    bool good = holds_share("attributes", row->to_attributes, row->asked, ATTRIBUTES_LOSS, why);
+    return holds_share("whole prompts", row->to_whole, (double)row->pictures, WHOLE_LOSS, why) &&
+           good;
+}
+
 bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_COARSE_WHY])
 {
     struct kiln_coarse_row row;
     kiln_coarse_row_fill(table, run, &row);
-    why[0] = '\0';
     const double n = (double)row.pictures;
-    bool good = holds_share("attributes", row.to_attributes, row.asked, ATTRIBUTES_LOSS, why);
-    good = holds_share("whole prompts", row.to_whole, n, WHOLE_LOSS, why) && good;
+    bool good = content_holds(&row, why);
     good = (table->style < 0 || holds_share("style", row.to_style, n, STYLE_LOSS, why)) && good;
     good = within("sharpness", 100 - 100 * row.of_sharpness.value, 100 * row.of_sharpness.error,
                   SHARPNESS_LOSS, why) &&
@@ -148,21 +164,35 @@ static json_t *sizes_of(const struct kiln_coarse *bench, int mode, int lora, int
     return list;
 }
 
-/* With several small sizes a worker takes the one nearest to half the side: that must be the one
- * that was measured.  Given --small, it was chosen among all of these, so all are listed. */
-static json_t *small_sizes(const struct kiln_coarse *bench, int mode)
+/* Whether a mode has the content of exact runs from this small size, at a size without a LoRA. */
+static bool is_good_small(const struct kiln_coarse *bench, struct kiln_picture_size small)
+{
+    char why[KILN_COARSE_WHY];
+    struct kiln_coarse_row row;
+    for (int i = 0; i < bench->table_count; i++)
+        for (int m = 0; m < bench->options.mode_count; m++) {
+            const struct kiln_coarse_table *table = &bench->tables[i];
+            kiln_coarse_row_fill(table, run_of(m), &row);
+            if (table->lora < 0 && table->small.width == small.width &&
+                table->small.height == small.height && content_holds(&row, why))
+                return true;
+        }
+    return false;
+}
+
+/* A worker takes the listed size that is nearest to half the side, the first of several, as the
+ * tables did: the good ones stay in the order in which they were given. */
+static json_t *small_sizes(const struct kiln_coarse *bench)
 {
     const struct kiln_coarse_options *o = &bench->options;
-    char why[KILN_COARSE_WHY];
     json_t *list = json_array();
-    for (int i = 0; i < o->small_count && mode >= 0; i++)
-        for (int s = 0; s < o->size_count; s++)
-            if (memcmp(&bench->tables[s].small, &o->small[i], sizeof o->small[i]) == 0 &&
-                holds_at(bench, mode, size_at(bench, s), -1, why))
-                append_size(list, o->small[i]);
-    for (int s = 0; s < o->size_count && !o->small_count && mode >= 0; s++)
-        if (holds_at(bench, mode, size_at(bench, s), -1, why))
-            append_size(list, bench->tables[s].small);
+    const int count = o->small_count ? o->small_count : o->size_count;
+    for (int i = 0; i < count; i++) {
+        const struct kiln_picture_size small =
+            o->small_count ? o->small[i] : bench->tables[i].small;
+        if (is_good_small(bench, small))
+            append_size(list, small);
+    }
     return list;
 }
 
@@ -210,7 +240,7 @@ json_t *kiln_coarse_card(const struct kiln_coarse *bench)
     const int mode = choose(bench);
     return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "auto",
                      mode < 0 ? "off" : bench->tables[0].runs[run_of(mode)].name, "steps",
-                     bench->options.steps, "sizes", small_sizes(bench, mode), "for",
+                     bench->options.steps, "sizes", small_sizes(bench), "for",
                      sizes_of(bench, mode, -1, KILN_LIST_MAX), "loras", loras_json(bench, mode),
                      "not_offered", words_json(bench, mode), "measured", kiln_coarse_json(bench));
 }
