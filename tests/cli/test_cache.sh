@@ -278,11 +278,11 @@ ok kiln cache build --template 'a new hare' --set size=64x64
 says '^all latents are stored$'
 
 # --- only exact runs count: a latent of another mode is not what others start from
-ok kiln enqueue - --batch coarse <<<'{"prompt": "a coarse fox", "size": "128x128", "steps": 4, "coarse": "2+2"}'
+ok kiln enqueue - --batch coarse <<<'{"prompt": "a coarse fox", "size": "512x512", "steps": 4, "coarse": "2+2"}'
 ok kiln wait coarse --timeout 30
 [ "$(sql "SELECT mode FROM latent WHERE mode <> ''")" = "coarse=2+2" ] || die "no coarse latent"
-build --template 'a coarse fox' --set size=128x128 --set steps=4 --dry-run
+build --template 'a coarse fox' --set size=512x512 --set steps=4 --dry-run
 counts '1, 0, 0, 0, 0'
-fails 65 kiln cache build --template 'a coarse fox' --set size=128x128 --set steps=4 --set coarse=2+2
+fails 65 kiln cache build --template 'a coarse fox' --set size=512x512 --set steps=4 --set coarse=2+2
 says 'the cache holds latents of exact runs: leave out coarse and starts'
 echo ok

@@ -61,7 +61,7 @@ cat >good.jsonl <<'LINES'
 {"prompt":"a star","size":"128x128","init_image":"red.png","strength":0.5,"custom_id":"half"}
 {"prompt":"a star","size":"128x128","init_image":"again red.PNG","strength":0.5,"custom_id":"same"}
 {"prompt":"a star","size":"128x128","init_image":"link.png","start_sigma":0.5}
-{"prompt":"a star","size":"128x128","coarse":"4+3"}
+{"prompt":"a star","size":"512x512","coarse":"4+3"}
 {"prompt":"a star","size":"128x128","coarse":"off"}
 LINES
 ok kiln enqueue good.jsonl --dry-run --json
