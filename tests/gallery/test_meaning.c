@@ -220,9 +220,8 @@ static uint32_t list(struct kiln_mixed *mixed, const char *words, const char *cu
     const struct kiln_gallery_query query = {
         .filter = all, .words = words, .cursor = cursor, .rows_max = 2, .budget_ms = 5000};
     uint32_t count = 0;
-    kiln_test_ok(
-        kiln_mixed_list(mixed, scratch, session, &query, take_tile, &count, page, &rig.err),
-        rig.err);
+    kiln_test_ok(kiln_mixed_list(mixed, session, &query, take_tile, &count, page, &rig.err),
+                 rig.err);
     assert_int_equal(page->rows, count);
     return count;
 }
@@ -232,6 +231,7 @@ static void words_and_meaning_are_one_list(void **state)
     (void)state;
     struct kiln_mixed *mixed;
     struct kiln_gallery_page page, next;
+    uint32_t count_tiles;
     kiln_test_ok(kiln_mixed_new(meaning, &mixed, &rig.err), rig.err);
     assert_int_equal(list(mixed, "brass lamp table", NULL, &page), 2);
     assert_true(has(2, lamp[2])); /* in both lists */
@@ -256,9 +256,15 @@ static void words_and_meaning_are_one_list(void **state)
             .filter = all, .words = "brass lamp table", .cursor = wrong[i], .rows_max = 2};
         uint32_t count = 0;
         assert_int_equal(
-            kiln_mixed_list(mixed, scratch, session, &query, take_tile, &count, &page, &rig.err),
+            kiln_mixed_list(mixed, session, &query, take_tile, &count, &page, &rig.err),
             KILN_BAD_INPUT);
     }
+    count_tiles = 0;
+    kiln_test_ok(
+        kiln_mixed_similar(mixed, session, &all, lamp[0], 5, take_tile, &count_tiles, &rig.err),
+        rig.err);
+    assert_true(count_tiles <= 5);
+    assert_false(has(count_tiles, lamp[2]));
     kiln_mixed_free(mixed);
 }
 

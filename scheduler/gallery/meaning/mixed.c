@@ -12,6 +12,7 @@
 #include "schemas/text/text.h"
 #include "schemas/words/query.h"
 
+#define SPARE 8  /* scratches that are kept */
 #define LISTS 64 /* kept at one time */
 #define ID 16    /* hexadecimal digits of a list in a cursor */
 
@@ -24,8 +25,10 @@ struct list {
 
 struct kiln_mixed {
     struct kiln_meaning *meaning;
-    pthread_mutex_t lock; /* of the lists */
+    pthread_mutex_t lock; /* of all below */
     struct list lists[LISTS];
+    struct kiln_meaning_scratch *spare[SPARE]; /* not in use now */
+    int spare_count;
 };
 
 int kiln_mixed_new(struct kiln_meaning *meaning, struct kiln_mixed **ret, struct kiln_error *err)
@@ -43,8 +46,33 @@ void kiln_mixed_free(struct kiln_mixed *mixed)
 {
     if (!mixed)
         return;
+    while (mixed->spare_count > 0)
+        kiln_meaning_scratch_free(mixed->spare[--mixed->spare_count]);
     pthread_mutex_destroy(&mixed->lock);
     free(mixed);
+}
+
+/* A scratch for this thread, until it is given back. */
+static int take_scratch(struct kiln_mixed *mixed, struct kiln_meaning_scratch **ret,
+                        struct kiln_error *err)
+{
+    *ret = NULL;
+    pthread_mutex_lock(&mixed->lock);
+    if (mixed->spare_count > 0)
+        *ret = mixed->spare[--mixed->spare_count];
+    pthread_mutex_unlock(&mixed->lock);
+    return *ret ? 0 : kiln_meaning_scratch_new(mixed->meaning, ret, err);
+}
+
+static void give_scratch(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scratch)
+{
+    pthread_mutex_lock(&mixed->lock);
+    if (mixed->spare_count < SPARE) {
+        mixed->spare[mixed->spare_count++] = scratch;
+        scratch = NULL;
+    }
+    pthread_mutex_unlock(&mixed->lock);
+    kiln_meaning_scratch_free(scratch);
 }
 
 /* --- what a list is kept under -------------------------------------------------------------- */
@@ -123,9 +151,23 @@ static int is_exact(const char *words, bool *ret, struct kiln_error *err)
     return 0;
 }
 
-static int make_list(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scratch,
-                     struct kiln_ledger *session, const struct kiln_gallery_query *query,
-                     struct list *list, struct kiln_error *err)
+static int find_alike(struct kiln_mixed *mixed, const struct kiln_gallery_query *query,
+                      struct kiln_meaning_hit hits[KILN_MIXED_WORDS],
+                      struct kiln_meaning_found *ret, struct kiln_error *err)
+{
+    struct kiln_meaning_scratch *scratch;
+    int code = take_scratch(mixed, &scratch, err);
+    if (code != 0)
+        return code;
+    code = kiln_meaning_search(mixed->meaning, scratch, &query->filter, query->words,
+                               KILN_MIXED_WORDS, hits, ret, err);
+    give_scratch(mixed, scratch);
+    return code;
+}
+
+static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
+                     const struct kiln_gallery_query *query, struct list *list,
+                     struct kiln_error *err)
 {
     struct kiln_gallery_query words = *query;
     struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
@@ -139,8 +181,7 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scra
     if (code == 0)
         code = kiln_gallery_list(session, &words, note_tile, list, &page, err);
     if (code == 0 && !exact)
-        code = kiln_meaning_search(mixed->meaning, scratch, &query->filter, query->words,
-                                   KILN_MIXED_WORDS, hits, &found, err);
+        code = find_alike(mixed, query, hits, &found, err);
     if (code != 0)
         return code;
     memcpy(by_words, list->jobs, list->count * sizeof *by_words);
@@ -198,10 +239,9 @@ static int pass_tile(void *arg, const struct kiln_gallery_tile *tile, struct kil
     return page->each(page->arg, tile, err);
 }
 
-int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scratch,
-                    struct kiln_ledger *session, const struct kiln_gallery_query *query,
-                    kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
-                    struct kiln_error *err)
+int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
+                    const struct kiln_gallery_query *query, kiln_each_tile *each, void *arg,
+                    struct kiln_gallery_page *ret, struct kiln_error *err)
 {
     struct list list;
     struct page page = {each, arg, 0};
@@ -214,7 +254,7 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scrat
     if (code == 0 && !find_list(mixed, id, &list)) {
         memcpy(list.id, id, sizeof id);
         list.made_ms = kiln_clock_ms();
-        code = make_list(mixed, scratch, session, query, &list, err);
+        code = make_list(mixed, session, query, &list, err);
         if (code == 0)
             keep_list(mixed, &list);
     }
@@ -233,4 +273,25 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scrat
     if (list.count > 0)
         write_cursor(ret->newer, id, offset > query->rows_max ? offset - query->rows_max : 0);
     return 0;
+}
+
+int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,
+                       const struct kiln_gallery_filter *filter, uint64_t job, uint32_t count,
+                       kiln_each_tile *each, void *arg, struct kiln_error *err)
+{
+    struct kiln_meaning_scratch *scratch;
+    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
+    struct kiln_meaning_found found = {0};
+    uint64_t jobs[KILN_MIXED_WORDS];
+    count = count < KILN_MIXED_WORDS ? count : KILN_MIXED_WORDS;
+    int code = take_scratch(mixed, &scratch, err);
+    if (code != 0)
+        return code;
+    code = kiln_meaning_similar(mixed->meaning, scratch, filter, job, count, hits, &found, err);
+    give_scratch(mixed, scratch);
+    for (uint32_t i = 0; i < found.near; i++)
+        jobs[i] = hits[i].job;
+    if (code == 0 && found.near > 0)
+        code = kiln_gallery_tiles(session, filter, jobs, found.near, each, arg, err);
+    return code;
 }

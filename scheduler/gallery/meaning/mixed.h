@@ -21,11 +21,15 @@ int kiln_mixed_new(struct kiln_meaning *meaning, struct kiln_mixed **ret,
 void kiln_mixed_free(struct kiln_mixed *mixed); /* accepts NULL */
 
 /* As kiln_gallery_list, for a query with words; the order of the query is not looked at.  Any
- * thread, with a session and a scratch of its own.  KILN_BAD_INPUT: a cursor of another query, or
- * words with nothing to search for. */
-int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_meaning_scratch *scratch,
-                    struct kiln_ledger *session, const struct kiln_gallery_query *query,
-                    kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
-                    struct kiln_error *err) KILN_MUST_CHECK;
+ * thread, with a session of its own.  KILN_BAD_INPUT: a cursor of another query, or words with
+ * nothing to search for. */
+int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
+                    const struct kiln_gallery_query *query, kiln_each_tile *each, void *arg,
+                    struct kiln_gallery_page *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Up to `count` (KILN_MIXED_WORDS at most) pictures of other prompts that mean what this one's
+ * does, as far as they stand out.  Likewise any thread. */
+int kiln_mixed_similar(struct kiln_mixed *mixed, struct kiln_ledger *session,
+                       const struct kiln_gallery_filter *filter, uint64_t job, uint32_t count,
+                       kiln_each_tile *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif
