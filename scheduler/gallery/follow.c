@@ -13,10 +13,13 @@
 #include "storage/ledger/gallery/follow.h"
 
 #define STOP_S 2
+#define PAGE_ROWS                                                                                  \
+    500 /* of changes; a step has at most eight pages, which the keeper has room for */
 #define PAUSE_MS 1000 /* between two looks at a ledger without changes */
 
 struct kiln_gallery_follow {
     struct kiln_follower *follower;
+    struct kiln_keeper *keeper;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t ending_changed;
@@ -48,32 +51,47 @@ static void note(struct kiln_gallery_follow *follow, const struct kiln_follower_
                  kiln_f("written", "%llu", (unsigned long long)atomic_load(&follow->written)));
 }
 
+/* Both indexes; *ret_more: there is more to do. */
+static int step(struct kiln_gallery_follow *follow, bool *ret_more, struct kiln_error *err)
+{
+    struct kiln_follower_progress progress = {0};
+    bool more = false;
+    int rc = kiln_follower_step(follow->follower, &progress, err);
+    if (rc == 0)
+        note(follow, &progress);
+    if (rc == 0)
+        rc = kiln_keeper_step(follow->keeper, progress.replaced, &more, err);
+    *ret_more = progress.more || more;
+    return rc;
+}
+
 static void *run(void *arg)
 {
     struct kiln_gallery_follow *follow = arg;
     struct kiln_outage outage = {KILN_OUTAGE_OF("index"), .effect = "new pictures are not found by "
-                                                                    "words"};
+                                                                    "searches"};
     for (int pause_ms = 0; pause_for(follow, pause_ms);) {
-        struct kiln_follower_progress progress = {0};
         struct kiln_error err;
-        if (kiln_follower_step(follow->follower, &progress, &err)) {
+        bool more;
+        if (step(follow, &more, &err)) {
             pause_ms = kiln_outage_fail(&outage, &err);
             continue;
         }
         kiln_outage_over(&outage);
-        note(follow, &progress);
-        pause_ms = progress.more ? 0 : PAUSE_MS;
+        pause_ms = more ? 0 : PAUSE_MS;
     }
     return NULL;
 }
 
-int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_gallery_follow **ret,
-                              struct kiln_error *err)
+int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_keeper *keeper,
+                              struct kiln_gallery_follow **ret, struct kiln_error *err)
 {
-    const struct kiln_follower_options options = {.each = NULL};
+    const struct kiln_follower_options options = {
+        .each = kiln_keeper_note, .arg = keeper, .page_rows = PAGE_ROWS};
     struct kiln_gallery_follow *follow = calloc(1, sizeof *follow);
     if (!follow)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to follow the ledger");
+    follow->keeper = keeper;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

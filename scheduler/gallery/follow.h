@@ -3,14 +3,17 @@
 #ifndef KILN_GALLERY_FOLLOW_THREAD_H
 #define KILN_GALLERY_FOLLOW_THREAD_H
 
+#include "scheduler/gallery/meaning/keeper.h"
 #include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "schemas/text/text.h"
 
 struct kiln_gallery_follow;
 
-/* config must outlive it.  A ledger that is away is waited for. */
-int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_gallery_follow **ret,
+/* config and keeper must outlive it; the keeper is told of every change.  A ledger that is away is
+ * waited for. */
+int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_keeper *keeper,
+                              struct kiln_gallery_follow **ret,
                               struct kiln_error *err) KILN_MUST_CHECK;
 /* Accepts NULL.  False: the thread waits for a ledger that hangs, and lives on until the process
  * ends; nothing that it uses may be freed.  The index is right whenever that happens. */

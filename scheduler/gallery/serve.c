@@ -77,6 +77,7 @@ static void collect(void *arg, struct kiln_text *text)
     struct gallery *gallery = arg;
     kiln_web_server_gauges(gallery->server, text);
     kiln_gallery_follow_gauges(gallery->follow, text);
+    kiln_keeper_gauges(gallery->app.keeper, text);
 }
 
 /* A gallery works without its page of metrics, so a failure is only logged. */
@@ -107,6 +108,7 @@ static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
     int rc = read_access(gallery, err);
     rc = rc ? rc : kiln_gallery_assets_load(app, err);
     rc = rc ? rc : kiln_gallery_files_open(gallery->cli->config, &app->files, err);
+    rc = rc ? rc : kiln_keeper_new(gallery->cli->config, &app->keeper, err);
     rc = rc ? rc
             : kiln_ledger_open_reading(gallery->cli->config, "kiln-gallery", PROBE_LIMIT_MS,
                                        &gallery->ledger, err);
@@ -118,7 +120,8 @@ static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
                                            .image_origin = kiln_gallery_files_origin(app->files)};
     rc = kiln_web_server_start(gallery->cli->config, exact, &gallery->access, &gallery->site,
                                &gallery->server, err);
-    return rc ? rc : kiln_gallery_follow_start(gallery->cli->config, &gallery->follow, err);
+    return rc ? rc
+              : kiln_gallery_follow_start(gallery->cli->config, app->keeper, &gallery->follow, err);
 }
 
 static void close_all(struct gallery *gallery)
@@ -127,6 +130,7 @@ static void close_all(struct gallery *gallery)
     kiln_web_server_stop(gallery->server);
     if (!kiln_gallery_follow_stop(gallery->follow))
         _exit(EX_OK); /* all answers are sent, and nothing else is left to do */
+    kiln_keeper_free(gallery->app.keeper);
     kiln_ledger_close(gallery->ledger);
     kiln_gallery_files_close(gallery->app.files);
     kiln_gallery_assets_release(&gallery->app);

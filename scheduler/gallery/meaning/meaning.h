@@ -16,7 +16,7 @@
 #include "storage/ledger/gallery/gallery.h"
 
 #define KILN_MEANING_HITS_MAX 1000
-#define KILN_MEANING_NOTES_MAX 2000 /* changes that are kept until the next step */
+#define KILN_MEANING_NOTES_MAX 5000 /* changes that are kept until the next step */
 
 struct kiln_meaning;
 struct kiln_meaning_scratch; /* memory of one searching thread */

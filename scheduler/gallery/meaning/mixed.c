@@ -115,7 +115,8 @@ static int read_cursor(const char *cursor, const char *id, uint32_t *ret_offset,
     *ret_offset = 0;
     if (!cursor || !*cursor)
         return 0;
-    if (sscanf(cursor, "m%16[0-9a-f]-%6u%n", of, ret_offset, &end) != 2 || cursor[end] ||
+    if (cursor[0] != KILN_MIXED_CURSOR ||
+        sscanf(cursor + 1, "%16[0-9a-f]-%6u%n", of, ret_offset, &end) != 2 || cursor[1 + end] ||
         strcmp(of, id) != 0)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "this page belongs to another search; begin with its first page");
@@ -124,7 +125,7 @@ static int read_cursor(const char *cursor, const char *id, uint32_t *ret_offset,
 
 static void write_cursor(char out[KILN_GALLERY_CURSOR_MAX], const char *id, uint32_t offset)
 {
-    snprintf(out, KILN_GALLERY_CURSOR_MAX, "m%s-%u", id, offset);
+    snprintf(out, KILN_GALLERY_CURSOR_MAX, "%c%s-%u", KILN_MIXED_CURSOR, id, offset);
 }
 
 /* --- making a list -------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 
 #define KILN_MIXED_WORDS 200 /* pictures from each of the two searches */
 #define KILN_MIXED_KEPT_MS 60000
+#define KILN_MIXED_CURSOR 'm' /* with which its cursors begin, and no other list's do */
 
 struct kiln_mixed;
 

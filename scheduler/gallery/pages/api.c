@@ -65,7 +65,7 @@ int kiln_gallery_api_pictures(struct kiln_web_visit *visit, struct kiln_error *e
     int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
     rc = rc ? rc : read_limit(visit, &ask, err);
     kiln_text_puts(out, "{\"pictures\":[");
-    rc = rc ? rc : kiln_gallery_list(visit->session, &ask.query, add_tile, visit, &page, err);
+    rc = rc ? rc : kiln_gallery_ask_list(&ask, visit->session, add_tile, visit, &page, err);
     if (rc)
         return rc;
     kiln_text_puts(out, "]");

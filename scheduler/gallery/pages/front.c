@@ -73,6 +73,11 @@ static int add_count(struct kiln_web_visit *visit, const struct kiln_gallery_ask
 {
     struct kiln_text *out = &visit->reply.body;
     struct kiln_gallery_query query = ask->query;
+    if (ask->mixed) {
+        kiln_text_puts(out, "<p class=\"count\" role=\"status\">best matches, by words and by "
+                            "meaning</p>");
+        return 0;
+    }
     uint32_t count = 0;
     bool more = false;
     query.budget_ms = ASIDE_MS;
@@ -190,7 +195,7 @@ static int read_grid(struct kiln_web_visit *visit, const struct kiln_gallery_ask
     struct kiln_text before = visit->reply.body;
     visit->reply.body = (struct kiln_text){0};
     kiln_gallery_grid_begin(grid, visit, "Pictures");
-    int rc = kiln_gallery_list(visit->session, &ask->query, kiln_gallery_grid_add, grid, page, err);
+    int rc = kiln_gallery_ask_list(ask, visit->session, kiln_gallery_grid_add, grid, page, err);
     kiln_gallery_grid_end(grid);
     *ret_grid = visit->reply.body;
     visit->reply.body = before;

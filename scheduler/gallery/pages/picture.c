@@ -10,6 +10,7 @@
 #include "scheduler/gallery/parts/recipe.h"
 #include "scheduler/gallery/parts/tiles.h"
 
+#define SIMILAR 12
 #define VARIANTS 13 /* with the picture itself, which is left out */
 
 struct view {
@@ -315,6 +316,31 @@ static int add_variants(struct view *view, uint64_t job, struct kiln_error *err)
     return rc;
 }
 
+static int add_similar(struct view *view, uint64_t job, struct kiln_error *err)
+{
+    struct kiln_gallery_app *app = kiln_gallery_app(view->visit);
+    const struct kiln_gallery_filter filter = kiln_gallery_all(app);
+    struct kiln_mixed *mixed = kiln_keeper_mixed(app->keeper);
+    struct kiln_text *out = &view->visit->reply.body;
+    struct kiln_gallery_grid grid;
+    if (!mixed)
+        return 0;
+    const size_t before = out->len;
+    kiln_text_puts(out,
+                   "<section class=\"related\"><h2>Similar <small>other prompts that mean much "
+                   "the same</small></h2>");
+    kiln_gallery_grid_begin(&grid, view->visit, "Similar");
+    int rc = kiln_mixed_similar(mixed, view->visit->session, &filter, job, SIMILAR,
+                                kiln_gallery_grid_add, &grid, err);
+    kiln_gallery_grid_end(&grid);
+    kiln_text_puts(out, "</section>");
+    if (grid.count == 0 && !out->failed) { /* nothing to head */
+        out->len = before;
+        out->at[before] = '\0';
+    }
+    return rc;
+}
+
 int kiln_gallery_view(struct kiln_web_visit *visit, struct kiln_error *err)
 {
     const struct kiln_gallery_filter filter = kiln_gallery_all(kiln_gallery_app(visit));
@@ -326,6 +352,7 @@ int kiln_gallery_view(struct kiln_web_visit *visit, struct kiln_error *err)
     int rc = kiln_gallery_picture(visit->session, &filter, job, add_picture, &view, err);
     rc = rc ? rc : add_parent(&view, err);
     rc = rc ? rc : add_variants(&view, job, err);
+    rc = rc ? rc : add_similar(&view, job, err);
     if (rc)
         return rc;
     kiln_gallery_end(visit);

@@ -135,12 +135,25 @@ int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_
                          KILN_ASK_WORDS_MAX, strlen(words));
     if (words && words[strspn(words, " \t\r\n")])
         ret->query.words = words;
-    if (sort && strcmp(sort, "relevance") != 0 && strcmp(sort, "newest") != 0)
+    if (sort && *sort && strcmp(sort, "relevance") != 0 && strcmp(sort, "newest") != 0)
         return refuse(err, "sort", sort, "newest or relevance");
-    if (sort && sort[0] == 'r' && ret->query.words)
-        ret->query.order = KILN_GALLERY_RELEVANCE;
+    /* A list that began without the search by meaning goes on without it. */
     ret->query.cursor = kiln_web_arg(args, "c");
+    bool goes_on = ret->query.cursor && *ret->query.cursor;
+    if (ret->query.words && !(sort && sort[0] == 'n') &&
+        !(goes_on && ret->query.cursor[0] != KILN_MIXED_CURSOR))
+        ret->mixed = kiln_keeper_mixed(app->keeper);
+    if (ret->mixed || (sort && sort[0] == 'r' && ret->query.words))
+        ret->query.order = KILN_GALLERY_RELEVANCE;
     return 0;
+}
+
+int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
+                          kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
+                          struct kiln_error *err)
+{
+    return ask->mixed ? kiln_mixed_list(ask->mixed, session, &ask->query, each, arg, ret, err)
+                      : kiln_gallery_list(session, &ask->query, each, arg, ret, err);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -162,8 +175,9 @@ void kiln_gallery_ask_write(const struct kiln_gallery_ask *ask, const char *with
         if (value && !(without && strcmp(without, filters[i].name) == 0))
             add_pair(&own, filters[i].name, value, and);
     }
-    if (ask->query.order == KILN_GALLERY_RELEVANCE && !(without && strcmp(without, "sort") == 0))
-        add_pair(&own, "sort", "relevance", and);
+    const char *sort = kiln_web_arg(ask->args, "sort");
+    if (ask->query.words && sort && *sort && !(without && strcmp(without, "sort") == 0))
+        add_pair(&own, "sort", sort, and);
     if (own.at)
         kiln_text_add(out, own.at, own.len);
     out->failed = out->failed || own.failed;
@@ -214,10 +228,9 @@ static void add_input(const struct kiln_gallery_ask *ask, const char *name, cons
 }
 
 /* choices: values, each with the words that people see, ended by NULL. */
-static void add_select(const struct kiln_gallery_ask *ask, const char *name, const char *label,
+static void add_choice(const char *name, const char *label, const char *value,
                        const char *const (*choices)[2], struct kiln_text *out)
 {
-    const char *value = kiln_web_arg(ask->args, name);
     kiln_text_printf(out, "<p><label for=\"f-%s\">%s</label><select id=\"f-%s\" name=\"%s\">", name,
                      label, name, name);
     for (; (*choices)[0]; choices++) {
@@ -226,6 +239,12 @@ static void add_select(const struct kiln_gallery_ask *ask, const char *name, con
                          chosen ? " selected" : "", (*choices)[1]);
     }
     kiln_text_puts(out, "</select></p>");
+}
+
+static void add_select(const struct kiln_gallery_ask *ask, const char *name, const char *label,
+                       const char *const (*choices)[2], struct kiln_text *out)
+{
+    add_choice(name, label, kiln_web_arg(ask->args, name), choices, out);
 }
 
 void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln_gallery_app *app,
@@ -239,7 +258,7 @@ void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln
                                           {"started", "from a picture"},
                                           {NULL, NULL}};
     static const char *const orders[][2] = {
-        {"", "newest first"}, {"relevance", "best match first"}, {NULL, NULL}};
+        {"newest", "newest first"}, {"relevance", "best match first"}, {NULL, NULL}};
     static const char *const rated[][2] = {
         {"", "all that is shown"},      {"clear", "clear"},
         {"unsure", "up to unsure"},     {"mature", "up to mature"},
@@ -252,7 +271,9 @@ void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln
     kiln_text_puts(out, "</summary><form action=\"/\" method=\"get\"><div class=\"fields\">");
     add_input(ask, "q", "Words", "type=\"search\" maxlength=\"256\" dir=\"auto\"", out);
     if (ask->query.words)
-        add_select(ask, "sort", "Order", orders, out);
+        add_choice("sort", "Order",
+                   ask->query.order == KILN_GALLERY_RELEVANCE ? "relevance" : "newest", orders,
+                   out);
     add_input(ask, "size", "Size",
               "placeholder=\"1024x768\" inputmode=\"numeric\" pattern=\"[0-9]+x[0-9]+\"", out);
     add_select(ask, "aspect", "Shape", shapes, out);

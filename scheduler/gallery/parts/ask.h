@@ -13,7 +13,13 @@
 struct kiln_gallery_ask {
     struct kiln_gallery_query query;
     const struct kiln_web_args *args; /* all texts of the query are borrowed from here */
+    struct kiln_mixed *mixed;         /* for words, unless newest first was asked for; or NULL */
 };
+
+/* The pictures that are asked for: by words and meaning, or as the ledger lists them. */
+int kiln_gallery_ask_list(const struct kiln_gallery_ask *ask, struct kiln_ledger *session,
+                          kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Fills a query from the arguments of an address; the filter never shows more than the server may.
  * KILN_BAD_INPUT names the argument. */
