@@ -85,8 +85,11 @@ CREATE TABLE gallery_vector (
     scale       real NOT NULL,                -- of v: value = scale * byte
     v           bytea NOT NULL,               -- a signed byte a dimension
     sketch      bytea NOT NULL,               -- 512 signs of fixed random projections
+    tokens      bytea,                        -- of caption features: a row a token; NULL: none
     PRIMARY KEY (recipe, prompt_hash)
 ) WITH (toast_tuple_target = 8160);
+
+ALTER TABLE gallery_vector ALTER COLUMN tokens SET STORAGE EXTERNAL;
 
 -- What was computed from the pixels of a picture; NULL: not yet.
 CREATE TABLE gallery_picture (

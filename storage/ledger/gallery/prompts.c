@@ -80,6 +80,8 @@ struct reading {
     void *arg;
     uint8_t *row; /* [dims] */
     size_t dims;
+    uint8_t *tokens;
+    size_t tokens_room;
 };
 
 static int digit(char c)
@@ -97,14 +99,32 @@ static bool read_bytes(const char *text, uint8_t *ret, size_t size)
     return true;
 }
 
+/* Leaves vector without tokens if there are none, or too many. */
+static int read_tokens(struct reading *reading, const char *text, struct kiln_prompt_vector *vector,
+                       struct kiln_error *err)
+{
+    const size_t size = text && strlen(text) > 2 ? strlen(text) / 2 - 1 : 0;
+    if (size == 0 || size > KILN_PROMPT_TOKENS_MAX)
+        return 0;
+    if (size > reading->tokens_room) {
+        uint8_t *larger = realloc(reading->tokens, size);
+        if (!larger)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the tokens of a prompt");
+        reading->tokens = larger, reading->tokens_room = size;
+    }
+    if (read_bytes(text, reading->tokens, size))
+        vector->tokens = reading->tokens, vector->tokens_size = size;
+    return 0;
+}
+
 static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     struct reading *reading = arg;
     struct kiln_prompt_vector vector = {.row = reading->row};
     uint8_t sketch[SKETCH_BYTES];
-    const char *bytes, *bits;
+    const char *bytes, *bits, *tokens;
     double scale;
-    KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes, bits);
+    KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes, bits, tokens);
     if (!read_bytes(bytes, reading->row, reading->dims) || !read_bytes(bits, sketch, sizeof sketch))
         return 0;
     vector.scale = (float)scale;
@@ -113,7 +133,8 @@ static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_err
     for (int word = 0; word < KILN_PROMPT_SKETCH_WORDS; word++)
         for (int byte = 0; byte < 8; byte++)
             vector.sketch[word] |= (uint64_t)sketch[8 * word + byte] << (8 * byte);
-    return reading->each(reading->arg, &vector, err);
+    int rc = read_tokens(reading, tokens, &vector, err);
+    return rc ? rc : reading->each(reading->arg, &vector, err);
 }
 
 int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t dims,
@@ -121,14 +142,14 @@ int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t
 {
     static const struct kiln_statement statement = {
         "gallery_vectors",
-        "SELECT prompt_hash, scale, v, sketch FROM gallery_vector WHERE recipe = $1"};
+        "SELECT prompt_hash, scale, v, sketch, tokens FROM gallery_vector WHERE recipe = $1"};
     struct kiln_params params = {0};
-    struct reading reading = {each, arg, malloc(dims), dims};
+    struct reading reading = {each, arg, malloc(dims), dims, NULL, 0};
     if (!reading.row)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a vector");
     KILN_BIND(&params, recipe);
     int rc = kiln_ledger_each(session, &statement, &params, read_vector, &reading, err);
-    free(reading.row);
+    free(reading.row), free(reading.tokens);
     return rc;
 }
 
@@ -154,15 +175,25 @@ static const char *sketch_hex(struct kiln_text *text, const struct kiln_prompt_v
     return text->failed ? NULL : text->at;
 }
 
+static const char *tokens_hex(struct kiln_text *text, const struct kiln_prompt_vector *v)
+{
+    kiln_text_clear(text);
+    for (size_t i = 0; i < v->tokens_size; i++)
+        put_hex(text, v->tokens[i]);
+    return text->failed || !v->tokens ? NULL : text->at;
+}
+
 int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, size_t dims,
                              const struct kiln_prompt_vector *vectors, size_t count,
                              struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
         "gallery_vectors_put",
-        "INSERT INTO gallery_vector (prompt_hash, recipe, scale, v, sketch)"
-        " SELECT g.hash, $1, g.scale, decode(g.v, 'hex'), decode(g.sketch, 'hex')"
-        " FROM unnest($2::text[], $3::float8[], $4::text[], $5::text[]) g (hash, scale, v, sketch)"
+        "INSERT INTO gallery_vector (prompt_hash, recipe, scale, v, sketch, tokens)"
+        " SELECT g.hash, $1, g.scale, decode(g.v, 'hex'), decode(g.sketch, 'hex'),"
+        "  decode(g.tokens, 'hex')"
+        " FROM unnest($2::text[], $3::float8[], $4::text[], $5::text[], $6::text[])"
+        "  g (hash, scale, v, sketch, tokens)"
         " WHERE g.v IS NOT NULL AND g.sketch IS NOT NULL ON CONFLICT DO NOTHING"};
     struct kiln_params params = {0};
     struct kiln_text hex = {0};
@@ -171,6 +202,7 @@ int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, si
     KILN_BIND_COLUMN(&params, FLOAT8, count, (double)vectors[i].scale);
     KILN_BIND_COLUMN(&params, TEXT, count, row_hex(&hex, &vectors[i], dims));
     KILN_BIND_COLUMN(&params, TEXT, count, sketch_hex(&hex, &vectors[i]));
+    KILN_BIND_COLUMN(&params, TEXT, count, tokens_hex(&hex, &vectors[i]));
     kiln_text_release(&hex);
     return kiln_ledger_run(session, &statement, &params, NULL, err);
 }

@@ -41,11 +41,14 @@ int kiln_gallery_prompts_of(struct kiln_ledger *session, const uint64_t *jobs, s
 
 /* A vector in the form of pipeline/embed/index/code.h, whose bytes the table keeps signed. */
 #define KILN_PROMPT_SKETCH_WORDS 8
+#define KILN_PROMPT_TOKENS_MAX (512 * 1024)
 struct kiln_prompt_vector {
     char prompt_hash[65];
     float scale;
     const uint8_t *row; /* [dims], value + 128; borrowed */
     uint64_t sketch[KILN_PROMPT_SKETCH_WORDS];
+    const uint8_t *tokens; /* pipeline/embed/captions/token_rows.h; NULL: none; borrowed */
+    size_t tokens_size;    /* at most KILN_PROMPT_TOKENS_MAX */
 };
 typedef int kiln_each_prompt_vector(void *arg, const struct kiln_prompt_vector *vector,
                                     struct kiln_error *err);

@@ -1,0 +1,225 @@
+/* search.c - searches of a world: prompts by their vectors, ranked by their tokens where the
+ * embedder has such, as the newest pictures that pass. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/embed/captions/captions.h"
+#include "pipeline/embed/captions/token_rows.h"
+#include "scheduler/gallery/meaning/world.h"
+
+#define SPREADS 3       /* above the usual score: what is alike by its vector, */
+#define TOKEN_SPREADS 1 /* and by its tokens (README.md has the measurement) */
+#define NO_SCORE (-2)   /* of a prompt without tokens */
+#define SAMPLES 256     /* prompts whose token scores say what is usual */
+
+struct kiln_meaning_scratch {
+    struct kiln_vector_search *search;
+    uint64_t *mask;
+    size_t mask_words;
+    float *vector;
+    int8_t *query;
+    struct kiln_vector_hit hits[KILN_MEANING_HITS_MAX];
+    uint32_t prompts[KILN_MEANING_HITS_MAX];
+    uint64_t jobs[KILN_MEANING_HITS_MAX];
+    struct kiln_token_query *tokens; /* of the query in work; NULL: rank by vectors */
+};
+
+/* --- searching ------------------------------------------------------------------------------ */
+int kiln_meaning_scratch_new(struct kiln_meaning *m, struct kiln_meaning_scratch **ret,
+                             struct kiln_error *err)
+{
+    struct kiln_meaning_scratch *s = calloc(1, sizeof *s);
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a search by meaning");
+    s->vector = malloc(m->dims * sizeof *s->vector);
+    s->query = malloc(m->dims);
+    int code = s->vector && s->query
+                   ? kiln_vector_search_new(&s->search, err)
+                   : kiln_fail(err, KILN_NO_MEMORY, "no memory for a search by meaning");
+    if (code != 0) {
+        kiln_meaning_scratch_free(s);
+        return code;
+    }
+    *ret = s;
+    return 0;
+}
+
+void kiln_meaning_scratch_free(struct kiln_meaning_scratch *s)
+{
+    if (!s)
+        return;
+    kiln_vector_search_free(s->search);
+    free(s->mask), free(s->vector), free(s->query);
+    free(s);
+}
+
+/* The rows of the index whose prompts have a picture that passes. */
+static int fill_mask(const struct kiln_world *world, struct kiln_meaning_scratch *s,
+                     const struct kiln_gallery_filter *filter, struct kiln_vector_query *query,
+                     struct kiln_error *err)
+{
+    const uint32_t rows = kiln_vector_index_count(world->index);
+    const size_t words = rows / 64 + 1;
+    if (words > s->mask_words) {
+        uint64_t *mask = realloc(s->mask, words * sizeof *mask);
+        if (!mask)
+            return kiln_world_no_memory(err);
+        s->mask = mask, s->mask_words = words;
+    }
+    memset(s->mask, 0, words * sizeof *s->mask);
+    kiln_catalogue_mask(world->catalogue, filter, world->places, world->prompt_count, s->mask,
+                        rows);
+    query->mask = s->mask, query->mask_rows = rows;
+    return 0;
+}
+
+static int by_score(const void *a, const void *b)
+{
+    const struct kiln_vector_hit *x = a, *y = b;
+    return x->score != y->score ? (x->score < y->score ? 1 : -1)
+                                : (x->number < y->number) - (x->number > y->number);
+}
+
+static float token_score(const struct kiln_world *world, const struct kiln_meaning_scratch *s,
+                         uint32_t row)
+{
+    const struct kiln_prompt_tokens *tokens = &world->tokens[row];
+    return tokens->at ? kiln_token_query_score(s->tokens, tokens->at, tokens->size) : NO_SCORE;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median of the scores of prompts anywhere, and its spread, as of struct kiln_vector_found. */
+static void measure_usual(const struct kiln_world *world, const struct kiln_meaning_scratch *s,
+                          struct kiln_vector_found *found)
+{
+    const uint32_t rows = kiln_vector_index_count(world->index);
+    const uint32_t samples = rows < SAMPLES ? rows : SAMPLES;
+    float scores[SAMPLES];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < samples; i++) {
+        float score = token_score(world, s, (uint32_t)((uint64_t)i * rows / samples));
+        if (score > NO_SCORE)
+            scores[count++] = score;
+    }
+    if (count == 0)
+        return;
+    qsort(scores, count, sizeof *scores, by_value);
+    found->usual = scores[count / 2];
+    for (uint32_t i = 0; i < count; i++)
+        scores[i] = scores[i] < found->usual ? found->usual - scores[i] : scores[i] - found->usual;
+    qsort(scores, count, sizeof *scores, by_value);
+    found->spread = 1.4826f * scores[count / 2];
+}
+
+/* What the vectors found, ranked by tokens; prompts without any come last. */
+static void rank(const struct kiln_world *world, struct kiln_meaning_scratch *s,
+                 struct kiln_vector_found *found)
+{
+    for (uint32_t i = 0; i < found->count; i++)
+        s->hits[i].score = token_score(world, s, s->hits[i].number);
+    qsort(s->hits, found->count, sizeof *s->hits, by_score);
+    measure_usual(world, s, found);
+}
+
+/* The nearest rows as pictures; not those of `own`.  The world is locked. */
+static int search(const struct kiln_world *world, struct kiln_meaning_scratch *s,
+                  const struct kiln_gallery_filter *filter, struct kiln_vector_query *query,
+                  uint32_t own, struct kiln_meaning_hit *hits, struct kiln_meaning_found *ret,
+                  struct kiln_error *err)
+{
+    struct kiln_vector_found found;
+    const uint32_t wanted = query->count;
+    int code = fill_mask(world, s, filter, query, err);
+    if (code == 0 && own < query->mask_rows)
+        s->mask[own / 64] &= ~(UINT64_C(1) << (own % 64));
+    if (s->tokens)
+        query->count = KILN_MEANING_HITS_MAX;
+    if (code == 0)
+        code = kiln_vector_index_search(world->index, s->search, query, s->hits, &found, err);
+    if (code != 0)
+        return code;
+    if (s->tokens)
+        rank(world, s, &found);
+    found.count = found.count < wanted ? found.count : wanted;
+    for (uint32_t i = 0; i < found.count; i++)
+        s->prompts[i] = world->prompts[s->hits[i].number];
+    kiln_catalogue_newest(world->catalogue, filter, s->prompts, found.count, s->jobs);
+    const float alike = found.usual + (s->tokens ? TOKEN_SPREADS : SPREADS) * found.spread;
+    for (uint32_t i = 0; i < found.count; i++) {
+        if (s->jobs[i] == 0) /* removed a moment ago */
+            continue;
+        ret->near += s->hits[i].score > alike;
+        hits[ret->count++] = (struct kiln_meaning_hit){s->jobs[i], s->hits[i].score};
+    }
+    return 0;
+}
+
+/* The tokens of a query; none is no error. */
+static int read_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s, const char *text,
+                       struct kiln_error *err)
+{
+    size_t count = 0;
+    if (!kiln_meaning_has_tokens(m))
+        return 0;
+    float *features = malloc(KILN_TOKEN_ROWS_MAX * m->dims * sizeof *features);
+    int code = features
+                   ? kiln_captions_tokens(m->embedder, text, strlen(text), features, &count, err)
+                   : kiln_world_no_memory(err);
+    if (code == 0 && count > 0)
+        code = kiln_token_query_new(features, count, m->dims, &s->tokens, err);
+    free(features);
+    return code;
+}
+
+int kiln_meaning_search(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                        const struct kiln_gallery_filter *filter, const char *text, uint32_t count,
+                        struct kiln_meaning_hit *hits, struct kiln_meaning_found *ret,
+                        struct kiln_error *err)
+{
+    uint64_t sketch[KILN_SKETCH_WORDS];
+    struct kiln_vector_query query = {.query = s->query, .sketch = sketch, .count = count};
+    *ret = (struct kiln_meaning_found){0};
+    int code =
+        kiln_embedder_embed(m->embedder, KILN_EMBED_QUERY,
+                            &(struct kiln_embed_text){text, strlen(text)}, 1, s->vector, err);
+    if (code != 0)
+        return code;
+    kiln_vector_encode_query(m->coder, s->vector, s->query, &query.scale, sketch);
+    ret->known = query.scale > 0;
+    if (!ret->known)
+        return 0;
+    code = read_tokens(m, s, text, err);
+    if (code == 0) {
+        pthread_rwlock_rdlock(&m->lock);
+        code = search(m->world, s, filter, &query, KILN_NONE, hits, ret, err);
+        pthread_rwlock_unlock(&m->lock);
+    }
+    kiln_token_query_free(s->tokens);
+    s->tokens = NULL;
+    return code;
+}
+
+int kiln_meaning_similar(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                         const struct kiln_gallery_filter *filter, uint64_t job, uint32_t count,
+                         struct kiln_meaning_hit *hits, struct kiln_meaning_found *ret,
+                         struct kiln_error *err)
+{
+    uint64_t sketch[KILN_SKETCH_WORDS];
+    struct kiln_vector_query query = {.query = s->query, .sketch = sketch, .count = count};
+    int code = 0;
+    *ret = (struct kiln_meaning_found){0};
+    pthread_rwlock_rdlock(&m->lock);
+    const struct kiln_world *world = m->world;
+    uint32_t prompt = kiln_catalogue_prompt_of(world->catalogue, job);
+    uint32_t row = prompt < world->prompt_count ? world->places[prompt] : KILN_NONE;
+    ret->known = kiln_vector_index_query(world->index, row, s->query, &query.scale, sketch);
+    if (ret->known)
+        code = search(world, s, filter, &query, row, hits, ret, err);
+    pthread_rwlock_unlock(&m->lock);
+    return code;
+}

@@ -1,0 +1,115 @@
+/* world.c - see world.h. */
+#include "scheduler/gallery/meaning/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/room.h"
+
+#define TOKENS_BYTES (128u << 20) /* of all prompts in memory */
+
+void kiln_world_free(struct kiln_world *world)
+{
+    if (!world)
+        return;
+    for (uint32_t row = 0; world->tokens && row < kiln_vector_index_count(world->index); row++)
+        free(world->tokens[row].at);
+    free(world->places), free(world->prompts), free(world->tokens);
+    kiln_catalogue_free(world->catalogue);
+    kiln_vector_index_free(world->index);
+    free(world);
+}
+
+int kiln_world_new(size_t dims, struct kiln_world **ret, struct kiln_error *err)
+{
+    struct kiln_world *world = calloc(1, sizeof *world);
+    if (!world)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the gallery's prompts");
+    int code = kiln_catalogue_new(&world->catalogue, err);
+    if (code == 0)
+        code = kiln_vector_index_new((int64_t)dims, &world->index, err);
+    if (code != 0) {
+        kiln_world_free(world);
+        return code;
+    }
+    *ret = world;
+    return 0;
+}
+
+int kiln_world_no_memory(struct kiln_error *err)
+{
+    return kiln_fail(err, KILN_NO_MEMORY, "no memory for more prompts of the gallery");
+}
+
+int kiln_world_put_picture(struct kiln_world *world, const struct kiln_prompt_picture *p,
+                           struct kiln_error *err)
+{
+    const struct kiln_catalogue_picture picture = {.job = p->job,
+                                                   .created_ms = p->created_ms,
+                                                   .prompt_hash = p->prompt_hash,
+                                                   .batch = p->batch,
+                                                   .tenant = p->tenant,
+                                                   .model = p->model,
+                                                   .style = p->style,
+                                                   .loras = p->loras,
+                                                   .width = p->width,
+                                                   .height = p->height,
+                                                   .mode = (enum kiln_gallery_mode)p->mode,
+                                                   .level = p->level,
+                                                   .starred = p->starred};
+    uint32_t prompt;
+    int code = kiln_catalogue_put(world->catalogue, &picture, &prompt, err);
+    if (code != 0)
+        return code;
+    while (world->prompt_count <= prompt) {
+        uint32_t *places =
+            kiln_room(world->places, world->prompt_count, &world->places_room, sizeof *places);
+        if (!places)
+            return kiln_world_no_memory(err);
+        world->places = places;
+        world->places[world->prompt_count++] = KILN_NONE;
+    }
+    /* One without a vector whose last picture went, and that has one again. */
+    if (world->places[prompt] == KILN_NONE && prompt < world->waiting)
+        world->waiting = prompt;
+    return 0;
+}
+
+/* Within the budget, so that a large gallery is ranked by vectors alone beyond it. */
+static struct kiln_prompt_tokens keep_tokens(struct kiln_world *world,
+                                             const struct kiln_prompt_vector *v)
+{
+    struct kiln_prompt_tokens tokens = {NULL, v->tokens_size};
+    if (v->tokens && world->tokens_bytes + v->tokens_size <= TOKENS_BYTES)
+        tokens.at = malloc(v->tokens_size);
+    if (tokens.at) {
+        memcpy(tokens.at, v->tokens, v->tokens_size);
+        world->tokens_bytes += v->tokens_size;
+    }
+    return tokens;
+}
+
+int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
+                          const struct kiln_prompt_vector *v, struct kiln_error *err)
+{
+    const uint32_t rows = kiln_vector_index_count(world->index);
+    uint32_t at;
+    if (world->places[prompt] != KILN_NONE)
+        return 0;
+    uint32_t *prompts = kiln_room(world->prompts, rows, &world->prompts_room, sizeof *prompts);
+    if (!prompts)
+        return kiln_world_no_memory(err);
+    world->prompts = prompts;
+    struct kiln_prompt_tokens *tokens =
+        kiln_room(world->tokens, rows, &world->tokens_room, sizeof *tokens);
+    if (!tokens)
+        return kiln_world_no_memory(err);
+    world->tokens = tokens;
+    int code = kiln_vector_index_add(world->index, v->row, v->scale, v->sketch, &at, err);
+    if (code != 0)
+        return code;
+    world->prompts[at] = prompt;
+    world->tokens[at] = keep_tokens(world, v);
+    world->places[prompt] = at;
+    return 0;
+}

@@ -1,0 +1,70 @@
+/* world.h - what a search by meaning reads, inside of this room.
+ *
+ * A world is a catalogue, an index, and which row of the index is which prompt's.  Searches hold a
+ * read lock for as long as they run; the keeper changes a world in short steps under the write
+ * lock, and replaces it as a whole after a load.
+ */
+#ifndef KILN_GALLERY_WORLD_H
+#define KILN_GALLERY_WORLD_H
+
+#include <pthread.h>
+#include <string.h>
+
+#include "pipeline/embed/index/code.h"
+#include "pipeline/embed/index/index.h"
+#include "scheduler/gallery/meaning/catalogue.h"
+#include "scheduler/gallery/meaning/meaning.h"
+#include "storage/ledger/gallery/prompts.h"
+
+#define KILN_NO_EVIDENCE (KILN_NONE - 1) /* in `places`: the prompt never gets a vector */
+
+/* The features of a prompt's tokens, which rank what its vector finds; at NULL: not kept. */
+struct kiln_prompt_tokens {
+    uint8_t *at;
+    size_t size;
+};
+
+struct kiln_world {
+    struct kiln_catalogue *catalogue;
+    struct kiln_vector_index *index;
+    uint32_t *places;  /* of prompt p: its row in the index, KILN_NONE before it has a vector */
+    uint32_t *prompts; /* of row r of the index */
+    struct kiln_prompt_tokens *tokens; /* of row r */
+    size_t places_room, prompts_room, tokens_room;
+    size_t tokens_bytes;   /* of all */
+    uint32_t prompt_count; /* places that are filled in */
+    uint32_t waiting;      /* prompts from here on may lack a vector */
+};
+
+struct kiln_meaning {
+    const char *pool;
+    const struct kiln_embedder *embedder;
+    struct kiln_vector_coder *coder;
+    size_t dims;
+    pthread_rwlock_t lock; /* of the world */
+    struct kiln_world *world;
+    uint64_t *notes; /* [KILN_MEANING_NOTES_MAX]: jobs that changed; the keeper's */
+    bool *notes_gone;
+    uint32_t note_count;
+};
+
+/* Whether prompts have features of tokens beside their vector. */
+static inline bool kiln_meaning_has_tokens(const struct kiln_meaning *meaning)
+{
+    return strcmp(kiln_embedder_info(meaning->embedder)->kind, "captions") == 0;
+}
+
+/* For vectors of `dims` values. */
+int kiln_world_new(size_t dims, struct kiln_world **ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_world_free(struct kiln_world *world); /* accepts NULL */
+int kiln_world_put_picture(struct kiln_world *world, const struct kiln_prompt_picture *picture,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+/* Does nothing for a prompt that has a vector. */
+int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
+                          const struct kiln_prompt_vector *vector,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Fails with KILN_NO_MEMORY. */
+int kiln_world_no_memory(struct kiln_error *err);
+
+#endif
