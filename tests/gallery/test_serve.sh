@@ -43,4 +43,25 @@ serve --gallery-token-file "$PWD/token"
 python3 "$source_dir/tests/gallery/check_token.py" || die "see above"
 kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"
+
+# By meaning, once somebody has searched (test_meaning.c has what is found).
+serve --embedder "$source_dir/tests/golden/embed/potion"
+page() { curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/$1"; }
+page 'v1/pictures?q=tall+tree' >words.json
+for i in $(seq 100); do
+    page help >help.html
+    grep -q 'whose prompts mean the same' help.html && break
+    sleep 0.1
+done
+grep -q 'whose prompts mean the same' help.html || die "no search by meaning: $(cat serve.log)"
+until_sql "SELECT count(DISTINCT prompt_hash) = (SELECT count(*) FROM gallery_vector) FROM image" t
+page 'v1/pictures?q=tall+tree' >meaning.json
+grep -q '"prompt":"a tall tree"' words.json || die "not found by words: $(cat words.json)"
+grep -q '"prompt":"a tall tree"' meaning.json || die "not found: $(cat meaning.json)"
+page '?q=tall+tree' >front.html
+grep -q 'by words and by meaning' front.html || die "the page does not say how it searched"
+page '?q=tall+tree&sort=newest' >front.html
+! grep -q 'by words and by meaning' front.html || die "newest first is by words alone"
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
 echo ok

@@ -271,7 +271,7 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     ret->rows = page.rows;
     if (offset + count < list.count)
         write_cursor(ret->older, id, offset + count);
-    if (list.count > 0)
+    if (offset > 0)
         write_cursor(ret->newer, id, offset > query->rows_max ? offset - query->rows_max : 0);
     return 0;
 }

@@ -50,7 +50,7 @@ int kiln_gallery_show(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_gallery_begin(visit, &(struct kiln_gallery_page_head){
                                   .title = "Slide show", .words = ask.query.words, .wide = true});
     kiln_text_puts(out, "<h1 class=\"away\">Slide show</h1>");
-    rc = kiln_gallery_list(visit->session, &ask.query, add_slide, visit, &page, err);
+    rc = kiln_gallery_ask_list(&ask, visit->session, add_slide, visit, &page, err);
     if (rc)
         return rc;
     if (page.rows == 0)
