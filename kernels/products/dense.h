@@ -38,6 +38,8 @@ struct kiln_dense {
 };
 
 void kiln_dense_ref(const struct kiln_dense *args, int64_t rows);
+/* The form of it that processors without AVX-512 run. */
+void kiln_dense_narrow_ref(const struct kiln_dense *args, int64_t rows);
 
 #ifdef __cplusplus
 }

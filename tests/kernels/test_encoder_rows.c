@@ -30,7 +30,9 @@ static void fill(float *values, int64_t n)
 }
 
 /* by_rows: the second operand is given as rows of k, else as lines of n. */
-static void check_dense(int64_t rows, int64_t k, int64_t n, int by_rows)
+typedef void dense_fn(const struct kiln_dense *args, int64_t rows);
+
+static void check_dense(dense_fn *dense, int64_t rows, int64_t k, int64_t n, int by_rows)
 {
     const int64_t x_pitch = k + 3, y_pitch = n + 2, pitch = (by_rows ? k : n) + 1;
     float *x = malloc((size_t)(rows * x_pitch) * sizeof *x);
@@ -43,15 +45,15 @@ static void check_dense(int64_t rows, int64_t k, int64_t n, int by_rows)
     for (int64_t i = 0; i < rows * y_pitch; i++)
         y[i] = UNTOUCHED;
     (by_rows ? kiln_dense_pack_rows : kiln_dense_pack_lines)(b, pitch, n, k, packed);
-    kiln_dense_ref(&(struct kiln_dense){.x = x,
-                                        .b = packed,
-                                        .bias = by_rows ? bias : NULL,
-                                        .y = y,
-                                        .k = k,
-                                        .n = n,
-                                        .x_pitch = x_pitch,
-                                        .y_pitch = y_pitch},
-                   rows);
+    dense(&(struct kiln_dense){.x = x,
+                               .b = packed,
+                               .bias = by_rows ? bias : NULL,
+                               .y = y,
+                               .k = k,
+                               .n = n,
+                               .x_pitch = x_pitch,
+                               .y_pitch = y_pitch},
+          rows);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < y_pitch; c++) {
             double sum = c < n && by_rows ? bias[c] : 0, size = 1;
@@ -73,12 +75,15 @@ static void a_product_is_the_sum_over_k(void **state)
 {
     (void)state;
     const int64_t counts[] = {1, 2, 3, 5, 6, 7, 13, 18}, columns[] = {1, 12, 16, 17, 32, 48, 100};
-    for (size_t r = 0; r < sizeof counts / sizeof *counts; r++)
-        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
-            check_dense(counts[r], 1, columns[c], 0);
-            check_dense(counts[r], 37, columns[c], 1);
-        }
-    check_dense(6, 1536, 64, 1);
+    dense_fn *const forms[] = {kiln_dense_ref, kiln_dense_narrow_ref};
+    for (size_t f = 0; f < 2; f++) {
+        for (size_t r = 0; r < sizeof counts / sizeof *counts; r++)
+            for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
+                check_dense(forms[f], counts[r], 1, columns[c], 0);
+                check_dense(forms[f], counts[r], 37, columns[c], 1);
+            }
+        check_dense(forms[f], 6, 1536, 64, 1);
+    }
 }
 
 static void a_norm_has_mean_and_variance_of_its_row(void **state)
