@@ -36,9 +36,12 @@ def audit(page, what):
 
 
 with Browser() as browser:
-    for width, height, dark in ((390, 844, False), (1280, 900, True), (1280, 900, False), (2560, 1400, True)):
+    sizes = [(390, 844, False), (1280, 900, True), (2560, 1400, True)] + ([(1280, 900, False)] if SHOTS else [])
+    for width, height, dark in sizes:
         page = browser.page(width, height, dark=dark)
         for name, path in PAGES.items():
+            if width > 2000 and not SHOTS and name not in ("front", "picture"):
+                continue
             what = f"{name} at {width} {'dark' if dark else 'light'}"
             page.open(BASE + path)
             if name in ("front", "picture"):

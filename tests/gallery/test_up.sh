@@ -22,6 +22,15 @@ kill -9 "$first"
 ok kiln up --dir s
 [ "$(pid_of s gallery)" != "$first" ] && alive "$(pid_of s gallery)" || die "it was not started again"
 
+# The guard starts it again by itself, at the same place if that is free.
+second=$(pid_of s gallery)
+kill -9 "$second"
+for _ in $(seq 100); do
+    [ -e s/run/gallery.url ] && [ "$(pid_of s gallery)" != "$second" ] && break
+    sleep 0.1
+done
+[ "$(page "$(cat s/run/gallery.url)")" = 200 ] || die "the guard did not start it again"
+
 # A port of one's own is a setting of the gallery alone.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 ok kiln up --dir s --gallery "$port" --json

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "scheduler/cli/stack/stack.h"
+#include "storage/daemon/outage.h"
 
 #define NAME "gallery"
 #define START_LIMIT_S 10
 #define STOP_LIMIT_S 10
+#define CALM_S 60 /* a crash after so long is the first one again */
 
 pid_t kiln_stack_find_gallery(const struct kiln_stack *stack)
 {
@@ -71,10 +73,11 @@ int kiln_stack_gallery_stop(struct kiln_stack *stack, struct kiln_cli *cli)
     return 1;
 }
 
-static int start(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_error *err)
+/* cli NULL: does not wait until it listens; *ret_pid is then its number. */
+static int start(struct kiln_stack *stack, struct kiln_cli *cli, pid_t *ret_pid,
+                 struct kiln_error *err)
 {
     char program[PATH_MAX], path[PATH_MAX];
-    struct kiln_cli silent = *cli;
     const char *argv[] = {kiln_join(program, stack->bin, "kiln-gallery"),
                           "gallery",
                           "serve",
@@ -84,9 +87,32 @@ static int start(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_err
                           url_file(stack, path),
                           NULL};
     const struct kiln_spawn spawn = {.name = NAME, .argv = argv, .cwd = stack->dir};
-    silent.quiet = true; /* the address says it all */
     (void)unlink(path);
+    if (!cli)
+        return kiln_process_start(stack, &spawn, ret_pid, err);
+    struct kiln_cli silent = *cli;
+    silent.quiet = true; /* the address says it all */
     return kiln_process_up(stack, &silent, &spawn, 0, START_LIMIT_S, has_url, stack, err);
+}
+
+/* The address stays where a gallery was that nobody has stopped. */
+void kiln_stack_gallery_tend(struct kiln_stack *stack, struct kiln_gallery_tended *tended)
+{
+    char path[PATH_MAX];
+    struct kiln_error err;
+    double now_s = kiln_now_s();
+    if (tended->pid && !kiln_process_alive(tended->pid)) /* reaps it */
+        tended->pid = 0;
+    if (access(url_file(stack, path), F_OK) != 0 || now_s < tended->due_s ||
+        kiln_stack_find_gallery(stack))
+        return;
+    bool soon = tended->due_s > 0 && now_s < tended->due_s + CALM_S;
+    tended->failures = soon ? tended->failures + 1 : 0;
+    tended->due_s = now_s + kiln_backoff(tended->failures + 1, 1, 60);
+    fprintf(stderr, "the gallery has ended; starting it again (see %s/log/" NAME ".log)\n",
+            stack->dir);
+    if (start(stack, NULL, &tended->pid, &err))
+        fprintf(stderr, "%s\n", err.text);
 }
 
 void kiln_stack_gallery(struct kiln_stack *stack, struct kiln_cli *cli, int choice)
@@ -109,7 +135,7 @@ void kiln_stack_gallery(struct kiln_stack *stack, struct kiln_cli *cli, int choi
         (void)kiln_stack_gallery_stop(stack, &silent);
         runs = false;
     }
-    if (stack->gallery && !runs && start(stack, cli, &err))
+    if (stack->gallery && !runs && start(stack, cli, NULL, &err))
         kiln_warn(cli, "the stack runs without its web gallery: %s", err.text);
     else if (stack->gallery && kiln_stack_gallery_url(stack, url))
         kiln_say(cli, "%-10s %s", NAME, url);

@@ -36,6 +36,7 @@ struct guard {
     struct guarded workers[KILN_GUARD_MAX];
     int count;
     bool ending, changed;
+    struct kiln_gallery_tended gallery;
 };
 
 /* --- log and report --------------------------------------------------------------------------- */
@@ -276,6 +277,8 @@ int kiln_guard_run(struct kiln_cli *cli, struct kiln_stack *stack)
         drop_rows(guard);
         if (looks % ROTATE_EVERY == 0)
             rotate_logs(guard);
+        if (!guard->ending)
+            kiln_stack_gallery_tend(guard->stack, &guard->gallery);
         if (guard->changed)
             write_reports(guard);
         int got = sigtimedwait(&signals, NULL, &(struct timespec){.tv_nsec = LOOK_NS});

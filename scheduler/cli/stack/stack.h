@@ -169,6 +169,14 @@ bool kiln_stack_gallery_url(const struct kiln_stack *stack, char out[KILN_GALLER
 /* Starts the gallery of a stack that is up, unless it runs with the settings of now, and says its
  * address; choice 1 and 0 (stop it, and start none from now on) are remembered, -1: as before. */
 void kiln_stack_gallery(struct kiln_stack *stack, struct kiln_cli *cli, int choice);
+/* For the guard: starts a gallery again that has ended although nobody stopped it, after 1, 2, 4,
+ * ... 60 s.  tended is zero-initialised. */
+struct kiln_gallery_tended {
+    pid_t pid; /* of the one that was started here */
+    double due_s;
+    uint32_t failures;
+};
+void kiln_stack_gallery_tend(struct kiln_stack *stack, struct kiln_gallery_tended *tended);
 /* Returns how many it has stopped: 0 or 1. */
 int kiln_stack_gallery_stop(struct kiln_stack *stack, struct kiln_cli *cli);
 

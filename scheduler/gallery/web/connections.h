@@ -12,7 +12,7 @@
 
 #include "schemas/error.h"
 
-#define KILN_WEB_HEADER_MS 15000 /* a whole header, from the connection or the last answer */
+#define KILN_WEB_HEADER_MS 10000 /* a whole header, from the connection or the last answer */
 #define KILN_WEB_ANSWER_MS 60000 /* body and our work */
 #define KILN_WEB_READ_MS 30000   /* reading an answer ... */
 #define KILN_WEB_READ_BYTES_MS 8 /* ... and so many bytes more each millisecond */
