@@ -21,7 +21,7 @@ int kiln_side_check(const char *name, int64_t side, struct kiln_error *err) KILN
 
 /* The stored sizes, largest first: the only table of them.  To add one: a name here, a row in
  * sizes.c, and DIFFUSIONZ_SMALLER_MAX of pipeline/diffusionz_batch.h, which limits what the engine
- * makes. */
+ * makes; and to show it in the gallery, its place in a tile (storage/ledger/gallery/gallery.h). */
 enum { KILN_STORED_FULL, KILN_STORED_MEDIUM, KILN_STORED_SMALL, KILN_STORED_SIZES };
 
 struct kiln_stored_size {

@@ -129,6 +129,13 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
     return kiln_fail(err, KILN_UNSUPPORTED, "the simulated ledger has no latents");
 }
 
+int kiln_ledger_prompts(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                        size_t count, char **ret, struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)ids, (void)count, (void)ret;
+    return kiln_fail(err, KILN_UNSUPPORTED, "the simulated ledger has no prompts");
+}
+
 int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
                     const struct kiln_latent_row *row, const struct kiln_start_want *want,
                     struct kiln_start *ret, struct kiln_error *err)

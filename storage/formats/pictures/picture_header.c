@@ -2,9 +2,10 @@
  *
  *     JPEG  FF D8, then segments FF marker length ...: SOFn has the size, APP1 has EXIF or XMP;
  *           the walk ends at the first scan
- *     PNG   8 bytes, then chunks length type data CRC: IHDR has the size, acTL says that the file
- * is an animation, eXIf and iTXt have EXIF and XMP, before or behind the pixels WebP  RIFF length
- * WEBP, then chunks type length data: "EXIF" and "XMP "
+ *     PNG   8 bytes, then chunks length type data CRC: IHDR has the size, acTL says that the
+ *           file is an animation, eXIf and iTXt have EXIF and XMP, before or behind the pixels
+ *
+ *     WebP  RIFF length WEBP, then chunks type length data: "EXIF" and "XMP "
  *
  * Every length is checked against the bytes that are left.
  */
