@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "scheduler/bench/bench.h"
+#include "schemas/text/utf8.h"
 #include "storage/daemon/config_file.h"
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/gallery/gallery.h"
@@ -118,7 +119,8 @@ static void put_words(const struct load *load, const struct sort *sort, long n, 
             const struct words *words = &load->words[*at - '0'];
             const char *word = words->at[(uint32_t)(n * 7 + (at - sort->pattern)) % words->count];
             /* A prefix is the word without its end. */
-            size_t whole = strlen(word), keep = at[1] == '*' && whole > 4 ? whole - 1 : whole;
+            size_t whole = strlen(word);
+            size_t keep = at[1] == '*' && whole > 4 ? kiln_utf8_whole(word, whole - 1) : whole;
             len += (size_t)snprintf(out + len, size - len, "%.*s", (int)keep, word);
         } else {
             out[len++] = *at;
