@@ -23,7 +23,8 @@
 #define FIRST_ROWS 1000 /* of the first slice; those after it have SLICE_ROWS */
 #define SLICE_ROWS 4000
 #define WALK_ROWS_MAX 30000
-#define INDEX_ROWS_A_MS 500 /* that GIN finds, and the heap gives */
+#define INDEX_ROWS_A_MS 100 /* that GIN finds, and the heap gives from the system's cache */
+#define LATE 4              /* a walk that used up its budget leaves this part of it to the index */
 
 /* $16 lexemes, $17 behind this job, $18 rows of the slice, $19 hits wanted, $20 the farthest job.
  * One row at least, with the job at the end of the slice: 0, or the largest, if no row follows.
@@ -112,7 +113,7 @@ static int run(const struct search *search, const struct kiln_statement *stateme
 /* Whether the index of words has all pictures, and an answer within the budget: it reads about as
  * many rows as the rarest of the words that must be there has pictures.  What is not in
  * gallery_word is rare.  The words are taken from the tsquery, whose form is ours. */
-static int index_helps(const struct search *search, bool *ret, struct kiln_error *err)
+static int index_helps(const struct search *search, bool late, bool *ret, struct kiln_error *err)
 {
     static const struct kiln_statement ask = {
         "gallery_rarest",
@@ -125,7 +126,8 @@ static int index_helps(const struct search *search, bool *ret, struct kiln_error
         "   '''([^'']*)''(:\\*)?', 'g') m) w"};
     const struct kiln_gallery_question *question = search->question;
     struct kiln_params params = {0};
-    KILN_BIND(&params, (const char *)question->lexemes, question->budget_ms * INDEX_ROWS_A_MS);
+    KILN_BIND(&params, (const char *)question->lexemes,
+              question->budget_ms * (int64_t)INDEX_ROWS_A_MS / (late ? LATE : 1));
     return kiln_ledger_ask(search->session, &ask, &params, KILN_FIELDS(*ret), err);
 }
 
@@ -165,7 +167,7 @@ static int find(struct search *search, struct kiln_gallery_hits *hits, struct ki
         bool late = kiln_clock_ms() >= search->deadline;
         if (index && hits->count < search->want->enough &&
             (late || is_long(read, hits->count, search->want->enough))) {
-            rc = index_helps(search, &index, err);
+            rc = index_helps(search, late, &index, err);
             if (rc || index)
                 return rc ? rc : from_the_index(search, hits, err);
         }
