@@ -6,7 +6,7 @@
 
 gallery_stack() {
     stacks+=("$PWD/stack")
-    ok kiln up --dir stack --workers 1 --engine testcard --gallery-metrics-port 0
+    ok kiln up --dir stack --workers 1 --engine testcard --gallery-metrics-port 0 --no-gallery
     export KILN_CONFIG=$PWD/stack/kiln.conf
 }
 

@@ -146,6 +146,9 @@ static void add_pager(const struct kiln_gallery_ask *ask, const struct kiln_gall
     kiln_text_puts(out, "<nav class=\"pager\" aria-label=\"Pages\">");
     if (ask->query.cursor && page->newer[0])
         add_link(ask, "prev", relevance ? "Better matches" : "Newer pictures", page->newer, out);
+    if (page->indexing)
+        kiln_text_puts(out, "<p>The index of words is being made: older pictures are not found "
+                            "yet.</p>");
     if (page->out_of_time && page->searched_back_to_ms) {
         kiln_text_puts(out, "<p>Searched back to ");
         kiln_html_time(out, page->searched_back_to_ms);
