@@ -1,23 +1,25 @@
 #!/bin/bash
-# gpu_bundle.sh DIR [fleet] - packs the built programs, the GPU tests and the libraries that a machine
+# gpu_bundle.sh DIR [fleet|cpu] - packs the built programs, the GPU tests and the libraries that a machine
 # with a GPU and PyTorch's LibTorch may lack, so that `sh DIR/run.sh`, in a checkout there, proves the
 # engine without installing anything.  Neither glibc nor LibTorch nor CUDA are packed.
 # With "fleet": the scheduler and the servers instead of the tests, for the step `fleet` of run.sh.
+# With "cpu": only the engine on the CPU, for the step `cpu`; needs no CUDA here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-target=${1:?usage: scripts/gpu_bundle.sh DIR [fleet]}
+target=${1:?usage: scripts/gpu_bundle.sh DIR [fleet|cpu]}
 what=${2:-tests}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 build=${BUILD:-build}
 programs=("$build/kiln" "$build/kiln-worker" "$build/kiln-bench")
-tests=()
+tests=() libraries=("$build"/lib{diffusionz,kiln_bench,kiln_cuda}.so)
 if [ "$what" = fleet ]; then
     programs+=("$build/kiln-scheduler")
+elif [ "$what" = cpu ]; then
+    programs=("$build/kiln-worker") libraries=("$build/libdiffusionz.so")
 else
     tests=("$build"/tests/gpu/test_*_cuda "$build"/tests/gpu/{test_kernels,bench_kernels,bench_ops,bench_image})
 fi
-libraries=("$build"/lib{diffusionz,kiln_bench,kiln_cuda}.so)
 there='^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|gomp)\.so)'
 there="$there|^lib(torch|c10|cuda|cupti|cublas|cudnn|cusparse|cufft|cufile|curand|cusolver|nccl|nv)"
 
@@ -33,7 +35,7 @@ done
 chmod u+w "$dir"/bin/* "$dir"/lib/*
 find "$dir/bin" "$dir/lib" -type f -exec strip --strip-unneeded {} +
 # RUNPATH yields to LD_LIBRARY_PATH, RPATH would not.
-for file in "$dir"/bin/kiln* "${tests[@]/#*\//$dir/bin/}" "$dir"/lib/lib{diffusionz,kiln_bench,kiln_cuda}.so; do
+for file in "$dir"/bin/kiln* "${tests[@]/#*\//$dir/bin/}" "${libraries[@]/#*\//$dir/lib/}"; do
     if readelf -d "$file" | grep -q '(RPATH)'; then
         echo "gpu_bundle: $file has an RPATH, which no LD_LIBRARY_PATH overrides" >&2
         exit 1

@@ -4,7 +4,9 @@
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
 # A bundle of kind "fleet" has the step fleet alone: a queue through every GPU, FLEET="--devices 1,2" for
 # how many, FLEET_FULL="--jobs 24" of the full-size model.
-# STEPS="kernels bench" runs these alone; without STEPS all but load-full, peer and check.
+# A bundle of kind "cpu" has the step cpu alone: the sketch model on this host's processors beside
+# diffusers, with 2, 8 and 16 threads, as a Markdown table within 8 minutes; CPU="--repeat 2" are options.
+# STEPS="kernels bench" runs these alone; without STEPS all but load-full, peer, check and cpu.
 # BENCH="--sizes 1024 --dtype bf16" are options of the bench, PEER those of its peer, which needs diffusers and
 # transformers on PYTHONPATH.  With both steps the peer draws the full-size model and writes it (20.5 GB) to
 # MODEL_DIR, by default into memory; both read it and are timed side by side, and what they compute is
@@ -13,7 +15,7 @@ usual="kernels kernel-bench ops ops-bench load parity image text image-bench eng
 render quality errors sketch-bench bench memory small-card sanitize"
 steps=" ${STEPS:-$usual} "
 for name in $steps; do
-    case " $usual load-full peer check fleet " in
+    case " $usual load-full peer check fleet cpu " in
     *" $name "*) ;;
     *) echo "there is no step $name" >&2 && exit 64 ;;
     esac
@@ -35,6 +37,7 @@ path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
 [ ! -e "$here/bin/kiln-scheduler" ] || steps=" fleet "
+[ -e "$here/lib/libkiln_cuda.so" ] || steps=" cpu "
 
 # The full-size model; its folder is copied, since the tokenizer in it is a link.
 config=$here/z-image-turbo
@@ -218,6 +221,13 @@ if wants sketch-bench; then
     LD_LIBRARY_PATH=$path timeout 60 $python "$root/scripts/bench/engine_vs_diffusers.py" \
         --device cuda:0 --model "$root/pipeline/models/sketch" \
         --library "$here/lib/libdiffusionz.so" --sizes 512,1024 --repeat 5 2>&1 | tee -a "$log"
+fi
+if wants cpu; then
+    # shellcheck disable=SC2086
+    step "the CPU beside diffusers" 470 "$python" "$root/scripts/bench/engine_vs_diffusers.py" \
+        --device cpu --model "$root/pipeline/models/sketch" --library "$here/lib/libdiffusionz.so" \
+        --sizes 256,512,768 --repeat 4 --threads all --alone --budget-s 300 ${CPU:-}
+    sed 's/^/    /' "$out/step"
 fi
 if wants fleet; then
     PATH=$here/bin:$PATH
