@@ -4,6 +4,15 @@
 # fill BATCH FILE   enqueues and waits
 # serve ARGS...     a gallery on a free port: $GALLERY_PORT, $gallery (its pid), serve.log
 
+# A gallery that a failing test has started ends with it.
+end_all() {
+    local running
+    running=$(jobs -rp)
+    [ -z "$running" ] || kill $running
+    stop_stacks
+}
+trap end_all EXIT
+
 gallery_stack() {
     stacks+=("$PWD/stack")
     ok kiln up --dir stack --workers 1 --engine testcard --gallery-metrics-port 0 --no-gallery
