@@ -56,6 +56,9 @@ typedef struct DiffusionZItem {
     const float *start_mask;
     /* With by_difference: the prompt of the run that start_latent comes from, lent likewise. */
     const char *start_prompt;
+    /* 0 .. 1, more variety between seeds: noise of the item's seed on the features of its prompt
+     * during the first steps (pipeline/engine/variety.c).  0: none. */
+    double variety;
 } DiffusionZItem;
 
 /* Where the items of a batch begin.  A start is noised to a sigma with the noise of its item's

@@ -26,7 +26,7 @@ static int send(struct kiln_leader *leader, const char *worker, const char *id,
 {
     const struct kiln_member *member = kiln_fleet_find(leader, worker);
     /* Its reader of lines does not know the key.  The picture's row then says that it is exact. */
-    for (size_t i = 0; i < count && member && member->exact_only; i++)
+    for (size_t i = 0; i < count && member && member->minor < KILN_MODE_MINOR_STARTS; i++)
         if (jobs[i].mode.kind == KILN_MODE_COARSE_AUTO)
             jobs[i].mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
     struct kiln_assignment assignment = {.width = jobs[0].width,

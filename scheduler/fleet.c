@@ -367,7 +367,7 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
     snprintf(member->running, sizeof(member->running), "%s", beat->running);
     member->draining = beat->draining;
 
-    member->exact_only = beat->minor < KILN_WIRE_MINOR_MODES;
+    member->minor = beat->minor;
     uint32_t in_flight = 0, named = 0;
     struct kiln_policy_worker report = {.model = beat->model,
                                         .lora_set = beat->lora_set,
@@ -375,7 +375,7 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
                                         .height = beat->height,
                                         .batch_max = beat->batch_max,
                                         .device = beat->device_class,
-                                        .exact_only = member->exact_only,
+                                        .minor = member->minor,
                                         .draining = beat->draining ||
                                                     !same_protocol(member, beat) ||
                                                     kiln_fleet_is_blocked(leader, member, now_ms)};

@@ -85,7 +85,7 @@ struct kiln_member {
     bool known;                         /* a heartbeat was read; else only the ledger names it */
     bool present, bye;                  /* in the last round of heartbeats; has said goodbye */
     bool draining;                      /* says the latest heartbeat */
-    bool exact_only;                    /* of before KILN_WIRE_MINOR_MODES */
+    uint32_t minor;                     /* of the protocol: which modes it knows */
     bool foreign;                       /* speaks another protocol version, which was logged */
     bool tells_progress;         /* its heartbeats say what is rendered: `begun` can be trusted */
     int64_t started_ms, sent_ms; /* by the worker's clock: compared for equality and order only */

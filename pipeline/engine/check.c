@@ -40,6 +40,9 @@ static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
             code = check_prompt("negative prompt", i, kiln_item_negative(item), err);
         if (!code && item->start_prompt)
             code = check_prompt("prompt of the start", i, item->start_prompt, err);
+        if (!code && !(item->variety >= 0 && item->variety <= 1))
+            code = kiln_fail(err, KILN_BAD_INPUT, "item %d: variety %g: must be 0 to 1", i,
+                             item->variety);
     }
     return code;
 }

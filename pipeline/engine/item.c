@@ -28,6 +28,7 @@ void kiln_item_release(struct kiln_item *item)
     item->scope = NULL;
     item->caption = item->negative = item->latent = item->noise = item->trajectory = NULL;
     item->mask = item->kept = item->start_caption = item->start = item->before = NULL;
+    item->features = item->feature_noise = NULL;
 }
 
 void kiln_item_end(struct kiln_item *item, const struct kiln_error *err)

@@ -91,6 +91,21 @@ static void fill_buffers(struct kiln_run *r, struct kt_scope *s, const struct ki
     kt_copy_into(s, plan->bad, kt_zeros(s, KT_I32, 1, (int64_t[]){plan->shape.items}));
 }
 
+/* The captions of items with variety change from step to step.  A difference of two prompts is that
+ * of the prompts as they are. */
+static void put_varied(const struct kiln_run *r, struct kt_scope *s,
+                       const struct kiln_shape_plan *plan, const struct kiln_group *group, int step)
+{
+    for (int i = 0; i < group->count && r->phase->result == KILN_RESULT_LATENT; i++) {
+        const struct kiln_item *item = group->items[i];
+        if (item->ended || !item->feature_noise)
+            continue;
+        kt caption = kiln_variety_caption(r, s, item, step);
+        if (caption)
+            put_caption(s, plan->caption, i, caption);
+    }
+}
+
 struct step_work {
     const struct kiln_run *r;
     const struct kiln_shape_plan *plan;
@@ -165,6 +180,7 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
                 kt_copy_into(s, kt_narrow(s, trajectory, 0, args->step, 1),
                              kt_narrow(s, plan->latent, 0, i, 1));
         }
+        put_varied(r, s, plan, group, args->step);
         const int row = r->phase->row + args->step;
         kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, row, 1));
         kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, row, 1), 2, one);

@@ -59,6 +59,8 @@ struct kiln_item {
     /* [1, height, width]: 1 where the item is rendered anew, and 1 minus that; NULL: everywhere.
      * Such an item keeps latent and noise until its steps are done. */
     kt mask, kept;
+    /* With variety: the features of the prompt, and the noise for them; else NULL. */
+    kt features, feature_noise;
     kt trajectory; /* [steps, channels, height, width], or NULL */
     struct kt_fetch *fetches[KILN_FETCHES];
     int steps_done; /* of all phases */
@@ -175,6 +177,14 @@ void kiln_text_encode_prefetched(struct kiln_run *r);
 /* At the first call, waits for the captions and counts that time as text_ms; time in which the
  * device was still at the batch before counts nowhere. */
 void kiln_text_wait(struct kiln_run *r);
+
+/* --- variety.c -------------------------------------------------------------------------------- */
+/* Makes the item's noise on the features of its prompt, if it wants variety. */
+void kiln_variety_prepare(struct kiln_run *r, struct kiln_item *item, kt features);
+/* The caption of an item with variety at this step of the phase, in s; NULL if the buffer has it
+ * already: that of the step before. */
+kt kiln_variety_caption(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item,
+                        int step);
 
 /* --- group.c ---------------------------------------------------------------------------------- */
 /* The next items to be rendered together; false if no item is left. */

@@ -71,22 +71,32 @@ static void encode(const struct kiln_run *r, const char *const *texts, size_t co
     free(l);
 }
 
-/* The features of a prompt, from the cache if it has them, refined to a caption. */
-static int caption_once(const struct kiln_run *r, struct kt_scope *s, const char *prompt, kt *ret,
-                        struct kiln_error *err)
+/* The features of a prompt, from the cache if it has them; NULL with *ret_code set for a prompt
+ * that cannot be encoded. */
+static kt features_of(const struct kiln_run *r, struct kt_scope *s, const char *prompt,
+                      int *ret_code, struct kiln_error *err)
 {
     struct kiln_engine *e = r->e;
     size_t len = strlen(prompt), count;
     int32_t *ids;
-    int code = 0;
-    struct kt_scope *inner = kt_scope_new(e->device);
-    kt features = kiln_feature_cache_get(e->features, inner, prompt, len);
+    kt features = kiln_feature_cache_get(e->features, s, prompt, len);
     if (!features &&
-        !(code = kiln_tokenizer_encode(e->tokenizer, prompt, len, false, &ids, &count, err))) {
-        features = kiln_text_encoder_run(e->text_encoder, inner, ids, count);
+        !(*ret_code = kiln_tokenizer_encode(e->tokenizer, prompt, len, false, &ids, &count, err))) {
+        features = kiln_text_encoder_run(e->text_encoder, s, ids, count);
         free(ids);
         kiln_feature_cache_put(e->features, prompt, len, e->device, features);
     }
+    return features;
+}
+
+/* The features of a prompt, refined to a caption. */
+static int caption_once(const struct kiln_run *r, struct kt_scope *s, const char *prompt, kt *ret,
+                        struct kiln_error *err)
+{
+    struct kiln_engine *e = r->e;
+    int code = 0;
+    struct kt_scope *inner = kt_scope_new(e->device);
+    kt features = features_of(r, inner, prompt, &code, err);
     kt caption = code ? NULL : kiln_caption(e->transformer, inner, features);
     code = code ? code : kt_scope_check(inner, err);
     *ret = code ? NULL : kt_keep(s, caption);
@@ -110,7 +120,7 @@ static kt caption_of(struct kiln_run *r, struct kt_scope *s, const char *prompt)
 }
 
 /* Earlier items with the same texts share their captions. */
-static void prepare_item(struct kiln_run *r, struct kiln_item *item)
+static void prepare_captions(struct kiln_run *r, struct kiln_item *item)
 {
     for (struct kiln_item *other = r->items; other < item; other++)
         if (!other->ended && strcmp(other->in->prompt, item->in->prompt) == 0 &&
@@ -135,6 +145,20 @@ static void prepare_start(struct kiln_run *r, struct kiln_item *item)
             return;
         }
     item->start_caption = caption_of(r, item->scope, item->in->start_prompt);
+}
+
+static void prepare_item(struct kiln_run *r, struct kiln_item *item)
+{
+    struct kiln_error err;
+    int code = 0;
+    prepare_captions(r, item);
+    if (item->in->variety > 0 && item->caption) {
+        kt features = features_of(r, item->scope, item->in->prompt, &code, &err);
+        if (code) /* not after it has a caption */
+            kt_scope_fail(item->scope, &err);
+        else
+            kiln_variety_prepare(r, item, features);
+    }
 }
 
 /* A fetch that arrives when the main stream reaches this point. */

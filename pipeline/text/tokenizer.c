@@ -23,6 +23,9 @@
 
 #define TURN_OPEN "<|im_start|>"
 #define TURN_CLOSE "<|im_end|>"
+/* The text as one turn of the user, followed by the start of the answer. */
+#define BEFORE TURN_OPEN "user\n"
+#define AFTER TURN_CLOSE "\n" TURN_OPEN "assistant\n"
 #define ADDED_BYTES_MAX 256
 
 struct added_token {
@@ -296,9 +299,8 @@ bool kiln_tokenizer_wraps(const struct kiln_tokenizer *t)
 int kiln_tokenizer_encode(const struct kiln_tokenizer *t, const char *text, size_t len, bool raw,
                           int32_t **ret_ids, size_t *ret_count, struct kiln_error *err)
 {
-    /* The text as one turn of the user, followed by the start of the answer. */
-    const char *before = raw ? "" : TURN_OPEN "user\n";
-    const char *after = raw ? "" : TURN_CLOSE "\n" TURN_OPEN "assistant\n";
+    const char *before = raw ? "" : BEFORE;
+    const char *after = raw ? "" : AFTER;
     struct encoding e = {.t = t};
     size_t bad;
     if (len > KILN_TOKENIZE_BYTES_MAX)
@@ -327,4 +329,21 @@ int kiln_tokenizer_encode(const struct kiln_tokenizer *t, const char *text, size
     *ret_ids = e.ids.at;
     *ret_count = e.ids.count < KILN_TOKENS_MAX ? e.ids.count : KILN_TOKENS_MAX;
     return 0;
+}
+
+static int count_ids(const struct kiln_tokenizer *t, const char *text, size_t *ret,
+                     struct kiln_error *err)
+{
+    int32_t *ids;
+    int rc = kiln_tokenizer_encode(t, text, strlen(text), true, &ids, ret, err);
+    if (rc == 0)
+        free(ids);
+    return rc;
+}
+
+int kiln_tokenizer_turn(const struct kiln_tokenizer *t, size_t *ret_before, size_t *ret_after,
+                        struct kiln_error *err)
+{
+    int rc = count_ids(t, BEFORE, ret_before, err);
+    return rc ? rc : count_ids(t, AFTER, ret_after, err);
 }

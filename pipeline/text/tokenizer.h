@@ -33,6 +33,10 @@ int kiln_tokenizer_encode(const struct kiln_tokenizer *t, const char *text, size
                           int32_t **ret_ids, size_t *ret_count,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
+/* How many ids the chat template puts before a text and behind it. */
+int kiln_tokenizer_turn(const struct kiln_tokenizer *t, size_t *ret_before, size_t *ret_after,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Whether it has the tokens of the chat template; if not, only raw text can be encoded. */
 bool kiln_tokenizer_wraps(const struct kiln_tokenizer *t);
 /* The largest id that it can give; the text encoder needs more embeddings than that. */

@@ -96,6 +96,8 @@ kt kt_repeat_rows(struct kt_scope *s, kt row, int64_t rows); /* [1,n] -> [rows,n
 kt kt_add(struct kt_scope *s, kt x, kt y);      /* broadcasts */
 kt kt_multiply(struct kt_scope *s, kt x, kt y); /* broadcasts */
 kt kt_affine(struct kt_scope *s, kt x, double scale, double shift);
+/* The standard deviation of each column of x [rows,n] about its mean, over all rows: [1,n], fp32. */
+kt kt_column_deviation(struct kt_scope *s, kt x);
 kt kt_silu(struct kt_scope *s, kt x);
 kt kt_relu(struct kt_scope *s, kt x);
 kt kt_tanh(struct kt_scope *s, kt x);

@@ -127,7 +127,7 @@ int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err)
     struct kiln_policy_limits limits = {.jobs = (uint32_t)bench->jobs,
                                         .workers = (uint32_t)bench->workers};
     struct kiln_policy_worker worker = {
-        .model = "m", .lora_set = "", .capacity = 2, .batch_max = 4};
+        .model = "m", .lora_set = "", .capacity = 2, .batch_max = 4, .minor = KILN_MODE_MINOR_ALL};
     struct kiln_policy *policy = NULL;
     struct kiln_cost_model *costs = kiln_cost_model_new(COST_ROWS);
     uint64_t state = 1;

@@ -39,7 +39,7 @@ const char *kiln_policy_rule_name(enum kiln_policy_rule rule)
 /* Whether the worker knows the mode of the group. */
 static bool knows_mode(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
 {
-    return !worker->exact_only || !pol_needs_mode(&p->groups[group]);
+    return worker->minor >= p->groups[group].minor;
 }
 
 /* A suspect shares a worker with nothing: not in its batch, not behind it. */
@@ -413,7 +413,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
         .set = set,
         .expected_s = (float)(ret->switch_s + ret->capture_s + ret->compute_s),
         .alone = g->alone,
-        .has_mode = pol_needs_mode(g)};
+        .minor = g->minor};
     kiln_policy_add_assignment(p, worker_slot, &assignment, now_ms);
     worker->since_switch_s = (ret->switch_s > 0 ? 0 : worker->since_switch_s) + ret->compute_s;
     p->picks++;
@@ -493,7 +493,7 @@ static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t until_ms, i
                 break;
             if (try_worker(p, worker, now_ms, ret))
                 return true;
-            i += !p->workers[worker].exact_only;
+            i += p->workers[worker].minor >= KILN_MODE_MINOR_ALL;
             worker = kiln_treap_next(p->worker_room, m->rooms, worker);
         }
     }

@@ -64,7 +64,7 @@ struct kiln_policy_worker {
     double left_s;                /* of the running batch, by its steps; 0: unknown */
     uint32_t batch_max;
     bool draining;
-    bool exact_only;    /* of an older release: it gets exact jobs, and "coarse=auto" as exact */
+    uint32_t minor;     /* of the protocol: it gets jobs of the modes it knows (kiln_mode_minor) */
     const char *device; /* class of hardware, for the cost model; NULL or "" = any */
 };
 

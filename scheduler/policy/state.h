@@ -61,6 +61,7 @@ struct pol_queue { /* the ready jobs of one tenant in one group */
 struct pol_group {
     uint32_t set, width, height, steps;
     char mode[KILN_MODE_MAX]; /* "" = exact */
+    uint32_t minor;           /* of workers that know the mode */
     double guidance;
     uint32_t queues;   /* root */
     uint32_t refs;     /* queues */
@@ -69,12 +70,6 @@ struct pol_group {
     uint64_t costs_at; /* turn of the cost model that unit_s is from */
     bool alone, listed;
 };
-
-/* Whether only workers that know modes can render it: "coarse=auto" allows an exact run. */
-static inline bool pol_needs_mode(const struct pol_group *group)
-{
-    return group->mode[0] != '\0' && strcmp(group->mode, "coarse=auto") != 0;
-}
 
 struct pol_set {
     uint32_t model;
@@ -120,8 +115,8 @@ struct pol_assignment {
     float expected_s; /* switching and computing */
     int64_t since_ms; /* when it was given */
     bool alone;
-    bool has_mode; /* needs a worker that knows it */
-    bool taken;    /* back by kiln_policy_take_back */
+    bool taken;     /* back by kiln_policy_take_back */
+    uint32_t minor; /* needs a worker of this one at least */
 };
 
 struct pol_worker {
@@ -141,7 +136,8 @@ struct pol_worker {
     int64_t free_ms;                          /* when it will be idle, or has been since */
     uint32_t busy;     /* assignments that it runs or will run; others are rendered */
     uint32_t finished; /* rendered since it is known here */
-    bool draining, exact_only, room, in_rooms;
+    bool draining, room, in_rooms;
+    uint32_t minor; /* of the protocol */
     uint64_t tried; /* epoch in which nothing was found for it */
 };
 

@@ -125,7 +125,10 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                          .guidance = job->guidance,
                                          .alone = job->alone,
                                          .queues = KILN_NONE};
+    struct kiln_mode read;
     snprintf(p->groups[slot].mode, KILN_MODE_MAX, "%s", mode);
+    p->groups[slot].minor =
+        kiln_mode_parse(mode, &read) ? kiln_mode_minor(&read) : KILN_MODE_MINOR_ALL;
     p->sets[set].refs++;
     return slot;
 }

@@ -26,7 +26,7 @@ static uint32_t best_idle(const struct kiln_policy *p, uint32_t model,
         if (w->busy > 0)
             break;
         double load_s = w->set == last->set ? 0 : kiln_policy_load_s(p, w, last->set);
-        bool able = !w->exact_only || !last->has_mode;
+        bool able = w->minor >= last->minor;
         if (able && (best == KILN_NONE || load_s < *ret_load_s)) {
             best = worker;
             *ret_load_s = load_s;

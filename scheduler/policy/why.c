@@ -63,9 +63,9 @@ const char *kiln_policy_reason_name(enum kiln_policy_reason reason)
 /* Whether a worker of this release could render it; others wait for one. */
 static bool mode_is_known(const struct kiln_policy *p, const struct pol_group *group)
 {
-    bool known = !pol_needs_mode(group);
+    bool known = group->minor == 0;
     for (uint32_t i = 0; i < p->worker_span && !known; i++)
-        known = p->worker_used[i] && !p->workers[i].exact_only;
+        known = p->worker_used[i] && p->workers[i].minor >= group->minor;
     return known;
 }
 

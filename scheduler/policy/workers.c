@@ -244,7 +244,7 @@ int kiln_policy_worker_set(struct kiln_policy *p, const char *name,
         p->sets[worker->set].holder_speed += speed - worker->speed;
     worker->speed = speed;
     worker->draining = report->draining;
-    worker->exact_only = report->exact_only;
+    worker->minor = report->minor;
     const uint32_t busy = busy_of(worker);
     if (busy < was_busy)
         recount_free(worker, p->last_ms);

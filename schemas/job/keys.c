@@ -71,6 +71,8 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
                              "\"off\", \"auto\" or \"S+L\": S steps at half the side, then L"},
     [KILN_JOB_KEY_COARSE_SIGMA] = {"coarse_sigma", KILN_JOB_NUMBER, 0, 1, NULL,
                                    "a number above 0 and below 1, with up to four decimals"},
+    [KILN_JOB_KEY_VARIETY] = {"variety", KILN_JOB_NUMBER, 0, 1, NULL,
+                              "a number from 0 (none) to 1, with up to four decimals"},
     [KILN_JOB_KEY_INIT_IMAGE] = {"init_image", KILN_JOB_TEXT, 1, KILN_PATH_MAX, NULL,
                                  "the key of a stored picture, " KILN_INPUT_KEY_FORM
                                  "; kiln enqueue also takes the path of a file and uploads it"},

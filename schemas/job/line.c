@@ -119,6 +119,8 @@ static void put_mode(struct kiln_text *out, const struct kiln_job *job)
         put_text(out, KILN_JOB_KEY_COARSE,
                  job->mode.kind == KILN_MODE_COARSE_AUTO ? "auto" : "off");
     }
+    if (job->mode.variety > 0)
+        put_double(out, KILN_JOB_KEY_VARIETY, job->mode.variety);
 }
 
 /* The job of the start is the parent, unless the line says another. */

@@ -10,13 +10,15 @@
 
 /* How far u may be off for a sigma of four decimals: half a digit times the steepest slope, 3. */
 #define SIGMA_SLACK (3 * 0.5e-4)
+#define VARIETY "variety="
 
 static const char *start_word(bool masked, bool edited)
 {
     return masked ? "inpaint" : edited ? "edit" : "start";
 }
 
-size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
+/* Without variety. */
+static size_t plain_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
 {
     int len = 0;
     ret[0] = '\0';
@@ -41,6 +43,15 @@ size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
         break;
     }
     return (size_t)len;
+}
+
+size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
+{
+    size_t len = plain_text(mode, ret);
+    if (mode->variety > 0)
+        len += (size_t)snprintf(ret + len, KILN_MODE_MAX - len, "%s" VARIETY "%.4g",
+                                len > 0 ? "," : "", mode->variety);
+    return len;
 }
 
 const char *kiln_mode_shown(const char *text)
@@ -85,7 +96,13 @@ bool kiln_mode_sigma(double sigma, double *ret)
     return *ret > 0 && *ret <= 1;
 }
 
-/* A sigma to the end of the text. */
+bool kiln_mode_variety(double variety, double *ret)
+{
+    *ret = nearbyint(variety * 1e4) / 1e4;
+    return *ret >= 0 && *ret <= 1;
+}
+
+/* A sigma or a variety, above 0, to the end of the text. */
 static bool read_sigma(const char *text, double *ret)
 {
     size_t len = strspn(text, "0123456789.");
@@ -107,7 +124,7 @@ static bool read_start(const char *text, struct kiln_mode *ret)
     return *text == '@' && read_sigma(text + 1, &ret->sigma);
 }
 
-static bool read_mode(const char *text, struct kiln_mode *ret)
+static bool read_plain(const char *text, struct kiln_mode *ret)
 {
     *ret = (struct kiln_mode){.kind = KILN_MODE_EXACT};
     if (!*text)
@@ -130,6 +147,24 @@ static bool read_mode(const char *text, struct kiln_mode *ret)
             return read_start(text + len, ret);
     }
     return false;
+}
+
+/* A mode, then its variety. */
+static bool read_mode(const char *text, struct kiln_mode *ret)
+{
+    char plain[KILN_MODE_MAX];
+    const char *variety = strstr(text, VARIETY);
+    const size_t len = variety ? (size_t)(variety - text) : strlen(text);
+    double amount = 0;
+    if (len >= sizeof plain || (variety && len > 0 && variety[-1] != ','))
+        return false;
+    snprintf(plain, sizeof plain, "%.*s", (int)(variety && len > 0 ? len - 1 : len), text);
+    if (variety && !read_sigma(variety + strlen(VARIETY), &amount))
+        return false;
+    if (!read_plain(plain, ret))
+        return false;
+    ret->variety = amount;
+    return true;
 }
 
 bool kiln_mode_parse(const char *text, struct kiln_mode *ret)
@@ -163,6 +198,16 @@ double kiln_mode_strength(uint32_t step, uint32_t steps)
                 return strength;
         }
     return most; /* not reached: two steps of KILN_STEPS_MAX are 0.02 apart */
+}
+
+uint32_t kiln_mode_minor(const struct kiln_mode *mode)
+{
+    if (mode->variety > 0 || mode->masked)
+        return KILN_MODE_MINOR_VARIETY;
+    if (mode->edited)
+        return KILN_MODE_MINOR_EDITS;
+    const bool any = mode->kind == KILN_MODE_EXACT || mode->kind == KILN_MODE_COARSE_AUTO;
+    return any ? 0 : KILN_MODE_MINOR_STARTS;
 }
 
 bool kiln_mode_starts(const struct kiln_mode *mode)

@@ -17,6 +17,8 @@
  *   "edit=3"          as start=3, after the latent of another job has got what changes from that
  *                     job's prompt to this one's: an edit by difference (diffusionz_batch.h)
  *   "edit@0.5"        as start@0.5, likewise
+ *   "variety=0.3"     noise on the features of the prompt in the first steps, so that pictures of
+ *                     different seeds differ more; behind another mode "coarse=4+3,variety=0.3"
  *
  * A start is a clean latent: that of another job, or of a picture.
  * Source of coarse first and of its numbers: measured, scripts/bench/RESULTS.md; starting at a step
@@ -33,7 +35,7 @@
 #define KILN_COARSE_SIGMA 0.75 /* of the hand-over, unless the job says another */
 #define KILN_STRENGTH_DEFAULT 0.6
 #define KILN_STRENGTH_MASKED 1.0 /* the default with a mask */
-#define KILN_MODE_MAX 32         /* bytes of a mode's text with its NUL */
+#define KILN_MODE_MAX 48         /* bytes of a mode's text with its NUL */
 
 enum kiln_mode_kind {
     KILN_MODE_EXACT,
@@ -50,6 +52,7 @@ struct kiln_mode {
     double sigma;         /* COARSE: below 1; START_SIGMA: at most 1; above 0, four decimals */
     bool masked;          /* START_STEP, START_SIGMA: a mask keeps a part of the start, */
     bool edited;          /* or the start gets a difference first; not both */
+    double variety;       /* 0 .. 1, four decimals; 0: none.  EXACT with variety is not exact */
 };
 #define KILN_EDIT_FORWARDS 2 /* that a difference takes */
 
@@ -68,6 +71,15 @@ bool kiln_mode_sigma(double sigma, double *ret);
 bool kiln_mode_of_strength(double strength, uint32_t steps, struct kiln_mode *ret);
 /* The shortest decimal from which kiln_mode_of_strength makes this step of a run of `steps`. */
 double kiln_mode_strength(uint32_t step, uint32_t steps);
+/* Rounds a variety to its four decimals; false unless it is in [0, 1]. */
+bool kiln_mode_variety(double variety, double *ret);
+/* The minor version of the protocol (schemas/wire/wire.h) since which workers know the mode; 0: all
+ * do.  Workers that do not know COARSE_AUTO render it exactly. */
+uint32_t kiln_mode_minor(const struct kiln_mode *mode);
+#define KILN_MODE_MINOR_STARTS 5
+#define KILN_MODE_MINOR_EDITS 8
+#define KILN_MODE_MINOR_VARIETY 9 /* and masks */
+#define KILN_MODE_MINOR_ALL KILN_MODE_MINOR_VARIETY /* of a worker that knows all modes */
 /* Whether the job needs a start. */
 bool kiln_mode_starts(const struct kiln_mode *mode);
 /* The cost of a run of `steps` in forwards of the full size, for estimates before anything was

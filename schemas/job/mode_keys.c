@@ -152,6 +152,19 @@ static int build_parent(const struct kiln_draft *draft, struct kiln_job *job,
     return code;
 }
 
+/* Beside any mode: a run from a start begins with variety if it begins early enough. */
+static int build_variety(const struct kiln_draft *draft, struct kiln_job *job,
+                         struct kiln_error *err)
+{
+    double variety;
+    if (!kiln_draft_has(draft, KILN_JOB_KEY_VARIETY))
+        return 0;
+    int code = kiln_draft_number(draft, KILN_JOB_KEY_VARIETY, &variety, err);
+    if (!code && !kiln_mode_variety(variety, &job->mode.variety))
+        code = kiln_draft_wrong(draft, KILN_JOB_KEY_VARIETY, err);
+    return code;
+}
+
 int kiln_draft_mode(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
 {
     const bool image = kiln_draft_has(draft, KILN_JOB_KEY_INIT_IMAGE);
@@ -172,5 +185,7 @@ int kiln_draft_mode(const struct kiln_draft *draft, struct kiln_job *job, struct
     int code = build_coarse(draft, job, image || other, err);
     if (!code && (image || other))
         code = build_start(draft, job, err);
+    if (!code)
+        code = build_variety(draft, job, err);
     return code ? code : build_parent(draft, job, err);
 }

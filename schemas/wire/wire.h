@@ -20,16 +20,15 @@
 #include "schemas/job.h"
 
 /* Peers of one version understand each other.  The minor counts what was added since; people see it
- * in `kiln workers`.  One decision depends on it: a worker of before KILN_WIRE_MINOR_MODES refuses
- * the line of a job with a mode, and is assigned none.  Tests build programs of other releases
+ * in `kiln workers`.  One decision depends on it: a worker refuses the line of a job whose mode
+ * it does not know, and is assigned none (kiln_mode_minor).  Tests build programs of other releases
  * (tests.mk). */
 #ifndef KILN_WIRE_VERSION
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 8
+#define KILN_WIRE_MINOR 9
 #endif
-#define KILN_WIRE_MINOR_MODES 8 /* edits; the other modes since 5 */
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
 #define KILN_WIRE_MS_MAX (30 * 24 * 3600 * 1000.0) /* the longest duration a message may tell */

@@ -36,7 +36,8 @@ class Item(ctypes.Structure):
     _fields_ = [("prompt", ctypes.c_char_p), ("negative_prompt", ctypes.c_char_p),
                 ("seed", ctypes.c_uint64), ("cancel", ctypes.c_void_p),
                 ("start_latent", ctypes.c_void_p), ("start_rgb", ctypes.c_void_p),
-                ("start_mask", ctypes.c_void_p)]
+                ("start_mask", ctypes.c_void_p), ("start_prompt", ctypes.c_void_p),
+                ("variety", ctypes.c_double)]
 
 
 class Batch(ctypes.Structure):

@@ -303,10 +303,12 @@ struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
                                       const struct kiln_mode *mode,
                                       const struct kiln_card_picture *p)
 {
+    struct kiln_mode ret = {.kind = KILN_MODE_EXACT};
     if (mode->kind != KILN_MODE_COARSE_AUTO)
         return *mode;
     if (p->steps == card->coarse_steps && p->guidance == 0 &&
         within(card->coarse_for, card->coarse_for_count, p) && loras_hold(card, p))
-        return card->coarse;
-    return (struct kiln_mode){.kind = KILN_MODE_EXACT};
+        ret = card->coarse;
+    ret.variety = mode->variety;
+    return ret;
 }

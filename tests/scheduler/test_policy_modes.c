@@ -17,11 +17,11 @@ static void add_mode(uint64_t id, const char *set, const char *mode)
     add(j);
 }
 
-/* A worker of a release that does not know modes. */
-static void old_worker(const char *name, const char *set)
+/* A worker of a release with this minor version of the protocol. */
+static void worker_of(uint32_t minor, const char *name, const char *set)
 {
     struct kiln_policy_worker w = {
-        .model = "m", .lora_set = set, .capacity = 2, .batch_max = 4, .exact_only = true};
+        .model = "m", .lora_set = set, .capacity = 2, .batch_max = 4, .minor = minor};
     assert_int_equal(kiln_policy_worker_set(policy, name, &w, &err), 0);
 }
 
@@ -51,7 +51,7 @@ static void an_older_worker_gets_exact_jobs(void **state)
     add_mode(2, "", "");
     add_mode(3, "", "start=3");
     add_mode(4, "", "coarse=auto"); /* which an exact run fulfils */
-    old_worker("old", "");
+    worker_of(4, "old", "");
     for (int i = 0; i < 2; i++) {
         struct kiln_policy_pick exact = pick_at(i * 500);
         assert_true(exact.count == 1 && exact.ids[0] % 2 == 0);
@@ -69,12 +69,31 @@ static void an_older_worker_gets_exact_jobs(void **state)
     assert_string_equal(pick.worker, "new");
 }
 
+/* A release that knows coarse first and starts, but no variety. */
+static void each_worker_gets_the_modes_it_knows(void **state)
+{
+    (void)state;
+    struct kiln_policy_why why;
+    add_mode(1, "", "variety=0.3");
+    add_mode(2, "", "coarse=auto,variety=0.3");
+    add_mode(3, "", "start=3");
+    worker_of(5, "between", "");
+    assert_int_equal(pick_at(0).ids[0], 3);
+    none_at(1000);
+    assert_int_equal(kiln_policy_why(policy, 2, 1000, &why, &err), 0);
+    assert_int_equal(why.reason, KILN_REASON_NO_WORKER);
+    worker_of(KILN_MODE_MINOR_VARIETY, "new", "");
+    struct kiln_policy_pick pick = pick_at(2000);
+    assert_string_equal(pick.worker, "new");
+    assert_int_equal(pick.count, 1); /* another variety is another mode */
+}
+
 /* Its holder will never render it: another worker opens the set, although that costs a load. */
 static void a_set_that_only_older_workers_hold_is_opened(void **state)
 {
     (void)state;
     kiln_cost_learn_switch(costs, "", "ink:1", 100);
-    old_worker("old", "ink:1");
+    worker_of(4, "old", "ink:1");
     worker("new", 2, 4);
     add_mode(1, "ink:1", "start=3");
     struct kiln_policy_pick pick = pick_at(0);
@@ -89,7 +108,7 @@ static void older_workers_hide_no_newer_one(void **state)
     char name[16];
     for (int i = 0; i < 100; i++) {
         snprintf(name, sizeof(name), "old-%02d", i);
-        old_worker(name, "");
+        worker_of(4, name, "");
     }
     none_at(50);
     worker("new", 2, 4);
@@ -116,7 +135,7 @@ static void nothing_is_taken_back_for_an_older_worker(void **state)
     add_mode(2, "", "start=3");
     pick_at(0);
     assert_string_equal(pick_at(8500).worker, "new");
-    old_worker("old", "");
+    worker_of(4, "old", "");
     assert_false(kiln_policy_take_back(policy, 8500, &taken));
     worker("other", 2, 1);
     assert_true(kiln_policy_take_back(policy, 8500, &taken));
@@ -135,7 +154,7 @@ static void mixed_fleets_render_everything(void **state)
         char name[16];
         snprintf(name, sizeof(name), "%s-%d", i % 3 ? "old" : "new", i);
         if (i % 3)
-            old_worker(name, sets[i % 4]);
+            worker_of(4, name, sets[i % 4]);
         else
             worker(name, 2, 4);
     }
@@ -207,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         KILN_POLICY_TEST(a_batch_is_of_one_mode),
         KILN_POLICY_TEST(an_older_worker_gets_exact_jobs),
+        KILN_POLICY_TEST(each_worker_gets_the_modes_it_knows),
         KILN_POLICY_TEST(a_set_that_only_older_workers_hold_is_opened),
         KILN_POLICY_TEST(older_workers_hide_no_newer_one),
         KILN_POLICY_TEST(nothing_is_taken_back_for_an_older_worker),

@@ -414,6 +414,8 @@ static void random_mode(struct test_random *random, struct kiln_job *job)
         job->mode.full = pair ? 1 + test_random_below(random, 50) : 0;
         job->mode.sigma = pair ? (1 + test_random_below(random, 9999)) / 1e4 : 0;
     }
+    if (test_random_below(random, 3) == 0)
+        job->mode.variety = test_random_below(random, 10001) / 1e4;
 }
 
 static void random_job(struct test_random *random, struct kiln_job *job)

@@ -39,19 +39,82 @@ static void texts_are_read_and_written_as_they_were(void **state)
     check_whole("inpaint=49", KILN_MODE_START_STEP);
     check_whole("inpaint@0.5", KILN_MODE_START_SIGMA);
     check_whole("inpaint@1", KILN_MODE_START_SIGMA);
+    check_whole("variety=0.3", KILN_MODE_EXACT);
+    check_whole("variety=1", KILN_MODE_EXACT);
+    check_whole("coarse=auto,variety=0.0001", KILN_MODE_COARSE_AUTO);
+    check_whole("coarse=50+50@0.1234,variety=0.1234", KILN_MODE_COARSE);
+    check_whole("start=49,variety=0.25", KILN_MODE_START_STEP);
+    check_whole("start@0.1234,variety=0.9999", KILN_MODE_START_SIGMA);
+}
+
+static void variety_is_rounded_and_needs_a_worker_that_knows_it(void **state)
+{
+    (void)state;
+    struct kiln_mode mode = {.kind = KILN_MODE_EXACT};
+    double variety;
+    assert_true(kiln_mode_variety(0.12347, &variety) && variety == 0.1235);
+    assert_true(kiln_mode_variety(0, &variety) && variety == 0);
+    assert_false(kiln_mode_variety(-0.1, &variety));
+    assert_false(kiln_mode_variety(1.0001, &variety));
+    assert_false(kiln_mode_variety(NAN, &variety));
+    assert_int_equal(kiln_mode_minor(&mode), 0);
+    mode.kind = KILN_MODE_COARSE_AUTO;
+    assert_int_equal(kiln_mode_minor(&mode), 0);
+    mode.kind = KILN_MODE_START_STEP;
+    assert_int_equal(kiln_mode_minor(&mode), KILN_MODE_MINOR_STARTS);
+    mode.variety = 0.1;
+    assert_int_equal(kiln_mode_minor(&mode), KILN_MODE_MINOR_VARIETY);
 }
 
 static void other_texts_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "exact",         "coarse",          "coarse=",         "coarse=off",    "coarse=4",
-        "coarse=4+",     "coarse=+3",       "coarse=0+3",      "coarse=4+0",    "coarse=51+3",
-        "coarse=04+3",   "coarse=4+3 ",     "coarse=4+3@",     "coarse=4+3@1",  "coarse=4+3@0",
-        "coarse=4+3@.8", "coarse=4+3@0.75", "coarse=4+3@0.80", "coarse=4+-3",   "coarse=4+3@nan",
-        "start",         "start=",          "start=50",        "start=-1",      "start=1.0",
-        "start@",        "start@0",         "start@1.1",       "start@0.00001", "start@5e-1",
-        "start@0.5.5",   "Coarse=4+3",      "coarse=400+3",
+        "exact",
+        "coarse",
+        "coarse=",
+        "coarse=off",
+        "coarse=4",
+        "coarse=4+",
+        "coarse=+3",
+        "coarse=0+3",
+        "coarse=4+0",
+        "coarse=51+3",
+        "coarse=04+3",
+        "coarse=4+3 ",
+        "coarse=4+3@",
+        "coarse=4+3@1",
+        "coarse=4+3@0",
+        "coarse=4+3@.8",
+        "coarse=4+3@0.75",
+        "coarse=4+3@0.80",
+        "coarse=4+-3",
+        "coarse=4+3@nan",
+        "start",
+        "start=",
+        "start=50",
+        "start=-1",
+        "start=1.0",
+        "start@",
+        "start@0",
+        "start@1.1",
+        "start@0.00001",
+        "start@5e-1",
+        "start@0.5.5",
+        "Coarse=4+3",
+        "coarse=400+3",
+        "variety",
+        "variety=",
+        "variety=0",
+        "variety=1.1",
+        "variety=0.30",
+        ",variety=0.3",
+        "start=3variety=0.3",
+        "start=3,",
+        "variety=0.3,",
+        "variety=0.3,start=3",
+        "variety=0.3,variety=0.3",
+        "start=3,,variety=0.3",
     };
     static const char *const masked[] = {
         "inpaint",  "inpaint=",   "inpaint=50", "inpaint@", "inpaint@0", "inpaint@0.50",
@@ -130,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_read_and_written_as_they_were),
+        cmocka_unit_test(variety_is_rounded_and_needs_a_worker_that_knows_it),
         cmocka_unit_test(other_texts_are_refused),
         cmocka_unit_test(a_job_says_off_auto_or_steps),
         cmocka_unit_test(a_strength_starts_where_diffusers_does),

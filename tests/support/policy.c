@@ -48,8 +48,11 @@ void add(struct kiln_policy_job j)
 
 void worker(const char *name, uint32_t capacity, uint32_t batch_max)
 {
-    struct kiln_policy_worker w = {
-        .model = "m", .lora_set = "", .capacity = capacity, .batch_max = batch_max};
+    struct kiln_policy_worker w = {.model = "m",
+                                   .lora_set = "",
+                                   .capacity = capacity,
+                                   .batch_max = batch_max,
+                                   .minor = KILN_MODE_MINOR_ALL};
     assert_int_equal(kiln_policy_worker_set(policy, name, &w, &err), 0);
 }
 

@@ -92,17 +92,22 @@ static void coarse_jobs_say_so_everywhere(void **state)
 {
     (void)state;
     struct kiln_test_worker worker;
-    uint64_t ids[3];
+    uint64_t ids[4];
     const struct kiln_job said = job_of("a", "coarse=4+3"), other = job_of("b", "coarse=auto"),
-                          exact = job_of("c", "");
+                          exact = job_of("c", ""), varied = job_of("d", "coarse=auto,variety=0.3");
     kiln_test_worker_start(&worker, stack, "w-coarse", NULL, true);
     kiln_test_queue_jobs(stack, "said", &said, 1, ids);
     kiln_test_queue_jobs(stack, "auto", &other, 1, ids + 1);
     kiln_test_queue_jobs(stack, "exact", &exact, 1, ids + 2);
+    kiln_test_queue_jobs(stack, "varied", &varied, 1, ids + 3);
     kiln_test_assign(stack, "w-coarse", "said", ids, 1);
     kiln_test_assign(stack, "w-coarse", "auto", ids + 1, 1);
     kiln_test_assign(stack, "w-coarse", "exact", ids + 2, 1);
-    assert_true(until_done("said", 1) && until_done("auto", 1) && until_done("exact", 1));
+    kiln_test_assign(stack, "w-coarse", "varied", ids + 3, 1);
+    assert_true(until_done("said", 1) && until_done("auto", 1) && until_done("exact", 1) &&
+                until_done("varied", 1));
+    assert_int_equal(
+        count_of("count(*)", "varied", "i.mode = 'variety=0.3' AND l.mode = 'variety=0.3'"), 1);
     assert_int_equal(count_of("count(*)", "said",
                               "i.mode = 'coarse=4+3' AND i.forwards = 4 AND l.mode = 'coarse=4+3' "
                               "AND l.forwards = 4"),

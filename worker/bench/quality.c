@@ -65,7 +65,8 @@ static int fill(const struct bench *bench, const struct kiln_quality_row *row, s
             *prompt = NULL;
             return kiln_fail(err, KILN_NO_MEMORY, "no memory for a prompt");
         }
-        load->items[load->count] = (DiffusionZItem){.prompt = *prompt, .seed = request->seed};
+        load->items[load->count] = (DiffusionZItem){
+            .prompt = *prompt, .seed = request->seed, .variety = bench->options.mode.variety};
     }
     return 0;
 }

@@ -20,6 +20,7 @@ const char kiln_quality_usage[] =
     "  -n N                   at most N prompts of each list (100; with --prompts all)\n"
     "  --lora FILE[:W]        a safetensors file and its strength (1); up to 3 times\n"
     "  --coarse S+L           coarse first: S steps at half the side, then L at full size (off)\n"
+    "  --variety X            more variety between seeds, 0 to 1 (0)\n"
     "  --style NAME           count pictures in this style; adds \", NAME style\" to the prompts\n"
     "  --suffix TEXT          add this to the prompts instead\n"
     "  --failures DIR         write the pictures that are not all right, and what was seen\n"
@@ -38,6 +39,7 @@ int kiln_quality_options_read(int argc, char **argv, struct kiln_quality_options
 {
     struct kiln_quality_options o = {.device = -1};
     const int most = KILN_QUALITY_LIST_MAX;
+    double variety = 0;
     const struct kiln_verb_option table[] = {
         {"model", kiln_take_text, .to = &o.model},
         {"prompts", kiln_take_text, .to = &o.prompts},
@@ -49,6 +51,7 @@ int kiln_quality_options_read(int argc, char **argv, struct kiln_quality_options
         {"n", kiln_take_whole, .to = &o.count, 1, KILN_REQUESTS_MAX},
         {"lora", kiln_take_lora, .to = o.loras, .list = &o.lora_count, .most = KILN_LORAS_MAX},
         {"coarse", kiln_take_coarse, .to = &o.mode},
+        {"variety", kiln_take_number, .to = &variety, 0, 1},
         {"style", kiln_take_text, .to = &o.style},
         {"suffix", kiln_take_text, .to = &o.suffix},
         {"failures", kiln_take_text, .to = &o.failures},
@@ -60,6 +63,7 @@ int kiln_quality_options_read(int argc, char **argv, struct kiln_quality_options
         {0},
     };
     int code = kiln_verb_options("bench quality", argc, argv, table, &o.help, err);
+    (void)kiln_mode_variety(variety, &o.mode.variety);
     if (!code && !o.help && (!o.judge || (!o.prompts && !o.lists)))
         code = kiln_fail(err, KILN_BAD_INPUT, "%s is missing",
                          o.judge ? "--prompts FILE" : "--judge DIR");

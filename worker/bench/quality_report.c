@@ -50,6 +50,8 @@ void kiln_quality_heading(const struct kiln_quality_options *options, const char
         printf(", lora %s:%g", options->loras[i].path, (double)options->loras[i].weight);
     if (options->mode.kind == KILN_MODE_COARSE)
         printf(", coarse first %u+%u", options->mode.small, options->mode.full);
+    if (options->mode.variety > 0)
+        printf(", variety %g", options->mode.variety);
     printf("\n%% right of what the prompts say; s: seconds a picture\n"
            "%-10s %-9s %5s %-4s %4s %6s %6s",
            "prompts", "size", "steps", "type", "n", "attr", "all");

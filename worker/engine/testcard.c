@@ -152,7 +152,7 @@ static void mode_text(const DiffusionZBatch *batch, char *out, size_t size)
         snprintf(out, size, "%s %.4f", batch->by_difference ? "EDIT" : "START", batch->start_sigma);
 }
 
-/* A number that stands for prompt and start. */
+/* A number that stands for prompt, variety and start. */
 static uint64_t mark_of(const DiffusionZBatch *batch, const DiffusionZItem *item)
 {
     const size_t pixels = (size_t)batch->width * (size_t)batch->height;
@@ -164,6 +164,8 @@ static uint64_t mark_of(const DiffusionZBatch *batch, const DiffusionZItem *item
         mark ^= kiln_testcard_mark(item->start_prompt, strlen(item->start_prompt));
     if (item->start_rgb)
         mark ^= kiln_testcard_mark(item->start_rgb, pixels * 3);
+    if (item->variety > 0)
+        mark ^= kiln_testcard_mark(&item->variety, sizeof item->variety);
     return mark;
 }
 

@@ -13,7 +13,7 @@ static struct kiln_mode decide(const struct kiln_call *call, const struct kiln_r
     const bool fits =
         job->kind != KILN_KIND_LATENT_CACHE && job->latents != KILN_LATENTS_TRAJECTORY;
     if (assignment->mode.kind == KILN_MODE_COARSE_AUTO && !fits)
-        return (struct kiln_mode){.kind = KILN_MODE_EXACT};
+        return (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = assignment->mode.variety};
     const char *colon = strrchr(call->lora_files, ':'); /* before the hash of the last LoRA */
     const struct kiln_card_picture picture = {
         .width = assignment->width,
@@ -47,7 +47,7 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
                              "coarse: " KILN_MODEL_CARD
                              " of model %s lists no small size for %dx%d",
                              engine->model_name, batch->width, batch->height);
-        call->mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+        call->mode = (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = call->mode.variety};
     }
     call->coarse_width = (uint32_t)batch->coarse_width;
     call->coarse_height = (uint32_t)batch->coarse_height;

@@ -172,6 +172,14 @@ kt kt_affine(kt_scope *s, kt x, double scale, double shift)
     return run(s, "affine", {x}, [&] { return numbers(x) * scale + shift; });
 }
 
+kt kt_column_deviation(kt_scope *s, kt x)
+{
+    return run(s, "column_deviation", {x}, [&] {
+        return at::std(numbers(x).to(at::kFloat), at::IntArrayRef{0}, /*correction=*/0,
+                       /*keepdim=*/true);
+    });
+}
+
 kt kt_silu(kt_scope *s, kt x)
 {
     return run(s, "silu", {x}, [&] { return at::silu(numbers(x)); });

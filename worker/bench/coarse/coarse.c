@@ -82,6 +82,7 @@ static int slice(struct group *group, int run, size_t at, bool measure, struct k
         items[count] = (DiffusionZItem){
             .prompt = prompts[count],
             .seed = kiln_coarse_seed(request->seed, (int)(i % (size_t)bench->options.seeds)),
+            .variety = table->runs[run].mode.variety,
         };
         count++;
     }
@@ -217,7 +218,7 @@ static int run_tables(struct kiln_coarse *bench, struct kiln_error *err)
         if (code == 0 && !o->json)
             kiln_coarse_print(bench, &bench->tables[i]);
     }
-    if (code)
+    if (code || (o->mode_count == 0 && !o->json))
         return code;
     json_t *card = kiln_coarse_card(bench);
     if (!card)

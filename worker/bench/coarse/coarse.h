@@ -24,7 +24,8 @@
 
 #define KILN_COARSE_LIST_MAX 8 /* values of --sizes, --modes, --dtype, --enlarge; LoRAs */
 #define KILN_COARSE_SEEDS_MAX 16
-#define KILN_COARSE_RUNS_MAX 40 /* of a table */
+#define KILN_COARSE_VARIETIES_MAX 12
+#define KILN_COARSE_RUNS_MAX 52 /* of a table */
 #define KILN_COARSE_TABLES_MAX (KILN_COARSE_LIST_MAX * KILN_COARSE_LIST_MAX * 9)
 
 struct kiln_coarse_options {
@@ -36,7 +37,8 @@ struct kiln_coarse_options {
     struct kiln_mode modes[KILN_COARSE_LIST_MAX];
     int32_t dtypes[KILN_COARSE_LIST_MAX], enlarge[KILN_COARSE_LIST_MAX];
     DiffusionZLora loras[KILN_COARSE_LIST_MAX];
-    int size_count, small_count, mode_count, dtype_count, enlarge_count, lora_count;
+    double varieties[KILN_COARSE_VARIETIES_MAX];
+    int size_count, small_count, mode_count, dtype_count, enlarge_count, lora_count, variety_count;
     uint64_t count; /* prompts at most */
     bool no_fewer, report, json, write, help;
     char command[512]; /* as typed, without the paths of this machine */
@@ -49,14 +51,20 @@ extern const char kiln_coarse_usage[];
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
-enum kiln_coarse_kind { KILN_RUN_EXACT, KILN_RUN_COARSE, KILN_RUN_ENLARGE, KILN_RUN_FEWER };
+enum kiln_coarse_kind {
+    KILN_RUN_EXACT,
+    KILN_RUN_COARSE,
+    KILN_RUN_ENLARGE,
+    KILN_RUN_FEWER,
+    KILN_RUN_VARIETY
+};
 
 struct kiln_coarse_run {
     enum kiln_coarse_kind kind;
     struct kiln_mode mode; /* of the large size; ENLARGE: a start */
     int32_t steps;         /* of the schedule */
     double cost;           /* in forwards of the large size */
-    char name[32];         /* "exact", "4+3", "enlarge 3", "5 steps" */
+    char name[32];         /* "exact", "4+3", "enlarge 3", "5 steps", "variety 0.3" */
 };
 
 /* What is measured of one run and one prompt, over its seeds: sums, but a mean for SPREAD. */

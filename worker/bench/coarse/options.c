@@ -26,6 +26,8 @@ const char kiln_coarse_usage[] =
     "  --small N,WxH,...      small sizes to choose from (about half the side)\n"
     "  --steps N              of an exact run (8)\n"
     "  --enlarge N,...        also: exact at the small size, enlarged, and N last steps (none)\n"
+    "  --variety X,...        also: exact but for this variety, 0 to 1 (none); without --modes no "
+    "coarse runs\n"
     "  --no-fewer             leave out the rows of fewer steps at equal cost\n"
     "  --prompts FILE         JSON lines: prompts and what they ask for (held.jsonl of "
     "tests/quality);\n"
@@ -114,12 +116,18 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
     if (o->sheet && (o->write || o->json || o->records))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--sheet measures nothing: leave out --write, --json and --records");
+    if (o->mode_count == 0 && (o->write || o->enlarge_count))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--variety without --modes: no coarse run is measured, "
+                         "so leave out --write and --enlarge");
     for (int i = 0; i < o->mode_count; i++)
         if (o->modes[i].kind != KILN_MODE_COARSE)
             return kiln_fail(err, KILN_BAD_INPUT, "--modes: expected S+L, such as 4+3");
         else if ((int32_t)o->modes[i].small > o->steps)
             return kiln_fail(err, KILN_BAD_INPUT, "--modes %u+%u: the schedule has %d steps",
                              o->modes[i].small, o->modes[i].full, o->steps);
+    for (int i = 0; i < o->variety_count; i++)
+        (void)kiln_mode_variety(o->varieties[i], &o->varieties[i]);
     for (int i = 0; i < o->enlarge_count; i++)
         if (o->enlarge[i] >= o->steps)
             return kiln_fail(err, KILN_BAD_INPUT, "--enlarge %d: less than the %d steps of a run",
@@ -149,10 +157,9 @@ static void set_defaults(struct kiln_coarse_options *o)
         o->dtypes[o->dtype_count++] = DIFFUSIONZ_BF16;
     if (!o->size_count)
         o->sizes[o->size_count++] = (struct kiln_bench_size){512, 512};
-    for (int i = 0; !o->mode_count && i < 2; i++)
-        o->modes[i] = usual[i];
-    if (!o->mode_count)
-        o->mode_count = 2;
+    const bool none = o->mode_count > 0 || o->variety_count > 0;
+    for (int i = 0; !none && i < 2; i++)
+        o->modes[o->mode_count++] = usual[i];
 }
 
 int kiln_coarse_options_read(int argc, char **argv, struct kiln_coarse_options *ret,
@@ -169,6 +176,8 @@ int kiln_coarse_options_read(int argc, char **argv, struct kiln_coarse_options *
         {"steps", kiln_take_small, .to = &o.steps, 2, KILN_STEPS_MAX},
         {"enlarge", kiln_take_small, .to = o.enlarge, 1, KILN_STEPS_MAX, &o.enlarge_count,
          sizeof *o.enlarge, most},
+        {"variety", kiln_take_number, .to = o.varieties, 0, 1, &o.variety_count,
+         sizeof *o.varieties, KILN_COARSE_VARIETIES_MAX},
         {"no-fewer", NULL, .to = &o.no_fewer},
         {"prompts", kiln_take_text, .to = &o.prompts},
         {"count", kiln_take_whole, .to = &o.count, 1, KILN_REQUESTS_MAX},

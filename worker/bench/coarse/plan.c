@@ -55,6 +55,11 @@ static void fill_runs(const struct kiln_coarse_options *o, struct kiln_coarse_ta
                                        .step = (uint32_t)(o->steps - o->enlarge[i])};
         snprintf(run->name, sizeof run->name, "enlarge %d", o->enlarge[i]);
     }
+    for (int i = 0; i < o->variety_count; i++) {
+        struct kiln_coarse_run *run = add(table, KILN_RUN_VARIETY, o->steps, o->steps);
+        run->mode = (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = o->varieties[i]};
+        snprintf(run->name, sizeof run->name, "variety %g", o->varieties[i]);
+    }
     if (table->lora < 0 && !o->no_fewer)
         add_fewer(table, o->steps, 1, coarse_to);
 }

@@ -192,7 +192,8 @@ static int put_run(struct sheet *sheet, const struct kiln_coarse_table *table, i
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a prompt");
     int code = 0;
     for (int times = total->count == 0 ? 2 : 1; times > 0 && code == 0; times--) {
-        DiffusionZItem item = {.prompt = text, .seed = seed};
+        DiffusionZItem item = {
+            .prompt = text, .seed = seed, .variety = table->runs[run].mode.variety};
         diffusionz_release_outputs(&output, 1);
         output = (DiffusionZOutput){0};
         code = kiln_coarse_render(sheet->bench, table, &table->runs[run], &item, 1, &output,
