@@ -123,8 +123,8 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
                                           "pictures that were not rated, in the web gallery"),
     [KILN_KEY_GALLERY_METRICS_PORT] = INT("gallery_metrics_port", "9460", 0, 65535,
                                           "/metrics and /healthz of the gallery; 0: off"),
-    [KILN_KEY_EMBEDDER] =
-        TEXT("embedder", "auto",
+    [KILN_KEY_GALLERY_EMBEDDER] =
+        TEXT("gallery_embedder", "auto",
              "search by meaning: a directory with a text embedder; auto: the model's own; none"),
     [KILN_KEY_CORE_DUMPS] =
         CHOICE("core_dumps", "off", "off|on",

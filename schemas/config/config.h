@@ -63,7 +63,7 @@ enum kiln_key {
     KILN_KEY_GALLERY_LEVEL,      /* clear | unsure | mature | explicit: what is shown at most */
     KILN_KEY_GALLERY_UNCHECKED,  /* show | hide pictures that nobody has rated */
     KILN_KEY_GALLERY_METRICS_PORT, /* /metrics and /healthz of kiln-gallery; 0 = none */
-    KILN_KEY_EMBEDDER,             /* auto | none | DIR: what search by meaning compares */
+    KILN_KEY_GALLERY_EMBEDDER,     /* auto | none | DIR: what search by meaning compares */
     KILN_KEY_CORE_DUMPS,           /* off | on: of the daemons, whose memory has the secrets */
     KILN_KEY_LOG_LEVEL,            /* error | warning | info | debug */
     KILN_KEY_LOG_FORMAT,           /* text | json */

@@ -45,7 +45,7 @@ kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"
 
 # By meaning, once somebody has searched (test_meaning.c has what is found).
-serve --embedder "$source_dir/tests/golden/embed/potion"
+serve --gallery-embedder "$source_dir/tests/golden/embed/potion"
 page() { curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/$1"; }
 page 'v1/pictures?q=tall+tree' >words.json
 for i in $(seq 100); do

@@ -43,7 +43,7 @@ int kiln_keeper_new(const struct kiln_config *config, struct kiln_keeper **ret,
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a search by meaning");
     keeper->config = config;
     keeper->open_ms = kiln_clock_ms() + OPEN_AFTER_MS;
-    if (strcmp(kiln_config_text(config, KILN_KEY_EMBEDDER), "none") == 0)
+    if (strcmp(kiln_config_text(config, KILN_KEY_GALLERY_EMBEDDER), "none") == 0)
         keeper->state = OFF;
     *ret = keeper;
     return 0;
@@ -77,7 +77,7 @@ static int open_captions(const struct kiln_config *config, struct kiln_embedder 
 
 static int open_embedder(struct kiln_keeper *keeper, struct kiln_error *err)
 {
-    const char *embedder = kiln_config_text(keeper->config, KILN_KEY_EMBEDDER);
+    const char *embedder = kiln_config_text(keeper->config, KILN_KEY_GALLERY_EMBEDDER);
     if (strcmp(embedder, "auto") == 0)
         return open_captions(keeper->config, &keeper->embedder, err);
     return kiln_embedder_open(embedder, NULL, &keeper->embedder, err);
@@ -105,7 +105,7 @@ static int open_all(struct kiln_keeper *keeper, struct kiln_error *err)
 static void give_up(struct kiln_keeper *keeper, const struct kiln_error *err)
 {
     bool none = err->code == KILN_NOT_FOUND &&
-                strcmp(kiln_config_text(keeper->config, KILN_KEY_EMBEDDER), "auto") == 0;
+                strcmp(kiln_config_text(keeper->config, KILN_KEY_GALLERY_EMBEDDER), "auto") == 0;
     atomic_store(&keeper->state, none ? OFF : FAILED);
     kiln_log(none ? KILN_LOG_INFO : KILN_LOG_WARNING, "meaning_off",
              kiln_f("reason", "%s", err->text), kiln_f("effect", "searches look at words only"));

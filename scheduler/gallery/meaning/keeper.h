@@ -1,8 +1,8 @@
 /* keeper.h - search by meaning in a running gallery: opened when somebody needs it, kept in step.
  *
- * Which embedder is the setting `embedder`: "auto" is the model's own caption features if its
- * directory has a fit for them (pipeline/embed/captions), "none" is a search by words alone, and
- * anything else is the directory of an embedder.  It is opened in the thread that follows the
+ * Which embedder is the setting `gallery_embedder`: "auto" is the model's own caption features if
+ * its directory has a fit for them (pipeline/embed/captions), "none" is a search by words alone,
+ * and anything else is the directory of an embedder.  It is opened in the thread that follows the
  * ledger, after the first search or OPEN_AFTER_MS of running, so that a gallery that nobody
  * searches costs no memory for it.
  */
