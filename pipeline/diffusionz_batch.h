@@ -51,8 +51,8 @@ typedef struct DiffusionZItem {
      * the VAE encodes. */
     const float *start_latent;
     const uint8_t *start_rgb;
-    /* NULL, or [height/8][width/8] in 0 .. 1, lent likewise: 1 where the start is rendered anew, 0
-     * where it is kept.  Only with a start. */
+    /* NULL, or a value in 0 .. 1 for each of a latent's [height/8][width/8], lent likewise: 1 where
+     * the start is rendered anew, 0 where it is kept.  Only with a start. */
     const float *start_mask;
     /* With by_difference: the prompt of the run that start_latent comes from, lent likewise. */
     const char *start_prompt;

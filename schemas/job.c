@@ -89,5 +89,6 @@ void kiln_job_release(struct kiln_job *job)
     free(job->tenant);
     free(job->model);
     free(job->init_image);
+    free(job->init_mask);
     *job = (struct kiln_job){0};
 }

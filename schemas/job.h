@@ -84,6 +84,7 @@ struct kiln_job {
     bool coarse_said;      /* by the line: as teleport_said */
     char *init_image;      /* key of an object, "inputs/<sha256>.<ext>", or NULL */
     uint64_t init_job;     /* whose final latent is the start; 0 = none */
+    char *init_mask;       /* with a start: the same for a mask on it, or NULL */
     uint64_t parent;       /* the job that this one was made from, for people; 0 = none */
     bool embed_metadata;
     int64_t created_ms; /* in the ledger since, ms since 1970; 0 before.  Names its objects */

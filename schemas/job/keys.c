@@ -78,6 +78,9 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
                                  "; kiln enqueue also takes the path of a file and uploads it"},
     [KILN_JOB_KEY_INIT_JOB] = {"init_job", KILN_JOB_WHOLE, 1, 0x1p63, NULL,
                                "the number of a job, 1 or above"},
+    [KILN_JOB_KEY_INIT_MASK] = {"init_mask", KILN_JOB_TEXT, 1, KILN_PATH_MAX, NULL,
+                                "the key of a stored picture, " KILN_INPUT_KEY_FORM
+                                "; kiln enqueue also takes the path of a file and uploads it"},
     [KILN_JOB_KEY_STRENGTH] = {"strength", KILN_JOB_NUMBER, 0, 1, NULL,
                                "a number above 0 and at most 1"},
     [KILN_JOB_KEY_START_SIGMA] = {"start_sigma", KILN_JOB_NUMBER, 0, 1, NULL,

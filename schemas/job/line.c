@@ -92,10 +92,12 @@ static void put_start(struct kiln_text *out, const struct kiln_job *job)
         put_text(out, KILN_JOB_KEY_INIT_IMAGE, job->init_image);
     else
         put_number(out, KILN_JOB_KEY_INIT_JOB, (int64_t)job->init_job);
+    if (job->init_mask)
+        put_text(out, KILN_JOB_KEY_INIT_MASK, job->init_mask);
+    const double strength = job->init_mask ? KILN_STRENGTH_MASKED : KILN_STRENGTH_DEFAULT;
     if (job->mode.kind == KILN_MODE_START_SIGMA)
         put_double(out, KILN_JOB_KEY_START_SIGMA, job->mode.sigma);
-    else if (!kiln_mode_of_strength(KILN_STRENGTH_DEFAULT, job->steps, &usual) ||
-             usual.step != job->mode.step)
+    else if (!kiln_mode_of_strength(strength, job->steps, &usual) || usual.step != job->mode.step)
         put_double(out, KILN_JOB_KEY_STRENGTH, kiln_mode_strength(job->mode.step, job->steps));
     if (job->mode.edited) {
         put_key(out, KILN_JOB_KEY_EDIT);

@@ -30,7 +30,7 @@ struct kiln_job_context {
     uint32_t width, height; /* of a line without a size; 0: KILN_SIDE_DEFAULT */
     struct kiln_mode
         coarse;      /* of a picture whose line has no key coarse, where its job allows it */
-    bool init_files; /* init_image may be a path, which the caller replaces by a key */
+    bool init_files; /* init_image and init_mask may be paths, which the caller replaces by keys */
     bool recorded; /* of a job or an order in the ledger: it may have a tenant of any name, and the
                       "auto" of earlier releases, which means no LoRAs and a run from noise */
 };

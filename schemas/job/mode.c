@@ -54,6 +54,14 @@ size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
     return len;
 }
 
+bool kiln_mode_same(const struct kiln_mode *a, const struct kiln_mode *b)
+{
+    char text[KILN_MODE_MAX], other[KILN_MODE_MAX];
+    kiln_mode_text(a, text);
+    kiln_mode_text(b, other);
+    return strcmp(text, other) == 0;
+}
+
 const char *kiln_mode_shown(const char *text)
 {
     return text[0] ? text : "exact";

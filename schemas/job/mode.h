@@ -58,6 +58,7 @@ struct kiln_mode {
 
 /* The text of a mode; returns its length.  Equal modes have equal texts. */
 size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX]);
+bool kiln_mode_same(const struct kiln_mode *a, const struct kiln_mode *b);
 /* The text for people: "exact" in place of "". */
 const char *kiln_mode_shown(const char *text);
 /* The mode of a text; false for anything that kiln_mode_text does not write. */

@@ -89,7 +89,7 @@ static int build_coarse(const struct kiln_draft *draft, struct kiln_job *job, bo
 static int build_depth(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
 {
     const bool has_sigma = kiln_draft_has(draft, KILN_JOB_KEY_START_SIGMA);
-    double value = KILN_STRENGTH_DEFAULT;
+    double value = job->init_mask ? KILN_STRENGTH_MASKED : KILN_STRENGTH_DEFAULT;
     int code = 0;
     if (has_sigma) {
         job->mode.kind = KILN_MODE_START_SIGMA;
@@ -125,20 +125,33 @@ static int build_edit(const struct kiln_draft *draft, struct kiln_job *job, stru
     return 0;
 }
 
+/* The key of a stored picture, or a path that the caller will replace by one. */
+static int read_picture(const struct kiln_draft *draft, enum kiln_job_key key, char **ret,
+                        struct kiln_error *err)
+{
+    int code = kiln_draft_text(draft, key, NULL, ret, err);
+    if (!code && *ret && !draft->context->init_files && !kiln_input_key_valid(*ret))
+        code = kiln_draft_wrong(draft, key, err);
+    return code;
+}
+
 static int build_start(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
 {
-    int64_t init_job;
-    int code = kiln_draft_text(draft, KILN_JOB_KEY_INIT_IMAGE, NULL, &job->init_image, err);
-    if (code)
-        return code;
-    if (job->init_image && !draft->context->init_files && !kiln_input_key_valid(job->init_image))
-        return kiln_draft_wrong(draft, KILN_JOB_KEY_INIT_IMAGE, err);
-    code = kiln_draft_whole(draft, KILN_JOB_KEY_INIT_JOB, 0, &init_job, err);
+    int64_t init_job = 0;
+    int code = read_picture(draft, KILN_JOB_KEY_INIT_IMAGE, &job->init_image, err);
+    if (!code)
+        code = kiln_draft_whole(draft, KILN_JOB_KEY_INIT_JOB, 0, &init_job, err);
+    if (!code)
+        code = read_picture(draft, KILN_JOB_KEY_INIT_MASK, &job->init_mask, err);
     if (code)
         return code;
     job->init_job = (uint64_t)init_job;
     code = build_depth(draft, job, err);
-    return code ? code : build_edit(draft, job, err);
+    job->mode.masked = job->init_mask != NULL;
+    code = code ? code : build_edit(draft, job, err);
+    if (!code && job->mode.masked && job->mode.edited)
+        code = kiln_fail(err, KILN_BAD_INPUT, "init_mask and edit are both given; keep one");
+    return code;
 }
 
 /* The job that this one was made from: the one that the line names, else the one of its start. */
@@ -172,16 +185,18 @@ int kiln_draft_mode(const struct kiln_draft *draft, struct kiln_job *job, struct
     const bool strength = kiln_draft_has(draft, KILN_JOB_KEY_STRENGTH);
     const bool sigma = kiln_draft_has(draft, KILN_JOB_KEY_START_SIGMA);
     const bool edit = kiln_draft_has(draft, KILN_JOB_KEY_EDIT);
+    const bool mask = kiln_draft_has(draft, KILN_JOB_KEY_INIT_MASK);
     if (image && other)
         return kiln_fail(err, KILN_BAD_INPUT, "init_image and init_job are both given; keep one");
     if (strength && sigma)
         return kiln_fail(err, KILN_BAD_INPUT, "strength and start_sigma are both given; keep one");
-    if ((strength || sigma || edit) && !image && !other)
+    if ((strength || sigma || edit || mask) && !image && !other)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "%s is given without a start; init_image or init_job names one",
-                         strength ? "strength"
-                         : sigma  ? "start_sigma"
-                                  : "edit");
+                         mask       ? "init_mask"
+                         : strength ? "strength"
+                         : sigma    ? "start_sigma"
+                                    : "edit");
     int code = build_coarse(draft, job, image || other, err);
     if (!code && (image || other))
         code = build_start(draft, job, err);

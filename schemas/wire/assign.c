@@ -242,14 +242,6 @@ static int read_extra(void *arg, const struct kiln_json_value *key,
     return 0;
 }
 
-static bool same_mode(const struct kiln_mode *a, const struct kiln_mode *b)
-{
-    char text[KILN_MODE_MAX], other[KILN_MODE_MAX];
-    kiln_mode_text(a, text);
-    kiln_mode_text(b, other);
-    return strcmp(text, other) == 0;
-}
-
 /* All jobs of an assignment share what the worker sets up once for it. */
 static int check_same(const struct kiln_assignment *a, struct kiln_error *err)
 {
@@ -260,7 +252,7 @@ static int check_same(const struct kiln_assignment *a, struct kiln_error *err)
         kiln_lora_set_text(job->loras, job->lora_count, other, sizeof other);
         if (job->width != a->width || job->height != a->height || job->steps != a->steps ||
             strcmp(job->model, a->model) != 0 || strcmp(set, other) != 0 ||
-            !same_mode(&job->mode, &a->mode))
+            !kiln_mode_same(&job->mode, &a->mode))
             return kiln_fail(err, KILN_PROTOCOL,
                              "assignment %s: job %llu differs in model, size, steps, LoRA set or "
                              "mode",

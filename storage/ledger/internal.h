@@ -254,13 +254,14 @@ int kiln_ledger_page(struct kiln_ledger *ledger, const struct kiln_statement *st
     "j.tenant, j.model, j.width, j.height, j.steps, j.guidance, j.seed, j.loras, j.lora_auto, "    \
     "j.priority, j.max_wait_s, j.kind, j.latents, j.teleport, j.embed_metadata, j.state, "         \
     "j.attempt, (extract(epoch FROM j.created_at) * 1000)::bigint, j.sigmas, j.mode, "             \
-    "j.init_image, j.init_job, j.parent"
-#define KILN_JOB_COLUMN_COUNT 31
+    "j.init_image, j.init_job, j.parent, j.init_mask"
+#define KILN_JOB_COLUMN_COUNT 32
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Whether the job, an alias as text, keeps the picture that it starts from in the store: until it
- * is done it may still be rendered, and afterwards as long as its picture or latent is kept. */
+/* Whether the job, an alias as text, keeps the picture that it starts from, and the mask on it, in
+ * the store: until it is done it may still be rendered, and afterwards as long as its picture or
+ * latent is kept. */
 #define KILN_JOB_KEEPS_INPUT(job)                                                                  \
     "(" job ".state <> " KILN_SQL_DONE " OR EXISTS (SELECT FROM image WHERE job_id = " job ".id)"  \
     " OR EXISTS (SELECT FROM latent WHERE job_id = " job ".id))"

@@ -12,12 +12,14 @@ python3 - <<'PYTHON'
 import struct, zlib
 def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-def png(name, side, color):
-    rows = b"".join(b"\0" + bytes(color) * side for _ in range(side))
-    open(name, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+def png(name, side, color, height=None):
+    rows = b"".join(b"\0" + bytes(color) * side for _ in range(height or side))
+    open(name, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, height or side, 8, 2, 0, 0, 0))
                            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 png("red.png", 128, (200, 10, 10))
 png("blue.png", 128, (10, 10, 200))
+png("white.png", 64, (255, 255, 255))
+png("tall.png", 64, (255, 255, 255), 96)
 open("bomb.png", "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 100000, 100000, 8, 2, 0, 0, 0)))
 PYTHON
 cp red.png "again red.PNG"
@@ -43,9 +45,18 @@ cat >bad.jsonl <<'LINES'
 {"prompt":"x","strength":0.5}
 {"prompt":"x","init_image":"red.png","init_job":1}
 {"prompt":"x","coarse":"4+3","size":"64x64"}
+{"prompt":"x","init_mask":"white.png"}
+{"prompt":"x","init_image":"red.png","init_mask":"nowhere.png"}
+{"prompt":"x","init_image":"red.png","init_mask":"text.png"}
+{"prompt":"x","init_image":"red.png","init_mask":"pipe.png"}
+{"prompt":"x","init_image":"red.png","init_mask":"bomb.png"}
+{"prompt":"x","init_image":"red.png","init_mask":"tall.png"}
+{"prompt":"x","init_job":1,"size":"128x256","init_mask":"white.png"}
+{"prompt":"x","init_image":"nowhere.png","init_mask":"white.png"}
+{"prompt":"x","init_image":"red.png","init_mask":"inputs/0000000000000000000000000000000000000000000000000000000000000000.png"}
 LINES
 fails 65 timeout 20 "$kiln_bin/kiln" enqueue bad.jsonl --batch bad --json
-json out.txt '[r["line"] for r in d["refused"]] == list(range(1, 13)) and d["batch"] is None'
+json out.txt '[r["line"] for r in d["refused"]] == list(range(1, 22)) and d["batch"] is None'
 says '^bad.jsonl:1: init_image: open nowhere.png: No such file or directory$'
 says '^bad.jsonl:4: init_image: dir.png is not a regular file$'
 says '^bad.jsonl:5: init_image: pipe.png is not a regular file$'
@@ -53,6 +64,15 @@ says '^bad.jsonl:6: init_image: big.png: larger than 67108864 bytes$'
 says '^bad.jsonl:8: init_image: the store has no object inputs/00*.png$'
 says '^bad.jsonl:9: strength is 0; it must be a number above 0 and at most 1$'
 says '^bad.jsonl:12: coarse: 64x64 is too small; both sides must be at least 128$'
+says '^bad.jsonl:13: init_mask is given without a start; init_image or init_job names one$'
+says '^bad.jsonl:14: init_mask: open nowhere.png: No such file or directory$'
+says '^bad.jsonl:15: init_mask: text.png: '
+says '^bad.jsonl:16: init_mask: pipe.png is not a regular file$'
+says '^bad.jsonl:17: init_mask: bomb.png: '
+says '^bad.jsonl:18: init_mask: tall.png: a mask of 64x96 pixels has neither the shape of the picture that it is for, 128x128, nor that of the job, 512x512$'
+says '^bad.jsonl:19: init_mask: white.png: a mask of 64x64 pixels has neither the shape of the picture that it is for, 128x256, nor'
+says '^bad.jsonl:20: init_image: open nowhere.png: No such file or directory$'
+says '^bad.jsonl:21: init_mask: the store has no object inputs/00*.png$'
 [ ! -d $store/inputs ] || die "a refused file was uploaded"
 sql 'SELECT 1' >/dev/null
 
@@ -147,6 +167,31 @@ json out.txt 'd["state"] == "done" and d["rendered_mode"] == "start=3" and d["fo
 ok kiln show "$child"
 says "start      latent of job $donor" out.txt
 says 'mode       start=3, cost of 5 full steps' out.txt
+
+# --- inpainting: the mask is stored beside the picture, and kept as long as it is
+white=inputs/$(sha256sum white.png | cut -c1-64).png
+cat >masks.jsonl <<LINES
+{"prompt":"a hat","size":"128x128","init_image":"red.png","init_mask":"white.png"}
+{"prompt":"a hat","size":"128x128","init_job":$donor,"init_mask":"$white","strength":0.5}
+LINES
+ok kiln enqueue masks.jsonl --batch masks --json
+json out.txt 'd["accepted"] == 2 and d["refused"] == []'
+cmp -s white.png "$store/$white" || die "the mask is another object"
+ok kiln wait masks --timeout 60
+ok kiln jobs --batch masks --json
+json out.txt '[(j["mode"], j["init_mask"]) for j in d] == [("inpaint=0", "'"$white"'"), ("inpaint=4", "'"$white"'")] and d[0]["init_image"] == "'"$red"'"'
+job=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["job"])')
+ok kiln show "$job"
+says "mask       $white" out.txt
+says 'mode       inpaint=0, cost of 8 full steps' out.txt
+ok kiln export masks --out masked
+json masked/results.jsonl '[(j["rendered_mode"], j["forwards"], j["init_mask"]) for j in d] == [("inpaint=0", 8, "'"$white"'"), ("inpaint=4", 4, "'"$white"'")]'
+touch -d '3 days ago' "$store/$white"
+ok kiln gc --json
+[ -e "$store/$white" ] || die "gc removed a mask"
+ok kiln backup --out masked-backup
+grep -rq "\"$white\"" masked-backup || die "no mask in the backup's list"
+[ "$(grep -rho "\"$red\"" masked-backup | wc -l)" = 1 ] || die "a picture is listed twice"
 
 # --- the pool's setting holds for backfills, too
 ok kiln backfill add standing --template 'a {1|2} star' --set size=128x128 --until 2

@@ -35,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sink += small[i];
     free(small);
     float *grid = NULL;
-    fuzz_require(kiln_picture_mask(picture.rgb, width, height, 32, 16, &grid, &err) == 0);
+    fuzz_require(kiln_picture_mask(picture.rgb, width, height, (struct kiln_picture_size){32, 16},
+                                   8, &grid, &err) == 0);
     for (int i = 0; i < 4 * 2; i++)
         fuzz_require(grid[i] == 0 || grid[i] == 1);
     free(grid);

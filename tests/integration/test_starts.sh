@@ -1,5 +1,5 @@
 #!/bin/bash
-# Coarse first and from the latent of another job, with the sketch model on the CPU: the same jobs
+# Coarse first, from the latent of another job, and inpainting, with the sketch model on the CPU: the same jobs
 # twice give the same pictures, and none passes for an exact one.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
@@ -44,6 +44,45 @@ done
 [ "$(modes second)" = "start=7 1,start=4 4,start@0.75 4" ] || die "modes: $(modes second)"
 [ "$(sha second)" = "$(sha again)" ] || die "a start is not repeatable"
 [ "$(sql "SELECT count(*) FROM job WHERE parent = init_job AND init_job <> 0")" = 6 ] || die "no parents"
+
+# Inpainting: the right half anew with another prompt, from the picture and from the latent.  What is
+# kept of a latent is that latent, bit for bit.
+python3 - <<'PYTHON'
+import struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(name, width, height):
+    rows = (b"\0" + bytes(width // 2) + b"\xff" * (width - width // 2)) * height
+    open(name, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+                           + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+png("right.png", 128, 128)
+png("wide.png", 192, 128)
+PYTHON
+picture=s/store/$(sql "SELECT key FROM object WHERE role = 'full' AND job_id = $(id exact)")
+cat >inpaint.jsonl <<LINES
+{"custom_id":"file","prompt":"a blue circle on the right","size":"256x256","seed":5,"init_image":"$picture","init_mask":"right.png"}
+{"custom_id":"latent","prompt":"a blue circle on the right","size":"256x256","seed":5,"init_job":$(id exact),"init_mask":"right.png"}
+{"custom_id":"plain","prompt":"a blue circle on the right","size":"256x256","seed":5,"init_job":$(id exact),"strength":1}
+LINES
+ok kiln enqueue inpaint.jsonl --batch inpaint
+ok kiln wait inpaint --timeout 300
+ok kiln export inpaint --out inpaint
+[ "$(modes inpaint)" = "inpaint=0 8,inpaint=0 8,start=0 8" ] || die "modes: $(modes inpaint)"
+python3 - s/store "$(sql "SELECT string_agg(l.key, ' ' ORDER BY j.custom_id) FROM latent l JOIN job j ON j.id = l.job_id JOIN batch b ON b.id = j.batch_id WHERE (b.name, j.custom_id) IN (('first', 'exact'), ('inpaint', 'latent'), ('inpaint', 'plain'))")" <<'PYTHON' || die "the mask does not keep the left half of the latent"
+import struct, subprocess, sys
+def values(key):
+    data = subprocess.run(["zstd", "-dc", sys.argv[1] + "/" + key], check=True, capture_output=True).stdout
+    return data[8 + struct.unpack("<Q", data[:8])[0]:]
+exact, latent, plain = map(values, sys.argv[2].split())
+# Planes of bytes: the upper halves of all bf16 values [16, 32, 32], then the lower ones.
+same = lambda a, b, left: sum(a[i] == b[i] for i in range(len(a)) if (i % 32 < 16) == left)
+half = len(exact) // 2
+assert len(exact) == len(latent) == 2 * 16 * 32 * 32
+assert same(exact, latent, True) == half and same(exact, latent, False) < 0.8 * half
+assert same(exact, plain, True) < 0.8 * half
+PYTHON
+fails 65 kiln enqueue - --batch none --json < <(sed '/plain/d; s/right.png/wide.png/' inpaint.jsonl)
+json out.txt 'd["accepted"] == 0 and all("init_mask: wide.png: a mask of 192x128 pixels has neither" in str(r) for r in d["refused"])'
 
 # A donor whose latent is gone fails what starts from it, and nothing else.
 rm -r s/store/latents

@@ -121,8 +121,8 @@ static float *start_mask(void)
     assert_non_null(rgb);
     for (size_t i = 0; i < (size_t)width * height * 3; i++)
         rgb[i] = values[grey ? i / 3 : i];
-    if (kiln_picture_mask(rgb, width, height, (uint32_t)int_of("width"), (uint32_t)int_of("height"),
-                          &got, &err))
+    const struct kiln_picture_size job = {(uint32_t)int_of("width"), (uint32_t)int_of("height")};
+    if (kiln_picture_mask(rgb, width, height, job, 8, &got, &err))
         fail_msg("%s", err.text);
     assert_int_equal(grid->size, int_of("width") / 8 * (int_of("height") / 8));
     for (size_t i = 0; i < grid->size; i++)

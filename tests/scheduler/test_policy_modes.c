@@ -69,7 +69,7 @@ static void an_older_worker_gets_exact_jobs(void **state)
     assert_string_equal(pick.worker, "new");
 }
 
-/* A release that knows coarse first and starts, but no variety. */
+/* A release that knows coarse first and starts, but neither variety nor masks. */
 static void each_worker_gets_the_modes_it_knows(void **state)
 {
     (void)state;
@@ -77,6 +77,7 @@ static void each_worker_gets_the_modes_it_knows(void **state)
     add_mode(1, "", "variety=0.3");
     add_mode(2, "", "coarse=auto,variety=0.3");
     add_mode(3, "", "start=3");
+    add_mode(4, "", "inpaint=3");
     worker_of(5, "between", "");
     assert_int_equal(pick_at(0).ids[0], 3);
     none_at(1000);

@@ -407,6 +407,11 @@ static void random_mode(struct test_random *random, struct kiln_job *job)
         else
             job->init_image = strdup("inputs/0123456789abcdef0123456789abcdef"
                                      "0123456789abcdef0123456789abcdef.webp");
+        if (test_random_below(random, 2)) {
+            job->mode.masked = true;
+            job->init_mask = strdup("inputs/0123456789abcdef0123456789abcdef"
+                                    "0123456789abcdef0123456789abcdee.png");
+        }
     } else if (which < 4 && job->width >= 128 && job->height >= 128 && job->latents == 0) {
         bool pair = which == 2;
         job->mode.kind = pair ? KILN_MODE_COARSE : KILN_MODE_COARSE_AUTO;
@@ -473,6 +478,8 @@ static void assert_same_job(const struct kiln_job *a, const struct kiln_job *b)
     assert_int_equal(a->teleport, b->teleport);
     assert_int_equal(a->embed_metadata, b->embed_metadata);
     assert_same_text(a->init_image, b->init_image);
+    assert_same_text(a->init_mask, b->init_mask);
+    assert_int_equal(a->mode.masked, b->mode.masked);
     assert_true(a->init_job == b->init_job && a->parent == b->parent);
     assert_int_equal(a->mode.kind, b->mode.kind);
     assert_true(a->mode.small == b->mode.small && a->mode.full == b->mode.full);

@@ -13,6 +13,7 @@
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define IMAGE "\"init_image\":\"inputs/" SHA ".png\""
+#define MASK "\"init_mask\":\"inputs/" SHA ".webp\""
 
 static const struct kiln_job_context nothing_known;
 
@@ -61,6 +62,11 @@ static void lines_say_a_mode(void **state)
         {IMAGE ",\"coarse\":\"auto\"", "start=3"},
         {IMAGE ",\"coarse\":\"off\"", "start=3"},
         {"\"init_job\":7,\"strength\":0.3", "start=5"},
+        {IMAGE "," MASK, "inpaint=0"},
+        {IMAGE "," MASK ",\"strength\":0.6", "inpaint=3"},
+        {IMAGE "," MASK ",\"start_sigma\":0.5", "inpaint@0.5"},
+        {IMAGE "," MASK ",\"coarse\":\"auto\"", "inpaint=0"},
+        {"\"init_job\":7," MASK ",\"strength\":0.3", "inpaint=5"},
         {"\"init_job\":9223372036854775807", "start=3"},
         {"\"init_job\":7,\"edit\":true", "edit=3"},
         {"\"init_job\":7,\"edit\":false", "start=3"},
@@ -75,6 +81,7 @@ static void lines_say_a_mode(void **state)
     kiln_job_release(&job);
     job = parse("\"init_job\":7", &nothing_known);
     assert_null(job.init_image);
+    assert_null(job.init_mask);
     assert_true(job.init_job == 7 && job.parent == 7);
     kiln_job_release(&job);
     job = parse("\"parent\":5", &nothing_known);
@@ -85,6 +92,9 @@ static void lines_say_a_mode(void **state)
     kiln_job_release(&job);
     job = parse(IMAGE ",\"parent\":9223372036854775807", &nothing_known);
     assert_true(job.init_job == 0 && job.parent == INT64_MAX);
+    kiln_job_release(&job);
+    job = parse("\"init_job\":7," MASK, &nothing_known);
+    assert_string_equal(job.init_mask, "inputs/" SHA ".webp");
     kiln_job_release(&job);
 }
 
@@ -130,8 +140,9 @@ static void canonical(const char *members, const struct kiln_job_context *contex
         assert_string_equal(text.at, expected);
         assert_int_equal(
             kiln_job_line_parse(text.at, text.len, &nothing_known, &back, &has_seed, &err), 0);
-        assert_memory_equal(&back.mode, &job.mode, sizeof job.mode);
+        assert_true(kiln_mode_same(&back.mode, &job.mode));
         assert_true(back.init_job == job.init_job && back.parent == job.parent);
+        assert_int_equal(back.init_mask != NULL, job.init_mask != NULL);
         kiln_job_release(&job);
         job = back;
     }
@@ -161,6 +172,12 @@ static void written_lines_say_it_shortly(void **state)
     canonical("\"parent\":7,\"init_job\":7", &nothing_known, "\"init_job\":7");
     canonical("\"parent\":5,\"init_job\":7", &nothing_known, "\"init_job\":7,\"parent\":5");
     canonical("\"parent\":5,\"coarse\":\"4+3\"", &nothing_known, "\"coarse\":\"4+3\",\"parent\":5");
+    canonical(MASK "," IMAGE ",\"strength\":1", &nothing_known, IMAGE "," MASK);
+    canonical(MASK "," IMAGE, &nothing_known, IMAGE "," MASK);
+    canonical("\"init_job\":7," MASK ",\"strength\":0.55", &nothing_known,
+              "\"init_job\":7," MASK ",\"strength\":0.6");
+    canonical("\"init_job\":7," MASK ",\"start_sigma\":1", &nothing_known,
+              "\"init_job\":7," MASK ",\"start_sigma\":1");
 }
 
 static void every_step_has_a_strength(void **state)
@@ -201,6 +218,17 @@ static void bad_values_are_refused_by_name(void **state)
         {"\"coarse_sigma\":0.99999,\"coarse\":\"4+3\"", "coarse_sigma is 0.99999;"},
         {"\"coarse_sigma\":\"x\",\"coarse\":\"4+3\"", "coarse_sigma is \"x\";"},
         {IMAGE ",\"init_job\":1", "init_image and init_job are both given; keep one"},
+        {MASK, "init_mask is given without a start; init_image or init_job names one"},
+        {MASK ",\"strength\":0.5", "init_mask is given without a start"},
+        {MASK ",\"coarse\":\"4+3\"", "init_mask is given without a start"},
+        {MASK "," IMAGE ",\"coarse\":\"4+3\"", "coarse and a start"},
+        {MASK "," IMAGE ",\"strength\":0", "strength is 0"},
+        {MASK ",\"init_job\":7,\"edit\":true", "init_mask and edit are both given; keep one"},
+        {IMAGE ",\"init_mask\":\"\"", "init_mask is \"\""},
+        {IMAGE ",\"init_mask\":true", "init_mask is true"},
+        {IMAGE ",\"init_mask\":\"mask.png\"",
+         "init_mask is \"mask.png\"; it must be the key of a stored picture"},
+        {IMAGE ",\"init_mask\":\"inputs/../x.png\"", "init_mask is \"inputs/../"},
         {IMAGE ",\"strength\":0.5,\"start_sigma\":0.5",
          "strength and start_sigma are both given; keep one"},
         {"\"strength\":0.5", "strength is given without a start; init_image or init_job names one"},
@@ -260,6 +288,9 @@ static void a_path_is_taken_where_it_is_uploaded(void **state)
     const struct kiln_job_context files = {.init_files = true};
     struct kiln_job job = parse("\"init_image\":\"pictures/my cat.png\"", &files);
     assert_string_equal(job.init_image, "pictures/my cat.png");
+    kiln_job_release(&job);
+    job = parse(IMAGE ",\"init_mask\":\"a mask.png\"", &files);
+    assert_string_equal(job.init_mask, "a mask.png");
     kiln_job_release(&job);
 }
 

@@ -446,8 +446,10 @@ static void assignments_say_their_mode(void **state)
 {
     (void)state;
     struct kiln_job job = make_job(41);
-    job.mode = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = 1};
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = 1, .masked = true};
     job.init_job = job.parent = 40;
+    job.init_mask =
+        strdup("inputs/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.png");
     struct kiln_assignment a = {.id = "a",
                                 .model = "turbo",
                                 .width = job.width,
@@ -461,12 +463,13 @@ static void assignments_say_their_mode(void **state)
     a.loras[0] = job.loras[0];
     struct kiln_error err;
     char *text = kiln_assignment_encode(&a);
-    assert_non_null(strstr(text, "\"mode\":\"start=1\","));
+    assert_non_null(strstr(text, "\"mode\":\"inpaint=1\","));
     if (kiln_assignment_decode(text, strlen(text), &back, &err) != 0)
         fail_msg("%s: %s", text, err.text);
-    assert_memory_equal(&back.mode, &job.mode, sizeof job.mode);
-    assert_memory_equal(&back.jobs[0].mode, &job.mode, sizeof job.mode);
+    assert_true(kiln_mode_same(&back.mode, &job.mode));
+    assert_true(kiln_mode_same(&back.jobs[0].mode, &job.mode));
     assert_true(back.jobs[0].init_job == 40 && back.jobs[0].parent == 40);
+    assert_string_equal(back.jobs[0].init_mask, job.init_mask);
     kiln_assignment_release(&back);
     kiln_job_release(&job);
     free(text);
@@ -476,6 +479,7 @@ static void assignments_say_their_mode(void **state)
         {"", ",\"init_job\":4", "differs in model, size, steps, LoRA set or mode"},
         {"\"mode\":\"start=3\",", "", "or mode"},
         {"\"mode\":\"start=4\",", ",\"init_job\":4", "or mode"},
+        {"\"mode\":\"inpaint=3\",", ",\"init_job\":4", "or mode"},
         {"\"mode\":\"coarse=auto\",", ",\"coarse\":\"4+3\"", "or mode"},
         {"\"mode\":\"coarse\",", "", "field \"mode\" must be one mode"},
         {"\"mode\":3,", "", "field \"mode\" must be one mode"},

@@ -240,6 +240,7 @@ static void copy_job(const struct kiln_job *from, struct kiln_job *to)
     to->negative_prompt = copy(from->negative_prompt);
     to->style = copy(from->style);
     to->init_image = copy(from->init_image);
+    to->init_mask = copy(from->init_mask);
     to->tenant = copy(from->tenant);
     to->model = copy(from->model);
 }

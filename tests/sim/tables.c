@@ -114,6 +114,7 @@ static struct sim_row *make_row(const char *pool, uint64_t id, uint64_t batch_id
     row->job.negative_prompt = copy(or_empty(new->job.negative_prompt));
     row->job.style = copy(new->job.style);
     row->job.init_image = copy(new->job.init_image);
+    row->job.init_mask = copy(new->job.init_mask);
     row->job.tenant = copy(or_empty(new->job.tenant));
     row->job.model = copy(or_empty(new->job.model));
     row->job.created_ms = row->queued_ms = now_ms;

@@ -32,7 +32,8 @@ static void a_record_comes_back_as_it_went_in(void **state)
     in->kind = KILN_KIND_LATENT_CACHE;
     in->latents = KILN_LATENTS_TRAJECTORY;
     in->teleport = KILN_TELEPORT_OFF;
-    in->mode = (struct kiln_mode){.kind = KILN_MODE_START_SIGMA, .sigma = 0.55};
+    in->mode = (struct kiln_mode){.kind = KILN_MODE_START_SIGMA, .sigma = 0.55, .masked = true};
+    in->init_mask = strdup("inputs/y.png");
     in->init_image = strdup("inputs/x.png");
     in->init_job = INT64_MAX;
     in->parent = 7;
@@ -45,7 +46,7 @@ static void a_record_comes_back_as_it_went_in(void **state)
     assert_string_equal(ids.jobs[0].lora_set, "ink:0.1+wash:-0.3333");
     assert_string_equal(ids.jobs[0].tenant, "tester");
     assert_int_equal(ids.jobs[0].priority, -10);
-    assert_string_equal(ids.jobs[0].mode, "start@0.55");
+    assert_string_equal(ids.jobs[0].mode, "inpaint@0.55");
     assert_true(ids.jobs[0].guidance == 3.0000000000000004);
     kiln_test_ok(kiln_ledger_assign(rig.ledger, "w", "r", ids.at, 1, &out, &count, &rig.err),
                  rig.err);
@@ -66,8 +67,9 @@ static void a_record_comes_back_as_it_went_in(void **state)
     assert_int_equal(out.kind, KILN_KIND_LATENT_CACHE);
     assert_int_equal(out.latents, KILN_LATENTS_TRAJECTORY);
     assert_int_equal(out.teleport, KILN_TELEPORT_OFF);
-    assert_memory_equal(&out.mode, &in->mode, sizeof in->mode);
+    assert_true(kiln_mode_same(&out.mode, &in->mode));
     assert_string_equal(out.init_image, "inputs/x.png");
+    assert_string_equal(out.init_mask, "inputs/y.png");
     assert_true(out.init_job == INT64_MAX && out.parent == 7);
     assert_true(kiln_rig_commit(&out)); /* a latent-cache job leaves a latent and no picture */
     assert_int_equal(kiln_rig_rows("image", out.id), 0);

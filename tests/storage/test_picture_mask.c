@@ -14,6 +14,11 @@
 #include "schemas/limits.h"
 #include "storage/formats/pictures/picture_mask.h"
 
+static struct kiln_picture_size size(uint32_t width, uint32_t height)
+{
+    return (struct kiln_picture_size){width, height};
+}
+
 static void paint(uint8_t *rgb, size_t pixels, uint8_t r, uint8_t g, uint8_t b)
 {
     for (size_t i = 0; i < pixels; i++) {
@@ -38,14 +43,16 @@ static void half_of_white_is_the_border(void **state)
         struct kiln_error err;
         float *grid;
         paint(rgb, 24 * 16, colours[i].r, colours[i].g, colours[i].b);
-        assert_int_equal(kiln_picture_mask(rgb, 24, 16, 64, 48, &grid, &err), 0);
+        assert_int_equal(kiln_picture_mask(rgb, 24, 16, size(64, 48), 8, &grid, &err), 0);
         for (int k = 0; k < 8 * 6; k++)
             assert_true(grid[k] == (float)colours[i].anew);
         free(grid);
     }
 }
 
-/* The first of eight times eight pixels; what the others are does not matter. */
+/* The first of eight times eight pixels, or of four times four; what the others are does not
+ * matter.
+ */
 static void the_first_pixel_counts(void **state)
 {
     (void)state;
@@ -56,9 +63,13 @@ static void the_first_pixel_counts(void **state)
         paint(rgb, (size_t)64 * 64, anew ? 0 : 255, anew ? 0 : 255, anew ? 0 : 255);
         paint(rgb + (24 * 64 + 40) * 3, 1, anew ? 255 : 0, anew ? 255 : 0, anew ? 255 : 0);
         paint(rgb + (9 * 64 + 9) * 3, 1, anew ? 255 : 0, anew ? 255 : 0, anew ? 255 : 0);
-        assert_int_equal(kiln_picture_mask(rgb, 64, 64, 64, 64, &grid, &err), 0);
+        assert_int_equal(kiln_picture_mask(rgb, 64, 64, size(64, 64), 8, &grid, &err), 0);
         for (int i = 0; i < 64; i++)
             assert_true(grid[i] == (float)(i == 3 * 8 + 5 ? anew : !anew));
+        free(grid);
+        assert_int_equal(kiln_picture_mask(rgb, 64, 64, size(64, 64), 4, &grid, &err), 0);
+        for (int i = 0; i < 256; i++)
+            assert_true(grid[i] == (float)(i == 6 * 16 + 10 ? anew : !anew));
         free(grid);
     }
 }
@@ -84,9 +95,7 @@ static void a_mask_has_the_shape_of_its_picture_or_of_the_job(void **state)
         assert_int_equal(kiln_mask_check(cases[i].mask, cases[i].other, away, &err), code);
         assert_int_equal(kiln_mask_check(cases[i].mask, away, cases[i].other, &err), code);
     }
-    assert_int_equal(kiln_mask_check((struct kiln_picture_size){300, 200},
-                                     (struct kiln_picture_size){512, 512},
-                                     (struct kiln_picture_size){1024, 768}, &err),
+    assert_int_equal(kiln_mask_check(size(300, 200), size(512, 512), size(1024, 768), &err),
                      KILN_BAD_INPUT);
     assert_string_equal(err.text,
                         "a mask of 300x200 pixels has neither the shape of the picture that it is "
@@ -99,9 +108,10 @@ static void sizes_beyond_the_limits_are_refused(void **state)
     uint8_t rgb[3] = {0};
     struct kiln_error err;
     float *grid = NULL;
-    assert_int_equal(kiln_picture_mask(rgb, 0, 1, 64, 64, &grid, &err), KILN_BAD_INPUT);
-    assert_int_equal(kiln_picture_mask(rgb, 1, 1, KILN_PICTURE_SIDE_MAX + 8, 64, &grid, &err),
-                     KILN_BAD_INPUT);
+    assert_int_equal(kiln_picture_mask(rgb, 0, 1, size(64, 64), 8, &grid, &err), KILN_BAD_INPUT);
+    assert_int_equal(
+        kiln_picture_mask(rgb, 1, 1, size(KILN_PICTURE_SIDE_MAX + 8, 64), 8, &grid, &err),
+        KILN_BAD_INPUT);
     assert_null(grid);
 }
 

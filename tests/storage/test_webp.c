@@ -154,12 +154,17 @@ static void metadata_comes_back(void **state)
 static void a_packet_says_how_the_run_began(void **state)
 {
     (void)state;
-    struct kiln_webp_about about = {
-        .mode = "start=5", .start = "inputs/00.png", .parent = 4711, .steps = 8, .forwards = 3};
+    struct kiln_webp_about about = {.mode = "inpaint=5",
+                                    .start = "inputs/00.png",
+                                    .mask = "inputs/01.png",
+                                    .parent = 4711,
+                                    .steps = 8,
+                                    .forwards = 3};
     char *packet = kiln_webp_xmp_packet(&about);
     assert_non_null(packet);
-    assert_non_null(strstr(packet, "<kiln:mode>start=5</kiln:mode>\n"
+    assert_non_null(strstr(packet, "<kiln:mode>inpaint=5</kiln:mode>\n"
                                    "<kiln:start>inputs/00.png</kiln:start>\n"
+                                   "<kiln:mask>inputs/01.png</kiln:mask>\n"
                                    "<kiln:forwards>3</kiln:forwards>\n"
                                    "<kiln:parent>4711</kiln:parent>\n"));
     free(packet);

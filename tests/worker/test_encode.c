@@ -436,6 +436,7 @@ static void test_modes(void **state)
         {"coarse=4+3", "euler steps=8 to=4 small=32x32, rest=3 from sigma=0.75", NULL},
         {"start=5", "euler steps=8 from=5", "job:4711"},
         {"start@0.5", "euler steps=8 from sigma=0.5", "job:4711"},
+        {"inpaint=5", "euler steps=8 from=5", "job:4711"},
     };
     char key[KILN_OBJECT_KEY_MAX + 1] = "";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -447,6 +448,8 @@ static void test_modes(void **state)
         bench.job.embed_metadata = true;
         bench.job.init_job = bench.job.parent = cases[i].start ? 4711 : 0;
         assert_true(kiln_mode_parse(cases[i].mode, &bench.picture->mode));
+        const bool masked = bench.picture->mode.masked;
+        bench.job.init_mask = masked ? (char *)"inputs/01.png" : NULL;
         bench.picture->steps = 3;
         bench.picture->forwards = 3.5;
         bench.picture->coarse_width = bench.picture->coarse_height = 32;
@@ -460,6 +463,7 @@ static void test_modes(void **state)
         assert_int_equal(strstr(xmp, text) != NULL, i > 0);
         assert_int_equal(strstr(xmp, "<kiln:forwards>3.5<") != NULL, i > 0);
         assert_int_equal(strstr(xmp, "<kiln:start>job:4711<") != NULL, cases[i].start != NULL);
+        assert_int_equal(strstr(xmp, "<kiln:mask>inputs/01.png<") != NULL, masked);
         assert_int_equal(strstr(xmp, "<kiln:parent>4711<") != NULL, cases[i].start != NULL);
         free(xmp);
         /* The same pixels and latent under another mode are another object. */

@@ -261,34 +261,49 @@ static void a_job_with_a_start_survives_its_worker(void **state)
     end(&second);
 }
 
+/* Stores a grey picture as an input. */
+static void store_picture(uint8_t grey, uint32_t width, uint32_t height,
+                          char ret_key[KILN_INPUT_KEY_MAX])
+{
+    char path[400], dir[200], hex[65];
+    uint8_t digest[KILN_SHA256_SIZE], rgb[40 * 40 * 3], *data;
+    size_t size;
+    struct kiln_error err;
+    memset(rgb, grey, sizeof rgb);
+    assert_int_equal(kiln_webp_encode(rgb, width, height,
+                                      &(struct kiln_webp_options){.quality = 80}, &data, &size,
+                                      &err),
+                     0);
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, hex);
+    snprintf(ret_key, KILN_INPUT_KEY_MAX, KILN_INPUTS_PREFIX "%s.webp", hex);
+    snprintf(dir, sizeof dir, "%s/store/inputs", stack->dir);
+    (void)mkdir(dir, 0755);
+    snprintf(path, sizeof path, "%s/store/%s", stack->dir, ret_key);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
+    free(data);
+}
+
+/* A valid key that nothing is stored under. */
+static void spoil_key(const char *key, char ret_key[KILN_INPUT_KEY_MAX])
+{
+    snprintf(ret_key, KILN_INPUT_KEY_MAX, "%.67sabcd.png", key);
+}
+
 /* From a picture, and from one that is not in the store. */
 static void pictures_are_starts(void **state)
 {
     (void)state;
     struct kiln_test_worker worker;
     uint64_t ids[3];
-    char path[400], dir[200], key[KILN_INPUT_KEY_MAX], hex[65], gone[KILN_INPUT_KEY_MAX];
-    uint8_t digest[KILN_SHA256_SIZE], rgb[40 * 30 * 3], *data;
-    size_t size;
-    struct kiln_error err;
+    char key[KILN_INPUT_KEY_MAX], gone[KILN_INPUT_KEY_MAX];
     struct kiln_job job = job_of("from a picture", "start@0.5");
-    memset(rgb, 90, sizeof rgb);
-    assert_int_equal(kiln_webp_encode(rgb, 40, 30, &(struct kiln_webp_options){.quality = 80},
-                                      &data, &size, &err),
-                     0);
-    kiln_sha256(data, size, digest);
-    kiln_hex(digest, sizeof digest, hex);
-    snprintf(key, sizeof key, KILN_INPUTS_PREFIX "%s.webp", hex);
-    snprintf(gone, sizeof gone, KILN_INPUTS_PREFIX "%.60sabcd.png", hex);
+    store_picture(90, 40, 30, key);
+    spoil_key(key, gone);
     kiln_test_worker_start(&worker, stack, "w-picture", NULL, true);
-    snprintf(dir, sizeof dir, "%s/store/inputs", stack->dir);
-    (void)mkdir(dir, 0755);
-    snprintf(path, sizeof path, "%s/store/%s", stack->dir, key);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    fclose(file);
-    free(data);
     job.embed_metadata = true;
     job.init_image = key;
     kiln_test_queue_jobs(stack, "pictures", &job, 2, ids);
@@ -301,6 +316,54 @@ static void pictures_are_starts(void **state)
     char sql[160];
     snprintf(sql, sizeof sql, "SELECT state FROM job WHERE id = %llu", (unsigned long long)ids[2]);
     assert_true(kiln_test_until(stack, sql, KILN_JOB_FAILED, LIMIT_S));
+    end(&worker);
+}
+
+/* One picture under three masks, of which one is gone and one has another shape: in one assignment.
+ * What the masks make of it are two pictures. */
+static void masks_are_looked_up_with_their_pictures(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[4];
+    char key[KILN_INPUT_KEY_MAX], masks[4][KILN_INPUT_KEY_MAX];
+    struct kiln_job job = job_of("under a mask", "inpaint=4");
+    store_picture(70, 40, 40, key);
+    store_picture(255, 40, 40, masks[0]);
+    store_picture(0, 20, 20, masks[1]);
+    spoil_key(key, masks[2]);
+    store_picture(255, 40, 20, masks[3]);
+    kiln_test_worker_start(&worker, stack, "w-mask", NULL, true);
+    job.init_image = key;
+    for (int i = 0; i < 4; i++) {
+        char batch[24];
+        snprintf(batch, sizeof batch, "mask-%d", i);
+        job.init_mask = masks[i];
+        kiln_test_queue_jobs(stack, batch, &job, 1, ids + i);
+    }
+    kiln_test_assign(stack, "w-mask", "masks", ids, 4);
+    assert_true(until_done("mask-0", 1) && until_done("mask-1", 1));
+    for (int i = 0; i < 2; i++) {
+        char batch[24];
+        snprintf(batch, sizeof batch, "mask-%d", i);
+        assert_int_equal(count_of("count(*)", batch,
+                                  "i.mode = 'inpaint=4' AND i.forwards = 4 AND "
+                                  "l.mode = 'inpaint=4' AND j.init_mask LIKE 'inputs/%'"),
+                         1);
+    }
+    char sql[400];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM job WHERE (id = %llu AND error_code = %d AND error LIKE "
+             "'init_mask%% is no longer in the store') OR (id = %llu AND error_code = %d AND error "
+             "LIKE '%%a mask of 40x20 pixels has neither the shape%%')",
+             (unsigned long long)ids[2], KILN_NOT_FOUND, (unsigned long long)ids[3],
+             KILN_BAD_INPUT);
+    assert_true(kiln_test_until(stack, sql, 2, LIMIT_S));
+    snprintf(sql, sizeof sql,
+             "SELECT count(DISTINCT sha256) FROM object WHERE role = 'full' AND job_id IN "
+             "(%llu, %llu)",
+             (unsigned long long)ids[0], (unsigned long long)ids[1]);
+    assert_int_equal(kiln_test_count(stack, sql), 2);
     end(&worker);
 }
 
@@ -339,6 +402,7 @@ int main(void)
         cmocka_unit_test(edits_know_the_prompts_of_their_donors),
         cmocka_unit_test(a_job_with_a_start_survives_its_worker),
         cmocka_unit_test(pictures_are_starts),
+        cmocka_unit_test(masks_are_looked_up_with_their_pictures),
         cmocka_unit_test(a_hostile_key_is_refused),
     };
     return cmocka_run_group_tests(tests, start_stack, stop_stack);

@@ -61,14 +61,20 @@ static uint8_t *picture(uint8_t grey, uint32_t width, uint32_t height, size_t *r
     return data;
 }
 
-static int load(const char *key, uint32_t width, uint32_t height, struct kiln_start *ret,
-                struct kiln_error *err)
+static int load_masked(const char *key, const char *mask, uint32_t width, uint32_t height,
+                       struct kiln_start *ret, struct kiln_error *err)
 {
-    const struct kiln_job job = {.init_image = (char *)key};
+    const struct kiln_job job = {.init_image = (char *)key, .init_mask = (char *)mask};
     const struct kiln_start_want want = {width, height, "model", 16, 8};
     const struct kiln_latent_row row = {0};
     *ret = (struct kiln_start){0};
     return kiln_start_load(store, &job, &row, &want, ret, err);
+}
+
+static int load(const char *key, uint32_t width, uint32_t height, struct kiln_start *ret,
+                struct kiln_error *err)
+{
+    return load_masked(key, NULL, width, height, ret, err);
 }
 
 static void a_picture_is_resized_to_the_job(void **state)
@@ -131,6 +137,75 @@ static void bad_pictures_are_refused_by_name(void **state)
     }
 }
 
+/* Black or white, of another size than picture and job. */
+static void a_mask_comes_with_the_start(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{128, 64}, {50, 25}, {640, 320}, {100, 50}};
+    char from[KILN_INPUT_KEY_MAX], key[KILN_INPUT_KEY_MAX];
+    size_t size;
+    uint8_t *data = picture(80, 100, 50, &size);
+    put(data, size, "webp", NULL, from);
+    free(data);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct kiln_start start;
+        struct kiln_error err;
+        const uint8_t grey = i % 2 ? 200 : 20;
+        data = picture(grey, sizes[i][0], sizes[i][1], &size);
+        put(data, size, "webp", NULL, key);
+        free(data);
+        assert_int_equal(load_masked(from, key, 128, 64, &start, &err), 0);
+        assert_int_equal(start.bytes, 128 * 64 * 3 + 16 * 8 * sizeof(float));
+        for (int p = 0; p < 16 * 8; p++)
+            assert_true(start.mask[p] == (float)(i % 2));
+        kiln_start_release(&start);
+        assert_null(start.mask);
+    }
+}
+
+static void bad_masks_are_refused_by_name(void **state)
+{
+    (void)state;
+    char from[KILN_INPUT_KEY_MAX], square[KILN_INPUT_KEY_MAX], wide[KILN_INPUT_KEY_MAX],
+        gone[KILN_INPUT_KEY_MAX], text[KILN_INPUT_KEY_MAX];
+    size_t size;
+    uint8_t *data = picture(8, 100, 50, &size);
+    put(data, size, "webp", NULL, from);
+    free(data);
+    data = picture(9, 64, 64, &size);
+    put(data, size, "webp", NULL, square);
+    free(data);
+    data = picture(9, 96, 64, &size); /* neither the picture's shape nor the job's */
+    put(data, size, "webp", NULL, wide);
+    free(data);
+    put("no mask there", 13, "png", "elsewhere", gone);
+    put("no mask at all", 14, "png", NULL, text);
+    const struct {
+        const char *key;
+        int code;
+        const char *says;
+    } cases[] = {
+        {from, 0, ""},
+        {square, 0, ""}, /* of the shape of the job */
+        {wide, KILN_BAD_INPUT,
+         "a mask of 96x64 pixels has neither the shape of the picture that it is for, 100x50, nor "
+         "that of the job, 64x64"},
+        {wide, KILN_BAD_INPUT, "init_mask: inputs/"},
+        {gone, KILN_NOT_FOUND, "init_mask: inputs/"},
+        {text, KILN_UNSUPPORTED, "init_mask: inputs/"},
+        {"inputs/../../../etc/passwd", KILN_BAD_INPUT, "init_mask: \"inputs/../"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kiln_start start;
+        struct kiln_error err = {0};
+        int code = load_masked(from, cases[i].key, 64, 64, &start, &err);
+        if (code != cases[i].code || !strstr(err.text, cases[i].says))
+            fail_msg("%s: %s \"%s\"", cases[i].key, kiln_code_name(code), err.text);
+        assert_true(code == 0 || (!start.rgb && !start.mask));
+        kiln_start_release(&start);
+    }
+}
+
 static void a_job_that_names_no_start_is_refused(void **state)
 {
     (void)state;
@@ -145,6 +220,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_picture_is_resized_to_the_job),
         cmocka_unit_test(bad_pictures_are_refused_by_name),
+        cmocka_unit_test(a_mask_comes_with_the_start),
+        cmocka_unit_test(bad_masks_are_refused_by_name),
         cmocka_unit_test(a_job_that_names_no_start_is_refused),
     };
     return cmocka_run_group_tests(tests, open_store, close_store);

@@ -129,6 +129,7 @@ static void test_modes(void **state)
                  {&step, {.start_latent = latent[0]}},
                  {&step, {.start_latent = latent[1]}},
                  {&step, {.start_rgb = rgb}},
+                 {&step, {.start_rgb = rgb, .start_mask = latent[1]}},
                  {&sigma, {.start_latent = latent[0]}}};
     enum { CARDS = sizeof cards / sizeof *cards };
     uint8_t *made[CARDS];
@@ -142,6 +143,8 @@ static void test_modes(void **state)
     for (int i = 0; i < CARDS; i++)
         free(made[i]);
     assert_null(render(&step, &(DiffusionZItem){0}, &code));
+    assert_int_equal(code, KILN_BAD_INPUT);
+    assert_null(render(&exact, &(DiffusionZItem){.start_mask = latent[0]}, &code));
     assert_int_equal(code, KILN_BAD_INPUT);
     assert_null(render(&exact, &(DiffusionZItem){.start_rgb = rgb}, &code));
     assert_int_equal(code, KILN_BAD_INPUT);

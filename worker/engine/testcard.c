@@ -121,6 +121,8 @@ static int check_starts(const DiffusionZBatch *batch, struct kiln_error *err)
         if ((item->start_latent != NULL) + (item->start_rgb != NULL) != needed)
             return kiln_fail(err, KILN_BAD_INPUT, "item %d: %s", i,
                              needed ? "it needs one start" : "it has a start and needs none");
+        if (item->start_mask && !needed)
+            return kiln_fail(err, KILN_BAD_INPUT, "item %d: it has a mask and no start", i);
     }
     return 0;
 }
@@ -164,6 +166,9 @@ static uint64_t mark_of(const DiffusionZBatch *batch, const DiffusionZItem *item
         mark ^= kiln_testcard_mark(item->start_prompt, strlen(item->start_prompt));
     if (item->start_rgb)
         mark ^= kiln_testcard_mark(item->start_rgb, pixels * 3);
+    if (item->start_mask)
+        mark ^= kiln_testcard_mark(item->start_mask,
+                                   pixels / (LATENT_FACTOR * LATENT_FACTOR) * sizeof(float));
     if (item->variety > 0)
         mark ^= kiln_testcard_mark(&item->variety, sizeof item->variety);
     return mark;

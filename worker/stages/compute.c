@@ -125,6 +125,7 @@ static struct kiln_call *next_call(struct compute *compute, const struct kiln_po
             .start_latent = start < 0 ? NULL : portion->starts[start].latent,
             .start_rgb = start < 0 ? NULL : portion->starts[start].rgb,
             .start_prompt = start < 0 ? NULL : portion->starts[start].prompt,
+            .start_mask = start < 0 ? NULL : portion->starts[start].mask,
             .variety = jobs[index].mode.variety,
         };
     }

@@ -114,6 +114,7 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
             .lora_set = loras,
             .mode = mode,
             .start = start,
+            .mask = picture->mode.masked ? job->init_mask : NULL,
             .parent = job->parent,
             .forwards = picture->forwards,
             .seed = job->seed,

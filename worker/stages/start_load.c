@@ -11,6 +11,7 @@
 #include "schemas/job/coarse.h"
 #include "schemas/job/inputs.h"
 #include "storage/formats/latentfile.h"
+#include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/pictures/picture_read.h"
 #include "storage/formats/pictures/picture_resize.h"
 
@@ -137,31 +138,64 @@ static int load_latent(struct kiln_store *store, const struct kiln_latent_row *r
     return code ? kiln_fail_in(err, "%s", row->key) : 0;
 }
 
-/* A picture of any size, at the wanted size.  Its key names its hash. */
-static int load_picture(struct kiln_store *store, const char *key,
-                        const struct kiln_start_want *want, struct kiln_start *ret,
-                        struct kiln_error *err)
+/* --- pictures --------------------------------------------------------------------------------- */
+
+/* A picture as it is stored.  Its key names its hash. */
+static int load_pixels(struct kiln_store *store, const char *key, struct kiln_picture_pixels *ret,
+                       struct kiln_error *err)
 {
-    struct kiln_picture_pixels pixels = {0};
     char sha256[2 * KILN_SHA256_SIZE + 1];
     void *data;
     size_t size;
     if (!kiln_input_key_valid(key))
-        return kiln_fail(err, KILN_BAD_INPUT, "init_image \"%.100s\": it is " KILN_INPUT_KEY_FORM,
-                         key);
+        return kiln_fail(err, KILN_BAD_INPUT, "\"%.100s\": it is " KILN_INPUT_KEY_FORM, key);
     snprintf(sha256, sizeof sha256, "%s", key + strlen(KILN_INPUTS_PREFIX));
     int code = fetch(store, key, sha256, KILN_PICTURE_FILE_MAX, &data, &size, err);
     if (code != 0)
         return code;
-    code = kiln_picture_read(data, size, &pixels, err);
+    code = kiln_picture_read(data, size, ret, err);
     free(data);
-    if (code == 0)
-        code = kiln_picture_resize(pixels.rgb, pixels.width, pixels.height, want->width,
-                                   want->height, &ret->rgb, err);
+    return code ? kiln_fail_in(err, "%s", key) : 0;
+}
+
+/* At the wanted size. */
+static int load_picture(struct kiln_store *store, const char *key,
+                        const struct kiln_start_want *want, struct kiln_start *ret,
+                        struct kiln_picture_size *ret_own, struct kiln_error *err)
+{
+    struct kiln_picture_pixels pixels = {0};
+    int code = load_pixels(store, key, &pixels, err);
+    if (code != 0)
+        return kiln_fail_in(err, "init_image");
+    *ret_own = (struct kiln_picture_size){pixels.width, pixels.height};
+    code = kiln_picture_resize(pixels.rgb, pixels.width, pixels.height, want->width, want->height,
+                               &ret->rgb, err);
     free(pixels.rgb);
     if (code != 0)
-        return kiln_fail_in(err, "%s", key);
+        return kiln_fail_in(err, "init_image: %s", key);
     ret->bytes = (size_t)want->width * want->height * 3;
+    return 0;
+}
+
+/* On the latent's grid; for a start from a picture of this size. */
+static int load_mask(struct kiln_store *store, const char *key, struct kiln_picture_size from,
+                     const struct kiln_start_want *want, struct kiln_start *ret,
+                     struct kiln_error *err)
+{
+    const struct kiln_picture_size job = {want->width, want->height};
+    struct kiln_picture_pixels pixels = {0};
+    int code = load_pixels(store, key, &pixels, err);
+    if (code != 0)
+        return kiln_fail_in(err, "init_mask");
+    code = kiln_mask_check((struct kiln_picture_size){pixels.width, pixels.height}, from, job, err);
+    code = code ? code
+                : kiln_picture_mask(pixels.rgb, pixels.width, pixels.height, job,
+                                    want->latent_factor, &ret->mask, err);
+    free(pixels.rgb);
+    if (code != 0)
+        return kiln_fail_in(err, "init_mask: %s", key);
+    ret->bytes += (size_t)(job.width / want->latent_factor) * (job.height / want->latent_factor) *
+                  sizeof *ret->mask;
     return 0;
 }
 
@@ -169,9 +203,17 @@ int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
                     const struct kiln_latent_row *row, const struct kiln_start_want *want,
                     struct kiln_start *ret, struct kiln_error *err)
 {
+    struct kiln_picture_size from = {want->width, want->height};
+    int code;
     if (job->init_image)
-        return load_picture(store, job->init_image, want, ret, err);
-    if (job->init_job == 0)
-        return kiln_fail(err, KILN_BAD_INPUT, "the job begins from a start and names none");
-    return load_latent(store, row, want, ret, err);
+        code = load_picture(store, job->init_image, want, ret, &from, err);
+    else if (job->init_job == 0)
+        code = kiln_fail(err, KILN_BAD_INPUT, "the job begins from a start and names none");
+    else
+        code = load_latent(store, row, want, ret, err);
+    if (code == 0 && job->init_mask)
+        code = load_mask(store, job->init_mask, from, want, ret, err);
+    if (code != 0)
+        kiln_start_release(ret);
+    return code;
 }

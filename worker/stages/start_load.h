@@ -17,12 +17,13 @@ struct kiln_start_want {
     uint32_t latent_channels, latent_factor; /* and its latents; factor: pixels a value and side */
 };
 
-/* Fetches the start of a job.  With init_image it is that picture, resized.  With init_job, row is
- * what the ledger says of that job's latent, which is read if it is finished, of the same model,
- * and of the same size or a smaller one of this shape: then it is enlarged. KILN_NOT_FOUND: it does
- * not exist, or no longer.  KILN_BAD_INPUT: a latent of another model or size, a picture that is
- * too large, or none is named.  KILN_UNSUPPORTED: an unfinished latent, or another format of
- * pictures.  KILN_CORRUPT: damaged.  Else a code of the store. */
+/* Fetches the start of a job, and its mask if it has one.  With init_image it is that picture,
+ * resized.  With init_job, row is what the ledger says of that job's latent, which is read if it is
+ * finished, of the same model, and of the same size or a smaller one of this shape: then it is
+ * enlarged.  KILN_NOT_FOUND: it does not exist, or no longer.  KILN_BAD_INPUT: a latent of another
+ * model or size, a picture that is too large, a mask that does not fit, or none is named.
+ * KILN_UNSUPPORTED: an unfinished latent, or another format of pictures.  KILN_CORRUPT: damaged.
+ * Else a code of the store. */
 int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
                     const struct kiln_latent_row *row, const struct kiln_start_want *want,
                     struct kiln_start *ret, struct kiln_error *err) KILN_MUST_CHECK;

@@ -1,9 +1,10 @@
 /* starts.c - the thread that looks up what jobs start from, before their batch begins.
  *
  * An assignment without starts passes through.  Of one with starts the ledger is asked once where
- * the latents are; then each start is fetched once, however many jobs share it.  The next
- * assignment is looked up while one is rendered, and no more than that: the queue behind this
- * thread has room for the starts of one portion, so at most three portions are in memory.
+ * the latents are; then each start is fetched once, however many jobs share it.  With another mask
+ * it is another start.  The next assignment is looked up while one is rendered, and no more than
+ * that: the queue behind this thread has room for the starts of one portion, so at most three
+ * portions are in memory.
  *
  * A start that is gone, damaged or of another model fails its jobs alone.  While the store or the
  * ledger is away the look-up waits, for at most hold_s, and assignments without starts overtake it.
@@ -109,11 +110,15 @@ static bool ends(const struct look *look)
     return kiln_worker_drain(look->starts->worker) != KILN_DRAIN_NO;
 }
 
+static bool same_key(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
 static bool same_start(const struct kiln_job *a, const struct kiln_job *b)
 {
-    if (a->init_image && b->init_image)
-        return strcmp(a->init_image, b->init_image) == 0;
-    return !a->init_image && !b->init_image && a->init_job == b->init_job;
+    return same_key(a->init_image, b->init_image) && same_key(a->init_mask, b->init_mask) &&
+           a->init_job == b->init_job;
 }
 
 /* Whether somebody still wants the job of this number or one that starts from the same. */

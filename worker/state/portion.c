@@ -9,6 +9,7 @@ void kiln_start_release(struct kiln_start *start)
     free(start->latent);
     free(start->rgb);
     free(start->prompt);
+    free(start->mask);
     *start = (struct kiln_start){0};
 }
 

@@ -11,20 +11,22 @@
 
 #define KILN_PORTION_BYTES ((size_t)64 << 20)
 
-/* What runs start from; latent or rgb is set.  In the form of DiffusionZItem, for the job's size. */
+/* What runs start from; latent or rgb is set, and the mask if the job has one.  In the form of
+ * DiffusionZItem, for the job's size. */
 struct kiln_start {
     float *latent;
     uint8_t *rgb;
+    float *mask;
     char *prompt; /* of the latent's job, for edits; else NULL */
     size_t bytes;
 };
 void kiln_start_release(struct kiln_start *start);
 
 struct kiln_portion_job {
-    uint32_t index;  /* of the job in the flight */
-    int32_t start;   /* in `starts`; -1: none, the run begins from noise */
-    int code;        /* not 0: it cannot begin, for this reason */
-    bool final;      /* and it is not worth another attempt */
+    uint32_t index; /* of the job in the flight */
+    int32_t start;  /* in `starts`; -1: none, the run begins from noise */
+    int code;       /* not 0: it cannot begin, for this reason */
+    bool final;     /* and it is not worth another attempt */
     char reason[256];
 };
 

@@ -10,7 +10,6 @@
 
 #include "schemas/limits.h"
 #include "storage/formats/pictures/picture_mask.h"
-#include "storage/formats/pictures/picture_read.h"
 #include "storage/formats/pictures/picture_resize.h"
 #include "storage/formats/pictures/webp.h"
 #include "storage/formats/replace.h"
@@ -138,18 +137,13 @@ int kiln_verb_read_picture(const char *path, struct kiln_verb_start *start, stru
 
 int kiln_verb_read_mask(const char *path, struct kiln_verb_start *start, struct kiln_error *err)
 {
-    struct kiln_picture_pixels mask = {0};
-    const struct kiln_picture_size job = {(uint32_t)start->width, (uint32_t)start->height};
-    int code = read_pixels(path, &mask, err);
+    int code = read_pixels(path, &start->mask, err);
     if (code)
         return code;
-    code =
-        kiln_mask_check((struct kiln_picture_size){mask.width, mask.height},
-                        (struct kiln_picture_size){start->own_width, start->own_height}, job, err);
-    code = code ? code
-                : kiln_picture_mask(mask.rgb, mask.width, mask.height, job.width, job.height,
-                                    &start->mask, err);
-    free(mask.rgb);
+    code = kiln_mask_check(
+        (struct kiln_picture_size){start->mask.width, start->mask.height},
+        (struct kiln_picture_size){start->own_width, start->own_height},
+        (struct kiln_picture_size){(uint32_t)start->width, (uint32_t)start->height}, err);
     return code ? kiln_fail_in(err, "%s", path) : 0;
 }
 

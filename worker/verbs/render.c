@@ -15,6 +15,7 @@
 #include "schemas/limits.h"
 #include "storage/formats/file_hash.h"
 #include "storage/formats/model_card.h"
+#include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/safetensors.h"
 
 #include "worker/engine/batch_mode.h"
@@ -63,6 +64,7 @@ struct render {
     double coarse_sigma, strength; /* negative: not given */
     const char *init, *mask, *out, *latents;
     struct kiln_verb_start start; /* of --init and --mask */
+    float *grid;                  /* the mask, for the model */
     bool lossless, json;
 };
 
@@ -170,7 +172,6 @@ static int read_start(struct render *render, struct kiln_error *err)
     b->width = render->start.width;
     b->height = render->start.height;
     render->item.start_rgb = render->start.rgb;
-    render->item.start_mask = render->start.mask;
     return code;
 }
 
@@ -198,6 +199,21 @@ static int write_latent(const struct render *render, const DiffusionZOutput *out
     return code;
 }
 
+/* The mask on the grid of the model's latents. */
+static int make_mask(struct render *render, const DiffusionZContext *context,
+                     struct kiln_error *err)
+{
+    const struct kiln_picture_pixels *mask = &render->start.mask;
+    const struct kiln_picture_size job = {(uint32_t)render->batch.width,
+                                          (uint32_t)render->batch.height};
+    int32_t channels, factor;
+    diffusionz_latent_shape(context, &channels, &factor);
+    int code = kiln_picture_mask(mask->rgb, mask->width, mask->height, job, (uint32_t)factor,
+                                 &render->grid, err);
+    render->item.start_mask = render->grid;
+    return code;
+}
+
 /* Loads, renders, writes.  The picture is written before the latent: a caller that finds the latent
  * file finds the picture too. */
 static int render(struct render *render, struct kiln_error *err)
@@ -206,6 +222,10 @@ static int render(struct render *render, struct kiln_error *err)
     DiffusionZOutput output = {0};
     DiffusionZTimes times = {0};
     int code = diffusionz_open(&render->options, &context);
+    if (code == 0 && render->mask && make_mask(render, context, err)) {
+        diffusionz_free(context);
+        return err->code;
+    }
     code = code ? code : diffusionz_run_batch(context, &render->batch, &output, &times);
     if (code != 0)
         code = kiln_fail(err, code, "%s", diffusionz_last_error());
@@ -293,7 +313,8 @@ int kiln_verb_render(int argc, char **argv)
         code = read_start(&r, &err);
     code = code ? code : render(&r, &err);
     free(r.start.rgb);
-    free(r.start.mask);
+    free(r.start.mask.rgb);
+    free(r.grid);
     if (code == 0)
         return EX_OK;
     const int status = kiln_verb_fail("render", &err);

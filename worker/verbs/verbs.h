@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "schemas/error.h"
+#include "storage/formats/pictures/picture_read.h"
 
 int kiln_verb_render(int argc, char **argv);
 int kiln_verb_tokenize(int argc, char **argv);
@@ -27,18 +28,18 @@ int kiln_verb_write(const char *path, const void *data, size_t size,
                     struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_verb_write_webp(const char *path, const uint8_t *rgb, int32_t width, int32_t height,
                          bool lossless, struct kiln_error *err) KILN_MUST_CHECK;
-/* What a run starts from: its size, and what the files of --init and --mask become at that size. */
+/* What a run starts from: its size, and the pictures of the files of --init and --mask. */
 struct kiln_verb_start {
     int32_t width, height;
-    uint32_t own_width, own_height; /* of the picture's file */
-    uint8_t *rgb;                   /* malloc'd */
-    float *mask;                    /* malloc'd; picture_mask.h */
+    uint32_t own_width, own_height;  /* of the picture's file */
+    uint8_t *rgb;                    /* of that size; malloc'd */
+    struct kiln_picture_pixels mask; /* of its own size; malloc'd */
 };
 /* Reads the picture of a file.  It is resized to the start's width and height; if both are 0 they
  * become its own size, rounded down to sides that a picture may have. */
 int kiln_verb_read_picture(const char *path, struct kiln_verb_start *start,
                            struct kiln_error *err) KILN_MUST_CHECK;
-/* Reads the mask of a picture that has been read. */
+/* Reads the mask of a picture that has been read, which it must fit. */
 int kiln_verb_read_mask(const char *path, struct kiln_verb_start *start,
                         struct kiln_error *err) KILN_MUST_CHECK;
 /* Checks that a file can be written there, before there is anything to write.  name: of the option.

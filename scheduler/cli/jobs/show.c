@@ -104,6 +104,8 @@ static void print_mode(const struct kiln_job_row *row)
         printf("  start      latent of job %" PRIu64 "\n", job->init_job);
     if (job->init_image)
         printf("  start      %s\n", job->init_image);
+    if (job->init_mask)
+        printf("  mask       %s\n", job->init_mask);
     if (job->parent)
         printf("  made from  job %" PRIu64 "\n", job->parent);
 }

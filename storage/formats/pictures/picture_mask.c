@@ -30,24 +30,25 @@ static unsigned luma(const uint8_t pixel[3])
     return (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
 }
 
-int kiln_picture_mask(const uint8_t *rgb, uint32_t width, uint32_t height, uint32_t out_width,
-                      uint32_t out_height, float **ret_grid, struct kiln_error *err)
+int kiln_picture_mask(const uint8_t *rgb, uint32_t width, uint32_t height,
+                      struct kiln_picture_size job, uint32_t factor, float **ret_grid,
+                      struct kiln_error *err)
 {
-    const uint32_t columns = out_width / KILN_MASK_STEP, rows = out_height / KILN_MASK_STEP;
+    const uint32_t columns = job.width / factor, rows = job.height / factor;
     uint8_t *resized;
-    int code = kiln_picture_resize(rgb, width, height, out_width, out_height, &resized, err);
+    int code = kiln_picture_resize(rgb, width, height, job.width, job.height, &resized, err);
     if (code)
         return code;
     float *grid = malloc((size_t)columns * rows * sizeof *grid);
     for (uint32_t y = 0; grid && y < rows; y++) {
-        const uint8_t *line = resized + (size_t)y * KILN_MASK_STEP * out_width * 3;
+        const uint8_t *line = resized + (size_t)y * factor * job.width * 3;
         for (uint32_t x = 0; x < columns; x++)
-            grid[(size_t)y * columns + x] = luma(line + (size_t)x * KILN_MASK_STEP * 3) >= WHITE;
+            grid[(size_t)y * columns + x] = luma(line + (size_t)x * factor * 3) >= WHITE;
     }
     free(resized);
     if (!grid)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a mask of %ux%u pixels", out_width,
-                         out_height);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a mask of %ux%u pixels", job.width,
+                         job.height);
     *ret_grid = grid;
     return 0;
 }

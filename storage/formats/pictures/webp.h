@@ -52,6 +52,7 @@ struct kiln_webp_about {
     const char *prompt, *negative_prompt, *model, *lora_set;
     const char *mode;  /* schemas/job/mode.h; NULL or "": exact */
     const char *start; /* the job or the object that it began from */
+    const char *mask;  /* the object of its mask */
     uint64_t seed, parent;
     uint32_t width, height, steps;
     double guidance, forwards; /* of the transformer, in full-size forwards */

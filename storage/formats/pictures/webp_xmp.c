@@ -100,6 +100,7 @@ static void put_parameters(struct kiln_text *out, const struct kiln_webp_about *
     kiln_text_puts(out, "</kiln:guidance>\n");
     put_text(out, "kiln:mode", about->mode);
     put_text(out, "kiln:start", about->start);
+    put_text(out, "kiln:mask", about->mask);
     if (about->mode && about->mode[0]) {
         kiln_text_puts(out, "<kiln:forwards>");
         kiln_text_double(out, about->forwards);

@@ -151,6 +151,7 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
     KILN_BIND_COLUMN(params, TEXT, count, JOB.init_image);
     KILN_BIND_COLUMN(params, INT8, count, (int64_t)JOB.init_job);
     KILN_BIND_COLUMN(params, INT8, count, (int64_t)JOB.parent);
+    KILN_BIND_COLUMN(params, TEXT, count, JOB.init_mask);
     KILN_BIND_COLUMN(params, INT8, count, entry_number(jobs[i].entry));
 }
 

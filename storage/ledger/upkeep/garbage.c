@@ -78,10 +78,13 @@ bool kiln_found_job(const char *key, uint64_t *ret_job)
 
 /* --- objects ---------------------------------------------------------------------------------- */
 
-/* Whether a job needs the picture to start from, or its record names it beside a result. */
+/* Whether a job needs the picture to start from or as a mask, or its record names it beside a
+ * result.  Two look-ups, each by the index of its column. */
+#define IS_INPUT_OF(column)                                                                        \
+    "EXISTS (SELECT FROM job i WHERE i." column " = g.key AND " KILN_JOB_KEEPS_INPUT("i") ")"
 #define IS_NAMED_INPUT                                                                             \
-    "(g.key LIKE '" KILN_INPUTS_PREFIX "%' AND EXISTS (SELECT FROM job i"                          \
-    "  WHERE i.init_image = g.key AND " KILN_JOB_KEEPS_INPUT("i") "))"
+    "(g.key LIKE '" KILN_INPUTS_PREFIX "%'"                                                        \
+    " AND (" IS_INPUT_OF("init_image") " OR " IS_INPUT_OF("init_mask") "))"
 
 int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *objects, size_t count,
                        enum kiln_claim *ret, struct kiln_error *err)

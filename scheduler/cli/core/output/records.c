@@ -80,7 +80,8 @@ static void put_mode(struct kiln_text *out, const struct kiln_job *job)
 {
     char mode[KILN_MODE_MAX];
     kiln_mode_text(&job->mode, mode);
-    kiln_json_put(out, "mode:s init_image:s", kiln_mode_shown(mode), job->init_image);
+    kiln_json_put(out, "mode:s init_image:s init_mask:s", kiln_mode_shown(mode), job->init_image,
+                  job->init_mask);
     kiln_json_put(out, job->init_job ? "init_job:u" : "init_job:n", job->init_job);
     kiln_json_put(out, job->parent ? "parent:u" : "parent:n", job->parent);
 }

@@ -169,9 +169,9 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
         return code;
     if (which == 0 && job.custom_id)
         code = check_custom_id(run, job.custom_id, line, err);
-    if (!code && job.init_image) /* before the key is made: the job is the same from any path */
-        code = kiln_upload(&run->uploads, run->cli->config, run->bus && !run->seek, &job.init_image,
-                           err);
+    if (!code) /* before the key is made: the job is the same from any path */
+        code =
+            kiln_upload_inputs(&run->uploads, run->cli->config, run->bus && !run->seek, &job, err);
     if (!code && run->request->dry_run)
         kiln_plan_add(&run->result->plan, &job);
     if (!code && run->bus) {

@@ -9,13 +9,15 @@
 #include "schemas/job/inputs.h"
 #include "schemas/limits.h"
 #include "schemas/room.h"
+#include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/pictures/picture_read.h"
 #include "storage/formats/regular.h"
 #include "storage/objects/store.h"
 
 struct kiln_input_picture {
     char key[KILN_INPUT_KEY_MAX];
-    char *refusal; /* NULL: it is a picture */
+    struct kiln_picture_size size; /* {0}: unknown, for a key of the line */
+    char *refusal;                 /* NULL: it is a picture */
     bool stored;
 };
 
@@ -28,20 +30,19 @@ static int read_file(const char *path, char **ret, size_t *ret_size, struct kiln
     int code = kiln_regular_read(path, KILN_PICTURE_FILE_MAX, ret, ret_size, &why);
     if (code == KILN_NO_MEMORY)
         return kiln_fail(err, code, "%s", why.text);
-    return code ? kiln_fail(err, KILN_BAD_INPUT, "init_image: %s", why.text) : 0;
+    return code ? kiln_fail(err, KILN_BAD_INPUT, "%s", why.text) : 0;
 }
 
-/* The key of the picture, by what the file is and not by its name. */
+/* The key of the picture, by what the file is and not by its name, and its size. */
 static int name_picture(const char *path, const void *data, size_t size, char *ret_key,
-                        struct kiln_error *err)
+                        struct kiln_picture_size *ret, struct kiln_error *err)
 {
     enum kiln_picture_format format;
-    uint32_t width, height;
     uint8_t digest[KILN_SHA256_SIZE];
     char hex[2 * KILN_SHA256_SIZE + 1];
     struct kiln_error why;
-    if (kiln_picture_probe(data, size, &format, &width, &height, &why))
-        return kiln_fail(err, KILN_BAD_INPUT, "init_image: %.200s: %s", path, why.text);
+    if (kiln_picture_probe(data, size, &format, &ret->width, &ret->height, &why))
+        return kiln_fail(err, KILN_BAD_INPUT, "%.200s: %s", path, why.text);
     kiln_sha256(data, size, digest);
     kiln_hex(digest, sizeof digest, hex);
     snprintf(ret_key, KILN_INPUT_KEY_MAX, KILN_INPUTS_PREFIX "%s.%s", hex,
@@ -81,7 +82,7 @@ static int find_stored(struct kiln_uploads *uploads, const char *key, struct kil
     uint64_t size;
     int code = kiln_store_head(uploads->store, key, &size, err);
     return code == KILN_NOT_FOUND
-               ? kiln_fail(err, KILN_BAD_INPUT, "init_image: the store has no object %s", key)
+               ? kiln_fail(err, KILN_BAD_INPUT, "the store has no object %s", key)
                : code;
 }
 
@@ -94,16 +95,19 @@ static int take_file(struct kiln_uploads *uploads, const char *path, bool send,
     char *data;
     size_t size;
     char key[KILN_INPUT_KEY_MAX];
+    struct kiln_picture_size sides;
     int code = read_file(path, &data, &size, err);
     if (code)
         return code;
-    code = name_picture(path, data, size, key, err);
+    code = name_picture(path, data, size, key, &sides, err);
     if (!code && picture->key[0] && strcmp(picture->key, key) != 0)
-        code = kiln_fail(err, KILN_BAD_INPUT, "init_image: %.200s was changed meanwhile", path);
+        code = kiln_fail(err, KILN_BAD_INPUT, "%.200s was changed meanwhile", path);
     if (!code && send)
         code = store_picture(uploads, key, data, size, err);
-    if (!code)
+    if (!code) {
         memcpy(picture->key, key, sizeof key);
+        picture->size = sides;
+    }
     free(data);
     return code;
 }
@@ -148,16 +152,47 @@ static struct kiln_input_picture *find_picture(struct kiln_uploads *uploads, con
     return &at[uploads->count - 1];
 }
 
-int kiln_upload(struct kiln_uploads *uploads, const struct kiln_config *config, bool send,
-                char **image, struct kiln_error *err)
+/* The picture of a key of the job line; its place in the call is lent until the next one. */
+static int look_up(struct kiln_uploads *uploads, const struct kiln_config *config, bool send,
+                   const char *name, const char *image, struct kiln_input_picture **ret,
+                   struct kiln_error *err)
 {
-    struct kiln_input_picture *picture = find_picture(uploads, *image);
+    struct kiln_input_picture *picture = find_picture(uploads, image);
     if (!picture)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for pictures to start from");
     int code = send ? open_store(uploads, config, err) : 0;
     if (!code)
-        code = take_picture(uploads, *image, send, picture, err);
-    if (code)
+        code = take_picture(uploads, image, send, picture, err);
+    *ret = picture;
+    return code == KILN_BAD_INPUT ? kiln_fail_in(err, "%s", name) : code;
+}
+
+/* Whether the mask fits, before either file is stored. */
+static int check_mask(struct kiln_uploads *uploads, const struct kiln_config *config,
+                      const struct kiln_job *job, struct kiln_error *err)
+{
+    const struct kiln_picture_size size = {job->width, job->height};
+    struct kiln_input_picture *picture;
+    struct kiln_picture_size from = size; /* of another job's latent: of this shape */
+    if (job->init_image) {
+        int code = look_up(uploads, config, false, "init_image", job->init_image, &picture, err);
+        if (code)
+            return code;
+        from = picture->size;
+    }
+    int code = look_up(uploads, config, false, "init_mask", job->init_mask, &picture, err);
+    if (code || !from.width || !picture->size.width)
+        return code;
+    code = kiln_mask_check(picture->size, from, size, err);
+    return code ? kiln_fail_in(err, "init_mask: %.200s", job->init_mask) : 0;
+}
+
+static int upload(struct kiln_uploads *uploads, const struct kiln_config *config, bool send,
+                  const char *name, char **image, struct kiln_error *err)
+{
+    struct kiln_input_picture *picture;
+    int code = *image ? look_up(uploads, config, send, name, *image, &picture, err) : 0;
+    if (code || !*image)
         return code;
     char *key = strdup(picture->key);
     if (!key)
@@ -165,6 +200,14 @@ int kiln_upload(struct kiln_uploads *uploads, const struct kiln_config *config, 
     free(*image);
     *image = key;
     return 0;
+}
+
+int kiln_upload_inputs(struct kiln_uploads *uploads, const struct kiln_config *config, bool send,
+                       struct kiln_job *job, struct kiln_error *err)
+{
+    int code = job->init_mask ? check_mask(uploads, config, job, err) : 0;
+    code = code ? code : upload(uploads, config, send, "init_image", &job->init_image, err);
+    return code ? code : upload(uploads, config, send, "init_mask", &job->init_mask, err);
 }
 
 void kiln_uploads_release(struct kiln_uploads *uploads)

@@ -1,4 +1,4 @@
-/* uploads.h - pictures that jobs start from: from a path to the key of an object.
+/* uploads.h - pictures that jobs start from, and masks: from a path to the key of an object.
  *
  * Each distinct file of a call is read once, and stored once under the SHA-256 of its bytes, before
  * the first job that names it is sent.  A path is relative to the current directory.  Only regular
@@ -10,6 +10,7 @@
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "schemas/config/config.h"
 #include "schemas/error.h"
+#include "schemas/job.h"
 
 struct kiln_input_picture;
 struct kiln_store;
@@ -22,11 +23,12 @@ struct kiln_uploads {
     struct kiln_store *store; /* opened by the first upload */
 };
 
-/* Replaces *image, a path or a key, by the key.  send: stores the file, or looks whether the store
- * has the key; without it nothing is stored and the store is not asked.  KILN_BAD_INPUT refuses
- * this picture; any other code is a failure of the store. */
-int kiln_upload(struct kiln_uploads *uploads, const struct kiln_config *config, bool send,
-                char **image, struct kiln_error *err) KILN_MUST_CHECK;
+/* Replaces the job's init_image and init_mask, paths or keys, by keys.  send: stores the files, or
+ * looks whether the store has the keys; without it nothing is stored and the store is not asked.
+ * A mask must fit the picture, where both are files; else the worker checks that.  KILN_BAD_INPUT
+ * refuses this job; any other code is a failure of the store. */
+int kiln_upload_inputs(struct kiln_uploads *uploads, const struct kiln_config *config, bool send,
+                       struct kiln_job *job, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_uploads_release(struct kiln_uploads *uploads);
 
 #endif

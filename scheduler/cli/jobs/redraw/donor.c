@@ -165,7 +165,7 @@ int kiln_redraw_line(const struct kiln_redraw_want *want, const struct kiln_job_
     job.init_job = kiln_mode_starts(&job.mode) ? id : 0;
     job.mode.edited = job.init_job && depth.differs;
     job.parent = id;
-    job.init_image = job.custom_id = NULL;
+    job.init_image = job.init_mask = job.custom_id = NULL;
     job.kind = KILN_KIND_IMAGE;
     job.latents = KILN_LATENTS_FINAL;
     job.sigma_count = job.max_wait_s = 0;
