@@ -63,16 +63,16 @@ static int embed_captions(const struct kiln_embedder *e, enum kiln_embed_use use
     int rc = 0;
     (void)use;
     memset(rows, 0, n * width * sizeof *rows);
-    pthread_mutex_lock(&c->lock);
     for (size_t i = 0; i < n && !rc; i++) {
         size_t count = 0;
+        pthread_mutex_lock(&c->lock); /* between texts others have their turn */
         rc = c->encoder.encode(c->encoder.arg, texts[i].at, texts[i].len, c->features, &count, err);
-        if (rc || count == 0)
-            continue;
-        add_mean(c->features, count, width, rows + i * width);
-        kiln_caption_fit_apply(&c->fit, rows + i * width);
+        if (rc == 0 && count > 0)
+            add_mean(c->features, count, width, rows + i * width);
+        pthread_mutex_unlock(&c->lock);
+        if (rc == 0 && count > 0)
+            kiln_caption_fit_apply(&c->fit, rows + i * width);
     }
-    pthread_mutex_unlock(&c->lock);
     return rc;
 }
 

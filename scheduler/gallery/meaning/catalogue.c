@@ -152,16 +152,19 @@ static bool put(struct kiln_catalogue *c, const struct kiln_catalogue_picture *p
         !name(c, p->style, &row.style) || !name(c, p->loras, &row.loras))
         return false;
     uint32_t at = find(c, p->job);
+    const bool chained = at != KILN_NONE && c->rows[at].prompt == row.prompt;
     if (at != KILN_NONE) {
         c->gone -= c->rows[at].gone;
-        unchain(c, at);
+        if (!chained)
+            unchain(c, at);
     } else {
         if (c->by_job.used == c->by_job.capacity && !grow(c))
             return false;
         at = kiln_slots_alloc(&c->by_job, kiln_hash_u64(p->job));
     }
-    row.next = c->first[row.prompt];
-    c->first[row.prompt] = at;
+    row.next = chained ? c->rows[at].next : c->first[row.prompt];
+    if (!chained)
+        c->first[row.prompt] = at;
     c->rows[at] = row;
     if (ret_prompt)
         *ret_prompt = row.prompt;

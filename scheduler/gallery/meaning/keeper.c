@@ -115,7 +115,10 @@ static void give_up(struct kiln_keeper *keeper, const struct kiln_error *err)
 int kiln_keeper_note(void *arg, uint64_t job, bool gone, struct kiln_error *err)
 {
     struct kiln_keeper *keeper = arg;
-    return keeper->loaded ? kiln_meaning_note(keeper->meaning, job, gone, err) : 0;
+    if (!keeper->loaded || kiln_meaning_note(keeper->meaning, job, gone, err) == 0)
+        return 0;
+    keeper->loaded = false; /* more than it can hold: the next step reads everything again */
+    return 0;
 }
 
 static bool is_due(struct kiln_keeper *keeper)
@@ -150,8 +153,10 @@ int kiln_keeper_step(struct kiln_keeper *keeper, bool replaced, bool *ret_more,
         give_up(keeper, &why);
     if (!keeper->meaning)
         return 0;
+    if (replaced)
+        keeper->loaded = false; /* until a load has succeeded */
     int code = open_sessions(keeper, err);
-    if (code == 0 && (!keeper->loaded || replaced))
+    if (code == 0 && !keeper->loaded)
         code = load(keeper, err);
     if (code == 0)
         code = kiln_meaning_step(keeper->meaning, keeper->reader, keeper->writer, ret_more, err);

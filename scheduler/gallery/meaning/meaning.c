@@ -76,6 +76,7 @@ int kiln_meaning_load(struct kiln_meaning *m, struct kiln_ledger *session, struc
     pthread_rwlock_wrlock(&m->lock);
     before = m->world;
     m->world = world;
+    m->note_count = 0; /* all of them are in what was read, or will be reported again */
     pthread_rwlock_unlock(&m->lock);
     kiln_world_free(before);
     return 0;

@@ -19,6 +19,8 @@
 struct list {
     char id[ID + 1]; /* of the query; "": none */
     int64_t made_ms;
+    bool out_of_time, indexing; /* of the search by words: older pictures were not looked at */
+    int64_t searched_back_to_ms;
     uint32_t count;
     uint64_t jobs[2 * KILN_MIXED_WORDS];
 };
@@ -175,16 +177,16 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     struct kiln_meaning_found found = {0};
     struct kiln_gallery_page page;
     uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_WORDS];
-    bool exact;
-    int code = is_exact(query->words, &exact, err);
+    int code = 0;
     words.cursor = NULL, words.order = KILN_GALLERY_NEWEST, words.rows_max = KILN_MIXED_WORDS;
     list->count = 0;
+    code = kiln_gallery_list(session, &words, note_tile, list, &page, err);
     if (code == 0)
-        code = kiln_gallery_list(session, &words, note_tile, list, &page, err);
-    if (code == 0 && !exact)
         code = find_alike(mixed, query, hits, &found, err);
     if (code != 0)
         return code;
+    list->out_of_time = page.out_of_time, list->indexing = page.indexing;
+    list->searched_back_to_ms = page.searched_back_to_ms;
     memcpy(by_words, list->jobs, list->count * sizeof *by_words);
     for (uint32_t i = 0; i < found.near; i++)
         by_meaning[i] = hits[i].job;
@@ -248,8 +250,16 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     struct page page = {each, arg, 0};
     uint32_t offset;
     char id[ID + 1];
+    bool exact;
     *ret = (struct kiln_gallery_page){.rows = 0};
-    int code = name_list(query, id, err);
+    int code = is_exact(query->words, &exact, err);
+    if (code == 0 && exact) { /* its pages go on as those of the ledger */
+        struct kiln_gallery_query words = *query;
+        words.order = KILN_GALLERY_NEWEST;
+        return kiln_gallery_list(session, &words, each, arg, ret, err);
+    }
+    if (code == 0)
+        code = name_list(query, id, err);
     if (code == 0)
         code = read_cursor(query->cursor, id, &offset, err);
     if (code == 0 && !find_list(mixed, id, &list)) {
@@ -269,6 +279,8 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     if (code != 0)
         return code;
     ret->rows = page.rows;
+    ret->out_of_time = list.out_of_time, ret->indexing = list.indexing;
+    ret->searched_back_to_ms = list.searched_back_to_ms;
     if (offset + count < list.count)
         write_cursor(ret->older, id, offset + count);
     if (offset > 0)

@@ -70,7 +70,7 @@ int kiln_gallery_batches(struct kiln_web_visit *visit, struct kiln_error *err)
                                   .title = "Batches", .here = "batches", .wide = true});
     kiln_text_puts(out, "<h1>Batches</h1><div class=\"scroll\" tabindex=\"0\" role=\"region\" "
                         "aria-label=\"Batches\"><table><thead><tr><th scope=\"col\">Batch</th>"
-                        "<th scope=\"col\" class=\"n\">Pictures</th><th scope=\"col\">Progress</th>"
+                        "<th scope=\"col\" class=\"n\">Jobs done</th><th scope=\"col\">Progress</th>"
                         "<th scope=\"col\" class=\"n\">Failed</th><th scope=\"col\">State</th>"
                         "<th scope=\"col\">Created</th><th scope=\"col\">Tenants</th></tr></thead>"
                         "<tbody>");

@@ -301,7 +301,7 @@ static int add_variants(struct view *view, uint64_t job, struct kiln_error *err)
     if (view->children)
         kiln_text_printf(out, "<p class=\"related\">%u%s %s made from this picture.</p>",
                          view->children, view->children >= KILN_GALLERY_COUNT_MAX ? "+" : "",
-                         view->children == 1 ? "job was" : "jobs were");
+                         view->children == 1 ? "picture was" : "pictures were");
     if (view->variants == 0)
         return 0;
     query.filter.prompt_hash = view->prompt_hash;

@@ -2,7 +2,8 @@
  * settings.
  *
  * The jobs of the batch are walked once, up to a bound; each pair of values has its newest picture.
- * Pictures come from the gallery's own list, so what is hidden is hidden here too.
+ * Of jobs whose picture is hidden nothing is used, not even a value: the gallery's own list says
+ * which are shown.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,12 +39,20 @@ struct cell {
     struct kiln_text html;
 };
 
+/* A job of the batch that has a picture. */
+struct made {
+    uint64_t job;
+    char x[VALUE_BYTES], y[VALUE_BYTES];
+};
+
 struct sheet {
     struct kiln_web_visit *visit;
     struct axis x, y;
     struct cell cells[VALUES_MAX][VALUES_MAX]; /* [y][x] */
     int jobs;
-    bool cut; /* the batch has more jobs than are read */
+    struct made made[JOBS_MAX]; /* by rising job */
+    int count, at;              /* at: where place_made looks on */
+    bool cut;                   /* the batch has more jobs than are read */
 };
 
 static void value_of(const struct kiln_job_row *row, int key, char out[VALUE_BYTES])
@@ -96,19 +105,49 @@ static int place_of(struct axis *axis, const char *value)
 static int note_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct sheet *sheet = arg;
-    char x[VALUE_BYTES], y[VALUE_BYTES];
     if (sheet->jobs++ == JOBS_MAX) {
         sheet->cut = true;
         return kiln_fail(err, KILN_FULL, "more than %d jobs", JOBS_MAX);
     }
     if (row->job.state != KILN_JOB_DONE || row->object_count == 0)
         return 0;
-    value_of(row, sheet->x.key, x);
-    value_of(row, sheet->y.key, y);
-    int column = place_of(&sheet->x, x), line = place_of(&sheet->y, y);
-    if (column >= 0 && line >= 0)
-        sheet->cells[line][column].job = row->job.id;
+    struct made *made = &sheet->made[sheet->count++];
+    made->job = row->job.id;
+    value_of(row, sheet->x.key, made->x);
+    value_of(row, sheet->y.key, made->y);
     return 0;
+}
+
+/* A picture that is shown; they come in the order of `made`. */
+static int place_made(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    struct sheet *sheet = arg;
+    (void)err;
+    while (sheet->at < sheet->count && sheet->made[sheet->at].job != tile->job)
+        sheet->at++;
+    if (sheet->at == sheet->count)
+        return 0;
+    const struct made *made = &sheet->made[sheet->at];
+    int column = place_of(&sheet->x, made->x), line = place_of(&sheet->y, made->y);
+    if (column >= 0 && line >= 0)
+        sheet->cells[line][column].job = made->job;
+    return 0;
+}
+
+static int place_all(struct sheet *sheet, struct kiln_error *err)
+{
+    const struct kiln_gallery_filter filter = kiln_gallery_all(kiln_gallery_app(sheet->visit));
+    uint64_t jobs[KILN_GALLERY_ROWS_MAX];
+    int rc = 0;
+    for (int from = 0; rc == 0 && from < sheet->count; from += KILN_GALLERY_ROWS_MAX) {
+        uint32_t count = 0;
+        for (; count < KILN_GALLERY_ROWS_MAX && from + (int)count < sheet->count; count++)
+            jobs[count] = sheet->made[from + (int)count].job;
+        sheet->at = from;
+        rc =
+            kiln_gallery_tiles(sheet->visit->session, &filter, jobs, count, place_made, sheet, err);
+    }
+    return rc;
 }
 
 /* --- the table -------------------------------------------------------------------------------- */
@@ -256,6 +295,7 @@ static int make(struct sheet *sheet, const char *batch, struct kiln_error *err)
         rc = kiln_ledger_results(visit->session, kiln_gallery_app(visit)->pool, batch, note_job,
                                  sheet, err);
         rc = sheet->cut ? 0 : rc;
+        rc = rc ? rc : place_all(sheet, err);
         rc = rc ? rc : fill(sheet, err);
     }
     if (rc)

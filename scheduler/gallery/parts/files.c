@@ -22,6 +22,7 @@
 #define SIGN_ROUND_S (6 * 3600)
 #define SIGN_FOR_S (12 * 3600)
 #define FOR_EVER "public, max-age=31536000, immutable"
+#define FOR_ONE "private, max-age=31536000, immutable" /* where people sign in */
 
 struct slot {
     uint64_t job;
@@ -165,7 +166,8 @@ static int send_file(struct kiln_web_visit *visit, const char *key, struct kiln_
     size_t len = strlen(name);
     bool webp = len > 5 && strcmp(name + len - 5, ".webp") == 0;
     reply->type = webp ? "image/webp" : "application/zstd";
-    reply->cache = FOR_EVER;
+    const struct kiln_web_access *access = kiln_gallery_app(visit)->access;
+    reply->cache = access->token[0] || access->proxy[0] ? FOR_ONE : FOR_EVER;
     snprintf(reply->etag, sizeof reply->etag, "\"%.64s\"", name);
     if (kiln_web_arg(visit->args,
                      "save")) /* a key has no letter that a header would need escaped */

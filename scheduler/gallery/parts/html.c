@@ -27,6 +27,13 @@ static const char *entity(char c)
 }
 
 /* One character with its escapes; returns how many bytes it took. */
+/* U+FFFE and U+FFFF, which XML has no place for. */
+static bool is_noncharacter(const char *text, size_t size)
+{
+    return size == 3 &&
+           (memcmp(text, "\xef\xbf\xbe", 3) == 0 || memcmp(text, "\xef\xbf\xbf", 3) == 0);
+}
+
 static size_t add_character(struct kiln_text *out, const char *text, size_t len, bool shown)
 {
     size_t size = kiln_utf8_length(text, len);
@@ -40,7 +47,7 @@ static size_t add_character(struct kiln_text *out, const char *text, size_t len,
         kiln_text_puts(out, escaped);
     else if (steering >= 0 && shown)
         kiln_text_printf(out, "<span class=\"hidden-char\">U+%04X</span>", (unsigned)steering);
-    else if (steering >= 0 && steering < 0xa0)
+    else if ((steering >= 0 && steering < 0xa0) || is_noncharacter(text, size))
         kiln_text_puts(out, "\xef\xbf\xbd");
     else
         kiln_text_add(out, text, size);

@@ -311,7 +311,9 @@
   /* --- new pictures announce themselves --- */
   const watchNew = () => {
     const first = links()[0];
-    if (!first || new URL(location.href).searchParams.has("c")) return;
+    const asked = new URL(location.href).searchParams;
+    const newestFirst = !asked.get("q") || asked.get("sort") === "newest"; /* else the first may be old */
+    if (!first || asked.has("c") || !newestFirst) return;
     const list = new URLSearchParams(location.search);
     list.set("since", first.dataset.job);
     const button = make("button", { type: "button", class: "fresh", hidden: true });

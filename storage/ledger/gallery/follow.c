@@ -39,6 +39,7 @@ struct kiln_follower {
     struct kiln_ledger *session;
     struct kiln_follower_options options;
     bool loaded;           /* what follows is of the ledger */
+    bool replaced;         /* the ledger, and nobody knows yet */
     bool leads;            /* and this follower writes */
     int64_t cluster;       /* 0: no ledger seen yet */
     char *snapshot;        /* what was seen by the last round */
@@ -157,7 +158,10 @@ static int load(struct kiln_follower *follower, bool *ret_replaced, struct kiln_
     PQclear(rows);
     if (!read)
         return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a follower");
-    *ret_replaced = follower->cluster != 0 && (cluster != follower->cluster || !known || lost);
+    /* Reported until a step has succeeded. */
+    follower->replaced |=
+        follower->cluster != 0 && (cluster != follower->cluster || !known || lost);
+    *ret_replaced = follower->replaced;
     follower->cluster = cluster;
     if (!known && follower->leads)
         rc = begin_rebuild(follower, err);
@@ -414,5 +418,7 @@ int kiln_follower_step(struct kiln_follower *follower, struct kiln_follower_prog
         return kiln_fail_in(err, "gallery follower");
     }
     *ret = progress;
+    ret->replaced = follower->replaced;
+    follower->replaced = false;
     return 0;
 }

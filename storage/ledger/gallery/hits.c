@@ -20,6 +20,7 @@
 #include "schemas/clock.h"
 #include "storage/ledger/gallery/question.h"
 
+#define AGAIN_MS 1000   /* for a range that was walked before, whatever else the server does */
 #define FIRST_ROWS 1000 /* of the first slice; those after it have SLICE_ROWS */
 #define SLICE_ROWS 4000
 #define WALK_ROWS_MAX 30000
@@ -189,9 +190,9 @@ int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_que
                             .farthest = place->newer ? question->highest : question->lowest,
                             .want = want,
                             .deadline = question->deadline};
-    if (place->end) { /* a range that was walked within its budget before */
+    if (place->end) { /* a range that was walked within its budget before, if the cursor is ours */
         search.farthest = place->end;
-        search.deadline = INT64_MAX;
+        search.deadline += AGAIN_MS;
     }
     ret->count = 0;
     ret->out_of_time = false;

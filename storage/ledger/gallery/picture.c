@@ -19,7 +19,6 @@ static int use_job(void *arg, const struct kiln_job_row *row, struct kiln_error 
 {
     struct whole *whole = arg;
     whole->picture.job = row;
-    whole->picture.parent = row->job.parent;
     return whole->each(whole->arg, &whole->picture, err);
 }
 
@@ -39,17 +38,22 @@ static int read_around(struct whole *whole, uint64_t job, struct kiln_error *err
         "SELECT i.safety_score, i.safety_source, (SELECT count(*) FROM (SELECT FROM image v"
         "  WHERE v.prompt_hash = i.prompt_hash AND v.pool = i.pool AND v.job_id <> i.job_id"
         "  AND coalesce(v.safety_flag, -1) = ANY ($3::smallint[]) LIMIT $4::integer) v),"
-        " (SELECT count(*) FROM (SELECT FROM job c WHERE c.parent = i.job_id AND c.parent <> 0"
-        "  LIMIT $4) c) FROM image i WHERE i.job_id = $2::bigint AND i.pool = $1::text"};
+        " (SELECT count(*) FROM (SELECT FROM job c JOIN image v ON v.job_id = c.id"
+        "  WHERE c.parent = i.job_id AND c.parent <> 0"
+        "  AND coalesce(v.safety_flag, -1) = ANY ($3) LIMIT $4) c),"
+        " coalesce((SELECT v.job_id FROM job c JOIN image v ON v.job_id = c.parent"
+        "  WHERE c.id = i.job_id AND v.pool = i.pool"
+        "  AND coalesce(v.safety_flag, -1) = ANY ($3)), 0) FROM image i WHERE i.job_id = "
+        "$2::bigint AND i.pool = $1::text"};
     struct kiln_params params = {0};
     struct kiln_gallery_picture *picture = &whole->picture;
     KILN_BIND(&params, whole->filter->pool, job);
     kiln_gallery_bind_levels(&params, whole->filter);
     KILN_BIND(&params, RELATED_MAX);
-    int rc = kiln_ledger_ask(
-        whole->session, &around, &params,
-        KILN_FIELDS(picture->safety_score, whole->source, picture->variants, picture->children),
-        err);
+    int rc = kiln_ledger_ask(whole->session, &around, &params,
+                             KILN_FIELDS(picture->safety_score, whole->source, picture->variants,
+                                         picture->children, picture->parent),
+                             err);
     if (rc)
         return rc;
     picture->safety_source = *whole->source ? whole->source : NULL;
