@@ -44,6 +44,23 @@ python3 "$source_dir/tests/gallery/check_token.py" || die "see above"
 kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"
 
+# What is hidden leaves no trace: not in a sheet's axes, and a child does not name its parent.
+printf '%s\n' '{"prompt": "an open door", "size": "64x64"}' \
+    '{"prompt": "a locked door", "size": "64x64", "custom_id": "locked"}' >doors.jsonl
+serve
+page() { curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/$1"; }
+fill doors doors.jsonl
+page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet has no prompts"
+LOCKED=$(sql "SELECT id FROM job WHERE custom_id = 'locked'")
+OPEN=$(sql "SELECT max(job_id) FROM image WHERE prompt = 'an open door'")
+sql "UPDATE job SET parent = $LOCKED WHERE id = $OPEN" >/dev/null
+page "p/$OPEN" | grep -q "Made from picture $LOCKED" || die "no parent on the page"
+sql "UPDATE image SET safety_flag = 3 WHERE job_id = $LOCKED" >/dev/null
+! page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet names a hidden prompt"
+! page "p/$OPEN" | grep -q 'Made from' || die "the page names a hidden parent"
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+
 # By meaning, once somebody has searched (test_meaning.c has what is found).
 serve --gallery-embedder "$source_dir/tests/golden/embed/potion"
 page() { curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/$1"; }
