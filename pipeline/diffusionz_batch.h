@@ -47,8 +47,8 @@ typedef struct DiffusionZItem {
      */
     const int32_t *cancel;
     /* What the item starts from, lent until begin returns; both NULL: noise.  A clean latent
-     * [channels][height/8][width/8], as in DiffusionZOutput; or a picture [height][width][3], which
-     * the VAE encodes. */
+     * [channels][height/8][width/8], as in DiffusionZOutput (where diffusionz_latent_shape gives
+     * another factor than 8, that); or a picture [height][width][3], which the VAE encodes. */
     const float *start_latent;
     const uint8_t *start_rgb;
     /* NULL, or a value in 0 .. 1 for each of a latent's [height/8][width/8], lent likewise: 1 where

@@ -164,8 +164,8 @@ static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
     case KILN_REASON_NO_WORKER:
         if (p->workers_alive > 0 && !mode_is_known(p, group))
             snprintf(out, size,
-                     "its mode is %s, and all live workers are of an older release that renders "
-                     "only exact jobs; it waits for a newer worker",
+                     "its mode is %s, and all live workers are of an older release that does not "
+                     "know this mode; it waits for a newer worker",
                      group->mode);
         else
             snprintf(out, size, "no live worker serves %s", *model ? model : "this pool");

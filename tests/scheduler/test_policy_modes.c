@@ -83,6 +83,7 @@ static void each_worker_gets_the_modes_it_knows(void **state)
     none_at(1000);
     assert_int_equal(kiln_policy_why(policy, 2, 1000, &why, &err), 0);
     assert_int_equal(why.reason, KILN_REASON_NO_WORKER);
+    assert_non_null(strstr(why.text, "an older release that does not know this mode"));
     worker_of(KILN_MODE_MINOR_VARIETY, "new", "");
     struct kiln_policy_pick pick = pick_at(2000);
     assert_string_equal(pick.worker, "new");

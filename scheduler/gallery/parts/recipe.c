@@ -50,6 +50,10 @@ bool kiln_gallery_command(const struct kiln_job_row *row, struct kiln_text *out)
             kiln_text_double(out, mode.sigma);
         }
     }
+    if (mode.variety > 0) {
+        kiln_text_puts(out, " --variety ");
+        kiln_text_double(out, mode.variety);
+    }
     for (uint32_t i = 0; i < job->lora_count; i++) {
         kiln_text_printf(out, " --lora %s.safetensors:", job->loras[i].name);
         kiln_text_double(out, job->loras[i].scale);
