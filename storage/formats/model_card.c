@@ -285,15 +285,17 @@ static bool within(const struct kiln_card_sizes *sizes, uint32_t count,
     return false;
 }
 
-/* Whether the picture's LoRA, if it has one, was measured at its size. */
+/* Whether the picture's LoRA, if it has one, was measured at its size.  Strengths are compared as
+ * the engine takes them: 0.8 of a job line and the float of a command line are then one. */
 static bool loras_hold(const struct kiln_model_card *card, const struct kiln_card_picture *p)
 {
+    const float scale = (float)p->lora_scale;
     if (p->lora_count == 0)
         return true;
     for (uint32_t i = 0; p->lora_count == 1 && p->lora_sha256 && i < card->coarse_lora_count; i++) {
         const struct kiln_card_lora *lora = &card->coarse_loras[i];
-        if (strcmp(lora->sha256, p->lora_sha256) == 0 && p->lora_scale >= 0 &&
-            p->lora_scale <= lora->strength && within(lora->sizes, lora->size_count, p))
+        if (strcmp(lora->sha256, p->lora_sha256) == 0 && scale >= 0 &&
+            scale <= (float)lora->strength && within(lora->sizes, lora->size_count, p))
             return true;
     }
     return false;
@@ -306,7 +308,7 @@ struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
     struct kiln_mode ret = {.kind = KILN_MODE_EXACT};
     if (mode->kind != KILN_MODE_COARSE_AUTO)
         return *mode;
-    if (p->steps == card->coarse_steps && p->guidance == 0 &&
+    if (p->steps == card->coarse_steps && p->guidance == 0 && mode->variety == 0 &&
         within(card->coarse_for, card->coarse_for_count, p) && loras_hold(card, p))
         ret = card->coarse;
     ret.variety = mode->variety;

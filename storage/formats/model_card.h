@@ -58,12 +58,13 @@ struct kiln_card_picture {
     double guidance;
     uint32_t lora_count;
     const char *lora_sha256; /* of the file of the only LoRA; NULL: unknown */
-    double lora_scale;       /* of the only LoRA */
+    double lora_scale;       /* of the only LoRA; compared as a float */
 };
 
 /* What COARSE_AUTO means for a picture: the card's mode where it was measured for this size, number
- * of steps and LoRA and without guidance, else EXACT.  A LoRA counts as measured at strengths from
- * 0 to the measured one; several LoRAs never do.  Other modes are returned as they are. */
+ * of steps and LoRA, without guidance and variety, else EXACT; the variety stays.  A LoRA counts as
+ * measured at strengths from 0 to the measured one; several LoRAs never do.  Other modes are
+ * returned as they are. */
 struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
                                       const struct kiln_mode *mode,
                                       const struct kiln_card_picture *picture);

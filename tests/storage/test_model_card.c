@@ -70,6 +70,10 @@ static void auto_is_coarse_only_where_it_was_measured(void **state)
     assert_int_equal(mode_at(&card, 512, 512, 9, 0).kind, KILN_MODE_EXACT);
     assert_int_equal(mode_at(&card, 512, 512, 8, 3.5).kind, KILN_MODE_EXACT);
     assert_int_equal(mode_at(&none, 512, 512, 8, 0).kind, KILN_MODE_EXACT);
+    const struct kiln_mode varied = {.kind = KILN_MODE_COARSE_AUTO, .variety = 0.3};
+    const struct kiln_card_picture fits = {.width = 512, .height = 512, .steps = 8};
+    assert_int_equal(kiln_model_card_mode(&card, &varied, &fits).kind, KILN_MODE_EXACT);
+    assert_true(kiln_model_card_mode(&card, &varied, &fits).variety == 0.3);
     const struct kiln_mode said = {.kind = KILN_MODE_COARSE, .small = 2, .full = 2, .sigma = 0.8};
     const struct kiln_card_picture any = {.width = 64, .height = 64, .steps = 30, .guidance = 7};
     assert_int_equal(kiln_model_card_mode(&none, &said, &any).small, 2);
@@ -105,6 +109,7 @@ static void auto_with_a_lora_is_coarse_only_if_that_file_was_measured(void **sta
     assert_true(card.coarse_loras[1].strength == 1);
     assert_true(coarse_with(&card, 512, NULL, 0, 0));
     assert_true(coarse_with(&card, 512, NEON, 0.8, 1));
+    assert_true(coarse_with(&card, 512, NEON, (double)0.8f, 1)); /* of a command line */
     assert_true(coarse_with(&card, 512, NEON, 0, 1));
     assert_false(coarse_with(&card, 512, NEON, 0.81, 1)); /* stronger than measured */
     assert_false(coarse_with(&card, 512, NEON, -0.1, 1));

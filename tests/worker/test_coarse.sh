@@ -53,6 +53,19 @@ expect 0 "a report" "${small[@]}" --count 300 --no-fewer --records r.jsonl --rep
 grep -q '8 pictures a row' out || fail "a report of four prompts: $(cat out)"
 [ "$(grep -c . r.jsonl)" = 14 ] || fail "a report has measured: $(grep -c . r.jsonl)"
 expect 64 "a report of nothing" "${small[@]}" --report
+expect 66 "a report of no file" "${small[@]}" --records none.jsonl --report
+[ ! -e none.jsonl ] || fail "a report has made its file"
+head -n 1 r.jsonl >empty.jsonl
+expect 65 "--write of nothing" "${small[@]}" --records empty.jsonl --report --write
+grep -q 'no coarse run was measured' err || fail "--write of nothing: $(cat err)"
+[ ! -e model/kiln.json ] || fail "kiln.json was written of nothing"
+chmod 444 empty.jsonl
+expect 0 "a report of a file to read" "${small[@]}" --records empty.jsonl --report
+[ "$(wc -l <empty.jsonl)" = 1 ] || fail "a report has written: $(cat empty.jsonl)"
+for strength in 0 -1; do
+    expect 64 "--write with a LoRA at $strength" "${small[@]}" --lora neon:$strength --write
+    grep -q "^kiln bench coarse: --lora neon: strength $strength; --write needs" err || fail "$(cat err)"
+done
 expect 65 "records of another bench" "${small[@]}" --count 2 --seeds 3 --records r.jsonl
 grep -q 'r.jsonl: the file is of another model' err || fail "other records: $(cat err)"
 expect 0 "one seed" "${small[@]}" --count 1 --seeds 1
@@ -105,6 +118,11 @@ assert "1+1 at 256x128, bf16: as good as exact, but auto has one mode" in words,
 assert "2+1 at 256x128, bf16 with neon: whole prompts: too few pictures to tell (-1.5 ± 0.5 points" in words, words
 assert len(card["measured"]["rows"]) == 12, len(card["measured"]["rows"])
 P
+# The same file under a name that is no style of the judge.
+cp "$sketch/loras/neon.safetensors" other.safetensors
+expect 0 "an unknown style" "${rule[@]/#neon/./other.safetensors}" --report
+grep -q '^coarse "auto": 2+1 at 128x128, 256x128$' out || fail "an unknown style is offered: $(tail -n 12 out)"
+grep -q '^- 2+1 at 128x128, bf16 with other: style: not measured$' out || fail "an unknown style: $(tail -n 12 out)"
 grep -q '^coarse "auto": 2+1 at 128x128, 256x128; with one of the LoRAs neon$' words || fail "in words: $(cat words)"
 grep -q '^- 1+1 at 256x128, bf16: as good' words || fail "what is not offered is not said: $(cat words)"
 [ "$(awk 'length > 400' model/kiln.json | grep -vc '"run":')" = 0 ] || fail "kiln.json has long lines"
@@ -120,6 +138,9 @@ coarse_mode='"mode": "coarse=2+1"' exact='"mode": ""' neon=model/loras/neon.safe
 [ "$(mode --width 128 --height 128 --lora $neon:0.9)" = "$coarse_mode" ] || fail "auto with neon is exact"
 [ "$(mode --width 128 --height 128 --lora ${neon/neon/clay})" = "$exact" ] || fail "auto with clay is coarse"
 [ "$(mode --width 256 --height 128 --lora $neon)" = "$exact" ] || fail "auto with neon where it is bad"
+sed -i 's/"strength": 1\(\.0\)\?,/"strength": 0.8,/' model/kiln.json # no float is 0.8, the nearest is above
+[ "$(mode --width 128 --height 128 --lora $neon:0.8)" = "$coarse_mode" ] || fail "auto with neon at 0.8, as measured, is exact"
+[ "$(mode --width 128 --height 128 --lora $neon:0.81)" = "$exact" ] || fail "auto with neon above the measured strength"
 
 # A few pictures without a fault prove nothing; nor do many whose differences vary much.
 grep -v '"prompt": \([3-9]\|[0-9][0-9]\)' rule.jsonl >few.jsonl

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "pipeline/bench/detail.h"
+#include "storage/formats/model_card.h"
 #include "worker/bench/bench.h"
 #include "worker/state/device_class.h"
 #include "worker/verbs/verbs.h"
@@ -207,6 +208,19 @@ static int open_bench(struct kiln_coarse *bench, struct kiln_error *err)
     return code ? code : kiln_coarse_model(bench, bench->tables[0].dtype, err);
 }
 
+/* Whether a coarse run of a table has a result: without one a card would say that nothing holds. */
+static bool any_coarse(const struct kiln_coarse *bench)
+{
+    struct kiln_coarse_row row;
+    for (int i = 0; i < bench->table_count; i++)
+        for (int run = 0; run < bench->tables[i].run_count; run++) {
+            kiln_coarse_row_fill(&bench->tables[i], run, &row);
+            if (bench->tables[i].runs[run].kind == KILN_RUN_COARSE && row.prompts > 0)
+                return true;
+        }
+    return false;
+}
+
 static int run_tables(struct kiln_coarse *bench, struct kiln_error *err)
 {
     const struct kiln_coarse_options *o = &bench->options;
@@ -220,6 +234,10 @@ static int run_tables(struct kiln_coarse *bench, struct kiln_error *err)
     }
     if (code || (o->mode_count == 0 && !o->json))
         return code;
+    if (o->write && !any_coarse(bench))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--write: no coarse run was measured, so " KILN_MODEL_CARD
+                         " of the model stays as it is");
     json_t *card = kiln_coarse_card(bench);
     if (!card)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");

@@ -36,13 +36,14 @@ const char kiln_coarse_usage[] =
     "  --seeds K              pictures of each prompt (2; of a sheet 1); spread needs 2\n"
     "  --lora NAME|FILE[:W]   also with this LoRA, its strength W (1); up to 8 times.  NAME is in "
     "the\n"
-    "                         folder loras of the model; a style that the judge knows is counted\n"
+    "                         folder loras of the model; a style that the judge knows is counted,\n"
+    "                         and others are not offered\n"
     "  --dtype fp32,bf16,fp8  one or more (bf16)\n"
     "  --device cpu|cuda:N    (cpu)\n"
     "  --records FILE         write each result there at once; a bench that was interrupted goes "
     "on\n"
     "                         where it stopped if it is started again with the same file\n"
-    "  --report               measure nothing: report what the records hold so far\n"
+    "  --report               measure nothing: report what the file of --records holds so far\n"
     "  --write                write what was found into kiln.json of the model, for coarse "
     "\"auto\"\n"
     "  --sheet FILE.html      write a page with the pictures of each run instead; needs no judge\n"
@@ -135,6 +136,11 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
     for (int i = 0; i < o->small_count; i++)
         o->small[i] = (struct kiln_picture_size){(uint32_t)o->small_given[i].width,
                                                  (uint32_t)o->small_given[i].height};
+    for (int i = 0; i < o->lora_count && o->write; i++)
+        if (!(o->loras[i].weight > 0))
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "--lora %s: strength %g; --write needs one above 0", o->loras[i].path,
+                             (double)o->loras[i].weight);
     int code = 0;
     for (int i = 0; i < o->lora_count && code == 0; i++)
         code = find_lora(o->model, &o->loras[i], err);

@@ -101,14 +101,16 @@ int kiln_coarse_records_open(struct kiln_coarse *bench, struct kiln_error *err)
     const char *path = bench->options.records;
     if (!path)
         return 0;
-    bench->records = fopen(path, "a+e");
+    const bool report = bench->options.report; /* which writes nothing */
+    bench->records = fopen(path, report ? "re" : "a+e");
     if (!bench->records)
-        return kiln_fail(err, KILN_IO, "open %s: %s", path, strerror(errno));
+        return kiln_fail(err, report && errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "open %s: %s",
+                         path, strerror(errno));
     rewind(bench->records);
     int code = read_records(bench, bench->records, err);
     if (code == 0 && ferror(bench->records))
         code = kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(errno));
-    if (code)
+    if (code || report)
         return code;
     if (fseek(bench->records, 0, SEEK_END) != 0)
         return kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(errno));
