@@ -87,6 +87,9 @@ typedef struct DiffusionZBatch {
      * by area averaging (kernels/pictures/downscale.h). */
     const int32_t *smaller;
     int32_t smaller_count; /* 0 .. DIFFUSIONZ_SMALLER_MAX */
+    /* NULL, or [num_steps] sigmas from 1 down, above 0, lent for the call: the schedule in place of
+     * that of the model's scheduler.  A distilled model is made for certain ones. */
+    const double *sigmas;
     /* Zero in all that follows: from noise, at the picture's size. */
     int32_t start;      /* enum diffusionz_start; unless FROM_NOISE every item has a start */
     int32_t start_step; /* of FROM_STEP: 0 .. num_steps - 1; the schedule's rest follows */

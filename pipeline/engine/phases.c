@@ -8,6 +8,15 @@
  */
 #include "pipeline/engine/parts.h"
 
+static void fill(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                 const DiffusionZBatch *b)
+{
+    if (b->sigmas)
+        kiln_schedule_list(schedule, config, b->sigmas, b->num_steps);
+    else
+        kiln_schedule_fill(schedule, config, b->num_steps);
+}
+
 static struct kiln_schedule schedule_of(const struct kiln_sampler_config *config,
                                         const DiffusionZBatch *b)
 {
@@ -16,7 +25,7 @@ static struct kiln_schedule schedule_of(const struct kiln_sampler_config *config
         kiln_schedule_even(&schedule, config, b->start_sigma, b->rest_steps);
         return schedule;
     }
-    kiln_schedule_fill(&schedule, config, b->num_steps);
+    fill(&schedule, config, b);
     if (b->start == DIFFUSIONZ_FROM_STEP)
         kiln_schedule_skip(&schedule, config, b->start_step);
     if (b->start == DIFFUSIONZ_FROM_SIGMA)
@@ -33,7 +42,7 @@ int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
         struct kiln_phase *small = &ret[count++];
         *small = (struct kiln_phase){.height = b->coarse_height / factor,
                                      .width = b->coarse_width / factor};
-        kiln_schedule_fill(&small->schedule, &e->config.sampler, b->num_steps);
+        fill(&small->schedule, &e->config.sampler, b);
         kiln_schedule_cut(&small->schedule, &e->config.sampler, b->coarse_steps);
     }
     for (int result = KILN_RESULT_BEFORE; b->by_difference && result <= KILN_RESULT_AFTER;

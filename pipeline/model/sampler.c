@@ -34,6 +34,14 @@ void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sample
     finish(schedule, config, steps);
 }
 
+void kiln_schedule_list(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                        const double *sigmas, int steps)
+{
+    for (int i = 0; i < steps; i++)
+        schedule->sigmas[i] = (float)sigmas[i];
+    finish(schedule, config, steps);
+}
+
 void kiln_schedule_cut(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                        int steps)
 {

@@ -25,6 +25,10 @@ struct kiln_schedule {
 void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         int steps);
 
+/* These sigmas, from 1 down, in place of the scheduler's. */
+void kiln_schedule_list(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                        const double *sigmas, int steps);
+
 /* Only the first `steps` of them; the last strides to 0 at once. */
 void kiln_schedule_cut(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                        int steps);

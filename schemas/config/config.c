@@ -56,6 +56,9 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
         TEXT("lora_dir", "", "directory of NAME.safetensors files; empty: MODEL/loras"),
     [KILN_KEY_STYLES] = TEXT("styles", "", "JSON file of more style presets"),
     [KILN_KEY_SIZE] = TEXT("size", "1024x1024", "size of a picture whose job line sets none"),
+    [KILN_KEY_DEFAULT_STEPS] =
+        INT("default_steps", "0", 0, KILN_STEPS_MAX,
+            "steps of a picture whose job line sets none; 0: as MODEL/kiln.json says, else 8"),
     [KILN_KEY_COARSE] = TEXT("coarse", "auto",
                              "off, auto (as kiln.json says) or S+L: early steps at half the side"),
     [KILN_KEY_DEVICE] = TEXT("device", "cpu", "cpu, cuda:N, lists of them, or cuda:all"),

@@ -106,7 +106,8 @@ static int build_numbers(const struct kiln_draft *draft, struct kiln_job *job,
                          struct kiln_error *err)
 {
     int64_t steps, priority, max_wait_s;
-    int code = kiln_draft_whole(draft, KILN_JOB_KEY_STEPS, KILN_STEPS_DEFAULT, &steps, err);
+    const uint32_t usual = draft->context->steps ? draft->context->steps : KILN_STEPS_DEFAULT;
+    int code = kiln_draft_whole(draft, KILN_JOB_KEY_STEPS, usual, &steps, err);
     if (!code)
         code = kiln_draft_whole(draft, KILN_JOB_KEY_PRIORITY, 0, &priority, err);
     if (!code)

@@ -28,6 +28,7 @@ struct kiln_job_context {
     size_t model_name_count;
     const char *overrides;  /* a JSON object whose keys replace those of every line */
     uint32_t width, height; /* of a line without a size; 0: KILN_SIDE_DEFAULT */
+    uint32_t steps;         /* of a line without steps; 0: KILN_STEPS_DEFAULT */
     struct kiln_mode
         coarse;      /* of a picture whose line has no key coarse, where its job allows it */
     bool init_files; /* init_image and init_mask may be paths, which the caller replaces by keys */

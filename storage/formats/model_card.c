@@ -116,15 +116,15 @@ static int read_auto(const struct kiln_json_value *value, struct kiln_model_card
     return 0;
 }
 
-static int read_steps(const struct kiln_json_value *value, struct kiln_model_card *card,
-                      struct kiln_error *err)
+/* A number of steps. */
+static int read_count(const struct kiln_json_value *value, uint32_t *ret, struct kiln_error *err)
 {
     uint64_t steps;
     if (value->type != KILN_JSON_NUMBER || !kiln_json_u64(value, &steps) ||
         steps < KILN_STEPS_MIN || steps > KILN_STEPS_MAX)
         return kiln_fail(err, KILN_CONFIG, "expected a number of steps, %d to %d", KILN_STEPS_MIN,
                          KILN_STEPS_MAX);
-    card->coarse_steps = (uint32_t)steps;
+    *ret = (uint32_t)steps;
     return 0;
 }
 
@@ -202,7 +202,7 @@ static int read_coarse_key(const struct kiln_json_value *key, const struct kiln_
     if (kiln_json_equals(key, "auto"))
         return read_auto(value, card, err) ? refuse("coarse.auto", err) : 0;
     if (kiln_json_equals(key, "steps"))
-        return read_steps(value, card, err) ? refuse("coarse.steps", err) : 0;
+        return read_count(value, &card->coarse_steps, err) ? refuse("coarse.steps", err) : 0;
     if (kiln_json_equals(key, "sizes"))
         return read_list(value, &card->coarse_size_count, KILN_LIST_MAX, read_small, card, err)
                    ? refuse("coarse.sizes", err)
@@ -236,6 +236,78 @@ static int read_coarse(const struct kiln_json_value *value, struct kiln_model_ca
     return code;
 }
 
+/* Noise levels from 1 down, above 0. */
+static int read_sigmas(const struct kiln_json_value *value, struct kiln_model_card *card,
+                       struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value element;
+    bool more = false;
+    if (value->type != KILN_JSON_ARRAY)
+        return kiln_fail(err, KILN_CONFIG, "expected a list, found %s",
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err);
+    double above = 2;
+    card->sigma_count = 0;
+    while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more) {
+        double sigma;
+        if (card->sigma_count == KILN_STEPS_MAX)
+            return kiln_fail(err, KILN_CONFIG, "at most %d sigmas are allowed", KILN_STEPS_MAX);
+        if (element.type != KILN_JSON_NUMBER || !kiln_json_double(&element, &sigma) ||
+            !(sigma > 0 && sigma < above && (card->sigma_count > 0 || sigma == 1)))
+            return kiln_fail(err, KILN_CONFIG,
+                             "number %u: expected noise levels that fall from 1 and stay above 0; "
+                             "the last step goes to 0 by itself",
+                             card->sigma_count + 1);
+        card->sigmas[card->sigma_count++] = above = sigma;
+    }
+    if (code == 0 && card->sigma_count == 0)
+        code = kiln_fail(err, KILN_CONFIG, "expected at least one noise level");
+    return code;
+}
+
+/* One key of "schedule". */
+static int read_schedule_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                             struct kiln_model_card *card, struct kiln_error *err)
+{
+    if (kiln_json_equals(key, "steps"))
+        return read_count(value, &card->steps, err) ? refuse("schedule.steps", err) : 0;
+    if (kiln_json_equals(key, "sigmas"))
+        return read_sigmas(value, card, err) ? refuse("schedule.sigmas", err) : 0;
+    return 0;
+}
+
+/* The keys of an object, each read by `each`. */
+static int read_object(const char *name, const struct kiln_json_value *value,
+                       int (*each)(const struct kiln_json_value *key,
+                                   const struct kiln_json_value *value,
+                                   struct kiln_model_card *card, struct kiln_error *err),
+                       struct kiln_model_card *card, struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, member;
+    bool more = false;
+    if (value->type != KILN_JSON_OBJECT)
+        return kiln_fail(err, KILN_CONFIG, "\"%s\": expected an object, found %s", name,
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
+    while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
+        code = each(&key, &member, card, err);
+    return code;
+}
+
+static int read_schedule(const struct kiln_json_value *value, struct kiln_model_card *card,
+                         struct kiln_error *err)
+{
+    int code = read_object("schedule", value, read_schedule_key, card, err);
+    if (code == 0 && card->sigma_count > 0 && card->steps == 0)
+        card->steps = card->sigma_count;
+    if (code == 0 && card->sigma_count > 0 && card->steps != card->sigma_count)
+        code = kiln_fail(err, KILN_CONFIG, "\"schedule\": %u steps, but %u sigmas", card->steps,
+                         card->sigma_count);
+    return code;
+}
+
 int kiln_model_card_parse(const char *text, size_t len, const char *path,
                           struct kiln_model_card *ret, struct kiln_error *err)
 {
@@ -249,6 +321,8 @@ int kiln_model_card_parse(const char *text, size_t len, const char *path,
     while (code == 0 && (code = kiln_json_next(&reader, &key, &value, &more, &why)) == 0 && more)
         if (kiln_json_equals(&key, "coarse"))
             code = read_coarse(&value, &card, &why);
+        else if (kiln_json_equals(&key, "schedule"))
+            code = read_schedule(&value, &card, &why);
     if (code != 0)
         return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG,
                          "%s: %s (correct or remove the file)", path, why.text);
@@ -313,4 +387,22 @@ struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
         ret = card->coarse;
     ret.variety = mode->variety;
     return ret;
+}
+
+int kiln_model_card_steps(const struct kiln_config *config, uint32_t *ret, struct kiln_error *err)
+{
+    const char *dir = kiln_config_text(config, KILN_KEY_MODEL);
+    struct kiln_model_card card = {0};
+    *ret = (uint32_t)kiln_config_int(config, KILN_KEY_DEFAULT_STEPS);
+    if (*ret > 0)
+        return 0;
+    int code = dir[0] ? kiln_model_card_read(dir, &card, err) : 0;
+    if (code == 0)
+        *ret = card.steps > 0 ? card.steps : KILN_STEPS_DEFAULT;
+    return code;
+}
+
+const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps)
+{
+    return card->sigma_count > 0 && card->sigma_count == steps ? card->sigmas : NULL;
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "schemas/job/coarse.h"
 #include "schemas/job/mode.h"
@@ -42,6 +43,9 @@ struct kiln_model_card {
     uint32_t coarse_for_count;
     struct kiln_card_lora coarse_loras[KILN_LIST_MAX];
     uint32_t coarse_lora_count;
+    uint32_t steps;                /* of a picture whose job line sets none; 0: not said */
+    double sigmas[KILN_STEPS_MAX]; /* of a run of so many steps, from 1 down, ... */
+    uint32_t sigma_count;          /* ... if this is steps; 0: those of the scheduler */
 };
 
 /* Reads dir/kiln.json; without such a file *ret is all zero.  KILN_CONFIG for a file that cannot
@@ -51,6 +55,14 @@ int kiln_model_card_read(const char *dir, struct kiln_model_card *ret,
 /* The same from its text; path is for errors. */
 int kiln_model_card_parse(const char *text, size_t len, const char *path,
                           struct kiln_model_card *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The steps of a picture whose job line sets none: the setting `default_steps`; if that is 0, what the card
+ * in the directory of the setting `model` says, if it can be read from here; else
+ * KILN_STEPS_DEFAULT. */
+int kiln_model_card_steps(const struct kiln_config *config, uint32_t *ret,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+/* The card's sigmas for a run of so many steps, borrowed; NULL: those of the model's scheduler. */
+const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps);
 
 /* What the measurements of a card depend on. */
 struct kiln_card_picture {

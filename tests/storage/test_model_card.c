@@ -49,6 +49,94 @@ static void a_card_is_read(void **state)
 
 static const struct kiln_mode automatic = {.kind = KILN_MODE_COARSE_AUTO};
 
+static void a_schedule_is_read(void **state)
+{
+    (void)state;
+    struct kiln_model_card card = parse("{\"schedule\": {\"steps\": 4}}");
+    assert_int_equal(card.steps, 4);
+    assert_null(kiln_model_card_sigmas(&card, 4));
+    card = parse("{\"schedule\": {\"sigmas\": [1, 0.75, 1e-2], \"later\": 1}}");
+    assert_int_equal(card.steps, 3);
+    assert_int_equal(card.sigma_count, 3);
+    assert_true(kiln_model_card_sigmas(&card, 3) == card.sigmas);
+    assert_true(card.sigmas[1] == 0.75 && card.sigmas[2] == 0.01);
+    assert_null(kiln_model_card_sigmas(&card, 8));
+    assert_int_equal(parse("{}").steps, 0);
+}
+
+static void bad_schedules_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schedule, *says;
+    } cases[] = {
+        {"[4]", "\"schedule\": expected an object"},
+        {"{\"steps\": 0}", "\"schedule.steps\": expected a number of steps, 1 to 50"},
+        {"{\"steps\": \"4\"}", "\"schedule.steps\""},
+        {"{\"sigmas\": 1}", "\"schedule.sigmas\": expected a list"},
+        {"{\"sigmas\": []}", "at least one"},
+        {"{\"sigmas\": [0.9, 0.5]}", "\"schedule.sigmas\": number 1: expected noise levels"},
+        {"{\"sigmas\": [1, 1]}", "number 2"},
+        {"{\"sigmas\": [1, 0.5, 0]}", "number 3"},
+        {"{\"sigmas\": [1, null]}", "number 2"},
+        {"{\"steps\": 4, \"sigmas\": [1, 0.5]}", "4 steps, but 2 sigmas"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        struct kiln_model_card card;
+        struct kiln_error err = {0};
+        snprintf(text, sizeof text, "{\"schedule\": %s}", cases[i].schedule);
+        assert_int_equal(kiln_model_card_parse(text, strlen(text), "m/kiln.json", &card, &err),
+                         KILN_CONFIG);
+        if (!strstr(err.text, cases[i].says))
+            fail_msg("%s: %s", text, err.text);
+    }
+}
+
+static uint32_t steps_with(const char *model, const char *steps, int *ret_code)
+{
+    struct kiln_config *config = kiln_config_new();
+    struct kiln_error err;
+    uint32_t ret = 0;
+    assert_int_equal(kiln_config_set(config, "model", model, "test", &err), 0);
+    if (steps)
+        assert_int_equal(kiln_config_set(config, "default_steps", steps, "test", &err), 0);
+    *ret_code = kiln_model_card_steps(config, &ret, &err);
+    kiln_config_free(config);
+    return ret;
+}
+
+static void write_card(const char *dir, const char *text)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/kiln.json", dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static void steps_are_the_models_unless_a_setting_says_more(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/kiln-card-XXXXXX", path[64];
+    int code;
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(steps_with("", NULL, &code), KILN_STEPS_DEFAULT);
+    assert_int_equal(steps_with("/nowhere", NULL, &code), KILN_STEPS_DEFAULT);
+    assert_int_equal(steps_with(dir, NULL, &code), KILN_STEPS_DEFAULT);
+    write_card(dir, "{\"schedule\": {\"sigmas\": [1, 0.5]}}");
+    assert_int_equal(steps_with(dir, NULL, &code), 2);
+    assert_int_equal(steps_with(dir, "0", &code), 2);
+    assert_int_equal(steps_with(dir, "12", &code), 12);
+    assert_int_equal(code, 0);
+    write_card(dir, "{\"schedule\": 2}");
+    steps_with(dir, NULL, &code);
+    assert_int_equal(code, KILN_CONFIG);
+    snprintf(path, sizeof path, "%s/kiln.json", dir);
+    unlink(path);
+    rmdir(dir);
+}
+
 static struct kiln_mode mode_at(const struct kiln_model_card *card, uint32_t width, uint32_t height,
                                 uint32_t steps, double guidance)
 {
@@ -222,6 +310,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_card_is_read),
+        cmocka_unit_test(a_schedule_is_read),
+        cmocka_unit_test(bad_schedules_are_refused_by_name),
+        cmocka_unit_test(steps_are_the_models_unless_a_setting_says_more),
         cmocka_unit_test(auto_is_coarse_only_where_it_was_measured),
         cmocka_unit_test(auto_with_a_lora_is_coarse_only_if_that_file_was_measured),
         cmocka_unit_test(a_bad_card_is_refused_by_name),

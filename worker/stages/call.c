@@ -49,6 +49,8 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
                              engine->model_name, batch->width, batch->height);
         call->mode = (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = call->mode.variety};
     }
+    batch->sigmas = kiln_model_card_sigmas(card, (uint32_t)batch->num_steps);
+    call->own_sigmas = batch->sigmas != NULL;
     call->coarse_width = (uint32_t)batch->coarse_width;
     call->coarse_height = (uint32_t)batch->coarse_height;
     call->steps = (uint32_t)engine->forwards(engine, batch);

@@ -21,6 +21,7 @@ struct kiln_call {
     uint32_t steps;                  /* that each item takes, at both sizes with coarse first */
     double forwards;                 /* their cost, in steps at full size */
     uint32_t coarse_width, coarse_height;
+    bool own_sigmas; /* those of the model's kiln.json */
     DiffusionZItem items[KILN_ASSIGN_MAX];
     DiffusionZOutput outputs[KILN_ASSIGN_MAX];
     struct kiln_renderer_run *run; /* NULL: nothing was begun, for the reason in err */

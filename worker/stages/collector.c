@@ -44,6 +44,7 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     picture->mode = call->mode;
     picture->steps = call->steps;
     picture->forwards = call->forwards;
+    picture->own_sigmas = call->own_sigmas;
     picture->coarse_width = call->coarse_width;
     picture->coarse_height = call->coarse_height;
     picture->lora_files_known = call->lora_files_known;

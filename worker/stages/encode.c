@@ -196,7 +196,8 @@ static int gather_states(const struct kiln_picture *picture, struct kiln_latent 
 static void schedule_text(const struct kiln_picture *picture, char *out, size_t size)
 {
     const struct kiln_mode *mode = &picture->mode;
-    int len = snprintf(out, size, "euler steps=%u", picture->job->steps);
+    int len = snprintf(out, size, "euler steps=%u%s", picture->job->steps,
+                       picture->own_sigmas ? " listed" : "");
     char *end = out + len;
     size -= (size_t)len;
     if (mode->kind == KILN_MODE_COARSE)

@@ -52,6 +52,7 @@ struct kiln_picture {
     uint32_t steps;        /* that the run took, at both sizes with coarse first */
     double forwards;       /* their cost, in steps at full size */
     uint32_t coarse_width, coarse_height;
+    bool own_sigmas; /* of the model's kiln.json */
 
     struct kiln_picture_object objects[KILN_PICTURE_OBJECTS_MAX];
     uint32_t object_count;

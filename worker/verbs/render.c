@@ -29,7 +29,7 @@ static const char usage[] =
     "\n"
     "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
     "  --width N --height N   pixels, multiples of 16, 64 to 2048 (the model's own)\n"
-    "  --steps N              1 to 50 (8)\n"
+    "  --steps N              1 to 50 (as kiln.json of the model says, else 8)\n"
     "  --coarse S+L|auto      S of the steps at about half the side, then L at full size: faster;\n"
     "                         auto: what the model's kiln.json names for the size, else not\n"
     "  --coarse-sigma X       noise level at which these begin, above 0 and below 1 (0.75)\n"
@@ -60,6 +60,7 @@ struct render {
     DiffusionZItem item;
     DiffusionZBatch batch;
     DiffusionZLora loras[KILN_LORAS_MAX];
+    struct kiln_model_card card;
     struct kiln_mode mode;
     double coarse_sigma, strength; /* negative: not given */
     const char *init, *mask, *out, *latents;
@@ -83,6 +84,19 @@ static int check_complete(const struct render *render, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--latents %s: --out writes there, too; name another file",
                          render->latents);
+    return 0;
+}
+
+/* The model's own number of steps and sigmas. */
+static int read_card(struct render *render, struct kiln_error *err)
+{
+    DiffusionZBatch *b = &render->batch;
+    int code = kiln_model_card_read(render->options.model_path, &render->card, err);
+    if (code)
+        return code;
+    if (b->num_steps == 0)
+        b->num_steps = render->card.steps ? (int32_t)render->card.steps : KILN_STEPS_DEFAULT;
+    b->sigmas = kiln_model_card_sigmas(&render->card, (uint32_t)b->num_steps);
     return 0;
 }
 
@@ -118,7 +132,7 @@ static int set_mode(struct render *render, struct kiln_error *err)
     const DiffusionZBatch *b = &render->batch;
     struct kiln_mode *mode = &render->mode;
     const bool coarse = mode->kind == KILN_MODE_COARSE;
-    struct kiln_model_card card;
+    const struct kiln_model_card *card = &render->card;
     if (!kiln_mode_variety(render->item.variety, &mode->variety))
         return kiln_fail(err, KILN_BAD_INPUT, "--variety %g: must be 0 to 1", render->item.variety);
     render->item.variety = mode->variety;
@@ -131,9 +145,6 @@ static int set_mode(struct render *render, struct kiln_error *err)
     if (coarse && (int32_t)mode->small > b->num_steps)
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
                          mode->small, mode->full, b->num_steps);
-    int code = kiln_model_card_read(render->options.model_path, &card, err);
-    if (code)
-        return code;
     const bool automatic = mode->kind == KILN_MODE_COARSE_AUTO;
     char sha256[KILN_FILE_HASH_MAX];
     const bool hash = automatic && b->lora_count == 1 && kiln_file_hash(b->loras[0].path, sha256);
@@ -146,10 +157,10 @@ static int set_mode(struct render *render, struct kiln_error *err)
         .lora_sha256 = hash ? sha256 : NULL,
         .lora_scale = b->lora_count ? (double)b->loras[0].weight : 0,
     };
-    *mode = kiln_model_card_mode(&card, mode, &picture);
-    if (kiln_batch_set_mode(&render->batch, mode, card.coarse_sizes, card.coarse_size_count))
+    *mode = kiln_model_card_mode(card, mode, &picture);
+    if (kiln_batch_set_mode(&render->batch, mode, card->coarse_sizes, card->coarse_size_count))
         return 0;
-    if (!automatic && card.coarse_size_count)
+    if (!automatic && card->coarse_size_count)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--coarse %u+%u: " KILN_MODEL_CARD
                          " of the model lists no small size for %d x %d",
@@ -256,7 +267,7 @@ int kiln_verb_render(int argc, char **argv)
 {
     struct render r = {
         .options = {.device_id = -1},
-        .batch = {.item_count = 1, .num_steps = KILN_STEPS_DEFAULT},
+        .batch = {.item_count = 1},
         .coarse_sigma = -1,
         .strength = -1,
     };
@@ -299,8 +310,12 @@ int kiln_verb_render(int argc, char **argv)
     r.batch.lora_count = loras;
     r.batch.guidance_scale = (float)guidance;
     code = code ? code : check_complete(&r, &err);
-    code = code ? code : check_start(&r, &err);
     bool mistaken = code != 0; /* on the command line */
+    code = code ? code : read_card(&r, &err);
+    if (code == 0) {
+        code = check_start(&r, &err);
+        mistaken = code != 0;
+    }
     if (code == 0) {
         code = set_mode(&r, &err);
         if (code == 0)

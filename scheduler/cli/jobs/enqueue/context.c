@@ -15,6 +15,7 @@
 #include "schemas/job/expand.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
+#include "storage/formats/model_card.h"
 #include "storage/formats/styles_file.h"
 
 #define SUFFIX ".safetensors"
@@ -143,6 +144,8 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
     ret->job.styles = ret->styles;
     if (!code)
         code = kiln_job_context_size(&ret->job, config, err);
+    if (!code)
+        code = kiln_model_card_steps(config, &ret->job.steps, err);
     if (!code)
         code = find_loras(config, ret, err);
     if (!code && set_count > 0) {
