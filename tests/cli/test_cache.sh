@@ -284,5 +284,5 @@ ok kiln wait coarse --timeout 30
 build --template 'a coarse fox' --set size=512x512 --set steps=4 --dry-run
 counts '1, 0, 0, 0, 0'
 fails 65 kiln cache build --template 'a coarse fox' --set size=512x512 --set steps=4 --set coarse=2+2
-says 'the cache holds latents of exact runs: leave out coarse and starts'
+says 'the cache holds latents of exact runs: leave out coarse, variety and starts'
 echo ok
