@@ -93,6 +93,12 @@ struct kiln_job {
     uint32_t attempt; /* grows with every assignment: the fence of a commit */
 };
 
+/* Whether it names a parent beside the job of its start, which is the parent otherwise. */
+static inline bool kiln_job_names_parent(const struct kiln_job *job)
+{
+    return job->parent && job->parent != job->init_job;
+}
+
 /* "queued", "assigned", "done", "failed", "cancelled"; -1 for an unknown name. */
 const char *kiln_job_state_name(enum kiln_job_state state);
 int kiln_job_state_by_name(const char *name);

@@ -16,8 +16,7 @@
 
 #define KILN_SKETCH_BITS 512
 #define KILN_SKETCH_WORDS (KILN_SKETCH_BITS / 64)
-#define KILN_SCAN_DIMS_MAX 4096 /* a sum of so many products fits 32 bits, whatever the bytes are  \
-                                 */
+#define KILN_SCAN_DIMS_MAX 4096 /* so that a sum of products fits 32 bits */
 
 /* ret[i] = sum over d of (rows[i][d] - 128) x query[d], for the `count` rows at `rows`.
  * rows: [count][dims]; query: [dims]; dims is at most KILN_SCAN_DIMS_MAX. */

@@ -9,9 +9,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "pipeline/embed/tokens/json_file.h"
+#include "storage/formats/json_bounds.h"
 
 #define SMALL_FILE_MAX (1024 * 1024)
+#define SMALL_DEPTH_MAX 32
 #define SMALL_VALUES_MAX 65536
 #define LAYERS_MAX 48
 #define HEADS_MAX 64
@@ -32,7 +33,7 @@ static int read_object(const char *dir, const char *folder, const char *name, js
     *ret = NULL;
     if (snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name) >= (int)sizeof path)
         return kiln_fail(err, KILN_BAD_INPUT, "%.64s...: the path is too long", dir);
-    int rc = kiln_json_file(path, SMALL_FILE_MAX, SMALL_VALUES_MAX, ret, err);
+    int rc = kiln_json_file(path, SMALL_FILE_MAX, SMALL_DEPTH_MAX, SMALL_VALUES_MAX, ret, err);
     if (rc == KILN_NOT_FOUND)
         return 0;
     if (!rc && !json_is_object(*ret))
@@ -127,7 +128,7 @@ static int read_modules(const struct reading *r, struct modules *m, bool *ret_fo
     *m = (struct modules){0};
     if (snprintf(path, sizeof path, "%s/modules.json", r->dir) >= (int)sizeof path)
         return kiln_fail(err, KILN_BAD_INPUT, "%.64s...: the path is too long", r->dir);
-    int rc = kiln_json_file(path, SMALL_FILE_MAX, SMALL_VALUES_MAX, &list, err);
+    int rc = kiln_json_file(path, SMALL_FILE_MAX, SMALL_DEPTH_MAX, SMALL_VALUES_MAX, &list, err);
     *ret_found = rc != KILN_NOT_FOUND;
     if (rc)
         return *ret_found ? rc : 0;

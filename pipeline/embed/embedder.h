@@ -1,8 +1,7 @@
 /* embedder.h - texts to vectors whose dot product says how alike the texts are in meaning.
  *
- * The gallery's search, the LoRA router and the latent cache share it.  An embedder is opened from
- * a directory in the layout of sentence-transformers, Hugging Face or model2vec, detected by its
- * files:
+ * An embedder is opened from a directory in the layout of sentence-transformers, Hugging Face or
+ * model2vec, detected by its files:
  *
  *     static    one vector a token, averaged: model2vec (potion), StaticEmbedding
  *     bert      a BERT-class encoder: all-MiniLM, bge, multilingual-e5

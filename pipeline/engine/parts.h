@@ -34,7 +34,7 @@ enum kiln_phase_result {
     KILN_RESULT_AFTER   /* of the items' own: the starts, with the difference, are the latents */
 };
 
-/* The steps of a batch at one size. */
+/* Steps of a batch at one size and on one schedule. */
 struct kiln_phase {
     struct kiln_schedule schedule;
     int64_t height, width; /* of the latent */
@@ -201,8 +201,8 @@ void kiln_mask_apply(struct kt_scope *s, const struct kiln_item *item, kt latent
 void kiln_start_take(struct kiln_run *r, struct kiln_item *item);
 /* The state that the phase starts from: [channels, height, width] in fp32, in s. */
 kt kiln_start_state(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item);
-/* What the phase has come to for the item, by its last state, in memory of its own; in s.  And takes
- * it over, into item->latent if the next phase starts from it. */
+/* What the phase has come to for the item, by its last state, in memory of its own; in s.  And
+ * takes it over, into item->latent if the next phase starts from it. */
 kt kiln_start_result(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item,
                      kt latent);
 void kiln_start_keep(const struct kiln_run *r, struct kiln_item *item, kt result);

@@ -25,21 +25,12 @@ static int load_json(struct kiln_tokenizer_files *f, const char *dir, const char
                      json_t **ret, struct kiln_error *err)
 {
     char path[PATH_MAX];
-    char *text;
-    size_t len;
-    json_error_t where;
+    json_t *json;
     *ret = NULL;
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    int rc = kiln_regular_read(path, FILE_BYTES_MAX, &text, &len, err);
+    int rc = kiln_json_file(path, FILE_BYTES_MAX, JSON_DEPTH_MAX, JSON_VALUES_MAX, &json, err);
     if (rc)
         return rc == KILN_NOT_FOUND ? 0 : rc;
-    rc = kiln_json_bounds(text, len, JSON_DEPTH_MAX, JSON_VALUES_MAX, path, err);
-    json_t *json = rc ? NULL : json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
-    free(text);
-    if (rc)
-        return rc;
-    if (!json)
-        return kiln_fail(err, KILN_CORRUPT, "%s:%d: %s", path, where.line, where.text);
     if (json_array_append_new(f->roots, json) != 0)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
     if (!json_is_object(json))

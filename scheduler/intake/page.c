@@ -379,12 +379,6 @@ static void find_fault(const struct kiln_job *job, const struct kiln_latent_row 
                  id, latent->width, latent->height, job->width, job->height);
 }
 
-/* Whether the job names a parent beside the job of its start. */
-static bool names_parent(const struct kiln_job *job)
-{
-    return job->parent && job->parent != job->init_job;
-}
-
 /* Why the job cannot be taken in, by what the ledger says of the jobs it names: *row is the first
  * of them; moves *row behind the last.  "" if it can. */
 static void check_named(const struct kiln_job *job, const struct kiln_latent_row **row, char *out,
@@ -393,7 +387,7 @@ static void check_named(const struct kiln_job *job, const struct kiln_latent_row
     out[0] = '\0';
     if (job->init_job)
         find_fault(job, (*row)++, out, size);
-    if (names_parent(job) && !(*row)++->known && !out[0])
+    if (kiln_job_names_parent(job) && !(*row)++->known && !out[0])
         snprintf(out, size, "parent is %llu; there is no such job",
                  (unsigned long long)job->parent);
 }
@@ -404,7 +398,7 @@ static int check_starts(struct kiln_page *page, struct kiln_error *err)
 {
     size_t asked = 0, next = 0;
     for (size_t i = 0; i < page->job_count; i++)
-        asked += (page->jobs[i].job.init_job != 0) + names_parent(&page->jobs[i].job);
+        asked += (page->jobs[i].job.init_job != 0) + kiln_job_names_parent(&page->jobs[i].job);
     if (asked == 0)
         return 0;
     uint64_t *ids = calloc(asked, sizeof(*ids));
@@ -415,7 +409,7 @@ static int check_starts(struct kiln_page *page, struct kiln_error *err)
         const struct kiln_job *job = &page->jobs[i].job;
         if (job->init_job)
             ids[next++] = job->init_job;
-        if (names_parent(job))
+        if (kiln_job_names_parent(job))
             ids[next++] = job->parent;
     }
     rc = rc ? rc : kiln_ledger_latents(page->ledger, page->pool, ids, asked, latents, err);

@@ -111,7 +111,8 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
                                  "eight free ports from here"),
     [KILN_KEY_GALLERY_ADDRESS] =
         TEXT("gallery_address", "127.0.0.1",
-             "numeric address of the web gallery; others than loopback need one of the two below"),
+             "numeric address of the web gallery; beyond loopback with gallery_token_file or "
+             "gallery_proxy"),
     [KILN_KEY_GALLERY_PORT] = INT("gallery_port", "9480", 0, 65535,
                                   "port of `kiln gallery serve`, or the next free one; 0: any"),
     [KILN_KEY_GALLERY_HOSTS] =

@@ -128,7 +128,7 @@ static void put_mode(struct kiln_text *out, const struct kiln_job *job)
 /* The job of the start is the parent, unless the line says another. */
 static void put_parent(struct kiln_text *out, const struct kiln_job *job)
 {
-    if (job->parent && job->parent != job->init_job)
+    if (kiln_job_names_parent(job))
         put_number(out, KILN_JOB_KEY_PARENT, (int64_t)job->parent);
 }
 

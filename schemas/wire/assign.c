@@ -37,7 +37,7 @@ static void write_job(struct kiln_text *out, const struct kiln_job *job)
                      (unsigned long long)job->id, job->attempt, (unsigned long long)job->batch_id,
                      job->index, (long long)job->created_ms);
     kiln_text_json(out, batch, strlen(batch));
-    if (job->parent && job->parent != job->init_job)
+    if (kiln_job_names_parent(job))
         kiln_text_printf(out, ",\"parent\":%llu", (unsigned long long)job->parent);
     kiln_text_puts(out, ",\"line\":");
     kiln_job_line_write(&rendered, true, out);

@@ -3,6 +3,9 @@
 #include "storage/formats/json_bounds.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
+
+#include "storage/formats/regular.h"
 
 /* Past a string, from its opening quote: where its closing one is, or the end. */
 static size_t string_end(const char *text, size_t len, size_t at)
@@ -32,5 +35,25 @@ int kiln_json_bounds(const char *text, size_t len, size_t depth_max, size_t valu
             return kiln_fail(err, KILN_UNSUPPORTED, "%s: JSON holds more than %zu values", what,
                              values_max);
     }
+    return 0;
+}
+
+int kiln_json_file(const char *path, size_t bytes_max, size_t depth_max, size_t values_max,
+                   json_t **ret, struct kiln_error *err)
+{
+    char *text;
+    size_t len;
+    json_error_t where;
+    int rc = kiln_regular_read(path, bytes_max, &text, &len, err);
+    if (rc)
+        return rc;
+    rc = kiln_json_bounds(text, len, depth_max, values_max, path, err);
+    json_t *json = rc ? NULL : json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
+    free(text);
+    if (rc)
+        return rc;
+    if (!json)
+        return kiln_fail(err, KILN_CORRUPT, "%s:%d: %s", path, where.line, where.text);
+    *ret = json;
     return 0;
 }

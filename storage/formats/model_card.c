@@ -216,19 +216,30 @@ static int read_coarse_key(const struct kiln_json_value *key, const struct kiln_
     return 0;
 }
 
-static int read_coarse(const struct kiln_json_value *value, struct kiln_model_card *card,
-                       struct kiln_error *err)
+/* The keys of an object, each read by `each`. */
+static int read_object(const char *name, const struct kiln_json_value *value,
+                       int (*each)(const struct kiln_json_value *key,
+                                   const struct kiln_json_value *value,
+                                   struct kiln_model_card *card, struct kiln_error *err),
+                       struct kiln_model_card *card, struct kiln_error *err)
 {
     struct kiln_json_reader reader;
     struct kiln_json_value key, member;
     bool more = false;
     if (value->type != KILN_JSON_OBJECT)
-        return kiln_fail(err, KILN_CONFIG, "\"coarse\": expected an object, found %s",
+        return kiln_fail(err, KILN_CONFIG, "\"%s\": expected an object, found %s", name,
                          kiln_json_type_name(value->type));
-    card->coarse_steps = KILN_STEPS_DEFAULT;
     int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
     while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
-        code = read_coarse_key(&key, &member, card, err);
+        code = each(&key, &member, card, err);
+    return code;
+}
+
+static int read_coarse(const struct kiln_json_value *value, struct kiln_model_card *card,
+                       struct kiln_error *err)
+{
+    card->coarse_steps = KILN_STEPS_DEFAULT;
+    int code = read_object("coarse", value, read_coarse_key, card, err);
     if (code == 0 && card->coarse.kind == KILN_MODE_COARSE &&
         card->coarse.small > card->coarse_steps)
         code = kiln_fail(err, KILN_CONFIG, "\"coarse.auto\": %u small steps of a schedule of %u",
@@ -275,25 +286,6 @@ static int read_schedule_key(const struct kiln_json_value *key, const struct kil
     if (kiln_json_equals(key, "sigmas"))
         return read_sigmas(value, card, err) ? refuse("schedule.sigmas", err) : 0;
     return 0;
-}
-
-/* The keys of an object, each read by `each`. */
-static int read_object(const char *name, const struct kiln_json_value *value,
-                       int (*each)(const struct kiln_json_value *key,
-                                   const struct kiln_json_value *value,
-                                   struct kiln_model_card *card, struct kiln_error *err),
-                       struct kiln_model_card *card, struct kiln_error *err)
-{
-    struct kiln_json_reader reader;
-    struct kiln_json_value key, member;
-    bool more = false;
-    if (value->type != KILN_JSON_OBJECT)
-        return kiln_fail(err, KILN_CONFIG, "\"%s\": expected an object, found %s", name,
-                         kiln_json_type_name(value->type));
-    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
-    while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
-        code = each(&key, &member, card, err);
-    return code;
 }
 
 static int read_schedule(const struct kiln_json_value *value, struct kiln_model_card *card,

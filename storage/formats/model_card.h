@@ -56,8 +56,8 @@ int kiln_model_card_read(const char *dir, struct kiln_model_card *ret,
 int kiln_model_card_parse(const char *text, size_t len, const char *path,
                           struct kiln_model_card *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The steps of a picture whose job line sets none: the setting `default_steps`; if that is 0, what the card
- * in the directory of the setting `model` says, if it can be read from here; else
+/* The steps of a picture whose job line sets none: the setting `default_steps`; if that is 0, what
+ * the card in the directory of the setting `model` says, if it can be read from here; else
  * KILN_STEPS_DEFAULT. */
 int kiln_model_card_steps(const struct kiln_config *config, uint32_t *ret,
                           struct kiln_error *err) KILN_MUST_CHECK;

@@ -165,19 +165,10 @@ static bool shard_name_ok(const char *name)
 
 static int load_index(const char *path, json_t **ret, struct kiln_error *err)
 {
-    json_error_t where;
-    size_t len;
-    char *text;
-    int rc = kiln_regular_read(path, INDEX_BYTES_MAX, &text, &len, err);
+    json_t *json;
+    int rc = kiln_json_file(path, INDEX_BYTES_MAX, INDEX_DEPTH_MAX, INDEX_VALUES_MAX, &json, err);
     if (rc)
         return rc;
-    rc = kiln_json_bounds(text, len, INDEX_DEPTH_MAX, INDEX_VALUES_MAX, path, err);
-    json_t *json = rc ? NULL : json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
-    free(text);
-    if (rc)
-        return rc;
-    if (!json)
-        return kiln_fail(err, KILN_CORRUPT, "%s:%d: %s", path, where.line, where.text);
     if (!json_is_object(json_object_get(json, "weight_map"))) {
         json_decref(json);
         return kiln_fail(err, KILN_CORRUPT, "%s: there is no \"weight_map\"", path);

@@ -189,6 +189,13 @@ static void filters_narrow(void **state)
     query = everything();
     query.filter.pool = "another";
     assert_int_equal(shown(&query), 0);
+    kiln_test_shown(rig.stack, &(struct kiln_test_shown){.pool = "varied", .mode = "variety=0.3"});
+    query.filter.pool = "varied"; /* neither exact nor from a picture */
+    assert_int_equal(shown(&query), 1);
+    query.filter.mode = KILN_GALLERY_STARTED;
+    assert_int_equal(shown(&query), 0);
+    query.filter.mode = KILN_GALLERY_EXACT;
+    assert_int_equal(shown(&query), 0);
     query = everything();
     query.filter.from_ms =
         1000 * (int64_t)kiln_test_count(rig.stack, "SELECT extract(epoch FROM now() - interval"

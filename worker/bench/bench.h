@@ -6,8 +6,8 @@
 #ifndef KILN_WORKER_BENCH_H
 #define KILN_WORKER_BENCH_H
 
-/* Runs the bench that argv[0] names, "engine", "quality", "coarse" or "captions", with the options after it.
- * Returns an exit status. */
+/* Runs the bench that argv[0] names, "engine", "quality", "coarse" or "captions", with the options
+ * after it.  Returns an exit status. */
 int kiln_bench_model(int argc, char **argv);
 
 /* Its benches. */

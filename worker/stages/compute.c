@@ -22,7 +22,8 @@
 #include "worker/state/worker.h"
 
 /* Batches that follow each other sooner use the same memory again.  Mapping it anew costs less than
- * pictures of 256 px differ by in time (kernels/LAB.md). */
+ * pictures of 256 px differ by in time; at 1024 px it is up to an eighth of a picture, once
+ * (kernels/LAB.md). */
 #define IDLE_MS 1000
 
 struct compute {

@@ -57,11 +57,6 @@ void kiln_vector_coder_free(struct kiln_vector_coder *coder)
     free(coder);
 }
 
-int64_t kiln_vector_coder_dims(const struct kiln_vector_coder *coder)
-{
-    return coder->dims;
-}
-
 /* One sum: the compiler may not reorder it, so eight run side by side. */
 static float project(const float *a, const float *b, const float *mean, int64_t dims)
 {

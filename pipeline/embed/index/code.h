@@ -20,7 +20,6 @@ struct kiln_vector_coder;
 int kiln_vector_coder_new(int64_t dims, const float *mean, struct kiln_vector_coder **ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_vector_coder_free(struct kiln_vector_coder *coder);
-int64_t kiln_vector_coder_dims(const struct kiln_vector_coder *coder);
 
 /* A vector as it is stored.  row: [dims].  Not finite or all zero: the scale is 0, which says that
  * nothing is known about the text; an index never finds it. */

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "pipeline/embed/tokens/added.h"
-#include "pipeline/embed/tokens/json_file.h"
 #include "pipeline/embed/tokens/models.h"
 #include "pipeline/embed/tokens/template.h"
+#include "storage/formats/json_bounds.h"
 
 #define FILE_BYTES_MAX (64 * 1024 * 1024)
+#define JSON_DEPTH_MAX 32
 #define JSON_VALUES_MAX ((size_t)6 * KILN_PIECES_MAX)
 
 struct kiln_subwords {
@@ -103,7 +104,7 @@ int kiln_subwords_open(const char *path, struct kiln_subwords **ret, struct kiln
     struct kiln_subwords *s = calloc(1, sizeof *s);
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
-    int rc = kiln_json_file(path, FILE_BYTES_MAX, JSON_VALUES_MAX, &root, err);
+    int rc = kiln_json_file(path, FILE_BYTES_MAX, JSON_DEPTH_MAX, JSON_VALUES_MAX, &root, err);
     rc = rc ? rc : build(s, root, path, err);
     json_decref(root);
     if (rc)

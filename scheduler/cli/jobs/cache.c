@@ -176,7 +176,8 @@ static int take_latent(struct build *build, struct kiln_job *job, bool any_seed,
     if (job->mode.kind != KILN_MODE_EXACT || job->mode.variety > 0) {
         kiln_job_release(job);
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "the cache holds latents of exact runs: leave out coarse, variety and starts");
+                         "the cache holds latents of exact runs: leave out coarse, variety and "
+                         "starts");
     }
     make_key(&want, job);
     kiln_sha256(want.key, strlen(want.key), digest);

@@ -3,8 +3,7 @@
  * Which embedder is the setting `gallery_embedder`: "auto" is the model's own caption features if
  * its directory has a fit for them (pipeline/embed/captions), "none" is a search by words alone,
  * and anything else is the directory of an embedder.  It is opened in the thread that follows the
- * ledger, after the first search or OPEN_AFTER_MS of running, so that a gallery that nobody
- * searches costs no memory for it.
+ * ledger, after the first search or OPEN_AFTER_MS of running, so that a start is not slower for it.
  */
 #ifndef KILN_GALLERY_KEEPER_H
 #define KILN_GALLERY_KEEPER_H

@@ -259,6 +259,8 @@ void kiln_meaning_progress(struct kiln_meaning *m, uint32_t *ret_pictures, uint3
 {
     pthread_rwlock_rdlock(&m->lock);
     *ret_pictures = kiln_catalogue_count(m->world->catalogue, ret_prompts);
-    *ret_waiting = m->world->prompt_count - m->world->waiting;
+    *ret_waiting = 0;
+    for (uint32_t prompt = m->world->waiting; prompt < m->world->prompt_count; prompt++)
+        *ret_waiting += m->world->places[prompt] == KILN_NONE;
     pthread_rwlock_unlock(&m->lock);
 }

@@ -35,7 +35,7 @@ int kiln_meaning_load(struct kiln_meaning *meaning, struct kiln_ledger *session,
  * change again. */
 int kiln_meaning_note(void *arg, uint64_t job, bool gone, struct kiln_error *err) KILN_MUST_CHECK;
 /* Applies what was noted, then embeds some prompts and stores their vectors.  writer NULL: no
- * vectors are made, but those are used that another gallery stored.  *ret_more: call again at
+ * vectors are made.  *ret_more: call again at
  * once. */
 int kiln_meaning_step(struct kiln_meaning *meaning, struct kiln_ledger *reader,
                       struct kiln_ledger *writer, bool *ret_more,

@@ -119,8 +119,9 @@ static int add_nothing(struct kiln_web_visit *visit, const struct kiln_gallery_a
         kiln_text_puts(out, "</bdi></a>?</p>");
     }
     if (asked)
-        kiln_text_puts(out, "<p>Every word must be in the prompt. Remove a word or a filter, or "
-                            "<a href=\"/\">see the newest pictures</a>.</p>");
+        kiln_text_puts(
+            out, "<p>Every word must be in the prompt or a name. Remove a word or a filter, or "
+                 "<a href=\"/\">see the newest pictures</a>.</p>");
     else
         kiln_text_puts(out, "<p>Pictures appear here as soon as they are rendered. "
                             "<code>kiln enqueue FILE</code> sends the first prompts.</p>");

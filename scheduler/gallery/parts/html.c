@@ -26,7 +26,6 @@ static const char *entity(char c)
     }
 }
 
-/* One character with its escapes; returns how many bytes it took. */
 /* U+FFFE and U+FFFF, which XML has no place for. */
 static bool is_noncharacter(const char *text, size_t size)
 {
@@ -34,6 +33,7 @@ static bool is_noncharacter(const char *text, size_t size)
            (memcmp(text, "\xef\xbf\xbe", 3) == 0 || memcmp(text, "\xef\xbf\xbf", 3) == 0);
 }
 
+/* One character with its escapes; returns how many bytes it took. */
 static size_t add_character(struct kiln_text *out, const char *text, size_t len, bool shown)
 {
     size_t size = kiln_utf8_length(text, len);

@@ -45,12 +45,13 @@ void kiln_gallery_question_release(struct kiln_gallery_question *question);
                       " AND ($13::bigint = 0 OR i.created_at >= to_timestamp($13 / 1000.0))"       \
                       " AND ($14::bigint = 0 OR i.created_at < to_timestamp($14 / 1000.0))"        \
                       " AND coalesce(i.safety_flag, -1) = ANY ($15::smallint[])"
-/* By enum kiln_gallery_aspect and enum kiln_gallery_mode. */
+/* By enum kiln_gallery_aspect and enum kiln_gallery_mode; 0: neither exact nor of another kind. */
 #define KILN_GALLERY_ASPECT_SQL(i)                                                                 \
     "CASE WHEN " i ".width * 20 > " i ".height * 21 THEN 2"                                        \
     " WHEN " i ".width * 20 < " i ".height * 19 THEN 3 ELSE 1 END"
 #define KILN_GALLERY_MODE_SQL(i)                                                                   \
-    "CASE WHEN " i ".mode = '' THEN 1 WHEN " i ".mode LIKE 'coarse%' THEN 2 ELSE 3 END"
+    "CASE WHEN " i ".mode = '' THEN 1 WHEN " i ".mode LIKE 'coarse%' THEN 2"                       \
+    " WHEN " i ".mode LIKE 'variety%' THEN 0 ELSE 3 END"
 #define KILN_GALLERY_SHOWN_PARAMS 15
 void kiln_gallery_bind(struct kiln_params *params, const struct kiln_gallery_filter *filter,
                        uint64_t batch_id);

@@ -28,8 +28,8 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
                         size_t count, struct kiln_latent_row *ret,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Fills ret[i] with the prompt of the job ids[i] as it was rendered, malloc'd; NULL if the pool has no
- * such job.  Entries that are not NULL are kept as they are. */
+/* Fills ret[i] with the prompt of the job ids[i] as it was rendered, malloc'd; NULL if the pool has
+ * no such job.  Entries that are not NULL are kept as they are. */
 int kiln_ledger_prompts(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
                         size_t count, char **ret, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -166,7 +166,7 @@ void kiln_coarse_progress(const struct kiln_coarse_table *table, size_t done, si
 
 #define KILN_COARSE_WHY 512
 /* Whether a run is as good as exact: what it loses, with its standard error, is within the limits
- * (coarse_rule.c).  `why`: what is not, "" if it is. */
+ * (rule.c).  `why`: what is not, "" if it is. */
 bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_COARSE_WHY]);
 /* The object "coarse" of kiln.json. */
 json_t *kiln_coarse_card(const struct kiln_coarse *bench);

@@ -163,8 +163,8 @@ static void set_defaults(struct kiln_coarse_options *o)
         o->dtypes[o->dtype_count++] = DIFFUSIONZ_BF16;
     if (!o->size_count)
         o->sizes[o->size_count++] = (struct kiln_bench_size){512, 512};
-    const bool none = o->mode_count > 0 || o->variety_count > 0;
-    for (int i = 0; !none && i < 2; i++)
+    const bool none_given = o->mode_count == 0 && o->variety_count == 0;
+    for (int i = 0; none_given && i < 2; i++)
         o->modes[o->mode_count++] = usual[i];
 }
 

@@ -186,7 +186,7 @@ void kiln_coarse_progress(const struct kiln_coarse_table *table, size_t done, si
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-/* Six digits: a card is for people too. */
+/* Five digits: a card is for people too. */
 static json_t *number(double value)
 {
     char text[32];

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "schemas/limits.h"
+#include "storage/formats/replace.h"
 
 #define BLOCK (4 * KILN_LINE_MAX)
 
@@ -232,12 +233,8 @@ static int open_text(struct kiln_lines *lines, const char *name, const char *tex
     lines->fd = memfd_create("kiln", MFD_CLOEXEC);
     if (lines->fd < 0)
         return kiln_fail(err, KILN_IO, "memory file for %s: %s", name, strerror(errno));
-    for (size_t done = 0; done < len;) {
-        const ssize_t put = write(lines->fd, text + done, len - done);
-        if (put < 0 && errno != EINTR)
-            return kiln_fail(err, KILN_IO, "memory file for %s: %s", name, strerror(errno));
-        done += put > 0 ? (size_t)put : 0;
-    }
+    if (kiln_write_all(lines->fd, text, len) != 0)
+        return kiln_fail(err, KILN_IO, "memory file for %s: %s", name, strerror(errno));
     return kiln_lines_rewind(lines, err);
 }
 

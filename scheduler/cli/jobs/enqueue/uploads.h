@@ -1,8 +1,9 @@
 /* uploads.h - pictures that jobs start from, and masks: from a path to the key of an object.
  *
- * Each distinct file of a call is read once, and stored once under the SHA-256 of its bytes, before
- * the first job that names it is sent.  A path is relative to the current directory.  Only regular
- * files are read; links are followed, since the user who names a file may read it.
+ * Each distinct file of a call is checked once, and read and stored once more under the SHA-256 of
+ * its bytes, before the first job that names it is sent.  A path is relative to the current
+ * directory.  Only regular files are read; links are followed, since the user who names a file may
+ * read it.
  */
 #ifndef KILN_ENQUEUE_UPLOADS_H
 #define KILN_ENQUEUE_UPLOADS_H

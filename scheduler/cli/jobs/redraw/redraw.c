@@ -171,15 +171,16 @@ static int read_sets(struct redraw *redraw, const struct kiln_args *args)
 }
 
 /* What the options together mean. */
-static int check_purpose(struct redraw *redraw, bool deep)
+static int check_purpose(struct redraw *redraw)
 {
     struct kiln_redraw_want *want = &redraw->want;
     struct kiln_depth_want *depth = &want->depth;
-    if ((depth->strength > 0) + (depth->sigma > 0) + (depth->alike >= 0) > 1)
+    const int depths = (depth->strength > 0) + (depth->sigma > 0) + (depth->alike >= 0);
+    if (depths > 1)
         return kiln_usage(redraw->cli,
                           "--strength, --alike and --set start_sigma say the same; keep one");
     depth->enlarges = want->size != NULL;
-    if (!depth->enlarges && !depth->edits && !want->seed_set && deep)
+    if (!depth->enlarges && !depth->edits && !want->seed_set && depths > 0)
         want->count += !want->count;
     if (!depth->enlarges && !depth->edits && !want->seed_set && !want->count)
         return kiln_usage(redraw->cli, "say what to make: --size to enlarge, --count for "
@@ -222,9 +223,7 @@ static int read_args(struct redraw *redraw, const struct kiln_args *args)
     redraw->want.count = (uint32_t)count;
     status = read_size(redraw);
     status = status ? status : read_sets(redraw, args);
-    const struct kiln_depth_want *depth = &redraw->want.depth;
-    const bool deep = depth->strength > 0 || depth->sigma > 0 || depth->alike >= 0;
-    status = status ? status : check_purpose(redraw, deep);
+    status = status ? status : check_purpose(redraw);
     return status ? status : read_ids(redraw, args);
 }
 
