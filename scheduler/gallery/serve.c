@@ -62,11 +62,10 @@ static int read_access(struct gallery *gallery, struct kiln_error *err)
 /* Shows what the settings allow. */
 static void read_levels(struct gallery *gallery)
 {
-    static const char *const levels[] = {"clear", "unsure", "mature", "explicit"};
     const struct kiln_config *config = gallery->cli->config;
     const char *level = kiln_config_text(config, KILN_KEY_GALLERY_LEVEL);
     for (int i = 0; i < KILN_SAFETY_LEVELS; i++)
-        if (strcmp(level, levels[i]) == 0)
+        if (strcmp(level, kiln_safety_level_names[i]) == 0)
             gallery->app.level_max = i;
     gallery->app.show_unchecked =
         strcmp(kiln_config_text(config, KILN_KEY_GALLERY_UNCHECKED), "show") == 0;

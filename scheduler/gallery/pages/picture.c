@@ -179,13 +179,12 @@ static void add_origin(struct kiln_text *out, const struct kiln_gallery_picture 
 
 static void add_rating(struct kiln_text *out, const struct kiln_gallery_picture *picture)
 {
-    static const char *const levels[] = {"clear", "unsure", "mature", "explicit"};
     int level = picture->tile.level;
     char text[200];
     if (level < 0 || level >= KILN_SAFETY_LEVELS || !picture->safety_source)
         snprintf(text, sizeof text, "not checked");
     else
-        snprintf(text, sizeof text, "%s, by %.100s (score %.2f)", levels[level],
+        snprintf(text, sizeof text, "%s, by %.100s (score %.2f)", kiln_safety_level_names[level],
                  picture->safety_source, picture->safety_score);
     add_fact(out, "Rated", text);
 }

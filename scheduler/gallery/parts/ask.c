@@ -23,7 +23,6 @@ static const struct {
 
 static const char *const aspects[] = {"any", "square", "wide", "tall", NULL};
 static const char *const modes[] = {"any", "exact", "coarse", "started", NULL};
-static const char *const levels[] = {"clear", "unsure", "mature", "explicit", NULL};
 
 static int find_word(const char *const *words, const char *text)
 {
@@ -69,7 +68,7 @@ static int read_choices(const struct kiln_web_args *args, struct kiln_gallery_fi
     filter->mode = (enum kiln_gallery_mode)found;
     if (!safety)
         return 0;
-    found = find_word(levels, safety);
+    found = find_word(kiln_safety_level_names, safety);
     if (found < 0)
         return refuse(err, "safety", safety, "clear, unsure, mature or explicit");
     filter->level_max = found < filter->level_max ? found : filter->level_max;

@@ -58,7 +58,6 @@ static void add_file(struct kiln_text *out, const struct kiln_gallery_files *fil
 void kiln_json_tile(struct kiln_text *out, const struct kiln_gallery_files *files,
                     const struct kiln_gallery_tile *tile)
 {
-    static const char *const levels[] = {"clear", "unsure", "mature", "explicit"};
     bool rated = tile->level >= 0 && tile->level < KILN_SAFETY_LEVELS;
     kiln_text_puts(out, "{");
     kiln_json_number(out, "job", tile->job);
@@ -73,7 +72,7 @@ void kiln_json_tile(struct kiln_text *out, const struct kiln_gallery_files *file
     kiln_json_text(out, "tenant", tile->tenant);
     kiln_json_text(out, "style", tile->style);
     kiln_json_bool(out, "starred", tile->starred);
-    kiln_json_text(out, "rated", rated ? levels[tile->level] : NULL);
+    kiln_json_text(out, "rated", rated ? kiln_safety_level_names[tile->level] : NULL);
     kiln_text_printf(out, ",\"page\":\"/p/%llu\",\"files\":[", (unsigned long long)tile->job);
     add_file(out, files, tile->job, "full", &tile->full);
     add_file(out, files, tile->job, "512", &tile->medium);

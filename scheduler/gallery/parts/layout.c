@@ -72,13 +72,12 @@ void kiln_gallery_begin(struct kiln_web_visit *visit, const struct kiln_gallery_
 /* What is hidden is said on every page: a gallery that hides must not look complete. */
 static void add_foot(struct kiln_web_visit *visit)
 {
-    static const char *const shown[] = {"clear", "unsure", "mature", "explicit"};
     const struct kiln_gallery_app *app = kiln_gallery_app(visit);
     struct kiln_text *out = &visit->reply.body;
     kiln_text_puts(out, "<footer class=\"foot\"><p>");
     if (app->level_max < KILN_SAFETY_LEVELS - 1)
         kiln_text_printf(out, "Pictures rated above \xe2\x80\x9c%s\xe2\x80\x9d are hidden. ",
-                         shown[app->level_max]);
+                         kiln_safety_level_names[app->level_max]);
     kiln_text_puts(out, app->show_unchecked ? "Pictures that were not checked are shown."
                                             : "Pictures that were not checked are hidden.");
     kiln_text_puts(out, " <a href=\"/help\">Keys and search</a></p></footer>");

@@ -33,6 +33,7 @@ enum kiln_safety_level {
     KILN_SAFETY_EXPLICIT,
     KILN_SAFETY_LEVELS
 };
+extern const char *const kiln_safety_level_names[KILN_SAFETY_LEVELS + 1]; /* NULL at the end */
 
 enum kiln_gallery_mode {
     KILN_GALLERY_ANY_MODE,

@@ -6,6 +6,9 @@
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/internal.h"
 
+const char *const kiln_safety_level_names[KILN_SAFETY_LEVELS + 1] = {"clear", "unsure", "mature",
+                                                                     "explicit", NULL};
+
 #define SETTLE_TRIES 8
 
 /* $1 pool, $2 job.  Writes the opinion that counts into the picture, if it has another. */
