@@ -28,6 +28,7 @@ int kiln_command(int argc, char **argv, const struct kiln_verb *(*verb_at)(size_
 #define KILN_LOOK_OPTIONS                                                                          \
     {"note", "TEXT", "a sentence at the top of the gallery page"},                                 \
         {"sheet", "FILE.webp", "also write a contact sheet of all pictures"},                      \
+        {"grid", "X,Y", "also write grid.html, the pictures by two settings: steps,seed"},         \
     {                                                                                              \
         "columns", "N", "square pictures in a row of the contact sheet (6)"                        \
     }

@@ -56,6 +56,10 @@ int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_cont
  * gives the same job.  The key of a job is made from the line without the seed. */
 void kiln_job_line_write(const struct kiln_job *job, bool with_seed, struct kiln_text *out);
 
+/* Appends the line of a job of the ledger.  False, and nothing is appended: the validator of this
+ * release refuses the line, so it would not run. */
+bool kiln_job_line_again(const struct kiln_job *job, struct kiln_text *out);
+
 /* The seed of a job without one: first 8 bytes (big endian, top bit cleared) of
  * SHA-256("kiln seed" NUL batch NUL decimal index). */
 uint64_t kiln_seed_derive(const char *batch, uint32_t index);

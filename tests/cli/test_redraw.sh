@@ -154,8 +154,8 @@ ok kiln export draw --out draw --html
 json draw/results.jsonl '[j["parent"] for j in d] == [None] * 4 + ['"$star"'] and d[4]["rendered_mode"] == "start@0.75" and d[4]["forwards"] > 0'
 grep -aq "<kiln:parent>$star</kiln:parent>" draw/full/000004.webp || die "the picture does not name its parent"
 grep -aq "<kiln:mode>start@0.75" draw/full/000004.webp || die "the picture does not name its mode"
-grep -q "<figure id=\"j$star\"" draw/index.html || die "a tile without its job"
-grep -q "256&times;256 &middot; seed 100 &middot; 6 steps &middot; start@0.75.*<small class=\"made\">made from <a href=\"#j$star\">job $star</a></small>" draw/index.html || die "the page does not say what it was made from"
+grep -q "^{\"job\":$star,\"batch\":\"draw\"" draw/index.html || die "the picture is not in the page's data"
+grep -q "\"seed\":\"100\",.*\"steps\":6,.*\"mode\":\"start@0.75\".*\"parent\":$star," draw/index.html || die "the page does not say what it was made from"
 ok kiln export named --out named --html
 grep -aq "<kiln:parent>$star</kiln:parent>" named/full/000000.webp || die "an exact picture does not name its parent"
 until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0

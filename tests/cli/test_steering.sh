@@ -33,7 +33,6 @@ json out.txt 'd["prompt"][-1] == "\u2069" and "\x85" in d["prompt"] and "\x7f" i
 ok kiln export b --out x --html
 clean x/results.jsonl x/index.html
 says 'u202e' x/index.html
-says '<p dir="auto">' x/index.html
 ok kiln batch show b --json
 clean out.txt a/log/scheduler.log a/log/worker-0.log
 # names that somebody with rights on the ledger or the bus has forged

@@ -131,11 +131,16 @@ class Page:
 
     def until(self, script, limit_s=8):
         until = time.monotonic() + limit_s
-        while not self.run(script):
+        while True:
+            try:
+                if self.run(script):
+                    return True
+            except RuntimeError as error:  # asked between two pages
+                if "navigated" not in str(error):
+                    raise
             if time.monotonic() > until:
                 return False
             time.sleep(0.05)
-        return True
 
     def key(self, key, code=None):
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}

@@ -4,61 +4,33 @@ list that goes on, no script, layout shift.  Screenshots go to $SHOTS if it is s
 import os
 import sys
 
+from audit import Audit
 from browser import Browser
 from web import HOST, PORT, check, finish
 
 BASE = f"http://{HOST}:{PORT}"
-AXE = open(sys.argv[1], encoding="utf-8").read() if len(sys.argv) > 1 else None
-SHOTS = os.environ.get("SHOTS")
 EVIL = os.environ["EVIL"]
 PAGES = {"front": "/", "search": "/?q=red&aspect=square", "nothing": "/?q=zebra", "picture": f"/p/{EVIL}",
          "batches": "/batches", "fleet": "/fleet", "help": "/help", "lost": "/nothing",
          "compare": f"/compare?a={EVIL}&b=1", "sheet": "/sheet?batch=first&x=size&y=prompt",
          "show": "/show?q=red"}
-AXE_RUN = """axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa",
-  "best-practice"]}).then((found) => (found.passes.length < 10 ? ["axe checked little"] : []).concat(
-  found.violations.map((each) => each.id + ": " +
-  each.nodes.slice(0, 3).map((node) => node.target.join(" ") + " (" + node.any.concat(node.all)
-  .map((part) => part.message).join("; ").slice(0, 200) + ")").join(", "))))"""
-SHIFT = """new Promise((done) => { let sum = 0; new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) if (!entry.hadRecentInput) sum += entry.value; })
-  .observe({type: "layout-shift", buffered: true}); setTimeout(() => done(sum), 300); })"""
-WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-
-
-def audit(page, what):
-    for text in page.complaints():
-        check("404" in text and "lost" in what, f"{what}: {text}")
-    if AXE:
-        page.run(AXE)
-        for violation in page.run(AXE_RUN):
-            check(False, f"{what}: axe {violation}")
-
+audit = Audit(sys.argv[1] if len(sys.argv) > 1 else None)
 
 with Browser() as browser:
-    sizes = [(390, 844, False), (1280, 900, True), (2560, 1400, True)] + ([(1280, 900, False)] if SHOTS else [])
-    for width, height, dark in sizes:
+    for width, height, dark in ((390, 844, False), (390, 844, True), (1280, 900, False), (1280, 900, True),
+                                (2560, 1400, False), (2560, 1400, True)):
         page = browser.page(width, height, dark=dark)
         for name, path in PAGES.items():
-            if width > 2000 and not SHOTS and name not in ("front", "picture"):
+            if width > 2000 and not audit.shots and name not in ("front", "picture"):
                 continue
-            what = f"{name} at {width} {'dark' if dark else 'light'}"
             page.open(BASE + path)
-            if name in ("front", "picture"):
-                shift = page.run(SHIFT)
-                check(shift <= 0.01, f"{what}: layout shift {shift}")
-            check(not page.run(WIDE), f"{what}: wider than the window")
-            if width < 2000:
-                audit(page, what)
-            if SHOTS:
-                page.shot(f"{SHOTS}/{name}-{width}-{'dark' if dark else 'light'}.png")
+            audit.look(page, name, width, dark, "404" if name == "lost" else None)
     # With the filters open, and targets large enough to hit.
     page = browser.page(390, 844)
     page.open(BASE + "/")
     page.run("document.querySelector('.filters').open = true")
-    audit(page, "filters")
-    if SHOTS:
-        page.shot(f"{SHOTS}/filters-390-light.png")
+    audit.check(page, "filters")
+    audit.shot(page, "filters", 390, False)
 
     # --- keys and focus ---
     page = browser.page(1280, 900)
@@ -82,9 +54,8 @@ with Browser() as browser:
     page.key("Enter")
     check(page.until("document.querySelector('dialog').open"), "Enter opens the picture")
     check(page.run("location.pathname") == f"/p/{second}", "the address of the picture")
-    audit(page, "dialog")
-    if SHOTS:
-        page.shot(f"{SHOTS}/dialog-1280-light.png")
+    audit.check(page, "dialog")
+    audit.shot(page, "dialog", 1280, False)
     page.key("ArrowRight")
     check(page.until(f"location.pathname.startsWith('/p/') && location.pathname != '/p/{second}'"), "next")
     page.run("document.querySelector('dialog .star button').focus()")
@@ -131,4 +102,4 @@ with Browser() as browser:
     count = len(page("DOM.querySelectorAll", nodeId=root, selector=".grid .tile a")["nodeIds"])
     check(count == 48, f"{count} tiles without scripts")
     check(page("DOM.querySelector", nodeId=root, selector="a[rel=next]")["nodeId"], "a link to the next page")
-finish("accessibility, keys, focus, scrolling and coming back" + ("" if AXE else ", without axe-core"))
+finish("accessibility, keys, focus, scrolling and coming back" + ("" if audit.axe else ", without axe-core"))

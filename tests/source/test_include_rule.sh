@@ -66,7 +66,7 @@ scheduler/bench:            scheduler/policy scheduler/sim pipeline/embed
 scheduler/cli:              schemas/ storage/ scheduler/cli/
 scheduler/gallery/web:      schemas/ storage/
 scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/meaning
-scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning
+scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning scheduler/cli/core/output/crosstab.h
 scheduler/gallery:          schemas/ storage/ scheduler/cli/core scheduler/cli/verb_tables.h scheduler/gallery/
 
 pipeline/embed/tokens:      schemas/ storage/formats

@@ -6,6 +6,7 @@
 #include "scheduler/gallery/parts/json.h"
 #include "scheduler/gallery/parts/recipe.h"
 #include "schemas/embedded.h"
+#include "schemas/job/line.h"
 #include "storage/ledger/read/batch.h"
 
 #define JSON_TYPE "application/json"
@@ -153,7 +154,7 @@ static void add_job(struct kiln_text *out, const struct kiln_gallery_picture *pi
     kiln_json_number(out, "variants", picture->variants);
     kiln_json_number(out, "children", picture->children);
     kiln_text_puts(out, ",\"job_line\":");
-    kiln_text_puts(out, kiln_gallery_job_line(job, &line) && line.at ? line.at : "null");
+    kiln_text_puts(out, kiln_job_line_again(job, &line) && line.at ? line.at : "null");
     kiln_json_text(out, "command", kiln_gallery_command(row, &command) ? command.at : NULL);
     kiln_text_release(&line);
     kiln_text_release(&command);

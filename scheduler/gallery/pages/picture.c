@@ -9,6 +9,7 @@
 #include "scheduler/gallery/parts/layout.h"
 #include "scheduler/gallery/parts/recipe.h"
 #include "scheduler/gallery/parts/tiles.h"
+#include "schemas/job/line.h"
 
 #define SIMILAR 12
 #define VARIANTS 13 /* with the picture itself, which is left out */
@@ -254,7 +255,7 @@ static int add_picture(void *arg, const struct kiln_gallery_picture *picture,
     view->variants = picture->variants;
     view->children = picture->children;
     snprintf(title, sizeof title, "Picture %" PRIu64, tile->job);
-    (void)kiln_gallery_job_line(&picture->job->job, &line);
+    (void)kiln_job_line_again(&picture->job->job, &line);
     (void)kiln_gallery_command(picture->job, &command);
     kiln_gallery_begin(view->visit, &(struct kiln_gallery_page_head){.title = title, .wide = true});
     kiln_text_printf(out, "<article class=\"picture\" data-job=\"%" PRIu64 "\">", tile->job);

@@ -6,101 +6,32 @@
  * which are shown.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/cli/core/output/crosstab.h"
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/files.h"
 #include "scheduler/gallery/parts/html.h"
 #include "scheduler/gallery/parts/layout.h"
 #include "scheduler/gallery/parts/tiles.h"
-#include "schemas/text/utf8.h"
 
 #define JOBS_MAX 5000
-#define VALUES_MAX 24 /* of an axis */
-#define VALUE_BYTES 120
-
-enum key { SEED, STEPS, SIZE, GUIDANCE, LORAS, STYLE, MADE, PROMPT, KEYS };
-static const struct {
-    const char *name, *label;
-} keys[KEYS] = {{"seed", "Seed"},   {"steps", "Steps"}, {"size", "Size"}, {"guidance", "Guidance"},
-                {"loras", "LoRAs"}, {"style", "Style"}, {"mode", "Made"}, {"prompt", "Prompt"}};
-
-struct axis {
-    int key;
-    char values[VALUES_MAX][VALUE_BYTES];
-    int count;
-    bool more; /* values that have no place */
-};
-
-struct cell {
-    uint64_t job;
-    struct kiln_text html;
-};
 
 /* A job of the batch that has a picture. */
 struct made {
     uint64_t job;
-    char x[VALUE_BYTES], y[VALUE_BYTES];
+    char x[KILN_CROSSTAB_VALUE_BYTES], y[KILN_CROSSTAB_VALUE_BYTES];
 };
 
 struct sheet {
     struct kiln_web_visit *visit;
-    struct axis x, y;
-    struct cell cells[VALUES_MAX][VALUES_MAX]; /* [y][x] */
+    struct kiln_crosstab table;
     int jobs;
-    struct made made[JOBS_MAX]; /* by rising job */
+    struct made made[JOBS_MAX]; /* in the order of the batch */
     int count, at;              /* at: where place_made looks on */
     bool cut;                   /* the batch has more jobs than are read */
 };
-
-static void value_of(const struct kiln_job_row *row, int key, char out[VALUE_BYTES])
-{
-    const struct kiln_job *job = &row->job;
-    char loras[KILN_LORA_SET_MAX];
-    switch (key) {
-    case SEED:
-        snprintf(out, VALUE_BYTES, "%" PRIu64, job->seed);
-        break;
-    case STEPS:
-        snprintf(out, VALUE_BYTES, "%u", job->steps);
-        break;
-    case SIZE:
-        snprintf(out, VALUE_BYTES, "%ux%u", job->width, job->height);
-        break;
-    case GUIDANCE:
-        snprintf(out, VALUE_BYTES, "%g", job->guidance);
-        break;
-    case LORAS:
-        kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
-        snprintf(out, VALUE_BYTES, "%.119s", loras[0] ? loras : "none");
-        break;
-    case STYLE:
-        snprintf(out, VALUE_BYTES, "%.119s", job->style ? job->style : "none");
-        break;
-    case MADE:
-        snprintf(out, VALUE_BYTES, "%.119s", kiln_mode_shown(row->rendered_mode));
-        break;
-    default:
-        kiln_utf8_copy(out, VALUE_BYTES, job->prompt);
-        break;
-    }
-}
-
-/* The place of a value on its axis, or -1 if there is none left. */
-static int place_of(struct axis *axis, const char *value)
-{
-    for (int i = 0; i < axis->count; i++)
-        if (strcmp(axis->values[i], value) == 0)
-            return i;
-    if (axis->count == VALUES_MAX) {
-        axis->more = true;
-        return -1;
-    }
-    snprintf(axis->values[axis->count], VALUE_BYTES, "%s", value);
-    return axis->count++;
-}
 
 static int note_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
@@ -113,8 +44,8 @@ static int note_job(void *arg, const struct kiln_job_row *row, struct kiln_error
         return 0;
     struct made *made = &sheet->made[sheet->count++];
     made->job = row->job.id;
-    value_of(row, sheet->x.key, made->x);
-    value_of(row, sheet->y.key, made->y);
+    kiln_crosstab_value(row, sheet->table.x.key, made->x);
+    kiln_crosstab_value(row, sheet->table.y.key, made->y);
     return 0;
 }
 
@@ -128,9 +59,21 @@ static int place_made(void *arg, const struct kiln_gallery_tile *tile, struct ki
     if (sheet->at == sheet->count)
         return 0;
     const struct made *made = &sheet->made[sheet->at];
-    int column = place_of(&sheet->x, made->x), line = place_of(&sheet->y, made->y);
-    if (column >= 0 && line >= 0)
-        sheet->cells[line][column].job = made->job;
+    struct kiln_cell *cell = kiln_crosstab_cell(&sheet->table, made->x, made->y);
+    if (!cell || cell->job > made->job)
+        return 0;
+    const struct kiln_gallery_object *object = tile->small.key[0] ? &tile->small : &tile->full;
+    struct kiln_gallery_files *files = kiln_gallery_app(sheet->visit)->files;
+    struct kiln_text *out = &cell->html;
+    cell->job = made->job;
+    kiln_text_clear(out); /* the newest counts */
+    kiln_gallery_files_learn(files, tile);
+    kiln_text_printf(out, "<a href=\"/p/%" PRIu64 "\"><img src=\"", tile->job);
+    kiln_gallery_file_url(files, tile->job, object->key, true, sheet->visit->now_ms, out);
+    kiln_text_printf(out, "\" width=\"%u\" height=\"%u\" loading=\"lazy\" alt=\"", tile->width,
+                     tile->height);
+    kiln_gallery_alt(out, tile->prompt);
+    kiln_text_puts(out, "\"></a>");
     return 0;
 }
 
@@ -150,108 +93,15 @@ static int place_all(struct sheet *sheet, struct kiln_error *err)
     return rc;
 }
 
-/* --- the table -------------------------------------------------------------------------------- */
-
-static int fill_cell(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
-{
-    struct sheet *sheet = arg;
-    const struct kiln_gallery_object *object = tile->small.key[0] ? &tile->small : &tile->full;
-    struct kiln_gallery_files *files = kiln_gallery_app(sheet->visit)->files;
-    (void)err;
-    for (int i = 0; i < sheet->y.count * VALUES_MAX; i++) {
-        struct cell *cell = &sheet->cells[i / VALUES_MAX][i % VALUES_MAX];
-        if (cell->job != tile->job || cell->html.len)
-            continue;
-        kiln_gallery_files_learn(files, tile);
-        kiln_text_printf(&cell->html, "<a href=\"/p/%" PRIu64 "\"><img src=\"", tile->job);
-        kiln_gallery_file_url(files, tile->job, object->key, true, sheet->visit->now_ms,
-                              &cell->html);
-        kiln_text_printf(&cell->html, "\" width=\"%u\" height=\"%u\" loading=\"lazy\" alt=\"",
-                         tile->width, tile->height);
-        kiln_gallery_alt(&cell->html, tile->prompt);
-        kiln_text_puts(&cell->html, "\"></a>");
-    }
-    return 0;
-}
-
-static int fill(struct sheet *sheet, struct kiln_error *err)
-{
-    const struct kiln_gallery_filter filter = kiln_gallery_all(kiln_gallery_app(sheet->visit));
-    uint64_t jobs[KILN_GALLERY_ROWS_MAX];
-    uint32_t count = 0;
-    int rc = 0, cells = sheet->y.count * VALUES_MAX;
-    for (int i = 0; rc == 0 && i < cells; i++) {
-        uint64_t job = sheet->cells[i / VALUES_MAX][i % VALUES_MAX].job;
-        if (job)
-            jobs[count++] = job;
-        if (count == KILN_GALLERY_ROWS_MAX || (count && i == cells - 1)) {
-            rc = kiln_gallery_tiles(sheet->visit->session, &filter, jobs, count, fill_cell, sheet,
-                                    err);
-            count = 0;
-        }
-    }
-    return rc;
-}
-
-struct order {
-    const char *value;
-    int at;
-};
-
-/* Numbers inside the texts count as numbers: "8" before "10", "512x512" before "1024x768". */
-static int by_value(const void *a, const void *b)
-{
-    return strverscmp(((const struct order *)a)->value, ((const struct order *)b)->value);
-}
-
-static void sort(const struct axis *axis, struct order order[VALUES_MAX])
-{
-    for (int i = 0; i < axis->count; i++)
-        order[i] = (struct order){axis->values[i], i};
-    qsort(order, (size_t)axis->count, sizeof *order, by_value);
-}
-
-static void add_table(struct sheet *sheet)
-{
-    struct kiln_text *out = &sheet->visit->reply.body;
-    struct order columns[VALUES_MAX], lines[VALUES_MAX];
-    sort(&sheet->x, columns);
-    sort(&sheet->y, lines);
-    kiln_text_printf(out,
-                     "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Sheet\">"
-                     "<table class=\"sheet\"><thead><tr><th scope=\"col\">%s / %s</th>",
-                     keys[sheet->y.key].label, keys[sheet->x.key].label);
-    for (int x = 0; x < sheet->x.count; x++) {
-        kiln_text_puts(out, "<th scope=\"col\" dir=\"auto\">");
-        kiln_html(out, columns[x].value);
-        kiln_text_puts(out, "</th>");
-    }
-    kiln_text_puts(out, "</tr></thead><tbody>");
-    for (int y = 0; y < sheet->y.count; y++) {
-        kiln_text_puts(out, "<tr><th scope=\"row\" dir=\"auto\">");
-        kiln_html(out, lines[y].value);
-        kiln_text_puts(out, "</th>");
-        for (int x = 0; x < sheet->x.count; x++) {
-            const struct kiln_text *html = &sheet->cells[lines[y].at][columns[x].at].html;
-            kiln_text_printf(out, "<td>%s</td>", html->at ? html->at : "");
-        }
-        kiln_text_puts(out, "</tr>\n");
-    }
-    kiln_text_puts(out, "</tbody></table></div>");
-    if (sheet->x.more || sheet->y.more)
-        kiln_text_printf(out, "<p>Only the first %d values of an axis have a place.</p>",
-                         VALUES_MAX);
-    if (sheet->cut)
-        kiln_text_printf(out, "<p>Only the first %d jobs of the batch were read.</p>", JOBS_MAX);
-}
+/* --- the page --------------------------------------------------------------------------------- */
 
 static void add_choice(struct kiln_text *out, const char *name, const char *label, int chosen)
 {
     kiln_text_printf(out, "<p><label for=\"s-%s\">%s</label><select id=\"s-%s\" name=\"%s\">", name,
                      label, name, name);
-    for (int i = 0; i < KEYS; i++)
-        kiln_text_printf(out, "<option value=\"%s\"%s>%s</option>", keys[i].name,
-                         i == chosen ? " selected" : "", keys[i].label);
+    for (int key = 0; key < KILN_CROSSTAB_KEYS; key++)
+        kiln_text_printf(out, "<option value=\"%s\"%s>%s</option>", kiln_crosstab_names[key].name,
+                         key == chosen ? " selected" : "", kiln_crosstab_names[key].label);
     kiln_text_puts(out, "</select></p>");
 }
 
@@ -263,8 +113,8 @@ static void add_form(const struct sheet *sheet, const char *batch)
                         "required maxlength=\"128\" value=\"");
     kiln_html_attr(out, batch ? batch : "");
     kiln_text_puts(out, "\"></p>");
-    add_choice(out, "y", "Down", sheet->y.key);
-    add_choice(out, "x", "Across", sheet->x.key);
+    add_choice(out, "y", "Down", sheet->table.y.key);
+    add_choice(out, "x", "Across", sheet->table.x.key);
     kiln_text_puts(out, "<p class=\"check\"><button>Show</button></p></form>");
 }
 
@@ -272,31 +122,22 @@ static int read_key(struct kiln_web_visit *visit, const char *name, int fallback
                     struct kiln_error *err)
 {
     const char *text = kiln_web_arg(visit->args, name);
-    *ret = fallback;
-    for (int i = 0; text && i < KEYS; i++)
-        if (strcmp(keys[i].name, text) == 0) {
-            *ret = i;
-            return 0;
-        }
-    return text
-               ? kiln_fail(err, KILN_BAD_INPUT,
-                           "%s is \"%.40s\"; it must be seed, steps, size, guidance, loras, style, "
-                           "mode or prompt",
-                           name, text)
-               : 0;
+    *ret = text ? kiln_crosstab_key(text) : fallback;
+    return *ret >= 0 ? 0
+                     : kiln_fail(err, KILN_BAD_INPUT,
+                                 "%s is \"%.40s\"; it must be " KILN_CROSSTAB_ALLOWED, name, text);
 }
 
 static int make(struct sheet *sheet, const char *batch, struct kiln_error *err)
 {
     struct kiln_web_visit *visit = sheet->visit;
-    int rc = read_key(visit, "x", SEED, &sheet->x.key, err);
-    rc = rc ? rc : read_key(visit, "y", PROMPT, &sheet->y.key, err);
+    int rc = read_key(visit, "x", KILN_BY_SEED, &sheet->table.x.key, err);
+    rc = rc ? rc : read_key(visit, "y", KILN_BY_PROMPT, &sheet->table.y.key, err);
     if (rc == 0 && batch) {
         rc = kiln_ledger_results(visit->session, kiln_gallery_app(visit)->pool, batch, note_job,
                                  sheet, err);
         rc = sheet->cut ? 0 : rc;
         rc = rc ? rc : place_all(sheet, err);
-        rc = rc ? rc : fill(sheet, err);
     }
     if (rc)
         return rc;
@@ -310,10 +151,13 @@ static int make(struct sheet *sheet, const char *batch, struct kiln_error *err)
     }
     kiln_text_puts(&visit->reply.body, "</h1>");
     add_form(sheet, batch);
-    if (batch && sheet->x.count == 0)
+    if (batch && sheet->table.x.count == 0)
         kiln_text_puts(&visit->reply.body, "<p>This batch has no pictures yet.</p>");
     else if (batch)
-        add_table(sheet);
+        kiln_crosstab_write(&sheet->table, &visit->reply.body);
+    if (sheet->cut)
+        kiln_text_printf(&visit->reply.body,
+                         "<p>Only the first %d jobs of the batch were read.</p>", JOBS_MAX);
     kiln_gallery_end(visit);
     return 0;
 }
@@ -325,8 +169,7 @@ int kiln_gallery_sheet(struct kiln_web_visit *visit, struct kiln_error *err)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the sheet");
     sheet->visit = visit;
     int rc = make(sheet, kiln_web_arg(visit->args, "batch"), err);
-    for (int i = 0; i < VALUES_MAX * VALUES_MAX; i++)
-        kiln_text_release(&sheet->cells[i / VALUES_MAX][i % VALUES_MAX].html);
+    kiln_crosstab_release(&sheet->table);
     free(sheet);
     return rc;
 }

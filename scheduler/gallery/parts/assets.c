@@ -23,7 +23,7 @@ int kiln_gallery_ratio(uint32_t width, uint32_t height)
 
 static const struct kiln_embedded *find_file(const char *name)
 {
-    for (const struct kiln_embedded *file = kiln_embedded_gallery; file->name; file++)
+    for (const struct kiln_embedded *file = kiln_embedded_page; file->name; file++)
         if (strcmp(file->name, name) == 0)
             return file;
     return NULL;

@@ -2,28 +2,8 @@
 #include "scheduler/gallery/parts/recipe.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "scheduler/gallery/parts/html.h"
-#include "schemas/job/line.h"
-
-bool kiln_gallery_job_line(const struct kiln_job *job, struct kiln_text *out)
-{
-    struct kiln_text line = {0};
-    struct kiln_job again = {0};
-    struct kiln_error err;
-    bool has_seed;
-    const struct kiln_job_context context = {.recorded = true};
-    kiln_job_line_write(job, true, &line);
-    bool good = !line.failed &&
-                kiln_job_line_parse(line.at, line.len, &context, &again, &has_seed, &err) == 0 &&
-                again.seed == job->seed && strcmp(again.prompt, job->prompt) == 0;
-    if (good)
-        kiln_text_add(out, line.at, line.len);
-    kiln_job_release(&again);
-    kiln_text_release(&line);
-    return good;
-}
 
 bool kiln_gallery_command(const struct kiln_job_row *row, struct kiln_text *out)
 {

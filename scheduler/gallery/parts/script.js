@@ -1,5 +1,6 @@
-/* What the gallery adds where scripts run.  Every page is complete without: links lead to pages,
- * forms send themselves, and the list goes on behind "Older pictures". */
+/* What the gallery adds where scripts run.  Every page of the server is complete without: links lead
+ * to pages, forms send themselves, and the list goes on behind "Older pictures".  In an exported page
+ * local.js stands in for the server. */
 "use strict";
 (() => {
   const TILES_MAX = 1000, LOADS_MAX = 3, ASK_MS = 15000;
@@ -14,7 +15,8 @@
     return element;
   };
   const read = (text) => new DOMParser().parseFromString(text, "text/html");
-  const fetchPage = async (url) => {
+  const local = globalThis.kilnLocal?.(make);
+  const fetchPage = local ? async (url) => local.page(url) : async (url) => {
     const answer = await fetch(url, { credentials: "same-origin" });
     if (!answer.ok) throw new Error(String(answer.status));
     return read(await answer.text());
@@ -196,7 +198,10 @@
   /* --- a picture over the list --- */
   const dialog = make("dialog", { "aria-label": "Picture" });
   let opened = null; /* the link that was opened */
+  let listed = location.href; /* the address of the list */
   const links = () => $$("main > .grid .tile > a");
+  const linkOf = (job) => $(`main > .grid a[data-job="${CSS.escape(job)}"]`) ||
+    (local && make("a", { href: `#j${job}`, "data-job": job }));
   const showIn = async (link, how) => {
     let page;
     try {
@@ -206,26 +211,30 @@
       return;
     }
     const article = $(".picture", page), related = $$(".related", page);
-    if (!article) { location.href = link.href; return; }
+    if (!article) {
+      if (!local) location.href = link.href;
+      return;
+    }
     opened = link;
     const all = links(), at = all.indexOf(link);
+    const neighbour = (rel, inList) => inList || $(`a[rel=${rel}]`, page);
     const step = (label, text, target) => {
       const button = make("button", { type: "button", "aria-label": label, disabled: !target }, text);
       if (target) button.addEventListener("click", () => showIn(target, "replace"));
       return button;
     };
     const close = make("button", { type: "button" }, "Close");
-    close.addEventListener("click", () => history.back());
+    close.addEventListener("click", leave);
     const top = make("div", { class: "top" },
-      make("p", { class: "where" }, make("a", { href: link.href }, "Open as a page")),
-      step("Previous picture", "\u2190", all[at - 1]), step("Next picture", "\u2192", all[at + 1]), close);
+      make("p", { class: "where" }, ...(local ? [] : [make("a", { href: link.href }, "Open as a page")])),
+      step("Previous picture", "\u2190", neighbour("prev", all[at - 1])),
+      step("Next picture", "\u2192", neighbour("next", at < 0 ? null : all[at + 1])), close);
     const body = make("div", { class: "body", tabindex: "0", role: "group", "aria-label": "About this picture" },
       article, ...related);
     prepare(body);
     dialog.replaceChildren(top, body);
-    const state = { picture: link.dataset.job };
-    if (how === "push") history.pushState(state, "", link.href);
-    if (how === "replace") history.replaceState(state, "", link.href);
+    if (how === "push") history.pushState({ picture: link.dataset.job }, "", link.href);
+    if (how === "replace") history.replaceState(history.state && { picture: link.dataset.job }, "", link.href);
     if (!dialog.open) dialog.showModal();
     close.focus({ focusVisible: false });
     document.title = `${$("h1", body).textContent} \u00b7 Kiln`;
@@ -233,19 +242,44 @@
     if (at > all.length - 8) more();
   };
   const title = document.title;
+  /* Back to the list: the entry before this one, unless the picture's address was opened itself. */
+  const leave = () => {
+    if (history.state?.picture) return history.back();
+    history.replaceState(null, "", listed);
+    closeDialog();
+  };
   const closeDialog = () => {
     if (!dialog.open) return;
     dialog.close();
     dialog.replaceChildren();
     document.title = title;
-    if (opened?.isConnected) opened.focus({ preventScroll: false });
+    const link = opened && linkOf(opened.dataset.job);
+    if (link?.isConnected) link.focus({ preventScroll: false });
     opened = null;
   };
-  dialog.addEventListener("cancel", (event) => { event.preventDefault(); history.back(); });
-  addEventListener("popstate", (event) => {
-    const job = event.state?.picture, link = job && $(`.grid a[data-job="${CSS.escape(job)}"]`);
-    if (link) showIn(link, "stay");
-    else closeDialog();
+  dialog.addEventListener("cancel", (event) => { event.preventDefault(); leave(); });
+  const followAddress = () => {
+    const job = history.state?.picture || local?.job(location.href), link = job && linkOf(job);
+    if (link) return showIn(link, "stay");
+    closeDialog();
+    if (local && listed !== location.href) relist();
+  };
+  addEventListener("popstate", followAddress);
+
+  /* A swipe over the picture, unless it is enlarged. */
+  const SWIPE = 48; /* pixels */
+  let from = null;
+  dialog.addEventListener("touchstart", (event) => {
+    const one = event.touches.length === 1 && (visualViewport?.scale ?? 1) < 1.05;
+    from = one && event.target.closest(".stage") ? event.touches[0] : null;
+  }, { passive: true });
+  dialog.addEventListener("touchend", (event) => {
+    const to = event.changedTouches[0];
+    if (!from || event.touches.length) return;
+    const x = to.clientX - from.clientX, y = to.clientY - from.clientY;
+    if (Math.abs(x) > SWIPE && Math.abs(x) > 2 * Math.abs(y))
+      $(`[aria-label='${x > 0 ? "Previous" : "Next"} picture']`, dialog).click();
+    from = null;
   });
 
   /* --- keys --- */
@@ -304,7 +338,7 @@
     }
     const inside = dialog.open || tile || event.target.closest?.(".picture") || event.target === document.body;
     if (!done && inside && event.key === "/") { $("#q")?.focus(); done = !dialog.open; }
-    if (!done && inside && event.key === "?") { location.href = "/help"; done = true; }
+    if (!done && inside && event.key === "?" && !local) { location.href = "/help"; done = true; }
     if (done) event.preventDefault();
   });
 
@@ -313,7 +347,7 @@
     const first = links()[0];
     const asked = new URL(location.href).searchParams;
     const newestFirst = !asked.get("q") || asked.get("sort") === "newest"; /* else the first may be old */
-    if (!first || asked.has("c") || !newestFirst) return;
+    if (local || !first || asked.has("c") || !newestFirst) return;
     const list = new URLSearchParams(location.search);
     list.set("since", first.dataset.job);
     const button = make("button", { type: "button", class: "fresh", hidden: true });
@@ -353,6 +387,37 @@
     set();
   }
 
+  /* --- an exported page: its list, which changes while one types --- */
+  const fillList = (page) => {
+    const tiles = $$("main > .grid > .tile", page);
+    grid.replaceChildren(...tiles);
+    grid.hidden = !tiles.length;
+    $("main > .say")?.remove();
+    const nothing = $(".say", page);
+    if (nothing) grid.before(nothing);
+    pager.replaceWith(pager = $(".pager", page));
+    $(".count").textContent = $(".count", page).textContent;
+    pages.splice(0, pages.length, { url: location.href, tiles, spacer: null });
+    loads = 0;
+  };
+  const relist = () => {
+    listed = local.job(location.href) ? location.href.split("#")[0] : location.href;
+    const words = local.words(listed);
+    if ($("#q").value.trim() !== words) $("#q").value = words;
+    fillList(local.page(listed));
+    watchPager();
+  };
+  if (local) {
+    const box = $("#q");
+    box.form.hidden = false;
+    box.form.addEventListener("submit", (event) => event.preventDefault());
+    box.addEventListener("input", () => {
+      history.replaceState(null, "", local.address(box.value.trim()));
+      relist();
+    });
+    relist();
+  }
+
   document.body.append(live);
   prepare(document);
   const form = $(".filters form");
@@ -367,10 +432,11 @@
       event.preventDefault();
       showIn(link, "push");
     });
-    pages.push({ url: location.href, tiles: $$(".tile", grid), spacer: null });
+    if (!local) pages.push({ url: location.href, tiles: $$(".tile", grid), spacer: null });
     addEventListener("pagehide", keepPlace);
     watchPager();
     findPlace();
     watchNew();
+    if (local) followAddress();
   }
 })();

@@ -21,15 +21,16 @@
     KILN_JOB_COLUMNS ", j.worker, j.assignment, j.tries, j.crashes, j.error_code, j.error, " BEGIN \
                      ", " PAUSE ", " END
 #define OBJECTS_COLUMN (KILN_JOB_COLUMN_COUNT + 11) /* only where a query asks for it */
-/* Pictures by falling width, the latent after them; the mode and the forwards as rendered. */
+/* Pictures by falling width, the latent after them; mode, forwards and model as rendered. */
 #define OBJECTS                                                                                    \
     "(SELECT json_agg(json_build_array(o.role, o.key, o.sha256, o.bytes, o.width, o.height) "      \
     " ORDER BY o.role = 'latent', o.width DESC, o.height DESC, o.bytes DESC)"                      \
-    " FROM object o WHERE o.job_id = j.id), r.mode, r.forwards"
+    " FROM object o WHERE o.job_id = j.id), r.mode, r.forwards, r.model_name, r.model_hash"
 #define FROM_JOB " FROM job j JOIN batch b ON b.id = j.batch_id "
 #define FROM_RENDERED                                                                              \
-    FROM_JOB "LEFT JOIN LATERAL (SELECT mode, coalesce(forwards, steps) AS forwards FROM image"    \
-             "  WHERE job_id = j.id UNION ALL SELECT mode, coalesce(forwards, steps) FROM latent"  \
+    FROM_JOB "LEFT JOIN LATERAL (SELECT mode, coalesce(forwards, steps) AS forwards, model_name,"  \
+             "  model_hash FROM image WHERE job_id = j.id UNION ALL"                               \
+             "  SELECT mode, coalesce(forwards, steps), NULL, model_hash FROM latent"              \
              "  WHERE job_id = j.id LIMIT 1) r ON true "
 
 static int read_objects(const char *text, struct kiln_job_row *row, struct kiln_error *err)
@@ -69,7 +70,8 @@ static int read_job(void *arg, const PGresult *rows, int at, struct kiln_error *
               row.error_code, row.error, row.created_ms, row.queued_ms, row.not_before_ms,
               row.assigned_ms, row.finished_ms);
     if (PQnfields(rows) > OBJECTS_COLUMN) {
-        KILN_READ(rows, at, OBJECTS_COLUMN + 1, row.rendered_mode, row.forwards);
+        KILN_READ(rows, at, OBJECTS_COLUMN + 1, row.rendered_mode, row.forwards, row.model_name,
+                  row.model_hash);
         rc = read_objects(kiln_row_text(rows, at, OBJECTS_COLUMN), &row, err);
     }
     caller->rows++;

@@ -13,9 +13,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "scheduler/cli/core/output/crosstab.h"
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/paths.h"
@@ -40,8 +42,10 @@ struct exporting {
     struct kiln_export *export;
     struct kiln_damages *damages; /* found by earlier walks */
     struct kiln_fetch *fetch;
-    struct part_file results, html;
-    struct kiln_sheet *sheet; /* NULL for none */
+    struct part_file results, html, grid;
+    struct kiln_html page;
+    struct kiln_crosstab *table; /* of grid.html; NULL for none */
+    struct kiln_sheet *sheet;    /* NULL for none */
     struct kiln_text line;
     struct kiln_bar bar;
     uint64_t total;
@@ -211,22 +215,41 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
     return 0;
 }
 
-/* The page links the files; a job without a picture becomes a tile that says why. */
-static void write_html(struct exporting *x, const struct kiln_job_row *row)
+/* The pages link the files; a job without a picture is on the first alone. */
+static void write_pages(struct exporting *x, const struct kiln_job_row *row)
 {
-    char paths[KILN_STORED_SIZES][256] = {""};
-    struct kiln_html_files files;
+    struct kiln_html_files files = {0};
     for (int i = 0; i < KILN_STORED_SIZES; i++) {
-        const struct kiln_object_row *object = picture(x, row, i);
-        if (object)
-            relative_path(x, &row->job, object, paths[i]);
-        files.paths[i] = paths[i];
+        files.rows[i] = picture(x, row, i);
+        if (files.rows[i])
+            relative_path(x, &row->job, files.rows[i], files.paths[i]);
     }
-    if (paths[KILN_STORED_FULL][0])
-        kiln_html_picture(x->html.file, row, &files);
-    else
-        kiln_html_missing(x->html.file, row,
-                          kiln_row_picture(row, kiln_stored_sizes[KILN_STORED_FULL].name) != NULL);
+    if (x->html.file)
+        kiln_html_add(&x->page, row, &files,
+                      kiln_row_picture(row, kiln_stored_sizes[KILN_STORED_FULL].name) != NULL);
+    if (!x->table || !files.rows[KILN_STORED_FULL])
+        return;
+    char column[KILN_CROSSTAB_VALUE_BYTES], line[KILN_CROSSTAB_VALUE_BYTES];
+    kiln_crosstab_value(row, x->table->x.key, column);
+    kiln_crosstab_value(row, x->table->y.key, line);
+    struct kiln_cell *cell = kiln_crosstab_cell(x->table, column, line);
+    if (!cell || cell->job > row->job.id)
+        return;
+    cell->job = row->job.id;
+    kiln_text_clear(&cell->html);
+    kiln_html_cell(&cell->html, &row->job, &files, x->export->html);
+}
+
+/* The table is known only after the walk. */
+static int write_grid(struct exporting *x, struct kiln_error *err)
+{
+    struct kiln_text table = {0};
+    kiln_crosstab_write(x->table, &table);
+    int rc = table.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for grid.html") : 0;
+    if (rc == 0)
+        kiln_html_sheet(x->grid.file, x->export->batch, &table);
+    kiln_text_release(&table);
+    return rc;
 }
 
 /* The smallest size that a sheet does not enlarge; latent-cache jobs have no picture. */
@@ -258,8 +281,8 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
         rc = add_to_sheet(x, row, err);
     if (rc)
         return rc;
-    if (x->html.file)
-        write_html(x, row);
+    if (x->html.file || x->table)
+        write_pages(x, row);
     x->export->jobs++;
     x->export->pictures += picture(x, row, KILN_STORED_FULL) != NULL;
     kiln_bar_draw(&x->bar, x->total, x->export->jobs, 0, 0, kiln_now_s());
@@ -298,12 +321,20 @@ static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *e
         rc = part_open(&x->results, export->out, "results.jsonl", err);
     if (rc == 0 && export->html)
         rc = part_open(&x->html, export->out, "index.html", err);
+    if (rc == 0 && export->grid)
+        rc = part_open(&x->grid, export->out, "grid.html", err);
+    if (rc == 0 && export->grid && !(x->table = calloc(1, sizeof *x->table)))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for grid.html");
+    if (rc == 0 && x->table) {
+        x->table->x.key = export->x;
+        x->table->y.key = export->y;
+    }
     if (rc == 0 && export->sheet && !(x->sheet = kiln_sheet_new(export->columns)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a contact sheet");
     if (rc == 0)
         rc = kiln_fetch_start(cli->config, export->out, threads < 8 ? threads : 8, &x->fetch, err);
     if (rc == 0 && export->html)
-        kiln_html_begin(x->html.file, export->batch, export->note);
+        kiln_html_begin(&x->page, x->html.file, export->batch, export->note, export->grid);
     return rc;
 }
 
@@ -332,12 +363,16 @@ static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_erro
     *ret_again = rc == 0 && x->damages->count > known;
     bool keep = rc == 0 && !*ret_again;
     if (keep && export->html)
-        kiln_html_end(x->html.file, export->pictures, export->jobs);
-    if (keep && x->sheet)
+        kiln_html_end(&x->page, export->pictures, export->jobs);
+    if (keep && x->table)
+        rc = write_grid(x, err);
+    if (keep && rc == 0 && x->sheet)
         rc = kiln_sheet_write(x->sheet, export->sheet, err);
     int closed = part_close(&x->results, keep && rc == 0, &late);
     if (closed == 0)
         closed = part_close(&x->html, keep && rc == 0, &late);
+    if (closed == 0)
+        closed = part_close(&x->grid, keep && rc == 0, &late);
     if (rc == 0 && closed) {
         *err = late;
         rc = closed;
@@ -358,6 +393,10 @@ static int export_once(struct kiln_cli *cli, struct kiln_export *export,
     rc = finish(&x, rc, ret_again, err);
     kiln_bar_end(&x.bar);
     kiln_sheet_free(x.sheet);
+    kiln_html_release(&x.page);
+    if (x.table)
+        kiln_crosstab_release(x.table);
+    free(x.table);
     kiln_text_release(&x.line);
     return rc;
 }
@@ -388,6 +427,25 @@ int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *exp
     return kiln_code_exit(KILN_CORRUPT);
 }
 
+/* "X,Y": two keys of a crosstab. */
+static int read_grid(struct kiln_cli *cli, const char *text, struct kiln_export *export)
+{
+    if (!text)
+        return 0;
+    char x[32];
+    const size_t len = strcspn(text, ",");
+    snprintf(x, sizeof x, "%.*s", (int)(len < sizeof x ? len : sizeof x - 1), text);
+    export->grid = true;
+    export->x = kiln_crosstab_key(x);
+    export->y = text[len] ? kiln_crosstab_key(text + len + 1) : -1;
+    if (export->x < 0 || export->y < 0 || export->x == export->y)
+        return kiln_usage(cli,
+                          "--grid is \"%s\"; it must be two of " KILN_CROSSTAB_ALLOWED ", as in "
+                          "steps,seed",
+                          text);
+    return 0;
+}
+
 int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct kiln_export *export)
 {
     long columns;
@@ -402,7 +460,7 @@ int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct 
     export->note = kiln_arg(args, "note");
     if (export->note && !export->html)
         return kiln_usage(cli, "--note needs a page: add --html");
-    return 0;
+    return read_grid(cli, kiln_arg(args, "grid"), export);
 }
 
 int kiln_verb_export(struct kiln_cli *cli, const struct kiln_args *args)

@@ -5,6 +5,7 @@
  *     OUT/512/..., OUT/256/...
  *     OUT/latents/NAME.safetensors.zst   with latents
  *     OUT/index.html              with html
+ *     OUT/grid.html               with grid: the pictures by two settings
  *     a contact sheet             with sheet, in that file
  */
 #ifndef KILN_CLI_EXPORT_H
@@ -17,7 +18,9 @@ struct kiln_export {
     bool html, latents;
     const char *sheet; /* FILE.webp, or NULL */
     int columns;       /* of the sheet */
-    const char *note;  /* above the pictures of the page, or NULL */
+    bool grid;         /* with these keys across and down (core/output/crosstab.h) */
+    int x, y;
+    const char *note; /* above the pictures of the page, or NULL */
     /* results */
     uint64_t jobs, pictures, fetched, kept, damaged;
 };
@@ -25,7 +28,7 @@ struct kiln_export {
 /* Says what to do about damaged objects, if there are any; the exit status of an export that
  * succeeded otherwise. */
 int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *export);
-/* Reads --sheet, --columns and --note into *export.  0 or an exit status. */
+/* Reads --sheet, --columns, --grid and --note into *export.  0 or an exit status. */
 int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args,
                      struct kiln_export *export) KILN_MUST_CHECK;
 

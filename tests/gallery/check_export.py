@@ -1,0 +1,140 @@
+"""check_export.py - the page of an export in Chromium, opened from the disk: looks, accessibility,
+search, the large view with its addresses, keys and swipes, copying, without scripts.
+
+    check_export.py DIR [axe.min.js]
+
+DIR is the export of a batch with a sheet; one of its jobs, with the number EVIL, has markup and
+steering characters in its prompt, and the last one was cancelled.
+"""
+import json
+import os
+import pathlib
+import sys
+
+from audit import Audit
+from browser import Browser
+from web import check, finish
+
+DIR = pathlib.Path(sys.argv[1]).resolve()
+INDEX, GRID = (DIR / name for name in ("index.html", "grid.html"))
+INDEX, GRID = INDEX.as_uri(), GRID.as_uri()
+EVIL = os.environ["EVIL"]
+TILES = "document.querySelectorAll('main > .grid > .tile').length"
+OPEN = "document.querySelector('dialog').open"
+HASH = "location.hash"
+audit = Audit(sys.argv[2] if len(sys.argv) > 2 else None)
+
+
+def swipe(page, x):
+    points = [{"x": 200, "y": 300}, {"x": 200 + x, "y": 305}]
+    page("Input.dispatchTouchEvent", type="touchStart", touchPoints=points[:1])
+    page("Input.dispatchTouchEvent", type="touchMove", touchPoints=points[1:])
+    page("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+
+with open(DIR / "results.jsonl", encoding="utf-8") as file:
+    jobs = [json.loads(line) for line in file]
+prompts = {str(row["job"]): row["prompt"] for row in jobs}
+with Browser() as browser:
+    for width, height, dark in ((390, 844, False), (390, 844, True), (1280, 900, False), (1280, 900, True),
+                                (2560, 1400, False)):
+        page = browser.page(width, height, dark=dark)
+        for name, address in (("export", INDEX), ("export-grid", GRID), ("export-picture", f"{INDEX}#j{EVIL}")):
+            page.open("about:blank")
+            page.open(address)
+            audit.look(page, name, width, dark)
+
+    # --- a list: names are prompts, a failed job says why, markup stays text, a white picture has an edge
+    page = browser.page(1280, 900)
+    page.open(INDEX)
+    check(page.run(TILES) == 48, f"{page.run(TILES)} tiles at first")
+    check(page.run("document.querySelector('.count').textContent") == f"{len(jobs) - 1} of {len(jobs)} pictures",
+          page.run("document.querySelector('.count').textContent"))
+    names = page.run("[...document.querySelectorAll('.tile a')].map((a) => [a.dataset.job, a.querySelector('img').alt])")
+    for job, alt in names:
+        check(alt == f"Prompt: {prompts[job]}", f"{job} is called {alt}")
+    check(page.run("getComputedStyle(document.querySelector('.tile img')).outlineWidth") == "1px", "no edge")
+
+    # --- the list goes on; a search changes it and its address
+    page.run("document.querySelector('a[rel=next]').click()")
+    check(page.until(f"{TILES} == 96"), "more pictures")
+    page.run("document.querySelector('#q').focus()")
+    for letter in "script":
+        page.key(letter)
+    check(page.until(f"{TILES} == 1"), "search finds the one")
+    check(page.run(HASH) == "#q=script", page.run(HASH))
+    check(page.run("document.querySelector('.count').textContent") == f"1 of {len(jobs)}", "how many")
+    page.open("about:blank")
+    page.open(INDEX + "#q=off")
+    check(page.run("document.querySelector('.tile.missing').textContent") == "cancelleda job that was called off",
+          "a job without a picture says why")
+    page.open("about:blank")
+    page.open(INDEX + "#q=red+-star+%22black+background%22")
+    wanted = sum("red" in p and "star" not in p and "black background" in p for p in prompts.values())
+    check(page.run("Number(document.querySelector('.count').textContent.split(' ')[0])") == wanted, "words, phrase, minus")
+    page.run("document.querySelector('#q').value = 'zebra'; document.querySelector('#q').dispatchEvent(new Event('input'))")
+    check(page.run("document.querySelector('main .say h2').textContent") == "No picture matches", "nothing found")
+
+    # --- the large view: address, keys, back, focus; the page behind it does not scroll
+    page.open("about:blank")
+    page.open(INDEX)
+    first, second = page.run("[...document.querySelectorAll('.tile a')].slice(0, 2).map((a) => a.dataset.job)")
+    page.run("document.querySelector('.tile a').focus()")
+    page.key("Enter")
+    check(page.until(OPEN) and page.run(HASH) == f"#j{first}", "Enter opens the picture at its address")
+    check(page.run("getComputedStyle(document.documentElement).overflowY") == "hidden", "the page behind scrolls")
+    check(page.run("getComputedStyle(document.querySelector('dialog')).backgroundColor").startswith("rgb("), "see-through")
+    facts = page.run("document.querySelector('dialog .about').textContent")
+    row = next(row for row in jobs if str(row["job"]) == first)
+    check(str(row["seed"]) in facts and "Model" in facts and row["prompt"] in facts, f"facts: {facts}")
+    page("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    page.key("j")
+    check(page.until("!!document.querySelector('.toast')"), "says that it was copied")
+    line = page.run("document.querySelector('dialog [data-key=j]').dataset.copy")
+    check(f'"seed":{row["seed"]}' in line, f"job line {line}")
+    page.key("ArrowRight")
+    check(page.until(f"{HASH} == '#j{second}'"), "next")
+    page.key("ArrowLeft")
+    check(page.until(f"{HASH} == '#j{first}'"), "previous")
+    page.key("Escape")
+    check(page.until(f"!({OPEN})") and page.run(HASH) == "", "Esc leads back to the list")
+    check(page.until(f"document.activeElement.dataset.job == '{first}'"), "the focus returns")
+
+    # --- opened by its address: closing leaves the list; a picture far down has neighbours
+    page.open("about:blank")
+    page.open(f"{INDEX}#j{EVIL}")
+    check(page.until(OPEN), "a deep link")
+    check(page.until("document.querySelector('dialog .prompt')?.textContent.startsWith('<script>alert(1)</script>')"), "markup")
+    check(page.run("document.querySelector('dialog .prompt .hidden-char').textContent") == "U+202E", "steering")
+    page.run("document.querySelector(\"[aria-label='Previous picture']\").click()")
+    check(page.until(f"{HASH} != '#j{EVIL}' && {OPEN}"), "a neighbour")
+    page.key("Escape")
+    check(page.until(f"!({OPEN})") and page.run("location.href").split("#")[0] == INDEX, "the list")
+    check(page.run(TILES) == 48, "the list is there")
+
+    # --- on a phone: swipes
+    page = browser.page(390, 844)
+    page("Emulation.setTouchEmulationEnabled", enabled=True)
+    page.open(INDEX)
+    page.run("document.querySelector('.tile a').click()")
+    check(page.until(OPEN), "a tap opens")
+    swipe(page, -150)
+    check(page.until(f"{HASH} == '#j{second}'"), f"a swipe to the left: {page.run(HASH)}")
+    swipe(page, 150)
+    check(page.until(f"{HASH} == '#j{first}'"), "a swipe to the right")
+    wide = "document.querySelector('dialog .stage img').getBoundingClientRect().width"
+    check(300 < page.run(wide) <= 390, f"the picture is {page.run(wide)} wide")
+    check(page.run("document.querySelector('dialog').scrollWidth") <= 390, "the large view is too wide")
+
+    # --- the sheet leads to the pictures
+    page.open(GRID)
+    page.run("document.querySelector('.sheet td a').click()")
+    check(page.until(f"location.hash.startsWith('#j') && {OPEN}"), "a cell opens its picture")
+
+    # --- without scripts
+    page = browser.page(1280, 900, scripts=False)
+    page.open(INDEX)
+    root = page("DOM.getDocument", depth=1)["root"]["nodeId"]
+    count = len(page("DOM.querySelectorAll", nodeId=root, selector="noscript .tile a img")["nodeIds"])
+    check(count == len(jobs) - 1, f"{count} pictures without scripts")
+finish("an exported page")
