@@ -55,7 +55,10 @@ LOCKED=$(sql "SELECT id FROM job WHERE custom_id = 'locked'")
 OPEN=$(sql "SELECT max(job_id) FROM image WHERE prompt = 'an open door'")
 sql "UPDATE job SET parent = $LOCKED WHERE id = $OPEN" >/dev/null
 page "p/$OPEN" | grep -q "Made from picture $LOCKED" || die "no parent on the page"
-sql "UPDATE image SET safety_flag = 3 WHERE job_id = $LOCKED" >/dev/null
+page "p/$LOCKED" | sed -n '/Made from this/,$p' | grep -q "href=\"/p/$OPEN\"" || die "no child on the page"
+sql "UPDATE image SET safety_flag = 3 WHERE job_id = $OPEN" >/dev/null
+! page "p/$LOCKED" | grep -q 'Made from this' || die "the page names a hidden child"
+sql "UPDATE image SET safety_flag = NULL WHERE job_id = $OPEN; UPDATE image SET safety_flag = 3 WHERE job_id = $LOCKED" >/dev/null
 ! page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet names a hidden prompt"
 ! page "p/$OPEN" | grep -q 'Made from' || die "the page names a hidden parent"
 kill -TERM "$gallery"

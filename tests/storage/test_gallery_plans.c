@@ -127,6 +127,7 @@ static void every_question_finds_its_index(void **state)
     uint64_t job = (uint64_t)kiln_test_count(rig.stack, "SELECT max(job_id) FROM image");
     kiln_test_ok(kiln_gallery_picture(session, &filter, job, ignore_picture, NULL, &rig.err),
                  rig.err);
+    kiln_test_ok(kiln_gallery_children(session, &filter, job, 24, ignore, NULL, &rig.err), rig.err);
     char *log = kiln_test_postgres_log(rig.stack);
     expect(log, "(SELECT job_id FROM image  WHERE job_id < $17::bigint",
            "Backward using image_pkey", "Seq Scan on image");
@@ -151,6 +152,7 @@ static void every_question_finds_its_index(void **state)
     expect(log, "FROM gallery_text t WHERE t.tsv @@ $3", "gallery_text_words", "Seq Scan");
     expect(log, "SELECT i.safety_score", "image_prompt_hash", "Seq Scan on image");
     expect(log, "SELECT i.safety_score", "job_parent", "Seq Scan on job");
+    expect(log, "SELECT c.id FROM job c JOIN image v", "job_parent", "Seq Scan on job");
     /* The follower's, in a session with generic plans. */
     expect(log, "SELECT changed, job_id FROM ((SELECT", "image_changed", "Seq Scan");
     expect(log, "SELECT changed, job_id FROM ((SELECT", "image_change_pkey", "Seq Scan");

@@ -12,6 +12,7 @@
 #include "schemas/job/line.h"
 
 #define SIMILAR 12
+#define CHILDREN 24 /* the newest */
 #define VARIANTS 13 /* with the picture itself, which is left out */
 
 struct view {
@@ -291,6 +292,25 @@ static int add_parent(struct view *view, struct kiln_error *err)
     return rc;
 }
 
+static int add_children(struct view *view, uint64_t job, struct kiln_error *err)
+{
+    const struct kiln_gallery_filter filter = kiln_gallery_all(kiln_gallery_app(view->visit));
+    struct kiln_text *out = &view->visit->reply.body;
+    struct kiln_gallery_grid grid;
+    if (!view->children)
+        return 0;
+    kiln_text_printf(out,
+                     "<section class=\"related\"><h2>Made from this <small>%u%s %s</small></h2>",
+                     view->children, view->children >= KILN_GALLERY_COUNT_MAX ? "+" : "",
+                     view->children == 1 ? "picture" : "pictures");
+    kiln_gallery_grid_begin(&grid, view->visit, "Made from this");
+    int rc = kiln_gallery_children(view->visit->session, &filter, job, CHILDREN,
+                                   kiln_gallery_grid_add, &grid, err);
+    kiln_gallery_grid_end(&grid);
+    kiln_text_puts(out, "</section>");
+    return rc;
+}
+
 static int add_variants(struct view *view, uint64_t job, struct kiln_error *err)
 {
     struct kiln_text *out = &view->visit->reply.body;
@@ -298,10 +318,6 @@ static int add_variants(struct view *view, uint64_t job, struct kiln_error *err)
                                        .rows_max = VARIANTS};
     struct kiln_gallery_page page;
     struct kiln_gallery_grid grid;
-    if (view->children)
-        kiln_text_printf(out, "<p class=\"related\">%u%s %s made from this picture.</p>",
-                         view->children, view->children >= KILN_GALLERY_COUNT_MAX ? "+" : "",
-                         view->children == 1 ? "picture was" : "pictures were");
     if (view->variants == 0)
         return 0;
     query.filter.prompt_hash = view->prompt_hash;
@@ -355,6 +371,7 @@ int kiln_gallery_view(struct kiln_web_visit *visit, struct kiln_error *err)
         return kiln_web_not_found(visit, err);
     int rc = kiln_gallery_picture(visit->session, &filter, job, add_picture, &view, err);
     rc = rc ? rc : add_parent(&view, err);
+    rc = rc ? rc : add_children(&view, job, err);
     rc = rc ? rc : add_variants(&view, job, err);
     rc = rc ? rc : add_similar(&view, job, err);
     if (rc)

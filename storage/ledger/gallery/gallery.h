@@ -153,6 +153,11 @@ int kiln_gallery_picture(struct kiln_ledger *session, const struct kiln_gallery_
                          uint64_t job, kiln_each_picture *each, void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The newest pictures that were made from this one, at most `max` (KILN_GALLERY_ROWS_MAX). */
+int kiln_gallery_children(struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                          uint64_t job, uint32_t max, kiln_each_tile *each, void *arg,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+
 #define KILN_GALLERY_COUNT_MAX 1000
 /* Pictures that the query finds, up to KILN_GALLERY_COUNT_MAX; *ret_more: there are more, or the
  * budget ended before all were read. */

@@ -77,3 +77,39 @@ int kiln_gallery_picture(struct kiln_ledger *session, const struct kiln_gallery_
                          job, filter->pool);
     return rc;
 }
+
+/* --- what was made from it -------------------------------------------------------------------- */
+
+struct children {
+    uint64_t jobs[KILN_GALLERY_ROWS_MAX];
+    uint32_t count;
+};
+
+static int read_child(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct children *children = arg;
+    (void)err;
+    KILN_READ(rows, row, 0, children->jobs[children->count]);
+    children->count++;
+    return 0;
+}
+
+int kiln_gallery_children(struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
+                          uint64_t job, uint32_t max, kiln_each_tile *each, void *arg,
+                          struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "gallery_children",
+        "SELECT c.id FROM job c JOIN image v ON v.job_id = c.id WHERE c.parent = $1::bigint"
+        " AND c.parent <> 0 AND v.pool = $2::text AND coalesce(v.safety_flag, -1) ="
+        " ANY ($3::smallint[]) ORDER BY c.id DESC LIMIT $4::integer"};
+    struct kiln_params params = {0};
+    struct children children = {.count = 0};
+    KILN_BIND(&params, job, filter->pool);
+    kiln_gallery_bind_levels(&params, filter);
+    KILN_BIND(&params, (int)(max < KILN_GALLERY_ROWS_MAX ? max : KILN_GALLERY_ROWS_MAX));
+    int rc = kiln_ledger_each(session, &statement, &params, read_child, &children, err);
+    return rc || children.count == 0
+               ? rc
+               : kiln_gallery_tiles(session, filter, children.jobs, children.count, each, arg, err);
+}
