@@ -26,7 +26,8 @@ int kiln_command(int argc, char **argv, const struct kiln_verb *(*verb_at)(size_
 
 /* Options of `run` and `export` for the gallery page and the contact sheet. */
 #define KILN_LOOK_OPTIONS                                                                          \
-    {"note", "TEXT", "a sentence at the top of the gallery page"},                                 \
+    {"all", NULL, "also jobs whose lines are gone from the batch's file"},                         \
+        {"note", "TEXT", "a sentence at the top of the gallery page"},                             \
         {"sheet", "FILE.webp", "also write a contact sheet of all pictures"},                      \
         {"grid", "X,Y", "also write grid.html, the pictures by two settings: steps,seed"},         \
     {                                                                                              \

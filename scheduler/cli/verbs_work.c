@@ -77,7 +77,9 @@ const struct kiln_verb kiln_verbs_work[] = {
                  "kiln run prompts.txt --out gallery --model /models/turbo --set steps=8",
      .more = "Uses the stack or fleet of the settings, or starts a private stack in ./.kiln.  "
              "Repeat the\n"
-             "command to continue where it stopped.  Prints the path of index.html.",
+             "command to continue where it stopped, or after an edit of FILE: only changed lines "
+             "are\n"
+             "rendered, all others keep their pictures.  Prints the path of index.html.",
      .options = run_options,
      .also = kiln_enqueue_options,
      .settings = KILN_SETTINGS_BARE,
@@ -88,14 +90,16 @@ const struct kiln_verb kiln_verbs_work[] = {
      .summary = "send the jobs of a file to the queue",
      .examples = "kiln enqueue prompts.jsonl               prints the name of the batch\n"
                  "kiln enqueue prompts.txt --set size=16:9 --set steps=8\n"
-                 "kiln enqueue sweep.csv --batch sweep-1   again: adds only new jobs\n"
+                 "kiln enqueue sweep.csv --batch sweep-1   again, or edited: adds only new jobs\n"
                  "kiln enqueue prompts.jsonl --dry-run     the jobs and their estimated cost",
      .more =
          "FILE is JSON lines, plain text (a prompt a line, # comments) or CSV with a header of "
          "job\n"
          "keys.  A prompt may have choices: \"a {red|blue} car\" makes two jobs.  A refused line "
          "is\n"
-         "printed as FILE:LINE: reason; the others are sent, and the exit code is 65.",
+         "printed as FILE:LINE: reason; the others are sent, and the exit code is 65.\n"
+         "The batch is named after the file, a job is known by its content: sent again, an edited\n"
+         "file adds what is new, and jobs that it no longer has are left out of exports.",
      .options = kiln_enqueue_options,
      .words = {1, 1},
      .run = kiln_verb_enqueue},

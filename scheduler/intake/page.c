@@ -17,6 +17,7 @@
 #include "schemas/room.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/text/utf8.h"
+#include "storage/ledger/queue/source.h"
 #include "storage/ledger/read/latents.h"
 
 int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
@@ -27,10 +28,10 @@ int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const cha
     page->pool = pool;
     page->expand = kiln_expand_new();
     page->jobs = calloc(KILN_PAGE_JOBS, sizeof(*page->jobs));
-    page->unset = calloc(KILN_PAGE_JOBS, sizeof(*page->unset));
+    page->unnumbered = calloc(KILN_PAGE_JOBS, sizeof(*page->unnumbered));
     page->ends = calloc(KILN_PAGE_ENTRIES, sizeof(*page->ends));
     page->out = calloc(KILN_PAGE_JOBS, sizeof(*page->out));
-    if (page->expand && page->jobs && page->unset && page->ends && page->out &&
+    if (page->expand && page->jobs && page->unnumbered && page->ends && page->out &&
         kiln_queue_quota_new(ledger, pool, &page->quota, err) == 0)
         return 0;
     kiln_page_release(page);
@@ -43,7 +44,7 @@ void kiln_page_release(struct kiln_page *page)
         kiln_page_clear(page);
     kiln_expand_free(page->expand);
     free(page->jobs);
-    free(page->unset);
+    free(page->unnumbered);
     free(page->ends);
     free(page->out);
     free(page->asides);
@@ -57,6 +58,7 @@ static void drop_job(struct kiln_new_job *new)
     free((char *)new->key);
     free((char *)new->token);
     free((char *)new->entry);
+    free((char *)new->source);
     memset(new, 0, sizeof(*new));
 }
 
@@ -152,21 +154,24 @@ static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry 
 /* --- jobs ------------------------------------------------------------------------------------ */
 /* Takes over *job whatever happens. */
 static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
-                    const char *key, struct kiln_job *job, struct kiln_page_unset unset,
-                    struct kiln_error *err)
+                    const char *key, struct kiln_job *job, bool has_seed, struct kiln_error *err)
 {
     struct kiln_new_job *new = &page->jobs[page->job_count];
     free(job->batch);
     job->batch = strdup(entry->batch);
+    if (!has_seed)
+        job->seed = kiln_seed_derive(entry->batch, key);
     *new = (struct kiln_new_job){.job = *job,
                                  .key = strdup(key),
                                  .token = strdup(entry->token ? entry->token : ""),
-                                 .entry = strdup(id)};
-    if (!new->job.batch || !new->key || !new->token || !new->entry) {
+                                 .entry = strdup(id),
+                                 .source = entry->source ? strdup(entry->source) : NULL};
+    if (!new->job.batch || !new->key || !new->token || !new->entry ||
+        (entry->source && !new->source)) {
         drop_job(new);
         return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a job");
     }
-    page->unset[page->job_count++] = unset;
+    page->unnumbered[page->job_count++] = !entry->has_index;
     page->offered++;
     return page->job_count == KILN_PAGE_JOBS ? kiln_page_flush(page, err) : 0;
 }
@@ -185,7 +190,7 @@ static int add_picture(struct kiln_page *page, const struct kiln_intake_entry *e
     if (rc)
         return refuse(page, id, entry->batch, entry->token, key, why.text, err);
     job.index = entry->index;
-    return keep_job(page, entry, id, key, &job, (struct kiln_page_unset){false, !has_seed}, err);
+    return keep_job(page, entry, id, key, &job, has_seed, err);
 }
 
 static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
@@ -217,10 +222,34 @@ static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entr
                  : named    ? job.custom_id
                             : id,
                  number);
-        rc = keep_job(page, entry, id, key, &job,
-                      (struct kiln_page_unset){true, !kiln_expand_has_seed(page->expand)}, err);
+        rc = keep_job(page, entry, id, key, &job, kiln_expand_has_seed(page->expand), err);
     }
     return rc;
+}
+
+/* Keys that the file of a batch no longer has.  Jobs of the page are older entries of the stream.
+ */
+static int mark_gone(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
+                     struct kiln_error *err)
+{
+    struct kiln_error why;
+    char *keys = strdup(entry->gone), *rest = keys, *key;
+    size_t count = 0, lines = 1;
+    for (const char *c = entry->gone; *c; c++)
+        lines += *c == '\n';
+    const char **list = calloc(lines, sizeof(*list));
+    int rc = keys && list ? kiln_page_flush(page, err)
+                          : kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for the keys");
+    while (rc == 0 && (key = strsep(&rest, "\n")) != NULL)
+        if (key[0])
+            list[count++] = key;
+    int marked =
+        rc ? 0 : kiln_ledger_gone(page->ledger, page->pool, entry->batch, list, count, &why);
+    free(list);
+    free(keys);
+    if (marked && kiln_page_waits(marked))
+        return kiln_fail(err, marked, "%s", why.text);
+    return marked ? set_aside(page, id, entry->batch, entry->token, why.text, err) : rc;
 }
 
 int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
@@ -238,6 +267,8 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
         rc = add_picture(page, &decoded, entry->id, err);
     else if (decoded.job)
         rc = add_line(page, &decoded, entry->id, err);
+    else if (decoded.gone)
+        rc = mark_gone(page, &decoded, entry->id, err);
     if (rc == 0 && decoded.has_end && page->end_count < KILN_PAGE_ENTRIES) {
         struct kiln_page_end *end = &page->ends[page->end_count++];
         snprintf(end->batch, sizeof(end->batch), "%s", decoded.batch);
@@ -267,7 +298,7 @@ static void drop_marked(struct kiln_page *page)
             continue;
         }
         page->jobs[kept] = page->jobs[i];
-        page->unset[kept++] = page->unset[i];
+        page->unnumbered[kept++] = page->unnumbered[i];
     }
     page->job_count = kept;
 }
@@ -282,8 +313,7 @@ struct unnumbered {
 };
 
 /* Numbers the batch of job `first`: all of its jobs, since the ledger sees the wishes of one call
- * together, but none of another call's.  The seed of a line that names none follows from the index
- * that the job really gets. */
+ * together, but none of another call's. */
 static int number_batch(struct kiln_page *page, size_t first, struct unnumbered *list,
                         struct kiln_error *err)
 {
@@ -296,7 +326,7 @@ static int number_batch(struct kiln_page *page, size_t first, struct unnumbered 
             continue;
         list->done[i] = true;
         list->keys[count] = new->key;
-        list->indexes[count] = page->unset[i].index ? -1 : (int64_t) new->job.index;
+        list->indexes[count] = page->unnumbered[i] ? -1 : (int64_t) new->job.index;
         list->at[count++] = i;
     }
     int refused = kiln_ledger_number(page->ledger, page->pool, batch, list->keys, list->indexes,
@@ -317,8 +347,6 @@ static int number_batch(struct kiln_page *page, size_t first, struct unnumbered 
             rc = refuse(page, new->entry, batch, new->token, new->key, reason, err);
         } else {
             new->job.index = (uint32_t)list->indexes[i];
-            if (page->unset[at].seed)
-                new->job.seed = kiln_seed_derive(batch, new->job.index);
         }
     }
     return rc;

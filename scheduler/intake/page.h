@@ -30,19 +30,15 @@ struct kiln_page_aside { /* an entry that neither became jobs nor a refusal as o
     char reason[KILN_ERROR_TEXT_MAX];
 };
 
-struct kiln_page_unset { /* what the ledger's numbering is to fill in */
-    bool index, seed;
-};
-
 struct kiln_page {
     struct kiln_ledger *ledger;
     const char *pool;
     struct kiln_job_context context;
     struct kiln_expand *expand;
     struct kiln_queue_quota *quota;
-    bool *out;                     /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
-    struct kiln_new_job *jobs;     /* [KILN_PAGE_JOBS] */
-    struct kiln_page_unset *unset; /* of each of them */
+    bool *out;                 /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
+    struct kiln_new_job *jobs; /* [KILN_PAGE_JOBS] */
+    bool *unnumbered;          /* of each of them: its entry names no index */
     size_t job_count;
     struct kiln_page_end *ends; /* [KILN_PAGE_ENTRIES] */
     size_t end_count;

@@ -171,8 +171,10 @@ static int add_job(struct kiln_top_up *t, uint64_t which, struct kiln_error *err
     new->token = "";
     new->key = key;
     if (!kiln_expand_has_seed(t->expand) || number >= t->backfill->pass_jobs) {
+        char count[24];
         snprintf(name, sizeof(name), KILN_BACKFILL_BATCH "%s", t->backfill->name);
-        new->job.seed = kiln_seed_derive(name, (uint32_t)number);
+        snprintf(count, sizeof(count), "%llu", (unsigned long long)number);
+        new->job.seed = kiln_seed_derive(name, count);
     }
     kiln_text_clear(&t->line);
     kiln_job_line_write(&new->job, false, &t->line);

@@ -3,7 +3,7 @@
  *     {"prompt": "a {red|blue} car", "seed": "100-104", "size": ["1:1", "16:9"]}     is 20 jobs:
  *
  * styles x sizes x prompt choices x seeds, seeds changing fastest.  `count` N without a seed is N
- * jobs whose seeds are derived later (batch and index); with a seed they are seed, seed + 1, ...
+ * jobs whose seeds are derived later (kiln_seed_derive); with a seed they are seed, seed + 1, ...
  * Jobs are made one at a time from their number: a million of them need no more memory than one.
  * The number of jobs of one line is at most KILN_EXPAND_MAX.
  */

@@ -194,21 +194,28 @@ void kiln_job_line_write(const struct kiln_job *job, bool with_seed, struct kiln
 
 /* --- what is made from lines ----------------------------------------------------------------- */
 
-uint64_t kiln_seed_derive(const char *batch, uint32_t index)
+uint64_t kiln_seed_derive(const char *batch, const char *key)
 {
-    char text[KILN_BATCH_NAME_MAX + 32] = "kiln seed";
+    struct kiln_text text = {0};
     uint8_t digest[KILN_SHA256_SIZE];
-    size_t len = sizeof "kiln seed"; /* its NUL too */
-    size_t batch_len = strnlen(batch, KILN_BATCH_NAME_MAX);
-    memcpy(text + len, batch, batch_len);
-    len += batch_len;
-    text[len++] = '\0';
-    len += (size_t)snprintf(text + len, sizeof text - len, "%u", index);
-    kiln_sha256(text, len, digest);
+    kiln_text_add(&text, "kiln seed", sizeof "kiln seed"); /* its NUL too */
+    kiln_text_add(&text, batch, strlen(batch) + 1);
+    kiln_text_puts(&text, key);
+    if (text.failed)
+        abort(); /* another seed would be another picture */
+    kiln_sha256(text.at, text.len, digest);
+    kiln_text_release(&text);
     uint64_t seed = 0;
     for (int i = 0; i < 8; i++)
         seed = seed << 8 | digest[i];
-    return seed & INT64_MAX;
+    return seed & (KILN_SEED_EXACT_MAX - 1);
+}
+
+void kiln_job_line_key(const uint8_t digest[32], uint32_t copy, char ret[KILN_LINE_KEY_MAX])
+{
+    char hex[17];
+    kiln_hex(digest, 8, hex);
+    snprintf(ret, KILN_LINE_KEY_MAX, "h:%s#%u", hex, copy);
 }
 
 void kiln_prompt_hash(const char *prompt, const char *negative, char ret_hex[65])

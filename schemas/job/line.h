@@ -16,6 +16,9 @@
 #include "schemas/error.h"
 #include "schemas/job.h"
 
+#define KILN_SEED_EXACT_MAX (UINT64_C(1) << 53) /* smaller whole numbers are exact as doubles */
+#define KILN_LINE_KEY_MAX 32
+
 struct kiln_styles; /* schemas/job/styles.h */
 struct kiln_text;   /* schemas/text/text.h */
 
@@ -60,9 +63,16 @@ void kiln_job_line_write(const struct kiln_job *job, bool with_seed, struct kiln
  * release refuses the line, so it would not run. */
 bool kiln_job_line_again(const struct kiln_job *job, struct kiln_text *out);
 
-/* The seed of a job without one: first 8 bytes (big endian, top bit cleared) of
- * SHA-256("kiln seed" NUL batch NUL decimal index). */
-uint64_t kiln_seed_derive(const char *batch, uint32_t index);
+/* The seed of a job without one: the low 53 bits of the first 8 bytes (big endian) of
+ * SHA-256("kiln seed" NUL batch NUL key), key being the job's identity within the batch.  A job of
+ * a file has the key of its content and copy number, so its picture depends on these and on the
+ * batch's name, and not on its place.  Below KILN_SEED_EXACT_MAX every JSON reader keeps it. */
+uint64_t kiln_seed_derive(const char *batch, const char *key);
+
+/* The key of a job of a file: "h:" and the first 16 hex digits of the SHA-256 of its line, which is
+ * kiln_job_line_write's (with the seed only if the line named it), then '#' and which of equal
+ * lines of the file it is, from 0. */
+void kiln_job_line_key(const uint8_t digest[32], uint32_t copy, char ret[KILN_LINE_KEY_MAX]);
 
 /* SHA-256 as 64 hex digits of "kiln prompt N M " and the two texts, N and M their lengths in bytes;
  * keys text-feature caches and the ledger's prompt_hash. */

@@ -71,6 +71,19 @@ static int read_intake_field(const char *name, size_t name_len, const char *valu
             code = kiln_fail(err, KILN_PROTOCOL,
                              "intake: field \"token\" must be up to %d " KILN_NAME_RULE,
                              KILN_WIRE_ID_MAX);
+    } else if (is_named(name, name_len, "source")) {
+        entry->source = value;
+        if (!kiln_name_valid(value, len, KILN_BATCH_NAME_MAX))
+            code = kiln_fail(err, KILN_PROTOCOL,
+                             "intake: field \"source\" must be up to %d " KILN_NAME_RULE,
+                             KILN_BATCH_NAME_MAX);
+    } else if (is_named(name, name_len, "gone")) {
+        entry->gone = value;
+        if (len == 0 || len > KILN_INTAKE_GONE_MAX || memchr(value, '\0', len) ||
+            !kiln_utf8_valid(value, len, NULL))
+            code = kiln_fail(err, KILN_PROTOCOL,
+                             "intake: field \"gone\" must be keys, a line each, of up to %d bytes",
+                             KILN_INTAKE_GONE_MAX);
     } else if (is_named(name, name_len, "index")) {
         code = read_count("index", value, len, UINT32_MAX, &number, err);
         entry->has_index = !code;
@@ -95,8 +108,10 @@ int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t 
     }
     if (!entry.batch)
         return kiln_fail(err, KILN_PROTOCOL, "intake: field \"batch\" is missing");
-    if (!entry.job && !entry.has_end)
+    if (!entry.job && !entry.has_end && !entry.gone)
         return kiln_fail(err, KILN_PROTOCOL, "intake: an entry needs \"job\" or \"end\"");
+    if (entry.job && entry.gone)
+        return kiln_fail(err, KILN_PROTOCOL, "intake: an entry has \"job\" or \"gone\", not both");
     *ret = entry;
     return 0;
 }

@@ -36,16 +36,19 @@
 /* Writes "kiln:{pool}:part" or "kiln:{pool}:part:id" (id may be NULL). */
 size_t kiln_wire_key(char *out, size_t size, const char *pool, const char *part, const char *id);
 
-/* Whether a stream that contains an entry of this id ("ms-seq") is at the end of its ids, or so near
- * that Redis counts on from it: soon it takes no more entries. */
+/* Whether a stream that contains an entry of this id ("ms-seq") is at the end of its ids, or so
+ * near that Redis counts on from it: soon it takes no more entries. */
 bool kiln_wire_last_id(const char *id);
 
 /* --- intake ---------------------------------------------------------------------------------
  * Fields of an entry: batch, job (JSON line); optional index, key (identity within the batch;
  * same batch + key = same job), token (of one enqueue call), end (jobs announced; on the last
- * entry of a call, which may have no job). */
+ * entry of a call, which may have no job), source (the file that the job came from).  An entry
+ * with gone has no job: the keys, a line each, that the file no longer has. */
+#define KILN_INTAKE_GONE_MAX (64 * 1024) /* bytes of one entry's keys */
 struct kiln_intake_entry {
     const char *batch, *job, *key, *token; /* borrowed from the caller's reply; NULL if absent */
+    const char *source, *gone;
     size_t job_len;
     bool has_index, has_end;
     uint32_t index;
@@ -63,7 +66,7 @@ struct kiln_assignment {
     struct kiln_mode mode;
     struct kiln_lora loras[KILN_LORAS_MAX];
     uint32_t lora_count;
-    struct kiln_job *jobs;         /* [job_count]: all that is fixed, and the attempt */
+    struct kiln_job *jobs; /* [job_count]: all that is fixed, and the attempt */
     uint32_t job_count;
 };
 char *kiln_assignment_encode(const struct kiln_assignment *a); /* malloc'd JSON, NULL: no memory */
@@ -76,13 +79,13 @@ enum kiln_control_kind {
     KILN_CONTROL_CANCEL_JOB,   /* job: stop it at the next step */
     KILN_CONTROL_CANCEL_BATCH, /* batch (control only) */
     KILN_CONTROL_DROP,         /* assignment: drop it, the ledger has moved on */
-    KILN_CONTROL_DRAIN,        /* worker, "" = all, or an incarnation: finish, return the rest, exit */
-    KILN_CONTROL_WAKE,         /* look at the ledger now (after cancel, retry) */
-    KILN_CONTROL_ASK,          /* id: token of the answer; job: why it waits, 0: the groups */
+    KILN_CONTROL_DRAIN, /* worker, "" = all, or an incarnation: finish, return the rest, exit */
+    KILN_CONTROL_WAKE,  /* look at the ledger now (after cancel, retry) */
+    KILN_CONTROL_ASK,   /* id: token of the answer; job: why it waits, 0: the groups */
 };
 struct kiln_control {
     enum kiln_control_kind kind;
-    uint64_t job; /* CANCEL_JOB: 1 ..; ASK: 0 .. */
+    uint64_t job;                     /* CANCEL_JOB: 1 ..; ASK: 0 .. */
     char id[KILN_BATCH_NAME_MAX + 1]; /* batch name, assignment or worker id */
     bool recorded; /* a cancel that the ledger has already: a retry since then must stay */
 };
@@ -98,29 +101,29 @@ struct kiln_heartbeat {
     char incarnation[KILN_WIRE_ID_MAX + 1]; /* new at each start: two workers of one id differ */
     char host[KILN_NAME_MAX + 1];
     char device[KILN_NAME_MAX + 1];
-    char device_class[KILN_NAME_MAX + 1];   /* kind of hardware; "" = not told */
+    char device_class[KILN_NAME_MAX + 1]; /* kind of hardware; "" = not told */
     char engine[16];
     char model[KILN_NAME_MAX + 1];
-    char lora_set[KILN_LORA_SET_MAX];       /* resident now */
-    uint32_t pid, version, minor;           /* KILN_WIRE_VERSION, KILN_WIRE_MINOR; minor 0: not told */
-    char release[48];                       /* of the program; "" = not told */
-    uint32_t width, height;                 /* of the last batch; 0 = none yet */
+    char lora_set[KILN_LORA_SET_MAX]; /* resident now */
+    uint32_t pid, version, minor;     /* KILN_WIRE_VERSION, KILN_WIRE_MINOR; minor 0: not told */
+    char release[48];                 /* of the program; "" = not told */
+    uint32_t width, height;           /* of the last batch; 0 = none yet */
     char held[KILN_HEARTBEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* in flight: held, held_more */
     uint32_t held_count;
-    char running[KILN_WIRE_ID_MAX + 1];     /* the one of them that is being rendered; "" = none */
-    uint32_t drawn;                         /* how many of held are rendered */
-    uint32_t room;                          /* assignments it would take now, however long */
-    uint32_t places;                        /* ... and if they are short: free in held; or UNTOLD */
-    uint32_t batch_max;                     /* jobs of one assignment */
-    uint32_t step, steps;                   /* of the running batch; 0,0 when idle */
-    uint32_t coarse_steps;                  /* those of steps at the small size; 0 = none, not told */
+    char running[KILN_WIRE_ID_MAX + 1]; /* the one of them that is being rendered; "" = none */
+    uint32_t drawn;                     /* how many of held are rendered */
+    uint32_t room;                      /* assignments it would take now, however long */
+    uint32_t places;                    /* ... and if they are short: free in held; or UNTOLD */
+    uint32_t batch_max;                 /* jobs of one assignment */
+    uint32_t step, steps;               /* of the running batch; 0,0 when idle */
+    uint32_t coarse_steps;              /* those of steps at the small size; 0 = none, not told */
     bool draining;
-    uint32_t deaf_ms;                       /* since the last good read of the worker's stream */
-    uint64_t done, failed;                  /* pictures since start */
-    /* Until the end of its last batch: how long it has been ready, with work in flight, rendering by
-     * the device's own clock. */
+    uint32_t deaf_ms;      /* since the last good read of the worker's stream */
+    uint64_t done, failed; /* pictures since start */
+    /* Until the end of its last batch: how long it has been ready, with work in flight, rendering
+     * by the device's own clock. */
     uint64_t ready_ms, wanted_ms, computed_ms;
-    int64_t started_ms, sent_ms;            /* wall clock, for people only */
+    int64_t started_ms, sent_ms; /* wall clock, for people only */
 };
 char *kiln_heartbeat_encode(const struct kiln_heartbeat *beat);
 int kiln_heartbeat_decode(const char *text, size_t len, struct kiln_heartbeat *ret,
@@ -129,10 +132,13 @@ int kiln_heartbeat_decode(const char *text, size_t len, struct kiln_heartbeat *r
 /* --- event: field "event" of the events stream (JSON) -------------------------------------- */
 #define KILN_WIRE_REMADE "remade" /* field of an entry without event: the stream was made anew */
 enum kiln_event_kind {
-    KILN_EVENT_HELLO, KILN_EVENT_BYE,             /* a worker */
-    KILN_EVENT_DONE, KILN_EVENT_FAILED,           /* a job, committed in the ledger already */
-    KILN_EVENT_RETURNED, KILN_EVENT_CANCELLED,
-    KILN_EVENT_FINISHED,                          /* an assignment: acknowledged */
+    KILN_EVENT_HELLO,
+    KILN_EVENT_BYE, /* a worker */
+    KILN_EVENT_DONE,
+    KILN_EVENT_FAILED, /* a job, committed in the ledger already */
+    KILN_EVENT_RETURNED,
+    KILN_EVENT_CANCELLED,
+    KILN_EVENT_FINISHED, /* an assignment: acknowledged */
 };
 struct kiln_event {
     enum kiln_event_kind kind;
@@ -140,8 +146,8 @@ struct kiln_event {
     char assignment[KILN_WIRE_ID_MAX + 1]; /* FINISHED: not "" */
     uint64_t job;                          /* DONE, FAILED, RETURNED, CANCELLED: 1 .. */
     uint32_t attempt;                      /* 0 = not told */
-    int code;                    /* enum kiln_code of a failure */
-    double compute_ms, switch_ms; /* FINISHED: for the cost model */
+    int code;                              /* enum kiln_code of a failure */
+    double compute_ms, switch_ms;          /* FINISHED: for the cost model */
 };
 char *kiln_event_encode(const struct kiln_event *event);
 int kiln_event_decode(const char *text, size_t len, struct kiln_event *ret,

@@ -4,10 +4,13 @@
     scripts/examples/enqueue.py unix:/path/redis.sock | HOST:PORT  BATCH  [--pool default] < prompts.txt
 
 One prompt a line on stdin.  Prints the receipt, {"batch", "accepted", "duplicate", "refused", ...}.
-Each line gets a key made of its place, so sending the same batch again adds only what is new.
-schemas/bus.md describes the protocol.
+Each line gets a key made of its content, so sending an edited file again adds only what is new; the
+scheduler makes the seed of the batch's name and the key.  The lines are spelled as `kiln enqueue`
+spells them, so both find the same jobs.  schemas/bus.md describes the protocol.
 """
 import argparse
+import collections
+import hashlib
 import json
 import socket
 import sys
@@ -52,10 +55,16 @@ def main():
     redis, token = Redis(args.redis), f"example-{uuid.uuid4().hex[:12]}"
     stream = f"kiln:{{{args.pool}}}:intake"
     prompts = [line.strip() for line in sys.stdin if line.strip()]
+    copies = collections.Counter()
     for place, prompt in enumerate(prompts):
-        job = json.dumps({"prompt": prompt, "width": 256, "height": 256, "template": False})
-        redis.send("XADD", stream, "*", "batch", args.batch, "job", job, "index", str(place),
-                   "key", f"line-{place}", "token", token)
+        job = {"prompt": prompt, "width": 256, "height": 256, "steps": 8}
+        if "{" in prompt or "}" in prompt:
+            job["template"] = False  # its braces are plain text
+        line = json.dumps(job, ensure_ascii=False, separators=(",", ":"))
+        content = hashlib.sha256(line.encode()).hexdigest()[:16]
+        redis.send("XADD", stream, "*", "batch", args.batch, "job", line, "index", str(place),
+                   "key", f"h:{content}#{copies[content]}", "token", token)
+        copies[content] += 1
     redis.send("XADD", stream, "*", "batch", args.batch, "token", token, "end", str(len(prompts)))
     for _ in range(len(prompts) + 1):
         redis.reply()

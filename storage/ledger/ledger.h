@@ -52,6 +52,7 @@ struct kiln_new_job {
     const char *token;   /* of the enqueue call, "" if none */
     const char *entry;   /* id of its stream entry ("ms-seq"): an entry delivered twice is counted
                           * once as a duplicate.  NULL: always counted */
+    const char *source;  /* the name of the file that it came from, or NULL (source.h) */
 };
 /* Makes missing batch rows, then inserts the jobs in bulk (transactions of up to a few thousand)
  * and skips those whose (batch, key) exists.  *ret_inserted counts the new ones. */

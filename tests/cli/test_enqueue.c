@@ -26,7 +26,9 @@ static int setup(void **state)
 {
     (void)state;
     stack = kiln_test_stack_start(KILN_STACK_REDIS);
+    static const struct kiln_verb verb = {.name = "enqueue"};
     cli.config = stack->config;
+    cli.verb = &verb;
     cli.quiet = true;
     return 0;
 }
@@ -138,7 +140,7 @@ static void jobs_are_sent_in_order_with_their_end(void **state)
                     "b}\",\"seed\":7}\n");
     assert_int_equal(enqueue("a.jsonl", at_once, &result), EX_OK);
     assert_int_equal(result.sent, 4);
-    assert_int_equal(strncmp(result.batch, "b-20", 4), 0);
+    assert_string_equal(result.batch, "a");
     assert_int_equal(read_stream(sent, 16), 5);
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(sent[i].index, i);
@@ -146,12 +148,14 @@ static void jobs_are_sent_in_order_with_their_end(void **state)
         assert_string_equal(sent[i].token, sent[0].token);
         assert_false(sent[i].has_end);
     }
-    assert_string_equal(sent[0].key, "c:x#0");
-    assert_string_equal(sent[1].key, "c:x#1");
+    assert_int_equal(strncmp(sent[0].key, "h:", 2), 0);
+    assert_int_equal(strncmp(sent[0].key, sent[1].key, 18), 0);
+    assert_string_equal(sent[0].key + 18, "#0");
+    assert_string_equal(sent[1].key + 18, "#1");
     assert_int_equal(strncmp(sent[2].key, "h:", 2), 0);
     assert_string_not_equal(sent[2].key, sent[3].key);
-    assert_true(sent[0].job.seed == kiln_seed_derive(result.batch, 0));
-    assert_true(sent[1].job.seed == kiln_seed_derive(result.batch, 1));
+    assert_true(sent[0].job.seed == kiln_seed_derive("a", sent[0].key));
+    assert_true(sent[1].job.seed == kiln_seed_derive("a", sent[1].key));
     assert_string_equal(sent[2].job.prompt, "a");
     assert_true(sent[3].job.seed == 7);
     assert_true(sent[4].has_end && sent[4].end == 4);

@@ -9,10 +9,10 @@ export KILN_REDIS=unix:$PWD/redis.sock
 for _ in $(seq 100); do redis-cli -s redis.sock ping 2>/dev/null | grep -q PONG && break; sleep 0.05; done
 entries() { redis-cli -s redis.sock xlen 'kiln:{default}:intake'; }
 
-# The batch alone on stdout; a name of one's own is kept.
+# The batch alone on stdout: the file's name, or one of one's own; new for what is no file.
 printf '{"prompt":"a cat"}\n{"prompt":"a {red|blue} dog"}\n' >good.jsonl
 ok kiln enqueue good.jsonl --no-wait
-[ "$(wc -l <out.txt)" = 1 ] && grep -Eq '^b-[0-9]{8}-[0-9a-f]{8}$' out.txt || die "no batch name alone"
+[ "$(cat out.txt)" = good ] || die "not the file's name alone"
 [ ! -s err.txt ] || die "something to say about a good file"
 ok kiln enqueue good.jsonl --no-wait --batch nightly.7
 [ "$(cat out.txt)" = nightly.7 ] || die "another name"
@@ -20,7 +20,7 @@ ok kiln enqueue good.jsonl --no-wait --batch nightly.7
 
 # JSON: counts are unknown without a receipt.
 ok kiln --json enqueue good.jsonl --no-wait --batch b
-json out.txt 'd == {"batch": "b", "accepted": None, "duplicate": None, "refused": []}'
+json out.txt 'd == {"batch": "b", "accepted": None, "duplicate": None, "gone": 0, "refused": []}'
 
 # Refused lines: on stderr by place, in JSON by number; the good ones are sent.
 printf '{"prompt":"x","wdith":64}\r\n{"prompt":"y"}\n{"prompt":"z","steps":0}' >mixed.jsonl
@@ -36,6 +36,26 @@ json out.txt 'd["batch"] is None and d["accepted"] == 0 and len(d["refused"]) ==
 # Standard input, a FIFO, CSV by option.
 echo 'a cat' | ok kiln enqueue - --no-wait --batch piped
 [ "$(cat out.txt)" = piped ] || die "nothing from a pipe"
+echo 'a cat' | ok kiln enqueue - --no-wait
+grep -Eq '^b-[0-9]{8}-[0-9a-f]{8}$' out.txt || die "no new batch for a pipe"
+mkdir -p names
+while read -r file batch; do
+    cp good.jsonl "names/$file"
+    ok kiln enqueue "names/$file" --format jsonl --dry-run --json
+    json out.txt "d['batch'] == '$batch' and d['new'] is None"
+done <<'NAMES'
+sweep.v2.jsonl sweep.v2
+notes notes
+.hidden.txt file-hidden
+-dash.txt file-dash
+a+b&c.csv a-b-c
+Caf\u00e9.TXT Caf-u00e9
+backfill-x.txt file-backfill-x
+latent-cache.txt file-latent-cache
+NAMES
+cp good.jsonl 'names/猫 と 犬.txt'
+ok kiln enqueue 'names/猫 と 犬.txt' --format jsonl --dry-run --json
+json out.txt "__import__('re').fullmatch(r'file-----[-][0-9a-f]{8}', d['batch'])"
 mkfifo fifo
 (printf 'a cat\n{broken\n' >fifo) &
 fails 65 kiln enqueue fifo --no-wait --strict

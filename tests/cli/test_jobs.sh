@@ -21,7 +21,7 @@ json out.txt 'd["batch"] == "b" and d["result"] == "done" and d["whole"] and d["
 json out.txt 'd["effort"]["workers"] == 1 and d["effort"]["makespan_s"] >= d["effort"]["lower_bound_s"] > 0 and d["effort"]["switches"] >= d["effort"]["switches_min"]'
 fails 65 kiln enqueue jobs.jsonl --batch b --json
 json out.txt 'd["accepted"] == 0 and d["duplicate"] == 4'
-grep -q 'already in it' err.txt && die "the JSON says it"
+grep -q 'unchanged' err.txt && die "the JSON says it"
 
 # --- jobs: one line a job; filters; exact 64-bit seeds
 ok kiln jobs --batch b
@@ -29,6 +29,7 @@ ok kiln jobs --batch b
 ok kiln jobs --batch b --json
 json out.txt 'all(set(r) >= {"job","batch","custom_id","index","state","attempt","width","height","steps","seed","loras","error"} for r in d)'
 json out.txt '[r["index"] for r in d] == [0, 1, 2, 3] and d[0]["seed"] == 2**64 - 1 and d[0]["custom_id"] == "cat/1"'
+json out.txt 'd[0]["seed_text"] == str(2**64 - 1) and all(r["seed_text"] is None and r["seed"] < 2**53 for r in d[1:])'
 id=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["job"])')
 ok kiln jobs --state failed --json
 [ ! -s out.txt ] || die "there are failed jobs"
@@ -77,12 +78,14 @@ ok kiln enqueue - --batch 2026 <<<'{"prompt": "of that year", "width": 64, "heig
 ok kiln show 2026 # no job has that number
 says '^batch 2026 ' out.txt
 ok kiln wait 2026 --timeout 30
-# What was there already is said, an edited line among it; stdout is for the batch alone.
+# What was there already is said; an edited line is new, with its custom_id; stdout is for the batch
+# alone.
 ok kiln enqueue - --batch twice <<<'{"prompt": "a cat", "custom_id": "c", "width": 64, "height": 64}'
 [ ! -s err.txt ] || die "something to say about a new batch"
-ok kiln enqueue - --batch twice < <(printf '{"prompt": "a %s", "custom_id": "%s", "width": 64, "height": 64}\n' dog c fox f)
+ok kiln enqueue - --batch twice < <(printf '{"prompt": "a %s", "custom_id": "%s", "width": 64, "height": 64}\n' dog c fox f cat c2)
+ok kiln enqueue - --batch twice < <(printf '{"prompt": "a %s", "custom_id": "%s", "width": 64, "height": 64}\n' cat c bear b)
 [ "$(cat out.txt)" = twice ] || die "not the batch alone on stdout"
-says '^batch twice: 1 job added, 1 already in it (same custom_id or same line; an edited line needs a new custom_id)$'
+says '^batch twice: 1 new, 1 unchanged$'
 ok kiln wait twice --timeout 30
 ok kiln why "$id" --json
 json out.txt 'd["state"] == "done" and d["reasons"]'

@@ -25,8 +25,8 @@ static void good_lines_and_a_receipt(void **state)
     assert_int_equal(receipt.duplicate + receipt.refused, 0);
     stream_is_empty();
     char sql[200];
-    snprintf(sql, sizeof(sql), "SELECT count(*) FROM job WHERE seed = %llu AND index = 3",
-             (unsigned long long)kiln_seed_derive("b", 3));
+    snprintf(sql, sizeof(sql), "SELECT count(*) FROM job WHERE seed = %llu AND key = 'k3'",
+             (unsigned long long)kiln_seed_derive("b", "k3"));
     assert_int_equal(kiln_test_count(stack, sql), 1);
 }
 
@@ -40,6 +40,60 @@ static void the_same_call_again_adds_nothing(void **state)
     struct kiln_receipt receipt = kiln_test_receipt(stack, "t2");
     assert_int_equal(receipt.accepted, 2);
     assert_int_equal(receipt.duplicate, 4);
+}
+
+/* Jobs that their file no longer has are marked, and sent again they are not gone any more. */
+static void gone_jobs_stay_and_come_back(void **state)
+{
+    (void)state;
+    const char *const again[] = {"batch", "b", "job", LINE, "key", "k1", "source", "prompts"};
+    const char *const gone[] = {"batch", "b", "gone", "k1\nk3\n\nunknown\nk1"};
+    const char *const nowhere[] = {"batch", "absent", "gone", "k1"};
+    kiln_test_enqueue(stack, "b", "t1", LINE, 0, 4, true);
+    kiln_test_append(stack, gone, 2); /* in one page with the jobs */
+    assert_int_equal(take_some(), 4);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE gone"), 2);
+    kiln_test_append(stack, gone, 2);
+    kiln_test_append(stack, nowhere, 2);
+    kiln_test_append(stack, again, 4);
+    kiln_test_enqueue(stack, "b", "t2", LINE, 0, 1, true);
+    assert_int_equal(take_some(), 0);
+    assert_int_equal(kiln_test_receipt(stack, "t2").duplicate, 1);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE gone AND key = 'k3'"),
+                     1);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE gone"), 1);
+    assert_int_equal(
+        kiln_test_count(stack, "SELECT count(*) FROM job WHERE source = 'prompts' AND key = 'k1'"),
+        1);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM batch"), 1);
+    stream_is_empty();
+}
+
+static void wrong_sources_and_lists_of_keys_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields[6];
+        size_t count;
+        const char *says;
+    } wrong[] = {
+        {{"batch", "b", "job", LINE, "source", "a/b"}, 3, "field \"source\""},
+        {{"batch", "b", "job", LINE, "source", ""}, 3, "field \"source\""},
+        {{"batch", "b", "gone", ""}, 2, "field \"gone\""},
+        {{"batch", "b", "gone", "\xff"}, 2, "field \"gone\""},
+        {{"batch", "b", "job", LINE, "gone", "k"}, 3, "not both"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char sql[200];
+        kiln_test_append(stack, wrong[i].fields, wrong[i].count);
+        assert_int_equal(take_some(), 0);
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM intake_refusal WHERE reason LIKE '%%%s%%'",
+                 wrong[i].says);
+        assert_true(kiln_test_count(stack, sql) >= 1);
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM intake_refusal");
+        assert_int_equal(kiln_test_count(stack, sql), i + 1);
+    }
+    stream_is_empty();
 }
 
 static void bad_lines_do_not_hold_up_good_ones(void **state)
@@ -424,6 +478,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(good_lines_and_a_receipt),
         TEST(the_same_call_again_adds_nothing),
+        TEST(gone_jobs_stay_and_come_back),
+        TEST(wrong_sources_and_lists_of_keys_are_refused),
         TEST(bad_lines_do_not_hold_up_good_ones),
         TEST(a_start_must_be_there),
         TEST(a_parent_must_exist),

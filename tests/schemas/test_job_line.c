@@ -535,15 +535,29 @@ static void damaged_lines_are_refused_or_good(void **state)
     }
 }
 
-static void seeds_follow_batch_and_index(void **state)
+static void seeds_follow_batch_and_key(void **state)
 {
     (void)state;
-    uint64_t seed = kiln_seed_derive("b", 0);
-    assert_true(seed == kiln_seed_derive("b", 0));
-    assert_true(seed != kiln_seed_derive("b", 1) && seed != kiln_seed_derive("c", 0));
-    assert_true(seed <= INT64_MAX);
-    /* printf 'kiln seed\0b\0000' | sha256sum */
-    assert_true(kiln_seed_derive("b", 0) == 0xd9a0d809c7094f0u);
+    const char *key = "h:0123456789abcdef#0";
+    uint64_t seed = kiln_seed_derive("b", key);
+    assert_true(seed == kiln_seed_derive("b", key));
+    assert_true(seed != kiln_seed_derive("b", "h:0123456789abcdef#1"));
+    assert_true(seed != kiln_seed_derive("c", key));
+    for (char other[] = "k0"; other[1] <= '9'; other[1]++)
+        assert_true(kiln_seed_derive("b", other) < UINT64_C(1) << 53);
+    /* printf 'kiln seed\0b\0h:0123456789abcdef#0' | sha256sum, the low 53 of the first 64 bits */
+    assert_true(seed == 0x7d8afd443e095u);
+}
+
+static void keys_follow_content_and_copy(void **state)
+{
+    (void)state;
+    uint8_t digest[32] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xff};
+    char key[KILN_LINE_KEY_MAX];
+    kiln_job_line_key(digest, 0, key);
+    assert_string_equal(key, "h:0123456789abcdef#0");
+    kiln_job_line_key(digest, UINT32_MAX, key);
+    assert_string_equal(key, "h:0123456789abcdef#4294967295");
 }
 
 static void prompt_hashes_tell_texts_apart(void **state)
@@ -575,7 +589,8 @@ int main(void)
         cmocka_unit_test(a_canonical_line_never_changes),
         cmocka_unit_test(a_job_survives_its_line),
         cmocka_unit_test(damaged_lines_are_refused_or_good),
-        cmocka_unit_test(seeds_follow_batch_and_index),
+        cmocka_unit_test(seeds_follow_batch_and_key),
+        cmocka_unit_test(keys_follow_content_and_copy),
         cmocka_unit_test(prompt_hashes_tell_texts_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/ledger/queue/source.h"
 #include "storage/ledger/read/read.h"
 #include "tests/sim/ledger_session.h"
 
@@ -87,6 +88,14 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
     if (rc == 0)
         *ret_inserted = insertion.inserted;
     return rc;
+}
+
+/* No client of the simulated fleet sends a file again, so a call is an error of the scheduler. */
+int kiln_ledger_gone(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                     const char *const *keys, size_t count, struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)batch, (void)keys;
+    return kiln_fail(err, KILN_INTERNAL, "the tables do not record %zu keys that are gone", count);
 }
 
 struct numbering {

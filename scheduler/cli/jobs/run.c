@@ -1,8 +1,7 @@
 /* run.c - `kiln run FILE --out DIR`: up, enqueue, wait and export in one command.
  *
- * The batch is named after the file and its contents, so the same command continues the same batch:
- * after a Ctrl-C nothing is rendered twice, and the seeds, which depend on the batch's name, stay
- * the same.
+ * The batch is named after the file, so the same command continues the same batch: after a Ctrl-C
+ * nothing is rendered twice, and after an edit only what changed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,13 +20,7 @@
 #include "scheduler/cli/jobs/export/export.h"
 #include "scheduler/cli/jobs/makespan.h"
 #include "scheduler/cli/stack/stack.h"
-#include "schemas/digest.h"
-#include "schemas/text/text.h"
 #include "storage/daemon/config_file.h"
-#include "storage/formats/regular.h"
-
-#define STEM_MAX 48
-#define NAMED_FILE_MAX (64 << 20) /* a larger file gets a new batch name each time */
 
 /* --- where it runs ---------------------------------------------------------------------------- */
 
@@ -142,43 +135,6 @@ static int plan(struct kiln_cli *cli, const char *dir, const struct kiln_enqueue
     return status ? status : printed;
 }
 
-/* --- the batch's name ------------------------------------------------------------------------- */
-
-/* "prompts-1a2b3c4d", from the name prompts.jsonl, its contents and the --set options; false if the
- * contents cannot be read twice. */
-static bool name_batch(const struct kiln_enqueue_request *request,
-                       char out[KILN_BATCH_NAME_MAX + 1])
-{
-    struct kiln_error none;
-    size_t size;
-    char *text;
-    if (kiln_regular_read(request->file, NAMED_FILE_MAX, &text, &size, &none))
-        return false;
-    struct kiln_text all = {0};
-    kiln_text_add(&all, text, size);
-    free(text);
-    for (size_t i = 0; i < request->set_count; i++)
-        kiln_text_add(&all, request->sets[i].value, strlen(request->sets[i].value) + 1);
-    uint8_t digest[KILN_SHA256_SIZE];
-    char hex[9], stem[STEM_MAX + 1];
-    if (!all.failed)
-        kiln_sha256(all.at ? all.at : "", all.len, digest);
-    bool ok = !all.failed;
-    kiln_text_release(&all);
-    if (!ok)
-        return false;
-    kiln_hex(digest, 4, hex);
-    const char *base = strrchr(request->file, '/');
-    snprintf(stem, sizeof stem, "%s", base ? base + 1 : request->file);
-    stem[strcspn(stem, ".")] = '\0';
-    for (char *c = stem; *c; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
-            *c = '-';
-    snprintf(out, KILN_BATCH_NAME_MAX + 1, "%s%s-%s", stem[0] && stem[0] != '-' ? "" : "run", stem,
-             hex);
-    return true;
-}
-
 /* --- the job ---------------------------------------------------------------------------------- */
 
 /* Restarts what died while we wait: nothing else looks after a private stack. */
@@ -203,7 +159,9 @@ static int finish(struct place *place, struct kiln_export *export)
         rc = kiln_export_batch(cli, export, &err);
     if (rc)
         return kiln_report(cli, &err);
-    int status = kiln_batch_status(&progress);
+    /* Not kiln_batch_status: lines that failed or were refused once may have been edited since. */
+    bool bad = export->states.at[KILN_JOB_DONE] < export->jobs || progress.removed > 0;
+    int status = bad ? 1 : 0;
     if (export->pictures == export->jobs)
         kiln_say(cli, "%s exported", KILN_COUNT(export->pictures, "picture"));
     else
@@ -222,7 +180,7 @@ static int finish(struct place *place, struct kiln_export *export)
         kiln_join(index, real ? real : out, "index.html");
         printed = kiln_print_json(
             cli, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o?}", "batch", batch, "out", out, "index",
-                           index, "jobs", kiln_counts_json(&progress.jobs), "damaged",
+                           index, "jobs", kiln_counts_json(&export->states), "damaged",
                            (json_int_t) export->damaged, "effort", kiln_makespan_json(cli, batch)));
     } else {
         printf("%s/index.html\n", real ? real : out);
@@ -237,7 +195,6 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_enqueue_request request;
     struct kiln_enqueue_result result;
     struct kiln_set sets[KILN_GIVEN_MAX];
-    char batch[KILN_BATCH_NAME_MAX + 1];
     struct place place = {.cli = cli, .stack.lock_fd = -1};
     long workers;
     int status = kiln_arg_int(cli, args, "workers", 1, KILN_STACK_WORKERS_MAX, -1, &workers);
@@ -256,8 +213,6 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
         kiln_warn(cli, "%s: %s", request.file, strerror(errno));
         return EX_NOINPUT;
     }
-    if (!request.batch && name_batch(&request, batch))
-        request.batch = batch;
     if (request.dry_run)
         return plan(cli, kiln_arg(args, "dir"), &request);
     if (reach_servers(&place, kiln_arg(args, "dir"), workers, &err))

@@ -15,6 +15,7 @@
 
 #include "storage/ledger/queue/insert.h"
 #include "storage/ledger/queue/quota.h"
+#include "storage/ledger/queue/source.h"
 
 #define CHUNK_JOBS 2000                /* of one statement */
 #define CHUNK_BYTES (16 * 1024 * 1024) /* of texts in one statement, about */
@@ -152,10 +153,12 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
     KILN_BIND_COLUMN(params, INT8, count, (int64_t)JOB.init_job);
     KILN_BIND_COLUMN(params, INT8, count, (int64_t)JOB.parent);
     KILN_BIND_COLUMN(params, TEXT, count, JOB.init_mask);
+    KILN_BIND_COLUMN(params, TEXT, count, jobs[i].source);
     KILN_BIND_COLUMN(params, INT8, count, entry_number(jobs[i].entry));
 }
 
-/* One statement, one transaction: jobs, sums and accounts move together. */
+/* One statement, one transaction: jobs, sums and accounts move together.  Then those that were
+ * there already. */
 static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
                         const struct kiln_new_job *jobs, size_t count, const uint64_t *ids,
                         uint64_t *inserted, struct kiln_error *err)
@@ -167,6 +170,8 @@ static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
     KILN_BIND(&params, pool);
     kiln_bind_jobs(&params, jobs, count, ids);
     int rc = kiln_ledger_ask(ledger, &insert, &params, KILN_FIELDS(made), err);
+    if (rc == 0 && made < count) /* repeatable, like the insertion */
+        rc = kiln_ledger_sent_again(ledger, jobs, count, ids, err);
     if (rc == 0)
         *inserted += made;
     return rc;

@@ -117,6 +117,7 @@ struct kiln_job_row {
     int error_code;    /* of the last failure; 0 for none */
     const char *error; /* its text, NULL for none */
     int64_t created_ms, queued_ms, not_before_ms, assigned_ms, finished_ms;
+    bool gone; /* its file was sent again without it (queue/source.h) */
     struct kiln_object_row objects[KILN_ROLES_MAX]; /* largest picture first, the latent last */
     uint32_t object_count;                          /* 0 unless asked for */
     char rendered_mode[KILN_MODE_MAX];              /* the same; "coarse=auto" is resolved */

@@ -19,8 +19,8 @@
 #define END MS("j.assigned_at") ", " MS("j.finished_at")
 #define ROW_COLUMNS                                                                                \
     KILN_JOB_COLUMNS ", j.worker, j.assignment, j.tries, j.crashes, j.error_code, j.error, " BEGIN \
-                     ", " PAUSE ", " END
-#define OBJECTS_COLUMN (KILN_JOB_COLUMN_COUNT + 11) /* only where a query asks for it */
+                     ", " PAUSE ", " END ", j.gone"
+#define OBJECTS_COLUMN (KILN_JOB_COLUMN_COUNT + 12) /* only where a query asks for it */
 /* Pictures by falling width, the latent after them; mode, forwards and model as rendered. */
 #define OBJECTS                                                                                    \
     "(SELECT json_agg(json_build_array(o.role, o.key, o.sha256, o.bytes, o.width, o.height) "      \
@@ -68,7 +68,7 @@ static int read_job(void *arg, const PGresult *rows, int at, struct kiln_error *
         return rc;
     KILN_READ(rows, at, KILN_JOB_COLUMN_COUNT, row.worker, row.assignment, row.tries, row.crashes,
               row.error_code, row.error, row.created_ms, row.queued_ms, row.not_before_ms,
-              row.assigned_ms, row.finished_ms);
+              row.assigned_ms, row.finished_ms, row.gone);
     if (PQnfields(rows) > OBJECTS_COLUMN) {
         KILN_READ(rows, at, OBJECTS_COLUMN + 1, row.rendered_mode, row.forwards, row.model_name,
                   row.model_hash);

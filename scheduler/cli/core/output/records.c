@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "scheduler/cli/core/cli.h"
+#include "schemas/job/line.h"
 #include "schemas/job/sizes.h"
 
 /* A comma before whatever follows a value. */
@@ -89,12 +90,15 @@ static void put_mode(struct kiln_text *out, const struct kiln_job *job)
 void kiln_record_short(struct kiln_text *out, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
+    char seed[24];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)job->seed);
     bool over = job->state == KILN_JOB_DONE; /* what an earlier attempt died of is in the events */
     kiln_json_put(out,
                   "{job:u batch:s custom_id:s index:i state:s attempt:i width:i height:i steps:i "
-                  "seed:u loras:[",
+                  "seed:u seed_text:s loras:[",
                   job->id, job->batch, job->custom_id, job->index, kiln_job_state_name(job->state),
-                  job->attempt, job->width, job->height, job->steps, job->seed);
+                  job->attempt, job->width, job->height, job->steps, job->seed,
+                  job->seed >= KILN_SEED_EXACT_MAX ? seed : NULL);
     for (uint32_t i = 0; i < job->lora_count; i++)
         kiln_json_put(out, "{name:s scale:d}", job->loras[i].name, job->loras[i].scale);
     kiln_text_puts(out, "]");
@@ -119,11 +123,12 @@ void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
     bool rendered = row->forwards > 0;
     kiln_json_put(out, "rendered_mode:s", rendered ? kiln_mode_shown(row->rendered_mode) : NULL);
     kiln_json_put(out, rendered ? "forwards:d" : "forwards:n", row->forwards);
-    kiln_json_put(out,
-                  "worker:s tries:i crashes:i created_at:t queued_at:t not_before:t assigned_at:t "
-                  "finished_at:t",
-                  row->worker[0] ? row->worker : NULL, row->tries, row->crashes, row->created_ms,
-                  row->queued_ms, row->not_before_ms, row->assigned_ms, row->finished_ms);
+    kiln_json_put(
+        out,
+        "gone:b worker:s tries:i crashes:i created_at:t queued_at:t not_before:t assigned_at:t "
+        "finished_at:t",
+        row->gone, row->worker[0] ? row->worker : NULL, row->tries, row->crashes, row->created_ms,
+        row->queued_ms, row->not_before_ms, row->assigned_ms, row->finished_ms);
 }
 
 /* Latents share the objects table with pictures; in a record they stand apart. */

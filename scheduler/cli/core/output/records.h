@@ -17,8 +17,8 @@
  * it is null. */
 void kiln_json_put(struct kiln_text *out, const char *format, ...);
 
-/* {"job","batch","custom_id","index","state","attempt","width","height","steps","seed","loras",
- * "error","error_code" - without the closing brace. */
+/* {"job","batch","custom_id","index","state","attempt","width","height","steps","seed",
+ * "seed_text","loras","error","error_code" - without the closing brace. */
 void kiln_record_short(struct kiln_text *out, const struct kiln_job_row *row);
 /* ,"prompt", ... : everything else that was asked for and where it stands. */
 void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row);

@@ -53,6 +53,16 @@ uint32_t *kiln_digest_map_at(struct kiln_digest_map *map, const uint8_t digest[3
     return &slot->number;
 }
 
+uint32_t *kiln_digest_map_find(const struct kiln_digest_map *map, const uint8_t digest[32])
+{
+    uint64_t high;
+    uint32_t low;
+    memcpy(&high, digest, sizeof high);
+    memcpy(&low, digest + sizeof high, sizeof low);
+    struct kiln_digest_slot *slot = map->size ? find(map, high, low) : NULL;
+    return slot && slot->number ? &slot->number : NULL;
+}
+
 void kiln_digest_map_release(struct kiln_digest_map *map)
 {
     free(map->slots);

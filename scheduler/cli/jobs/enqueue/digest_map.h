@@ -18,6 +18,8 @@ struct kiln_digest_map {
 /* The number of a digest, 0 if it is new; borrowed until the next call.  The caller sets it to
  * something else than 0.  NULL: no memory. */
 uint32_t *kiln_digest_map_at(struct kiln_digest_map *map, const uint8_t digest[32]);
+/* The same without making an entry; NULL if there is none. */
+uint32_t *kiln_digest_map_find(const struct kiln_digest_map *map, const uint8_t digest[32]);
 void kiln_digest_map_release(struct kiln_digest_map *map);
 
 #endif

@@ -21,6 +21,7 @@
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/jobs/enqueue/context.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
+#include "scheduler/cli/jobs/enqueue/identity.h"
 #include "scheduler/cli/jobs/enqueue/uploads.h"
 #include "schemas/digest.h"
 #include "schemas/job/expand.h"
@@ -32,16 +33,13 @@
 /* --- entries ------------------------------------------------------------------------------- */
 
 /* A job as it goes into the intake stream.  With the key an enqueue call can be repeated: the same
- * batch name and key are the same job.
- *     c:<custom_id>#<copy>        the line has a custom_id; copy counts the jobs of that line
- *     h:<16 hex digits>#<nth>     the SHA-256 of the job line without a derived seed; nth counts
- *                                 equal lines of the file
- * So lines may be inserted and moved between two calls, and only new ones are added. */
+ * batch name and key are the same job.  So lines may be inserted, moved and edited between two
+ * calls, and only new content makes a job. */
 struct entry {
     struct kiln_text line; /* with its seed */
     char key[KILN_INTAKE_KEY_MAX + 1];
     char index[12];
-    struct kiln_digest_map lines; /* how often each line occurred */
+    bool known; /* the batch has it already */
 };
 
 /* Appended last, so that the rest of the line is unchanged. */
@@ -53,41 +51,29 @@ static void add_seed(struct kiln_text *line, uint64_t seed)
     kiln_text_add(line, "}", 1);
 }
 
-/* Fills line, key and index; derives the job's seed from its batch and index unless has_seed. copy:
+/* Fills line, key and index; derives the job's seed from its batch and key unless has_seed. copy:
  * which job of its line it is. */
-static int make_entry(struct entry *entry, struct kiln_job *job, bool has_seed, uint64_t copy,
-                      struct kiln_error *err)
+static int make_entry(struct entry *entry, struct kiln_identity *identity, struct kiln_job *job,
+                      bool has_seed, uint64_t copy, struct kiln_error *err)
 {
-    uint8_t digest[KILN_SHA256_SIZE];
-    char hex[17];
     kiln_text_clear(&entry->line);
-    kiln_job_line_write(job, false, &entry->line);
-    if (!has_seed)
-        job->seed = kiln_seed_derive(job->batch, job->index);
-    if (entry->line.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
+    struct kiln_job bare = *job; /* a dry run has the setting coarse, which belongs to no key */
+    if (!job->coarse_said && !kiln_mode_starts(&job->mode))
+        bare.mode.kind = KILN_MODE_EXACT;
+    kiln_job_line_write(&bare, false, &entry->line);
     if (has_seed)
         add_seed(&entry->line, job->seed);
-    if (job->custom_id) {
-        snprintf(entry->key, sizeof entry->key, "c:%s#%" PRIu64, job->custom_id, copy);
-    } else { /* equal lines are different pictures: each gets a number, in the order of the file */
-        kiln_sha256(entry->line.at, entry->line.len, digest);
-        kiln_hex(digest, 8, hex);
-        uint32_t *count = kiln_digest_map_at(&entry->lines, digest);
-        if (!count)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory to tell equal lines apart");
-        snprintf(entry->key, sizeof entry->key, "h:%s#%u", hex, (*count)++);
-    }
-    if (!has_seed)
+    if (entry->line.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
+    int code = kiln_identity_key(identity, job, copy, &entry->line, entry->key, &entry->known, err);
+    if (code)
+        return code;
+    if (!has_seed) {
+        job->seed = kiln_seed_derive(job->batch, entry->key);
         add_seed(&entry->line, job->seed);
+    }
     snprintf(entry->index, sizeof entry->index, "%u", job->index);
     return entry->line.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line") : 0;
-}
-
-static void release_entry(struct entry *entry)
-{
-    kiln_text_release(&entry->line);
-    kiln_digest_map_release(&entry->lines);
 }
 
 /* --- a run --------------------------------------------------------------------------------- */
@@ -100,9 +86,11 @@ struct run {
     struct kiln_input *input;
     struct kiln_expand *expand;
     struct entry entry;
-    struct kiln_digest_map custom_ids; /* the line where each occurs first */
-    struct kiln_uploads uploads;       /* pictures that jobs start from */
-    struct kiln_bus *bus;              /* NULL while only checking */
+    struct kiln_identity identity;
+    char source[KILN_BATCH_NAME_MAX + 1]; /* the file's own name for its batch; "": it has none */
+    struct kiln_digest_map custom_ids;    /* the line where each occurs first */
+    struct kiln_uploads uploads;          /* pictures that jobs start from */
+    struct kiln_bus *bus;                 /* NULL while only checking */
     char stream[128], token[KILN_WIRE_ID_MAX + 1];
     uint64_t index;    /* of the next job */
     struct seek *seek; /* set while the input is read again only to find two lines */
@@ -172,23 +160,28 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
     if (!code) /* before the key is made: the job is the same from any path */
         code =
             kiln_upload_inputs(&run->uploads, run->cli->config, run->bus && !run->seek, &job, err);
-    if (!code && run->request->dry_run)
-        kiln_plan_add(&run->result->plan, &job);
-    if (!code && run->bus) {
+    const bool dry_run = run->request->dry_run;
+    if (!code && (run->bus || dry_run)) {
         char *unnamed = job.batch; /* owned by the job, which is released with it */
         job.batch = run->result->batch;
         job.index = (uint32_t)run->index;
-        code = make_entry(&run->entry, &job, kiln_expand_has_seed(run->expand), which, err);
+        code = make_entry(&run->entry, &run->identity, &job, kiln_expand_has_seed(run->expand),
+                          which, err);
         job.batch = unnamed;
+    }
+    if (!code && dry_run)
+        kiln_plan_add(&run->result->plan, &job, !run->entry.known);
+    if (!code && run->bus) {
         const struct entry *entry = &run->entry;
-        const char *fields[] = {"batch", run->result->batch, "job", entry->line.at,
-                                "index", entry->index,       "key", entry->key,
-                                "token", run->token};
+        const char *fields[] = {"batch", run->result->batch, "job",    entry->line.at,
+                                "index", entry->index,       "key",    entry->key,
+                                "token", run->token,         "source", run->source};
         size_t lengths[] = {5, strlen(run->result->batch), 3, entry->line.len,
                             5, strlen(entry->index),       3, strlen(entry->key),
-                            5, strlen(run->token)};
+                            5, strlen(run->token),         6, strlen(run->source)};
         if (!code && !run->seek) /* does not wait for the answer */
-            code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, 5, err);
+            code = kiln_bus_append_async(run->bus, run->stream, fields, lengths,
+                                         run->source[0] ? 6 : 5, err);
         if (run->seek && strcmp(run->entry.key, run->seek->first_key) == 0)
             run->seek->first = line;
         if (run->seek && strcmp(run->entry.key, run->seek->last_key) == 0)
@@ -242,22 +235,37 @@ static int random_hex(char *out, size_t bytes, struct kiln_error *err)
     return 0;
 }
 
-/* "b-20261121-1f3a9c07": sorts by day, and two people who enqueue at once do not meet. */
+/* The batch that is named, else that of the file; else a new one, "b-20261121-1f3a9c07", which
+ * sorts by day, and two people who enqueue at once do not meet. */
 static int name_batch(struct run *run, struct kiln_error *err)
 {
+    const struct kiln_enqueue_request *request = run->request;
     char day[32], noise[9];
     struct tm parts;
     time_t now = time(NULL);
-    if (run->request->batch) {
-        snprintf(run->result->batch, sizeof run->result->batch, "%s", run->request->batch);
-        return 0;
-    }
+    if (request->made || !kiln_file_batch(request->file, run->source))
+        run->source[0] = '\0';
+    const char *named = request->batch ? request->batch : run->source;
+    const char *source = run->source[0] ? run->source : NULL;
+    snprintf(run->result->batch, sizeof run->result->batch, "%s", named);
+    if (named[0])
+        return kiln_identity_open(&run->identity, run->cli, run->result->batch, source,
+                                  request->dry_run, err);
     gmtime_r(&now, &parts);
     strftime(day, sizeof day, "%Y%m%d", &parts);
     int code = random_hex(noise, 4, err);
     if (!code)
         snprintf(run->result->batch, sizeof run->result->batch, "b-%s-%s", day, noise);
     return code;
+}
+
+/* Sends some keys that the file no longer has. */
+static int send_gone(void *arg, const char *keys, size_t len, struct kiln_error *err)
+{
+    struct run *run = arg;
+    const char *fields[] = {"batch", run->result->batch, "token", run->token, "gone", keys};
+    size_t lengths[] = {5, strlen(run->result->batch), 5, strlen(run->token), 4, len};
+    return kiln_bus_append_async(run->bus, run->stream, fields, lengths, 3, err);
 }
 
 /* Opens the stream and makes the pass that sends.  After a failure it says how to continue. */
@@ -272,6 +280,9 @@ static int send_all(struct run *run, struct kiln_error *err)
     run->index = 0;
     code = pass(run, err);
     run->result->sent = run->index;
+    if (!code && run->result->sent > 0) /* a file without a good line is a mistake, not empty */
+        code =
+            kiln_identity_gone(&run->identity, run->cli, send_gone, run, &run->result->gone, err);
     if (!code && run->result->sent > 0) { /* the last entry: how many jobs this call announced */
         char end[24];
         snprintf(end, sizeof end, "%" PRIu64, run->result->sent);
@@ -298,7 +309,7 @@ static void find_lines(struct run *run, const struct kiln_receipt *receipt, stru
     if (!receipt->first_key[0] || kiln_input_rewind(run->input, &err) != 0)
         return;
     kiln_digest_map_release(&run->custom_ids);
-    release_entry(&run->entry);
+    kiln_identity_rewind(&run->identity);
     run->index = 0;
     run->seek = seek;
     if (pass(run, &err) != 0)
@@ -341,6 +352,14 @@ static void report_refused(struct run *run, const struct kiln_receipt *receipt)
     run->result->refused += jobs - 1;
 }
 
+/* ", 2 gone from the file", or nothing. */
+static const char *gone_text(uint64_t count, char *out, size_t size)
+{
+    if (count > 0)
+        snprintf(out, size, ", %" PRIu64 " gone from the file", count);
+    return out;
+}
+
 /* Waits for the scheduler's receipt.  The jobs are safe without it, and the message says so. */
 static int take_receipt(struct run *run, struct kiln_error *err)
 {
@@ -367,12 +386,9 @@ static int take_receipt(struct run *run, struct kiln_error *err)
     result->duplicate = receipt.duplicate;
     if (receipt.refused > 0)
         report_refused(run, &receipt);
-    if (receipt.duplicate > 0 && !run->cli->json)
-        kiln_say(run->cli,
-                 "batch %s: %s added, %" PRIu64
-                 " already in it (same custom_id or same line; an edited "
-                 "line needs a new custom_id)",
-                 result->batch, KILN_COUNT(receipt.accepted, "job"), receipt.duplicate);
+    if (receipt.duplicate + result->gone > 0 && !run->cli->json)
+        kiln_say(run->cli, "batch %s: %" PRIu64 " new, %" PRIu64 " unchanged%s", result->batch,
+                 receipt.accepted, receipt.duplicate, gone_text(result->gone, (char[64]){""}, 64));
     return 0;
 }
 
@@ -398,6 +414,12 @@ static int check_and_send(struct run *run, struct kiln_error *err)
         code = name_batch(run, err);
     if (!code && (request->dry_run || request->strict)) /* the pass that sends nothing */
         code = pass(run, err);
+    if (!code && request->dry_run && run->identity.ledger) {
+        result->compared = true;
+        result->accepted = run->index - run->identity.met;
+        result->duplicate = run->identity.met;
+        result->gone = run->identity.own - run->identity.own_met;
+    }
     if (!code && request->strict && result->refused > 0)
         code = kiln_fail(err, KILN_BAD_INPUT, "%s refused, so nothing was sent (--strict)",
                          KILN_COUNT(result->refused, "line"));
@@ -440,7 +462,8 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     kiln_bus_close(run.bus);
     kiln_input_close(run.input);
     kiln_expand_free(run.expand);
-    release_entry(&run.entry);
+    kiln_text_release(&run.entry.line);
+    kiln_identity_release(&run.identity);
     kiln_digest_map_release(&run.custom_ids);
     kiln_uploads_release(&run.uploads);
     kiln_enqueue_context_release(&run.context);

@@ -28,7 +28,7 @@ struct kiln_made_lines {
 struct kiln_enqueue_request {
     const char *file;                   /* "-" is standard input */
     const struct kiln_made_lines *made; /* job lines in memory, in place of a file; or NULL */
-    const char *batch;                  /* NULL: a new name */
+    const char *batch;                  /* NULL: that of the file (identity.h), or a new name */
     const struct kiln_set *sets;        /* borrowed */
     size_t set_count;
     enum kiln_format format;
@@ -46,6 +46,8 @@ struct kiln_enqueue_result {
     uint64_t sent;  /* jobs in the stream */
     bool receipted; /* the counts below come from the scheduler */
     uint64_t accepted, duplicate;
+    uint64_t gone;                 /* jobs of the batch that the file no longer has */
+    bool compared;                 /* dry_run: the counts above are what the ledger would say */
     uint64_t refused;              /* lines here, and jobs there */
     struct kiln_refusal *refusals; /* [refusal_count], the first of them */
     size_t refusal_count;

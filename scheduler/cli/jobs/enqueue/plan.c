@@ -48,7 +48,7 @@ double kiln_plan_bytes(const struct kiln_job *job)
     return bytes;
 }
 
-void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
+void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job, bool is_new)
 {
     char lora_set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX];
     kiln_mode_text(&job->mode, mode);
@@ -76,6 +76,7 @@ void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
     group->gpu_seconds += seconds;
     plan->jobs++;
     plan->gpu_seconds += seconds;
+    plan->new_gpu_seconds += is_new ? seconds : 0;
     plan->bytes += kiln_plan_bytes(job);
 }
 

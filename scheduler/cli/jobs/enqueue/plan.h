@@ -26,9 +26,10 @@ struct kiln_plan {
     size_t group_count;
     uint64_t jobs;
     double gpu_seconds, bytes;
+    double new_gpu_seconds; /* of jobs that the batch does not have yet */
 };
 
-void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job);
+void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job, bool is_new);
 double kiln_plan_gpu_seconds(const struct kiln_job *job);
 double kiln_plan_bytes(const struct kiln_job *job);
 

@@ -1,4 +1,5 @@
 /* verb.c - the command line of `enqueue`, and what it prints. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 
 const struct kiln_option kiln_enqueue_options[] = {
-    {"batch", "NAME", "name of the batch; repeating it adds only new jobs"},
+    {"batch", "NAME", "name of the batch (the file's name); repeating it adds only new jobs"},
     {"set", "KEY=VALUE", "set this key of every job, overriding its line; may be repeated"},
     {"format", "FORMAT", "jsonl, text or csv (by the file's name or first byte)"},
     {"dry-run", NULL, "print the jobs and their estimated cost; send nothing"},
@@ -48,6 +49,11 @@ static json_t *refusals_json(const struct kiln_enqueue_result *result)
     return list;
 }
 
+static json_t *count_json(bool known, uint64_t count)
+{
+    return known ? json_integer((json_int_t)count) : json_null();
+}
+
 static int print_result(const struct kiln_cli *cli, const struct kiln_enqueue_result *result)
 {
     if (!cli->json) {
@@ -57,22 +63,32 @@ static int print_result(const struct kiln_cli *cli, const struct kiln_enqueue_re
     }
     bool counted = result->receipted || result->sent == 0;
     json_t *batch = result->sent > 0 ? json_string(result->batch) : json_null();
-    json_t *accepted = counted ? json_integer((json_int_t)result->accepted) : json_null();
-    json_t *duplicate = counted ? json_integer((json_int_t)result->duplicate) : json_null();
-    return kiln_print_json(cli,
-                           json_pack("{s:o, s:o, s:o, s:o}", "batch", batch, "accepted", accepted,
-                                     "duplicate", duplicate, "refused", refusals_json(result)));
+    return kiln_print_json(cli, json_pack("{s:o, s:o, s:o, s:o, s:o}", "batch", batch, "accepted",
+                                          count_json(counted, result->accepted), "duplicate",
+                                          count_json(counted, result->duplicate), "gone",
+                                          json_integer((json_int_t)result->gone), "refused",
+                                          refusals_json(result)));
 }
 
 int kiln_enqueue_print_plan(const struct kiln_cli *cli, const struct kiln_enqueue_result *result)
 {
     if (!cli->json) {
         kiln_plan_print(&result->plan);
+        if (result->compared)
+            printf("batch %s: %" PRIu64 " new (about %s), %" PRIu64 " unchanged, %" PRIu64
+                   " gone from the file\n",
+                   result->batch, result->accepted, KILN_SECONDS(result->plan.new_gpu_seconds),
+                   result->duplicate, result->gone);
         return 0;
     }
     json_t *plan = kiln_plan_json(&result->plan);
-    if (plan)
+    if (plan) {
+        json_object_set_new(plan, "batch", json_string(result->batch));
+        json_object_set_new(plan, "new", count_json(result->compared, result->accepted));
+        json_object_set_new(plan, "unchanged", count_json(result->compared, result->duplicate));
+        json_object_set_new(plan, "gone", count_json(result->compared, result->gone));
         json_object_set_new(plan, "refused", refusals_json(result));
+    }
     return kiln_print_json(cli, plan);
 }
 

@@ -270,6 +270,10 @@ static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, str
 static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct exporting *x = arg;
+    if (row->gone && !x->export->all) {
+        x->export->gone++;
+        return 0;
+    }
     x->doubled = x->export->jobs > 0 && row->job.index == x->index;
     x->index = row->job.index;
     if (x->damages->count)
@@ -284,8 +288,9 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
     if (x->html.file || x->table)
         write_pages(x, row);
     x->export->jobs++;
+    x->export->states.at[row->job.state]++;
     x->export->pictures += picture(x, row, KILN_STORED_FULL) != NULL;
-    kiln_bar_draw(&x->bar, x->total, x->export->jobs, 0, 0, kiln_now_s());
+    kiln_bar_draw(&x->bar, x->total, x->export->jobs + x->export->gone, 0, 0, kiln_now_s());
     return 0;
 }
 
@@ -385,7 +390,8 @@ static int export_once(struct kiln_cli *cli, struct kiln_export *export,
                        struct kiln_damages *damages, bool *ret_again, struct kiln_error *err)
 {
     struct exporting x = {.cli = cli, .export = export, .damages = damages};
-    export->jobs = export->pictures = export->kept = 0;
+    export->jobs = export->pictures = export->kept = export->gone = 0;
+    export->states = (struct kiln_counts){0};
     kiln_bar_init(&x.bar, cli, "export");
     int rc = start(cli, &x, err);
     if (rc == 0)
@@ -416,6 +422,9 @@ int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct k
 
 int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *export)
 {
+    if (export->gone)
+        kiln_say(cli, "left out %s that the file no longer has (--all exports them too)",
+                 KILN_COUNT(export->gone, "job"));
     if (export->damaged == 0)
         return 0;
     kiln_warn(cli, "left out %s of batch %s, missing from %s or damaged there",
@@ -450,6 +459,7 @@ int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct 
 {
     long columns;
     export->sheet = kiln_arg(args, "sheet");
+    export->all = kiln_arg(args, "all") != NULL;
     int status =
         kiln_arg_int(cli, args, "columns", 1, KILN_SHEET_COLUMNS_MAX, KILN_SHEET_COLUMNS, &columns);
     if (status)
@@ -483,11 +493,11 @@ int kiln_verb_export(struct kiln_cli *cli, const struct kiln_args *args)
     status = kiln_export_status(cli, &export);
     if (cli->json) {
         int printed = kiln_print_json(
-            cli,
-            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "batch", export.batch, "out",
-                      export.out, "jobs", (json_int_t) export.jobs, "pictures",
-                      (json_int_t) export.pictures, "fetched", (json_int_t) export.fetched, "kept",
-                      (json_int_t) export.kept, "damaged", (json_int_t) export.damaged));
+            cli, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "batch", export.batch, "out",
+                           export.out, "jobs", (json_int_t) export.jobs, "pictures",
+                           (json_int_t) export.pictures, "fetched", (json_int_t) export.fetched,
+                           "kept", (json_int_t) export.kept, "damaged", (json_int_t) export.damaged,
+                           "gone", (json_int_t) export.gone));
         return status ? status : printed;
     }
     printf("%s/%s\n", export.out, export.html ? "index.html" : "results.jsonl");

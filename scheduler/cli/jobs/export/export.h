@@ -12,10 +12,12 @@
 #define KILN_CLI_EXPORT_H
 
 #include "scheduler/cli/core/cli.h"
+#include "storage/ledger/read/read.h"
 
 struct kiln_export {
     const char *batch, *out;
     bool html, latents;
+    bool all;          /* also jobs that their file no longer has */
     const char *sheet; /* FILE.webp, or NULL */
     int columns;       /* of the sheet */
     bool grid;         /* with these keys across and down (core/output/crosstab.h) */
@@ -23,6 +25,8 @@ struct kiln_export {
     const char *note; /* above the pictures of the page, or NULL */
     /* results */
     uint64_t jobs, pictures, fetched, kept, damaged;
+    uint64_t gone;             /* left out, because their file no longer has them */
+    struct kiln_counts states; /* of the jobs */
 };
 
 /* Says what to do about damaged objects, if there are any; the exit status of an export that
