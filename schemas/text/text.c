@@ -107,6 +107,19 @@ void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len)
     json_string(text, bytes, len, false);
 }
 
+void kiln_text_percent(struct kiln_text *text, const char *string, const char *keep)
+{
+    for (; *string; string++) {
+        const unsigned char c = (unsigned char)*string;
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     strchr("-._~", c) || strchr(keep, c);
+        if (plain)
+            kiln_text_add(text, string, 1);
+        else
+            kiln_text_printf(text, "%%%02X", c);
+    }
+}
+
 void kiln_text_json_least(struct kiln_text *text, const char *bytes, size_t len)
 {
     json_string(text, bytes, len, true);

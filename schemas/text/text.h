@@ -28,6 +28,9 @@ void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len);
  * hashed and compared: its bytes stay the same from release to release, whatever screens are
  * spared. */
 void kiln_text_json_least(struct kiln_text *text, const char *bytes, size_t len);
+/* Percent encoding with capital digits, as RFC 3986 has it and whatever the locale; its unreserved
+ * characters and those of `keep` stay. */
+void kiln_text_percent(struct kiln_text *text, const char *string, const char *keep);
 void kiln_text_u64(struct kiln_text *text, uint64_t value);
 void kiln_text_i64(struct kiln_text *text, int64_t value);
 /* The shortest decimal that reads back as the same double; "." in every locale. */

@@ -136,6 +136,19 @@ void kiln_query_release(struct kiln_query *query)
     query->folded = NULL;
 }
 
+bool kiln_query_is_exact(const char *text)
+{
+    struct kiln_query query;
+    struct kiln_error err;
+    bool exact = false;
+    if (kiln_query_parse(text, &query, &err) != 0)
+        return false;
+    for (size_t i = 0; i < query.count; i++)
+        exact |= query.terms[i].minus || query.terms[i].quoted;
+    kiln_query_release(&query);
+    return exact;
+}
+
 /* --- the tsquery -------------------------------------------------------------------------------
  */
 

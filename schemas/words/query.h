@@ -36,6 +36,9 @@ struct kiln_query {
 int kiln_query_parse(const char *text, struct kiln_query *ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_query_release(struct kiln_query *query);
+/* Whether the words say exactly what is wanted, by quotes or a minus: then only pictures that match
+ * them are right, and none that mean something similar.  False also for what cannot be parsed. */
+bool kiln_query_is_exact(const char *text);
 
 /* The tsquery, malloc'd; each word is there as kiln_words_each has it. */
 int kiln_query_tsquery(const struct kiln_query *query, char **ret,

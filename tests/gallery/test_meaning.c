@@ -245,11 +245,6 @@ static void words_and_meaning_are_one_list(void **state)
     assert_int_equal(list(mixed, "brass lamp table", next.newer, &page), 2);
     assert_true(hits[0].job == first[0] && hits[1].job == first[1]);
 
-    /* Quotes and minus: nothing but what has the words. */
-    assert_int_equal(list(mixed, "harbour -lamp", NULL, &page), 1);
-    assert_true(hits[0].job == harbour);
-    assert_int_equal(list(mixed, "\"lamp brass\"", NULL, &page), 0);
-
     static const char *const wrong[] = {"m0123456789abcdef-2", "m", "x", "m-1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const struct kiln_gallery_query query = {

@@ -82,6 +82,9 @@ page '?q=tall+tree' >front.html
 grep -q 'by words and by meaning' front.html || die "the page does not say how it searched"
 page '?q=tall+tree&sort=newest' >front.html
 ! grep -q 'by words and by meaning' front.html || die "newest first is by words alone"
+page '?q=%22tall+tree%22' >front.html
+! grep -q 'by words and by meaning' front.html || die "quotes are by words alone"
+grep -q '"count" role="status">1 picture<' front.html || die "no count: $(grep 'class="count"' front.html)"
 kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"
 echo ok

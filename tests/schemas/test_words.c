@@ -148,6 +148,18 @@ static void the_language_of_the_search_box(void **state)
     query("-a", "!('a')");
 }
 
+static void quotes_and_a_minus_are_exact(void **state)
+{
+    (void)state;
+    assert_true(kiln_query_is_exact("\"red star\""));
+    assert_true(kiln_query_is_exact("star -blue"));
+    assert_true(kiln_query_is_exact("\u300c\u661f\u300d"));
+    assert_false(kiln_query_is_exact("red star"));
+    assert_false(kiln_query_is_exact("neon-punk gre*"));
+    assert_false(kiln_query_is_exact(""));
+    assert_false(kiln_query_is_exact("-\xff"));
+}
+
 static void what_cannot_be_searched_is_refused(void **state)
 {
     (void)state;
@@ -169,6 +181,7 @@ int main(void)
         cmocka_unit_test(a_long_word_is_cut_at_a_character),
         cmocka_unit_test(bad_bytes_are_refused_and_nul_is_a_space),
         cmocka_unit_test(the_language_of_the_search_box),
+        cmocka_unit_test(quotes_and_a_minus_are_exact),
         cmocka_unit_test(what_cannot_be_searched_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,17 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "schemas/random.h"
+
 struct test_random {
     uint64_t state; /* the seed; any value */
 };
 
-/* SplitMix64. */
 static inline uint64_t test_random_u64(struct test_random *random)
 {
-    uint64_t z = (random->state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return kiln_random_next(&random->state);
 }
 
 /* 0 .. below - 1 */

@@ -5,20 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/random.h"
+
 struct kiln_vector_coder {
     int64_t dims;
     float *mean;       /* [dims] */
     float *directions; /* [KILN_SKETCH_BITS][dims], each value 1 or -1 */
 };
-
-/* SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 int kiln_vector_coder_new(int64_t dims, const float *mean, struct kiln_vector_coder **ret,
                           struct kiln_error *err)
@@ -42,7 +35,7 @@ int kiln_vector_coder_new(int64_t dims, const float *mean, struct kiln_vector_co
     uint64_t state = (uint64_t)dims, bits = 0;
     for (size_t i = 0; i < values; i++, bits >>= 1) {
         if (i % 64 == 0)
-            bits = next_random(&state);
+            bits = kiln_random_next(&state);
         coder->directions[i] = bits & 1 ? 1 : -1;
     }
     *ret = coder;

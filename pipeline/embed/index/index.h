@@ -66,6 +66,9 @@ struct kiln_vector_found {
     float usual, spread;
 };
 
+/* Fills usual and spread from these scores, which it overwrites; nothing with a count of 0. */
+void kiln_vector_background(float *scores, uint32_t count, struct kiln_vector_found *ret);
+
 int kiln_vector_search_new(struct kiln_vector_search **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_vector_search_free(struct kiln_vector_search *search);
 

@@ -197,6 +197,16 @@ static float median_of(float *values, uint32_t count)
     return values[count / 2];
 }
 
+void kiln_vector_background(float *scores, uint32_t count, struct kiln_vector_found *ret)
+{
+    if (count == 0)
+        return;
+    ret->usual = median_of(scores, count);
+    for (uint32_t i = 0; i < count; i++)
+        scores[i] = fabsf(scores[i] - ret->usual);
+    ret->spread = 1.4826f * median_of(scores, count);
+}
+
 /* On rows spread evenly over the index, passing or not. */
 static void measure_background(const struct kiln_vector_index *index,
                                const struct kiln_vector_query *q, uint32_t rows,
@@ -212,10 +222,7 @@ static void measure_background(const struct kiln_vector_index *index,
         kiln_scan_picked(segment->rows, &at, 1, index->dims, q->query, &product);
         scores[i] = (float)product * (segment->scales[at] * q->scale);
     }
-    ret->usual = median_of(scores, samples);
-    for (uint32_t i = 0; i < samples; i++)
-        scores[i] = fabsf(scores[i] - ret->usual);
-    ret->spread = 1.4826f * median_of(scores, samples);
+    kiln_vector_background(scores, samples, ret);
 }
 
 /* The heap, best first. */

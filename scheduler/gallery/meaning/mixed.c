@@ -10,7 +10,6 @@
 #include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "schemas/text/text.h"
-#include "schemas/words/query.h"
 
 #define SPARE 8  /* scratches that are kept */
 #define LISTS 64 /* kept at one time */
@@ -78,26 +77,14 @@ static void give_scratch(struct kiln_mixed *mixed, struct kiln_meaning_scratch *
 }
 
 /* --- what a list is kept under -------------------------------------------------------------- */
-static void put_name(struct kiln_text *text, const char *name)
-{
-    if (name)
-        kiln_text_json(text, name, strlen(name));
-    kiln_text_puts(text, ",");
-}
-
 /* All that decides on the list.  A set of levels is part of it: nobody is shown another's list. */
 static int name_list(const struct kiln_gallery_query *query, char ret[ID + 1],
                      struct kiln_error *err)
 {
-    const struct kiln_gallery_filter *f = &query->filter;
     struct kiln_text text = {0};
     uint8_t hash[KILN_SHA256_SIZE];
-    put_name(&text, query->words), put_name(&text, f->pool), put_name(&text, f->batch);
-    put_name(&text, f->tenant), put_name(&text, f->model), put_name(&text, f->lora);
-    put_name(&text, f->style), put_name(&text, f->prompt_hash);
-    kiln_text_printf(&text, "%u,%u,%d,%d,%d,%lld,%lld,%d,%d", f->width, f->height, (int)f->aspect,
-                     (int)f->mode, f->starred, (long long)f->from_ms, (long long)f->to_ms,
-                     f->level_max, f->show_unchecked);
+    kiln_gallery_filter_put(&text, &query->filter);
+    kiln_text_puts(&text, query->words);
     bool failed = text.failed;
     if (!failed)
         kiln_sha256(text.at, text.len, hash);
@@ -131,29 +118,6 @@ static void write_cursor(char out[KILN_GALLERY_CURSOR_MAX], const char *id, uint
 }
 
 /* --- making a list -------------------------------------------------------------------------- */
-static int note_tile(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
-{
-    struct list *list = arg;
-    (void)err;
-    if (list->count < KILN_MIXED_WORDS)
-        list->jobs[list->count++] = tile->job;
-    return 0;
-}
-
-/* Whether the words name exactly what is wanted. */
-static int is_exact(const char *words, bool *ret, struct kiln_error *err)
-{
-    struct kiln_query parsed;
-    int code = kiln_query_parse(words, &parsed, err);
-    if (code != 0)
-        return code;
-    *ret = false;
-    for (size_t i = 0; i < parsed.count; i++)
-        *ret |= parsed.terms[i].minus || parsed.terms[i].quoted;
-    kiln_query_release(&parsed);
-    return 0;
-}
-
 static int find_alike(struct kiln_mixed *mixed, const struct kiln_gallery_query *query,
                       struct kiln_meaning_hit hits[KILN_MIXED_WORDS],
                       struct kiln_meaning_found *ret, struct kiln_error *err)
@@ -177,20 +141,17 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     struct kiln_meaning_found found = {0};
     struct kiln_gallery_page page;
     uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_WORDS];
-    int code = 0;
-    words.cursor = NULL, words.order = KILN_GALLERY_NEWEST, words.rows_max = KILN_MIXED_WORDS;
-    list->count = 0;
-    code = kiln_gallery_list(session, &words, note_tile, list, &page, err);
+    words.cursor = NULL, words.rows_max = KILN_MIXED_WORDS;
+    int code = kiln_gallery_jobs(session, &words, by_words, &page, err);
     if (code == 0)
         code = find_alike(mixed, query, hits, &found, err);
     if (code != 0)
         return code;
     list->out_of_time = page.out_of_time, list->indexing = page.indexing;
     list->searched_back_to_ms = page.searched_back_to_ms;
-    memcpy(by_words, list->jobs, list->count * sizeof *by_words);
     for (uint32_t i = 0; i < found.near; i++)
         by_meaning[i] = hits[i].job;
-    const struct kiln_fusion_list both[] = {{by_words, list->count, 1},
+    const struct kiln_fusion_list both[] = {{by_words, page.rows, 1},
                                             {by_meaning, found.near, 1}};
     list->count = kiln_fuse(both, 2, list->jobs);
     return 0;
@@ -250,16 +211,8 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     struct page page = {each, arg, 0};
     uint32_t offset;
     char id[ID + 1];
-    bool exact;
     *ret = (struct kiln_gallery_page){.rows = 0};
-    int code = is_exact(query->words, &exact, err);
-    if (code == 0 && exact) { /* its pages go on as those of the ledger */
-        struct kiln_gallery_query words = *query;
-        words.order = KILN_GALLERY_NEWEST;
-        return kiln_gallery_list(session, &words, each, arg, ret, err);
-    }
-    if (code == 0)
-        code = name_list(query, id, err);
+    int code = name_list(query, id, err);
     if (code == 0)
         code = read_cursor(query->cursor, id, &offset, err);
     if (code == 0 && !find_list(mixed, id, &list)) {

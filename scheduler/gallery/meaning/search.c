@@ -87,12 +87,6 @@ static float token_score(const struct kiln_world *world, const struct kiln_meani
     return tokens->at ? kiln_token_query_score(s->tokens, tokens->at, tokens->size) : NO_SCORE;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median of the scores of prompts anywhere, and its spread, as of struct kiln_vector_found. */
 static void measure_usual(const struct kiln_world *world, const struct kiln_meaning_scratch *s,
                           struct kiln_vector_found *found)
@@ -106,14 +100,7 @@ static void measure_usual(const struct kiln_world *world, const struct kiln_mean
         if (score > NO_SCORE)
             scores[count++] = score;
     }
-    if (count == 0)
-        return;
-    qsort(scores, count, sizeof *scores, by_value);
-    found->usual = scores[count / 2];
-    for (uint32_t i = 0; i < count; i++)
-        scores[i] = scores[i] < found->usual ? found->usual - scores[i] : scores[i] - found->usual;
-    qsort(scores, count, sizeof *scores, by_value);
-    found->spread = 1.4826f * scores[count / 2];
+    kiln_vector_background(scores, count, found);
 }
 
 /* What the vectors found, ranked by tokens; prompts without any come last. */

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "scheduler/gallery/parts/html.h"
+#include "schemas/words/query.h"
 
 #define DAY_MS (24 * 3600 * 1000LL)
 
@@ -140,7 +141,8 @@ int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_
     ret->query.cursor = kiln_web_arg(args, "c");
     bool goes_on = ret->query.cursor && *ret->query.cursor;
     if (ret->query.words && !(sort && sort[0] == 'n') &&
-        !(goes_on && ret->query.cursor[0] != KILN_MIXED_CURSOR))
+        !(goes_on && ret->query.cursor[0] != KILN_MIXED_CURSOR) &&
+        !kiln_query_is_exact(ret->query.words))
         ret->mixed = kiln_keeper_mixed(app->keeper);
     if (ret->mixed || (sort && sort[0] == 'r' && ret->query.words))
         ret->query.order = KILN_GALLERY_RELEVANCE;

@@ -103,15 +103,7 @@ void kiln_html_cut(struct kiln_text *out, const char *text, size_t max)
 
 void kiln_url(struct kiln_text *out, const char *text)
 {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     strchr("-._~", c);
-        if (plain)
-            kiln_text_add(out, text, 1);
-        else
-            kiln_text_printf(out, "%%%02X", c);
-    }
+    kiln_text_percent(out, text, "");
 }
 
 void kiln_html_time(struct kiln_text *out, int64_t ms)

@@ -23,6 +23,7 @@
 #include "storage/ledger/read/read.h"
 
 struct kiln_ledger;
+struct kiln_text;
 
 /* Column image.safety_flag: one ordinal, never a set of bits.  NULL is "not checked". */
 enum kiln_safety_level {
@@ -66,6 +67,9 @@ struct kiln_gallery_filter {
     int level_max;          /* enum kiln_safety_level, the highest that is shown */
     bool show_unchecked;
 };
+
+/* Appends all of a filter: different filters have different texts, whatever follows them. */
+void kiln_gallery_filter_put(struct kiln_text *text, const struct kiln_gallery_filter *filter);
 
 enum kiln_gallery_order {
     KILN_GALLERY_NEWEST,
@@ -122,6 +126,13 @@ struct kiln_gallery_page {
  * the words hold nothing to search for, or the cursor belongs to another query or was changed. */
 int kiln_gallery_list(struct kiln_ledger *session, const struct kiln_gallery_query *query,
                       kiln_each_tile *each, void *arg, struct kiln_gallery_page *ret,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The jobs of a page, newest first whatever the order of the query: for a search that orders them
+ * in its own way and reads their tiles later.  ret_jobs: [query->rows_max]; their number is
+ * ret->rows. */
+int kiln_gallery_jobs(struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                      uint64_t *ret_jobs, struct kiln_gallery_page *ret,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
 /* A cursor for this query from which the list begins with the newest picture made before at_ms: a

@@ -21,39 +21,46 @@ static void reverse(uint64_t *jobs, uint32_t count)
     }
 }
 
+/* The jobs of a page, and where the list goes on.  hits->count: at most rows_max. */
+static int find_newest(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                       const struct kiln_gallery_place *place, struct kiln_gallery_hits *hits,
+                       struct kiln_gallery_page *page, struct kiln_error *err)
+{
+    const uint32_t rows_max = question->query->rows_max;
+    const struct kiln_gallery_want want = {.most = rows_max + 1, .enough = rows_max + 1};
+    int rc = kiln_gallery_find(session, question, place, &want, hits, err);
+    if (rc)
+        return rc;
+    bool more = hits->count > rows_max;
+    uint32_t count = hits->count = more ? rows_max : hits->count;
+    if (place->newer)
+        reverse(hits->jobs, count);
+    /* A walk that ran out of time goes on where it ended, not behind its last hit. */
+    uint64_t oldest = count ? hits->jobs[count - 1] : place->job;
+    uint64_t newest = count ? hits->jobs[0] : place->job;
+    page->out_of_time = hits->out_of_time;
+    if (hits->out_of_time)
+        *(place->newer ? &newest : &oldest) = hits->reached;
+    if (more || hits->out_of_time || place->newer)
+        put_place(question, false, place->newer && !count ? newest + 1 : oldest, page->older);
+    if (count || hits->out_of_time || question->query->cursor)
+        put_place(question, true, newest, page->newer);
+    return hits->out_of_time ? kiln_gallery_time_of(session, hits->reached, place->newer,
+                                                    &page->searched_back_to_ms, err)
+                             : 0;
+}
+
 static int list_newest(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                        const struct kiln_gallery_place *place, kiln_each_tile *each, void *arg,
                        struct kiln_gallery_page *page, struct kiln_error *err)
 {
-    const uint32_t rows_max = question->query->rows_max;
     struct kiln_gallery_hits *hits = malloc(sizeof *hits);
     if (!hits)
         return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a page");
-    int rc = kiln_gallery_find(
-        session, question, place,
-        &(struct kiln_gallery_want){.most = rows_max + 1, .enough = rows_max + 1}, hits, err);
-    if (rc == 0) {
-        bool more = hits->count > rows_max;
-        uint32_t count = more ? rows_max : hits->count;
-        if (place->newer)
-            reverse(hits->jobs, count);
-        /* A walk that ran out of time goes on where it ended, not behind its last hit. */
-        uint64_t oldest = count ? hits->jobs[count - 1] : place->job;
-        uint64_t newest = count ? hits->jobs[0] : place->job;
-        page->out_of_time = hits->out_of_time;
-        if (hits->out_of_time)
-            *(place->newer ? &newest : &oldest) = hits->reached;
-        if (more || hits->out_of_time || place->newer)
-            put_place(question, false, place->newer && !count ? newest + 1 : oldest, page->older);
-        if (count || hits->out_of_time || question->query->cursor)
-            put_place(question, true, newest, page->newer);
-        if (hits->out_of_time)
-            rc = kiln_gallery_time_of(session, hits->reached, place->newer,
-                                      &page->searched_back_to_ms, err);
-        if (rc == 0)
-            rc = kiln_gallery_read_tiles(session, &question->query->filter, question->batch_id,
-                                         hits->jobs, NULL, count, each, arg, &page->rows, err);
-    }
+    int rc = find_newest(session, question, place, hits, page, err);
+    if (rc == 0)
+        rc = kiln_gallery_read_tiles(session, &question->query->filter, question->batch_id,
+                                     hits->jobs, NULL, hits->count, each, arg, &page->rows, err);
     free(hits);
     return rc;
 }
@@ -88,6 +95,34 @@ int kiln_gallery_list(struct kiln_ledger *session, const struct kiln_gallery_que
     kiln_gallery_question_release(&question);
     if (rc == 0)
         rc = find_indexing(session, query, &page, err);
+    if (rc == 0)
+        *ret = page;
+    return rc;
+}
+
+int kiln_gallery_jobs(struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                      uint64_t *ret_jobs, struct kiln_gallery_page *ret, struct kiln_error *err)
+{
+    struct kiln_gallery_query newest = *query;
+    struct kiln_gallery_question question;
+    struct kiln_gallery_place place;
+    struct kiln_gallery_page page = {0};
+    struct kiln_gallery_hits *hits = malloc(sizeof *hits);
+    if (!hits)
+        return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a page");
+    newest.order = KILN_GALLERY_NEWEST;
+    int rc = kiln_gallery_ask(session, &newest, &question, err);
+    if (rc == 0) {
+        rc = kiln_gallery_place_read(&question, &place, err);
+        rc = rc ? rc : find_newest(session, &question, &place, hits, &page, err);
+        kiln_gallery_question_release(&question);
+    }
+    if (rc == 0) {
+        page.rows = hits->count;
+        memcpy(ret_jobs, hits->jobs, hits->count * sizeof *ret_jobs);
+        rc = find_indexing(session, &newest, &page, err);
+    }
+    free(hits);
     if (rc == 0)
         *ret = page;
     return rc;

@@ -112,20 +112,27 @@ static uint64_t first_bytes(const void *bytes, size_t len)
     return value;
 }
 
+void kiln_gallery_filter_put(struct kiln_text *text, const struct kiln_gallery_filter *filter)
+{
+    const char *const parts[] = {filter->pool, filter->batch, filter->tenant,     filter->model,
+                                 filter->lora, filter->style, filter->prompt_hash};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        put_part(text, parts[i]);
+    kiln_text_printf(text, "%u %u %d %d %d %" PRId64 " %" PRId64 " %d %d;", filter->width,
+                     filter->height, (int)filter->aspect, (int)filter->mode, filter->starred,
+                     filter->from_ms, filter->to_ms, filter->level_max, filter->show_unchecked);
+}
+
 static int hash_query(struct kiln_gallery_question *question, struct kiln_error *err)
 {
-    const struct kiln_gallery_filter *filter = &question->query->filter;
     struct kiln_text text = {0};
-    const char *const parts[] = {filter->pool, filter->batch, filter->tenant,      filter->model,
-                                 filter->lora, filter->style, filter->prompt_hash, question->words};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        put_part(&text, parts[i]);
-    kiln_text_printf(&text, "%u %u %d %d %d %" PRId64 " %" PRId64 " %d %d %d", filter->width,
-                     filter->height, (int)filter->aspect, (int)filter->mode, filter->starred,
-                     filter->from_ms, filter->to_ms, filter->level_max, filter->show_unchecked,
-                     (int)question->query->order);
-    if (text.failed)
+    kiln_gallery_filter_put(&text, &question->query->filter);
+    put_part(&text, question->words);
+    kiln_text_printf(&text, "%d", (int)question->query->order);
+    if (text.failed) {
+        kiln_text_release(&text);
         return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a query");
+    }
     question->hash = first_bytes(text.at, text.len);
     kiln_text_release(&text);
     return 0;

@@ -8,6 +8,7 @@
 #include <curl/curl.h>
 #include <string.h>
 
+#include "schemas/random.h"
 #include "storage/daemon/outage.h"
 
 /* First match wins. */
@@ -149,19 +150,10 @@ struct kiln_s3_outcome kiln_s3_outcome_of_transport(int curl_code)
     return unknown_transport;
 }
 
-/* SplitMix64: good enough to spread waits; a test can choose the seed. */
-static uint64_t random_next(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 uint32_t kiln_s3_backoff_ms(uint32_t tries, uint64_t *random_state)
 {
     uint64_t longest = kiln_backoff(tries, KILN_S3_BACKOFF_BASE_MS, KILN_S3_BACKOFF_CAP_MS);
-    return (uint32_t)(random_next(random_state) % (longest + 1));
+    return (uint32_t)(kiln_random_next(random_state) % (longest + 1));
 }
 
 #define FIRST_TRY_MS 2000

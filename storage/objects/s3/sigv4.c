@@ -29,29 +29,10 @@
 #define ALGORITHM "AWS4-HMAC-SHA256"
 #define SCOPE_MAX 256
 
-/* RFC 3986, and nothing else: no locale's idea of a letter. */
-static bool unreserved(unsigned char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '.' || c == '_' || c == '~';
-}
-
-/* Percent encoding with capital digits, as the specification has it. */
-static void encode(struct kiln_text *out, const char *text, bool keep_slash)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (unreserved(c) || (keep_slash && c == '/'))
-            kiln_text_add(out, text, 1);
-        else
-            kiln_text_printf(out, "%%%02X", c);
-    }
-}
-
 char *kiln_sigv4_path(const char *path)
 {
     struct kiln_text out = {0};
-    encode(&out, path[0] ? path : "/", true);
+    kiln_text_percent(&out, path[0] ? path : "/", "/");
     return kiln_text_take(&out);
 }
 
@@ -82,7 +63,7 @@ static char *encoded(const char *text)
 {
     struct kiln_text out = {0};
     kiln_text_puts(&out, ""); /* an empty text is a text, not a lack of memory */
-    encode(&out, text ? text : "", false);
+    kiln_text_percent(&out, text ? text : "", "");
     return kiln_text_take(&out);
 }
 
