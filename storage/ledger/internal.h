@@ -2,8 +2,8 @@
  *
  * Not for callers outside storage/.  A query is a static struct kiln_statement.  Its parameters are
  * bound in the order $1, $2, ..., and kiln_ledger_run does the rest: it connects, prepares the
- * statement once a connection (a reading session sends its text), keeps the time limit, and maps
- * the SQLSTATE to a code.
+ * statement once a connection (a reading session mostly sends its text), keeps the time limit, and
+ * maps the SQLSTATE to a code.
  *
  *     static const struct kiln_statement oldest = {
  *         "oldest", "SELECT min(id), count(*) FROM job WHERE pool = $1"};
@@ -29,6 +29,10 @@ struct kiln_statement {
     const char *name; /* unique; the server's name for the prepared statement */
     const char *sql;
 };
+/* The name of a statement whose plan is the same for all values: a reading session prepares it too,
+ * and plans it once like a session of the queue (pg.c). */
+#define KILN_PLANNED_ONCE(name) KILN_PLANNED_ONCE_PREFIX name
+#define KILN_PLANNED_ONCE_PREFIX "once:"
 
 /* --- parameters ------------------------------------------------------------------------------ */
 #define KILN_PARAMS_MAX 40

@@ -120,20 +120,28 @@ static int reach(struct kiln_ledger *ledger, struct kiln_error *err)
     return kiln_pg_connect(pg, err);
 }
 
+static bool is_prepared(const struct kiln_pg *pg, const struct kiln_statement *statement)
+{
+    return !pg->reading || strncmp(statement->name, KILN_PLANNED_ONCE_PREFIX,
+                                   sizeof KILN_PLANNED_ONCE_PREFIX - 1) == 0;
+}
+
 /* Connects if needed, sends, waits: one attempt. */
 static int run_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                     const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
 {
     struct kiln_pg *pg = &ledger->pg;
+    const bool prepared = is_prepared(pg, statement);
     int rc = reach(ledger, err);
-    if (rc == 0 && !pg->reading)
+    if (rc == 0)
+        rc = kiln_pg_plan_once(pg, prepared, err);
+    if (rc == 0 && prepared)
         rc = prepare(pg, statement, err);
     if (rc != 0)
         return rc;
-    int sent = pg->reading
-                   ? send_text(pg, statement->sql, params)
-                   : PQsendQueryPrepared(pg->conn, statement->name, params->count, params->values,
-                                         params->lengths, params->formats, 0);
+    int sent = !prepared ? send_text(pg, statement->sql, params)
+                         : PQsendQueryPrepared(pg->conn, statement->name, params->count,
+                                               params->values, params->lengths, params->formats, 0);
     return sent ? kiln_pg_finish(pg, 0, ret, err) : kiln_pg_fail(pg, NULL, "send", err);
 }
 
@@ -348,6 +356,8 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
         repeats.was_connected = pg->conn != NULL;
         rc = reach(ledger, err);
         if (rc == 0)
+            rc = kiln_pg_plan_once(pg, false, err);
+        if (rc == 0)
             rc = kiln_pg_exec(pg, begin, 0, NULL, err);
     } while (repeat(&repeats, ledger, rc));
     if (rc == 0)
@@ -359,6 +369,8 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
         rc = kiln_pg_exec(pg, "COMMIT", 0, NULL, err);
     else if (pg->conn && kiln_pg_exec(pg, "ROLLBACK", 0, NULL, NULL) != 0)
         kiln_pg_drop(pg);
+    else
+        pg->plans_once = false; /* a change of it is rolled back */
     note(KILN_LEDGER_WALK, rc, started);
     return rc && !callers ? kiln_fail_in(err, "ledger, %s", statement->name) : rc;
 }

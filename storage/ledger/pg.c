@@ -11,7 +11,7 @@
  *
  * There are two kinds of session.  The queue's has generic plans without sequential scans: each
  * statement is written for one index, and a plan made while a table was empty must not be kept when
- * a million rows have arrived.  A reading session plans each question with its values, writes
+ * a million rows have arrived.  A reading session plans most questions with their values, writes
  * nothing, and reads as the role kiln_reader where the database has one that its user may become.
  *
  * A client that has waited long enough closes the connection; PQcancel would wait for a stopped
@@ -64,6 +64,7 @@ void kiln_pg_drop(struct kiln_pg *pg)
     PQfinish(pg->conn);
     pg->conn = NULL;
     pg->prepared_count = 0;
+    pg->plans_once = false;
 }
 
 /* Drops a connection that is lost, that libpq itself reports an error of, or that lost its prepared
@@ -235,7 +236,8 @@ static int end_earlier(struct kiln_pg *pg, int earlier, struct kiln_error *err)
                 : 0;
 }
 
-#define QUEUE_PLANS "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"
+#define PLANS_ONCE "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"
+#define PLANS_EACH "SET plan_cache_mode = auto; SET enable_seqscan = on;"
 #define READING_ONLY                                                                               \
     "SET default_transaction_read_only = on; SET client_connection_check_interval = 1000;"
 
@@ -272,11 +274,20 @@ static int set_up_session(struct kiln_pg *pg, int earlier, struct kiln_error *er
              "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3;"
              "SET tcp_keepalives_count = 3",
              (long long)pg->statement_ms, (long long)(pg->statement_ms * 2 / 3 + 1),
-             pg->reading ? READING_ONLY : QUEUE_PLANS);
+             pg->reading ? READING_ONLY : PLANS_ONCE);
     int rc = kiln_pg_exec(pg, sql, pg->connect_ms, NULL, err);
     if (rc == 0 && earlier)
         rc = end_earlier(pg, earlier, err);
     return rc == 0 && pg->reading ? become_reader(pg, err) : rc;
+}
+
+int kiln_pg_plan_once(struct kiln_pg *pg, bool once, struct kiln_error *err)
+{
+    if (!pg->reading || pg->plans_once == once)
+        return 0;
+    int rc = kiln_pg_exec(pg, once ? PLANS_ONCE : PLANS_EACH, 0, NULL, err);
+    pg->plans_once = rc == 0 && once;
+    return rc;
 }
 
 /* Every host gets its full time limit; the error of the last one is what the caller sees. */

@@ -21,7 +21,8 @@ struct kiln_pg {
     PQconninfoOption *settings; /* the conninfo, parsed */
     char name[128];             /* application_name */
     int64_t connect_ms, statement_ms;
-    bool reading; /* a session for people's questions (pg.c); set before the first connect */
+    bool plans_once; /* a reading session is now set to that */
+    bool reading;    /* a session for people's questions (pg.c); set before the first connect */
     struct kiln_backoff backoff;
     PGconn *conn;        /* NULL while not connected */
     uint64_t generation; /* counts connections; session state of an older one is lost */
@@ -52,6 +53,8 @@ int kiln_pg_wait(struct kiln_pg *pg, int64_t deadline, bool *ret_there,
                  struct kiln_error *err) KILN_MUST_CHECK;
 /* In pipeline mode: the result of the next statement up to its sync point. */
 int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Before a statement of a reading session: whether it is planned once, or with its values. */
+int kiln_pg_plan_once(struct kiln_pg *pg, bool once, struct kiln_error *err) KILN_MUST_CHECK;
 /* Runs SQL text without parameters, several commands if need be; needs a connection. */
 int kiln_pg_exec(struct kiln_pg *pg, const char *sql, int64_t limit_ms, PGresult **ret,
                  struct kiln_error *err) KILN_MUST_CHECK;

@@ -22,6 +22,8 @@
 #define INITDB_LIMIT_S 120
 #define STOP_LIMIT_S 20.0
 #define READY_LIMIT_S 120         /* replaying a long log takes its time */
+#define BUFFERS_MB_MIN 128
+#define BUFFERS_MB_MAX 2048
 #define ROOM_BYTES (150ull << 20) /* a new Postgres is 40 MB and wants 64 MB of log */
 
 /* --- Redis ------------------------------------------------------------------------------------ */
@@ -99,6 +101,14 @@ static void remove_unfinished(const char *parent)
         closedir(dir);
 }
 
+/* MB that Postgres keeps of its tables.  A page from the system's cache costs a search thirty times
+ * as much as one of these (scripts/bench/RESULTS.md); they take memory only once they are used. */
+static long buffers_mb(void)
+{
+    const long mb = sysconf(_SC_PHYS_PAGES) / 1024 * (sysconf(_SC_PAGESIZE) / 1024) / 8;
+    return mb < BUFFERS_MB_MIN ? BUFFERS_MB_MIN : mb > BUFFERS_MB_MAX ? BUFFERS_MB_MAX : mb;
+}
+
 /* initdb, our settings and the database, all inside fresh. */
 static int initialise(const struct kiln_stack *stack, const char *bin, const char *fresh,
                       struct kiln_error *err)
@@ -114,11 +124,13 @@ static int initialise(const struct kiln_stack *stack, const char *bin, const cha
         return rc;
     FILE *file = fopen(kiln_join(conf, fresh, "postgresql.conf"), "ae");
     bool ok =
-        file && fputs("\n# Kiln: a private server.  The socket is its owner's alone, which is "
-                      "why trust is enough.\n"
-                      "listen_addresses = ''\nunix_socket_permissions = 0700\n"
-                      "max_connections = 200\nlog_line_prefix = '%m [%p] %a '\n",
-                      file) >= 0;
+        file && fprintf(file,
+                        "\n# Kiln: a private server.  The socket is its owner's alone, which is "
+                        "why trust is enough.\n"
+                        "listen_addresses = ''\nunix_socket_permissions = 0700\n"
+                        "max_connections = 200\nshared_buffers = %ldMB\n"
+                        "log_line_prefix = '%%m [%%p] %%a '\n",
+                        buffers_mb()) >= 0;
     ok = file && fclose(file) == 0 && ok;
     if (!ok)
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", conf,

@@ -151,8 +151,7 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     list->searched_back_to_ms = page.searched_back_to_ms;
     for (uint32_t i = 0; i < found.near; i++)
         by_meaning[i] = hits[i].job;
-    const struct kiln_fusion_list both[] = {{by_words, page.rows, 1},
-                                            {by_meaning, found.near, 1}};
+    const struct kiln_fusion_list both[] = {{by_words, page.rows, 1}, {by_meaning, found.near, 1}};
     list->count = kiln_fuse(both, 2, list->jobs);
     return 0;
 }

@@ -13,7 +13,7 @@
 struct kiln_gallery_ask {
     struct kiln_gallery_query query;
     const struct kiln_web_args *args; /* all texts of the query are borrowed from here */
-    struct kiln_mixed *mixed;         /* for words, unless they are exact or the newest are wanted */
+    struct kiln_mixed *mixed; /* for words, unless they are exact or the newest are wanted */
 };
 
 /* The pictures that are asked for: by words and meaning, or as the ledger lists them. */

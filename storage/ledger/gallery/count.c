@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "storage/ledger/gallery/question.h"
+#include "storage/ledger/gallery/windows.h"
 
 /* The query without what concerns pages. */
 static struct kiln_gallery_query whole(const struct kiln_gallery_query *query)
@@ -19,23 +19,10 @@ static struct kiln_gallery_query whole(const struct kiln_gallery_query *query)
     return all;
 }
 
-/* Whether a picture must have some word or value: if it must only lack some, the index of words has
- * no short list to offer.  The tsquery is ours: terms with " & " between, those to lack with a "!".
- */
-static bool has_positive(const char *lexemes)
-{
-    for (const char *term = lexemes; term; term = strstr(term, " & ")) {
-        term += strncmp(term, " & ", 3) == 0 ? 3 : 0;
-        if (*term != '!')
-            return true;
-    }
-    return false;
-}
-
 /* --- days --------------------------------------------------------------------------------------
  */
 
-#define SLICE_ROWS 10000
+#define SLICE_ROWS 4000
 #define INDEX_SHARE                                                                                \
     50 /* one hit in so many rows or fewer: the index of words finds them faster                   \
         */
@@ -96,27 +83,26 @@ static int add_day(struct days *days, int64_t day_ms, uint64_t pictures, struct 
     " AND ($4::bigint = 0 OR t.day >= to_timestamp($4 / 1000.0)::date)"                            \
     " AND ($5::bigint = 0 OR t.day <= to_timestamp(($5 - 1) / 1000.0)::date)"                      \
     " AND $3::text IS NULL AND $6::text IS NULL AND $7::bigint > 0 AND $8::integer > 0 GROUP BY 2"
-static const struct kiln_statement slice = {"gallery_days", SLICE};
-static const struct kiln_statement rest = {"gallery_days_index", REST};
+static const struct kiln_statement slice = {KILN_PLANNED_ONCE("gallery_days"), SLICE};
+static const struct kiln_statement rest = {KILN_PLANNED_ONCE("gallery_days_index"), REST};
 static const struct kiln_statement kept = {"gallery_days_kept", KEPT};
 
 static void bind_counts(struct kiln_params *params, const struct kiln_gallery_question *question,
-                        uint64_t at, uint32_t rows)
+                        const char *lexemes, uint64_t at, uint32_t rows)
 {
     const struct kiln_gallery_filter *filter = &question->query->filter;
     KILN_BIND(params, filter->pool);
     kiln_gallery_bind_levels(params, filter);
-    KILN_BIND(params, (const char *)question->lexemes, filter->from_ms, filter->to_ms,
-              filter->prompt_hash, at, rows);
+    KILN_BIND(params, lexemes, filter->from_ms, filter->to_ms, filter->prompt_hash, at, rows);
 }
 
 static int read_days(struct kiln_ledger *session, const struct kiln_statement *statement,
-                     const struct kiln_gallery_question *question, uint64_t *at, struct days *days,
-                     struct kiln_error *err)
+                     const struct kiln_gallery_question *question, const char *lexemes,
+                     uint64_t *at, struct days *days, struct kiln_error *err)
 {
     struct kiln_params params = {0};
     PGresult *rows = NULL;
-    bind_counts(&params, question, *at, SLICE_ROWS);
+    bind_counts(&params, question, lexemes, *at, SLICE_ROWS);
     int rc = kiln_ledger_run(session, statement, &params, &rows, err);
     for (int row = 0; rc == 0 && row < PQntuples(rows); row++) {
         int64_t day_ms;
@@ -129,23 +115,56 @@ static int read_days(struct kiln_ledger *session, const struct kiln_statement *s
     return rc;
 }
 
+/* From the index of words, until the budget ends. */
+static int count_windows(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                         const struct kiln_gallery_index *index, uint64_t at, struct days *days,
+                         int64_t *ret_back_to_ms, struct kiln_error *err)
+{
+    struct kiln_parts window;
+    bool more = true;
+    kiln_parts_begin(&window, index, false, at, question->lowest, KILN_GALLERY_COUNT_MAX);
+    while (more) {
+        char *lexemes;
+        const uint64_t before = days->pictures;
+        uint64_t behind = window.at;
+        int rc = kiln_parts_lexemes(&window, question->lexemes, &lexemes, err);
+        if (rc)
+            return rc;
+        rc = read_days(session, &rest, question, lexemes, &behind, days, err);
+        free(lexemes);
+        if (rc)
+            return rc;
+        more = kiln_parts_next(&window, (uint32_t)(days->pictures - before), KILN_GALLERY_COUNT_MAX,
+                               question->deadline);
+        if (more && kiln_clock_ms() >= question->deadline)
+            return kiln_gallery_time_of(session, window.at, false, ret_back_to_ms, err);
+    }
+    return 0;
+}
+
 static int count_days(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                       struct days *days, int64_t *ret_back_to_ms, struct kiln_error *err)
 {
     uint64_t at = question->highest == INT64_MAX ? INT64_MAX : question->highest + 1, read = 0;
+    struct kiln_gallery_index index = {0};
     *ret_back_to_ms = 0;
     if (!question->lexemes && !question->query->filter.prompt_hash)
-        return read_days(session, &kept, question, &at, days, err);
-    for (;;) {
-        int rc = read_days(session, &slice, question, &at, days, err);
+        return read_days(session, &kept, question, NULL, &at, days, err);
+    int rc = question->lexemes ? kiln_gallery_look(session, question, &index, err) : 0;
+    const bool indexed = index.complete && index.helps;
+    if (rc == 0 && indexed && index.rarest * INDEX_SHARE < index.pictures)
+        return count_windows(session, question, &index, at, days, ret_back_to_ms, err);
+    while (rc == 0) {
+        rc = read_days(session, &slice, question, question->lexemes, &at, days, err);
         read += SLICE_ROWS;
         if (rc || at <= question->lowest)
             return rc;
-        if (has_positive(question->lexemes) && days->pictures * INDEX_SHARE < read)
-            return read_days(session, &rest, question, &at, days, err);
+        if (indexed && days->pictures * INDEX_SHARE < read)
+            return count_windows(session, question, &index, at, days, ret_back_to_ms, err);
         if (kiln_clock_ms() >= question->deadline)
             return kiln_gallery_time_of(session, at, false, ret_back_to_ms, err);
     }
+    return rc;
 }
 
 int kiln_gallery_days(struct kiln_ledger *session, const struct kiln_gallery_query *query,
@@ -174,55 +193,56 @@ int kiln_gallery_days(struct kiln_ledger *session, const struct kiln_gallery_que
 /* --- counts ------------------------------------------------------------------------------------
  */
 
-#define COUNT_ROWS 4000  /* of a slice */
-#define COUNT_LONG 10000 /* rows that a count may walk before it asks the index of words */
+/* As COUNTS, and $7 behind this job, $9 the most hits. */
+#define HITS                                                                                       \
+    "SELECT t.job_id FROM gallery_text t WHERE t.tsv @@ $3::tsquery AND t.job_id + 0 < $7::bigint" \
+    " AND $8::integer > 0 AND " COUNTS " LIMIT $9::integer"
+static const struct kiln_statement hits_index = {KILN_PLANNED_ONCE("gallery_count"), HITS};
 
-/* As COUNTS, and $7 behind this job, $8 rows of the slice, $9 the most hits. */
-#define HITS_SLICE                                                                                 \
-    "SELECT b.reached, h.job_id FROM (SELECT coalesce((SELECT job_id FROM gallery_text"            \
-    "  WHERE job_id < $7::bigint ORDER BY job_id DESC OFFSET $8::integer - 1 LIMIT 1), 0)"         \
-    "  AS reached) b LEFT JOIN LATERAL (SELECT t.job_id FROM (SELECT * FROM gallery_text"          \
-    "   WHERE job_id < $7 ORDER BY job_id DESC LIMIT $8) t"                                        \
-    "  WHERE (t.tsv @@ $3::tsquery) IS TRUE AND " COUNTS " LIMIT $9::integer) h ON true"
-#define HITS_INDEX                                                                                 \
-    "SELECT 0, t.job_id FROM gallery_text t WHERE t.tsv @@ $3::tsquery"                            \
-    " AND t.job_id + 0 < $7::bigint AND $8::integer > 0 AND " COUNTS " LIMIT $9::integer"
-static const struct kiln_statement hits_slice = {"gallery_count", HITS_SLICE};
-static const struct kiln_statement hits_index = {"gallery_count_index", HITS_INDEX};
-
-static int add_hits(struct kiln_ledger *session, const struct kiln_statement *statement,
-                    const struct kiln_gallery_question *question, uint64_t *at,
-                    struct kiln_gallery_hits *hits, struct kiln_error *err)
+static int add_hits(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                    const char *lexemes, uint64_t at, struct kiln_gallery_hits *hits,
+                    struct kiln_error *err)
 {
     struct kiln_params params = {0};
     PGresult *rows = NULL;
-    bind_counts(&params, question, *at, COUNT_ROWS);
+    bind_counts(&params, question, lexemes, at, 1);
     KILN_BIND(&params, KILN_GALLERY_HITS_MAX - hits->count);
-    int rc = kiln_ledger_run(session, statement, &params, &rows, err);
-    for (int row = 0; rc == 0 && row < PQntuples(rows); row++) {
-        KILN_READ(rows, row, 0, *at);
-        if (!PQgetisnull(rows, row, 1) && hits->count < KILN_GALLERY_HITS_MAX)
-            hits->jobs[hits->count++] = kiln_row_u64(rows, row, 1);
-    }
+    int rc = kiln_ledger_run(session, &hits_index, &params, &rows, err);
+    for (int row = 0; rc == 0 && row < PQntuples(rows); row++)
+        if (hits->count < KILN_GALLERY_HITS_MAX)
+            hits->jobs[hits->count++] = kiln_row_u64(rows, row, 0);
     PQclear(rows);
     return rc;
 }
 
-/* From the index alone, in any order. */
+/* From the index alone, the newest first but in any order within a window. */
 static int find_any(struct kiln_ledger *session, const struct kiln_gallery_question *question,
-                    struct kiln_gallery_hits *hits, struct kiln_error *err)
+                    const struct kiln_gallery_index *index, struct kiln_gallery_hits *hits,
+                    struct kiln_error *err)
 {
-    uint64_t at = INT64_MAX, read = 0;
+    struct kiln_parts window;
+    bool more = true;
     hits->count = 0;
     hits->out_of_time = false;
-    for (;;) {
-        int rc = add_hits(session, &hits_slice, question, &at, hits, err);
-        if (rc || at == 0 || hits->count == KILN_GALLERY_HITS_MAX)
+    kiln_parts_begin(&window, index, false,
+                     question->highest == INT64_MAX ? INT64_MAX : question->highest + 1,
+                     question->lowest, KILN_GALLERY_HITS_MAX);
+    while (more) {
+        char *lexemes;
+        const uint32_t before = hits->count;
+        int rc = kiln_parts_lexemes(&window, question->lexemes, &lexemes, err);
+        if (rc)
             return rc;
-        read += COUNT_ROWS;
-        if (read * (KILN_GALLERY_HITS_MAX - hits->count) / (hits->count + 1) > COUNT_LONG)
-            return add_hits(session, &hits_index, question, &at, hits, err);
+        rc = add_hits(session, question, lexemes, window.at, hits, err);
+        free(lexemes);
+        if (rc || hits->count == KILN_GALLERY_HITS_MAX)
+            return rc;
+        more = kiln_parts_next(&window, hits->count - before, KILN_GALLERY_HITS_MAX - before,
+                               question->deadline);
+        hits->out_of_time = more && kiln_clock_ms() >= question->deadline;
+        more = more && !hits->out_of_time;
     }
+    return 0;
 }
 
 /* How many of the hits image itself shows. */
@@ -230,7 +250,7 @@ static int check_hits(struct kiln_ledger *session, const struct kiln_gallery_que
                       struct kiln_gallery_hits *hits, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "gallery_count_shown",
+        KILN_PLANNED_ONCE("gallery_count_shown"),
         "SELECT count(*) FROM unnest($16::bigint[]) AS g (id), LATERAL"
         " (SELECT FROM image i WHERE i.job_id = g.id AND " KILN_GALLERY_SHOWN " OFFSET 0) i"};
     struct kiln_params params = {0};
@@ -240,28 +260,30 @@ static int check_hits(struct kiln_ledger *session, const struct kiln_gallery_que
 }
 
 /* More than are counted: the index says so, and whether one of them has just been hidden does not
- * matter.  Fewer: each is looked up.  Phrases may hide behind lists of any length, and an index
- * that is being made lacks pictures: those go the way of a list. */
+ * matter.  Fewer: each is looked up.  An index that is being made lacks pictures, and words that
+ * must only be missing have no list in it: those go the way of a list. */
 static int count(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                  struct kiln_gallery_hits *hits, struct kiln_error *err)
 {
     const struct kiln_gallery_want want = {KILN_GALLERY_HITS_MAX, KILN_GALLERY_HITS_MAX};
+    struct kiln_gallery_index index = {0};
     struct days days = {0};
     struct kiln_gallery_place place;
     uint64_t at = INT64_MAX;
-    bool complete = false;
-    bool other = question->query->filter.prompt_hash ||
-                 (question->lexemes &&
-                  (strstr(question->lexemes, "<->") || !has_positive(question->lexemes)));
-    int rc = other ? 0 : kiln_gallery_complete(session, &complete, err);
-    if (rc == 0 && complete && question->lexemes) {
-        rc = find_any(session, question, hits, err);
+    const bool of_prompt = question->query->filter.prompt_hash != NULL;
+    int rc = 0;
+    if (question->lexemes && !of_prompt)
+        rc = kiln_gallery_look(session, question, &index, err);
+    else if (!of_prompt)
+        rc = kiln_gallery_complete(session, &index.complete, err);
+    if (rc == 0 && index.complete && index.helps) {
+        rc = find_any(session, question, &index, hits, err);
         return rc || hits->count > KILN_GALLERY_COUNT_MAX
                    ? rc
                    : check_hits(session, question, hits, err);
     }
-    if (rc == 0 && complete) {
-        rc = read_days(session, &kept, question, &at, &days, err);
+    if (rc == 0 && index.complete && !question->lexemes) {
+        rc = read_days(session, &kept, question, NULL, &at, &days, err);
         free(days.at);
         hits->count = KILN_GALLERY_HITS_MAX;
         hits->out_of_time = false;

@@ -85,6 +85,7 @@ void kiln_document_put(struct kiln_text *text, const struct kiln_document *docum
     put_lexeme(text, KILN_LEXEME_SIZE, size);
     put_number(text, KILN_LEXEME_ASPECT, (uint64_t)document->aspect);
     put_number(text, KILN_LEXEME_MODE, (uint64_t)document->mode);
+    put_number(text, KILN_LEXEME_PART, document->part);
     if (document->starred)
         put_number(text, KILN_LEXEME_STAR, 1);
 }

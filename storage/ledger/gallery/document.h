@@ -13,7 +13,7 @@
 
 /* Raise it when the form below or that of schemas/words changes: the follower then makes all
  * documents again. */
-#define KILN_DOCUMENT_VERSION 1
+#define KILN_DOCUMENT_VERSION 2
 
 enum kiln_lexeme {
     KILN_LEXEME_BATCH = 'b', /* its id */
@@ -24,7 +24,8 @@ enum kiln_lexeme {
     KILN_LEXEME_SIZE = 'z',   /* 1024x768 */
     KILN_LEXEME_ASPECT = 'a', /* enum kiln_gallery_aspect */
     KILN_LEXEME_MODE = 'e',   /* enum kiln_gallery_mode */
-    KILN_LEXEME_STAR = 'f'    /* 1; not there without a star */
+    KILN_LEXEME_STAR = 'f',   /* 1; not there without a star */
+    KILN_LEXEME_PART = 'j'    /* of the jobs: the id without its last bits (windows.h) */
 };
 
 struct kiln_document {
@@ -32,7 +33,7 @@ struct kiln_document {
     const char *custom_id, *style; /* NULL: none */
     const char *loras;             /* names with spaces between, or NULL */
     const char *tenant, *model;
-    uint64_t batch_id;
+    uint64_t batch_id, part;
     uint32_t width, height;
     int aspect, mode;
     bool starred;

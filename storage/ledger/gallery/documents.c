@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "storage/ledger/gallery/document.h"
-#include "storage/ledger/gallery/question.h"
+#include "storage/ledger/gallery/windows.h"
 
 /* --- reading pictures --------------------------------------------------------------------------
  */
@@ -42,6 +42,7 @@ static int read_document(void *arg, const PGresult *rows, int row, struct kiln_e
                            from.custom_id, from.style, from.loras, from.tenant, from.model,
                            from.batch_id, from.width, from.height, from.aspect, from.mode);
     from.starred = kiln_row_bool(rows, row, 15);
+    from.part = to->job >> KILN_PART_BITS;
     kiln_document_put(&text, &from);
     to->tsv = kiln_text_take(&text);
     documents->count++;

@@ -1,14 +1,14 @@
-/* hits.c - which pictures a query finds, by age: a walk along the jobs, then the index of words.
+/* hits.c - which pictures a query finds, by age: a walk along the jobs, or the index of words.
  *
  * The planner is given no choice, because the statistics of words are not good enough for it:
  *
  *   1. Walk: a slice of the next rows by primary key, each compared with the query.  IS TRUE hides
  *      the operator from GIN, so it is always a walk.  Frequent words end here, in a millisecond.
- *   2. Extrapolate: after a slice, the share of hits says how many rows the walk would need.  Above
- *      WALK_ROWS_MAX the index of words finds all hits at once.
- *   3. A phrase or several frequent words have long lists in GIN, which knows no positions.  If
- *      even the rarest of the words is too frequent (index_helps), the walk goes on to the end of
- *      the budget, and the caller says how far back it came.
+ *   2. Windows: if the frequency of the rarest word, or the share of hits in the rows read, says
+ *      that the walk would need more than WALK_ROWS_MAX, the index of words is asked, for the
+ *      newest part of the jobs first (windows.h).  A phrase or several words that are rarely
+ *      together need many windows.
+ *   3. Both end with the budget, and the caller says how far back they came.
  *
  * Without words the walk is along image itself, so a picture is listed the moment it is committed.
  * A hit counts if image still says that it is shown.
@@ -18,14 +18,12 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "storage/ledger/gallery/question.h"
+#include "storage/ledger/gallery/windows.h"
 
 #define AGAIN_MS 1000   /* for a range that was walked before, whatever else the server does */
 #define FIRST_ROWS 1000 /* of the first slice; those after it have SLICE_ROWS */
 #define SLICE_ROWS 4000
-#define WALK_ROWS_MAX 30000
-#define INDEX_ROWS_A_MS 100 /* that GIN finds, and the heap gives from the system's cache */
-#define LATE 4              /* a walk that used up its budget leaves this part of it to the index */
+#define WALK_ROWS_MAX 2000 /* a window costs about as much */
 
 /* $16 lexemes, $17 behind this job, $18 rows of the slice, $19 hits wanted, $20 the farthest job.
  * One row at least, with the job at the end of the slice: 0, or the largest, if no row follows.
@@ -49,7 +47,7 @@
     "   ORDER BY job_id " DIR " OFFSET 0) t"                                                       \
     "  CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN  \
     "   OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $19::integer) h ON true"
-/* The sum hides the primary key from the planner. */
+/* $16 lexemes with those of the window.  The sum hides the primary key from the planner. */
 #define FROM_INDEX(CMP, CMP_END, DIR)                                                              \
     "WITH h AS MATERIALIZED (SELECT job_id FROM gallery_text WHERE tsv @@ $16::tsquery"            \
     "  AND job_id + 0 " CMP " $17::bigint AND job_id + 0 " CMP_END " $20::bigint AND pool = $1"    \
@@ -68,14 +66,14 @@
 #define OLDEST "0"
 #define NEWEST "9223372036854775807"
 static const struct kiln_statement walk_image[2] = {
-    {"gallery_walk_image", WALK_IMAGE("<", ">=", "DESC", OLDEST)},
-    {"gallery_walk_image_up", WALK_IMAGE(">", "<=", "ASC", NEWEST)}};
+    {KILN_PLANNED_ONCE("gallery_walk_image"), WALK_IMAGE("<", ">=", "DESC", OLDEST)},
+    {KILN_PLANNED_ONCE("gallery_walk_image_up"), WALK_IMAGE(">", "<=", "ASC", NEWEST)}};
 static const struct kiln_statement walk_text[2] = {
-    {"gallery_walk_text", WALK_TEXT("<", ">=", "DESC", OLDEST)},
-    {"gallery_walk_text_up", WALK_TEXT(">", "<=", "ASC", NEWEST)}};
+    {KILN_PLANNED_ONCE("gallery_walk_text"), WALK_TEXT("<", ">=", "DESC", OLDEST)},
+    {KILN_PLANNED_ONCE("gallery_walk_text_up"), WALK_TEXT(">", "<=", "ASC", NEWEST)}};
 static const struct kiln_statement from_index[2] = {
-    {"gallery_index", FROM_INDEX("<", ">=", "DESC")},
-    {"gallery_index_up", FROM_INDEX(">", "<=", "ASC")}};
+    {KILN_PLANNED_ONCE("gallery_index"), FROM_INDEX("<", ">=", "DESC")},
+    {KILN_PLANNED_ONCE("gallery_index_up"), FROM_INDEX(">", "<=", "ASC")}};
 static const struct kiln_statement of_prompt[2] = {
     {"gallery_prompt", OF_PROMPT("<", ">=", "DESC")},
     {"gallery_prompt_up", OF_PROMPT(">", "<=", "ASC")}};
@@ -111,27 +109,6 @@ static int run(const struct search *search, const struct kiln_statement *stateme
     return 0;
 }
 
-/* Whether the index of words has all pictures, and an answer within the budget: it reads about as
- * many rows as the rarest of the words that must be there has pictures.  What is not in
- * gallery_word is rare.  The words are taken from the tsquery, whose form is ours. */
-static int index_helps(const struct search *search, bool late, bool *ret, struct kiln_error *err)
-{
-    static const struct kiln_statement ask = {
-        "gallery_rarest",
-        "SELECT coalesce((SELECT bool_and(rebuilt IS NULL) FROM gallery_state), false)"
-        " AND coalesce(min(coalesce(n, 0)), $2::bigint) < $2 FROM (SELECT CASE WHEN m[2] IS NULL"
-        "  THEN (SELECT pictures FROM gallery_word WHERE word = m[1])"
-        "  ELSE (SELECT sum(pictures) FROM gallery_word WHERE word >= m[1]"
-        "   AND word < m[1] || chr(1114109)) END AS n"
-        "  FROM regexp_matches(regexp_replace($1::text, '!\\([^)]*\\)', '', 'g'),"
-        "   '''([^'']*)''(:\\*)?', 'g') m) w"};
-    const struct kiln_gallery_question *question = search->question;
-    struct kiln_params params = {0};
-    KILN_BIND(&params, (const char *)question->lexemes,
-              question->budget_ms * (int64_t)INDEX_ROWS_A_MS / (late ? LATE : 1));
-    return kiln_ledger_ask(search->session, &ask, &params, KILN_FIELDS(*ret), err);
-}
-
 /* Whether the walk is long for what is still needed, after so many hits in the rows read.  One more
  * hit is counted, so that a few rows without any say enough and a few with one do not. */
 static bool is_long(uint64_t read, uint32_t found, uint32_t enough)
@@ -139,12 +116,36 @@ static bool is_long(uint64_t read, uint32_t found, uint32_t enough)
     return found < enough && read * (enough - found) / (found + 1) > WALK_ROWS_MAX;
 }
 
-static int from_the_index(const struct search *search, struct kiln_gallery_hits *hits,
-                          struct kiln_error *err)
+/* From the index of words, until there are enough hits. */
+static int from_windows(struct search *search, const struct kiln_gallery_index *index,
+                        struct kiln_gallery_hits *hits, struct kiln_error *err)
 {
+    const uint32_t enough = search->want->enough;
+    struct kiln_parts window;
     uint64_t reached;
-    return run(search, &from_index[search->newer], search->question->lexemes, 1, hits, &reached,
-               err);
+    uint32_t wanted = enough > hits->count ? enough - hits->count : 1;
+    bool more = true;
+    kiln_parts_begin(&window, index, search->newer, search->at, search->farthest, wanted);
+    while (more) {
+        char *lexemes;
+        const uint32_t before = hits->count;
+        search->at = window.at;
+        int rc = kiln_parts_lexemes(&window, search->question->lexemes, &lexemes, err);
+        if (rc)
+            return rc;
+        rc = run(search, &from_index[search->newer], lexemes, 1, hits, &reached, err);
+        free(lexemes);
+        if (rc || hits->count == search->want->most)
+            return rc;
+        more = kiln_parts_next(&window, hits->count - before, wanted, search->deadline);
+        wanted = enough > hits->count ? enough - hits->count : 0;
+        if (more && (wanted == 0 || kiln_clock_ms() >= search->deadline)) {
+            hits->reached = window.at;
+            hits->out_of_time = true;
+            return 0;
+        }
+    }
+    return 0;
 }
 
 static int find(struct search *search, struct kiln_gallery_hits *hits, struct kiln_error *err)
@@ -152,31 +153,31 @@ static int find(struct search *search, struct kiln_gallery_hits *hits, struct ki
     const struct kiln_gallery_question *question = search->question;
     const bool words = question->words != NULL, newer = search->newer;
     const struct kiln_statement *walk = words ? &walk_text[newer] : &walk_image[newer];
+    struct kiln_gallery_index index = {0};
     uint64_t reached = search->at, read = 0;
     uint32_t slice = FIRST_ROWS;
-    bool index = question->lexemes != NULL; /* and nobody has asked yet whether it helps */
     if (question->query->filter.prompt_hash)
         return run(search, &of_prompt[newer], question->words, 1, hits, &reached, err);
-    for (;;) {
-        int rc = run(search, walk, words ? question->lexemes : NULL, slice, hits, &reached, err);
+    int rc = question->lexemes ? kiln_gallery_look(search->session, question, &index, err) : 0;
+    const bool indexed = index.complete && index.helps;
+    if (rc == 0 && words && indexed && is_long(index.pictures, index.rarest, search->want->enough))
+        return from_windows(search, &index, hits, err);
+    while (rc == 0) {
+        rc = run(search, walk, words ? question->lexemes : NULL, slice, hits, &reached, err);
         bool end = newer ? reached >= search->farthest : reached <= search->farthest;
         if (rc || hits->count == search->want->most || end)
             return rc;
         read += slice;
         hits->reached = search->at = reached;
         slice = SLICE_ROWS;
-        bool late = kiln_clock_ms() >= search->deadline;
-        if (index && hits->count < search->want->enough &&
-            (late || is_long(read, hits->count, search->want->enough))) {
-            rc = index_helps(search, late, &index, err);
-            if (rc || index)
-                return rc ? rc : from_the_index(search, hits, err);
-        }
-        if (late) {
+        if (indexed && is_long(read, hits->count, search->want->enough))
+            return from_windows(search, &index, hits, err);
+        if (kiln_clock_ms() >= search->deadline) {
             hits->out_of_time = true;
             return 0;
         }
     }
+    return rc;
 }
 
 int kiln_gallery_find(struct kiln_ledger *session, const struct kiln_gallery_question *question,
@@ -204,10 +205,12 @@ int kiln_gallery_time_of(struct kiln_ledger *session, uint64_t job, bool newer, 
                          struct kiln_error *err)
 {
     static const struct kiln_statement at[2] = {
-        {"gallery_time", "SELECT " MS("created_at") " FROM image WHERE job_id >= $1::bigint"
-                                                    " ORDER BY job_id LIMIT 1"},
-        {"gallery_time_up", "SELECT " MS("created_at") " FROM image WHERE job_id <= $1::bigint"
-                                                       " ORDER BY job_id DESC LIMIT 1"}};
+        {KILN_PLANNED_ONCE("gallery_time"),
+         "SELECT " MS("created_at") " FROM image WHERE job_id >= $1::bigint"
+                                    " ORDER BY job_id LIMIT 1"},
+        {KILN_PLANNED_ONCE("gallery_time_up"),
+         "SELECT " MS("created_at") " FROM image WHERE job_id <= $1::bigint"
+                                    " ORDER BY job_id DESC LIMIT 1"}};
     struct kiln_params params = {0};
     KILN_BIND(&params, job);
     return kiln_ledger_ask(session, &at[newer], &params, KILN_FIELDS(*ret_ms), err);
@@ -216,7 +219,8 @@ int kiln_gallery_time_of(struct kiln_ledger *session, uint64_t job, bool newer, 
 int kiln_gallery_complete(struct kiln_ledger *session, bool *ret, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "gallery_complete", "SELECT coalesce(bool_and(rebuilt IS NULL), false) FROM gallery_state"};
+        KILN_PLANNED_ONCE("gallery_complete"),
+        "SELECT coalesce(bool_and(rebuilt IS NULL), false) FROM gallery_state"};
     struct kiln_params params = {0};
     return kiln_ledger_ask(session, &statement, &params, KILN_FIELDS(*ret), err);
 }

@@ -22,7 +22,7 @@ static int rank(struct kiln_ledger *session, const struct kiln_gallery_question 
                 const struct kiln_gallery_place *place, struct ranked *ret, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "gallery_rank",
+        KILN_PLANNED_ONCE("gallery_rank"),
         "SELECT job_id, score FROM (SELECT job_id, (ts_rank(tsv, $2::tsquery, 1) * $3::bigint)"
         "::bigint AS score FROM gallery_text WHERE job_id = ANY ($1::bigint[]) OFFSET 0) r"
         " WHERE $4::bigint = 0 OR (score, job_id) < ($5::bigint, $4)"
@@ -82,9 +82,8 @@ int kiln_gallery_list_relevant(struct kiln_ledger *session,
     /* The newest hit of the block is in the block. */
     struct kiln_gallery_place from = {.job = place->top ? place->top + 1 : place->job,
                                       .end = place->end};
-    /* A page of hits is enough: ranking fewer costs less than finding more. */
     const struct kiln_gallery_want want = {.most = KILN_GALLERY_BLOCK + 1,
-                                           .enough = question->query->rows_max};
+                                           .enough = KILN_GALLERY_BLOCK};
     if (!room)
         return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a page");
     int rc = kiln_gallery_find(session, question, &from, &want, &room->hits, err);

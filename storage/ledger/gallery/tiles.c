@@ -61,7 +61,7 @@ int kiln_gallery_read_tiles(struct kiln_ledger *session, const struct kiln_galle
                             uint32_t count, kiln_each_tile *each, void *arg, uint32_t *ret_rows,
                             struct kiln_error *err)
 {
-    static const struct kiln_statement statement = {"gallery_tiles", TILES};
+    static const struct kiln_statement statement = {KILN_PLANNED_ONCE("gallery_tiles"), TILES};
     struct kiln_params params = {0};
     struct reading reading = {each, arg, scores, 0};
     kiln_gallery_bind(&params, filter, batch_id);

@@ -1,0 +1,119 @@
+/* windows.c - see windows.h. */
+#include "storage/ledger/gallery/windows.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "schemas/clock.h"
+#include "storage/ledger/gallery/document.h"
+
+#define FEW 500       /* pictures: a word that has no more is asked for everywhere at once */
+#define PARTS_MAX 128 /* of a window */
+
+int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                      struct kiln_gallery_index *ret, struct kiln_error *err)
+{
+    /* The words are taken from the tsquery, whose form is ours; those that must not be there are
+     * left out.  gallery_word lacks numbers, of which each picture may have one. */
+    static const struct kiln_statement ask = {
+        KILN_PLANNED_ONCE("gallery_look"),
+        "SELECT coalesce((SELECT bool_and(rebuilt IS NULL AND version = $2::integer)"
+        "  FROM gallery_state), false), count(m) > 0,"
+        " (SELECT greatest(reltuples, 0)::bigint FROM pg_class"
+        "  WHERE oid = 'gallery_text'::regclass), coalesce(min(n), 0),"
+        " (SELECT coalesce(min(job_id), 0) FROM gallery_text),"
+        " (SELECT coalesce(max(job_id), 0) FROM gallery_text)"
+        " FROM (SELECT m, coalesce(CASE WHEN m[2] IS NULL"
+        "  THEN (SELECT pictures FROM gallery_word WHERE word = m[1])"
+        "  ELSE (SELECT sum(pictures) FROM gallery_word WHERE word >= m[1]"
+        "   AND word < m[1] || chr(1114109)) END, 0)::bigint AS n"
+        "  FROM regexp_matches(regexp_replace($1::text, '!\\([^)]*\\)', '', 'g'),"
+        "   '''([^'']*)''(:\\*)?', 'g') m OFFSET 0) w"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, (const char *)question->lexemes, KILN_DOCUMENT_VERSION);
+    return kiln_ledger_ask(
+        session, &ask, &params,
+        KILN_FIELDS(ret->complete, ret->helps, ret->pictures, ret->rarest, ret->first, ret->last),
+        err);
+}
+
+static uint64_t part_of(uint64_t job)
+{
+    return job >> KILN_PART_BITS;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index *index, bool newer,
+                      uint64_t at, uint64_t farthest, uint32_t wanted)
+{
+    const uint64_t first = index->first > 0 ? index->first - 1 : 0, last = index->last + 1;
+    const uint64_t parts = part_of(last) - part_of(first) + 1;
+    *window = (struct kiln_parts){.newer = newer, .at = at, .farthest = farthest};
+    if (newer) {
+        window->at = at > first ? at : first;
+        window->farthest = least(farthest, index->last);
+    } else {
+        window->at = least(at, last);
+        window->farthest = farthest > index->first ? farthest : index->first;
+    }
+    /* Half as many again as should be enough. */
+    window->whole = index->rarest > 0 && index->rarest <= FEW;
+    window->parts = index->rarest ? wanted * 3 / 2 * parts / index->rarest + 1 : 1;
+    window->parts = window->whole ? parts : least(window->parts, PARTS_MAX);
+}
+
+/* The first and the last part of the window; false: nothing is left. */
+static bool bounds(const struct kiln_parts *window, uint64_t *ret_low, uint64_t *ret_high)
+{
+    if (window->newer ? window->at >= window->farthest : window->at <= window->farthest)
+        return false;
+    if (window->newer) {
+        *ret_low = part_of(window->at + 1);
+        *ret_high = least(*ret_low + window->parts - 1, part_of(window->farthest));
+    } else {
+        const uint64_t farthest = part_of(window->farthest);
+        *ret_high = part_of(window->at - 1);
+        *ret_low = *ret_high + 1 > window->parts ? *ret_high + 1 - window->parts : 0;
+        *ret_low = *ret_low > farthest ? *ret_low : farthest;
+    }
+    return true;
+}
+
+int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret,
+                       struct kiln_error *err)
+{
+    struct kiln_text text = {0};
+    uint64_t low = 1, high = 0;
+    char digits[24];
+    kiln_text_puts(&text, lexemes);
+    bool some = !window->whole && bounds(window, &low, &high);
+    for (uint64_t part = low; part <= high; part++) {
+        snprintf(digits, sizeof digits, "%" PRIu64, part);
+        kiln_text_puts(&text, part > low ? " | " : " & (");
+        kiln_lexeme_put(&text, KILN_LEXEME_PART, digits);
+    }
+    kiln_text_puts(&text, some ? ")" : "");
+    window->begun_ms = kiln_clock_ms();
+    *ret = kiln_text_take(&text);
+    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a query");
+}
+
+bool kiln_parts_next(struct kiln_parts *window, uint32_t had, uint32_t wanted, int64_t deadline)
+{
+    uint64_t low, high;
+    if (!bounds(window, &low, &high))
+        return false;
+    window->at = window->newer ? ((high + 1) << KILN_PART_BITS) - 1 : low << KILN_PART_BITS;
+    const int64_t took_ms = kiln_clock_ms() - window->begun_ms + 1;
+    const int64_t left_ms = deadline > kiln_clock_ms() ? deadline - kiln_clock_ms() : 0;
+    const uint64_t by_hits = window->parts * (wanted + 1) / (had + 1) + 1;
+    const uint64_t by_time = window->parts * (uint64_t)left_ms / (uint64_t)took_ms;
+    window->parts = least(least(by_hits, 8 * window->parts), by_time / 2);
+    window->parts = least(window->parts > 0 ? window->parts : 1, PARTS_MAX);
+    return bounds(window, &low, &high);
+}

@@ -1,0 +1,46 @@
+/* windows.h - the index of words, asked for the newest part of its pictures first.
+ *
+ * GIN finds all pictures with a word, in no order, and each costs a look into the table.  So each
+ * picture also has a lexeme for its part of the jobs (KILN_LEXEME_PART), and a search asks for the
+ * words in a window of a few parts at a time:
+ *
+ *     'star' & ('j:60' | 'j:59')
+ *
+ * The first window is as wide as the frequency of the rarest word says, the next ones as wide as
+ * the hits so far and the time that is left say.
+ */
+#ifndef KILN_GALLERY_WINDOWS_H
+#define KILN_GALLERY_WINDOWS_H
+
+#include "storage/ledger/gallery/question.h"
+
+#define KILN_PART_BITS 14 /* a part has the jobs whose ids differ in their last bits alone */
+
+/* What the index knows before it is searched. */
+struct kiln_gallery_index {
+    bool complete;        /* it has all pictures */
+    bool helps;           /* some word or value must be there */
+    uint64_t pictures;    /* of all pools, about */
+    uint64_t rarest;      /* pictures with the rarest of these, about; 0: not known, likely few */
+    uint64_t first, last; /* jobs */
+};
+int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                      struct kiln_gallery_index *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+struct kiln_parts { /* a window, and what is left behind it */
+    bool newer;
+    uint64_t at, farthest; /* jobs behind `at` are left, up to this one */
+    uint64_t parts;        /* of the window */
+    bool whole;            /* all that is left, and so without the lexemes of its parts */
+    int64_t begun_ms;
+};
+/* wanted: hits. */
+void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index *index, bool newer,
+                      uint64_t at, uint64_t farthest, uint32_t wanted);
+/* The lexemes in the window, malloc'd. */
+int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* The window after one that had so many of the hits that are still wanted; false: there is none. */
+bool kiln_parts_next(struct kiln_parts *window, uint32_t had, uint32_t wanted, int64_t deadline);
+
+#endif

@@ -1,0 +1,119 @@
+/* test_gallery_windows.c - windows of the index of words: they meet, and leave no job out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "schemas/clock.h"
+#include "storage/ledger/gallery/windows.h"
+#include "tests/support/random.h"
+
+#define PART ((uint64_t)1 << KILN_PART_BITS)
+
+/* The parts that the lexemes name; they must be one run. */
+static void read_parts(const char *lexemes, uint64_t *ret_low, uint64_t *ret_high)
+{
+    const char *at = strstr(lexemes, "'j:");
+    assert_non_null(at);
+    *ret_low = *ret_high = strtoull(at + 3, NULL, 10);
+    for (at++; (at = strstr(at, "'j:")) != NULL; at++)
+        assert_true(strtoull(at + 3, NULL, 10) == ++*ret_high);
+}
+
+/* Walks all windows; each begins where the one before ended. */
+static void walk(const struct kiln_gallery_index *index, bool newer, uint64_t at, uint64_t farthest,
+                 struct test_random *random)
+{
+    struct kiln_error err;
+    struct kiln_parts window;
+    uint64_t next = 0, low, high;
+    int count = 0;
+    kiln_parts_begin(&window, index, newer, at, farthest, 49);
+    bool more = newer ? window.at < window.farthest : window.at > window.farthest;
+    const uint64_t from = newer ? window.at + 1 : window.at - 1, to = window.farthest;
+    if (!more)
+        return;
+    for (; more; count++) {
+        char *lexemes;
+        assert_int_equal(kiln_parts_lexemes(&window, "('x')", &lexemes, &err), 0);
+        if (window.whole) {
+            assert_string_equal(lexemes, "('x')");
+            low = from / PART < to / PART ? from / PART : to / PART;
+            high = from / PART > to / PART ? from / PART : to / PART;
+        } else {
+            read_parts(lexemes, &low, &high);
+        }
+        free(lexemes);
+        assert_true(high - low < 128 || window.whole);
+        assert_true((newer ? low : high) == (count ? next : from / PART));
+        next = newer ? high + 1 : low - 1;
+        more = kiln_parts_next(&window, test_random_below(random, 60), 49, kiln_clock_ms() + 1000);
+        if (more)
+            assert_true(newer ? window.at == (high + 1) * PART - 1 : window.at == low * PART);
+    }
+    assert_true((newer ? high : low) == to / PART);
+}
+
+static void windows_cover_all_jobs(void **state)
+{
+    (void)state;
+    struct test_random random = {31};
+    for (int i = 0; i < 20000; i++) {
+        struct kiln_gallery_index index = {.complete = true, .helps = true, .pictures = 1000000};
+        index.first = test_random_below(&random, 3) ? test_random_below(&random, 5000000) : 1;
+        index.last = index.first + test_random_below(&random, 4000000);
+        index.rarest = test_random_below(&random, 3) ? test_random_below(&random, 20000) : 0;
+        const bool newer = test_random_below(&random, 2);
+        uint64_t at = test_random_below(&random, 4) ? test_random_below(&random, 10000000)
+                      : newer                       ? 0
+                                                    : INT64_MAX;
+        uint64_t farthest = test_random_below(&random, 4) ? test_random_below(&random, 10000000)
+                            : newer                       ? INT64_MAX
+                                                          : 0;
+        walk(&index, newer, at, farthest, &random);
+    }
+}
+
+static void a_rare_word_is_asked_for_at_once(void **state)
+{
+    (void)state;
+    const struct kiln_gallery_index index = {
+        .pictures = 1000000, .rarest = 100, .first = 1, .last = 1000000};
+    struct kiln_parts window;
+    kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
+    assert_true(window.whole);
+    assert_false(kiln_parts_next(&window, 0, 49, kiln_clock_ms() + 1000));
+}
+
+static void the_first_window_is_as_wide_as_the_frequency_says(void **state)
+{
+    (void)state;
+    struct kiln_gallery_index index = {.pictures = 1000000, .first = 1, .last = 64 * PART - 2};
+    struct kiln_parts window;
+    index.rarest = 640; /* ten in each of 64 parts */
+    kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
+    assert_int_equal(window.parts, 49 * 3 / 2 / 10 + 1);
+    index.rarest = 64000;
+    kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
+    assert_int_equal(window.parts, 1);
+    /* Fewer hits than thought: wider, as far as the time goes. */
+    window.begun_ms = kiln_clock_ms();
+    assert_true(kiln_parts_next(&window, 0, 49, kiln_clock_ms() + 100000));
+    assert_int_equal(window.parts, 8);
+    window.begun_ms = kiln_clock_ms() - 100;
+    assert_true(kiln_parts_next(&window, 0, 49, kiln_clock_ms() + 20));
+    assert_int_equal(window.parts, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_cover_all_jobs),
+        cmocka_unit_test(a_rare_word_is_asked_for_at_once),
+        cmocka_unit_test(the_first_window_is_as_wide_as_the_frequency_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
