@@ -4,20 +4,30 @@
 static const struct kiln_option gallery_options[] = {
     {"port", "P", "serve: listen on this port alone; 0: any free one (gallery_port or the next)"},
     {"url-file", "FILE", "serve: write the address to this file once it listens"},
+    {"out", "DIR", "export: the directory; if it exists, only missing files are downloaded"},
+    {"html", NULL, "export: also write the gallery page index.html"},
+    {"latents", NULL, "export: also download the latent files"},
+    {"filter", "NAME=VALUE",
+     "export: as in the gallery, such as style=watercolor; may be repeated"},
+    {"limit", "N", "export: at most so many pictures, the newest"},
+    KILN_LOOK_OPTIONS,
     {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_gallery[] = {
     {.name = "gallery",
-     .args = "serve [--port P]",
+     .args = "serve [--port P] | export [WORDS] --out DIR [--filter NAME=VALUE]",
      .summary = "look through all pictures in a browser",
      .examples = "kiln gallery serve               prints the address; Ctrl-C ends it\n"
                  "kiln gallery serve --port 8080 --gallery-address 0.0.0.0 "
-                 "--gallery-token-file FILE",
+                 "--gallery-token-file FILE\n"
+                 "kiln gallery export 'red star' --out stars --html --filter aspect=square",
      .more = "Without a token or a proxy it serves this machine alone: gallery_address is a "
              "loopback address.\n"
+             "export writes what a search finds as `kiln export` writes a batch, with pictures "
+             "named by job.\n"
              "`kiln help config` lists the settings gallery_*.",
      .options = gallery_options,
-     .words = {1, 1},
+     .words = {1, 3},
      .program = "kiln-gallery"},
     {.name = NULL},
 };

@@ -4,9 +4,42 @@
  * everything that the user typed.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "scheduler/cli/verb_tables.h"
+#include "scheduler/gallery/export.h"
 #include "scheduler/gallery/serve.h"
+
+static const struct {
+    const char *name;
+    kiln_verb_function *run;
+    const char *option[10]; /* those that it takes, ended by NULL */
+} subcommands[] = {
+    {"serve", kiln_gallery_serve_verb, {"port", "url-file", NULL}},
+    {"export",
+     kiln_gallery_export_verb,
+     {"out", "html", "latents", "note", "sheet", "grid", "columns", "filter", "limit", NULL}},
+};
+#define SUBCOMMANDS (sizeof subcommands / sizeof *subcommands)
+
+static int run(struct kiln_cli *cli, const struct kiln_args *args)
+{
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+        if (strcmp(args->rest[0], subcommands[i].name) != 0)
+            continue;
+        for (int given = 0; given < args->given_count; given++) {
+            const char *name = args->given[given].option->name;
+            const char *const *option = subcommands[i].option;
+            while (*option && strcmp(*option, name) != 0)
+                option++;
+            if (!*option)
+                return kiln_usage(cli, "%s takes no --%s", subcommands[i].name, name);
+        }
+        return subcommands[i].run(cli, args);
+    }
+    return kiln_usage(cli, "unknown subcommand '%s'; there are: kiln gallery serve, export",
+                      args->rest[0]);
+}
 
 static const struct kiln_verb *gallery_verb_at(size_t number)
 {
@@ -14,7 +47,7 @@ static const struct kiln_verb *gallery_verb_at(size_t number)
     if (number > 0)
         return NULL;
     own = kiln_verbs_gallery[0];
-    own.run = kiln_gallery_verb;
+    own.run = run;
     return &own;
 }
 

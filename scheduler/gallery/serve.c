@@ -60,15 +60,13 @@ static int read_access(struct gallery *gallery, struct kiln_error *err)
 }
 
 /* Shows what the settings allow. */
-static void read_levels(struct gallery *gallery)
+void kiln_gallery_levels(const struct kiln_config *config, struct kiln_gallery_app *app)
 {
-    const struct kiln_config *config = gallery->cli->config;
     const char *level = kiln_config_text(config, KILN_KEY_GALLERY_LEVEL);
     for (int i = 0; i < KILN_SAFETY_LEVELS; i++)
         if (strcmp(level, kiln_safety_level_names[i]) == 0)
-            gallery->app.level_max = i;
-    gallery->app.show_unchecked =
-        strcmp(kiln_config_text(config, KILN_KEY_GALLERY_UNCHECKED), "show") == 0;
+            app->level_max = i;
+    app->show_unchecked = strcmp(kiln_config_text(config, KILN_KEY_GALLERY_UNCHECKED), "show") == 0;
 }
 
 static void collect(void *arg, struct kiln_text *text)
@@ -103,7 +101,7 @@ static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
     struct kiln_gallery_app *app = &gallery->app;
     app->pool = kiln_pool(gallery->cli);
     app->access = &gallery->access;
-    read_levels(gallery);
+    kiln_gallery_levels(gallery->cli->config, app);
     int rc = read_access(gallery, err);
     rc = rc ? rc : kiln_gallery_assets_load(app, err);
     rc = rc ? rc : kiln_gallery_files_open(gallery->cli->config, &app->files, err);
@@ -234,12 +232,12 @@ static int serve(struct kiln_cli *cli, bool exact, const char *url_file)
     return status;
 }
 
-int kiln_gallery_verb(struct kiln_cli *cli, const struct kiln_args *args)
+int kiln_gallery_serve_verb(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    const char *what = args->rest[0], *port = kiln_arg(args, "port");
+    const char *port = kiln_arg(args, "port");
     struct kiln_error err;
-    if (strcmp(what, "serve") != 0)
-        return kiln_usage(cli, "unknown subcommand '%s'; there is: kiln gallery serve", what);
+    if (args->rest_count > 1)
+        return kiln_usage(cli, "serve takes no '%s'", args->rest[1]);
     if (port && kiln_config_set(cli->config, "gallery_port", port, "--port", &err))
         return kiln_usage(cli, "%s", err.text);
     return serve(cli, port != NULL, kiln_arg(args, "url-file"));

@@ -4,6 +4,10 @@
 
 #include "scheduler/cli/core/cli.h"
 
-kiln_verb_function kiln_gallery_verb;
+struct kiln_gallery_app;
+
+kiln_verb_function kiln_gallery_serve_verb;
+/* Which pictures the settings allow to be shown. */
+void kiln_gallery_levels(const struct kiln_config *config, struct kiln_gallery_app *app);
 
 #endif

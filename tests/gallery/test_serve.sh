@@ -44,6 +44,27 @@ python3 "$source_dir/tests/gallery/check_token.py" || die "see above"
 kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"
 
+# What a search finds, exported; one that finds nothing leaves nothing.
+ok kiln gallery export 'red -star' --out reds --html --grid prompt,size --json
+json out.txt 'd["search"] == "red -star" and d["jobs"] == d["pictures"] == 7 and d["damaged"] == 0'
+json reds/results.jsonl '[r["job"] for r in d] == sorted((r["job"] for r in d), reverse=True) and all("red" in r["prompt"] and "star" not in r["prompt"] for r in d)'
+json reds/results.jsonl 'all(r["files"]["full"] == "full/%06d.webp" % r["job"] for r in d)'
+[ "$(ls reds/full | wc -l)" = 7 ] && [ -s reds/index.html ] && [ -s reds/grid.html ] || die "not all files"
+ok kiln gallery export --out tall --filter aspect=tall --filter batch=first
+json tall/results.jsonl 'd["custom_id"] == "tall"'
+ok kiln gallery export red --out two --limit 2
+[ "$(ls two/full | wc -l)" = 2 ] || die "more than --limit"
+fails 66 kiln gallery export zebra --out nothing
+[ ! -e nothing ] || die "a directory of nothing"
+fails 64 kiln gallery export red
+fails 64 kiln gallery export red star --out x
+fails 64 kiln gallery export red --out x --port 1
+fails 65 kiln gallery export red --out x --filter aspect=round
+fails 64 kiln gallery export red --out x --filter colour=red
+fails 64 kiln gallery export red --out x --filter aspect
+[ ! -e x ] || die "a refused export has left a directory"
+fails 64 kiln gallery serve --limit 2
+
 # What is hidden leaves no trace: not in a sheet's axes, and a child does not name its parent.
 printf '%s\n' '{"prompt": "an open door", "size": "64x64"}' \
     '{"prompt": "a locked door", "size": "64x64", "custom_id": "locked"}' >doors.jsonl
@@ -61,6 +82,8 @@ sql "UPDATE image SET safety_flag = 3 WHERE job_id = $OPEN" >/dev/null
 sql "UPDATE image SET safety_flag = NULL WHERE job_id = $OPEN; UPDATE image SET safety_flag = 3 WHERE job_id = $LOCKED" >/dev/null
 ! page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet names a hidden prompt"
 ! page "p/$OPEN" | grep -q 'Made from' || die "the page names a hidden parent"
+ok kiln gallery export door --out doors
+json doors/results.jsonl 'd["prompt"] == "an open door"'
 kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"
 

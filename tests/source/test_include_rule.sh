@@ -67,7 +67,7 @@ scheduler/cli:              schemas/ storage/ scheduler/cli/
 scheduler/gallery/web:      schemas/ storage/
 scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/meaning
 scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning scheduler/cli/core/output/crosstab.h
-scheduler/gallery:          schemas/ storage/ scheduler/cli/core scheduler/cli/verb_tables.h scheduler/gallery/
+scheduler/gallery:          schemas/ storage/ scheduler/cli/core scheduler/cli/verb_tables.h scheduler/cli/jobs/export/export.h scheduler/gallery/
 
 pipeline/embed/tokens:      schemas/ storage/formats
 pipeline/embed/captions:    schemas/ kernels/ storage/formats pipeline/embed pipeline/diffusionz_captions.h

@@ -25,6 +25,14 @@ static const struct {
 static const char *const aspects[] = {"any", "square", "wide", "tall", NULL};
 static const char *const modes[] = {"any", "exact", "coarse", "started", NULL};
 
+bool kiln_gallery_is_filter(const char *text, size_t len)
+{
+    for (size_t i = 0; i < FILTERS; i++)
+        if (strlen(filters[i].name) == len && strncmp(filters[i].name, text, len) == 0)
+            return true;
+    return false;
+}
+
 static int find_word(const char *const *words, const char *text)
 {
     for (int i = 0; words[i]; i++)

@@ -30,6 +30,10 @@ int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_
  * (NULL: none) and the cursor; percent encoded.  and: "&", or "&amp;" inside a page. */
 void kiln_gallery_ask_write(const struct kiln_gallery_ask *ask, const char *without,
                             const char *and, struct kiln_text *out);
+/* Whether text[0..len) is the name of a filter; their names for messages. */
+bool kiln_gallery_is_filter(const char *text, size_t len);
+#define KILN_ASK_FILTERS                                                                           \
+    "size, aspect, lora, style, model, batch, tenant, from, to, mode, safety, starred and same"
 /* How many filters are set, the words not counted. */
 int kiln_gallery_ask_filters(const struct kiln_gallery_ask *ask);
 /* The filters as a form, and those that are set as links that remove them. */

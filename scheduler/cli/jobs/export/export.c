@@ -90,12 +90,14 @@ static int part_close(struct part_file *file, bool keep, struct kiln_error *err)
                 : 0;
 }
 
-/* "000012" or "000012-cat"; characters other than letters, digits, '.', '_' and '-' become '_'.
- * A batch of an earlier release can have an index twice: the second is "000012~4711", with its job.
+/* "000012" or "000012-cat", for a search with the number of the job; characters other than letters,
+ * digits, '.', '_' and '-' become '_'. A batch of an earlier release can have an index twice: the
+ * second is "000012~4711", with its job.
  */
-static void name_job(const struct kiln_job *job, bool doubled, char out[192])
+static void name_job(const struct exporting *x, const struct kiln_job *job, char out[192])
 {
-    int len = snprintf(out, 192, "%06u", job->index);
+    int len = x->export->source ? snprintf(out, 192, "%06" PRIu64, job->id)
+                                : snprintf(out, 192, "%06u", job->index);
     const char *id = job->custom_id ? job->custom_id : "";
     if (id[0])
         out[len++] = '-';
@@ -106,7 +108,7 @@ static void name_job(const struct kiln_job *job, bool doubled, char out[192])
         out[len++] = plain ? c : '_';
     }
     out[len] = '\0';
-    if (doubled)
+    if (x->doubled)
         snprintf(out + len, 192 - (size_t)len, "~%llu", (unsigned long long)job->id);
 }
 
@@ -115,7 +117,7 @@ static void relative_path(const struct exporting *x, const struct kiln_job *job,
                           const struct kiln_object_row *object, char out[256])
 {
     char name[192];
-    name_job(job, x->doubled, name);
+    name_job(x, job, name);
     bool latent = strcmp(object->role, KILN_ROLE_LATENT) == 0;
     snprintf(out, 256, "%s/%s.%s", latent ? "latents" : object->role, name,
              latent ? "safetensors.zst" : "webp");
@@ -270,11 +272,11 @@ static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, str
 static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct exporting *x = arg;
-    if (row->gone && !x->export->all) {
+    if (row->gone && !x->export->all && !x->export->source) {
         x->export->gone++;
         return 0;
     }
-    x->doubled = x->export->jobs > 0 && row->job.index == x->index;
+    x->doubled = !x->export->source && x->export->jobs > 0 && row->job.index == x->index;
     x->index = row->job.index;
     if (x->damages->count)
         name_damages(x, row);
@@ -297,21 +299,31 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
 /* --- the batch -------------------------------------------------------------------------------- */
 
 /* Reads the batch in one snapshot: jobs that end meanwhile wait for the next export. */
+static int walk_batch(struct kiln_cli *cli, struct exporting *x, struct kiln_ledger *ledger,
+                      struct kiln_error *err)
+{
+    struct kiln_progress progress;
+    int rc = kiln_check_batch(cli, ledger, x->export->batch, err);
+    if (rc == 0)
+        rc = kiln_ledger_progress(ledger, kiln_pool(cli), x->export->batch, &progress, err);
+    if (rc)
+        return rc;
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        x->total += progress.jobs.at[state];
+    x->total -= progress.removed; /* these have no rows */
+    return kiln_ledger_results(ledger, kiln_pool(cli), x->export->batch, export_job, x, err);
+}
+
 static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
-    struct kiln_progress progress;
+    const struct kiln_export_source *source = x->export->source;
     int rc = kiln_open_reader(cli, &ledger, err);
+    if (rc == 0 && source)
+        x->total = source->total;
     if (rc == 0)
-        rc = kiln_check_batch(cli, ledger, x->export->batch, err);
-    if (rc == 0)
-        rc = kiln_ledger_progress(ledger, kiln_pool(cli), x->export->batch, &progress, err);
-    if (rc == 0) {
-        for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-            x->total += progress.jobs.at[state];
-        x->total -= progress.removed; /* these have no rows */
-        rc = kiln_ledger_results(ledger, kiln_pool(cli), x->export->batch, export_job, x, err);
-    }
+        rc = source ? source->walk(source->arg, ledger, kiln_pool(cli), export_job, x, err)
+                    : walk_batch(cli, x, ledger, err);
     kiln_ledger_close(ledger);
     return rc;
 }
@@ -362,9 +374,10 @@ static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_erro
     if (rc == 0 && x->damages->count > NAMED_MAX && export->fetched + export->kept == 0)
         rc = kiln_fail(
             err, KILN_NOT_FOUND,
-            "%s has none of the %zu objects of batch %s: check that it is the right store and "
-            "that it is mounted",
-            kiln_config_text(x->cli->config, KILN_KEY_STORE), x->damages->count, export->batch);
+            "%s has none of the %zu objects of %s%s: check that it is the right store and that it "
+            "is mounted",
+            kiln_config_text(x->cli->config, KILN_KEY_STORE), x->damages->count,
+            export->source ? "" : "batch ", export->batch);
     *ret_again = rc == 0 && x->damages->count > known;
     bool keep = rc == 0 && !*ret_again;
     if (keep && export->html)
@@ -427,8 +440,8 @@ int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *exp
                  KILN_COUNT(export->gone, "job"));
     if (export->damaged == 0)
         return 0;
-    kiln_warn(cli, "left out %s of batch %s, missing from %s or damaged there",
-              KILN_COUNT(export->damaged, "object"), export->batch,
+    kiln_warn(cli, "left out %s of %s%s, missing from %s or damaged there",
+              KILN_COUNT(export->damaged, "object"), export->source ? "" : "batch ", export->batch,
               kiln_config_text(cli->config, KILN_KEY_STORE));
     kiln_say(cli,
              "      results.jsonl lists them as \"damaged\"; copy them back from a copy of the "
@@ -473,9 +486,31 @@ int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct 
     return read_grid(cli, kiln_arg(args, "grid"), export);
 }
 
-int kiln_verb_export(struct kiln_cli *cli, const struct kiln_args *args)
+int kiln_export_verb(struct kiln_cli *cli, struct kiln_export *export)
 {
     struct kiln_error err;
+    if (kiln_export_batch(cli, export, &err))
+        return kiln_report(cli, &err);
+    kiln_say(cli, "%s, %s; %s downloaded, %" PRIu64 " already there",
+             KILN_COUNT(export->jobs, "job"), KILN_COUNT(export->pictures, "picture"),
+             KILN_COUNT(export->fetched, "file"), export->kept);
+    int status = kiln_export_status(cli, export);
+    if (cli->json) {
+        int printed = kiln_print_json(
+            cli, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
+                           export->source ? "search" : "batch", export->batch, "out", export->out,
+                           "jobs", (json_int_t) export->jobs, "pictures",
+                           (json_int_t) export->pictures, "fetched", (json_int_t) export->fetched,
+                           "kept", (json_int_t) export->kept, "damaged",
+                           (json_int_t) export->damaged, "gone", (json_int_t) export->gone));
+        return status ? status : printed;
+    }
+    printf("%s/%s\n", export->out, export->html ? "index.html" : "results.jsonl");
+    return status;
+}
+
+int kiln_verb_export(struct kiln_cli *cli, const struct kiln_args *args)
+{
     struct kiln_export export = {.batch = args->rest[0],
                                  .out = kiln_arg(args, "out"),
                                  .html = kiln_arg(args, "html") != NULL,
@@ -483,23 +518,5 @@ int kiln_verb_export(struct kiln_cli *cli, const struct kiln_args *args)
     if (!export.out)
         return kiln_usage(cli, "--out DIR is missing");
     int status = kiln_export_args(cli, args, &export);
-    if (status)
-        return status;
-    if (kiln_export_batch(cli, &export, &err))
-        return kiln_report(cli, &err);
-    kiln_say(cli, "%s, %s; %s downloaded, %" PRIu64 " already there",
-             KILN_COUNT(export.jobs, "job"), KILN_COUNT(export.pictures, "picture"),
-             KILN_COUNT(export.fetched, "file"), export.kept);
-    status = kiln_export_status(cli, &export);
-    if (cli->json) {
-        int printed = kiln_print_json(
-            cli, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "batch", export.batch, "out",
-                           export.out, "jobs", (json_int_t) export.jobs, "pictures",
-                           (json_int_t) export.pictures, "fetched", (json_int_t) export.fetched,
-                           "kept", (json_int_t) export.kept, "damaged", (json_int_t) export.damaged,
-                           "gone", (json_int_t) export.gone));
-        return status ? status : printed;
-    }
-    printf("%s/%s\n", export.out, export.html ? "index.html" : "results.jsonl");
-    return status;
+    return status ? status : kiln_export_verb(cli, &export);
 }

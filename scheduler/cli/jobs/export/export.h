@@ -1,12 +1,11 @@
-/* export.h - a batch into a directory; `kiln export` and the last part of `kiln run`.
+/* export.h - a batch into a directory: `kiln export` and the last part of `kiln run`; or what a
+ * search finds: `kiln gallery export`.
  *
- *     OUT/results.jsonl           one line a job, in index order
- *     OUT/full/NAME.webp          the pictures, by size; NAME is index and custom_id
- *     OUT/512/..., OUT/256/...
- *     OUT/latents/NAME.safetensors.zst   with latents
- *     OUT/index.html              with html
- *     OUT/grid.html               with grid: the pictures by two settings
- *     a contact sheet             with sheet, in that file
+ *     OUT/results.jsonl           one line a job, in index order (a search: newest first)
+ *     OUT/full/NAME.webp          the pictures, by size; NAME is index (a search: job) and
+ * custom_id OUT/512/..., OUT/256/... OUT/latents/NAME.safetensors.zst   with latents OUT/index.html
+ * with html OUT/grid.html               with grid: the pictures by two settings a contact sheet
+ * with sheet, in that file
  */
 #ifndef KILN_CLI_EXPORT_H
 #define KILN_CLI_EXPORT_H
@@ -14,8 +13,19 @@
 #include "scheduler/cli/core/cli.h"
 #include "storage/ledger/read/read.h"
 
+struct kiln_ledger;
+
+/* The jobs of an export, each with its objects; total may be 0 for "not known". */
+struct kiln_export_source {
+    int (*walk)(void *arg, struct kiln_ledger *session, const char *pool, kiln_each_job *each,
+                void *each_arg, struct kiln_error *err);
+    void *arg;
+    uint64_t total;
+};
+
 struct kiln_export {
     const char *batch, *out;
+    const struct kiln_export_source *source; /* instead of the batch, which is a title then */
     bool html, latents;
     bool all;          /* also jobs that their file no longer has */
     const char *sheet; /* FILE.webp, or NULL */
@@ -35,6 +45,10 @@ int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *exp
 /* Reads --sheet, --columns, --grid and --note into *export.  0 or an exit status. */
 int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args,
                      struct kiln_export *export) KILN_MUST_CHECK;
+
+/* The whole of a verb after its options were read: exports, says what it did, prints the path.  An
+ * exit status. */
+int kiln_export_verb(struct kiln_cli *cli, struct kiln_export *export) KILN_MUST_CHECK;
 
 /* May be repeated on the same directory: files that are already there are not downloaded again.
  * Objects that are missing from the store or damaged there are named on stderr and left out; the
