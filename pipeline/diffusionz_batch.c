@@ -95,16 +95,14 @@ int32_t diffusionz_forwards(const DiffusionZContext *ctx, const DiffusionZBatch 
     return ctx && batch ? kiln_engine_forwards(ctx->engine, batch) : 0;
 }
 
-/* The LoRA set that the batch will load (set_loras in engine/run.c). */
+/* The LoRA set that the batch will load first. */
 static void prefetch_loras(DiffusionZContext *ctx, const DiffusionZBatch *next)
 {
     struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
-    size_t count = 0;
     pthread_mutex_lock(&ctx->under_lock);
-    if (ctx->under_path)
-        uses[count++] = (struct kiln_lora_use){ctx->under_path, ctx->under_weight};
-    for (int32_t i = 0; i < next->lora_count; i++)
-        uses[count++] = (struct kiln_lora_use){next->loras[i].path, next->loras[i].weight};
+    const struct kiln_lora_use under = {ctx->under_path, ctx->under_weight};
+    const size_t count =
+        kiln_engine_first_loras(ctx->engine, next, ctx->under_path ? &under : NULL, uses);
     if (count > 0)
         kiln_loras_prefetch(ctx->engine->loras, uses, count);
     pthread_mutex_unlock(&ctx->under_lock);

@@ -39,6 +39,14 @@ typedef struct DiffusionZLora {
     float weight;
 } DiffusionZLora;
 
+/* A LoRA of the model rather than of a job, for a range of steps: distilled models may switch
+ * weights on the way from noise to picture. */
+#define DIFFUSIONZ_STEP_LORAS_MAX 4
+typedef struct DiffusionZStepLora {
+    DiffusionZLora lora;
+    int32_t first, end; /* steps first .. end - 1 of the schedule of num_steps, counted from 0 */
+} DiffusionZStepLora;
+
 typedef struct DiffusionZItem {
     const char *prompt, *negative_prompt; /* lent for the call; negative NULL = "" */
     uint64_t seed;
@@ -111,6 +119,11 @@ typedef struct DiffusionZBatch {
      * a forward of the model each.  The seed should be that of start_latent's run.  Not with masks,
      * coarse first, or a kept trajectory. */
     int32_t by_difference;
+    /* Beside the LoRAs of the batch, each in its steps; their deltas add up.  A step at a noise
+     * level between two of the schedule's, as after a start or a hand-over, counts as the upper
+     * one's.  All items go through the steps of one set before any goes on with the next. */
+    const DiffusionZStepLora *step_loras;
+    int32_t step_lora_count; /* 0 .. DIFFUSIONZ_STEP_LORAS_MAX */
 } DiffusionZBatch;
 
 typedef struct DiffusionZOutput {

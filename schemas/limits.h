@@ -21,6 +21,7 @@
 #define KILN_GUIDANCE_MAX 30.0
 #define KILN_COUNT_MAX 10000                        /* pictures of one line */
 #define KILN_LORAS_MAX 3                            /* LoRAs of one job */
+#define KILN_STEP_LORAS_MAX 4                       /* LoRAs that a model has for steps of its own */
 #define KILN_LORA_SCALE_MAX 4.0                     /* absolute value */
 #define KILN_PRIORITY_MAX 10                        /* -10 .. 10 */
 #define KILN_PRIORITY_BACKFILL (-KILN_PRIORITY_MAX) /* goes only when nothing else waits */

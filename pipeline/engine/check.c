@@ -99,6 +99,24 @@ static int check_difference(const DiffusionZBatch *b, struct kiln_error *err)
     return 0;
 }
 
+/* The LoRAs that the model has for some of its steps. */
+static int check_step_loras(const DiffusionZBatch *b, struct kiln_error *err)
+{
+    _Static_assert(DIFFUSIONZ_STEP_LORAS_MAX == KILN_STEP_LORAS_MAX, "one limit");
+    if (b->step_lora_count < 0 || b->step_lora_count > DIFFUSIONZ_STEP_LORAS_MAX ||
+        (b->step_lora_count && !b->step_loras))
+        return kiln_fail(err, KILN_BAD_INPUT, "%d LoRAs of steps: at most %d", b->step_lora_count,
+                         DIFFUSIONZ_STEP_LORAS_MAX);
+    for (int i = 0; i < b->step_lora_count; i++) {
+        const DiffusionZStepLora *of = &b->step_loras[i];
+        if (of->first < 0 || of->first >= of->end || of->end > b->num_steps)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "LoRA %d of steps: steps %d to %d of %d are no range", i, of->first,
+                             of->end - 1, b->num_steps);
+    }
+    return 0;
+}
+
 /* Where the runs of the batch begin, and their steps. */
 static int check_schedule(const struct kiln_engine *e, const DiffusionZBatch *b,
                           struct kiln_error *err)
@@ -126,7 +144,8 @@ static int check_schedule(const struct kiln_engine *e, const DiffusionZBatch *b,
         return kiln_fail(err, KILN_BAD_INPUT,
                          "steps %d from the start on: must be 0 to %d, and 0 without a start sigma",
                          b->rest_steps, KILN_STEPS_MAX);
-    int code = check_coarse(e, b, err);
+    int code = check_step_loras(b, err);
+    code = code ? code : check_coarse(e, b, err);
     return code ? code : check_difference(b, err);
 }
 

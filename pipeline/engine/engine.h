@@ -88,6 +88,11 @@ int kiln_engine_loras_open(struct kiln_engine *e, struct kiln_error *err) KILN_M
 int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The LoRAs that a checked batch begins with; returns their number. */
+size_t kiln_engine_first_loras(const struct kiln_engine *e, const DiffusionZBatch *batch,
+                               const struct kiln_lora_use *under,
+                               struct kiln_lora_use uses[KILN_LORA_STACK_MAX]);
+
 /* Begins a batch; under is one more LoRA beside its own, or NULL.  outputs[item_count] and
  * *batch->progress are in use until kiln_engine_finish; all else is lent for the call. */
 struct kiln_run;
@@ -111,8 +116,8 @@ int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
 void kiln_outputs_release(DiffusionZOutput *outputs, int count);
 
 /* Checks a batch before anything runs: sizes, steps, where it starts, lengths of prompts, number of
- * LoRAs; but for its items' starts, which a prefetch does not have yet.  KILN_BAD_INPUT; or
- * KILN_UNSUPPORTED for a trajectory of steps at two sizes. */
+ * LoRAs and their steps; but for its items' starts, which a prefetch does not have yet.
+ * KILN_BAD_INPUT; or KILN_UNSUPPORTED for a trajectory of steps at two sizes. */
 int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *batch,
                       struct kiln_error *err) KILN_MUST_CHECK;
 /* Checks that the items of a batch have starts if it needs them, and none otherwise. */

@@ -26,7 +26,8 @@ void kiln_item_release(struct kiln_item *item)
     memset(item->fetches, 0, sizeof item->fetches);
     kt_scope_free(item->scope);
     item->scope = NULL;
-    item->caption = item->negative = item->latent = item->noise = item->trajectory = NULL;
+    item->caption = item->negative = item->latent = item->noise = item->state = NULL;
+    item->trajectory = NULL;
     item->mask = item->kept = item->start_caption = item->start = item->before = NULL;
     item->features = item->feature_noise = NULL;
 }

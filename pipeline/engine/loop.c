@@ -96,7 +96,9 @@ static void fill_buffers(struct kiln_run *r, struct kt_scope *s, const struct ki
 static void put_varied(const struct kiln_run *r, struct kt_scope *s,
                        const struct kiln_shape_plan *plan, const struct kiln_group *group, int step)
 {
-    for (int i = 0; i < group->count && r->phase->result == KILN_RESULT_LATENT; i++) {
+    const bool difference =
+        r->phase->result == KILN_RESULT_BEFORE || r->phase->result == KILN_RESULT_AFTER;
+    for (int i = 0; i < group->count && !difference; i++) {
         const struct kiln_item *item = group->items[i];
         if (item->ended || !item->feature_noise)
             continue;
@@ -172,16 +174,16 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
     struct step_args *args = arg;
     struct kiln_shape_plan *plan = args->plan;
     const int64_t items = plan->shape.items, one[2] = {1, 1};
+    const int row = r->phase->row + args->step;
     struct kiln_error err;
     if (!args->queued) {
         for (int i = 0; i < group->count; i++) {
             kt trajectory = group->items[i]->trajectory; /* NULL: not wanted, or ended */
             if (trajectory)
-                kt_copy_into(s, kt_narrow(s, trajectory, 0, args->step, 1),
+                kt_copy_into(s, kt_narrow(s, trajectory, 0, row, 1),
                              kt_narrow(s, plan->latent, 0, i, 1));
         }
         put_varied(r, s, plan, group, args->step);
-        const int row = r->phase->row + args->step;
         kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, row, 1));
         kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, row, 1), 2, one);
         kt_copy_into(s, plan->stride, kt_reshape(s, kt_repeat_rows(s, stride, items), 1, &items));
@@ -205,7 +207,7 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
     if (!bad)
         return;
     r->queued[r->queued_count].group = *group;
-    r->queued[r->queued_count].step = r->phase->row + args->step;
+    r->queued[r->queued_count].step = row;
     r->queued[r->queued_count++].bad = bad;
 }
 

@@ -51,10 +51,47 @@ int kiln_engine_loras_open(struct kiln_engine *e, struct kiln_error *err)
     return e->loras ? 0 : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its LoRAs", e->dir);
 }
 
+/* --- which LoRAs a phase has ------------------------------------------------------------------ */
+
+/* Those of the batch itself. */
+static size_t own_loras(const DiffusionZBatch *b, const struct kiln_lora_use *under,
+                        struct kiln_lora_use uses[KILN_LORA_STACK_MAX])
+{
+    size_t count = 0;
+    if (under)
+        uses[count++] = *under;
+    for (int i = 0; i < b->lora_count; i++)
+        uses[count++] = (struct kiln_lora_use){b->loras[i].path, b->loras[i].weight};
+    return count;
+}
+
+size_t kiln_phase_loras(const struct kiln_phase *phase, const DiffusionZBatch *b,
+                        const struct kiln_lora_use *under,
+                        struct kiln_lora_use uses[KILN_LORA_STACK_MAX])
+{
+    size_t count = own_loras(b, under, uses);
+    for (int i = 0; i < b->step_lora_count; i++)
+        if (phase->loras >> i & 1)
+            uses[count++] =
+                (struct kiln_lora_use){b->step_loras[i].lora.path, b->step_loras[i].lora.weight};
+    return count;
+}
+
+size_t kiln_engine_first_loras(const struct kiln_engine *e, const DiffusionZBatch *batch,
+                               const struct kiln_lora_use *under,
+                               struct kiln_lora_use uses[KILN_LORA_STACK_MAX])
+{
+    struct kiln_phase phases[KILN_PHASES_MAX];
+    (void)kiln_phases_fill(e, batch, phases);
+    return kiln_phase_loras(&phases[0], batch, under, uses);
+}
+
 /* Names as in a job line: the file's without folder and ending.  Names that do not fit are left
  * out. */
-void kiln_run_name_loras(struct kiln_run *r, const struct kiln_lora_use *uses, size_t count)
+void kiln_run_name_loras(struct kiln_run *r)
 {
+    struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
+    const size_t count = own_loras(r->batch, r->under, uses);
     static const char begin[] = " (LoRAs ", end[] = ": try smaller scales)", more[] = ", ...";
     const size_t room = sizeof r->loras - sizeof more - sizeof end;
     size_t len = 0;

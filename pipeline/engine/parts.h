@@ -27,23 +27,25 @@ enum {
     KILN_FETCHES = KILN_FETCH_SMALLER + DIFFUSIONZ_SMALLER_MAX
 };
 
-/* What becomes of the clean latents that a phase ends with. */
+/* What becomes of that which a phase ends with, a clean latent but for STATE. */
 enum kiln_phase_result {
     KILN_RESULT_LATENT, /* the next phase starts from them, or they are the pictures */
+    KILN_RESULT_STATE,  /* none: the next phase goes on from the state, with other LoRAs */
     KILN_RESULT_BEFORE, /* predictions of the prompts that the starts were rendered with; and */
     KILN_RESULT_AFTER   /* of the items' own: the starts, with the difference, are the latents */
 };
 
-/* Steps of a batch at one size and on one schedule. */
+/* Steps of a batch at one size, on one schedule and with one set of LoRAs. */
 struct kiln_phase {
     struct kiln_schedule schedule;
     int64_t height, width; /* of the latent */
     int row;               /* of its first step in the time table */
     enum kiln_phase_result result;
+    uint32_t loras; /* of the batch's step_loras, a bit each */
 };
 /* Coarse first has a small phase and a full one, an edit by difference two predictions and the
- * steps after them. */
-#define KILN_PHASES_MAX 3
+ * steps after them.  Each LoRA that the model has for a range of steps divides a phase twice. */
+#define KILN_PHASES_MAX (3 + 2 * 2 * KILN_STEP_LORAS_MAX)
 
 struct kiln_item {
     const DiffusionZItem *in;
@@ -56,6 +58,7 @@ struct kiln_item {
      * the phase on its result, which is what the next phase starts from. */
     kt latent;
     kt noise; /* that the next phase starts with, made early; or NULL */
+    kt state; /* that the next phase goes on from, after KILN_RESULT_STATE; else NULL */
     /* [1, height, width]: 1 where the item is rendered anew, and 1 minus that; NULL: everywhere.
      * Such an item keeps latent and noise until its steps are done. */
     kt mask, kept;
@@ -81,6 +84,7 @@ struct kiln_run {
     const DiffusionZBatch *batch; /* = &copy.  What it points to, but for progress, may be
                                    * freed after the first half */
     DiffusionZBatch copy;
+    const struct kiln_lora_use *under; /* NULL: none; lent for the first half */
     DiffusionZOutput *outputs;
     struct kiln_phase phases[KILN_PHASES_MAX];
     int phase_count, steps;         /* of each item, in all phases */
@@ -171,6 +175,8 @@ int kiln_memory_try_strips(struct kiln_run *r, struct kiln_item *item, bool side
 /* --- text.c ----------------------------------------------------------------------------------- */
 /* Queues the captions of all items; an item whose text fails is ended. */
 void kiln_text_prepare(struct kiln_run *r);
+/* Makes the captions again, which hold products of weights that have changed. */
+void kiln_text_renew(struct kiln_run *r);
 /* Encodes the prefetched texts of later batches, if there is memory beside the last decode.  A text
  * that fails is left to its own batch. */
 void kiln_text_encode_prefetched(struct kiln_run *r);
@@ -223,7 +229,11 @@ void kiln_decode_item(struct kiln_run *r, struct kiln_item *item);
 void kiln_run_collect(struct kiln_run *r);
 
 /* --- loras.c ---------------------------------------------------------------------------------- */
-/* Fills r->loras: the batch's LoRAs in messages about its pictures. */
-void kiln_run_name_loras(struct kiln_run *r, const struct kiln_lora_use *uses, size_t count);
+/* Fills r->loras: the LoRAs in messages about the batch's pictures, which its author chose. */
+void kiln_run_name_loras(struct kiln_run *r);
+/* The LoRAs of a phase; returns their number. */
+size_t kiln_phase_loras(const struct kiln_phase *phase, const DiffusionZBatch *b,
+                        const struct kiln_lora_use *under,
+                        struct kiln_lora_use uses[KILN_LORA_STACK_MAX]);
 
 #endif

@@ -5,6 +5,11 @@
  * which is the prediction of the clean latent.  So the hand-over (start.c) finds a clean latent,
  * as every start is, and no phase needs a step of its own kind.  The predictions of an edit by
  * difference are such phases, too: a schedule of one step, at the size of the pictures.
+ *
+ * Where the model has other LoRAs for other steps, a phase is divided: its parts go on from each
+ * other's states, and between them the weights change once for all items.  Which LoRAs a step has
+ * depends on its noise level alone, so that a run that starts in the middle, or walks the rest of
+ * the levels in steps of its own, has the weights that were trained for them.
  */
 #include "pipeline/engine/parts.h"
 
@@ -33,33 +38,75 @@ static struct kiln_schedule schedule_of(const struct kiln_sampler_config *config
     return schedule;
 }
 
+/* The phases that have been listed. */
+struct list {
+    const DiffusionZBatch *batch;
+    struct kiln_schedule whole; /* of the batch: all steps, from noise */
+    struct kiln_phase *phases;
+    int count, row;
+};
+
+/* The LoRAs of a step at this noise level: those of the last step of the schedule that is not below
+ * it. */
+static uint32_t loras_at(const struct list *list, float sigma)
+{
+    const DiffusionZBatch *b = list->batch;
+    int step = 0;
+    uint32_t ret = 0;
+    while (step + 1 < list->whole.steps &&
+           (double)list->whole.sigmas[step + 1] >= (double)sigma - KILN_SIGMA_MARGIN)
+        step++;
+    for (int i = 0; i < b->step_lora_count; i++)
+        if (step >= b->step_loras[i].first && step < b->step_loras[i].end)
+            ret |= UINT32_C(1) << i;
+    return ret;
+}
+
+/* Adds a phase, divided where its LoRAs change. */
+static void add(struct list *list, const struct kiln_phase *whole)
+{
+    const float *sigmas = whole->schedule.sigmas;
+    const int steps = whole->schedule.steps;
+    for (int first = 0, count = 1; first < steps; first += count, count = 1) {
+        const uint32_t loras = loras_at(list, sigmas[first]);
+        while (first + count < steps && loras_at(list, sigmas[first + count]) == loras)
+            count++;
+        struct kiln_phase *part = &list->phases[list->count++];
+        *part = *whole;
+        kiln_schedule_part(&part->schedule, first, count);
+        part->loras = loras;
+        part->row = list->row;
+        list->row += count;
+        if (first + count < steps)
+            part->result = KILN_RESULT_STATE;
+    }
+}
+
 int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
                      struct kiln_phase ret[KILN_PHASES_MAX])
 {
     const int factor = e->config.vae.factor;
-    int count = 0;
+    struct list list = {.batch = b, .phases = ret};
+    struct kiln_phase phase = {.height = b->coarse_height / factor,
+                               .width = b->coarse_width / factor};
+    fill(&list.whole, &e->config.sampler, b);
     if (b->coarse_steps > 0) {
-        struct kiln_phase *small = &ret[count++];
-        *small = (struct kiln_phase){.height = b->coarse_height / factor,
-                                     .width = b->coarse_width / factor};
-        fill(&small->schedule, &e->config.sampler, b);
-        kiln_schedule_cut(&small->schedule, &e->config.sampler, b->coarse_steps);
+        phase.schedule = list.whole;
+        kiln_schedule_cut(&phase.schedule, &e->config.sampler, b->coarse_steps);
+        add(&list, &phase);
     }
+    phase.height = b->height / factor;
+    phase.width = b->width / factor;
     for (int result = KILN_RESULT_BEFORE; b->by_difference && result <= KILN_RESULT_AFTER;
          result++) {
-        struct kiln_phase *one = &ret[count];
-        *one = (struct kiln_phase){.height = b->height / factor,
-                                   .width = b->width / factor,
-                                   .row = count++,
-                                   .result = (enum kiln_phase_result)result};
-        kiln_schedule_fill(&one->schedule, &e->config.sampler, 1);
+        phase.result = (enum kiln_phase_result)result;
+        kiln_schedule_fill(&phase.schedule, &e->config.sampler, 1);
+        add(&list, &phase);
     }
-    const struct kiln_phase *before = count > 0 ? &ret[count - 1] : NULL;
-    ret[count] = (struct kiln_phase){.schedule = schedule_of(&e->config.sampler, b),
-                                     .height = b->height / factor,
-                                     .width = b->width / factor,
-                                     .row = before ? before->row + before->schedule.steps : 0};
-    return count + 1;
+    phase.result = KILN_RESULT_LATENT;
+    phase.schedule = schedule_of(&e->config.sampler, b);
+    add(&list, &phase);
+    return list.count;
 }
 
 kt kiln_phase_caption(const struct kiln_run *r, const struct kiln_item *item)

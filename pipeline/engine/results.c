@@ -52,9 +52,10 @@ static void collect(const struct kiln_run *r, struct kiln_item *item)
         kiln_item_end(item, &err);
         return;
     }
-    const struct kiln_phase *full = kiln_run_full(r); /* trajectories are of one phase */
-    for (int step = 0; out->sigmas && step < r->steps; step++)
-        out->sigmas[step] = (double)full->schedule.sigmas[step];
+    const struct kiln_phase *full = kiln_run_full(r);
+    for (const struct kiln_phase *p = r->phases; out->sigmas && p <= full; p++)
+        for (int step = 0; step < p->schedule.steps; step++)
+            out->sigmas[p->row + step] = (double)p->schedule.sigmas[step];
     out->latent_channels = r->e->config.transformer.channels;
     out->latent_height = (int32_t)full->height;
     out->latent_width = (int32_t)full->width;

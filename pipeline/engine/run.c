@@ -68,6 +68,53 @@ static void prepare_items(struct kiln_run *r)
     }
 }
 
+int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
+                      struct kiln_error *err)
+{
+    bool changed = false;
+    kt_threads_set(e->threads); /* merging on the CPU uses this thread's operations */
+    int code = kiln_loras_set(e->loras, uses, count, &changed, err);
+    if (changed)
+        drop_time_table(e); /* the time table holds products of the weights */
+    return code;
+}
+
+/* Loads the LoRAs of a phase, and makes the table that depends on them. */
+static int load(struct kiln_run *r, const struct kiln_phase *phase, struct kiln_error *err)
+{
+    struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
+    const size_t count = kiln_phase_loras(phase, r->batch, r->under, uses);
+    int code = kiln_engine_loras(r->e, uses, count, err);
+    return code ? code : prepare_time_table(r, err);
+}
+
+/* The same; without memory, which graphs of earlier batches may occupy, frees them and tries
+ * again. */
+static int enter(struct kiln_run *r, const struct kiln_phase *phase, struct kiln_error *err)
+{
+    int code = load(r, phase, err);
+    if (code == KILN_NO_MEMORY) {
+        kiln_memory_release(r, true);
+        code = load(r, phase, err);
+    }
+    kiln_run_lap(r, &r->times.lora_ms);
+    return code;
+}
+
+/* Goes over to the LoRAs of a later phase; without them no item can go on. */
+static void change_loras(struct kiln_run *r, const struct kiln_phase *phase)
+{
+    struct kiln_error err;
+    if (enter(r, phase, &err) == 0) {
+        kiln_text_renew(r);
+        kiln_run_lap(r, &r->times.text_ms);
+        return;
+    }
+    for (int i = 0; i < r->batch->item_count; i++)
+        if (kiln_item_alive(&r->items[i]))
+            kiln_item_end(&r->items[i], &err);
+}
+
 /* Queues the steps of all items at the phase's size, group by group, and their decodes after the
  * last phase. */
 static void queue_phase(struct kiln_run *r, const struct kiln_phase *phase)
@@ -93,8 +140,11 @@ static void queue_items(struct kiln_run *r)
 {
     prepare_items(r);
     kiln_text_prepare(r);
-    for (int i = 0; i < r->phase_count; i++)
+    for (int i = 0; i < r->phase_count; i++) {
+        if (i > 0 && r->phases[i].loras != r->phases[i - 1].loras)
+            change_loras(r, &r->phases[i]);
         queue_phase(r, &r->phases[i]);
+    }
     kiln_text_wait(r); /* in case no item came to its steps */
     kiln_text_encode_prefetched(r);
     kiln_run_lap(r, kiln_steps_under_way(r) ? &r->times.denoise_ms : &r->times.text_ms);
@@ -105,35 +155,6 @@ static void queue_items(struct kiln_run *r)
     kiln_run_lap(r, &r->times.denoise_ms);
     kt_device_trim(r->e->device);
     kiln_run_lap(r, &r->times.decode_ms);
-}
-
-int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
-                      struct kiln_error *err)
-{
-    bool changed = false;
-    kt_threads_set(e->threads); /* merging on the CPU uses this thread's operations */
-    int code = kiln_loras_set(e->loras, uses, count, &changed, err);
-    if (changed)
-        drop_time_table(e); /* the time table holds products of the weights */
-    return code;
-}
-
-/* Loads what the whole batch needs: LoRAs and the tables of the schedule. */
-static int prepare(struct kiln_run *r, const struct kiln_lora_use *under, struct kiln_error *err)
-{
-    const DiffusionZBatch *b = r->batch;
-    struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
-    size_t count = 0;
-    if (under)
-        uses[count++] = *under;
-    for (int i = 0; i < b->lora_count; i++)
-        uses[count++] = (struct kiln_lora_use){b->loras[i].path, b->loras[i].weight};
-    int code = kiln_engine_loras(r->e, uses, count, err);
-    if (!code)
-        kiln_run_name_loras(r, uses, count);
-    kiln_run_lap(r, &r->times.lora_ms);
-    r->times.lora_from = (int32_t)kiln_loras_source(r->e->loras);
-    return code ? code : prepare_time_table(r, err);
 }
 
 int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
@@ -150,17 +171,16 @@ int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
     r->e = e;
     r->copy = *batch;
     r->batch = &r->copy;
+    r->under = under;
     r->outputs = outputs;
     r->phase_count = kiln_phases_fill(e, batch, r->phases);
     r->phase = kiln_run_full(r);
     r->steps = r->phase->row + r->phase->schedule.steps;
     r->since_ms = kiln_monotonic_ms();
     kt_threads_set(e->threads);
-    code = prepare(r, under, err);
-    if (code == KILN_NO_MEMORY) { /* which graphs of earlier batches may occupy */
-        kiln_memory_release(r, true);
-        code = prepare(r, under, err);
-    }
+    kiln_run_name_loras(r);
+    code = enter(r, &r->phases[0], err);
+    r->times.lora_from = (int32_t)kiln_loras_source(r->e->loras);
     if (code) {
         free(r);
         return code;

@@ -109,6 +109,8 @@ void kiln_start_take(struct kiln_run *r, struct kiln_item *item)
 kt kiln_start_state(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item)
 {
     const struct kiln_phase *p = r->phase;
+    if (item->state)
+        return item->state;
     if (!item->latent)
         return item->start ? item->noise : noise_of(r, s, item, p);
     kt noise = item->noise ? item->noise : noise_of(r, s, item, p);
@@ -127,9 +129,15 @@ kt kiln_start_result(const struct kiln_run *r, struct kt_scope *s, const struct 
 
 void kiln_start_keep(const struct kiln_run *r, struct kiln_item *item, kt result)
 {
-    kt *place = r->phase->result == KILN_RESULT_BEFORE ? &item->before : &item->latent;
+    kt *place = r->phase->result == KILN_RESULT_BEFORE  ? &item->before
+                : r->phase->result == KILN_RESULT_STATE ? &item->state
+                                                        : &item->latent;
     kt_drop(item->scope, *place);
     *place = kt_keep(item->scope, result);
+    if (place != &item->state) {
+        kt_drop(item->scope, item->state);
+        item->state = NULL;
+    }
     if (r->phase->result != KILN_RESULT_AFTER)
         return;
     kt_drop(item->scope, item->start);
@@ -140,7 +148,7 @@ void kiln_start_keep(const struct kiln_run *r, struct kiln_item *item, kt result
 void kiln_start_prepare_noise(struct kiln_run *r, const struct kiln_group *group)
 {
     struct kiln_error err;
-    if (r->phase == kiln_run_full(r))
+    if (r->phase == kiln_run_full(r) || r->phase->result == KILN_RESULT_STATE)
         return;
     for (int i = 0; i < group->count; i++) {
         struct kiln_item *item = group->items[i];

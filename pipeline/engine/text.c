@@ -214,6 +214,22 @@ void kiln_text_prepare(struct kiln_run *r)
     r->text_mark = mark(r->e);
 }
 
+void kiln_text_renew(struct kiln_run *r)
+{
+    int piece = kt_clock_begin(r->e->clock, false);
+    for (int i = 0; i < r->batch->item_count; i++) {
+        struct kiln_item *item = &r->items[i];
+        if (!kiln_item_alive(item))
+            continue;
+        kt_drop(item->scope, item->caption);
+        kt_drop(item->scope, item->negative);
+        item->caption = item->negative = NULL;
+        prepare_captions(r, item);
+        (void)kiln_item_alive(item);
+    }
+    kt_clock_end(r->e->clock, piece);
+}
+
 void kiln_text_encode_prefetched(struct kiln_run *r)
 {
     char *texts[KILN_BATCH_TEXTS_MAX];

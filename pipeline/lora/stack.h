@@ -11,8 +11,8 @@
 #include "schemas/error.h"
 #include "schemas/limits.h"
 
-/* The set of a job, and one more from diffusionz_load_lora. */
-#define KILN_LORA_STACK_MAX (KILN_LORAS_MAX + 1)
+/* The set of a job, the model's own, and one more from diffusionz_load_lora. */
+#define KILN_LORA_STACK_MAX (KILN_LORAS_MAX + KILN_STEP_LORAS_MAX + 1)
 
 struct kiln_lora_use {
     const char *path; /* a safetensors file; lent for the call */

@@ -48,6 +48,15 @@ void kiln_schedule_cut(struct kiln_schedule *schedule, const struct kiln_sampler
     finish(schedule, config, steps);
 }
 
+void kiln_schedule_part(struct kiln_schedule *schedule, int first, int count)
+{
+    const size_t size = sizeof *schedule->sigmas * (size_t)count;
+    memmove(schedule->sigmas, schedule->sigmas + first, size + sizeof *schedule->sigmas);
+    memmove(schedule->times, schedule->times + first, size);
+    memmove(schedule->strides, schedule->strides + first, size);
+    schedule->steps = count;
+}
+
 void kiln_schedule_skip(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         int steps)
 {

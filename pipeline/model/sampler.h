@@ -32,6 +32,8 @@ void kiln_schedule_list(struct kiln_schedule *schedule, const struct kiln_sample
 /* Only the first `steps` of them; the last strides to 0 at once. */
 void kiln_schedule_cut(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                        int steps);
+/* Steps first .. first + count - 1 of them, without a change: the last strides to the next. */
+void kiln_schedule_part(struct kiln_schedule *schedule, int first, int count);
 /* Without the first `steps`, which are fewer than all. */
 void kiln_schedule_skip(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         int steps);
