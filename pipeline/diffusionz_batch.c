@@ -142,6 +142,15 @@ const char *diffusionz_model_name(const DiffusionZContext *ctx)
     return ctx ? ctx->engine->name : "";
 }
 
+int32_t diffusionz_dtype(const DiffusionZContext *ctx)
+{
+    if (!ctx)
+        return DIFFUSIONZ_AUTO;
+    return ctx->engine->e4m3               ? DIFFUSIONZ_FP8
+           : ctx->engine->dtype == KT_BF16 ? DIFFUSIONZ_BF16
+                                           : DIFFUSIONZ_FP32;
+}
+
 void diffusionz_latent_shape(const DiffusionZContext *ctx, int32_t *ret_channels,
                              int32_t *ret_factor)
 {

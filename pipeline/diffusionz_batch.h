@@ -214,6 +214,8 @@ DIFFUSIONZ_API void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_
  * name of its directory.  Borrowed from the context. */
 DIFFUSIONZ_API const char *diffusionz_model_hash(const DiffusionZContext *ctx);
 DIFFUSIONZ_API const char *diffusionz_model_name(const DiffusionZContext *ctx);
+/* The number format that it computes in: enum diffusionz_dtype, never AUTO. */
+DIFFUSIONZ_API int32_t diffusionz_dtype(const DiffusionZContext *ctx);
 /* Its latents: how many channels, and how many pixels of a side one value stands for; 16 and 8 for
  * Z-Image. */
 DIFFUSIONZ_API void diffusionz_latent_shape(const DiffusionZContext *ctx, int32_t *ret_channels,

@@ -149,6 +149,9 @@ void kiln_stage_batch(const struct kiln_stage_case *args, DiffusionZBatch *batch
     batch->width = args->width;
     batch->height = args->height;
     batch->num_steps = args->num_steps;
+    batch->sigmas = args->sigmas;
+    batch->step_loras = args->step_loras;
+    batch->step_lora_count = args->step_lora_count;
     if (args->coarse_steps == 0)
         return;
     batch->start = DIFFUSIONZ_FROM_SIGMA;

@@ -33,6 +33,10 @@ struct kiln_stage_case {
     /* Of whole images: coarse first as in DiffusionZBatch, handed over at coarse_sigma; or 0. */
     int32_t coarse_steps, coarse_width, coarse_height, rest_steps;
     double coarse_sigma;
+    /* Of whole images, as in DiffusionZBatch: sigmas and LoRAs of the model's own; or 0. */
+    const double *sigmas;
+    const DiffusionZStepLora *step_loras;
+    int32_t step_lora_count;
 };
 
 /* Milliseconds, of one item. */
@@ -49,7 +53,8 @@ struct kiln_stage_times {
     uint64_t peak_tensors, peak_device;
 };
 
-/* Sets the fields of a batch for the case's whole images: size, steps, coarse first. */
+/* Sets the fields of a batch for the case's whole images: size, steps and what they go through,
+ * coarse first. */
 void kiln_stage_batch(const struct kiln_stage_case *args, DiffusionZBatch *batch);
 
 /* ret_output: NULL, or receives the model's output in the first step of the first item, malloc'd,

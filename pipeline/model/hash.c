@@ -8,6 +8,7 @@
 
 #include "pipeline/weights/loading.h"
 #include "schemas/limits.h"
+#include "storage/formats/model_card.h"
 #include "storage/formats/regular.h"
 #include "storage/formats/safetensors.h"
 
@@ -38,6 +39,21 @@ static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, str
     return 0;
 }
 
+/* The LoRAs that kiln.json names for some of the steps: weights of the model, too. */
+static int add_step_loras(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)
+{
+    struct kiln_model_card card;
+    int code = kiln_model_card_read(dir, &card, err);
+    for (uint32_t i = 0; !code && i < card.weight_count; i++) {
+        const struct kiln_card_weights *w = &card.weights[i];
+        char text[KILN_CARD_SHA256 + 64];
+        const int len = snprintf(text, sizeof text, "steps %u-%u of %u %s:%.9g\n", w->first, w->end,
+                                 card.steps, w->sha256, w->scale);
+        EVP_DigestUpdate(sum, text, (size_t)len);
+    }
+    return code;
+}
+
 int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct kiln_error *err)
 {
     EVP_MD_CTX *sum = EVP_MD_CTX_new();
@@ -58,6 +74,7 @@ int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct k
     }
     for (size_t i = 0; !code && i < sizeof weight_folders / sizeof *weight_folders; i++)
         code = add_weights(sum, dir, weight_folders[i], err);
+    code = code ? code : add_step_loras(sum, dir, err);
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int len = 0;
     EVP_DigestFinal_ex(sum, digest, &len);

@@ -19,6 +19,12 @@
 #define KILN_MODEL_CARD "kiln.json" /* in the model's directory */
 #define KILN_CARD_SHA256 65         /* hex digits of a SHA-256 and a NUL */
 #define KILN_CARD_LORA_SIZES 8      /* sizes of a LoRA */
+#define KILN_CARD_MODEL 17          /* hex digits of a model's hash and a NUL */
+#define KILN_CARD_DTYPES 3
+#define KILN_CARD_DTYPE 8       /* "bf16" and a NUL */
+#define KILN_CARD_PATH 256      /* inside the model's directory */
+#define KILN_CARD_PATH_MAX 4608 /* with the directory */
+#define KILN_CARD_WHY 256
 
 /* Sizes whose width and height are both within the bounds, in pixels; equal bounds are one size. */
 struct kiln_card_sizes {
@@ -33,6 +39,13 @@ struct kiln_card_lora {
     uint32_t size_count;
 };
 
+/* A LoRA on top of the model's weights for steps first .. end - 1, counted from 0. */
+struct kiln_card_weights {
+    uint32_t first, end;
+    char path[KILN_CARD_PATH], sha256[KILN_CARD_SHA256];
+    double scale;
+};
+
 /* All zero: nothing was measured. */
 struct kiln_model_card {
     struct kiln_mode coarse; /* what coarse=auto means: KILN_MODE_COARSE, or EXACT */
@@ -43,9 +56,14 @@ struct kiln_model_card {
     uint32_t coarse_for_count;
     struct kiln_card_lora coarse_loras[KILN_LIST_MAX];
     uint32_t coarse_lora_count;
+    char coarse_model[KILN_CARD_MODEL]; /* hash of the model that was measured; "": not said */
+    char coarse_dtypes[KILN_CARD_DTYPES][KILN_CARD_DTYPE]; /* number formats; none: not said */
+    uint32_t coarse_dtype_count;
     uint32_t steps;                /* of a picture whose job line sets none; 0: not said */
     double sigmas[KILN_STEPS_MAX]; /* of a run of so many steps, from 1 down, ... */
     uint32_t sigma_count;          /* ... if this is steps; 0: those of the scheduler */
+    struct kiln_card_weights weights[KILN_STEP_LORAS_MAX]; /* likewise, of a run of so many steps */
+    uint32_t weight_count;
 };
 
 /* Reads dir/kiln.json; without such a file *ret is all zero.  KILN_CONFIG for a file that cannot
@@ -63,6 +81,19 @@ int kiln_model_card_steps(const struct kiln_config *config, uint32_t *ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
 /* The card's sigmas for a run of so many steps, borrowed; NULL: those of the model's scheduler. */
 const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps);
+
+/* Whether the files of the card's weights, in the model's directory, are those that it names; a
+ * repeated request costs a stat a file.  KILN_NOT_FOUND or KILN_CORRUPT, with the file. */
+int kiln_card_weights_check(const struct kiln_model_card *card, const char *dir,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+/* A longer path is cut short, and then names no file. */
+void kiln_card_weights_path(const struct kiln_card_weights *weights, const char *dir,
+                            char path[KILN_CARD_PATH_MAX]);
+
+/* Whether the measurements of the card are those of a loaded model: of its hash and number format
+ * ("bf16").  Else COARSE_AUTO becomes exact in the card, and `why` says so; "" if it fits. */
+bool kiln_model_card_fits(struct kiln_model_card *card, const char *model_hash, const char *dtype,
+                          char why[KILN_CARD_WHY]);
 
 /* What the measurements of a card depend on. */
 struct kiln_card_picture {

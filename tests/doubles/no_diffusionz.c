@@ -140,6 +140,12 @@ const char *diffusionz_model_hash(const DiffusionZContext *ctx)
     return "";
 }
 
+int32_t diffusionz_dtype(const DiffusionZContext *ctx)
+{
+    (void)ctx;
+    return DIFFUSIONZ_FP32;
+}
+
 const char *diffusionz_model_name(const DiffusionZContext *ctx)
 {
     (void)ctx;
@@ -189,8 +195,7 @@ int32_t diffusionz_open_random(const DiffusionZOptions *options, DiffusionZConte
     return KILN_UNSUPPORTED;
 }
 
-void diffusionz_memory(const DiffusionZContext *ctx, uint64_t *ret_tensors,
-                             uint64_t *ret_device)
+void diffusionz_memory(const DiffusionZContext *ctx, uint64_t *ret_tensors, uint64_t *ret_device)
 {
     (void)ctx;
     *ret_tensors = *ret_device = 0;

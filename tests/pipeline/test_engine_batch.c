@@ -153,12 +153,20 @@ static void a_latent_that_is_not_finite_names_its_loras(void **state)
     /* Names too long for all of them; one alone that is. */
     static struct kiln_run r;
     static char path[700];
-    const struct kiln_lora_use uses[4] = {{path + 450, 1}, {path + 480, 1}, {path, 1}, {path, 1}};
+    const struct kiln_lora_use under = {path + 450, 1};
+    const DiffusionZLora long_ones[3] = {{path + 480, 1}, {path, 1}, {path, 1}};
     memset(path, 'n', sizeof path - 1);
-    kiln_run_name_loras(&r, uses, 4);
+    batch.loras = long_ones;
+    batch.lora_count = 3;
+    r.batch = &batch;
+    r.under = &under;
+    kiln_run_name_loras(&r);
     assert_non_null(strstr(r.loras, "n:1, nn"));
     assert_non_null(strstr(r.loras, "n:1, ...: try smaller scales)"));
-    kiln_run_name_loras(&r, uses + 2, 1);
+    r.under = NULL;
+    batch.loras = long_ones + 1;
+    batch.lora_count = 1;
+    kiln_run_name_loras(&r);
     assert_string_equal(r.loras, "");
 }
 

@@ -57,6 +57,37 @@ static void a_file_that_cannot_be_read_has_no_hash(void **state)
     assert_non_null(strstr(err.text, "vae/config.json is not a regular file"));
 }
 
+/* The LoRAs that kiln.json names for some steps are weights of the model; what else it says is
+ * not. */
+static void the_hash_knows_the_weights_of_steps(void **state)
+{
+    (void)state;
+#define LORA_OF(hex, steps, scale)                                                                 \
+    "{\"schedule\": {\"steps\": 4, \"weights\": [{\"steps\": " steps                               \
+    ", \"lora\": \"x\", \"scale\": " scale ", \"sha256\": \""                                      \
+    "00000000000000000000000000000000000000000000000000000000000000" hex "\"}]}}"
+    static const char *const cards[] = {
+        LORA_OF("aa", "[1, 2]", "1"),
+        LORA_OF("bb", "[1, 2]", "1"),
+        LORA_OF("aa", "[1, 3]", "1"),
+        LORA_OF("aa", "[1, 2]", "0.5"),
+    };
+    const char *dir = copy_of("models/plain");
+    char path[128], hashes[5][KILN_MODEL_HASH_LEN + 1], again[KILN_MODEL_HASH_LEN + 1];
+    struct kiln_error err;
+    snprintf(path, sizeof path, "%s/kiln.json", dir);
+    assert_int_equal(kiln_model_hash(dir, hashes[4], &err), 0);
+    kiln_test_write(path, "{\"schedule\": {\"steps\": 4}, \"coarse\": {\"auto\": \"off\"}}");
+    assert_int_equal(kiln_model_hash(dir, again, &err), 0);
+    assert_string_equal(again, hashes[4]);
+    for (int i = 0; i < 4; i++) {
+        kiln_test_write(path, cards[i]);
+        assert_int_equal(kiln_model_hash(dir, hashes[i], &err), 0);
+        for (int k = 0; k < 5; k++)
+            assert_true(k == i || (k > i && k < 4) || strcmp(hashes[i], hashes[k]) != 0);
+    }
+}
+
 /* --- what is waited for ----------------------------------------------------------------------- */
 
 struct told {
@@ -451,6 +482,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_that_cannot_be_read_has_no_hash),
+        cmocka_unit_test(the_hash_knows_the_weights_of_steps),
         cmocka_unit_test(a_loading_model_tells_what_it_waits_for),
         cmocka_unit_test(configs_that_lie),
         cmocka_unit_test(every_spelling_of_the_rotation_base),

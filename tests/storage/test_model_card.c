@@ -93,6 +93,76 @@ static void bad_schedules_are_refused_by_name(void **state)
     }
 }
 
+#define FAST "00000000000000000000000000000000000000000000000000000000000000cc"
+
+static void weights_of_steps_are_read(void **state)
+{
+    (void)state;
+    struct kiln_model_card card =
+        parse("{\"schedule\": {\"steps\": 4, \"weights\": ["
+              "{\"steps\": [1, 2], \"lora\": \"loras/fast.safetensors\", \"sha256\": \"" FAST "\"},"
+              "{\"scale\": -0.5, \"steps\": [4, 4], \"lora\": \"b\", \"sha256\": \"" FAST "\","
+              " \"later\": 1}]}}");
+    char path[KILN_CARD_PATH_MAX];
+    assert_int_equal(card.weight_count, 2);
+    assert_int_equal(card.weights[0].first, 0);
+    assert_int_equal(card.weights[0].end, 2);
+    assert_true(card.weights[0].scale == 1 && card.weights[1].scale == -0.5);
+    assert_int_equal(card.weights[1].first, 3);
+    assert_int_equal(card.weights[1].end, 4);
+    assert_string_equal(card.weights[1].sha256, FAST);
+    kiln_card_weights_path(&card.weights[0], "m", path);
+    assert_string_equal(path, "m/loras/fast.safetensors");
+}
+
+static void bad_weights_are_refused_by_name(void **state)
+{
+    (void)state;
+#define OF ", \"lora\": \"b\", \"sha256\": \"" FAST "\"}"
+    static const struct {
+        const char *weights, *says;
+    } cases[] = {
+        {"{}", "expected a list"},
+        {"[3]", "expected an object"},
+        {"[{\"steps\": [1, 2]}]", "number 1 lacks \"lora\""},
+        {"[{\"steps\": [1, 2], \"lora\": \"b\"}]", "number 1 lacks \"sha256\""},
+        {"[{\"lora\": \"b\", \"sha256\": \"" FAST "\"}]", "number 1 lacks \"steps\""},
+        {"[{\"steps\": [1]" OF "]", "the first and the last step"},
+        {"[{\"steps\": [1, 2, 3]" OF "]", "the first and the last step"},
+        {"[{\"steps\": [2, 1]" OF "]", "the first and the last step"},
+        {"[{\"steps\": [0, 1]" OF "]", "the first and the last step"},
+        {"[{\"steps\": 2" OF "]", "the first and the last step"},
+        {"[{\"steps\": [1, 5]" OF "]", "\"schedule.weights\": number 1: step 5 of 4"},
+        {"[{\"lora\": \"/etc/passwd\"}]", "inside the model's directory"},
+        {"[{\"lora\": \"../x\"}]", "inside the model's directory"},
+        {"[{\"lora\": \"\"}]", "inside the model's directory"},
+        {"[{\"sha256\": \"cc\"}]", "64 hex digits"},
+        {"[{\"scale\": 5}]", "\"scale\": expected a number from -4 to 4"},
+        {"[{\"steps\": [1, 2], \"transformer\": \"transformer_2\"}]",
+         "\"schedule.weights\": \"transformer\": a second transformer is not supported"},
+        {"[{\"steps\": [1, 1]" OF ",{\"steps\": [1, 1]" OF ",{\"steps\": [1, 1]" OF
+         ",{\"steps\": [1, 1]" OF ",{\"steps\": [1, 1]" OF "]",
+         "at most 4 weights"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        struct kiln_model_card card;
+        struct kiln_error err = {0};
+        snprintf(text, sizeof text, "{\"schedule\": {\"steps\": 4, \"weights\": %s}}",
+                 cases[i].weights);
+        assert_int_equal(kiln_model_card_parse(text, strlen(text), "m/kiln.json", &card, &err),
+                         KILN_CONFIG);
+        if (!strstr(err.text, cases[i].says))
+            fail_msg("%s: %s", text, err.text);
+    }
+    struct kiln_model_card card;
+    struct kiln_error err;
+    static const char stepless[] = "{\"schedule\": {\"weights\": [{\"steps\": [1, 1]" OF "]}}";
+    assert_int_equal(kiln_model_card_parse(stepless, sizeof stepless - 1, "x", &card, &err),
+                     KILN_CONFIG);
+    assert_non_null(strstr(err.text, "weights, but no number of steps"));
+}
+
 static uint32_t steps_with(const char *model, const char *steps, int *ret_code)
 {
     struct kiln_config *config = kiln_config_new();
@@ -210,6 +280,33 @@ static void auto_with_a_lora_is_coarse_only_if_that_file_was_measured(void **sta
     assert_false(coarse_with(&bare, 512, NEON, 0.5, 1));
 }
 
+static void auto_holds_for_the_model_and_dtype_that_were_measured(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"coarse\": {\"auto\": \"4+3\", \"for\": [\"512x512\"],"
+                               " \"sizes\": [\"256x256\"], \"model\": \"0123456789abcdef\","
+                               " \"dtypes\": [\"fp32\", \"bf16\"]}}";
+    static const char hash[] = "0123456789abcdef";
+    char why[KILN_CARD_WHY];
+    struct kiln_model_card card = parse(text);
+    assert_true(kiln_model_card_fits(&card, hash, "bf16", why));
+    assert_string_equal(why, "");
+    assert_true(kiln_model_card_fits(&card, hash, "fp32", why));
+    assert_int_equal(mode_at(&card, 512, 512, 8, 0).kind, KILN_MODE_COARSE);
+    assert_false(kiln_model_card_fits(&card, hash, "fp8", why));
+    assert_non_null(strstr(why, "was not measured with fp8"));
+    assert_int_equal(mode_at(&card, 512, 512, 8, 0).kind, KILN_MODE_EXACT);
+    assert_int_equal(card.coarse_size_count, 1); /* for jobs that say 4+3 themselves */
+    assert_true(kiln_model_card_fits(&card, hash, "fp8", why)); /* it is said once */
+    card = parse(text);
+    assert_false(kiln_model_card_fits(&card, "fedcba9876543210", "bf16", why));
+    assert_non_null(strstr(why, "(0123456789abcdef, not fedcba9876543210)"));
+    assert_int_equal(mode_at(&card, 512, 512, 8, 0).kind, KILN_MODE_EXACT);
+    card = parse(whole); /* says neither */
+    assert_true(kiln_model_card_fits(&card, hash, "fp8", why));
+    assert_int_equal(mode_at(&card, 512, 512, 8, 0).kind, KILN_MODE_COARSE);
+}
+
 static void a_bad_card_is_refused_by_name(void **state)
 {
     (void)state;
@@ -233,6 +330,11 @@ static void a_bad_card_is_refused_by_name(void **state)
         {"{\"coarse\": {\"for\": [\"512x512..\"]}}", "\"coarse.for\""},
         {"{\"coarse\": {\"for\": [\"4096x4096\"]}}", "\"coarse.for\": width is 4096"},
         {"{\"coarse\": {\"for\": [\"512x512\"]}} x", "m/kiln.json"},
+        {"{\"coarse\": {\"model\": \"0123\"}}", "\"coarse.model\": \"0123\": expected the 16"},
+        {"{\"coarse\": {\"model\": \"0123456789ABCDEF\"}}", "\"coarse.model\""},
+        {"{\"coarse\": {\"dtypes\": \"bf16\"}}", "\"coarse.dtypes\": expected a list"},
+        {"{\"coarse\": {\"dtypes\": [\"auto\"]}}", "\"coarse.dtypes\": \"auto\": expected"},
+        {"{\"coarse\": {\"dtypes\": [\"fp8\", \"fp8\", \"fp8\", \"fp8\"]}}", "at most 3 dtypes"},
         {"{\"coarse\": {\"loras\": {}}}", "\"coarse.loras\": expected a list"},
         {"{\"coarse\": {\"loras\": [\"neon\"]}}", "\"coarse.loras\": expected an object"},
         {"{\"coarse\": {\"loras\": [{\"name\": \"neon\"}]}}", "without \"sha256\""},
@@ -312,9 +414,12 @@ int main(void)
         cmocka_unit_test(a_card_is_read),
         cmocka_unit_test(a_schedule_is_read),
         cmocka_unit_test(bad_schedules_are_refused_by_name),
+        cmocka_unit_test(weights_of_steps_are_read),
+        cmocka_unit_test(bad_weights_are_refused_by_name),
         cmocka_unit_test(steps_are_the_models_unless_a_setting_says_more),
         cmocka_unit_test(auto_is_coarse_only_where_it_was_measured),
         cmocka_unit_test(auto_with_a_lora_is_coarse_only_if_that_file_was_measured),
+        cmocka_unit_test(auto_holds_for_the_model_and_dtype_that_were_measured),
         cmocka_unit_test(a_bad_card_is_refused_by_name),
         cmocka_unit_test(lists_and_depth_are_bounded),
         cmocka_unit_test(files_are_read_or_refused),

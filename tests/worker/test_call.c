@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/support/files.h"
 #include "worker/stages/call.h"
 
 static struct kiln_renderer *engine;
@@ -156,6 +158,47 @@ static void starts_are_passed_on(void **state)
     assert_int_equal(call.steps, 4); /* the test card's sigmas: .5, .375, .25, .125 */
 }
 
+/* A run of the card's number of steps has its sigmas and weights, others do not; a file that was
+ * replaced fails the call. */
+static void the_weights_of_the_card_are_passed_on(void **state)
+{
+    (void)state;
+    static struct kiln_call call;
+    static const char card[] =
+        "{\"schedule\": {\"steps\": 8, \"weights\": [{\"steps\": [3, 8], \"scale\": 0.5,"
+        " \"lora\": \"fast.safetensors\", \"sha256\": "
+        "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}]}}"; /* of abc */
+    char dir[] = "/tmp/kiln-call-XXXXXX", path[64];
+    DiffusionZBatch batch;
+    struct kiln_error err;
+    const struct kiln_model_card before = engine->card;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/fast.safetensors", dir);
+    assert_int_equal(kiln_model_card_parse(card, strlen(card), "card", &engine->card, &err), 0);
+    engine->model_dir = dir;
+    job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    assert_int_equal(set_mode("", 512, 512, &call, &batch), KILN_NOT_FOUND);
+    assert_non_null(
+        strstr(call.err.text, "fast.safetensors, which kiln.json names for steps 3 to 8"));
+    kiln_test_write(path, "abc");
+    assert_int_equal(set_mode("", 512, 512, &call, &batch), 0);
+    assert_int_equal(batch.step_lora_count, 1);
+    assert_int_equal(batch.step_loras[0].first, 2);
+    assert_int_equal(batch.step_loras[0].end, 8);
+    assert_true(batch.step_loras[0].lora.weight == 0.5f);
+    assert_string_equal(batch.step_loras[0].lora.path, path);
+    kiln_test_write(path, "abcd");
+    assert_int_equal(set_mode("", 512, 512, &call, &batch), KILN_CORRUPT);
+    assert_non_null(strstr(call.err.text, "is another file than the one that kiln.json names"));
+    engine->card.steps = 4;
+    assert_int_equal(set_mode("", 512, 512, &call, &batch), 0);
+    assert_int_equal(batch.step_lora_count, 0);
+    engine->card = before;
+    engine->model_dir = "";
+    unlink(path);
+    rmdir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +207,7 @@ int main(void)
         cmocka_unit_test(auto_is_decided_by_the_card_and_the_job),
         cmocka_unit_test(auto_depends_on_the_lora_file),
         cmocka_unit_test(starts_are_passed_on),
+        cmocka_unit_test(the_weights_of_the_card_are_passed_on),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -106,7 +106,8 @@ import json, sys
 whole = json.load(open(sys.argv[1]))
 card = whole["coarse"]
 assert whole["teleport"] == {"depth": [1, 2]}, whole
-assert card["auto"] == "2+1" and card["steps"] == 2, card
+assert card["auto"] == "2+1" and card["steps"] == 2 and card["dtypes"] == ["bf16"], card
+assert card["model"] == card["measured"]["hash"] and len(card["model"]) == 16, card["model"]
 assert card["for"] == ["128x128", "256x128"] and card["sizes"] == ["64x64", "128x64"], card
 (lora,) = card["loras"]
 assert lora["name"] == "neon" and lora["strength"] == 1 and lora["for"] == ["128x128"], lora
@@ -129,8 +130,8 @@ grep -q '^- 1+1 at 256x128, bf16: as good' words || fail "what is not offered is
 
 # A worker reads it: auto is coarse where it was measured, and with that LoRA alone.
 mode() {
-    "$kiln" render --model "$PWD/model" --prompt "a red star" --steps 2 --coarse auto --out m.webp --json "$@" |
-        grep -o '"mode": "[^"]*"'
+    "$kiln" render --model "$PWD/model" --prompt "a red star" --steps 2 --coarse auto --out m.webp --json \
+        --dtype bf16 "$@" 2>said | grep -o '"mode": "[^"]*"'
 }
 coarse_mode='"mode": "coarse=2+1"' exact='"mode": ""' neon=model/loras/neon.safetensors
 [ "$(mode --width 128 --height 128)" = "$coarse_mode" ] || fail "auto at a measured size is exact"
@@ -138,6 +139,13 @@ coarse_mode='"mode": "coarse=2+1"' exact='"mode": ""' neon=model/loras/neon.safe
 [ "$(mode --width 128 --height 128 --lora $neon:0.9)" = "$coarse_mode" ] || fail "auto with neon is exact"
 [ "$(mode --width 128 --height 128 --lora ${neon/neon/clay})" = "$exact" ] || fail "auto with clay is coarse"
 [ "$(mode --width 256 --height 128 --lora $neon)" = "$exact" ] || fail "auto with neon where it is bad"
+[ ! -s said ] || fail "said of a card that fits: $(cat said)"
+[ "$(mode --width 128 --height 128 --dtype fp32)" = "$exact" ] || fail "auto in a dtype that was not measured is coarse"
+[ "$(grep -c 'coarse "auto" is exact: kiln.json was not measured with fp32' said)" = 1 ] || fail "the dtype: $(cat said)"
+sed -i.fits 's/"model": "[0-9a-f]*", *$/"model": "0123456789abcdef",/; s/"model": "[0-9a-f]\{16\}",/"model": "0123456789abcdef",/' model/kiln.json
+[ "$(mode --width 128 --height 128)" = "$exact" ] || fail "auto of other weights is coarse"
+[ "$(grep -c 'was measured with other weights of the model (0123456789abcdef, not' said)" = 1 ] || fail "the weights: $(cat said)"
+mv model/kiln.json.fits model/kiln.json
 sed -i 's/"strength": 1\(\.0\)\?,/"strength": 0.8,/' model/kiln.json # no float is 0.8, the nearest is above
 [ "$(mode --width 128 --height 128 --lora $neon:0.8)" = "$coarse_mode" ] || fail "auto with neon at 0.8, as measured, is exact"
 [ "$(mode --width 128 --height 128 --lora $neon:0.81)" = "$exact" ] || fail "auto with neon above the measured strength"
@@ -162,6 +170,42 @@ grep -q '"sizes": \["64x64"\]' model/kiln.json || fail "the content held from 64
 printf '{"coarse": 3}' >model/kiln.json
 expect 78 "a damaged kiln.json" "${small[@]}" --count 1 --write
 [ "$(cat model/kiln.json)" = '{"coarse": 3}' ] || fail "a damaged kiln.json was replaced"
+rm model/kiln.json
+
+# --- the steps of kiln.json: weights for all steps are a LoRA of the picture, for one they are not ---
+hash_of() { sha256sum <"$1" | cut -d' ' -f1; }
+with_neon() { # FIRST LAST
+    printf '{"schedule": {"steps": 2, "weights": [{"steps": [%d, %d], "lora": "%s", "sha256": "%s"}]}}' "$1" "$2" \
+        "${neon#model/}" "$(hash_of "$neon")" >model/kiln.json
+}
+draw=("$kiln" render --model "$PWD/model" --prompt "a red star" --width 128 --height 128 --out m.webp --json)
+"${draw[@]}" --steps 2 --latents plain.st >out && "${draw[@]}" --steps 2 --lora "$neon" --latents lora.st >out ||
+    fail "render: $(cat out)"
+with_neon 1 2
+expect 0 "weights of all steps" "${draw[@]}" --latents all.st
+grep -q '"steps": 2,' out || fail "render does not take the steps of kiln.json: $(cat out)"
+cmp -s all.st lora.st || fail "weights for all steps are not what a LoRA is"
+with_neon 2 2
+expect 0 "weights of one step" "${draw[@]}" --latents one.st
+! cmp -s one.st lora.st && ! cmp -s one.st plain.st || fail "weights for one step are those of all, or none"
+expect 0 "other numbers of steps" "${draw[@]}" --steps 1 --latents one1.st
+rm model/kiln.json
+"${draw[@]}" --steps 1 --latents plain1.st >out && cmp -s one1.st plain1.st || fail "weights in a run of other steps"
+with_neon 1 2
+expect 0 "a bench with the model's steps" "${coarse[@]}" --sizes 128 --count 1 --seeds 1 --no-fewer
+grep -q '^| exact |.* 2.00 |' out && grep -q '^| 1+1 | 64x64 | 1.25 |' out || fail "the steps of kiln.json: $(cat out)"
+expect 0 "quality with the model's steps" "$kiln" bench quality --model "$PWD/model" --prompts \
+    "$KILN_SOURCE/tests/quality/held.jsonl" --judge "$KILN_SOURCE/pipeline/models/judge" --sizes 128 -n 1
+grep -qE '^held +128x128 +2 ' out || fail "quality does not take the steps of kiln.json: $(cat out)"
+expect 0 "engine with the model's steps" "$kiln" bench engine --config "$PWD/model" --sizes 128 --stages image --json \
+    --image-repeat 1 --warmup 0 --repeat 1
+grep -q '"steps": *2,' out || fail "engine does not take the steps of kiln.json: $(cat out)"
+expect 0 "the same bits in a batch, with weights of steps" "$kiln" bench engine --config "$PWD/model" --sizes 128 \
+    --batch 3 --deterministic
+sed -i "s/$(hash_of "$neon")/$(hash_of "$sketch/loras/clay.safetensors")/" model/kiln.json
+expect 65 "another file than the one named" "${draw[@]}"
+grep -q 'neon.safetensors is another file than the one that kiln.json names' err || fail "another file: $(cat err)"
+expect 65 "the same in a bench" "${small[@]}" --count 1
 rm model/kiln.json
 
 # --- the sheet ---
@@ -198,11 +242,13 @@ print(card["auto"], card["for"][0].replace("x", " "), card["measured"]["hash"])
 P
 )"
 expect 0 "auto of the demo model" "$kiln" render --model "$sketch" --prompt "a red star" --width "$width" \
-    --height "$height" --coarse auto --out d.webp --json
+    --height "$height" --coarse auto --out d.webp --json --dtype bf16
 grep -q "\"mode\": \"coarse=$want\"" out || fail "auto of the demo model is not $want: $(cat out)"
 grep -q "$hash" words || fail "the demo model's card is of other weights: $hash, not $(head -n 1 words)"
 
 # --- mistakes ---
+expect 64 "--write with a dtype that is not known" "${small[@]}" --dtype auto --write
+grep -q 'write needs fp32, bf16 or fp8' err || fail "--dtype auto --write: $(cat err)"
 for words in --bogus "--sizes 100x100" "--modes 1" "--modes auto" "--modes off" "--modes 3+1" "--steps 1" "--seeds 0" \
     "--seeds 17" "--count 0" "--enlarge 2" "--dtype fp4" "--device tpu" "--sheet x.html --write" more; do
     expect 64 "$words" "${small[@]}" $words

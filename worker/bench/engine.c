@@ -17,6 +17,7 @@
 #include "schemas/clock.h"
 #include "worker/bench/bench.h"
 #include "worker/engine/batch_mode.h"
+#include "worker/engine/batch_steps.h"
 #include "worker/engine/renderer.h"
 #include "worker/state/device_class.h"
 #include "worker/verbs/verbs.h"
@@ -53,6 +54,8 @@ struct bench {
     struct load loads[KILN_BENCH_LIST_MAX];
     struct row rows[ROWS_MAX];
     int load_count, row_count;
+    struct kiln_model_card card;                      /* of the model */
+    struct kiln_batch_steps steps;                    /* what whole images have of it */
     struct reference references[KILN_BENCH_LIST_MAX]; /* by size */
 };
 
@@ -246,11 +249,18 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
     return 0;
 }
 
-/* Coarse first, at half the side. */
-static int set_mode(const struct bench *b, struct kiln_stage_case *args, struct kiln_error *err)
+/* The model's own steps; coarse first, at half the side. */
+static int set_mode(struct bench *b, struct kiln_stage_case *args, struct kiln_error *err)
 {
     const struct kiln_mode *mode = &b->options.mode;
-    DiffusionZBatch batch = {.width = args->width, .height = args->height};
+    DiffusionZBatch batch = {
+        .width = args->width, .height = args->height, .num_steps = args->num_steps};
+    int code = kiln_batch_set_steps(&batch, &b->card, b->options.model, &b->steps, err);
+    if (code)
+        return code;
+    args->sigmas = batch.sigmas;
+    args->step_loras = batch.step_loras;
+    args->step_lora_count = batch.step_lora_count;
     if (!kiln_batch_set_mode(&batch, mode, NULL, 0))
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %dx%d is too small to halve",
                          mode->small, mode->full, args->width, args->height);
@@ -298,7 +308,8 @@ static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int s
 static int run_dtype(struct bench *b, int32_t dtype, struct kiln_error *err)
 {
     DiffusionZContext *ctx = NULL;
-    int code = open_model(b, dtype, &ctx, err);
+    int code = b->options.model ? kiln_model_card_read(b->options.model, &b->card, err) : 0;
+    code = code ? code : open_model(b, dtype, &ctx, err);
     for (int i = 0; i < b->options.size_count; i++)
         for (int k = 0; k < b->options.batch_count && !code; k++)
             code = run_row(b, ctx, dtype, i, k, err);

@@ -3,6 +3,7 @@
 
 #include "schemas/limits.h"
 #include "worker/bench/engine.h"
+#include "worker/engine/batch_steps.h"
 
 #define TOKENS_USUAL 100
 
@@ -21,7 +22,7 @@ const char kiln_bench_engine_usage[] =
     "  --dtype bf16,fp8,...   one or more of fp32, bf16, fp8, auto; each is compared with the\n"
     "                         first (auto)\n"
     "  --tokens N             of each prompt, with its template (100)\n"
-    "  --steps N              of a whole picture (8)\n"
+    "  --steps N              of a whole picture (as kiln.json of the model says, else 8)\n"
     "  --coarse S+L           whole pictures coarse first: S steps at half the side, then L (off)\n"
     "  --stages LIST          of forward,text,decode,image (all)\n"
     "  --repeat N --warmup N  runs of a stage that count, after some that do not (8, 3)\n"
@@ -79,7 +80,6 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
 {
     struct kiln_bench_options o = {.device = -1,
                                    .common = {.tokens = TOKENS_USUAL,
-                                              .num_steps = KILN_STEPS_DEFAULT,
                                               .warmups = 3,
                                               .repeats = 8,
                                               .image_repeats = 3,
@@ -107,6 +107,8 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
         {0},
     };
     int code = kiln_verb_options("bench engine", argc, argv, table, &o.help, err);
+    if (!o.common.num_steps)
+        o.common.num_steps = kiln_batch_steps_usual(o.model);
     if (!code && !o.help && o.deterministic && o.json)
         code = kiln_fail(err, KILN_BAD_INPUT, "--deterministic has no figures for --json");
     if (!code && !o.help && o.mode.kind == KILN_MODE_COARSE &&

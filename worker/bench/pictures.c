@@ -13,7 +13,11 @@ int kiln_pictures_model(struct kiln_pictures *p, const DiffusionZOptions *option
     p->context = NULL;
     p->device = options->device_id;
     p->dtype = options->dtype;
-    int code = diffusionz_open(options, &p->context);
+    p->model = options->model_path;
+    int code = p->model ? kiln_model_card_read(p->model, &p->card, err) : 0;
+    if (code)
+        return code;
+    code = diffusionz_open(options, &p->context);
     return code ? kiln_fail(err, code, "%s", diffusionz_last_error()) : 0;
 }
 
@@ -51,7 +55,11 @@ int kiln_pictures_render(struct kiln_pictures *p, const DiffusionZBatch *batch,
                          DiffusionZOutput *outputs, DiffusionZTimes *times, struct kiln_error *err)
 {
     DiffusionZTimes unused;
-    int code = diffusionz_run_batch(p->context, batch, outputs, times ? times : &unused);
+    DiffusionZBatch own = *batch;
+    int code = kiln_batch_set_steps(&own, &p->card, p->model, &p->steps, err);
+    if (code)
+        return code;
+    code = diffusionz_run_batch(p->context, &own, outputs, times ? times : &unused);
     if (code)
         return kiln_fail(err, code, "%s", diffusionz_last_error());
     for (int32_t i = 0; i < batch->item_count; i++)

@@ -11,18 +11,22 @@
 #include "pipeline/bench/requests.h"
 #include "pipeline/bench/score.h"
 #include "pipeline/diffusionz_batch.h"
+#include "worker/engine/batch_steps.h"
 
 #define KILN_PICTURES_BATCH 16 /* items of a call at most */
 
 /* All zero before the first open. */
 struct kiln_pictures {
     DiffusionZContext *context;
-    int32_t device, dtype; /* of the open context */
+    int32_t device, dtype;         /* of the open context */
+    const char *model;             /* its directory; borrowed */
+    struct kiln_model_card card;   /* its kiln.json */
+    struct kiln_batch_steps steps; /* of the batch that runs */
     struct kiln_judge *judge;
     const struct kiln_judge_labels *labels; /* borrowed from the judge */
 };
 
-/* Loads a model, unless it is loaded with that dtype already. */
+/* Loads a model and reads its kiln.json, unless it is loaded with that dtype already. */
 int kiln_pictures_model(struct kiln_pictures *p, const DiffusionZOptions *options,
                         struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_pictures_judge(struct kiln_pictures *p, const char *dir, int32_t device,
@@ -36,7 +40,8 @@ int kiln_pictures_style(const struct kiln_pictures *p, const char *name, char su
 /* Items of a call that the device renders best. */
 int kiln_pictures_batch(int32_t device);
 
-/* Runs a batch; a failed picture is an error.  *times may be NULL. */
+/* Runs a batch, through the sigmas and weights of the model's kiln.json if it has that number of
+ * steps; a failed picture is an error.  *times may be NULL. */
 int kiln_pictures_render(struct kiln_pictures *p, const DiffusionZBatch *batch,
                          DiffusionZOutput *outputs, DiffusionZTimes *times,
                          struct kiln_error *err) KILN_MUST_CHECK;

@@ -26,6 +26,7 @@ struct kiln_quality_options {
     struct kiln_bench_size sizes[KILN_QUALITY_LIST_MAX];
     int32_t steps[KILN_QUALITY_LIST_MAX], dtypes[KILN_QUALITY_LIST_MAX];
     int size_count, step_count, dtype_count;
+    int32_t usual_steps; /* of the model, where steps is empty */
     DiffusionZLora loras[KILN_LORAS_MAX];
     int lora_count;
     struct kiln_mode mode; /* exact, or coarse first from half the side */

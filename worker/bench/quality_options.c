@@ -1,5 +1,6 @@
 /* quality_options.c - the command line of `kiln bench quality`; see quality.h. */
 #include "worker/bench/quality.h"
+#include "worker/engine/batch_steps.h"
 
 #define COUNT_DEFAULT 100
 
@@ -14,7 +15,9 @@ const char kiln_quality_usage[] =
     "  --prompts FILE         JSON lines: prompts and what they ask for (the lists of "
     "tests/quality)\n"
     "  --sizes N,WxH,...      instead of the sizes of the prompts\n"
-    "  --steps N,...          (8; the standard table also has a row of 4)\n"
+    "  --steps N,...          (as kiln.json of the model says, else 8; the standard table also "
+    "has\n"
+    "                         a row of 4)\n"
     "  --dtype fp32,bf16,fp8  one or more (fp32)\n"
     "  --device cpu|cuda:N    (cpu)\n"
     "  -n N                   at most N prompts of each list (100; with --prompts all)\n"
@@ -69,6 +72,7 @@ int kiln_quality_options_read(int argc, char **argv, struct kiln_quality_options
                          o.judge ? "--prompts FILE" : "--judge DIR");
     if (!o.count)
         o.count = o.prompts ? KILN_REQUESTS_MAX : COUNT_DEFAULT;
+    o.usual_steps = kiln_batch_steps_usual(o.model);
     if (!o.dtype_count)
         o.dtypes[o.dtype_count++] = DIFFUSIONZ_FP32;
     if (!code)

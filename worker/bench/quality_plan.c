@@ -16,7 +16,6 @@ static const struct {
     {"tall", 288, 512, false},  {"free60", 256, 256, false},
 };
 #define STANDARD_COUNT (int)(sizeof standard / sizeof *standard)
-#define STEPS_USUAL 8
 #define STEPS_FEW 4
 
 struct plan {
@@ -51,8 +50,8 @@ static void add_list(struct plan *p, const char *path, int32_t dtype)
     for (int i = 0; i < (o->size_count ? o->size_count : 1); i++)
         for (int k = 0; k < (o->step_count ? o->step_count : 1); k++)
             add(p, path, o->size_count ? o->sizes[i].width : 0,
-                o->size_count ? o->sizes[i].height : 0, o->step_count ? o->steps[k] : STEPS_USUAL,
-                dtype);
+                o->size_count ? o->sizes[i].height : 0,
+                o->step_count ? o->steps[k] : o->usual_steps, dtype);
 }
 
 static void add_standard(struct plan *p, int32_t dtype)
@@ -65,8 +64,8 @@ static void add_standard(struct plan *p, int32_t dtype)
             continue; /* an installation may lack lists; without any there is an error below */
         int32_t width = standard[i].width, height = standard[i].height;
         if (!o->step_count)
-            add(p, path, width, height, STEPS_USUAL, dtype);
-        if (!o->step_count && standard[i].few_steps)
+            add(p, path, width, height, o->usual_steps, dtype);
+        if (!o->step_count && standard[i].few_steps && o->usual_steps > STEPS_FEW)
             add(p, path, width, height, STEPS_FEW, dtype);
         for (int k = 0; k < o->step_count; k++)
             add(p, path, width, height, o->steps[k], dtype);

@@ -118,6 +118,7 @@ int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_lo
         .name = random ? "random" : "pipeline",
         .model_name = diffusionz_model_name(self->context),
         .model_hash = random ? "0000000000000000" : diffusionz_model_hash(self->context),
+        .dtype = kiln_dtype_names[diffusionz_dtype(self->context)],
         .forwards = pipeline_forwards,
         .begin = pipeline_begin,
         .finish = pipeline_finish,

@@ -23,7 +23,9 @@ struct kiln_renderer {
     const char *name;       /* "pipeline", "testcard", "random" */
     const char *model_name; /* borrowed until close; what images and latents name as their model */
     const char *model_hash;
-    bool renders_any_model;                 /* the test card accepts any model of a job */
+    const char *model_dir;  /* borrowed from the settings; "": none */
+    const char *dtype;      /* that it computes in, "bf16"; NULL: it has no weights */
+    bool renders_any_model; /* the test card accepts any model of a job */
     int32_t latent_channels, latent_factor; /* as diffusionz_latent_shape */
     struct kiln_model_card card;
 

@@ -49,7 +49,9 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
                              engine->model_name, batch->width, batch->height);
         call->mode = (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = call->mode.variety};
     }
-    batch->sigmas = kiln_model_card_sigmas(card, (uint32_t)batch->num_steps);
+    int code = kiln_batch_set_steps(batch, card, engine->model_dir, &call->own_steps, &call->err);
+    if (code != 0)
+        return code;
     call->own_sigmas = batch->sigmas != NULL;
     call->coarse_width = (uint32_t)batch->coarse_width;
     call->coarse_height = (uint32_t)batch->coarse_height;

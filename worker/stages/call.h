@@ -9,6 +9,7 @@
 #define KILN_CALL_H
 
 #include "pipeline/diffusionz_batch.h"
+#include "worker/engine/batch_steps.h"
 #include "worker/engine/renderer.h"
 #include "worker/state/flights.h"
 
@@ -21,7 +22,8 @@ struct kiln_call {
     uint32_t steps;                  /* that each item takes, at both sizes with coarse first */
     double forwards;                 /* their cost, in steps at full size */
     uint32_t coarse_width, coarse_height;
-    bool own_sigmas; /* those of the model's kiln.json */
+    bool own_sigmas;                   /* those of the model's kiln.json */
+    struct kiln_batch_steps own_steps; /* what the batch has of it */
     DiffusionZItem items[KILN_ASSIGN_MAX];
     DiffusionZOutput outputs[KILN_ASSIGN_MAX];
     struct kiln_renderer_run *run; /* NULL: nothing was begun, for the reason in err */
@@ -34,7 +36,8 @@ struct kiln_call {
 
 /* Decides the mode of a call and fills the batch's fields for it; the rest of the batch is filled,
  * and so is call->lora_files, because coarse=auto depends on them.
- * KILN_UNSUPPORTED, in call->err: coarse first at a size for which the model has no small one. */
+ * KILN_UNSUPPORTED, in call->err: coarse first at a size for which the model has no small one; what
+ * kiln_batch_set_steps says. */
 int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engine,
                        DiffusionZBatch *batch) KILN_MUST_CHECK;
 

@@ -6,10 +6,12 @@
 
 #include <stdlib.h>
 
+#include "worker/engine/batch_steps.h"
 #include "worker/stages/lora_files.h"
 
 struct next {
     struct kiln_lora_paths loras;
+    struct kiln_batch_steps steps;
     DiffusionZItem items[KILN_ASSIGN_MAX];
 };
 
@@ -35,6 +37,8 @@ void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_assignme
         if (job->guidance > (double)batch.guidance_scale)
             batch.guidance_scale = (float)job->guidance;
     }
-    engine->prefetch(engine, &batch);
+    struct kiln_error later; /* is reported when the batch begins */
+    if (kiln_batch_set_steps(&batch, &engine->card, engine->model_dir, &next->steps, &later) == 0)
+        engine->prefetch(engine, &batch);
     free(next);
 }

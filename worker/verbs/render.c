@@ -19,6 +19,8 @@
 #include "storage/formats/safetensors.h"
 
 #include "worker/engine/batch_mode.h"
+#include "worker/engine/batch_steps.h"
+#include "worker/engine/renderer.h"
 #include "worker/verbs/options.h"
 #include "worker/verbs/verbs.h"
 
@@ -61,6 +63,7 @@ struct render {
     DiffusionZBatch batch;
     DiffusionZLora loras[KILN_LORAS_MAX];
     struct kiln_model_card card;
+    struct kiln_batch_steps steps; /* what the batch has of it */
     struct kiln_mode mode;
     double coarse_sigma, strength; /* negative: not given */
     const char *init, *mask, *out, *latents;
@@ -87,7 +90,7 @@ static int check_complete(const struct render *render, struct kiln_error *err)
     return 0;
 }
 
-/* The model's own number of steps and sigmas. */
+/* The model's own number of steps, sigmas and weights. */
 static int read_card(struct render *render, struct kiln_error *err)
 {
     DiffusionZBatch *b = &render->batch;
@@ -95,9 +98,8 @@ static int read_card(struct render *render, struct kiln_error *err)
     if (code)
         return code;
     if (b->num_steps == 0)
-        b->num_steps = render->card.steps ? (int32_t)render->card.steps : KILN_STEPS_DEFAULT;
-    b->sigmas = kiln_model_card_sigmas(&render->card, (uint32_t)b->num_steps);
-    return 0;
+        b->num_steps = kiln_batch_steps_usual(render->options.model_path);
+    return kiln_batch_set_steps(b, &render->card, render->options.model_path, &render->steps, err);
 }
 
 /* The size, or that of --init later, and the mode by --strength. */
@@ -145,9 +147,31 @@ static int set_mode(struct render *render, struct kiln_error *err)
     if (coarse && (int32_t)mode->small > b->num_steps)
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
                          mode->small, mode->full, b->num_steps);
-    const bool automatic = mode->kind == KILN_MODE_COARSE_AUTO;
-    char sha256[KILN_FILE_HASH_MAX];
-    const bool hash = automatic && b->lora_count == 1 && kiln_file_hash(b->loras[0].path, sha256);
+    if (mode->kind == KILN_MODE_COARSE_AUTO) /* as the loaded model has it */
+        return 0;
+    if (kiln_batch_set_mode(&render->batch, mode, card->coarse_sizes, card->coarse_size_count))
+        return 0;
+    if (card->coarse_size_count)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--coarse %u+%u: " KILN_MODEL_CARD
+                         " of the model lists no small size for %d x %d",
+                         mode->small, mode->full, b->width, b->height);
+    return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %d x %d is too small to halve",
+                     mode->small, mode->full, b->width, b->height);
+}
+
+/* What --coarse auto means for the picture with the loaded model; says why not, if the card is not
+ * of this model. */
+static void decide_auto(struct render *render, const DiffusionZContext *context)
+{
+    DiffusionZBatch *b = &render->batch;
+    struct kiln_mode *mode = &render->mode;
+    struct kiln_model_card *card = &render->card;
+    char sha256[KILN_FILE_HASH_MAX], why[KILN_CARD_WHY];
+    if (!kiln_model_card_fits(card, diffusionz_model_hash(context),
+                              kiln_dtype_names[diffusionz_dtype(context)], why))
+        fprintf(stderr, "kiln render: %s\n", why);
+    const bool hash = b->lora_count == 1 && kiln_file_hash(b->loras[0].path, sha256);
     const struct kiln_card_picture picture = {
         .width = (uint32_t)b->width,
         .height = (uint32_t)b->height,
@@ -158,18 +182,8 @@ static int set_mode(struct render *render, struct kiln_error *err)
         .lora_scale = b->lora_count ? (double)b->loras[0].weight : 0,
     };
     *mode = kiln_model_card_mode(card, mode, &picture);
-    if (kiln_batch_set_mode(&render->batch, mode, card->coarse_sizes, card->coarse_size_count))
-        return 0;
-    if (!automatic && card->coarse_size_count)
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "--coarse %u+%u: " KILN_MODEL_CARD
-                         " of the model lists no small size for %d x %d",
-                         mode->small, mode->full, b->width, b->height);
-    if (!automatic)
-        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %d x %d is too small to halve",
-                         mode->small, mode->full, b->width, b->height);
-    *mode = (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = mode->variety};
-    return 0;
+    if (!kiln_batch_set_mode(b, mode, card->coarse_sizes, card->coarse_size_count))
+        *mode = (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = mode->variety};
 }
 
 /* The files of --init and --mask. */
@@ -237,6 +251,8 @@ static int render(struct render *render, struct kiln_error *err)
         diffusionz_free(context);
         return err->code;
     }
+    if (code == 0 && render->mode.kind == KILN_MODE_COARSE_AUTO)
+        decide_auto(render, context);
     code = code ? code : diffusionz_run_batch(context, &render->batch, &output, &times);
     if (code != 0)
         code = kiln_fail(err, code, "%s", diffusionz_last_error());

@@ -22,9 +22,10 @@ const char kiln_coarse_usage[] =
     "\n"
     "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
     "  --sizes N,WxH,...      full sizes (512)\n"
-    "  --modes S+L,...        S steps at the small size, then L at full size (4+3,4+2)\n"
+    "  --modes S+L,...        S steps at the small size, then L at full size (4+3,4+2; with other\n"
+    "                         --steps half of them, then three or two eighths)\n"
     "  --small N,WxH,...      small sizes to choose from (about half the side)\n"
-    "  --steps N              of an exact run (8)\n"
+    "  --steps N              of an exact run (as kiln.json of the model says, else 8)\n"
     "  --enlarge N,...        also: exact at the small size, enlarged, and N last steps (none)\n"
     "  --variety X,...        also: exact but for this variety, 0 to 1 (none); without --modes no "
     "coarse runs\n"
@@ -136,6 +137,12 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
     for (int i = 0; i < o->small_count; i++)
         o->small[i] = (struct kiln_picture_size){(uint32_t)o->small_given[i].width,
                                                  (uint32_t)o->small_given[i].height};
+    for (int i = 0; i < o->dtype_count && o->write; i++)
+        if (o->dtypes[i] == DIFFUSIONZ_AUTO)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "--dtype auto: " KILN_MODEL_CARD
+                             " names what was measured, so --write "
+                             "needs fp32, bf16 or fp8");
     for (int i = 0; i < o->lora_count && o->write; i++)
         if (!(o->loras[i].weight > 0))
             return kiln_fail(err, KILN_BAD_INPUT,
@@ -147,25 +154,33 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
     return code;
 }
 
+/* Of 8 steps, 4+3 and 4+2. */
+static void add_usual_modes(struct kiln_coarse_options *o)
+{
+    const uint32_t steps = (uint32_t)o->steps, full[2] = {(3 * steps + 7) / 8, (steps + 3) / 4};
+    for (int i = 0; i < 2; i++)
+        if (i == 0 || full[0] != full[1])
+            o->modes[o->mode_count++] = (struct kiln_mode){.kind = KILN_MODE_COARSE,
+                                                           .small = (steps + 1) / 2,
+                                                           .full = full[i],
+                                                           .sigma = KILN_COARSE_SIGMA};
+}
+
 static void set_defaults(struct kiln_coarse_options *o)
 {
-    static const struct kiln_mode usual[] = {
-        {.kind = KILN_MODE_COARSE, .small = 4, .full = 3, .sigma = KILN_COARSE_SIGMA},
-        {.kind = KILN_MODE_COARSE, .small = 4, .full = 2, .sigma = KILN_COARSE_SIGMA},
-    };
     if (!o->count)
         o->count = o->sheet ? KILN_REQUESTS_MAX : COUNT_DEFAULT;
     if (!o->seeds)
         o->seeds = o->sheet ? 1 : SEEDS_DEFAULT;
     if (!o->steps)
-        o->steps = KILN_STEPS_DEFAULT;
+        o->steps = kiln_batch_steps_usual(o->model);
     if (!o->dtype_count)
         o->dtypes[o->dtype_count++] = DIFFUSIONZ_BF16;
     if (!o->size_count)
         o->sizes[o->size_count++] = (struct kiln_bench_size){512, 512};
     const bool none_given = o->mode_count == 0 && o->variety_count == 0;
-    for (int i = 0; none_given && i < 2; i++)
-        o->modes[o->mode_count++] = usual[i];
+    if (none_given)
+        add_usual_modes(o);
 }
 
 int kiln_coarse_options_read(int argc, char **argv, struct kiln_coarse_options *ret,

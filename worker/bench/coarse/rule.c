@@ -248,8 +248,12 @@ static json_t *words_json(const struct kiln_coarse *bench, int chosen)
 json_t *kiln_coarse_card(const struct kiln_coarse *bench)
 {
     const int mode = choose(bench);
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "auto",
-                     mode < 0 ? "off" : bench->tables[0].runs[run_of(mode)].name, "steps",
+    json_t *dtypes = json_array();
+    for (int i = 0; i < bench->options.dtype_count; i++)
+        json_array_append_new(dtypes, json_string(kiln_dtype_names[bench->options.dtypes[i]]));
+    return json_pack("{s:s, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:o}", "auto",
+                     mode < 0 ? "off" : bench->tables[0].runs[run_of(mode)].name, "model",
+                     diffusionz_model_hash(bench->pictures.context), "dtypes", dtypes, "steps",
                      bench->options.steps, "sizes", small_sizes(bench), "for",
                      sizes_of(bench, mode, -1, KILN_LIST_MAX), "loras", loras_json(bench, mode),
                      "not_offered", words_json(bench, mode), "measured", kiln_coarse_json(bench));

@@ -1,0 +1,491 @@
+/* model_card_read.c - reads kiln.json.
+ *
+ * A misspelt value must not silently turn coarse off, so each known key is checked in full.  Keys
+ * of later releases are passed over: an older worker can use the same model directory.
+ */
+#include "storage/formats/model_card.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/job/sizes.h"
+#include "schemas/text/json.h"
+#include "storage/formats/json_bounds.h"
+#include "storage/formats/regular.h"
+
+#define CARD_BYTES_MAX (256 * 1024)
+#define CARD_DEPTH_MAX KILN_JSON_DEPTH
+#define CARD_VALUES_MAX 16384
+#define TEXT_MAX 64 /* bytes of a mode or a size */
+#define PATH_BYTES_MAX 4096
+
+/* Turns an error inside the file into one that names the file and the key. */
+static int refuse(const char *key, struct kiln_error *err)
+{
+    struct kiln_error why = *err;
+    return kiln_fail(err, why.code == KILN_NO_MEMORY ? why.code : KILN_CONFIG, "\"%s\": %s", key,
+                     why.text);
+}
+
+/* A text of at most TEXT_MAX - 1 bytes. */
+static int read_text(const struct kiln_json_value *value, char text[TEXT_MAX],
+                     struct kiln_error *err)
+{
+    size_t len;
+    if (value->type != KILN_JSON_STRING)
+        return kiln_fail(err, KILN_CONFIG, "expected text, found %s",
+                         kiln_json_type_name(value->type));
+    if (!kiln_json_string(value, text, TEXT_MAX, &len))
+        return kiln_fail(err, KILN_CONFIG, "text of more than %d bytes", TEXT_MAX - 1);
+    return 0;
+}
+
+/* "WIDTHxHEIGHT" alone, without the names of sizes.h. */
+static int read_size(const char *text, size_t len, struct kiln_picture_size *ret,
+                     struct kiln_error *err)
+{
+    if (memchr(text, ':', len))
+        return kiln_fail(err, KILN_CONFIG, "\"%.*s\": a size here is WIDTHxHEIGHT", (int)len, text);
+    return kiln_size_parse(text, len, &ret->width, &ret->height, err);
+}
+
+/* "WIDTHxHEIGHT" or "WIDTHxHEIGHT..WIDTHxHEIGHT". */
+static int read_sizes(const char *text, struct kiln_card_sizes *ret, struct kiln_error *err)
+{
+    struct kiln_picture_size min, max;
+    const char *dots = strstr(text, ".."), *high = dots ? dots + 2 : text;
+    int code = read_size(text, dots ? (size_t)(dots - text) : strlen(text), &min, err);
+    code = code ? code : read_size(high, strlen(high), &max, err);
+    if (code != 0)
+        return code;
+    if (min.width > max.width || min.height > max.height)
+        return kiln_fail(err, KILN_CONFIG, "\"%s\": the first size is larger than the second",
+                         text);
+    *ret = (struct kiln_card_sizes){min.width, min.height, max.width, max.height};
+    return 0;
+}
+
+/* A list of at most `most` values, each read by `each`. */
+static int read_values(const struct kiln_json_value *value, uint32_t most, const char *what,
+                       int (*each)(const struct kiln_json_value *element, void *ret,
+                                   struct kiln_error *err),
+                       void *ret, struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value element;
+    bool more = false;
+    uint32_t count = 0;
+    if (value->type != KILN_JSON_ARRAY)
+        return kiln_fail(err, KILN_CONFIG, "expected a list, found %s",
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err);
+    while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more)
+        code = ++count > most ? kiln_fail(err, KILN_CONFIG, "at most %u %s are allowed", most, what)
+                              : each(&element, ret, err);
+    return code;
+}
+
+/* A list of at most `most` texts, each read by `each` as element number *count of a list in ret. */
+static int read_list(const struct kiln_json_value *value, uint32_t *count, uint32_t most,
+                     int (*each)(const char *text, void *ret, struct kiln_error *err), void *ret,
+                     struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value element;
+    char text[TEXT_MAX];
+    bool more = false;
+    *count = 0;
+    if (value->type != KILN_JSON_ARRAY)
+        return kiln_fail(err, KILN_CONFIG, "expected a list, found %s",
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err);
+    while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more) {
+        if (*count == most)
+            return kiln_fail(err, KILN_CONFIG, "at most %u sizes are allowed", most);
+        code = read_text(&element, text, err);
+        code = code ? code : each(text, ret, err);
+        *count += code == 0;
+    }
+    return code;
+}
+
+static int read_small(const char *text, void *ret, struct kiln_error *err)
+{
+    struct kiln_model_card *card = ret;
+    return read_size(text, strlen(text), &card->coarse_sizes[card->coarse_size_count], err);
+}
+
+static int read_for(const char *text, void *ret, struct kiln_error *err)
+{
+    struct kiln_model_card *card = ret;
+    return read_sizes(text, &card->coarse_for[card->coarse_for_count], err);
+}
+
+/* "S+L", as in a job's key coarse. */
+static int read_auto(const struct kiln_json_value *value, struct kiln_model_card *card,
+                     struct kiln_error *err)
+{
+    char text[TEXT_MAX];
+    int code = read_text(value, text, err);
+    if (code != 0)
+        return code;
+    if (!kiln_mode_parse_coarse(text, &card->coarse) || card->coarse.kind == KILN_MODE_COARSE_AUTO)
+        return kiln_fail(err, KILN_CONFIG, "\"%s\": expected \"off\" or \"S+L\", such as \"4+3\"",
+                         text);
+    return 0;
+}
+
+/* A number of steps. */
+static int read_count(const struct kiln_json_value *value, uint32_t *ret, struct kiln_error *err)
+{
+    uint64_t steps;
+    if (value->type != KILN_JSON_NUMBER || !kiln_json_u64(value, &steps) ||
+        steps < KILN_STEPS_MIN || steps > KILN_STEPS_MAX)
+        return kiln_fail(err, KILN_CONFIG, "expected a number of steps, %d to %d", KILN_STEPS_MIN,
+                         KILN_STEPS_MAX);
+    *ret = (uint32_t)steps;
+    return 0;
+}
+
+static int read_lora_size(const char *text, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_lora *lora = ret;
+    return read_sizes(text, &lora->sizes[lora->size_count], err);
+}
+
+/* The hash of a file. */
+static int read_sha256(const struct kiln_json_value *value, char ret[KILN_CARD_SHA256],
+                       struct kiln_error *err)
+{
+    char text[KILN_CARD_SHA256];
+    size_t len = 0;
+    if (value->type != KILN_JSON_STRING || !kiln_json_string(value, text, sizeof text, &len) ||
+        len != KILN_CARD_SHA256 - 1 || strspn(text, "0123456789abcdef") != len)
+        return kiln_fail(err, KILN_CONFIG, "\"sha256\": expected 64 hex digits");
+    memcpy(ret, text, sizeof text);
+    return 0;
+}
+
+static int read_lora_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                         struct kiln_card_lora *lora, struct kiln_error *err)
+{
+    if (kiln_json_equals(key, "sha256"))
+        return read_sha256(value, lora->sha256, err);
+    if (kiln_json_equals(key, "strength") &&
+        (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &lora->strength) ||
+         !(lora->strength > 0 && lora->strength <= KILN_LORA_SCALE_MAX)))
+        return kiln_fail(err, KILN_CONFIG, "\"strength\": expected a number above 0, %g at most",
+                         KILN_LORA_SCALE_MAX);
+    if (kiln_json_equals(key, "for") &&
+        read_list(value, &lora->size_count, KILN_CARD_LORA_SIZES, read_lora_size, lora, err))
+        return refuse("for", err);
+    return 0;
+}
+
+/* {"sha256": ..., "strength": 1, "for": [sizes]} */
+static int read_lora(const struct kiln_json_value *value, struct kiln_card_lora *lora,
+                     struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, member;
+    bool more = false;
+    *lora = (struct kiln_card_lora){.strength = 1};
+    if (value->type != KILN_JSON_OBJECT)
+        return kiln_fail(err, KILN_CONFIG, "expected an object, found %s",
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
+    while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
+        code = read_lora_key(&key, &member, lora, err);
+    if (code == 0 && !lora->sha256[0])
+        code = kiln_fail(err, KILN_CONFIG, "a LoRA without \"sha256\"");
+    return code;
+}
+
+static int read_next_lora(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_model_card *card = ret;
+    int code = read_lora(value, &card->coarse_loras[card->coarse_lora_count], err);
+    card->coarse_lora_count += code == 0;
+    return code;
+}
+
+/* The hash of a model. */
+static int read_model(const struct kiln_json_value *value, struct kiln_model_card *card,
+                      struct kiln_error *err)
+{
+    char text[TEXT_MAX];
+    int code = read_text(value, text, err);
+    if (code == 0 && (strlen(text) != KILN_CARD_MODEL - 1 ||
+                      strspn(text, "0123456789abcdef") != KILN_CARD_MODEL - 1))
+        code = kiln_fail(err, KILN_CONFIG, "\"%s\": expected the %d hex digits of a model's hash",
+                         text, KILN_CARD_MODEL - 1);
+    if (code == 0)
+        memcpy(card->coarse_model, text, KILN_CARD_MODEL);
+    return code;
+}
+
+/* A number format by its name. */
+static int read_dtype(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    static const char *const names[KILN_CARD_DTYPES] = {"fp32", "bf16", "fp8"};
+    struct kiln_model_card *card = ret;
+    char text[TEXT_MAX];
+    int code = read_text(value, text, err);
+    for (size_t i = 0; i < KILN_CARD_DTYPES && code == 0; i++)
+        if (strcmp(text, names[i]) == 0) {
+            memcpy(card->coarse_dtypes[card->coarse_dtype_count++], names[i], strlen(names[i]) + 1);
+            return 0;
+        }
+    return code ? code
+                : kiln_fail(err, KILN_CONFIG, "\"%s\": expected \"fp32\", \"bf16\" or \"fp8\"",
+                            text);
+}
+
+/* One key of "coarse". */
+static int read_coarse_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                           struct kiln_model_card *card, struct kiln_error *err)
+{
+    if (kiln_json_equals(key, "auto"))
+        return read_auto(value, card, err) ? refuse("coarse.auto", err) : 0;
+    if (kiln_json_equals(key, "steps"))
+        return read_count(value, &card->coarse_steps, err) ? refuse("coarse.steps", err) : 0;
+    if (kiln_json_equals(key, "sizes"))
+        return read_list(value, &card->coarse_size_count, KILN_LIST_MAX, read_small, card, err)
+                   ? refuse("coarse.sizes", err)
+                   : 0;
+    if (kiln_json_equals(key, "for"))
+        return read_list(value, &card->coarse_for_count, KILN_LIST_MAX, read_for, card, err)
+                   ? refuse("coarse.for", err)
+                   : 0;
+    if (kiln_json_equals(key, "loras")) {
+        card->coarse_lora_count = 0;
+        return read_values(value, KILN_LIST_MAX, "LoRAs", read_next_lora, card, err)
+                   ? refuse("coarse.loras", err)
+                   : 0;
+    }
+    if (kiln_json_equals(key, "model"))
+        return read_model(value, card, err) ? refuse("coarse.model", err) : 0;
+    if (kiln_json_equals(key, "dtypes")) {
+        card->coarse_dtype_count = 0;
+        return read_values(value, KILN_CARD_DTYPES, "dtypes", read_dtype, card, err)
+                   ? refuse("coarse.dtypes", err)
+                   : 0;
+    }
+    return 0;
+}
+
+/* The keys of an object, each read by `each`. */
+static int read_object(const char *name, const struct kiln_json_value *value,
+                       int (*each)(const struct kiln_json_value *key,
+                                   const struct kiln_json_value *value,
+                                   struct kiln_model_card *card, struct kiln_error *err),
+                       struct kiln_model_card *card, struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, member;
+    bool more = false;
+    if (value->type != KILN_JSON_OBJECT)
+        return kiln_fail(err, KILN_CONFIG, "\"%s\": expected an object, found %s", name,
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
+    while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
+        code = each(&key, &member, card, err);
+    return code;
+}
+
+static int read_coarse(const struct kiln_json_value *value, struct kiln_model_card *card,
+                       struct kiln_error *err)
+{
+    card->coarse_steps = KILN_STEPS_DEFAULT;
+    int code = read_object("coarse", value, read_coarse_key, card, err);
+    if (code == 0 && card->coarse.kind == KILN_MODE_COARSE &&
+        card->coarse.small > card->coarse_steps)
+        code = kiln_fail(err, KILN_CONFIG, "\"coarse.auto\": %u small steps of a schedule of %u",
+                         card->coarse.small, card->coarse_steps);
+    return code;
+}
+
+/* A noise level; they fall from 1 and stay above 0. */
+static int read_sigma(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_model_card *card = ret;
+    const uint32_t i = card->sigma_count;
+    double sigma;
+    if (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &sigma) ||
+        !(i == 0 ? sigma == 1 : sigma > 0 && sigma < card->sigmas[i - 1]))
+        return kiln_fail(err, KILN_CONFIG,
+                         "number %u: expected noise levels that fall from 1 and stay above 0; "
+                         "the last step goes to 0 by itself",
+                         i + 1);
+    card->sigmas[card->sigma_count++] = sigma;
+    return 0;
+}
+
+static int read_sigmas(const struct kiln_json_value *value, struct kiln_model_card *card,
+                       struct kiln_error *err)
+{
+    card->sigma_count = 0;
+    int code = read_values(value, KILN_STEPS_MAX, "sigmas", read_sigma, card, err);
+    if (code == 0 && card->sigma_count == 0)
+        code = kiln_fail(err, KILN_CONFIG, "expected at least one noise level");
+    return code;
+}
+
+/* --- weights for some of the steps ------------------------------------------------------------ */
+
+/* [FIRST, LAST], counted from 1. */
+static int read_range(const struct kiln_json_value *value, struct kiln_card_weights *w,
+                      struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value element;
+    uint32_t steps[2], count = 0;
+    bool more = false;
+    int code = value->type == KILN_JSON_ARRAY
+                   ? kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err)
+                   : KILN_CONFIG;
+    while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more &&
+           count < 2)
+        code = read_count(&element, &steps[count++], err);
+    if (code || count != 2 || more || steps[0] > steps[1])
+        return kiln_fail(err, KILN_CONFIG,
+                         "\"steps\": expected the first and the last step, such as [1, 2]");
+    w->first = steps[0] - 1;
+    w->end = steps[1];
+    return 0;
+}
+
+/* A path inside the model's directory. */
+static int read_path(const struct kiln_json_value *value, char path[KILN_CARD_PATH],
+                     struct kiln_error *err)
+{
+    size_t len;
+    if (value->type != KILN_JSON_STRING || !kiln_json_string(value, path, KILN_CARD_PATH, &len) ||
+        len == 0 || strlen(path) != len || path[0] == '/' || strstr(path, ".."))
+        return kiln_fail(err, KILN_CONFIG,
+                         "\"lora\": expected the path of a file inside the model's directory, of "
+                         "at most %d bytes and without \"..\"",
+                         KILN_CARD_PATH - 1);
+    return 0;
+}
+
+static int read_weights_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                            struct kiln_card_weights *w, struct kiln_error *err)
+{
+    if (kiln_json_equals(key, "steps"))
+        return read_range(value, w, err);
+    if (kiln_json_equals(key, "lora"))
+        return read_path(value, w->path, err);
+    if (kiln_json_equals(key, "sha256"))
+        return read_sha256(value, w->sha256, err);
+    if (kiln_json_equals(key, "scale") &&
+        (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &w->scale) ||
+         !(w->scale >= -KILN_LORA_SCALE_MAX && w->scale <= KILN_LORA_SCALE_MAX)))
+        return kiln_fail(err, KILN_CONFIG, "\"scale\": expected a number from -%g to %g",
+                         KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX);
+    if (kiln_json_equals(key, "transformer"))
+        return kiln_fail(err, KILN_CONFIG,
+                         "\"transformer\": a second transformer is not supported, only a LoRA "
+                         "(\"lora\"): two would need twice the memory");
+    return 0;
+}
+
+/* {"steps": [1, 2], "lora": PATH, "sha256": ..., "scale": 1} */
+static int read_weights(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_model_card *card = ret;
+    struct kiln_card_weights w = {.scale = 1};
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, member;
+    bool more = false;
+    if (value->type != KILN_JSON_OBJECT)
+        return kiln_fail(err, KILN_CONFIG, "expected an object, found %s",
+                         kiln_json_type_name(value->type));
+    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
+    while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
+        code = read_weights_key(&key, &member, &w, err);
+    const char *missing = !w.end ? "steps" : !w.path[0] ? "lora" : !w.sha256[0] ? "sha256" : NULL;
+    if (code == 0 && missing)
+        code =
+            kiln_fail(err, KILN_CONFIG, "number %u lacks \"%s\"", card->weight_count + 1, missing);
+    if (code == 0)
+        card->weights[card->weight_count++] = w;
+    return code;
+}
+
+/* One key of "schedule". */
+static int read_schedule_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                             struct kiln_model_card *card, struct kiln_error *err)
+{
+    if (kiln_json_equals(key, "steps"))
+        return read_count(value, &card->steps, err) ? refuse("schedule.steps", err) : 0;
+    if (kiln_json_equals(key, "sigmas"))
+        return read_sigmas(value, card, err) ? refuse("schedule.sigmas", err) : 0;
+    if (kiln_json_equals(key, "weights")) {
+        card->weight_count = 0;
+        return read_values(value, KILN_STEP_LORAS_MAX, "weights", read_weights, card, err)
+                   ? refuse("schedule.weights", err)
+                   : 0;
+    }
+    return 0;
+}
+
+static int read_schedule(const struct kiln_json_value *value, struct kiln_model_card *card,
+                         struct kiln_error *err)
+{
+    int code = read_object("schedule", value, read_schedule_key, card, err);
+    if (code == 0 && card->sigma_count > 0 && card->steps == 0)
+        card->steps = card->sigma_count;
+    if (code == 0 && card->sigma_count > 0 && card->steps != card->sigma_count)
+        code = kiln_fail(err, KILN_CONFIG, "\"schedule\": %u steps, but %u sigmas", card->steps,
+                         card->sigma_count);
+    if (code == 0 && card->weight_count > 0 && card->steps == 0)
+        code = kiln_fail(err, KILN_CONFIG, "\"schedule\": weights, but no number of steps");
+    for (uint32_t i = 0; i < card->weight_count && code == 0; i++)
+        if (card->weights[i].end > card->steps)
+            code = kiln_fail(err, KILN_CONFIG, "\"schedule.weights\": number %u: step %u of %u",
+                             i + 1, card->weights[i].end, card->steps);
+    return code;
+}
+
+int kiln_model_card_parse(const char *text, size_t len, const char *path,
+                          struct kiln_model_card *ret, struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, value;
+    struct kiln_model_card card = {0};
+    struct kiln_error why;
+    bool more = false;
+    int code = kiln_json_bounds(text, len, CARD_DEPTH_MAX, CARD_VALUES_MAX, "the file", &why);
+    code = code ? code : kiln_json_open(&reader, text, len, KILN_JSON_OBJECT, &why);
+    while (code == 0 && (code = kiln_json_next(&reader, &key, &value, &more, &why)) == 0 && more)
+        if (kiln_json_equals(&key, "coarse"))
+            code = read_coarse(&value, &card, &why);
+        else if (kiln_json_equals(&key, "schedule"))
+            code = read_schedule(&value, &card, &why);
+    if (code != 0)
+        return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG,
+                         "%s: %s (correct or remove the file)", path, why.text);
+    *ret = card;
+    return 0;
+}
+
+int kiln_model_card_read(const char *dir, struct kiln_model_card *ret, struct kiln_error *err)
+{
+    char path[PATH_BYTES_MAX], *text;
+    struct kiln_error why;
+    size_t len;
+    if ((size_t)snprintf(path, sizeof path, "%s/" KILN_MODEL_CARD, dir) >= sizeof path)
+        return kiln_fail(err, KILN_CONFIG, "model: the path %.80s... is too long", dir);
+    int code = kiln_regular_read(path, CARD_BYTES_MAX, &text, &len, &why);
+    if (code == KILN_NOT_FOUND) {
+        *ret = (struct kiln_model_card){0};
+        return 0;
+    }
+    if (code != 0)
+        return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG, "%s", why.text);
+    code = kiln_model_card_parse(text, len, path, ret, err);
+    free(text);
+    return code;
+}
