@@ -1,14 +1,12 @@
 /* follow.c - see follow.h. */
 #include "scheduler/gallery/follow.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/telemetry/metrics.h"
+#include "scheduler/gallery/background.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/gallery/follow.h"
 
@@ -20,25 +18,17 @@
 struct kiln_gallery_follow {
     struct kiln_follower *follower;
     struct kiln_keeper *keeper;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t ending_changed;
-    bool ending;
+    struct kiln_alike *alike;
+    struct kiln_background background;
     _Atomic uint64_t written, removed;
     _Atomic bool complete, writes;
 };
 
-/* Whether to go on after so long. */
-static bool pause_for(struct kiln_gallery_follow *follow, int ms)
+static int report(void *arg, uint64_t job, bool gone, struct kiln_error *err)
 {
-    struct timespec until = kiln_deadline_in(ms);
-    pthread_mutex_lock(&follow->lock);
-    while (!follow->ending &&
-           pthread_cond_timedwait(&follow->ending_changed, &follow->lock, &until) == 0)
-        continue;
-    bool more = !follow->ending;
-    pthread_mutex_unlock(&follow->lock);
-    return more;
+    struct kiln_gallery_follow *follow = arg;
+    kiln_alike_note(follow->alike, job, gone);
+    return kiln_keeper_note(follow->keeper, job, gone, err);
 }
 
 static void note(struct kiln_gallery_follow *follow, const struct kiln_follower_progress *progress)
@@ -57,8 +47,10 @@ static int step(struct kiln_gallery_follow *follow, bool *ret_more, struct kiln_
     struct kiln_follower_progress progress = {0};
     bool more = false;
     int rc = kiln_follower_step(follow->follower, &progress, err);
-    if (rc == 0)
+    if (rc == 0) {
         note(follow, &progress);
+        kiln_alike_step(follow->alike, progress.writes, progress.replaced);
+    }
     if (rc == 0)
         rc = kiln_keeper_step(follow->keeper, progress.replaced, &more, err);
     *ret_more = progress.more || more;
@@ -70,7 +62,7 @@ static void *run(void *arg)
     struct kiln_gallery_follow *follow = arg;
     struct kiln_outage outage = {KILN_OUTAGE_OF("index"), .effect = "new pictures are not found by "
                                                                     "searches"};
-    for (int pause_ms = 0; pause_for(follow, pause_ms);) {
+    for (int pause_ms = 0; kiln_background_pause(&follow->background, pause_ms);) {
         struct kiln_error err;
         bool more;
         if (step(follow, &more, &err)) {
@@ -84,24 +76,21 @@ static void *run(void *arg)
 }
 
 int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_keeper *keeper,
-                              struct kiln_gallery_follow **ret, struct kiln_error *err)
+                              struct kiln_alike *alike, struct kiln_gallery_follow **ret,
+                              struct kiln_error *err)
 {
-    const struct kiln_follower_options options = {
-        .each = kiln_keeper_note, .arg = keeper, .page_rows = PAGE_ROWS};
     struct kiln_gallery_follow *follow = calloc(1, sizeof *follow);
     if (!follow)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to follow the ledger");
+    const struct kiln_follower_options options = {
+        .each = report, .arg = follow, .page_rows = PAGE_ROWS};
     follow->keeper = keeper;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&follow->ending_changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&follow->lock, NULL);
+    follow->alike = alike;
     int rc = kiln_follower_open(config, "kiln-gallery", &options, &follow->follower, err);
-    if (rc == 0 && pthread_create(&follow->thread, NULL, run, follow) != 0) {
-        kiln_follower_close(follow->follower);
-        rc = kiln_fail(err, KILN_NO_MEMORY, "no thread to follow the ledger");
+    if (rc == 0) {
+        rc = kiln_background_start(&follow->background, run, follow, "follow the ledger", err);
+        if (rc)
+            kiln_follower_close(follow->follower);
     }
     if (rc) {
         free(follow);
@@ -113,20 +102,11 @@ int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_keep
 
 bool kiln_gallery_follow_stop(struct kiln_gallery_follow *follow)
 {
-    struct timespec until;
     if (!follow)
         return true;
-    pthread_mutex_lock(&follow->lock);
-    follow->ending = true;
-    pthread_cond_signal(&follow->ending_changed);
-    pthread_mutex_unlock(&follow->lock);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += STOP_S;
-    if (pthread_timedjoin_np(follow->thread, NULL, &until) != 0)
+    if (!kiln_background_stop(&follow->background, STOP_S))
         return false;
     kiln_follower_close(follow->follower);
-    pthread_cond_destroy(&follow->ending_changed);
-    pthread_mutex_destroy(&follow->lock);
     free(follow);
     return true;
 }

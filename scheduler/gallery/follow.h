@@ -3,6 +3,7 @@
 #ifndef KILN_GALLERY_FOLLOW_THREAD_H
 #define KILN_GALLERY_FOLLOW_THREAD_H
 
+#include "scheduler/gallery/alike/alike.h"
 #include "scheduler/gallery/meaning/keeper.h"
 #include "schemas/config/config.h"
 #include "schemas/error.h"
@@ -10,10 +11,10 @@
 
 struct kiln_gallery_follow;
 
-/* config and keeper must outlive it; the keeper is told of every change.  A ledger that is away is
- * waited for. */
+/* config, keeper and alike must outlive it; keeper and alike are told of every change.  A ledger
+ * that is away is waited for. */
 int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_keeper *keeper,
-                              struct kiln_gallery_follow **ret,
+                              struct kiln_alike *alike, struct kiln_gallery_follow **ret,
                               struct kiln_error *err) KILN_MUST_CHECK;
 /* Accepts NULL.  False: the thread waits for a ledger that hangs, and lives on until the process
  * ends; nothing that it uses may be freed.  The index is right whenever that happens. */

@@ -75,6 +75,7 @@ static void collect(void *arg, struct kiln_text *text)
     kiln_web_server_gauges(gallery->server, text);
     kiln_gallery_follow_gauges(gallery->follow, text);
     kiln_keeper_gauges(gallery->app.keeper, text);
+    kiln_alike_gauges(gallery->app.alike, text);
 }
 
 /* A gallery works without its page of metrics, so a failure is only logged. */
@@ -106,6 +107,7 @@ static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
     rc = rc ? rc : kiln_gallery_assets_load(app, err);
     rc = rc ? rc : kiln_gallery_files_open(gallery->cli->config, &app->files, err);
     rc = rc ? rc : kiln_keeper_new(gallery->cli->config, &app->keeper, err);
+    rc = rc ? rc : kiln_alike_start(gallery->cli->config, &app->alike, err);
     rc = rc ? rc
             : kiln_ledger_open_reading(gallery->cli->config, "kiln-gallery", PROBE_LIMIT_MS,
                                        &gallery->ledger, err);
@@ -118,14 +120,15 @@ static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
     rc = kiln_web_server_start(gallery->cli->config, exact, &gallery->access, &gallery->site,
                                &gallery->server, err);
     return rc ? rc
-              : kiln_gallery_follow_start(gallery->cli->config, app->keeper, &gallery->follow, err);
+              : kiln_gallery_follow_start(gallery->cli->config, app->keeper, app->alike,
+                                          &gallery->follow, err);
 }
 
 static void close_all(struct gallery *gallery)
 {
     kiln_exporter_stop(gallery->exporter);
     kiln_web_server_stop(gallery->server);
-    if (!kiln_gallery_follow_stop(gallery->follow))
+    if (!kiln_gallery_follow_stop(gallery->follow) || !kiln_alike_stop(gallery->app.alike))
         _exit(EX_OK); /* all answers are sent, and nothing else is left to do */
     kiln_keeper_free(gallery->app.keeper);
     kiln_ledger_close(gallery->ledger);

@@ -175,6 +175,9 @@ const char *kiln_row_text(const PGresult *rows, int row, int column);
 int64_t kiln_row_i64(const PGresult *rows, int row, int column);
 uint64_t kiln_row_u64(const PGresult *rows, int row, int column);
 bool kiln_row_bool(const PGresult *rows, int row, int column);
+/* A bytea in the text form of Postgres, "\\x00ff".  False: not exactly `size` bytes; NULL has none.
+ */
+bool kiln_row_bytes(const char *text, uint8_t *ret, size_t size);
 
 /* --- running --------------------------------------------------------------------------------- */
 /* All of these release params, whatever comes. */

@@ -169,7 +169,7 @@ def holds(value, schema, where):
             holds(item, schema.get("items", {}), f"{where}[]")
 
 
-ROUTES = {"/v1/pictures": "?limit=200", "/v1/pictures/{job}": "", "/v1/new": "?since=1", "/v1/batches": "",
+ROUTES = {"/v1/pictures": "?limit=200", "/v1/pictures/{job}": "", "/v1/alike/{job}": "", "/v1/new": "?since=1", "/v1/batches": "",
           "/v1/batches/{batch}": "", "/v1/openapi.json": ""}
 check(set(description["paths"]) == set(ROUTES), "openapi.json has other routes than this test")
 for route, query in ROUTES.items():

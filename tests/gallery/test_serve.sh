@@ -17,6 +17,7 @@ export EVIL PICTURES
 
 serve
 until_sql "SELECT count(*) FROM gallery_text" 50
+until_sql "SELECT count(*) FROM gallery_picture" 50 # pages show their colours
 python3 "$source_dir/tests/gallery/check_serve.py" || die "see above"
 
 # The log has paths and no queries; the page of metrics counts.

@@ -46,6 +46,7 @@ scheduler/sim:              schemas/ scheduler/policy
 scheduler/intake:           schemas/ storage/
 scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake pipeline/embed/
 
+scheduler/gallery/alike:    schemas/ storage/ scheduler/policy scheduler/gallery/background.h
 scheduler/gallery/meaning:  schemas/ storage/ pipeline/embed/ kernels/vectors scheduler/policy scheduler/sim
 
 scheduler/cli/core:         schemas/ storage/
@@ -65,8 +66,9 @@ scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs schedu
 scheduler/bench:            scheduler/policy scheduler/sim pipeline/embed
 scheduler/cli:              schemas/ storage/ scheduler/cli/
 scheduler/gallery/web:      schemas/ storage/
-scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/meaning
+scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/meaning scheduler/gallery/alike
 scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning scheduler/cli/core/output/crosstab.h
+scheduler/gallery/pages:    scheduler/gallery/alike
 scheduler/gallery:          schemas/ storage/ scheduler/cli/core scheduler/cli/verb_tables.h scheduler/cli/jobs/export/export.h scheduler/gallery/
 
 pipeline/embed/tokens:      schemas/ storage/formats

@@ -2,7 +2,8 @@
  *
  * Writers with open transactions commit late, in any order, or not at all, while followers step,
  * die, and take over from each other; pictures change their level, get stars, are removed; the
- * ledger is restored on another cluster.  KILN_FOLLOW_SEEDS=1000 runs more seeds than the usual
+ * ledger is restored on another cluster; fingerprints of pixels are computed meanwhile, and written
+ * late.  KILN_FOLLOW_SEEDS=1000 runs more seeds than the usual
  * thirty, KILN_FOLLOW_SEED=7 one of them.
  */
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 #include <cmocka.h>
 #include <libpq-fe.h>
 
+#include "storage/ledger/gallery/fingerprints.h"
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/upkeep/database_roles.h"
@@ -100,6 +102,8 @@ struct world {
     bool open[WRITERS];
     struct kiln_follower *followers[2];
     struct kept kept[2];
+    struct kiln_fingerprint prints[JOBS + 10]; /* computed, and not written yet */
+    uint32_t print_count;
 };
 
 static uint32_t below(struct world *world, uint32_t n)
@@ -107,14 +111,16 @@ static uint32_t below(struct world *world, uint32_t n)
     return test_random_below(&world->random, n);
 }
 
-static void step(struct world *world, int which)
+static struct kiln_follower_progress step(struct world *world, int which)
 {
     struct kiln_follower_progress progress;
     kiln_test_ok(kiln_follower_step(world->followers[which], &progress, &rig.err), rig.err);
     if (progress.replaced) { /* reads the ledger again */
         kiln_follower_close(world->followers[which]);
         world->followers[which] = follow(&world->kept[which], 1 + below(world, 7));
+        progress.more = true;
     }
+    return progress;
 }
 
 /* One statement of a writer, in a transaction that may stay open; one that waits is rolled back. */
@@ -124,13 +130,17 @@ static void write_something(struct world *world)
         const char *before, *behind;
         uint32_t weight;
     } kinds[] = {
-        {"INSERT INTO image (job_id, batch_id, created_at, seed, guidance, width, height, steps,"
+        {"WITH i AS (INSERT INTO image (job_id, batch_id, created_at, seed, guidance, width, "
+         "height, steps,"
          " attempt, wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"
          " negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, tenant,"
          " worker) SELECT id, batch_id, now() - id * interval '3 hours', 1, 0, 256, 256, 8, 1, 0,"
          " 0, 0, 0, 0, 0, CASE id % 3 WHEN 0 THEN 'q' ELSE 'p' END, 'w' || id, '', 'h', '', 'm',"
          " 'h', '[]', '', 'ann', 'w' FROM job WHERE id = ",
-         "", 4},
+         " RETURNING job_id) INSERT INTO object (job_id, bytes, width, height, role, key, sha256,"
+         " content_type) SELECT job_id, 1, 256, 256, 'full', 'k' || job_id, md5(random()::text),"
+         " 'image/webp' FROM i ON CONFLICT (job_id, role) DO UPDATE SET sha256 = excluded.sha256",
+         4},
         {"UPDATE image SET safety_flag = (coalesce(safety_flag, 0) + 1) % 4 WHERE job_id = ", "",
          2},
         {"UPDATE image SET prompt = prompt || ' more' WHERE length(prompt) < 40 AND job_id = ", "",
@@ -142,7 +152,7 @@ static void write_something(struct world *world)
     };
     uint32_t which = below(world, WRITERS), kind = 0, at = below(world, 11);
     PGconn *conn = world->writers[which];
-    char text[1000];
+    char text[1500];
     if (!world->open[which]) {
         run(conn, "BEGIN");
         world->open[which] = true;
@@ -154,6 +164,35 @@ static void write_something(struct world *world)
     run(conn, "SAVEPOINT s");
     if (run(conn, text) != 0)
         run(conn, "ROLLBACK TO s");
+}
+
+/* What the background thread of a gallery does with a page of pictures: reads those that have no
+ * fingerprint, computes, and writes them later, when other things have happened. */
+static int take_print(void *arg, const struct kiln_fingerprint_row *row, struct kiln_error *err)
+{
+    struct world *world = arg;
+    (void)err;
+    assert_true(row->made || row->key);
+    if (!row->made && world->print_count < JOBS + 10) {
+        world->prints[world->print_count] = row->print;
+        world->prints[world->print_count++].quality = 50;
+    }
+    return 0;
+}
+
+static void look_at_pictures(struct world *world, uint64_t from, uint32_t count)
+{
+    kiln_test_ok(
+        kiln_gallery_fingerprints_below(rig.ledger, from, count, take_print, world, &rig.err),
+        rig.err);
+}
+
+static void write_prints(struct world *world)
+{
+    kiln_test_ok(
+        kiln_gallery_fingerprints_put(rig.ledger, world->prints, world->print_count, &rig.err),
+        rig.err);
+    world->print_count = 0;
 }
 
 static void end_one(struct world *world, uint32_t which, bool commit)
@@ -185,12 +224,16 @@ static void restore(struct world *world)
 static void act(struct world *world)
 {
     uint32_t what = below(world, 100), which = below(world, 2);
-    if (what < 60) {
+    if (what < 48) {
         write_something(world);
+    } else if (what < 54) {
+        look_at_pictures(world, first_job() + below(world, JOBS + 1), 1 + below(world, 20));
+    } else if (what < 60) {
+        write_prints(world);
     } else if (what < 72) {
         end_one(world, below(world, WRITERS), below(world, 4) > 0);
     } else if (what < 96) {
-        step(world, (int)which);
+        (void)step(world, (int)which);
     } else if (what < 99) {
         kiln_follower_close(world->followers[which]);
         world->followers[which] = follow(&world->kept[which], 1 + below(world, 7));
@@ -206,6 +249,16 @@ static void settle(struct kiln_follower *follower)
         kiln_test_ok(kiln_follower_step(follower, &progress, &rig.err), rig.err);
     assert_false(progress.more);
     assert_true(progress.complete);
+}
+
+/* The same for one that may find the ledger replaced: after a restore it knows only when it leads,
+ * which is when the server has ended the connections of those that were closed. */
+static void settle_in(struct world *world, int which)
+{
+    struct kiln_follower_progress progress = {.more = true};
+    for (int i = 0; i < 1000 && (progress.more || !progress.complete); i++)
+        progress = step(world, which);
+    assert_true(!progress.more && progress.complete);
 }
 
 /* The index has the pictures of the ledger, each as it is, and nothing else. */
@@ -226,6 +279,9 @@ static void expect_equal(uint64_t seed)
         "  FROM image GROUP BY 1, 2, 3) i FULL JOIN (SELECT * FROM gallery_day WHERE pictures <> 0)"
         " d USING (pool, day, level) WHERE i.n IS DISTINCT FROM d.pictures OR d.first_job > i.a"
         " OR d.last_job < i.b",
+        "SELECT count(*) FROM image i FULL JOIN gallery_picture p USING (job_id) WHERE i.job_id IS"
+        " NULL OR p.job_id IS NULL OR p.quality <> 50 OR p.file IS DISTINCT FROM (SELECT"
+        " hashtextextended(sha256, 0) FROM object o WHERE o.job_id = i.job_id)",
     };
     for (size_t i = 0; i < sizeof differ / sizeof *differ; i++) {
         long long count = kiln_test_count(rig.stack, differ[i]);
@@ -252,7 +308,8 @@ static void run_seed(uint64_t seed)
 {
     struct world world = {.random = {seed}};
     sql("DELETE FROM favourite; DELETE FROM image; DELETE FROM image_change;"
-        " DELETE FROM gallery_text; DELETE FROM gallery_day; DELETE FROM gallery_state");
+        " DELETE FROM gallery_text; DELETE FROM gallery_day; DELETE FROM gallery_state;"
+        " DELETE FROM gallery_picture; DELETE FROM object");
     for (int i = 0; i < WRITERS; i++) {
         world.writers[i] = PQconnectdb(rig.stack->conninfo);
         run(world.writers[i], "SET lock_timeout = 1");
@@ -265,9 +322,13 @@ static void run_seed(uint64_t seed)
         end_one(&world, i, true);
         PQfinish(world.writers[i]);
     }
-    settle(world.followers[0]);
-    settle(world.followers[1]);
-    settle(world.followers[0]);
+    write_prints(&world); /* late ones, of pictures that may have gone */
+    settle_in(&world, 0);
+    settle_in(&world, 1);
+    settle_in(&world, 0);
+    world.print_count = 0;
+    look_at_pictures(&world, INT64_MAX, JOBS + 10);
+    write_prints(&world);
     expect_equal(seed);
     for (int i = 0; i < 2; i++) {
         expect_kept(&world.kept[i], seed);
@@ -287,6 +348,28 @@ static void the_index_equals_the_ledger(void **state)
     for (uint64_t seed = 1; seed <= seeds; seed++)
         run_seed(seed);
     print_message("%llu seeds\n", (unsigned long long)seeds);
+}
+
+/* One that takes over from a writer that was ahead of it. */
+static void a_successor_reports_what_it_has_not_seen(void **state)
+{
+    (void)state;
+    struct kept kept[2] = {0};
+    struct kiln_follower *writer = follow(&kept[0], 10), *other = follow(&kept[1], 10);
+    struct kiln_follower_progress progress;
+    sql("INSERT INTO image SELECT * FROM kept ON CONFLICT DO NOTHING");
+    settle(writer);
+    settle(other);
+    sql("UPDATE image SET prompt = prompt || ' again'");
+    settle(writer);
+    kiln_follower_close(writer);
+    kept[1].there[0] = false;
+    do
+        kiln_test_ok(kiln_follower_step(other, &progress, &rig.err), rig.err);
+    while (!progress.writes); /* the server ends the old connection in its own time */
+    settle(other);
+    assert_true(kept[1].there[0]);
+    kiln_follower_close(other);
 }
 
 /* The role of a gallery can follow, and no more. */
@@ -319,6 +402,9 @@ static void the_role_of_a_gallery_is_enough(void **state)
     static const char *const allowed[] = {"INSERT INTO favourite SELECT max(job_id) FROM image",
                                           "DELETE FROM favourite",
                                           "UPDATE image SET safety_flag = 1",
+                                          "INSERT INTO gallery_picture (job_id) SELECT job_id"
+                                          " FROM image FOR KEY SHARE OF image SKIP LOCKED"
+                                          " ON CONFLICT DO NOTHING",
                                           "INSERT INTO safety_verdict (job_id, level, rank,"
                                           " source) VALUES (1, 1, 2, 'person:ann')"};
     static const char *const denied[] = {"DELETE FROM image",
@@ -343,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_index_equals_the_ledger),
+        cmocka_unit_test(a_successor_reports_what_it_has_not_seen),
         cmocka_unit_test(the_role_of_a_gallery_is_enough),
     };
     return cmocka_run_group_tests(tests, start, kiln_rig_stop);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/gallery/pages/related.h"
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/files.h"
 #include "scheduler/gallery/parts/html.h"
@@ -11,9 +12,7 @@
 #include "scheduler/gallery/parts/tiles.h"
 #include "schemas/job/line.h"
 
-#define SIMILAR 12
 #define CHILDREN 24 /* the newest */
-#define VARIANTS 13 /* with the picture itself, which is left out */
 
 struct view {
     struct kiln_web_visit *visit;
@@ -311,56 +310,6 @@ static int add_children(struct view *view, uint64_t job, struct kiln_error *err)
     return rc;
 }
 
-static int add_variants(struct view *view, uint64_t job, struct kiln_error *err)
-{
-    struct kiln_text *out = &view->visit->reply.body;
-    struct kiln_gallery_query query = {.filter = kiln_gallery_all(kiln_gallery_app(view->visit)),
-                                       .rows_max = VARIANTS};
-    struct kiln_gallery_page page;
-    struct kiln_gallery_grid grid;
-    if (view->variants == 0)
-        return 0;
-    query.filter.prompt_hash = view->prompt_hash;
-    kiln_text_puts(out, "<section class=\"related\"><h2>Variants <small>the same prompt with other "
-                        "seeds or settings</small></h2>");
-    kiln_gallery_grid_begin(&grid, view->visit, "Variants");
-    grid.not = job;
-    int rc =
-        kiln_gallery_list(view->visit->session, &query, kiln_gallery_grid_add, &grid, &page, err);
-    kiln_gallery_grid_end(&grid);
-    if (view->variants > grid.count)
-        kiln_text_printf(out, "<p><a href=\"/?same=%s\">All %u%s variants</a></p>",
-                         view->prompt_hash, view->variants,
-                         view->variants >= KILN_GALLERY_COUNT_MAX ? "+" : "");
-    kiln_text_puts(out, "</section>");
-    return rc;
-}
-
-static int add_similar(struct view *view, uint64_t job, struct kiln_error *err)
-{
-    struct kiln_gallery_app *app = kiln_gallery_app(view->visit);
-    const struct kiln_gallery_filter filter = kiln_gallery_all(app);
-    struct kiln_mixed *mixed = kiln_keeper_mixed(app->keeper);
-    struct kiln_text *out = &view->visit->reply.body;
-    struct kiln_gallery_grid grid;
-    if (!mixed)
-        return 0;
-    const size_t before = out->len;
-    kiln_text_puts(out,
-                   "<section class=\"related\"><h2>Similar <small>other prompts that mean much "
-                   "the same</small></h2>");
-    kiln_gallery_grid_begin(&grid, view->visit, "Similar");
-    int rc = kiln_mixed_similar(mixed, view->visit->session, &filter, job, SIMILAR,
-                                kiln_gallery_grid_add, &grid, err);
-    kiln_gallery_grid_end(&grid);
-    kiln_text_puts(out, "</section>");
-    if (grid.count == 0 && !out->failed) { /* nothing to head */
-        out->len = before;
-        out->at[before] = '\0';
-    }
-    return rc;
-}
-
 int kiln_gallery_view(struct kiln_web_visit *visit, struct kiln_error *err)
 {
     const struct kiln_gallery_filter filter = kiln_gallery_all(kiln_gallery_app(visit));
@@ -372,8 +321,7 @@ int kiln_gallery_view(struct kiln_web_visit *visit, struct kiln_error *err)
     int rc = kiln_gallery_picture(visit->session, &filter, job, add_picture, &view, err);
     rc = rc ? rc : add_parent(&view, err);
     rc = rc ? rc : add_children(&view, job, err);
-    rc = rc ? rc : add_variants(&view, job, err);
-    rc = rc ? rc : add_similar(&view, job, err);
+    rc = rc ? rc : kiln_gallery_add_related(visit, job, view.prompt_hash, view.variants, err);
     if (rc)
         return rc;
     kiln_gallery_end(visit);

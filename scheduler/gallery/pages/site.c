@@ -24,6 +24,7 @@ const struct kiln_web_route kiln_gallery_routes[] = {
     {"/fleet", KILN_WEB_GET, PAGE, false, NULL, kiln_gallery_fleet},
     {"/v1/pictures", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_pictures},
     {"/v1/pictures/", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_picture},
+    {"/v1/alike/", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_alike},
     {"/v1/new", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_new},
     {"/v1/batches", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_batches},
     {"/v1/batches/", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_batch},

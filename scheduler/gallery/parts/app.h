@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "scheduler/gallery/alike/alike.h"
 #include "scheduler/gallery/meaning/keeper.h"
 #include "scheduler/gallery/web/access.h"
 #include "scheduler/gallery/web/visit.h"
@@ -26,6 +27,7 @@ struct kiln_gallery_app {
     const struct kiln_web_access *access;
     struct kiln_gallery_files *files;
     struct kiln_keeper *keeper; /* search by meaning */
+    struct kiln_alike *alike;   /* near-duplicates */
     struct kiln_gallery_asset assets[KILN_ASSETS];
     int level_max;               /* enum kiln_safety_level: pictures above it are never shown */
     bool show_unchecked;         /* those that nobody has looked at */

@@ -1,6 +1,7 @@
 /* json.c - see json.h. */
 #include "scheduler/gallery/parts/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler/gallery/parts/files.h"
@@ -72,6 +73,10 @@ void kiln_json_tile(struct kiln_text *out, const struct kiln_gallery_files *file
     kiln_json_text(out, "tenant", tile->tenant);
     kiln_json_text(out, "style", tile->style);
     kiln_json_bool(out, "starred", tile->starred);
+    char colour[8] = "";
+    if (tile->colour >= 0)
+        snprintf(colour, sizeof colour, "#%06x", (unsigned)tile->colour & 0xffffff);
+    kiln_json_text(out, "colour", colour[0] ? colour : NULL);
     kiln_json_text(out, "rated", rated ? kiln_safety_level_names[tile->level] : NULL);
     kiln_text_printf(out, ",\"page\":\"/p/%llu\",\"files\":[", (unsigned long long)tile->job);
     add_file(out, files, tile->job, "full", &tile->full);

@@ -75,8 +75,6 @@ int kiln_gallery_grid_add(void *arg, const struct kiln_gallery_tile *tile, struc
     struct kiln_gallery_grid *grid = arg;
     struct kiln_text *out = &grid->visit->reply.body;
     (void)err;
-    if (tile->job == grid->not )
-        return 0;
     kiln_gallery_files_learn(kiln_gallery_app(grid->visit)->files, tile);
     kiln_text_printf(
         out, "<li class=\"tile r%d%s\"><a href=\"/p/%" PRIu64 "\" data-job=\"%" PRIu64 "\">",

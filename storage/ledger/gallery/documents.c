@@ -63,7 +63,8 @@ static const struct kiln_statement read_statement = {
  */
 
 /* $1 all jobs; then a column of the rows each: job, day, level, pool, tsv.  gallery_day gets the
- * difference between the rows that were and those that are. */
+ * difference between the rows that were and those that are.  Fingerprints of pictures that have
+ * gone or have another file go too; new ones are made elsewhere (fingerprints.h). */
 static const struct kiln_statement write_statement = {
     "gallery_write",
     "WITH was AS MATERIALIZED (SELECT job_id, pool, day, coalesce(level, -1) AS level"
@@ -73,6 +74,10 @@ static const struct kiln_statement write_statement = {
     "  AS u (job_id, day, level, pool, tsv)),"
     " removed AS (DELETE FROM gallery_text WHERE job_id = ANY (ARRAY(SELECT job_id FROM was"
     "  EXCEPT SELECT job_id FROM is_now))),"
+    " unprinted AS (DELETE FROM gallery_picture p WHERE job_id = ANY ($1::bigint[])"
+    "  AND (NOT EXISTS (SELECT FROM is_now n WHERE n.job_id = p.job_id) OR p.file IS DISTINCT FROM"
+    "   (SELECT " KILN_FINGERPRINT_FILE_SQL " FROM object o WHERE o.job_id = p.job_id"
+    "    AND o.role = 'full'))),"
     " written AS (INSERT INTO gallery_text AS t (job_id, day, level, pool, tsv)"
     "  SELECT job_id, day, nullif(level, -1), pool, tsv::tsvector FROM is_now ORDER BY job_id"
     "  ON CONFLICT (job_id) DO UPDATE SET day = excluded.day, level = excluded.level,"

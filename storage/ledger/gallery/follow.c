@@ -132,6 +132,29 @@ static int store(struct kiln_follower *follower, struct kiln_error *err)
     return kiln_ledger_run(follower->session, &save, &params, NULL, err);
 }
 
+/* The follower's snapshot becomes one that has seen only what both it and `own` have.  The index
+ * has what the stored one saw; this process has reported what its own one saw, which is less if it
+ * was behind the writer that it takes over from. */
+static int join_snapshots(struct kiln_follower *follower, const char *own, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "gallery_join", "SELECT coalesce((array_agg(x ORDER BY x))[1], top)::text || ':' || top"
+                        "  || ':' || coalesce(string_agg(x::text, ',' ORDER BY x), '')"
+                        " FROM (SELECT least(pg_snapshot_xmax($1::pg_snapshot),"
+                        "   pg_snapshot_xmax($2::pg_snapshot)) AS top) m"
+                        " LEFT JOIN (SELECT pg_snapshot_xip($1) AS x UNION"
+                        "  SELECT pg_snapshot_xip($2)) u ON x < top GROUP BY top"};
+    struct kiln_params params = {0};
+    char *joined = NULL;
+    KILN_BIND(&params, own, follower->snapshot);
+    int rc = kiln_ledger_ask(follower->session, &statement, &params, KILN_FIELDS(joined), err);
+    if (rc == 0) {
+        free(follower->snapshot);
+        follower->snapshot = joined;
+    }
+    return rc;
+}
+
 /* The state of the index, and of the cluster.  *ret_replaced: not the ledger of the last time, or
  * one that has lost transactions. */
 static int load(struct kiln_follower *follower, bool *ret_replaced, struct kiln_error *err)
@@ -148,16 +171,26 @@ static int load(struct kiln_follower *follower, bool *ret_replaced, struct kiln_
     PGresult *rows = NULL;
     int64_t cluster;
     bool known, lost, read;
+    char *own = follower->snapshot;
     KILN_BIND(&params, KILN_DOCUMENT_VERSION, follower->snapshot);
     int rc = kiln_ledger_run(follower->session, &statement, &params, &rows, err);
     if (rc)
         return rc;
+    follower->snapshot = NULL;
     forget(follower);
     read = KILN_READ(rows, 0, 0, cluster, follower->snapshot, known, follower->rebuild_at,
                      follower->counted, lost);
     PQclear(rows);
     if (!read)
-        return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a follower");
+        rc = kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a follower");
+    else if (own && known && !lost && cluster == follower->cluster)
+        rc = join_snapshots(follower, own, err);
+    if (rc) { /* what was reported is still known by the next attempt */
+        free(follower->snapshot);
+        follower->snapshot = own;
+        return rc;
+    }
+    free(own);
     /* Reported until a step has succeeded. */
     follower->replaced |=
         follower->cluster != 0 && (cluster != follower->cluster || !known || lost);
@@ -330,7 +363,9 @@ static int rebuild(struct kiln_follower *follower, struct page *page, bool *gone
         "gallery_below",
         "SELECT 0, job_id FROM ((SELECT job_id FROM image WHERE job_id < $1::bigint"
         "  ORDER BY job_id DESC LIMIT $2::integer) UNION (SELECT job_id FROM gallery_text"
-        "  WHERE job_id < $1 ORDER BY job_id DESC LIMIT $2)) j ORDER BY job_id DESC LIMIT $2"};
+        "  WHERE job_id < $1 ORDER BY job_id DESC LIMIT $2) UNION (SELECT job_id FROM"
+        "  gallery_picture WHERE job_id < $1 ORDER BY job_id DESC LIMIT $2)) j"
+        " ORDER BY job_id DESC LIMIT $2"};
     struct kiln_params params = {0};
     page->count = page->rows = 0;
     KILN_BIND(&params, follower->rebuild_at, follower->options.page_rows);

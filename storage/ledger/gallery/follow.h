@@ -1,10 +1,11 @@
 /* follow.h - keeps the index of words in step with the pictures of the ledger.
  *
- * A follower polls image.changed and image_change, and writes gallery_text and gallery_day.  How
- * far it is, is a snapshot of Postgres, stored with the index: a row is new if its transaction was
- * not in that snapshot.  So late, reordered and rolled-back commits are right by construction, and
- * a follower may be killed at any moment.  Transaction numbers mean nothing in another cluster:
- * after a restore the index is made again, newest pictures first, while searches go on.
+ * A follower polls image.changed and image_change, writes gallery_text and gallery_day, and removes
+ * rows of gallery_picture whose picture has gone or has another file.  How far it is, is a snapshot
+ * of Postgres, stored with the index: a row is new if its transaction was not in that snapshot.  So
+ * late, reordered and rolled-back commits are right by construction, and a follower may be killed
+ * at any moment.  Transaction numbers mean nothing in another cluster: after a restore the index is
+ * made again, newest pictures first, while searches go on.
  *
  * Any number of followers may run; one of them writes (an advisory lock), the others report.  One
  * thread uses a follower.  It holds a page of pictures in memory.

@@ -153,8 +153,9 @@ struct kiln_gallery_picture {
     struct kiln_gallery_tile tile;
     const char *safety_source; /* NULL: nobody has looked */
     double safety_score;
-    uint64_t parent;             /* the picture that this one was made from; 0: none, or hidden */
-    uint32_t variants, children; /* pictures of the same prompt, and made from it; at most 1000 */
+    uint64_t parent; /* the picture that this one was made from; 0: none, or hidden */
+    uint32_t variants,
+        children; /* of the same prompt but not the same, and made from it; at most 1000 */
 };
 typedef int kiln_each_picture(void *arg, const struct kiln_gallery_picture *picture,
                               struct kiln_error *err);

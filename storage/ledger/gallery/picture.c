@@ -37,14 +37,17 @@ static int read_around(struct whole *whole, uint64_t job, struct kiln_error *err
         "gallery_around",
         "SELECT i.safety_score, i.safety_source, (SELECT count(*) FROM (SELECT FROM image v"
         "  WHERE v.prompt_hash = i.prompt_hash AND v.pool = i.pool AND v.job_id <> i.job_id"
-        "  AND coalesce(v.safety_flag, -1) = ANY ($3::smallint[]) LIMIT $4::integer) v),"
-        " (SELECT count(*) FROM (SELECT FROM job c JOIN image v ON v.job_id = c.id"
-        "  WHERE c.parent = i.job_id AND c.parent <> 0"
-        "  AND coalesce(v.safety_flag, -1) = ANY ($3) LIMIT $4) c),"
-        " coalesce((SELECT v.job_id FROM job c JOIN image v ON v.job_id = c.parent"
-        "  WHERE c.id = i.job_id AND v.pool = i.pool"
-        "  AND coalesce(v.safety_flag, -1) = ANY ($3)), 0) FROM image i WHERE i.job_id = "
-        "$2::bigint AND i.pool = $1::text"};
+        "  AND NOT (" KILN_GALLERY_SAME_SQL(
+            "i",
+            "v") ")"
+                 "  AND coalesce(v.safety_flag, -1) = ANY ($3::smallint[]) LIMIT $4::integer) v),"
+                 " (SELECT count(*) FROM (SELECT FROM job c JOIN image v ON v.job_id = c.id"
+                 "  WHERE c.parent = i.job_id AND c.parent <> 0"
+                 "  AND coalesce(v.safety_flag, -1) = ANY ($3) LIMIT $4) c),"
+                 " coalesce((SELECT v.job_id FROM job c JOIN image v ON v.job_id = c.parent"
+                 "  WHERE c.id = i.job_id AND v.pool = i.pool"
+                 "  AND coalesce(v.safety_flag, -1) = ANY ($3)), 0) FROM image i WHERE i.job_id = "
+                 "$2::bigint AND i.pool = $1::text"};
     struct kiln_params params = {0};
     struct kiln_gallery_picture *picture = &whole->picture;
     KILN_BIND(&params, whole->filter->pool, job);

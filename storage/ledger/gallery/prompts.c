@@ -84,21 +84,6 @@ struct reading {
     size_t tokens_room;
 };
 
-static int digit(char c)
-{
-    return c >= 'a' ? c - 'a' + 10 : c - '0';
-}
-
-/* "\x00ff": how Postgres writes bytes.  False: not `size` of them. */
-static bool read_bytes(const char *text, uint8_t *ret, size_t size)
-{
-    if (!text || strlen(text) != 2 + 2 * size)
-        return false;
-    for (size_t i = 0; i < size; i++)
-        ret[i] = (uint8_t)(digit(text[2 + 2 * i]) << 4 | digit(text[3 + 2 * i]));
-    return true;
-}
-
 /* Leaves vector without tokens if there are none, or too many. */
 static int read_tokens(struct reading *reading, const char *text, struct kiln_prompt_vector *vector,
                        struct kiln_error *err)
@@ -112,7 +97,7 @@ static int read_tokens(struct reading *reading, const char *text, struct kiln_pr
             return kiln_fail(err, KILN_NO_MEMORY, "no memory for the tokens of a prompt");
         reading->tokens = larger, reading->tokens_room = size;
     }
-    if (read_bytes(text, reading->tokens, size))
+    if (kiln_row_bytes(text, reading->tokens, size))
         vector->tokens = reading->tokens, vector->tokens_size = size;
     return 0;
 }
@@ -125,7 +110,8 @@ static int read_vector(void *arg, const PGresult *rows, int row, struct kiln_err
     const char *bytes, *bits, *tokens;
     double scale;
     KILN_READ(rows, row, 0, vector.prompt_hash, scale, bytes, bits, tokens);
-    if (!read_bytes(bytes, reading->row, reading->dims) || !read_bytes(bits, sketch, sizeof sketch))
+    if (!kiln_row_bytes(bytes, reading->row, reading->dims) ||
+        !kiln_row_bytes(bits, sketch, sizeof sketch))
         return 0;
     vector.scale = (float)scale;
     for (size_t d = 0; d < reading->dims; d++)

@@ -52,6 +52,14 @@ void kiln_gallery_question_release(struct kiln_gallery_question *question);
 #define KILN_GALLERY_MODE_SQL(i)                                                                   \
     "CASE WHEN " i ".mode = '' THEN 1 WHEN " i ".mode LIKE 'coarse%' THEN 2"                       \
     " WHEN " i ".mode LIKE 'variety%' THEN 0 ELSE 3 END"
+/* Whether pictures a and b of one prompt are the same, but for what a start adds. */
+#define KILN_GALLERY_SAME_SQL(a, b)                                                                \
+    "(" a ".seed, " a ".width, " a ".height, " a ".model_hash, " a ".lora_set, " a ".steps, " a    \
+    ".guidance, " a ".negative_prompt, " a ".mode) = (" b ".seed, " b ".width, " b ".height, " b   \
+    ".model_hash, " b ".lora_set, " b ".steps, " b ".guidance, " b ".negative_prompt, " b ".mode)" \
+    " AND " KILN_GALLERY_MODE_SQL(a) " <> 3"
+/* Of an object o: what gallery_picture.file says of it. */
+#define KILN_FINGERPRINT_FILE_SQL "hashtextextended(o.sha256, 0)"
 #define KILN_GALLERY_SHOWN_PARAMS 15
 void kiln_gallery_bind(struct kiln_params *params, const struct kiln_gallery_filter *filter,
                        uint64_t batch_id);

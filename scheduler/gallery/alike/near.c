@@ -1,0 +1,187 @@
+/* near.c - see near.h.
+ *
+ * Rows are in no order; a new picture takes the row of one that went.
+ */
+#include "scheduler/gallery/alike/near.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/policy/slots.h"
+#include "storage/formats/pictures/pdq.h"
+
+#define FIRST_ROWS 1024
+#define WORDS (KILN_FINGERPRINT_HASH_BYTES / 8)
+/* One function for each instruction set: counting bits is one instruction, or a dozen. */
+#define CLONES __attribute__((target_clones("popcnt", "default")))
+
+struct hash {
+    uint64_t words[WORDS];
+};
+
+struct kiln_near {
+    pthread_rwlock_t lock;
+    struct hash *hashes;
+    uint64_t *jobs;
+    struct kiln_slots by_job; /* a row's number is its slot */
+    uint32_t rows;            /* up to the last one in use; those of job 0 are free */
+};
+
+int kiln_near_new(struct kiln_near **ret, struct kiln_error *err)
+{
+    struct kiln_near *near = calloc(1, sizeof *near);
+    if (!near)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the hashes of the gallery");
+    pthread_rwlock_init(&near->lock, NULL);
+    *ret = near;
+    return 0;
+}
+
+void kiln_near_free(struct kiln_near *near)
+{
+    if (!near)
+        return;
+    pthread_rwlock_destroy(&near->lock);
+    kiln_slots_release(&near->by_job);
+    free(near->hashes), free(near->jobs);
+    free(near);
+}
+
+bool kiln_near_tells(const struct kiln_fingerprint *print)
+{
+    return print->quality >= KILN_PDQ_QUALITY_MIN;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+static uint32_t find(const struct kiln_near *near, uint64_t job)
+{
+    uint32_t row =
+        near->by_job.capacity ? kiln_slots_find(&near->by_job, kiln_hash_u64(job)) : KILN_NONE;
+    while (row != KILN_NONE && near->jobs[row] != job)
+        row = kiln_slots_next(&near->by_job, row);
+    return row;
+}
+
+/* Twice the room; a fresh table gives out the slots 0, 1, 2, ..., so full rows keep their numbers.
+ */
+static bool grow(struct kiln_near *near)
+{
+    const uint32_t capacity = near->by_job.capacity ? 2 * near->by_job.capacity : FIRST_ROWS;
+    struct kiln_slots slots;
+    struct hash *hashes = realloc(near->hashes, capacity * sizeof *hashes);
+    if (!hashes)
+        return false;
+    near->hashes = hashes;
+    uint64_t *jobs = realloc(near->jobs, capacity * sizeof *jobs);
+    if (!jobs)
+        return false;
+    near->jobs = jobs;
+    if (kiln_slots_init(&slots, capacity, NULL) != 0)
+        return false;
+    for (uint32_t row = 0; row < near->rows; row++)
+        kiln_slots_alloc(&slots, kiln_hash_u64(jobs[row]));
+    kiln_slots_release(&near->by_job);
+    near->by_job = slots;
+    return true;
+}
+
+static void remove_row(struct kiln_near *near, uint32_t row)
+{
+    kiln_slots_free(&near->by_job, row);
+    near->jobs[row] = 0;
+}
+
+static bool put(struct kiln_near *near, const struct kiln_fingerprint *print)
+{
+    uint32_t row = find(near, print->job);
+    if (!kiln_near_tells(print)) {
+        if (row != KILN_NONE)
+            remove_row(near, row);
+        return true;
+    }
+    if (row == KILN_NONE && near->by_job.used == KILN_NEAR_MOST)
+        return true;
+    if (row == KILN_NONE && near->by_job.used == near->by_job.capacity && !grow(near))
+        return false;
+    if (row == KILN_NONE)
+        row = kiln_slots_alloc(&near->by_job, kiln_hash_u64(print->job));
+    near->jobs[row] = print->job;
+    memcpy(&near->hashes[row], print->hash, sizeof near->hashes[row]);
+    near->rows = row < near->rows ? near->rows : row + 1;
+    return true;
+}
+
+int kiln_near_put(struct kiln_near *near, const struct kiln_fingerprint *print,
+                  struct kiln_error *err)
+{
+    pthread_rwlock_wrlock(&near->lock);
+    const bool done = put(near, print);
+    pthread_rwlock_unlock(&near->lock);
+    return done ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the hashes of the gallery");
+}
+
+void kiln_near_remove(struct kiln_near *near, uint64_t job)
+{
+    pthread_rwlock_wrlock(&near->lock);
+    const uint32_t row = find(near, job);
+    if (row != KILN_NONE)
+        remove_row(near, row);
+    pthread_rwlock_unlock(&near->lock);
+}
+
+uint32_t kiln_near_count(struct kiln_near *near)
+{
+    pthread_rwlock_rdlock(&near->lock);
+    const uint32_t count = near->by_job.used;
+    pthread_rwlock_unlock(&near->lock);
+    return count;
+}
+
+/* --- looking up ------------------------------------------------------------------------------- */
+static bool is_before(const struct kiln_near_hit *a, const struct kiln_near_hit *b)
+{
+    return a->distance != b->distance ? a->distance < b->distance : a->job > b->job;
+}
+
+/* Into the first `count` hits, which are in order; returns how many there are then. */
+static uint32_t insert(struct kiln_near_hit *hits, uint32_t count, uint32_t most,
+                       struct kiln_near_hit hit)
+{
+    if (count == most && !is_before(&hit, &hits[count - 1]))
+        return count;
+    uint32_t at = count < most ? count : count - 1;
+    for (; at > 0 && is_before(&hit, &hits[at - 1]); at--)
+        hits[at] = hits[at - 1];
+    hits[at] = hit;
+    return count < most ? count + 1 : count;
+}
+
+CLONES static uint32_t scan(const struct hash *hashes, const uint64_t *jobs, uint32_t rows,
+                            const struct hash *wanted, uint64_t own, struct kiln_near_hit *ret,
+                            uint32_t most)
+{
+    uint32_t count = 0;
+    for (uint32_t row = 0; row < rows; row++) {
+        int distance = 0;
+        for (int i = 0; i < WORDS && distance <= KILN_PDQ_NEAR; i++)
+            distance += __builtin_popcountll(hashes[row].words[i] ^ wanted->words[i]);
+        if (distance <= KILN_PDQ_NEAR && jobs[row] != 0 && jobs[row] != own)
+            count = insert(ret, count, most, (struct kiln_near_hit){jobs[row], distance});
+    }
+    return count;
+}
+
+uint32_t kiln_near_find(struct kiln_near *near, const struct kiln_fingerprint *print,
+                        struct kiln_near_hit *ret, uint32_t most)
+{
+    struct hash wanted;
+    if (!kiln_near_tells(print) || most == 0)
+        return 0;
+    memcpy(&wanted, print->hash, sizeof wanted);
+    pthread_rwlock_rdlock(&near->lock);
+    const uint32_t count =
+        scan(near->hashes, near->jobs, near->rows, &wanted, print->job, ret, most);
+    pthread_rwlock_unlock(&near->lock);
+    return count;
+}
