@@ -67,8 +67,9 @@ struct kiln_cli {
     struct kiln_error config_error; /* LENIENT: what was wrong; code 0 if nothing */
     char *config_path;              /* the file that was read, or NULL; --config for BARE verbs */
     bool json, quiet;
-    bool progress;             /* stderr is a terminal and quiet is off */
-    bool tty_out;              /* stdout is a terminal: headings and colours for people */
+    bool silent;   /* nobody reads stderr: a program that is no command gets the results alone */
+    bool progress; /* stderr is a terminal and quiet is off */
+    bool tty_out;  /* stdout is a terminal: headings and colours for people */
     bool color_out, color_err; /* a terminal, and NO_COLOR is not set */
 };
 

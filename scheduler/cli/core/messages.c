@@ -30,7 +30,7 @@ static void print_line(const char *before, const char *fmt, va_list args)
 
 void kiln_say(const struct kiln_cli *cli, const char *fmt, ...)
 {
-    if (cli->quiet)
+    if (cli->quiet || cli->silent)
         return;
     va_list args;
     va_start(args, fmt);
@@ -40,6 +40,8 @@ void kiln_say(const struct kiln_cli *cli, const char *fmt, ...)
 
 void kiln_warn(const struct kiln_cli *cli, const char *fmt, ...)
 {
+    if (cli->silent)
+        return;
     va_list args;
     va_start(args, fmt);
     print_line(cli->color_err ? "\033[1mkiln:\033[0m " : "kiln: ", fmt, args);

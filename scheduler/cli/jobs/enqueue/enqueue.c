@@ -182,6 +182,8 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
         if (!code && !run->seek) /* does not wait for the answer */
             code = kiln_bus_append_async(run->bus, run->stream, fields, lengths,
                                          run->source[0] ? 6 : 5, err);
+        if (!code && !run->seek && run->request->sent)
+            run->request->sent(run->request->arg, line, which, &job, entry->key);
         if (run->seek && strcmp(run->entry.key, run->seek->first_key) == 0)
             run->seek->first = line;
         if (run->seek && strcmp(run->entry.key, run->seek->last_key) == 0)
@@ -217,8 +219,9 @@ static int pass(struct run *run, struct kiln_error *err)
         if (code && code != KILN_BAD_INPUT)
             return code;
         if (code && !run->seek) {
-            fprintf(stderr, "%s: %s\n", name_line(run, line, name),
-                    kiln_safe_line(err->text, safe, sizeof safe));
+            if (!run->cli->silent)
+                fprintf(stderr, "%s: %s\n", name_line(run, line, name),
+                        kiln_safe_line(err->text, safe, sizeof safe));
             keep_refusal(run->result, line, err->text);
         }
     }
@@ -290,6 +293,7 @@ static int send_all(struct run *run, struct kiln_error *err)
         size_t lengths[] = {5, strlen(run->result->batch), 5, strlen(run->token), 3, strlen(end)};
         code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, 3, err);
         code = code ? code : kiln_bus_flush(run->bus, err);
+        run->result->safe = !code;
     }
     if (code && run->index > 0)
         kiln_warn(run->cli,
@@ -398,13 +402,15 @@ static int check_and_send(struct run *run, struct kiln_error *err)
 {
     const struct kiln_enqueue_request *request = run->request;
     struct kiln_enqueue_result *result = run->result;
-    int code = kiln_enqueue_context_open(run->cli->config, request->sets, request->set_count, true,
-                                         &run->context, err);
+    int code = kiln_enqueue_context_open(run->cli->config, request->sets, request->set_count,
+                                         !request->no_files, &run->context, err);
     if (!code && request->dry_run) /* no key is made of its lines, so they may have the setting */
         code = kiln_job_context_coarse(&run->context.job, run->cli->config, err);
     if (!code && request->made)
         code = kiln_input_open_text("the redraws", request->made->text, request->made->len,
                                     &run->input, err);
+    else if (!code && request->input)
+        run->input = request->input;
     else if (!code)
         code = kiln_input_open(request->file, request->format, request->strict && !request->dry_run,
                                &run->input, err);
@@ -459,8 +465,10 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     if (!code && result->refused > 0)
         kiln_say(cli, "%s %s, %" PRIu64 " refused", KILN_COUNT(run.index, "job"),
                  request->dry_run ? "accepted" : "sent", result->refused);
+    result->error = err;
+    result->error.code = code;
     kiln_bus_close(run.bus);
-    kiln_input_close(run.input);
+    kiln_input_close(run.input ? run.input : request->input);
     kiln_expand_free(run.expand);
     kiln_text_release(&run.entry.line);
     kiln_identity_release(&run.identity);

@@ -25,8 +25,16 @@ struct kiln_made_lines {
     const uint64_t *jobs; /* of each line, for messages: "job 17: reason" */
 };
 
+/* A job that is in the stream, in the order of the lines; copy counts those of one line. */
+typedef void kiln_each_sent(void *arg, uint64_t line, uint64_t copy, const struct kiln_job *job,
+                            const char *key);
+
 struct kiln_enqueue_request {
-    const char *file;                   /* "-" is standard input */
+    const char *file;         /* "-" is standard input */
+    struct kiln_input *input; /* opened in place of file "-", and closed here; or NULL */
+    bool no_files;            /* init_image and init_mask are no paths of this machine */
+    kiln_each_sent *sent;     /* NULL: nobody asks */
+    void *arg;
     const struct kiln_made_lines *made; /* job lines in memory, in place of a file; or NULL */
     const char *batch;                  /* NULL: that of the file (identity.h), or a new name */
     const struct kiln_set *sets;        /* borrowed */
@@ -44,6 +52,7 @@ struct kiln_refusal {
 struct kiln_enqueue_result {
     char batch[KILN_BATCH_NAME_MAX + 1];
     uint64_t sent;  /* jobs in the stream */
+    bool safe;      /* all of them, and the end of the call: Redis has said so */
     bool receipted; /* the counts below come from the scheduler */
     uint64_t accepted, duplicate;
     uint64_t gone;                 /* jobs of the batch that the file no longer has */
@@ -51,7 +60,8 @@ struct kiln_enqueue_result {
     uint64_t refused;              /* lines here, and jobs there */
     struct kiln_refusal *refusals; /* [refusal_count], the first of them */
     size_t refusal_count;
-    struct kiln_plan plan; /* dry_run */
+    struct kiln_plan plan;   /* dry_run */
+    struct kiln_error error; /* what ended it, as far as stderr would say; code 0: nothing */
 };
 
 /* Enqueues, prints what went wrong on stderr, and returns the exit status.  *result is filled as

@@ -10,6 +10,7 @@
 
 #include "scheduler/cli/jobs/enqueue/input_lines.h"
 #include "scheduler/cli/jobs/enqueue/input_value.h"
+#include "scheduler/cli/jobs/enqueue/openai.h"
 #include "schemas/limits.h"
 #include "schemas/text/utf8.h"
 
@@ -81,6 +82,15 @@ static int make_text_job(struct kiln_input *input, const char *text, size_t len,
     kiln_input_member(KILN_JOB_KEY_PROMPT, text, len, &input->job);
     kiln_text_puts(&input->job, "}");
     return input->job.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a line") : 0;
+}
+
+/* --- a request of an OpenAI batch file ----------------------------------------------------- */
+
+static int make_openai_job(struct kiln_input *input, const char *text, size_t len,
+                           struct kiln_error *err)
+{
+    kiln_text_clear(&input->job);
+    return kiln_openai_line(text, len, &input->job, err);
 }
 
 /* --- CSV ----------------------------------------------------------------------------------- */
@@ -179,9 +189,10 @@ static int next_line(struct kiln_input *input, const char **ret_text, size_t *re
             continue;
         *ret_text = text;
         *ret_len = len;
-        if (input->format == KILN_FORMAT_JSONL)
+        if (input->format == KILN_FORMAT_JSONL && !kiln_openai_is(text, len))
             return 0;
-        code = make_text_job(input, text, len, err);
+        code = input->format == KILN_FORMAT_JSONL ? make_openai_job(input, text, len, err)
+                                                  : make_text_job(input, text, len, err);
         *ret_text = input->job.at;
         *ret_len = input->job.len;
         return code;
@@ -216,6 +227,21 @@ int kiln_input_open(const char *path, enum kiln_format format, bool again, struc
     int code = kiln_lines_open(path, again, &input->lines, err);
     if (!code && format == KILN_FORMAT_AUTO)
         code = guess_format(input, err);
+    if (code)
+        kiln_input_close(input);
+    else
+        *ret = input;
+    return code;
+}
+
+int kiln_input_open_fd(const char *name, int fd, enum kiln_format format, struct kiln_input **ret,
+                       struct kiln_error *err)
+{
+    struct kiln_input *input = calloc(1, sizeof *input);
+    if (!input)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", name);
+    input->format = format;
+    int code = kiln_lines_open_fd(name, fd, &input->lines, err);
     if (code)
         kiln_input_close(input);
     else

@@ -1,6 +1,6 @@
 /* input_jobs.h - a job file in any of its formats, as job lines.
  *
- *     jsonl   a JSON object a line
+ *     jsonl   a JSON object a line; also a request of an OpenAI batch file (openai.h)
  *     text    a prompt a line; blank lines and lines that begin with # are skipped
  *     csv     a header of job keys, then a job a record
  *
@@ -24,6 +24,9 @@ struct kiln_input;
 /* path "-" is standard input.  again: kiln_input_rewind will be called (see kiln_lines_open). */
 int kiln_input_open(const char *path, enum kiln_format format, bool again, struct kiln_input **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* An open file of that format, which stays the caller's; name is what to call it. */
+int kiln_input_open_fd(const char *name, int fd, enum kiln_format format, struct kiln_input **ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 /* Job lines in memory; name is what to call them. */
 int kiln_input_open_text(const char *name, const char *text, size_t len, struct kiln_input **ret,
                          struct kiln_error *err) KILN_MUST_CHECK;

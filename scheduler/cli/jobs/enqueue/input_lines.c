@@ -260,6 +260,30 @@ int kiln_lines_open_text(const char *name, const char *text, size_t len, struct 
     return code;
 }
 
+/* A descriptor of our own, so that closing is the same for all inputs. */
+static int open_fd(struct kiln_lines *lines, const char *name, int fd, struct kiln_error *err)
+{
+    lines->fd = dup(fd);
+    lines->name = strdup(name);
+    if (!lines->name)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", name);
+    if (lines->fd < 0)
+        return kiln_fail(err, KILN_IO, "%s: %s", name, strerror(errno));
+    return kiln_lines_rewind(lines, err);
+}
+
+int kiln_lines_open_fd(const char *name, int fd, struct kiln_lines **ret, struct kiln_error *err)
+{
+    struct kiln_lines *lines = new_lines();
+    int code = lines ? open_fd(lines, name, fd, err)
+                     : kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", name);
+    if (code)
+        kiln_lines_close(lines);
+    else
+        *ret = lines;
+    return code;
+}
+
 int kiln_lines_open(const char *path, bool spool, struct kiln_lines **ret, struct kiln_error *err)
 {
     struct kiln_lines *lines = new_lines();

@@ -21,6 +21,9 @@ int kiln_lines_open(const char *path, bool spool, struct kiln_lines **ret,
 /* The same for a text in memory; it may be read twice. */
 int kiln_lines_open_text(const char *name, const char *text, size_t len, struct kiln_lines **ret,
                          struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for an open file, which stays the caller's; read from its beginning. */
+int kiln_lines_open_fd(const char *name, int fd, struct kiln_lines **ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_lines_close(struct kiln_lines *lines); /* accepts NULL */
 /* What to call the input in messages: its path, or "<stdin>". */
 const char *kiln_lines_name(const struct kiln_lines *lines);

@@ -1,0 +1,182 @@
+/* openai.c - see openai.h.
+ *
+ * Values are copied as they stand, so a seed keeps its 64 bits and what the validator refuses is
+ * what the client has written.
+ */
+#include "scheduler/cli/jobs/enqueue/openai.h"
+
+#include <string.h>
+
+#include "schemas/text/json.h"
+
+enum outer { CUSTOM_ID, METHOD, URL, BODY, OUTER_KEYS };
+static const char *const outer_names[OUTER_KEYS] = {"custom_id", "method", "url", "body"};
+
+struct request {
+    struct kiln_json_value at[OUTER_KEYS];
+    bool has[OUTER_KEYS];
+};
+
+/* What a body may ask for beside the keys of a job line; value NULL: anything, it is passed over.
+ */
+static const struct {
+    const char *key, *value;
+} others[] = {
+    {"user", NULL},           {"response_format", NULL}, {"moderation", NULL},
+    {"quality", "auto"},      {"quality", "standard"},   {"background", "auto"},
+    {"background", "opaque"}, {"output_format", "webp"},
+};
+
+/* --- whether it is one ------------------------------------------------------------------------ */
+
+static bool contains(const char *text, size_t len, const char *word)
+{
+    const size_t word_len = strlen(word);
+    for (const char *at = text; (at = memchr(at, '"', (size_t)(text + len - at))) != NULL; at++)
+        if ((size_t)(text + len - at) >= word_len && memcmp(at, word, word_len) == 0)
+            return true;
+    return false;
+}
+
+bool kiln_openai_is(const char *text, size_t len)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, value;
+    bool more, body = false, url = false;
+    if (!contains(text, len, "\"body\"") || !contains(text, len, "\"url\""))
+        return false; /* nearly every job line: nothing is parsed twice */
+    int code = kiln_json_open(&reader, text, len, KILN_JSON_OBJECT, NULL);
+    while (!code && !(code = kiln_json_next(&reader, &key, &value, &more, NULL)) && more) {
+        body = body || kiln_json_equals(&key, "body");
+        url = url || kiln_json_equals(&key, "url");
+    }
+    return !code && body && url;
+}
+
+/* --- the request ------------------------------------------------------------------------------ */
+
+static int read_request(const char *text, size_t len, struct request *request,
+                        struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, value;
+    bool more;
+    int code = kiln_json_open(&reader, text, len, KILN_JSON_OBJECT, err);
+    while (!code && !(code = kiln_json_next(&reader, &key, &value, &more, err)) && more) {
+        int which = 0;
+        while (which < OUTER_KEYS && !kiln_json_equals(&key, outer_names[which]))
+            which++;
+        if (which == OUTER_KEYS)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "unknown key \"%.*s\" of a request; there are custom_id, method, url "
+                             "and body",
+                             key.len < 64 ? (int)key.len : 64, key.text);
+        if (request->has[which])
+            return kiln_fail(err, KILN_BAD_INPUT, "key \"%s\" is given twice", outer_names[which]);
+        request->has[which] = true;
+        request->at[which] = value;
+    }
+    return code;
+}
+
+static int check_type(const struct request *request, enum outer which, enum kiln_json_type type,
+                      struct kiln_error *err)
+{
+    if (request->has[which] && request->at[which].type == type)
+        return 0;
+    return kiln_fail(err, KILN_BAD_INPUT, "\"%s\" must be %s", outer_names[which],
+                     kiln_json_type_name(type));
+}
+
+static int check_text(const struct request *request, enum outer which, const char *wanted,
+                      struct kiln_error *err)
+{
+    const struct kiln_json_value *value = &request->at[which];
+    int rc = check_type(request, which, KILN_JSON_STRING, err);
+    if (rc || kiln_json_equals(value, wanted))
+        return rc;
+    return kiln_fail(err, KILN_BAD_INPUT,
+                     "\"%s\" is \"%.*s\"; a batch of pictures has \"%s\" there", outer_names[which],
+                     value->len < 64 ? (int)value->len : 64, value->text, wanted);
+}
+
+static int check_request(const struct request *request, struct kiln_error *err)
+{
+    int rc = check_type(request, CUSTOM_ID, KILN_JSON_STRING, err);
+    rc = rc ? rc : check_text(request, METHOD, "POST", err);
+    rc = rc ? rc : check_text(request, URL, KILN_OPENAI_URL, err);
+    return rc ? rc : check_type(request, BODY, KILN_JSON_OBJECT, err);
+}
+
+/* --- its body --------------------------------------------------------------------------------- */
+
+/* Whether the member is one of OpenAI's own, which no job line has. */
+static bool is_other(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                     struct kiln_error *err)
+{
+    const char *wanted = NULL, *name = NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (!kiln_json_equals(key, others[i].key))
+            continue;
+        name = others[i].key;
+        wanted = others[i].value;
+        if (!wanted || (value->type == KILN_JSON_STRING && kiln_json_equals(value, wanted)))
+            return true;
+    }
+    if (name)
+        kiln_fail(err, KILN_BAD_INPUT, "\"%s\" must be \"%s\" or missing: Kiln makes no other",
+                  name, wanted);
+    return name != NULL;
+}
+
+/* A value as it stands in its text. */
+static void put_value(struct kiln_text *out, const struct kiln_json_value *value)
+{
+    const bool quoted = value->type == KILN_JSON_STRING;
+    kiln_text_puts(out, quoted ? "\"" : "");
+    kiln_text_add(out, value->text, value->len);
+    kiln_text_puts(out, quoted ? "\"" : "");
+}
+
+static int put_body(const struct kiln_json_value *body, struct kiln_text *out,
+                    struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value key, value;
+    bool more;
+    int code = kiln_json_open(&reader, body->text, body->len, KILN_JSON_OBJECT, err);
+    while (!code && !(code = kiln_json_next(&reader, &key, &value, &more, err)) && more) {
+        struct kiln_error unfit = {0};
+        if (is_other(&key, &value, &unfit)) {
+            if (unfit.code)
+                return kiln_fail(err, unfit.code, "%s", unfit.text);
+            continue;
+        }
+        if (kiln_json_equals(&key, "custom_id"))
+            return kiln_fail(err, KILN_BAD_INPUT, "\"custom_id\" stands beside the body");
+        if (kiln_json_equals(&key, "size") && kiln_json_equals(&value, "auto"))
+            continue;
+        kiln_text_puts(out, ",");
+        if (kiln_json_equals(&key, "n"))
+            kiln_text_puts(out, "\"count\"");
+        else
+            put_value(out, &key);
+        kiln_text_puts(out, ":");
+        put_value(out, &value);
+    }
+    return code;
+}
+
+int kiln_openai_line(const char *text, size_t len, struct kiln_text *out, struct kiln_error *err)
+{
+    struct request request = {.has = {false}};
+    int rc = read_request(text, len, &request, err);
+    rc = rc ? rc : check_request(&request, err);
+    if (rc)
+        return rc;
+    kiln_text_puts(out, "{\"custom_id\":");
+    put_value(out, &request.at[CUSTOM_ID]);
+    rc = put_body(&request.at[BODY], out, err);
+    kiln_text_puts(out, "}");
+    return rc || !out->failed ? rc : kiln_fail(err, KILN_NO_MEMORY, "no memory for a line");
+}
