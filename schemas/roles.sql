@@ -7,7 +7,7 @@
 --   kiln_reader     reads; the sessions for people's questions become it where their user may, as
 --                   kiln_operator may after `kiln migrate --roles`
 --   kiln_gallery    what `kiln gallery` does: reads, keeps the tables of the gallery in step, stars
---                   pictures, records levels of safety; removes no picture
+--                   pictures, records levels of safety, cancels batches; removes no picture
 --
 -- None may change the schema.  A role that does not exist is passed over; all of them keep what an
 -- administrator has granted beyond this only until the next run.
@@ -60,5 +60,8 @@ BEGIN
         GRANT INSERT, DELETE ON favourite TO kiln_gallery;
         GRANT INSERT ON safety_verdict TO kiln_gallery;
         GRANT UPDATE (safety_score, safety_flag, safety_source) ON image TO kiln_gallery;
+        GRANT UPDATE (state, finished_at) ON job TO kiln_gallery;
+        GRANT INSERT ON event TO kiln_gallery;
+        GRANT INSERT, UPDATE ON batch_tally TO kiln_gallery;
     END IF;
 END $$;

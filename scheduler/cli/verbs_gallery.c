@@ -3,6 +3,8 @@
 
 static const struct kiln_option gallery_options[] = {
     {"port", "P", "serve: listen on this port alone; 0: any free one (gallery_port or the next)"},
+    {"allow-enqueue", NULL,
+     "serve: take jobs, from whoever has the token of gallery_producer_token_file"},
     {"url-file", "FILE", "serve: write the address to this file once it listens"},
     {"out", "DIR", "export: the directory; if it exists, only missing files are downloaded"},
     {"html", NULL, "export: also write the gallery page index.html"},

@@ -15,7 +15,7 @@ static const struct {
     kiln_verb_function *run;
     const char *option[10]; /* those that it takes, ended by NULL */
 } subcommands[] = {
-    {"serve", kiln_gallery_serve_verb, {"port", "url-file", NULL}},
+    {"serve", kiln_gallery_serve_verb, {"port", "url-file", "allow-enqueue", NULL}},
     {"export",
      kiln_gallery_export_verb,
      {"out", "html", "latents", "note", "sheet", "grid", "columns", "filter", "limit", NULL}},

@@ -18,6 +18,7 @@
 #include "scheduler/gallery/parts/app.h"
 #include "scheduler/gallery/parts/files.h"
 #include "scheduler/gallery/parts/layout.h"
+#include "scheduler/gallery/web/attempts.h"
 #include "scheduler/gallery/web/server.h"
 #include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
@@ -48,15 +49,36 @@ struct gallery {
     int64_t probe_ms; /* when the ledger is asked next */
 };
 
+/* The tokens of readers and, where jobs are taken, of producers. */
+static int read_tokens(struct gallery *gallery, struct kiln_error *err)
+{
+    const struct kiln_config *config = gallery->cli->config;
+    const char *reader = kiln_config_text(config, KILN_KEY_GALLERY_TOKEN_FILE);
+    const char *producer = kiln_config_text(config, KILN_KEY_GALLERY_PRODUCER_TOKEN_FILE);
+    int rc = !reader[0] ? 0
+                        : kiln_web_access_token(&gallery->access, KILN_WEB_READER,
+                                                "gallery_token_file", reader, err);
+    if (rc || strcmp(kiln_config_text(config, KILN_KEY_GALLERY_ENQUEUE), "on") != 0)
+        return rc;
+    if (!producer[0])
+        return kiln_fail(err, KILN_CONFIG,
+                         "a gallery that takes jobs needs gallery_producer_token_file: a file of "
+                         "mode 600 whose first line is a token (openssl rand -hex 32)");
+    return kiln_web_access_token(&gallery->access, KILN_WEB_PRODUCER, "gallery_producer_token_file",
+                                 producer, err);
+}
+
 static int read_access(struct gallery *gallery, struct kiln_error *err)
 {
     const struct kiln_config *config = gallery->cli->config;
-    const char *token = kiln_config_text(config, KILN_KEY_GALLERY_TOKEN_FILE);
     snprintf(gallery->access.proxy, sizeof gallery->access.proxy, "%s",
              kiln_config_text(config, KILN_KEY_GALLERY_PROXY));
+    gallery->access.attempts = kiln_web_attempts_new();
+    if (!gallery->access.attempts)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the limit of wrong tokens");
     int rc = kiln_web_access_hosts(&gallery->access,
                                    kiln_config_text(config, KILN_KEY_GALLERY_HOSTS), err);
-    return rc || !token[0] ? rc : kiln_web_access_token(&gallery->access, token, err);
+    return rc ? rc : read_tokens(gallery, err);
 }
 
 /* Shows what the settings allow. */
@@ -134,6 +156,7 @@ static void close_all(struct gallery *gallery)
     kiln_ledger_close(gallery->ledger);
     kiln_gallery_files_close(gallery->app.files);
     kiln_gallery_assets_release(&gallery->app);
+    kiln_web_attempts_free(gallery->access.attempts);
 }
 
 /* --- while it runs ---------------------------------------------------------------------------- */
@@ -242,6 +265,9 @@ int kiln_gallery_serve_verb(struct kiln_cli *cli, const struct kiln_args *args)
     if (args->rest_count > 1)
         return kiln_usage(cli, "serve takes no '%s'", args->rest[1]);
     if (port && kiln_config_set(cli->config, "gallery_port", port, "--port", &err))
+        return kiln_usage(cli, "%s", err.text);
+    if (kiln_arg(args, "allow-enqueue") &&
+        kiln_config_set(cli->config, "gallery_enqueue", "on", "--allow-enqueue", &err))
         return kiln_usage(cli, "%s", err.text);
     return serve(cli, port != NULL, kiln_arg(args, "url-file"));
 }

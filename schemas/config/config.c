@@ -119,6 +119,12 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
         TEXT("gallery_hosts", "", "host names under which the gallery is reached, with commas"),
     [KILN_KEY_GALLERY_TOKEN_FILE] =
         TEXT("gallery_token_file", "", "file whose first line lets people and scripts in"),
+    [KILN_KEY_GALLERY_ENQUEUE] =
+        CHOICE("gallery_enqueue", "off", "off|on",
+               "whether the web gallery takes jobs; needs gallery_producer_token_file"),
+    [KILN_KEY_GALLERY_PRODUCER_TOKEN_FILE] =
+        TEXT("gallery_producer_token_file", "",
+             "file whose first line also allows people and scripts to enqueue"),
     [KILN_KEY_GALLERY_PROXY] =
         TEXT("gallery_proxy", "", "numeric address of the proxy that signs people in"),
     [KILN_KEY_GALLERY_LEVEL] = CHOICE("gallery_level", "unsure", "clear|unsure|mature|explicit",

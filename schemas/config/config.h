@@ -60,9 +60,11 @@ enum kiln_key {
     KILN_KEY_GALLERY_PORT,       /* of kiln gallery serve */
     KILN_KEY_GALLERY_HOSTS,      /* names that it answers under, beside those of loopback */
     KILN_KEY_GALLERY_TOKEN_FILE, /* "" = none */
-    KILN_KEY_GALLERY_PROXY,      /* numeric address of a trusted proxy; "" = none */
-    KILN_KEY_GALLERY_LEVEL,      /* clear | unsure | mature | explicit: what is shown at most */
-    KILN_KEY_GALLERY_UNCHECKED,  /* show | hide pictures that nobody has rated */
+    KILN_KEY_GALLERY_ENQUEUE,    /* off | on: takes jobs, with the token of a producer */
+    KILN_KEY_GALLERY_PRODUCER_TOKEN_FILE,
+    KILN_KEY_GALLERY_PROXY,        /* numeric address of a trusted proxy; "" = none */
+    KILN_KEY_GALLERY_LEVEL,        /* clear | unsure | mature | explicit: what is shown at most */
+    KILN_KEY_GALLERY_UNCHECKED,    /* show | hide pictures that nobody has rated */
     KILN_KEY_GALLERY_METRICS_PORT, /* /metrics and /healthz of kiln-gallery; 0 = none */
     KILN_KEY_GALLERY_EMBEDDER,     /* auto | none | DIR: what search by meaning compares */
     KILN_KEY_CORE_DUMPS,           /* off | on: of the daemons, whose memory has the secrets */

@@ -57,12 +57,12 @@ sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|en
 [ "$(wc -l <ran.txt)" -ge 35 ] || die "only $(wc -l <ran.txt) commands were run"
 ok kiln gc --yes
 
-# --- metrics and their labels; three of the words that look like one are roles
+# --- metrics and their labels; four of the words that look like one are roles
 for log in scheduler worker-0 gallery; do
     exec 3<>"/dev/tcp/127.0.0.1/$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/$log.log)"
     printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
     timeout 20 cat <&3
 done >metrics.txt
-for metric in $(grep -o '\bkiln_[a-z_]*[a-z]' "$page" | grep -v -x -E 'kiln_(scheduler|worker|operator)' | sort -u); do
+for metric in $(grep -o '\bkiln_[a-z_]*[a-z]' "$page" | grep -v -x -E 'kiln_(scheduler|worker|operator|producer)' | sort -u); do
     grep -q "^$metric\(_count\)\?[ {]" metrics.txt || die "no page has $metric"
 done

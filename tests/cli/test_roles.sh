@@ -93,6 +93,23 @@ ok kiln gc --grace 0s --yes $operator --json
 json out.txt 'd["removed"] > 0 and d["failed"] == 0'
 grep -h -i 'permission denied\|NOPERM\|lacks this right' scheduler.log worker2.log && die "a right is missing"
 
+# --- a gallery that takes jobs: its own role in the ledger, the producer's user in Redis
+sed 's/^redis/#&/' secrets/kiln_gallery.conf >gallery.conf
+grep '^redis' secrets/kiln_producer.conf >>gallery.conf
+(umask 077 && echo 0123456789abcdef0123456789abcdef >token)
+"$kiln_bin/kiln" gallery serve --config gallery.conf --port 0 --gallery-metrics-port 0 --allow-enqueue \
+    --gallery-producer-token-file "$PWD/token" >address.txt 2>gallery.log &
+pids+=($!)
+for i in $(seq 100); do [ -s address.txt ] && break; sleep 0.1; done
+web() { curl -sS --max-time 40 -o answer.json -w '%{http_code}' -H "Authorization: Bearer $(cat token)" "$@"; }
+[ "$(web -H 'Content-Type: application/jsonl' --data-binary @jobs.jsonl "$(cat address.txt)v1/batches?batch=web")" = 201 ] ||
+    die "the gallery cannot enqueue: $(cat answer.json gallery.log)"
+[ "$(web -X POST "$(cat address.txt)v1/batches/web/cancel")" = 200 ] ||
+    die "the gallery cannot cancel: $(cat answer.json gallery.log)"
+kill "${pids[2]}"
+wait "${pids[2]}"
+unset 'pids[2]'
+
 # --- what nobody may do
 refused() { "$@" >out.txt 2>&1; grep -q 'permission denied\|must be owner' out.txt || { cat out.txt; die "allowed: $*"; }; }
 for table in job batch image object event favourite worker schema_migrations; do

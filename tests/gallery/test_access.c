@@ -12,6 +12,7 @@
 #include "scheduler/gallery/web/access.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
+#define PRODUCER "fedcba9876543210fedcba9876543210"
 
 static void test_hosts(void **state)
 {
@@ -60,40 +61,57 @@ static void test_origins(void **state)
     assert_false(kiln_web_origin_allowed("none", NULL, host, false));
 }
 
+/* A gallery for readers alone, one that also takes jobs, and an open one that does. */
+static const struct kiln_web_access readers = {.tokens[KILN_WEB_READER] = TOKEN};
+static const struct kiln_web_access both = {.tokens[KILN_WEB_READER] = TOKEN,
+                                            .tokens[KILN_WEB_PRODUCER] = PRODUCER};
+static const struct kiln_web_access makers = {.tokens[KILN_WEB_PRODUCER] = PRODUCER};
+
 static void test_tokens(void **state)
 {
     (void)state;
-    struct kiln_web_access access = {.token = TOKEN}, open = {.host_count = 0};
-    assert_true(kiln_web_bearer_allowed(&access, "Bearer " TOKEN));
-    assert_true(kiln_web_bearer_allowed(&access, "bearer " TOKEN));
-    assert_false(kiln_web_bearer_allowed(&access, "Bearer " TOKEN "x"));
-    assert_false(kiln_web_bearer_allowed(&access, "Basic " TOKEN));
-    assert_false(kiln_web_bearer_allowed(&access, "Bearer "));
-    assert_false(kiln_web_bearer_allowed(&access, NULL));
-    assert_false(kiln_web_bearer_allowed(&open, "Bearer "));
+    const struct kiln_web_access none = {.host_count = 0};
+    assert_int_equal(kiln_web_bearer_right(&readers, "Bearer " TOKEN), KILN_WEB_READER);
+    assert_int_equal(kiln_web_bearer_right(&readers, "bearer " TOKEN), KILN_WEB_READER);
+    assert_int_equal(kiln_web_bearer_right(&readers, "Bearer " PRODUCER), KILN_WEB_NOBODY);
+    assert_int_equal(kiln_web_bearer_right(&readers, "Bearer " TOKEN "x"), KILN_WEB_NOBODY);
+    assert_int_equal(kiln_web_bearer_right(&readers, "Basic " TOKEN), KILN_WEB_NOBODY);
+    assert_int_equal(kiln_web_bearer_right(&readers, "Bearer "), KILN_WEB_NOBODY);
+    assert_int_equal(kiln_web_bearer_right(&readers, NULL), KILN_WEB_NOBODY);
+    assert_int_equal(kiln_web_bearer_right(&none, "Bearer "), KILN_WEB_NOBODY);
+    assert_int_equal(kiln_web_bearer_right(&both, "Bearer " TOKEN), KILN_WEB_READER);
+    assert_int_equal(kiln_web_bearer_right(&both, "Bearer " PRODUCER), KILN_WEB_PRODUCER);
+    assert_int_equal(kiln_web_bearer_right(&makers, "Bearer "), KILN_WEB_NOBODY);
+    assert_int_equal(kiln_web_bearer_right(&makers, "Bearer " PRODUCER), KILN_WEB_PRODUCER);
 }
 
 static void test_sessions(void **state)
 {
     (void)state;
-    struct kiln_web_access access = {.token = TOKEN}, other = {.token = TOKEN "2"};
+    const struct kiln_web_access other = {.tokens[KILN_WEB_READER] = TOKEN "2"};
     char session[KILN_WEB_SESSION_MAX], forged[KILN_WEB_SESSION_MAX];
     int64_t now_s = 1800000000;
-    kiln_web_session_make(&access, now_s, session);
-    assert_true(kiln_web_session_valid(&access, session, now_s));
-    assert_true(kiln_web_session_valid(&access, session, now_s + KILN_WEB_SESSION_S - 1));
-    assert_false(kiln_web_session_valid(&access, session, now_s + KILN_WEB_SESSION_S));
-    assert_false(kiln_web_session_valid(&other, session, now_s));
+    kiln_web_session_make(&both, KILN_WEB_PRODUCER, now_s, session);
+    assert_int_equal(kiln_web_session_right(&both, session, now_s), KILN_WEB_PRODUCER);
+    assert_int_equal(kiln_web_session_right(&makers, session, now_s), KILN_WEB_PRODUCER);
+    assert_int_equal(kiln_web_session_right(&readers, session, now_s), KILN_WEB_NOBODY);
+    kiln_web_session_make(&both, KILN_WEB_READER, now_s, session);
+    assert_int_equal(kiln_web_session_right(&both, session, now_s), KILN_WEB_READER);
+    assert_int_equal(kiln_web_session_right(&both, session, now_s + KILN_WEB_SESSION_S - 1),
+                     KILN_WEB_READER);
+    assert_int_equal(kiln_web_session_right(&both, session, now_s + KILN_WEB_SESSION_S),
+                     KILN_WEB_NOBODY);
+    assert_int_equal(kiln_web_session_right(&other, session, now_s), KILN_WEB_NOBODY);
     for (size_t i = 0; session[i]; i++) { /* any letter changed */
         snprintf(forged, sizeof forged, "%s", session);
         forged[i] = forged[i] == '1' ? '2' : '1';
-        if (kiln_web_session_valid(&access, forged, now_s))
+        if (kiln_web_session_right(&both, forged, now_s))
             fail_msg("forged at %zu: %s", i, forged);
     }
     static const char *const bad[] = {"", ".", "1.", "1800000001", "99999999999999999999.00"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(kiln_web_session_valid(&access, bad[i], now_s));
-    assert_false(kiln_web_session_valid(&access, NULL, now_s));
+        assert_int_equal(kiln_web_session_right(&both, bad[i], now_s), KILN_WEB_NOBODY);
+    assert_int_equal(kiln_web_session_right(&both, NULL, now_s), KILN_WEB_NOBODY);
 }
 
 static void write_token(const char *path, const char *text, mode_t mode)
@@ -103,6 +121,12 @@ static void write_token(const char *path, const char *text, mode_t mode)
     fputs(text, file);
     fclose(file);
     assert_int_equal(chmod(path, mode), 0);
+}
+
+static int read_token(struct kiln_web_access *access, const char *path, struct kiln_error *err)
+{
+    access->tokens[KILN_WEB_READER][0] = '\0';
+    return kiln_web_access_token(access, KILN_WEB_READER, "gallery_token_file", path, err);
 }
 
 static void test_token_file(void **state)
@@ -115,15 +139,18 @@ static void test_token_file(void **state)
     assert_true(fd >= 0);
     close(fd);
     write_token(path, TOKEN "\nsecond line\n", 0600);
-    assert_int_equal(kiln_web_access_token(&access, path, &err), 0);
-    assert_string_equal(access.token, TOKEN);
+    assert_int_equal(read_token(&access, path, &err), 0);
+    assert_string_equal(access.tokens[KILN_WEB_READER], TOKEN);
+    assert_int_equal(kiln_web_access_token(&access, KILN_WEB_PRODUCER, "second", path, &err),
+                     KILN_CONFIG); /* one token cannot have two rights */
+    assert_non_null(strstr(err.text, "second"));
     write_token(path, TOKEN "\n", 0644);
-    assert_int_equal(kiln_web_access_token(&access, path, &err), KILN_CONFIG);
+    assert_int_equal(read_token(&access, path, &err), KILN_CONFIG);
     assert_non_null(strstr(err.text, "chmod 600"));
     write_token(path, "short\n", 0600);
-    assert_int_equal(kiln_web_access_token(&access, path, &err), KILN_CONFIG);
+    assert_int_equal(read_token(&access, path, &err), KILN_CONFIG);
     unlink(path);
-    assert_int_equal(kiln_web_access_token(&access, path, &err), KILN_CONFIG);
+    assert_int_equal(read_token(&access, path, &err), KILN_CONFIG);
 }
 
 int main(void)

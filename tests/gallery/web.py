@@ -1,5 +1,6 @@
 """web.py - requests byte by byte, for the tests of the gallery: what http.client would not send."""
 import gzip
+import json
 import os
 import re
 import socket
@@ -45,7 +46,7 @@ def receive(sock, limit_s=20):
     return raw
 
 
-def ask(path, method="GET", headers=None, body=b"", host=None, port=None):
+def ask(path, method="GET", headers=None, body=b"", host=None, port=None, source="127.0.0.1"):
     """One request on a connection of its own.  A header of value None is left out."""
     lines = {"Host": f"{HOST}:{port or PORT}" if host is None else host, "Connection": "close"}
     lines.update(headers or {})
@@ -54,7 +55,7 @@ def ask(path, method="GET", headers=None, body=b"", host=None, port=None):
         lines.setdefault("Content-Type", "application/x-www-form-urlencoded")
     head = f"{method} {path} HTTP/1.1\r\n" + "".join(
         f"{name}: {value}\r\n" for name, value in lines.items() if value is not None and value != "")
-    with socket.create_connection((HOST, port or PORT), timeout=20) as sock:
+    with socket.create_connection((HOST, port or PORT), 20, (source, 0)) as sock:
         try:
             sock.sendall(head.encode("utf-8") + b"\r\n" + body)
         except (BrokenPipeError, ConnectionResetError):
@@ -73,3 +74,54 @@ def finish(what):
     if bad:
         sys.exit(f"{bad} checks failed")
     print(f"ok: {what}")
+
+
+KINDS = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
+         "null": type(None)}
+
+
+class Description:
+    """openapi.json, and whether answers are as it says."""
+
+    def __init__(self):
+        self.all = json.loads(ask("/v1/openapi.json").text)
+
+    def find(self, node):
+        while "$ref" in node:
+            names = node["$ref"].split("/")[1:]
+            node = self.all
+            for name in names:
+                node = node[name]
+        return node
+
+    def check(self, route, method, answer):
+        answers = self.all["paths"][route][method]["responses"]
+        if str(answer.status) not in answers:
+            return check(False, f"{method} {route}: {answer.status} is not described")
+        content = self.find(answers[str(answer.status)])["content"]
+        kind = (answer["Content-Type"] or "").split(";")[0]
+        if kind not in content:
+            return check(False, f"{method} {route}: {answer.status} has the type {kind}")
+        return self.holds(json.loads(answer.text), content[kind]["schema"], f"{method} {route}")
+
+    def holds(self, value, schema, where):
+        schema = self.find(schema)
+        for part in schema.get("allOf", []):
+            self.holds(value, part, where)
+        kinds = schema.get("type")
+        if kinds:
+            kinds = kinds if isinstance(kinds, list) else [kinds]
+            types = tuple(kind for name in kinds
+                          for kind in (KINDS[name] if isinstance(KINDS[name], tuple) else (KINDS[name],)))
+            check(isinstance(value, types), f"{where} is {type(value).__name__}, not {kinds}")
+        if "enum" in schema:
+            check(value in schema["enum"], f"{where} is {value!r}")
+        if isinstance(value, dict):
+            for name in schema.get("required", []):
+                check(name in value, f"{where} lacks {name}")
+            for name, part in schema.get("properties", {}).items():
+                if name in value:
+                    self.holds(value[name], part, f"{where}.{name}")
+        if isinstance(value, list):
+            for item in value:
+                self.holds(item, schema.get("items", {}), f"{where}[]")

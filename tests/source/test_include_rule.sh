@@ -69,6 +69,9 @@ scheduler/gallery/web:      schemas/ storage/
 scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/meaning scheduler/gallery/alike
 scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning scheduler/cli/core/output/crosstab.h
 scheduler/gallery/pages:    scheduler/gallery/alike
+scheduler/gallery/jobs:     schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning scheduler/gallery/alike
+scheduler/gallery/jobs:     scheduler/cli/core scheduler/cli/fleet scheduler/cli/jobs/enqueue
+scheduler/gallery/pages:    scheduler/gallery/jobs
 scheduler/gallery:          schemas/ storage/ scheduler/cli/core scheduler/cli/verb_tables.h scheduler/cli/jobs/export/export.h scheduler/gallery/
 
 pipeline/embed/tokens:      schemas/ storage/formats

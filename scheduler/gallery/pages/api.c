@@ -1,6 +1,7 @@
 /* api.c - /v1: the gallery for scripts, as JSON; schemas/openapi.json describes it. */
 #include <string.h>
 
+#include "scheduler/gallery/jobs/send.h"
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/ask.h"
 #include "scheduler/gallery/parts/json.h"
@@ -237,12 +238,14 @@ static int list_batches(struct kiln_web_visit *visit, const char *name, struct k
 
 int kiln_gallery_api_batches(struct kiln_web_visit *visit, struct kiln_error *err)
 {
-    return list_batches(visit, NULL, err);
+    return visit->method == KILN_WEB_POST ? kiln_gallery_api_enqueue(visit, err)
+                                          : list_batches(visit, NULL, err);
 }
 
 int kiln_gallery_api_batch(struct kiln_web_visit *visit, struct kiln_error *err)
 {
-    return list_batches(visit, kiln_web_rest(visit), err);
+    return visit->method == KILN_WEB_POST ? kiln_gallery_api_cancel(visit, err)
+                                          : list_batches(visit, kiln_web_rest(visit), err);
 }
 
 int kiln_gallery_api_description(struct kiln_web_visit *visit, struct kiln_error *err)

@@ -4,8 +4,8 @@
 
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/layout.h"
-
-#define TRY_EVERY_MS 500 /* all clients together: guessing 16 characters takes for ever */
+#include "scheduler/gallery/web/attempts.h"
+#include "schemas/clock.h"
 
 static void set_cookie(struct kiln_web_visit *visit, const char *value, int64_t seconds)
 {
@@ -26,41 +26,45 @@ static void show_form(struct kiln_web_visit *visit, const char *complaint)
                         "<p><label for=\"token\">Token</label><input id=\"token\" name=\"token\" "
                         "type=\"password\" autocomplete=\"current-password\" required></p>"
                         "<button>Sign in</button></form><p>The token is in the file that the "
-                        "setting <code>gallery_token_file</code> names.</p></div>");
+                        "setting <code>gallery_token_file</code> names, that of people who may "
+                        "make pictures in <code>gallery_producer_token_file</code>.</p></div>");
     kiln_gallery_end(visit);
 }
 
-/* One attempt each half second, whoever makes it. */
-static bool may_try(struct kiln_gallery_app *app, int64_t now_ms)
+/* The highest right that a token of this gallery gives. */
+static enum kiln_web_right highest(const struct kiln_web_access *access)
 {
-    int64_t next = atomic_load(&app->next_try_ms);
-    return now_ms >= next &&
-           atomic_compare_exchange_strong(&app->next_try_ms, &next, now_ms + TRY_EVERY_MS);
+    return access->tokens[KILN_WEB_PRODUCER][0] ? KILN_WEB_PRODUCER
+           : access->tokens[KILN_WEB_READER][0] ? KILN_WEB_READER
+                                                : KILN_WEB_NOBODY;
 }
 
 int kiln_gallery_sign_in(struct kiln_web_visit *visit, struct kiln_error *err)
 {
-    struct kiln_gallery_app *app = kiln_gallery_app(visit);
-    if (app->access->token[0] == '\0' || visit->by_cookie)
+    const struct kiln_web_access *access = kiln_gallery_app(visit)->access;
+    const char *token = kiln_web_arg(visit->form, "token");
+    const int64_t now_ms = kiln_clock_ms();
+    if (visit->right >= highest(access))
         return kiln_web_redirect(visit, "/", err);
     if (visit->method == KILN_WEB_GET) {
         show_form(visit, NULL);
         return 0;
     }
-    const char *token = kiln_web_arg(visit->form, "token");
-    if (!may_try(app, visit->now_ms)) {
+    if (!kiln_web_attempt_allowed(access->attempts, visit->client, now_ms,
+                                  &visit->reply.retry_after_s)) {
         visit->reply.status = 429;
-        visit->reply.retry_after_s = 1;
-        show_form(visit, "Too many attempts. Wait a second and try again.");
+        show_form(visit, "Too many wrong tokens. Wait some seconds and try again.");
         return 0;
     }
-    if (!token || !kiln_web_token_matches(app->access, token)) {
+    enum kiln_web_right right = token ? kiln_web_token_right(access, token) : KILN_WEB_NOBODY;
+    kiln_web_attempt_note(access->attempts, visit->client, right != KILN_WEB_NOBODY, now_ms);
+    if (right == KILN_WEB_NOBODY) {
         visit->reply.status = 403;
         show_form(visit, "That is not the token of this gallery.");
         return 0;
     }
     char session[KILN_WEB_SESSION_MAX];
-    kiln_web_session_make(app->access, visit->now_ms / 1000, session);
+    kiln_web_session_make(access, right, visit->now_ms / 1000, session);
     set_cookie(visit, session, KILN_WEB_SESSION_S);
     return kiln_web_redirect(visit, "/", err);
 }

@@ -2,8 +2,6 @@
 #ifndef KILN_GALLERY_APP_H
 #define KILN_GALLERY_APP_H
 
-#include <stdatomic.h>
-
 #include "scheduler/gallery/alike/alike.h"
 #include "scheduler/gallery/meaning/keeper.h"
 #include "scheduler/gallery/web/access.h"
@@ -29,9 +27,8 @@ struct kiln_gallery_app {
     struct kiln_keeper *keeper; /* search by meaning */
     struct kiln_alike *alike;   /* near-duplicates */
     struct kiln_gallery_asset assets[KILN_ASSETS];
-    int level_max;               /* enum kiln_safety_level: pictures above it are never shown */
-    bool show_unchecked;         /* those that nobody has looked at */
-    _Atomic int64_t next_try_ms; /* of signing in: no sooner */
+    int level_max;       /* enum kiln_safety_level: pictures above it are never shown */
+    bool show_unchecked; /* those that nobody has looked at */
 };
 
 static inline struct kiln_gallery_app *kiln_gallery_app(const struct kiln_web_visit *visit)

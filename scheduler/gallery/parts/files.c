@@ -167,7 +167,7 @@ static int send_file(struct kiln_web_visit *visit, const char *key, struct kiln_
     bool webp = len > 5 && strcmp(name + len - 5, ".webp") == 0;
     reply->type = webp ? "image/webp" : "application/zstd";
     const struct kiln_web_access *access = kiln_gallery_app(visit)->access;
-    reply->cache = access->token[0] || access->proxy[0] ? FOR_ONE : FOR_EVER;
+    reply->cache = access->tokens[KILN_WEB_READER][0] || access->proxy[0] ? FOR_ONE : FOR_EVER;
     snprintf(reply->etag, sizeof reply->etag, "\"%.64s\"", name);
     if (kiln_web_arg(visit->args,
                      "save")) /* a key has no letter that a header would need escaped */

@@ -59,27 +59,31 @@ int kiln_web_access_hosts(struct kiln_web_access *access, const char *list, stru
     return rc;
 }
 
-int kiln_web_access_token(struct kiln_web_access *access, const char *path, struct kiln_error *err)
+int kiln_web_access_token(struct kiln_web_access *access, enum kiln_web_right right,
+                          const char *setting, const char *path, struct kiln_error *err)
 {
     char line[KILN_WEB_TOKEN_MAX + 3] = "";
     struct stat st = {0};
     FILE *file = fopen(path, "re");
     if (!file)
-        return kiln_fail(err, KILN_CONFIG, "gallery_token_file %s: %s", path, strerror(errno));
+        return kiln_fail(err, KILN_CONFIG, "%s %s: %s", setting, path, strerror(errno));
     bool read = fgets(line, sizeof line, file) != NULL && fstat(fileno(file), &st) == 0;
     fclose(file);
     line[strcspn(line, "\r\n")] = '\0';
     size_t len = strlen(line);
     if (!read || len < KILN_WEB_TOKEN_MIN || len > KILN_WEB_TOKEN_MAX)
         return kiln_fail(err, KILN_CONFIG,
-                         "gallery_token_file %s: its first line must have %d to %d characters; "
-                         "make one with: openssl rand -hex 32",
-                         path, KILN_WEB_TOKEN_MIN, KILN_WEB_TOKEN_MAX);
+                         "%s %s: its first line must have %d to %d characters; make one with: "
+                         "openssl rand -hex 32",
+                         setting, path, KILN_WEB_TOKEN_MIN, KILN_WEB_TOKEN_MAX);
     if (st.st_mode & (S_IROTH | S_IWOTH))
+        return kiln_fail(err, KILN_CONFIG, "%s %s can be read by every user; run: chmod 600 %s",
+                         setting, path, path);
+    if (kiln_web_token_right(access, line) != KILN_WEB_NOBODY)
         return kiln_fail(err, KILN_CONFIG,
-                         "gallery_token_file %s can be read by every user; run: chmod 600 %s", path,
-                         path);
-    snprintf(access->token, sizeof access->token, "%s", line);
+                         "%s %s has the token of the readers; a producer needs one of its own",
+                         setting, path);
+    snprintf(access->tokens[right], sizeof access->tokens[right], "%s", line);
     OPENSSL_cleanse(line, sizeof line);
     return 0;
 }
@@ -135,51 +139,64 @@ bool kiln_web_origin_allowed(const char *fetch_site, const char *origin, const c
     return at && host && strcasecmp(at, host) == 0;
 }
 
-bool kiln_web_token_matches(const struct kiln_web_access *access, const char *token)
+enum kiln_web_right kiln_web_token_right(const struct kiln_web_access *access, const char *token)
 {
     /* Digests are compared, so that the time says nothing about the length either. */
     uint8_t ours[KILN_SHA256_SIZE], theirs[KILN_SHA256_SIZE];
-    kiln_sha256(access->token, strlen(access->token), ours);
+    enum kiln_web_right found = KILN_WEB_NOBODY;
     kiln_sha256(token, strlen(token), theirs);
-    return access->token[0] && CRYPTO_memcmp(ours, theirs, sizeof ours) == 0;
+    for (int right = KILN_WEB_READER; right < KILN_WEB_RIGHTS; right++) {
+        kiln_sha256(access->tokens[right], strlen(access->tokens[right]), ours);
+        if (access->tokens[right][0] && CRYPTO_memcmp(ours, theirs, sizeof ours) == 0)
+            found = (enum kiln_web_right)right;
+    }
+    return found;
 }
 
-bool kiln_web_bearer_allowed(const struct kiln_web_access *access, const char *authorization)
+enum kiln_web_right kiln_web_bearer_right(const struct kiln_web_access *access,
+                                          const char *authorization)
 {
-    return authorization && strncasecmp(authorization, "Bearer ", 7) == 0 &&
-           kiln_web_token_matches(access, authorization + 7);
+    return authorization && strncasecmp(authorization, "Bearer ", 7) == 0
+               ? kiln_web_token_right(access, authorization + 7)
+               : KILN_WEB_NOBODY;
 }
 
 /* The signature of a session that ends then, in hexadecimal. */
-static void sign(const struct kiln_web_access *access, int64_t until_s, char hex[65])
+static void sign(const char *token, int64_t until_s, char hex[65])
 {
     char text[64];
     unsigned char mac[EVP_MAX_MD_SIZE];
     unsigned len = 0;
     snprintf(text, sizeof text, SESSION_LABEL "%" PRId64, until_s);
-    HMAC(EVP_sha256(), access->token, (int)strlen(access->token), (const unsigned char *)text,
-         strlen(text), mac, &len);
+    HMAC(EVP_sha256(), token, (int)strlen(token), (const unsigned char *)text, strlen(text), mac,
+         &len);
     kiln_hex(mac, KILN_SHA256_SIZE, hex);
 }
 
-void kiln_web_session_make(const struct kiln_web_access *access, int64_t now_s,
-                           char ret[KILN_WEB_SESSION_MAX])
+void kiln_web_session_make(const struct kiln_web_access *access, enum kiln_web_right right,
+                           int64_t now_s, char ret[KILN_WEB_SESSION_MAX])
 {
     char hex[65];
     int64_t until_s = now_s + KILN_WEB_SESSION_S;
-    sign(access, until_s, hex);
+    sign(access->tokens[right], until_s, hex);
     snprintf(ret, KILN_WEB_SESSION_MAX, "%" PRId64 ".%s", until_s, hex);
 }
 
-bool kiln_web_session_valid(const struct kiln_web_access *access, const char *value, int64_t now_s)
+enum kiln_web_right kiln_web_session_right(const struct kiln_web_access *access, const char *value,
+                                           int64_t now_s)
 {
     char hex[65];
+    enum kiln_web_right found = KILN_WEB_NOBODY;
     size_t digits = value ? strspn(value, "0123456789") : 0;
-    if (digits == 0 || digits > 15 || value[digits] != '.' || strlen(value + digits + 1) != 64 ||
-        access->token[0] == '\0')
-        return false;
+    if (digits == 0 || digits > 15 || value[digits] != '.' || strlen(value + digits + 1) != 64)
+        return KILN_WEB_NOBODY;
     int64_t until_s = strtoll(value, NULL, 10);
-    sign(access, until_s, hex);
-    return CRYPTO_memcmp(hex, value + digits + 1, 64) == 0 && until_s > now_s &&
-           until_s <= now_s + KILN_WEB_SESSION_S;
+    if (until_s <= now_s || until_s > now_s + KILN_WEB_SESSION_S)
+        return KILN_WEB_NOBODY;
+    for (int right = KILN_WEB_READER; right < KILN_WEB_RIGHTS; right++) {
+        sign(access->tokens[right], until_s, hex);
+        if (access->tokens[right][0] && CRYPTO_memcmp(hex, value + digits + 1, 64) == 0)
+            found = (enum kiln_web_right)right;
+    }
+    return found;
 }

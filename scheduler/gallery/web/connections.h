@@ -12,10 +12,12 @@
 
 #include "schemas/error.h"
 
-#define KILN_WEB_HEADER_MS 10000 /* a whole header, from the connection or the last answer */
-#define KILN_WEB_ANSWER_MS 60000 /* body and our work */
-#define KILN_WEB_READ_MS 30000   /* reading an answer ... */
-#define KILN_WEB_READ_BYTES_MS 8 /* ... and so many bytes more each millisecond */
+#define KILN_WEB_HEADER_MS 10000  /* a whole header, from the connection or the last answer */
+#define KILN_WEB_BODY_MS 20000    /* a body, and ... */
+#define KILN_WEB_BODY_BYTES_MS 32 /* ... another millisecond for so many bytes that have come */
+#define KILN_WEB_ANSWER_MS 60000  /* our work */
+#define KILN_WEB_READ_MS 30000    /* reading an answer ... */
+#define KILN_WEB_READ_BYTES_MS 8  /* ... and so many bytes more each millisecond */
 
 struct kiln_web_connections;
 struct kiln_web_connection;

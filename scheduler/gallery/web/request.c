@@ -9,8 +9,10 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "scheduler/gallery/web/attempts.h"
 #include "scheduler/gallery/web/conditions.h"
 #include "scheduler/gallery/web/reply.h"
+#include "scheduler/gallery/web/spool.h"
 #include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/telemetry/metrics.h"
@@ -38,6 +40,7 @@ void kiln_web_request_free(struct kiln_web_request *request)
     kiln_web_target_release(&request->target);
     kiln_web_target_release(&request->form);
     kiln_text_release(&request->body);
+    kiln_web_spool_free(request->visit.spool);
     free(request);
 }
 
@@ -74,6 +77,8 @@ void kiln_web_request_begin(struct kiln_web_request *request, struct MHD_Connect
     info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     if (info)
         write_address(info->client_addr, request->peer, sizeof request->peer);
+    snprintf(request->client, sizeof request->client, "%s", request->peer);
+    request->visit.client = request->client;
     request->is_head = strcmp(method, "HEAD") == 0;
     request->visit.method = strcmp(method, "GET") == 0 || request->is_head ? KILN_WEB_GET
                             : strcmp(method, "POST") == 0                  ? KILN_WEB_POST
@@ -95,11 +100,58 @@ static void local_address(const struct kiln_web_request *request, char *out, siz
         write_address(&at.any, out, size);
 }
 
+/* Behind our proxy: the last address of X-Forwarded-For, the only one that the proxy itself has
+ * written; those before it are the client's own words. */
+static void read_client(struct kiln_web_request *request)
+{
+    const char *list = header(request, "X-Forwarded-For");
+    const char *last = list ? strrchr(list, ',') : NULL;
+    unsigned char bytes[16];
+    char text[64];
+    last = last ? last + 1 : list;
+    if (!last)
+        return;
+    last += strspn(last, " \t");
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(last, " \t"), last);
+    if (inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1)
+        snprintf(request->client, sizeof request->client, "%s", text);
+}
+
+/* The right that the request shows: by a token, which may be a guess, or by a session. */
+static unsigned read_right(struct kiln_web_request *request, const struct kiln_web_access *access,
+                           struct kiln_error *err)
+{
+    struct kiln_web_visit *visit = &request->visit;
+    const char *authorization = header(request, MHD_HTTP_HEADER_AUTHORIZATION);
+    enum kiln_web_right by_session = kiln_web_session_right(
+        access, MHD_lookup_connection_value(request->connection, MHD_COOKIE_KIND, KILN_WEB_COOKIE),
+        visit->now_ms / 1000);
+    const bool guesses =
+        authorization && strncasecmp(authorization, "Bearer ", 7) == 0 &&
+        (access->tokens[KILN_WEB_READER][0] || access->tokens[KILN_WEB_PRODUCER][0]);
+    int64_t now_ms = kiln_clock_ms();
+    if (guesses && !kiln_web_attempt_allowed(access->attempts, request->client, now_ms,
+                                             &visit->reply.retry_after_s)) {
+        kiln_fail(err, KILN_FULL, "too many wrong tokens from this address; wait %u s",
+                  visit->reply.retry_after_s);
+        return MHD_HTTP_TOO_MANY_REQUESTS;
+    }
+    enum kiln_web_right by_token =
+        guesses ? kiln_web_bearer_right(access, authorization) : KILN_WEB_NOBODY;
+    if (guesses)
+        kiln_web_attempt_note(access->attempts, request->client, by_token != KILN_WEB_NOBODY,
+                              now_ms);
+    request->bearer = by_token != KILN_WEB_NOBODY;
+    visit->by_cookie = by_session != KILN_WEB_NOBODY;
+    visit->right = by_token > by_session ? by_token : by_session;
+    return 0;
+}
+
 unsigned kiln_web_request_read(struct kiln_web_request *request,
                                const struct kiln_web_access *access, struct kiln_error *err)
 {
     struct kiln_web_visit *visit = &request->visit;
-    const char *host = header(request, MHD_HTTP_HEADER_HOST), *authorization;
+    const char *host = header(request, MHD_HTTP_HEADER_HOST);
     char local[64];
     bool proxied = access->proxy[0] && strcmp(request->peer, access->proxy) == 0;
     if (request->target_code) {
@@ -110,6 +162,8 @@ unsigned kiln_web_request_read(struct kiln_web_request *request,
         host = header(request, "X-Forwarded-Host");
     if (proxied && header(request, "X-Forwarded-Proto"))
         visit->secure = strcmp(header(request, "X-Forwarded-Proto"), "https") == 0;
+    if (proxied)
+        read_client(request);
     local_address(request, local, sizeof local);
     if (!kiln_web_host_allowed(access, host, local)) {
         kiln_fail(err, KILN_DENIED,
@@ -117,20 +171,38 @@ unsigned kiln_web_request_read(struct kiln_web_request *request,
         return MHD_HTTP_MISDIRECTED_REQUEST;
     }
     visit->host = host;
-    authorization = header(request, MHD_HTTP_HEADER_AUTHORIZATION);
-    request->bearer = kiln_web_bearer_allowed(access, authorization);
-    visit->by_cookie = kiln_web_session_valid(
-        access, MHD_lookup_connection_value(request->connection, MHD_COOKIE_KIND, KILN_WEB_COOKIE),
-        visit->now_ms / 1000);
-    if (access->token[0])
-        visit->signed_in = request->bearer || visit->by_cookie;
-    else
+    unsigned status = read_right(request, access, err);
+    if (status)
+        return status;
+    if (visit->right != KILN_WEB_NOBODY)
+        visit->signed_in = true;
+    else if (!access->tokens[KILN_WEB_READER][0])
         visit->signed_in = access->proxy[0] == '\0' || proxied;
-    if (!visit->signed_in && !access->token[0]) {
+    if (!visit->signed_in && !access->tokens[KILN_WEB_READER][0]) {
         kiln_fail(err, KILN_DENIED, "this gallery is reached through its proxy only");
         return MHD_HTTP_FORBIDDEN;
     }
     return 0;
+}
+
+/* --- the body of a POST ----------------------------------------------------------------------- */
+
+static bool post_is(const struct kiln_web_request *request, enum kiln_web_post what)
+{
+    const struct kiln_web_route *route = request->visit.route;
+    return (route->methods & what) != 0;
+}
+
+static unsigned long body_limit(const struct kiln_web_request *request)
+{
+    return post_is(request, KILN_WEB_LONG) ? (unsigned long)KILN_WEB_SPOOL_MAX : KILN_WEB_FORM_MAX;
+}
+
+static unsigned refuse_length(const struct kiln_web_request *request, struct kiln_error *err)
+{
+    kiln_fail(err, KILN_FULL, "%s has at most %lu bytes",
+              post_is(request, KILN_WEB_LONG) ? "a body" : "a form", body_limit(request));
+    return MHD_HTTP_CONTENT_TOO_LARGE;
 }
 
 unsigned kiln_web_request_check_post(struct kiln_web_request *request, struct kiln_error *err)
@@ -140,35 +212,45 @@ unsigned kiln_web_request_check_post(struct kiln_web_request *request, struct ki
     if (!kiln_web_origin_allowed(header(request, "Sec-Fetch-Site"),
                                  header(request, MHD_HTTP_HEADER_ORIGIN), request->visit.host,
                                  request->bearer)) {
-        kiln_fail(err, KILN_DENIED, "this form was not sent by a page of this gallery");
+        kiln_fail(err, KILN_DENIED, "this was not sent by a page of this gallery");
         return MHD_HTTP_FORBIDDEN;
     }
-    if (!type || strncasecmp(type, FORM_TYPE, strlen(FORM_TYPE)) != 0) {
+    request->visit.body_type = type ? type : "";
+    if (!post_is(request, KILN_WEB_LONG) && !post_is(request, KILN_WEB_NO_BODY) &&
+        strncasecmp(request->visit.body_type, FORM_TYPE, strlen(FORM_TYPE)) != 0) {
         kiln_fail(err, KILN_BAD_INPUT, "a form is sent as " FORM_TYPE);
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
     }
-    if (length && (strlen(length) > 9 || strtoul(length, NULL, 10) > KILN_WEB_FORM_MAX)) {
-        kiln_fail(err, KILN_FULL, "a form has at most %d bytes", KILN_WEB_FORM_MAX);
-        return MHD_HTTP_CONTENT_TOO_LARGE;
-    }
+    if (length && (strlen(length) > 9 || strtoul(length, NULL, 10) > body_limit(request)))
+        return refuse_length(request, err);
+    if (post_is(request, KILN_WEB_LONG) && kiln_web_spool_new(&request->visit.spool, err))
+        return kiln_web_status(err->code);
     return 0;
 }
 
 void kiln_web_request_take(struct kiln_web_request *request, const char *bytes, size_t len)
 {
-    if (request->visit.method != KILN_WEB_POST)
-        return; /* of a GET: read over */
-    request->body_too_long = request->body_too_long || request->body.len + len > KILN_WEB_FORM_MAX;
-    if (!request->body_too_long)
+    request->body_bytes += len;
+    if (request->visit.method != KILN_WEB_POST || request->body_error.code)
+        return; /* of a GET, or the rest of a bad one: read over */
+    if (request->visit.spool) {
+        if (kiln_web_spool_add(request->visit.spool, bytes, len, &request->body_error))
+            return;
+    } else if (request->body_bytes > KILN_WEB_FORM_MAX) {
+        (void)refuse_length(request, &request->body_error);
+    } else {
         kiln_text_add(&request->body, bytes, len);
+    }
 }
 
-unsigned kiln_web_request_read_form(struct kiln_web_request *request, struct kiln_error *err)
+unsigned kiln_web_request_read_body(struct kiln_web_request *request, struct kiln_error *err)
 {
-    if (request->body_too_long) {
-        kiln_fail(err, KILN_FULL, "a form has at most %d bytes", KILN_WEB_FORM_MAX);
-        return MHD_HTTP_CONTENT_TOO_LARGE;
+    if (request->body_error.code) {
+        *err = request->body_error;
+        return err->code == KILN_IO ? MHD_HTTP_INTERNAL_SERVER_ERROR : MHD_HTTP_CONTENT_TOO_LARGE;
     }
+    if (post_is(request, KILN_WEB_LONG) || post_is(request, KILN_WEB_NO_BODY))
+        return 0;
     const char *text = request->body.at ? request->body.at : "";
     return kiln_web_form_parse(text, request->body.len, &request->form, err) ? MHD_HTTP_BAD_REQUEST
                                                                              : 0;
@@ -191,7 +273,7 @@ void kiln_web_request_note(const struct kiln_web_request *request, bool complete
                                                              : "other"),
              kiln_f("path", "%.200s", request->visit.path), kiln_f("status", "%u", request->status),
              kiln_f("bytes", "%llu", (unsigned long long)request->bytes),
-             kiln_f("ms", "%lld", (long long)took_ms), kiln_f("peer", "%s", request->peer),
+             kiln_f("ms", "%lld", (long long)took_ms), kiln_f("peer", "%s", request->client),
              kiln_f("whole", "%s", completed ? "yes" : "no"));
 }
 

@@ -16,14 +16,17 @@ struct kiln_web_request {
     struct kiln_web_target target, form;
     int target_code; /* of reading the request line */
     struct kiln_error target_error;
-    struct kiln_text body;
-    bool begun, ready, body_too_long;
+    struct kiln_text body;        /* of a form */
+    struct kiln_error body_error; /* code 0: none */
+    uint64_t body_bytes;
+    bool begun, ready;
     bool takes_gzip, bearer;
     bool is_head;
     struct MHD_Connection *connection;
     struct kiln_web_connection *place;
     int fd;
-    char peer[64]; /* numeric address of the client, or of the proxy */
+    char peer[64];   /* numeric address of the client, or of the proxy */
+    char client[64]; /* the same, or what our proxy says */
     int64_t started_ms;
     unsigned status; /* of the answer */
     uint64_t bytes;
@@ -41,10 +44,10 @@ unsigned kiln_web_request_read(struct kiln_web_request *request,
                                const struct kiln_web_access *access, struct kiln_error *err);
 /* The same for what a POST needs besides. */
 unsigned kiln_web_request_check_post(struct kiln_web_request *request, struct kiln_error *err);
-/* A piece of the body. */
+/* A piece of the body; what is wrong with it is said by kiln_web_request_read_body. */
 void kiln_web_request_take(struct kiln_web_request *request, const char *bytes, size_t len);
 /* The body is here: 0, or a status as above. */
-unsigned kiln_web_request_read_form(struct kiln_web_request *request, struct kiln_error *err);
+unsigned kiln_web_request_read_body(struct kiln_web_request *request, struct kiln_error *err);
 /* Counts and logs it; never its query. */
 void kiln_web_request_note(const struct kiln_web_request *request, bool completed);
 

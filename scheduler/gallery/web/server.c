@@ -32,7 +32,7 @@ struct kiln_web_server {
     const struct kiln_web_access *access;
     const struct kiln_web_site *site;
     struct kiln_web_connections *connections;
-    struct kiln_web_work *work;
+    struct kiln_web_work *work, *sending; /* pages, and whatever enqueues jobs */
     struct MHD_Daemon *daemon;
     char policy[KILN_WEB_POLICY_MAX];
     uint16_t port;
@@ -45,10 +45,13 @@ static void fail(struct kiln_web_server *server, struct kiln_web_request *reques
 {
     struct kiln_web_reply *reply = &request->visit.reply;
     const char *allow = reply->allow;
+    const unsigned retry_after_s = reply->retry_after_s;
+    const unsigned status = request->status ? request->status : reply->status;
     kiln_web_reply_release(reply);
-    *reply = (struct kiln_web_reply){
-        .fd = -1, .status = request->status ? request->status : kiln_web_status(err->code)};
-    reply->allow = allow;
+    *reply = (struct kiln_web_reply){.fd = -1,
+                                     .status = status ? status : kiln_web_status(err->code),
+                                     .allow = allow,
+                                     .retry_after_s = retry_after_s};
     if (reply->status == MHD_HTTP_SERVICE_UNAVAILABLE)
         reply->retry_after_s = 2;
     if (reply->status >= 500)
@@ -91,6 +94,7 @@ static void answer_later(void *arg, struct kiln_web_item *item,
     } else {
         request->visit.session = sessions->reader;
         request->visit.writer = sessions->writer;
+        request->visit.config = kiln_web_work_config(server->work);
         (void)handle(server, request, route->slow);
     }
     request->ready = true;
@@ -131,6 +135,22 @@ static const struct kiln_web_route *find_route(const struct kiln_web_site *site,
     return NULL;
 }
 
+/* Whether this visitor may enqueue. */
+static unsigned check_producer(const struct kiln_web_server *server,
+                               const struct kiln_web_visit *visit, struct kiln_error *err)
+{
+    if (!server->access->tokens[KILN_WEB_PRODUCER][0]) {
+        kiln_fail(err, KILN_DENIED,
+                  "this gallery takes no jobs; `kiln gallery serve "
+                  "--allow-enqueue` does");
+        return MHD_HTTP_FORBIDDEN;
+    }
+    if (visit->right == KILN_WEB_PRODUCER)
+        return 0;
+    kiln_fail(err, KILN_DENIED, "this needs the token of a producer (gallery_producer_token_file)");
+    return visit->right == KILN_WEB_NOBODY ? MHD_HTTP_UNAUTHORIZED : MHD_HTTP_FORBIDDEN;
+}
+
 /* All that is decided from the header; 0, or the status of a refusal. */
 static unsigned admit(struct kiln_web_server *server, struct kiln_web_request *request,
                       struct kiln_error *err)
@@ -146,9 +166,9 @@ static unsigned admit(struct kiln_web_server *server, struct kiln_web_request *r
     }
     visit->route = route;
     if (!(route->methods & visit->method)) {
-        visit->reply.allow = route->methods == KILN_WEB_POST                    ? "POST"
-                             : route->methods == (KILN_WEB_GET | KILN_WEB_POST) ? "GET, HEAD, POST"
-                                                                                : "GET, HEAD";
+        visit->reply.allow = !(route->methods & KILN_WEB_GET)   ? "POST"
+                             : (route->methods & KILN_WEB_POST) ? "GET, HEAD, POST"
+                                                                : "GET, HEAD";
         kiln_fail(err, KILN_UNSUPPORTED, "this address takes %s only", visit->reply.allow);
         return MHD_HTTP_METHOD_NOT_ALLOWED;
     }
@@ -156,7 +176,10 @@ static unsigned admit(struct kiln_web_server *server, struct kiln_web_request *r
         kiln_fail(err, KILN_DENIED, "sign in to see this gallery");
         return MHD_HTTP_UNAUTHORIZED;
     }
-    return visit->method == KILN_WEB_POST ? kiln_web_request_check_post(request, err) : 0;
+    if (visit->method != KILN_WEB_POST)
+        return 0;
+    status = route->methods & KILN_WEB_JOBS ? check_producer(server, visit, err) : 0;
+    return status ? status : kiln_web_request_check_post(request, err);
 }
 
 /* The whole request is here. */
@@ -164,21 +187,33 @@ static enum MHD_Result dispatch(struct kiln_web_server *server, struct kiln_web_
 {
     const struct kiln_web_route *route = request->visit.route;
     struct kiln_error err = {0};
+    kiln_web_connection_expect(server->connections, request->place, KILN_WEB_ANSWER_MS);
     if (request->visit.method == KILN_WEB_POST) {
-        unsigned status = kiln_web_request_read_form(request, &err);
+        unsigned status = kiln_web_request_read_body(request, &err);
         if (status)
             return send_failure(server, request, status, &err);
     }
     if (route->quick && handle(server, request, route->quick) != KILN_WEB_LATER)
         return send_reply(server, request);
-    if (!kiln_web_work_reserve(server->work)) {
+    bool sends = request->visit.method == KILN_WEB_POST && route->methods & KILN_WEB_JOBS;
+    struct kiln_web_work *work = sends ? server->sending : server->work;
+    if (!kiln_web_work_reserve(work)) {
         kiln_fail(&err, KILN_FULL, "too many requests are waiting for the ledger");
         return send_failure(server, request, MHD_HTTP_SERVICE_UNAVAILABLE, &err);
     }
     request->item.writes = request->visit.method == KILN_WEB_POST;
     MHD_suspend_connection(request->connection);
-    kiln_web_work_push(server->work, &request->item);
+    kiln_web_work_push(work, &request->item);
     return MHD_YES;
+}
+
+/* A body has longer the more of it has come; one that nobody will read has no longer. */
+static void expect_rest(struct kiln_web_server *server, struct kiln_web_request *request)
+{
+    int64_t limit_ms = KILN_WEB_BODY_MS + (int64_t)(request->body_bytes / KILN_WEB_BODY_BYTES_MS);
+    if (request->body_error.code == 0)
+        kiln_web_connection_expect(server->connections, request->place,
+                                   request->started_ms + limit_ms - kiln_clock_ms());
 }
 
 /* Called with the header, then with pieces of a body, then with nothing more to come, and once more
@@ -196,13 +231,14 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
         struct kiln_error err = {0};
         request->begun = true;
         kiln_web_request_begin(request, connection, method);
-        kiln_web_connection_expect(server->connections, request->place, KILN_WEB_ANSWER_MS);
+        kiln_web_connection_expect(server->connections, request->place, KILN_WEB_BODY_MS);
         request->visit.app = server->site->app;
         unsigned status = admit(server, request, &err);
         return status ? send_failure(server, request, status, &err) : MHD_YES;
     }
     if (*upload_size > 0) {
         kiln_web_request_take(request, upload, *upload_size);
+        expect_rest(server, request);
         *upload_size = 0;
         return MHD_YES;
     }
@@ -284,7 +320,7 @@ static int listen_at(const struct kiln_config *config, bool exact, struct kiln_w
         .ports = exact ? 1 : KILN_WEB_PORTS,
         .backlog = BACKLOG,
     };
-    if (!kiln_address_is_loopback(address) && !server->access->token[0] &&
+    if (!kiln_address_is_loopback(address) && !server->access->tokens[KILN_WEB_READER][0] &&
         !server->access->proxy[0])
         return kiln_fail(err, KILN_CONFIG,
                          "gallery_address %s can be reached from other machines: set "
@@ -301,6 +337,10 @@ int kiln_web_server_start(const struct kiln_config *config, bool exact,
                           const struct kiln_web_access *access, const struct kiln_web_site *site,
                           struct kiln_web_server **ret, struct kiln_error *err)
 {
+    static const struct kiln_web_work_limits pages = {KILN_WEB_WORKERS, KILN_WEB_QUEUE_MAX,
+                                                      KILN_WEB_PATIENCE_MS};
+    static const struct kiln_web_work_limits senders = {KILN_WEB_SENDERS, KILN_WEB_SENDING_MAX,
+                                                        KILN_WEB_SENDING_MS};
     struct kiln_web_server *server = calloc(1, sizeof *server);
     int fd = -1;
     if (!server)
@@ -310,7 +350,8 @@ int kiln_web_server_start(const struct kiln_config *config, bool exact,
     kiln_web_policy(site->image_origin, server->policy);
     int rc = listen_at(config, exact, server, &fd, err);
     rc = rc ? rc : kiln_web_connections_new(&server->connections, err);
-    rc = rc ? rc : kiln_web_work_new(config, answer_later, server, &server->work, err);
+    rc = rc ? rc : kiln_web_work_new(config, &pages, answer_later, server, &server->work, err);
+    rc = rc ? rc : kiln_web_work_new(config, &senders, answer_later, server, &server->sending, err);
     rc = rc ? rc : start_daemon(server, fd, err);
     if (rc) {
         if (fd >= 0)
@@ -350,11 +391,14 @@ void kiln_web_server_stop(struct kiln_web_server *server)
     MHD_socket fd = server->daemon ? MHD_quiesce_daemon(server->daemon) : MHD_INVALID_SOCKET;
     if (server->work)
         kiln_web_work_stop(server->work);
+    if (server->sending)
+        kiln_web_work_stop(server->sending);
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
     kiln_web_work_free(server->work);
+    kiln_web_work_free(server->sending);
     kiln_web_connections_free(server->connections);
     free(server);
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "scheduler/gallery/web/access.h"
 #include "scheduler/gallery/web/target.h"
 #include "schemas/config/config.h"
 #include "schemas/text/text.h"
@@ -42,12 +43,17 @@ struct kiln_web_visit {
     const struct kiln_web_args *form; /* of a POST */
     bool signed_in;                   /* may see the gallery; always so without a token */
     bool by_cookie;                   /* ... because of a session, which may be ended */
+    enum kiln_web_right right;        /* that a token or a session has shown */
+    const char *client;               /* numeric address */
+    struct kiln_web_spool *spool;     /* of KILN_WEB_LONG: the body */
+    const char *body_type;            /* its Content-Type, or "" */
     const char *host;                 /* name and port that the browser asked, checked */
     bool secure;                      /* the browser speaks https with our proxy */
     bool wants_json;                  /* below /v1/ */
     int64_t now_ms;                   /* wall clock */
     struct kiln_ledger *session;      /* slow: for reading */
     struct kiln_ledger *writer;       /* slow, POST: for writing */
+    struct kiln_config *config;       /* slow: with the limits of a page */
     void *app;                        /* of kiln_web_site */
     const void *route;                /* struct kiln_web_route */
     struct kiln_web_reply reply;
@@ -56,9 +62,16 @@ struct kiln_web_visit {
 #define KILN_WEB_LATER (-1)
 typedef int kiln_web_handler(struct kiln_web_visit *visit, struct kiln_error *err);
 
+/* What else is true of a POST; otherwise its body is a form of KILN_WEB_FORM_MAX bytes. */
+enum kiln_web_post {
+    KILN_WEB_NO_BODY = 4, /* nothing that anybody reads; as long as a form at most */
+    KILN_WEB_LONG = 8,    /* any text, KILN_WEB_SPOOL_MAX bytes: visit->spool */
+    KILN_WEB_JOBS = 16,   /* needs the right of a producer; may wait for the scheduler */
+};
+
 struct kiln_web_route {
     const char *path;               /* "/p/": everything below it; else this path alone */
-    unsigned methods;               /* enum kiln_web_method, added up */
+    unsigned methods;               /* enum kiln_web_method and kiln_web_post, added up */
     uint32_t metric;                /* label of KILN_METRIC_GALLERY_SECONDS */
     bool open;                      /* without signing in */
     kiln_web_handler *quick, *slow; /* either may be NULL */

@@ -10,6 +10,7 @@
 #define LIMIT_S "2" /* KILN_WEB_STATEMENT_MS as a setting */
 
 struct kiln_web_work {
+    struct kiln_web_work_limits limits;
     struct kiln_config *config; /* with shorter limits: a person waits */
     kiln_web_answer *answer;
     void *arg;
@@ -54,7 +55,7 @@ static int prepare(struct kiln_web_work *work, const struct kiln_web_item *item,
 {
     if (is_ending(work))
         return kiln_fail(err, KILN_UNAVAILABLE, "the gallery is ending");
-    if (kiln_clock_ms() - item->since_ms > KILN_WEB_PATIENCE_MS)
+    if (kiln_clock_ms() - item->since_ms > work->limits.patience_ms)
         return kiln_fail(err, KILN_FULL, "too many requests are waiting for the ledger");
     int rc = 0;
     if (!sessions->reader)
@@ -99,18 +100,20 @@ static int copy_settings(const struct kiln_config *config, struct kiln_config **
     return rc;
 }
 
-int kiln_web_work_new(const struct kiln_config *config, kiln_web_answer *answer, void *arg,
-                      struct kiln_web_work **ret, struct kiln_error *err)
+int kiln_web_work_new(const struct kiln_config *config, const struct kiln_web_work_limits *limits,
+                      kiln_web_answer *answer, void *arg, struct kiln_web_work **ret,
+                      struct kiln_error *err)
 {
     struct kiln_web_work *work = calloc(1, sizeof *work);
     if (!work)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the queue of requests");
+    work->limits = *limits;
     work->answer = answer;
     work->arg = arg;
     pthread_mutex_init(&work->lock, NULL);
     pthread_cond_init(&work->changed, NULL);
     int rc = copy_settings(config, &work->config, err);
-    for (; rc == 0 && work->started < KILN_WEB_WORKERS; work->started++)
+    for (; rc == 0 && work->started < limits->workers; work->started++)
         if (pthread_create(&work->threads[work->started], NULL, run, work) != 0) {
             rc = kiln_fail(err, KILN_NO_MEMORY, "no thread for the queue of requests");
             break;
@@ -124,10 +127,15 @@ int kiln_web_work_new(const struct kiln_config *config, kiln_web_answer *answer,
     return 0;
 }
 
+struct kiln_config *kiln_web_work_config(struct kiln_web_work *work)
+{
+    return work->config;
+}
+
 bool kiln_web_work_reserve(struct kiln_web_work *work)
 {
     pthread_mutex_lock(&work->lock);
-    bool room = !work->ending && work->places < KILN_WEB_QUEUE_MAX;
+    bool room = !work->ending && work->places < work->limits.places;
     work->places += room;
     pthread_mutex_unlock(&work->lock);
     return room;

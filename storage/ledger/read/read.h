@@ -131,6 +131,11 @@ typedef int kiln_each_job(void *arg, const struct kiln_job_row *row, struct kiln
  * listed once, as it is when its page is read. */
 int kiln_ledger_jobs(struct kiln_ledger *ledger, const char *pool, const char *batch, int state,
                      kiln_each_job *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+/* The jobs of a batch that have these keys, in any order; keys without a job are left out. */
+typedef int kiln_each_keyed(void *arg, const char *key, uint64_t id, struct kiln_error *err);
+int kiln_ledger_keyed_jobs(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                           const char *const *keys, size_t count, kiln_each_keyed *each, void *arg,
+                           struct kiln_error *err) KILN_MUST_CHECK;
 /* A batch's jobs by index, with their objects. */
 int kiln_ledger_results(struct kiln_ledger *ledger, const char *pool, const char *batch,
                         kiln_each_job *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;

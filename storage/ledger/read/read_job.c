@@ -193,3 +193,28 @@ int kiln_ledger_ahead(struct kiln_ledger *ledger, const char *pool, uint64_t id,
     KILN_BIND(&params, id, pool);
     return kiln_ledger_ask(ledger, &statement, &params, KILN_FIELDS(*ret_all, *ret_group), err);
 }
+
+/* --- by key ----------------------------------------------------------------------------------- */
+
+static int read_keyed(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct kiln_caller *caller = arg;
+    const char *key;
+    uint64_t id;
+    KILN_READ(rows, row, 0, key, id);
+    return ((kiln_each_keyed *)caller->each)(caller->arg, key, id, err);
+}
+
+int kiln_ledger_keyed_jobs(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                           const char *const *keys, size_t count, kiln_each_keyed *each, void *arg,
+                           struct kiln_error *err)
+{
+    static const struct kiln_statement keyed = {
+        "keyed_jobs",
+        "SELECT j.key, j.id FROM batch b JOIN job j ON j.batch_id = b.id"
+        " WHERE b.pool = $1::text AND b.name = $2::text AND j.key = ANY ($3::text[])"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, pool, batch);
+    KILN_BIND_COLUMN(&params, TEXT, count, keys[i]);
+    return kiln_ledger_each(ledger, &keyed, &params, read_keyed, KILN_CALLER(each, arg), err);
+}

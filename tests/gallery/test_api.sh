@@ -1,0 +1,95 @@
+#!/bin/bash
+# The API of the gallery for scripts, over a real stack: job lines into the queue with receipts, who
+# may do that, cancelling, hostile bodies; a Redis that is away or hangs; a gallery that is restarted.
+source "$KILN_SOURCE/tests/cli/lib.sh"
+source "$source_dir/tests/gallery/lib.sh"
+
+READER=0123456789abcdef0123456789abcdef PRODUCER=fedcba9876543210fedcba9876543210
+export READER PRODUCER
+(umask 077 && echo $READER >reader && echo $PRODUCER >producer)
+gallery_stack
+
+# It takes jobs only when it is told to, and never without a token for that.
+fails 78 kiln gallery serve --port 0 --allow-enqueue
+says gallery_producer_token_file
+fails 78 kiln gallery serve --port 0 --allow-enqueue --gallery-producer-token-file "$PWD/reader" \
+    --gallery-token-file "$PWD/reader"
+says 'a producer needs one of its own'
+api() { curl -sS --max-time 40 -H "Authorization: Bearer $PRODUCER" "$@"; }
+post() { # PATH BODY: prints the status, the answer is in answer.json
+    api -o answer.json -D head.txt -w '%{http_code}' -H 'Content-Type: application/jsonl' \
+        --data-binary "$2" "http://127.0.0.1:$GALLERY_PORT$1"
+}
+job='{"prompt":"a red star","size":"64x64","steps":1}'
+serve --gallery-producer-token-file "$PWD/producer"
+[ "$(post /v1/batches "$job")" = 403 ] || die "without --allow-enqueue: $(cat answer.json)"
+says 'allow-enqueue' answer.json
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+
+takes_jobs() {
+    serve --allow-enqueue --gallery-producer-token-file "$PWD/producer" \
+        --gallery-token-file "$PWD/reader" "$@"
+}
+takes_jobs
+python3 "$source_dir/tests/gallery/check_enqueue.py" || die "see above"
+! grep -q 'prompt\|Bearer\|a red star' serve.log || die "the log has what was sent"
+
+# Cancelling: what waits is cancelled, and the scheduler hears of it.
+ok kiln pause --all --reason test
+printf '{"prompt":"a {red|blue} ring","size":"64x64","steps":1}\n' >ring.jsonl
+[ "$(post '/v1/batches?batch=held' "$(cat ring.jsonl)")" = 201 ] || die "$(cat answer.json)"
+cancel() { api -X POST -o answer.json -w '%{http_code}' "http://127.0.0.1:$GALLERY_PORT/v1/batches/$1/cancel"; }
+[ "$(cancel held)" = 200 ] || die "cancel: $(cat answer.json)"
+json answer.json 'd == {"batch": "held", "cancelled": 2, "coming": False}'
+[ "$(cancel held)" = 200 ] || die "cancel again: $(cat answer.json)"
+json answer.json 'd["cancelled"] == 0'
+[ "$(cancel nothing)" = 404 ] || die "cancel of nothing"
+[ "$(cancel backfill-x)" = 403 ] || die "cancel of a backfill"
+ok kiln resume --all
+[ "$(kiln jobs --batch held --state cancelled | wc -l)" = 2 ] || die "$(kiln jobs --batch held)"
+
+# A gallery that is restarted: sessions hold, and the same lines are no new jobs.
+curl -sS -o page.html -c cookies -H 'Sec-Fetch-Site: same-origin' --data "token=$PRODUCER" \
+    "http://127.0.0.1:$GALLERY_PORT/sign-in"
+[ "$(post '/v1/batches?batch=again' "$job")" = 201 ] || die "$(cat answer.json)"
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+takes_jobs
+[ "$(curl -sS -b cookies -o page.html -w '%{http_code}' "http://127.0.0.1:$GALLERY_PORT/")" = 200 ] ||
+    die "the session has ended"
+[ "$(post '/v1/batches?batch=again' "$job")" = 200 ] || die "$(cat answer.json)"
+json answer.json 'd["duplicate"] == 1 and d["accepted"] == 0'
+
+# A Redis that hangs: 503 in seconds; pages go on; what was asked is done when it answers again.
+redis=$(pid_of stack redis)
+kill -STOP "$redis"
+began=$(date +%s)
+status=$(post '/v1/batches?batch=hung' "$job")
+took=$(($(date +%s) - began))
+pages=$(api -o page.json -w '%{http_code}' "http://127.0.0.1:$GALLERY_PORT/v1/pictures")
+kill -CONT "$redis"
+[ "$status" = 503 ] || die "a Redis that hangs: $status $(cat answer.json)"
+[ "$took" -le 20 ] || die "it took $took s to say that Redis hangs"
+[ "$pages" = 200 ] || die "pages while Redis hangs: $pages"
+says 'Redis' answer.json
+grep -qi '^Retry-After:' head.txt || die "no Retry-After"
+for i in $(seq 50); do
+    status=$(post '/v1/batches?batch=hung' "$job")
+    [ "$status" = 503 ] || break
+    sleep 0.2
+done
+case $status in 200 | 201) ;; *) die "it does not recover: $status $(cat answer.json)" ;; esac
+ok kiln wait hung --timeout 60
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+
+# No Redis at all.
+takes_jobs --redis redis://127.0.0.1:1/0
+[ "$(post /v1/batches "$job")" = 503 ] || die "no Redis: $(cat answer.json)"
+json answer.json 'd["error"] == "unavailable" and "nothing was enqueued" in d["message"] and d["sent"] == 0'
+! grep -q '127.0.0.1' answer.json || die "the answer names the server"
+says 'enqueue_failed' serve.log
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+echo ok
