@@ -35,6 +35,50 @@ takes_jobs
 python3 "$source_dir/tests/gallery/check_enqueue.py" || die "see above"
 ! grep -q 'prompt\|Bearer\|a red star' serve.log || die "the log has what was sent"
 
+# The form "make again with ...", as a browser without a script sends it.
+url=http://127.0.0.1:$GALLERY_PORT
+curl -sS -o page.html -c cookies -H 'Sec-Fetch-Site: same-origin' --data "token=$PRODUCER" "$url/sign-in"
+JOB=$(sql "SELECT id FROM job WHERE custom_id = 'o1' ORDER BY id LIMIT 1")
+browse() { curl -sS -b cookies -o page.html -D head.txt -w '%{http_code}' --max-time 40 "$@"; }
+[ "$(browse "$url/p/$JOB")" = 200 ] || die "no page"
+says '<form action="/again" method="post">' page.html
+curl -sS -o page.html -H "Authorization: Bearer $READER" "$url/p/$JOB"
+says '<article' page.html
+! grep -q '/again' page.html || die "a reader sees the form"
+form="job=$JOB&prompt=a+%C3%A9toile+%22%3Cb%3E%22&size=64x96&steps=2&seed=same&count=2"
+again() { browse -H "Origin: $url" --data "$1" "$url/again"; }
+[ "$(again "$form")" = 303 ] || die "the form: $(cat page.html)"
+grep -qi "^Location: /?batch=again-$JOB" head.txt || die "where to? $(cat head.txt)"
+ok kiln wait "again-$JOB" --timeout 60
+ok kiln jobs --batch "again-$JOB" --json
+json out.txt '[(j["width"], j["height"], j["steps"]) for j in d] == [(64, 96, 2)] * 2'
+json out.txt 'sorted(j["seed"] for j in d) == [18446744073709551610, 18446744073709551611]'
+[ "$(sql "SELECT count(*) FROM job WHERE parent = $JOB AND prompt = 'a étoile \"<b>\"'")" = 2 ] ||
+    die "prompt and parent: $(sql "SELECT prompt, parent FROM job ORDER BY id DESC LIMIT 2")"
+[ "$(again "$form")" = 303 ] || die "the form, again: $(cat page.html)"
+[ "$(kiln jobs --batch "again-$JOB" | wc -l)" = 2 ] || die "the same form made other jobs"
+[ "$(again "${form/same/new}")" = 303 ] || die "new seeds: $(cat page.html)"
+[ "$(kiln jobs --batch "again-$JOB" | wc -l)" = 4 ] || die "new seeds made no jobs"
+for bad in "${form/64x96/7x7}" "${form/steps=2/steps=51}" "${form/count=2/count=101}" "${form/same/x}" \
+    "${form/prompt=/other=}" "job=$JOB" "job=x" ""; do
+    [ "$(again "$bad")" = 400 ] || die "'$bad': $(cat head.txt)"
+done
+[ "$(again "${form/job=$JOB/job=99999999}")" = 404 ] || die "no such picture"
+[ "$(browse -H 'Origin: http://evil.example' --data "$form" "$url/again")" = 403 ] || die "another origin"
+[ "$(browse --data "$form" "$url/again")" = 403 ] || die "no origin"
+[ "$(curl -sS -o page.html -w '%{http_code}' -H "Origin: $url" --data "$form" "$url/again")" = 401 ] ||
+    die "nobody makes pictures"
+
+# The examples.
+printf 'a red ring\na blue ring\n' >prompts.txt
+TOKEN=$PRODUCER ok python3 "$source_dir/scripts/examples/gallery.py" "$url" example-py pictures-py <prompts.txt
+[ "$(ls pictures-py/*.webp | wc -l)" = 2 ] || die "pictures of the Python example"
+printf '{"prompt":"a {red|blue|green} moon","size":"64x64","steps":1}\n' >moons.jsonl
+TOKEN=$PRODUCER ok sh "$source_dir/scripts/examples/gallery.sh" "$url" example-sh moons.jsonl pictures-sh
+[ "$(ls pictures-sh/*.webp | wc -l)" = 3 ] || die "pictures of the curl example"
+head -c 4 "$(ls pictures-sh/*.webp | head -1)" | grep -q RIFF || die "no WebP"
+! command -v go >/dev/null || ok go vet "$source_dir/scripts/examples/gallery.go"
+
 # Cancelling: what waits is cancelled, and the scheduler hears of it.
 ok kiln pause --all --reason test
 printf '{"prompt":"a {red|blue} ring","size":"64x64","steps":1}\n' >ring.jsonl

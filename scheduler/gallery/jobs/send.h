@@ -10,6 +10,11 @@
 /* The routes that need this. */
 kiln_web_handler kiln_gallery_api_enqueue; /* enqueue.c: POST /v1/batches */
 kiln_web_handler kiln_gallery_api_cancel;  /* cancel.c: POST /v1/batches/NAME/cancel */
+kiln_web_handler kiln_gallery_again;       /* again.c: POST /again */
+
+/* The form "make again with ..." of a picture, for whoever may enqueue; nothing for others. */
+void kiln_gallery_again_form(const struct kiln_web_visit *visit, const struct kiln_job *job,
+                             struct kiln_text *out);
 
 /* The command line that the code of kiln expects: it says nothing, and its sessions are named after
  * the gallery. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "scheduler/gallery/pages/related.h"
+#include "scheduler/gallery/jobs/send.h"
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/files.h"
 #include "scheduler/gallery/parts/html.h"
@@ -265,6 +266,7 @@ static int add_picture(void *arg, const struct kiln_gallery_picture *picture,
     kiln_html(out, tile->prompt);
     kiln_text_puts(out, "</p>");
     add_actions(view, tile, line.at, command.at);
+    kiln_gallery_again_form(view->visit, &picture->job->job, out);
     add_facts(view, picture, line.at, command.at);
     kiln_text_puts(out, "</div></article>");
     kiln_text_release(&line);

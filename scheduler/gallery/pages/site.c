@@ -1,6 +1,7 @@
 /* site.c - the table of addresses; the first row that fits counts. */
 #include "scheduler/gallery/pages/site.h"
 
+#include "scheduler/gallery/jobs/send.h"
 #include "scheduler/gallery/parts/app.h"
 #include "scheduler/gallery/parts/files.h"
 #include "schemas/telemetry/metrics.h"
@@ -14,6 +15,7 @@ const struct kiln_web_route kiln_gallery_routes[] = {
     {"/p/", KILN_WEB_GET, PAGE, false, NULL, kiln_gallery_view},
     {"/o/", KILN_WEB_GET, KILN_WEB_KIND_FILE, false, kiln_gallery_file_quick,
      kiln_gallery_file_slow},
+    {"/again", KILN_WEB_POST | KILN_WEB_JOBS, PAGE, false, NULL, kiln_gallery_again},
     {"/star", KILN_WEB_POST, PAGE, false, NULL, kiln_gallery_star},
     {"/compare", KILN_WEB_GET, PAGE, false, NULL, kiln_gallery_compare},
     {"/sheet", KILN_WEB_GET, PAGE, false, NULL, kiln_gallery_sheet},
