@@ -19,6 +19,14 @@ for file in $sources; do
     esac
 done
 
+# Files that a test or a person left in the root get committed by accident.
+folders=' .ci kernels pipeline scheduler schemas scripts storage tests worker '
+while read -r name; do
+    case $folders in *" $name "*) ;; *) complain "$name: nothing of the tree lives there" ;; esac
+done < <(git ls-files | grep / | cut -d/ -f1 | sort -u)
+while read -r name; do complain "$name: no file of the root"; done \
+    < <(git ls-files | grep -v / | grep -vxE '\.clang-format|\.gitignore|LICENSE|Makefile|README\.md|CHANGELOG\.md')
+
 marks='TO''DO|FIX''ME|X''XX'
 while read -r hit; do complain "$hit: a mark of unfinished work"; done \
     < <(grep -nE "\b($marks)\b" $sources Makefile tests/tests.mk)
