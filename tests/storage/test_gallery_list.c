@@ -256,22 +256,6 @@ static void a_cursor_belongs_to_its_query(void **state)
     }
 }
 
-static void a_jump_begins_at_its_day(void **state)
-{
-    (void)state;
-    struct kiln_gallery_query query = everything();
-    struct kiln_gallery_page page;
-    struct seen seen = {0};
-    char cursor[KILN_GALLERY_CURSOR_MAX];
-    int64_t at_ms = 1000 * (int64_t)kiln_test_count(rig.stack, "SELECT extract(epoch FROM now() -"
-                                                               " interval '1 day')::bigint");
-    kiln_test_ok(kiln_gallery_jump(session, &query, at_ms, cursor, &rig.err), rig.err);
-    query.cursor = cursor;
-    list(&query, &seen, &page);
-    assert_int_equal(seen.count, 20);
-    assert_int_equal(seen.jobs[0], made[19]);
-}
-
 static int note_picture(void *arg, const struct kiln_gallery_picture *picture,
                         struct kiln_error *err)
 {
@@ -350,6 +334,101 @@ static void a_person_outranks_a_model_outranks_a_rule(void **state)
     assert_int_equal(kiln_ledger_judge(rig.ledger, "q", &wrong, &now, &rig.err), KILN_NOT_FOUND);
 }
 
+/* --- stacks ------------------------------------------------------------------------------------
+ */
+
+#define STACKED 90
+struct stacks {
+    uint64_t jobs[STACKED];
+    char hashes[STACKED][65];
+    uint32_t sizes[STACKED], count;
+};
+
+static int note_stack(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    struct stacks *stacks = arg;
+    (void)err;
+    assert_true(stacks->count < STACKED);
+    stacks->jobs[stacks->count] = tile->job;
+    stacks->sizes[stacks->count] = tile->stack;
+    snprintf(stacks->hashes[stacks->count++], 65, "%s", tile->prompt_hash);
+    return 0;
+}
+
+static void list_stacks(struct kiln_gallery_query *query, struct stacks *ret)
+{
+    struct kiln_gallery_page page = {.older = ""};
+    char cursor[KILN_GALLERY_CURSOR_MAX] = "";
+    ret->count = 0;
+    do {
+        snprintf(cursor, sizeof cursor, "%s", page.older);
+        query->cursor = cursor;
+        kiln_test_ok(kiln_gallery_list(session, query, note_stack, ret, &page, &rig.err), rig.err);
+    } while (page.older[0]);
+    query->cursor = NULL;
+}
+
+/* The plain way: of all pictures that the filter shows, the first of each prompt. */
+static void expect_stacks(struct kiln_gallery_query query, uint32_t rows_max)
+{
+    static struct stacks all, stacks;
+    query.rows_max = STACKED;
+    list_stacks(&query, &all);
+    query.filter.stacked = true;
+    query.rows_max = rows_max;
+    list_stacks(&query, &stacks);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < all.count; i++) {
+        uint32_t size = 0, first = i;
+        for (uint32_t k = 0; k < all.count; k++)
+            if (strcmp(all.hashes[k], all.hashes[i]) == 0) {
+                size++;
+                first = k < first ? k : first;
+            }
+        assert_int_equal(all.sizes[i], 0);
+        if (first < i)
+            continue;
+        assert_true(at < stacks.count);
+        assert_int_equal(stacks.jobs[at], all.jobs[i]);
+        assert_int_equal(stacks.sizes[at++], size);
+    }
+    assert_int_equal(stacks.count, at);
+}
+
+static void a_stack_is_the_newest_of_its_prompt_that_is_shown(void **state)
+{
+    (void)state;
+    for (int i = 0; i < STACKED; i++) {
+        char prompt[20];
+        snprintf(prompt, sizeof prompt, "p%d", i < 40 ? i % 9 : i < 70 ? 0 : i);
+        kiln_test_shown(rig.stack, &(struct kiln_test_shown){.pool = "s",
+                                                             .prompt = prompt,
+                                                             .level = i % 4 == 3 ? "3" : "0",
+                                                             .tenant = i % 2 ? "bob" : "ann",
+                                                             .seed = (unsigned)i});
+    }
+    struct kiln_gallery_query query = everything();
+    query.filter.pool = "s";
+    for (uint32_t rows_max = 1; rows_max < 40; rows_max += 6) {
+        query.filter.level_max = KILN_SAFETY_EXPLICIT;
+        expect_stacks(query, rows_max);
+        query.filter.level_max = KILN_SAFETY_CLEAR;
+        expect_stacks(query, rows_max);
+        query.filter.tenant = "bob";
+        expect_stacks(query, rows_max);
+        query.filter.tenant = NULL;
+    }
+    /* A cursor belongs to stacks, or to pictures. */
+    struct kiln_gallery_page page;
+    struct stacks stacks = {.count = 0};
+    query.rows_max = 5;
+    kiln_test_ok(kiln_gallery_list(session, &query, note_stack, &stacks, &page, &rig.err), rig.err);
+    query.filter.stacked = true;
+    query.cursor = page.older;
+    assert_int_equal(kiln_gallery_list(session, &query, note_stack, &stacks, &page, &rig.err),
+                     KILN_BAD_INPUT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,8 +436,8 @@ int main(void)
         cmocka_unit_test(a_tile_says_what_the_page_needs),
         cmocka_unit_test(filters_narrow),
         cmocka_unit_test(a_cursor_belongs_to_its_query),
-        cmocka_unit_test(a_jump_begins_at_its_day),
         cmocka_unit_test(a_picture_has_everything),
+        cmocka_unit_test(a_stack_is_the_newest_of_its_prompt_that_is_shown),
         cmocka_unit_test(a_person_outranks_a_model_outranks_a_rule),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -36,6 +36,8 @@ static const struct kiln_test_shown pictures[] = {
     {.prompt = "Красная звезда над морем", .mode = "coarse=4+3"},
     {.prompt = "O'Hara's \"quoted\" \\ back : slash & pipes | (here)"},
     {.prompt = "ÉTOILE ROUGE", .created = "now() - interval '3 days'"},
+    {.prompt = "zebra", .custom_id = "oldcode", .seed = 1},
+    {.prompt = "zebra", .seed = 2},
 };
 #define PICTURES (sizeof pictures / sizeof *pictures)
 static uint64_t made[PICTURES];
@@ -122,7 +124,23 @@ static void words_phrases_prefixes_and_what_is_excluded(void **state)
     expect("\"o'hara's quoted\"", "8");
     expect("étoile", "9");
     expect("Étoile -rouge ", "");
-    expect("-star ", "98765432");
+    expect("-star ", "111098765432");
+}
+
+/* The newest of a prompt among those that have the words. */
+static void a_stack_is_of_the_pictures_found(void **state)
+{
+    (void)state;
+    struct kiln_gallery_query query = words("zebra ");
+    expect_query(&query, "1110");
+    query.filter.stacked = true;
+    expect_query(&query, "11");
+    query.order = KILN_GALLERY_RELEVANCE;
+    expect_query(&query, "11");
+    query.words = "oldcode ";
+    expect_query(&query, "10");
+    query.order = KILN_GALLERY_NEWEST;
+    expect_query(&query, "10");
 }
 
 static void every_script(void **state)
@@ -418,26 +436,6 @@ static void days_are_counted_with_the_filter(void **state)
     assert_true((days.pictures < MANY / 3) == (back_to_ms > 0));
 }
 
-static void a_jump_lands_on_its_moment(void **state)
-{
-    (void)state;
-    struct kiln_gallery_query query = words(NULL);
-    struct kiln_gallery_page page;
-    char cursor[KILN_GALLERY_CURSOR_MAX];
-    int64_t at_ms = 1000 * (int64_t)kiln_test_count(rig.stack, "SELECT extract(epoch FROM now() -"
-                                                               " interval '2 days')::bigint");
-    struct seen seen = {0};
-    query.filter.batch = "many";
-    kiln_test_ok(kiln_gallery_jump(session, &query, at_ms, cursor, &rig.err), rig.err);
-    query.cursor = cursor;
-    query.rows_max = 1;
-    kiln_test_ok(kiln_gallery_list(session, &query, note, &seen, &page, &rig.err), rig.err);
-    char sql[200];
-    snprintf(sql, sizeof sql, "SELECT max(job_id) FROM image WHERE created_at < to_timestamp(%lld)",
-             (long long)at_ms / 1000);
-    assert_int_equal(seen.jobs[0], kiln_test_count(rig.stack, sql));
-}
-
 static void a_mistyped_word_has_a_suggestion(void **state)
 {
     (void)state;
@@ -469,6 +467,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_phrases_prefixes_and_what_is_excluded),
+        cmocka_unit_test(a_stack_is_of_the_pictures_found),
         cmocka_unit_test(every_script),
         cmocka_unit_test(names_are_words),
         cmocka_unit_test(filters_narrow_a_search),
@@ -480,7 +479,6 @@ int main(void)
         cmocka_unit_test(relevance_ranks_blocks_of_the_newest),
         cmocka_unit_test(counts_are_bounded),
         cmocka_unit_test(days_are_counted_with_the_filter),
-        cmocka_unit_test(a_jump_lands_on_its_moment),
         cmocka_unit_test(a_mistyped_word_has_a_suggestion),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -229,6 +229,15 @@ static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *
     return rc;
 }
 
+/* People see a prompt once, unless they look at one prompt, at one batch or at what they starred.
+ */
+static void stack_variants(const struct kiln_web_args *args, struct kiln_gallery_ask *ask)
+{
+    const struct kiln_gallery_filter *filter = &ask->query.filter;
+    if (!kiln_web_arg(args, "variants"))
+        ask->query.filter.stacked = !filter->prompt_hash && !filter->batch && !filter->starred;
+}
+
 int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
 {
     struct kiln_gallery_ask ask;
@@ -236,6 +245,7 @@ int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
     struct kiln_gallery_page page = {0};
     struct kiln_text *out = &visit->reply.body, tiles = {0}, feed = {0};
     int rc = kiln_gallery_ask_read(kiln_gallery_app(visit), visit->args, &ask, err);
+    stack_variants(visit->args, &ask);
     if (rc == 0)
         rc = read_grid(visit, &ask, &tiles, &grid, &page, err);
     if (rc) {

@@ -51,5 +51,8 @@ kiln_web_handler kiln_gallery_asset;
  * 4 %, since the content policy forbids styles in the page. */
 #define KILN_RATIO_STEPS 40 /* to either side of 1 */
 int kiln_gallery_ratio(uint32_t width, uint32_t height);
+/* Likewise the class of a colour, 0xRRGGBB: one of 216, by which a tile is filled until its picture
+ * is there. */
+int kiln_gallery_shade(int32_t colour);
 
 #endif

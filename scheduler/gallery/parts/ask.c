@@ -15,10 +15,10 @@
 static const struct {
     const char *name, *label;
 } filters[] = {
-    {"size", "Size"},        {"aspect", "Shape"}, {"lora", "LoRA"},     {"style", "Style"},
-    {"model", "Model"},      {"batch", "Batch"},  {"tenant", "Tenant"}, {"from", "From"},
-    {"to", "Until"},         {"mode", "Made"},    {"safety", "Rated"},  {"starred", "Starred"},
-    {"same", "Same prompt"},
+    {"size", "Size"},        {"aspect", "Shape"},      {"lora", "LoRA"},     {"style", "Style"},
+    {"model", "Model"},      {"batch", "Batch"},       {"tenant", "Tenant"}, {"from", "From"},
+    {"to", "Until"},         {"mode", "Made"},         {"safety", "Rated"},  {"starred", "Starred"},
+    {"same", "Same prompt"}, {"variants", "Variants"},
 };
 #define FILTERS (sizeof filters / sizeof *filters)
 
@@ -66,7 +66,10 @@ static int read_choices(const struct kiln_web_args *args, struct kiln_gallery_fi
                         struct kiln_error *err)
 {
     const char *aspect = kiln_web_arg(args, "aspect"), *mode = kiln_web_arg(args, "mode");
-    const char *safety = kiln_web_arg(args, "safety");
+    const char *safety = kiln_web_arg(args, "safety"), *variants = kiln_web_arg(args, "variants");
+    filter->stacked = variants && strcmp(variants, "stacked") == 0;
+    if (variants && !filter->stacked && strcmp(variants, "all") != 0)
+        return refuse(err, "variants", variants, "stacked or all");
     int found = aspect ? find_word(aspects, aspect) : 0;
     if (found < 0)
         return refuse(err, "aspect", aspect, "square, wide or tall");
@@ -266,6 +269,10 @@ void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln
                                           {"coarse", "coarse first"},
                                           {"started", "from a picture"},
                                           {NULL, NULL}};
+    static const char *const stacks[][2] = {{"", "as it suits the list"},
+                                            {"stacked", "one tile a prompt"},
+                                            {"all", "each a tile"},
+                                            {NULL, NULL}};
     static const char *const orders[][2] = {
         {"newest", "newest first"}, {"relevance", "best match first"}, {NULL, NULL}};
     static const char *const rated[][2] = {
@@ -294,6 +301,7 @@ void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln
     add_input(ask, "from", "From", "type=\"date\"", out);
     add_input(ask, "to", "Until", "type=\"date\"", out);
     add_select(ask, "mode", "Made", made, out);
+    add_select(ask, "variants", "Variants", stacks, out);
     if (app->level_max > KILN_SAFETY_CLEAR)
         add_select(ask, "safety", "Rated", rated, out);
     kiln_text_printf(out,

@@ -9,6 +9,7 @@
 #include "schemas/embedded.h"
 
 #define RATIO_STEP 1.04
+#define SHADES 6 /* of each channel */
 #define HASH_BYTES 6
 
 int kiln_gallery_ratio(uint32_t width, uint32_t height)
@@ -29,9 +30,21 @@ static const struct kiln_embedded *find_file(const char *name)
     return NULL;
 }
 
-/* What no hand would write: a class for each ratio. */
-static void add_ratios(struct kiln_text *text)
+int kiln_gallery_shade(int32_t colour)
 {
+    int shade = 0;
+    for (int shift = 16; shift >= 0; shift -= 8)
+        shade = shade * SHADES + (((colour >> shift) & 255) * (SHADES - 1) + 127) / 255;
+    return shade;
+}
+
+/* What no hand would write: a class for each ratio, and one for each shade. */
+static void add_classes(struct kiln_text *text)
+{
+    static const char level[] = "0369cf"; /* SHADES of them, evenly from 0 to 255 */
+    for (int shade = 0; shade < SHADES * SHADES * SHADES; shade++)
+        kiln_text_printf(text, ".k%d{--k:#%c%c%c}\n", shade, level[shade / (SHADES * SHADES)],
+                         level[shade / SHADES % SHADES], level[shade % SHADES]);
     for (int step = 0; step <= 2 * KILN_RATIO_STEPS; step++)
         kiln_text_printf(text, ".r%d{--r:%.3f}\n", step, pow(RATIO_STEP, step - KILN_RATIO_STEPS));
 }
@@ -53,7 +66,7 @@ int kiln_gallery_assets_load(struct kiln_gallery_app *app, struct kiln_error *er
             return kiln_fail(err, KILN_INTERNAL, "%s is not built in", rows[i].file);
         kiln_text_add(&text, file->text, file->size);
         if (i == KILN_ASSET_STYLE)
-            add_ratios(&text);
+            add_classes(&text);
         asset->size = text.len;
         asset->text = kiln_text_take(&text);
         if (!asset->text)

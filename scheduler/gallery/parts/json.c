@@ -76,6 +76,8 @@ void kiln_json_tile(struct kiln_text *out, const struct kiln_gallery_files *file
     char colour[8] = "";
     if (tile->colour >= 0)
         snprintf(colour, sizeof colour, "#%06x", (unsigned)tile->colour & 0xffffff);
+    if (tile->stack)
+        kiln_json_number(out, "stack", tile->stack);
     kiln_json_text(out, "colour", colour[0] ? colour : NULL);
     kiln_json_text(out, "rated", rated ? kiln_safety_level_names[tile->level] : NULL);
     kiln_text_printf(out, ",\"page\":\"/p/%llu\",\"files\":[", (unsigned long long)tile->job);

@@ -67,8 +67,6 @@
   /* What every piece of a page needs when it arrives. */
   const prepare = (root) => {
     for (const button of $$(".copy", root)) button.hidden = false;
-    for (const image of $$("img[data-colour]", root))
-      image.parentElement.style.backgroundColor = image.dataset.colour;
   };
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.(".copy");

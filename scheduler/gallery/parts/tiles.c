@@ -59,8 +59,6 @@ static void add_image(struct kiln_gallery_grid *grid, const struct kiln_gallery_
                                            : " loading=\"lazy\"");
     kiln_gallery_alt(out, tile->prompt);
     kiln_text_puts(out, "\"");
-    if (tile->colour >= 0)
-        kiln_text_printf(out, " data-colour=\"#%06x\"", (unsigned)tile->colour & 0xffffff);
     if (kiln_gallery_files_origin(
             files)) { /* where the script goes when a signed URL has expired */
         kiln_text_puts(out, " data-again=\"");
@@ -76,10 +74,11 @@ int kiln_gallery_grid_add(void *arg, const struct kiln_gallery_tile *tile, struc
     struct kiln_text *out = &grid->visit->reply.body;
     (void)err;
     kiln_gallery_files_learn(kiln_gallery_app(grid->visit)->files, tile);
-    kiln_text_printf(
-        out, "<li class=\"tile r%d%s\"><a href=\"/p/%" PRIu64 "\" data-job=\"%" PRIu64 "\">",
-        kiln_gallery_ratio(tile->width, tile->height), tile->starred ? " starred" : "", tile->job,
-        tile->job);
+    kiln_text_printf(out, "<li class=\"tile r%d", kiln_gallery_ratio(tile->width, tile->height));
+    if (tile->colour >= 0)
+        kiln_text_printf(out, " k%d", kiln_gallery_shade(tile->colour));
+    kiln_text_printf(out, "%s\"><a href=\"/p/%" PRIu64 "\" data-job=\"%" PRIu64 "\">",
+                     tile->starred ? " starred" : "", tile->job, tile->job);
     add_image(grid, tile);
     kiln_text_puts(out, "<span class=\"words\" aria-hidden=\"true\" dir=\"auto\">");
     kiln_html_cut(out, tile->prompt, ALT_BYTES);
@@ -87,6 +86,12 @@ int kiln_gallery_grid_add(void *arg, const struct kiln_gallery_tile *tile, struc
     if (tile->starred)
         kiln_text_puts(out, "<span class=\"mark\"><span aria-hidden=\"true\">\xe2\x98\x85</span>"
                             "<span class=\"away\">Starred</span></span>");
+    if (tile->stack > 1)
+        kiln_text_printf(out,
+                         "<span class=\"stack\"><span aria-hidden=\"true\">%u%s</span>"
+                         "<span class=\"away\">%u%s pictures of this prompt</span></span>",
+                         tile->stack, tile->stack >= KILN_GALLERY_COUNT_MAX ? "+" : "", tile->stack,
+                         tile->stack >= KILN_GALLERY_COUNT_MAX ? "+" : "");
     kiln_text_puts(out, "</a></li>\n");
     grid->first = grid->count == 0 ? tile->job : grid->first;
     grid->last = tile->job;

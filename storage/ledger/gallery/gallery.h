@@ -66,6 +66,7 @@ struct kiln_gallery_filter {
     int64_t from_ms, to_ms; /* created_at in [from, to); 0: open */
     int level_max;          /* enum kiln_safety_level, the highest that is shown */
     bool show_unchecked;
+    bool stacked; /* in lists: of each prompt the newest picture that is found */
 };
 
 /* Appends all of a filter: different filters have different texts, whatever follows them. */
@@ -106,9 +107,10 @@ struct kiln_gallery_tile {
     const char *style; /* NULL: none */
     char seed[24];     /* decimal: 64 bits do not fit a number of JavaScript */
     bool starred;
-    int level;                                      /* enum kiln_safety_level */
-    int32_t colour;                                 /* mean, 0xRRGGBB; -1: not known */
-    double relevance;                               /* 0 unless ordered by it */
+    int level;        /* enum kiln_safety_level */
+    int32_t colour;   /* mean, 0xRRGGBB; -1: not known */
+    double relevance; /* 0 unless ordered by it */
+    uint32_t stack;   /* in a stacked list: shown pictures of its prompt, itself too, up to 1000 */
     struct kiln_gallery_object full, medium, small; /* as rendered, 512, 256 */
 };
 typedef int kiln_each_tile(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err);
@@ -133,12 +135,6 @@ int kiln_gallery_list(struct kiln_ledger *session, const struct kiln_gallery_que
  * ret->rows. */
 int kiln_gallery_jobs(struct kiln_ledger *session, const struct kiln_gallery_query *query,
                       uint64_t *ret_jobs, struct kiln_gallery_page *ret,
-                      struct kiln_error *err) KILN_MUST_CHECK;
-
-/* A cursor for this query from which the list begins with the newest picture made before at_ms: a
- * jump to a day, with its end. */
-int kiln_gallery_jump(struct kiln_ledger *session, const struct kiln_gallery_query *query,
-                      int64_t at_ms, char ret_cursor[KILN_GALLERY_CURSOR_MAX],
                       struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Tiles of these jobs in this order, as far as the filter shows them: for other searches. */

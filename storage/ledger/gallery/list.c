@@ -1,9 +1,14 @@
-/* list.c - a page of pictures, newest first or by relevance, and the jump to a moment. */
+/* list.c - a page of pictures, newest first or by relevance; the pictures of a prompt as a stack.
+ */
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/clock.h"
 #include "storage/ledger/gallery/question.h"
 #include "storage/ledger/gallery/relevance.h"
+
+#define STACK_MORE                                                                                 \
+    16 /* hits beyond a page that are looked at first: most prompts have one picture */
 
 static void put_place(const struct kiln_gallery_question *question, bool newer, uint64_t job,
                       char out[KILN_GALLERY_CURSOR_MAX])
@@ -21,6 +26,45 @@ static void reverse(uint64_t *jobs, uint32_t count)
     }
 }
 
+/* --- stacks ------------------------------------------------------------------------------------
+ */
+
+/* As kiln_gallery_find, of each prompt the newest picture only. */
+static int find_heads(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                      const struct kiln_gallery_place *place, uint32_t most,
+                      struct kiln_gallery_hits *ret, struct kiln_error *err)
+{
+    struct kiln_gallery_want want = {.most = most + STACK_MORE, .enough = most};
+    struct kiln_gallery_hits *hits = malloc(sizeof *hits);
+    struct kiln_gallery_place at = *place;
+    ret->count = 0;
+    if (!hits)
+        return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a page");
+    for (bool end = false; !end;) {
+        int rc = kiln_gallery_find(session, question, &at, &want, hits, err);
+        end = hits->count < want.most;
+        at.job = hits->count ? hits->jobs[hits->count - 1] : at.job;
+        ret->out_of_time = hits->out_of_time || (!end && kiln_clock_ms() >= question->deadline);
+        ret->reached = hits->out_of_time ? hits->reached : at.job;
+        rc = rc ? rc : kiln_gallery_heads(session, question, hits->jobs, &hits->count, err);
+        if (rc) {
+            free(hits);
+            return rc;
+        }
+        for (uint32_t i = 0; i < hits->count && ret->count < most; i++)
+            ret->jobs[ret->count++] = hits->jobs[i];
+        if (ret->count == most) /* the rest is found by the next page */
+            ret->out_of_time = false;
+        end = end || ret->out_of_time || ret->count == most;
+        want.most = 4 * want.most < KILN_GALLERY_HITS_MAX ? 4 * want.most : KILN_GALLERY_HITS_MAX;
+    }
+    free(hits);
+    return 0;
+}
+
+/* --- pages -------------------------------------------------------------------------------------
+ */
+
 /* The jobs of a page, and where the list goes on.  hits->count: at most rows_max. */
 static int find_newest(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                        const struct kiln_gallery_place *place, struct kiln_gallery_hits *hits,
@@ -28,7 +72,9 @@ static int find_newest(struct kiln_ledger *session, const struct kiln_gallery_qu
 {
     const uint32_t rows_max = question->query->rows_max;
     const struct kiln_gallery_want want = {.most = rows_max + 1, .enough = rows_max + 1};
-    int rc = kiln_gallery_find(session, question, place, &want, hits, err);
+    int rc = question->query->filter.stacked
+                 ? find_heads(session, question, place, want.most, hits, err)
+                 : kiln_gallery_find(session, question, place, &want, hits, err);
     if (rc)
         return rc;
     bool more = hits->count > rows_max;
@@ -125,38 +171,5 @@ int kiln_gallery_jobs(struct kiln_ledger *session, const struct kiln_gallery_que
     free(hits);
     if (rc == 0)
         *ret = page;
-    return rc;
-}
-
-/* --- the jump ----------------------------------------------------------------------------------
- */
-
-int kiln_gallery_jump(struct kiln_ledger *session, const struct kiln_gallery_query *query,
-                      int64_t at_ms, char ret_cursor[KILN_GALLERY_CURSOR_MAX],
-                      struct kiln_error *err)
-{
-    /* By the days of the index, if it has all pictures: the days before that of the moment, and the
-     * pictures of its own day one by one.  Else by the time of every picture. */
-    static const struct kiln_statement last = {
-        "gallery_jump",
-        "SELECT CASE WHEN (SELECT bool_and(rebuilt IS NULL) FROM gallery_state) THEN greatest("
-        "  (SELECT max(last_job) FROM gallery_day WHERE pool = $1::text"
-        "   AND day < to_timestamp($2 / 1000.0)::date),"
-        "  (SELECT max(job_id) FROM (SELECT job_id FROM image WHERE pool = $1"
-        "   AND created_at >= to_timestamp($2 / 1000.0)::date"
-        "   AND created_at < to_timestamp($2 / 1000.0) OFFSET 0) today))"
-        " ELSE (SELECT job_id FROM image WHERE pool = $1"
-        "  AND created_at < to_timestamp($2::bigint / 1000.0) ORDER BY job_id DESC LIMIT 1) END"};
-    struct kiln_gallery_question question;
-    struct kiln_params params = {0};
-    uint64_t job;
-    int rc = kiln_gallery_ask(session, query, &question, err);
-    if (rc)
-        return rc;
-    KILN_BIND(&params, query->filter.pool, at_ms);
-    rc = kiln_ledger_ask(session, &last, &params, KILN_FIELDS(job), err);
-    if (rc == 0)
-        put_place(&question, false, job + 1, ret_cursor);
-    kiln_gallery_question_release(&question);
     return rc;
 }

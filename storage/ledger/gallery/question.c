@@ -118,9 +118,10 @@ void kiln_gallery_filter_put(struct kiln_text *text, const struct kiln_gallery_f
                                  filter->lora, filter->style, filter->prompt_hash};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         put_part(text, parts[i]);
-    kiln_text_printf(text, "%u %u %d %d %d %" PRId64 " %" PRId64 " %d %d;", filter->width,
+    kiln_text_printf(text, "%u %u %d %d %d %" PRId64 " %" PRId64 " %d %d %d;", filter->width,
                      filter->height, (int)filter->aspect, (int)filter->mode, filter->starred,
-                     filter->from_ms, filter->to_ms, filter->level_max, filter->show_unchecked);
+                     filter->from_ms, filter->to_ms, filter->level_max, filter->show_unchecked,
+                     filter->stacked);
 }
 
 static int hash_query(struct kiln_gallery_question *question, struct kiln_error *err)

@@ -114,5 +114,9 @@ int kiln_gallery_read_tiles(struct kiln_ledger *session, const struct kiln_galle
                             uint64_t batch_id, const uint64_t *jobs, const double *scores,
                             uint32_t count, kiln_each_tile *each, void *arg, uint32_t *ret_rows,
                             struct kiln_error *err) KILN_MUST_CHECK;
+/* Keeps of jobs[0 .. *count) those that are the newest of their prompt among the pictures of the
+ * question, in their order. */
+int kiln_gallery_heads(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                       uint64_t *jobs, uint32_t *count, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

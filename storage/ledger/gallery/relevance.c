@@ -6,6 +6,7 @@
 #include "storage/ledger/gallery/relevance.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define SCORE_ONE 1000000 /* of a rank of 1 */
 #define ALL 1             /* the end of the last block: no job is older */
@@ -18,8 +19,8 @@ struct ranked {
 
 /* The hits by falling score and age, those behind the place. */
 static int rank(struct kiln_ledger *session, const struct kiln_gallery_question *question,
-                const struct kiln_gallery_hits *hits, uint32_t count,
-                const struct kiln_gallery_place *place, struct ranked *ret, struct kiln_error *err)
+                const uint64_t *jobs, uint32_t count, const struct kiln_gallery_place *place,
+                struct ranked *ret, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
         KILN_PLANNED_ONCE("gallery_rank"),
@@ -29,7 +30,7 @@ static int rank(struct kiln_ledger *session, const struct kiln_gallery_question 
         " ORDER BY score DESC, job_id DESC LIMIT $6::integer"};
     struct kiln_params params = {0};
     PGresult *rows = NULL;
-    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)hits->jobs[i]);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)jobs[i]);
     KILN_BIND(&params, question->words, (int64_t)SCORE_ONE, place->top ? place->job : 0,
               place->score, question->query->rows_max + 1);
     int rc = kiln_ledger_run(session, &statement, &params, &rows, err);
@@ -78,6 +79,7 @@ int kiln_gallery_list_relevant(struct kiln_ledger *session,
     struct room {
         struct kiln_gallery_hits hits;
         struct ranked ranked;
+        uint64_t jobs[KILN_GALLERY_BLOCK]; /* of the block, those that are ranked */
     } *room = malloc(sizeof *room);
     /* The newest hit of the block is in the block. */
     struct kiln_gallery_place from = {.job = place->top ? place->top + 1 : place->job,
@@ -90,7 +92,12 @@ int kiln_gallery_list_relevant(struct kiln_ledger *session,
     uint32_t block = 0;
     if (rc == 0) {
         block = room->hits.count < KILN_GALLERY_BLOCK ? room->hits.count : KILN_GALLERY_BLOCK;
-        rc = rank(session, question, &room->hits, block, place, &room->ranked, err);
+        uint32_t count = block;
+        memcpy(room->jobs, room->hits.jobs, block * sizeof *room->jobs);
+        if (question->query->filter.stacked)
+            rc = kiln_gallery_heads(session, question, room->jobs, &count, err);
+        if (rc == 0)
+            rc = rank(session, question, room->jobs, count, place, &room->ranked, err);
     }
     if (rc == 0) {
         put_cursor(question, place, &room->hits, &room->ranked, page);

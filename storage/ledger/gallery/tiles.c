@@ -1,4 +1,4 @@
-/* tiles.c - the pictures of a list as the page shows them. */
+/* tiles.c - the pictures of a list as the page shows them, and those that stand for others. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +19,17 @@
     " o.medium_width, o.medium_height, o.small_key, o.small_bytes, o.small_width, o.small_height"
 #define CREATED MS("i.created_at")
 
-/* $16: the jobs, in the order of the answer. */
+/* $16: the jobs, in the order of the answer; $17: whether they are stacks. */
 #define TILES                                                                                      \
     "SELECT g.n, i.job_id, " CREATED ", i.width, i.height, i.prompt, i.prompt_hash, i.mode,"       \
     " b.name, i.tenant, i.style, i.seed::text,"                                                    \
     " EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id),"                                 \
     " coalesce(i.safety_flag, -1), coalesce(p.colour, -1), " SIZES                                 \
+    ", CASE WHEN $17::boolean THEN (SELECT count(*) FROM (SELECT FROM image i"                     \
+    "  WHERE i.prompt_hash = s.hash AND " KILN_GALLERY_SHOWN " LIMIT 1000) v) ELSE 0 END"          \
     " FROM unnest($16::bigint[]) WITH ORDINALITY AS g (id, n)"                                     \
     " CROSS JOIN LATERAL (SELECT i.* FROM image i WHERE i.job_id = g.id"                           \
-    "  AND " KILN_GALLERY_SHOWN " OFFSET 0) i"                                                     \
+    "  AND " KILN_GALLERY_SHOWN " OFFSET 0) i CROSS JOIN LATERAL (SELECT i.prompt_hash AS hash) s" \
     " JOIN batch b ON b.id = i.batch_id LEFT JOIN gallery_picture p ON p.job_id = i.job_id"        \
     " CROSS JOIN LATERAL (SELECT " FULL ", " MEDIUM ", " SMALL                                     \
     "  FROM object WHERE job_id = i.job_id) o ORDER BY g.n"
@@ -51,6 +53,7 @@ static int read_tile(void *arg, const PGresult *rows, int row, struct kiln_error
     KILN_READ(rows, row, 15, full->key, full->bytes, full->width, full->height, medium->key,
               medium->bytes, medium->width, medium->height, small->key, small->bytes, small->width,
               small->height);
+    KILN_READ(rows, row, 27, tile.stack);
     tile.relevance = reading->scores ? reading->scores[place - 1] : 0;
     reading->rows++;
     return reading->each(reading->arg, &tile, err);
@@ -66,6 +69,7 @@ int kiln_gallery_read_tiles(struct kiln_ledger *session, const struct kiln_galle
     struct reading reading = {each, arg, scores, 0};
     kiln_gallery_bind(&params, filter, batch_id);
     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)jobs[i]);
+    KILN_BIND(&params, filter->stacked);
     int rc = kiln_ledger_run_each(session, &statement, &params, read_tile, &reading, err);
     if (rc == 0 && ret_rows)
         *ret_rows = reading.rows;
@@ -83,4 +87,39 @@ int kiln_gallery_tiles(struct kiln_ledger *session, const struct kiln_gallery_fi
     return rc ? rc
               : kiln_gallery_read_tiles(session, filter, batch_id, jobs, NULL, count, each, arg,
                                         NULL, err);
+}
+
+/* --- stacks ------------------------------------------------------------------------------------
+ */
+
+/* $16 jobs, $17 the words: the newest picture of each prompt among those of the question. */
+#define HEADS                                                                                      \
+    "WITH o AS MATERIALIZED (SELECT g.id, g.n, p.prompt_hash AS hash FROM unnest($16::bigint[])"   \
+    "  WITH ORDINALITY AS g (id, n) CROSS JOIN LATERAL (SELECT prompt_hash FROM image"             \
+    "   WHERE job_id = g.id OFFSET 0) p),"                                                         \
+    " h AS MATERIALIZED (SELECT hash, (SELECT i.job_id FROM image i WHERE i.prompt_hash = p.hash"  \
+    "  AND " KILN_GALLERY_SHOWN " AND ($17::text IS NULL OR EXISTS (SELECT FROM gallery_text t"    \
+    "   WHERE t.job_id = i.job_id AND (t.tsv @@ $17::tsquery) IS TRUE))"                           \
+    "  ORDER BY i.job_id + 0 DESC LIMIT 1) AS head FROM (SELECT DISTINCT hash FROM o) p)"          \
+    " SELECT o.id FROM o JOIN h ON h.hash = o.hash AND h.head = o.id ORDER BY o.n"
+
+int kiln_gallery_heads(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                       uint64_t *jobs, uint32_t *count, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {"gallery_heads", HEADS};
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    if (*count == 0)
+        return 0;
+    kiln_gallery_bind(&params, &question->query->filter, question->batch_id);
+    KILN_BIND_COLUMN(&params, INT8, *count, (int64_t)jobs[i]);
+    KILN_BIND(&params, (const char *)question->words);
+    int rc = kiln_ledger_run(session, &statement, &params, &rows, err);
+    if (rc)
+        return rc;
+    *count = 0;
+    for (int row = 0; row < PQntuples(rows); row++)
+        jobs[(*count)++] = kiln_row_u64(rows, row, 0);
+    PQclear(rows);
+    return 0;
 }
