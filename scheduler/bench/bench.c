@@ -6,7 +6,8 @@
  * restart   a scheduler is started on a full queue (recovery.c).
  * recovery  a worker is killed in the middle of a batch (recovery.c).
  * fleet     real workers on 1, 2, ... devices (devices.c).
- * gallery   searches by words in the ledger of the settings, which stays as it is (gallery.c).
+ * gallery   searches by words in the ledger of the settings, which stays as it is (gallery/).
+ * gallery-load  all that a gallery has to do at once; adds pictures to that ledger (gallery/).
  * embed     texts through an embedder, no servers (embed.c).
  * policy    decisions alone, no servers (policy.c).
  *
@@ -125,6 +126,7 @@ static const struct kind kinds[] = {
     {"policy", kiln_bench_policy, 0, 1000000, 1000, KILN_BENCH_POLICY_WORKERS_MAX},
     {"fleet", kiln_bench_devices, 0, 48, SERVED},
     {"gallery", kiln_bench_gallery, 0, 2400, 2, 16},
+    {"gallery-load", kiln_bench_gallery_load, 0, 60, SERVED},
     {"embed", kiln_bench_embed, 0, 300, SERVED},
 };
 
@@ -202,7 +204,8 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
         kind++;
     if (kind == end)
         return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
-                               "fleet, gallery, embed, quality, coarse, captions and engine");
+                               "fleet, gallery, gallery-load, embed, quality, coarse, captions "
+                               "and engine");
     if ((status = kiln_arg_int(cli, args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
         (status = kiln_arg_int(cli, args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
         (status = kiln_arg_int(cli, args, "workers", 1, kind->workers_max, kind->workers,

@@ -89,5 +89,12 @@ int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err) KILN_MUS
 int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_gallery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_gallery_load(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- gallery/searches.c ----------------------------------------------------------------------- */
+/* Other benches bring their own servers; those of a gallery go to those of the user. */
+int kiln_bench_use_settings(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+/* Brings the gallery's index of words up to date. */
+int kiln_bench_index_words(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

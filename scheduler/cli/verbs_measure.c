@@ -5,7 +5,8 @@ static const struct kiln_option bench_options[] = {
     {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"},
     {"jobs", "N",
      "queue: at scale, through simulated workers; restart: jobs that wait (100000); recovery: "
-     "workers to kill (8); fleet: pictures a device (48); gallery: searches (2400); embed: texts (300)"},
+     "workers to kill (8); fleet: pictures a device (48); gallery: searches (2400); "
+     "gallery-load: seconds (60); embed: texts (300)"},
     {"workers", "N",
      "simulated workers of queue --jobs (64) or policy (1000); gallery: searches at a time (2)"},
     {"devices", "LIST", "fleet: how many devices, one worker each (1,2)"},
@@ -44,7 +45,8 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .program = "kiln-bench"},
     {.name = "bench",
      .args =
-         "enqueue|queue|restart|recovery|policy|fleet|gallery|embed|quality|coarse|captions|engine "
+         "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|quality|coarse|"
+         "captions|engine "
          "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
@@ -60,6 +62,8 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "kiln bench fleet --device cuda:all --model DIR --devices 1,2,4\n"
          "                                 what more GPUs are worth, and how idle they are\n"
          "kiln bench gallery --config FILE searches in the gallery of a ledger, 20 a second\n"
+         "kiln bench gallery-load --config FILE --embedder DIR\n"
+         "                                 searches, pages, thumbnails and commits at once\n"
          "kiln bench embed --embedder DIR  milliseconds a prompt of a text embedder\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"
          "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"

@@ -64,6 +64,8 @@ scheduler/cli/upkeep:       schemas/ storage/ scheduler/cli/core/ scheduler/cli/
 scheduler/bench:            schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
 scheduler/bench:            scheduler/policy scheduler/sim pipeline/embed
+scheduler/bench/gallery:    schemas/ storage/ scheduler/bench/bench.h scheduler/cli/core/
+scheduler/bench/gallery:    pipeline/embed pipeline/embed/index
 scheduler/cli:              schemas/ storage/ scheduler/cli/
 scheduler/gallery/web:      schemas/ storage/
 scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/meaning scheduler/gallery/alike

@@ -1,4 +1,4 @@
-/* gallery.c - `kiln bench gallery`: how long searches take in the gallery of a ledger.
+/* searches.c - `kiln bench gallery`: how long searches take in the gallery of a ledger.
  *
  * The ledger is that of the settings, and is only read; scripts/bench/gallery_make.py fills one.
  * First the index of words is brought up to date, as the gallery does.  Then searches arrive in an
@@ -14,54 +14,17 @@
 #include <string.h>
 
 #include "scheduler/bench/bench.h"
-#include "schemas/text/utf8.h"
+#include "scheduler/bench/gallery/times.h"
+#include "scheduler/bench/gallery/words.h"
 #include "storage/daemon/config_file.h"
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/ledger.h"
 
 #define RATE 20.0 /* searches a second */
-#define WORDS 32  /* of a frequency */
-#define WORD_MAX 64
-#define ROWS 48 /* of a page */
+#define ROWS 48   /* of a page */
 #define SEARCHES_MAX 200000
 #define THREADS_MAX 16
-
-enum frequency { RARE, SCARCE, SOME, OFTEN, COMMON, FREQUENCIES };
-static const struct {
-    double low, high;
-} shares[FREQUENCIES] = {
-    {0.00005, 0.0003}, {0.0007, 0.0015}, {0.007, 0.015}, {0.07, 0.15}, {0.22, 0.45}};
-
-/* In a pattern a digit stands for a word of that frequency. */
-static const struct sort {
-    const char *name, *pattern;
-    enum kiln_gallery_order order;
-    bool count;
-} classes[] = {
-    {"newest", NULL, KILN_GALLERY_NEWEST, false},
-    {"word, 0.01 %", "0 ", KILN_GALLERY_NEWEST, false},
-    {"word, 0.1 %", "1 ", KILN_GALLERY_NEWEST, false},
-    {"word, 1 %", "2 ", KILN_GALLERY_NEWEST, false},
-    {"word, 10 %", "3 ", KILN_GALLERY_NEWEST, false},
-    {"word, 30 %", "4 ", KILN_GALLERY_NEWEST, false},
-    {"30 % and 1 %", "4 2 ", KILN_GALLERY_NEWEST, false},
-    {"10 % and 10 %", "3 3 ", KILN_GALLERY_NEWEST, false},
-    {"four of 30 %", "4 4 4 4 ", KILN_GALLERY_NEWEST, false},
-    {"phrase of 30 %", "\"4 4\" ", KILN_GALLERY_NEWEST, false},
-    {"phrase of 10 %", "\"3 3\" ", KILN_GALLERY_NEWEST, false},
-    {"prefix", "1*", KILN_GALLERY_NEWEST, false},
-    {"10 % without 30 %", "3 -4 ", KILN_GALLERY_NEWEST, false},
-    {"10 %, relevance", "3 ", KILN_GALLERY_RELEVANCE, false},
-    {"1 %, relevance", "2 ", KILN_GALLERY_RELEVANCE, false},
-    {"1 %, counted", "2 ", KILN_GALLERY_NEWEST, true},
-};
-enum { CLASSES = sizeof classes / sizeof *classes };
-
-struct words {
-    char at[WORDS][WORD_MAX];
-    uint32_t count;
-};
 
 struct search {
     double due_s, took_ms;
@@ -72,7 +35,7 @@ struct search {
 struct load {
     struct kiln_cli *cli; /* with the settings of the ledger */
     bool json;
-    struct words words[FREQUENCIES];
+    struct kiln_bench_words words;
     struct search *searches;
     long count;
     double start_s;
@@ -81,53 +44,6 @@ struct load {
     pthread_mutex_t mutex; /* guards err */
     struct kiln_error err;
 };
-
-/* --- what is searched --------------------------------------------------------------------------
- */
-
-static int add_word(void *arg, const char *word, uint64_t pictures, struct kiln_error *err)
-{
-    (void)pictures, (void)err;
-    struct words *words = arg;
-    snprintf(words->at[words->count++], WORD_MAX, "%s", word);
-    return 0;
-}
-
-static int find_words(struct load *load, struct kiln_ledger *session, struct kiln_error *err)
-{
-    int rc = 0;
-    for (int i = 0; i < FREQUENCIES && rc == 0; i++) {
-        rc = kiln_gallery_frequent(session, shares[i].low, shares[i].high, WORDS, add_word,
-                                   &load->words[i], err);
-        if (rc == 0 && load->words[i].count < 4)
-            rc = kiln_fail(err, KILN_NOT_FOUND,
-                           "the gallery has too few words that %.2f to %.2f %% of its pictures "
-                           "have: fill it with scripts/bench/gallery_make.py",
-                           shares[i].low * 100, shares[i].high * 100);
-    }
-    return rc;
-}
-
-/* The n-th search of a class; each has other words. */
-static void put_words(const struct load *load, const struct sort *sort, long n, char *out,
-                      size_t size)
-{
-    size_t len = 0;
-    out[0] = '\0';
-    for (const char *at = sort->pattern; at && *at && len + WORD_MAX + 2 < size; at++) {
-        if (*at >= '0' && *at < '0' + FREQUENCIES) {
-            const struct words *words = &load->words[*at - '0'];
-            const char *word = words->at[(uint32_t)(n * 7 + (at - sort->pattern)) % words->count];
-            /* A prefix is the word without its end. */
-            size_t whole = strlen(word);
-            size_t keep = at[1] == '*' && whole > 4 ? kiln_utf8_whole(word, whole - 1) : whole;
-            len += (size_t)snprintf(out + len, size - len, "%.*s", (int)keep, word);
-        } else {
-            out[len++] = *at;
-            out[len] = '\0';
-        }
-    }
-}
 
 static int count_tile(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
 {
@@ -139,10 +55,10 @@ static int count_tile(void *arg, const struct kiln_gallery_tile *tile, struct ki
 static int search(const struct load *load, struct kiln_ledger *session, long n, struct search *ret,
                   struct kiln_error *err)
 {
-    const struct sort *sort = &classes[n % CLASSES];
+    const struct kiln_bench_search *sort = &kiln_bench_searches[n % kiln_bench_search_count];
     char text[512];
     struct kiln_gallery_page page = {0};
-    put_words(load, sort, n / CLASSES, text, sizeof text);
+    kiln_bench_words_put(&load->words, sort, n / kiln_bench_search_count, text, sizeof text);
     struct kiln_gallery_query query = {
         .filter = {.pool = kiln_pool(load->cli),
                    .show_unchecked = true,
@@ -185,23 +101,28 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Moments of arrival with exponential pauses; the same in each run. */
-static void schedule(struct load *load)
+/* Until the sessions are open. */
+#define OPENING_S 0.5
+
+static int schedule(struct load *load, struct kiln_error *err)
 {
-    uint64_t state = 1;
-    double at_s = 0.5; /* until the sessions are open */
-    for (long n = 0; n < load->count; n++) {
-        state = state * 6364136223846793005ull + 1442695040888963407ull;
-        at_s += -log(((double)(state >> 11) + 1) / 9007199254740993.0) / RATE;
-        load->searches[n].due_s = at_s;
-    }
+    double *due_s = malloc((size_t)load->count * sizeof *due_s);
+    if (!due_s)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %ld searches", load->count);
+    kiln_bench_arrivals(RATE, INFINITY, 1, due_s, (uint32_t)load->count);
+    for (long n = 0; n < load->count; n++)
+        load->searches[n].due_s = OPENING_S + due_s[n];
+    free(due_s);
+    return 0;
 }
 
 static int run_load(struct load *load, long threads, struct kiln_error *err)
 {
     pthread_t running[THREADS_MAX];
     long started = 0;
-    schedule(load);
+    int rc = schedule(load, err);
+    if (rc)
+        return rc;
     load->start_s = kiln_now_s();
     pthread_mutex_init(&load->mutex, NULL);
     while (started < threads && started < THREADS_MAX &&
@@ -220,37 +141,34 @@ static int run_load(struct load *load, long threads, struct kiln_error *err)
 /* --- results -----------------------------------------------------------------------------------
  */
 
-static int by_size(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* All searches of a class; of all classes for -1. */
-static void report(const struct load *load, int class, double *times, json_t *list)
+static int report(const struct load *load, long class, json_t *list, struct kiln_error *err)
 {
-    long count = 0, rows = 0, cut = 0;
+    struct kiln_bench_times times;
+    long rows = 0, cut = 0;
+    int rc = kiln_bench_times_new(&times, (uint32_t)load->count, err);
+    if (rc)
+        return rc;
     for (long n = 0; n < load->count; n++)
-        if (class < 0 || n % CLASSES == class) {
-            times[count++] = load->searches[n].took_ms;
+        if (class < 0 || n % kiln_bench_search_count == class) {
+            kiln_bench_times_add(&times, load->searches[n].took_ms);
             rows += load->searches[n].rows;
             cut += load->searches[n].cut;
         }
-    if (count == 0)
-        return;
-    qsort(times, (size_t)count, sizeof *times, by_size);
-    const char *name = class < 0 ? "all" : classes[class].name;
-    double p50 = times[count / 2], p99 = times[count * 99 / 100], most = times[count - 1];
-    if (!load->json)
-        printf("%-18s %8.1f %8.1f %8.1f ms  p50, p99, most of %ld; %.0f rows, %ld cut\n", name, p50,
-               p99, most, count, (double)rows / (double)count, cut);
+    const char *name = class < 0 ? "all" : kiln_bench_searches[class].name;
+    const double p50 = kiln_bench_times_at(&times, 0.5), p99 = kiln_bench_times_at(&times, 0.99);
+    const double most = kiln_bench_times_at(&times, 1);
+    if (!load->json && times.count > 0)
+        printf("%-18s %8.1f %8.1f %8.1f ms  p50, p99, most of %u; %.0f rows, %ld cut\n", name, p50,
+               p99, most, times.count, (double)rows / times.count, cut);
     json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:f, s:f, s:I}", "class", name,
-                                          "searches", (json_int_t)count, "p50_ms", p50, "p99_ms",
-                                          p99, "most_ms", most, "cut", (json_int_t)cut));
+                                          "searches", (json_int_t)times.count, "p50_ms", p50,
+                                          "p99_ms", p99, "most_ms", most, "cut", (json_int_t)cut));
+    kiln_bench_times_release(&times);
+    return 0;
 }
 
-/* Other benches bring their own servers; this one goes to those of the user. */
-static int use_settings(struct kiln_bench *bench, struct kiln_error *err)
+int kiln_bench_use_settings(struct kiln_bench *bench, struct kiln_error *err)
 {
     struct kiln_config *config = NULL;
     int rc = kiln_config_load(bench->cli->config_path, &config, &bench->own.config_path, err);
@@ -261,7 +179,7 @@ static int use_settings(struct kiln_bench *bench, struct kiln_error *err)
     return 0;
 }
 
-static int index_all(struct kiln_bench *bench, struct kiln_error *err)
+int kiln_bench_index_words(struct kiln_bench *bench, struct kiln_error *err)
 {
     struct kiln_follower *follower = NULL;
     struct kiln_follower_progress progress = {.more = true};
@@ -285,22 +203,20 @@ static int measure(struct kiln_bench *bench, struct load *load, struct kiln_erro
     struct kiln_ledger *session = NULL;
     int rc = kiln_open_reader(&bench->own, &session, err);
     if (rc == 0)
-        rc = find_words(load, session, err);
+        rc = kiln_bench_words_find(session, &load->words, err);
     kiln_ledger_close(session);
     if (rc == 0)
         rc = run_load(load, bench->workers, err);
     if (rc)
         return rc;
-    double *times = calloc((size_t)load->count, sizeof *times);
     json_t *list = json_array();
-    for (int class = -1; times && class < CLASSES; class ++)
-        report(load, class, times, list);
-    free(times);
+    for (long class = -1; rc == 0 && class < kiln_bench_search_count; class ++)
+        rc = report(load, class, list, err);
     if (bench->cli->json)
         (void)kiln_print_json(bench->cli, json_pack("{s:s, s:f, s:O}", "bench", "gallery",
                                                     "searches_per_s", RATE, "classes", list));
     json_decref(list);
-    return 0;
+    return rc;
 }
 
 int kiln_bench_gallery(struct kiln_bench *bench, struct kiln_error *err)
@@ -311,9 +227,9 @@ int kiln_bench_gallery(struct kiln_bench *bench, struct kiln_error *err)
     load.searches = calloc((size_t)load.count, sizeof *load.searches);
     if (!load.searches)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %ld searches", load.count);
-    int rc = use_settings(bench, err);
+    int rc = kiln_bench_use_settings(bench, err);
     if (rc == 0)
-        rc = index_all(bench, err);
+        rc = kiln_bench_index_words(bench, err);
     if (rc == 0)
         rc = measure(bench, &load, err);
     free(load.searches);

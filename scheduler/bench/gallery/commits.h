@@ -1,0 +1,23 @@
+/* commits.h - pictures that a fleet commits while others search: the real path of a worker, from
+ * the intake's rows to kiln_ledger_commit, each its own transaction. */
+#ifndef KILN_BENCH_GALLERY_COMMITS_H
+#define KILN_BENCH_GALLERY_COMMITS_H
+
+#include "scheduler/bench/gallery/times.h"
+#include "scheduler/bench/gallery/words.h"
+#include "schemas/config/config.h"
+
+struct kiln_bench_commits;
+
+/* Inserts `count` jobs into the pool of the settings and assigns them.  KILN_EXISTS: a scheduler
+ * leads the pool, and would take the jobs.  words: of their prompts; lent for this call. */
+int kiln_bench_commits_new(const struct kiln_config *config, const struct kiln_bench_words *words,
+                           uint32_t count, struct kiln_bench_commits **ret,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_bench_commits_free(struct kiln_bench_commits *commits); /* accepts NULL */
+/* Commits the next of them for so long, from a few sessions, in an open loop.  Times run from when
+ * a commit was due; the caller releases them. */
+int kiln_bench_commits_run(struct kiln_bench_commits *commits, double rate, double seconds,
+                           struct kiln_bench_times *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

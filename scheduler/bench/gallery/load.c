@@ -1,0 +1,385 @@
+/* load.c - `kiln bench gallery-load`: a gallery with all that it has to do at once.
+ *
+ * The ledger is that of the settings; scripts/bench/gallery_make.py fills one.  The bench adds
+ * pictures to it, so it must not be one that is needed.  In turn:
+ *
+ *   1. commits alone, 200 a second, through kiln_ledger_commit
+ *   2. the gallery is started: how soon its first page comes, and the first search by meaning
+ *   3. commits beside a gallery that follows them and is asked nothing
+ *   4. commits, searches by words, searches by meaning, pages and thumbnails, in open loops (web.h)
+ *   5. memory of the gallery; what its scan finds of the exact order, in this process (recall.h)
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scheduler/bench/bench.h"
+#include "scheduler/bench/gallery/commits.h"
+#include "scheduler/bench/gallery/recall.h"
+#include "scheduler/bench/gallery/web.h"
+#include "scheduler/bench/gallery/words.h"
+#include "scheduler/cli/core/paths.h"
+#include "scheduler/cli/core/programs.h"
+#include "schemas/text/text.h"
+#include "storage/ledger/ledger.h"
+
+#define COMMITS_A_SECOND 200.0
+#define ALONE_S 20.0 /* of commits without searches */
+#define SEARCHES 512 /* different ones of a kind */
+#define PAGES 10     /* of the newest pictures, that people browse */
+#define QUERIES 100  /* whose recall is measured */
+#define START_LIMIT_S 120.0
+
+enum { WORDS, MEANING, PAGE, THUMBNAIL, KINDS };
+
+struct phases {
+    struct kiln_bench_times alone, idle, loaded; /* commits */
+    double browse_s, search_s;                   /* from the start of the gallery */
+    uint64_t start_bytes, end_bytes, most_bytes; /* of memory: after the start, at the end, ever */
+    struct kiln_bench_web web[KINDS];
+    struct kiln_bench_recall recall;
+};
+
+struct load {
+    struct kiln_bench *bench;
+    double seconds;
+    struct kiln_bench_words words;
+    struct kiln_bench_commits *commits;
+    struct phases phases;
+    pid_t gallery;
+    uint16_t port;
+};
+
+/* --- the gallery -------------------------------------------------------------------------------
+ */
+
+static uint64_t memory_of(pid_t pid, const char *what)
+{
+    char path[64], line[256];
+    unsigned long long kib = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, what, strlen(what)) == 0)
+            kib = strtoull(line + strlen(what) + 1, NULL, 10);
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+static int launch(struct load *load, const char *url_file, struct kiln_error *err)
+{
+    struct kiln_bench *bench = load->bench;
+    char program[PATH_MAX] = "";
+    ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
+    char *slash = len > 0 ? strrchr(program, '/') : NULL;
+    if (!slash)
+        return kiln_fail(err, KILN_IO, "the program kiln-gallery is not beside this one");
+    snprintf(slash + 1, sizeof program - (size_t)(slash + 1 - program), "kiln-gallery");
+    const char *argv[] = {program,
+                          "gallery",
+                          "serve",
+                          "--port",
+                          "0",
+                          "--url-file",
+                          url_file,
+                          "--config",
+                          bench->own.config_path,
+                          "--gallery-embedder",
+                          bench->embedder,
+                          "--gallery-unchecked",
+                          "show",
+                          "--log-level",
+                          "warning",
+                          NULL};
+    const struct kiln_launch wanted = {
+        .argv = argv, .in_fd = -1, .out_fd = -1, .err_fd = STDERR_FILENO, .dies_with_us = true};
+    return kiln_launch(&wanted, &load->gallery, err);
+}
+
+static void stop_gallery(struct load *load)
+{
+    if (load->gallery > 0) {
+        kill(load->gallery, SIGTERM);
+        waitpid(load->gallery, NULL, 0);
+    }
+    load->gallery = 0;
+}
+
+/* Asks until the answer has these words.  Returns false after START_LIMIT_S. */
+static bool wait_for(const struct load *load, const char *path, const char *words, double start_s)
+{
+    for (; kiln_now_s() - start_s < START_LIMIT_S; kiln_sleep_s(0.02)) {
+        unsigned status;
+        char *body;
+        kiln_bench_web_get(load->port, path, &status, &body);
+        bool there = status == 200 && strstr(body, words);
+        free(body);
+        if (there)
+            return true;
+    }
+    return false;
+}
+
+static int start_gallery(struct load *load, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    unsigned port = 0;
+    const double start_s = kiln_now_s();
+    kiln_join(path, load->bench->dir, "gallery.url");
+    int rc = launch(load, path, err);
+    while (rc == 0 && port == 0 && kiln_now_s() - start_s < START_LIMIT_S) {
+        FILE *file = fopen(path, "re");
+        if (file && fscanf(file, "http://127.0.0.1:%u/", &port) != 1)
+            port = 0;
+        if (file)
+            fclose(file);
+        if (waitpid(load->gallery, NULL, WNOHANG) == load->gallery) {
+            load->gallery = 0;
+            return kiln_fail(err, KILN_UNAVAILABLE, "the gallery has ended at its start");
+        }
+        kiln_sleep_s(0.005);
+    }
+    load->port = (uint16_t)port;
+    if (rc == 0 && !wait_for(load, "/", "<img", start_s))
+        rc = kiln_fail(err, KILN_TIMEOUT, "the gallery shows no picture");
+    load->phases.browse_s = kiln_now_s() - start_s;
+    kiln_bench_web_get(load->port, "/v1/pictures?q=red", &(unsigned){0}, NULL); /* it is wanted */
+    if (rc == 0 && !wait_for(load, "/help", "whose prompts mean the same", start_s))
+        rc = kiln_fail(err, KILN_TIMEOUT, "the gallery does not search by meaning");
+    load->phases.search_s = kiln_now_s() - start_s;
+    load->phases.start_bytes = memory_of(load->gallery, "VmRSS:");
+    return rc;
+}
+
+/* --- what is asked for -------------------------------------------------------------------------
+ */
+
+static int add_path(struct kiln_bench_web *kind, struct kiln_text *text, struct kiln_error *err)
+{
+    char *path = kiln_text_take(text);
+    char **paths = realloc(kind->paths, (kind->path_count + 1) * sizeof *paths);
+    if (paths)
+        kind->paths = paths;
+    if (!path || !paths) {
+        free(path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the requests");
+    }
+    kind->paths[kind->path_count++] = path;
+    return 0;
+}
+
+/* The classes of `kiln bench gallery` that are lists with words; by meaning those without quotes or
+ * a minus, which the search by meaning leaves to words. */
+static int add_searches(struct load *load, struct kiln_error *err)
+{
+    int rc = 0;
+    for (long n = 0; rc == 0 && n < SEARCHES; n++) {
+        const struct kiln_bench_search *search = &kiln_bench_searches[n % kiln_bench_search_count];
+        char words[512];
+        if (!search->pattern || search->count)
+            continue;
+        kiln_bench_words_put(&load->words, search, n / kiln_bench_search_count, words,
+                             sizeof words);
+        for (int kind = WORDS; kind <= MEANING && rc == 0; kind++) {
+            struct kiln_text path = {0};
+            if (kind == MEANING ? strpbrk(words, "\"-") != NULL
+                                : search->order != KILN_GALLERY_NEWEST)
+                continue;
+            kiln_text_puts(&path, "/v1/pictures?q=");
+            kiln_text_percent(&path, words, "");
+            if (kind == WORDS)
+                kiln_text_puts(&path, "&sort=newest");
+            rc = add_path(&load->phases.web[kind], &path, err);
+        }
+    }
+    return rc;
+}
+
+struct browsing {
+    struct load *load;
+    uint32_t rows;
+};
+
+static int add_thumbnail(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    struct browsing *browsing = arg;
+    const char *name = strrchr(tile->small.key, '/');
+    struct kiln_text path = {0};
+    browsing->rows++;
+    if (!name)
+        return 0;
+    kiln_text_printf(&path, "/o/%" PRIu64 "%s", tile->job, name);
+    return add_path(&browsing->load->phases.web[THUMBNAIL], &path, err);
+}
+
+/* The newest pages before the bench has added pictures, and their thumbnails. */
+static int add_pages(struct load *load, struct kiln_ledger *session, struct kiln_error *err)
+{
+    struct browsing browsing = {.load = load};
+    struct kiln_gallery_page page = {0};
+    char cursor[KILN_GALLERY_CURSOR_MAX] = "";
+    int rc = 0;
+    for (int i = 0; i < PAGES && rc == 0; i++) {
+        const struct kiln_gallery_query query = {.filter = {.pool = kiln_pool(&load->bench->own),
+                                                            .tenant = NULL,
+                                                            .show_unchecked = true,
+                                                            .level_max = KILN_SAFETY_UNSURE},
+                                                 .cursor = cursor,
+                                                 .rows_max = 48};
+        struct kiln_text path = {0};
+        kiln_text_printf(&path, "/?c=%s", cursor);
+        rc = add_path(&load->phases.web[PAGE], &path, err);
+        rc = rc ? rc : kiln_gallery_list(session, &query, add_thumbnail, &browsing, &page, err);
+        snprintf(cursor, sizeof cursor, "%s", page.older);
+    }
+    return rc;
+}
+
+static void release_paths(struct load *load)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct kiln_bench_web *web = &load->phases.web[kind];
+        for (uint32_t i = 0; i < web->path_count; i++)
+            free(web->paths[i]);
+        free(web->paths);
+        kiln_bench_times_release(&web->times);
+    }
+}
+
+/* --- phases ------------------------------------------------------------------------------------
+ */
+
+struct beside {
+    struct load *load;
+    struct kiln_error err;
+    int rc;
+};
+
+static void *commit_beside(void *arg)
+{
+    struct beside *beside = arg;
+    struct load *load = beside->load;
+    beside->rc = kiln_bench_commits_run(load->commits, COMMITS_A_SECOND, load->seconds,
+                                        &load->phases.loaded, &beside->err);
+    return NULL;
+}
+
+static int run_all(struct load *load, struct kiln_error *err)
+{
+    struct beside beside = {.load = load};
+    pthread_t thread;
+    for (uint32_t i = 0; i < load->phases.web[PAGE].path_count; i++) /* teaches it the files */
+        kiln_bench_web_get(load->port, load->phases.web[PAGE].paths[i], &(unsigned){0}, NULL);
+    if (pthread_create(&thread, NULL, commit_beside, &beside) != 0)
+        return kiln_fail(err, KILN_NO_MEMORY, "no thread for commits");
+    int rc = kiln_bench_web_run(load->port, load->phases.web, KINDS, load->seconds, err);
+    pthread_join(thread, NULL);
+    if (rc == 0 && beside.rc)
+        *err = beside.err;
+    return rc ? rc : beside.rc;
+}
+
+static int measure(struct load *load, struct kiln_ledger *session, struct kiln_error *err)
+{
+    struct phases *p = &load->phases;
+    struct kiln_cli *cli = load->bench->cli;
+    const uint32_t commits = (uint32_t)(COMMITS_A_SECOND * (2 * ALONE_S + load->seconds) * 1.2);
+    p->web[WORDS] = (struct kiln_bench_web){.name = "search by words", .rate = 20};
+    p->web[MEANING] = (struct kiln_bench_web){.name = "search by words and meaning", .rate = 20};
+    p->web[PAGE] = (struct kiln_bench_web){.name = "page of 48", .rate = 4};
+    p->web[THUMBNAIL] = (struct kiln_bench_web){.name = "thumbnail", .rate = 2000};
+    int rc = kiln_bench_words_find(session, &load->words, err);
+    rc = rc ? rc : add_searches(load, err);
+    rc = rc ? rc : add_pages(load, session, err);
+    if (rc == 0 && p->web[THUMBNAIL].path_count == 0)
+        rc = kiln_fail(err, KILN_NOT_FOUND,
+                       "the newest pictures have no files: gallery_make.py "
+                       "--store links some");
+    kiln_say(cli, "%u jobs are inserted and assigned", commits);
+    rc = rc ? rc
+            : kiln_bench_commits_new(load->bench->own.config, &load->words, commits, &load->commits,
+                                     err);
+    kiln_say(cli, "commits alone, %.0f s", ALONE_S);
+    rc = rc ? rc : kiln_bench_commits_run(load->commits, COMMITS_A_SECOND, ALONE_S, &p->alone, err);
+    rc = rc ? rc : start_gallery(load, err);
+    kiln_say(cli, "commits beside the gallery, %.0f s, then everything, %.0f s", ALONE_S,
+             load->seconds);
+    rc = rc ? rc : kiln_bench_commits_run(load->commits, COMMITS_A_SECOND, ALONE_S, &p->idle, err);
+    rc = rc ? rc : run_all(load, err);
+    if (rc == 0) {
+        p->end_bytes = memory_of(load->gallery, "VmRSS:");
+        p->most_bytes = memory_of(load->gallery, "VmHWM:");
+    }
+    stop_gallery(load);
+    return rc ? rc
+              : kiln_bench_recall(load->bench->own.config, load->bench->embedder, &load->words,
+                                  QUERIES, &p->recall, err);
+}
+
+/* --- results -----------------------------------------------------------------------------------
+ */
+
+static void report(struct load *load)
+{
+    struct phases *p = &load->phases;
+    json_t *list = load->bench->cli->json ? json_array() : NULL;
+    for (int kind = 0; kind < KINDS; kind++)
+        kiln_bench_times_report(&p->web[kind].times, p->web[kind].name, load->seconds, list);
+    kiln_bench_times_report(&p->alone, "commit, no gallery", ALONE_S, list);
+    kiln_bench_times_report(&p->idle, "commit, gallery follows", ALONE_S, list);
+    kiln_bench_times_report(&p->loaded, "commit, beside all of this", load->seconds, list);
+    kiln_bench_times_report(&p->recall.scan, "scan alone, query encoded", 1, list);
+    kiln_bench_times_report(&p->recall.exact, "exact fp32 scan alone", 1, list);
+    if (list) {
+        (void)kiln_print_json(
+            load->bench->cli,
+            json_pack("{s:s, s:f, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:f}", "bench",
+                      "gallery-load", "seconds", load->seconds, "times", list, "browse_s",
+                      p->browse_s, "search_s", p->search_s, "memory_start_bytes",
+                      (json_int_t)p->start_bytes, "memory_bytes", (json_int_t)p->end_bytes,
+                      "memory_most_bytes", (json_int_t)p->most_bytes, "prompts",
+                      (json_int_t)p->recall.prompts, "dims", (json_int_t)p->recall.dims,
+                      "recall_at_10", p->recall.at_10));
+        return;
+    }
+    printf("memory of the gallery: %.0f MB at its start, %.0f at the end, %.0f at most\n"
+           "from its start to the first page %.2f s, to the first search by meaning %.2f s\n"
+           "recall@10 of the scan against exact fp32: %.3f (%u prompts of %u dimensions)\n",
+           (double)p->start_bytes / 1e6, (double)p->end_bytes / 1e6, (double)p->most_bytes / 1e6,
+           p->browse_s, p->search_s, p->recall.at_10, p->recall.prompts, p->recall.dims);
+}
+
+int kiln_bench_gallery_load(struct kiln_bench *bench, struct kiln_error *err)
+{
+    struct kiln_ledger *session = NULL;
+    struct load *load = calloc(1, sizeof *load);
+    if (!load)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the bench");
+    load->bench = bench;
+    load->seconds = (double)bench->jobs;
+    int rc = bench->embedder ? kiln_bench_use_settings(bench, err)
+                             : kiln_fail(err, KILN_BAD_INPUT,
+                                         "gallery-load needs --embedder DIR, the embedder of the "
+                                         "gallery (scripts/bench/gallery_embedder.py makes one)");
+    rc = rc ? rc : kiln_bench_index_words(bench, err);
+    rc = rc ? rc : kiln_open_reader(&bench->own, &session, err);
+    rc = rc ? rc : measure(load, session, err);
+    if (rc == 0)
+        report(load);
+    stop_gallery(load);
+    kiln_ledger_close(session);
+    kiln_bench_commits_free(load->commits);
+    kiln_bench_times_release(&load->phases.alone);
+    kiln_bench_times_release(&load->phases.idle);
+    kiln_bench_times_release(&load->phases.loaded);
+    kiln_bench_recall_release(&load->phases.recall);
+    release_paths(load);
+    free(load);
+    return rc;
+}

@@ -1,0 +1,27 @@
+/* web.h - an open loop of HTTP requests to a gallery of this machine.
+ *
+ * One thread and many connections, so that the load itself costs little: requests begin when they
+ * are due if a connection is free, and their time runs from when they were due.  An answer counts
+ * if its status is 200.
+ */
+#ifndef KILN_BENCH_GALLERY_WEB_H
+#define KILN_BENCH_GALLERY_WEB_H
+
+#include "scheduler/bench/gallery/times.h"
+
+/* A kind of request. */
+struct kiln_bench_web {
+    const char *name;
+    double rate;  /* a second */
+    char **paths; /* that take turns; owned by the caller */
+    uint32_t path_count;
+    struct kiln_bench_times times; /* out; released by the caller */
+};
+
+/* Asks for `seconds`, then waits a few seconds for the last answers. */
+int kiln_bench_web_run(uint16_t port, struct kiln_bench_web *kinds, uint32_t count, double seconds,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* One request; *ret_status 0: no answer.  body (NULL: not wanted) is malloc'd, with a NUL. */
+void kiln_bench_web_get(uint16_t port, const char *path, unsigned *ret_status, char **ret_body);
+
+#endif
