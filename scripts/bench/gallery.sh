@@ -1,14 +1,19 @@
 #!/bin/bash
-# gallery.sh CONFIG CONNINFO - searches in a gallery that gallery_make.py filled, beside plain SQL.
+# gallery.sh CONFIG CONNINFO [EMBEDDER] - a gallery that gallery_make.py filled, beside plain SQL.
 #
-# First `kiln bench gallery`: an open loop of 20 searches a second.  Then the same kinds of words as
-# people would ask for them in SQL, one after the other, so without any queue: LIKE over the prompts,
-# a tsvector whose plan is left to the planner, and ts_rank over all hits.  Times in ms.
+# With an embedder (gallery_embedder.py makes one), first `kiln bench gallery-load`: searches by words
+# and by meaning, pages, thumbnails and commits at once; it adds pictures to the ledger.  Then
+# `kiln bench gallery`: an open loop of 20 searches a second.  Then the same kinds of words as people
+# would ask for them in SQL, one after the other, so without any queue: LIKE over the prompts, a
+# tsvector whose plan is left to the planner, and ts_rank over all hits.  Times in ms.
 set -eu
 config=${1:?the settings of the ledger} conninfo=${2:?its database, for psql}
 kiln=${KILN:-$(dirname "$0")/../../build/kiln}
 repeats=${REPEATS:-8}
 
+if [ -n "${3:-}" ]; then
+    "$kiln" bench gallery-load --jobs "${SECONDS_OF_LOAD:-60}" --config "$config" --embedder "$3"
+fi
 "$kiln" bench gallery --jobs "${SEARCHES:-1600}" --config "$config"
 
 ask() { PGOPTIONS='-c jit=off -c statement_timeout=60000' psql -X -q -A -t "$@" "$conninfo"; }

@@ -115,7 +115,8 @@ static void check_all(struct kiln_catalogue *c, const int *alive)
             if (places[prompt] != KILN_NONE)
                 right[places[prompt] / 64] |= UINT64_C(1) << places[prompt] % 64;
         }
-        assert_int_equal(kiln_catalogue_mask(c, &filters[f], places, known, mask, known), count);
+        assert_int_equal(kiln_catalogue_mask(c, &filters[f], places, known, mask, known, NULL),
+                         count);
         assert_memory_equal(mask, right, sizeof mask);
         kiln_catalogue_newest(c, &filters[f], prompts, known, got);
         assert_memory_equal(got, newest, known * sizeof *got);
@@ -158,6 +159,41 @@ static void filters_see_what_the_pictures_are(void **state)
     kiln_catalogue_free(NULL);
 }
 
+static void a_kept_mask_is_the_same_as_a_new_one(void **state)
+{
+    (void)state;
+    struct test_random random = {5};
+    struct kiln_error err = {0};
+    struct kiln_catalogue *c;
+    struct kiln_catalogue_seen seen = {0};
+    uint64_t kept[PROMPTS / 64 + 1];
+    uint32_t places[PROMPTS], known, looked_at = 0;
+    memset(kept, 0xff, sizeof kept); /* cleared at the first time */
+    for (uint32_t i = 0; i < PROMPTS; i++)
+        places[i] = i;
+    assert_int_equal(kiln_catalogue_new(&c, &err), 0);
+    for (int turn = 0; turn < 2000; turn++) {
+        const uint64_t job = 1 + test_random_below(&random, JOBS);
+        const bool remove = test_random_below(&random, 12) == 0;
+        uint64_t fresh[PROMPTS / 64 + 1] = {0};
+        char hash[16];
+        struct kiln_catalogue_picture p = picture_of(job, 1, hash); /* mostly what it is already */
+        p.starred = test_random_below(&random, 40) == 0;
+        if (remove)
+            kiln_catalogue_remove(c, job);
+        else
+            assert_int_equal(kiln_catalogue_put(c, &p, NULL, &err), 0);
+        kiln_catalogue_count(c, &known);
+        (void)kiln_catalogue_mask(c, &filters[2], places, known, fresh, PROMPTS, NULL);
+        const uint64_t changes = seen.changes;
+        (void)kiln_catalogue_mask(c, &filters[2], places, known, kept, PROMPTS, &seen);
+        looked_at += seen.changes == changes;
+        assert_memory_equal(kept, fresh, sizeof kept);
+    }
+    assert_true(looked_at > 500); /* most turns changed nothing that was there */
+    kiln_catalogue_free(c);
+}
+
 static void a_picture_in_both_lists_comes_first(void **state)
 {
     (void)state;
@@ -182,6 +218,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(filters_see_what_the_pictures_are),
+        cmocka_unit_test(a_kept_mask_is_the_same_as_a_new_one),
         cmocka_unit_test(a_picture_in_both_lists_comes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

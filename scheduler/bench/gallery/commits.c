@@ -11,14 +11,14 @@
 
 #include "scheduler/cli/core/cli.h"
 #include "schemas/digest.h"
+#include "schemas/text/utf8.h"
 #include "storage/ledger/ledger.h"
 
 #define SESSIONS 4 /* workers that commit */
 #define INSERTED 1000
 #define ASSIGNED 64
 #define WORKER "bench"
-#define WORDS_OF_PROMPT 24
-#define PROMPT_MAX 1600
+#define PROMPT_MAX 4096
 
 struct kiln_bench_commits {
     const struct kiln_config *config;
@@ -31,33 +31,25 @@ struct kiln_bench_commits {
 /* --- jobs --------------------------------------------------------------------------------------
  */
 
-static void write_prompt(const struct kiln_bench_words *words, uint32_t n, char out[PROMPT_MAX])
-{
-    const struct kiln_bench_search mixed = {.pattern = "4 3 4 2 3 4 4 1 "};
-    size_t len = 0;
-    for (uint32_t i = 0; i < WORDS_OF_PROMPT / 8; i++) {
-        kiln_bench_words_put(words, &mixed, (long)n * 3 + i, out + len, 512);
-        len += strlen(out + len);
-    }
-    snprintf(out + len, PROMPT_MAX - len, "number %u", n);
-}
-
-static int insert(struct kiln_bench_commits *c, const struct kiln_bench_words *words,
+static int insert(struct kiln_bench_commits *c, char *const *prompts, uint32_t prompt_count,
                   const char *pool, uint32_t from, uint32_t count, struct kiln_error *err)
 {
+    static char none[] = "", tenant[] = KILN_BENCH_TENANT;
     struct kiln_new_job *jobs = calloc(count, sizeof *jobs);
     char(*texts)[PROMPT_MAX] = malloc(count * sizeof *texts), (*keys)[24] = malloc(count * 24);
     uint64_t inserted = 0;
     int rc = jobs && texts && keys ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for jobs");
     for (uint32_t i = 0; i < count && rc == 0; i++) {
-        write_prompt(words, from + i, texts[i]);
+        snprintf(texts[i], sizeof texts[i], "%.*s, number %u",
+                 (int)kiln_utf8_whole(prompts[(from + i) % prompt_count], PROMPT_MAX - 32),
+                 prompts[(from + i) % prompt_count], from + i);
         snprintf(keys[i], sizeof keys[i], "k%u", from + i);
         jobs[i] = (struct kiln_new_job){.job = {.batch = c->batch,
                                                 .index = from + i,
                                                 .prompt = texts[i],
-                                                .negative_prompt = (char[]){""},
-                                                .tenant = (char[]){"bench"},
-                                                .model = (char[]){""},
+                                                .negative_prompt = none,
+                                                .tenant = tenant,
+                                                .model = none,
                                                 .width = 512,
                                                 .height = 512,
                                                 .steps = 8,
@@ -113,7 +105,7 @@ static int assign(struct kiln_bench_commits *c, const char *pool, struct kiln_er
     return rc;
 }
 
-static int prepare(struct kiln_bench_commits *c, const struct kiln_bench_words *words,
+static int prepare(struct kiln_bench_commits *c, char *const *prompts, uint32_t prompt_count,
                    struct kiln_error *err)
 {
     const char *pool = kiln_config_text(c->config, KILN_KEY_POOL);
@@ -129,13 +121,14 @@ static int prepare(struct kiln_bench_commits *c, const struct kiln_bench_words *
                        "the bench: stop it (kiln down --daemons)",
                        pool);
     for (uint32_t from = 0; from < c->count && rc == 0; from += INSERTED)
-        rc = insert(c, words, pool, from, c->count - from < INSERTED ? c->count - from : INSERTED,
-                    err);
+        rc = insert(c, prompts, prompt_count, pool, from,
+                    c->count - from < INSERTED ? c->count - from : INSERTED, err);
     return rc ? rc : assign(c, pool, err);
 }
 
-int kiln_bench_commits_new(const struct kiln_config *config, const struct kiln_bench_words *words,
-                           uint32_t count, struct kiln_bench_commits **ret, struct kiln_error *err)
+int kiln_bench_commits_new(const struct kiln_config *config, char *const *prompts,
+                           uint32_t prompt_count, uint32_t count, struct kiln_bench_commits **ret,
+                           struct kiln_error *err)
 {
     struct kiln_bench_commits *c = calloc(1, sizeof *c);
     if (!c)
@@ -144,8 +137,8 @@ int kiln_bench_commits_new(const struct kiln_config *config, const struct kiln_b
     c->count = count;
     snprintf(c->batch, sizeof c->batch, "bench-%lld", (long long)time(NULL));
     c->jobs = calloc(count + ASSIGNED, sizeof *c->jobs);
-    int rc =
-        c->jobs ? prepare(c, words, err) : kiln_fail(err, KILN_NO_MEMORY, "no memory for jobs");
+    int rc = c->jobs ? prepare(c, prompts, prompt_count, err)
+                     : kiln_fail(err, KILN_NO_MEMORY, "no memory for jobs");
     if (rc) {
         kiln_bench_commits_free(c);
         return rc;

@@ -4,15 +4,17 @@
 #define KILN_BENCH_GALLERY_COMMITS_H
 
 #include "scheduler/bench/gallery/times.h"
-#include "scheduler/bench/gallery/words.h"
 #include "schemas/config/config.h"
+
+#define KILN_BENCH_TENANT "bench" /* of all of them */
 
 struct kiln_bench_commits;
 
 /* Inserts `count` jobs into the pool of the settings and assigns them.  KILN_EXISTS: a scheduler
- * leads the pool, and would take the jobs.  words: of their prompts; lent for this call. */
-int kiln_bench_commits_new(const struct kiln_config *config, const struct kiln_bench_words *words,
-                           uint32_t count, struct kiln_bench_commits **ret,
+ * leads the pool, and would take the jobs.  Their prompts are these with a number each; lent for
+ * this call. */
+int kiln_bench_commits_new(const struct kiln_config *config, char *const *prompts,
+                           uint32_t prompt_count, uint32_t count, struct kiln_bench_commits **ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_bench_commits_free(struct kiln_bench_commits *commits); /* accepts NULL */
 /* Commits the next of them for so long, from a few sessions, in an open loop.  Times run from when

@@ -29,10 +29,11 @@
 #include "storage/ledger/ledger.h"
 
 #define COMMITS_A_SECOND 200.0
-#define ALONE_S 20.0 /* of commits without searches */
-#define SEARCHES 512 /* different ones of a kind */
-#define PAGES 10     /* of the newest pictures, that people browse */
-#define QUERIES 100  /* whose recall is measured */
+#define ALONE_S 20.0   /* of commits without searches */
+#define SEARCHES 512   /* different ones of a kind */
+#define PAGES 10       /* of the newest pictures, that people browse */
+#define PAGES_MAX 5000 /* that are looked through for them */
+#define QUERIES 100    /* whose recall is measured */
 #define START_LIMIT_S 120.0
 
 enum { WORDS, MEANING, PAGE, THUMBNAIL, KINDS };
@@ -50,6 +51,8 @@ struct load {
     double seconds;
     struct kiln_bench_words words;
     struct kiln_bench_commits *commits;
+    char **prompts; /* of the pictures that are browsed */
+    uint32_t prompt_count;
     struct phases phases;
     pid_t gallery;
     uint16_t port;
@@ -201,42 +204,47 @@ static int add_searches(struct load *load, struct kiln_error *err)
     return rc;
 }
 
-struct browsing {
-    struct load *load;
-    uint32_t rows;
-};
-
+/* A picture of the newest pages; those of an earlier run of this bench have no files. */
 static int add_thumbnail(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
 {
-    struct browsing *browsing = arg;
+    struct load *load = arg;
     const char *name = strrchr(tile->small.key, '/');
     struct kiln_text path = {0};
-    browsing->rows++;
-    if (!name)
+    if (!name || strcmp(tile->tenant, KILN_BENCH_TENANT) == 0)
         return 0;
+    char **prompts = realloc(load->prompts, (load->prompt_count + 1) * sizeof *prompts);
+    if (prompts)
+        load->prompts = prompts;
+    if (!prompts || !(prompts[load->prompt_count++] = strdup(tile->prompt)))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for prompts");
     kiln_text_printf(&path, "/o/%" PRIu64 "%s", tile->job, name);
-    return add_path(&browsing->load->phases.web[THUMBNAIL], &path, err);
+    return add_path(&load->phases.web[THUMBNAIL], &path, err);
 }
 
 /* The newest pages before the bench has added pictures, and their thumbnails. */
 static int add_pages(struct load *load, struct kiln_ledger *session, struct kiln_error *err)
 {
-    struct browsing browsing = {.load = load};
+    struct kiln_bench_web *pages = &load->phases.web[PAGE], *thumbnails = &pages[THUMBNAIL - PAGE];
     struct kiln_gallery_page page = {0};
     char cursor[KILN_GALLERY_CURSOR_MAX] = "";
     int rc = 0;
-    for (int i = 0; i < PAGES && rc == 0; i++) {
+    for (int i = 0; i < PAGES_MAX && rc == 0 && pages->path_count < PAGES; i++) {
         const struct kiln_gallery_query query = {.filter = {.pool = kiln_pool(&load->bench->own),
-                                                            .tenant = NULL,
                                                             .show_unchecked = true,
                                                             .level_max = KILN_SAFETY_UNSURE},
                                                  .cursor = cursor,
                                                  .rows_max = 48};
+        const uint32_t before = thumbnails->path_count;
         struct kiln_text path = {0};
+        rc = kiln_gallery_list(session, &query, add_thumbnail, load, &page, err);
         kiln_text_printf(&path, "/?c=%s", cursor);
-        rc = add_path(&load->phases.web[PAGE], &path, err);
-        rc = rc ? rc : kiln_gallery_list(session, &query, add_thumbnail, &browsing, &page, err);
+        if (rc == 0 && thumbnails->path_count > before)
+            rc = add_path(pages, &path, err);
+        else
+            kiln_text_release(&path);
         snprintf(cursor, sizeof cursor, "%s", page.older);
+        if (!cursor[0])
+            break;
     }
     return rc;
 }
@@ -250,6 +258,9 @@ static void release_paths(struct load *load)
         free(web->paths);
         kiln_bench_times_release(&web->times);
     }
+    for (uint32_t i = 0; i < load->prompt_count; i++)
+        free(load->prompts[i]);
+    free(load->prompts);
 }
 
 /* --- phases ------------------------------------------------------------------------------------
@@ -303,8 +314,8 @@ static int measure(struct load *load, struct kiln_ledger *session, struct kiln_e
                        "--store links some");
     kiln_say(cli, "%u jobs are inserted and assigned", commits);
     rc = rc ? rc
-            : kiln_bench_commits_new(load->bench->own.config, &load->words, commits, &load->commits,
-                                     err);
+            : kiln_bench_commits_new(load->bench->own.config, load->prompts, load->prompt_count,
+                                     commits, &load->commits, err);
     kiln_say(cli, "commits alone, %.0f s", ALONE_S);
     rc = rc ? rc : kiln_bench_commits_run(load->commits, COMMITS_A_SECOND, ALONE_S, &p->alone, err);
     rc = rc ? rc : start_gallery(load, err);

@@ -34,6 +34,7 @@ struct kiln_catalogue {
     struct row *rows;
     uint32_t *first; /* of the chain of a prompt */
     uint32_t first_room, gone;
+    uint64_t changes; /* of pictures that were here before */
 };
 
 /* A filter with its names as numbers. */
@@ -153,7 +154,8 @@ static bool put(struct kiln_catalogue *c, const struct kiln_catalogue_picture *p
         return false;
     uint32_t at = find(c, p->job);
     const bool chained = at != KILN_NONE && c->rows[at].prompt == row.prompt;
-    if (at != KILN_NONE) {
+    const bool is_old = at != KILN_NONE;
+    if (is_old) {
         c->gone -= c->rows[at].gone;
         if (!chained)
             unchain(c, at);
@@ -165,6 +167,7 @@ static bool put(struct kiln_catalogue *c, const struct kiln_catalogue_picture *p
     row.next = chained ? c->rows[at].next : c->first[row.prompt];
     if (!chained)
         c->first[row.prompt] = at;
+    c->changes += is_old && memcmp(&c->rows[at], &row, sizeof row) != 0;
     c->rows[at] = row;
     if (ret_prompt)
         *ret_prompt = row.prompt;
@@ -187,6 +190,7 @@ void kiln_catalogue_remove(struct kiln_catalogue *c, uint64_t job)
     if (row != KILN_NONE && !c->rows[row].gone) {
         c->rows[row].gone = true;
         c->gone++;
+        c->changes++;
     }
     pthread_rwlock_unlock(&c->lock);
 }
@@ -296,12 +300,17 @@ static bool passes(const struct kiln_catalogue *c, struct passing *passing, cons
 
 uint32_t kiln_catalogue_mask(struct kiln_catalogue *c, const struct kiln_gallery_filter *filter,
                              const uint32_t *places, uint32_t prompts, uint64_t *mask,
-                             uint32_t bits)
+                             uint32_t bits, struct kiln_catalogue_seen *seen)
 {
     uint32_t count = 0;
     pthread_rwlock_rdlock(&c->lock);
     struct passing passing = compile(c, filter);
-    for (uint32_t i = 0; i < c->by_job.used && !passing.nothing; i++) {
+    const uint32_t from = seen && seen->changes == c->changes ? seen->pictures : 0;
+    if (seen && from == 0)
+        memset(mask, 0, (bits / 64 + 1) * sizeof *mask);
+    if (seen)
+        *seen = (struct kiln_catalogue_seen){c->by_job.used, c->changes};
+    for (uint32_t i = from; i < c->by_job.used && !passing.nothing; i++) {
         const struct row *row = &c->rows[i];
         if (!passes(c, &passing, row))
             continue;

@@ -44,12 +44,21 @@ uint32_t kiln_catalogue_prompt_of(struct kiln_catalogue *catalogue, uint64_t job
 /* Pictures that are here now, and prompts that ever had one. */
 uint32_t kiln_catalogue_count(struct kiln_catalogue *catalogue, uint32_t *ret_prompts);
 
+/* What a mask knows: the first so many pictures, as they were after so many changes. */
+struct kiln_catalogue_seen {
+    uint32_t pictures;
+    uint64_t changes;
+};
 /* Sets bit places[p] of mask (bit i is bit i % 64 of word i / 64) for each prompt p below `prompts`
  * of which a picture passes the filter, if that is below `bits`; other bits stay.  Returns the
- * number of pictures that pass.  The pool of the filter is not looked at. */
+ * number of pictures that pass.  The pool of the filter is not looked at.
+ *
+ * seen, all zero at first (NULL: none): only pictures that have come since are looked at, or all of
+ * them if one has changed meanwhile; then the mask is cleared first. */
 uint32_t kiln_catalogue_mask(struct kiln_catalogue *catalogue,
                              const struct kiln_gallery_filter *filter, const uint32_t *places,
-                             uint32_t prompts, uint64_t *mask, uint32_t bits);
+                             uint32_t prompts, uint64_t *mask, uint32_t bits,
+                             struct kiln_catalogue_seen *seen);
 
 /* For each of `count` prompts the newest picture that passes, by job; 0: none does. */
 void kiln_catalogue_newest(struct kiln_catalogue *catalogue,

@@ -6,6 +6,7 @@
 #include "pipeline/embed/captions/captions.h"
 #include "pipeline/embed/captions/token_rows.h"
 #include "scheduler/gallery/meaning/world.h"
+#include "schemas/text/text.h"
 
 #define SPREADS 3       /* above the usual score: what is alike by its vector, */
 #define TOKEN_SPREADS 1 /* and by its tokens (README.md has the measurement) */
@@ -16,6 +17,10 @@ struct kiln_meaning_scratch {
     struct kiln_vector_search *search;
     uint64_t *mask;
     size_t mask_words;
+    char *mask_filter; /* what the mask is of, NULL: of nothing */
+    uint64_t mask_world;
+    uint32_t mask_rows;
+    struct kiln_catalogue_seen mask_seen;
     float *vector;
     int8_t *query;
     struct kiln_vector_hit hits[KILN_MEANING_HITS_MAX];
@@ -49,11 +54,39 @@ void kiln_meaning_scratch_free(struct kiln_meaning_scratch *s)
     if (!s)
         return;
     kiln_vector_search_free(s->search);
-    free(s->mask), free(s->vector), free(s->query);
+    free(s->mask), free(s->mask_filter), free(s->vector), free(s->query);
     free(s);
 }
 
-/* The rows of the index whose prompts have a picture that passes. */
+/* Whether the mask in memory is one of this filter, however old. */
+static bool has_mask(const struct kiln_world *world, struct kiln_meaning_scratch *s,
+                     const struct kiln_gallery_filter *filter)
+{
+    struct kiln_text text = {0};
+    kiln_gallery_filter_put(&text, filter);
+    char *name = kiln_text_take(&text);
+    const bool same = name && s->mask_filter && s->mask_world == world->number &&
+                      strcmp(name, s->mask_filter) == 0;
+    free(s->mask_filter);
+    s->mask_filter = name;
+    s->mask_world = world->number;
+    return same;
+}
+
+/* Rows that have come since the mask was made: their prompts were there, without a vector. */
+static void add_rows(const struct kiln_world *world, struct kiln_meaning_scratch *s,
+                     const struct kiln_gallery_filter *filter, uint32_t rows)
+{
+    for (uint32_t row = s->mask_rows; row < rows; row++) {
+        uint64_t job;
+        kiln_catalogue_newest(world->catalogue, filter, &world->prompts[row], 1, &job);
+        if (job)
+            s->mask[row / 64] |= UINT64_C(1) << (row % 64);
+    }
+}
+
+/* The rows of the index whose prompts have a picture that passes.  Looking at a million pictures
+ * takes longer than the search, so the mask is kept, and only what is new is looked at. */
 static int fill_mask(const struct kiln_world *world, struct kiln_meaning_scratch *s,
                      const struct kiln_gallery_filter *filter, struct kiln_vector_query *query,
                      struct kiln_error *err)
@@ -64,11 +97,17 @@ static int fill_mask(const struct kiln_world *world, struct kiln_meaning_scratch
         uint64_t *mask = realloc(s->mask, words * sizeof *mask);
         if (!mask)
             return kiln_world_no_memory(err);
+        memset(mask + s->mask_words, 0, (words - s->mask_words) * sizeof *mask);
         s->mask = mask, s->mask_words = words;
     }
-    memset(s->mask, 0, words * sizeof *s->mask);
-    kiln_catalogue_mask(world->catalogue, filter, world->places, world->prompt_count, s->mask,
-                        rows);
+    if (!has_mask(world, s, filter))
+        s->mask_seen = (struct kiln_catalogue_seen){0};
+    const bool kept = s->mask_seen.pictures > 0;
+    kiln_catalogue_mask(world->catalogue, filter, world->places, world->prompt_count, s->mask, rows,
+                        &s->mask_seen);
+    if (kept)
+        add_rows(world, s, filter, rows);
+    s->mask_rows = rows;
     query->mask = s->mask, query->mask_rows = rows;
     return 0;
 }
@@ -122,12 +161,16 @@ static int search(const struct kiln_world *world, struct kiln_meaning_scratch *s
     struct kiln_vector_found found;
     const uint32_t wanted = query->count;
     int code = fill_mask(world, s, filter, query, err);
-    if (code == 0 && own < query->mask_rows)
-        s->mask[own / 64] &= ~(UINT64_C(1) << (own % 64));
+    const uint64_t bit = own < query->mask_rows ? UINT64_C(1) << (own % 64) : 0;
+    const uint64_t mine = code == 0 && bit ? s->mask[own / 64] & bit : 0;
+    if (mine)
+        s->mask[own / 64] &= ~mine;
     if (s->tokens)
         query->count = KILN_MEANING_HITS_MAX;
     if (code == 0)
         code = kiln_vector_index_search(world->index, s->search, query, s->hits, &found, err);
+    if (mine)
+        s->mask[own / 64] |= mine;
     if (code != 0)
         return code;
     if (s->tokens)

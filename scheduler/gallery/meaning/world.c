@@ -1,6 +1,7 @@
 /* world.c - see world.h. */
 #include "scheduler/gallery/meaning/world.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,8 @@ int kiln_world_new(size_t dims, struct kiln_world **ret, struct kiln_error *err)
     struct kiln_world *world = calloc(1, sizeof *world);
     if (!world)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the gallery's prompts");
+    static _Atomic uint64_t worlds;
+    world->number = atomic_fetch_add(&worlds, 1) + 1;
     int code = kiln_catalogue_new(&world->catalogue, err);
     if (code == 0)
         code = kiln_vector_index_new((int64_t)dims, &world->index, err);

@@ -25,6 +25,7 @@ struct kiln_prompt_tokens {
 };
 
 struct kiln_world {
+    uint64_t number; /* no other world has it, before or after */
     struct kiln_catalogue *catalogue;
     struct kiln_vector_index *index;
     uint32_t *places;  /* of prompt p: its row in the index, KILN_NONE before it has a vector */

@@ -23,6 +23,7 @@ static struct kiln_gallery_query whole(const struct kiln_gallery_query *query)
  */
 
 #define SLICE_ROWS 4000
+#define WINDOW_HITS 200 /* wanted of one step, so that the budget is kept */
 #define INDEX_SHARE                                                                                \
     50 /* one hit in so many rows or fewer: the index of words finds them faster                   \
         */
@@ -122,7 +123,7 @@ static int count_windows(struct kiln_ledger *session, const struct kiln_gallery_
 {
     struct kiln_parts window;
     bool more = true;
-    kiln_parts_begin(&window, index, false, at, question->lowest, KILN_GALLERY_COUNT_MAX);
+    kiln_parts_begin(&window, index, false, at, question->lowest, WINDOW_HITS);
     while (more) {
         char *lexemes;
         const uint64_t before = days->pictures;
@@ -226,7 +227,7 @@ static int find_any(struct kiln_ledger *session, const struct kiln_gallery_quest
     hits->out_of_time = false;
     kiln_parts_begin(&window, index, false,
                      question->highest == INT64_MAX ? INT64_MAX : question->highest + 1,
-                     question->lowest, KILN_GALLERY_HITS_MAX);
+                     question->lowest, WINDOW_HITS);
     while (more) {
         char *lexemes;
         const uint32_t before = hits->count;
@@ -237,8 +238,7 @@ static int find_any(struct kiln_ledger *session, const struct kiln_gallery_quest
         free(lexemes);
         if (rc || hits->count == KILN_GALLERY_HITS_MAX)
             return rc;
-        more = kiln_parts_next(&window, hits->count - before, KILN_GALLERY_HITS_MAX - before,
-                               question->deadline);
+        more = kiln_parts_next(&window, hits->count - before, 2 * WINDOW_HITS, question->deadline);
         hits->out_of_time = more && kiln_clock_ms() >= question->deadline;
         more = more && !hits->out_of_time;
     }
