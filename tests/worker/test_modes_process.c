@@ -232,11 +232,29 @@ static void edits_know_the_prompts_of_their_donors(void **state)
     end(&worker);
 }
 
+/* Kills a worker that renders the two jobs, gives them to another, and waits until they are done.
+ */
+static void hand_over(struct kiln_test_worker *first, const char *batch, uint64_t ids[2])
+{
+    struct kiln_test_worker second;
+    char sql[200]; /* as the scheduler does when the lease is over */
+    kiln_test_worker_signal(first, SIGKILL);
+    assert_int_equal(kiln_test_worker_wait(first, LIMIT_S), 128 + SIGKILL);
+    assert_int_equal(count_of("count(*)", batch, "i.job_id IS NOT NULL"), 0);
+    snprintf(sql, sizeof sql, "UPDATE job SET state = 0 WHERE id IN (%llu, %llu)",
+             (unsigned long long)ids[0], (unsigned long long)ids[1]);
+    free(kiln_test_sql(stack, sql));
+    kiln_test_worker_start(&second, stack, "w-heir", NULL, true);
+    kiln_test_assign(stack, "w-heir", batch, ids, 2);
+    assert_true(until_done(batch, 2));
+    end(&second);
+}
+
 /* Killed between look-up and commit: another worker does the job, once. */
 static void a_job_with_a_start_survives_its_worker(void **state)
 {
     (void)state;
-    struct kiln_test_worker first, second;
+    struct kiln_test_worker first;
     uint64_t donor[1], ids[2];
     const struct kiln_job plain = job_of("a donor", "");
     struct kiln_job job = job_of("slow @step_ms=300", "start=4");
@@ -248,17 +266,34 @@ static void a_job_with_a_start_survives_its_worker(void **state)
     kiln_test_queue_jobs(stack, "survives", &job, 2, ids);
     kiln_test_assign(stack, "w-killed", "first", ids, 2);
     assert_true(kiln_test_worker_draws(&first, LIMIT_S));
-    kiln_test_worker_signal(&first, SIGKILL);
-    assert_int_equal(kiln_test_worker_wait(&first, LIMIT_S), 128 + SIGKILL);
-    char sql[200]; /* as the scheduler does when the lease is over */
-    snprintf(sql, sizeof sql, "UPDATE job SET state = 0 WHERE id IN (%llu, %llu)",
-             (unsigned long long)ids[0], (unsigned long long)ids[1]);
-    free(kiln_test_sql(stack, sql));
-    kiln_test_worker_start(&second, stack, "w-heir", NULL, true);
-    kiln_test_assign(stack, "w-heir", "second", ids, 2);
-    assert_true(until_done("survives", 2));
+    hand_over(&first, "survives", ids);
     assert_int_equal(count_of("count(*)", "survives", "i.mode = 'start=4' AND i.attempt = 2"), 2);
-    end(&second);
+}
+
+/* Killed when all small steps are done and the large ones are not: nothing of the small phase is
+ * kept, and another worker does both. */
+static void a_coarse_job_survives_its_worker_between_the_phases(void **state)
+{
+    (void)state;
+    struct kiln_test_worker first;
+    struct kiln_heartbeat beat = {0};
+    uint64_t ids[2];
+    const struct kiln_job job = job_of("slow @step_ms=500", "coarse=4+3");
+    kiln_test_worker_start(&first, stack, "w-between", NULL, true);
+    kiln_test_queue_jobs(stack, "between", &job, 2, ids);
+    kiln_test_assign(stack, "w-between", "first", ids, 2);
+    const double until = kiln_test_now_s() + LIMIT_S;
+    while (!kiln_test_heartbeat(stack, "w-between", &beat) || beat.step < 4) {
+        assert_true(kiln_test_now_s() < until);
+        kiln_test_sleep_ms(20);
+    }
+    assert_int_equal(beat.coarse_steps, 4);
+    assert_int_equal(beat.steps, 7);
+    assert_in_range(beat.step, 4, 6);
+    hand_over(&first, "between", ids);
+    assert_int_equal(count_of("count(*)", "between",
+                              "i.mode = 'coarse=4+3' AND i.forwards = 4 AND i.attempt = 2"),
+                     2);
 }
 
 /* Stores a grey picture as an input. */
@@ -401,6 +436,7 @@ int main(void)
         cmocka_unit_test(starts_are_rendered_beside_a_failure),
         cmocka_unit_test(edits_know_the_prompts_of_their_donors),
         cmocka_unit_test(a_job_with_a_start_survives_its_worker),
+        cmocka_unit_test(a_coarse_job_survives_its_worker_between_the_phases),
         cmocka_unit_test(pictures_are_starts),
         cmocka_unit_test(masks_are_looked_up_with_their_pictures),
         cmocka_unit_test(a_hostile_key_is_refused),
