@@ -55,6 +55,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (uint32_t k = 0; k < lora->size_count; k++)
             check_mode(&card, lora->sizes[k].width_max, lora->sizes[k].height_min, lora);
     }
+    fuzz_require(card.weight_count <= KILN_STEP_LORAS_MAX);
+    for (uint32_t i = 0; i < card.weight_count; i++) {
+        const struct kiln_card_weights *w = &card.weights[i];
+        fuzz_require(w->first < w->end && w->end <= card.steps && card.steps <= KILN_STEPS_MAX);
+        fuzz_require(w->path[0] && w->path[0] != '/' && !strstr(w->path, ".."));
+        fuzz_require(strlen(w->sha256) == KILN_CARD_SHA256 - 1);
+    }
     check_mode(&card, KILN_SIDE_MIN, KILN_SIDE_MAX, NULL);
     return 0;
 }

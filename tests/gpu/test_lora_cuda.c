@@ -113,6 +113,43 @@ static void three_at_once_are_those_of_the_cpu(void **state)
     kiln_engine_close(gpu);
 }
 
+/* LoRAs of some steps: what the CPU draws with them, in both ways; and the same bits once the steps
+ * of all sets are replayed. */
+static void loras_of_steps_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    const enum kiln_lora_mode modes[2] = {KILN_LORA_BESIDE, KILN_LORA_MERGED};
+    struct kiln_engine *cpu = lora_rig_open(sketch(), KT_CPU, DIFFUSIONZ_FP32);
+    struct kiln_engine *gpu = lora_rig_open(sketch(), 0, DIFFUSIONZ_FP32);
+    const DiffusionZStepLora steps[2] = {{{sketch_lora(0), 1}, 0, STEPS / 2},
+                                         {{sketch_lora(2), 0.5f}, STEPS / 2 - 1, STEPS - 1}};
+    struct lora_draw draw = draw_of(sketch_lora(5), 0.5f), bare = draw;
+    size_t n;
+    draw.step_loras = steps;
+    draw.step_lora_count = 2;
+    float *want = lora_rig_draw(cpu, &draw, &n), *without = lora_rig_draw(cpu, &bare, &n);
+    const double effect = lora_rig_gap(without, want, n).relative;
+    for (int i = 0; i < 2; i++) {
+        draw.mode = modes[i];
+        float *got = lora_rig_draw(gpu, &draw, &n);
+        struct lora_gap gap = lora_rig_gap(got, want, n);
+        printf("of steps, %s, relative to the CPU: relative %.2e; they move it by %.2e\n",
+               i ? "merged" : "beside", gap.relative, effect);
+        for (int again = 0; again < 3; again++) {
+            float *same = lora_rig_draw(gpu, &draw, &n);
+            assert_memory_equal(same, got, n * sizeof *got);
+            free(same);
+        }
+        free(got);
+        assert_true(gap.relative <= 1e-3);
+        assert_true(effect > 100 * gap.relative);
+    }
+    free(want);
+    free(without);
+    kiln_engine_close(cpu);
+    kiln_engine_close(gpu);
+}
+
 static void every_layout_of_keys_works_in_slots(void **state)
 {
     (void)state;
@@ -505,6 +542,7 @@ int main(int argc, char **argv)
         {"every_shipped_lora_fp32", every_shipped_lora_works_beside_and_merged, NULL, NULL, &fp32},
         {"every_shipped_lora_bf16", every_shipped_lora_works_beside_and_merged, NULL, NULL, &bf16},
         cmocka_unit_test(three_at_once_are_those_of_the_cpu),
+        cmocka_unit_test(loras_of_steps_are_those_of_the_cpu),
         cmocka_unit_test(every_layout_of_keys_works_in_slots),
         {"a_thousand_switches_fp32", a_thousand_switches_leave_no_trace, NULL, NULL, &fp32},
         {"a_thousand_switches_bf16", a_thousand_switches_leave_no_trace, NULL, NULL, &bf16},

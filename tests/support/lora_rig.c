@@ -32,6 +32,8 @@ float *lora_rig_draw(struct kiln_engine *e, const struct lora_draw *draw, size_t
                                    .num_steps = draw->steps,
                                    .loras = draw->loras,
                                    .lora_count = draw->lora_count,
+                                   .step_loras = draw->step_loras,
+                                   .step_lora_count = draw->step_lora_count,
                                    .skip_decode = 1};
     DiffusionZOutput out;
     struct kiln_error err;

@@ -16,6 +16,8 @@ struct lora_draw {
     enum kiln_lora_mode mode;
     DiffusionZLora loras[KILN_LORAS_MAX];
     int lora_count;
+    const DiffusionZStepLora *step_loras; /* beside these, each in its steps */
+    int step_lora_count;
 };
 
 /* The final latent; *ret_count values, freed by the caller. */
