@@ -30,11 +30,11 @@ read -r exact coarse auto said small <<<"$(sha first)"
 [ "$auto" = "$said" ] || die "auto is not what the card says"
 
 # From the finished latent of another job: one step left, four left, and enlarged from a smaller one.
-id() { sql "SELECT j.id FROM job j JOIN batch b ON b.id = j.batch_id WHERE b.name = 'first' AND j.custom_id = '$1'"; }
+job_id() { sql "SELECT j.id FROM job j JOIN batch b ON b.id = j.batch_id WHERE b.name = 'first' AND j.custom_id = '$1'"; }
 cat >second.jsonl <<LINES
-{"custom_id":"near","prompt":"a red star on the left","size":"256x256","seed":4,"init_job":$(id exact),"strength":0.125}
-{"custom_id":"far","prompt":"a red star on the left","size":"256x256","seed":4,"init_job":$(id exact),"strength":0.5}
-{"custom_id":"large","prompt":"a red star on the left","size":"256x256","seed":3,"init_job":$(id small),"start_sigma":0.75}
+{"custom_id":"near","prompt":"a red star on the left","size":"256x256","seed":4,"init_job":$(job_id exact),"strength":0.125}
+{"custom_id":"far","prompt":"a red star on the left","size":"256x256","seed":4,"init_job":$(job_id exact),"strength":0.5}
+{"custom_id":"large","prompt":"a red star on the left","size":"256x256","seed":3,"init_job":$(job_id small),"start_sigma":0.75}
 LINES
 for batch in second again; do
     ok kiln enqueue second.jsonl --batch $batch
@@ -58,11 +58,11 @@ def png(name, width, height):
 png("right.png", 128, 128)
 png("wide.png", 192, 128)
 PYTHON
-picture=s/store/$(sql "SELECT key FROM object WHERE role = 'full' AND job_id = $(id exact)")
+picture=s/store/$(sql "SELECT key FROM object WHERE role = 'full' AND job_id = $(job_id exact)")
 cat >inpaint.jsonl <<LINES
 {"custom_id":"file","prompt":"a blue circle on the right","size":"256x256","seed":5,"init_image":"$picture","init_mask":"right.png"}
-{"custom_id":"latent","prompt":"a blue circle on the right","size":"256x256","seed":5,"init_job":$(id exact),"init_mask":"right.png"}
-{"custom_id":"plain","prompt":"a blue circle on the right","size":"256x256","seed":5,"init_job":$(id exact),"strength":1}
+{"custom_id":"latent","prompt":"a blue circle on the right","size":"256x256","seed":5,"init_job":$(job_id exact),"init_mask":"right.png"}
+{"custom_id":"plain","prompt":"a blue circle on the right","size":"256x256","seed":5,"init_job":$(job_id exact),"strength":1}
 LINES
 ok kiln enqueue inpaint.jsonl --batch inpaint
 ok kiln wait inpaint --timeout 300
@@ -87,7 +87,7 @@ json out.txt 'd["accepted"] == 0 and all("init_mask: wide.png: a mask of 192x128
 # A donor whose latent is gone fails what starts from it, and nothing else.
 rm -r s/store/latents
 cat >third.jsonl <<LINES
-{"custom_id":"gone","prompt":"a","size":"256x256","seed":4,"init_job":$(id exact)}
+{"custom_id":"gone","prompt":"a","size":"256x256","seed":4,"init_job":$(job_id exact)}
 {"custom_id":"plain","prompt":"b","size":"256x256","seed":4,"coarse":"off"}
 LINES
 ok kiln enqueue third.jsonl --batch third
@@ -95,4 +95,15 @@ fails 1 kiln wait third --timeout 300
 ok kiln errors --json
 json out.txt 'd["jobs"] == 1 and "is no longer in the store" in d["error"]'
 [ "$(modes third)" = " -" ] || die "modes: $(modes third)"
+
+# A card that was measured with other weights: auto is exact again, and the worker says so once.
+ok kiln down --dir s
+echo '{"coarse": {"auto": "4+2", "sizes": ["128x128"], "for": ["256x256"], "model": "0123456789abcdef"}}' >model/kiln.json
+ok kiln up --dir s --model "$PWD/model"
+grep '"auto"' first.jsonl >fourth.jsonl
+ok kiln enqueue fourth.jsonl --batch fourth
+ok kiln wait fourth --timeout 300
+[ "$(modes fourth)" = " -, -" ] || die "modes: $(modes fourth)"
+[ "$(cat s/log/*.log | grep coarse_auto_off | grep -c 'other weights of the model (0123456789abcdef, not')" = 1 ] ||
+    die "nothing says that the card is of other weights: $(grep -h coarse_auto_off s/log/*.log)"
 echo ok
