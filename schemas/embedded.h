@@ -10,11 +10,12 @@ struct kiln_embedded {
     size_t size;
 };
 
-extern const struct kiln_embedded kiln_embedded_sql[];     /* schemas/sql, in version order */
-extern const struct kiln_embedded kiln_embedded_roles[];   /* schemas/roles.sql */
-extern const struct kiln_embedded kiln_embedded_styles[];  /* schemas/styles.json */
-extern const struct kiln_embedded kiln_embedded_page[];    /* of scheduler/gallery/parts */
-extern const struct kiln_embedded kiln_embedded_sheet[];   /* worker/bench/coarse/page */
-extern const struct kiln_embedded kiln_embedded_gallery[]; /* schemas/openapi.json */
+extern const struct kiln_embedded kiln_embedded_sql[];    /* schemas/sql, in version order */
+extern const struct kiln_embedded kiln_embedded_roles[];  /* schemas/roles.sql */
+extern const struct kiln_embedded kiln_embedded_styles[]; /* schemas/styles.json */
+extern const struct kiln_embedded kiln_embedded_page[];   /* of scheduler/gallery/parts */
+extern const struct kiln_embedded kiln_embedded_sheet[];  /* worker/bench/coarse/page */
+extern const struct kiln_embedded
+    kiln_embedded_gallery[]; /* of scheduler/gallery/safety; openapi.json */
 
 #endif

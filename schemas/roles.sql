@@ -7,7 +7,8 @@
 --   kiln_reader     reads; the sessions for people's questions become it where their user may, as
 --                   kiln_operator may after `kiln migrate --roles`
 --   kiln_gallery    what `kiln gallery` does: reads, keeps the tables of the gallery in step, stars
---                   pictures, records levels of safety, cancels batches; removes no picture
+--                   pictures and votes on them, records levels of safety, cancels batches; removes no
+--                   picture
 --
 -- None may change the schema.  A role that does not exist is passed over; all of them keep what an
 -- administrator has granted beyond this only until the next run.
@@ -35,7 +36,8 @@ BEGIN
         EXECUTE format('GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %s TO kiln_scheduler', here);
         REVOKE INSERT, UPDATE, DELETE ON schema_migrations, image, object, latent, favourite,
             usage_removed, removed_job, image_change, gallery_text, gallery_day, gallery_word,
-            gallery_state, gallery_vector, gallery_picture, safety_verdict FROM kiln_scheduler;
+            gallery_state, gallery_vector, gallery_picture, safety_verdict, safety_rule, vote
+            FROM kiln_scheduler;
         REVOKE DELETE ON job, batch FROM kiln_scheduler;
     END IF;
 
@@ -55,7 +57,7 @@ BEGIN
 
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_gallery') THEN
         GRANT INSERT, UPDATE, DELETE ON gallery_text, gallery_day, gallery_word, gallery_state,
-            gallery_vector, gallery_picture TO kiln_gallery;
+            gallery_vector, gallery_picture, safety_rule, vote TO kiln_gallery;
         GRANT DELETE ON image_change TO kiln_gallery;
         GRANT INSERT, DELETE ON favourite TO kiln_gallery;
         GRANT INSERT ON safety_verdict TO kiln_gallery;

@@ -11,25 +11,36 @@ static const struct kiln_option gallery_options[] = {
     {"latents", NULL, "export: also download the latent files"},
     {"filter", "NAME=VALUE",
      "export: as in the gallery, such as style=watercolor; may be repeated"},
-    {"limit", "N", "export: at most so many pictures, the newest"},
+    {"limit", "N", "export, review: at most so many pictures, the newest"},
     KILN_LOOK_OPTIONS,
+    {"level", "LEVEL", "review: decide: clear, unsure, mature, explicit; none takes it back"},
+    {"decided", NULL, "review: list what people have decided on"},
     {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_gallery[] = {
     {.name = "gallery",
-     .args = "serve [--port P] | export [WORDS] --out DIR [--filter NAME=VALUE]",
+     .args = "serve [--port P] | export [WORDS] --out DIR ... | review [JOB... --level LEVEL]",
      .summary = "look through all pictures in a browser",
      .examples = "kiln gallery serve               prints the address; Ctrl-C ends it\n"
                  "kiln gallery serve --port 8080 --gallery-address 0.0.0.0 "
                  "--gallery-token-file FILE\n"
-                 "kiln gallery export 'red star' --out stars --html --filter aspect=square",
-     .more = "Without a token or a proxy it serves this machine alone: gallery_address is a "
-             "loopback address.\n"
-             "export writes what a search finds as `kiln export` writes a batch, with pictures "
-             "named by job.\n"
-             "`kiln help config` lists the settings gallery_*.",
+                 "kiln gallery export 'red star' --out stars --html --filter aspect=square\n"
+                 "kiln gallery review              pictures that wait for a person, newest first\n"
+                 "kiln gallery review 17 18 --level explicit\n"
+                 "kiln gallery review 17           what was said of it, and by whom",
+     .more =
+         "serve: without a token or a proxy it serves this machine alone: gallery_address is a "
+         "loopback address.\n"
+         "export writes what a search finds as `kiln export` writes a batch, with pictures "
+         "named by job.\n"
+         "review: a person's level counts before a classifier's, and that before the rule about "
+         "words\n"
+         "of the prompt (gallery_rule).  Pictures above gallery_level are hidden.  Without "
+         "--level\n"
+         "it lists what waits, or with one JOB the history of its picture.\n"
+         "`kiln help config` lists the settings gallery_*.",
      .options = gallery_options,
-     .words = {1, 3},
+     .words = {1, KILN_WORDS_MAX},
      .program = "kiln-gallery"},
     {.name = NULL},
 };

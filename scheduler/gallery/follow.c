@@ -4,21 +4,23 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "scheduler/gallery/background.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/telemetry/metrics.h"
-#include "scheduler/gallery/background.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/gallery/follow.h"
 
 #define STOP_S 2
 #define PAGE_ROWS                                                                                  \
     500 /* of changes; a step has at most eight pages, which the keeper has room for */
-#define PAUSE_MS 1000 /* between two looks at a ledger without changes */
+#define RATE_PAUSE_MS 20 /* between pages of old pictures for the rule: searches come first */
+#define PAUSE_MS 1000    /* between two looks at a ledger without changes */
 
 struct kiln_gallery_follow {
     struct kiln_follower *follower;
     struct kiln_keeper *keeper;
     struct kiln_alike *alike;
+    struct kiln_rater *rater;
     struct kiln_background background;
     _Atomic uint64_t written, removed;
     _Atomic bool complete, writes;
@@ -41,11 +43,11 @@ static void note(struct kiln_gallery_follow *follow, const struct kiln_follower_
                  kiln_f("written", "%llu", (unsigned long long)atomic_load(&follow->written)));
 }
 
-/* Both indexes; *ret_more: there is more to do. */
-static int step(struct kiln_gallery_follow *follow, bool *ret_more, struct kiln_error *err)
+/* Both indexes, and the rule; *ret_pause_ms: when there is more to do. */
+static int step(struct kiln_gallery_follow *follow, int *ret_pause_ms, struct kiln_error *err)
 {
     struct kiln_follower_progress progress = {0};
-    bool more = false;
+    bool more = false, unrated = false;
     int rc = kiln_follower_step(follow->follower, &progress, err);
     if (rc == 0) {
         note(follow, &progress);
@@ -53,7 +55,9 @@ static int step(struct kiln_gallery_follow *follow, bool *ret_more, struct kiln_
     }
     if (rc == 0)
         rc = kiln_keeper_step(follow->keeper, progress.replaced, &more, err);
-    *ret_more = progress.more || more;
+    if (rc == 0 && progress.writes)
+        rc = kiln_rater_step(follow->rater, progress.replaced, &unrated, err);
+    *ret_pause_ms = progress.more || more ? 0 : unrated ? RATE_PAUSE_MS : PAUSE_MS;
     return rc;
 }
 
@@ -64,28 +68,29 @@ static void *run(void *arg)
                                                                     "searches"};
     for (int pause_ms = 0; kiln_background_pause(&follow->background, pause_ms);) {
         struct kiln_error err;
-        bool more;
-        if (step(follow, &more, &err)) {
+        if (step(follow, &pause_ms, &err))
             pause_ms = kiln_outage_fail(&outage, &err);
-            continue;
-        }
-        kiln_outage_over(&outage);
-        pause_ms = more ? 0 : PAUSE_MS;
+        else
+            kiln_outage_over(&outage);
     }
     return NULL;
 }
 
 int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_keeper *keeper,
-                              struct kiln_alike *alike, struct kiln_gallery_follow **ret,
-                              struct kiln_error *err)
+                              struct kiln_alike *alike, struct kiln_rater *rater,
+                              struct kiln_gallery_follow **ret, struct kiln_error *err)
 {
     struct kiln_gallery_follow *follow = calloc(1, sizeof *follow);
     if (!follow)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to follow the ledger");
-    const struct kiln_follower_options options = {
-        .each = report, .arg = follow, .page_rows = PAGE_ROWS};
+    const struct kiln_follower_options options = {.each = report,
+                                                  .arg = follow,
+                                                  .written = kiln_rater_written,
+                                                  .written_arg = rater,
+                                                  .page_rows = PAGE_ROWS};
     follow->keeper = keeper;
     follow->alike = alike;
+    follow->rater = rater;
     int rc = kiln_follower_open(config, "kiln-gallery", &options, &follow->follower, err);
     if (rc == 0) {
         rc = kiln_background_start(&follow->background, run, follow, "follow the ledger", err);

@@ -8,6 +8,7 @@
 
 #include "scheduler/cli/verb_tables.h"
 #include "scheduler/gallery/export.h"
+#include "scheduler/gallery/safety/verbs.h"
 #include "scheduler/gallery/serve.h"
 
 static const struct {
@@ -19,6 +20,7 @@ static const struct {
     {"export",
      kiln_gallery_export_verb,
      {"out", "html", "latents", "note", "sheet", "grid", "columns", "filter", "limit", NULL}},
+    {"review", kiln_gallery_review_verb, {"level", "decided", "limit", NULL}},
 };
 #define SUBCOMMANDS (sizeof subcommands / sizeof *subcommands)
 
@@ -37,7 +39,7 @@ static int run(struct kiln_cli *cli, const struct kiln_args *args)
         }
         return subcommands[i].run(cli, args);
     }
-    return kiln_usage(cli, "unknown subcommand '%s'; there are: kiln gallery serve, export",
+    return kiln_usage(cli, "unknown subcommand '%s'; there are: kiln gallery serve, export, review",
                       args->rest[0]);
 }
 

@@ -41,6 +41,7 @@ struct gallery {
     struct kiln_gallery_app app;
     struct kiln_web_site site;
     struct kiln_web_server *server;
+    struct kiln_rater *rater;
     struct kiln_gallery_follow *follow;
     struct kiln_exporter *exporter;
     struct kiln_ledger *ledger; /* of the probe */
@@ -89,6 +90,7 @@ void kiln_gallery_levels(const struct kiln_config *config, struct kiln_gallery_a
         if (strcmp(level, kiln_safety_level_names[i]) == 0)
             app->level_max = i;
     app->show_unchecked = strcmp(kiln_config_text(config, KILN_KEY_GALLERY_UNCHECKED), "show") == 0;
+    app->review = strcmp(kiln_config_text(config, KILN_KEY_GALLERY_REVIEW), "on") == 0;
 }
 
 static void collect(void *arg, struct kiln_text *text)
@@ -96,6 +98,7 @@ static void collect(void *arg, struct kiln_text *text)
     struct gallery *gallery = arg;
     kiln_web_server_gauges(gallery->server, text);
     kiln_gallery_follow_gauges(gallery->follow, text);
+    kiln_rater_gauges(gallery->rater, text);
     kiln_keeper_gauges(gallery->app.keeper, text);
     kiln_alike_gauges(gallery->app.alike, text);
 }
@@ -130,6 +133,7 @@ static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
     rc = rc ? rc : kiln_gallery_files_open(gallery->cli->config, &app->files, err);
     rc = rc ? rc : kiln_keeper_new(gallery->cli->config, &app->keeper, err);
     rc = rc ? rc : kiln_alike_start(gallery->cli->config, &app->alike, err);
+    rc = rc ? rc : kiln_rater_new(gallery->cli->config, &gallery->rater, err);
     rc = rc ? rc
             : kiln_ledger_open_reading(gallery->cli->config, "kiln-gallery", PROBE_LIMIT_MS,
                                        &gallery->ledger, err);
@@ -143,7 +147,7 @@ static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
                                &gallery->server, err);
     return rc ? rc
               : kiln_gallery_follow_start(gallery->cli->config, app->keeper, app->alike,
-                                          &gallery->follow, err);
+                                          gallery->rater, &gallery->follow, err);
 }
 
 static void close_all(struct gallery *gallery)
@@ -153,6 +157,7 @@ static void close_all(struct gallery *gallery)
     if (!kiln_gallery_follow_stop(gallery->follow) || !kiln_alike_stop(gallery->app.alike))
         _exit(EX_OK); /* all answers are sent, and nothing else is left to do */
     kiln_keeper_free(gallery->app.keeper);
+    kiln_rater_free(gallery->rater);
     kiln_ledger_close(gallery->ledger);
     kiln_gallery_files_close(gallery->app.files);
     kiln_gallery_assets_release(&gallery->app);

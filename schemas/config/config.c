@@ -131,6 +131,13 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
                                       "pictures rated above it are hidden in the web gallery"),
     [KILN_KEY_GALLERY_UNCHECKED] = CHOICE("gallery_unchecked", "show", "show|hide",
                                           "pictures that were not rated, in the web gallery"),
+    [KILN_KEY_GALLERY_RULE] =
+        TEXT("gallery_rule", "builtin",
+             "words of a prompt that make its pictures unsure: builtin, none, or a file of words"),
+    [KILN_KEY_GALLERY_REVIEW] =
+        CHOICE("gallery_review", "off", "off|on",
+               "the web gallery's /review: whoever may open the gallery sees what is hidden and "
+               "decides on it"),
     [KILN_KEY_GALLERY_METRICS_PORT] = INT("gallery_metrics_port", "9460", 0, 65535,
                                           "/metrics and /healthz of the gallery; 0: off"),
     [KILN_KEY_GALLERY_EMBEDDER] =

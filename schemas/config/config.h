@@ -65,6 +65,8 @@ enum kiln_key {
     KILN_KEY_GALLERY_PROXY,        /* numeric address of a trusted proxy; "" = none */
     KILN_KEY_GALLERY_LEVEL,        /* clear | unsure | mature | explicit: what is shown at most */
     KILN_KEY_GALLERY_UNCHECKED,    /* show | hide pictures that nobody has rated */
+    KILN_KEY_GALLERY_RULE,         /* builtin | none | FILE: words of prompts that are marked */
+    KILN_KEY_GALLERY_REVIEW,       /* off | on: whoever gets in sees what is hidden, and decides */
     KILN_KEY_GALLERY_METRICS_PORT, /* /metrics and /healthz of kiln-gallery; 0 = none */
     KILN_KEY_GALLERY_EMBEDDER,     /* auto | none | DIR: what search by meaning compares */
     KILN_KEY_CORE_DUMPS,           /* off | on: of the daemons, whose memory has the secrets */

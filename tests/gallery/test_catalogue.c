@@ -41,6 +41,7 @@ static struct kiln_catalogue_picture picture_of(uint64_t job, uint32_t turn, cha
     random.state += turn;
     p.level = (int)test_random_below(&random, 4) - 1;
     p.starred = test_random_below(&random, 5) == 0;
+    p.vote = (int)test_random_below(&random, 3) - 1;
     return p;
 }
 
@@ -68,14 +69,16 @@ static bool expected(const struct kiln_gallery_filter *f, const struct kiln_cata
            (!f->lora || names_contain(p->loras, f->lora)) &&
            (!f->width || (f->width == p->width && f->height == p->height)) &&
            (!f->aspect || (int)f->aspect == aspect) && (!f->mode || f->mode == p->mode) &&
-           (!f->starred || p->starred) && (!f->from_ms || p->created_ms >= f->from_ms) &&
-           (!f->to_ms || p->created_ms < f->to_ms);
+           (!f->starred || p->starred) && (!f->vote || p->vote == f->vote) &&
+           (!f->from_ms || p->created_ms >= f->from_ms) && (!f->to_ms || p->created_ms < f->to_ms);
 }
 
 static const struct kiln_gallery_filter filters[] = {
     {.level_max = 3, .show_unchecked = true},
     {.level_max = 0},
     {.level_max = 1, .show_unchecked = true, .starred = true},
+    {.level_max = 1, .show_unchecked = true, .vote = -1},
+    {.level_max = 1, .show_unchecked = true, .starred = true, .vote = 1},
     {.level_max = 3, .batch = "spring", .tenant = "ada"},
     {.level_max = 3, .lora = "ink"},
     {.level_max = 3, .lora = "neon", .style = "ink"},

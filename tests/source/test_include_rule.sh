@@ -38,6 +38,7 @@ storage/bus:                schemas/ storage/daemon storage/formats
 storage/ledger:             schemas/ storage/daemon
 storage/ledger/read:        schemas/ storage/ledger
 storage/ledger/gallery:     schemas/ storage/ledger storage/ledger/read
+storage/ledger/safety:      schemas/ storage/ledger storage/ledger/read storage/ledger/gallery
 storage/ledger/queue:       schemas/ storage/ledger storage/ledger/read
 storage/ledger/upkeep:      schemas/ storage/ledger storage/ledger/read storage/objects
 
@@ -68,6 +69,7 @@ scheduler/bench/gallery:    schemas/ storage/ scheduler/bench/bench.h scheduler/
 scheduler/bench/gallery:    pipeline/embed pipeline/embed/index
 scheduler/cli:              schemas/ storage/ scheduler/cli/
 scheduler/gallery/web:      schemas/ storage/
+scheduler/gallery/safety:   schemas/ storage/ scheduler/cli/core/
 scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/meaning scheduler/gallery/alike
 scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning scheduler/cli/core/output/crosstab.h
 scheduler/gallery/pages:    scheduler/gallery/alike

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "storage/ledger/gallery/gallery.h"
-#include "storage/ledger/gallery/verdict.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/safety/verdict.h"
 #include "tests/support/gallery.h"
 #include "tests/support/rig.h"
 

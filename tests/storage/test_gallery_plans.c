@@ -14,6 +14,8 @@
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/safety/review.h"
+#include "storage/ledger/safety/unrated.h"
 #include "tests/support/gallery.h"
 #include "tests/support/rig.h"
 
@@ -114,6 +116,40 @@ static void expect(const char *log, const char *words, const char *index, const 
     free(plan);
 }
 
+static int ignore_review(void *arg, const struct kiln_review_row *row, struct kiln_error *err)
+{
+    (void)arg, (void)row, (void)err;
+    return 0;
+}
+
+static int ignore_unrated(void *arg, const struct kiln_unrated_picture *picture,
+                          struct kiln_error *err)
+{
+    (void)arg, (void)picture, (void)err;
+    return 0;
+}
+
+/* Levels of safety, with opinions on one picture in a hundred. */
+static void review_all(void)
+{
+    struct kiln_page page = {.rows_max = 24, .keys = 1, .after = {INT64_MAX}};
+    uint32_t count;
+    uint64_t below;
+    free(kiln_test_sql(rig.stack,
+                       "INSERT INTO safety_verdict (job_id, level, rank, source) SELECT job_id, 1,"
+                       " 0, 'rule:1' FROM image WHERE job_id % 100 = 7; UPDATE image SET"
+                       " safety_flag = 1, safety_source = 'rule:1' WHERE job_id % 100 = 7"));
+    free(kiln_test_sql(rig.stack, "ANALYZE image, safety_verdict"));
+    kiln_test_ok(
+        kiln_ledger_review(session, "p", KILN_REVIEW_WAITING, &page, ignore_review, NULL, &rig.err),
+        rig.err);
+    kiln_test_ok(kiln_ledger_review_count(session, "p", 100, &count, &rig.err), rig.err);
+    assert_int_equal(count, 100);
+    kiln_test_ok(kiln_ledger_unrated(session, "p", "model:a", INT64_MAX, 16, ignore_unrated, NULL,
+                                     &below, &rig.err),
+                 rig.err);
+}
+
 static void every_question_finds_its_index(void **state)
 {
     (void)state;
@@ -128,16 +164,22 @@ static void every_question_finds_its_index(void **state)
     kiln_test_ok(kiln_gallery_picture(session, &filter, job, ignore_picture, NULL, &rig.err),
                  rig.err);
     kiln_test_ok(kiln_gallery_children(session, &filter, job, 24, ignore, NULL, &rig.err), rig.err);
+    review_all();
     char *log = kiln_test_postgres_log(rig.stack);
-    expect(log, "(SELECT job_id FROM image  WHERE job_id < $17::bigint",
-           "Backward using image_pkey", "Seq Scan on image");
-    expect(log, "(SELECT job_id FROM image  WHERE job_id > $17::bigint", "using image_pkey",
+    expect(log, "SELECT i.job_id, i.job_id, coalesce(i.safety_flag", "using image_review",
            "Seq Scan on image");
-    expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id < $17",
+    expect(log, "(SELECT FROM image i WHERE i.pool", "using image_review", "Seq Scan on image");
+    expect(log, "WITH slice AS MATERIALIZED", "Backward using image_pkey", "Seq Scan on image");
+    expect(log, "WITH slice AS MATERIALIZED", "safety_verdict_job", "Seq Scan on safety_verdict");
+    expect(log, "(SELECT job_id FROM image  WHERE job_id < $18::bigint",
+           "Backward using image_pkey", "Seq Scan on image");
+    expect(log, "(SELECT job_id FROM image  WHERE job_id > $18::bigint", "using image_pkey",
+           "Seq Scan on image");
+    expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id < $18",
            "Index Scan Backward using gallery_text_pkey", "gallery_text_words");
-    expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id < $17", "using image_pkey",
+    expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id < $18", "using image_pkey",
            "Seq Scan");
-    expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id > $17", "using gallery_text_pkey",
+    expect(log, "(SELECT job_id FROM gallery_text  WHERE job_id > $18", "using gallery_text_pkey",
            "Seq Scan");
     expect(log, "WITH h AS MATERIALIZED", "gallery_text_words", "Seq Scan on gallery_text");
     expect(log, "WITH h AS MATERIALIZED", "using image_pkey", "Seq Scan on image");

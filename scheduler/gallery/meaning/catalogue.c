@@ -23,7 +23,7 @@ struct row {
     uint32_t batch, tenant, model, style, loras; /* names; KILN_NONE: none */
     uint16_t width, height;
     uint8_t aspect, mode;
-    int8_t level;
+    int8_t level, vote;
     bool starred, gone;
 };
 
@@ -147,7 +147,8 @@ static bool put(struct kiln_catalogue *c, const struct kiln_catalogue_picture *p
                       .aspect = (uint8_t)aspect_of(p->width, p->height),
                       .mode = (uint8_t)p->mode,
                       .level = (int8_t)p->level,
-                      .starred = p->starred};
+                      .starred = p->starred,
+                      .vote = (int8_t)p->vote};
     if (!take_prompt(c, p->prompt_hash, &row.prompt) || !name(c, p->batch, &row.batch) ||
         !name(c, p->tenant, &row.tenant) || !name(c, p->model, &row.model) ||
         !name(c, p->style, &row.style) || !name(c, p->loras, &row.loras))
@@ -294,8 +295,8 @@ static bool passes(const struct kiln_catalogue *c, struct passing *passing, cons
            (!f->width || (row->width == f->width && row->height == f->height)) &&
            (!f->aspect || row->aspect == (int)f->aspect) &&
            (!f->mode || row->mode == (int)f->mode) && (!f->starred || row->starred) &&
-           (!f->from_ms || made >= f->from_ms / 1000) && (!f->to_ms || made < f->to_ms / 1000) &&
-           (!f->lora || has_lora(c, passing, row->loras));
+           (!f->vote || row->vote == f->vote) && (!f->from_ms || made >= f->from_ms / 1000) &&
+           (!f->to_ms || made < f->to_ms / 1000) && (!f->lora || has_lora(c, passing, row->loras));
 }
 
 uint32_t kiln_catalogue_mask(struct kiln_catalogue *c, const struct kiln_gallery_filter *filter,

@@ -24,6 +24,7 @@ struct kiln_catalogue_picture {
     enum kiln_gallery_mode mode;
     int level; /* enum kiln_safety_level */
     bool starred;
+    int vote; /* 1, -1, or 0 */
 };
 
 int kiln_catalogue_new(struct kiln_catalogue **ret, struct kiln_error *err) KILN_MUST_CHECK;

@@ -59,7 +59,8 @@ int kiln_world_put_picture(struct kiln_world *world, const struct kiln_prompt_pi
                                                    .height = p->height,
                                                    .mode = (enum kiln_gallery_mode)p->mode,
                                                    .level = p->level,
-                                                   .starred = p->starred};
+                                                   .starred = p->starred,
+                                                   .vote = p->vote};
     uint32_t prompt;
     int code = kiln_catalogue_put(world->catalogue, &picture, &prompt, err);
     if (code != 0)

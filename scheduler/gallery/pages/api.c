@@ -147,6 +147,13 @@ static void add_job(struct kiln_text *out, const struct kiln_gallery_picture *pi
     kiln_json_text(out, "model_hash", picture->made.model_hash);
     kiln_json_text(out, "worker", row->worker);
     kiln_json_number(out, "attempt", job->attempt);
+    kiln_json_text(out, "rated_by", picture->safety_source);
+    kiln_text_puts(out, ",\"rated_score\":");
+    if (picture->safety_source && strncmp(picture->safety_source, "model:", 6) == 0)
+        kiln_text_double(out, picture->safety_score);
+    else
+        kiln_text_puts(out, "null");
+    kiln_text_printf(out, ",\"vote\":%d", picture->vote);
     kiln_text_puts(out, ",\"parent\":");
     if (picture->parent)
         kiln_text_u64(out, picture->parent);

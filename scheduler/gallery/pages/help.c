@@ -44,6 +44,18 @@ int kiln_gallery_help(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_text_puts(out, "<h2>Keys</h2><p>Letters work while a picture or the list of pictures has "
                         "the focus.</p>");
     add_table(out, keys, sizeof keys / sizeof *keys, "kbd");
+    kiln_text_puts(out,
+                   "<h2>Levels</h2><p>A picture is rated clear, unsure, mature or explicit: by a "
+                   "rule about words of its prompt, by a classifier, or by a person, who "
+                   "counts before both. Rules and classifiers are often wrong, and a picture "
+                   "that was not checked has no level. ");
+    kiln_text_puts(out,
+                   kiln_gallery_app(visit)->review
+                       ? "<a href=\"/review\">Review</a> has those that wait for a person; "
+                         "there <kbd>s</kbd> says clear, <kbd>h</kbd> hides, <kbd>u</kbd> undoes."
+                       : "Nobody decides on levels here (setting "
+                         "<code>gallery_review</code>).");
+    kiln_text_puts(out, "</p>");
     kiln_text_puts(out, "<h2>Scripts</h2><p>Every list is at <code>/v1/pictures</code> as JSON, "
                         "with the same arguments; <a href=\"/v1/openapi.json\">openapi.json</a> "
                         "describes it.</p>");

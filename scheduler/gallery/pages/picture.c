@@ -9,9 +9,11 @@
 #include "scheduler/gallery/parts/files.h"
 #include "scheduler/gallery/parts/html.h"
 #include "scheduler/gallery/parts/layout.h"
+#include "scheduler/gallery/parts/rated.h"
 #include "scheduler/gallery/parts/recipe.h"
 #include "scheduler/gallery/parts/tiles.h"
 #include "schemas/job/line.h"
+#include "storage/ledger/safety/verdict.h"
 
 #define CHILDREN 24 /* the newest */
 
@@ -20,6 +22,7 @@ struct view {
     char prompt_hash[65];
     uint64_t parent;
     uint32_t variants, children;
+    struct kiln_text history; /* of its levels, as items of a list */
 };
 
 /* --- the picture ------------------------------------------------------------------------------ */
@@ -67,8 +70,21 @@ static void add_copy(struct kiln_text *out, const char *label, const char *key, 
     kiln_text_printf(out, "\" hidden>%s</button>", label);
 }
 
-static void add_actions(struct view *view, const struct kiln_gallery_tile *tile, const char *line,
-                        const char *command)
+/* One of the two votes; the one that was given is taken back. */
+static void add_vote(struct kiln_text *out, uint64_t job, int value, int vote)
+{
+    bool on = vote == value;
+    kiln_text_printf(out,
+                     "<form class=\"vote\" action=\"/vote\" method=\"post\">"
+                     "<input type=\"hidden\" name=\"job\" value=\"%" PRIu64 "\">"
+                     "<input type=\"hidden\" name=\"value\" value=\"%d\">"
+                     "<button aria-pressed=\"%s\" aria-label=\"Vote %s1\"%s>%s1</button></form>",
+                     job, on ? 0 : value, on ? "true" : "false", value > 0 ? "+" : "minus ",
+                     on ? " class=\"on\"" : "", value > 0 ? "+" : "\xe2\x88\x92");
+}
+
+static void add_actions(struct view *view, const struct kiln_gallery_tile *tile, int vote,
+                        const char *line, const char *command)
 {
     struct kiln_text *out = &view->visit->reply.body;
     kiln_text_printf(out,
@@ -79,6 +95,8 @@ static void add_actions(struct view *view, const struct kiln_gallery_tile *tile,
                      tile->job, !tile->starred, tile->starred ? " class=\"on\"" : "",
                      tile->starred ? "\xe2\x98\x85" : "\xe2\x98\x86",
                      tile->starred ? "Remove star" : "Star");
+    add_vote(out, tile->job, 1, vote);
+    add_vote(out, tile->job, -1, vote);
     add_copy(out, "Copy prompt", "c", tile->prompt);
     if (line)
         add_copy(out, "Copy job line", "j", line);
@@ -179,16 +197,35 @@ static void add_origin(struct kiln_text *out, const struct kiln_gallery_picture 
     kiln_text_puts(out, "</dd></div>");
 }
 
-static void add_rating(struct kiln_text *out, const struct kiln_gallery_picture *picture)
+static void add_rating(struct view *view, const struct kiln_gallery_picture *picture)
 {
-    int level = picture->tile.level;
-    char text[200];
-    if (level < 0 || level >= KILN_SAFETY_LEVELS || !picture->safety_source)
-        snprintf(text, sizeof text, "not checked");
-    else
-        snprintf(text, sizeof text, "%s, by %.100s (score %.2f)", kiln_safety_level_names[level],
-                 picture->safety_source, picture->safety_score);
-    add_fact(out, "Rated", text);
+    struct kiln_text *out = &view->visit->reply.body;
+    kiln_text_puts(out, "<div><dt>Rated</dt><dd><bdi>");
+    kiln_gallery_rated(out, kiln_gallery_app(view->visit), picture->tile.level,
+                       picture->safety_source, picture->safety_score);
+    kiln_text_puts(out, "</bdi></dd></div>");
+}
+
+/* A line of the history of its levels. */
+static int add_verdict(void *arg, int64_t at_ms, const struct kiln_verdict *verdict,
+                       struct kiln_error *err)
+{
+    struct view *view = arg;
+    struct kiln_gallery_app all = *kiln_gallery_app(view->visit);
+    struct kiln_text *out = &view->history;
+    (void)err;
+    all.level_max = KILN_SAFETY_LEVELS - 1; /* what each said, whatever is hidden now */
+    kiln_text_puts(out, "<li>");
+    kiln_html_time(out, at_ms);
+    kiln_text_puts(out, ": ");
+    if (verdict->level < 0) {
+        kiln_text_puts(out, "taken back, by ");
+        kiln_html(out, verdict->source);
+    } else {
+        kiln_gallery_rated(out, &all, verdict->level, verdict->source, verdict->score);
+    }
+    kiln_text_puts(out, "</li>");
+    return 0;
 }
 
 static void add_times(struct kiln_text *out, const struct kiln_made *made)
@@ -227,8 +264,12 @@ static void add_facts(struct view *view, const struct kiln_gallery_picture *pict
     add_making(out, picture);
     kiln_text_puts(out, "</dl><dl>");
     add_origin(out, picture);
-    add_rating(out, picture);
+    add_rating(view, picture);
     kiln_text_puts(out, "</dl>");
+    if (kiln_gallery_app(view->visit)->review) {
+        kiln_text_puts(out, "<h2>Your decision</h2>");
+        kiln_gallery_verdict_form(out, job->id, picture->tile.level, NULL, NULL);
+    }
     if (job->negative_prompt[0]) {
         kiln_text_puts(out, "<h2>Negative prompt</h2><p class=\"text\" dir=\"auto\">");
         kiln_html(out, job->negative_prompt);
@@ -238,6 +279,9 @@ static void add_facts(struct view *view, const struct kiln_gallery_picture *pict
     for (uint32_t i = 0; i < picture->job->object_count; i++)
         add_download(view, job->id, &picture->job->objects[i]);
     kiln_text_puts(out, "</ul>");
+    if (view->history.len)
+        kiln_text_printf(out, "<details><summary>Levels so far</summary><ol>%s</ol></details>",
+                         view->history.at);
     add_times(out, &picture->made);
     add_code(out, "Job line", line);
     add_code(out, "Command", command);
@@ -265,7 +309,7 @@ static int add_picture(void *arg, const struct kiln_gallery_picture *picture,
                      title);
     kiln_html(out, tile->prompt);
     kiln_text_puts(out, "</p>");
-    add_actions(view, tile, line.at, command.at);
+    add_actions(view, tile, picture->vote, line.at, command.at);
     kiln_gallery_again_form(view->visit, &picture->job->job, out);
     add_facts(view, picture, line.at, command.at);
     kiln_text_puts(out, "</div></article>");
@@ -314,13 +358,16 @@ static int add_children(struct view *view, uint64_t job, struct kiln_error *err)
 
 int kiln_gallery_view(struct kiln_web_visit *visit, struct kiln_error *err)
 {
-    const struct kiln_gallery_filter filter = kiln_gallery_all(kiln_gallery_app(visit));
+    const struct kiln_gallery_app *app = kiln_gallery_app(visit);
+    const struct kiln_gallery_filter filter = kiln_gallery_any(app);
     struct view view = {.visit = visit};
     const char *id = kiln_web_rest(visit);
     uint64_t job;
     if (!kiln_web_id(id, strlen(id), &job))
         return kiln_web_not_found(visit, err);
-    int rc = kiln_gallery_picture(visit->session, &filter, job, add_picture, &view, err);
+    int rc = kiln_ledger_verdicts(visit->session, app->pool, job, add_verdict, &view, err);
+    rc = rc ? rc : kiln_gallery_picture(visit->session, &filter, job, add_picture, &view, err);
+    kiln_text_release(&view.history);
     rc = rc ? rc : add_parent(&view, err);
     rc = rc ? rc : add_children(&view, job, err);
     rc = rc ? rc : kiln_gallery_add_related(visit, job, view.prompt_hash, view.variants, err);

@@ -9,7 +9,8 @@ extern const struct kiln_web_route kiln_gallery_routes[];
 kiln_web_handler kiln_gallery_front;                          /* front.c */
 kiln_web_handler kiln_gallery_view;                           /* picture.c: /p/ID */
 kiln_web_handler kiln_gallery_api_alike;                      /* related.c: /v1/alike/ID */
-kiln_web_handler kiln_gallery_star;                           /* star.c */
+kiln_web_handler kiln_gallery_star, kiln_gallery_vote;        /* star.c */
+kiln_web_handler kiln_gallery_review, kiln_gallery_verdict;   /* review.c */
 kiln_web_handler kiln_gallery_sign_in, kiln_gallery_sign_out; /* sign_in.c */
 kiln_web_handler kiln_gallery_help;                           /* help.c */
 kiln_web_handler kiln_gallery_robots;

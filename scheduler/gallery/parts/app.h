@@ -18,7 +18,13 @@ struct kiln_gallery_asset {
     size_t size;
     char path[64]; /* its address, with a hash of the text in it: kept for ever by browsers */
 };
-enum kiln_gallery_asset_name { KILN_ASSET_STYLE, KILN_ASSET_SCRIPT, KILN_ASSET_ICON, KILN_ASSETS };
+enum kiln_gallery_asset_name {
+    KILN_ASSET_STYLE,
+    KILN_ASSET_SCRIPT,
+    KILN_ASSET_ICON,
+    KILN_ASSET_REVIEW,
+    KILN_ASSETS
+};
 
 struct kiln_gallery_app {
     const char *pool;
@@ -29,6 +35,7 @@ struct kiln_gallery_app {
     struct kiln_gallery_asset assets[KILN_ASSETS];
     int level_max;       /* enum kiln_safety_level: pictures above it are never shown */
     bool show_unchecked; /* those that nobody has looked at */
+    bool review;         /* people decide on levels here, and see what is hidden to do so */
 };
 
 static inline struct kiln_gallery_app *kiln_gallery_app(const struct kiln_web_visit *visit)
@@ -41,6 +48,15 @@ static inline struct kiln_gallery_filter kiln_gallery_all(const struct kiln_gall
 {
     return (struct kiln_gallery_filter){
         .pool = app->pool, .level_max = app->level_max, .show_unchecked = app->show_unchecked};
+}
+
+/* The filter of a picture that is asked for by its number: a reviewer sees every one. */
+static inline struct kiln_gallery_filter kiln_gallery_any(const struct kiln_gallery_app *app)
+{
+    struct kiln_gallery_filter filter = kiln_gallery_all(app);
+    if (app->review)
+        filter.level_max = KILN_SAFETY_LEVELS - 1, filter.show_unchecked = true;
+    return filter;
 }
 
 /* --- assets.c --------------------------------------------------------------------------------- */

@@ -18,11 +18,12 @@ static const struct {
     {"size", "Size"},        {"aspect", "Shape"},      {"lora", "LoRA"},     {"style", "Style"},
     {"model", "Model"},      {"batch", "Batch"},       {"tenant", "Tenant"}, {"from", "From"},
     {"to", "Until"},         {"mode", "Made"},         {"safety", "Rated"},  {"starred", "Starred"},
-    {"same", "Same prompt"}, {"variants", "Variants"},
+    {"same", "Same prompt"}, {"variants", "Variants"}, {"vote", "Vote"},
 };
 #define FILTERS (sizeof filters / sizeof *filters)
 
 static const char *const aspects[] = {"any", "square", "wide", "tall", NULL};
+static const char *const votes[] = {"down", "any", "up", NULL}; /* -1, 0, 1 */
 static const char *const modes[] = {"any", "exact", "coarse", "started", NULL};
 
 bool kiln_gallery_is_filter(const char *text, size_t len)
@@ -67,6 +68,7 @@ static int read_choices(const struct kiln_web_args *args, struct kiln_gallery_fi
 {
     const char *aspect = kiln_web_arg(args, "aspect"), *mode = kiln_web_arg(args, "mode");
     const char *safety = kiln_web_arg(args, "safety"), *variants = kiln_web_arg(args, "variants");
+    const char *vote = kiln_web_arg(args, "vote");
     filter->stacked = variants && strcmp(variants, "stacked") == 0;
     if (variants && !filter->stacked && strcmp(variants, "all") != 0)
         return refuse(err, "variants", variants, "stacked or all");
@@ -78,6 +80,10 @@ static int read_choices(const struct kiln_web_args *args, struct kiln_gallery_fi
     if (found < 0)
         return refuse(err, "mode", mode, "exact, coarse or started");
     filter->mode = (enum kiln_gallery_mode)found;
+    found = vote ? find_word(votes, vote) : 1;
+    if (found < 0)
+        return refuse(err, "vote", vote, "up or down");
+    filter->vote = found - 1;
     if (!safety)
         return 0;
     found = find_word(kiln_safety_level_names, safety);
@@ -279,6 +285,11 @@ void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln
         {"", "all that is shown"},      {"clear", "clear"},
         {"unsure", "up to unsure"},     {"mature", "up to mature"},
         {"explicit", "up to explicit"}, {NULL, NULL}};
+    static const char *const voted[][2] = {{"", "any"},
+                                           {"up", "+1"},
+                                           {"down", "\xe2\x88\x92"
+                                                    "1"},
+                                           {NULL, NULL}};
     int set = kiln_gallery_ask_filters(ask);
     kiln_text_puts(out, "<details class=\"filters\"><summary>Filters");
     if (set)
@@ -304,6 +315,7 @@ void kiln_gallery_ask_form(const struct kiln_gallery_ask *ask, const struct kiln
     add_select(ask, "variants", "Variants", stacks, out);
     if (app->level_max > KILN_SAFETY_CLEAR)
         add_select(ask, "safety", "Rated", rated, out);
+    add_select(ask, "vote", "Vote", voted, out);
     kiln_text_printf(out,
                      "<p class=\"check\"><input id=\"f-starred\" type=\"checkbox\" "
                      "name=\"starred\" value=\"1\"%s><label for=\"f-starred\">Starred only</label>"

@@ -24,9 +24,11 @@ int kiln_gallery_ratio(uint32_t width, uint32_t height)
 
 static const struct kiln_embedded *find_file(const char *name)
 {
-    for (const struct kiln_embedded *file = kiln_embedded_page; file->name; file++)
-        if (strcmp(file->name, name) == 0)
-            return file;
+    static const struct kiln_embedded *const all[] = {kiln_embedded_page, kiln_embedded_gallery};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (const struct kiln_embedded *file = all[i]; file->name; file++)
+            if (strcmp(file->name, name) == 0)
+                return file;
     return NULL;
 }
 
@@ -57,6 +59,7 @@ int kiln_gallery_assets_load(struct kiln_gallery_app *app, struct kiln_error *er
         [KILN_ASSET_STYLE] = {"style.css", "style", "css", "text/css; charset=utf-8"},
         [KILN_ASSET_SCRIPT] = {"script.js", "script", "js", "text/javascript; charset=utf-8"},
         [KILN_ASSET_ICON] = {"icon.svg", "icon", "svg", "image/svg+xml"},
+        [KILN_ASSET_REVIEW] = {"review.js", "review", "js", "text/javascript; charset=utf-8"},
     };
     for (int i = 0; i < KILN_ASSETS; i++) {
         struct kiln_gallery_asset *asset = &app->assets[i];

@@ -22,7 +22,7 @@
 #define SIGN_ROUND_S (6 * 3600)
 #define SIGN_FOR_S (12 * 3600)
 #define FOR_EVER "public, max-age=31536000, immutable"
-#define FOR_ONE "private, max-age=31536000, immutable" /* where people sign in */
+#define FOR_ONE "private, max-age=31536000, immutable" /* where people sign in, or review */
 
 struct slot {
     uint64_t job;
@@ -167,7 +167,9 @@ static int send_file(struct kiln_web_visit *visit, const char *key, struct kiln_
     bool webp = len > 5 && strcmp(name + len - 5, ".webp") == 0;
     reply->type = webp ? "image/webp" : "application/zstd";
     const struct kiln_web_access *access = kiln_gallery_app(visit)->access;
-    reply->cache = access->tokens[KILN_WEB_READER][0] || access->proxy[0] ? FOR_ONE : FOR_EVER;
+    bool some = access->tokens[KILN_WEB_READER][0] || access->proxy[0] ||
+                kiln_gallery_app(visit)->review;
+    reply->cache = some ? FOR_ONE : FOR_EVER;
     snprintf(reply->etag, sizeof reply->etag, "\"%.64s\"", name);
     if (kiln_web_arg(visit->args,
                      "save")) /* a key has no letter that a header would need escaped */
@@ -221,7 +223,7 @@ static int learn_picture(void *arg, const struct kiln_gallery_picture *picture,
 int kiln_gallery_file_slow(struct kiln_web_visit *visit, struct kiln_error *err)
 {
     struct kiln_gallery_app *app = kiln_gallery_app(visit);
-    const struct kiln_gallery_filter filter = kiln_gallery_all(app);
+    const struct kiln_gallery_filter filter = kiln_gallery_any(app);
     uint64_t job;
     const char *name;
     if (!read_path(visit, &job, &name))

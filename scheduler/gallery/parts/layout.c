@@ -12,10 +12,9 @@
 static const struct {
     const char *name, *path, *label;
 } menu[] = {
-    {"newest", "/", "Newest"},
-    {"starred", "/?starred=1", "Starred"},
-    {"batches", "/batches", "Batches"},
-    {"fleet", "/fleet", "Fleet"},
+    {"newest", "/", "Newest"},          {"starred", "/?starred=1", "Starred"},
+    {"batches", "/batches", "Batches"}, {"fleet", "/fleet", "Fleet"},
+    {"review", "/review", "Review"}, /* the last: only where people review */
 };
 
 static void add_bar(struct kiln_web_visit *visit, const struct kiln_gallery_page_head *head)
@@ -29,7 +28,8 @@ static void add_bar(struct kiln_web_visit *visit, const struct kiln_gallery_page
                         "placeholder=\"Search the prompts\" value=\"");
     kiln_html_attr(out, head->words ? head->words : "");
     kiln_text_puts(out, "\"><button>Search</button></form><nav aria-label=\"Gallery\"><ul>");
-    for (size_t i = 0; i < sizeof menu / sizeof *menu; i++) {
+    size_t entries = sizeof menu / sizeof *menu - !kiln_gallery_app(visit)->review;
+    for (size_t i = 0; i < entries; i++) {
         bool here = head->here && strcmp(head->here, menu[i].name) == 0;
         kiln_text_printf(out, "<li><a href=\"%s\"%s>%s</a></li>", menu[i].path,
                          here ? " aria-current=\"page\"" : "", menu[i].label);

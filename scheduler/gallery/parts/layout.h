@@ -7,10 +7,11 @@
 struct kiln_gallery_page_head {
     const char *title; /* of a person or a literal: it is escaped */
     const char *words; /* in the search box; NULL: none */
-    const char *here;  /* "newest", "starred", "batches", "fleet": the current entry of the menu */
-    const char *feed;  /* query of a feed of this page, encoded, or NULL */
-    bool bare;         /* without search and menu: signing in, errors */
-    bool wide;         /* <main> takes the whole width */
+    const char *
+        here; /* the current entry of the menu: "newest", "starred", "batches", "fleet", "review" */
+    const char *feed; /* query of a feed of this page, encoded, or NULL */
+    bool bare;        /* without search and menu: signing in, errors */
+    bool wide;        /* <main> takes the whole width */
 };
 
 /* Everything up to the inside of <main>, and from its end on.  They set the reply's type. */

@@ -251,7 +251,7 @@ static int check_hits(struct kiln_ledger *session, const struct kiln_gallery_que
 {
     static const struct kiln_statement statement = {
         KILN_PLANNED_ONCE("gallery_count_shown"),
-        "SELECT count(*) FROM unnest($16::bigint[]) AS g (id), LATERAL"
+        "SELECT count(*) FROM unnest($17::bigint[]) AS g (id), LATERAL"
         " (SELECT FROM image i WHERE i.job_id = g.id AND " KILN_GALLERY_SHOWN " OFFSET 0) i"};
     struct kiln_params params = {0};
     kiln_gallery_bind(&params, &question->query->filter, question->batch_id);

@@ -68,6 +68,11 @@ static void put_loras(struct kiln_text *text, const char *names)
     }
 }
 
+const char *kiln_vote_text(int vote)
+{
+    return vote > 0 ? "up" : vote < 0 ? "down" : NULL;
+}
+
 void kiln_document_put(struct kiln_text *text, const struct kiln_document *document)
 {
     char size[32];
@@ -88,4 +93,5 @@ void kiln_document_put(struct kiln_text *text, const struct kiln_document *docum
     put_number(text, KILN_LEXEME_PART, document->part);
     if (document->starred)
         put_number(text, KILN_LEXEME_STAR, 1);
+    put_lexeme(text, KILN_LEXEME_VOTE, kiln_vote_text(document->vote));
 }

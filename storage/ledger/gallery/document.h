@@ -25,6 +25,7 @@ enum kiln_lexeme {
     KILN_LEXEME_ASPECT = 'a', /* enum kiln_gallery_aspect */
     KILN_LEXEME_MODE = 'e',   /* enum kiln_gallery_mode */
     KILN_LEXEME_STAR = 'f',   /* 1; not there without a star */
+    KILN_LEXEME_VOTE = 'v',   /* up, down; not there without a vote */
     KILN_LEXEME_PART = 'j'    /* of the jobs: the id without its last bits (windows.h) */
 };
 
@@ -37,10 +38,14 @@ struct kiln_document {
     uint32_t width, height;
     int aspect, mode;
     bool starred;
+    int vote; /* 1, -1, or 0 */
 };
 
 /* Adds the text of a tsvector; words that are not UTF-8 are left out. */
 void kiln_document_put(struct kiln_text *text, const struct kiln_document *document);
+
+/* Of 1, -1 and 0: "up", "down", NULL. */
+const char *kiln_vote_text(int vote);
 
 /* A quoted lexeme, in a tsvector as in a tsquery. */
 void kiln_lexeme_put(struct kiln_text *text, enum kiln_lexeme kind, const char *value);

@@ -42,6 +42,7 @@ static int read_document(void *arg, const PGresult *rows, int row, struct kiln_e
                            from.custom_id, from.style, from.loras, from.tenant, from.model,
                            from.batch_id, from.width, from.height, from.aspect, from.mode);
     from.starred = kiln_row_bool(rows, row, 15);
+    from.vote = (int)kiln_row_i64(rows, row, 16);
     from.part = to->job >> KILN_PART_BITS;
     kiln_document_put(&text, &from);
     to->tsv = kiln_text_take(&text);
@@ -56,7 +57,8 @@ static const struct kiln_statement read_statement = {
     "SELECT i.job_id, (i.created_at AT TIME ZONE 'UTC')::date, coalesce(i.safety_flag, -1), i.pool,"
     " i.prompt, j.custom_id, i.style, (SELECT string_agg(l ->> 'name', ' ')"
     "  FROM jsonb_array_elements(i.loras) l), i.tenant, i.model_name, i.batch_id, i.width,"
-    " i.height, " ASPECT ", " MODE ", EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id)"
+    " i.height, " ASPECT ", " MODE ", EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id),"
+    " coalesce((SELECT value FROM vote v WHERE v.job_id = i.job_id), 0)"
     " FROM image i LEFT JOIN job j ON j.id = i.job_id WHERE i.job_id = ANY ($1::bigint[])"};
 
 /* --- writing rows ------------------------------------------------------------------------------

@@ -296,6 +296,8 @@ static int write_jobs(struct kiln_follower *follower, const uint64_t *jobs, size
     if (!follower->leads)
         return look_up(follower, jobs, count, gone, err);
     int rc = kiln_documents_write(follower->session, jobs, count, gone, err);
+    if (rc == 0 && follower->options.written)
+        rc = follower->options.written(follower->options.written_arg, jobs, count, err);
     for (size_t i = 0; i < count && rc == 0; i++)
         *(gone[i] ? &progress->removed : &progress->written) += 1;
     return rc;

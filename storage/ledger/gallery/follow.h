@@ -20,6 +20,7 @@
 #define KILN_GALLERY_FOLLOW_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "schemas/config/config.h"
@@ -32,9 +33,17 @@ struct kiln_follower;
  * ledger does reads it by itself at its start, after kiln_follower_open. */
 typedef int kiln_each_change(void *arg, uint64_t job, bool gone, struct kiln_error *err);
 
+/* A page of pictures whose rows of the index this follower has just written, new ones and those of
+ * a rebuild.  What it does to each may be done again: the page counts as seen only when it has
+ * returned 0. */
+typedef int kiln_each_written(void *arg, const uint64_t *jobs, size_t count,
+                              struct kiln_error *err);
+
 struct kiln_follower_options {
     kiln_each_change *each; /* may be NULL */
     void *arg;
+    kiln_each_written *written; /* may be NULL */
+    void *written_arg;
     uint32_t page_rows; /* pictures in memory; 0: 500 */
     int64_t count_ms;   /* pause before the words of new pictures are counted; 0: a minute */
 };

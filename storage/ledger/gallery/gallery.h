@@ -63,6 +63,7 @@ struct kiln_gallery_filter {
     enum kiln_gallery_aspect aspect;
     enum kiln_gallery_mode mode;
     bool starred;
+    int vote;               /* 1 or -1 */
     int64_t from_ms, to_ms; /* created_at in [from, to); 0: open */
     int level_max;          /* enum kiln_safety_level, the highest that is shown */
     bool show_unchecked;
@@ -149,6 +150,7 @@ struct kiln_gallery_picture {
     struct kiln_gallery_tile tile;
     const char *safety_source; /* NULL: nobody has looked */
     double safety_score;
+    int vote;        /* 1, -1, or 0: nobody has voted */
     uint64_t parent; /* the picture that this one was made from; 0: none, or hidden */
     uint32_t variants,
         children; /* of the same prompt but not the same, and made from it; at most 1000 */

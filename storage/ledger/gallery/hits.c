@@ -25,43 +25,43 @@
 #define SLICE_ROWS 4000
 #define WALK_ROWS_MAX 2000 /* a window costs about as much */
 
-/* $16 lexemes, $17 behind this job, $18 rows of the slice, $19 hits wanted, $20 the farthest job.
+/* $17 lexemes, $18 behind this job, $19 rows of the slice, $20 hits wanted, $21 the farthest job.
  * One row at least, with the job at the end of the slice: 0, or the largest, if no row follows.
  * The slice is a LIMIT with one bound, for which the planner reads rows in order, and so as few as
  * are wanted, even without statistics. */
 #define REACHED(TABLE, CMP, DIR, END)                                                              \
     "SELECT b.reached, h.job_id FROM (SELECT coalesce((SELECT job_id FROM " TABLE                  \
-    "  WHERE job_id " CMP " $17::bigint ORDER BY job_id " DIR                                      \
-    "  OFFSET $18::integer - 1 LIMIT 1), " END ") AS reached) b"
+    "  WHERE job_id " CMP " $18::bigint ORDER BY job_id " DIR                                      \
+    "  OFFSET $19::integer - 1 LIMIT 1), " END ") AS reached) b"
 #define WALK_IMAGE(CMP, CMP_END, DIR, END)                                                         \
     REACHED("image", CMP, DIR, END)                                                                \
-    " LEFT JOIN LATERAL (SELECT i.job_id FROM (SELECT * FROM image WHERE job_id " CMP " $17"       \
-    "   ORDER BY job_id " DIR " LIMIT $18) i WHERE i.job_id " CMP_END " $20::bigint"               \
-    "  AND $16::text IS NULL AND " KILN_GALLERY_SHOWN "  ORDER BY i.job_id " DIR                   \
-    " LIMIT $19::integer) h ON true"
+    " LEFT JOIN LATERAL (SELECT i.job_id FROM (SELECT * FROM image WHERE job_id " CMP " $18"       \
+    "   ORDER BY job_id " DIR " LIMIT $19) i WHERE i.job_id " CMP_END " $21::bigint"               \
+    "  AND $17::text IS NULL AND " KILN_GALLERY_SHOWN "  ORDER BY i.job_id " DIR                   \
+    " LIMIT $20::integer) h ON true"
 #define WALK_TEXT(CMP, CMP_END, DIR, END)                                                          \
     REACHED("gallery_text", CMP, DIR, END)                                                         \
     " LEFT JOIN LATERAL (SELECT t.job_id FROM (SELECT job_id FROM (SELECT job_id, pool, tsv"       \
-    "    FROM gallery_text WHERE job_id " CMP " $17 ORDER BY job_id " DIR " LIMIT $18) s"          \
-    "   WHERE job_id " CMP_END " $20::bigint AND pool = $1 AND (tsv @@ $16::tsquery) IS TRUE"      \
+    "    FROM gallery_text WHERE job_id " CMP " $18 ORDER BY job_id " DIR " LIMIT $19) s"          \
+    "   WHERE job_id " CMP_END " $21::bigint AND pool = $1 AND (tsv @@ $17::tsquery) IS TRUE"      \
     "   ORDER BY job_id " DIR " OFFSET 0) t"                                                       \
     "  CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN  \
-    "   OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $19::integer) h ON true"
-/* $16 lexemes with those of the window.  The sum hides the primary key from the planner. */
+    "   OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $20::integer) h ON true"
+/* $17 lexemes with those of the window.  The sum hides the primary key from the planner. */
 #define FROM_INDEX(CMP, CMP_END, DIR)                                                              \
-    "WITH h AS MATERIALIZED (SELECT job_id FROM gallery_text WHERE tsv @@ $16::tsquery"            \
-    "  AND job_id + 0 " CMP " $17::bigint AND job_id + 0 " CMP_END " $20::bigint AND pool = $1"    \
-    "  AND $18::integer > 0)"                                                                      \
+    "WITH h AS MATERIALIZED (SELECT job_id FROM gallery_text WHERE tsv @@ $17::tsquery"            \
+    "  AND job_id + 0 " CMP " $18::bigint AND job_id + 0 " CMP_END " $21::bigint AND pool = $1"    \
+    "  AND $19::integer > 0)"                                                                      \
     " SELECT 0, t.job_id FROM (SELECT job_id FROM h ORDER BY job_id " DIR " OFFSET 0) t"           \
     " CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN   \
-    "  OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $19::integer"
+    "  OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $20::integer"
 /* The pictures of one prompt are few, and have an index. */
 #define OF_PROMPT(CMP, CMP_END, DIR)                                                               \
     "SELECT 0, i.job_id FROM image i WHERE i.job_id + 0 " CMP                                      \
-    " $17::bigint AND i.job_id + 0 " CMP_END                                                       \
-    " $20::bigint AND $18::integer > 0 AND ($16::text IS NULL OR EXISTS (SELECT FROM"              \
-    "  gallery_text t WHERE t.job_id = i.job_id AND (t.tsv @@ $16::tsquery) IS TRUE))"             \
-    " AND " KILN_GALLERY_SHOWN " ORDER BY i.job_id " DIR " LIMIT $19::integer"
+    " $18::bigint AND i.job_id + 0 " CMP_END                                                       \
+    " $21::bigint AND $19::integer > 0 AND ($17::text IS NULL OR EXISTS (SELECT FROM"              \
+    "  gallery_text t WHERE t.job_id = i.job_id AND (t.tsv @@ $17::tsquery) IS TRUE))"             \
+    " AND " KILN_GALLERY_SHOWN " ORDER BY i.job_id " DIR " LIMIT $20::integer"
 
 #define OLDEST "0"
 #define NEWEST "9223372036854775807"

@@ -4,6 +4,9 @@
 
 #include "storage/ledger/gallery/question.h"
 
+const char *const kiln_safety_level_names[KILN_SAFETY_LEVELS + 1] = {"clear", "unsure", "mature",
+                                                                     "explicit", NULL};
+
 #define RELATED_MAX 1000 /* of variants and children that are counted */
 
 struct whole {
@@ -46,8 +49,9 @@ static int read_around(struct whole *whole, uint64_t job, struct kiln_error *err
                  "  AND coalesce(v.safety_flag, -1) = ANY ($3) LIMIT $4) c),"
                  " coalesce((SELECT v.job_id FROM job c JOIN image v ON v.job_id = c.parent"
                  "  WHERE c.id = i.job_id AND v.pool = i.pool"
-                 "  AND coalesce(v.safety_flag, -1) = ANY ($3)), 0) FROM image i WHERE i.job_id = "
-                 "$2::bigint AND i.pool = $1::text"};
+                 "  AND coalesce(v.safety_flag, -1) = ANY ($3)), 0),"
+                 " coalesce((SELECT value FROM vote v WHERE v.job_id = i.job_id), 0)"
+                 " FROM image i WHERE i.job_id = $2::bigint AND i.pool = $1::text"};
     struct kiln_params params = {0};
     struct kiln_gallery_picture *picture = &whole->picture;
     KILN_BIND(&params, whole->filter->pool, job);
@@ -55,7 +59,7 @@ static int read_around(struct whole *whole, uint64_t job, struct kiln_error *err
     KILN_BIND(&params, RELATED_MAX);
     int rc = kiln_ledger_ask(whole->session, &around, &params,
                              KILN_FIELDS(picture->safety_score, whole->source, picture->variants,
-                                         picture->children, picture->parent),
+                                         picture->children, picture->parent, picture->vote),
                              err);
     if (rc)
         return rc;

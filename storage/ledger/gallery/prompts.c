@@ -15,9 +15,11 @@
                         "jsonb_array_elements(i.loras) l) END,"                                    \
                         " i.width, i.height, " KILN_GALLERY_MODE_SQL(                              \
                             "i") ", coalesce(i.safety_flag, -1),"                                  \
-                                 " f.job_id IS NOT NULL FROM image i JOIN batch b ON b.id = "      \
+                                 " f.job_id IS NOT NULL, coalesce(v.value, 0) FROM image i JOIN "  \
+                                 "batch b ON b.id = "                                              \
                                  "i.batch_id"                                                      \
-                                 " LEFT JOIN favourite f ON f.job_id = i.job_id WHERE i.pool = $1"
+                                 " LEFT JOIN favourite f ON f.job_id = i.job_id"                   \
+                                 " LEFT JOIN vote v ON v.job_id = i.job_id WHERE i.pool = $1"
 
 static int read_picture(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
@@ -25,6 +27,7 @@ static int read_picture(void *arg, const PGresult *rows, int row, struct kiln_er
     struct kiln_prompt_picture p = {0};
     KILN_READ(rows, row, 0, p.job, p.created_ms, p.prompt_hash, p.batch, p.tenant, p.model, p.style,
               p.loras, p.width, p.height, p.mode, p.level, p.starred);
+    KILN_READ(rows, row, 13, p.vote);
     return ((kiln_each_prompt_picture *)caller->each)(caller->arg, &p, err);
 }
 

@@ -19,6 +19,7 @@ struct kiln_prompt_picture {
     uint32_t width, height;
     int mode, level; /* enum kiln_gallery_mode, enum kiln_safety_level */
     bool starred;
+    int vote; /* 1, -1, or 0 */
 };
 typedef int kiln_each_prompt_picture(void *arg, const struct kiln_prompt_picture *picture,
                                      struct kiln_error *err);

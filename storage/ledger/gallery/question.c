@@ -50,6 +50,7 @@ void kiln_gallery_bind(struct kiln_params *params, const struct kiln_gallery_fil
               filter->style, filter->prompt_hash, filter->width, filter->height,
               (int)filter->aspect, (int)filter->mode, filter->starred, filter->from_ms,
               filter->to_ms);
+    KILN_BIND(params, filter->vote);
     kiln_gallery_bind_levels(params, filter);
 }
 
@@ -89,6 +90,7 @@ static void put_filters(struct kiln_text *text, const struct kiln_gallery_questi
     put_number(text, KILN_LEXEME_ASPECT, filter->aspect);
     put_number(text, KILN_LEXEME_MODE, filter->mode);
     put_number(text, KILN_LEXEME_STAR, filter->starred);
+    put_lexeme(text, KILN_LEXEME_VOTE, kiln_vote_text(filter->vote));
 }
 
 /* --- what a cursor is bound to -----------------------------------------------------------------
@@ -118,10 +120,10 @@ void kiln_gallery_filter_put(struct kiln_text *text, const struct kiln_gallery_f
                                  filter->lora, filter->style, filter->prompt_hash};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         put_part(text, parts[i]);
-    kiln_text_printf(text, "%u %u %d %d %d %" PRId64 " %" PRId64 " %d %d %d;", filter->width,
+    kiln_text_printf(text, "%u %u %d %d %d %d %" PRId64 " %" PRId64 " %d %d %d;", filter->width,
                      filter->height, (int)filter->aspect, (int)filter->mode, filter->starred,
-                     filter->from_ms, filter->to_ms, filter->level_max, filter->show_unchecked,
-                     filter->stacked);
+                     filter->vote, filter->from_ms, filter->to_ms, filter->level_max,
+                     filter->show_unchecked, filter->stacked);
 }
 
 static int hash_query(struct kiln_gallery_question *question, struct kiln_error *err)

@@ -28,7 +28,7 @@ int kiln_gallery_ask(struct kiln_ledger *session, const struct kiln_gallery_quer
                      struct kiln_gallery_question *ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_gallery_question_release(struct kiln_gallery_question *question);
 
-/* Whether a picture i (of image) is shown: parameters $1 to $15. */
+/* Whether a picture i (of image) is shown: parameters $1 to $16. */
 #define KILN_GALLERY_SHOWN                                                                         \
     "i.pool = $1::text AND ($2::bigint = 0 OR i.batch_id = $2)"                                    \
     " AND ($3::text IS NULL OR i.tenant = $3) AND ($4::text IS NULL OR i.model_name = $4)"         \
@@ -44,7 +44,9 @@ void kiln_gallery_question_release(struct kiln_gallery_question *question);
                       "= i.job_id))"                                                               \
                       " AND ($13::bigint = 0 OR i.created_at >= to_timestamp($13 / 1000.0))"       \
                       " AND ($14::bigint = 0 OR i.created_at < to_timestamp($14 / 1000.0))"        \
-                      " AND coalesce(i.safety_flag, -1) = ANY ($15::smallint[])"
+                      " AND ($15::integer = 0 OR EXISTS (SELECT FROM vote v WHERE v.job_id "       \
+                      "= i.job_id AND v.value = $15))"                                             \
+                      " AND coalesce(i.safety_flag, -1) = ANY ($16::smallint[])"
 /* By enum kiln_gallery_aspect and enum kiln_gallery_mode; 0: neither exact nor of another kind. */
 #define KILN_GALLERY_ASPECT_SQL(i)                                                                 \
     "CASE WHEN " i ".width * 20 > " i ".height * 21 THEN 2"                                        \
@@ -60,7 +62,7 @@ void kiln_gallery_question_release(struct kiln_gallery_question *question);
     " AND " KILN_GALLERY_MODE_SQL(a) " <> 3"
 /* Of an object o: what gallery_picture.file says of it. */
 #define KILN_FINGERPRINT_FILE_SQL "hashtextextended(o.sha256, 0)"
-#define KILN_GALLERY_SHOWN_PARAMS 15
+#define KILN_GALLERY_SHOWN_PARAMS 16
 void kiln_gallery_bind(struct kiln_params *params, const struct kiln_gallery_filter *filter,
                        uint64_t batch_id);
 /* The levels that are shown, the last of those parameters. */

@@ -19,15 +19,15 @@
     " o.medium_width, o.medium_height, o.small_key, o.small_bytes, o.small_width, o.small_height"
 #define CREATED MS("i.created_at")
 
-/* $16: the jobs, in the order of the answer; $17: whether they are stacks. */
+/* $17: the jobs, in the order of the answer; $18: whether they are stacks. */
 #define TILES                                                                                      \
     "SELECT g.n, i.job_id, " CREATED ", i.width, i.height, i.prompt, i.prompt_hash, i.mode,"       \
     " b.name, i.tenant, i.style, i.seed::text,"                                                    \
     " EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id),"                                 \
     " coalesce(i.safety_flag, -1), coalesce(p.colour, -1), " SIZES                                 \
-    ", CASE WHEN $17::boolean THEN (SELECT count(*) FROM (SELECT FROM image i"                     \
+    ", CASE WHEN $18::boolean THEN (SELECT count(*) FROM (SELECT FROM image i"                     \
     "  WHERE i.prompt_hash = s.hash AND " KILN_GALLERY_SHOWN " LIMIT 1000) v) ELSE 0 END"          \
-    " FROM unnest($16::bigint[]) WITH ORDINALITY AS g (id, n)"                                     \
+    " FROM unnest($17::bigint[]) WITH ORDINALITY AS g (id, n)"                                     \
     " CROSS JOIN LATERAL (SELECT i.* FROM image i WHERE i.job_id = g.id"                           \
     "  AND " KILN_GALLERY_SHOWN " OFFSET 0) i CROSS JOIN LATERAL (SELECT i.prompt_hash AS hash) s" \
     " JOIN batch b ON b.id = i.batch_id LEFT JOIN gallery_picture p ON p.job_id = i.job_id"        \
@@ -92,14 +92,14 @@ int kiln_gallery_tiles(struct kiln_ledger *session, const struct kiln_gallery_fi
 /* --- stacks ------------------------------------------------------------------------------------
  */
 
-/* $16 jobs, $17 the words: the newest picture of each prompt among those of the question. */
+/* $17 jobs, $18 the words: the newest picture of each prompt among those of the question. */
 #define HEADS                                                                                      \
-    "WITH o AS MATERIALIZED (SELECT g.id, g.n, p.prompt_hash AS hash FROM unnest($16::bigint[])"   \
+    "WITH o AS MATERIALIZED (SELECT g.id, g.n, p.prompt_hash AS hash FROM unnest($17::bigint[])"   \
     "  WITH ORDINALITY AS g (id, n) CROSS JOIN LATERAL (SELECT prompt_hash FROM image"             \
     "   WHERE job_id = g.id OFFSET 0) p),"                                                         \
     " h AS MATERIALIZED (SELECT hash, (SELECT i.job_id FROM image i WHERE i.prompt_hash = p.hash"  \
-    "  AND " KILN_GALLERY_SHOWN " AND ($17::text IS NULL OR EXISTS (SELECT FROM gallery_text t"    \
-    "   WHERE t.job_id = i.job_id AND (t.tsv @@ $17::tsquery) IS TRUE))"                           \
+    "  AND " KILN_GALLERY_SHOWN " AND ($18::text IS NULL OR EXISTS (SELECT FROM gallery_text t"    \
+    "   WHERE t.job_id = i.job_id AND (t.tsv @@ $18::tsquery) IS TRUE))"                           \
     "  ORDER BY i.job_id + 0 DESC LIMIT 1) AS head FROM (SELECT DISTINCT hash FROM o) p)"          \
     " SELECT o.id FROM o JOIN h ON h.hash = o.hash AND h.head = o.id ORDER BY o.n"
 

@@ -1,13 +1,10 @@
 /* verdict.c - see verdict.h. */
-#include "storage/ledger/gallery/verdict.h"
+#include "storage/ledger/safety/verdict.h"
 
 #include <inttypes.h>
 
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/internal.h"
-
-const char *const kiln_safety_level_names[KILN_SAFETY_LEVELS + 1] = {"clear", "unsure", "mature",
-                                                                     "explicit", NULL};
 
 #define SETTLE_TRIES 8
 

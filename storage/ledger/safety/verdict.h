@@ -4,8 +4,8 @@
  * a rule, whatever their order in time; so classifying everything again overwrites no person.  All
  * are kept (table safety_verdict); the one that counts is in image.  Needs a session that writes.
  */
-#ifndef KILN_GALLERY_VERDICT_H
-#define KILN_GALLERY_VERDICT_H
+#ifndef KILN_LEDGER_VERDICT_H
+#define KILN_LEDGER_VERDICT_H
 
 #include <stdbool.h>
 #include <stdint.h>
