@@ -33,7 +33,9 @@ takes_jobs() {
 }
 takes_jobs
 python3 "$source_dir/tests/gallery/check_enqueue.py" || die "see above"
-! grep -q 'prompt\|Bearer\|a red star' serve.log || die "the log has what was sent"
+until_sql "SELECT bool_and(rebuilt IS NULL) FROM gallery_state" t
+python3 "$source_dir/tests/gallery/check_events.py" || die "see above"
+! grep -q '"prompt\|Bearer\|red star\|zebra' serve.log || die "the log has what was sent"
 
 # The form "make again with ...", as a browser without a script sends it.
 url=http://127.0.0.1:$GALLERY_PORT
@@ -93,12 +95,16 @@ json answer.json 'd["cancelled"] == 0'
 ok kiln resume --all
 [ "$(kiln jobs --batch held --state cancelled | wc -l)" = 2 ] || die "$(kiln jobs --batch held)"
 
-# A gallery that is restarted: sessions hold, and the same lines are no new jobs.
+# A gallery that is restarted ends its open streams; sessions hold, and the same lines are no new jobs.
 curl -sS -o page.html -c cookies -H 'Sec-Fetch-Site: same-origin' --data "token=$PRODUCER" \
     "http://127.0.0.1:$GALLERY_PORT/sign-in"
 [ "$(post '/v1/batches?batch=again' "$job")" = 201 ] || die "$(cat answer.json)"
+curl -sSN -H "Authorization: Bearer $READER" "http://127.0.0.1:$GALLERY_PORT/v1/events" >stream.txt &
+stream=$!
+for i in $(seq 100); do grep -q '^id: ' stream.txt && break; sleep 0.1; done
 kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"
+wait "$stream" || die "the stream was not ended but cut: $?"
 takes_jobs
 [ "$(curl -sS -b cookies -o page.html -w '%{http_code}' "http://127.0.0.1:$GALLERY_PORT/")" = 200 ] ||
     die "the session has ended"

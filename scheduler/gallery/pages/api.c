@@ -212,17 +212,8 @@ static int add_batch(void *arg, const struct kiln_batch_row *batch, struct kiln_
         batches->more = true;
         return kiln_fail(err, KILN_FULL, "more than %d batches", BATCHES_MAX);
     }
-    kiln_text_puts(out, batches->rows++ ? ",\n{" : "{");
-    kiln_json_text(out, "batch", batch->name);
-    kiln_json_text(out, "tenants", batch->tenants);
-    kiln_json_time(out, "created", batch->created_ms);
-    kiln_json_bool(out, "whole", batch->whole);
-    kiln_json_bool(out, "ended", kiln_batch_ended(batch));
-    kiln_text_puts(out, ",\"jobs\":{");
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        kiln_json_number(out, kiln_job_state_name((enum kiln_job_state)state),
-                         batch->jobs.at[state]);
-    kiln_text_puts(out, "}}");
+    kiln_text_puts(out, batches->rows++ ? ",\n" : "");
+    kiln_json_batch(out, batch);
     return 0;
 }
 

@@ -30,6 +30,7 @@ const struct kiln_web_route kiln_gallery_routes[] = {
     {"/v1/pictures", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_pictures},
     {"/v1/pictures/", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_picture},
     {"/v1/alike/", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_alike},
+    {"/v1/events", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_events},
     {"/v1/new", KILN_WEB_GET, API, false, NULL, kiln_gallery_api_new},
     {"/v1/batches", BOTH | KILN_WEB_LONG | KILN_WEB_JOBS, API, false, NULL,
      kiln_gallery_api_batches},

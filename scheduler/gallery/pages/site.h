@@ -20,6 +20,7 @@ kiln_web_handler kiln_gallery_sheet;                        /* sheet.c */
 kiln_web_handler kiln_gallery_show;                         /* show.c */
 kiln_web_handler kiln_gallery_feed, kiln_gallery_json_feed; /* feed.c */
 kiln_web_handler kiln_gallery_fleet;                        /* fleet.c */
+kiln_web_handler kiln_gallery_api_events; /* events.c: /v1/events */
 /* api.c: /v1 */
 kiln_web_handler kiln_gallery_api_pictures, kiln_gallery_api_picture, kiln_gallery_api_new,
     kiln_gallery_api_batches, kiln_gallery_api_batch, kiln_gallery_api_description;

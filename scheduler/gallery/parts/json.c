@@ -6,6 +6,7 @@
 
 #include "scheduler/gallery/parts/files.h"
 #include "schemas/text/utc.h"
+#include "storage/ledger/read/batch.h"
 
 static void name_it(struct kiln_text *out, const char *name)
 {
@@ -85,4 +86,19 @@ void kiln_json_tile(struct kiln_text *out, const struct kiln_gallery_files *file
     add_file(out, files, tile->job, "512", &tile->medium);
     add_file(out, files, tile->job, "256", &tile->small);
     kiln_text_puts(out, "]}");
+}
+
+void kiln_json_batch(struct kiln_text *out, const struct kiln_batch_row *batch)
+{
+    kiln_text_puts(out, "{");
+    kiln_json_text(out, "batch", batch->name);
+    kiln_json_text(out, "tenants", batch->tenants);
+    kiln_json_time(out, "created", batch->created_ms);
+    kiln_json_bool(out, "whole", batch->whole);
+    kiln_json_bool(out, "ended", kiln_batch_ended(batch));
+    kiln_text_puts(out, ",\"jobs\":{");
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        kiln_json_number(out, kiln_job_state_name((enum kiln_job_state)state),
+                         batch->jobs.at[state]);
+    kiln_text_puts(out, "}}");
 }

@@ -14,4 +14,8 @@ void kiln_json_time(struct kiln_text *out, const char *name, int64_t ms); /* 0: 
 void kiln_json_tile(struct kiln_text *out, const struct kiln_gallery_files *files,
                     const struct kiln_gallery_tile *tile);
 
+/* The object of a batch. */
+struct kiln_batch_row;
+void kiln_json_batch(struct kiln_text *out, const struct kiln_batch_row *batch);
+
 #endif

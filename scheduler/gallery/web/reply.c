@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "scheduler/gallery/web/conditions.h"
+#include "scheduler/gallery/web/streams.h"
 #include "schemas/digest.h"
 
 #define ZIP_BYTES_MIN 512 /* below that, the headers weigh more */
@@ -62,7 +63,7 @@ static bool zip(struct kiln_text *body)
 
 void kiln_web_reply_finish(struct kiln_web_reply *reply, bool takes_gzip)
 {
-    if (reply->fd >= 0 || !is_text(reply->type) || reply->body.failed)
+    if (reply->fd >= 0 || reply->stream || !is_text(reply->type) || reply->body.failed)
         return;
     if (!reply->etag[0] && (reply->status == 0 || reply->status == MHD_HTTP_OK)) {
         uint8_t digest[KILN_SHA256_SIZE];
@@ -177,7 +178,10 @@ enum MHD_Result kiln_web_reply_send(struct MHD_Connection *connection, struct ki
                 kiln_web_none_match(none_match, reply->etag);
     struct MHD_Response *response = NULL;
     *ret_bytes = 0;
-    if (reply->fd >= 0 && same) {
+    if (reply->stream) {
+        response = kiln_web_stream_response(reply->stream, connection);
+        reply->stream = NULL; /* the response frees it */
+    } else if (reply->fd >= 0 && same) {
         response = MHD_create_response_from_fd_at_offset64(reply->fd_size, reply->fd, 0);
         if (response)
             reply->fd = -1;
@@ -207,6 +211,8 @@ void kiln_web_reply_release(struct kiln_web_reply *reply)
     if (reply->fd >= 0)
         close(reply->fd);
     reply->fd = -1;
+    kiln_web_stream_drop(reply->stream);
+    reply->stream = NULL;
     kiln_text_release(&reply->body);
     free(reply->location);
     reply->location = NULL;

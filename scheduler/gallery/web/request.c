@@ -171,6 +171,7 @@ unsigned kiln_web_request_read(struct kiln_web_request *request,
         return MHD_HTTP_MISDIRECTED_REQUEST;
     }
     visit->host = host;
+    visit->last_event_id = header(request, "Last-Event-ID");
     unsigned status = read_right(request, access, err);
     if (status)
         return status;

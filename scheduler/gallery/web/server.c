@@ -17,6 +17,7 @@
 #include "scheduler/gallery/web/connections.h"
 #include "scheduler/gallery/web/reply.h"
 #include "scheduler/gallery/web/request.h"
+#include "scheduler/gallery/web/streams.h"
 #include "scheduler/gallery/web/work.h"
 #include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
@@ -33,6 +34,7 @@ struct kiln_web_server {
     const struct kiln_web_site *site;
     struct kiln_web_connections *connections;
     struct kiln_web_work *work, *sending; /* pages, and whatever enqueues jobs */
+    struct kiln_web_streams *streams;
     struct MHD_Daemon *daemon;
     char policy[KILN_WEB_POLICY_MAX];
     uint16_t port;
@@ -95,6 +97,7 @@ static void answer_later(void *arg, struct kiln_web_item *item,
         request->visit.session = sessions->reader;
         request->visit.writer = sessions->writer;
         request->visit.config = kiln_web_work_config(server->work);
+        request->visit.streams = server->streams;
         (void)handle(server, request, route->slow);
     }
     request->ready = true;
@@ -104,6 +107,8 @@ static void answer_later(void *arg, struct kiln_web_item *item,
 static enum MHD_Result send_reply(struct kiln_web_server *server, struct kiln_web_request *request)
 {
     uint64_t bytes = 0;
+    if (request->visit.reply.stream)
+        kiln_web_stream_watch(request->visit.reply.stream, server->connections, request->place);
     enum MHD_Result result = kiln_web_reply_send(request->connection, &request->visit.reply,
                                                  server->policy, &request->status, &bytes);
     request->bytes = bytes;
@@ -352,6 +357,7 @@ int kiln_web_server_start(const struct kiln_config *config, bool exact,
     rc = rc ? rc : kiln_web_connections_new(&server->connections, err);
     rc = rc ? rc : kiln_web_work_new(config, &pages, answer_later, server, &server->work, err);
     rc = rc ? rc : kiln_web_work_new(config, &senders, answer_later, server, &server->sending, err);
+    rc = rc ? rc : kiln_web_streams_new(config, &server->streams, err);
     rc = rc ? rc : start_daemon(server, fd, err);
     if (rc) {
         if (fd >= 0)
@@ -380,6 +386,8 @@ void kiln_web_server_gauges(struct kiln_web_server *server, struct kiln_text *te
     kiln_metric_family(text, "kiln_gallery_waiting", "gauge",
                        "Requests that wait for a session of the ledger.");
     kiln_metric_sample(text, "kiln_gallery_waiting", NULL, kiln_web_work_waiting(server->work));
+    kiln_metric_family(text, "kiln_gallery_streams", "gauge", "Open streams of events.");
+    kiln_metric_sample(text, "kiln_gallery_streams", NULL, kiln_web_streams_count(server->streams));
 }
 
 /* Suspended requests must be resumed before the daemon is stopped: first no new connections, then
@@ -393,10 +401,13 @@ void kiln_web_server_stop(struct kiln_web_server *server)
         kiln_web_work_stop(server->work);
     if (server->sending)
         kiln_web_work_stop(server->sending);
+    if (server->streams)
+        kiln_web_streams_stop(server->streams);
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
+    kiln_web_streams_free(server->streams);
     kiln_web_work_free(server->work);
     kiln_web_work_free(server->sending);
     kiln_web_connections_free(server->connections);

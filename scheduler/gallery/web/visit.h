@@ -17,15 +17,18 @@
 #include "schemas/text/text.h"
 
 struct kiln_ledger;
+struct kiln_web_stream;
+struct kiln_web_streams;
 
 enum kiln_web_method { KILN_WEB_GET = 1, KILN_WEB_POST = 2 }; /* HEAD is a GET */
 
 struct kiln_web_reply {
-    unsigned status;       /* 0: 200 */
-    const char *type;      /* Content-Type; static */
-    const char *cache;     /* Cache-Control; static; NULL: private, no-cache */
-    struct kiln_text body; /* what is sent, unless there is a file */
-    int fd;                /* -1, or a file, which is closed afterwards */
+    unsigned status;                /* 0: 200 */
+    const char *type;               /* Content-Type; static */
+    const char *cache;              /* Cache-Control; static; NULL: private, no-cache */
+    struct kiln_text body;          /* what is sent, unless there is a file */
+    struct kiln_web_stream *stream; /* in place of a body, or NULL */
+    int fd;                         /* -1, or a file, which is closed afterwards */
     uint64_t fd_size;
     char etag[80];       /* with its quotes; "": made of the body */
     char *location;      /* malloc'd, or NULL */
@@ -54,6 +57,8 @@ struct kiln_web_visit {
     struct kiln_ledger *session;      /* slow: for reading */
     struct kiln_ledger *writer;       /* slow, POST: for writing */
     struct kiln_config *config;       /* slow: with the limits of a page */
+    struct kiln_web_streams *streams; /* slow: of answers that stay open */
+    const char *last_event_id;        /* where such an answer goes on; NULL: now */
     void *app;                        /* of kiln_web_site */
     const void *route;                /* struct kiln_web_route */
     struct kiln_web_reply reply;

@@ -138,6 +138,26 @@ int kiln_gallery_jobs(struct kiln_ledger *session, const struct kiln_gallery_que
                       uint64_t *ret_jobs, struct kiln_gallery_page *ret,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
+/* --- what is new ---------------------------------------------------------------------------------
+ *
+ * A moment is a snapshot of Postgres, as the follower's watermark is (follow.h), and the number of
+ * the cluster: a job id or a time would miss what commits late.  With words the moment is that of
+ * the index of words, which is a second behind. */
+#define KILN_GALLERY_MOMENT_MAX 1024 /* as text: "CLUSTER/XMIN:XMAX:XIP,XIP,..." */
+#define KILN_GALLERY_FRESH_MAX 200   /* pictures of one call */
+
+/* Whether the text can be a moment; whoever keeps one may send anything. */
+bool kiln_gallery_moment_valid(const char *text);
+
+/* Calls each for the pictures that the query shows and that have changed since the moment; "":
+ * none, it begins now.  moment is moved on.  *ret_lost: the moment is of another ledger, or so much
+ * has changed since that nobody has counted; nothing was called, and the list itself must be read.
+ * Order, cursor and rows_max of the query count for nothing.  May call each again for a picture
+ * that it was called for. */
+int kiln_gallery_fresh(struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                       char moment[KILN_GALLERY_MOMENT_MAX], kiln_each_tile *each, void *arg,
+                       bool *ret_lost, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Tiles of these jobs in this order, as far as the filter shows them: for other searches. */
 int kiln_gallery_tiles(struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
                        const uint64_t *jobs, uint32_t count, kiln_each_tile *each, void *arg,

@@ -1,5 +1,5 @@
-/* list.c - a page of pictures, newest first or by relevance; the pictures of a prompt as a stack.
- */
+/* list.c - a page of pictures, newest first or by relevance; the pictures of a prompt as a stack;
+ * what is new since a moment. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,4 +172,123 @@ int kiln_gallery_jobs(struct kiln_ledger *session, const struct kiln_gallery_que
     if (rc == 0)
         *ret = page;
     return rc;
+}
+
+/* --- what is new ------------------------------------------------------------------------------ */
+
+#define CHANGED_LIMIT "2001" /* rows that are looked at */
+
+bool kiln_gallery_moment_valid(const char *text)
+{
+    const size_t cluster = strspn(text, "0123456789");
+    const char *snapshot = text + cluster + 1;
+    if (cluster == 0 || cluster > 20 || text[cluster] != '/' ||
+        strlen(text) >= KILN_GALLERY_MOMENT_MAX)
+        return false;
+    const size_t low = strspn(snapshot, "0123456789");
+    if (low == 0 || low > 18 || snapshot[low] != ':')
+        return false;
+    const size_t high = strspn(snapshot + low + 1, "0123456789");
+    const char *rest = snapshot + low + 1 + high;
+    return high > 0 && high <= 18 && *rest == ':' &&
+           rest[1 + strspn(rest + 1, "0123456789,")] == '\0';
+}
+
+struct fresh {
+    uint64_t jobs[KILN_GALLERY_FRESH_MAX];
+    uint32_t count;
+    bool lost;
+};
+
+static int take_row(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct fresh *fresh = arg;
+    uint64_t job;
+    bool lost;
+    (void)err;
+    KILN_READ(rows, row, 0, job, lost);
+    fresh->lost = fresh->lost || lost;
+    if (job && fresh->count < KILN_GALLERY_FRESH_MAX)
+        fresh->jobs[fresh->count++] = job;
+    return 0;
+}
+
+/* Of the cluster, or with words of the index. */
+static int read_moment(struct kiln_ledger *session, bool words, char ret[KILN_GALLERY_MOMENT_MAX],
+                       struct kiln_error *err)
+{
+    static const struct kiln_statement moment = {
+        "gallery_moment",
+        "SELECT c.system_identifier || '/' || coalesce((SELECT s.snapshot FROM gallery_state s"
+        "  WHERE s.cluster = c.system_identifier AND $1::boolean), pg_current_snapshot())"
+        " FROM pg_control_system() c"};
+    struct kiln_params params = {0};
+    char all[KILN_GALLERY_MOMENT_MAX];
+    KILN_BIND(&params, words);
+    int rc = kiln_ledger_ask(session, &moment, &params, KILN_FIELDS(all), err);
+    if (rc == 0)
+        memcpy(ret, all, sizeof all);
+    return rc;
+}
+
+/* Rows whose transaction the last moment ($16) had not seen and the new one ($17) has. */
+static int find(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                const char *since, const char *now, struct fresh *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement changed = {
+        "gallery_fresh",
+        "WITH c AS MATERIALIZED ("
+        "  (SELECT job_id FROM image WHERE changed >= pg_snapshot_xmax($16::text::pg_snapshot)"
+        "   ORDER BY changed, job_id LIMIT " CHANGED_LIMIT ")"
+        "  UNION (SELECT job_id FROM image WHERE changed = ANY (ARRAY("
+        "   SELECT pg_snapshot_xip($16::text::pg_snapshot))) LIMIT " CHANGED_LIMIT "))"
+        " SELECT 0::bigint, (SELECT count(*) >= " CHANGED_LIMIT " FROM c)"
+        "  OR pg_snapshot_xmax($16::text::pg_snapshot) > pg_snapshot_xmax($17::text::pg_snapshot)"
+        " UNION ALL SELECT * FROM (SELECT i.job_id, false FROM c JOIN image i USING (job_id)"
+        "  WHERE pg_visible_in_snapshot(i.changed, $17::text::pg_snapshot)"
+        "  AND ($18::text IS NULL OR EXISTS (SELECT FROM gallery_text t"
+        "   WHERE t.job_id = i.job_id AND (t.tsv @@ $18::tsquery) IS TRUE))"
+        "  AND " KILN_GALLERY_SHOWN " ORDER BY i.job_id LIMIT 201) f"};
+    struct kiln_params params = {0};
+    kiln_gallery_bind(&params, &question->query->filter, question->batch_id);
+    KILN_BIND(&params, since, now, question->words);
+    return kiln_ledger_each(session, &changed, &params, take_row, ret, err);
+}
+
+static int find_fresh(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                      const char *moment, const char *now, struct fresh *fresh,
+                      struct kiln_error *err)
+{
+    const char *since = strchr(moment, '/');
+    const size_t cluster = since ? (size_t)(since - moment) + 1 : 0;
+    if (!since || strncmp(moment, now, cluster) != 0) {
+        fresh->lost = since != NULL;
+        return 0;
+    }
+    return find(session, question, since + 1, now + cluster, fresh, err);
+}
+
+int kiln_gallery_fresh(struct kiln_ledger *session, const struct kiln_gallery_query *query,
+                       char moment[KILN_GALLERY_MOMENT_MAX], kiln_each_tile *each, void *arg,
+                       bool *ret_lost, struct kiln_error *err)
+{
+    struct kiln_gallery_question question;
+    struct fresh fresh = {.count = 0};
+    char now[KILN_GALLERY_MOMENT_MAX];
+    uint32_t rows;
+    int rc = kiln_gallery_ask(session, query, &question, err);
+    if (rc)
+        return rc;
+    rc = read_moment(session, question.words != NULL, now, err);
+    rc = rc ? rc : find_fresh(session, &question, moment, now, &fresh, err);
+    fresh.lost = fresh.lost || fresh.count == KILN_GALLERY_FRESH_MAX;
+    if (rc == 0 && fresh.count > 0 && !fresh.lost)
+        rc = kiln_gallery_read_tiles(session, &query->filter, question.batch_id, fresh.jobs, NULL,
+                                     fresh.count, each, arg, &rows, err);
+    kiln_gallery_question_release(&question);
+    if (rc)
+        return rc;
+    *ret_lost = fresh.lost;
+    memcpy(moment, now, sizeof now);
+    return 0;
 }
