@@ -105,21 +105,30 @@ static int assign(struct kiln_bench_commits *c, const char *pool, struct kiln_er
     return rc;
 }
 
+/* That no scheduler takes the jobs.  A session that leads must not fall silent, so it is one of its
+ * own. */
+static int check_alone(const struct kiln_bench_commits *c, const char *pool, struct kiln_error *err)
+{
+    struct kiln_ledger *session = NULL;
+    bool leads = false;
+    int rc = kiln_ledger_open(c->config, "kiln bench", &session, err);
+    rc = rc ? rc : kiln_ledger_check(session, err);
+    rc = rc ? rc : kiln_ledger_lead(session, pool, &leads, err);
+    kiln_ledger_close(session);
+    return rc || leads ? rc
+                       : kiln_fail(err, KILN_EXISTS,
+                                   "a scheduler leads pool '%s' and would take the jobs of the "
+                                   "bench: stop it (kiln down --daemons)",
+                                   pool);
+}
+
 static int prepare(struct kiln_bench_commits *c, char *const *prompts, uint32_t prompt_count,
                    struct kiln_error *err)
 {
     const char *pool = kiln_config_text(c->config, KILN_KEY_POOL);
-    bool leads = false;
-    int rc = 0;
+    int rc = check_alone(c, pool, err);
     for (int i = 0; i < SESSIONS && rc == 0; i++)
         rc = kiln_ledger_open(c->config, "kiln-worker bench", &c->sessions[i], err);
-    rc = rc ? rc : kiln_ledger_check(c->sessions[0], err);
-    rc = rc ? rc : kiln_ledger_lead(c->sessions[0], pool, &leads, err);
-    if (rc == 0 && !leads)
-        rc = kiln_fail(err, KILN_EXISTS,
-                       "a scheduler leads pool '%s' and would take the jobs of "
-                       "the bench: stop it (kiln down --daemons)",
-                       pool);
     for (uint32_t from = 0; from < c->count && rc == 0; from += INSERTED)
         rc = insert(c, prompts, prompt_count, pool, from,
                     c->count - from < INSERTED ? c->count - from : INSERTED, err);
