@@ -98,7 +98,7 @@ static int launch(struct load *load, const char *url_file, struct kiln_error *er
                           "--gallery-unchecked",
                           "show",
                           "--log-level",
-                          "warning",
+                          "error",
                           NULL};
     const struct kiln_launch wanted = {
         .argv = argv, .in_fd = -1, .out_fd = -1, .err_fd = STDERR_FILENO, .dies_with_us = true};
@@ -237,7 +237,7 @@ static int add_pages(struct load *load, struct kiln_ledger *session, struct kiln
         const uint32_t before = thumbnails->path_count;
         struct kiln_text path = {0};
         rc = kiln_gallery_list(session, &query, add_thumbnail, load, &page, err);
-        kiln_text_printf(&path, "/?c=%s", cursor);
+        kiln_text_printf(&path, "/?variants=all&c=%s", cursor);
         if (rc == 0 && thumbnails->path_count > before)
             rc = add_path(pages, &path, err);
         else
