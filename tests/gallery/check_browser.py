@@ -2,6 +2,7 @@
 list that goes on, no script, layout shift.  Screenshots go to $SHOTS if it is set.
 """
 import os
+import subprocess
 import sys
 
 from audit import Audit
@@ -93,6 +94,19 @@ with Browser() as browser:
     check(page.until("location.pathname == '/' && document.readyState == 'complete'"), "back")
     there = f"document.querySelector('.tile a[data-job=\"{job}\"]')?.closest('.tile').getBoundingClientRect().top"
     check(page.until(f"Math.abs(({there} ?? 1e9) - {top}) < 60"), f"back at {page.run(there)}, not {top}")
+
+    # --- a new picture announces itself; nothing moves until it is asked for ---
+    page.open(BASE + "/")
+    page.run("scrollTo(0, 400)")
+    subprocess.run([os.environ["PROGRAM"], "enqueue", "-", "--batch", "late", "--set", "steps=1"], check=True,
+                   input=b'{"prompt": "a late picture", "size": "64x64"}', stdout=subprocess.DEVNULL)
+    check(page.until("document.querySelector('.fresh')?.hidden === false", 60), "no announcement")
+    check(page.run("document.querySelector('.fresh').textContent") == "1 new picture", "its words")
+    check(page.run("document.querySelector('[role=status].away').textContent") == "1 new picture", "heard by readers")
+    check(page.run("scrollY") == 400, "the list has moved")
+    audit.check(page, "an announcement")
+    page.run("document.querySelector('.fresh').click()")
+    check(page.until("document.querySelector('.tile img')?.alt == 'Prompt: a late picture' && scrollY == 0"), "the new list")
 
     # --- without scripts ---
     page = browser.page(1280, 900, scripts=False)

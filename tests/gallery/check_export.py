@@ -9,6 +9,7 @@ steering characters in its prompt, and the last one was cancelled.
 import json
 import os
 import pathlib
+import re
 import sys
 
 from audit import Audit
@@ -16,11 +17,11 @@ from browser import Browser
 from web import check, finish
 
 DIR = pathlib.Path(sys.argv[1]).resolve()
-INDEX, GRID = (DIR / name for name in ("index.html", "grid.html"))
-INDEX, GRID = INDEX.as_uri(), GRID.as_uri()
+INDEX_FILE = DIR / "index.html"
+INDEX, GRID = INDEX_FILE.as_uri(), (DIR / "grid.html").as_uri()
 EVIL = os.environ["EVIL"]
 TILES = "document.querySelectorAll('main > .grid > .tile').length"
-OPEN = "document.querySelector('dialog').open"
+OPEN = "document.querySelector('dialog')?.open"
 HASH = "location.hash"
 audit = Audit(sys.argv[2] if len(sys.argv) > 2 else None)
 
@@ -130,6 +131,41 @@ with Browser() as browser:
     page.open(GRID)
     page.run("document.querySelector('.sheet td a').click()")
     check(page.until(f"location.hash.startsWith('#j') && {OPEN}"), "a cell opens its picture")
+
+    # --- ten times as many pictures: at most a thousand tiles, whole rows come and go, none twice
+    text = INDEX_FILE.read_text(encoding="utf-8")
+    blocks = re.findall(r'(?<=<script type="application/json" class="data">\n).*?(?=</script>)', text, re.S)
+    records = [json.loads(line) for block in blocks for line in block.splitlines()]
+    many = "\n".join(json.dumps({**record, "job": 1000 * copy + record["job"], "parent": None}).replace("<", "\\u003c")
+                     for copy in range(10) for record in records)
+    big = DIR / "big.html"
+    big.write_text(text.replace(blocks[0], many + "\n", 1), encoding="utf-8")
+    page = browser.page(1280, 900)
+    page.open(big.as_uri())
+    going = "document.querySelector('a[rel=next]')"
+    while page.run(f"!!{going}"):
+        was = page.run(f"{going}.href")
+        page.run(f"scrollTo(0, document.body.scrollHeight); {going}.click()")
+        check(page.until(f"{going}?.href != '{was}'"), f"stopped at {was}")
+        check(page.run(TILES) <= 1000, f"{page.run(TILES)} tiles")
+    check(page.run("document.querySelectorAll('.spacer').length") > 10, "nothing was put away")
+    height = page.run("document.documentElement.scrollHeight")
+    order = """[...document.querySelectorAll('main > .grid > *')].map((each) => each.classList.contains('spacer') ? 'gap'
+        : each.querySelector('a')?.dataset.job ?? 'missing')"""
+    ids = [str(1000 * copy + record["job"]) if record.get("files") else "missing" for copy in range(10) for record in records]
+    for place in (1.0, 0.5, 0.0, 0.7):
+        page.run(f"scrollTo(0, {place} * document.documentElement.scrollHeight)")
+        gap = """[...document.querySelectorAll('.spacer')].some((each) => { const box = each.getBoundingClientRect();
+            return box.bottom > 0 && box.top < innerHeight; })"""
+        check(page.until(f"!({gap})"), f"a gap is seen at {place}")
+        check(page.run(TILES) <= 1000, f"{page.run(TILES)} tiles at {place}")
+        at = 0
+        for job in page.run(order):
+            if job != "gap":
+                check(job in ids[at:], f"{job} is out of place at {place}")
+                at = ids.index(job, at) + 1 if job in ids[at:] else at
+        now = page.run("document.documentElement.scrollHeight")
+        check(abs(now - height) <= 16, f"the list is {now} high at {place}, not {height}")
 
     # --- without scripts
     page = browser.page(1280, 900, scripts=False)

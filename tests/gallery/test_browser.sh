@@ -20,6 +20,7 @@ gallery_stack
 fill first jobs.jsonl
 EVIL=$(sql "SELECT id FROM job WHERE custom_id = 'evil'")
 export EVIL
+export PROGRAM=$kiln_bin/kiln
 serve
 until_sql "SELECT count(*) FROM gallery_text" 289
 python3 "$source_dir/tests/gallery/check_browser.py" $axe || die "see above"

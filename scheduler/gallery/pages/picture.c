@@ -45,7 +45,8 @@ static void add_stage(struct view *view, const struct kiln_gallery_tile *tile)
     struct kiln_text *out = &view->visit->reply.body;
     const char *key = tile->medium.key[0] ? tile->medium.key : tile->full.key;
     bool first = true;
-    kiln_text_puts(out, "<div class=\"stage\"><a href=\"");
+    kiln_text_printf(out, "<div class=\"stage r%d\"><a href=\"",
+                     kiln_gallery_ratio(tile->width, tile->height));
     kiln_gallery_file_url(files, tile->job, tile->full.key, false, 0, out);
     kiln_text_puts(out, "\" aria-label=\"Open the whole picture\"><img src=\"");
     kiln_gallery_file_url(files, tile->job, key, false, 0, out);
@@ -61,13 +62,13 @@ static void add_stage(struct view *view, const struct kiln_gallery_tile *tile)
     kiln_text_puts(out, "\"></a></div>");
 }
 
-/* A button that copies; the script shows it, since it does nothing without. */
+/* A button that copies; the style sheet hides it where no scripts run. */
 static void add_copy(struct kiln_text *out, const char *label, const char *key, const char *text)
 {
     kiln_text_printf(out, "<button type=\"button\" class=\"copy\" data-key=\"%s\" data-copy=\"",
                      key);
     kiln_html_attr(out, text);
-    kiln_text_printf(out, "\" hidden>%s</button>", label);
+    kiln_text_printf(out, "\">%s</button>", label);
 }
 
 /* One of the two votes; the one that was given is taken back. */

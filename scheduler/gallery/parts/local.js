@@ -106,6 +106,7 @@ globalThis.kilnLocal = (make) => {
         make("pre", { tabindex: "0" }, make("code", { dir: "ltr" }, ...shown(record.line))))] : []));
     const page = make("div", {}, make("article", { class: "picture", "data-job": record.job },
       make("div", { class: "stage" }, whole), about));
+    page.querySelector(".stage").style.setProperty("--r", (record.width / record.height).toFixed(3));
     const parent = record.parent && byJob.get(String(record.parent));
     page.append(...section(`Made from picture ${record.parent}`, parent && !parent.missing ? [parent] : []),
       ...section("Made from this", children.get(record.job) || []),

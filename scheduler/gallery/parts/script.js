@@ -64,10 +64,6 @@
     say(on ? "Starred" : "Star removed", true);
   };
 
-  /* What every piece of a page needs when it arrives. */
-  const prepare = (root) => {
-    for (const button of $$(".copy", root)) button.hidden = false;
-  };
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.(".copy");
     if (button) copy(button);
@@ -90,40 +86,55 @@
   /* --- the list goes on by itself --- */
   const grid = $("main > .grid");
   let pager = $(".pager"), loads = 0, loading = null;
-  const pages = []; /* {tiles, height, spacer}: what was loaded, in order */
+  const pages = []; /* {url, tiles, spacer, rows}: what was loaded, in order; tiles: in the document */
   const next = () => $("a[rel=next]", pager || undefined);
+  const tilesOf = (page) => $$("main > .grid > .tile", page).map((tile) => document.adoptNode(tile));
 
-  /* Tiles far above give their place to a spacer of the height they had. */
-  const shed = () => {
+  /* At most TILES_MAX tiles are in the document: pages far from the eye give their place to a spacer
+   * of their height, and are asked for again when it comes near.  Only whole rows go, so that nothing
+   * around them moves.  The first page keeps its tiles: its address would have newer pictures. */
+  const putAway = (page) => {
+    const { tiles } = page, top = (tile) => tile?.offsetTop ?? -1;
+    const before = top(tiles[0].previousElementSibling), after = top(tiles[tiles.length - 1].nextElementSibling);
+    let from = 0, to = tiles.length;
+    while (from < to && top(tiles[from]) === before) from++;
+    while (to > from && top(tiles[to - 1]) === after) to--;
+    if (from === to) return;
+    page.spacer = make("li", { class: "spacer", "aria-hidden": "true" });
+    page.spacer.style.height = `${top(tiles[to - 1]) + tiles[to - 1].offsetHeight - top(tiles[from])}px`;
+    page.rows = [from, to];
+    if (page === pages[0]) page.kept = tiles.slice(from, to);
+    tiles[from].before(page.spacer);
+    for (const tile of tiles.splice(from, to - from)) tile.remove();
+    near.observe(page.spacer);
+  };
+  const shed = (wanted) => {
+    const center = pages.indexOf(wanted);
+    const shown = pages.filter((page) => !page.spacer && page !== wanted && page.tiles.length)
+      .sort((a, b) => Math.abs(pages.indexOf(b) - center) - Math.abs(pages.indexOf(a) - center));
     let count = $$(".tile", grid).length;
-    for (const page of pages) {
+    for (const page of shown) {
       if (count <= TILES_MAX) break;
-      if (page.spacer || page === pages[pages.length - 1]) continue;
-      const top = page.tiles[0].offsetTop, last = page.tiles[page.tiles.length - 1];
-      page.spacer = make("li", { class: "spacer", "aria-hidden": "true" });
-      page.spacer.style.height = `${last.offsetTop + last.offsetHeight - top}px`;
-      page.tiles[0].before(page.spacer);
-      for (const tile of page.tiles) tile.remove();
-      count -= page.tiles.length;
-      near.observe(page.spacer);
+      if (page.tiles.some((tile) => tile.contains(document.activeElement))) continue;
+      putAway(page);
+      count = $$(".tile", grid).length;
     }
   };
-  const restore = (spacer) => {
+  const restore = async (spacer) => {
     const page = pages.find((each) => each.spacer === spacer);
-    if (!page) return;
+    if (!page || page.busy) return;
     near.unobserve(spacer);
-    spacer.replaceWith(...page.tiles);
-    page.spacer = null;
-    /* What is now furthest away goes instead. */
-    const far = [...pages].reverse().find((each) => !each.spacer && each !== page);
-    if (far && $$(".tile", grid).length > TILES_MAX) {
-      const height = far.tiles[far.tiles.length - 1].offsetTop + far.tiles[0].offsetHeight - far.tiles[0].offsetTop;
-      far.spacer = make("li", { class: "spacer", "aria-hidden": "true" });
-      far.spacer.style.height = `${height}px`;
-      far.tiles[0].before(far.spacer);
-      for (const tile of far.tiles) tile.remove();
-      near.observe(far.spacer);
+    page.busy = true;
+    try {
+      const tiles = page.kept || tilesOf(await fetchPage(page.url)).slice(...page.rows);
+      spacer.replaceWith(...tiles);
+      page.tiles.splice(page.rows[0], 0, ...tiles);
+      page.spacer = page.kept = null;
+      shed(page);
+    } catch {
+      near.observe(spacer);
     }
+    page.busy = false;
   };
   const near = new IntersectionObserver((entries) => {
     for (const entry of entries) {
@@ -139,8 +150,7 @@
     const url = link.href;
     link.setAttribute("aria-busy", "true");
     loading = fetchPage(url).then((page) => {
-      const tiles = $$("main > .grid > .tile", page).map((tile) => document.adoptNode(tile));
-      prepareAll(tiles);
+      const tiles = tilesOf(page);
       grid.append(...tiles);
       if (tiles.length) pages.push({ url, tiles, spacer: null });
       const fresh = $(".pager", page);
@@ -148,7 +158,7 @@
       for (const old of $$("a[rel=prev]", pager)) old.remove();
       loads++;
       say(`${tiles.length} more pictures`);
-      shed();
+      shed(pages[pages.length - 1]);
       watchPager();
     }).catch(() => {
       link.removeAttribute("aria-busy");
@@ -157,7 +167,6 @@
     }).finally(() => { loading = null; });
     return loading;
   };
-  const prepareAll = (nodes) => nodes.forEach(prepare);
   const watchPager = () => {
     const link = next();
     if (!link) return;
@@ -229,7 +238,6 @@
       step("Next picture", "\u2192", neighbour("next", at < 0 ? null : all[at + 1])), close);
     const body = make("div", { class: "body", tabindex: "0", role: "group", "aria-label": "About this picture" },
       article, ...related);
-    prepare(body);
     dialog.replaceChildren(top, body);
     if (how === "push") history.pushState({ picture: link.dataset.job }, "", link.href);
     if (how === "replace") history.replaceState(history.state && { picture: link.dataset.job }, "", link.href);
@@ -417,7 +425,6 @@
   }
 
   document.body.append(live);
-  prepare(document);
   const form = $(".filters form");
   form?.addEventListener("submit", () => {
     for (const field of $$("input, select", form)) if (!field.value) field.disabled = true;
