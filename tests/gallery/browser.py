@@ -83,7 +83,7 @@ class Browser:
             raise RuntimeError(f"{method}: {answer['error']['message']}")
         return answer["result"]
 
-    def wait(self, session, method, limit_s=20):
+    def wait(self, session, method, limit_s=60):
         until = time.monotonic() + limit_s
         while True:
             for event in self.events:
@@ -123,13 +123,18 @@ class Page:
         self("Page.navigate", url=url)
         self.browser.wait(self.session, "Page.loadEventFired")
 
+    def reload(self):
+        self.browser.events.clear()
+        self("Page.reload")
+        self.browser.wait(self.session, "Page.loadEventFired")
+
     def run(self, script):
         answer = self("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(json.dumps(answer["exceptionDetails"])[:800])
         return answer["result"].get("value")
 
-    def until(self, script, limit_s=8):
+    def until(self, script, limit_s=30):
         until = time.monotonic() + limit_s
         while True:
             try:
