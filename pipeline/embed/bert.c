@@ -159,7 +159,7 @@ static int set_prefixes(struct bert *b, const struct kiln_embed_layout *layout,
 int kiln_bert_open(const struct kiln_embed_layout *layout, struct kiln_embedder **ret,
                    struct kiln_error *err)
 {
-    static const struct kiln_embed_kind kind = {embed_bert, close_bert};
+    static const struct kiln_embed_kind kind = {embed_bert, close_bert, NULL};
     struct bert *b = calloc(1, sizeof *b);
     if (!b)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", layout->tensors);

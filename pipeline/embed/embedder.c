@@ -71,17 +71,38 @@ static bool to_unit(float *row, size_t dims)
     return true;
 }
 
+static int make_unit(const struct kiln_embedder *e, float *rows, size_t n, struct kiln_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!to_unit(rows + i * e->info.dims, e->info.dims))
+            return kiln_fail(
+                err, KILN_CORRUPT,
+                "the vector of text %zu is not finite: the model's weights are damaged", i);
+    return 0;
+}
+
 int kiln_embedder_embed(const struct kiln_embedder *e, enum kiln_embed_use use,
                         const struct kiln_embed_text *texts, size_t n, float *rows,
                         struct kiln_error *err)
 {
     int rc = check_texts(texts, n, err);
     rc = rc || n == 0 ? rc : e->kind->embed(e, use, texts, n, rows, err);
-    for (size_t i = 0; i < n && !rc; i++)
-        if (!to_unit(rows + i * e->info.dims, e->info.dims))
-            rc = kiln_fail(err, KILN_CORRUPT,
-                           "the vector of text %zu is not finite: the model's "
-                           "weights are damaged",
-                           i);
-    return rc;
+    return rc ? rc : make_unit(e, rows, n, err);
+}
+
+bool kiln_embedder_has_tokens(const struct kiln_embedder *e)
+{
+    return e->kind->tokens != NULL;
+}
+
+int kiln_embedder_embed_tokens(const struct kiln_embedder *e, enum kiln_embed_use use,
+                               const struct kiln_embed_text *text, float *row, float *features,
+                               size_t features_max, size_t *ret_count, struct kiln_error *err)
+{
+    *ret_count = 0;
+    if (!e->kind->tokens)
+        return kiln_embedder_embed(e, use, text, 1, row, err);
+    int rc = check_texts(text, 1, err);
+    rc = rc ? rc : e->kind->tokens(e, text, row, features, features_max, ret_count, err);
+    return rc ? rc : make_unit(e, row, 1, err);
 }

@@ -21,6 +21,7 @@
 #ifndef KILN_EMBEDDER_H
 #define KILN_EMBEDDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -75,5 +76,14 @@ const struct kiln_embed_info *kiln_embedder_info(const struct kiln_embedder *e);
 int kiln_embedder_embed(const struct kiln_embedder *e, enum kiln_embed_use use,
                         const struct kiln_embed_text *texts, size_t n, float *rows,
                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Whether texts have features of tokens beside their vector. */
+bool kiln_embedder_has_tokens(const struct kiln_embedder *e);
+/* The vector of one text as above, and the features of its first tokens from the same run of the
+ * model: features: [features_max][dims]; *ret_count of them, 0 without tokens. */
+int kiln_embedder_embed_tokens(const struct kiln_embedder *e, enum kiln_embed_use use,
+                               const struct kiln_embed_text *text, float *row, float *features,
+                               size_t features_max, size_t *ret_count,
+                               struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -159,7 +159,7 @@ static int read_tensors(struct static_table *s, struct kiln_error *err)
 int kiln_static_open(const struct kiln_embed_layout *layout, struct kiln_embedder **ret,
                      struct kiln_error *err)
 {
-    static const struct kiln_embed_kind kind = {embed_static, close_static};
+    static const struct kiln_embed_kind kind = {embed_static, close_static, NULL};
     struct static_table *s = calloc(1, sizeof *s);
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", layout->tensors);

@@ -251,10 +251,16 @@ static void test_the_embedder_pools_and_fits(void **state)
     assert_int_equal(strncmp(info->recipe, "captions-24-", 12), 0);
     const struct kiln_embed_text texts[] = {{"hi", 2}, {"", 0}, {"ih", 2}, {"hijk", 4}};
     float rows[4 * DIMS], expected[DIMS];
-    bool any;
     assert_int_equal(kiln_embedder_embed(e, KILN_EMBED_QUERY, texts, 4, rows, &err), 0);
-    assert_int_equal(kiln_captions_pool(&letters, "hi", 2, expected, &any, &err), 0);
-    assert_true(any);
+    size_t count = 0;
+    float again[DIMS], features[KILN_TOKEN_ROWS_MAX * DIMS];
+    assert_int_equal(kiln_embedder_embed_tokens(e, KILN_EMBED_QUERY, &texts[0], again,
+                                                features, KILN_TOKEN_ROWS_MAX, &count, &err),
+                     0);
+    assert_int_equal(count, 2);
+    assert_memory_equal(again, rows, sizeof again);
+    for (size_t d = 0; d < DIMS; d++)
+        expected[d] = (features[d] + features[DIMS + d]) / 2;
     kiln_caption_fit_apply(&fit, expected);
     const double size = sqrt(product(expected, expected, DIMS));
     for (size_t d = 0; d < DIMS; d++) {
@@ -263,13 +269,16 @@ static void test_the_embedder_pools_and_fits(void **state)
         assert_true(fabsf(rows[2 * DIMS + d] - rows[d]) < 1e-5f); /* a mean has no order */
     }
     assert_true(fabs(product(rows + 3 * DIMS, rows + 3 * DIMS, DIMS) - 1) < 1e-5);
-    float features[KILN_TOKEN_ROWS_MAX * DIMS];
     char longest[100];
-    size_t count;
     memset(longest, 'x', sizeof longest);
-    assert_int_equal(kiln_captions_tokens(e, longest, sizeof longest, features, &count, &err), 0);
+    const struct kiln_embed_text hard[] = {{longest, sizeof longest}, {"\xff", 1}};
+    assert_int_equal(kiln_embedder_embed_tokens(e, KILN_EMBED_QUERY, &hard[0], rows, features,
+                                                KILN_TOKEN_ROWS_MAX, &count, &err),
+                     0);
     assert_int_equal(count, KILN_TOKEN_ROWS_MAX);
-    assert_int_equal(kiln_captions_tokens(e, "\xff", 1, features, &count, &err), KILN_BAD_INPUT);
+    assert_int_equal(kiln_embedder_embed_tokens(e, KILN_EMBED_QUERY, &hard[1], rows, features,
+                                                KILN_TOKEN_ROWS_MAX, &count, &err),
+                     KILN_BAD_INPUT);
     assert_int_equal(
         kiln_embedder_embed(e, KILN_EMBED_QUERY, &(struct kiln_embed_text){"a!", 2}, 1, rows, &err),
         KILN_DEVICE);

@@ -20,12 +20,12 @@ static const char *const loras[] = {NULL, "ink", "ink-2", "neon ink", "neon"};
 static const uint32_t sizes[][2] = {{512, 512}, {896, 512}, {512, 896}};
 
 /* What a job is, from its number alone; `turn` changes what may change. */
-static struct kiln_catalogue_picture picture_of(uint64_t job, uint32_t turn, char hash[16])
+static struct kiln_prompt_picture picture_of(uint64_t job, uint32_t turn, char hash[16])
 {
     struct test_random random = {job};
     snprintf(hash, 16, "prompt%u", test_random_below(&random, PROMPTS));
     const uint32_t *size = sizes[test_random_below(&random, 3)];
-    struct kiln_catalogue_picture p = {
+    struct kiln_prompt_picture p = {
         .job = job,
         .created_ms = DAY_MS * (int64_t)(1 + test_random_below(&random, 5)),
         .prompt_hash = hash,
@@ -58,7 +58,7 @@ static bool same(const char *wanted, const char *is)
     return !wanted || (is && strcmp(wanted, is) == 0);
 }
 
-static bool expected(const struct kiln_gallery_filter *f, const struct kiln_catalogue_picture *p)
+static bool expected(const struct kiln_gallery_filter *f, const struct kiln_prompt_picture *p)
 {
     int aspect = p->width > p->height   ? KILN_GALLERY_WIDE
                  : p->width < p->height ? KILN_GALLERY_TALL
@@ -68,7 +68,7 @@ static bool expected(const struct kiln_gallery_filter *f, const struct kiln_cata
            same(f->style, p->style) && same(f->prompt_hash, p->prompt_hash) &&
            (!f->lora || names_contain(p->loras, f->lora)) &&
            (!f->width || (f->width == p->width && f->height == p->height)) &&
-           (!f->aspect || (int)f->aspect == aspect) && (!f->mode || f->mode == p->mode) &&
+           (!f->aspect || (int)f->aspect == aspect) && (!f->mode || (int)f->mode == p->mode) &&
            (!f->starred || p->starred) && (!f->vote || p->vote == f->vote) &&
            (!f->from_ms || p->created_ms >= f->from_ms) && (!f->to_ms || p->created_ms < f->to_ms);
 }
@@ -108,7 +108,7 @@ static void check_all(struct kiln_catalogue *c, const int *alive)
             char hash[16];
             if (alive[job] < 0)
                 continue;
-            struct kiln_catalogue_picture p = picture_of(job, (uint32_t)alive[job], hash);
+            struct kiln_prompt_picture p = picture_of(job, (uint32_t)alive[job], hash);
             uint32_t prompt = kiln_catalogue_prompt(c, hash);
             assert_int_equal(kiln_catalogue_prompt_of(c, job), prompt);
             if (!expected(&filters[f], &p))
@@ -147,7 +147,7 @@ static void filters_see_what_the_pictures_are(void **state)
                 alive[job] = -1;
                 continue;
             }
-            struct kiln_catalogue_picture p = picture_of(job, (uint32_t)i, hash);
+            struct kiln_prompt_picture p = picture_of(job, (uint32_t)i, hash);
             uint32_t prompt;
             assert_int_equal(kiln_catalogue_put(c, &p, &prompt, &err), 0);
             assert_int_equal(kiln_catalogue_prompt(c, hash), prompt);
@@ -180,7 +180,7 @@ static void a_kept_mask_is_the_same_as_a_new_one(void **state)
         const bool remove = test_random_below(&random, 12) == 0;
         uint64_t fresh[PROMPTS / 64 + 1] = {0};
         char hash[16];
-        struct kiln_catalogue_picture p = picture_of(job, 1, hash); /* mostly what it is already */
+        struct kiln_prompt_picture p = picture_of(job, 1, hash); /* mostly what it is already */
         p.starred = test_random_below(&random, 40) == 0;
         if (remove)
             kiln_catalogue_remove(c, job);

@@ -10,6 +10,7 @@
 
 #include "scheduler/gallery/meaning/mixed.h"
 #include "storage/ledger/gallery/follow.h"
+#include "storage/ledger/gallery/prompts.h"
 #include "storage/ledger/ledger.h"
 #include "tests/support/gallery.h"
 #include "tests/support/rig.h"
@@ -275,6 +276,26 @@ static void too_many_changes_wait_for_a_step(void **state)
     keep_up(meaning);
 }
 
+static void vectors_of_prompts_that_went_are_forgotten(void **state)
+{
+    (void)state;
+    struct kiln_vector_place place = {"", ""};
+    long long before = kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_vector");
+    free(kiln_test_sql(rig.stack,
+                       "INSERT INTO gallery_vector (recipe, prompt_hash, made_at, scale, v, sketch)"
+                       " SELECT r, h, now() - a, 1, '', '' FROM (VALUES ('a', 'old', interval '2"
+                       " days'), ('z', 'old', '2 days'), ('z', 'new', '1 hour'),"
+                       "  ('z', (SELECT max(prompt_hash) FROM image), '2 days')) x (r, h, a)"));
+    int calls = 0;
+    do
+        kiln_test_ok(kiln_gallery_vectors_forget(rig.ledger, 3, &place, &rig.err), rig.err);
+    while (place.recipe[0] && ++calls < 1000);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_vector"), before + 2);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_vector WHERE"
+                                                " prompt_hash = 'old'"),
+                     0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +306,7 @@ int main(void)
         cmocka_unit_test(vectors_are_kept_in_the_ledger),
         cmocka_unit_test(words_and_meaning_are_one_list),
         cmocka_unit_test(too_many_changes_wait_for_a_step),
+        cmocka_unit_test(vectors_of_prompts_that_went_are_forgotten),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -5,11 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/embed/captions/token_rows.h"
 #include "pipeline/embed/kind.h"
 #include "pipeline/embed/recipe.h"
 #include "schemas/text/text.h"
-#include "schemas/text/utf8.h"
 
 struct captions {
     struct kiln_embedder base;
@@ -29,28 +27,25 @@ static void close_captions(struct kiln_embedder *e)
     free(c);
 }
 
-/* Adds the mean of the features to a row of zeros. */
-static void add_mean(const float *features, size_t count, size_t width, float *row)
+/* The mean of the features after the fit; zeros for a text without tokens.  Up to features_max of
+ * the features go to `features`. */
+static int embed_one(struct captions *c, const struct kiln_embed_text *text, float *row,
+                     float *features, size_t features_max, size_t *ret_count,
+                     struct kiln_error *err)
 {
-    for (size_t t = 0; t < count; t++)
-        for (size_t i = 0; i < width; i++)
-            row[i] += features[t * width + i] / (float)count;
-}
-
-int kiln_captions_pool(const struct kiln_caption_encoder *encoder, const char *text, size_t len,
-                       float *row, bool *ret_any, struct kiln_error *err)
-{
+    const size_t width = c->fit.dims;
     size_t count = 0;
-    float *features = malloc(KILN_CAPTION_TOKENS_MAX * encoder->width * sizeof *features);
-    if (!features)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for features of a caption");
-    int rc = encoder->encode(encoder->arg, text, len, features, &count, err);
-    if (!rc) {
-        memset(row, 0, encoder->width * sizeof *row);
-        add_mean(features, count, encoder->width, row);
-        *ret_any = count > 0;
-    }
-    free(features);
+    memset(row, 0, width * sizeof *row);
+    pthread_mutex_lock(&c->lock); /* between texts others have their turn */
+    int rc = c->encoder.encode(c->encoder.arg, text->at, text->len, c->features, &count, err);
+    for (size_t t = 0; t < count && rc == 0; t++)
+        for (size_t i = 0; i < width; i++)
+            row[i] += c->features[t * width + i] / (float)count;
+    *ret_count = rc ? 0 : count < features_max ? count : features_max;
+    memcpy(features, c->features, *ret_count * width * sizeof *features);
+    pthread_mutex_unlock(&c->lock);
+    if (rc == 0 && count > 0)
+        kiln_caption_fit_apply(&c->fit, row);
     return rc;
 }
 
@@ -59,40 +54,20 @@ static int embed_captions(const struct kiln_embedder *e, enum kiln_embed_use use
                           struct kiln_error *err)
 {
     struct captions *c = (struct captions *)e;
-    const size_t width = c->fit.dims;
+    float none[1];
+    size_t count;
     int rc = 0;
     (void)use;
-    memset(rows, 0, n * width * sizeof *rows);
-    for (size_t i = 0; i < n && !rc; i++) {
-        size_t count = 0;
-        pthread_mutex_lock(&c->lock); /* between texts others have their turn */
-        rc = c->encoder.encode(c->encoder.arg, texts[i].at, texts[i].len, c->features, &count, err);
-        if (rc == 0 && count > 0)
-            add_mean(c->features, count, width, rows + i * width);
-        pthread_mutex_unlock(&c->lock);
-        if (rc == 0 && count > 0)
-            kiln_caption_fit_apply(&c->fit, rows + i * width);
-    }
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = embed_one(c, &texts[i], rows + i * c->fit.dims, none, 0, &count, err);
     return rc;
 }
 
-int kiln_captions_tokens(const struct kiln_embedder *e, const char *text, size_t len,
-                         float *features, size_t *ret_count, struct kiln_error *err)
+static int embed_tokens(const struct kiln_embedder *e, const struct kiln_embed_text *text,
+                        float *row, float *features, size_t features_max, size_t *ret_count,
+                        struct kiln_error *err)
 {
-    struct captions *c = (struct captions *)e;
-    const size_t width = c->fit.dims;
-    size_t count = 0, at;
-    if (len > KILN_EMBED_TEXT_MAX || !kiln_utf8_valid(text, len, &at))
-        return kiln_fail(err, KILN_BAD_INPUT, "a text is not UTF-8 or longer than %d bytes",
-                         KILN_EMBED_TEXT_MAX);
-    pthread_mutex_lock(&c->lock);
-    int rc = c->encoder.encode(c->encoder.arg, text, len, c->features, &count, err);
-    if (!rc) {
-        *ret_count = count < KILN_TOKEN_ROWS_MAX ? count : KILN_TOKEN_ROWS_MAX;
-        memcpy(features, c->features, *ret_count * width * sizeof *features);
-    }
-    pthread_mutex_unlock(&c->lock);
-    return rc;
+    return embed_one((struct captions *)e, text, row, features, features_max, ret_count, err);
 }
 
 /* Names the model and every value of the fit. */
@@ -114,7 +89,7 @@ static int set_recipe(struct captions *c, struct kiln_error *err)
 int kiln_captions_open(const struct kiln_caption_encoder *encoder, const char *fit,
                        struct kiln_embedder **ret, struct kiln_error *err)
 {
-    static const struct kiln_embed_kind kind = {embed_captions, close_captions};
+    static const struct kiln_embed_kind kind = {embed_captions, close_captions, embed_tokens};
     struct captions *c = calloc(1, sizeof *c);
     if (!c) {
         encoder->close(encoder->arg);

@@ -9,8 +9,6 @@
 #ifndef KILN_CAPTIONS_H
 #define KILN_CAPTIONS_H
 
-#include <stdbool.h>
-
 #include "pipeline/embed/captions/fit.h"
 #include "pipeline/embed/embedder.h"
 
@@ -28,20 +26,10 @@ struct kiln_caption_encoder {
     char model[KILN_FIT_MODEL_SIZE]; /* hash of the model */
 };
 
-/* An embedder ("captions") that owns the encoder from now on, also after a failure.  fit: a file;
+/* An embedder ("captions") with features of tokens, the first KILN_TOKEN_ROWS_MAX of which rank
+ * what the vector finds; it owns the encoder from now on, also after a failure.  fit: a file;
  * KILN_CORRUPT if it was made for another model or width. */
 int kiln_captions_open(const struct kiln_caption_encoder *encoder, const char *fit,
                        struct kiln_embedder **ret, struct kiln_error *err) KILN_MUST_CHECK;
-
-/* The mean of a text's token features, before any fit, for fitting: [width].  *ret_any: whether it
- * has tokens at all. */
-int kiln_captions_pool(const struct kiln_caption_encoder *encoder, const char *text, size_t len,
-                       float *row, bool *ret_any, struct kiln_error *err) KILN_MUST_CHECK;
-
-/* The features of a text's first tokens, for token_rows.h: [*ret_count][dims], at most
- * KILN_TOKEN_ROWS_MAX.  e: of kiln_captions_open. */
-int kiln_captions_tokens(const struct kiln_embedder *e, const char *text, size_t len,
-                         float *features, size_t *ret_count,
-                         struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -137,8 +137,7 @@ static void unchain(struct kiln_catalogue *c, uint32_t row)
     *link = c->rows[row].next;
 }
 
-static bool put(struct kiln_catalogue *c, const struct kiln_catalogue_picture *p,
-                uint32_t *ret_prompt)
+static bool put(struct kiln_catalogue *c, const struct kiln_prompt_picture *p, uint32_t *ret_prompt)
 {
     struct row row = {.job = p->job,
                       .created_s = (uint32_t)(p->created_ms / 1000),
@@ -175,7 +174,7 @@ static bool put(struct kiln_catalogue *c, const struct kiln_catalogue_picture *p
     return true;
 }
 
-int kiln_catalogue_put(struct kiln_catalogue *c, const struct kiln_catalogue_picture *picture,
+int kiln_catalogue_put(struct kiln_catalogue *c, const struct kiln_prompt_picture *picture,
                        uint32_t *ret_prompt, struct kiln_error *err)
 {
     pthread_rwlock_wrlock(&c->lock);

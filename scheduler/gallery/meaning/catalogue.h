@@ -10,22 +10,9 @@
 #define KILN_GALLERY_CATALOGUE_H
 
 #include "scheduler/policy/slots.h" /* KILN_NONE */
-#include "storage/ledger/gallery/gallery.h"
+#include "storage/ledger/gallery/prompts.h"
 
 struct kiln_catalogue;
-
-struct kiln_catalogue_picture {
-    uint64_t job;
-    int64_t created_ms;
-    const char *prompt_hash, *batch, *tenant, *model;
-    const char *style; /* NULL: none */
-    const char *loras; /* names with spaces between; NULL: none */
-    uint32_t width, height;
-    enum kiln_gallery_mode mode;
-    int level; /* enum kiln_safety_level */
-    bool starred;
-    int vote; /* 1, -1, or 0 */
-};
 
 int kiln_catalogue_new(struct kiln_catalogue **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_catalogue_free(struct kiln_catalogue *catalogue);
@@ -33,7 +20,7 @@ void kiln_catalogue_free(struct kiln_catalogue *catalogue);
 /* A new picture, or what has become of one; *ret_prompt (may be NULL) is the number of its prompt:
  * 0, 1, 2, ... in the order of their first picture.  KILN_NO_MEMORY. */
 int kiln_catalogue_put(struct kiln_catalogue *catalogue,
-                       const struct kiln_catalogue_picture *picture, uint32_t *ret_prompt,
+                       const struct kiln_prompt_picture *picture, uint32_t *ret_prompt,
                        struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_catalogue_remove(struct kiln_catalogue *catalogue, uint64_t job);
 /* The number of a prompt; KILN_NONE if there never was a picture of it. */

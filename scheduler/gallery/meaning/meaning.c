@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/embed/captions/captions.h"
 #include "pipeline/embed/captions/token_rows.h"
 #include "scheduler/gallery/meaning/world.h"
 
@@ -165,24 +164,29 @@ static int store(struct kiln_meaning *m, struct kiln_ledger *writer, const uint3
     return code;
 }
 
-/* The features of a text's tokens, if the embedder has such; the caller frees v->tokens. */
-static int make_tokens(struct kiln_meaning *m, const struct kiln_embed_text *text,
-                       struct kiln_prompt_vector *v, struct kiln_error *err)
+/* The vectors of prompts [count], and the features of their tokens if the embedder has such; the
+ * caller frees vectors[i].tokens. */
+static int embed_texts(struct kiln_meaning *m, const struct kiln_embed_text *texts, uint32_t count,
+                       float *rows, struct kiln_prompt_vector *vectors, struct kiln_error *err)
 {
-    size_t count;
-    if (!kiln_meaning_has_tokens(m))
-        return 0;
+    if (!kiln_embedder_has_tokens(m->embedder)) /* in one run of the model */
+        return kiln_embedder_embed(m->embedder, KILN_EMBED_PASSAGE, texts, count, rows, err);
     float *features = malloc(KILN_TOKEN_ROWS_MAX * m->dims * sizeof *features);
-    int code = features
-                   ? kiln_captions_tokens(m->embedder, text->at, text->len, features, &count, err)
-                   : kiln_world_no_memory(err);
-    if (code == 0 && count > 0) {
-        uint8_t *tokens = malloc(kiln_token_rows_size(count, m->dims));
-        if (tokens)
-            kiln_token_rows_encode(features, count, m->dims, tokens);
+    int code = features ? 0 : kiln_world_no_memory(err);
+    for (uint32_t i = 0; i < count && code == 0; i++) {
+        size_t tokens = 0;
+        code = kiln_embedder_embed_tokens(m->embedder, KILN_EMBED_PASSAGE, &texts[i],
+                                          rows + i * m->dims, features, KILN_TOKEN_ROWS_MAX,
+                                          &tokens, err);
+        if (code != 0 || tokens == 0)
+            continue;
+        uint8_t *bytes = malloc(kiln_token_rows_size(tokens, m->dims));
+        if (bytes)
+            kiln_token_rows_encode(features, tokens, m->dims, bytes);
         else
             code = kiln_world_no_memory(err);
-        v->tokens = tokens, v->tokens_size = kiln_token_rows_size(count, m->dims);
+        vectors[i].tokens = bytes;
+        vectors[i].tokens_size = kiln_token_rows_size(tokens, m->dims);
     }
     free(features);
     return code;
@@ -201,12 +205,9 @@ static int embed(struct kiln_meaning *m, struct kiln_ledger *writer, const struc
         texts[count] = (struct kiln_embed_text){w->texts[i], strlen(w->texts[i])};
         prompts[count++] = w->prompts[i];
     }
-    int code = count == 0
-                   ? 0
-                   : kiln_embedder_embed(m->embedder, KILN_EMBED_PASSAGE, texts, count, rows, err);
+    int code = count == 0 ? 0 : embed_texts(m, texts, count, rows, vectors, err);
     for (uint32_t i = 0; i < count && code == 0; i++) {
         struct kiln_prompt_vector *v = &vectors[i];
-        code = make_tokens(m, &texts[i], v, err);
         kiln_catalogue_hash(m->world->catalogue, prompts[i], v->prompt_hash);
         v->row = bytes + i * m->dims;
         kiln_vector_encode(m->coder, rows + i * m->dims, bytes + i * m->dims, &v->scale, v->sketch);

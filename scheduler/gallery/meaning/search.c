@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/embed/captions/captions.h"
 #include "pipeline/embed/captions/token_rows.h"
 #include "scheduler/gallery/meaning/world.h"
 #include "schemas/text/text.h"
@@ -189,16 +188,18 @@ static int search(const struct kiln_world *world, struct kiln_meaning_scratch *s
     return 0;
 }
 
-/* The tokens of a query; none is no error. */
-static int read_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s, const char *text,
+/* The vector of a query, and its tokens if the embedder has such. */
+static int embed_query(struct kiln_meaning *m, struct kiln_meaning_scratch *s, const char *text,
                        struct kiln_error *err)
 {
+    const struct kiln_embed_text query = {text, strlen(text)};
     size_t count = 0;
-    if (!kiln_meaning_has_tokens(m))
-        return 0;
+    if (!kiln_embedder_has_tokens(m->embedder))
+        return kiln_embedder_embed(m->embedder, KILN_EMBED_QUERY, &query, 1, s->vector, err);
     float *features = malloc(KILN_TOKEN_ROWS_MAX * m->dims * sizeof *features);
     int code = features
-                   ? kiln_captions_tokens(m->embedder, text, strlen(text), features, &count, err)
+                   ? kiln_embedder_embed_tokens(m->embedder, KILN_EMBED_QUERY, &query, s->vector,
+                                                features, KILN_TOKEN_ROWS_MAX, &count, err)
                    : kiln_world_no_memory(err);
     if (code == 0 && count > 0)
         code = kiln_token_query_new(features, count, m->dims, &s->tokens, err);
@@ -214,17 +215,12 @@ int kiln_meaning_search(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
     uint64_t sketch[KILN_SKETCH_WORDS];
     struct kiln_vector_query query = {.query = s->query, .sketch = sketch, .count = count};
     *ret = (struct kiln_meaning_found){0};
-    int code =
-        kiln_embedder_embed(m->embedder, KILN_EMBED_QUERY,
-                            &(struct kiln_embed_text){text, strlen(text)}, 1, s->vector, err);
+    int code = embed_query(m, s, text, err);
     if (code != 0)
         return code;
     kiln_vector_encode_query(m->coder, s->vector, s->query, &query.scale, sketch);
     ret->known = query.scale > 0;
-    if (!ret->known)
-        return 0;
-    code = read_tokens(m, s, text, err);
-    if (code == 0) {
+    if (ret->known) {
         pthread_rwlock_rdlock(&m->lock);
         code = search(m->world, s, filter, &query, KILN_NONE, hits, ret, err);
         pthread_rwlock_unlock(&m->lock);

@@ -47,22 +47,8 @@ int kiln_world_no_memory(struct kiln_error *err)
 int kiln_world_put_picture(struct kiln_world *world, const struct kiln_prompt_picture *p,
                            struct kiln_error *err)
 {
-    const struct kiln_catalogue_picture picture = {.job = p->job,
-                                                   .created_ms = p->created_ms,
-                                                   .prompt_hash = p->prompt_hash,
-                                                   .batch = p->batch,
-                                                   .tenant = p->tenant,
-                                                   .model = p->model,
-                                                   .style = p->style,
-                                                   .loras = p->loras,
-                                                   .width = p->width,
-                                                   .height = p->height,
-                                                   .mode = (enum kiln_gallery_mode)p->mode,
-                                                   .level = p->level,
-                                                   .starred = p->starred,
-                                                   .vote = p->vote};
     uint32_t prompt;
-    int code = kiln_catalogue_put(world->catalogue, &picture, &prompt, err);
+    int code = kiln_catalogue_put(world->catalogue, p, &prompt, err);
     if (code != 0)
         return code;
     while (world->prompt_count <= prompt) {

@@ -49,12 +49,6 @@ struct kiln_meaning {
     uint32_t note_count;
 };
 
-/* Whether prompts have features of tokens beside their vector. */
-static inline bool kiln_meaning_has_tokens(const struct kiln_meaning *meaning)
-{
-    return strcmp(kiln_embedder_info(meaning->embedder)->kind, "captions") == 0;
-}
-
 /* For vectors of `dims` values. */
 int kiln_world_new(size_t dims, struct kiln_world **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_world_free(struct kiln_world *world); /* accepts NULL */

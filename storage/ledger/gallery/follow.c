@@ -24,6 +24,7 @@
 #include "schemas/clock.h"
 #include "storage/ledger/gallery/document.h"
 #include "storage/ledger/gallery/documents.h"
+#include "storage/ledger/gallery/prompts.h"
 #include "storage/ledger/internal.h"
 
 #define LOCK "the gallery's follower" /* a name of a pool has no spaces */
@@ -34,6 +35,8 @@
     "1000000" /* transactions for which image_change remembers, for other followers                \
                */
 #define PRUNE_STEPS 600
+#define FORGET_STEPS 60
+#define FORGET_ROWS 2000 /* vectors that are looked at */
 
 struct kiln_follower {
     struct kiln_ledger *session;
@@ -50,6 +53,7 @@ struct kiln_follower {
     uint64_t counted;
     int64_t counted_ms; /* kiln_clock_ms */
     uint32_t steps;
+    struct kiln_vector_place vectors; /* of prompts, looked at for those that went */
 };
 
 int kiln_follower_open(const struct kiln_config *config, const char *name,
@@ -415,8 +419,12 @@ static int prune(struct kiln_follower *follower, struct kiln_error *err)
         " FROM image_change WHERE changed < greatest(0, pg_snapshot_xmin($1::text::pg_snapshot)"
         "::text::bigint - " KEPT_XIDS ")::text::xid8 ORDER BY changed, job_id LIMIT 5000)"};
     struct kiln_params params = {0};
-    if (follower->steps++ % PRUNE_STEPS != 0)
-        return 0;
+    const uint32_t step = follower->steps++;
+    int rc = step % FORGET_STEPS == 0 ? kiln_gallery_vectors_forget(follower->session, FORGET_ROWS,
+                                                                    &follower->vectors, err)
+                                      : 0;
+    if (rc || step % PRUNE_STEPS != 0)
+        return rc;
     KILN_BIND(&params, follower->snapshot);
     return kiln_ledger_run(follower->session, &statement, &params, NULL, err);
 }

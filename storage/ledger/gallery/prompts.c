@@ -195,3 +195,27 @@ int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, si
     kiln_text_release(&hex);
     return kiln_ledger_run(session, &statement, &params, NULL, err);
 }
+
+int kiln_gallery_vectors_forget(struct kiln_ledger *session, uint32_t rows,
+                                struct kiln_vector_place *place, struct kiln_error *err)
+{
+    /* The hash of a picture has the collation of the database, as its index. */
+    static const struct kiln_statement statement = {
+        "vectors_forget",
+        "WITH page AS MATERIALIZED (SELECT recipe, prompt_hash, made_at FROM gallery_vector"
+        "  WHERE (recipe, prompt_hash) > ($1::text, $2::text) ORDER BY recipe, prompt_hash"
+        "  LIMIT $3::integer),"
+        " gone AS (DELETE FROM gallery_vector v USING page p WHERE v.recipe = p.recipe"
+        "  AND v.prompt_hash = p.prompt_hash AND p.made_at < now() - interval '1 day'"
+        "  AND NOT EXISTS (SELECT FROM image i"
+        "   WHERE i.prompt_hash = p.prompt_hash COLLATE \"default\"))"
+        " SELECT recipe, prompt_hash FROM page ORDER BY recipe DESC, prompt_hash DESC LIMIT 1"};
+    struct kiln_params params = {0};
+    struct kiln_vector_place next = {"", ""};
+    KILN_BIND(&params, (const char *)place->recipe, (const char *)place->prompt_hash, rows);
+    int rc = kiln_ledger_ask(session, &statement, &params,
+                             KILN_FIELDS(next.recipe, next.prompt_hash), err);
+    if (rc == 0)
+        *place = next;
+    return rc;
+}

@@ -62,4 +62,13 @@ int kiln_gallery_vectors_put(struct kiln_ledger *session, const char *recipe, si
                              const struct kiln_prompt_vector *vectors, size_t count,
                              struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Where a walk through the vectors is; {""}: at their beginning, and again after their end. */
+struct kiln_vector_place {
+    char recipe[128], prompt_hash[65];
+};
+/* Removes those of the next `rows` vectors that are a day old and whose prompt has no picture. */
+int kiln_gallery_vectors_forget(struct kiln_ledger *session, uint32_t rows,
+                                struct kiln_vector_place *place,
+                                struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif
