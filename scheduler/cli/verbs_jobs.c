@@ -47,6 +47,8 @@ static const struct kiln_option export_options[] = {
     {"out", "DIR", "the directory; if it exists, only missing files are downloaded"},
     {"html", NULL, "also write the gallery page index.html"},
     {"latents", NULL, "also download the latent files"},
+    {"format", "F", "of the pictures in full size: webp, png or jpeg (webp)"},
+    {"partial", NULL, "an unfinished batch is no error"},
     KILN_LOOK_OPTIONS,
     {NULL, NULL, NULL}};
 static const struct kiln_option redraw_options[] = {
@@ -150,7 +152,13 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .examples = "kiln export sketches --out gallery --html --sheet sketches.webp",
      .more = "Objects that are missing from the store or damaged there are named and left out; "
              "then the\n"
-             "exit code is 65, and results.jsonl lists them as \"damaged\".",
+             "exit code is 65, and results.jsonl lists them as \"damaged\".\n"
+             "DIR is new, empty or of an earlier export of the batch, whose stale pictures are "
+             "removed.  An\n"
+             "unfinished batch exports what is there and ends with 75.  Pictures carry prompt and "
+             "seed in the\n"
+             "form that A1111, ComfyUI and Civitai read, unless the setting embed_metadata is "
+             "off.",
      .options = export_options,
      .words = {1, 1},
      .run = kiln_verb_export},

@@ -143,6 +143,9 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_GALLERY_EMBEDDER] =
         TEXT("gallery_embedder", "auto",
              "search by meaning: a directory with a text embedder; auto: the model's own; none"),
+    [KILN_KEY_EMBED_METADATA] =
+        CHOICE("embed_metadata", "on", "on|off",
+               "prompt, seed and the rest inside the pictures of exports, for other programs"),
     [KILN_KEY_CORE_DUMPS] =
         CHOICE("core_dumps", "off", "off|on",
                "core dumps of the daemons, whose memory has passwords; on also allows debuggers"),

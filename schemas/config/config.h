@@ -69,6 +69,7 @@ enum kiln_key {
     KILN_KEY_GALLERY_REVIEW,       /* off | on: whoever gets in sees what is hidden, and decides */
     KILN_KEY_GALLERY_METRICS_PORT, /* /metrics and /healthz of kiln-gallery; 0 = none */
     KILN_KEY_GALLERY_EMBEDDER,     /* auto | none | DIR: what search by meaning compares */
+    KILN_KEY_EMBED_METADATA,       /* on | off: in the pictures of exports */
     KILN_KEY_CORE_DUMPS,           /* off | on: of the daemons, whose memory has the secrets */
     KILN_KEY_LOG_LEVEL,            /* error | warning | info | debug */
     KILN_KEY_LOG_FORMAT,           /* text | json */

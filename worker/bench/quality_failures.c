@@ -34,7 +34,7 @@ int kiln_quality_failure(const struct kiln_quality_options *options,
     snprintf(name, sizeof name, "%s-%04zu-%dx%d-%d-%s.webp", row->list, picture->number,
              picture->width, picture->height, row->steps, kiln_dtype_names[row->dtype]);
     snprintf(path, sizeof path, "%.1800s/%s", options->failures, name);
-    int code = kiln_verb_write_webp(path, picture->rgb, picture->width, picture->height, true, err);
+    int code = kiln_verb_write_picture(path, picture->rgb, picture->width, picture->height, true, err);
     if (code)
         return code;
     json_error_t unused;

@@ -11,7 +11,7 @@
 #include "schemas/limits.h"
 #include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/pictures/picture_resize.h"
-#include "storage/formats/pictures/webp.h"
+#include "storage/formats/pictures/picture_write.h"
 #include "storage/formats/replace.h"
 #include "storage/formats/user_file.h"
 #include "worker/verbs/verbs.h"
@@ -190,13 +190,15 @@ int kiln_verb_write(const char *path, const void *data, size_t size, struct kiln
     return code;
 }
 
-int kiln_verb_write_webp(const char *path, const uint8_t *rgb, int32_t width, int32_t height,
-                         bool lossless, struct kiln_error *err)
+int kiln_verb_write_picture(const char *path, const uint8_t *rgb, int32_t width, int32_t height,
+                            bool lossless, struct kiln_error *err)
 {
     const struct kiln_webp_options webp = {.quality = 85, .method = 4, .lossless = lossless};
     uint8_t *data;
     size_t size;
-    int code = kiln_webp_encode(rgb, (uint32_t)width, (uint32_t)height, &webp, &data, &size, err);
+    const int format = kiln_picture_format_of_path(path);
+    int code = kiln_picture_write((enum kiln_picture_format)format, rgb, (uint32_t)width,
+                                  (uint32_t)height, &webp, NULL, &data, &size, err);
     if (code != 0)
         return code;
     code = kiln_verb_write(path, data, size, err);

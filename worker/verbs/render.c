@@ -18,6 +18,7 @@
 #include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/safetensors.h"
 
+#include "storage/formats/pictures/picture_write.h"
 #include "worker/engine/batch_mode.h"
 #include "worker/engine/batch_steps.h"
 #include "worker/engine/renderer.h"
@@ -27,7 +28,7 @@
 static const char usage[] =
     "Usage: kiln render [--model DIR] --prompt TEXT --out FILE.webp [options]\n"
     "\n"
-    "Renders one picture without a queue.\n"
+    "Renders one picture without a queue; FILE.png and FILE.jpg are written as such.\n"
     "\n"
     "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
     "  --width N --height N   pixels, multiples of 16, 64 to 2048 (the model's own)\n"
@@ -48,7 +49,7 @@ static const char usage[] =
     "  --device cpu|cuda:N    (cpu)\n"
     "  --dtype fp32|bf16|fp8  (what suits the device)\n"
     "  --threads N            of the CPU, 0 for all (0)\n"
-    "  --lossless             exact pixels in the file\n"
+    "  --lossless             exact pixels in a WebP file, as PNG always has them\n"
     "  --latents FILE         also the latent before the VAE, as safetensors: F32 [C, H/8, W/8]\n"
     "  --json                 one line about the picture on standard output\n"
     "\n"
@@ -83,6 +84,9 @@ static int check_complete(const struct render *render, struct kiln_error *err)
                                                       : NULL;
     if (missing)
         return kiln_fail(err, KILN_BAD_INPUT, "%s is missing", missing);
+    if (kiln_picture_format_of_path(render->out) < 0)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--out %s: a picture's name ends with .webp, .png or .jpg", render->out);
     if (render->latents && kiln_verb_same_file(render->out, render->latents))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--latents %s: --out writes there, too; name another file",
@@ -260,8 +264,8 @@ static int render(struct render *render, struct kiln_error *err)
         code = kiln_fail(err, output.error_code, "%s",
                          output.error_msg ? output.error_msg : "the picture failed");
     code = code ? code
-                : kiln_verb_write_webp(render->out, output.rgb, render->batch.width,
-                                       render->batch.height, render->lossless, err);
+                : kiln_verb_write_picture(render->out, output.rgb, render->batch.width,
+                                          render->batch.height, render->lossless, err);
     if (code == 0 && render->latents)
         code = write_latent(render, &output, err);
     if (code == 0 && render->json) {

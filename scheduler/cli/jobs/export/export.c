@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "scheduler/cli/core/output/crosstab.h"
@@ -23,6 +24,8 @@
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/jobs/export/describe.h"
+#include "scheduler/cli/jobs/export/directory.h"
 #include "scheduler/cli/jobs/export/fetch.h"
 #include "scheduler/cli/jobs/export/html.h"
 #include "scheduler/cli/jobs/export/sheet.h"
@@ -42,6 +45,7 @@ struct exporting {
     struct kiln_export *export;
     struct kiln_damages *damages; /* found by earlier walks */
     struct kiln_fetch *fetch;
+    struct kiln_export_dir *dir;
     struct part_file results, html, grid;
     struct kiln_html page;
     struct kiln_crosstab *table; /* of grid.html; NULL for none */
@@ -112,6 +116,12 @@ static void name_job(const struct exporting *x, const struct kiln_job *job, char
         snprintf(out + len, 192 - (size_t)len, "~%llu", (unsigned long long)job->id);
 }
 
+/* Only the picture in full size has the format that was asked for, and metadata. */
+static bool is_full(const struct kiln_object_row *object)
+{
+    return strcmp(object->role, kiln_stored_sizes[KILN_STORED_FULL].name) == 0;
+}
+
 /* "full/000012-cat.webp" into out. */
 static void relative_path(const struct exporting *x, const struct kiln_job *job,
                           const struct kiln_object_row *object, char out[256])
@@ -120,7 +130,9 @@ static void relative_path(const struct exporting *x, const struct kiln_job *job,
     name_job(x, job, name);
     bool latent = strcmp(object->role, KILN_ROLE_LATENT) == 0;
     snprintf(out, 256, "%s/%s.%s", latent ? "latents" : object->role, name,
-             latent ? "safetensors.zst" : "webp");
+             latent            ? "safetensors.zst"
+             : is_full(object) ? kiln_picture_extension(x->export->format)
+                               : "webp");
 }
 
 /* --- one job ---------------------------------------------------------------------------------- */
@@ -169,11 +181,16 @@ static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
 {
     for (uint32_t i = 0; i < row->object_count; i++) {
         const struct kiln_object_row *object = &row->objects[i];
-        if (!wanted(x, row, object))
-            continue;
+        struct kiln_fetch_as as = {0};
         char relative[256];
         relative_path(x, &row->job, object, relative);
-        int rc = kiln_fetch_add(x->fetch, row->job.id, object, relative, err);
+        const bool fetch = wanted(x, row, object);
+        int rc = fetch ? kiln_export_dir_note(x->dir, relative, err)
+                       : kiln_export_dir_keep(x->dir, relative, err); /* an older, good copy */
+        if (rc == 0 && fetch && is_full(object))
+            rc = kiln_describe_picture(row, x->export->format, x->export->embed, &as, err);
+        if (rc == 0 && fetch)
+            rc = kiln_fetch_add(x->fetch, row->job.id, object, relative, &as, err);
         if (rc)
             return rc;
     }
@@ -328,18 +345,26 @@ static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *er
     return rc;
 }
 
+/* A file of the export's own; one of an earlier export stays if this one does not write it. */
+static int open_own(struct exporting *x, struct part_file *file, const char *name, bool wanted,
+                    struct kiln_error *err)
+{
+    if (!wanted)
+        return kiln_export_dir_keep(x->dir, name, err);
+    int rc = kiln_export_dir_may_write(x->dir, name, err);
+    rc = rc ? rc : kiln_export_dir_note(x->dir, name, err);
+    return rc ? rc : part_open(file, x->export->out, name, err);
+}
+
 /* Opens the files that grow during the walk, and starts the downloads. */
 static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *err)
 {
     const struct kiln_export *export = x->export;
     int threads = (int)kiln_config_int(cli->config, KILN_KEY_UPLOAD_PARALLEL);
-    int rc = kiln_make_path(export->out, err);
-    if (rc == 0)
-        rc = part_open(&x->results, export->out, "results.jsonl", err);
-    if (rc == 0 && export->html)
-        rc = part_open(&x->html, export->out, "index.html", err);
-    if (rc == 0 && export->grid)
-        rc = part_open(&x->grid, export->out, "grid.html", err);
+    int rc = kiln_export_dir_begin(x->dir, err);
+    rc = rc ? rc : open_own(x, &x->results, "results.jsonl", true, err);
+    rc = rc ? rc : open_own(x, &x->html, "index.html", export->html, err);
+    rc = rc ? rc : open_own(x, &x->grid, "grid.html", export->grid, err);
     if (rc == 0 && export->grid && !(x->table = calloc(1, sizeof *x->table)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for grid.html");
     if (rc == 0 && x->table) {
@@ -349,7 +374,8 @@ static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *e
     if (rc == 0 && export->sheet && !(x->sheet = kiln_sheet_new(export->columns)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a contact sheet");
     if (rc == 0)
-        rc = kiln_fetch_start(cli->config, export->out, threads < 8 ? threads : 8, &x->fetch, err);
+        rc = kiln_fetch_start(cli->config, export->out, x->dir, threads < 8 ? threads : 8,
+                              &x->fetch, err);
     if (rc == 0 && export->html)
         kiln_html_begin(&x->page, x->html.file, export->batch, export->note, export->grid);
     return rc;
@@ -386,6 +412,8 @@ static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_erro
         rc = write_grid(x, err);
     if (keep && rc == 0 && x->sheet)
         rc = kiln_sheet_write(x->sheet, export->sheet, err);
+    if (keep && rc == 0)
+        rc = kiln_export_dir_list(x->dir, err);
     int closed = part_close(&x->results, keep && rc == 0, &late);
     if (closed == 0)
         closed = part_close(&x->html, keep && rc == 0, &late);
@@ -395,14 +423,17 @@ static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_erro
         *err = late;
         rc = closed;
     }
+    if (keep && rc == 0)
+        export->removed = kiln_export_dir_clean(x->dir);
     return rc;
 }
 
 /* One walk over the batch; *ret_again as in finish. */
 static int export_once(struct kiln_cli *cli, struct kiln_export *export,
-                       struct kiln_damages *damages, bool *ret_again, struct kiln_error *err)
+                       struct kiln_export_dir *dir, struct kiln_damages *damages, bool *ret_again,
+                       struct kiln_error *err)
 {
-    struct exporting x = {.cli = cli, .export = export, .damages = damages};
+    struct exporting x = {.cli = cli, .export = export, .dir = dir, .damages = damages};
     export->jobs = export->pictures = export->kept = export->gone = 0;
     export->states = (struct kiln_counts){0};
     kiln_bar_init(&x.bar, cli, "export");
@@ -420,103 +451,42 @@ static int export_once(struct kiln_cli *cli, struct kiln_export *export,
     return rc;
 }
 
+/* Asks the ledger before anything is made. */
+static int claim(struct kiln_cli *cli, struct kiln_export *export, struct kiln_export_dir **ret,
+                 struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_progress progress = {0};
+    const bool search = export->source != NULL;
+    int rc = search ? 0 : kiln_open_reader(cli, &ledger, err);
+    if (rc == 0 && !search)
+        rc = kiln_check_batch(cli, ledger, export->batch, err);
+    if (rc == 0 && !search)
+        rc = kiln_ledger_progress(ledger, kiln_pool(cli), export->batch, &progress, err);
+    kiln_ledger_close(ledger);
+    if (rc)
+        return rc;
+    export->whole = progress.whole;
+    const struct kiln_export_owner owner = {.batch = export->batch,
+                                            .search = search,
+                                            .pool = kiln_pool(cli),
+                                            .store = kiln_config_text(cli->config, KILN_KEY_STORE),
+                                            .created_ms = progress.created_ms};
+    return kiln_export_dir_open(export->out, &owner, export->force, ret, err);
+}
+
 int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct kiln_error *err)
 {
     struct kiln_damages damages = {0};
+    struct kiln_export_dir *dir = NULL;
     bool again = true;
-    int rc = 0;
     export->fetched = 0;
+    export->embed = strcmp(kiln_config_text(cli->config, KILN_KEY_EMBED_METADATA), "on") == 0;
+    int rc = claim(cli, export, &dir, err);
     while (rc == 0 && again) /* ends: each object is found damaged at most once */
-        rc = export_once(cli, export, &damages, &again, err);
+        rc = export_once(cli, export, dir, &damages, &again, err);
+    kiln_export_dir_close(dir);
     export->damaged = damages.count;
     kiln_damages_release(&damages);
     return rc;
-}
-
-int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *export)
-{
-    if (export->gone)
-        kiln_say(cli, "left out %s that the file no longer has (--all exports them too)",
-                 KILN_COUNT(export->gone, "job"));
-    if (export->damaged == 0)
-        return 0;
-    kiln_warn(cli, "left out %s of %s%s, missing from %s or damaged there",
-              KILN_COUNT(export->damaged, "object"), export->source ? "" : "batch ", export->batch,
-              kiln_config_text(cli->config, KILN_KEY_STORE));
-    kiln_say(cli,
-             "      results.jsonl lists them as \"damaged\"; copy them back from a copy of the "
-             "store, under the same keys, and export again");
-    return kiln_code_exit(KILN_CORRUPT);
-}
-
-/* "X,Y": two keys of a crosstab. */
-static int read_grid(struct kiln_cli *cli, const char *text, struct kiln_export *export)
-{
-    if (!text)
-        return 0;
-    char x[32];
-    const size_t len = strcspn(text, ",");
-    snprintf(x, sizeof x, "%.*s", (int)(len < sizeof x ? len : sizeof x - 1), text);
-    export->grid = true;
-    export->x = kiln_crosstab_key(x);
-    export->y = text[len] ? kiln_crosstab_key(text + len + 1) : -1;
-    if (export->x < 0 || export->y < 0 || export->x == export->y)
-        return kiln_usage(cli,
-                          "--grid is \"%s\"; it must be two of " KILN_CROSSTAB_ALLOWED ", as in "
-                          "steps,seed",
-                          text);
-    return 0;
-}
-
-int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct kiln_export *export)
-{
-    long columns;
-    export->sheet = kiln_arg(args, "sheet");
-    export->all = kiln_arg(args, "all") != NULL;
-    int status =
-        kiln_arg_int(cli, args, "columns", 1, KILN_SHEET_COLUMNS_MAX, KILN_SHEET_COLUMNS, &columns);
-    if (status)
-        return status;
-    if (!export->sheet && kiln_arg(args, "columns"))
-        return kiln_usage(cli, "--columns needs a contact sheet: add --sheet FILE");
-    export->columns = (int)columns;
-    export->note = kiln_arg(args, "note");
-    if (export->note && !export->html)
-        return kiln_usage(cli, "--note needs a page: add --html");
-    return read_grid(cli, kiln_arg(args, "grid"), export);
-}
-
-int kiln_export_verb(struct kiln_cli *cli, struct kiln_export *export)
-{
-    struct kiln_error err;
-    if (kiln_export_batch(cli, export, &err))
-        return kiln_report(cli, &err);
-    kiln_say(cli, "%s, %s; %s downloaded, %" PRIu64 " already there",
-             KILN_COUNT(export->jobs, "job"), KILN_COUNT(export->pictures, "picture"),
-             KILN_COUNT(export->fetched, "file"), export->kept);
-    int status = kiln_export_status(cli, export);
-    if (cli->json) {
-        int printed = kiln_print_json(
-            cli, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
-                           export->source ? "search" : "batch", export->batch, "out", export->out,
-                           "jobs", (json_int_t) export->jobs, "pictures",
-                           (json_int_t) export->pictures, "fetched", (json_int_t) export->fetched,
-                           "kept", (json_int_t) export->kept, "damaged",
-                           (json_int_t) export->damaged, "gone", (json_int_t) export->gone));
-        return status ? status : printed;
-    }
-    printf("%s/%s\n", export->out, export->html ? "index.html" : "results.jsonl");
-    return status;
-}
-
-int kiln_verb_export(struct kiln_cli *cli, const struct kiln_args *args)
-{
-    struct kiln_export export = {.batch = args->rest[0],
-                                 .out = kiln_arg(args, "out"),
-                                 .html = kiln_arg(args, "html") != NULL,
-                                 .latents = kiln_arg(args, "latents") != NULL};
-    if (!export.out)
-        return kiln_usage(cli, "--out DIR is missing");
-    int status = kiln_export_args(cli, args, &export);
-    return status ? status : kiln_export_verb(cli, &export);
 }

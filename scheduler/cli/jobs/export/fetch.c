@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "scheduler/cli/jobs/export/directory.h"
 #include "schemas/digest.h"
 #include "schemas/room.h"
 #include "storage/formats/replace.h"
@@ -22,6 +23,7 @@
 
 #define QUEUE_MAX 256
 #define THREADS_MAX 16
+#define METADATA_MAX (1 << 20) /* bytes that an export adds to a picture, at most */
 
 /* --- damaged objects -------------------------------------------------------------------------- */
 static int add_damage(struct kiln_damages *damages, uint64_t job, const char *role, const char *why,
@@ -68,11 +70,13 @@ struct task {
     uint64_t job;
     struct kiln_object_row object;
     char below[256]; /* the directory of the export */
+    struct kiln_fetch_as as;
 };
 
 struct kiln_fetch {
     const struct kiln_config *config;
     const char *dir;
+    const struct kiln_export_dir *owner;
     pthread_t threads[THREADS_MAX];
     int thread_count;
     pthread_mutex_t lock;
@@ -92,27 +96,74 @@ static void hex_of(const void *data, size_t size, char out[65])
     kiln_hex(digest, sizeof digest, out);
 }
 
-/* Whether the file is already there with the object's bytes. */
-static bool is_there(const struct kiln_fetch *fetch, const struct task *task)
+/* The file as it is, at most max bytes; NULL if there is none. */
+static uint8_t *read_there(const struct kiln_fetch *fetch, const struct task *task, uint64_t max,
+                           size_t *ret_size)
 {
     struct stat st;
     int fd = kiln_open_below(fetch->dir, task->below);
     if (fd < 0)
-        return false;
-    bool same = fstat(fd, &st) == 0 && (uint64_t)st.st_size == task->object.bytes;
-    FILE *file = same ? fdopen(fd, "r") : NULL;
-    void *data = malloc(task->object.bytes + 1);
-    same = file && data && fread(data, 1, task->object.bytes, file) == task->object.bytes;
-    if (same) {
-        char hex[65];
-        hex_of(data, task->object.bytes, hex);
-        same = strcmp(hex, task->object.sha256) == 0;
+        return NULL;
+    bool fits = fstat(fd, &st) == 0 && (uint64_t)st.st_size <= max;
+    FILE *file = fits ? fdopen(fd, "r") : NULL;
+    uint8_t *data = file ? malloc((size_t)st.st_size + 1) : NULL;
+    if (data && fread(data, 1, (size_t)st.st_size, file) != (size_t)st.st_size) {
+        free(data);
+        data = NULL;
     }
-    free(data);
     if (file)
         fclose(file);
     else
         close(fd);
+    *ret_size = data ? (size_t)st.st_size : 0;
+    return data;
+}
+
+static bool is_object(const struct task *task, const uint8_t *data, size_t size)
+{
+    char hex[65];
+    if (size != task->object.bytes)
+        return false;
+    hex_of(data, size, hex);
+    return strcmp(hex, task->object.sha256) == 0;
+}
+
+static int convert(const struct task *task, const uint8_t *object, size_t size, uint8_t **ret_data,
+                   size_t *ret_size, struct kiln_error *err)
+{
+    const struct kiln_picture_metadata metadata = {task->as.parameters, task->as.xmp};
+    return kiln_picture_convert(task->as.format, object, size, &metadata, ret_data, ret_size, err);
+}
+
+/* Whether the file is what would be made of its object, which is in the file without metadata. */
+static bool is_annotated(const struct task *task, const uint8_t *data, size_t size)
+{
+    struct kiln_error none;
+    bool same = false;
+    for (int xmp = 0; xmp < 2 && !same; xmp++) {
+        uint8_t *object = NULL, *again = NULL;
+        size_t object_size, again_size;
+        if (kiln_webp_strip(data, size, xmp, &object, &object_size, &none) == 0 &&
+            is_object(task, object, object_size) &&
+            convert(task, object, object_size, &again, &again_size, &none) == 0)
+            same = again_size == size && memcmp(again, data, size) == 0;
+        free(object);
+        free(again);
+    }
+    return same;
+}
+
+/* Whether the file is already there as it should be. */
+static bool is_there(const struct kiln_fetch *fetch, const struct task *task)
+{
+    if (task->as.converted && task->as.format != KILN_PICTURE_WEBP)
+        return false;
+    size_t size;
+    uint8_t *data = read_there(fetch, task,
+                               task->object.bytes + (task->as.converted ? METADATA_MAX : 0), &size);
+    bool same =
+        data && (task->as.converted ? is_annotated(task, data, size) : is_object(task, data, size));
+    free(data);
     return same;
 }
 
@@ -175,13 +226,23 @@ static void work(struct kiln_fetch *fetch, struct kiln_store *store, const struc
     struct kiln_part part;
     bool kept = is_there(fetch, task);
     void *data = NULL;
+    size_t size = task->object.bytes;
     int rc = kept ? 0 : get_whole(store, &task->object, &data, &err);
     /* Then the object itself is bad, not the store as a whole or the file. */
     bool damaged = rc == KILN_NOT_FOUND || rc == KILN_CORRUPT;
-    if (data) /* under a temporary name until it is whole; no fsync: an export can be repeated */
+    if (data && task->as.converted) {
+        uint8_t *made = NULL;
+        rc = convert(task, data, size, &made, &size, &err);
+        free(data);
+        data = rc ? NULL : made;
+    }
+    if (data)
+        rc = kiln_export_dir_may_write(fetch->owner, task->below, &err);
+    if (data &&
+        rc == 0) /* under a temporary name until it is whole; no fsync: an export can be repeated */
         rc = kiln_part_open_below(&part, fetch->dir, task->below, 0666, &err);
     if (data && rc == 0) {
-        rc = kiln_part_write(&part, data, task->object.bytes, &err);
+        rc = kiln_part_write(&part, data, size, &err);
         if (rc)
             kiln_part_drop(&part);
         else
@@ -210,16 +271,26 @@ static void *fetcher(void *arg)
     if (rc)
         fail(fetch, &err);
     bool failed;
-    while (task && take(fetch, task, &failed)) /* after a failure it only empties the queue */
+    while (task && take(fetch, task, &failed)) { /* after a failure it only empties the queue */
         if (!failed)
             work(fetch, store, task);
+        kiln_fetch_as_release(&task->as);
+    }
     kiln_store_close(store);
     free(task);
     return NULL;
 }
 
-int kiln_fetch_start(const struct kiln_config *config, const char *dir, int threads,
-                     struct kiln_fetch **ret, struct kiln_error *err)
+void kiln_fetch_as_release(struct kiln_fetch_as *as)
+{
+    free(as->parameters);
+    free(as->xmp);
+    *as = (struct kiln_fetch_as){0};
+}
+
+int kiln_fetch_start(const struct kiln_config *config, const char *dir,
+                     const struct kiln_export_dir *owner, int threads, struct kiln_fetch **ret,
+                     struct kiln_error *err)
 {
     struct kiln_fetch *fetch = calloc(1, sizeof *fetch);
     if (!fetch || !(fetch->queue = calloc(QUEUE_MAX, sizeof *fetch->queue))) {
@@ -228,6 +299,7 @@ int kiln_fetch_start(const struct kiln_config *config, const char *dir, int thre
     }
     fetch->config = config;
     fetch->dir = dir;
+    fetch->owner = owner;
     pthread_mutex_init(&fetch->lock, NULL);
     pthread_cond_init(&fetch->room, NULL);
     pthread_cond_init(&fetch->work, NULL);
@@ -244,7 +316,7 @@ int kiln_fetch_start(const struct kiln_config *config, const char *dir, int thre
 }
 
 int kiln_fetch_add(struct kiln_fetch *fetch, uint64_t job, const struct kiln_object_row *object,
-                   const char *below, struct kiln_error *err)
+                   const char *below, struct kiln_fetch_as *as, struct kiln_error *err)
 {
     pthread_mutex_lock(&fetch->lock);
     while (fetch->count == QUEUE_MAX && !fetch->error.code)
@@ -258,9 +330,12 @@ int kiln_fetch_add(struct kiln_fetch *fetch, uint64_t job, const struct kiln_obj
         task->job = job;
         task->object = *object;
         snprintf(task->below, sizeof task->below, "%s", below);
+        task->as = *as;
+        *as = (struct kiln_fetch_as){0};
         pthread_cond_signal(&fetch->work);
     }
     pthread_mutex_unlock(&fetch->lock);
+    kiln_fetch_as_release(as);
     return rc;
 }
 
@@ -284,6 +359,8 @@ int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t 
     kiln_damages_release(&fetch->damages);
     *ret_fetched = fetch->fetched;
     *ret_kept = fetch->kept;
+    for (; fetch->count > 0; fetch->count--) /* no fetcher could take them */
+        kiln_fetch_as_release(&fetch->queue[fetch->head++ % QUEUE_MAX].as);
     pthread_cond_destroy(&fetch->room);
     pthread_cond_destroy(&fetch->work);
     pthread_mutex_destroy(&fetch->lock);

@@ -13,9 +13,11 @@
 #include <string.h>
 
 #include "schemas/limits.h"
+#include "storage/formats/pictures/picture_read.h"
+#include "storage/formats/pictures/picture_resize.h"
+#include "storage/formats/pictures/picture_write.h"
 #include "storage/formats/regular.h"
 #include "storage/formats/replace.h"
-#include "storage/formats/pictures/webp.h"
 
 #define TILE 200   /* pixels of a square picture's side, more or less */
 #define GAP 8      /* between pictures and around them */
@@ -149,6 +151,25 @@ static int lay_out(const struct kiln_sheet *sheet, struct place **ret, uint32_t 
 
 /* --- pixels ----------------------------------------------------------------------------------- */
 
+/* PNG and JPEG, whose decoders do not scale. */
+static int draw_other(const uint8_t *data, size_t size, const struct kiln_webp_window *into,
+                      struct kiln_error *err)
+{
+    struct kiln_picture_pixels whole;
+    uint8_t *scaled = NULL;
+    int rc = kiln_picture_read(data, size, &whole, err);
+    if (rc)
+        return rc;
+    rc = kiln_picture_resize(whole.rgb, whole.width, whole.height, into->width, into->height,
+                             &scaled, err);
+    for (uint32_t y = 0; y < into->height && !rc; y++)
+        memcpy(into->rgb + y * into->stride, scaled + (size_t)y * into->width * 3,
+               (size_t)into->width * 3);
+    free(scaled);
+    free(whole.rgb);
+    return rc;
+}
+
 static int draw_picture(const char *path, const struct place *place, uint8_t *canvas, size_t stride,
                         struct kiln_error *err)
 {
@@ -159,7 +180,13 @@ static int draw_picture(const char *path, const struct place *place, uint8_t *ca
     int rc = kiln_regular_read(path, BYTES_MAX, &data, &size, err);
     if (rc)
         return kiln_fail(err, KILN_IO, "%s", err->text);
-    rc = kiln_webp_decode_scaled((const uint8_t *)data, size, SOURCE_MAX, &into, err);
+    enum kiln_picture_format format;
+    uint32_t width, height;
+    rc = kiln_picture_probe((const uint8_t *)data, size, &format, &width, &height, err);
+    if (rc == 0 && format == KILN_PICTURE_WEBP)
+        rc = kiln_webp_decode_scaled((const uint8_t *)data, size, SOURCE_MAX, &into, err);
+    else if (rc == 0)
+        rc = draw_other((const uint8_t *)data, size, &into, err);
     free(data);
     return rc ? kiln_fail_in(err, "%s", path) : 0;
 }
@@ -167,6 +194,8 @@ static int draw_picture(const char *path, const struct place *place, uint8_t *ca
 int kiln_sheet_write(const struct kiln_sheet *sheet, const char *path, struct kiln_error *err)
 {
     static const struct kiln_webp_options options = {.quality = QUALITY, .method = 6};
+    const enum kiln_picture_format format =
+        (enum kiln_picture_format)kiln_picture_format_of_path(path);
     struct place *places = NULL;
     uint32_t width = inner_width(sheet) + 2 * GAP, height = 0;
     int rc = lay_out(sheet, &places, &height, err);
@@ -183,7 +212,7 @@ int kiln_sheet_write(const struct kiln_sheet *sheet, const char *path, struct ki
         rc = draw_picture(sheet->pictures[i].path, &places[i], canvas, stride, err);
     free(places);
     if (!rc)
-        rc = kiln_webp_encode(canvas, width, height, &options, &data, &size, err);
+        rc = kiln_picture_write(format, canvas, width, height, &options, NULL, &data, &size, err);
     free(canvas);
     if (!rc)
         rc = kiln_replace_bytes(path, data, size, 0666, err);

@@ -1,0 +1,167 @@
+#!/bin/bash
+# Exports overwrite nothing of other people's, leave nothing behind when they fail, and write what other
+# programs read: formats and metadata, read back with Pillow and exiftool.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+ok kiln up --dir s --engine testcard
+export KILN_CONFIG=$PWD/s/kiln.conf
+cat >jobs.jsonl <<'LINES'
+{"prompt": "a red star, \"quoted\": yes", "negative_prompt": "fog, rain", "size": "640x512", "seed": 9007199254740993, "custom_id": "one"}
+{"prompt": "猫 🐈 on a sofa", "size": "64x64", "steps": 3, "guidance": 2.5}
+LINES
+ok kiln enqueue jobs.jsonl --batch b
+ok kiln enqueue - --batch c <<<'{"prompt": "another", "size": "64x64"}'
+ok kiln wait b --timeout 60
+ok kiln wait c --timeout 60
+
+# --- a failed command leaves no directory, neither where it would be nor above it
+fails 66 kiln export absent --out deep/er/out
+[ ! -e deep ] || die "an export of no batch made a directory"
+mkdir kept
+fails 66 kiln export absent --out kept/out
+[ -d kept ] && [ -z "$(ls -A kept)" ] || die "not as it was: $(ls -A kept)"
+chmod 000 s/store 2>/dev/null
+mv s/store s/away
+fails 66 kiln export b --out deep/er/out 2>/dev/null || true
+mv s/away s/store
+chmod 755 s/store
+
+# --- only into a new or empty directory, or one of the same batch
+mkdir holiday && echo mine >holiday/beach.jpg
+fails 73 kiln export b --out holiday
+says 'holiday has beach.jpg, and no export made the directory; choose another one, or add --force'
+[ "$(ls -A holiday)" = beach.jpg ] || die "something was written: $(ls -A holiday)"
+ok kiln export b --out holiday --force
+[ "$(cat holiday/beach.jpg)" = mine ] || die "--force took away what is not in the way"
+mkdir empty
+ok kiln export b --out empty --html
+head -n 1 empty/.kiln-export >marker.txt
+json marker.txt 'd["kiln_export"] == 1 and d["batch"] == "b" and d["pool"] == "default" and d["store"].startswith("file://")'
+fails 73 kiln export c --out empty
+says "empty has the export of batch 'b' of pool default; choose another directory, or add --force"
+json empty/results.jsonl 'len(d) == 2'
+ok kiln export c --out empty --force
+json empty/results.jsonl 'd["prompt"] == "another"'
+[ "$(find empty/full -type f | wc -l)" = 1 ] || die "pictures of two batches: $(ls empty/full)"
+[ ! -e empty/256 ] || die "an empty folder is left"
+echo mine >empty/notes.txt
+mkdir -p empty/full && echo mine >empty/full/000000-mine.webp
+ok kiln export c --out empty
+[ "$(cat empty/notes.txt empty/full/000000-mine.webp)" = $'mine\nmine' ] || die "a file of mine is gone"
+sed -i '1s/"created_ms":[0-9]*/"created_ms":1/' empty/.kiln-export
+fails 73 kiln export c --out empty
+says "has the export of another batch 'c', of 1970-01-01"
+echo nonsense >empty/.kiln-export
+fails 73 kiln export c --out empty
+says 'empty/.kiln-export cannot be read'
+
+# --- a file in the way that no export wrote
+ok kiln export b --out way
+sed -i '\|full/000001.webp|d' way/.kiln-export
+echo mine >way/full/000001.webp
+fails 73 kiln export b --out way
+says 'way/full/000001.webp is in the way, and no export wrote it; move it, or add --force'
+[ "$(cat way/full/000001.webp)" = mine ] || die "it was overwritten"
+ok kiln export b --out way --force
+[ "$(head -c 4 way/full/000001.webp)" = RIFF ] || die "--force did not write it"
+# A list that was tampered with removes nothing else.
+echo precious >precious
+printf '../precious\nfull/../../precious\n/etc/hostname\nnotes.txt\nfull/x\n' >>way/.kiln-export
+echo mine >way/notes.txt
+ok kiln export b --out way
+[ -s precious ] && [ -s way/notes.txt ] && [ -s /etc/hostname ] || die "a list removed what is no export's"
+
+# --- stale pictures of the batch go, also in another format; latents and pages stay
+ok kiln export b --out fmt --html --latents
+[ -s fmt/full/000000-one.webp ] || die "no picture"
+ok kiln export b --out fmt --format png --json
+json out.txt 'd["removed"] == 2 and d["fetched"] == 2'
+[ "$(cd fmt/full && echo *)" = '000000-one.png 000001.png' ] || die "stale pictures: $(ls fmt/full)"
+[ -s fmt/index.html ] && [ "$(find fmt/latents -type f | wc -l)" = 2 ] || die "pages or latents are gone"
+json fmt/results.jsonl 'd[0]["files"]["full"] == "full/000000-one.png" and d[0]["files"]["512"] == "512/000000-one.webp"'
+fails 64 kiln export b --out fmt --format gif
+says 'use webp, png or jpeg'
+for format in webp jpeg; do ok kiln export b --out "out-$format" --format $format --html --sheet "sheet-$format.webp"; done
+[ -s out-jpeg/full/000000-one.jpg ] || die "no JPEG"
+ok kiln export b --out fmt --format png --sheet sheet.png
+fails 64 kiln export b --out fmt --sheet sheet.gif
+says "ends with .webp, .png or .jpg"
+ok kiln export b --out out-webp --format webp --json
+json out.txt 'd["fetched"] == 0 and d["kept"] == 4 and d["removed"] == 0'
+
+# --- read back by others
+python3 - <<'PYTHON' || die "Pillow reads something else"
+import sys
+try:
+    from PIL import Image
+except ImportError:
+    print("skip: Pillow is not installed", file=sys.stderr)
+    sys.exit(0)
+one = ('a red star, "quoted": yes\nNegative prompt: fog, rain\n'
+       "Steps: 8, Sampler: Euler, CFG scale: 1, Seed: 9007199254740993, Size: 640x512, ")
+cat = "猫 🐈 on a sofa\nSteps: 3, Sampler: Euler, CFG scale: 3.5, Seed: "
+def comment(image):
+    data = image.getexif().get_ifd(0x8769)[0x9286]
+    assert data[:8] == b"UNICODE\0", data[:8]
+    return data[8:].decode("utf-16-be")
+formats = {"out-webp/full/000000-one.webp": "WEBP", "fmt/full/000000-one.png": "PNG",
+           "out-jpeg/full/000000-one.jpg": "JPEG"}
+for path, name in formats.items():
+    for file, begins, size in ((path, one, (640, 512)), (path.replace("000000-one", "000001"), cat, (64, 64))):
+        image = Image.open(file)
+        image.load()
+        assert image.format == name and image.size == size, (file, image.format, image.size)
+        text = image.text["parameters"] if name == "PNG" else comment(image)
+        assert text.startswith(begins), (file, text)
+        assert ", Model: testcard" in text and text.endswith(", Version: Kiln"), text
+        xmp = image.text["XML:com.adobe.xmp"] if name == "PNG" else image.info["xmp"].decode()
+        assert "trainedAlgorithmicMedia" in xmp and "kiln:seed" in xmp, file
+plain = Image.open("fmt/512/000000-one.webp")
+assert not plain.getexif(), "thumbnails carry nothing"
+# The pixels are those of the stored picture: exactly in WebP and PNG, nearly in JPEG.
+webp, png, jpeg = (Image.open(path).convert("RGB") for path in formats)
+assert webp.tobytes() == png.tobytes()
+worst = sum(abs(a - b) for a, b in zip(webp.tobytes(), jpeg.tobytes())) / len(webp.tobytes())
+assert worst < 4, worst
+assert Image.open("sheet.png").format == "PNG"
+PYTHON
+if command -v exiftool >/dev/null; then
+    for file in out-webp/full/000001.webp out-jpeg/full/000001.jpg; do
+        exiftool -s3 -charset UTF8 -UserComment "$file" >comment.txt || die "exiftool fails"
+        says '^猫 🐈 on a sofa' comment.txt
+        exiftool -s3 -XMP-iptcExt:DigitalSourceType "$file" | grep -q trainedAlgorithmicMedia || die "no XMP in $file"
+        exiftool -warning -error "$file" | grep -q . && die "exiftool complains: $(exiftool -warning "$file")"
+    done
+    exiftool -s3 -charset UTF8 -PNG:Parameters fmt/full/000001.png >comment.txt
+    says 'CFG scale: 3.5' comment.txt
+fi
+
+# --- without metadata the files are the stored objects
+ok kiln export b --out bare --embed-metadata off
+(cd bare/full && sha256sum ./*.webp) >sums.txt
+for sum in $(cut -d' ' -f1 sums.txt); do
+    find s/store -name "*-${sum:0:16}.webp" | grep -q . || die "a file is no object"
+done
+
+# --- an unfinished batch
+ok kiln pause --reason test
+ok kiln enqueue - --batch b <<<'{"prompt": "later", "size": "64x64"}'
+fails 75 kiln export b --out part --json
+says '1 job of batch b not finished; what is there was exported.  `kiln wait b`, then export again, or add --partial'
+json out.txt 'd["pictures"] == 2 and d["unfinished"] == 1'
+json part/results.jsonl '[r["state"] for r in d] == ["done", "done", "queued"]'
+ok kiln export b --out part --partial
+ok kiln resume
+ok kiln wait b --timeout 60
+ok kiln export b --out part
+
+# --- render
+for ending in png jpg webp; do
+    ok kiln render --engine testcard --prompt x --width 64 --height 64 --out "x.$ending"
+done
+[ "$(head -c 4 x.png | tail -c 3)" = PNG ] && [ "$(head -c 3 x.jpg | xxd -p)" = ffd8ff ] && [ "$(head -c 4 x.webp)" = RIFF ] ||
+    die "render wrote another format than the name says"
+fails 64 kiln render --engine testcard --prompt x --width 64 --height 64 --out x.gif
+[ ! -e x.gif ] || die "a GIF that is none"
+echo ok
