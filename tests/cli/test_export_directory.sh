@@ -21,11 +21,8 @@ fails 66 kiln export absent --out deep/er/out
 mkdir kept
 fails 66 kiln export absent --out kept/out
 [ -d kept ] && [ -z "$(ls -A kept)" ] || die "not as it was: $(ls -A kept)"
-chmod 000 s/store 2>/dev/null
-mv s/store s/away
-fails 66 kiln export b --out deep/er/out 2>/dev/null || true
-mv s/away s/store
-chmod 755 s/store
+kiln export b --out deep/er/out --store "file://$PWD/jobs.jsonl" >out.txt 2>err.txt && die "an export from a file"
+[ ! -e deep ] || die "an export from no store left something: $(find deep)"
 
 # --- only into a new or empty directory, or one of the same batch
 mkdir holiday && echo mine >holiday/beach.jpg
@@ -91,13 +88,10 @@ ok kiln export b --out out-webp --format webp --json
 json out.txt 'd["fetched"] == 0 and d["kept"] == 4 and d["removed"] == 0'
 
 # --- read back by others
-python3 - <<'PYTHON' || die "Pillow reads something else"
-import sys
-try:
-    from PIL import Image
-except ImportError:
-    print("skip: Pillow is not installed", file=sys.stderr)
-    sys.exit(0)
+pillow=/usr/bin/python3 # the distribution's, for which setup.sh installs it
+python3 -c 'import PIL' 2>/dev/null && pillow=python3
+$pillow - <<'PYTHON' || die "Pillow reads something else"
+from PIL import Image
 one = ('a red star, "quoted": yes\nNegative prompt: fog, rain\n'
        "Steps: 8, Sampler: Euler, CFG scale: 1, Seed: 9007199254740993, Size: 640x512, ")
 cat = "猫 🐈 on a sofa\nSteps: 3, Sampler: Euler, CFG scale: 3.5, Seed: "
@@ -115,7 +109,7 @@ for path, name in formats.items():
         text = image.text["parameters"] if name == "PNG" else comment(image)
         assert text.startswith(begins), (file, text)
         assert ", Model: testcard" in text and text.endswith(", Version: Kiln"), text
-        xmp = image.text["XML:com.adobe.xmp"] if name == "PNG" else image.info["xmp"].decode()
+        xmp = image.text["XML:com.adobe.xmp"] if name == "PNG" else open(file, "rb").read().decode("latin-1")
         assert "trainedAlgorithmicMedia" in xmp and "kiln:seed" in xmp, file
 plain = Image.open("fmt/512/000000-one.webp")
 assert not plain.getexif(), "thumbnails carry nothing"
@@ -126,16 +120,14 @@ worst = sum(abs(a - b) for a, b in zip(webp.tobytes(), jpeg.tobytes())) / len(we
 assert worst < 4, worst
 assert Image.open("sheet.png").format == "PNG"
 PYTHON
-if command -v exiftool >/dev/null; then
-    for file in out-webp/full/000001.webp out-jpeg/full/000001.jpg; do
-        exiftool -s3 -charset UTF8 -UserComment "$file" >comment.txt || die "exiftool fails"
-        says '^猫 🐈 on a sofa' comment.txt
-        exiftool -s3 -XMP-iptcExt:DigitalSourceType "$file" | grep -q trainedAlgorithmicMedia || die "no XMP in $file"
-        exiftool -warning -error "$file" | grep -q . && die "exiftool complains: $(exiftool -warning "$file")"
-    done
-    exiftool -s3 -charset UTF8 -PNG:Parameters fmt/full/000001.png >comment.txt
-    says 'CFG scale: 3.5' comment.txt
-fi
+for file in out-webp/full/000001.webp out-jpeg/full/000001.jpg; do
+    exiftool -s3 -charset UTF8 -UserComment "$file" >comment.txt || die "exiftool fails"
+    says '^猫 🐈 on a sofa' comment.txt
+    exiftool -s3 -XMP-iptcExt:DigitalSourceType "$file" | grep -q trainedAlgorithmicMedia || die "no XMP in $file"
+    exiftool -warning -error "$file" | grep -q . && die "exiftool complains: $(exiftool -warning "$file")"
+done
+exiftool -s3 -charset UTF8 -PNG:Parameters fmt/full/000001.png >comment.txt
+says 'CFG scale: 3.5' comment.txt
 
 # --- without metadata the files are the stored objects
 ok kiln export b --out bare --embed-metadata off
@@ -155,13 +147,4 @@ ok kiln export b --out part --partial
 ok kiln resume
 ok kiln wait b --timeout 60
 ok kiln export b --out part
-
-# --- render
-for ending in png jpg webp; do
-    ok kiln render --engine testcard --prompt x --width 64 --height 64 --out "x.$ending"
-done
-[ "$(head -c 4 x.png | tail -c 3)" = PNG ] && [ "$(head -c 3 x.jpg | xxd -p)" = ffd8ff ] && [ "$(head -c 4 x.webp)" = RIFF ] ||
-    die "render wrote another format than the name says"
-fails 64 kiln render --engine testcard --prompt x --width 64 --height 64 --out x.gif
-[ ! -e x.gif ] || die "a GIF that is none"
 echo ok

@@ -25,7 +25,10 @@ unharmed() {
     done < <(find victims -type f)
 }
 plant $names $(printf '%s.part\n' $names)
-ok kiln export b --out shared --html --latents --sheet shared/sheet.webp
+fails 73 kiln export b --out shared --html --latents --sheet shared/sheet.webp
+says 'shared has .*, and no export made the directory'
+unharmed 'a refused export'
+ok kiln export b --out shared --html --latents --sheet shared/sheet.webp --force
 unharmed export
 [ -z "$(find shared -type l)" ] || die "links are left: $(find shared -type l)"
 diff -r clean shared || die "the export with links planted differs"
@@ -34,7 +37,7 @@ rm -rf shared victims
 # --- a folder of it that leads elsewhere is refused by name; --out itself may be a link
 mkdir -p shared elsewhere
 ln -s "$PWD/elsewhere" shared/full
-fails 73 kiln export b --out shared
+fails 73 kiln export b --out shared --force
 says '^kiln: write shared/full/00000[0-9]-c[0-9].webp: its folder is a link or a file' # whichever thread fails first
 [ -z "$(ls elsewhere)" ] || die "it wrote through the link of a folder"
 ln -s clean named

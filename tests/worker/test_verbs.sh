@@ -27,6 +27,13 @@ draw e.webp --lora "$lora:0"
 cmp -s a.webp e.webp || fail "a LoRA of strength 0 changed the picture"
 draw f.webp --lossless
 cmp -s a.webp f.webp && fail "--lossless changed nothing"
+# The name says which format is written; a name of another format is refused.
+draw g.png
+[ "$(head -c 4 g.png | tail -c 3)" = PNG ] || fail "g.png is no PNG file"
+draw h.JPG
+[ "$(head -c 3 h.JPG | od -An -tx1 | tr -d ' ')" = ffd8ff ] || fail "h.JPG is no JPEG file"
+expect 64 "a GIF" "$worker" render --model "$model" --prompt x --width 64 --height 64 --out i.gif
+[ ! -e i.gif ] || fail "a GIF file that is none"
 
 # Coarse first: the last --width and --height count.
 large() { draw "$1" --width 128 --height 160 --json "${@:2}"; }
