@@ -5,6 +5,7 @@ chmod 711 .
 stacks+=(s)
 ok kiln up --dir s --engine testcard --lease-s 1 --heartbeat-s 0.2
 export KILN_CONFIG=$PWD/s/kiln.conf
+export KILN_EMBED_METADATA=off # files are compared with objects
 for name in plain 'job' 'a/b' 'a_b'; do
     printf '{"prompt": "one %s", "custom_id": "%s", "width": 64, "height": 64, "steps": 1}\n' "$name" "$name"
 done >jobs.jsonl
