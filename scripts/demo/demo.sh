@@ -22,7 +22,7 @@ scenic background, styles by LoRA, and nothing else. Use a real checkpoint \
 stop() { "$build/kiln" down -q --dir "$stack" || true; }
 mkdir -p "$build/demo" "$out"
 trap stop EXIT
-index=$("$build/kiln" run scripts/demo/prompts.jsonl --out "$out" --dir "$stack" \
+index=$("$build/kiln" run scripts/demo/prompts.jsonl --out "$out" --force --dir "$stack" \
     --model pipeline/models/sketch --sheet "$out/sheet.webp" --note "$note" "$@")
 address=
 if [ "${KEEP:-1}" = 1 ]; then

@@ -92,8 +92,8 @@ ok kiln up --dir s
 rm -rf gallery/results.jsonl && mkdir second
 ok kiln export before --out second/gallery --latents
 ok kiln doctor
-diff -r <(cd gallery && find . -type f ! -name results.jsonl ! -name index.html | sort | xargs sha256sum) \
-    <(cd second/gallery && find . -type f ! -name results.jsonl ! -name index.html | sort | xargs sha256sum) ||
+diff -r <(cd gallery && find . -type f ! -name results.jsonl ! -name index.html ! -name .kiln-export | sort | xargs sha256sum) \
+    <(cd second/gallery && find . -type f ! -name results.jsonl ! -name index.html ! -name .kiln-export | sort | xargs sha256sum) ||
     die "the gallery is another one"
 ok kiln enqueue jobs.jsonl --batch new
 ok kiln wait new --timeout 60
