@@ -29,10 +29,12 @@ class Stream:
         self.id = last
 
     def next(self, limit_s=20):
-        """The next event that has data; None when the stream ends."""
+        """The next event that has data; None when the stream ends, or has only ids for so long."""
         self.sock.settimeout(limit_s)
-        event, data = "message", None
+        event, data, end = "message", None, time.monotonic() + limit_s
         for raw in self.file:
+            if time.monotonic() > end:
+                return None
             line = raw.decode().rstrip("\n")
             if line.startswith("id: "):
                 self.id = line[4:]

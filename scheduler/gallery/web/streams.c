@@ -12,6 +12,7 @@
 #include "scheduler/gallery/web/connections.h"
 #include "scheduler/gallery/web/work.h"
 #include "schemas/clock.h"
+#include "schemas/telemetry/log.h"
 #include "storage/ledger/ledger.h"
 
 #define STEP_MS 1000
@@ -29,6 +30,7 @@ struct kiln_web_stream {
     char client[64];
     int64_t until_ms, said_ms;
     bool suspended, ended, busy, gone;
+    bool warned; /* the last step failed, and the log says so */
 };
 
 struct kiln_web_streams {
@@ -66,6 +68,9 @@ static bool ask_feed(struct kiln_web_stream *stream, struct kiln_ledger *session
     struct kiln_error err;
     int rc = stream->feed.step(stream->feed.arg, session, out, &err);
     *ret_away = rc == KILN_UNAVAILABLE || rc == KILN_TIMEOUT;
+    if (rc && !stream->warned)
+        kiln_log(KILN_LOG_WARNING, "events_missing", kiln_f("error", "%s", err.text));
+    stream->warned = rc != 0;
     return rc == 0 || *ret_away;
 }
 

@@ -231,23 +231,24 @@ static int read_moment(struct kiln_ledger *session, bool words, char ret[KILN_GA
     return rc;
 }
 
-/* Rows whose transaction the last moment ($16) had not seen and the new one ($17) has. */
+/* Rows whose transaction the last moment ($17) had not seen and the new one ($18) has. */
+static_assert(KILN_GALLERY_SHOWN_PARAMS == 16, "the statement's own parameters begin at $17");
 static int find(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                 const char *since, const char *now, struct fresh *ret, struct kiln_error *err)
 {
     static const struct kiln_statement changed = {
         "gallery_fresh",
         "WITH c AS MATERIALIZED ("
-        "  (SELECT job_id FROM image WHERE changed >= pg_snapshot_xmax($16::text::pg_snapshot)"
+        "  (SELECT job_id FROM image WHERE changed >= pg_snapshot_xmax($17::text::pg_snapshot)"
         "   ORDER BY changed, job_id LIMIT " CHANGED_LIMIT ")"
         "  UNION (SELECT job_id FROM image WHERE changed = ANY (ARRAY("
-        "   SELECT pg_snapshot_xip($16::text::pg_snapshot))) LIMIT " CHANGED_LIMIT "))"
+        "   SELECT pg_snapshot_xip($17::text::pg_snapshot))) LIMIT " CHANGED_LIMIT "))"
         " SELECT 0::bigint, (SELECT count(*) >= " CHANGED_LIMIT " FROM c)"
-        "  OR pg_snapshot_xmax($16::text::pg_snapshot) > pg_snapshot_xmax($17::text::pg_snapshot)"
+        "  OR pg_snapshot_xmax($17::text::pg_snapshot) > pg_snapshot_xmax($18::text::pg_snapshot)"
         " UNION ALL SELECT * FROM (SELECT i.job_id, false FROM c JOIN image i USING (job_id)"
-        "  WHERE pg_visible_in_snapshot(i.changed, $17::text::pg_snapshot)"
-        "  AND ($18::text IS NULL OR EXISTS (SELECT FROM gallery_text t"
-        "   WHERE t.job_id = i.job_id AND (t.tsv @@ $18::tsquery) IS TRUE))"
+        "  WHERE pg_visible_in_snapshot(i.changed, $18::text::pg_snapshot)"
+        "  AND ($19::text IS NULL OR EXISTS (SELECT FROM gallery_text t"
+        "   WHERE t.job_id = i.job_id AND (t.tsv @@ $19::tsquery) IS TRUE))"
         "  AND " KILN_GALLERY_SHOWN " ORDER BY i.job_id LIMIT 201) f"};
     struct kiln_params params = {0};
     kiln_gallery_bind(&params, &question->query->filter, question->batch_id);
