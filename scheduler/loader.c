@@ -60,6 +60,7 @@ static int take_waiting(void *arg, const struct kiln_waiting *waiting)
         .queued_ms = at_most(waiting->queued_ms - offset, now),
         .not_before_ms = at_most(waiting->not_before_ms - offset, now + pause_max),
         .alone = waiting->crashes > 0,
+        .avoid = waiting->failed_at,
     };
     bool paused = leader->pauses.count > 0 && kiln_pauses_find(&leader->pauses, &job);
     int rc = paused ? 0 : kiln_policy_add(leader->policy, &job, NULL);

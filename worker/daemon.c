@@ -221,7 +221,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     struct kiln_worker *worker = &daemon->worker;
     int code = start_threads(daemon, err);
     if (code != 0) {
-        kiln_startup_gone(daemon, true);
+        kiln_startup_gone(daemon, err->text, true);
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", err->text));
         _exit(kiln_code_exit(code)); /* some threads run, and nothing is in flight yet */
     }
@@ -252,7 +252,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     for (uint32_t i = 0; i < daemon->thread_count; i++)
         pthread_join(daemon->threads[i], NULL);
     pthread_join(daemon->heart, NULL);
-    kiln_startup_gone(daemon, false);
+    kiln_startup_gone(daemon, atomic_load(&worker->failure) ? worker->why.text : NULL, false);
     say_end(worker);
     int failure = atomic_load(&worker->failure);
     if (failure)
@@ -286,7 +286,7 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
     code = kiln_startup(daemon, &err);
     int status = kiln_code_exit(code);
     if (code != 0 || kiln_worker_drain(&daemon->worker) != KILN_DRAIN_NO)
-        kiln_startup_gone(daemon, false);
+        kiln_startup_gone(daemon, code ? err.text : NULL, false);
     if (code != 0)
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("code", "%s", kiln_code_name(code)),
                  kiln_f("error", "%s", err.text));

@@ -21,7 +21,8 @@
 #define TICK_MS 200
 #define CONFIRM_MS 300
 
-static int write_state(struct kiln_daemon *daemon, const char *state, struct kiln_error *err)
+static int write_state(struct kiln_daemon *daemon, const char *state, const char *trouble,
+                       struct kiln_error *err)
 {
     const struct kiln_worker *worker = &daemon->worker;
     struct kiln_ledger *ledger = NULL;
@@ -29,9 +30,9 @@ static int write_state(struct kiln_daemon *daemon, const char *state, struct kil
     if (code == 0 && !daemon->known)
         code = kiln_ledger_check(ledger, err);
     if (code == 0)
-        code =
-            kiln_ledger_worker_seen(ledger, worker->pool, worker->id, worker->host,
-                                    kiln_config_text(worker->config, KILN_KEY_DEVICE), state, err);
+        code = kiln_ledger_worker_seen(ledger, worker->pool, worker->id, worker->host,
+                                       kiln_config_text(worker->config, KILN_KEY_DEVICE), state,
+                                       trouble, err);
     daemon->known = daemon->known || code == 0;
     kiln_ledger_close(ledger);
     return code;
@@ -39,15 +40,15 @@ static int write_state(struct kiln_daemon *daemon, const char *state, struct kil
 
 static int write_starting(struct kiln_daemon *daemon, struct kiln_error *err)
 {
-    return write_state(daemon, "starting", err);
+    return write_state(daemon, "starting", NULL, err);
 }
 
 static int write_ready(struct kiln_daemon *daemon, struct kiln_error *err)
 {
-    return write_state(daemon, "ready", err);
+    return write_state(daemon, "ready", NULL, err);
 }
 
-void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run)
+void kiln_startup_gone(struct kiln_daemon *daemon, const char *trouble, bool threads_run)
 {
     struct kiln_error err;
     int code = 0;
@@ -57,18 +58,22 @@ void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run)
         code = kiln_config_set(daemon->config, "statement_timeout_s", "2", "end", &err);
     if (code == 0 && !threads_run)
         code = kiln_config_set(daemon->config, "connect_timeout_s", "2", "end", &err);
-    code = code ? code : write_state(daemon, "gone", &err);
+    code = code ? code : write_state(daemon, trouble ? "failed" : "gone", trouble, &err);
     if (code != 0)
         kiln_log(KILN_LOG_WARNING, "state_untold", kiln_f("error", "%s", err.text));
 }
 
-/* Writes, reads and removes an object, so that missing rights show before anything is rendered. */
+/* Writes, reads and removes an object, so that missing rights show before anything is rendered.
+ * There is no heartbeat yet, so why the worker waits is in its row. */
 static int check_store(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_store *store = NULL;
+    struct kiln_error untold;
     int code = kiln_store_open(daemon->worker.config, &store, err);
-    code = code ? code : kiln_store_probe(store, err);
+    code = code ? code : kiln_store_probe(store, 0, err);
     kiln_store_close(store);
+    if (code != 0 && write_state(daemon, "starting", err->text, &untold) != 0)
+        kiln_log(KILN_LOG_WARNING, "state_untold", kiln_f("error", "%s", untold.text));
     return code;
 }
 
@@ -164,7 +169,7 @@ static int open_engine(struct kiln_daemon *daemon, struct kiln_error *err)
         kiln_daemon_signals(daemon, TICK_MS / 10);
         kiln_load_watch_say(&loading.watch, kiln_monotonic_ms());
         if (kiln_worker_drain(&daemon->worker) != KILN_DRAIN_NO) {
-            kiln_startup_gone(daemon, true);
+            kiln_startup_gone(daemon, NULL, true);
             kiln_log(KILN_LOG_INFO, "worker_ended", kiln_f("while", "the model was loading"));
             pthread_detach(thread);
             _exit(EX_OK);

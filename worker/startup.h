@@ -10,9 +10,9 @@
  * drain is then raised. */
 int kiln_startup(struct kiln_daemon *daemon, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Writes into the ledger, for people to see, that the worker has ended; nothing if the ledger has
- * no row of it or another worker has the id now.  Tries once, and briefly unless threads that read
- * the settings still run. */
-void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run);
+/* Writes into the ledger, for people to see, that the worker has ended, and why if it was not asked
+ * to (NULL); nothing if the ledger has no row of it or another worker has the id now.  Tries once,
+ * and briefly unless threads that read the settings still run. */
+void kiln_startup_gone(struct kiln_daemon *daemon, const char *trouble, bool threads_run);
 
 #endif

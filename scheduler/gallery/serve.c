@@ -125,6 +125,7 @@ static void open_metrics(struct gallery *gallery)
 static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
 {
     struct kiln_gallery_app *app = &gallery->app;
+    app->cli = gallery->cli;
     app->pool = kiln_pool(gallery->cli);
     app->access = &gallery->access;
     kiln_gallery_levels(gallery->cli->config, app);

@@ -42,19 +42,39 @@ static bool knows_mode(const struct kiln_policy *p, const struct pol_worker *wor
     return worker->minor >= p->groups[group].minor;
 }
 
+/* Whether the jobs of the group failed at this worker last, and another one may soon take them: it
+ * gets them for AVOID_MS. */
+static bool better_elsewhere(const struct kiln_policy *p, const struct pol_worker *worker,
+                             uint32_t group)
+{
+    const struct pol_group *g = &p->groups[group];
+    const uint32_t model = p->sets[g->set].model;
+    if (g->avoid == 0 || g->avoid != worker->name_hash || p->last_ms >= g->avoid_until_ms)
+        return false;
+    for (uint32_t i = 0; i < p->worker_span; i++) {
+        const struct pol_worker *other = &p->workers[i];
+        if (p->worker_used[i] && other != worker && !other->draining && other->batch_max > 0 &&
+            (other->capacity > 0 || other->in_flight_count > 0) &&
+            (model == p->pool_model || model == other->model) && knows_mode(p, other, group))
+            return true;
+    }
+    return false;
+}
+
 /* A suspect shares a worker with nothing: not in its batch, not behind it. */
 static bool allowed(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
 {
     return (!p->groups[group].alone || worker->in_flight_count == 0) &&
-           knows_mode(p, worker, group);
+           knows_mode(p, worker, group) && !better_elsewhere(p, worker, group);
 }
 
-/* Whether some holder of the set knows the mode of the group, among those that would be first. */
-static bool holder_knows(const struct kiln_policy *p, uint32_t set, uint32_t group)
+/* Whether some holder of the set may take the group, among those that would be first. */
+static bool holder_may(const struct kiln_policy *p, uint32_t set, uint32_t group)
 {
     uint32_t root = p->sets[set].ranked_holders, holder = kiln_treap_first(p->holder_rank, root);
     for (int i = 0; i < WALK_WORKERS && holder != KILN_NONE; i++) {
-        if (knows_mode(p, &p->workers[holder], group))
+        const struct pol_worker *worker = &p->workers[holder];
+        if (knows_mode(p, worker, group) && !better_elsewhere(p, worker, group))
             return true;
         holder = kiln_treap_next(p->holder_rank, root, holder);
     }
@@ -282,7 +302,7 @@ static uint32_t best_held(struct kiln_policy *p, const struct pol_worker *worker
     uint32_t set = kiln_treap_first(p->set_load, root);
     for (int i = 0; i < WALK_GROUPS && set != KILN_NONE; i++) {
         uint32_t group = set == worker->set ? KILN_NONE : group_of_set(p, worker, set, now_ms);
-        if (group != KILN_NONE && (overloaded(p, set) || !holder_knows(p, set, group)))
+        if (group != KILN_NONE && (overloaded(p, set) || !holder_may(p, set, group)))
             return group;
         double gain = group != KILN_NONE && idle ? help_s(p, worker, set, group, now_ms) : 0;
         if (gain > most) {
@@ -435,7 +455,7 @@ static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t group)
     for (int i = 0; i < WALK_WORKERS && other != KILN_NONE; i++) {
         const struct pol_worker *o = &p->workers[other];
         bool needed = o->set != KILN_NONE && p->sets[o->set].ready > 0;
-        if (o->in_flight_count == 0 && !needed && o->speed >= w->speed && knows_mode(p, o, group)) {
+        if (o->in_flight_count == 0 && !needed && o->speed >= w->speed && allowed(p, o, group)) {
             double loses = regret_s(p, o) + kiln_policy_load_s(p, o, set);
             worker = loses < least ? other : worker;
             least = fmin(least, loses);

@@ -144,6 +144,9 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
                                      .confirmed = p->sweep,
                                      .priority = (int8_t)job->priority};
     p->queues[queue].refs++;
+    struct pol_group *group = &p->groups[p->queues[queue].group];
+    if (group->avoid && job->not_before_ms + AVOID_MS > group->avoid_until_ms)
+        group->avoid_until_ms = job->not_before_ms + AVOID_MS;
     p->job_due[slot].hi = job->queued_ms + (int64_t)job->max_wait_s * 1000;
     p->job_due[slot].lo = (int64_t)job->id;
     p->epoch++;

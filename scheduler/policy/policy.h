@@ -19,7 +19,8 @@
  * Among waiting jobs: backfill (priority -10) last; then the tenant that has used fewest
  * GPU-seconds, in rounds of a quantum (deficit round robin); then who waits longest, a level of
  * priority being worth an hour of waiting.  A job that crashed a worker before runs alone, on a
- * worker that has nothing else in flight.
+ * worker that has nothing else in flight.  A job that failed is kept from that worker for a minute
+ * while another one takes jobs of its kind: the fault may be the worker's, or its store's.
  *
  * A worker runs one assignment and has one ahead.  Of short ones it has more ahead: an assignment
  * hides the latency of a message only for as long as it runs.
@@ -52,6 +53,7 @@ struct kiln_policy_job {
     int64_t queued_ms;     /* on the policy's clock */
     int64_t not_before_ms; /* backs off until then */
     bool alone;            /* a suspect: no batch neighbours */
+    const char *avoid;     /* the worker where it failed last; NULL or "" = none */
 };
 
 /* What a worker says of itself. */

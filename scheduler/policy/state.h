@@ -24,6 +24,7 @@
 #include "scheduler/policy/treap.h"
 
 #define AGEING_MS (3600 * 1000LL) /* what a level of priority is worth */
+#define AVOID_MS (60 * 1000LL)    /* how long a job is kept from the worker where it failed */
 #define PATIENCE 128.0            /* seconds of waiting longer that weigh as one of switching */
 #define FAIR_PATIENCE 64.0        /* the same of the fleet's time that a tenant had more */
 #define SIZE_SWITCH_S 0.05        /* a new size in the same set */
@@ -69,6 +70,8 @@ struct pol_group {
     double unit_s;     /* of one of them on a worker of speed 1: ready * unit_s is the backlog */
     uint64_t costs_at; /* turn of the cost model that unit_s is from */
     bool alone, listed;
+    uint32_t avoid;         /* hash of the name of the worker where its jobs failed; 0 = none */
+    int64_t avoid_until_ms; /* of the job that failed last */
 };
 
 struct pol_set {
@@ -137,8 +140,9 @@ struct pol_worker {
     uint32_t busy;     /* assignments that it runs or will run; others are rendered */
     uint32_t finished; /* rendered since it is known here */
     bool draining, room, in_rooms;
-    uint32_t minor; /* of the protocol */
-    uint64_t tried; /* epoch in which nothing was found for it */
+    uint32_t name_hash; /* never 0 */
+    uint32_t minor;     /* of the protocol */
+    uint64_t tried;     /* epoch in which nothing was found for it */
 };
 
 #define MODELS_MAX 64
@@ -184,6 +188,8 @@ struct kiln_policy {
 };
 
 /* --- tables.c: finding and making the rows --------------------------------------------------- */
+/* 0 for NULL or "", and for nothing else. */
+uint32_t kiln_policy_name_hash(const char *name);
 uint32_t kiln_policy_find_job(const struct kiln_policy *p, uint64_t id);
 uint32_t kiln_policy_find_worker(const struct kiln_policy *p, const char *name);
 uint32_t kiln_policy_make_worker(struct kiln_policy *p, const char *name); /* KILN_NONE: full */

@@ -13,6 +13,12 @@ static uint32_t hash_text(uint32_t seed, const char *text)
     return kiln_hash_bytes(seed, text, strlen(text));
 }
 
+uint32_t kiln_policy_name_hash(const char *name)
+{
+    uint32_t hash = name && name[0] ? hash_text(0, name) : 0;
+    return name && name[0] && hash == 0 ? 1 : hash;
+}
+
 /* Finds a name among rows of `size` bytes that begin with their name. */
 static uint32_t find_name(const struct kiln_slots *slots, const void *rows, size_t size,
                           const char *name)
@@ -50,6 +56,7 @@ uint32_t kiln_policy_make_worker(struct kiln_policy *p, const char *name)
     p->workers[slot] =
         (struct pol_worker){.set = KILN_NONE, .model = KILN_NONE, .free_ms = p->last_ms};
     snprintf(p->workers[slot].name, sizeof(p->workers[slot].name), "%s", name);
+    p->workers[slot].name_hash = kiln_policy_name_hash(name);
     p->worker_used[slot] = true;
     if (slot >= p->worker_span)
         p->worker_span = slot + 1;
@@ -102,7 +109,8 @@ uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *
 uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                const struct kiln_policy_job *job)
 {
-    uint32_t words[5] = {set, job->width, job->height, job->steps, job->alone};
+    const uint32_t avoid = kiln_policy_name_hash(job->avoid);
+    uint32_t words[6] = {set, job->width, job->height, job->steps, job->alone, avoid};
     uint32_t hash = kiln_hash_bytes(0, words, sizeof(words));
     hash = kiln_hash_bytes(hash, &job->guidance, sizeof(job->guidance));
     const char *mode = job->mode ? job->mode : "";
@@ -112,7 +120,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
         const struct pol_group *g = &p->groups[slot];
         if (g->set == set && g->width == job->width && g->height == job->height &&
             g->steps == job->steps && g->guidance == job->guidance && g->alone == job->alone &&
-            strcmp(g->mode, mode) == 0)
+            g->avoid == avoid && strcmp(g->mode, mode) == 0)
             break;
     }
     if (slot != KILN_NONE || strlen(mode) >= KILN_MODE_MAX ||
@@ -124,6 +132,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                          .steps = job->steps,
                                          .guidance = job->guidance,
                                          .alone = job->alone,
+                                         .avoid = avoid,
                                          .queues = KILN_NONE};
     struct kiln_mode read;
     snprintf(p->groups[slot].mode, KILN_MODE_MAX, "%s", mode);

@@ -166,7 +166,7 @@ struct reading {
     void *record;
     kiln_wire_extra *extra;
     void *arg;
-    uint32_t seen; /* a bit for each field of the table */
+    uint64_t seen; /* a bit for each field of the table */
     bool version_seen;
 };
 
@@ -191,9 +191,9 @@ static int read_member(struct reading *reading, const struct kiln_json_value *ke
     for (size_t i = 0; i < table->count; i++) {
         if (!kiln_json_equals(key, table->fields[i].name))
             continue;
-        if (reading->seen & (uint32_t)1 << i)
+        if (reading->seen & (uint64_t)1 << i)
             return wrong(table, &table->fields[i], "given once", err);
-        reading->seen |= (uint32_t)1 << i;
+        reading->seen |= (uint64_t)1 << i;
         return kiln_wire_read_field(table, &table->fields[i], value, reading->record, err);
     }
     return reading->extra ? reading->extra(reading->arg, key, value, err) : 0;
@@ -223,7 +223,7 @@ int kiln_wire_read(const char *text, size_t len, const struct kiln_wire_table *t
     if (!reading.version_seen)
         return kiln_fail(err, KILN_PROTOCOL, "%s: field \"v\" is missing", table->what);
     for (size_t i = 0; i < table->count; i++)
-        if (table->fields[i].required && !(reading.seen & (uint32_t)1 << i))
+        if (table->fields[i].required && !(reading.seen & (uint64_t)1 << i))
             return kiln_fail(err, KILN_PROTOCOL, "%s: field \"%s\" is missing", table->what,
                              table->fields[i].name);
     return 0;

@@ -45,7 +45,7 @@ struct kiln_wire_field {
 struct kiln_wire_table {
     const char *what;
     const struct kiln_wire_field *fields;
-    size_t count; /* at most 32 */
+    size_t count; /* at most 64 */
     bool any_version;
 };
 

@@ -27,7 +27,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 9
+#define KILN_WIRE_MINOR 10
 #endif
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
@@ -95,6 +95,7 @@ int kiln_control_decode(const char *text, size_t len, struct kiln_control *ret,
 
 /* --- heartbeat: field "beat" of the hash (JSON) -------------------------------------------- */
 #define KILN_HEARTBEAT_HELD_MAX 16
+#define KILN_HEARTBEAT_ERROR_MAX 256
 #define KILN_HEARTBEAT_UNTOLD UINT32_MAX /* places in a heartbeat of an older worker */
 struct kiln_heartbeat {
     char worker[KILN_NAME_MAX + 1];
@@ -124,6 +125,12 @@ struct kiln_heartbeat {
      * by the device's own clock. */
     uint64_t ready_ms, wanted_ms, computed_ms;
     int64_t started_ms, sent_ms; /* wall clock, for people only */
+    /* What keeps its pictures: "store" or "ledger" refuses them; "" = nothing.  For people, but
+     * that a worker whose store refuses says room 0. */
+    char trouble[16];
+    char trouble_code[24]; /* kiln_code_name */
+    char trouble_error[KILN_HEARTBEAT_ERROR_MAX];
+    uint32_t trouble_ms; /* for how long */
 };
 char *kiln_heartbeat_encode(const struct kiln_heartbeat *beat);
 int kiln_heartbeat_decode(const char *text, size_t len, struct kiln_heartbeat *ret,

@@ -106,6 +106,11 @@ int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret,
  * greater reads another stream of the same name now (flushed Redis). */
 int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t size,
                      struct kiln_error *err) KILN_MUST_CHECK;
+/* The newest entry of a stream, borrowed like those of a read; NULL without one. */
+int kiln_bus_newest(struct kiln_bus *bus, const char *stream, struct kiln_bus_entries *entries,
+                    const struct kiln_bus_entry **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* The value of a field of an entry, "" if it has none of that name. */
+const char *kiln_bus_field(const struct kiln_bus_entry *entry, const char *name);
 /* Deletes an entry that a plain reader has processed. */
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err) KILN_MUST_CHECK;

@@ -20,6 +20,7 @@
 #define IN_FLIGHT_MAX 1024
 #define SEND_AT (64 * 1024)               /* bytes worth a system call */
 #define UNSENT_MAX (4 * 1024 * 1024)      /* bytes that Redis has not read: then wait for it */
+#define NEWEST_MAX 1000                   /* entries of a millisecond */
 #define READ_BYTES_MAX (32 * 1024 * 1024) /* of an answer with several entries */
 
 /* --- appending ------------------------------------------------------------------------------- */
@@ -391,4 +392,30 @@ int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t
         rc = kiln_fail(err, KILN_PROTOCOL, "Redis: the newest id of %s is invalid", stream);
     freeReplyObject(reply);
     return rc;
+}
+
+int kiln_bus_newest(struct kiln_bus *bus, const char *stream, struct kiln_bus_entries *entries,
+                    const struct kiln_bus_entry **ret, struct kiln_error *err)
+{
+    char last[64] = "", before[64];
+    const char *after = before;
+    *ret = NULL;
+    int rc = kiln_bus_last_id(bus, stream, last, sizeof last, err);
+    if (rc || !last[0])
+        return rc;
+    /* Reads all entries of that millisecond, and perhaps one more: the last is the newest. */
+    unsigned long long ms = strtoull(last, NULL, 10);
+    snprintf(before, sizeof before, "%llu-0", ms > 0 ? ms - 1 : 0);
+    rc = kiln_bus_read(bus, &stream, &after, 1, NEWEST_MAX, 0, entries, err);
+    if (rc == 0 && entries->count > 0)
+        *ret = &entries->at[entries->count - 1];
+    return rc;
+}
+
+const char *kiln_bus_field(const struct kiln_bus_entry *entry, const char *name)
+{
+    for (size_t i = 0; i < entry->field_count; i++)
+        if (strcmp(entry->fields[2 * i], name) == 0)
+            return entry->fields[2 * i + 1];
+    return "";
 }

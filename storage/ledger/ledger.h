@@ -95,7 +95,8 @@ struct kiln_waiting {
     double guidance;
     int32_t priority;
     enum kiln_job_kind kind;
-    int64_t queued_ms, not_before_ms; /* wall clock of the database, ms since 1970 */
+    int64_t queued_ms, not_before_ms;  /* wall clock of the database, ms since 1970 */
+    char failed_at[KILN_NAME_MAX + 1]; /* the worker of the last attempt, if it failed; "" */
 };
 typedef int kiln_ledger_each_waiting(void *arg, const struct kiln_waiting *job);
 /* Queued jobs with id > after_id in id order, at most max.  An index scan. */
@@ -204,10 +205,11 @@ int kiln_ledger_commit_many(struct kiln_ledger *ledger, const struct kiln_commit
 int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jobs, size_t count,
                            bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Upserts the worker row: what people see of workers that are gone. */
+/* Upserts the worker row: what people see of workers that are gone, or that do not start.  trouble:
+ * why not, as a sentence; NULL for nothing. */
 int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
                             const char *host, const char *device, const char *state,
-                            struct kiln_error *err) KILN_MUST_CHECK;
+                            const char *trouble, struct kiln_error *err) KILN_MUST_CHECK;
 /* Records that a worker was lost silent_ms ago; a later start of it is left as it is. */
 int kiln_ledger_worker_lost(struct kiln_ledger *ledger, const char *pool, const char *worker,
                             uint64_t silent_ms, struct kiln_error *err) KILN_MUST_CHECK;

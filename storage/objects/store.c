@@ -15,7 +15,8 @@
 #include "storage/daemon/stopwatch.h"
 #include "storage/objects/backend.h"
 
-#define PROBE_BODY "kiln probe"
+#define PROBE_LEAST 16 /* bytes */
+#define PROBE_MOST ((size_t)16 << 20)
 #define FAILURES_MAX 8
 
 static const struct {
@@ -186,10 +187,10 @@ int kiln_store_reach(struct kiln_store *store, struct kiln_error *err)
 
 /* A worker's key may be allowed to put and nothing else, which is wise: then what was put is
  * neither read back nor removed, and a few bytes stay behind. */
-static int probe_key(struct kiln_store *store, const char *key, struct kiln_error *err)
+static int probe_key(struct kiln_store *store, const char *key, const void *body, size_t bytes,
+                     struct kiln_error *err)
 {
-    struct kiln_put put = {
-        .key = key, .data = PROBE_BODY, .size = strlen(PROBE_BODY), .content_type = "text/plain"};
+    struct kiln_put put = {.key = key, .data = body, .size = bytes, .content_type = "text/plain"};
     int code = kiln_store_put(store, &put, 1, err);
     if (code)
         return code;
@@ -198,7 +199,7 @@ static int probe_key(struct kiln_store *store, const char *key, struct kiln_erro
     code = kiln_store_get(store, key, put.size, &back, &size, err);
     if (code && code != KILN_DENIED)
         return code;
-    bool same = code || (size == put.size && memcmp(back, PROBE_BODY, size) == 0);
+    bool same = code || (size == put.size && memcmp(back, body, size) == 0);
     free(back);
     if (!same)
         return kiln_fail(err, KILN_CORRUPT, "%s gives back other bytes than were put", store->url);
@@ -208,7 +209,7 @@ static int probe_key(struct kiln_store *store, const char *key, struct kiln_erro
 
 /* Where the pictures of today go, since rights may differ from one folder or prefix to the next,
  * under a job that there never is: what stays of it is an orphan to `kiln gc`. */
-int kiln_store_probe(struct kiln_store *store, struct kiln_error *err)
+int kiln_store_probe(struct kiln_store *store, size_t bytes, struct kiln_error *err)
 {
     uint64_t number = 0; /* random: two probes at once must not remove each other's object */
     if (RAND_bytes((unsigned char *)&number, sizeof number) != 1)
@@ -220,7 +221,15 @@ int kiln_store_probe(struct kiln_store *store, struct kiln_error *err)
         return kiln_fail(err, KILN_INTERNAL, "no date for a probe");
     snprintf(key, sizeof key, "images/%04d/%02d/%llu/probe-%016llx.webp", utc.tm_year + 1900,
              utc.tm_mon + 1, KILN_PROBE_JOB, (unsigned long long)number);
-    return probe_key(store, key, err);
+    bytes = bytes < PROBE_LEAST ? PROBE_LEAST : bytes > PROBE_MOST ? PROBE_MOST : bytes;
+    char *body = malloc(bytes);
+    if (!body)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a probe of %zu bytes", bytes);
+    for (size_t i = 0; i < bytes; i++) /* unlike any hole that a file system would not store */
+        body[i] = (char)('a' + i % 23);
+    int code = probe_key(store, key, body, bytes, err);
+    free(body);
+    return code;
 }
 
 /* --- many deletions ----------------------------------------------------------------------------

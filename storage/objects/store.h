@@ -41,8 +41,8 @@ int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count
 /* The caller frees *ret_data; KILN_FULL if the object is larger than max. */
 int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void **ret_data,
                    size_t *ret_size, struct kiln_error *err) KILN_MUST_CHECK;
-/* For a server of pictures, one of two ways; the other one is KILN_UNSUPPORTED.  Any thread may call
- * them, as long as no other function of this store runs.
+/* For a server of pictures, one of two ways; the other one is KILN_UNSUPPORTED.  Any thread may
+ * call them, as long as no other function of this store runs.
  *
  * Opens an object in a directory: a descriptor of a regular file, which the caller closes. */
 int kiln_store_open_object(struct kiln_store *store, const char *key, int *ret_fd,
@@ -92,8 +92,10 @@ int kiln_store_reach(struct kiln_store *store, struct kiln_error *err) KILN_MUST
 /* The job of a probe's object: no ledger ever has one of this number, nor is it told to. */
 #define KILN_PROBE_JOB 999999999999999999ULL
 
-/* Writes, reads back and removes a small object among today's pictures: may we work here?  Only the
- * right to write is needed; without the others that object stays. */
-int kiln_store_probe(struct kiln_store *store, struct kiln_error *err) KILN_MUST_CHECK;
+/* Writes, reads back and removes an object of so many bytes (0: a few) among today's pictures: may
+ * we work here, and is there room for it?  Only the right to write is needed; without the others
+ * that object stays. */
+int kiln_store_probe(struct kiln_store *store, size_t bytes,
+                     struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

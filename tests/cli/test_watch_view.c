@@ -174,8 +174,8 @@ static void troubles_are_told_at_the_top(void **state)
 {
     (void)state;
     furnish(1, 0, 0);
-    look.led = false;
     look.intake = 7;
+    kiln_troubles_find(&(struct kiln_trouble_facts){.pool = "default"}, &look.troubles);
     for (int i = 0; i < 5; i++)
         json_array_append_new(look.pauses, json_pack("{s:s}", "text", "tenant ann"));
     view.trouble = "Redis does not answer";
@@ -183,10 +183,17 @@ static void troubles_are_told_at_the_top(void **state)
     lay(80, 24);
     assert_string_equal(lines[3].text, " ! Redis does not answer; this view is 60 s old");
     assert_int_equal(lines[3].ink, KILN_INK_BAD);
-    assert_string_equal(lines[4].text, " ! no scheduler leads this pool: no jobs are assigned");
-    assert_string_equal(lines[5].text, " ! paused: tenant ann");
-    assert_string_equal(lines[7].text, " ! paused: and 3 more");
-    assert_string_equal(lines[8].text, " ! 7 entries wait in the intake stream");
+    assert_string_equal(lines[4].text, " ! no scheduler leads pool default");
+    assert_int_equal(lines[4].ink, KILN_INK_BAD);
+    assert_string_equal(lines[5].text, "   start kiln-scheduler, or `kiln up` for a private stack");
+    assert_string_equal(lines[6].text, " ! paused: tenant ann");
+    assert_string_equal(lines[8].text, " ! paused: and 3 more");
+    assert_string_equal(lines[9].text, " ! 7 entries wait in the intake stream");
+    for (int i = 0; i < 5; i++)
+        look.troubles.at[i] = look.troubles.at[0];
+    look.troubles.count = 5;
+    lay(80, 24);
+    assert_string_equal(lines[10].text, " ! and 2 more: `kiln status`");
     view.look = NULL; /* the first look has failed */
     lay(80, 24);
     assert_string_equal(lines[1].text, " ! Redis does not answer");

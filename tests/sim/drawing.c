@@ -251,11 +251,12 @@ int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count
     return first;
 }
 
-int kiln_store_probe(struct kiln_store *store, struct kiln_error *err)
+int kiln_store_probe(struct kiln_store *store, size_t bytes, struct kiln_error *err)
 {
     struct kiln_put put = {.key = "probe",
                            .data = "0000000000000000000000000000000000000000"
                                    "000000000000000000000000"};
+    (void)bytes;
     return kiln_store_put(store, &put, 1, err);
 }
 

@@ -445,11 +445,12 @@ int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jo
 
 int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
                             const char *host, const char *device, const char *state,
-                            struct kiln_error *err)
+                            const char *trouble, struct kiln_error *err)
 {
     (void)pool;
     (void)host;
     (void)device;
+    (void)trouble;
     sim_log("the ledger hears that %s is %s", worker, state);
     return sim_ledger_run(ledger, sim_ledger_nothing, NULL, err);
 }

@@ -72,7 +72,7 @@ scheduler/gallery/web:      schemas/ storage/
 scheduler/gallery/safety:   schemas/ storage/ scheduler/cli/core/
 scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/meaning scheduler/gallery/alike
 scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning scheduler/cli/core/output/crosstab.h
-scheduler/gallery/pages:    scheduler/gallery/alike
+scheduler/gallery/pages:    scheduler/gallery/alike scheduler/cli/fleet/trouble.h
 scheduler/gallery/jobs:     schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning scheduler/gallery/alike
 scheduler/gallery/jobs:     scheduler/cli/core scheduler/cli/fleet scheduler/cli/jobs/enqueue
 scheduler/gallery/pages:    scheduler/gallery/jobs

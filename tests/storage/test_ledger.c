@@ -279,10 +279,15 @@ static void a_long_result_is_walked_row_by_row(void **state)
 static void workers_are_remembered(void **state)
 {
     (void)state;
-    kiln_test_ok(kiln_ledger_worker_seen(rig.ledger, "p", "w0", "host", "cpu", "alive", &rig.err),
+    kiln_test_ok(kiln_ledger_worker_seen(rig.ledger, "p", "w0", "host", "cpu", "failed",
+                                         "no model in /m", &rig.err),
                  rig.err);
-    kiln_test_ok(kiln_ledger_worker_seen(rig.ledger, "p", "w0", "host", "cpu", "gone", &rig.err),
-                 rig.err);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM worker WHERE trouble LIKE"
+                                                " 'no model%'"),
+                     1);
+    kiln_test_ok(
+        kiln_ledger_worker_seen(rig.ledger, "p", "w0", "host", "cpu", "gone", NULL, &rig.err),
+        rig.err);
     free(kiln_test_sql(rig.stack, "UPDATE worker SET last_seen = now() - interval '1 hour'"));
     kiln_test_ok(kiln_ledger_worker_lost(rig.ledger, "p", "w0", 5000, &rig.err), rig.err);
     kiln_test_ok(kiln_ledger_worker_lost(rig.ledger, "p", "w0", 60000, &rig.err), rig.err);
@@ -290,7 +295,8 @@ static void workers_are_remembered(void **state)
                                           " interval '20 s' FROM worker");
     assert_string_equal(near, "t");
     free(near);
-    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM worker WHERE state = 'gone'"),
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM worker WHERE state = 'gone'"
+                                                " AND trouble IS NULL"),
                      1);
 }
 

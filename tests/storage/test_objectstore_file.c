@@ -91,7 +91,7 @@ static void put_get_head_delete(void **state)
     assert_int_equal(kiln_store_head(store, puts[2].key, &size, &err), KILN_NOT_FOUND);
     assert_int_equal(access("basic/latents", F_OK), -1); /* emptied directories go too */
     assert_int_equal(access("basic/images/2026/11/7", F_OK), 0);
-    assert_int_equal(kiln_store_probe(store, &err), 0);
+    assert_int_equal(kiln_store_probe(store, 0, &err), 0);
     assert_int_equal(count_temporary("basic"), 0);
     assert_int_equal(kiln_store_reach(store, &err), 0);
     assert_int_equal(rename("basic", "moved"), 0); /* unmounted, for whoever looks */

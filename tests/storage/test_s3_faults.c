@@ -232,11 +232,11 @@ static void the_right_to_put_is_enough_to_work(void **state)
                                                {"DELETE", FAULT_DENY, 1, 0}};
     const struct test_fault_rule nothing[] = {{"PUT", FAULT_DENY, 1, 0}};
     script(put_only, 2);
-    if (kiln_store_probe(store, &err))
+    if (kiln_store_probe(store, 0, &err))
         fail_msg("%s", err.text);
     assert_int_equal(test_proxy_counts(proxy).rules_left, 0);
     script(nothing, 1);
-    assert_int_equal(kiln_store_probe(store, &err), KILN_DENIED);
+    assert_int_equal(kiln_store_probe(store, 0, &err), KILN_DENIED);
     assert_non_null(strstr(err.text, "give it rights"));
     kiln_store_close(store);
 }

@@ -68,6 +68,20 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
     };
 }
 
+static int ledger_fails(struct committer *committer, const struct kiln_error *err)
+{
+    kiln_board_trouble(&committer->worker->board, KILN_PEER_LEDGER, err);
+    return kiln_outage_fail(&committer->outage, err);
+}
+
+static void ledger_answers(struct committer *committer)
+{
+    kiln_health_heard(KILN_PEER_LEDGER);
+    if (kiln_outage_is(&committer->outage))
+        kiln_board_trouble(&committer->worker->board, KILN_PEER_LEDGER, NULL);
+    kiln_outage_over(&committer->outage);
+}
+
 static int open_ledger(struct committer *committer, struct kiln_error *err)
 {
     char name[KILN_NAME_MAX + 32];
@@ -196,13 +210,12 @@ static void record(struct committer *committer, struct kiln_picture *picture)
             picture->final = code == KILN_BAD_INPUT; /* else this program may be at fault */
             continue;
         }
-        int wait_ms = kiln_outage_fail(&committer->outage, &err);
+        int wait_ms = ledger_fails(committer, &err);
         if (kiln_worker_drain(committer->worker) == KILN_DRAIN_ABANDON)
             return;
         kiln_worker_pause(committer->worker, wait_ms);
     }
-    kiln_health_heard(KILN_PEER_LEDGER);
-    kiln_outage_over(&committer->outage);
+    ledger_answers(committer);
     report(committer, picture, kind, ours);
 }
 
@@ -218,10 +231,9 @@ static bool record_together(struct committer *committer, struct kiln_picture *co
         if (kiln_code_retry(code) == KILN_RETRY_NEVER ||
             kiln_worker_drain(committer->worker) == KILN_DRAIN_ABANDON)
             return false;
-        kiln_worker_pause(committer->worker, kiln_outage_fail(&committer->outage, &err));
+        kiln_worker_pause(committer->worker, ledger_fails(committer, &err));
     }
-    kiln_health_heard(KILN_PEER_LEDGER);
-    kiln_outage_over(&committer->outage);
+    ledger_answers(committer);
     for (size_t i = 0; i < count; i++)
         report(committer, pictures[i], KILN_EVENT_DONE, ours[i]);
     return true;

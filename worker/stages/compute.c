@@ -25,6 +25,7 @@
  * pictures of 256 px differ by in time; at 1024 px it is up to an eighth of a picture, once
  * (kernels/LAB.md). */
 #define IDLE_MS 1000
+#define REFUSED_MS 10000 /* of a store: then what has not begun goes to other workers */
 
 struct compute {
     struct kiln_worker *worker;
@@ -226,7 +227,9 @@ void *kiln_compute(void *arg)
     for (;;) {
         void *item;
         size_t count;
-        if (kiln_worker_drain(worker) == KILN_DRAIN_NO && !kiln_worker_may_begin(worker, 500))
+        bool refused = kiln_board_refused(&worker->board, KILN_PEER_STORE, REFUSED_MS);
+        if (kiln_worker_drain(worker) == KILN_DRAIN_NO && !refused &&
+            !kiln_worker_may_begin(worker, 500))
             continue;
         int code = kiln_queue_pop(worker->ready, &item, 1, &count, IDLE_MS);
         if (code == KILN_CANCELLED)
@@ -241,7 +244,9 @@ void *kiln_compute(void *arg)
         if (portion->first)
             atomic_fetch_sub(&worker->waiting, 1);
         if (kiln_worker_drain(worker) != KILN_DRAIN_NO)
-            kiln_worker_return(worker, portion);
+            kiln_worker_return(worker, portion, KILN_STOP_DRAINED);
+        else if (refused)
+            kiln_worker_return(worker, portion, KILN_STOP_REFUSED);
         else
             wanted = sort_out(&compute, portion); /* 0: the flight may be freed already */
         if (wanted > 0)

@@ -44,7 +44,8 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_heartbeat *beat)
     beat->draining = kiln_worker_drain(worker) != KILN_DRAIN_NO;
     kiln_flights_list(&worker->flights, beat);
     kiln_board_beat(&worker->board, beat);
-    bool takes = !beat->draining && beat->deaf_ms <= lease_s * 1e3;
+    bool takes = !beat->draining && beat->deaf_ms <= lease_s * 1e3 &&
+                 !kiln_board_refused(&worker->board, KILN_PEER_STORE, 0);
     beat->places = takes ? KILN_HEARTBEAT_HELD_MAX - beat->held_count : 0;
     uint32_t busy = atomic_load(&worker->waiting) + (beat->steps > 0 ? 1 : 0);
     uint32_t room = busy < ROOM ? ROOM - busy : 0; /* assignments that it accepts now */

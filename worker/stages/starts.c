@@ -67,7 +67,7 @@ static void pass(struct kiln_worker *worker, struct kiln_portion *portion)
     if (code != 0) { /* closed: the worker ends */
         if (portion->last)
             kiln_board_settle(&worker->board);
-        kiln_worker_return(worker, portion);
+        kiln_worker_return(worker, portion, KILN_STOP_DRAINED);
         kiln_portion_free(portion);
     }
     kiln_board_kick(&worker->board);

@@ -4,6 +4,8 @@
  * picture whose put failed stays in the group and is retried with backoff while new pictures join.
  * After hold_s its job returns to the queue, so that a worker with a broken disk does not keep jobs
  * that others could finish.  That return is never final: a failing store is not the job's fault.
+ *
+ * While the store takes nothing, the board knows why: the heartbeat tells it, with room 0.
  */
 #include <string.h>
 
@@ -22,6 +24,8 @@ struct uploader {
     struct kiln_outage outage;
     struct kiln_picture *group[GROUP_MAX];
     size_t count;
+    size_t refused;     /* bytes of the largest object that is not stored */
+    double next_try_ms; /* of an idle thread in an outage */
 };
 
 /* Lists the missing objects, pictures before latents: objects of one directory are then neighbours,
@@ -45,13 +49,15 @@ static size_t list_missing(struct uploader *uploader, struct kiln_put *puts,
     return count;
 }
 
-/* Puts every missing object of the group.  0 when all are durable now. */
-static int put_group(struct uploader *uploader, struct kiln_error *err)
+/* Puts every missing object of the group.  0 when all are durable now; *ret_stored: how many were
+ * stored by this call. */
+static int put_group(struct uploader *uploader, size_t *ret_stored, struct kiln_error *err)
 {
     struct kiln_put puts[PUTS_MAX];
     struct kiln_picture_object *objects[PUTS_MAX];
     size_t count = list_missing(uploader, puts, objects);
     int code = 0;
+    *ret_stored = 0;
     if (!uploader->store)
         code = kiln_store_open(uploader->worker->config, &uploader->store, err);
     if (code != 0)
@@ -65,7 +71,12 @@ static int put_group(struct uploader *uploader, struct kiln_error *err)
             code = kiln_fail(err, KILN_CORRUPT, "%s was stored with sha256 %s", objects[i]->key,
                              puts[i].sha256);
         }
+        *ret_stored += objects[i]->stored;
     }
+    uploader->refused = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!objects[i]->stored && objects[i]->size > uploader->refused)
+            uploader->refused = objects[i]->size;
     return code;
 }
 
@@ -100,6 +111,26 @@ static void end_some(struct uploader *uploader, const struct kiln_error *err)
     }
 }
 
+static void store_answers(struct uploader *uploader)
+{
+    kiln_health_heard(KILN_PEER_STORE);
+    kiln_board_trouble(&uploader->worker->board, KILN_PEER_STORE, NULL);
+    kiln_outage_over(&uploader->outage);
+}
+
+/* A round in which some objects were stored says nothing about the store as a whole.  One that
+ * refuses us is opened anew, so that it finds the keys that somebody has renewed. */
+static int store_fails(struct uploader *uploader, size_t stored, const struct kiln_error *err)
+{
+    if (kiln_code_retry(err->code) == KILN_RETRY_REPAIRED) {
+        kiln_store_close(uploader->store);
+        uploader->store = NULL;
+    }
+    if (stored == 0)
+        kiln_board_trouble(&uploader->worker->board, KILN_PEER_STORE, err);
+    return kiln_outage_fail(&uploader->outage, err);
+}
+
 /* One round: puts the group, passes on what is durable, waits if something failed. */
 static void work_group(struct uploader *uploader)
 {
@@ -108,24 +139,41 @@ static void work_group(struct uploader *uploader)
     for (size_t i = 0; i < uploader->count; i++)
         if (uploader->group[i]->first_try_ms == 0)
             uploader->group[i]->first_try_ms = now;
-    int code = put_group(uploader, &err);
+    size_t stored;
+    int code = put_group(uploader, &stored, &err);
     for (size_t i = uploader->count; i-- > 0;) {
         const struct kiln_picture *picture = uploader->group[i];
-        uint32_t stored = 0;
+        uint32_t durable = 0;
         for (uint32_t k = 0; k < picture->object_count; k++)
-            stored += picture->objects[k].stored;
-        if (stored == picture->object_count)
+            durable += picture->objects[k].stored;
+        if (durable == picture->object_count)
             send_on(uploader, i);
     }
     if (code == 0) {
-        kiln_health_heard(KILN_PEER_STORE);
-        kiln_outage_over(&uploader->outage);
+        store_answers(uploader);
         return;
     }
-    int wait_ms = kiln_outage_fail(&uploader->outage, &err);
+    int wait_ms = store_fails(uploader, stored, &err);
     end_some(uploader, &err);
     if (uploader->count > 0)
         kiln_worker_pause(uploader->worker, wait_ms);
+}
+
+/* While nothing is to be put, because what the store refused has returned to the queue: does it
+ * take an object as large as those?  This worker gets no job until it does. */
+static void try_again(struct uploader *uploader)
+{
+    struct kiln_error err;
+    int code = 0;
+    if (kiln_monotonic_ms() < uploader->next_try_ms)
+        return;
+    if (!uploader->store)
+        code = kiln_store_open(uploader->worker->config, &uploader->store, &err);
+    code = code ? code : kiln_store_probe(uploader->store, uploader->refused, &err);
+    if (code == 0)
+        store_answers(uploader);
+    else
+        uploader->next_try_ms = kiln_monotonic_ms() + store_fails(uploader, 0, &err);
 }
 
 /* While nothing is to be put: does the store answer?  Not asked when a put of the other uploader
@@ -133,8 +181,10 @@ static void work_group(struct uploader *uploader)
 static void probe(struct uploader *uploader)
 {
     struct kiln_error err;
-    if (!kiln_worker_may_probe(uploader->worker, KILN_PEER_STORE,
-                               kiln_outage_is(&uploader->outage)))
+    bool refused = kiln_outage_is(&uploader->outage);
+    if (refused && kiln_worker_drain(uploader->worker) == KILN_DRAIN_NO)
+        try_again(uploader);
+    if (refused || !kiln_worker_may_probe(uploader->worker, KILN_PEER_STORE, false))
         return;
     int code = 0;
     if (!uploader->store)

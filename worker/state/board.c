@@ -11,6 +11,9 @@
 #include <time.h>
 
 #include "schemas/clock.h"
+#include "schemas/text/utf8.h"
+
+#define TOLD_MS 1000 /* shorter refusals of a server are repeated and never told */
 
 void kiln_settings_read(const struct kiln_config *config, struct kiln_settings *ret)
 {
@@ -202,6 +205,54 @@ void kiln_board_wait(struct kiln_board *board, int wait_ms)
     pthread_mutex_unlock(&board->mutex);
 }
 
+void kiln_board_trouble(struct kiln_board *board, enum kiln_peer peer, const struct kiln_error *err)
+{
+    struct kiln_board_trouble *trouble = &board->troubles[peer];
+    pthread_mutex_lock(&board->mutex);
+    double now = kiln_monotonic_ms();
+    bool told = trouble->told;
+    if (!err) {
+        trouble->since_ms = 0;
+        trouble->told = false;
+    } else {
+        trouble->since_ms = trouble->since_ms > 0 ? trouble->since_ms : now;
+        trouble->told = told || now - trouble->since_ms >= TOLD_MS;
+        trouble->code = err->code;
+        kiln_utf8_copy(trouble->text, sizeof trouble->text, err->text);
+    }
+    if (trouble->told != told) {
+        board->kicked = true;
+        pthread_cond_signal(&board->changed);
+    }
+    pthread_mutex_unlock(&board->mutex);
+}
+
+bool kiln_board_refused(struct kiln_board *board, enum kiln_peer peer, double for_ms)
+{
+    const struct kiln_board_trouble *trouble = &board->troubles[peer];
+    pthread_mutex_lock(&board->mutex);
+    bool refused = trouble->told && kiln_monotonic_ms() - trouble->since_ms >= for_ms;
+    pthread_mutex_unlock(&board->mutex);
+    return refused;
+}
+
+/* Under the mutex.  The store comes first: its trouble is more often this worker's alone. */
+static void fill_trouble(const struct kiln_board *board, struct kiln_heartbeat *beat)
+{
+    static const enum kiln_peer order[] = {KILN_PEER_STORE, KILN_PEER_LEDGER};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        const struct kiln_board_trouble *trouble = &board->troubles[order[i]];
+        if (!trouble->told)
+            continue;
+        snprintf(beat->trouble, sizeof beat->trouble, "%s", kiln_peer_name(order[i]));
+        snprintf(beat->trouble_code, sizeof beat->trouble_code, "%s",
+                 kiln_code_name(trouble->code));
+        memcpy(beat->trouble_error, trouble->text, sizeof beat->trouble_error);
+        beat->trouble_ms = (uint32_t)(kiln_monotonic_ms() - trouble->since_ms);
+        return;
+    }
+}
+
 void kiln_board_beat(struct kiln_board *board, struct kiln_heartbeat *beat)
 {
     pthread_mutex_lock(&board->mutex);
@@ -220,6 +271,7 @@ void kiln_board_beat(struct kiln_board *board, struct kiln_heartbeat *beat)
     beat->computed_ms = (uint64_t)board->computed_ms;
     beat->deaf_ms = deaf > 0 ? (uint32_t)deaf : 0;
     beat->batch_max = board->settings.batch_max;
+    fill_trouble(board, beat);
     beat->drawn = beat->held_count > board->to_render ? beat->held_count - board->to_render : 0;
     pthread_mutex_unlock(&board->mutex);
 }

@@ -11,6 +11,7 @@
 
 #include "schemas/config/config.h"
 #include "schemas/wire/wire.h"
+#include "storage/daemon/health.h"
 
 /* Settings that may change while the worker runs; everything else needs a restart. */
 struct kiln_settings {
@@ -42,6 +43,12 @@ struct kiln_board {
     double computed_ms, ready_at_end_ms, wanted_at_end_ms; /* at the end of the last batch */
     double stepped_ms;                                     /* when *step last changed, */
     int32_t step_seen;                                     /* and its value */
+    struct kiln_board_trouble {
+        double since_ms; /* 0: none */
+        bool told;       /* it has lasted long enough for the heartbeat to say so */
+        int code;
+        char text[KILN_HEARTBEAT_ERROR_MAX];
+    } troubles[KILN_PEER_COUNT];
 };
 
 void kiln_board_init(struct kiln_board *board, const struct kiln_settings *settings);
@@ -79,6 +86,13 @@ struct kiln_device_time kiln_board_device(struct kiln_board *board);
 void kiln_board_up(struct kiln_board *board);
 /* The committer: one job has ended. */
 void kiln_board_count(struct kiln_board *board, bool done);
+/* An uploader or committer: the store or the ledger takes nothing from us, again; or, with err
+ * NULL, it does.  After a second the heartbeat says so, and a worker whose store refuses has no
+ * room. */
+void kiln_board_trouble(struct kiln_board *board, enum kiln_peer peer,
+                        const struct kiln_error *err);
+/* Whether that is told, and has lasted for so long. */
+bool kiln_board_refused(struct kiln_board *board, enum kiln_peer peer, double for_ms);
 /* The listener: the stream was read. */
 void kiln_board_heard(struct kiln_board *board);
 

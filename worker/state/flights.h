@@ -20,6 +20,7 @@ enum kiln_stop {
     KILN_STOP_CANCELLED, /* somebody cancelled the job */
     KILN_STOP_DROPPED,   /* the ledger has moved the job: another attempt, or done */
     KILN_STOP_DRAINED,   /* this worker ends at the next step */
+    KILN_STOP_REFUSED,   /* the store has refused this worker's pictures for long */
 };
 
 struct kiln_flight {

@@ -64,11 +64,13 @@ void kiln_picture_fail(struct kiln_picture *picture, int code, const char *reaso
 
 void kiln_picture_stop(struct kiln_picture *picture, enum kiln_stop why)
 {
-    if (why == KILN_STOP_DRAINED) {
+    if (why == KILN_STOP_DRAINED || why == KILN_STOP_REFUSED) {
         picture->outcome = KILN_OUTCOME_RETURN;
         picture->code = KILN_OK; /* returned unused: the attempt does not count */
         picture->final = false;
-        snprintf(picture->reason, sizeof picture->reason, "the worker is ending");
+        snprintf(picture->reason, sizeof picture->reason, "%s",
+                 why == KILN_STOP_DRAINED ? "the worker is ending"
+                                          : "the store refuses the pictures of this worker");
     } else {
         picture->outcome = KILN_OUTCOME_GONE;
         picture->code = why == KILN_STOP_CANCELLED ? KILN_CANCELLED : KILN_STALE;

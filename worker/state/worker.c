@@ -172,16 +172,18 @@ void kiln_worker_end_job(struct kiln_worker *worker, struct kiln_flight *flight,
     kiln_worker_pass(worker->outcomes, picture);
 }
 
-static void return_job(struct kiln_worker *worker, struct kiln_flight *flight, uint32_t index)
+static void return_job(struct kiln_worker *worker, struct kiln_flight *flight, uint32_t index,
+                       enum kiln_stop why)
 {
-    enum kiln_stop why = kiln_flight_stop(flight, index);
-    kiln_worker_end_job(worker, flight, index, why == KILN_STOP_NONE ? KILN_STOP_DRAINED : why);
+    enum kiln_stop raised = kiln_flight_stop(flight, index);
+    kiln_worker_end_job(worker, flight, index, raised == KILN_STOP_NONE ? why : raised);
 }
 
-void kiln_worker_return(struct kiln_worker *worker, const struct kiln_portion *portion)
+void kiln_worker_return(struct kiln_worker *worker, const struct kiln_portion *portion,
+                        enum kiln_stop why)
 {
     for (uint32_t i = 0; i < portion->job_count; i++)
-        return_job(worker, portion->flight, portion->jobs[i].index);
+        return_job(worker, portion->flight, portion->jobs[i].index, why);
 }
 
 void kiln_worker_return_flight(struct kiln_worker *worker, struct kiln_flight *flight)
@@ -189,7 +191,7 @@ void kiln_worker_return_flight(struct kiln_worker *worker, struct kiln_flight *f
     /* Settling the last job frees the flight: count first. */
     uint32_t count = flight->assignment.job_count;
     for (uint32_t i = 0; i < count; i++)
-        return_job(worker, flight, i);
+        return_job(worker, flight, i, KILN_STOP_DRAINED);
 }
 
 void kiln_worker_report(struct kiln_worker *worker, const struct kiln_event *event)

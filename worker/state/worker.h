@@ -110,8 +110,10 @@ bool kiln_worker_may_probe(const struct kiln_worker *worker, enum kiln_peer peer
 bool kiln_worker_may_begin(struct kiln_worker *worker, int wait_ms);
 /* Pushes a picture into the queue of a stage; waits as long as needed. */
 void kiln_worker_pass(struct kiln_queue *queue, struct kiln_picture *picture);
-/* Returns jobs that have not begun, which may free their flight; the attempts do not count. */
-void kiln_worker_return(struct kiln_worker *worker, const struct kiln_portion *portion);
+/* Returns jobs that have not begun, which may free their flight; the attempts do not count.  why:
+ * DRAINED or REFUSED. */
+void kiln_worker_return(struct kiln_worker *worker, const struct kiln_portion *portion,
+                        enum kiln_stop why);
 void kiln_worker_return_flight(struct kiln_worker *worker, struct kiln_flight *flight);
 /* Ends one job without a picture: sends it to the committer. */
 void kiln_worker_end_job(struct kiln_worker *worker, struct kiln_flight *flight, uint32_t index,

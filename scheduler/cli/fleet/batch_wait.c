@@ -10,7 +10,7 @@
 #include <signal.h>
 
 #include "scheduler/cli/core/suggest.h"
-#include "scheduler/cli/fleet/blocked.h"
+#include "scheduler/cli/fleet/trouble.h"
 #include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
@@ -18,7 +18,7 @@
 #define UNKNOWN_GRACE_S 5.0
 #define TAKEN_IN_S 60.0 /* a batch that intake has not read by then probably does not exist */
 #define TEND_EVERY_S 2.0
-#define BLOCKED_AFTER_S 2.0 /* a batch that takes a second needs no explanation */
+#define TROUBLE_AFTER_S 2.0 /* a batch that takes a second needs no explanation */
 
 static volatile sig_atomic_t interrupted;
 
@@ -69,7 +69,7 @@ struct waiting {
     kiln_wait_tend *tend;
     void *arg;
     struct kiln_bar bar;
-    struct kiln_blocked_said blocked;
+    struct kiln_troubles_said said;
 };
 
 /* Whether the ledger has every entry sent before this wait began.  Entries leave the stream after
@@ -108,8 +108,7 @@ static int wait_step(struct waiting *w, struct kiln_progress *progress, bool *re
     if (time_up)
         return kiln_fail(err, KILN_TIMEOUT, "batch %s did not end within %.0f s; it continues",
                          w->batch, w->timeout_s);
-    if (at[KILN_JOB_QUEUED])
-        kiln_blocked_say(w->cli, w->ledger, w->batch, &w->bar, &w->blocked);
+    kiln_troubles_say(w->cli, w->ledger, w->batch, &w->bar, &w->said);
     if (w->tend && now - w->tended_s >= TEND_EVERY_S) {
         rc = w->tend(w->arg, err);
         w->tended_s = kiln_now_s();
@@ -132,7 +131,7 @@ int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, k
     if (rc)
         return rc;
     w.tended_s = w.start_s;
-    w.blocked.due_s = w.start_s + BLOCKED_AFTER_S;
+    w.said.due_s = w.start_s + TROUBLE_AFTER_S;
     kiln_bar_init(&w.bar, cli, batch);
     interrupted = 0;
     struct sigaction action = {.sa_handler = on_interrupt}, before;

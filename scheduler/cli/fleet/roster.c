@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "scheduler/cli/core/text_safe.h"
+#include "scheduler/cli/fleet/trouble.h"
 #include "schemas/room.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
@@ -64,20 +65,13 @@ static int by_name(const void *a, const void *b)
     return strverscmp(x->row.name, y->row.name);
 }
 
-int kiln_roster_load(struct kiln_cli *cli, struct kiln_roster *ret, struct kiln_error *err)
+int kiln_roster_read(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_bus *bus,
+                     struct kiln_roster *ret, struct kiln_error *err)
 {
     struct kiln_roster roster = {0};
-    struct kiln_ledger *ledger = NULL;
-    struct kiln_bus *bus = NULL;
-    int rc = kiln_open_reader(cli, &ledger, err);
-    if (rc == 0)
-        rc = kiln_ledger_workers(ledger, kiln_pool(cli), add_row, &roster, err);
-    if (rc == 0)
-        rc = kiln_open_bus(cli, &bus, err);
+    int rc = kiln_ledger_workers(ledger, kiln_pool(cli), add_row, &roster, err);
     if (rc == 0)
         rc = kiln_bus_heartbeats(bus, kiln_pool(cli), NULL, add_beat, &roster, err);
-    kiln_bus_close(bus);
-    kiln_ledger_close(ledger);
     if (rc) {
         kiln_roster_release(&roster);
         return rc;
@@ -86,6 +80,18 @@ int kiln_roster_load(struct kiln_cli *cli, struct kiln_roster *ret, struct kiln_
         qsort(roster.at, roster.count, sizeof *roster.at, by_name);
     *ret = roster;
     return 0;
+}
+
+int kiln_roster_load(struct kiln_cli *cli, struct kiln_roster *ret, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_bus *bus = NULL;
+    int rc = kiln_open_reader(cli, &ledger, err);
+    rc = rc ? rc : kiln_open_bus(cli, &bus, err);
+    rc = rc ? rc : kiln_roster_read(cli, ledger, bus, ret, err);
+    kiln_bus_close(bus);
+    kiln_ledger_close(ledger);
+    return rc;
 }
 
 void kiln_roster_release(struct kiln_roster *roster)
@@ -114,13 +120,14 @@ static json_t *worker_json(const struct kiln_roster_worker *worker)
     const struct kiln_heartbeat *beat = &worker->beat;
     char protocol[32], seen[64];
     if (!worker->live)
-        return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s}", "worker", worker->row.name, "state",
+        return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o}", "worker", worker->row.name, "state",
                          state_of(worker), "host", worker->row.host, "device", worker->row.device,
                          "jobs", (json_int_t)worker->row.assigned, "last_seen",
-                         kiln_time_text(worker->row.last_seen_ms, seen, sizeof seen));
+                         kiln_time_text(worker->row.last_seen_ms, seen, sizeof seen), "trouble",
+                         kiln_worker_trouble_json(worker));
     snprintf(protocol, sizeof protocol, "%u.%u", beat->version, beat->minor);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
-                     "s:I, s:I, s:s, s:s, s:I, s:I, s:I}",
+                     "s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:o}",
                      "worker", worker->row.name, "state", state_of(worker), "host", beat->host,
                      "device", beat->device, "engine", beat->engine, "model", beat->model, "loras",
                      beat->lora_set, "pid", (int)beat->pid, "held", (int)beat->held_count, "room",
@@ -129,7 +136,8 @@ static json_t *worker_json(const struct kiln_roster_worker *worker)
                      (json_int_t)beat->done, "failed", (json_int_t)beat->failed, "started_ms",
                      (json_int_t)beat->started_ms, "release", beat->release, "protocol", protocol,
                      "ready_ms", (json_int_t)beat->ready_ms, "wanted_ms",
-                     (json_int_t)beat->wanted_ms, "computed_ms", (json_int_t)beat->computed_ms);
+                     (json_int_t)beat->wanted_ms, "computed_ms", (json_int_t)beat->computed_ms,
+                     "trouble", kiln_worker_trouble_json(worker));
 }
 
 json_t *kiln_roster_json(const struct kiln_roster *roster, bool all)
@@ -174,12 +182,15 @@ void kiln_roster_print(const struct kiln_cli *cli, const struct kiln_roster *ros
                "DONE", "FAILED", "IDLE", "RESIDENT");
     for (size_t i = 0; i < roster->count; i++) {
         const struct kiln_roster_worker *worker = &roster->at[i];
-        char seen[64];
+        char seen[64], trouble[KILN_ERROR_TEXT_MAX];
         if (worker->live)
             print_live(worker);
         else if (all)
             kiln_print_line("%-16s %-9s %-8s last seen %s", worker->row.name, state_of(worker),
                             worker->row.device,
                             kiln_time_text(worker->row.last_seen_ms, seen, sizeof seen));
+        if ((worker->live || all) &&
+            kiln_worker_trouble_text(worker, trouble, sizeof trouble)[0] != '\0')
+            kiln_print_line("  ! %s", trouble);
     }
 }

@@ -20,6 +20,10 @@ struct kiln_roster {
 
 int kiln_roster_load(struct kiln_cli *cli, struct kiln_roster *ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
+/* The same over connections that are open. */
+struct kiln_bus;
+int kiln_roster_read(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_bus *bus,
+                     struct kiln_roster *ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_roster_release(struct kiln_roster *roster);
 const struct kiln_roster_worker *kiln_roster_find(const struct kiln_roster *roster,
                                                   const char *name);

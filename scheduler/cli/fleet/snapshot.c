@@ -49,22 +49,24 @@ static int look_ledger(struct kiln_snapshot *look, const char *batch, struct kil
         rc = kiln_ledger_progress(ledger, pool, batch, &look->batch, err);
         look->has_batch = rc == 0;
     }
+    if (rc == 0)
+        rc = kiln_troubles_look(look->cli, ledger, batch, &look->roster, &look->bus,
+                                &look->troubles, err);
     kiln_ledger_close(ledger);
     return rc;
 }
 
-/* What only Redis knows: entries that are not in the ledger yet, and heartbeats. */
-static int look_bus(struct kiln_snapshot *look, struct kiln_error *err)
+/* Entries that are not in the ledger yet. */
+static int look_intake(struct kiln_snapshot *look)
 {
     struct kiln_bus *bus = NULL;
     char key[256];
     kiln_wire_key(key, sizeof key, kiln_pool(look->cli), "intake", NULL);
-    int rc = kiln_open_bus(look->cli, &bus, err);
+    int rc = look->bus.code ? look->bus.code : kiln_open_bus(look->cli, &bus, &look->bus);
     if (rc == 0)
-        rc = kiln_bus_length(bus, key, &look->intake, err);
+        rc = kiln_bus_length(bus, key, &look->intake, &look->bus);
     kiln_bus_close(bus);
-    if (rc == 0)
-        rc = kiln_roster_load(look->cli, &look->roster, err);
+    look->bus.code = rc;
     return rc;
 }
 
@@ -82,8 +84,8 @@ int kiln_snapshot_take_known(struct kiln_cli *cli, struct kiln_snapshot *ret,
     int rc = look_ledger(ret, NULL, err);
     if (rc)
         kiln_snapshot_release(ret);
-    else if (look_bus(ret, &ret->bus) == 0)
-        ret->bus.code = 0;
+    else
+        (void)look_intake(ret);
     return rc;
 }
 
@@ -92,8 +94,8 @@ int kiln_snapshot_take(struct kiln_cli *cli, const char *batch, struct kiln_snap
 {
     *ret = (struct kiln_snapshot){.cli = cli, .groups = json_array()};
     int rc = look_ledger(ret, batch, err);
-    if (rc == 0)
-        rc = look_bus(ret, err);
+    if (rc == 0 && (rc = look_intake(ret)) != 0)
+        *err = ret->bus;
     if (rc)
         kiln_snapshot_release(ret);
     return rc;
@@ -105,9 +107,10 @@ json_t *kiln_snapshot_json(const struct kiln_snapshot *look)
     json_t *workers = bus ? kiln_roster_json(&look->roster, false) : json_null();
     json_t *intake = bus ? json_integer((json_int_t)look->intake) : json_null();
     json_t *value =
-        json_pack("{s:s, s:o, s:o, s:O, s:O, s:o, s:b}", "pool", kiln_pool(look->cli), "jobs",
+        json_pack("{s:s, s:o, s:o, s:O, s:O, s:o, s:b, s:o}", "pool", kiln_pool(look->cli), "jobs",
                   kiln_counts_json(&look->counts), "workers", workers, "groups", look->groups,
-                  "holds", look->pauses, "intake", intake, "scheduler", (int)look->led);
+                  "holds", look->pauses, "intake", intake, "scheduler", (int)look->led, "troubles",
+                  kiln_troubles_json(&look->troubles));
     if (look->has_batch)
         json_object_set_new(value, "batch", kiln_counts_json(&look->batch.jobs));
     return value;

@@ -9,6 +9,7 @@
 
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/fleet/roster.h"
+#include "scheduler/cli/fleet/trouble.h"
 
 struct kiln_snapshot {
     struct kiln_cli *cli;
@@ -19,7 +20,8 @@ struct kiln_snapshot {
     uint64_t intake; /* entries that are in Redis and not in the ledger yet */
     bool led, has_batch;
     struct kiln_progress batch;
-    struct kiln_error bus; /* why workers and intake are not known; code 0 if they are */
+    struct kiln_troubles troubles; /* in the way of the pool, or of the batch if one is looked at */
+    struct kiln_error bus;         /* why workers and intake are not known; code 0 if they are */
 };
 
 /* batch may be NULL.  On an error *ret holds nothing. */

@@ -33,8 +33,7 @@ static void print_look(const struct kiln_snapshot *look)
 {
     printf("pool %s: ", kiln_pool(look->cli));
     kiln_counts_print(&look->counts);
-    if (!look->led)
-        puts("no scheduler leads this pool: no jobs are assigned");
+    kiln_troubles_print(&look->troubles);
     size_t i;
     json_t *pause;
     json_array_foreach(look->pauses, i, pause)
@@ -48,8 +47,6 @@ static void print_look(const struct kiln_snapshot *look)
                look->intake == 1 ? "entry" : "entries");
     if (look->bus.code)
         puts("unavailable while Redis is down: live workers, the length of the intake stream");
-    else if (look->roster.live == 0)
-        puts("no worker is alive");
     else
         kiln_roster_print(look->cli, &look->roster, false);
     if (json_array_size(look->groups))

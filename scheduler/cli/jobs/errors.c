@@ -11,6 +11,7 @@
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/fleet/trouble.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/ops.h"
 
@@ -86,7 +87,12 @@ int kiln_verb_errors(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0)
         rc =
             kiln_ledger_causes(ledger, kiln_pool(cli), batch, since_ms, list_cause, &listing, &err);
+    struct kiln_troubles now = {.count = 0};
+    if (rc == 0 && kiln_troubles_look(cli, ledger, NULL, NULL, NULL, &now, &err))
+        now.count = 0; /* the list is what was asked for */
     kiln_ledger_close(ledger);
+    for (size_t i = 0; i < now.count; i++)
+        kiln_say(cli, "now in the way: %s; %s", now.at[i].text, now.at[i].next);
     if (rc == 0 && listing.rows)
         kiln_say(cli, "to retry: kiln retry JOB, or kiln retry --batch BATCH");
     return kiln_listing_end(&listing, rc, &err);

@@ -12,9 +12,9 @@
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/blocked.h"
 #include "scheduler/cli/fleet/control.h"
 #include "scheduler/cli/fleet/roster.h"
+#include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/pauses.h"
 #include "schemas/clock.h"
 #include "storage/ledger/ledger.h"
@@ -64,24 +64,34 @@ static void explain_assigned(struct why *why, const struct kiln_job_row *row)
                 worker->beat.steps);
     else
         because(why, "the worker is loading, decoding or uploading");
+    char trouble[KILN_ERROR_TEXT_MAX];
+    if (kiln_worker_trouble_text(worker, trouble, sizeof trouble)[0])
+        because(why, "%s; it tries again, and returns the job after hold_s (%g s)", trouble,
+                kiln_config_number(why->cli->config, KILN_KEY_HOLD_S));
 }
 
-/* Why no worker could run the job at all; false if one could. */
+/* What is in the way of every job, or of those that need this model; true if it stops them all. */
 static bool explain_fleet(struct why *why, const char *model, bool led)
 {
-    if (!led)
-        because(why,
-                "no scheduler leads pool %s: start kiln-scheduler (a private stack: `kiln up`)",
-                kiln_pool(why->cli));
-    char text[512];
-    bool workers = !kiln_blocked_by_workers(&why->roster, kiln_pool(why->cli), text, sizeof text);
-    const char *lacks = workers ? kiln_blocked_by_model(&why->roster, model) : text;
-    if (!workers)
-        because(why, "%s", text);
-    else if (lacks)
-        because(why, "it needs model '%s', which %s; `kiln workers --json` lists the models", model,
-                lacks);
-    return !led || lacks;
+    char needed[1][KILN_NAME_MAX + 1] = {""};
+    struct kiln_troubles troubles;
+    bool stops = false;
+    snprintf(needed[0], sizeof needed[0], "%s", model ? model : "");
+    kiln_troubles_find(
+        &(struct kiln_trouble_facts){.pool = kiln_pool(why->cli),
+                                     .led = led,
+                                     .roster = &why->roster,
+                                     .models = (const char(*)[KILN_NAME_MAX + 1]) needed,
+                                     .model_count = 1,
+                                     .lease_s =
+                                         kiln_config_number(why->cli->config, KILN_KEY_LEASE_S),
+                                     .now_ms = kiln_wall_ms()},
+        &troubles);
+    for (size_t i = 0; i < troubles.count; i++) {
+        because(why, "%s; %s", troubles.at[i].text, troubles.at[i].next);
+        stops = stops || troubles.at[i].stops;
+    }
+    return stops;
 }
 
 /* The queued jobs before it, the workers with room, and the holders of its set. */

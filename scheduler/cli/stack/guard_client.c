@@ -148,7 +148,7 @@ static int check_store(struct kiln_cli *cli, struct kiln_error *err)
     struct kiln_error refusal;
     int rc = kiln_store_open(cli->config, &store, &refusal);
     if (rc == 0)
-        rc = kiln_store_probe(store, &refusal);
+        rc = kiln_store_probe(store, 0, &refusal);
     kiln_store_close(store);
     return rc != KILN_FULL ? 0
                            : kiln_fail(err, rc,

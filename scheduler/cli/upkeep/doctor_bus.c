@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/text_safe.h"
+#include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "schemas/clock.h"
 #include "schemas/wire/wire.h"
@@ -29,7 +30,6 @@
 #define FRESH_MS 30000
 #define AHEAD_MS 60000               /* by how much the clock of Redis may be set back */
 #define TOLD_MS (24 * 3600 * 1000LL) /* how long an entry that was set aside is reported */
-#define ENTRIES_MAX 1000             /* of `blocked`, which is trimmed roughly */
 
 /* --- rights ----------------------------------------------------------------------------------- */
 
@@ -223,30 +223,14 @@ void kiln_doctor_bus(struct kiln_doctor *doctor)
 /* --- the intake and its neighbours `blocked` and `refused` -------------------------------------
  */
 
-/* The newest entry of a stream, borrowed until the next reading; NULL without one. */
+/* Borrowed until the next reading; NULL without one. */
 static const struct kiln_bus_entry *newest(struct kiln_doctor *doctor, struct kiln_bus *bus,
                                            const char *part, struct kiln_bus_entries *entries)
 {
-    char key[KILN_NAME_MAX + 64], last[64], before[64];
-    const char *stream = key, *after = before;
+    char key[KILN_NAME_MAX + 64];
+    const struct kiln_bus_entry *entry;
     kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), part, NULL);
-    if (kiln_bus_last_id(bus, key, last, sizeof last, NULL) || !last[0])
-        return NULL;
-    /* Reads all entries of that millisecond, and perhaps one more: the last is the newest. */
-    unsigned long long ms = strtoull(last, NULL, 10);
-    snprintf(before, sizeof before, "%llu-0", ms > 0 ? ms - 1 : 0);
-    if (kiln_bus_read(bus, &stream, &after, 1, ENTRIES_MAX, 0, entries, NULL) ||
-        entries->count == 0)
-        return NULL;
-    return &entries->at[entries->count - 1];
-}
-
-static const char *value_of(const struct kiln_bus_entry *entry, const char *name)
-{
-    for (size_t i = 0; i < entry->field_count; i++)
-        if (strcmp(entry->fields[2 * i], name) == 0)
-            return entry->fields[2 * i + 1];
-    return "";
+    return kiln_bus_newest(bus, key, entries, &entry, NULL) ? NULL : entry;
 }
 
 /* How long ago by the clock of Redis, which made the id. */
@@ -284,11 +268,11 @@ static bool check_blocked(struct kiln_doctor *doctor, struct kiln_bus *bus, int6
     if (is_forged(doctor, "blocked", entry, now_ms))
         return true;
     char error[KILN_ERROR_TEXT_MAX];
-    double waited_s = strtod(value_of(entry, "blocked_ms"), NULL) / 1e3;
+    double waited_s;
+    kiln_intake_blocked(bus, kiln_pool(doctor->cli), now_ms, error, sizeof error, &waited_s);
     kiln_finding(doctor, "intake", VERDICT_BAD,
                  "fix the cause; nothing is lost, the lines stay in the stream",
-                 "the intake has been blocked for %.0f s: %s", waited_s,
-                 kiln_safe_line(value_of(entry, "error"), error, sizeof error));
+                 "the intake has been blocked for %.0f s: %s", waited_s, error);
     return true;
 }
 
@@ -322,8 +306,8 @@ static void check_refused(struct kiln_doctor *doctor, struct kiln_bus *bus, int6
         return;
     struct kiln_error err;
     char reason[256], batch[KILN_BATCH_NAME_MAX + 1];
-    kiln_safe_line(value_of(last, "reason"), reason, sizeof reason);
-    snprintf(batch, sizeof batch, "%s", value_of(last, "batch"));
+    kiln_safe_line(kiln_bus_field(last, "reason"), reason, sizeof reason);
+    snprintf(batch, sizeof batch, "%s", kiln_bus_field(last, "batch"));
     if (kiln_bus_length(bus, key, &count, &err) == 0)
         kiln_finding(doctor, "refused", VERDICT_WARNING,
                      "look at them with `redis-cli XREVRANGE`, and enqueue again what was good: "

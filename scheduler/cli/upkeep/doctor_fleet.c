@@ -19,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "scheduler/cli/fleet/blocked.h"
 #include "scheduler/cli/fleet/roster.h"
+#include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "schemas/clock.h"
 #include "schemas/names.h"
@@ -248,8 +248,7 @@ struct needs {
 static int check_need(void *arg, const struct kiln_need_row *row, struct kiln_error *err)
 {
     const struct needs *needs = arg;
-    const char *lacks =
-        needs->roster->live ? kiln_blocked_by_model(needs->roster, row->model) : NULL;
+    const char *lacks = needs->roster->live ? kiln_lacks_model(needs->roster, row->model) : NULL;
     (void)err;
     if (row->model[0] && lacks)
         kiln_finding(needs->doctor, "models", VERDICT_BAD,
@@ -308,6 +307,23 @@ static void check_needs(struct kiln_doctor *doctor, const struct kiln_roster *ro
     kiln_reader_give(doctor->reader, ledger);
 }
 
+/* What workers report; the rest of trouble.h has checks of its own. */
+static void check_reports(struct kiln_doctor *doctor, const struct kiln_roster *roster)
+{
+    struct kiln_troubles troubles;
+    const struct kiln_trouble_facts facts = {
+        .pool = kiln_pool(doctor->cli),
+        .led = true,
+        .roster = roster,
+        .lease_s = kiln_config_number(doctor->cli->config, KILN_KEY_LEASE_S),
+        .now_ms = kiln_wall_ms()};
+    kiln_troubles_find(&facts, &troubles);
+    for (size_t i = 0; i < troubles.count; i++)
+        if (troubles.at[i].kind != KILN_TROUBLE_WORKERS)
+            kiln_finding(doctor, kiln_trouble_name(troubles.at[i].kind), VERDICT_BAD,
+                         troubles.at[i].next, "%s", troubles.at[i].text);
+}
+
 void kiln_doctor_needs(struct kiln_doctor *doctor)
 {
     struct kiln_roster roster = {0};
@@ -325,6 +341,7 @@ void kiln_doctor_needs(struct kiln_doctor *doctor)
     if (rc == 0) {
         check_clocks(doctor, &roster, before_ms, after_ms);
         check_needs(doctor, &roster);
+        check_reports(doctor, &roster);
     }
     kiln_roster_release(&roster);
 }

@@ -19,7 +19,7 @@ static void check_rights(struct kiln_doctor *doctor, const char *url)
     struct kiln_error err;
     int rc = kiln_store_open(doctor->cli->config, &store, &err);
     if (rc == 0)
-        rc = kiln_store_probe(store, &err);
+        rc = kiln_store_probe(store, 0, &err);
     kiln_store_close(store);
     if (rc) {
         kiln_finding(doctor, "store", VERDICT_BAD,

@@ -1,9 +1,17 @@
-/* fleet.c - /fleet: jobs by state, workers, and groups of waiting jobs; read-only. */
+/* fleet.c - /fleet: what is in the way, jobs by state, workers, and groups of waiting jobs;
+ * read-only.
+ *
+ * What is in the way is found as for `kiln status` (scheduler/cli/fleet/trouble.h), which asks
+ * Redis as well.  So one request at a time looks, and others get what it found.
+ */
 #include <inttypes.h>
+#include <pthread.h>
 
+#include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/html.h"
 #include "scheduler/gallery/parts/layout.h"
+#include "schemas/clock.h"
 #include "storage/ledger/read/read.h"
 
 #define ROWS_MAX 200
@@ -75,6 +83,42 @@ static int each_group(void *arg, const struct kiln_group_row *group, struct kiln
     return 0;
 }
 
+#define TROUBLE_MS 2000 /* how long one look is shown */
+
+static struct {
+    pthread_mutex_t mutex;
+    int64_t due_ms; /* of the next look */
+    struct kiln_troubles found;
+} seen = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Writes nothing if nothing is in the way. */
+static int add_troubles(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln_error *err)
+{
+    struct kiln_troubles troubles;
+    int rc = 0;
+    pthread_mutex_lock(&seen.mutex);
+    if (kiln_clock_ms() >= seen.due_ms) {
+        rc = kiln_troubles_look(kiln_gallery_app(visit)->cli, visit->session, NULL, NULL, NULL,
+                                &seen.found, err);
+        seen.found.count = rc ? 0 : seen.found.count;
+        seen.due_ms = rc ? 0 : kiln_clock_ms() + TROUBLE_MS;
+    }
+    troubles = seen.found;
+    pthread_mutex_unlock(&seen.mutex);
+    if (rc || troubles.count == 0)
+        return rc;
+    kiln_text_puts(out, "<h2>In the way</h2><ul class=\"troubles\">");
+    for (size_t i = 0; i < troubles.count; i++) {
+        kiln_text_puts(out, "<li><strong>");
+        kiln_html(out, troubles.at[i].text);
+        kiln_text_puts(out, "</strong><br>");
+        kiln_html(out, troubles.at[i].next);
+        kiln_text_puts(out, "</li>\n");
+    }
+    kiln_text_puts(out, "</ul>");
+    return 0;
+}
+
 static void add_counts(struct kiln_text *out, const struct kiln_counts *counts)
 {
     kiln_text_puts(out, "<dl class=\"keys\">");
@@ -101,10 +145,12 @@ int kiln_gallery_fleet(struct kiln_web_visit *visit, struct kiln_error *err)
         return rc;
     kiln_gallery_begin(
         visit, &(struct kiln_gallery_page_head){.title = "Fleet", .here = "fleet", .wide = true});
-    kiln_text_puts(table.out, "<h1>Fleet</h1><h2>Jobs</h2>");
+    kiln_text_puts(table.out, "<h1>Fleet</h1>");
+    rc = add_troubles(visit, table.out, err);
+    kiln_text_puts(table.out, "<h2>Jobs</h2>");
     add_counts(table.out, &counts);
     begin(table.out, "Workers", of_workers);
-    rc = kiln_ledger_workers(visit->session, pool, each_worker, &table, err);
+    rc = rc ? rc : kiln_ledger_workers(visit->session, pool, each_worker, &table, err);
     end(&table, "No worker has been seen.");
     begin(table.out, "Waiting and rendering", of_groups);
     rc = rc ? rc : kiln_ledger_groups(visit->session, pool, each_group, &table, err);

@@ -8,6 +8,7 @@
 #include "scheduler/gallery/web/visit.h"
 #include "storage/ledger/gallery/gallery.h"
 
+struct kiln_cli;
 struct kiln_gallery_files;
 
 #define KILN_GALLERY_TILES 48 /* on a page */
@@ -27,6 +28,7 @@ enum kiln_gallery_asset_name {
 };
 
 struct kiln_gallery_app {
+    struct kiln_cli *cli; /* the settings */
     const char *pool;
     const struct kiln_web_access *access;
     struct kiln_gallery_files *files;

@@ -15,7 +15,7 @@ static int read_waiting(void *arg, const PGresult *rows, int row, struct kiln_er
     KILN_READ(rows, row, 0, job.id, job.batch_id, job.model, job.tenant, job.lora_set, job.width,
               job.height, job.steps, job.attempt, job.max_wait_s, job.guidance, job.priority,
               job.kind, job.crashes, job.queued_ms, job.not_before_ms);
-    KILN_READ(rows, row, 16, job.mode);
+    KILN_READ(rows, row, 16, job.mode, job.failed_at);
     int rc = ((kiln_ledger_each_waiting *)caller->each)(caller->arg, &job);
     return rc ? kiln_fail(err, rc, "ledger, queued jobs: the caller stopped") : 0;
 }
@@ -29,7 +29,8 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
                    " max_wait_s, guidance, priority, kind, crashes,"
                    " (extract(epoch FROM queued_at) * 1000)::bigint,"
                    " CASE WHEN not_before = '-infinity' THEN 0"
-                   " ELSE (extract(epoch FROM not_before) * 1000)::bigint END, mode"
+                   " ELSE (extract(epoch FROM not_before) * 1000)::bigint END, mode,"
+                   " CASE WHEN error_code <> 0 THEN coalesce(worker, '') ELSE '' END"
                    " FROM job WHERE pool = $1 AND waits AND id > $2::bigint"
                    " ORDER BY id LIMIT $3::integer"};
     struct kiln_params params = {0};
@@ -280,15 +281,15 @@ int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id,
 
 int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
                             const char *host, const char *device, const char *state,
-                            struct kiln_error *err)
+                            const char *trouble, struct kiln_error *err)
 {
     static const struct kiln_statement upsert = {
-        "worker_seen", "INSERT INTO worker AS w (pool, name, host, device, state)"
-                       " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (pool, name) DO UPDATE SET"
+        "worker_seen", "INSERT INTO worker AS w (pool, name, host, device, state, trouble)"
+                       " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (pool, name) DO UPDATE SET"
                        " host = excluded.host, device = excluded.device, state = excluded.state,"
-                       " last_seen = now()"};
+                       " trouble = excluded.trouble, last_seen = now()"};
     struct kiln_params params = {0};
-    KILN_BIND(&params, pool, worker, host, device, state);
+    KILN_BIND(&params, pool, worker, host, device, state, trouble);
     return kiln_ledger_run(ledger, &upsert, &params, NULL, err);
 }
 

@@ -184,7 +184,7 @@ static int read_worker(void *arg, const PGresult *rows, int row, struct kiln_err
     const struct kiln_caller *caller = arg;
     struct kiln_worker_row worker;
     KILN_READ(rows, row, 0, worker.name, worker.host, worker.device, worker.state,
-              worker.first_seen_ms, worker.last_seen_ms, worker.assigned);
+              worker.first_seen_ms, worker.last_seen_ms, worker.assigned, worker.trouble);
     return ((kiln_each_worker *)caller->each)(caller->arg, &worker, err);
 }
 
@@ -192,10 +192,10 @@ int kiln_ledger_workers(struct kiln_ledger *ledger, const char *pool, kiln_each_
                         void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "read_workers",
-        "SELECT w.name, w.host, w.device, w.state, " SEEN ", "
-        "(SELECT count(*) FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = w.pool AND a.worker = w.name) "
-        "FROM worker w WHERE w.pool = $1 ORDER BY w.name"};
+        "read_workers", "SELECT w.name, w.host, w.device, w.state, " SEEN ", "
+                        "(SELECT count(*) FROM " KILN_ASSIGNED_JOBS
+                        " WHERE a.pool = w.pool AND a.worker = w.name), "
+                        "coalesce(w.trouble, '') FROM worker w WHERE w.pool = $1 ORDER BY w.name"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool);
     return kiln_ledger_each(ledger, &statement, &params, read_worker, KILN_CALLER(each, arg), err);

@@ -89,7 +89,8 @@ int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, cons
 struct kiln_worker_row {
     char name[KILN_NAME_MAX + 1], host[KILN_NAME_MAX + 1], device[KILN_NAME_MAX + 1], state[32];
     int64_t first_seen_ms, last_seen_ms;
-    uint64_t assigned; /* jobs it holds now */
+    uint64_t assigned;                 /* jobs it holds now */
+    char trouble[KILN_ERROR_TEXT_MAX]; /* why it has not started; "" */
 };
 typedef int kiln_each_worker(void *arg, const struct kiln_worker_row *worker,
                              struct kiln_error *err);

@@ -20,6 +20,7 @@
 #define DEVICE_COLUMNS 8
 #define HOST_COLUMNS 16
 #define MODEL_COLUMNS 20
+#define TROUBLES_SHOWN 3
 #define LEAST_ROWS 2 /* of a section that has anything to show */
 
 struct page {
@@ -92,7 +93,24 @@ static void put_batch(struct page *page, const struct kiln_progress *batch)
         (unsigned long long)total, page->view->batch, batch->whole ? "" : " (still coming in)");
 }
 
-/* Everything that keeps jobs from being rendered, a line each. */
+/* Two lines each, the second says what to do. */
+static void put_troubles(struct page *page, const struct kiln_troubles *troubles)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < troubles->count; i++) {
+        const struct kiln_trouble *at = &troubles->at[i];
+        if (at->kind == KILN_TROUBLE_PAUSED)
+            continue; /* it is among the pauses */
+        if (shown++ == TROUBLES_SHOWN) {
+            put(page, KILN_INK_WARN, " ! and %zu more: `kiln status`", troubles->count - i);
+            return;
+        }
+        put(page, at->stops ? KILN_INK_BAD : KILN_INK_WARN, " ! %s", at->text);
+        put(page, KILN_INK_PLAIN, "   %s", at->next);
+    }
+}
+
+/* Everything that keeps jobs from being rendered. */
 static void put_warnings(struct page *page, const struct kiln_snapshot *look)
 {
     size_t i;
@@ -104,8 +122,7 @@ static void put_warnings(struct page *page, const struct kiln_snapshot *look)
         put(page, KILN_INK_BAD, " ! %s; this view is %s old",
             page->view->trouble[0] ? page->view->trouble : "a server is slow to answer",
             age_text(age_s, age, sizeof age));
-    if (!look->led)
-        put(page, KILN_INK_BAD, " ! no scheduler leads this pool: no jobs are assigned");
+    put_troubles(page, &look->troubles);
     json_array_foreach(look->pauses, i, pause)
     {
         if (i == 2) {

@@ -6,7 +6,8 @@
  *      kiln watch   pool default   2026-11-21 15:04:05Z
  *      jobs       12 queued   3 assigned   120 done   2 failed   0 cancelled
  *      pace       34.0 done a minute, about 21 s left
- *      ! no scheduler leads this pool: no jobs are assigned
+ *      ! no scheduler leads pool default
+ *        start kiln-scheduler, or `kiln up` for a private stack
  *
  *      WORKERS    2 live: 1 busy, 0 idle, 1 drain, 0 deaf; 0 gone
  *      NAME      NOW    DEVICE      STEP JOBS    DONE  FAIL   /MIN  IDLE  HAS LOADED

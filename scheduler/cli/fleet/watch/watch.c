@@ -18,11 +18,29 @@ static void on_interrupt(int signal_no)
     interrupted = signal_no;
 }
 
-/* Shows one look, as text only if it differs from *last; *ret_over: the batch that is watched has
- * ended. */
-static int watch_once(struct kiln_cli *cli, const char *batch, struct kiln_counts *last,
-                      bool *ret_over, int *ret_status, struct kiln_error *err)
+/* What was shown last. */
+struct shown {
+    struct kiln_counts counts;
+    struct kiln_troubles troubles;
+};
+
+static void show_troubles(const char *now, const struct kiln_troubles *troubles, struct shown *last)
 {
+    const struct kiln_trouble *fresh[KILN_TROUBLES_MAX];
+    bool had = last->troubles.count > 0;
+    size_t count = kiln_troubles_new(&last->troubles, troubles, fresh);
+    for (size_t i = 0; i < count; i++)
+        printf("%s  ! %s; %s\n", now, fresh[i]->text, fresh[i]->next);
+    if (had && troubles->count == 0)
+        printf("%s  nothing is in the way any more\n", now);
+}
+
+/* Shows one look, as text only what differs from *last; *ret_over: the batch that is watched has
+ * ended. */
+static int watch_once(struct kiln_cli *cli, const char *batch, struct shown *last, bool *ret_over,
+                      int *ret_status, struct kiln_error *err)
+{
+    char now[64];
     struct kiln_snapshot look;
     int rc = kiln_snapshot_take(cli, batch, &look, err);
     if (rc)
@@ -30,11 +48,14 @@ static int watch_once(struct kiln_cli *cli, const char *batch, struct kiln_count
     const struct kiln_counts *counts = kiln_snapshot_counts(&look);
     if (cli->json) {
         (void)kiln_print_json(cli, kiln_snapshot_json(&look));
-    } else if (memcmp(counts, last, sizeof *last) != 0) {
-        char now[64];
-        *last = *counts;
-        printf("%s  ", kiln_time_text(kiln_wall_ms(), now, sizeof now));
-        kiln_counts_print(last);
+    } else {
+        kiln_time_text(kiln_wall_ms(), now, sizeof now);
+        if (memcmp(counts, &last->counts, sizeof *counts) != 0) {
+            last->counts = *counts;
+            printf("%s  ", now);
+            kiln_counts_print(counts);
+        }
+        show_troubles(now, &look.troubles, last);
     }
     fflush(stdout);
     *ret_over = kiln_snapshot_over(&look);
@@ -46,10 +67,10 @@ static int watch_once(struct kiln_cli *cli, const char *batch, struct kiln_count
 static int watch_lines(struct kiln_cli *cli, const char *batch, long interval_s)
 {
     struct kiln_error err;
-    struct kiln_counts last;
+    struct shown last = {0};
     bool over = false;
     int status = 0;
-    memset(&last, 0xff, sizeof last); /* unlike any */
+    memset(&last.counts, 0xff, sizeof last.counts); /* unlike any */
     sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
     while (!interrupted && !over && kiln_stdout_ok()) {
         if (watch_once(cli, batch, &last, &over, &status, &err))
