@@ -366,6 +366,7 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
     snprintf(member->device_class, sizeof(member->device_class), "%s", beat->device_class);
     snprintf(member->running, sizeof(member->running), "%s", beat->running);
     member->draining = beat->draining;
+    member->refused = strcmp(beat->trouble, "store") == 0;
 
     member->minor = beat->minor;
     uint32_t in_flight = 0, named = 0;

@@ -28,8 +28,8 @@ struct group {
     double backlog_s;
 };
 
-enum state { RENDERING, IDLE, DRAINING, SILENT, STATES };
-static const char *const state_names[STATES] = {"drawing", "idle", "draining", "silent"};
+enum state { RENDERING, IDLE, DRAINING, REFUSED, SILENT, STATES };
+static const char *const state_names[STATES] = {"drawing", "idle", "draining", "refused", "silent"};
 
 struct copy {
     bool leads;
@@ -159,6 +159,7 @@ int kiln_gauges_tend(struct kiln_gauges *gauges, const struct kiln_leader *leade
     for (size_t i = 0; i < leader->member_count; i++) {
         const struct kiln_member *member = leader->members[i];
         enum state state = member->running[0] ? RENDERING : IDLE;
+        state = member->refused ? REFUSED : state;
         state = member->draining ? DRAINING : state;
         copy->workers[member->known ? state : SILENT]++;
     }
@@ -228,9 +229,12 @@ static void write_groups(struct kiln_text *text, const struct copy *copy)
 
 static void write_workers(struct kiln_text *text, const struct copy *copy)
 {
-    uint32_t live = copy->workers[RENDERING] + copy->workers[IDLE] + copy->workers[DRAINING];
+    uint32_t live = 0;
+    for (int state = 0; state < SILENT; state++)
+        live += copy->workers[state];
     kiln_metric_family(text, "kiln_workers", "gauge",
-                       "Workers by what they do; silent: without a heartbeat, holding jobs.");
+                       "Workers by what they do; refused: by their store; silent: without a "
+                       "heartbeat, holding jobs.");
     for (int state = 0; state < STATES; state++) {
         const char *labels[] = {"state", state_names[state], NULL};
         kiln_metric_sample(text, "kiln_workers", labels, copy->workers[state]);

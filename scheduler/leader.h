@@ -84,7 +84,7 @@ struct kiln_member {
     char running[KILN_WIRE_ID_MAX + 1]; /* the assignment that it renders now, by its heartbeat */
     bool known;                         /* a heartbeat was read; else only the ledger names it */
     bool present, bye;                  /* in the last round of heartbeats; has said goodbye */
-    bool draining;                      /* says the latest heartbeat */
+    bool draining, refused;             /* by its store; says the latest heartbeat */
     uint32_t minor;                     /* of the protocol: which modes it knows */
     bool foreign;                       /* speaks another protocol version, which was logged */
     bool tells_progress;         /* its heartbeats say what is rendered: `begun` can be trusted */

@@ -13,7 +13,7 @@ packages="build-essential pkg-config git ca-certificates unzip python3 python3-p
 libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libpng-dev libjpeg-dev libzstd-dev libssl-dev libjansson-dev
 libpcre2-dev libutf8proc-dev libmicrohttpd-dev zlib1g-dev libncurses-dev libcmocka-dev
 redis-server postgresql python3-pil libimage-exiftool-perl curl tmux systemd iproute2 procps
-swift swift-proxy swift-account swift-container swift-object memcached spin"
+swift swift-proxy swift-account swift-container swift-object memcached spin prometheus"
 
 # Ubuntu has Chromium as a snap only, which tests cannot use.
 if [ "${BROWSER:-1}" != 0 ] && apt-cache show chromium 2>/dev/null | grep -q '^Filename'; then

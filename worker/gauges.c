@@ -75,6 +75,19 @@ static void write_queues(struct kiln_text *text, const struct kiln_worker *worke
     }
 }
 
+/* What its heartbeat tells people. */
+static void write_refused(struct kiln_text *text, struct kiln_worker *worker)
+{
+    static const char name[] = "kiln_worker_refused";
+    static const enum kiln_peer peers[] = {KILN_PEER_STORE, KILN_PEER_LEDGER};
+    kiln_metric_family(text, name, "gauge",
+                       "1 while the store or the ledger refuses this worker's pictures.");
+    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
+        const char *labels[] = {"by", kiln_peer_name(peers[i]), NULL};
+        kiln_metric_sample(text, name, labels, kiln_board_refused(&worker->board, peers[i], 0));
+    }
+}
+
 void kiln_worker_gauges(void *arg, struct kiln_text *text)
 {
     struct kiln_worker *worker = arg;
@@ -82,6 +95,7 @@ void kiln_worker_gauges(void *arg, struct kiln_text *text)
     struct kiln_heartbeat beat = {0};
     write_info(text, worker, up);
     write_queues(text, worker);
+    write_refused(text, worker);
     kiln_flights_list(&worker->flights, &beat);
     gauge(text, "kiln_worker_held_assignments", "Assignments in flight.", beat.held_count);
     gauge(text, "kiln_worker_draining", "1 once it accepts no new assignments.",

@@ -118,6 +118,8 @@ enum kiln_metric_of {
 /* Appends all metrics of a program, not KILN_METRIC_OF_BOTH. */
 void kiln_metrics_write(struct kiln_text *text, enum kiln_metric_of program);
 
+/* Every sample written from now on ends with the label pool; before any thread writes. */
+void kiln_metrics_pool(const char *pool);
 /* The two lines before the samples of a metric; type is "gauge" or "counter". */
 void kiln_metric_family(struct kiln_text *text, const char *name, const char *type,
                         const char *help);

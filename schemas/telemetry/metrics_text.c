@@ -10,6 +10,14 @@
 
 #include "schemas/telemetry/metrics_table.h"
 
+/* The last label of every sample, so that rules can tell the pools of one Prometheus apart. */
+static char pool_name[128];
+
+void kiln_metrics_pool(const char *pool)
+{
+    snprintf(pool_name, sizeof pool_name, "%s", pool);
+}
+
 static void add_number(struct kiln_text *text, double value)
 {
     if (isnan(value))
@@ -33,6 +41,13 @@ static void add_value(struct kiln_text *text, const char *value)
     }
 }
 
+static void add_label(struct kiln_text *text, size_t before, const char *name, const char *value)
+{
+    kiln_text_printf(text, "%s%s=\"", before ? "," : "{", name);
+    add_value(text, value);
+    kiln_text_puts(text, "\"");
+}
+
 void kiln_metric_family(struct kiln_text *text, const char *name, const char *type,
                         const char *help)
 {
@@ -42,13 +57,13 @@ void kiln_metric_family(struct kiln_text *text, const char *name, const char *ty
 void kiln_metric_sample(struct kiln_text *text, const char *name, const char *const *labels,
                         double value)
 {
+    size_t count = 0;
     kiln_text_puts(text, name);
-    for (size_t i = 0; labels && labels[i]; i += 2) {
-        kiln_text_printf(text, "%s%s=\"", i ? "," : "{", labels[i]);
-        add_value(text, labels[i + 1]);
-        kiln_text_puts(text, "\"");
-    }
-    kiln_text_puts(text, labels && labels[0] ? "} " : " ");
+    for (; labels && labels[2 * count]; count++)
+        add_label(text, count, labels[2 * count], labels[2 * count + 1]);
+    if (pool_name[0])
+        add_label(text, count++, "pool", pool_name);
+    kiln_text_puts(text, count > 0 ? "} " : " ");
     add_number(text, value);
     kiln_text_puts(text, "\n");
 }

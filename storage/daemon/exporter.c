@@ -23,7 +23,6 @@
 
 struct kiln_exporter {
     struct kiln_exporter_page page;
-    char pool[KILN_NAME_MAX + 1];
     struct MHD_Daemon *daemon;
     uint16_t port;
 };
@@ -34,12 +33,13 @@ static void write_own(const struct kiln_exporter *exporter, struct kiln_text *te
 {
     const struct kiln_exporter_page *page = &exporter->page;
     char why[256];
-    const char *labels[] = {"program", page->name, "version", KILN_VERSION,
-                            "pool",    page->pool, NULL};
+    const char *labels[] = {"program", page->name, "version", KILN_VERSION, NULL};
     kiln_metric_family(text, "kiln_build_info", "gauge", "Always 1; what runs here.");
     kiln_metric_sample(text, "kiln_build_info", labels, 1);
     kiln_metric_family(text, "kiln_healthy", "gauge", "1 if /healthz says ok.");
     kiln_metric_sample(text, "kiln_healthy", NULL, kiln_health_check(why, sizeof why));
+    kiln_metric_family(text, "kiln_ready", "gauge", "1 if /readyz says ok.");
+    kiln_metric_sample(text, "kiln_ready", NULL, kiln_health_ready(why, sizeof why));
     kiln_metric_family(text, "kiln_poll_age_seconds", "gauge",
                        "Since the server last answered a poll.");
     for (int peer = 0; peer < KILN_PEER_COUNT; peer++) {
@@ -78,12 +78,16 @@ static char *answer_path(const struct kiln_exporter *exporter, const char *path,
         return write_metrics(exporter);
     if (strcmp(path, "/livez") == 0)
         return write_line("ok");
+    if (strcmp(path, "/readyz") == 0) {
+        *status = kiln_health_ready(why, sizeof why) ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+        return write_line(why);
+    }
     if (strcmp(path, "/healthz") == 0) {
         *status = kiln_health_check(why, sizeof why) ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
         return write_line(why);
     }
     *status = MHD_HTTP_NOT_FOUND;
-    return write_line("there are /metrics, /healthz and /livez");
+    return write_line("there are /metrics, /healthz, /readyz and /livez");
 }
 
 static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status, char *body,
@@ -146,8 +150,7 @@ int kiln_exporter_start(const struct kiln_config *config, enum kiln_key port_key
     if (!exporter)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the page of metrics");
     exporter->page = *page;
-    snprintf(exporter->pool, sizeof exporter->pool, "%s", page->pool);
-    exporter->page.pool = exporter->pool;
+    kiln_metrics_pool(page->pool);
     const struct kiln_listen listen = {
         .address = where,
         .address_setting = kiln_keys[KILN_KEY_METRICS_ADDRESS].name,

@@ -2,6 +2,7 @@
  *
  *     GET /metrics   what metrics.h counted, the process itself, and what `collect` adds
  *     GET /healthz   200 "ok", or 503 and a sentence (health.h)
+ *     GET /readyz    the same, and 503 while the program takes no work although all answer
  *     GET /livez     200 as long as the process answers
  *
  * One thread of libmicrohttpd with bounds on connections, memory and time, bound to loopback unless
@@ -19,7 +20,7 @@ struct kiln_exporter;
 struct kiln_exporter_page {
     enum kiln_metric_of program;
     const char *name; /* "kiln-scheduler"; must outlive the exporter */
-    const char *pool; /* copied */
+    const char *pool; /* copied; the last label of every sample of this process */
     /* Appends metrics of its own; called in the exporter's thread.  May be NULL. */
     void (*collect)(void *arg, struct kiln_text *text);
     void *arg;

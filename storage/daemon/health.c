@@ -13,7 +13,7 @@
 static struct {
     _Atomic int64_t heard_ms, limit_ms, due_ms;
 } peers[KILN_PEER_COUNT];
-static _Atomic(const char *) starting = NULL;
+static _Atomic(const char *) starting = NULL, refusing = NULL;
 static _Atomic int asked = KILN_PEER_LEDGER;
 
 static struct {
@@ -60,6 +60,11 @@ void kiln_health_heard(enum kiln_peer peer)
 void kiln_health_starting(const char *text)
 {
     atomic_store(&starting, text);
+}
+
+void kiln_health_refusing(const char *text)
+{
+    atomic_store(&refusing, text);
 }
 
 double kiln_health_age_s(enum kiln_peer peer)
@@ -129,4 +134,14 @@ bool kiln_health_check(char *text, size_t size)
         return false;
     snprintf(text, size, "ok");
     return true;
+}
+
+bool kiln_health_ready(char *text, size_t size)
+{
+    const char *why = atomic_load(&refusing);
+    if (!kiln_health_check(text, size))
+        return false;
+    if (why)
+        snprintf(text, size, "not ready: %s", why);
+    return !why;
 }

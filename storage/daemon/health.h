@@ -35,9 +35,15 @@ void kiln_health_stuck(const char *what, const struct kiln_error *error);
 /* How long it has been stuck, 0 if it is not; *ret_code (enum kiln_code): why. */
 double kiln_health_stuck_s(int *ret_code);
 
+/* Why no work is taken although every server answers ("the store refuses the pictures"), or NULL;
+ * text is borrowed for the life of the process. */
+void kiln_health_refusing(const char *text);
+
 /* Seconds since the peer last answered, or was first expected to; negative: not expected. */
 double kiln_health_age_s(enum kiln_peer peer);
 /* Whether the process is healthy; text gets a sentence in both cases. */
 bool kiln_health_check(char *text, size_t size);
+/* Whether it also takes work. */
+bool kiln_health_ready(char *text, size_t size);
 
 #endif

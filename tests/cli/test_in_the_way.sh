@@ -113,6 +113,23 @@ ok kiln enqueue few.jsonl --batch again
 ok kiln wait again --timeout 60
 [ "$(sql "SELECT count(*) FROM image i JOIN batch b ON b.id = i.batch_id WHERE b.name = 'again' AND worker = 'worker-0'")" = 20 ] || die "worker-0 does not take work again"
 
+# --- the disk of the database is full: commits first, then new jobs
+sql "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END \$\$" >/dev/null
+sql "CREATE TRIGGER full_disk BEFORE INSERT ON image FOR EACH ROW EXECUTE FUNCTION full_disk()" >/dev/null
+ok kiln enqueue few.jsonl --batch ledgerless
+begin_wait ledgerless
+hears "^batch ledgerless waits: the ledger takes no commits of worker worker-0: .*the database's disk is full" 10
+hears 'make room on the disk of Postgres' 10
+until_kiln '! the ledger takes no commits: ' kiln workers
+sql "CREATE TRIGGER full_disk BEFORE INSERT ON job FOR EACH ROW EXECUTE FUNCTION full_disk()" >/dev/null
+ok kiln enqueue few.jsonl --batch later --no-wait
+until_kiln '! the ledger takes no new jobs: .*disk is full' kiln status
+hears '^batch ledgerless waits: the ledger takes no new jobs: ' 30
+sql "DROP FUNCTION full_disk CASCADE" 2>/dev/null >/dev/null
+nothing_lost ledgerless 20
+nothing_lost later 20
+wait $waiting
+
 # --- no worker, and the batch is not even in the ledger because no scheduler runs
 ok kiln up --dir s --workers 0
 ok kiln enqueue few.jsonl --batch nobody

@@ -61,6 +61,7 @@ page 0 't(w, "kiln_device_seconds_total", state="idle") > 0 and t(w, "process_re
 for port in $scheduler $one $two; do
     answers 10 "$port" /healthz '^200 ok$'
     answers 0 "$port" /livez '^200 ok$'
+    answers 0 "$port" /readyz '^200 ok$'
 done
 answers 0 "$one" /secrets '^404 there are /metrics'
 [[ $(get "$one" /metrics POST) == "405 "* ]] || die "POST is let in"

@@ -43,7 +43,7 @@ fails 1 kiln wait b --timeout 60
         done
     done
 } >said.txt 2>&1
-says '^kiln_jobs{state="done"} ' said.txt
+says '^kiln_jobs{state="done",pool="[^"]*"} ' said.txt
 says 'now: host=.* password=\*\*\*  \[.*own.conf' said.txt
 export REDISCLI_AUTH=$redis_word
 {

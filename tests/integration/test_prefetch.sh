@@ -23,7 +23,7 @@ metric() {
     python3 - "$port" "$1" <<'PYTHON'
 import sys, urllib.request
 page = urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/metrics", timeout=10).read().decode()
-print(next((line.split()[-1] for line in page.splitlines() if line.startswith(sys.argv[2])), 0))
+print(next((line.split()[-1] for line in page.splitlines() if line.startswith(sys.argv[2].rstrip("}"))), 0))
 PYTHON
 }
 

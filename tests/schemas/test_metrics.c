@@ -120,6 +120,16 @@ static void labels_are_escaped(void **state)
     char *lines = kiln_text_take(&text);
     assert_string_equal(lines, "kiln_x{loras=\"a\\\"b\\\\c\\nd\",size=\"\"} 1.5\nkiln_y +Inf\n");
     free(lines);
+    text = (struct kiln_text){0};
+    kiln_metrics_pool("night \"1\"");
+    kiln_metric_sample(&text, "kiln_x", labels, 1.5);
+    kiln_metric_sample(&text, "kiln_y", NULL, 2);
+    kiln_metrics_pool("");
+    lines = kiln_text_take(&text);
+    assert_string_equal(lines,
+                        "kiln_x{loras=\"a\\\"b\\\\c\\nd\",size=\"\",pool=\"night \\\"1\\\"\"} 1.5\n"
+                        "kiln_y{pool=\"night \\\"1\\\"\"} 2\n");
+    free(lines);
 }
 
 int main(void)

@@ -221,6 +221,8 @@ void kiln_board_trouble(struct kiln_board *board, enum kiln_peer peer, const str
         kiln_utf8_copy(trouble->text, sizeof trouble->text, err->text);
     }
     if (trouble->told != told) {
+        if (peer == KILN_PEER_STORE)
+            kiln_health_refusing(told ? NULL : "the store refuses this worker's pictures");
         board->kicked = true;
         pthread_cond_signal(&board->changed);
     }

@@ -1,0 +1,77 @@
+#!/bin/bash
+# scripts/monitoring: promtool accepts the rules and the example, each alert fires when it must and
+# not otherwise, and every metric that rules and dashboard name is on the page of a real daemon;
+# /readyz of a worker whose store refuses.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+if ! command -v promtool >/dev/null; then
+    echo "skip: promtool is missing (apt-get install prometheus)"
+    exit 77
+fi
+cp "$source_dir"/scripts/monitoring/* .
+ok promtool check rules kiln.rules.yml
+ok promtool check config prometheus.yml
+ok promtool test rules kiln.rules.test.yml
+# each alert has a case in the tests
+for alert in $(sed -n 's/.*alert: //p' kiln.rules.yml); do
+    grep -q "$alert\|Kiln\.\*Refused" kiln.rules.test.yml || die "$alert has no test"
+done
+# and the tests can fail: a rule that never fires is noticed
+sed 's/> 60$/> 600/' kiln.rules.yml >other.yml
+grep -q '> 600$' other.yml && mv other.yml kiln.rules.yml
+fails 1 promtool test rules kiln.rules.test.yml
+
+# --- names against the pages of a scheduler, a worker and the gallery
+stacks+=(s)
+ok kiln up --dir s --engine testcard --workers 1
+export KILN_CONFIG=$PWD/s/kiln.conf
+port_in() { sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' "$1" | tail -1; }
+scheduler=$(port_in s/log/scheduler.log) worker=$(port_in s/log/worker-0.log)
+for _ in $(seq 100); do # the leader's numbers come after its first look
+    curl -s "http://127.0.0.1:$scheduler/metrics" >pages.txt
+    grep -q '^kiln_workers{' pages.txt && break
+    sleep 0.1
+done
+curl -s "http://127.0.0.1:$worker/metrics" >>pages.txt
+cp "$source_dir/scripts/monitoring/kiln.rules.yml" .
+python3 - <<'PYTHON' || die "see above"
+import json, re, sys
+pages = open("pages.txt").read()
+there = set(re.findall(r"^(kiln_[a-z_]+)", pages, re.M))
+rules = open("kiln.rules.yml").read()
+panels = json.load(open("grafana.json"))["panels"]
+words = rules + " ".join(t["expr"] for p in panels for t in p["targets"])
+asked = set(re.findall(r"\bkiln_[a-z_]+", words))
+missing = sorted(asked - there)
+samples = [line for line in pages.splitlines() if line.startswith("kiln_")]
+poolless = [line for line in samples if 'pool="default"' not in line]
+wrong = missing + poolless
+for what in wrong:
+    print("not on a page, or without its pool:", what, file=sys.stderr)
+states = set(re.findall(r'state=~?"([a-z|]+)"', words))
+known = set(re.findall(r'state="([a-z]+)"', pages))
+unknown = {s for many in states for s in many.split("|")} - known
+if unknown:
+    print("no page has the state", unknown, file=sys.stderr)
+sys.exit(1 if wrong or unknown or len(panels) < 12 or not asked else 0)
+PYTHON
+
+# --- /readyz
+status() { curl -s -o body.txt -w '%{http_code}' "http://127.0.0.1:$1/$2"; }
+[ "$(status "$scheduler" readyz)" = 200 ] && [ "$(status "$worker" readyz)" = 200 ] || die "not ready"
+for i in $(seq 5); do echo "{\"prompt\": \"p$i\", \"width\": 64, \"height\": 64}"; done >few.jsonl
+mv s/store s/away && touch s/store # nobody can write into a file as into a directory
+ok kiln enqueue few.jsonl --batch b
+for _ in $(seq 100); do [ "$(status "$worker" readyz)" = 503 ] && break; sleep 0.1; done
+[ "$(status "$worker" readyz)" = 503 ] || die "ready although its store refuses"
+says "the store refuses this worker's pictures" body.txt
+[ "$(status "$worker" livez)" = 200 ] || die "not alive"
+curl -s "http://127.0.0.1:$worker/metrics" >pages.txt
+says '^kiln_worker_refused{by="store",pool="default"} 1' pages.txt
+for _ in $(seq 100); do curl -s "http://127.0.0.1:$scheduler/metrics" >pages.txt; grep -q '^kiln_workers{state="refused",pool="default"} 1' pages.txt && break; sleep 0.1; done
+says '^kiln_workers{state="refused",pool="default"} 1' pages.txt
+rm s/store && mv s/away s/store
+ok kiln wait b --timeout 60
+for _ in $(seq 100); do [ "$(status "$worker" readyz)" = 200 ] && break; sleep 0.1; done
+[ "$(status "$worker" readyz)" = 200 ] || die "not ready again: $(cat body.txt)"
+echo ok
