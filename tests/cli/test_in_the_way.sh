@@ -154,9 +154,9 @@ nothing_lost nobody 20
 nothing_lost unread 20
 wait $waiting $unread
 begin_wait strange
-hears "batch strange waits: its jobs need model 'nonesuch', which no live worker has" 5
+hears "batch strange waits: queued jobs need model 'nonesuch', which no live worker has" 5
 ok kiln status
-says "its jobs need model 'nonesuch'" out.txt
+says "queued jobs need model 'nonesuch'" out.txt
 ok kiln cancel --batch strange
 wait $waiting
 

@@ -199,7 +199,7 @@ fails 74 kiln export b --out gallery --sheet nowhere/sheet.webp
 ok kiln enqueue - --batch strange --set model=nonesuch <<<'{"prompt": "x", "width": 64, "height": 64}'
 ok kiln jobs --batch strange --json
 ok kiln why "$(python3 -c 'import json; print(json.load(open("out.txt"))["job"])')"
-says "needs model 'nonesuch', which no live worker has" out.txt
+says "need model 'nonesuch', which no live worker has" out.txt
 
 # Who waits for such a batch is told, once, and again when it is another thing that is missing; it
 # goes on waiting, and stdout is for the result alone.
@@ -209,7 +209,7 @@ heard() { # TEXT: the wait says why the batch waits
 }
 kiln wait strange --json >waited.txt 2>wait.txt &
 waiting=$!
-heard "its jobs need model 'nonesuch', which no live worker has"
+heard "queued jobs need model 'nonesuch', which no live worker has"
 says 'kiln workers --json.*the wait continues' wait.txt
 fails 75 kiln wait strange --timeout 0
 [ ! -s out.txt ] || die "the notice is on stdout"

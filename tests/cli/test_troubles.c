@@ -68,20 +68,20 @@ static void a_model_is_had_by_who_takes_jobs(void **state)
     facts.model_count = 2;
     nothing();
     facts.model_count = 3;
-    assert_string_equal(only()->text, "its jobs need model 'other', which no live worker has");
+    assert_string_equal(only()->text, "queued jobs need model 'other', which no live worker has");
     assert_false(only()->stops);
     facts.models = &needs[2];
     facts.model_count = 2;
     assert_true(only()->stops);
     assert_string_equal(
-        only()->text, "its jobs need models 'other', 'third', which no worker that takes jobs has");
+        only()->text, "queued jobs need models 'other', 'third', which no worker that takes jobs has");
     facts.models = needs;
     facts.model_count = 1;
     at[2].beat.draining = true;
     nothing();
     gone(3);
     assert_string_equal(only()->text,
-                        "its jobs need model 'photo', which only draining workers have");
+                        "queued jobs need model 'photo', which only draining workers have");
     at[0].beat.draining = at[1].beat.draining = true;
     assert_string_equal(only()->text, "every live worker is draining");
 }

@@ -432,7 +432,7 @@ static void test_wrong_settings(void **state)
     kiln_test_worker_start(&worker, stack, "w-wrong", model, false);
     assert_true(kiln_test_worker_wait(&worker, LIMIT_S) > 0);
     assert_true(kiln_test_worker_said(&worker, "worker_failed") == 1);
-    assert_true(is_state("w-wrong", "gone"));
+    assert_true(is_state("w-wrong", "failed"));
     kiln_test_worker_start(&worker, stack, "../w", NULL, false);
     assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_CONFIG);
 }

@@ -286,7 +286,7 @@ static void find_models(const struct kiln_trouble_facts *facts, struct kiln_trou
         word(add(ret, KILN_TROUBLE_MODEL, count == facts->model_count,
                  "`kiln workers --json` shows their models; start a worker with that model, or "
                  "cancel the batch"),
-             "its jobs need model%s %s, which %s", count > 1 ? "s" : "", names.at, why);
+             "queued jobs need model%s %s, which %s", count > 1 ? "s" : "", names.at, why);
     kiln_text_release(&names);
 }
 
