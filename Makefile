@@ -39,8 +39,9 @@ HARDEN := -fstack-protector-strong -fPIE
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 PACKAGES := jansson libcrypto libpcre2-8 libutf8proc hiredis libpq libcurl libwebp libwebpmux libpng libjpeg libzstd
 PKG_CFLAGS := $(shell pkg-config --cflags jansson libcrypto libpcre2-8 libutf8proc libpq libcurl libwebp libwebpmux libpng libjpeg libzstd 2>/dev/null)
-CPPFLAGS += -I. -D_GNU_SOURCE -DKILN_VERSION='"$(VERSION)"' $(PKG_CFLAGS) $(if $(SAN),,-D_FORTIFY_SOURCE=2)
-VERSION := $(shell git describe --always --dirty 2>/dev/null || echo 0.1)
+CPPFLAGS += -I. -D_GNU_SOURCE $(PKG_CFLAGS) $(if $(SAN),,-D_FORTIFY_SOURCE=2)
+# The release, as in CHANGELOG.md, and the commit that it was built from.
+VERSION := 0.2.0 ($(shell git describe --always --dirty --exclude '*' 2>/dev/null || echo unknown))
 CFLAGS_ALL := -std=c11 $(OPT) $(WARN) -Wmissing-prototypes -Wstrict-prototypes $(HARDEN) -fPIC -pthread $(SANFLAGS) $(CFLAGS)
 # -g1: describing every type of LibTorch's headers takes three times as long as compiling.
 # -fopenmp: without it at::parallel_for, a template, is compiled for one thread.
@@ -130,8 +131,9 @@ setup:
 
 # --- compiling -------------------------------------------------------------------------------
 # What names the release is compiled again when that changes.
-RELEASED := scheduler/main.c scheduler/cli/command.c scheduler/cli/upkeep/doctor.c scheduler/cli/upkeep/backup.c worker/main.c worker/stages/heartbeat.c storage/daemon/exporter.c
+RELEASED := scheduler/main.c scheduler/cli/command.c scheduler/cli/upkeep/doctor.c scheduler/cli/upkeep/backup.c worker/main.c worker/stages/heartbeat.c worker/verbs/version.c storage/daemon/exporter.c
 $(RELEASED:%=$(BUILD)/obj/%.o): $(BUILD)/gen/release
+$(RELEASED:%=$(BUILD)/obj/%.o): CPPFLAGS += -DKILN_VERSION='"$(VERSION)"'
 $(BUILD)/gen/release: FORCE
 	@mkdir -p $(@D)
 	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@

@@ -149,9 +149,9 @@ const struct kiln_verb kiln_verbs_work[] = {
      .args = "start [NAME...] | stop NAME...|--all [--yes] | ls | logs NAME [--follow]",
      .summary = "run workers on this machine and restart them when they die",
      .examples =
-         "kiln worker start --device cuda:0,cuda:1    one a GPU: HOST-cuda0, HOST-cuda1\n"
+         "kiln worker start --device cuda:0,cuda:1    one a GPU: HOST-gpu0, HOST-gpu1\n"
          "kiln worker ls                              what runs, and why a worker was given up\n"
-         "kiln worker logs HOST-cuda0 --follow\n"
+         "kiln worker logs HOST-gpu0 --follow\n"
          "kiln worker stop --all --yes                each finishes its batch first",
      .more =
          "A guard keeps running after the shell exits.  It restarts workers that crash, after 1, "

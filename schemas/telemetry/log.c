@@ -46,6 +46,19 @@ enum kiln_level kiln_level_by_name(const char *name)
     return KILN_LOG_INFO;
 }
 
+/* One conversion to a decimal number and nothing else: "%u", "%.1f", "%" PRIu64.  The format says
+ * so and not the value: a worker may be named 7. */
+static bool is_number(const char *fmt, const char *value)
+{
+    size_t len = strlen(fmt);
+    const char *digits = value + (value[0] == '-');
+    if (digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9')
+        return false; /* "%02d": no number in JSON */
+    return len >= 2 && fmt[0] == '%' && strchr("diufge", fmt[len - 1]) &&
+           strspn(fmt + 1, "0123456789.lhzj") == len - 2 &&
+           strspn(value, "+-0123456789.e") == strlen(value);
+}
+
 struct kiln_field kiln_f(const char *key, const char *fmt, ...)
 {
     struct kiln_field field;
@@ -54,6 +67,7 @@ struct kiln_field kiln_f(const char *key, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(field.value, sizeof field.value, fmt, args);
     va_end(args);
+    field.number = is_number(fmt, field.value);
     return field;
 }
 
@@ -79,12 +93,15 @@ static void add_value(struct kiln_text *line, const char *value)
         kiln_text_json(line, value, strlen(value));
 }
 
-static void add_member(struct kiln_text *line, const char *key, const char *value)
+static void add_member(struct kiln_text *line, const char *key, const char *value, bool number)
 {
     kiln_text_puts(line, line->len > 1 ? "," : "");
     kiln_text_json(line, key, strlen(key));
     kiln_text_puts(line, ":");
-    kiln_text_json(line, value, strlen(value));
+    if (number)
+        kiln_text_puts(line, value);
+    else
+        kiln_text_json(line, value, strlen(value));
 }
 
 static void write_all(const char *at, size_t len)
@@ -111,12 +128,12 @@ void kiln_log_fields(enum kiln_level level, const char *event, const struct kiln
     stamp(time_text, sizeof time_text);
     if (log_settings.json) {
         kiln_text_puts(&line, "{");
-        add_member(&line, "time", time_text);
-        add_member(&line, "level", level_names[level]);
-        add_member(&line, "program", log_settings.program);
-        add_member(&line, "event", event);
+        add_member(&line, "time", time_text, false);
+        add_member(&line, "level", level_names[level], false);
+        add_member(&line, "program", log_settings.program, false);
+        add_member(&line, "event", event, false);
         for (size_t i = 0; i < count; i++)
-            add_member(&line, fields[i].key, fields[i].value);
+            add_member(&line, fields[i].key, fields[i].value, fields[i].number);
         kiln_text_puts(&line, "}\n");
     } else {
         kiln_text_printf(&line, "%s %s %s %s", time_text, level_names[level], log_settings.program,

@@ -20,6 +20,8 @@ enum kiln_level kiln_level_by_name(const char *name); /* unknown = info */
 struct kiln_field {
     char key[24];
     char value[KILN_ERROR_TEXT_MAX];
+    bool
+        number; /* the format is one numeric conversion, and the value no infinity: JSON as it is */
 };
 
 /* One field with a formatted value. */

@@ -4,6 +4,7 @@
 # ok, fails   run a command that must succeed, or must end with a given status
 # sql, until_sql   asks the ledger of $KILN_CONFIG, or until the answer is the one that is wanted
 # json FILE EXPRESSION   checks a Python expression over the parsed file (d; a list for JSON lines)
+# json_lines FILE EXPRESSION   the same where d is a list of lines even if there is one or none
 set -u
 case ${BUILD:-build} in /*) kiln_bin=${BUILD} ;; *) kiln_bin=$KILN_SOURCE/${BUILD:-build} ;; esac
 for name in $(env | sed -n 's/^\(KILN_[A-Z0-9_]*\)=.*/\1/p'); do
@@ -45,6 +46,15 @@ try:
     d = json.loads(text)
 except ValueError:
     d = [json.loads(line) for line in text.splitlines()]
+sys.exit(0 if eval(sys.argv[2]) else print(text[:2000]) or 1)
+PYTHON
+}
+
+json_lines() {
+    python3 - "$1" "$2" <<'PYTHON' || die "$1: not so: $2"
+import json, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+d = [json.loads(line) for line in text.splitlines()]
 sys.exit(0 if eval(sys.argv[2]) else print(text[:2000]) or 1)
 PYTHON
 }

@@ -21,11 +21,11 @@ stacks+=(s)
 ok kiln up --dir s --engine testcard --device cpu,cpu
 export KILN_CONFIG=$PWD/s/kiln.conf
 ok kiln workers --json
-json out.txt '[w["device"] for w in d] == ["cpu", "cpu"]'
+json_lines out.txt '[w["device"] for w in d] == ["cpu", "cpu"]'
 fails 69 kiln worker start --device cuda:all --dir s
 says 'cuda:all: this machine has no NVIDIA GPU'
 ok kiln workers --json
-json out.txt 'len(d) == 2 and all(w["state"] == "live" for w in d)'
+json_lines out.txt 'len(d) == 2 and all(w["state"] == "live" for w in d)'
 fails 69 kiln bench fleet --device cuda:0
 fails 65 kiln bench fleet --devices 2,1
 echo ok

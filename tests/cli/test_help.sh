@@ -17,7 +17,8 @@ says '--timeout S' out.txt
 ok kiln bench quality --help
 says '--at-least PCT' out.txt
 ok kiln --version
-says '^kiln ' out.txt
+says '^kiln [0-9]*\.[0-9]*\.[0-9]* (.*)$' out.txt
+grep -q "^## $(sed -n 's/^kiln \([0-9.]*\) .*/\1/p' out.txt)$" "$source_dir/CHANGELOG.md" || die "CHANGELOG.md does not have this release"
 if [ -x "$BUILD/kiln-worker" ]; then
     ok kiln-worker --version
     says '^LibTorch .* on this CPU its operators use .*, and .* multipl' out.txt

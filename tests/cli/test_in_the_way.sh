@@ -172,7 +172,7 @@ hears 'kiln worker logs' 5
 ok kiln workers
 says '^broken' out.txt
 ok kiln workers --json
-json out.txt 'any(w["worker"] == "broken" and w["trouble"]["trouble"] == "start" for w in d)'
+json_lines out.txt 'any(w["worker"] == "broken" and w["trouble"]["trouble"] == "start" for w in d)'
 ok kiln why "$(sql "SELECT min(id) FROM job WHERE state = 0")"
 says 'worker broken on .* does not start' out.txt
 ok kiln up --dir s --workers 1 --engine testcard
@@ -193,5 +193,5 @@ until_kiln 'worker waits on .* does not start: .*No space left on device' kiln s
 rm tiny/full
 until_kiln '^waits  *live' kiln workers
 ok kiln workers --json
-json out.txt 'next(w for w in d if w["worker"] == "waits")["trouble"] is None'
+json_lines out.txt 'next(w for w in d if w["worker"] == "waits")["trouble"] is None'
 echo ok

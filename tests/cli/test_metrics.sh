@@ -104,7 +104,7 @@ page 0 't(w, "kiln_store_request_seconds_count", operation="put") > 1 and t(s, "
 # --- a worker that vanishes
 ok kiln enqueue - --batch last <<<'{"prompt": "unspeakable @step_ms=500", "width": 64, "height": 64, "steps": 6}'
 page 15 't(w, "kiln_worker_drawing") + t(v, "kiln_worker_drawing") == 1'
-victim=$(kiln workers --json | python3 -c 'import json,sys; print(next(x["worker"] for x in json.load(sys.stdin) if x["steps"]))')
+victim=$(kiln workers --json | python3 -c 'import json,sys; print(next(x["worker"] for x in map(json.loads, sys.stdin) if x["steps"]))')
 kill -9 "$(pid_of s crew)" "$(pid_of s "$victim")" # no guard restarts it
 page 15 't(s, "kiln_leases_lost_total") == 1 and t(s, "kiln_jobs_taken_back_total", cause="crashed") == 1 and t(s, "kiln_job_retries_total", code="unavailable") == 1'
 ok kiln wait last --timeout 60

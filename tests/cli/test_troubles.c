@@ -74,7 +74,8 @@ static void a_model_is_had_by_who_takes_jobs(void **state)
     facts.model_count = 2;
     assert_true(only()->stops);
     assert_string_equal(
-        only()->text, "queued jobs need models 'other', 'third', which no worker that takes jobs has");
+        only()->text,
+        "queued jobs need models 'other', 'third', which no worker that takes jobs has");
     facts.models = needs;
     facts.model_count = 1;
     at[2].beat.draining = true;

@@ -99,6 +99,9 @@ ok kiln enqueue slow.jsonl --batch slow
 ok kiln drain "$one" --wait --timeout 30
 until_ls "d['$one']['state'] == 'ended' and d['$one']['reason'] == 'drained'"
 fails 66 kiln drain "${host}-cpu-2"
+# a name's end will do if only one worker has it; as an older release wrote it, too
+ok kiln worker logs cpu-1 --lines 1
+fails 66 kiln worker logs cpu-7
 says "'$two'"
 ok kiln wait slow --timeout 60
 ok kiln worker start "$one"
@@ -201,7 +204,7 @@ ok kiln up --dir s
 ok kiln worker start "$one"
 ok kiln drain --all --yes --wait --timeout 30
 ok kiln workers --json
-json out.txt '[w for w in (d if isinstance(d, list) else [d]) if w.get("state") == "live"] == []'
+json_lines out.txt '[w for w in (d if isinstance(d, list) else [d]) if w.get("state") == "live"] == []'
 ok kiln worker stop --all --yes
 until_ls "all(row['state'] == 'stopped' for row in rows)"
 for i in $(seq 100); do [ -e s/run/crew.pid ] || break; sleep 0.05; done

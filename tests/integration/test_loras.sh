@@ -37,5 +37,5 @@ echo '{"prompt":"a red star","width":64,"height":64,"steps":2,"loras":"broken"}'
 ok kiln enqueue broken.jsonl --batch broken
 fails 1 kiln wait broken --timeout 120
 ok kiln workers --json
-json out.txt '"ink" in d[0]["loras"] and "broken" not in d[0]["loras"]'
+json_lines out.txt '"ink" in d[0]["loras"] and "broken" not in d[0]["loras"]'
 echo ok

@@ -51,7 +51,7 @@ ok kiln wait again --timeout 200
 wanted=$(metric kiln_device_wanted_seconds_total) computed=$(metric kiln_device_computing_seconds_total)
 python3 -c "import sys; sys.exit(not 0 < $computed <= $wanted)" || die "$computed s computed of $wanted s"
 ok kiln workers --json
-json out.txt '0 < d[0]["computed_ms"] <= d[0]["wanted_ms"] <= d[0]["ready_ms"]'
+json_lines out.txt '0 < d[0]["computed_ms"] <= d[0]["wanted_ms"] <= d[0]["ready_ms"]'
 ok kiln workers
 grep -Eq '^worker-0 .* [0-9.]+%  128x128' out.txt || die "no idle share in: $(cat out.txt)"
 echo ok

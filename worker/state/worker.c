@@ -49,8 +49,11 @@ static int set_names(struct kiln_worker *worker, const char *id, struct kiln_err
     if (id && !kiln_name_valid(id, strlen(id), KILN_NAME_MAX))
         return kiln_fail(err, KILN_CONFIG, "worker id \"%.80s\": expected up to %d " KILN_NAME_RULE,
                          id, KILN_NAME_MAX);
-    snprintf(worker->id, sizeof worker->id, "%.40s-%.20s", worker->host,
-             kiln_config_text(worker->config, KILN_KEY_DEVICE));
+    /* HOST-gpu0, HOST-cpu: as the units of systemd and `kiln worker start` name their workers. */
+    const char *device = kiln_config_text(worker->config, KILN_KEY_DEVICE);
+    bool gpu = strncmp(device, "cuda:", 5) == 0;
+    snprintf(worker->id, sizeof worker->id, "%.40s-%s%.20s", worker->host, gpu ? "gpu" : "",
+             gpu ? device + 5 : device);
     if (id)
         snprintf(worker->id, sizeof worker->id, "%s", id);
     name_safe(worker->id);

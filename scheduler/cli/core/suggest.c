@@ -90,3 +90,26 @@ int kiln_check_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const cha
     rc = kiln_ledger_batches(ledger, kiln_pool(cli), NULL, add_name, &names, err);
     return kiln_suggest_refuse(&names, rc, "batch", batch, err);
 }
+
+/* A name as it is written now: "a-gpu0-1" for "a-cuda0-1", "gpu0" for "cuda:0". */
+static void modern(const char *name, char *out, size_t size)
+{
+    const char *at = NULL, *digits;
+    for (const char *next = strstr(name, "cuda"); next; next = strstr(next + 1, "cuda"))
+        at = next == name || next[-1] == '-' ? next : at;
+    digits = at ? at + 4 + (at[4] == '-' || at[4] == ':') : "";
+    if (*digits >= '0' && *digits <= '9')
+        snprintf(out, size, "%.*sgpu%s", (int)(at - name), name, digits);
+    else
+        snprintf(out, size, "%s", name);
+}
+
+bool kiln_worker_meant(const char *name, const char *word)
+{
+    char full[KILN_NAME_MAX + 8], part[KILN_NAME_MAX + 8];
+    modern(name, full, sizeof full);
+    modern(word, part, sizeof part);
+    size_t len = strlen(full), end = strlen(part);
+    return end > 0 && end <= len && strcmp(full + len - end, part) == 0 &&
+           (end == len || full[len - end - 1] == '-');
+}

@@ -25,6 +25,10 @@ int kiln_suggest_refuse(struct kiln_suggest *names, int rc, const char *what, co
                         struct kiln_error *err);
 void kiln_suggest_release(struct kiln_suggest *names);
 
+/* Whether a person may mean this worker by the word: its name, or what stands behind a '-' in it,
+ * as gpu0 for HOST-gpu0.  Older releases wrote cuda0, cuda-0 or cuda:0 for gpu0, in both. */
+bool kiln_worker_meant(const char *name, const char *word);
+
 struct kiln_cli;
 struct kiln_ledger;
 /* 0 if the pool has such a batch; KILN_NOT_FOUND, naming the nearest, if not. */

@@ -97,14 +97,28 @@ int kiln_query(struct kiln_cli *cli, uint64_t job, json_t **ret, struct kiln_err
 #define DRAIN_LIMIT_S 600 /* unless --timeout says otherwise */
 #define REMIND_S 3        /* a heartbeat, and time to read it */
 
-/* Whether a live worker has that name; the error names the nearest of those that live. */
-static int check_worker(const struct kiln_roster *roster, const char *name, struct kiln_error *err)
+/* The live worker that is meant; the error names the nearest of those that live, or the two that
+ * may be meant. */
+static int find_worker(const struct kiln_roster *roster, const char *name,
+                       char out[KILN_NAME_MAX + 1], struct kiln_error *err)
 {
     struct kiln_suggest near = {0};
-    const struct kiln_roster_worker *worker = kiln_roster_find(roster, name);
+    const struct kiln_roster_worker *worker = kiln_roster_find(roster, name), *other = NULL;
     int rc = 0;
-    if (worker && worker->live)
+    bool exact = worker && worker->live;
+    worker = exact ? worker : NULL;
+    for (size_t i = 0; i < roster->count && !exact; i++)
+        if (roster->at[i].live && kiln_worker_meant(roster->at[i].row.name, name)) {
+            other = other ? other : worker;
+            worker = &roster->at[i];
+        }
+    if (other)
+        return kiln_fail(err, KILN_BAD_INPUT, "'%s' may be %s or %s; give the whole name", name,
+                         other->row.name, worker->row.name);
+    if (worker) {
+        snprintf(out, KILN_NAME_MAX + 1, "%s", worker->row.name);
         return 0;
+    }
     for (size_t i = 0; i < roster->count && rc == 0; i++)
         if (roster->at[i].live)
             rc = kiln_suggest_add(&near, roster->at[i].row.name, err);
@@ -171,17 +185,20 @@ static int wait_drained(struct kiln_cli *cli, const struct kiln_roster *before, 
     }
 }
 
-/* Sends the message, and waits if wait_s is above 0. */
-static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct kiln_error *err)
+/* Sends the message, and waits if wait_s is above 0.  word NULL: all workers; else name becomes the
+ * one that is meant. */
+static int drain(struct kiln_cli *cli, char name[KILN_NAME_MAX + 1], const char *word,
+                 double wait_s, struct kiln_error *err)
 {
     struct kiln_control control = {.kind = KILN_CONTROL_DRAIN};
     struct kiln_roster before;
-    snprintf(control.id, sizeof control.id, "%s", name);
     int rc = kiln_roster_load(cli, &before, err);
     if (rc)
         return rc;
-    if (name[0])
-        rc = check_worker(&before, name, err);
+    name[0] = '\0';
+    if (word)
+        rc = find_worker(&before, word, name, err);
+    snprintf(control.id, sizeof control.id, "%s", name);
     if (rc == 0)
         rc = send_control(cli, &control, err);
     if (rc == 0 && before.live == 0)
@@ -212,11 +229,12 @@ int kiln_verb_drain(struct kiln_cli *cli, const struct kiln_args *args)
              kiln_pool(cli));
     if (all && !kiln_confirm_at_terminal(kiln_arg(args, "yes") != NULL, question))
         return EX_USAGE;
-    if (drain(cli, all ? "" : args->rest[0], wait ? (double)limit_s : 0, &err))
+    char name[KILN_NAME_MAX + 1];
+    if (drain(cli, name, all ? NULL : args->rest[0], wait ? (double)limit_s : 0, &err))
         return kiln_report(cli, &err);
     if (wait)
-        kiln_say(cli, "%s ended", all ? "all workers have" : args->rest[0]);
-    return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:b}", "draining",
-                                                      all ? "all" : args->rest[0], "ended", wait))
+        kiln_say(cli, "%s ended", all ? "all workers have" : name);
+    return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:b}", "draining", all ? "all" : name,
+                                                      "ended", wait))
                      : 0;
 }

@@ -136,6 +136,20 @@ int kiln_verb_status(struct kiln_cli *cli, const struct kiln_args *args)
     return status;
 }
 
+static int print_json_lines(struct kiln_cli *cli, const struct kiln_roster *roster)
+{
+    json_t *list = kiln_roster_json(roster, true), *worker;
+    size_t i;
+    int status = 0;
+    json_array_foreach(list, i, worker)
+    {
+        if (status == 0)
+            status = kiln_print_json(cli, json_incref(worker));
+    }
+    json_decref(list);
+    return status;
+}
+
 int kiln_verb_workers(struct kiln_cli *cli, const struct kiln_args *args)
 {
     (void)args;
@@ -145,9 +159,11 @@ int kiln_verb_workers(struct kiln_cli *cli, const struct kiln_args *args)
     if (kiln_roster_load(cli, &roster, &err))
         return kiln_report(cli, &err);
     if (cli->json)
-        status = kiln_print_json(cli, kiln_roster_json(&roster, true));
+        status = print_json_lines(cli, &roster);
     else
         kiln_roster_print(cli, &roster, true);
+    if (roster.count == 0)
+        kiln_say(cli, "no worker of pool %s was ever seen", kiln_pool(cli));
     kiln_roster_release(&roster);
     return status;
 }

@@ -63,12 +63,13 @@ struct edit {
     int64_t within_s;
 };
 
-/* HOST-cuda0, and HOST-cpu, HOST-cpu-1, ... for several on one device.  A host's name that is too
+/* HOST-gpu0, and HOST-cpu, HOST-cpu-1, ... for several on one device.  A host's name that is too
  * long ends with a hash of it: names of a fleet often differ in their last letters, and two workers
  * must not have one name. */
 static void name_worker(const char *on, unsigned number, char out[KILN_PROCESS_NAME_MAX])
 {
     char host[HOST_SIZE] = "worker", device[32], hex[5];
+    const bool gpu = strncmp(on, "cuda:", 5) == 0;
     uint8_t digest[KILN_SHA256_SIZE];
     (void)gethostname(host, sizeof host - 1);
     host[strcspn(host, ".")] = '\0';
@@ -77,11 +78,7 @@ static void name_worker(const char *on, unsigned number, char out[KILN_PROCESS_N
         kiln_hex(digest, 2, hex);
         snprintf(host + HOST_SHOWN - 5, 6, "-%s", hex);
     }
-    size_t used = 0;
-    for (const char *at = on; *at && used < sizeof device - 1; at++)
-        if (*at != ':')
-            device[used++] = *at;
-    device[used] = '\0';
+    snprintf(device, sizeof device, "%s%.24s", gpu ? "gpu" : "", gpu ? on + 5 : on);
     if (!kiln_name_valid(host, strlen(host), HOST_SHOWN))
         snprintf(host, sizeof host, "worker");
     if (number)
@@ -89,6 +86,18 @@ static void name_worker(const char *on, unsigned number, char out[KILN_PROCESS_N
                  number % KILN_GUARD_MAX);
     else
         snprintf(out, KILN_PROCESS_NAME_MAX, "%.14s-%.8s", host, device);
+}
+
+/* A plan of an older release has the same worker as HOST-cuda0: it keeps that name, or the device
+ * would have two workers. */
+static void keep_name(const struct kiln_guard_plan *plan, char name[KILN_PROCESS_NAME_MAX])
+{
+    for (int i = 0; i < plan->count; i++)
+        if (kiln_worker_meant(plan->at[i].name, name) &&
+            kiln_worker_meant(name, plan->at[i].name)) {
+            snprintf(name, KILN_PROCESS_NAME_MAX, "%s", plan->at[i].name);
+            return;
+        }
 }
 
 /* A row for each worker, new or there already: --device cpu,cuda:0 with --workers N going round. */
@@ -104,6 +113,7 @@ static int want_devices(struct edit *edit, struct kiln_guard_plan *plan, struct 
         char name[KILN_PROCESS_NAME_MAX];
         struct kiln_guard_row *row;
         name_worker(device, (unsigned)(i / devices.count), name);
+        keep_name(plan, name);
         rc = kiln_guard_add(plan, name, &row, err);
         if (rc)
             break;
@@ -128,6 +138,11 @@ static int want_named(struct edit *edit, struct kiln_guard_plan *plan, struct ki
     for (int i = 1; i < edit->args->rest_count && rc == 0; i++) {
         const char *name = edit->args->rest[i];
         struct kiln_guard_row *row = kiln_guard_row(plan, name);
+        int meant = 0;
+        for (int at = 0; !row && at < plan->count; at++)
+            meant += kiln_worker_meant(plan->at[at].name, name);
+        for (int at = 0; !row && meant == 1 && at < plan->count; at++)
+            row = kiln_worker_meant(plan->at[at].name, name) ? &plan->at[at] : NULL;
         for (int at = 0; !row && rc == 0 && at < plan->count; at++)
             rc = kiln_suggest_add(&near, plan->at[at].name, err);
         if (!row && rc == 0)

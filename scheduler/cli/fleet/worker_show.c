@@ -6,6 +6,7 @@
 #include "scheduler/cli/fleet/worker_show.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,23 +97,32 @@ int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
 
 /* --- logs ------------------------------------------------------------------------------------- */
 
-/* Names of DIR/log/NAME.log, for the one that was meant. */
-static int refuse_name(struct kiln_cli *cli, const struct kiln_stack *stack, const char *name)
+/* The one log DIR/log/NAME.log whose worker may be meant; else the error says which there are. */
+static int find_log(struct kiln_cli *cli, const struct kiln_stack *stack, const char *name,
+                    char out[KILN_NAME_MAX + 1])
 {
     char path[PATH_MAX];
     struct kiln_suggest near = {0};
     struct kiln_error err = {0};
-    int rc = 0;
+    int rc = 0, meant = 0;
     DIR *dir = opendir(kiln_join(path, stack->dir, "log"));
     for (struct dirent *entry; dir && rc == 0 && (entry = readdir(dir)) != NULL;) {
         size_t len = strlen(entry->d_name);
         if (len <= 4 || strcmp(entry->d_name + len - 4, ".log") != 0)
             continue;
         entry->d_name[len - 4] = '\0';
+        if (len - 4 <= KILN_NAME_MAX && kiln_worker_meant(entry->d_name, name)) {
+            meant++;
+            memcpy(out, entry->d_name, len - 3);
+        }
         rc = kiln_suggest_add(&near, entry->d_name, &err);
     }
     if (dir)
         closedir(dir);
+    if (meant == 1) {
+        kiln_suggest_release(&near);
+        return 0;
+    }
     (void)kiln_suggest_refuse(&near, rc, "log of", name, &err);
     return kiln_report(cli, &err);
 }
@@ -188,12 +198,23 @@ int kiln_worker_logs(struct kiln_cli *cli, const struct kiln_stack *stack,
     int status = kiln_worker_logs_asked(cli, args, &name, &lines);
     if (status)
         return status;
-    if (!kiln_name_valid(name, strlen(name), KILN_NAME_MAX))
-        return refuse_name(cli, stack, name);
-    snprintf(path, sizeof path, "%.*s/log/%s.log", PATH_MAX - 256, stack->dir, name);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return refuse_name(cli, stack, name);
+    char found[KILN_NAME_MAX + 1];
+    FILE *file = NULL;
+    if (kiln_name_valid(name, strlen(name), KILN_NAME_MAX)) {
+        snprintf(path, sizeof path, "%.*s/log/%s.log", PATH_MAX - 256, stack->dir, name);
+        file = fopen(path, "re");
+    }
+    if (!file) {
+        status = find_log(cli, stack, name, found);
+        if (status)
+            return status;
+        snprintf(path, sizeof path, "%.*s/log/%s.log", PATH_MAX - 256, stack->dir, found);
+        file = fopen(path, "re");
+    }
+    if (!file) {
+        kiln_warn(cli, "%s: %s", path, strerror(errno));
+        return EX_NOINPUT;
+    }
     kiln_seek_lines(file, lines);
     (void)copy_out(file);
     if (kiln_arg(args, "follow"))
