@@ -63,21 +63,26 @@ static void nothing(void)
 static void a_model_is_had_by_who_takes_jobs(void **state)
 {
     (void)state;
-    static const char needs[][KILN_NAME_MAX + 1] = {"photo", "", "other", "third"};
-    facts.models = needs;
-    facts.model_count = 2;
+    static const char *const models[] = {"photo", "", "other", "other", "third"};
+    struct kiln_needed needed = {.count = 0};
+    facts.needed = &needed;
+    kiln_needed_add(&needed, models[0]);
+    kiln_needed_add(&needed, models[1]);
     nothing();
-    facts.model_count = 3;
+    kiln_needed_add(&needed, models[2]);
+    kiln_needed_add(&needed, models[3]);
+    assert_int_equal(needed.count, 3);
     assert_string_equal(only()->text, "queued jobs need model 'other', which no live worker has");
     assert_false(only()->stops);
-    facts.models = &needs[2];
-    facts.model_count = 2;
+    needed.count = 0;
+    kiln_needed_add(&needed, models[2]);
+    kiln_needed_add(&needed, models[4]);
     assert_true(only()->stops);
     assert_string_equal(
         only()->text,
         "queued jobs need models 'other', 'third', which no worker that takes jobs has");
-    facts.models = needs;
-    facts.model_count = 1;
+    needed.count = 0;
+    kiln_needed_add(&needed, models[0]);
     at[2].beat.draining = true;
     nothing();
     gone(3);

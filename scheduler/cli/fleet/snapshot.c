@@ -19,6 +19,8 @@ static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_
                                         .steps = group->steps,
                                         .mode = group->mode};
     (void)err;
+    if (group->queued)
+        kiln_needed_add(&look->needed, group->model);
     kiln_group_of(&job, name, sizeof name);
     json_array_append_new(
         look->groups,
@@ -50,8 +52,8 @@ static int look_ledger(struct kiln_snapshot *look, const char *batch, struct kil
         look->has_batch = rc == 0;
     }
     if (rc == 0)
-        rc = kiln_troubles_look(look->cli, ledger, batch, &look->roster, &look->bus,
-                                &look->troubles, err);
+        rc = kiln_troubles_look_at(look->cli, ledger, &look->needed, &look->roster, &look->bus,
+                                   &look->troubles, err);
     kiln_ledger_close(ledger);
     return rc;
 }

@@ -20,7 +20,8 @@ struct kiln_snapshot {
     uint64_t intake; /* entries that are in Redis and not in the ledger yet */
     bool led, has_batch;
     struct kiln_progress batch;
-    struct kiln_troubles troubles; /* in the way of the pool, or of the batch if one is looked at */
+    struct kiln_needed needed;     /* by queued jobs of the pool */
+    struct kiln_troubles troubles; /* in the way of the pool */
     struct kiln_error bus;         /* why workers and intake are not known; code 0 if they are */
 };
 

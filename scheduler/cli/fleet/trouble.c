@@ -43,6 +43,15 @@ const char *kiln_lacks_model(const struct kiln_roster *roster, const char *model
     return draining ? "only draining workers have" : "no live worker has";
 }
 
+void kiln_needed_add(struct kiln_needed *needed, const char *model)
+{
+    for (size_t i = 0; i < needed->count; i++)
+        if (strcmp(needed->at[i], model) == 0)
+            return;
+    if (needed->count < KILN_NEEDED_MAX)
+        snprintf(needed->at[needed->count++], sizeof needed->at[0], "%s", model);
+}
+
 /* --- the list --------------------------------------------------------------------------------- */
 
 /* The next one, or one that is not shown when there are too many. */
@@ -271,19 +280,19 @@ static void find_models(const struct kiln_trouble_facts *facts, struct kiln_trou
     struct kiln_text names = {0};
     const char *why = NULL;
     size_t count = 0;
-    for (size_t i = 0; i < facts->model_count; i++) {
+    for (size_t i = 0; facts->needed && i < facts->needed->count; i++) {
         const char *lacks =
-            facts->models[i][0] ? kiln_lacks_model(facts->roster, facts->models[i]) : NULL;
+            facts->needed->at[i][0] ? kiln_lacks_model(facts->roster, facts->needed->at[i]) : NULL;
         if (!lacks)
             continue;
         why = count == 0 ? lacks : "no worker that takes jobs has";
         if (count++ < NAMED_MAX)
-            kiln_text_printf(&names, "%s'%s'", count > 1 ? ", " : "", facts->models[i]);
+            kiln_text_printf(&names, "%s'%s'", count > 1 ? ", " : "", facts->needed->at[i]);
     }
     if (count > NAMED_MAX)
         kiln_text_printf(&names, " and %zu more", count - NAMED_MAX);
     if (count > 0 && !names.failed)
-        word(add(ret, KILN_TROUBLE_MODEL, count == facts->model_count,
+        word(add(ret, KILN_TROUBLE_MODEL, count == facts->needed->count,
                  "`kiln workers --json` shows their models; start a worker with that model, or "
                  "cancel the batch"),
              "queued jobs need model%s %s, which %s", count > 1 ? "s" : "", names.at, why);

@@ -44,27 +44,39 @@ struct kiln_troubles {
     size_t count;
 };
 
+/* The models that queued jobs need, each once; "" is the pool's. */
+#define KILN_NEEDED_MAX 64
+struct kiln_needed {
+    char at[KILN_NEEDED_MAX][KILN_NAME_MAX + 1];
+    size_t count;
+};
+/* One more; known ones and those beyond the bound are left out. */
+void kiln_needed_add(struct kiln_needed *needed, const char *model);
+
 /* All texts are borrowed; a zeroed struct is a pool without scheduler and workers. */
 struct kiln_trouble_facts {
     const char *pool;
-    const char *paused;                      /* a sentence; NULL or "": some job is not paused */
-    const char *redis;                       /* why it does not answer; NULL: it does */
-    bool led;                                /* a scheduler leads */
-    const char *intake;                      /* why it is blocked; NULL or "": it is not */
-    const struct kiln_roster *roster;        /* NULL: not known */
-    const char (*models)[KILN_NAME_MAX + 1]; /* that queued jobs need; "" = the pool's */
-    size_t model_count;
+    const char *paused;               /* a sentence; NULL or "": some job is not paused */
+    const char *redis;                /* why it does not answer; NULL: it does */
+    bool led;                         /* a scheduler leads */
+    const char *intake;               /* why it is blocked; NULL or "": it is not */
+    const struct kiln_roster *roster; /* NULL: not known */
+    const struct kiln_needed *needed; /* NULL: nothing */
     double lease_s;
     int64_t now_ms; /* wall clock */
 };
 void kiln_troubles_find(const struct kiln_trouble_facts *facts, struct kiln_troubles *ret);
 
-/* Facts of the pool (batch NULL) or of one batch, then kiln_troubles_find.  A Redis that does not
- * answer is a trouble, a ledger that does not is an error.  The caller may keep the workers, which
- * it then releases, and the error of Redis (code 0: it answered); NULL: not wanted. */
+/* The facts of the pool (batch NULL) or of one batch, then kiln_troubles_find.  A Redis that does
+ * not answer is a trouble, a ledger that does not is an error. */
 int kiln_troubles_look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                       struct kiln_roster *ret_roster, struct kiln_error *ret_bus,
                        struct kiln_troubles *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for a caller that knows which models queued jobs need, of which the list may be longer
+ * than is used.  It gets the workers, which it releases, and the error of Redis (code 0: none). */
+int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                          const struct kiln_needed *needed, struct kiln_roster *ret_roster,
+                          struct kiln_error *ret_bus, struct kiln_troubles *ret,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 
 /* On stdout, two lines each: what it is, and what to do. */
 void kiln_troubles_print(const struct kiln_troubles *troubles);

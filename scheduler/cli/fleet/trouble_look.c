@@ -16,27 +16,16 @@
 #include "storage/ledger/ledger.h"
 
 #define LOOK_EVERY_S 2.0
-#define SLOW_LATER 9 /* so a slow server costs a tenth of the wait */
-#define MODELS_MAX 64
+#define SLOW_LATER 9           /* so a slow server costs a tenth of the wait */
 #define BLOCKED_FRESH_MS 30000 /* the scheduler renews the reason every five seconds */
 #define BLOCKED_AHEAD_MS 60000 /* by how much the clock of Redis may be set back */
 
 /* --- models that queued jobs need ------------------------------------------------------------- */
 
-struct needed {
-    char at[MODELS_MAX][KILN_NAME_MAX + 1];
-    size_t count;
-};
-
 static int note_model(void *arg, const char *model, struct kiln_error *err)
 {
-    struct needed *needed = arg;
     (void)err;
-    for (size_t i = 0; i < needed->count; i++)
-        if (strcmp(needed->at[i], model) == 0)
-            return 0;
-    if (needed->count < MODELS_MAX)
-        snprintf(needed->at[needed->count++], sizeof needed->at[0], "%s", model);
+    kiln_needed_add(arg, model);
     return 0;
 }
 
@@ -130,43 +119,53 @@ static int look_bus(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kil
     return rc;
 }
 
+/* What is left to find out: who leads, and all that Redis knows. */
+static int look_fleet(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                      struct kiln_trouble_facts *facts, struct kiln_roster *ret_roster,
+                      struct kiln_error *ret_bus, struct kiln_troubles *ret, struct kiln_error *err)
+{
+    char blocked[KILN_ERROR_TEXT_MAX] = "";
+    int rc = kiln_ledger_led(ledger, kiln_pool(cli), &facts->led, err);
+    if (rc)
+        return rc;
+    int lost = look_bus(cli, ledger, ret_roster, blocked, sizeof blocked, ret_bus);
+    ret_bus->code = lost;
+    facts->pool = kiln_pool(cli);
+    facts->intake = blocked;
+    facts->lease_s = kiln_config_number(cli->config, KILN_KEY_LEASE_S);
+    facts->redis = lost ? ret_bus->text : NULL;
+    facts->roster = lost ? NULL : ret_roster;
+    facts->now_ms = kiln_wall_ms();
+    kiln_troubles_find(facts, ret);
+    return 0;
+}
+
+int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                          const struct kiln_needed *needed, struct kiln_roster *ret_roster,
+                          struct kiln_error *ret_bus, struct kiln_troubles *ret,
+                          struct kiln_error *err)
+{
+    struct kiln_trouble_facts facts = {.needed = needed};
+    return look_fleet(cli, ledger, &facts, ret_roster, ret_bus, ret, err);
+}
+
 int kiln_troubles_look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                       struct kiln_roster *ret_roster, struct kiln_error *ret_bus,
                        struct kiln_troubles *ret, struct kiln_error *err)
 {
     const char *pool = kiln_pool(cli);
-    char paused[KILN_PAUSE_NAME_MAX + 640] = "", blocked[KILN_ERROR_TEXT_MAX] = "";
-    struct needed needed = {.count = 0};
+    char paused[KILN_PAUSE_NAME_MAX + 640] = "";
+    struct kiln_needed needed = {.count = 0};
     struct kiln_roster roster = {0};
     struct kiln_error bus;
-    struct kiln_trouble_facts facts = {.pool = pool,
-                                       .paused = paused,
-                                       .intake = blocked,
-                                       .models = (const char(*)[KILN_NAME_MAX + 1]) needed.at,
-                                       .lease_s =
-                                           kiln_config_number(cli->config, KILN_KEY_LEASE_S)};
-    int rc = kiln_ledger_led(ledger, pool, &facts.led, err);
-    if (rc == 0 && batch)
-        rc = find_pause(cli, ledger, batch, paused, sizeof paused, err);
+    struct kiln_trouble_facts facts = {.paused = paused, .needed = &needed};
+    int rc = batch ? find_pause(cli, ledger, batch, paused, sizeof paused, err) : 0;
     if (rc == 0)
         rc = batch ? kiln_ledger_waiting_models(ledger, pool, batch, note_model, &needed, err)
                    : kiln_ledger_groups(ledger, pool, note_group, &needed, err);
-    if (rc)
-        return rc;
-    int lost = look_bus(cli, ledger, &roster, blocked, sizeof blocked, &bus);
-    bus.code = lost;
-    facts.redis = lost ? bus.text : NULL;
-    facts.roster = lost ? NULL : &roster;
-    facts.model_count = needed.count;
-    facts.now_ms = kiln_wall_ms();
-    kiln_troubles_find(&facts, ret);
-    if (ret_bus)
-        *ret_bus = bus;
-    if (ret_roster)
-        *ret_roster = roster;
-    else
-        kiln_roster_release(&roster);
-    return 0;
+    if (rc == 0)
+        rc = look_fleet(cli, ledger, &facts, &roster, &bus, ret, err);
+    kiln_roster_release(&roster);
+    return rc;
 }
 
 /* --- while a command waits ---------------------------------------------------------------------
@@ -181,7 +180,7 @@ void kiln_troubles_say(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
     double start_s = kiln_now_s();
     if (start_s < said->due_s)
         return;
-    int rc = kiln_troubles_look(cli, ledger, batch, NULL, NULL, &now, &err);
+    int rc = kiln_troubles_look(cli, ledger, batch, &now, &err);
     double took_s = kiln_now_s() - start_s;
     said->due_s = start_s + took_s + LOOK_EVERY_S + SLOW_LATER * took_s;
     size_t count = rc ? 0 : kiln_troubles_new(&said->last, &now, fresh);

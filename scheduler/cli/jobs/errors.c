@@ -88,7 +88,7 @@ int kiln_verb_errors(struct kiln_cli *cli, const struct kiln_args *args)
         rc =
             kiln_ledger_causes(ledger, kiln_pool(cli), batch, since_ms, list_cause, &listing, &err);
     struct kiln_troubles now = {.count = 0};
-    if (rc == 0 && kiln_troubles_look(cli, ledger, NULL, NULL, NULL, &now, &err))
+    if (rc == 0 && kiln_troubles_look(cli, ledger, NULL, &now, &err))
         now.count = 0; /* the list is what was asked for */
     kiln_ledger_close(ledger);
     for (size_t i = 0; i < now.count; i++)

@@ -73,20 +73,18 @@ static void explain_assigned(struct why *why, const struct kiln_job_row *row)
 /* What is in the way of every job, or of those that need this model; true if it stops them all. */
 static bool explain_fleet(struct why *why, const char *model, bool led)
 {
-    char needed[1][KILN_NAME_MAX + 1] = {""};
+    struct kiln_needed needed = {.count = 0};
     struct kiln_troubles troubles;
     bool stops = false;
-    snprintf(needed[0], sizeof needed[0], "%s", model ? model : "");
-    kiln_troubles_find(
-        &(struct kiln_trouble_facts){.pool = kiln_pool(why->cli),
-                                     .led = led,
-                                     .roster = &why->roster,
-                                     .models = (const char(*)[KILN_NAME_MAX + 1]) needed,
-                                     .model_count = 1,
-                                     .lease_s =
-                                         kiln_config_number(why->cli->config, KILN_KEY_LEASE_S),
-                                     .now_ms = kiln_wall_ms()},
-        &troubles);
+    kiln_needed_add(&needed, model ? model : "");
+    kiln_troubles_find(&(struct kiln_trouble_facts){.pool = kiln_pool(why->cli),
+                                                    .led = led,
+                                                    .roster = &why->roster,
+                                                    .needed = &needed,
+                                                    .lease_s = kiln_config_number(why->cli->config,
+                                                                                  KILN_KEY_LEASE_S),
+                                                    .now_ms = kiln_wall_ms()},
+                       &troubles);
     for (size_t i = 0; i < troubles.count; i++) {
         because(why, "%s; %s", troubles.at[i].text, troubles.at[i].next);
         stops = stops || troubles.at[i].stops;

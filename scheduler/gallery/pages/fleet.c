@@ -98,8 +98,8 @@ static int add_troubles(struct kiln_web_visit *visit, struct kiln_text *out, str
     int rc = 0;
     pthread_mutex_lock(&seen.mutex);
     if (kiln_clock_ms() >= seen.due_ms) {
-        rc = kiln_troubles_look(kiln_gallery_app(visit)->cli, visit->session, NULL, NULL, NULL,
-                                &seen.found, err);
+        rc = kiln_troubles_look(kiln_gallery_app(visit)->cli, visit->session, NULL, &seen.found,
+                                err);
         seen.found.count = rc ? 0 : seen.found.count;
         seen.due_ms = rc ? 0 : kiln_clock_ms() + TROUBLE_MS;
     }

@@ -99,8 +99,6 @@ static void put_troubles(struct page *page, const struct kiln_troubles *troubles
     size_t shown = 0;
     for (size_t i = 0; i < troubles->count; i++) {
         const struct kiln_trouble *at = &troubles->at[i];
-        if (at->kind == KILN_TROUBLE_PAUSED)
-            continue; /* it is among the pauses */
         if (shown++ == TROUBLES_SHOWN) {
             put(page, KILN_INK_WARN, " ! and %zu more: `kiln status`", troubles->count - i);
             return;
