@@ -118,15 +118,16 @@ static void store_answers(struct uploader *uploader)
     kiln_outage_over(&uploader->outage);
 }
 
-/* A round in which some objects were stored says nothing about the store as a whole.  One that
- * refuses us is opened anew, so that it finds the keys that somebody has renewed. */
+/* A round in which some objects were stored says nothing about the store as a whole, nor does an
+ * error that is of one object (damaged on its way).  A store that refuses us is opened anew, so
+ * that it finds the keys that somebody has renewed. */
 static int store_fails(struct uploader *uploader, size_t stored, const struct kiln_error *err)
 {
     if (kiln_code_retry(err->code) == KILN_RETRY_REPAIRED) {
         kiln_store_close(uploader->store);
         uploader->store = NULL;
     }
-    if (stored == 0)
+    if (stored == 0 && kiln_code_retry(err->code) != KILN_RETRY_NEVER)
         kiln_board_trouble(&uploader->worker->board, KILN_PEER_STORE, err);
     return kiln_outage_fail(&uploader->outage, err);
 }
