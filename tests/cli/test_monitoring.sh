@@ -32,7 +32,12 @@ for _ in $(seq 100); do # the leader's numbers come after its first look
     grep -q '^kiln_workers{' pages.txt && break
     sleep 0.1
 done
-curl -s "http://127.0.0.1:$worker/metrics" >>pages.txt
+for _ in $(seq 100); do # the device's come once all threads run
+    curl -s "http://127.0.0.1:$worker/metrics" >page.txt
+    grep -q '^kiln_device_seconds_total{' page.txt && break
+    sleep 0.1
+done
+cat page.txt >>pages.txt
 cp "$source_dir/scripts/monitoring/kiln.rules.yml" .
 python3 - <<'PYTHON' || die "see above"
 import json, re, sys
