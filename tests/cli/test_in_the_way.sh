@@ -90,6 +90,14 @@ ok kiln enqueue jobs.jsonl --batch readonly
 begin_wait readonly
 hears '^batch readonly waits: the store of worker worker-0 denies access: .*Read-only file system' 5
 hears 'mount it for writing' 5
+port_in() { sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' "$1" | tail -1; }
+scheduler_port=$(port_in s/log/scheduler.log) worker_port=$(port_in s/log/worker-0.log)
+[ "$(curl -s -o body.txt -w '%{http_code}' "http://127.0.0.1:$worker_port/readyz")" = 503 ] || die "ready although its store refuses"
+says "the store refuses this worker's pictures" body.txt
+[ "$(curl -s -o body.txt -w '%{http_code}' "http://127.0.0.1:$worker_port/livez")" = 200 ] || die "not alive"
+curl -s "http://127.0.0.1:$worker_port/metrics" >body.txt
+says '^kiln_worker_refused{by="store",pool="default"} 1' body.txt
+until_kiln '^kiln_workers{state="refused",pool="default"} 1' curl -s "http://127.0.0.1:$scheduler_port/metrics"
 
 # --- what one worker's store refuses goes to another worker, and the first takes no more
 mkdir good

@@ -1,7 +1,7 @@
 #!/bin/bash
 # scripts/monitoring: promtool accepts the rules and the example, each alert fires when it must and
 # not otherwise, and every metric that rules and dashboard name is on the page of a real daemon;
-# /readyz of a worker whose store refuses.
+# /readyz (test_in_the_way has a worker whose store refuses).
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 if ! command -v promtool >/dev/null; then
@@ -64,19 +64,5 @@ PYTHON
 # --- /readyz
 status() { curl -s -o body.txt -w '%{http_code}' "http://127.0.0.1:$1/$2"; }
 [ "$(status "$scheduler" readyz)" = 200 ] && [ "$(status "$worker" readyz)" = 200 ] || die "not ready"
-for i in $(seq 5); do echo "{\"prompt\": \"p$i\", \"width\": 64, \"height\": 64}"; done >few.jsonl
-mv s/store s/away && touch s/store # nobody can write into a file as into a directory
-ok kiln enqueue few.jsonl --batch b
-for _ in $(seq 100); do [ "$(status "$worker" readyz)" = 503 ] && break; sleep 0.1; done
-[ "$(status "$worker" readyz)" = 503 ] || die "ready although its store refuses"
-says "the store refuses this worker's pictures" body.txt
 [ "$(status "$worker" livez)" = 200 ] || die "not alive"
-curl -s "http://127.0.0.1:$worker/metrics" >pages.txt
-says '^kiln_worker_refused{by="store",pool="default"} 1' pages.txt
-for _ in $(seq 100); do curl -s "http://127.0.0.1:$scheduler/metrics" >pages.txt; grep -q '^kiln_workers{state="refused",pool="default"} 1' pages.txt && break; sleep 0.1; done
-says '^kiln_workers{state="refused",pool="default"} 1' pages.txt
-rm s/store && mv s/away s/store
-ok kiln wait b --timeout 60
-for _ in $(seq 100); do [ "$(status "$worker" readyz)" = 200 ] && break; sleep 0.1; done
-[ "$(status "$worker" readyz)" = 200 ] || die "not ready again: $(cat body.txt)"
 echo ok
