@@ -140,7 +140,7 @@ kill -INT "$(pid_of s postgres)"
 answers 30 "$alive_port" /healthz '^503 the store last answered [0-9.]+ s ago; 6.0 s are allowed$'
 mv s/elsewhere s/store
 answers 30 "$alive_port" /healthz '^503 the ledger last answered [0-9.]+ s ago; 6.0 s are allowed$'
-answers 30 "$alive_port" /metrics 'kiln_poll_age_seconds\{server="store"\} [0-5]\.'
+answers 30 "$alive_port" /metrics 'kiln_poll_age_seconds\{server="store",pool="default"\} [0-5]\.'
 answers 0 "$alive_port" /livez '^200'
 ok kiln up --dir s
 for port in $scheduler $alive_port; do answers 40 "$port" /healthz '^200 ok$'; done
