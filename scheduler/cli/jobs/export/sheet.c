@@ -182,11 +182,11 @@ static int draw_picture(const char *path, const struct place *place, uint8_t *ca
         return kiln_fail(err, KILN_IO, "%s", err->text);
     enum kiln_picture_format format;
     uint32_t width, height;
-    rc = kiln_picture_probe((const uint8_t *)data, size, &format, &width, &height, err);
-    if (rc == 0 && format == KILN_PICTURE_WEBP)
-        rc = kiln_webp_decode_scaled((const uint8_t *)data, size, SOURCE_MAX, &into, err);
-    else if (rc == 0)
-        rc = draw_other((const uint8_t *)data, size, &into, err);
+    const uint8_t *bytes = (const uint8_t *)data;
+    bool other = kiln_picture_probe(bytes, size, &format, &width, &height, err) == 0 &&
+                 format != KILN_PICTURE_WEBP;
+    rc = other ? draw_other(bytes, size, &into, err)
+               : kiln_webp_decode_scaled(bytes, size, SOURCE_MAX, &into, err);
     free(data);
     return rc ? kiln_fail_in(err, "%s", path) : 0;
 }
