@@ -252,13 +252,17 @@ static void settle(struct kiln_follower *follower)
 }
 
 /* The same for one that may find the ledger replaced: after a restore it knows only when it leads,
- * which is when the server has ended the connections of those that were closed. */
+ * which is when the server has ended the connections of those that were closed.  A round that began
+ * before the last commit ends without it, so the next one has to be quiet too. */
 static void settle_in(struct world *world, int which)
 {
-    struct kiln_follower_progress progress = {.more = true};
-    for (int i = 0; i < 1000 && (progress.more || !progress.complete); i++)
+    struct kiln_follower_progress progress;
+    int quiet = 0;
+    for (int i = 0; i < 1000 && quiet < 2; i++) {
         progress = step(world, which);
-    assert_true(!progress.more && progress.complete);
+        quiet = progress.more || !progress.complete ? 0 : quiet + 1;
+    }
+    assert_int_equal(quiet, 2);
 }
 
 /* The index has the pictures of the ledger, each as it is, and nothing else. */
