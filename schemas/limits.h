@@ -1,4 +1,4 @@
-/* limits.h - every bound of Kiln in one place.
+/* limits.h - the bounds of jobs and of what comes with them, in one place.
  *
  * Whatever a user, a file or a server can make grow has its bound here.  The
  * messages that refuse an input print these numbers, so text and code agree.

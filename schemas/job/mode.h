@@ -32,7 +32,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KILN_COARSE_SIGMA 0.75 /* of the hand-over, unless the job says another */
+/* Of the hand-over, unless the job says another.  Recorded modes leave it out: another value here
+ * would change what they mean. */
+#define KILN_COARSE_SIGMA 0.75
 #define KILN_STRENGTH_DEFAULT 0.6
 #define KILN_STRENGTH_MASKED 1.0 /* the default with a mask */
 #define KILN_MODE_MAX 48         /* bytes of a mode's text with its NUL */
