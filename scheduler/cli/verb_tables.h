@@ -26,8 +26,7 @@ int kiln_command(int argc, char **argv, const struct kiln_verb *(*verb_at)(size_
 
 /* Options of `run` and `export` for the gallery page and the contact sheet. */
 #define KILN_LOOK_OPTIONS                                                                          \
-    {"all", NULL, "also jobs whose lines are gone from the batch's file"},                         \
-        {"force", NULL, "write into a directory that another export or program filled"},           \
+    {"force", NULL, "write into a directory that another export or program filled"},               \
         {"note", "TEXT", "a sentence at the top of the gallery page"},                             \
         {"sheet", "FILE.webp", "also write a contact sheet of all pictures"},                      \
         {"grid", "X,Y", "also write grid.html, the pictures by two settings: steps,seed"},         \

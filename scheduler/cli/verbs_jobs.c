@@ -49,6 +49,7 @@ static const struct kiln_option export_options[] = {
     {"latents", NULL, "also download the latent files"},
     {"format", "F", "of the pictures in full size: webp, png or jpeg (webp)"},
     {"partial", NULL, "an unfinished batch is no error"},
+    {"all", NULL, "also jobs whose lines are gone from the batch's file"},
     KILN_LOOK_OPTIONS,
     {NULL, NULL, NULL}};
 static const struct kiln_option redraw_options[] = {

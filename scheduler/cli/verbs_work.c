@@ -42,6 +42,7 @@ static const struct kiln_option run_options[] = {
     {"out", "DIR", "the directory of the gallery"},
     DIR_OPTION,
     {"workers", "N", "number of workers of the private stack"},
+    {"all", NULL, "also jobs whose lines are gone from the batch's file"},
     KILN_LOOK_OPTIONS,
     {NULL, NULL, NULL}};
 

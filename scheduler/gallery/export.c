@@ -109,11 +109,30 @@ static int read_args(struct kiln_cli *cli, const struct kiln_args *args, char *p
     return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct kiln_web_arg *one = a, *two = b;
+    int order = strcmp(one->name, two->name);
+    return order ? order : strcmp(one->value, two->value);
+}
+
+/* "filter=value q=words": the same for the same search, in whatever order it was typed. */
+static void name_search(struct kiln_text *out, const struct kiln_web_args *asked)
+{
+    struct kiln_web_args sorted = *asked;
+    qsort(sorted.at, (size_t)sorted.count, sizeof *sorted.at, by_name);
+    for (int i = 0; i < (int)sorted.count; i++)
+        if (strcmp(sorted.at[i].name, "sort") != 0)
+            kiln_text_printf(out, "%s%s=%s", out->len ? " " : "", sorted.at[i].name,
+                             sorted.at[i].value);
+}
+
 static int export(struct kiln_cli *cli, const struct kiln_args *args,
                   const struct kiln_web_args *asked)
 {
     struct kiln_error err;
     struct found found = {0};
+    struct kiln_text search = {0};
     struct kiln_export_source source = {.walk = walk, .arg = &found};
     struct kiln_export export = {.batch = args->rest_count > 1 ? args->rest[1] : "Pictures",
                                  .out = kiln_arg(args, "out"),
@@ -132,8 +151,13 @@ static int export(struct kiln_cli *cli, const struct kiln_args *args,
     int rc = find(cli, asked, &found, &err);
     if (rc == 0 && found.count == 0)
         rc = kiln_fail(&err, KILN_NOT_FOUND, "no picture matches");
+    name_search(&search, asked);
+    if (rc == 0 && search.failed)
+        rc = kiln_fail(&err, KILN_NO_MEMORY, "no memory for the words of the search");
+    source.search = search.at ? search.at : "";
     source.total = found.count;
     status = rc ? kiln_report(cli, &err) : kiln_export_verb(cli, &export);
+    kiln_text_release(&search);
     free(found.jobs);
     return status;
 }

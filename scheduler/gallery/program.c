@@ -14,12 +14,13 @@
 static const struct {
     const char *name;
     kiln_verb_function *run;
-    const char *option[10]; /* those that it takes, ended by NULL */
+    const char *option[16]; /* those that it takes, ended by NULL */
 } subcommands[] = {
     {"serve", kiln_gallery_serve_verb, {"port", "url-file", "allow-enqueue", NULL}},
     {"export",
      kiln_gallery_export_verb,
-     {"out", "html", "latents", "note", "sheet", "grid", "columns", "filter", "limit", NULL}},
+     {"out", "html", "latents", "note", "sheet", "grid", "columns", "filter", "limit", "format",
+      "force", NULL}},
     {"review", kiln_gallery_review_verb, {"level", "decided", "limit", NULL}},
 };
 #define SUBCOMMANDS (sizeof subcommands / sizeof *subcommands)

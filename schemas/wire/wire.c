@@ -109,7 +109,7 @@ int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t 
     if (!entry.batch)
         return kiln_fail(err, KILN_PROTOCOL, "intake: field \"batch\" is missing");
     if (!entry.job && !entry.has_end && !entry.gone)
-        return kiln_fail(err, KILN_PROTOCOL, "intake: an entry needs \"job\" or \"end\"");
+        return kiln_fail(err, KILN_PROTOCOL, "intake: an entry needs \"job\", \"gone\" or \"end\"");
     if (entry.job && entry.gone)
         return kiln_fail(err, KILN_PROTOCOL, "intake: an entry has \"job\" or \"gone\", not both");
     *ret = entry;

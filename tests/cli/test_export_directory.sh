@@ -136,11 +136,27 @@ for sum in $(cut -d' ' -f1 sums.txt); do
     find s/store -name "*-${sum:0:16}.webp" | grep -q . || die "a file is no object"
 done
 
+# --- an export that ended early: its list does not say all that it wrote
+ok kiln export b --out early --format png
+sed -n '1s/^{/{"unfinished":true,/p' early/.kiln-export >list && cp list early/.kiln-export
+rm early/results.jsonl
+ok kiln export b --out early --format png
+grep -q unfinished early/.kiln-export && die "a whole export calls itself unfinished"
+grep -q '^full/000001.png$' early/.kiln-export || die "the list lacks a file"
+head -n 1 early/.kiln-export >list && cp list early/.kiln-export
+fails 73 kiln export b --out early --format png
+says 'is in the way, and no export wrote it'
+
+# --- what is at descriptor 0 is none of its business
+mkdir input && touch input/.part
+ok kiln export b --out early --format png --force <input
+[ -e input/.part ] || die "an export has removed a file beside its input"
+
 # --- an unfinished batch
 ok kiln pause --reason test
 ok kiln enqueue - --batch b <<<'{"prompt": "later", "size": "64x64"}'
 fails 75 kiln export b --out part --json
-says '1 job of batch b not finished; what is there was exported.  `kiln wait b`, then export again, or add --partial'
+says 'batch b has 1 job not finished; what is there was exported.  `kiln wait b`, then export again, or add --partial'
 json out.txt 'd["pictures"] == 2 and d["unfinished"] == 1'
 json part/results.jsonl '[r["state"] for r in d] == ["done", "done", "queued"]'
 ok kiln export b --out part --partial

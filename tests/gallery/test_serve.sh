@@ -53,8 +53,13 @@ json reds/results.jsonl 'all(r["files"]["full"] == "full/%06d.webp" % r["job"] f
 [ "$(ls reds/full | wc -l)" = 7 ] && [ -s reds/index.html ] && [ -s reds/grid.html ] || die "not all files"
 ok kiln gallery export --out tall --filter aspect=tall --filter batch=first
 json tall/results.jsonl 'd["custom_id"] == "tall"'
-ok kiln gallery export red --out two --limit 2
-[ "$(ls two/full | wc -l)" = 2 ] || die "more than --limit"
+fails 73 kiln gallery export --out tall --filter batch=first # another search
+says "tall has the export of the search 'aspect=tall batch=first'"
+ok kiln gallery export --out tall --filter batch=first --filter aspect=tall
+ok kiln gallery export --out tall --filter batch=first --force
+ok kiln gallery export red --out two --limit 2 --format png
+[ "$(ls two/full/*.png | wc -l)" = 2 ] || die "more than --limit"
+fails 64 kiln gallery export red --out x --all
 fails 66 kiln gallery export zebra --out nothing
 [ ! -e nothing ] || die "a directory of nothing"
 fails 64 kiln gallery export red
@@ -83,6 +88,10 @@ sql "UPDATE image SET safety_flag = 3 WHERE job_id = $OPEN" >/dev/null
 sql "UPDATE image SET safety_flag = NULL WHERE job_id = $OPEN; UPDATE image SET safety_flag = 3 WHERE job_id = $LOCKED" >/dev/null
 ! page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet names a hidden prompt"
 ! page "p/$OPEN" | grep -q 'Made from' || die "the page names a hidden parent"
+for i in $(seq 100); do # until the follower has read the words
+    page 'v1/pictures?q=door' | grep -q 'an open door' && break
+    sleep 0.1
+done
 ok kiln gallery export door --out doors
 json doors/results.jsonl 'd["prompt"] == "an open door"'
 kill -TERM "$gallery"

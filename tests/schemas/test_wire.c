@@ -62,7 +62,7 @@ static void wrong_intake_entries_are_refused(void **state)
         const char *says;
     } rows[] = {
         {{"job", "{}"}, 1, "field \"batch\" is missing"},
-        {{"batch", "b"}, 1, "needs \"job\" or \"end\""},
+        {{"batch", "b"}, 1, "needs \"job\", \"gone\" or \"end\""},
         {{"batch", "a b", "job", "{}"}, 2, "field \"batch\" must be"},
         {{"batch", "b", "job", "{}", "index", "-1"}, 3, "field \"index\" must be a whole number"},
         {{"batch", "b", "job", "{}", "index", "4294967296"}, 3, "of up to 4294967295"},

@@ -80,6 +80,8 @@ int kiln_report(const struct kiln_cli *cli, const struct kiln_error *err)
 int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...)
 {
     va_list args;
+    if (cli->silent)
+        return EX_USAGE;
     va_start(args, fmt);
     print_line(cli->color_err ? "\033[1mkiln:\033[0m " : "kiln: ", fmt, args);
     va_end(args);

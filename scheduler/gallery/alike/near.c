@@ -14,7 +14,11 @@
 #define FIRST_ROWS 1024
 #define WORDS (KILN_FINGERPRINT_HASH_BYTES / 8)
 /* One function for each instruction set: counting bits is one instruction, or a dozen. */
+#if defined __x86_64__
 #define CLONES __attribute__((target_clones("popcnt", "default")))
+#else
+#define CLONES
+#endif
 
 struct hash {
     uint64_t words[WORDS];

@@ -13,6 +13,7 @@
 #include "scheduler/gallery/parts/json.h"
 #include "scheduler/gallery/web/spool.h"
 #include "schemas/room.h"
+#include "schemas/telemetry/log.h"
 
 #define JSON_TYPE "application/json"
 #define RECEIPTS_MAX 10000 /* lines; all are counted */
@@ -291,7 +292,8 @@ static int send(struct sending *sending, struct kiln_error *err)
     char location[KILN_BATCH_NAME_MAX + 16];
     int rc = kiln_gallery_send(visit, &sending->request, &sending->result, &failed);
     if (rc == 0 && sending->result.receipted && find_jobs(sending, err))
-        sending->short_of_memory = true; /* the jobs are sent: an answer without numbers is one */
+        kiln_log(KILN_LOG_WARNING, "jobs_not_numbered", /* they are sent all the same */
+                 kiln_f("batch", "%s", sending->result.batch), kiln_f("error", "%s", err->text));
     write_answer(sending, rc ? &failed : NULL);
     visit->reply.status = status_of(sending, rc ? &failed : NULL);
     if (visit->reply.status == 503)

@@ -133,8 +133,8 @@ static int add_count(struct review *review, struct kiln_error *err)
     kiln_text_puts(out, "<p>");
     kiln_html_count(out, many ? COUNT_MAX : waiting);
     kiln_text_printf(out, "%s picture%s. ", many ? "+" : "", waiting == 1 ? " waits" : "s wait");
-    kiln_text_puts(out, "A rule about words or a classifier marked them, and no person has "
-                        "decided. A picture is blurred until it has the focus.</p>");
+    kiln_text_puts(out, "A rule about words or a classifier marked what waits here, and no "
+                        "person has decided. A picture is blurred until it has the focus.</p>");
     return rc;
 }
 

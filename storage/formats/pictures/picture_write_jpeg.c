@@ -13,8 +13,9 @@
 #include "storage/formats/pictures/picture_write.h"
 
 #define CHANNELS 3
-#define QUALITY 95         /* of a picture that WebP has compressed once already */
-#define SEGMENT_MAX 65533u /* bytes of one marker's data */
+#define QUALITY 95             /* of a picture that WebP has compressed once already */
+#define SEGMENT_MAX 65533u     /* bytes of one marker's data */
+#define ROOM_MORE (256u << 10) /* beyond the pixels: markers, tables, metadata */
 
 static const char exif_head[] = "Exif\0";                      /* and the NUL of the literal */
 static const char xmp_head[] = "http://ns.adobe.com/xap/1.0/"; /* likewise */
@@ -61,7 +62,7 @@ static bool write_all(struct encoder *e, const uint8_t *rgb, uint32_t width, uin
     if (setjmp(e->out))
         return false;
     jpeg_create_compress(&e->jpeg);
-    jpeg_mem_dest(&e->jpeg, &e->data, &e->size);
+    jpeg_mem_dest(&e->jpeg, &e->data, &e->size); /* if that is too short, into another one */
     e->jpeg.image_width = width;
     e->jpeg.image_height = height;
     e->jpeg.input_components = CHANNELS;
@@ -89,11 +90,18 @@ int kiln_jpeg_write(const uint8_t *rgb, uint32_t width, uint32_t height,
     size_t exif_size = 0;
     uint8_t *exif =
         metadata->parameters ? kiln_picture_exif(metadata->parameters, &exif_size) : NULL;
-    if (!e || (metadata->parameters && !exif)) {
+    /* libjpeg frees a buffer of its own that is too short, but names the next one only at the end.
+     */
+    const size_t room = (size_t)width * height * CHANNELS + ROOM_MORE;
+    uint8_t *own = malloc(room);
+    if (!e || !own || (metadata->parameters && !exif)) {
         free(e);
+        free(own);
         free(exif);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a JPEG file");
     }
+    e->data = own;
+    e->size = room;
     e->jpeg.err = jpeg_std_error(&e->errors);
     e->errors.error_exit = leave;
     e->errors.emit_message = ignore;
@@ -106,9 +114,9 @@ int kiln_jpeg_write(const uint8_t *rgb, uint32_t width, uint32_t height,
     if (good) {
         *ret_data = e->data;
         *ret_size = e->size;
-    } else {
-        free(e->data);
     }
+    if (!good || e->data != own)
+        free(own);
     free(e);
     return code;
 }

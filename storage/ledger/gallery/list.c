@@ -42,10 +42,13 @@ static int find_heads(struct kiln_ledger *session, const struct kiln_gallery_que
         return kiln_fail(err, KILN_NO_MEMORY, "gallery: no memory for a page");
     for (bool end = false; !end;) {
         int rc = kiln_gallery_find(session, question, &at, &want, hits, err);
-        end = hits->count < want.most;
-        at.job = hits->count ? hits->jobs[hits->count - 1] : at.job;
-        ret->out_of_time = hits->out_of_time || (!end && kiln_clock_ms() >= question->deadline);
-        ret->reached = hits->out_of_time ? hits->reached : at.job;
+        if (hits->out_of_time) /* or there were enough; which are of one prompt, perhaps */
+            at.job = hits->reached;
+        else if (hits->count)
+            at.job = hits->jobs[hits->count - 1];
+        end = hits->count < want.most && !hits->out_of_time;
+        ret->out_of_time = !end && kiln_clock_ms() >= question->deadline;
+        ret->reached = at.job;
         rc = rc ? rc : kiln_gallery_heads(session, question, hits->jobs, &hits->count, err);
         if (rc) {
             free(hits);
@@ -177,21 +180,40 @@ int kiln_gallery_jobs(struct kiln_ledger *session, const struct kiln_gallery_que
 /* --- what is new ------------------------------------------------------------------------------ */
 
 #define CHANGED_LIMIT "2001" /* rows that are looked at */
+#define MOMENT_LONG "900"    /* characters of a snapshot; with the cluster below MOMENT_MAX */
+
+/* Digits of at most 18 places; moves *text behind them. */
+static bool take_number(const char **text, uint64_t *ret)
+{
+    const size_t digits = strspn(*text, "0123456789");
+    *ret = digits > 0 && digits <= 18 ? strtoull(*text, NULL, 10) : 0;
+    *text += digits;
+    return *ret > 0;
+}
+
+/* As Postgres writes a snapshot, XMIN:XMAX:XID,XID..., and would read it without an error. */
+static bool is_snapshot(const char *text)
+{
+    uint64_t low, high, xid, last;
+    if (!take_number(&text, &low) || *text++ != ':' || !take_number(&text, &high) ||
+        *text++ != ':' || high < low)
+        return false;
+    for (last = low; *text; last = xid) {
+        if (!take_number(&text, &xid) || xid < last || xid >= high)
+            return false;
+        if (*text == ',' && text[1])
+            text++;
+        else if (*text)
+            return false;
+    }
+    return true;
+}
 
 bool kiln_gallery_moment_valid(const char *text)
 {
     const size_t cluster = strspn(text, "0123456789");
-    const char *snapshot = text + cluster + 1;
-    if (cluster == 0 || cluster > 20 || text[cluster] != '/' ||
-        strlen(text) >= KILN_GALLERY_MOMENT_MAX)
-        return false;
-    const size_t low = strspn(snapshot, "0123456789");
-    if (low == 0 || low > 18 || snapshot[low] != ':')
-        return false;
-    const size_t high = strspn(snapshot + low + 1, "0123456789");
-    const char *rest = snapshot + low + 1 + high;
-    return high > 0 && high <= 18 && *rest == ':' &&
-           rest[1 + strspn(rest + 1, "0123456789,")] == '\0';
+    return cluster > 0 && cluster <= 20 && text[cluster] == '/' &&
+           strlen(text) < KILN_GALLERY_MOMENT_MAX && is_snapshot(text + cluster + 1);
 }
 
 struct fresh {
@@ -213,15 +235,18 @@ static int take_row(void *arg, const PGresult *rows, int row, struct kiln_error 
     return 0;
 }
 
-/* Of the cluster, or with words of the index. */
+/* Of the cluster, or with words of the index.  With very many transactions under way the moment is
+ * that of the oldest of them: some pictures are said twice. */
 static int read_moment(struct kiln_ledger *session, bool words, char ret[KILN_GALLERY_MOMENT_MAX],
                        struct kiln_error *err)
 {
     static const struct kiln_statement moment = {
         "gallery_moment",
-        "SELECT c.system_identifier || '/' || coalesce((SELECT s.snapshot FROM gallery_state s"
-        "  WHERE s.cluster = c.system_identifier AND $1::boolean), pg_current_snapshot())"
-        " FROM pg_control_system() c"};
+        "SELECT c.system_identifier || '/' || CASE WHEN length(n.t) < " MOMENT_LONG " THEN n.t"
+        "  ELSE split_part(n.t, ':', 1) || ':' || split_part(n.t, ':', 1) || ':' END"
+        " FROM pg_control_system() c, LATERAL (SELECT coalesce((SELECT s.snapshot"
+        "   FROM gallery_state s WHERE s.cluster = c.system_identifier AND $1::boolean),"
+        "  pg_current_snapshot())::text AS t) n"};
     struct kiln_params params = {0};
     char all[KILN_GALLERY_MOMENT_MAX];
     KILN_BIND(&params, words);

@@ -35,9 +35,11 @@ struct kiln_export_dir {
     char path[PATH_MAX];
     size_t made; /* of the path, where the first directory begins that was made here; 0: none */
     bool force, fresh, claimed, done;
-    char *header;
-    char *text;         /* of the old list */
-    struct listed *old; /* [count], sorted */
+    bool empty;      /* nothing was in it */
+    bool unfinished; /* by the old list: an export that ended early has written more than it says */
+    char *header, *claim; /* of the new list; while it is written */
+    char *text;           /* of the old list */
+    struct listed *old;   /* [count], sorted */
     size_t count;
     struct kiln_part part; /* the new list */
     FILE *list;            /* NULL: closed */
@@ -88,14 +90,22 @@ static int read_names(struct kiln_export_dir *dir, char *lines, struct kiln_erro
     return 0;
 }
 
+/* Whether an earlier export wrote the file, or may have before it ended early. */
+static bool is_known(const struct kiln_export_dir *dir, const char *below)
+{
+    return find(dir, below) || (dir->unfinished && is_ours(below));
+}
+
 /* --- whose it is -------------------------------------------------------------------------------
  */
 
-static char *make_header(const struct kiln_export_owner *owner)
+static char *make_header(const struct kiln_export_owner *owner, bool unfinished)
 {
     json_t *json = json_pack("{s:i, s:s, s:s, s:s, s:I}", "kiln_export", 1,
                              owner->search ? "search" : "batch", owner->batch, "pool", owner->pool,
                              "store", owner->store, "created_ms", (json_int_t)owner->created_ms);
+    if (json && unfinished)
+        json_object_set_new(json, "unfinished", json_true());
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return text;
@@ -105,15 +115,17 @@ static bool same(const json_t *header, const struct kiln_export_owner *owner, co
 {
     const char *text = json_string_value(json_object_get(header, key));
     const char *mine = strcmp(key, "pool") == 0                        ? owner->pool
+                       : strcmp(key, "store") == 0                     ? owner->store
                        : (strcmp(key, "search") == 0) == owner->search ? owner->batch
                                                                        : NULL;
     return text ? mine && strcmp(text, mine) == 0 : !mine;
 }
 
 /* Whether the header names the owner; else the error says whom it names. */
-static int check_owner(const char *path, const char *line, const struct kiln_export_owner *owner,
-                       struct kiln_error *err)
+static int check_owner(struct kiln_export_dir *dir, const char *line,
+                       const struct kiln_export_owner *owner, struct kiln_error *err)
 {
+    const char *path = dir->path;
     json_t *header = json_loads(line, 0, NULL);
     const char *batch = json_string_value(json_object_get(header, "batch"));
     const char *search = json_string_value(json_object_get(header, "search"));
@@ -121,12 +133,13 @@ static int check_owner(const char *path, const char *line, const struct kiln_exp
     json_int_t created = json_integer_value(json_object_get(header, "created_ms"));
     char at[64];
     int rc = 0;
+    dir->unfinished = json_is_true(json_object_get(header, "unfinished"));
     if (!pool || (!batch && !search))
         rc =
             kiln_fail(err, KILN_EXISTS,
                       "%s/" LIST " cannot be read; choose another directory, or add --force", path);
     else if (!same(header, owner, "batch") || !same(header, owner, "search") ||
-             !same(header, owner, "pool"))
+             !same(header, owner, "pool") || (owner->search && !same(header, owner, "store")))
         rc = kiln_fail(err, KILN_EXISTS,
                        "%s has the export of %s '%.128s' of pool %.64s; choose another directory, "
                        "or add --force",
@@ -163,7 +176,8 @@ static int read_list(struct kiln_export_dir *dir, const struct kiln_export_owner
     int fd = kiln_open_below(dir->path, LIST);
     if (fd < 0) {
         dir->fresh = true;
-        if (dir->force || !first_entry(dir->path, entry))
+        dir->empty = !first_entry(dir->path, entry);
+        if (dir->force || dir->empty)
             return 0;
         return kiln_fail(err, KILN_EXISTS,
                          "%s has %s, and no export made the directory; choose another one, or add "
@@ -180,7 +194,7 @@ static int read_list(struct kiln_export_dir *dir, const struct kiln_export_owner
     if (!dir->text || got < (size_t)st.st_size)
         return kiln_fail(err, KILN_IO, "read %s/" LIST, dir->path);
     char *lines = dir->text, *header = strsep(&lines, "\n");
-    int rc = check_owner(dir->path, header, owner, err);
+    int rc = check_owner(dir, header, owner, err);
     if (rc && !dir->force)
         return rc;
     return read_names(dir, lines, err);
@@ -207,14 +221,17 @@ static size_t missing_from(const char *path)
     return missing;
 }
 
-/* An interrupted export leaves a directory that the next one knows. */
+/* An interrupted export leaves a directory that the next one knows: the old list, as unfinished. */
 static int claim(struct kiln_export_dir *dir, struct kiln_error *err)
 {
-    char path[PATH_MAX + sizeof LIST + 1];
-    struct kiln_part part;
-    snprintf(path, sizeof path, "%s\n", dir->header);
+    struct kiln_part part = {.dir = -1, .fd = -1};
     int rc = kiln_part_open_below(&part, dir->path, LIST, 0666, err);
-    rc = rc ? rc : kiln_part_write(&part, path, strlen(path), err);
+    rc = rc ? rc : kiln_part_write(&part, dir->claim, strlen(dir->claim), err);
+    for (size_t i = 0; i < dir->count && rc == 0; i++) {
+        rc = kiln_part_write(&part, "\n", 1, err);
+        rc = rc ? rc : kiln_part_write(&part, dir->old[i].below, strlen(dir->old[i].below), err);
+    }
+    rc = rc ? rc : kiln_part_write(&part, "\n", 1, err);
     if (rc) {
         kiln_part_drop(&part);
         return rc;
@@ -226,18 +243,20 @@ int kiln_export_dir_open(const char *path, const struct kiln_export_owner *owner
                          struct kiln_export_dir **ret, struct kiln_error *err)
 {
     struct kiln_export_dir *dir = calloc(1, sizeof *dir);
-    if (!dir || !(dir->header = make_header(owner))) {
+    if (!dir || !(dir->header = make_header(owner, false)) ||
+        !(dir->claim = make_header(owner, true))) {
+        free(dir ? dir->header : NULL);
         free(dir);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an export");
     }
     snprintf(dir->path, sizeof dir->path, "%s", path);
     dir->force = force;
-    dir->part.fd = -1;
+    dir->part.dir = dir->part.fd = -1;
     dir->made = missing_from(path);
     int rc = kiln_make_path(path, err);
     rc = rc ? rc : read_list(dir, owner, err);
     dir->claimed = rc == 0;
-    if (rc == 0 && dir->fresh)
+    if (rc == 0)
         rc = claim(dir, err);
     if (rc) {
         kiln_export_dir_close(dir);
@@ -261,7 +280,7 @@ static void leave_nothing(struct kiln_export_dir *dir)
     char path[PATH_MAX], entry[NAME_MAX + 1];
     for (size_t i = 0; i < sizeof folders / sizeof *folders && dir->claimed; i++)
         (void)rmdir(kiln_join(path, dir->path, folders[i]));
-    if (dir->claimed && dir->fresh && !dir->force) {
+    if (dir->claimed && dir->fresh && dir->empty) {
         (void)unlink(kiln_join(path, dir->path, LIST));
         if (first_entry(dir->path, entry)) { /* downloads, which the next export keeps */
             struct kiln_error none;
@@ -287,6 +306,7 @@ void kiln_export_dir_close(struct kiln_export_dir *dir)
     if (!dir->done)
         leave_nothing(dir);
     free(dir->header);
+    free(dir->claim);
     free(dir->text);
     free(dir->old);
     free(dir);
@@ -327,7 +347,13 @@ int kiln_export_dir_note(struct kiln_export_dir *dir, const char *below, struct 
 
 int kiln_export_dir_keep(struct kiln_export_dir *dir, const char *below, struct kiln_error *err)
 {
-    return find(dir, below) ? kiln_export_dir_note(dir, below, err) : 0;
+    char path[PATH_MAX];
+    struct stat st;
+    if (find(dir, below))
+        return kiln_export_dir_note(dir, below, err);
+    return is_known(dir, below) && lstat(kiln_join(path, dir->path, below), &st) == 0
+               ? kiln_export_dir_note(dir, below, err)
+               : 0;
 }
 
 int kiln_export_dir_may_write(const struct kiln_export_dir *dir, const char *below,
@@ -335,7 +361,7 @@ int kiln_export_dir_may_write(const struct kiln_export_dir *dir, const char *bel
 {
     char path[PATH_MAX];
     struct stat st;
-    if (dir->force || find(dir, below) || lstat(kiln_join(path, dir->path, below), &st) != 0)
+    if (dir->force || is_known(dir, below) || lstat(kiln_join(path, dir->path, below), &st) != 0)
         return 0;
     return kiln_fail(err, KILN_EXISTS,
                      "%s is in the way, and no export wrote it; move it, or add --force", path);

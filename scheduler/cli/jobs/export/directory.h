@@ -15,10 +15,10 @@
 #include "schemas/error.h"
 
 struct kiln_export_owner {
-    const char *batch;  /* or the title of a search */
+    const char *batch;  /* or the words and filters of a search */
     bool search;        /* it is one */
     const char *pool;   /* of the stack, */
-    const char *store;  /* for people, */
+    const char *store;  /* of a batch for people alone: its time tells it apart */
     int64_t created_ms; /* and when the batch began: another batch of the name is another owner */
 };
 

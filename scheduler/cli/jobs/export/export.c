@@ -264,8 +264,8 @@ static int write_grid(struct exporting *x, struct kiln_error *err)
     struct kiln_text table = {0};
     kiln_crosstab_write(x->table, &table);
     int rc = table.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for grid.html") : 0;
-    if (rc == 0)
-        kiln_html_sheet(x->grid.file, x->export->batch, &table);
+    if (rc == 0 && !kiln_html_sheet(x->grid.file, x->export->batch, &table))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for grid.html");
     kiln_text_release(&table);
     return rc;
 }
@@ -405,9 +405,9 @@ static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_erro
             export->source ? "" : "batch ", export->batch);
     *ret_again = rc == 0 && x->damages->count > known;
     bool keep = rc == 0 && !*ret_again;
-    if (keep && export->html)
-        kiln_html_end(&x->page, export->pictures, export->jobs);
-    if (keep && x->table)
+    if (keep && export->html && !kiln_html_end(&x->page, export->pictures, export->jobs))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for index.html");
+    if (keep && rc == 0 && x->table)
         rc = write_grid(x, err);
     if (keep && rc == 0 && x->sheet)
         rc = kiln_sheet_write(x->sheet, export->sheet, err);
@@ -466,7 +466,8 @@ static int claim(struct kiln_cli *cli, struct kiln_export *export, struct kiln_e
     if (rc)
         return rc;
     export->whole = progress.whole;
-    const struct kiln_export_owner owner = {.batch = export->batch,
+    const struct kiln_export_owner owner = {.batch =
+                                                search ? export->source->search : export->batch,
                                             .search = search,
                                             .pool = kiln_pool(cli),
                                             .store = kiln_config_text(cli->config, KILN_KEY_STORE),

@@ -26,6 +26,7 @@ struct kiln_export_source {
                 void *each_arg, struct kiln_error *err);
     void *arg;
     uint64_t total;
+    const char *search; /* its words and filters: whose directory it is */
 };
 
 struct kiln_export {

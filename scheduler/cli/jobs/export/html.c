@@ -116,6 +116,7 @@ void kiln_html_begin(struct kiln_html *page, FILE *file, const char *title, cons
     }
     kiln_text_puts(out, "<ul class=\"grid\" aria-label=\"Pictures\"></ul>\n"
                         "<nav class=\"pager\" aria-label=\"Pages\"></nav>\n");
+    page->failed = out->failed;
     flush(out, file);
 }
 
@@ -124,6 +125,7 @@ void kiln_html_begin(struct kiln_html *page, FILE *file, const char *title, cons
 /* No end tag can stand in a block of data. */
 static void write_data(struct kiln_html *page)
 {
+    page->failed = page->failed || page->data.failed || page->list.failed;
     if (page->held == 0)
         return;
     fputs("<script type=\"application/json\" class=\"data\">\n", page->file);
@@ -226,7 +228,7 @@ void kiln_html_add(struct kiln_html *page, const struct kiln_job_row *row,
         write_data(page);
 }
 
-void kiln_html_end(struct kiln_html *page, uint64_t pictures, uint64_t jobs)
+bool kiln_html_end(struct kiln_html *page, uint64_t pictures, uint64_t jobs)
 {
     struct kiln_text *out = &page->data;
     write_data(page);
@@ -239,8 +241,10 @@ void kiln_html_end(struct kiln_html *page, uint64_t pictures, uint64_t jobs)
     kiln_text_puts(out, "</script>\n<script>");
     add_file(out, SCRIPT);
     kiln_text_puts(out, "</script>\n</body></html>\n");
+    const bool whole = !page->failed && !out->failed;
     flush(out, page->file);
     kiln_html_release(page);
+    return whole;
 }
 
 void kiln_html_release(struct kiln_html *page)
@@ -264,7 +268,7 @@ void kiln_html_cell(struct kiln_text *out, const struct kiln_job *job,
     kiln_text_puts(out, "</a>");
 }
 
-void kiln_html_sheet(FILE *file, const char *title, const struct kiln_text *table)
+bool kiln_html_sheet(FILE *file, const char *title, const struct kiln_text *table)
 {
     struct kiln_text out = {0};
     add_head(&out, title, false);
@@ -273,6 +277,8 @@ void kiln_html_sheet(FILE *file, const char *title, const struct kiln_text *tabl
     kiln_text_puts(&out, "</bdi></h1>\n");
     kiln_text_add(&out, table->at ? table->at : "", table->len);
     kiln_text_puts(&out, "</main></body></html>\n");
+    const bool whole = !out.failed && !table->failed;
     flush(&out, file);
     kiln_text_release(&out);
+    return whole;
 }

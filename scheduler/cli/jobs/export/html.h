@@ -26,6 +26,7 @@ struct kiln_html {
     FILE *file;
     struct kiln_text data, list; /* of pictures that are not in the file yet */
     unsigned held;               /* how many */
+    bool failed;                 /* there was no memory for a part */
 };
 
 /* Into file, which is borrowed until the end.  note: a sentence above the pictures, or NULL.
@@ -35,12 +36,13 @@ void kiln_html_begin(struct kiln_html *page, FILE *file, const char *title, cons
 /* A job; one without a picture (failed, not done yet, its picture cannot be had) says why. */
 void kiln_html_add(struct kiln_html *page, const struct kiln_job_row *row,
                    const struct kiln_html_files *files, bool damaged);
-/* What could not be written is seen by ferror(file). */
-void kiln_html_end(struct kiln_html *page, uint64_t pictures, uint64_t jobs);
+/* False: no memory, and something is missing.  What could not be written is seen by ferror(file).
+ */
+bool kiln_html_end(struct kiln_html *page, uint64_t pictures, uint64_t jobs);
 void kiln_html_release(struct kiln_html *page);
 
-/* grid.html: a page around a table that crosstab.h has written. */
-void kiln_html_sheet(FILE *file, const char *title, const struct kiln_text *table);
+/* grid.html: a page around a table that crosstab.h has written.  False: no memory. */
+bool kiln_html_sheet(FILE *file, const char *title, const struct kiln_text *table);
 /* What stands in a cell of that table; index: beside index.html, where the picture opens. */
 void kiln_html_cell(struct kiln_text *out, const struct kiln_job *job,
                     const struct kiln_html_files *files, bool index);

@@ -82,9 +82,9 @@ static int check_ended(const struct kiln_cli *cli, const struct kiln_export *exp
         return 0;
     if (jobs)
         kiln_warn(cli,
-                  "%s of batch %s not finished; what is there was exported.  `kiln wait %s`, then "
+                  "batch %s has %s not finished; what is there was exported.  `kiln wait %s`, then "
                   "export again, or add --partial",
-                  KILN_COUNT(jobs, "job"), export->batch, export->batch);
+                  export->batch, KILN_COUNT(jobs, "job"), export->batch);
     else
         kiln_warn(cli,
                   "batch %s is still being sent; what is there was exported.  `kiln wait %s`, then "
