@@ -19,8 +19,8 @@ says '--at-least PCT' out.txt
 ok kiln --version
 says '^kiln [0-9]*\.[0-9]*\.[0-9]* (.*)$' out.txt
 grep -q "^## $(sed -n 's/^kiln \([0-9.]*\) .*/\1/p' out.txt)$" "$source_dir/CHANGELOG.md" || die "CHANGELOG.md does not have this release"
-if [ -x "$BUILD/kiln-worker" ]; then
-    ok kiln-worker --version
+if [ -x "$kiln_bin/kiln-worker" ]; then
+    ok "$kiln_bin/kiln-worker" --version
     says '^LibTorch .* on this CPU its operators use .*, and .* multipl' out.txt
 fi
 
