@@ -182,8 +182,7 @@ void kiln_gauges_standby(struct kiln_gauges *gauges)
 /* --- writing it ------------------------------------------------------------------------------- */
 static void gauge(struct kiln_text *text, const char *name, const char *help, double value)
 {
-    kiln_metric_family(text, name, "gauge", help);
-    kiln_metric_sample(text, name, NULL, value);
+    kiln_metric_single(text, name, "gauge", help, value);
 }
 
 enum of_group { JOBS, OLDEST, BACKLOG };

@@ -10,8 +10,7 @@
 
 static void gauge(struct kiln_text *text, const char *name, const char *help, double value)
 {
-    kiln_metric_family(text, name, "gauge", help);
-    kiln_metric_sample(text, name, NULL, value);
+    kiln_metric_single(text, name, "gauge", help, value);
 }
 
 /* Of the engine nothing may be read before it is there. */
@@ -41,15 +40,14 @@ static void write_device(struct kiln_text *text, struct kiln_worker *worker)
                        "Time of the device since the worker was ready.");
     kiln_metric_sample(text, "kiln_device_seconds_total", busy, time.busy_s);
     kiln_metric_sample(text, "kiln_device_seconds_total", idle, time.idle_s);
-    kiln_metric_family(text, "kiln_device_switching_seconds_total", "counter",
-                       "Of the busy time, what went into loading LoRA sets.");
-    kiln_metric_sample(text, "kiln_device_switching_seconds_total", NULL, time.switching_s);
-    kiln_metric_family(text, "kiln_device_wanted_seconds_total", "counter",
-                       "Time with something to render, until the end of the last batch.");
-    kiln_metric_sample(text, "kiln_device_wanted_seconds_total", NULL, time.wanted_s);
-    kiln_metric_family(text, "kiln_device_computing_seconds_total", "counter",
-                       "Of that, what the device computed by its own clock; the rest is idle.");
-    kiln_metric_sample(text, "kiln_device_computing_seconds_total", NULL, time.computed_s);
+    kiln_metric_single(text, "kiln_device_switching_seconds_total", "counter",
+                       "Of the busy time, what went into loading LoRA sets.", time.switching_s);
+    kiln_metric_single(text, "kiln_device_wanted_seconds_total", "counter",
+                       "Time with something to render, until the end of the last batch.",
+                       time.wanted_s);
+    kiln_metric_single(text, "kiln_device_computing_seconds_total", "counter",
+                       "Of that, what the device computed by its own clock; the rest is idle.",
+                       time.computed_s);
     gauge(text, "kiln_worker_drawing", "1 while a batch is rendered.", time.batch_s > 0);
     gauge(text, "kiln_worker_batch_seconds", "Age of the current batch; 0: none.", time.batch_s);
     gauge(text, "kiln_worker_stalled_seconds",

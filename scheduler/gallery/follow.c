@@ -118,11 +118,10 @@ bool kiln_gallery_follow_stop(struct kiln_gallery_follow *follow)
 
 void kiln_gallery_follow_gauges(struct kiln_gallery_follow *follow, struct kiln_text *text)
 {
-    kiln_metric_family(text, "kiln_gallery_index_written_total", "counter",
-                       "Pictures written to the index of words by this process.");
-    kiln_metric_sample(text, "kiln_gallery_index_written_total", NULL,
+    kiln_metric_single(text, "kiln_gallery_index_written_total", "counter",
+                       "Pictures written to the index of words by this process.",
                        (double)atomic_load(&follow->written));
-    kiln_metric_family(text, "kiln_gallery_index_complete", "gauge",
-                       "1 if the index of words has every picture.");
-    kiln_metric_sample(text, "kiln_gallery_index_complete", NULL, atomic_load(&follow->complete));
+    kiln_metric_single(text, "kiln_gallery_index_complete", "gauge",
+                       "1 if the index of words has every picture.",
+                       atomic_load(&follow->complete));
 }

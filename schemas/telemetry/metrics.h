@@ -126,5 +126,8 @@ void kiln_metric_family(struct kiln_text *text, const char *name, const char *ty
 /* One sample; labels are names and values in turn, ended by NULL.  NULL: none. */
 void kiln_metric_sample(struct kiln_text *text, const char *name, const char *const *labels,
                         double value);
+/* A metric whose only sample has no labels. */
+void kiln_metric_single(struct kiln_text *text, const char *name, const char *type,
+                        const char *help, double value);
 
 #endif

@@ -68,6 +68,13 @@ void kiln_metric_sample(struct kiln_text *text, const char *name, const char *co
     kiln_text_puts(text, "\n");
 }
 
+void kiln_metric_single(struct kiln_text *text, const char *name, const char *type,
+                        const char *help, double value)
+{
+    kiln_metric_family(text, name, type, help);
+    kiln_metric_sample(text, name, NULL, value);
+}
+
 static void write_histogram(struct kiln_text *text, enum kiln_metric metric, uint32_t label)
 {
     const struct kiln_metric_row *row = &kiln_metric_rows[metric];

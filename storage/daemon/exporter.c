@@ -36,10 +36,10 @@ static void write_own(const struct kiln_exporter *exporter, struct kiln_text *te
     const char *labels[] = {"program", page->name, "version", KILN_VERSION, NULL};
     kiln_metric_family(text, "kiln_build_info", "gauge", "Always 1; what runs here.");
     kiln_metric_sample(text, "kiln_build_info", labels, 1);
-    kiln_metric_family(text, "kiln_healthy", "gauge", "1 if /healthz says ok.");
-    kiln_metric_sample(text, "kiln_healthy", NULL, kiln_health_check(why, sizeof why));
-    kiln_metric_family(text, "kiln_ready", "gauge", "1 if /readyz says ok.");
-    kiln_metric_sample(text, "kiln_ready", NULL, kiln_health_ready(why, sizeof why));
+    kiln_metric_single(text, "kiln_healthy", "gauge", "1 if /healthz says ok.",
+                       kiln_health_check(why, sizeof why));
+    kiln_metric_single(text, "kiln_ready", "gauge", "1 if /readyz says ok.",
+                       kiln_health_ready(why, sizeof why));
     kiln_metric_family(text, "kiln_poll_age_seconds", "gauge",
                        "Since the server last answered a poll.");
     for (int peer = 0; peer < KILN_PEER_COUNT; peer++) {

@@ -33,30 +33,23 @@ static int open_files(void)
     return count > 3 ? count - 3 : 0; /* ".", ".." and the directory itself */
 }
 
-static void add(struct kiln_text *text, const char *name, const char *type, const char *help,
-                double value)
-{
-    kiln_metric_family(text, name, type, help);
-    kiln_metric_sample(text, name, NULL, value);
-}
-
 void kiln_process_stats(struct kiln_text *text)
 {
     struct kiln_proc_stat stat;
     double tick = 1.0 / (double)sysconf(_SC_CLK_TCK), boot = boot_time();
     int files = open_files();
     if (files > 0)
-        add(text, "process_open_fds", "gauge", "Open file descriptors.", files);
+        kiln_metric_single(text, "process_open_fds", "gauge", "Open file descriptors.", files);
     if (!kiln_proc_stat(getpid(), &stat))
         return;
-    add(text, "process_cpu_seconds_total", "counter", "Processor time.",
-        (double)(stat.user + stat.system) * tick);
-    add(text, "process_resident_memory_bytes", "gauge", "Resident memory.",
-        (double)stat.resident_pages * (double)sysconf(_SC_PAGESIZE));
-    add(text, "process_virtual_memory_bytes", "gauge", "Virtual memory.",
-        (double)stat.virtual_bytes);
-    add(text, "process_threads", "gauge", "Threads.", (double)stat.threads);
+    kiln_metric_single(text, "process_cpu_seconds_total", "counter", "Processor time.",
+                       (double)(stat.user + stat.system) * tick);
+    kiln_metric_single(text, "process_resident_memory_bytes", "gauge", "Resident memory.",
+                       (double)stat.resident_pages * (double)sysconf(_SC_PAGESIZE));
+    kiln_metric_single(text, "process_virtual_memory_bytes", "gauge", "Virtual memory.",
+                       (double)stat.virtual_bytes);
+    kiln_metric_single(text, "process_threads", "gauge", "Threads.", (double)stat.threads);
     if (boot > 0)
-        add(text, "process_start_time_seconds", "gauge", "Start, in seconds since 1970.",
-            boot + (double)stat.start * tick);
+        kiln_metric_single(text, "process_start_time_seconds", "gauge",
+                           "Start, in seconds since 1970.", boot + (double)stat.start * tick);
 }

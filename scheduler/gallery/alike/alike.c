@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "scheduler/gallery/alike/pixels.h"
+#include "scheduler/gallery/background.h"
 #include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/telemetry/metrics.h"
-#include "scheduler/gallery/background.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
 #include "storage/objects/store.h"
@@ -372,19 +372,15 @@ int kiln_alike_near(struct kiln_alike *alike, struct kiln_ledger *session, uint6
 
 void kiln_alike_gauges(struct kiln_alike *alike, struct kiln_text *text)
 {
-    kiln_metric_family(text, "kiln_gallery_fingerprints_total", "counter",
-                       "Pictures whose pixels were looked at by this process.");
-    kiln_metric_sample(text, "kiln_gallery_fingerprints_total", NULL,
+    kiln_metric_single(text, "kiln_gallery_fingerprints_total", "counter",
+                       "Pictures whose pixels were looked at by this process.",
                        (double)atomic_load(&alike->computed));
-    kiln_metric_family(text, "kiln_gallery_unreadable_total", "counter",
-                       "Pictures whose file was missing or damaged.");
-    kiln_metric_sample(text, "kiln_gallery_unreadable_total", NULL,
+    kiln_metric_single(text, "kiln_gallery_unreadable_total", "counter",
+                       "Pictures whose file was missing or damaged.",
                        (double)atomic_load(&alike->unreadable));
-    kiln_metric_family(text, "kiln_gallery_near_pictures", "gauge",
-                       "Pictures that near-duplicates are looked for among.");
-    kiln_metric_sample(text, "kiln_gallery_near_pictures", NULL, kiln_near_count(alike->near));
-    kiln_metric_family(text, "kiln_gallery_fingerprints_complete", "gauge",
-                       "1 if every picture was looked at.");
-    kiln_metric_sample(text, "kiln_gallery_fingerprints_complete", NULL,
-                       atomic_load(&alike->complete));
+    kiln_metric_single(text, "kiln_gallery_near_pictures", "gauge",
+                       "Pictures that near-duplicates are looked for among.",
+                       kiln_near_count(alike->near));
+    kiln_metric_single(text, "kiln_gallery_fingerprints_complete", "gauge",
+                       "1 if every picture was looked at.", atomic_load(&alike->complete));
 }

@@ -200,10 +200,8 @@ void kiln_keeper_gauges(struct kiln_keeper *keeper, struct kiln_text *text)
     uint32_t pictures = 0, prompts = 0, waiting = 0;
     if (atomic_load(&keeper->mixed))
         kiln_meaning_progress(keeper->meaning, &pictures, &prompts, &waiting);
-    kiln_metric_family(text, "kiln_gallery_meaning_prompts", "gauge",
-                       "Distinct prompts that a search by meaning compares.");
-    kiln_metric_sample(text, "kiln_gallery_meaning_prompts", NULL, prompts - waiting);
-    kiln_metric_family(text, "kiln_gallery_meaning_waiting", "gauge",
-                       "Distinct prompts that have no vector yet.");
-    kiln_metric_sample(text, "kiln_gallery_meaning_waiting", NULL, waiting);
+    kiln_metric_single(text, "kiln_gallery_meaning_prompts", "gauge",
+                       "Distinct prompts that a search by meaning compares.", prompts - waiting);
+    kiln_metric_single(text, "kiln_gallery_meaning_waiting", "gauge",
+                       "Distinct prompts that have no vector yet.", waiting);
 }

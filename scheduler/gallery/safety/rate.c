@@ -154,15 +154,13 @@ int kiln_rater_step(struct kiln_rater *rater, bool replaced, bool *ret_more, str
 
 void kiln_rater_gauges(struct kiln_rater *rater, struct kiln_text *text)
 {
-    kiln_metric_family(text, "kiln_gallery_rule_prompts_total", "counter",
-                       "Pictures whose prompt the rule has looked at in this process.");
-    kiln_metric_sample(text, "kiln_gallery_rule_prompts_total", NULL,
+    kiln_metric_single(text, "kiln_gallery_rule_prompts_total", "counter",
+                       "Pictures whose prompt the rule has looked at in this process.",
                        (double)atomic_load(&rater->looked_at));
-    kiln_metric_family(text, "kiln_gallery_rule_marked_total", "counter",
-                       "Pictures that the rule about prompts has marked as unsure.");
-    kiln_metric_sample(text, "kiln_gallery_rule_marked_total", NULL,
+    kiln_metric_single(text, "kiln_gallery_rule_marked_total", "counter",
+                       "Pictures that the rule about prompts has marked as unsure.",
                        (double)atomic_load(&rater->marked));
-    kiln_metric_family(text, "kiln_gallery_rule_complete", "gauge",
-                       "1 if the rule about prompts has looked at every picture.");
-    kiln_metric_sample(text, "kiln_gallery_rule_complete", NULL, atomic_load(&rater->complete));
+    kiln_metric_single(text, "kiln_gallery_rule_complete", "gauge",
+                       "1 if the rule about prompts has looked at every picture.",
+                       atomic_load(&rater->complete));
 }

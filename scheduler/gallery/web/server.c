@@ -376,18 +376,16 @@ uint16_t kiln_web_server_port(const struct kiln_web_server *server)
 
 void kiln_web_server_gauges(struct kiln_web_server *server, struct kiln_text *text)
 {
-    kiln_metric_family(text, "kiln_gallery_connections", "gauge", "Open connections.");
-    kiln_metric_sample(text, "kiln_gallery_connections", NULL,
+    kiln_metric_single(text, "kiln_gallery_connections", "gauge", "Open connections.",
                        kiln_web_connections_count(server->connections));
-    kiln_metric_family(text, "kiln_gallery_connections_cut_total", "counter",
-                       "Connections closed because the client was too slow.");
-    kiln_metric_sample(text, "kiln_gallery_connections_cut_total", NULL,
+    kiln_metric_single(text, "kiln_gallery_connections_cut_total", "counter",
+                       "Connections closed because the client was too slow.",
                        (double)kiln_web_connections_cut(server->connections));
-    kiln_metric_family(text, "kiln_gallery_waiting", "gauge",
-                       "Requests that wait for a session of the ledger.");
-    kiln_metric_sample(text, "kiln_gallery_waiting", NULL, kiln_web_work_waiting(server->work));
-    kiln_metric_family(text, "kiln_gallery_streams", "gauge", "Open streams of events.");
-    kiln_metric_sample(text, "kiln_gallery_streams", NULL, kiln_web_streams_count(server->streams));
+    kiln_metric_single(text, "kiln_gallery_waiting", "gauge",
+                       "Requests that wait for a session of the ledger.",
+                       kiln_web_work_waiting(server->work));
+    kiln_metric_single(text, "kiln_gallery_streams", "gauge", "Open streams of events.",
+                       kiln_web_streams_count(server->streams));
 }
 
 /* Suspended requests must be resumed before the daemon is stopped: first no new connections, then
