@@ -66,6 +66,12 @@ json out.txt '(d["accepted"], d["duplicate"], d["gone"]) == (1, 0, 0)'
 ok kiln enqueue - --batch prompts --json <other.jsonl
 json out.txt '(d["accepted"], d["duplicate"], d["gone"]) == (0, 1, 0)'
 
+echo 'of another format' >prompts.txt # the name of the same batch
+ok kiln enqueue prompts.txt --set size=64x64 --set steps=2 --json
+json out.txt '(d["batch"], d["accepted"], d["gone"]) == ("prompts", 1, 0)'
+ok kiln enqueue prompts.jsonl --json
+json out.txt '(d["accepted"], d["gone"]) == (0, 0)'
+
 # --- a batch of another name has other pictures
 ok kiln run other.jsonl --out o --dir s
 json o/results.jsonl 'd["batch"] == "other"'

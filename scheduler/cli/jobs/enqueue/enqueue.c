@@ -87,7 +87,7 @@ struct run {
     struct kiln_expand *expand;
     struct entry entry;
     struct kiln_identity identity;
-    char source[KILN_BATCH_NAME_MAX + 1]; /* the file's own name for its batch; "": it has none */
+    char source[KILN_BATCH_NAME_MAX + 1]; /* the file's name; "": it has none */
     struct kiln_digest_map custom_ids;    /* the line where each occurs first */
     struct kiln_uploads uploads;          /* pictures that jobs start from */
     struct kiln_bus *bus;                 /* NULL while only checking */
@@ -243,12 +243,12 @@ static int random_hex(char *out, size_t bytes, struct kiln_error *err)
 static int name_batch(struct run *run, struct kiln_error *err)
 {
     const struct kiln_enqueue_request *request = run->request;
-    char day[32], noise[9];
+    char day[32], noise[9], own[KILN_BATCH_NAME_MAX + 1];
     struct tm parts;
     time_t now = time(NULL);
-    if (request->made || !kiln_file_batch(request->file, run->source))
-        run->source[0] = '\0';
-    const char *named = request->batch ? request->batch : run->source;
+    if (request->made || !kiln_file_names(request->file, own, run->source))
+        own[0] = run->source[0] = '\0';
+    const char *named = request->batch ? request->batch : own;
     const char *source = run->source[0] ? run->source : NULL;
     snprintf(run->result->batch, sizeof run->result->batch, "%s", named);
     if (named[0])

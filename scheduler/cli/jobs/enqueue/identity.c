@@ -32,14 +32,11 @@ static size_t stem_length(const char *name)
     return len;
 }
 
-bool kiln_file_batch(const char *path, char ret[KILN_BATCH_NAME_MAX + 1])
+/* The first `stem` bytes of a file's name, as the name of a batch. */
+static bool make_name(const char *name, size_t stem, char ret[KILN_BATCH_NAME_MAX + 1])
 {
     enum { STEM_MAX = KILN_BATCH_NAME_MAX - 16 };
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-        return false;
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t stem = stem_length(name), len = 0;
+    size_t len = 0;
     bool hashed = stem > STEM_MAX;
     for (size_t i = 0; i < stem && len < STEM_MAX; i++) {
         char c = name[i];
@@ -64,6 +61,17 @@ bool kiln_file_batch(const char *path, char ret[KILN_BATCH_NAME_MAX + 1])
         memcpy(ret, "file-", 5);
     }
     return kiln_name_valid(ret, strlen(ret), KILN_BATCH_NAME_MAX);
+}
+
+bool kiln_file_names(const char *path, char ret_batch[KILN_BATCH_NAME_MAX + 1],
+                     char ret_source[KILN_BATCH_NAME_MAX + 1])
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return make_name(name, stem_length(name), ret_batch) &&
+           make_name(name, strlen(name), ret_source);
 }
 
 /* --- keys ---------------------------------------------------------------------------------------

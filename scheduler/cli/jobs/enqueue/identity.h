@@ -15,14 +15,17 @@
 #include "schemas/wire/wire.h"
 
 /* The default batch of a file: its name without directory and format, "prompts" for
- * ../prompts.txt.  A character that no batch name may have becomes '-'; if any is outside ASCII, a
- * hash of the whole name follows.  false: no regular file, so it has no name to come back to. */
-bool kiln_file_batch(const char *path, char ret[KILN_BATCH_NAME_MAX + 1]);
+ * ../prompts.txt; and the source of its jobs, "prompts.txt", so that prompts.jsonl in the same
+ * batch takes none of them away.  A character that no batch name may have becomes '-'; if any is
+ * outside ASCII, a hash of the name follows.  false: no regular file, so it has no name to come
+ * back to. */
+bool kiln_file_names(const char *path, char ret_batch[KILN_BATCH_NAME_MAX + 1],
+                     char ret_source[KILN_BATCH_NAME_MAX + 1]);
 
 /* Starts as {0}. */
 struct kiln_identity {
     const char *batch;
-    const char *source;            /* the file's default batch name; NULL: from no file */
+    const char *source;            /* the file's name; NULL: from no file */
     struct kiln_ledger *ledger;    /* NULL: not reached */
     struct kiln_digest_map lines;  /* how often each line occurred */
     struct kiln_digest_map known;  /* keys of the batch */
