@@ -3,6 +3,7 @@
 # kiln        the command of this build, with settings of the outside world taken away
 # ok, fails   run a command that must succeed, or must end with a given status
 # sql, until_sql   asks the ledger of $KILN_CONFIG, or until the answer is the one that is wanted
+# soon        repeats a command until it succeeds; fails after a minute, which a starved machine needs
 # json FILE EXPRESSION   checks a Python expression over the parsed file (d; a list for JSON lines)
 # json_lines FILE EXPRESSION   the same where d is a list of lines even if there is one or none
 set -u
@@ -34,6 +35,14 @@ fails() {
     "$@" >out.txt 2>err.txt
     got=$?
     [ $got = "$want" ] || { cat out.txt err.txt >&2; die "'$*' ended with $got, not $want"; }
+}
+
+soon() {
+    local end=$((SECONDS + 60))
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.05
+    done
 }
 
 says() { grep -q -e "$1" "${2:-err.txt}" || { cat "${2:-err.txt}" >&2; die "nothing says '$1'"; }; }
@@ -72,6 +81,11 @@ stop_stacks() {
 trap stop_stacks EXIT
 
 pid_of() { cat "$1/run/$2.pid"; }
+# DIR NAME OLD: another process than OLD runs.  The guard removes the pid file of one that has ended.
+replaced() {
+    local pid
+    pid=$(cat "$1/run/$2.pid" 2>/dev/null) && [ "$pid" != "$3" ] && alive "$pid"
+}
 alive() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 
 sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }

@@ -64,11 +64,7 @@ alive "$(pid_of a postgres)" || die "postgres was not restarted"
 # --- the guard restarts a worker too; without a guard an `up` takes over the workers that run
 killed=$(pid_of a worker-0)
 kill -9 "$killed"
-for i in $(seq 200); do
-    [ -e a/run/worker-0.pid ] && [ "$(pid_of a worker-0)" != "$killed" ] && break
-    sleep 0.05
-done
-[ "$(pid_of a worker-0)" != "$killed" ] || die "the guard did not restart the worker"
+soon replaced a worker-0 "$killed" || die "the guard did not restart the worker"
 kill -9 "$(pid_of a crew)" "$(pid_of a worker-1)"
 kept=$(pid_of a worker-0)
 ok up --dir a

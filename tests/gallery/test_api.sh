@@ -95,14 +95,27 @@ json answer.json 'd["cancelled"] == 0'
 ok kiln resume --all
 [ "$(kiln jobs --batch held --state cancelled | wc -l)" = 2 ] || die "$(kiln jobs --batch held)"
 
-# A gallery that is restarted ends its open streams; sessions hold, and the same lines are no new jobs.
+# A gallery that is restarted ends its open streams and answers what it has begun; sessions hold, and
+# the same lines are no new jobs.
 curl -sS -o page.html -c cookies -H 'Sec-Fetch-Site: same-origin' --data "token=$PRODUCER" \
     "http://127.0.0.1:$GALLERY_PORT/sign-in"
 [ "$(post '/v1/batches?batch=again' "$job")" = 201 ] || die "$(cat answer.json)"
 curl -sSN -H "Authorization: Bearer $READER" "http://127.0.0.1:$GALLERY_PORT/v1/events" >stream.txt &
 stream=$!
-for i in $(seq 100); do grep -q '^id: ' stream.txt && break; sleep 0.1; done
+soon grep -q '^id: ' stream.txt || die "the stream says nothing"
+exec 5<>"/dev/tcp/127.0.0.1/$GALLERY_PORT"
+printf '%s\r\n' 'POST /v1/batches?batch=late HTTP/1.1' "Host: 127.0.0.1:$GALLERY_PORT" \
+    "Authorization: Bearer $PRODUCER" 'Content-Type: application/jsonl' \
+    "Content-Length: ${#job}" 'Expect: 100-continue' '' >&5
+read -r -t 60 answer <&5
+[[ $answer = 'HTTP/1.1 100'* ]] || die "the header of a POST: $answer"
 kill -TERM "$gallery"
+sleep 1 # it must wait for the rest of that request
+printf '%s' "$job" >&5
+timeout 60 cat <&5 >late.txt
+exec 5>&-
+grep -q '^HTTP/1.1 503' late.txt || die "a request while the gallery ends: $(cat late.txt)"
+says '^Connection: close' late.txt
 wait "$gallery" || die "ended with $?"
 wait "$stream" || die "the stream was not ended but cut: $?"
 takes_jobs

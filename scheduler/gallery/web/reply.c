@@ -148,6 +148,7 @@ static void add_headers(struct MHD_Response *response, const struct kiln_web_rep
     add(response, MHD_HTTP_HEADER_LOCATION, reply->location);
     add(response, MHD_HTTP_HEADER_SET_COOKIE, reply->cookie);
     add(response, MHD_HTTP_HEADER_ALLOW, reply->allow);
+    add(response, MHD_HTTP_HEADER_CONNECTION, reply->closes ? "close" : NULL);
     if (is_text(reply->type))
         add(response, MHD_HTTP_HEADER_VARY, "Cookie, Accept-Encoding");
     if (reply->zipped)

@@ -7,10 +7,12 @@
 
 #include <arpa/inet.h>
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "scheduler/gallery/web/conditions.h"
@@ -28,6 +30,7 @@
 #define CONNECTION_BYTES ((size_t)16384)
 #define IDLE_S 20
 #define BACKLOG 256
+#define SEND_LOOK_NS 5000000L
 
 struct kiln_web_server {
     const struct kiln_web_access *access;
@@ -36,6 +39,8 @@ struct kiln_web_server {
     struct kiln_web_work *work, *sending; /* pages, and whatever enqueues jobs */
     struct kiln_web_streams *streams;
     struct MHD_Daemon *daemon;
+    atomic_uint unfinished; /* requests between their header and the last byte of their answer */
+    atomic_bool ending;
     char policy[KILN_WEB_POLICY_MAX];
     uint16_t port;
 };
@@ -109,6 +114,7 @@ static enum MHD_Result send_reply(struct kiln_web_server *server, struct kiln_we
     uint64_t bytes = 0;
     if (request->visit.reply.stream)
         kiln_web_stream_watch(request->visit.reply.stream, server->connections, request->place);
+    request->visit.reply.closes = atomic_load(&server->ending);
     enum MHD_Result result = kiln_web_reply_send(request->connection, &request->visit.reply,
                                                  server->policy, &request->status, &bytes);
     request->bytes = bytes;
@@ -235,6 +241,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
     if (!request->begun) {
         struct kiln_error err = {0};
         request->begun = true;
+        atomic_fetch_add(&server->unfinished, 1);
         kiln_web_request_begin(request, connection, method);
         kiln_web_connection_expect(server->connections, request->place, KILN_WEB_BODY_MS);
         request->visit.app = server->site->app;
@@ -267,8 +274,10 @@ static void note_end(void *arg, struct MHD_Connection *connection, void **state,
     if (!request)
         return;
     kiln_web_connection_expect(server->connections, request->place, KILN_WEB_HEADER_MS);
-    if (request->begun)
+    if (request->begun) {
         kiln_web_request_note(request, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+        atomic_fetch_sub(&server->unfinished, 1);
+    }
     kiln_web_request_free(request);
     *state = NULL;
 }
@@ -388,6 +397,14 @@ void kiln_web_server_gauges(struct kiln_web_server *server, struct kiln_text *te
                        kiln_web_streams_count(server->streams));
 }
 
+/* MHD_stop_daemon cuts whatever is not sent: waits until all answers are, also the ends of streams. */
+static void send_rest(struct kiln_web_server *server)
+{
+    const int64_t until_ms = kiln_clock_ms() + KILN_WEB_END_MS;
+    while (atomic_load(&server->unfinished) > 0 && kiln_clock_ms() < until_ms)
+        nanosleep(&(struct timespec){.tv_nsec = SEND_LOOK_NS}, NULL);
+}
+
 /* Suspended requests must be resumed before the daemon is stopped: first no new connections, then
  * the workers answer what they have and refuse the rest. */
 void kiln_web_server_stop(struct kiln_web_server *server)
@@ -395,12 +412,14 @@ void kiln_web_server_stop(struct kiln_web_server *server)
     if (!server)
         return;
     MHD_socket fd = server->daemon ? MHD_quiesce_daemon(server->daemon) : MHD_INVALID_SOCKET;
+    atomic_store(&server->ending, true);
     if (server->work)
         kiln_web_work_stop(server->work);
     if (server->sending)
         kiln_web_work_stop(server->sending);
     if (server->streams)
         kiln_web_streams_stop(server->streams);
+    send_rest(server);
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
     if (fd != MHD_INVALID_SOCKET)

@@ -17,6 +17,7 @@ struct kiln_web_server;
 #define KILN_WEB_CONNECTIONS_MAX 1024
 #define KILN_WEB_CONNECTIONS_PER_ADDRESS 192 /* not behind a proxy, where all have its address */
 #define KILN_WEB_PORTS 20
+#define KILN_WEB_END_MS 5000 /* clients that do not read hold up the end of the server so long */
 
 /* Listens at gallery_address on gallery_port or the next free port.  exact: on that port alone, or
  * on any for 0.  access and site are borrowed until the server is stopped.  KILN_CONFIG: the
@@ -27,7 +28,7 @@ int kiln_web_server_start(const struct kiln_config *config, bool exact,
 uint16_t kiln_web_server_port(const struct kiln_web_server *server);
 /* Gauges for the page of metrics. */
 void kiln_web_server_gauges(struct kiln_web_server *server, struct kiln_text *text);
-/* Accepts no more, answers what it has begun, ends.  Accepts NULL. */
+/* Accepts no more, sends the answers it has begun within KILN_WEB_END_MS, ends.  Accepts NULL. */
 void kiln_web_server_stop(struct kiln_web_server *server);
 
 #endif

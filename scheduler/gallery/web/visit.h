@@ -35,6 +35,7 @@ struct kiln_web_reply {
     char cookie[256];    /* Set-Cookie, or "" */
     char file_name[160]; /* to be saved under this name, or "" */
     bool zipped;         /* reply.c: the body is gzip */
+    bool closes;         /* server.c: the connection takes no further request */
     unsigned retry_after_s;
     const char *allow; /* of a 405 */
 };
