@@ -72,7 +72,7 @@ SRC_cuda := $(wildcard kernels/*.cu kernels/*/*.cu)
 
 FOLDERS := schemas storage kernels embed pipeline scheduler cli gallery worker bench support
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
-GEN_schemas := $(BUILD)/gen/sql.o $(BUILD)/gen/roles.o $(BUILD)/gen/styles.o
+GEN_schemas := $(addprefix $(BUILD)/gen/,sql.o roles.o styles.o reuse.o)
 GEN_cli := $(BUILD)/gen/page.o
 GEN_gallery := $(BUILD)/gen/gallery.o
 GALLERY := $(addprefix scheduler/gallery/safety/,words.txt review.js) schemas/openapi.json
@@ -179,6 +179,9 @@ $(BUILD)/gen/roles.c: scripts/embed.sh schemas/roles.sql
 $(BUILD)/gen/styles.c: scripts/embed.sh schemas/styles.json
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_styles schemas/styles.json > $@
+$(BUILD)/gen/reuse.c: scripts/embed.sh schemas/reuse/words.txt
+	@mkdir -p $(@D)
+	scripts/embed.sh kiln_embedded_reuse schemas/reuse/words.txt > $@
 $(BUILD)/gen/page.c: scripts/embed.sh $(PAGE)
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_page $(PAGE) > $@

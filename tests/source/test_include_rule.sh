@@ -17,6 +17,7 @@ table='
 schemas:                    schemas/text schemas/job/mode.h
 schemas/text:               schemas/error.h
 schemas/words:              schemas schemas/text
+schemas/reuse:              schemas schemas/text schemas/words
 schemas/config:             schemas schemas/text
 schemas/telemetry:          schemas schemas/text
 schemas/job:                schemas schemas/text schemas/config

@@ -1,0 +1,46 @@
+/* guard.h - whether a latent rendered for one prompt may serve another, from the prompts alone.
+ *
+ * A donor serves a target if it states everything that the target states, and nothing that the
+ * target could contradict: the same numbers, colours, places, negations, quoted text, names and
+ * order of relations.  Where the target is silent, the donor may make one of the target's own
+ * things more exact (a size, a colour, a detail).  Everything unsure is NONE, with a reason.
+ *
+ * Pure and safe to call from several threads at once.  Measured in schemas/reuse/README.md.
+ */
+#ifndef KILN_REUSE_GUARD_H
+#define KILN_REUSE_GUARD_H
+
+#include "schemas/error.h"
+#include "schemas/reuse/facts.h"
+#include "schemas/reuse/lexicon.h"
+
+/* In order of trust.  The numbers are stored and never change meaning; add at the end. */
+enum kiln_reuse_class {
+    KILN_REUSE_NONE = 0,            /* must not be used */
+    KILN_REUSE_SAME_PROMPT = 1,     /* equal to the byte */
+    KILN_REUSE_CANONICAL = 2,       /* equal canonical forms */
+    KILN_REUSE_REWORDED = 3,        /* other words, the same facts */
+    KILN_REUSE_DONOR_SAYS_MORE = 4, /* all facts of the target, and more about its things */
+    KILN_REUSE_CLASS_COUNT
+};
+
+#define KILN_REUSE_REASON_MAX 160
+
+/* "none", "same_prompt", "canonical", "reworded", "donor_says_more"; stable. */
+const char *kiln_reuse_class_name(enum kiln_reuse_class class);
+
+/* May a latent rendered for donor start a run for target?  reason receives one clause in plain
+ * English: why not ("the colours differ: red, blue"), or what the donor adds, or "".  Prompts that
+ * are not UTF-8 or too long are NONE unless they are equal.  Fails only with KILN_NO_MEMORY; *ret
+ * is NONE then. */
+int kiln_reuse_judge(const struct kiln_reuse_words *words, const char *target, const char *donor,
+                     enum kiln_reuse_class *ret, char reason[KILN_REUSE_REASON_MAX],
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The same for one target and many donors: facts that are read once.  Both must be read with the
+ * same words.  Never fails and does not allocate. */
+enum kiln_reuse_class kiln_reuse_compare(const struct kiln_facts *target,
+                                         const struct kiln_facts *donor,
+                                         char reason[KILN_REUSE_REASON_MAX]);
+
+#endif

@@ -1,0 +1,88 @@
+/* tokens.c - see tokens.h. */
+#include "schemas/reuse/tokens.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PHRASE_WORDS = 12 };
+
+static size_t end_of(const struct kiln_split_word *word) { return (size_t)word->start + word->len; }
+
+/* The longest phrase of the lists that begins with word i: how many words, or 0. */
+static unsigned longest(const struct kiln_reuse_words *words, const struct kiln_split *split,
+                        uint32_t i, const struct kiln_sense **ret)
+{
+    const struct kiln_split_word *first = &split->at[i];
+    unsigned most = 0;
+    const struct kiln_sense *one =
+        kiln_sense_find(words, split->text + first->start, first->len, &most);
+    if (first->kind == KILN_SPLIT_QUOTE)
+        return 0;
+    most = most > PHRASE_WORDS ? PHRASE_WORDS : most;
+    unsigned reach = 1;
+    while (reach < most && i + reach < split->count && !split->at[i + reach].before &&
+           split->at[i + reach].kind != KILN_SPLIT_QUOTE)
+        reach++;
+    for (; reach > 1; reach--) {
+        size_t len = end_of(&split->at[i + reach - 1]) - first->start;
+        if ((*ret = kiln_sense_find(words, split->text + first->start, len, NULL)) != NULL)
+            return reach;
+    }
+    *ret = one;
+    return one ? 1 : 0;
+}
+
+int kiln_tokens_read(const struct kiln_reuse_words *words, const char *prompt,
+                     struct kiln_tokens *ret, struct kiln_error *err)
+{
+    struct kiln_tokens out = {0};
+    int code = kiln_split_prompt(prompt, strlen(prompt), &out.split, err);
+    if (code)
+        return code;
+    out.at = malloc((out.split.count + 1) * sizeof *out.at);
+    if (!out.at) {
+        kiln_split_release(&out.split);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a prompt");
+    }
+    for (uint32_t i = 0; i < out.split.count;) {
+        const struct kiln_split_word *first = &out.split.at[i];
+        struct kiln_token *token = &out.at[out.count++];
+        const struct kiln_sense *sense = NULL;
+        unsigned taken = longest(words, &out.split, i, &sense);
+        const struct kiln_split_word *last = first + (taken ? taken - 1 : 0);
+        *token = (struct kiln_token){.text = out.split.text + first->start,
+                                     .sense = sense,
+                                     .len = (uint32_t)(end_of(last) - first->start),
+                                     .class = sense ? (uint8_t)sense->class : KILN_SENSE_OPAQUE,
+                                     .before = first->before,
+                                     .kind = first->kind,
+                                     .capital = first->capital};
+        if (!sense && first->kind == KILN_SPLIT_NUMBER)
+            token->class = KILN_SENSE_NUMBER;
+        i += taken ? taken : 1;
+    }
+    *ret = out;
+    return 0;
+}
+
+void kiln_tokens_release(struct kiln_tokens *tokens)
+{
+    free(tokens->at);
+    kiln_split_release(&tokens->split);
+    *tokens = (struct kiln_tokens){0};
+}
+
+const char *kiln_token_meaning(const struct kiln_token *token, size_t *ret_len)
+{
+    *ret_len = token->sense ? strlen(token->sense->meaning) : token->len;
+    return token->sense ? token->sense->meaning : token->text;
+}
+
+bool kiln_token_equal(const struct kiln_token *a, const struct kiln_token *b)
+{
+    if (a->sense || b->sense)
+        return a->sense && b->sense && a->sense->meaning == b->sense->meaning &&
+               a->sense->plural == b->sense->plural;
+    return a->len == b->len && (a->kind == KILN_SPLIT_QUOTE) == (b->kind == KILN_SPLIT_QUOTE) &&
+           memcmp(a->text, b->text, a->len) == 0;
+}
