@@ -12,13 +12,13 @@
 #include "schemas/reuse/tokens.h"
 
 enum tag_kind {
-    TAG_EMPTY,   /* fillers and quality words only */
-    TAG_SCENE,   /* style, background: of the whole picture */
-    TAG_THING,   /* a known noun with what is said of it */
-    TAG_OWNER,   /* the same; it may own parts */
-    TAG_PART,    /* the same; it may belong to another tag */
-    TAG_UNSURE,  /* an unknown word, or attributes alone */
-    TAG_BOUND    /* belongs to its neighbours for certain */
+    TAG_EMPTY,  /* fillers and quality words only */
+    TAG_SCENE,  /* style, background: of the whole picture */
+    TAG_THING,  /* a known noun with what is said of it */
+    TAG_OWNER,  /* the same; it may own parts */
+    TAG_PART,   /* the same; it may belong to another tag */
+    TAG_UNSURE, /* an unknown word, or attributes alone */
+    TAG_BOUND   /* belongs to its neighbours for certain */
 };
 
 struct tag {

@@ -8,7 +8,8 @@
 #include "schemas/reuse/reading.h"
 
 /* Words with a capital within a sentence are names: kept to the letter, whatever the lists say of
- * them.  Where half of all words have one, capitals say nothing. */
+ * them.  Where half of all words have one, they may be: then `capital` remains, and the guard lets
+ * nobody add or leave out such a word.  A capital at the beginning of a sentence says nothing. */
 static void mark_names(struct kiln_tokens *tokens)
 {
     uint32_t words = 0, capitals = 0;
@@ -29,7 +30,31 @@ static void mark_names(struct kiln_tokens *tokens)
             token->sense = NULL;
             token->class = KILN_SENSE_NAME;
         }
+        token->capital = token->capital && !start;
         start = false;
+    }
+}
+
+static bool is_word(const struct kiln_token *token, const char *meaning)
+{
+    return token->sense && strcmp(token->sense->meaning, meaning) == 0;
+}
+
+/* "a red plus": a word that joins nothing is a noun, the plus sign where the lists have one. */
+static void mark_nouns(const struct kiln_reuse_words *words, struct kiln_tokens *tokens)
+{
+    for (uint32_t i = 0; i < tokens->count; i++) {
+        struct kiln_token *token = &tokens->at[i];
+        bool plus = token->len == 4 && memcmp(token->text, "plus", 4) == 0;
+        bool alone = i + 1 == tokens->count || tokens->at[i + 1].before ||
+                     (plus && (i == 0 || token->before));
+        int last = i && !token->before ? tokens->at[i - 1].class : KILN_SENSE_OPAQUE;
+        if (token->class != KILN_SENSE_AND || token->kind != KILN_SPLIT_WORD ||
+            !(alone || last == KILN_SENSE_ARTICLE || last == KILN_SENSE_NUMBER ||
+              (last == KILN_SENSE_COLOUR && plus) || last == KILN_SENSE_SIZE))
+            continue;
+        token->sense = plus ? kiln_sense_find(words, "plus sign", 9, NULL) : NULL;
+        token->class = token->sense ? (uint8_t)token->sense->class : KILN_SENSE_OPAQUE;
     }
 }
 
@@ -42,11 +67,6 @@ static void mark_negations(struct kiln_tokens *tokens)
             memcmp(token->text + token->len - 3, "n't", 3) == 0)
             token->class = KILN_SENSE_NEGATION;
     }
-}
-
-static bool is_word(const struct kiln_token *token, const char *meaning)
-{
-    return token->sense && strcmp(token->sense->meaning, meaning) == 0;
 }
 
 /* Every token of the tag from i on is of these classes; *ret_end is where the tag ends. */
@@ -64,10 +84,13 @@ static bool tag_is(const struct kiln_tokens *tokens, uint32_t i, int wanted, uin
     return all && found;
 }
 
-/* "one" before a known noun is an article; elsewhere it points at something. */
+/* "one", "1" and "a single" before a known noun are an article; elsewhere "one" points at
+ * something. Of a part there may be several: "a cat with one ear". */
 static bool one_is_article(const struct kiln_tokens *tokens, uint32_t i)
 {
-    if (!is_word(&tokens->at[i], "one") || i + 1 == tokens->count || tokens->at[i + 1].before)
+    if (!(is_word(&tokens->at[i], "one") || is_word(&tokens->at[i], "1")) ||
+        i + 1 == tokens->count || tokens->at[i + 1].before ||
+        (tokens->at[i + 1].sense && tokens->at[i + 1].sense->plural))
         return false;
     int class = tokens->at[i + 1].class;
     return class == KILN_SENSE_COLOUR || class == KILN_SENSE_SIZE || class == KILN_SENSE_SHADE ||
@@ -106,6 +129,10 @@ static void add_token(struct kiln_facts *facts, uint32_t i)
         if (!article_counts(facts))
             return;
         break;
+    case KILN_SENSE_NUMBER:
+        if (one_is_article(tokens, i) && !article_counts(facts))
+            return;
+        break;
     case KILN_SENSE_PRONOUN:
         if (one_is_article(tokens, i) && !article_counts(facts))
             return;
@@ -130,8 +157,8 @@ static uint32_t leading_style(const struct kiln_tokens *tokens)
         if (style && is_word(&tokens->at[i], "of"))
             return i + 1;
         style = style || class == KILN_SENSE_STYLE;
-        if (class != KILN_SENSE_STYLE && class != KILN_SENSE_FILLER && class != KILN_SENSE_ARTICLE &&
-            class != KILN_SENSE_QUALITY)
+        if (class != KILN_SENSE_STYLE && class != KILN_SENSE_FILLER &&
+            class != KILN_SENSE_ARTICLE && class != KILN_SENSE_QUALITY)
             break;
     }
     return 0;
@@ -180,6 +207,7 @@ int kiln_facts_read(const struct kiln_reuse_words *words, const char *prompt,
         kiln_facts_free(facts);
         return code;
     }
+    mark_nouns(words, &facts->tokens);
     mark_names(&facts->tokens);
     mark_negations(&facts->tokens);
     collect(facts);
@@ -243,8 +271,8 @@ void kiln_facts_text(const struct kiln_facts *facts, struct kiln_text *out)
             add_thing(&facts->things[i], out);
         }
         for (int i = 0; i < facts->relation_count; i++)
-            kiln_text_printf(out, "; %d %s %d", facts->relations[i].a + 1,
-                             facts->relations[i].kind, facts->relations[i].b + 1);
+            kiln_text_printf(out, "; %d %s %d", facts->relations[i].a + 1, facts->relations[i].kind,
+                             facts->relations[i].b + 1);
         if (facts->ground_count)
             kiln_text_puts(out, "; background");
         for (int i = 0; i < facts->ground_count; i++) {

@@ -89,6 +89,9 @@ static bool may_add(const struct kiln_facts *donor, uint32_t from, uint32_t end)
 {
     if (donor->negated || donor->pointing || !noun_alone(donor, end))
         return false;
+    for (uint32_t i = from; i <= end; i++)
+        if (token_at(donor, i)->capital) /* may be a name: "Yellow River" */
+            return false;
     return !(from >= 2 && !token_at(donor, from - 1) && token_at(donor, from - 2) &&
              kiln_attribute(token_at(donor, from - 2)));
 }
@@ -115,7 +118,7 @@ static bool attributes_serve(struct walk *target, struct walk *donor, bool *more
     }
     if (t < t_end || (added && !may_add(donor->facts, donor->at, d_end)))
         return false;
-    for (int class = KILN_SENSE_COLOUR; class <= KILN_SENSE_SIZE; class++)
+    for (int class = KILN_SENSE_COLOUR; class <= KILN_SENSE_SIZE; class ++)
         if (class != KILN_SENSE_SHADE && extra[class] && (stated[class] || extra[class] > 1))
             return false;
     *more = *more || added;
@@ -140,7 +143,8 @@ static bool sequences_serve(const struct kiln_facts *target, const struct kiln_f
         if (a->token && !kiln_token_serves(b->token, a->token, more))
             return false;
         /* ";" ends what "no" and "it" reach; where nothing reaches, it is a comma. */
-        bool colons = !a->token && (a->before == KILN_BREAK_COLON) != (b->before == KILN_BREAK_COLON);
+        bool colons =
+            !a->token && (a->before == KILN_BREAK_COLON) != (b->before == KILN_BREAK_COLON);
         if (colons || (!a->token && strict && a->before != b->before))
             return false;
     }
@@ -166,7 +170,10 @@ static void show(const struct kiln_token *token, char out[SHOWN_MAX + 1])
 
 typedef bool wanted(const struct kiln_token *token, int class);
 
-static bool of_class(const struct kiln_token *token, int class) { return token->class == class; }
+static bool of_class(const struct kiln_token *token, int class)
+{
+    return token->class == class;
+}
 
 static bool quoted(const struct kiln_token *token, int class)
 {
@@ -222,16 +229,16 @@ static void explain_none(const struct kiln_facts *target, const struct kiln_fact
         int class;
         const char *what;
     } kinds[] = {
-        {KILN_SENSE_NEGATION, "negations"}, {KILN_SENSE_NUMBER, "numbers"},
-        {KILN_SENSE_NAME, "names"},         {KILN_SENSE_COLOUR, "colours"},
-        {KILN_SENSE_STYLE, "styles"},       {KILN_SENSE_SETTING, "backgrounds"},
+        {KILN_SENSE_NEGATION, "negations"},   {KILN_SENSE_NUMBER, "numbers"},
+        {KILN_SENSE_NAME, "names"},           {KILN_SENSE_COLOUR, "colours"},
+        {KILN_SENSE_STYLE, "styles"},         {KILN_SENSE_SETTING, "backgrounds"},
         {KILN_SENSE_BACKDROP, "backgrounds"}, {KILN_SENSE_ZONE, "places"},
-        {KILN_SENSE_RELATION, "relations"}, {KILN_SENSE_THING, "things"},
-        {KILN_SENSE_BEING, "things"},       {KILN_SENSE_PART, "things"},
-        {KILN_SENSE_OPAQUE, "words"},       {KILN_SENSE_SIZE, "sizes"},
-        {KILN_SENSE_SHADE, "shades"},       {KILN_SENSE_DETAIL, "details"},
-        {KILN_SENSE_POSITION, "words"},     {KILN_SENSE_PREPOSITION, "words"},
-        {KILN_SENSE_PRONOUN, "words"},      {KILN_SENSE_ORDER, "words"},
+        {KILN_SENSE_RELATION, "relations"},   {KILN_SENSE_THING, "things"},
+        {KILN_SENSE_BEING, "things"},         {KILN_SENSE_PART, "things"},
+        {KILN_SENSE_OPAQUE, "words"},         {KILN_SENSE_SIZE, "sizes"},
+        {KILN_SENSE_SHADE, "shades"},         {KILN_SENSE_DETAIL, "details"},
+        {KILN_SENSE_POSITION, "words"},       {KILN_SENSE_PREPOSITION, "words"},
+        {KILN_SENSE_PRONOUN, "words"},        {KILN_SENSE_ORDER, "words"},
     };
     if (explain(target, donor, quoted, 0, "quoted texts", reason))
         return;

@@ -44,8 +44,8 @@ static size_t hash(const char *text, size_t len)
 static struct slot *slot_of(const struct kiln_reuse_words *words, const char *phrase, size_t len)
 {
     size_t i = hash(phrase, len) & words->mask;
-    while (words->slots[i].phrase && (words->slots[i].len != len ||
-                                      memcmp(words->slots[i].phrase, phrase, len) != 0))
+    while (words->slots[i].phrase &&
+           (words->slots[i].len != len || memcmp(words->slots[i].phrase, phrase, len) != 0))
         i = (i + 1) & words->mask;
     return &words->slots[i];
 }
@@ -163,14 +163,14 @@ static void trim(const char **text, size_t *len)
         ++*text;
         --*len;
     }
-    while (*len && ((*text)[*len - 1] == ' ' || (*text)[*len - 1] == '\t' ||
-                    (*text)[*len - 1] == '\r'))
+    while (*len &&
+           ((*text)[*len - 1] == ' ' || (*text)[*len - 1] == '\t' || (*text)[*len - 1] == '\r'))
         --*len;
 }
 
 /* One form, "star" or "mouse/mice" or "sheep/-" (no plural of its own). */
 static int enter_form(struct kiln_reuse_words *words, const char *form, size_t len,
-                      struct kiln_sense *sense, struct kiln_error *err)
+                      struct kiln_sense *sense, bool replace, struct kiln_error *err)
 {
     char made[256];
     bool noun = sense->class == KILN_SENSE_THING || sense->class == KILN_SENSE_BEING ||
@@ -189,17 +189,17 @@ static int enter_form(struct kiln_reuse_words *words, const char *form, size_t l
         many_len = plural_of(form, len, made);
     }
     sense->plural = false;
-    int code = enter(words, form, len, sense, false, err);
+    int code = enter(words, form, len, sense, replace, err);
     struct kiln_sense plural = *sense;
     plural.plural = true;
     if (code == 0 && many_len)
-        code = enter(words, many, many_len, &plural, false, err);
+        code = enter(words, many, many_len, &plural, replace, err);
     return code;
 }
 
 /* "meaning: form, form" or "meaning < wider: form". */
 static int parse_line(struct kiln_reuse_words *words, enum kiln_sense_class class, const char *line,
-                      size_t len, struct kiln_error *err)
+                      size_t len, bool replace, struct kiln_error *err)
 {
     struct kiln_sense sense = {.class = class};
     const char *colon = memchr(line, ':', len), *rest = colon ? colon + 1 : line + len;
@@ -212,12 +212,12 @@ static int parse_line(struct kiln_reuse_words *words, enum kiln_sense_class clas
         trim(&wider, &wider_len);
         const struct kiln_sense *found = kiln_sense_find(words, wider, wider_len, NULL);
         if (!found || found->class != class)
-            return kiln_fail(err, KILN_BAD_INPUT, "'%.*s' is not in this section",
-                             (int)wider_len, wider);
+            return kiln_fail(err, KILN_BAD_INPUT, "'%.*s' is not in this section", (int)wider_len,
+                             wider);
         sense.wider = found->meaning;
     }
     trim(&head, &head_len);
-    int code = enter_form(words, head, head_len, &sense, err);
+    int code = enter_form(words, head, head_len, &sense, replace, err);
     while (code == 0 && left) {
         const char *comma = memchr(rest, ',', left), *form = rest;
         size_t form_len = comma ? (size_t)(comma - rest) : left;
@@ -225,7 +225,7 @@ static int parse_line(struct kiln_reuse_words *words, enum kiln_sense_class clas
         rest += comma ? form_len + 1 : form_len;
         trim(&form, &form_len);
         if (form_len)
-            code = enter_form(words, form, form_len, &sense, err);
+            code = enter_form(words, form, form_len, &sense, replace, err);
     }
     return code;
 }
@@ -239,7 +239,9 @@ static int section_of(const char *line, size_t len)
     return 0;
 }
 
-static int parse_text(struct kiln_reuse_words *words, const char *text, struct kiln_error *err)
+/* replace: a word that is there already gets its meaning of this text. */
+static int parse_text(struct kiln_reuse_words *words, const char *text, bool replace,
+                      struct kiln_error *err)
 {
     int class = 0, code = 0;
     for (unsigned number = 1; *text && code == 0; number++) {
@@ -257,7 +259,7 @@ static int parse_text(struct kiln_reuse_words *words, const char *text, struct k
         } else if (!class) {
             code = kiln_fail(err, KILN_BAD_INPUT, "a word before the first section");
         } else {
-            code = parse_line(words, (enum kiln_sense_class)class, line, len, err);
+            code = parse_line(words, (enum kiln_sense_class) class, line, len, replace, err);
         }
         if (code)
             kiln_fail_in(err, "word lists, line %u", number);
@@ -271,6 +273,7 @@ static int add_empty(struct kiln_reuse_words *words, const char *word, struct ki
     const struct kiln_sense *sense = kiln_sense_find(words, word, strlen(word), NULL);
     struct kiln_sense filler = {.class = KILN_SENSE_FILLER};
     if (sense && sense->class != KILN_SENSE_FILLER && sense->class != KILN_SENSE_QUALITY &&
+        sense->class != KILN_SENSE_REQUEST && sense->class != KILN_SENSE_FRAME &&
         sense->class != KILN_SENSE_ARTICLE && sense->class != KILN_SENSE_DETAIL &&
         sense->class != KILN_SENSE_STYLE && sense->class != KILN_SENSE_POSITION)
         return kiln_fail(err, KILN_BAD_INPUT,
@@ -289,7 +292,7 @@ int kiln_reuse_words_parse(const char *text, const char *const *empty, size_t co
     words->mask = 2047;
     int code = grow(words, err);
     if (code == 0)
-        code = parse_text(words, text, err);
+        code = parse_text(words, text, false, err);
     for (size_t i = 0; code == 0 && i < count; i++)
         code = add_empty(words, empty[i], err);
     if (code) {
@@ -304,6 +307,11 @@ int kiln_reuse_words_new(const char *const *empty, size_t count, struct kiln_reu
                          struct kiln_error *err)
 {
     return kiln_reuse_words_parse(kiln_embedded_reuse[0].text, empty, count, ret, err);
+}
+
+int kiln_reuse_words_add(struct kiln_reuse_words *words, const char *text, struct kiln_error *err)
+{
+    return parse_text(words, text, true, err);
 }
 
 void kiln_reuse_words_free(struct kiln_reuse_words *words)

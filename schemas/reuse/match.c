@@ -18,7 +18,7 @@ static unsigned count_class(const struct kiln_thing *thing, int class)
 }
 
 /* All that is said of the target's thing is said of the donor's.  The donor may add a colour or a
- * size only where the target's thing has none. */
+ * size only where the target's thing has none, and nothing to what may be a name. */
 static bool said_serves(const struct kiln_thing *target, const struct kiln_thing *donor, bool *more)
 {
     bool used[KILN_THING_WORDS_MAX] = {false};
@@ -42,14 +42,18 @@ static bool said_serves(const struct kiln_thing *target, const struct kiln_thing
     /* Two colours of one thing: which shade is whose is not known. */
     if (colours > 1 && (donor->said_count != target->said_count))
         return false;
-    *more = *more || donor->said_count > target->said_count;
-    return true;
+    if (donor->said_count == target->said_count)
+        return true;
+    for (int d = 0; d < donor->said_count; d++)
+        if (donor->said[d]->capital || donor->noun->capital) /* may be a name: "Yellow River" */
+            return false;
+    return *more = true;
 }
 
-static bool thing_serves(const struct kiln_thing *target, const struct kiln_thing *donor, bool *more)
+static bool thing_serves(const struct kiln_thing *target, const struct kiln_thing *donor,
+                         bool *more)
 {
-    if (!both(target->number, donor->number) ||
-        !kiln_token_serves(donor->noun, target->noun, more))
+    if (!both(target->number, donor->number) || !kiln_token_serves(donor->noun, target->noun, more))
         return false;
     if (target->zone && !both(target->zone, donor->zone))
         return false;
@@ -103,7 +107,7 @@ bool kiln_things_match(const struct kiln_facts *target, const struct kiln_facts 
     bool more = false;
     if (target->thing_count != donor->thing_count ||
         target->relation_count != donor->relation_count ||
-        target->ground_count != donor->ground_count)
+        target->ground_count != donor->ground_count) /* silence may mean plain white */
         return false;
     for (int i = 0; i < target->ground_count; i++)
         if (!kiln_token_equal(target->ground[i], donor->ground[i]))

@@ -17,7 +17,7 @@ struct kiln_item {
 /* A noun with what is said of it. */
 struct kiln_thing {
     const struct kiln_token *noun;
-    const struct kiln_token *number, *zone; /* NULL: not said */
+    const struct kiln_token *number, *zone;              /* NULL: not said */
     const struct kiln_token *said[KILN_THING_WORDS_MAX]; /* colours, shades, sizes, details */
     uint8_t said_count;
 };

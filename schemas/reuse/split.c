@@ -34,13 +34,16 @@ static int32_t code_at(const char *in, size_t at, size_t size, size_t *ret_len)
         *ret_len = 1;
         return in[at];
     }
-    utf8proc_ssize_t len = utf8proc_iterate((const utf8proc_uint8_t *)in + at,
-                                            (utf8proc_ssize_t)(size - at), &code);
+    utf8proc_ssize_t len =
+        utf8proc_iterate((const utf8proc_uint8_t *)in + at, (utf8proc_ssize_t)(size - at), &code);
     *ret_len = len < 1 ? 1 : (size_t)len;
     return len < 1 ? 0xfffd : code;
 }
 
-static bool ascii_digit(int32_t code) { return code >= '0' && code <= '9'; }
+static bool ascii_digit(int32_t code)
+{
+    return code >= '0' && code <= '9';
+}
 
 /* Written without spaces between words.  Hangul has spaces. */
 static bool spaceless(int32_t code)
@@ -62,11 +65,15 @@ static bool letter(int32_t code)
 
 static bool invisible(int32_t code)
 {
-    return code == 0xad || (code >= 0x200b && code <= 0x200f) || (code >= 0x202a && code <= 0x202e) ||
-           (code >= 0x2060 && code <= 0x206f) || code == 0xfeff || (code >= 0xfe00 && code <= 0xfe0f);
+    return code == 0xad || (code >= 0x200b && code <= 0x200f) ||
+           (code >= 0x202a && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
+           code == 0xfeff || (code >= 0xfe00 && code <= 0xfe0f);
 }
 
-static bool apostrophe(int32_t code) { return code == '\'' || code == 0x2019; }
+static bool apostrophe(int32_t code)
+{
+    return code == '\'' || code == 0x2019;
+}
 
 /* Appends a word; *folded of len bytes is copied. */
 static void give(struct splitter *s, enum kiln_split_kind kind, const char *folded, size_t len,
@@ -81,8 +88,8 @@ static void give(struct splitter *s, enum kiln_split_kind kind, const char *fold
     if (out->count && !joined)
         out->text[out->len++] = ' ';
     memcpy(out->text + out->len, folded, len);
-    out->at[out->count++] = (struct kiln_split_word){
-        (uint32_t)out->len, (uint32_t)len, (uint8_t)kind, s->pending, capital};
+    out->at[out->count++] = (struct kiln_split_word){(uint32_t)out->len, (uint32_t)len,
+                                                     (uint8_t)kind, s->pending, capital};
     out->len += len;
     out->text[out->len] = '\0';
     s->pending = KILN_BREAK_NONE;
@@ -157,9 +164,9 @@ static int split_word(struct splitter *s, struct kiln_error *err)
 static const struct {
     int32_t open, close, close2;
 } quotes[] = {
-    {'"', '"', 0x201d},     {0x201c, 0x201d, '"'},    {0x201e, 0x201c, 0x201d}, {0xab, 0xbb, 0xbb},
-    {0x300c, 0x300d, 0x300d}, {0x300e, 0x300f, 0x300f}, {0x300a, 0x300b, 0x300b},
-    {'\'', '\'', 0x2019},   {0x2018, 0x2019, '\''},
+    {'"', '"', 0x201d},       {0x201c, 0x201d, '"'},    {0x201e, 0x201c, 0x201d},
+    {0xab, 0xbb, 0xbb},       {0x300c, 0x300d, 0x300d}, {0x300e, 0x300f, 0x300f},
+    {0x300a, 0x300b, 0x300b}, {'\'', '\'', 0x2019},     {0x2018, 0x2019, '\''},
 };
 
 /* At an opening quotation mark: gives the quoted span and passes its end.  A mark that nothing
@@ -215,7 +222,7 @@ static enum kiln_split_break break_of(const struct splitter *s, int32_t code, si
         return KILN_BREAK_COLON;
     case '.':
         return word || apart || !next || after == ' ' || after == '.' ? KILN_BREAK_STOP
-                                                                     : KILN_BREAK_NONE;
+                                                                      : KILN_BREAK_NONE;
     case '!':
     case '?':
     case ';':

@@ -22,6 +22,8 @@ struct parser {
     const char *relation;          /* said between two things */
     bool listed;                   /* two things stand side by side */
     const struct kiln_token *row;  /* a word of order for all things */
+    bool then;                     /* "a, then b": only with a row */
+    bool fronted;                  /* a place was said before its thing or apart from it */
 };
 
 static const struct kiln_token *peek(const struct parser *p, uint32_t ahead)
@@ -73,7 +75,8 @@ static bool add_relation(struct kiln_facts *facts, int a, const char *kind, int 
 static bool leads_to_ground(const struct kiln_token *token)
 {
     return means(token, "on") || means(token, "in") || means(token, "at") || means(token, "with") ||
-           means(token, "against") || means(token, "in front of") || means(token, "above");
+           means(token, "against") || means(token, "in front of") || means(token, "above") ||
+           means(token, "use");
 }
 
 /* Colours of a background from *ahead on, "red", "dark red", "red and blue"; how many words. */
@@ -84,7 +87,8 @@ static unsigned ground_colours(const struct parser *p, uint32_t *ahead,
     uint32_t i = *ahead;
     for (;; i++) {
         const struct kiln_token *token = peek(p, i);
-        bool more = token && (token->class == KILN_SENSE_COLOUR || token->class == KILN_SENSE_SHADE);
+        bool more =
+            token && (token->class == KILN_SENSE_COLOUR || token->class == KILN_SENSE_SHADE);
         if (means(token, "simple"))
             continue; /* a plain background is one */
         if (!token && colours == 1 && p->at + i < p->facts->count &&
@@ -119,19 +123,23 @@ static uint32_t read_ground(const struct parser *p, const struct kiln_token *ret
         /* "background: red", "the background is red" */
         noun = peek(p, 0);
         i = 1;
-        if (means(noun, "stripes") || means(noun, "checks") || p->at + 1 >= p->facts->count)
+        if (p->at + 1 >= p->facts->count || (patterned(noun) && !means(peek(p, 1), "of")))
             return 0;
-        if (ends(p, 1) && p->facts->items[p->at + 1].before == KILN_BREAK_COLON)
+        if (patterned(noun))
+            i = 2;
+        else if (ends(p, 1))
             i = 2;
         uint32_t from = i;
         n = ground_colours(p, &i, words, 2);
         if (has_class(peek(p, i), KILN_SENSE_SETTING) && n == 0)
             words[n++] = peek(p, i++);
-        else if (patterned(peek(p, i)) && n == 2)
+        else if (n == 1 && means(peek(p, i), "background"))
+            i++; /* "background: white background" */
+        else if (patterned(peek(p, i)) && n == 2 && !patterned(noun))
             noun = peek(p, i++);
         else if (i == from)
             return 0;
-        if (!ends(p, i) || n == 0)
+        if (!ends(p, i) || n == 0 || (patterned(noun) && n != 2))
             return 0;
         if (n == 1 && has_class(words[0], KILN_SENSE_SETTING))
             noun = NULL; /* "sunset" and "background: sunset" are one */
@@ -182,7 +190,8 @@ static bool take_ground(struct parser *p)
 static bool noun_by_place(const struct parser *p, uint32_t ahead, bool counted)
 {
     const struct kiln_token *token = peek(p, ahead);
-    if (!has_class(token, KILN_SENSE_OPAQUE) || token->kind != KILN_SPLIT_WORD || !ends(p, ahead + 1))
+    if (!has_class(token, KILN_SENSE_OPAQUE) || token->kind != KILN_SPLIT_WORD ||
+        !ends(p, ahead + 1))
         return false;
     if (counted)
         return true;
@@ -198,10 +207,36 @@ static bool say(struct kiln_thing *thing, const struct kiln_token *token)
     return true;
 }
 
+/* "star, red", "star, red in colour" and "two stars, both red" at the end of a sentence. */
+static bool comma_colour(struct parser *p, struct kiln_thing *thing)
+{
+    const struct kiln_facts *facts = p->facts;
+    if (p->at >= facts->count || !ends(p, 0) || facts->items[p->at].before != KILN_BREAK_COMMA ||
+        facts->thing_count)
+        return false;
+    uint32_t i = has_class(peek(p, 1), KILN_SENSE_TINT) ||
+                         (thing->number && (means(peek(p, 1), "both") || means(peek(p, 1), "all")))
+                     ? 2
+                     : 1;
+    const struct kiln_token *colour = peek(p, i);
+    if (!has_class(colour, KILN_SENSE_COLOUR))
+        return false;
+    i += has_class(peek(p, i + 1), KILN_SENSE_TINT) ? 2 : 1;
+    if (p->at + i < facts->count &&
+        (!ends(p, i) || facts->items[p->at + i].before != KILN_BREAK_STOP))
+        return false;
+    if (!say(thing, colour))
+        return false;
+    p->at += i;
+    return true;
+}
+
 /* The colour or size behind a noun: "star (that is) red", "star painted red", "star in red". */
 static bool read_behind(struct parser *p, struct kiln_thing *thing)
 {
     uint32_t i = 0;
+    if (comma_colour(p, thing))
+        return true;
     if (has_class(peek(p, 0), KILN_SENSE_TINT) || means(peek(p, 0), "in"))
         i = 1;
     uint32_t from = i;
@@ -213,7 +248,8 @@ static bool read_behind(struct parser *p, struct kiln_thing *thing)
     if (next && next->class != KILN_SENSE_ZONE && next->class != KILN_SENSE_RELATION &&
         next->class != KILN_SENSE_POSITION && next->class != KILN_SENSE_ORDER &&
         !means(next, "on") && !means(next, "at"))
-        return from == 1 && (next->class == KILN_SENSE_BACKDROP || next->class == KILN_SENSE_SETTING);
+        return from == 1 &&
+               (next->class == KILN_SENSE_BACKDROP || next->class == KILN_SENSE_SETTING);
     for (uint32_t w = from; w < i; w++)
         if (!say(thing, peek(p, w)))
             return false;
@@ -265,7 +301,7 @@ static bool take_thing(struct parser *p)
     return true;
 }
 
-/* "star with a circle above it": at the "with". */
+/* "star with a circle above it", "... on its left": at the "with". */
 static bool take_neighbour(struct parser *p)
 {
     struct kiln_facts *facts = p->facts;
@@ -276,6 +312,12 @@ static bool take_neighbour(struct parser *p)
     if (!take_thing(p) || facts->thing_count != 2 || facts->things[1].zone)
         return false;
     const struct kiln_token *relation = peek(p, 0), *it = peek(p, 1);
+    bool left = means(relation, "on its left");
+    if (left || means(relation, "on its right")) {
+        p->at++;
+        p->listed = false;
+        return add_relation(facts, 1, left ? "left of" : "right of", 0);
+    }
     if (!has_class(relation, KILN_SENSE_RELATION) || !(means(it, "it") || means(it, "them")))
         return false;
     p->at += 2;
@@ -291,8 +333,9 @@ static bool take_zone(struct parser *p)
     if (p->zone)
         return false;
     p->at++;
-    bool alone = ends(p, 0) && !(p->at < facts->count &&
-                                 facts->items[p->at].before == KILN_BREAK_COLON);
+    p->fronted = true;
+    bool alone =
+        ends(p, 0) && !(p->at < facts->count && facts->items[p->at].before == KILN_BREAK_COLON);
     if (alone && facts->thing_count && !facts->things[facts->thing_count - 1].zone)
         facts->things[facts->thing_count - 1].zone = zone;
     else
@@ -314,6 +357,12 @@ static bool take_one(struct parser *p)
     case KILN_SENSE_ZONE:
         return take_zone(p);
     case KILN_SENSE_ORDER:
+        if (means(token, "then")) {
+            p->then = true;
+            p->last = -1;
+            p->at++;
+            return !p->relation;
+        }
         if (p->row || p->relation)
             return false;
         p->row = token;
@@ -371,12 +420,21 @@ void kiln_things_parse(struct kiln_facts *facts)
     while (understood && p.at < facts->count)
         understood = take_one(&p);
     understood = understood && !p.relation && !p.zone && facts->thing_count && take_row(&p);
-    int zones = 0;
-    for (int i = 0; i < facts->thing_count; i++)
+    int zones = 0, first = 0;
+    for (int i = 0; i < facts->thing_count; i++) {
         zones += facts->things[i].zone != NULL;
-    /* A place behind a list may be one thing's or everything's; beside a relation likewise. */
-    if (zones && (zones != facts->thing_count || facts->relation_count))
+        first += zones == i + 1;
+    }
+    /* A place behind a list or before one may be one thing's or everything's; beside a relation
+     * likewise.  "A star at the top and a ring" has one reading. */
+    if (zones &&
+        (facts->relation_count || (zones != facts->thing_count && (p.fronted || first != zones))))
         understood = false;
+    understood = understood && !(p.then && !p.row);
+    /* "man, beard, woman, dress": whose is the beard? */
+    for (int i = 0; facts->thing_count > 2 && i < facts->thing_count; i++)
+        if (facts->things[i].noun->class == KILN_SENSE_PART)
+            understood = false;
     /* "a star left of a ring and a heart": what is the heart's? */
     if (facts->relation_count && p.listed)
         understood = false;

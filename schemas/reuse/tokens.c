@@ -6,7 +6,10 @@
 
 enum { PHRASE_WORDS = 12 };
 
-static size_t end_of(const struct kiln_split_word *word) { return (size_t)word->start + word->len; }
+static size_t end_of(const struct kiln_split_word *word)
+{
+    return (size_t)word->start + word->len;
+}
 
 /* The longest phrase of the lists that begins with word i: how many words, or 0. */
 static unsigned longest(const struct kiln_reuse_words *words, const struct kiln_split *split,
@@ -30,6 +33,32 @@ static unsigned longest(const struct kiln_reuse_words *words, const struct kiln_
     }
     *ret = one;
     return one ? 1 : 0;
+}
+
+/* Requests at the beginning of a sentence and frames behind a place are fillers; elsewhere they are
+ * words as any: "draw a horse", but "a horse show". */
+static void settle(struct kiln_tokens *tokens)
+{
+    bool start = true;
+    for (uint32_t i = 0; i < tokens->count; i++) {
+        struct kiln_token *token = &tokens->at[i];
+        const struct kiln_token *next = i + 1 < tokens->count ? token + 1 : NULL;
+        start = start || token->before;
+        bool empty = token->class == KILN_SENSE_FILLER;
+        if (token->class == KILN_SENSE_REQUEST) {
+            empty = start && next && (!next->before || next->before == KILN_BREAK_COLON);
+            if (token->kind == KILN_SPLIT_HAN) /* the word for "draw" begins others */
+                empty = empty &&
+                        (next->class == KILN_SENSE_ARTICLE || next->class == KILN_SENSE_NUMBER);
+        } else if (token->class == KILN_SENSE_FRAME) {
+            empty = i && token[-1].class == KILN_SENSE_ZONE;
+        }
+        if (token->class == KILN_SENSE_REQUEST || token->class == KILN_SENSE_FRAME) {
+            token->class = empty ? KILN_SENSE_FILLER : KILN_SENSE_OPAQUE;
+            token->sense = empty ? token->sense : NULL;
+        }
+        start = start && empty;
+    }
 }
 
 int kiln_tokens_read(const struct kiln_reuse_words *words, const char *prompt,
@@ -61,6 +90,7 @@ int kiln_tokens_read(const struct kiln_reuse_words *words, const char *prompt,
             token->class = KILN_SENSE_NUMBER;
         i += taken ? taken : 1;
     }
+    settle(&out);
     *ret = out;
     return 0;
 }

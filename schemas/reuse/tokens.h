@@ -7,13 +7,13 @@
 #include "schemas/reuse/split.h"
 
 struct kiln_token {
-    const char *text; /* len bytes in the buffer of the split, not terminated */
+    const char *text;               /* len bytes in the buffer of the split, not terminated */
     const struct kiln_sense *sense; /* NULL: in no list */
     uint32_t len;
     uint8_t class;  /* enum kiln_sense_class; a number of digits is KILN_SENSE_NUMBER */
     uint8_t before; /* enum kiln_split_break */
     uint8_t kind;   /* enum kiln_split_kind of its first word */
-    bool capital;   /* its first word begins with a capital letter */
+    bool capital;   /* its first word begins with a capital letter; see facts.c */
 };
 
 struct kiln_tokens {
