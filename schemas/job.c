@@ -51,7 +51,7 @@ const char *kiln_latents_name(enum kiln_latents latents)
 
 const char *kiln_teleport_name(enum kiln_teleport teleport)
 {
-    return teleport == KILN_TELEPORT_OFF ? "off" : "auto";
+    return teleport == KILN_TELEPORT_AUTO ? "auto" : "off";
 }
 
 static int by_name(const void *a, const void *b)

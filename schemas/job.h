@@ -46,8 +46,9 @@ enum kiln_job_state { KILN_JOB_STATES(KILN_JOB_STATE_ENUM) KILN_JOB_STATE_COUNT 
 
 enum kiln_job_kind { KILN_KIND_IMAGE = 0, KILN_KIND_LATENT_CACHE = 1 };
 enum kiln_latents { KILN_LATENTS_FINAL = 0, KILN_LATENTS_TRAJECTORY = 1, KILN_LATENTS_NONE = 2 };
-/* AUTO: in rows of earlier releases, which took the word and began from noise all the same. */
-enum kiln_teleport { KILN_TELEPORT_AUTO = 0, KILN_TELEPORT_OFF = 1 };
+/* OLD: in rows of early releases, which took "auto" and began from noise all the same: off. */
+enum kiln_teleport { KILN_TELEPORT_OLD = 0, KILN_TELEPORT_OFF = 1, KILN_TELEPORT_AUTO = 2 };
+#define KILN_ALIKE_MAX 100
 
 struct kiln_lora {
     char name[KILN_NAME_MAX + 1];
@@ -80,6 +81,7 @@ struct kiln_job {
     uint32_t sigma_count;           /* from high to low; 0 = all of them */
     enum kiln_teleport teleport;
     bool teleport_said;    /* by the line: part of its canonical text, so of its identity */
+    uint32_t alike;        /* with AUTO: 0 .. KILN_ALIKE_MAX, how like other pictures it may be */
     struct kiln_mode mode; /* with a start: init_image or init_job says which */
     bool coarse_said;      /* by the line: as teleport_said */
     char *init_image;      /* key of an object, "inputs/<sha256>.<ext>", or NULL */

@@ -8,7 +8,7 @@
 
 #include "pipeline/weights/loading.h"
 #include "schemas/limits.h"
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/formats/regular.h"
 #include "storage/formats/safetensors.h"
 

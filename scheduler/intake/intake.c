@@ -12,7 +12,7 @@
 #include "schemas/telemetry/log_limit.h"
 #include "schemas/telemetry/metrics.h"
 #include "schemas/text/utc.h"
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/formats/styles_file.h"
 #include "storage/ledger/read/read.h"
 
@@ -75,7 +75,7 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
         rc ? rc
            : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &intake->styles, err);
     rc = rc ? rc : kiln_job_context_size(&intake->page.context, config, err);
-    rc = rc ? rc : kiln_job_context_coarse(&intake->page.context, config, err);
+    rc = rc ? rc : kiln_job_context_modes(&intake->page.context, config, err);
     rc = rc ? rc : kiln_model_card_steps(config, &intake->page.context.steps, err);
     if (rc) {
         kiln_intake_close(intake);

@@ -15,7 +15,7 @@
 #include "schemas/room.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/text/text.h"
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/formats/styles_file.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/backfill.h"
@@ -73,7 +73,7 @@ int kiln_top_up_open(const struct kiln_config *config, struct kiln_top_up **ret,
     rc = rc ? rc : kiln_ledger_open(config, "kiln-scheduler standing", &t->ledger, err);
     rc =
         rc ? rc : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &t->styles, err);
-    rc = rc ? rc : kiln_job_context_coarse(&t->context, config, err);
+    rc = rc ? rc : kiln_job_context_modes(&t->context, config, err);
     rc = rc ? rc : kiln_model_card_steps(config, &t->context.steps, err);
     t->context.styles = t->styles;
     t->context.recorded = true; /* the lines were checked when the backfill was added */

@@ -31,6 +31,7 @@ enum kiln_key {
     KILN_KEY_SIZE,          /* of a picture whose job line sets none */
     KILN_KEY_DEFAULT_STEPS, /* of a picture whose job line sets none; 0: the model's */
     KILN_KEY_COARSE,        /* off | auto | S+L, of a picture whose job line does not say */
+    KILN_KEY_TELEPORT,      /* off | auto, of a picture whose job line does not say */
     KILN_KEY_DEVICE,        /* cpu | cuda:N */
     KILN_KEY_DTYPE,         /* auto | fp32 | bf16 | fp8 */
     KILN_KEY_THREADS,       /* compute threads on the CPU; 0 = all cores */

@@ -122,21 +122,36 @@ static int build_numbers(const struct kiln_draft *draft, struct kiln_job *job,
     return 0;
 }
 
+/* A wish, as coarse auto is: a job that cannot begin from a stored latent begins from noise. */
+static int build_teleport(const struct kiln_draft *draft, struct kiln_job *job,
+                          struct kiln_error *err)
+{
+    int choice;
+    int64_t alike;
+    int code = kiln_draft_choice(draft, KILN_JOB_KEY_TELEPORT, &choice, err);
+    if (!code)
+        code = kiln_draft_whole(draft, KILN_JOB_KEY_ALIKE, 0, &alike, err);
+    if (code)
+        return code;
+    job->teleport_said = kiln_draft_has(draft, KILN_JOB_KEY_TELEPORT);
+    if (!job->teleport_said)
+        choice = draft->context->teleport;
+    job->teleport = choice ? KILN_TELEPORT_AUTO : KILN_TELEPORT_OFF;
+    if (alike > 0 && !choice && !draft->context->recorded)
+        return kiln_fail(err, KILN_BAD_INPUT, "alike needs teleport \"auto\"; teleport is off");
+    job->alike = (uint32_t)alike;
+    return 0;
+}
+
 static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
                          struct kiln_error *err)
 {
-    int kind, latents, teleport;
-    bool said = kiln_draft_has(draft, KILN_JOB_KEY_TELEPORT);
-    bool is_auto = said && kiln_json_equals(&draft->values[KILN_JOB_KEY_TELEPORT], "auto");
-    if (is_auto && !draft->context->recorded)
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "teleport: \"auto\" does not exist yet: every run starts from noise; "
-                         "omit the key or use \"off\"");
+    int kind, latents;
     int code = kiln_draft_choice(draft, KILN_JOB_KEY_KIND, &kind, err);
     if (!code)
         code = kiln_draft_choice(draft, KILN_JOB_KEY_LATENTS, &latents, err);
-    if (!code && !is_auto)
-        code = kiln_draft_choice(draft, KILN_JOB_KEY_TELEPORT, &teleport, err); /* only checked */
+    if (!code)
+        code = build_teleport(draft, job, err);
     if (!code)
         code =
             kiln_draft_bool(draft, KILN_JOB_KEY_EMBED_METADATA, false, &job->embed_metadata, err);
@@ -144,8 +159,6 @@ static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
         return code;
     job->kind = (enum kiln_job_kind)kind;
     job->latents = (enum kiln_latents)latents;
-    job->teleport = KILN_TELEPORT_OFF;
-    job->teleport_said = said && !is_auto;
     if (job->kind == KILN_KIND_LATENT_CACHE && job->latents == KILN_LATENTS_NONE)
         return kiln_fail(
             err, KILN_BAD_INPUT,

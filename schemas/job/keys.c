@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "schemas/job.h"
 #include "schemas/job/inputs.h"
 #include "schemas/job/mode.h"
 #include "schemas/limits.h"
@@ -14,7 +15,7 @@
 
 static const char *const kinds[] = {"image", "latent-cache", NULL};
 static const char *const latents[] = {"final", "trajectory", "none", NULL};
-static const char *const teleports[] = {"off", NULL};
+static const char *const teleports[] = {"off", "auto", NULL};
 
 #define A_NAME "a name of up to " STRING(KILN_NAME_MAX) " " KILN_NAME_RULE
 #define A_SIDE                                                                                     \
@@ -88,7 +89,9 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
     [KILN_JOB_KEY_EDIT] = {"edit", KILN_JOB_BOOL, 0, 1, NULL, "true or false"},
     [KILN_JOB_KEY_PARENT] = {"parent", KILN_JOB_WHOLE, 1, 0x1p63, NULL,
                              "the number of a job, 1 or above"},
-    [KILN_JOB_KEY_TELEPORT] = {"teleport", KILN_JOB_CHOICE, 0, 0, teleports, "\"off\""},
+    [KILN_JOB_KEY_TELEPORT] = {"teleport", KILN_JOB_CHOICE, 0, 0, teleports, "\"off\" or \"auto\""},
+    [KILN_JOB_KEY_ALIKE] = {"alike", KILN_JOB_WHOLE, 0, KILN_ALIKE_MAX, NULL,
+                            "a whole number from 0 (as varied as full runs) to 100"},
     [KILN_JOB_KEY_MAX_WAIT_S] = {"max_wait_s", KILN_JOB_WHOLE, 0, KILN_MAX_WAIT_S_MAX, NULL,
                                  "a whole number from 0 (no deadline) to 2592000"},
     [KILN_JOB_KEY_EMBED_METADATA] = {"embed_metadata", KILN_JOB_BOOL, 0, 1, NULL, "true or false"},

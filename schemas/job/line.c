@@ -155,8 +155,10 @@ static void put_optional(struct kiln_text *out, const struct kiln_job *job)
     }
     put_mode(out, job);
     put_parent(out, job);
-    if (job->teleport_said)
+    if (job->teleport_said || job->alike > 0)
         put_text(out, KILN_JOB_KEY_TELEPORT, kiln_teleport_name(job->teleport));
+    if (job->alike)
+        put_number(out, KILN_JOB_KEY_ALIKE, job->alike);
     if (job->max_wait_s)
         put_number(out, KILN_JOB_KEY_MAX_WAIT_S, job->max_wait_s);
     if (job->embed_metadata) {
@@ -245,14 +247,15 @@ int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_co
     return 0;
 }
 
-int kiln_job_context_coarse(struct kiln_job_context *context, const struct kiln_config *config,
-                            struct kiln_error *err)
+int kiln_job_context_modes(struct kiln_job_context *context, const struct kiln_config *config,
+                           struct kiln_error *err)
 {
     const char *coarse = kiln_config_text(config, KILN_KEY_COARSE);
     if (!kiln_mode_parse_coarse(coarse, &context->coarse))
         return kiln_fail(err, KILN_CONFIG, "the setting coarse (%s) is \"%.40s\"; it must be %s",
                          kiln_config_origin(config, KILN_KEY_COARSE), coarse,
                          kiln_job_keys[KILN_JOB_KEY_COARSE].help);
+    context->teleport = strcmp(kiln_config_text(config, KILN_KEY_TELEPORT), "auto") == 0;
     return 0;
 }
 

@@ -34,18 +34,19 @@ struct kiln_job_context {
     uint32_t steps;         /* of a line without steps; 0: KILN_STEPS_DEFAULT */
     struct kiln_mode
         coarse;      /* of a picture whose line has no key coarse, where its job allows it */
+    bool teleport;   /* auto for a picture whose line has no key teleport */
     bool init_files; /* init_image and init_mask may be paths, which the caller replaces by keys */
     bool recorded; /* of a job or an order in the ledger: it may have a tenant of any name, and the
-                      "auto" of earlier releases, which means no LoRAs and a run from noise */
+                      loras "auto" of earlier releases, which means none */
 };
 
 /* Fills width and height from the setting `size`. */
 int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_config *config,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Fills coarse from the setting of that name. */
-int kiln_job_context_coarse(struct kiln_job_context *context, const struct kiln_config *config,
-                            struct kiln_error *err) KILN_MUST_CHECK;
+/* Fills coarse and teleport from the settings of these names. */
+int kiln_job_context_modes(struct kiln_job_context *context, const struct kiln_config *config,
+                           struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Parses and checks text[0..len), one picture.  On success *ret_job is filled
  * (release it with kiln_job_release) with batch "", index 0 and, if the line has no seed,

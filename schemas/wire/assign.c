@@ -25,12 +25,15 @@ static const struct kiln_wire_table table = {"assignment", fields, sizeof fields
                                              false};
 
 /* The envelope is what the ledger knows of a job; the line is what will be rendered.  So a parent
- * is in the envelope, where workers of before minor 7 ignore it: they refuse a line with it. */
+ * is in the envelope, where workers of before minor 7 ignore it: they refuse a line with it.
+ * Whether a run may begin from a stored latent is the scheduler's to decide. */
 static void write_job(struct kiln_text *out, const struct kiln_job *job)
 {
     const char *batch = job->batch ? job->batch : "";
     struct kiln_job rendered = *job;
     rendered.parent = 0;
+    rendered.teleport_said = false;
+    rendered.alike = 0;
     kiln_text_printf(out,
                      "{\"id\":%llu,\"attempt\":%u,\"batch_id\":%llu,\"index\":%u,"
                      "\"created_ms\":%lld,\"batch\":",

@@ -123,7 +123,7 @@ int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret, struct kil
               ret->lora_auto, ret->priority, ret->max_wait_s, ret->kind, ret->latents,
               ret->teleport, ret->embed_metadata, ret->state, ret->attempt);
     complete &= KILN_READ(rows, row, 25, ret->created_ms, sigmas, mode, ret->init_image,
-                          ret->init_job, ret->parent, ret->init_mask);
+                          ret->init_job, ret->parent, ret->init_mask, ret->alike);
     int rc;
     if (!complete)
         rc = kiln_fail(err, KILN_NO_MEMORY, "job %llu: no memory", (unsigned long long)ret->id);

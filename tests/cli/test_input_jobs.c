@@ -186,7 +186,7 @@ static void broken_records_are_refused_alone(void **state)
     "the keys are prompt, negative_prompt, width, height, size, style, styled, "                   \
     "steps, guidance, seed, count, loras, model, priority, tenant, custom_id, kind, "              \
     "latents, sigmas, coarse, coarse_sigma, variety, init_image, init_job, init_mask, strength, "  \
-    "start_sigma, edit, parent, teleport, max_wait_s, embed_metadata, template"
+    "start_sigma, edit, parent, teleport, alike, max_wait_s, embed_metadata, template"
 #define HINT "  The first record of a CSV file names job keys, separated by commas\n"
 
 static void a_wrong_header_ends_the_reading(void **state)

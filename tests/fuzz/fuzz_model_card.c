@@ -2,7 +2,7 @@
  * means for any size is a mode that exists. */
 #include <string.h>
 
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_size(struct kiln_picture_size size)

@@ -21,6 +21,8 @@ static void names_of_states_go_both_ways(void **state)
     assert_string_equal(kiln_job_kind_name(KILN_KIND_LATENT_CACHE), "latent-cache");
     assert_string_equal(kiln_latents_name(KILN_LATENTS_TRAJECTORY), "trajectory");
     assert_string_equal(kiln_teleport_name(KILN_TELEPORT_OFF), "off");
+    assert_string_equal(kiln_teleport_name(KILN_TELEPORT_AUTO), "auto");
+    assert_string_equal(kiln_teleport_name(KILN_TELEPORT_OLD), "off");
 }
 
 static void sql_has_the_numbers_of_the_states(void **state)

@@ -76,7 +76,7 @@ static void every_key_reaches_the_record(void **state)
                                 "\"noir\"}],\"model\":\"turbo\",\"priority\":-10,\"tenant\":\"t\","
                                 "\"custom_id\":\"id \xc3\xa4\","
                                 "\"kind\":\"latent-cache\",\"latents\":\"trajectory\",\"teleport\":"
-                                "\"off\",\"max_wait_s\":60,"
+                                "\"auto\",\"alike\":40,\"max_wait_s\":60,"
                                 "\"embed_metadata\":true,\"template\":true}",
                                 &has_seed);
     assert_true(has_seed);
@@ -95,7 +95,8 @@ static void every_key_reaches_the_record(void **state)
     assert_string_equal(job.custom_id, "id \xc3\xa4");
     assert_int_equal(job.kind, KILN_KIND_LATENT_CACHE);
     assert_int_equal(job.latents, KILN_LATENTS_TRAJECTORY);
-    assert_int_equal(job.teleport, KILN_TELEPORT_OFF);
+    assert_int_equal(job.teleport, KILN_TELEPORT_AUTO);
+    assert_int_equal(job.alike, 40);
     assert_int_equal(job.max_wait_s, 60);
     assert_true(job.embed_metadata);
     kiln_job_release(&job);
@@ -285,10 +286,9 @@ static void wrong_values_are_named_with_their_limits(void **state)
         {"{\"prompt\":\"x\",\"latents\":true}", "latents is true"},
         {"{\"prompt\":\"x\",\"kind\":\"latent-cache\",\"latents\":\"none\"}",
          "would store nothing"},
-        {"{\"prompt\":\"x\",\"teleport\":\"on\"}", "teleport is \"on\"; it must be \"off\""},
-        {"{\"prompt\":\"x\",\"teleport\":\"auto\"}",
-         "teleport: \"auto\" does not exist yet: every run starts from noise; omit the key or use "
-         "\"off\""},
+        {"{\"prompt\":\"x\",\"teleport\":\"on\"}", "it must be \"off\" or \"auto\""},
+        {"{\"prompt\":\"x\",\"teleport\":\"auto\",\"alike\":101}", "alike is 101; it must"},
+        {"{\"prompt\":\"x\",\"alike\":50}", "alike needs teleport \"auto\"; teleport is off"},
         {"{\"prompt\":\"x\",\"loras\":\"auto\"}",
          "loras: \"auto\" does not exist yet: nothing in Kiln chooses LoRAs; name them, as in "
          "\"ink:0.8+paper\", or use \"none\""},
@@ -435,7 +435,9 @@ static void random_job(struct test_random *random, struct kiln_job *job)
         .max_wait_s = test_random_below(random, 2) * test_random_below(random, 2592001),
         .kind = test_random_below(random, 2),
         .latents = test_random_below(random, 2),
-        .teleport = KILN_TELEPORT_OFF,
+        .teleport = KILN_TELEPORT_AUTO,
+        .teleport_said = true,
+        .alike = test_random_below(random, 101),
         .embed_metadata = test_random_below(random, 2),
         .lora_count = test_random_below(random, 4)};
     for (uint32_t i = 0; i < job->lora_count; i++) {
@@ -476,6 +478,7 @@ static void assert_same_job(const struct kiln_job *a, const struct kiln_job *b)
     assert_int_equal(a->kind, b->kind);
     assert_int_equal(a->latents, b->latents);
     assert_int_equal(a->teleport, b->teleport);
+    assert_int_equal(a->alike, b->alike);
     assert_int_equal(a->embed_metadata, b->embed_metadata);
     assert_same_text(a->init_image, b->init_image);
     assert_same_text(a->init_mask, b->init_mask);

@@ -423,7 +423,7 @@ static void a_line_of_the_release_before_is_drawn(void **state)
             fail_msg("%s: %s", said[i], err.text);
         assert_int_equal(a.jobs[0].lora_count, 0);
         assert_false(a.jobs[0].lora_auto);
-        assert_int_equal(a.jobs[0].teleport, KILN_TELEPORT_OFF);
+        assert_int_equal(a.jobs[0].teleport, i % 3 ? KILN_TELEPORT_AUTO : KILN_TELEPORT_OFF);
         kiln_assignment_release(&a);
     }
 }

@@ -32,6 +32,7 @@ kernels/vectors:            schemas/ kernels
 
 storage/formats:            schemas/
 storage/formats/pictures:   schemas/ storage/formats
+storage/formats/card:       schemas/ storage/formats
 storage/daemon:             schemas/ storage/formats
 storage/objects:            schemas/ storage/daemon storage/formats
 storage/objects/s3:         schemas/ storage/daemon storage/formats storage/objects
@@ -46,7 +47,8 @@ storage/ledger/upkeep:      schemas/ storage/ledger storage/ledger/read storage/
 scheduler/policy:           schemas/
 scheduler/sim:              schemas/ scheduler/policy
 scheduler/intake:           schemas/ storage/
-scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake pipeline/embed/
+scheduler/cache:            schemas/ storage/
+scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake scheduler/cache pipeline/embed/
 
 scheduler/gallery/alike:    schemas/ storage/ scheduler/policy scheduler/gallery/background.h
 scheduler/gallery/meaning:  schemas/ storage/ pipeline/embed/ kernels/vectors scheduler/policy scheduler/sim
@@ -90,7 +92,7 @@ pipeline/torch/ops:         pipeline/torch/cuda/plugin.hpp
 pipeline/torch/cuda:        schemas/ kernels/ pipeline/torch
 pipeline/embed/index:       schemas/ kernels kernels/vectors
 pipeline/weights:           schemas/ kernels/ storage/formats pipeline/torch pipeline/diffusionz_batch.h
-pipeline/model:             schemas/ kernels/ storage/formats pipeline/torch pipeline/weights
+pipeline/model:             schemas/ kernels/ storage/formats storage/formats/card pipeline/torch pipeline/weights
 pipeline/text:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              pipeline/diffusionz_batch.h

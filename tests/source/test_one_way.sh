@@ -15,6 +15,7 @@ scheduler/cli
 scheduler/.
 scheduler/policy
 scheduler/intake
+scheduler/cache
 scheduler/sim
 scheduler/bench
 scheduler/gallery

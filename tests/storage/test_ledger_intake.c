@@ -31,7 +31,8 @@ static void a_record_comes_back_as_it_went_in(void **state)
     in->max_wait_s = 3600;
     in->kind = KILN_KIND_LATENT_CACHE;
     in->latents = KILN_LATENTS_TRAJECTORY;
-    in->teleport = KILN_TELEPORT_OFF;
+    in->teleport = KILN_TELEPORT_AUTO;
+    in->alike = 70;
     in->mode = (struct kiln_mode){.kind = KILN_MODE_START_SIGMA, .sigma = 0.55, .masked = true};
     in->init_mask = strdup("inputs/y.png");
     in->init_image = strdup("inputs/x.png");
@@ -66,7 +67,8 @@ static void a_record_comes_back_as_it_went_in(void **state)
     assert_int_equal(out.max_wait_s, 3600);
     assert_int_equal(out.kind, KILN_KIND_LATENT_CACHE);
     assert_int_equal(out.latents, KILN_LATENTS_TRAJECTORY);
-    assert_int_equal(out.teleport, KILN_TELEPORT_OFF);
+    assert_int_equal(out.teleport, KILN_TELEPORT_AUTO);
+    assert_int_equal(out.alike, 70);
     assert_true(kiln_mode_same(&out.mode, &in->mode));
     assert_string_equal(out.init_image, "inputs/x.png");
     assert_string_equal(out.init_mask, "inputs/y.png");

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 
 static struct kiln_model_card parse(const char *text)
 {
@@ -86,6 +86,68 @@ static void bad_schedules_are_refused_by_name(void **state)
         struct kiln_model_card card;
         struct kiln_error err = {0};
         snprintf(text, sizeof text, "{\"schedule\": %s}", cases[i].schedule);
+        assert_int_equal(kiln_model_card_parse(text, strlen(text), "m/kiln.json", &card, &err),
+                         KILN_CONFIG);
+        if (!strstr(err.text, cases[i].says))
+            fail_msg("%s: %s", text, err.text);
+    }
+}
+
+#define ROW                                                                                        \
+    "\"class\": \"same_prompt\", \"depth\": 1, \"donors\": 4, \"uses\": 4, \"variety\": 0.99, "    \
+    "\"loss\": "                                                                                   \
+    "[0.1, "                                                                                       \
+    "-0.4], \"for\": [\"256x256\"]"
+
+static void rows_of_reuse_are_read(void **state)
+{
+    (void)state;
+    struct kiln_model_card card =
+        parse("{\"teleport\": {\"model\": \"572f17112d631616\", \"dtypes\": [\"bf16\"], \"rows\": ["
+              "{" ROW ", \"later\": 1}, {\"class\": \"donor_says_more\", \"depth\": 7, \"donors\": "
+                      "1, \"uses\": 9,"
+              " \"variety\": 0, \"loss\": [0, 0], \"for\": [\"64x64\", \"128x64..256x256\"]}]}}");
+    const struct kiln_card_reuse *reuse = &card.reuse;
+    assert_int_equal(reuse->row_count, 2);
+    assert_int_equal(reuse->steps, KILN_STEPS_DEFAULT);
+    assert_int_equal(reuse->rows[0].class, KILN_REUSE_SAME_PROMPT);
+    assert_true(reuse->rows[0].variety == 0.99 && reuse->rows[0].loss_whole == -0.4);
+    assert_int_equal(reuse->rows[1].class, KILN_REUSE_DONOR_SAYS_MORE);
+    assert_int_equal(reuse->rows[1].uses, 9);
+    assert_true(kiln_card_reuse_at(&reuse->rows[1], 192, 64));
+    assert_false(kiln_card_reuse_at(&reuse->rows[1], 96, 64));
+    assert_true(kiln_card_reuse_fits(reuse, "572f17112d631616", "bf16"));
+    assert_false(kiln_card_reuse_fits(reuse, "572f17112d631617", "bf16"));
+    assert_false(kiln_card_reuse_fits(reuse, "572f17112d631616", "fp8"));
+    card = parse("{}");
+    assert_false(kiln_card_reuse_fits(&card.reuse, "572f17112d631616", "bf16"));
+}
+
+static void bad_rows_of_reuse_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *reuse, *says;
+    } cases[] = {
+        {"3", "\"teleport\": expected an object"},
+        {"{\"model\": \"x\"}", "\"teleport.model\""},
+        {"{\"dtypes\": [\"int4\"]}", "\"teleport.dtypes\""},
+        {"{\"rows\": {}}", "\"teleport.rows\": expected a list"},
+        {"{\"rows\": [{}]}", "number 1 lacks \"class\""},
+        {"{\"rows\": [{" ROW "}, {\"class\": \"same_prompt\"}]}", "number 2 lacks \"depth\""},
+        {"{\"rows\": [{\"class\": \"near\"}]}", "\"class\": \"near\": expected \"same_prompt\""},
+        {"{\"rows\": [{\"donors\": 0}]}", "\"donors\": expected a whole number from 1"},
+        {"{\"rows\": [{\"variety\": -1}]}", "\"variety\": expected a number from 0 to 2"},
+        {"{\"rows\": [{\"loss\": [1]}]}", "expected two numbers"},
+        {"{\"rows\": [{\"loss\": [1, 2, 3]}]}", "at most 2 losses"},
+        {"{\"rows\": [{\"for\": [\"big\"]}]}", "\"for\""},
+        {"{\"steps\": 1, \"rows\": [{" ROW "}]}", "number 1: depth 1 of 1 steps leaves none"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        struct kiln_model_card card;
+        struct kiln_error err = {0};
+        snprintf(text, sizeof text, "{\"teleport\": %s}", cases[i].reuse);
         assert_int_equal(kiln_model_card_parse(text, strlen(text), "m/kiln.json", &card, &err),
                          KILN_CONFIG);
         if (!strstr(err.text, cases[i].says))
@@ -413,6 +475,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_card_is_read),
         cmocka_unit_test(a_schedule_is_read),
+        cmocka_unit_test(rows_of_reuse_are_read),
+        cmocka_unit_test(bad_rows_of_reuse_are_refused_by_name),
         cmocka_unit_test(bad_schedules_are_refused_by_name),
         cmocka_unit_test(weights_of_steps_are_read),
         cmocka_unit_test(bad_weights_are_refused_by_name),

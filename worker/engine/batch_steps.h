@@ -7,7 +7,7 @@
 #define KILN_WORKER_BATCH_STEPS_H
 
 #include "pipeline/diffusionz_batch.h"
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 
 /* What a batch points to; lives as long as the batch. */
 struct kiln_batch_steps {

@@ -14,7 +14,7 @@
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/config/config.h"
 #include "schemas/error.h"
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 #include "worker/engine/load_watch.h"
 
 struct kiln_renderer_run; /* a batch under way, the renderer's own */

@@ -14,7 +14,7 @@
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/limits.h"
 #include "storage/formats/file_hash.h"
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/safetensors.h"
 

@@ -154,6 +154,7 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
     KILN_BIND_COLUMN(params, INT8, count, (int64_t)JOB.parent);
     KILN_BIND_COLUMN(params, TEXT, count, JOB.init_mask);
     KILN_BIND_COLUMN(params, TEXT, count, jobs[i].source);
+    KILN_BIND_COLUMN(params, INT2, count, JOB.alike);
     KILN_BIND_COLUMN(params, INT8, count, entry_number(jobs[i].entry));
 }
 

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "pipeline/bench/detail.h"
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 #include "worker/bench/bench.h"
 #include "worker/state/device_class.h"
 #include "worker/verbs/verbs.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/formats/regular.h"
 #include "storage/formats/replace.h"
 #include "worker/bench/coarse/coarse.h"

@@ -114,12 +114,13 @@ void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
     kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
     kiln_json_put(out,
                   "prompt:s negative_prompt:s style:s tenant:s model:s guidance:d lora_auto:b "
-                  "priority:i max_wait_s:u kind:s latents:s sigmas:s teleport:s embed_metadata:b",
+                  "priority:i max_wait_s:u kind:s latents:s sigmas:s teleport:s alike:i "
+                  "embed_metadata:b",
                   job->prompt, job->negative_prompt, job->style, job->tenant,
                   job->model && job->model[0] ? job->model : NULL, job->guidance, job->lora_auto,
                   job->priority, (uint64_t)job->max_wait_s, kiln_job_kind_name(job->kind),
                   kiln_latents_name(job->latents), sigmas[0] ? sigmas : NULL,
-                  kiln_teleport_name(job->teleport), job->embed_metadata);
+                  kiln_teleport_name(job->teleport), job->alike, job->embed_metadata);
     bool rendered = row->forwards > 0;
     kiln_json_put(out, "rendered_mode:s", rendered ? kiln_mode_shown(row->rendered_mode) : NULL);
     kiln_json_put(out, rendered ? "forwards:d" : "forwards:n", row->forwards);

@@ -15,7 +15,7 @@
 #include "schemas/job/expand.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/formats/styles_file.h"
 
 #define SUFFIX ".safetensors"

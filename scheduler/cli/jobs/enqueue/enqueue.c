@@ -405,7 +405,7 @@ static int check_and_send(struct run *run, struct kiln_error *err)
     int code = kiln_enqueue_context_open(run->cli->config, request->sets, request->set_count,
                                          !request->no_files, &run->context, err);
     if (!code && request->dry_run) /* no key is made of its lines, so they may have the setting */
-        code = kiln_job_context_coarse(&run->context.job, run->cli->config, err);
+        code = kiln_job_context_modes(&run->context.job, run->cli->config, err);
     if (!code && request->made)
         code = kiln_input_open_text("the redraws", request->made->text, request->made->len,
                                     &run->input, err);

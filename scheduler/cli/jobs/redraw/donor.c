@@ -171,6 +171,7 @@ int kiln_redraw_line(const struct kiln_redraw_want *want, const struct kiln_job_
     job.sigma_count = job.max_wait_s = 0;
     job.priority = 0;
     job.teleport_said = job.coarse_said = false;
+    job.alike = 0;
     if (kiln_name_reserved(job.tenant)) /* of a backfill, or the latent cache */
         job.tenant = usual_tenant;
     if (want->reprompted) { /* the prompt of the command line comes over this one, with its style */

@@ -1,19 +1,16 @@
 /* model_card.c - what follows from kiln.json; see model_card.h. */
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "storage/formats/card/model_card_parts.h"
 #include "storage/formats/file_hash.h"
 
 static bool within(const struct kiln_card_sizes *sizes, uint32_t count,
                    const struct kiln_card_picture *p)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (p->width >= sizes[i].width_min && p->width <= sizes[i].width_max &&
-            p->height >= sizes[i].height_min && p->height <= sizes[i].height_max)
-            return true;
-    return false;
+    return kiln_card_sizes_have(sizes, count, p->width, p->height);
 }
 
 /* Whether the picture's LoRA, if it has one, was measured at its size.  Strengths are compared as
@@ -93,12 +90,10 @@ void kiln_card_weights_path(const struct kiln_card_weights *weights, const char 
 bool kiln_model_card_fits(struct kiln_model_card *card, const char *model_hash, const char *dtype,
                           char why[KILN_CARD_WHY])
 {
-    bool measured = card->coarse_dtype_count == 0;
+    const bool measured = kiln_card_dtypes_have(&card->coarse_dtypes, dtype);
     why[0] = '\0';
     if (card->coarse.kind != KILN_MODE_COARSE)
         return true;
-    for (uint32_t i = 0; i < card->coarse_dtype_count; i++)
-        measured = measured || strcmp(card->coarse_dtypes[i], dtype) == 0;
     if (card->coarse_model[0] && strcmp(card->coarse_model, model_hash) != 0)
         snprintf(why, KILN_CARD_WHY,
                  "coarse \"auto\" is exact: " KILN_MODEL_CARD " was measured with other weights of "

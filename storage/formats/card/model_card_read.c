@@ -3,7 +3,7 @@
  * A misspelt value must not silently turn coarse off, so each known key is checked in full.  Keys
  * of later releases are passed over: an older worker can use the same model directory.
  */
-#include "storage/formats/model_card.h"
+#include "storage/formats/card/model_card.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,123 +11,33 @@
 
 #include "schemas/job/sizes.h"
 #include "schemas/text/json.h"
+#include "storage/formats/card/model_card_parts.h"
 #include "storage/formats/json_bounds.h"
 #include "storage/formats/regular.h"
 
 #define CARD_BYTES_MAX (256 * 1024)
 #define CARD_DEPTH_MAX KILN_JSON_DEPTH
 #define CARD_VALUES_MAX 16384
-#define TEXT_MAX 64 /* bytes of a mode or a size */
 #define PATH_BYTES_MAX 4096
-
-/* Turns an error inside the file into one that names the file and the key. */
-static int refuse(const char *key, struct kiln_error *err)
-{
-    struct kiln_error why = *err;
-    return kiln_fail(err, why.code == KILN_NO_MEMORY ? why.code : KILN_CONFIG, "\"%s\": %s", key,
-                     why.text);
-}
-
-/* A text of at most TEXT_MAX - 1 bytes. */
-static int read_text(const struct kiln_json_value *value, char text[TEXT_MAX],
-                     struct kiln_error *err)
-{
-    size_t len;
-    if (value->type != KILN_JSON_STRING)
-        return kiln_fail(err, KILN_CONFIG, "expected text, found %s",
-                         kiln_json_type_name(value->type));
-    if (!kiln_json_string(value, text, TEXT_MAX, &len))
-        return kiln_fail(err, KILN_CONFIG, "text of more than %d bytes", TEXT_MAX - 1);
-    return 0;
-}
-
-/* "WIDTHxHEIGHT" alone, without the names of sizes.h. */
-static int read_size(const char *text, size_t len, struct kiln_picture_size *ret,
-                     struct kiln_error *err)
-{
-    if (memchr(text, ':', len))
-        return kiln_fail(err, KILN_CONFIG, "\"%.*s\": a size here is WIDTHxHEIGHT", (int)len, text);
-    return kiln_size_parse(text, len, &ret->width, &ret->height, err);
-}
-
-/* "WIDTHxHEIGHT" or "WIDTHxHEIGHT..WIDTHxHEIGHT". */
-static int read_sizes(const char *text, struct kiln_card_sizes *ret, struct kiln_error *err)
-{
-    struct kiln_picture_size min, max;
-    const char *dots = strstr(text, ".."), *high = dots ? dots + 2 : text;
-    int code = read_size(text, dots ? (size_t)(dots - text) : strlen(text), &min, err);
-    code = code ? code : read_size(high, strlen(high), &max, err);
-    if (code != 0)
-        return code;
-    if (min.width > max.width || min.height > max.height)
-        return kiln_fail(err, KILN_CONFIG, "\"%s\": the first size is larger than the second",
-                         text);
-    *ret = (struct kiln_card_sizes){min.width, min.height, max.width, max.height};
-    return 0;
-}
-
-/* A list of at most `most` values, each read by `each`. */
-static int read_values(const struct kiln_json_value *value, uint32_t most, const char *what,
-                       int (*each)(const struct kiln_json_value *element, void *ret,
-                                   struct kiln_error *err),
-                       void *ret, struct kiln_error *err)
-{
-    struct kiln_json_reader reader;
-    struct kiln_json_value element;
-    bool more = false;
-    uint32_t count = 0;
-    if (value->type != KILN_JSON_ARRAY)
-        return kiln_fail(err, KILN_CONFIG, "expected a list, found %s",
-                         kiln_json_type_name(value->type));
-    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err);
-    while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more)
-        code = ++count > most ? kiln_fail(err, KILN_CONFIG, "at most %u %s are allowed", most, what)
-                              : each(&element, ret, err);
-    return code;
-}
-
-/* A list of at most `most` texts, each read by `each` as element number *count of a list in ret. */
-static int read_list(const struct kiln_json_value *value, uint32_t *count, uint32_t most,
-                     int (*each)(const char *text, void *ret, struct kiln_error *err), void *ret,
-                     struct kiln_error *err)
-{
-    struct kiln_json_reader reader;
-    struct kiln_json_value element;
-    char text[TEXT_MAX];
-    bool more = false;
-    *count = 0;
-    if (value->type != KILN_JSON_ARRAY)
-        return kiln_fail(err, KILN_CONFIG, "expected a list, found %s",
-                         kiln_json_type_name(value->type));
-    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err);
-    while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more) {
-        if (*count == most)
-            return kiln_fail(err, KILN_CONFIG, "at most %u sizes are allowed", most);
-        code = read_text(&element, text, err);
-        code = code ? code : each(text, ret, err);
-        *count += code == 0;
-    }
-    return code;
-}
 
 static int read_small(const char *text, void *ret, struct kiln_error *err)
 {
     struct kiln_model_card *card = ret;
-    return read_size(text, strlen(text), &card->coarse_sizes[card->coarse_size_count], err);
+    return kiln_card_size(text, strlen(text), &card->coarse_sizes[card->coarse_size_count], err);
 }
 
 static int read_for(const char *text, void *ret, struct kiln_error *err)
 {
     struct kiln_model_card *card = ret;
-    return read_sizes(text, &card->coarse_for[card->coarse_for_count], err);
+    return kiln_card_bounds(text, &card->coarse_for[card->coarse_for_count], err);
 }
 
 /* "S+L", as in a job's key coarse. */
 static int read_auto(const struct kiln_json_value *value, struct kiln_model_card *card,
                      struct kiln_error *err)
 {
-    char text[TEXT_MAX];
-    int code = read_text(value, text, err);
+    char text[KILN_CARD_TEXT];
+    int code = kiln_card_text(value, text, err);
     if (code != 0)
         return code;
     if (!kiln_mode_parse_coarse(text, &card->coarse) || card->coarse.kind == KILN_MODE_COARSE_AUTO)
@@ -136,22 +46,10 @@ static int read_auto(const struct kiln_json_value *value, struct kiln_model_card
     return 0;
 }
 
-/* A number of steps. */
-static int read_count(const struct kiln_json_value *value, uint32_t *ret, struct kiln_error *err)
-{
-    uint64_t steps;
-    if (value->type != KILN_JSON_NUMBER || !kiln_json_u64(value, &steps) ||
-        steps < KILN_STEPS_MIN || steps > KILN_STEPS_MAX)
-        return kiln_fail(err, KILN_CONFIG, "expected a number of steps, %d to %d", KILN_STEPS_MIN,
-                         KILN_STEPS_MAX);
-    *ret = (uint32_t)steps;
-    return 0;
-}
-
 static int read_lora_size(const char *text, void *ret, struct kiln_error *err)
 {
     struct kiln_card_lora *lora = ret;
-    return read_sizes(text, &lora->sizes[lora->size_count], err);
+    return kiln_card_bounds(text, &lora->sizes[lora->size_count], err);
 }
 
 /* The hash of a file. */
@@ -178,8 +76,8 @@ static int read_lora_key(const struct kiln_json_value *key, const struct kiln_js
         return kiln_fail(err, KILN_CONFIG, "\"strength\": expected a number above 0, %g at most",
                          KILN_LORA_SCALE_MAX);
     if (kiln_json_equals(key, "for") &&
-        read_list(value, &lora->size_count, KILN_CARD_LORA_SIZES, read_lora_size, lora, err))
-        return refuse("for", err);
+        kiln_card_list(value, &lora->size_count, KILN_CARD_LORA_SIZES, read_lora_size, lora, err))
+        return kiln_card_refuse("for", err);
     return 0;
 }
 
@@ -210,95 +108,47 @@ static int read_next_lora(const struct kiln_json_value *value, void *ret, struct
     return code;
 }
 
-/* The hash of a model. */
-static int read_model(const struct kiln_json_value *value, struct kiln_model_card *card,
-                      struct kiln_error *err)
-{
-    char text[TEXT_MAX];
-    int code = read_text(value, text, err);
-    if (code == 0 && (strlen(text) != KILN_CARD_MODEL - 1 ||
-                      strspn(text, "0123456789abcdef") != KILN_CARD_MODEL - 1))
-        code = kiln_fail(err, KILN_CONFIG, "\"%s\": expected the %d hex digits of a model's hash",
-                         text, KILN_CARD_MODEL - 1);
-    if (code == 0)
-        memcpy(card->coarse_model, text, KILN_CARD_MODEL);
-    return code;
-}
-
-/* A number format by its name. */
-static int read_dtype(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
-{
-    static const char *const names[KILN_CARD_DTYPES] = {"fp32", "bf16", "fp8"};
-    struct kiln_model_card *card = ret;
-    char text[TEXT_MAX];
-    int code = read_text(value, text, err);
-    for (size_t i = 0; i < KILN_CARD_DTYPES && code == 0; i++)
-        if (strcmp(text, names[i]) == 0) {
-            memcpy(card->coarse_dtypes[card->coarse_dtype_count++], names[i], strlen(names[i]) + 1);
-            return 0;
-        }
-    return code ? code
-                : kiln_fail(err, KILN_CONFIG, "\"%s\": expected \"fp32\", \"bf16\" or \"fp8\"",
-                            text);
-}
-
 /* One key of "coarse". */
 static int read_coarse_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
-                           struct kiln_model_card *card, struct kiln_error *err)
+                           void *ret, struct kiln_error *err)
 {
+    struct kiln_model_card *card = ret;
     if (kiln_json_equals(key, "auto"))
-        return read_auto(value, card, err) ? refuse("coarse.auto", err) : 0;
+        return read_auto(value, card, err) ? kiln_card_refuse("coarse.auto", err) : 0;
     if (kiln_json_equals(key, "steps"))
-        return read_count(value, &card->coarse_steps, err) ? refuse("coarse.steps", err) : 0;
+        return kiln_card_count(value, &card->coarse_steps, err)
+                   ? kiln_card_refuse("coarse.steps", err)
+                   : 0;
     if (kiln_json_equals(key, "sizes"))
-        return read_list(value, &card->coarse_size_count, KILN_LIST_MAX, read_small, card, err)
-                   ? refuse("coarse.sizes", err)
+        return kiln_card_list(value, &card->coarse_size_count, KILN_LIST_MAX, read_small, card, err)
+                   ? kiln_card_refuse("coarse.sizes", err)
                    : 0;
     if (kiln_json_equals(key, "for"))
-        return read_list(value, &card->coarse_for_count, KILN_LIST_MAX, read_for, card, err)
-                   ? refuse("coarse.for", err)
+        return kiln_card_list(value, &card->coarse_for_count, KILN_LIST_MAX, read_for, card, err)
+                   ? kiln_card_refuse("coarse.for", err)
                    : 0;
     if (kiln_json_equals(key, "loras")) {
         card->coarse_lora_count = 0;
-        return read_values(value, KILN_LIST_MAX, "LoRAs", read_next_lora, card, err)
-                   ? refuse("coarse.loras", err)
+        return kiln_card_values(value, KILN_LIST_MAX, "LoRAs", read_next_lora, card, err)
+                   ? kiln_card_refuse("coarse.loras", err)
                    : 0;
     }
     if (kiln_json_equals(key, "model"))
-        return read_model(value, card, err) ? refuse("coarse.model", err) : 0;
-    if (kiln_json_equals(key, "dtypes")) {
-        card->coarse_dtype_count = 0;
-        return read_values(value, KILN_CARD_DTYPES, "dtypes", read_dtype, card, err)
-                   ? refuse("coarse.dtypes", err)
+        return kiln_card_model(value, card->coarse_model, err)
+                   ? kiln_card_refuse("coarse.model", err)
                    : 0;
-    }
+    if (kiln_json_equals(key, "dtypes"))
+        return kiln_card_dtypes(value, &card->coarse_dtypes, err)
+                   ? kiln_card_refuse("coarse.dtypes", err)
+                   : 0;
     return 0;
-}
-
-/* The keys of an object, each read by `each`. */
-static int read_object(const char *name, const struct kiln_json_value *value,
-                       int (*each)(const struct kiln_json_value *key,
-                                   const struct kiln_json_value *value,
-                                   struct kiln_model_card *card, struct kiln_error *err),
-                       struct kiln_model_card *card, struct kiln_error *err)
-{
-    struct kiln_json_reader reader;
-    struct kiln_json_value key, member;
-    bool more = false;
-    if (value->type != KILN_JSON_OBJECT)
-        return kiln_fail(err, KILN_CONFIG, "\"%s\": expected an object, found %s", name,
-                         kiln_json_type_name(value->type));
-    int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
-    while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
-        code = each(&key, &member, card, err);
-    return code;
 }
 
 static int read_coarse(const struct kiln_json_value *value, struct kiln_model_card *card,
                        struct kiln_error *err)
 {
     card->coarse_steps = KILN_STEPS_DEFAULT;
-    int code = read_object("coarse", value, read_coarse_key, card, err);
+    int code = kiln_card_object("coarse", value, read_coarse_key, card, err);
     if (code == 0 && card->coarse.kind == KILN_MODE_COARSE &&
         card->coarse.small > card->coarse_steps)
         code = kiln_fail(err, KILN_CONFIG, "\"coarse.auto\": %u small steps of a schedule of %u",
@@ -326,7 +176,7 @@ static int read_sigmas(const struct kiln_json_value *value, struct kiln_model_ca
                        struct kiln_error *err)
 {
     card->sigma_count = 0;
-    int code = read_values(value, KILN_STEPS_MAX, "sigmas", read_sigma, card, err);
+    int code = kiln_card_values(value, KILN_STEPS_MAX, "sigmas", read_sigma, card, err);
     if (code == 0 && card->sigma_count == 0)
         code = kiln_fail(err, KILN_CONFIG, "expected at least one noise level");
     return code;
@@ -347,7 +197,7 @@ static int read_range(const struct kiln_json_value *value, struct kiln_card_weig
                    : KILN_CONFIG;
     while (code == 0 && (code = kiln_json_next(&reader, NULL, &element, &more, err)) == 0 && more &&
            count < 2)
-        code = read_count(&element, &steps[count++], err);
+        code = kiln_card_count(&element, &steps[count++], err);
     if (code || count != 2 || more || steps[0] > steps[1])
         return kiln_fail(err, KILN_CONFIG,
                          "\"steps\": expected the first and the last step, such as [1, 2]");
@@ -416,16 +266,18 @@ static int read_weights(const struct kiln_json_value *value, void *ret, struct k
 
 /* One key of "schedule". */
 static int read_schedule_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
-                             struct kiln_model_card *card, struct kiln_error *err)
+                             void *ret, struct kiln_error *err)
 {
+    struct kiln_model_card *card = ret;
     if (kiln_json_equals(key, "steps"))
-        return read_count(value, &card->steps, err) ? refuse("schedule.steps", err) : 0;
+        return kiln_card_count(value, &card->steps, err) ? kiln_card_refuse("schedule.steps", err)
+                                                         : 0;
     if (kiln_json_equals(key, "sigmas"))
-        return read_sigmas(value, card, err) ? refuse("schedule.sigmas", err) : 0;
+        return read_sigmas(value, card, err) ? kiln_card_refuse("schedule.sigmas", err) : 0;
     if (kiln_json_equals(key, "weights")) {
         card->weight_count = 0;
-        return read_values(value, KILN_STEP_LORAS_MAX, "weights", read_weights, card, err)
-                   ? refuse("schedule.weights", err)
+        return kiln_card_values(value, KILN_STEP_LORAS_MAX, "weights", read_weights, card, err)
+                   ? kiln_card_refuse("schedule.weights", err)
                    : 0;
     }
     return 0;
@@ -434,7 +286,7 @@ static int read_schedule_key(const struct kiln_json_value *key, const struct kil
 static int read_schedule(const struct kiln_json_value *value, struct kiln_model_card *card,
                          struct kiln_error *err)
 {
-    int code = read_object("schedule", value, read_schedule_key, card, err);
+    int code = kiln_card_object("schedule", value, read_schedule_key, card, err);
     if (code == 0 && card->sigma_count > 0 && card->steps == 0)
         card->steps = card->sigma_count;
     if (code == 0 && card->sigma_count > 0 && card->steps != card->sigma_count)
@@ -464,6 +316,8 @@ int kiln_model_card_parse(const char *text, size_t len, const char *path,
             code = read_coarse(&value, &card, &why);
         else if (kiln_json_equals(&key, "schedule"))
             code = read_schedule(&value, &card, &why);
+        else if (kiln_json_equals(&key, "teleport"))
+            code = kiln_card_reuse_read(&value, &card.reuse, &why);
     if (code != 0)
         return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG,
                          "%s: %s (correct or remove the file)", path, why.text);

@@ -15,6 +15,7 @@
 #include "schemas/job/coarse.h"
 #include "schemas/job/mode.h"
 #include "schemas/limits.h"
+#include "schemas/reuse/guard.h"
 
 #define KILN_MODEL_CARD "kiln.json" /* in the model's directory */
 #define KILN_CARD_SHA256 65         /* hex digits of a SHA-256 and a NUL */
@@ -25,6 +26,8 @@
 #define KILN_CARD_PATH 256      /* inside the model's directory */
 #define KILN_CARD_PATH_MAX 4608 /* with the directory */
 #define KILN_CARD_WHY 256
+#define KILN_CARD_REUSE_ROWS 64
+#define KILN_CARD_REUSE_SIZES 8
 
 /* Sizes whose width and height are both within the bounds, in pixels; equal bounds are one size. */
 struct kiln_card_sizes {
@@ -46,6 +49,31 @@ struct kiln_card_weights {
     double scale;
 };
 
+/* The number formats that something was measured in; none: not said. */
+struct kiln_card_dtypes {
+    char names[KILN_CARD_DTYPES][KILN_CARD_DTYPE];
+    uint32_t count;
+};
+
+/* What was measured of runs that begin from a stored latent: so many steps skipped, from a pool of
+ * at least `donors` latents of one prompt, each used at most `uses` times. */
+struct kiln_card_reuse_row {
+    enum kiln_reuse_class class;
+    uint32_t depth, donors, uses;
+    double variety;         /* distance to the nearest other picture, as a share of full runs' */
+    double loss_attributes; /* points of 100, against full runs; below 0 is a gain */
+    double loss_whole;      /* likewise of prompts that are wholly right */
+    struct kiln_card_sizes sizes[KILN_CARD_REUSE_SIZES]; /* at which it was measured */
+    uint32_t size_count;
+};
+struct kiln_card_reuse {
+    struct kiln_card_reuse_row rows[KILN_CARD_REUSE_ROWS];
+    uint32_t row_count;
+    uint32_t steps;              /* of the schedule that was measured */
+    char model[KILN_CARD_MODEL]; /* hash of the model that was measured; "": not said */
+    struct kiln_card_dtypes dtypes;
+};
+
 /* All zero: nothing was measured. */
 struct kiln_model_card {
     struct kiln_mode coarse; /* what coarse=auto means: KILN_MODE_COARSE, or EXACT */
@@ -57,13 +85,13 @@ struct kiln_model_card {
     struct kiln_card_lora coarse_loras[KILN_LIST_MAX];
     uint32_t coarse_lora_count;
     char coarse_model[KILN_CARD_MODEL]; /* hash of the model that was measured; "": not said */
-    char coarse_dtypes[KILN_CARD_DTYPES][KILN_CARD_DTYPE]; /* number formats; none: not said */
-    uint32_t coarse_dtype_count;
+    struct kiln_card_dtypes coarse_dtypes;
     uint32_t steps;                /* of a picture whose job line sets none; 0: not said */
     double sigmas[KILN_STEPS_MAX]; /* of a run of so many steps, from 1 down, ... */
     uint32_t sigma_count;          /* ... if this is steps; 0: those of the scheduler */
     struct kiln_card_weights weights[KILN_STEP_LORAS_MAX]; /* likewise, of a run of so many steps */
     uint32_t weight_count;
+    struct kiln_card_reuse reuse; /* what a run from a stored latent may skip */
 };
 
 /* Reads dir/kiln.json; without such a file *ret is all zero.  KILN_CONFIG for a file that cannot
@@ -94,6 +122,13 @@ void kiln_card_weights_path(const struct kiln_card_weights *weights, const char 
  * ("bf16").  Else COARSE_AUTO becomes exact in the card, and `why` says so; "" if it fits. */
 bool kiln_model_card_fits(struct kiln_model_card *card, const char *model_hash, const char *dtype,
                           char why[KILN_CARD_WHY]);
+
+/* Whether what the card says of stored latents was measured with a model of this hash and number
+ * format; false where nothing was measured. */
+bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse, const char *model_hash,
+                          const char *dtype);
+/* Whether the row was measured at this size. */
+bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height);
 
 /* What the measurements of a card depend on. */
 struct kiln_card_picture {

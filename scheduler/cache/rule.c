@@ -1,0 +1,57 @@
+/* rule.c - see rule.h. */
+#include "scheduler/cache/rule.h"
+
+#define FLOOR_VARIED 0.95 /* at alike 0, */
+#define FLOOR_HALF 0.75   /* at 50; nothing at 100 */
+
+double kiln_reuse_floor(uint32_t alike)
+{
+    const double half = KILN_ALIKE_MAX / 2.0;
+    if (alike <= half)
+        return FLOOR_VARIED - (FLOOR_VARIED - FLOOR_HALF) * alike / half;
+    return alike < KILN_ALIKE_MAX ? FLOOR_HALF * (KILN_ALIKE_MAX - alike) / half : 0;
+}
+
+bool kiln_reuse_wants(const struct kiln_job *job)
+{
+    return job->teleport == KILN_TELEPORT_AUTO && job->kind == KILN_KIND_IMAGE &&
+           job->latents != KILN_LATENTS_TRAJECTORY && !kiln_mode_starts(&job->mode) &&
+           job->mode.variety == 0 && job->guidance == 0 && job->lora_count == 0 && !job->lora_auto;
+}
+
+static bool holds(const struct kiln_card_reuse_row *row, const struct kiln_job *job,
+                  const struct kiln_reuse_pool *pool)
+{
+    const double floor = kiln_reuse_floor(job->alike);
+    if (row->class != pool->class || !kiln_card_reuse_at(row, job->width, job->height))
+        return false;
+    if (row->loss_attributes > KILN_REUSE_LOSS_ATTRIBUTES ||
+        row->loss_whole > KILN_REUSE_LOSS_WHOLE)
+        return false;
+    /* Who wants that picture again does not mind how often it was drawn. */
+    if (floor <= 0)
+        return pool->donors > 0;
+    return row->variety >= floor && pool->donors >= row->donors && pool->uses < row->uses;
+}
+
+/* What the job's own mode costs, in forwards of the full size. */
+static double own_forwards(const struct kiln_model_card *card, const struct kiln_job *job)
+{
+    const struct kiln_card_picture picture = {
+        .width = job->width, .height = job->height, .steps = job->steps, .guidance = job->guidance};
+    const struct kiln_mode mode = kiln_model_card_mode(card, &job->mode, &picture);
+    return kiln_mode_forwards(&mode, job->steps);
+}
+
+uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
+                          const struct kiln_reuse_pool *pool)
+{
+    const struct kiln_card_reuse *table = &card->reuse;
+    uint32_t depth = 0;
+    if (table->steps != job->steps || !kiln_reuse_wants(job))
+        return 0;
+    for (uint32_t i = 0; i < table->row_count; i++)
+        if (table->rows[i].depth > depth && holds(&table->rows[i], job, pool))
+            depth = table->rows[i].depth;
+    return job->steps - depth < own_forwards(card, job) ? depth : 0;
+}

@@ -1,0 +1,45 @@
+/* rule.h - how much of a run may be skipped when it begins from a stored latent.
+ *
+ * A pure function of the model's measured table (kiln.json, storage/formats/card/model_card.h), of
+ * the donors that there are and of the job's wish `alike`.  A run from a donor is as right as a
+ * full one where the table says so; what it costs is variety: what the donor has, the picture
+ * keeps.  So at `alike` 0 a row holds only if pictures drawn from such a pool are at least 95 % as
+ * far from their nearest neighbour as full runs are.  That takes several donors, each used a few
+ * times; a donor that is used up sends the next job on a full run, whose latent is a new donor.  A
+ * prompt that was never drawn before has no donor of its class "same_prompt", so a stream without
+ * repeats never becomes one of near-copies.
+ *
+ * Source of the numbers: measured, scripts/bench/RESULTS.md; the floor falls with `alike` from 0.95
+ * over 0.75 at 50 to nothing at 100.
+ */
+#ifndef KILN_REUSE_RULE_H
+#define KILN_REUSE_RULE_H
+
+#include "schemas/job.h"
+#include "storage/formats/card/model_card.h"
+
+/* Points of 100 that a row may lose against full runs, whatever `alike` is. */
+#define KILN_REUSE_LOSS_ATTRIBUTES 0.5
+#define KILN_REUSE_LOSS_WHOLE 1.5
+
+/* The donors of one class that fit a job. */
+struct kiln_reuse_pool {
+    enum kiln_reuse_class class;
+    uint32_t donors;
+    uint32_t uses; /* of the one that was used least */
+};
+
+/* The variety that a run must leave, as a share of full runs'. */
+double kiln_reuse_floor(uint32_t alike);
+
+/* Whether a run of the job may begin from a latent that the cache chooses: it says auto, is a
+ * picture from noise without LoRAs, guidance and variety, with which nothing was measured, and
+ * keeps no trajectory. */
+bool kiln_reuse_wants(const struct kiln_job *job);
+
+/* The most steps that the card lets the job skip with a donor of the pool; 0: it runs in full.  A
+ * run from a donor must cost less than the job's own mode, in forwards of the full size. */
+uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
+                          const struct kiln_reuse_pool *pool);
+
+#endif

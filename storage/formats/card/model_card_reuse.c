@@ -1,0 +1,191 @@
+/* model_card_reuse.c - the object "teleport" of kiln.json: what runs from stored latents may skip.
+ *
+ *     {"model": "572f17112d631616", "dtypes": ["bf16"], "steps": 8, "rows":
+ *       [{"class": "same_prompt", "depth": 1, "donors": 4, "uses": 4, "variety": 0.99,
+ *         "loss": [0.1, 0.4], "for": ["256x256"]}]}
+ */
+#include <string.h>
+
+#include "storage/formats/card/model_card_parts.h"
+
+#define COUNT_MAX 1000000 /* of donors and uses */
+#define LOSS_MAX 100      /* points */
+
+/* A number between the bounds. */
+static int read_number(const struct kiln_json_value *value, double min, double max, double *ret,
+                       struct kiln_error *err)
+{
+    if (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, ret) ||
+        !(*ret >= min && *ret <= max))
+        return kiln_fail(err, KILN_CONFIG, "expected a number from %g to %g", min, max);
+    return 0;
+}
+
+static int read_whole(const struct kiln_json_value *value, uint32_t max, uint32_t *ret,
+                      struct kiln_error *err)
+{
+    uint64_t number;
+    if (value->type != KILN_JSON_NUMBER || !kiln_json_u64(value, &number) || number < 1 ||
+        number > max)
+        return kiln_fail(err, KILN_CONFIG, "expected a whole number from 1 to %u", max);
+    *ret = (uint32_t)number;
+    return 0;
+}
+
+static int read_class(const struct kiln_json_value *value, enum kiln_reuse_class *ret,
+                      struct kiln_error *err)
+{
+    char text[KILN_CARD_TEXT];
+    int code = kiln_card_text(value, text, err);
+    if (code != 0)
+        return code;
+    *ret = KILN_REUSE_NONE;
+    for (int i = 1; i < KILN_REUSE_CLASS_COUNT; i++)
+        if (strcmp(text, kiln_reuse_class_name((enum kiln_reuse_class)i)) == 0)
+            *ret = (enum kiln_reuse_class)i;
+    return *ret ? 0
+                : kiln_fail(err, KILN_CONFIG,
+                            "\"%s\": expected \"same_prompt\", \"canonical\", \"reworded\" or "
+                            "\"donor_says_more\"",
+                            text);
+}
+
+struct losses {
+    double at[2];
+    uint32_t count;
+};
+
+static int read_loss(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct losses *losses = ret;
+    return read_number(value, -LOSS_MAX, LOSS_MAX, &losses->at[losses->count++], err);
+}
+
+/* [ATTRIBUTES, WHOLE PROMPTS] */
+static int read_losses(const struct kiln_json_value *value, struct kiln_card_reuse_row *row,
+                       struct kiln_error *err)
+{
+    struct losses losses = {{0}, 0};
+    int code = kiln_card_values(value, 2, "losses", read_loss, &losses, err);
+    if (code == 0 && losses.count != 2)
+        code = kiln_fail(err, KILN_CONFIG, "expected two numbers: attributes and whole prompts");
+    row->loss_attributes = losses.at[0];
+    row->loss_whole = losses.at[1];
+    return code;
+}
+
+static int read_for(const char *text, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse_row *row = ret;
+    return kiln_card_bounds(text, &row->sizes[row->size_count], err);
+}
+
+/* A row while it is read, and which keys it has had. */
+struct reading {
+    struct kiln_card_reuse_row row;
+    bool has_variety, has_loss;
+};
+
+static int read_row_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                        void *ret, struct kiln_error *err)
+{
+    struct reading *reading = ret;
+    struct kiln_card_reuse_row *row = &reading->row;
+    if (kiln_json_equals(key, "class"))
+        return read_class(value, &row->class, err) ? kiln_card_refuse("class", err) : 0;
+    if (kiln_json_equals(key, "depth"))
+        return kiln_card_count(value, &row->depth, err) ? kiln_card_refuse("depth", err) : 0;
+    if (kiln_json_equals(key, "donors"))
+        return read_whole(value, COUNT_MAX, &row->donors, err) ? kiln_card_refuse("donors", err)
+                                                               : 0;
+    if (kiln_json_equals(key, "uses"))
+        return read_whole(value, COUNT_MAX, &row->uses, err) ? kiln_card_refuse("uses", err) : 0;
+    if (kiln_json_equals(key, "variety")) {
+        reading->has_variety = true;
+        return read_number(value, 0, 2, &row->variety, err) ? kiln_card_refuse("variety", err) : 0;
+    }
+    if (kiln_json_equals(key, "loss")) {
+        reading->has_loss = true;
+        return read_losses(value, row, err) ? kiln_card_refuse("loss", err) : 0;
+    }
+    if (kiln_json_equals(key, "for"))
+        return kiln_card_list(value, &row->size_count, KILN_CARD_REUSE_SIZES, read_for, row, err)
+                   ? kiln_card_refuse("for", err)
+                   : 0;
+    return 0;
+}
+
+/* Nothing has a default: a row says what was measured. */
+static const char *missing(const struct reading *reading)
+{
+    const struct kiln_card_reuse_row *row = &reading->row;
+    return !row->class             ? "class"
+           : !row->depth           ? "depth"
+           : !row->donors          ? "donors"
+           : !row->uses            ? "uses"
+           : !reading->has_variety ? "variety"
+           : !reading->has_loss    ? "loss"
+           : row->size_count == 0  ? "for"
+                                   : NULL;
+}
+
+static int read_row(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    struct reading reading = {0};
+    int code = kiln_card_object("rows", value, read_row_key, &reading, err);
+    if (code == 0 && missing(&reading))
+        code = kiln_fail(err, KILN_CONFIG, "number %u lacks \"%s\"", reuse->row_count + 1,
+                         missing(&reading));
+    if (code == 0)
+        reuse->rows[reuse->row_count++] = reading.row;
+    return code;
+}
+
+static int read_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                    void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    if (kiln_json_equals(key, "model"))
+        return kiln_card_model(value, reuse->model, err) ? kiln_card_refuse("teleport.model", err)
+                                                         : 0;
+    if (kiln_json_equals(key, "dtypes"))
+        return kiln_card_dtypes(value, &reuse->dtypes, err)
+                   ? kiln_card_refuse("teleport.dtypes", err)
+                   : 0;
+    if (kiln_json_equals(key, "steps"))
+        return kiln_card_count(value, &reuse->steps, err) ? kiln_card_refuse("teleport.steps", err)
+                                                          : 0;
+    if (kiln_json_equals(key, "rows")) {
+        reuse->row_count = 0;
+        return kiln_card_values(value, KILN_CARD_REUSE_ROWS, "rows", read_row, reuse, err)
+                   ? kiln_card_refuse("teleport.rows", err)
+                   : 0;
+    }
+    return 0;
+}
+
+int kiln_card_reuse_read(const struct kiln_json_value *value, struct kiln_card_reuse *ret,
+                         struct kiln_error *err)
+{
+    ret->steps = KILN_STEPS_DEFAULT;
+    int code = kiln_card_object("teleport", value, read_key, ret, err);
+    for (uint32_t i = 0; i < ret->row_count && code == 0; i++)
+        if (ret->rows[i].depth >= ret->steps)
+            code = kiln_fail(err, KILN_CONFIG,
+                             "\"teleport.rows\": number %u: depth %u of %u steps leaves none",
+                             i + 1, ret->rows[i].depth, ret->steps);
+    return code;
+}
+
+bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse, const char *model_hash,
+                          const char *dtype)
+{
+    return reuse->row_count > 0 && (!reuse->model[0] || strcmp(reuse->model, model_hash) == 0) &&
+           kiln_card_dtypes_have(&reuse->dtypes, dtype);
+}
+
+bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height)
+{
+    return kiln_card_sizes_have(row->sizes, row->size_count, width, height);
+}

@@ -1,0 +1,155 @@
+/* test_reuse_rule.c - how much of a run may be skipped, by the table of the measured sketch model.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler/cache/rule.h"
+
+/* Shares of variety as they were measured at 256 px: donors 4 and 8, depths 1 to 4, and one donor
+ * at depth 7. */
+static const char text[] =
+    "{\"coarse\": {\"auto\": \"4+3\", \"for\": [\"256x512\"]}, \"teleport\": {\"steps\": 8, "
+    "\"rows\": ["
+    "{\"class\": \"same_prompt\", \"depth\": 1, \"donors\": 4, \"uses\": 4, \"variety\": 0.99,"
+    "  \"loss\": [0.1, 0.4], \"for\": [\"256x256..512x512\"]},"
+    "{\"class\": \"same_prompt\", \"depth\": 2, \"donors\": 8, \"uses\": 2, \"variety\": 0.81,"
+    "  \"loss\": [0, 0], \"for\": [\"256x256\"]},"
+    "{\"class\": \"same_prompt\", \"depth\": 3, \"donors\": 8, \"uses\": 2, \"variety\": 0.56,"
+    "  \"loss\": [0.6, 0], \"for\": [\"256x256\"]},"
+    "{\"class\": \"same_prompt\", \"depth\": 7, \"donors\": 1, \"uses\": 16, \"variety\": 0.06,"
+    "  \"loss\": [0.4, 1.4], \"for\": [\"256x256\"]},"
+    "{\"class\": \"donor_says_more\", \"depth\": 6, \"donors\": 1, \"uses\": 1, \"variety\": 0.1,"
+    "  \"loss\": [-0.2, 0], \"for\": [\"256x256\"]}]}}";
+
+static struct kiln_model_card read_card(void)
+{
+    struct kiln_model_card card;
+    struct kiln_error err = {0};
+    if (kiln_model_card_parse(text, strlen(text), "kiln.json", &card, &err))
+        fail_msg("%s", err.text);
+    return card;
+}
+
+static struct kiln_job want(uint32_t alike)
+{
+    return (struct kiln_job){
+        .width = 256, .height = 256, .steps = 8, .teleport = KILN_TELEPORT_AUTO, .alike = alike};
+}
+
+static uint32_t depth_of(const struct kiln_job *job, enum kiln_reuse_class class, uint32_t donors,
+                         uint32_t uses)
+{
+    const struct kiln_model_card card = read_card();
+    const struct kiln_reuse_pool pool = {hit, donors, uses};
+    return kiln_reuse_depth(&card, job, &pool);
+}
+
+static void the_floor_falls_with_alike(void **state)
+{
+    (void)state;
+    assert_true(kiln_reuse_floor(0) == 0.95);
+    assert_true(kiln_reuse_floor(50) == 0.75);
+    assert_true(kiln_reuse_floor(100) == 0);
+    for (uint32_t alike = 0; alike < KILN_ALIKE_MAX; alike++)
+        assert_true(kiln_reuse_floor(alike) > kiln_reuse_floor(alike + 1));
+}
+
+static void varied_pictures_need_a_pool(void **state)
+{
+    (void)state;
+    const struct kiln_job job = want(0);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 0, 0), 0);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 3, 0), 0);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 0), 1);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 3), 1);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 4, 4), 0); /* used up */
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 1000, 0), 1);
+    assert_int_equal(depth_of(&job, KILN_REUSE_DONOR_SAYS_MORE, 1000, 0), 0);
+    assert_int_equal(depth_of(&job, KILN_REUSE_CANONICAL, 1000, 0), 0); /* has no row */
+}
+
+static void alike_allows_more(void **state)
+{
+    (void)state;
+    struct kiln_job job = want(35); /* floor 0.81 */
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 1), 2);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 2), 1);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 7, 0), 1);
+    job = want(99); /* depth 3 loses too much, whatever alike is */
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 7);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 16), 0);
+    job = want(100);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 1, 1000), 7);
+    assert_int_equal(depth_of(&job, KILN_REUSE_DONOR_SAYS_MORE, 1, 7), 6);
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 0, 0), 0);
+}
+
+static void only_what_was_measured(void **state)
+{
+    (void)state;
+    struct kiln_job job = want(100);
+    job.width = 512; /* depth 1 alone */
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 1);
+    job.width = 1024;
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 0);
+    job = want(100);
+    job.steps = 9;
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 0);
+    const struct kiln_model_card nothing = {0};
+    const struct kiln_reuse_pool pool = {KILN_REUSE_SAME_PROMPT, 8, 0};
+    job = want(100);
+    assert_int_equal(kiln_reuse_depth(&nothing, &job, &pool), 0);
+}
+
+static void some_jobs_never(void **state)
+{
+    (void)state;
+    struct kiln_job job = want(100);
+    assert_true(kiln_reuse_wants(&job));
+#define NEVER(change)                                                                              \
+    job = want(100);                                                                               \
+    change;                                                                                        \
+    assert_false(kiln_reuse_wants(&job));                                                          \
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 0)
+    NEVER(job.teleport = KILN_TELEPORT_OFF);
+    NEVER(job.teleport = KILN_TELEPORT_OLD);
+    NEVER(job.kind = KILN_KIND_LATENT_CACHE);
+    NEVER(job.latents = KILN_LATENTS_TRAJECTORY);
+    NEVER(job.mode.variety = 0.2);
+    NEVER(job.guidance = 2);
+    NEVER(job.lora_count = 1);
+    NEVER(job.mode.kind = KILN_MODE_START_STEP);
+}
+
+static void a_coarse_run_is_cheaper_than_a_shallow_hit(void **state)
+{
+    (void)state;
+    struct kiln_job job = want(0);
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_COARSE, .small = 4, .full = 3, .sigma = 0.75};
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 0); /* 7 forwards as against 4 */
+    job.alike = 100;
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 7);
+    job = want(0); /* auto counts as what the card makes of it at this size */
+    job.mode.kind = KILN_MODE_COARSE_AUTO;
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 1);
+    job.height = 512;
+    assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_floor_falls_with_alike),
+        cmocka_unit_test(varied_pictures_need_a_pool),
+        cmocka_unit_test(alike_allows_more),
+        cmocka_unit_test(only_what_was_measured),
+        cmocka_unit_test(some_jobs_never),
+        cmocka_unit_test(a_coarse_run_is_cheaper_than_a_shallow_hit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
