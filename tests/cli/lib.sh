@@ -86,14 +86,23 @@ replaced() {
     local pid
     pid=$(cat "$1/run/$2.pid" 2>/dev/null) && [ "$pid" != "$3" ] && alive "$pid"
 }
+gone() { ! alive "$1"; }
 alive() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 
-sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
-until_sql() { # SQL WANTED
-    local i
-    for i in $(seq 300); do
-        [ "$(sql "$1")" = "$2" ] && return
-        sleep 0.1
-    done
-    die "'$1' is $(sql "$1") and not $2"
+# A port that nobody listens at, and that the kernel gives to nobody who asks for any.
+free_port() {
+    python3 -c 'import random, socket
+low = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+while True:
+    port = random.randrange(max(1024, low - 12000), low)
+    try:
+        socket.socket().bind(("127.0.0.1", port))
+        print(port)
+        break
+    except OSError:
+        pass'
 }
+
+sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
+sql_is() { [ "$(sql "$1")" = "$2" ]; } # SQL WANTED
+until_sql() { soon sql_is "$1" "$2" || die "'$1' is $(sql "$1") and not $2"; }

@@ -48,7 +48,7 @@ build "${set[@]}"
 counts '3, 0, 3, 0, 0'
 says '^3 latents: 0 stored, 3 on their way, 0 missing$'
 ok kiln resume --backfill
-ok kiln wait latent-cache --timeout 30
+ok kiln wait latent-cache --timeout 60
 ok kiln cache build --prompts - --set size=64x64 --set steps=4 --json <prompts.txt
 counts '3, 3, 0, 0, 0'
 [ "$(sql "SELECT count(*), count(DISTINCT prompt_hash), string_agg(DISTINCT sigmas::text, ' ') FROM latent")" = "3|3|{0}" ] || die "not three clean latents"
@@ -58,7 +58,7 @@ json out.txt "d['jobs'] == 3 and d['pictures'] == 0 and d['gpu_seconds'] > 0 and
 
 # --- a picture's latent serves as well; other sizes, sets and named seeds are latents of their own
 ok kiln enqueue - --batch drawn <<<'{"prompt": "a drawn fox", "size": "64x64", "steps": 4}'
-ok kiln wait drawn --timeout 30
+ok kiln wait drawn --timeout 60
 build --template 'a drawn fox' --set size=64x64 --set steps=4
 counts '1, 1, 0, 0, 0'
 build --template 'a drawn fox' --set size=64x128
@@ -67,21 +67,21 @@ build --template 'a drawn fox' --set size=64x64 --loras neon:0.5
 counts '1, 0, 0, 0, 1'
 build --template 'a drawn fox' --set size=64x64 --set seed=7-9
 counts '3, 0, 0, 0, 3'
-ok kiln wait latent-cache --timeout 30
+ok kiln wait latent-cache --timeout 60
 build --template 'a drawn fox' --set size=64x64 --set seed=8-11
 counts '4, 2, 0, 0, 2'
 
 # --- a model that was exchanged under its name: its latents are no longer this model's
-ok kiln wait latent-cache --timeout 30
+ok kiln wait latent-cache --timeout 60
 weights=$(sql 'SELECT DISTINCT model_hash FROM latent')
 sql "UPDATE latent SET model_hash = 'exchanged'; UPDATE image SET model_hash = 'exchanged'" >/dev/null
 build --template 'a drawn fox' --set size=64x64 --set steps=4 --dry-run
 counts '1, 1, 0, 0, 0' # nobody has drawn with other weights yet
 ok kiln enqueue - --batch other <<<'{"prompt": "with the new weights", "size": "64x64", "steps": 4}'
-ok kiln wait other --timeout 30
+ok kiln wait other --timeout 60
 build --template 'a drawn fox' --set size=64x64 --set steps=4
 counts '1, 0, 0, 0, 1'
-ok kiln wait latent-cache --timeout 30
+ok kiln wait latent-cache --timeout 60
 build --template 'a drawn fox' --set size=64x64 --set steps=4
 counts '1, 1, 0, 0, 0'
 sql "UPDATE latent SET model_hash = '$weights'; UPDATE image SET model_hash = '$weights'" >/dev/null
@@ -93,18 +93,18 @@ first=$(sha256sum loras/neon.safetensors | cut -d' ' -f1)
 fox=(--template 'a fox at night' --set size=64x64 --set steps=4)
 build "${fox[@]}" --loras neon:0.5+plain
 build "${fox[@]}" --loras plain
-ok kiln wait latent-cache --timeout 30
+ok kiln wait latent-cache --timeout 60
 [ "$(sql "SELECT lora_files::text FROM latent WHERE lora_set = 'neon:0.5+plain:1'")" = "{neon:$first,plain:$first}" ] || die "the files are not noted"
 echo other >loras/neon.safetensors
 build "${fox[@]}" --loras neon:0.5+plain --dry-run
 counts '1, 1, 0, 0, 0' # nobody has drawn with the other file yet
 ok kiln enqueue - --batch lit --lora-dir loras <<<'{"prompt": "a lamp", "size": "64x64", "steps": 4, "loras": "neon:0.2"}'
-ok kiln wait lit --timeout 30
+ok kiln wait lit --timeout 60
 build "${fox[@]}" --loras plain --dry-run
 counts '1, 1, 0, 0, 0'
 build "${fox[@]}" --loras neon:0.5+plain
 counts '1, 0, 0, 0, 1'
-ok kiln wait latent-cache --timeout 30
+ok kiln wait latent-cache --timeout 60
 build "${fox[@]}" --loras neon:0.5+plain
 counts '1, 1, 0, 0, 0'
 build --template 'a drawn fox' --set size=64x64 --loras neon:0.5 --dry-run
@@ -119,7 +119,7 @@ grep -aq "\"lora_files\":\"neon:$(sha256sum loras/neon.safetensors | cut -d' ' -
 # --- states at noise levels: the nearest ones, by their own sigmas, in the file and in the row
 build "${set[@]}" --sigmas 0.9,0.5,0
 counts '3, 0, 0, 0, 3'
-ok kiln wait latent-cache --timeout 30
+ok kiln wait latent-cache --timeout 60
 build "${set[@]}" --sigmas 0.5,0.9,0
 counts '3, 3, 0, 0, 0'
 sigmas=$(sql "SELECT DISTINCT latent.sigmas FROM latent JOIN job ON job.id = job_id WHERE job.sigmas = '0.9,0.5,0'")
@@ -178,7 +178,7 @@ for i in $(seq 1500); do echo "picture number $i"; done >many.txt
 many=(--prompts many.txt --set size=64x64 --set steps=1)
 "$kiln_bin/kiln" cache build "${many[@]}" >/dev/null 2>&1 &
 builder=$!
-for i in $(seq 100); do [ "$(sql "SELECT count(*) FROM job WHERE steps = 1")" -gt 0 ] && break; sleep 0.02; done
+until_sql "SELECT count(*) > 0 FROM job WHERE steps = 1" t
 kill -9 $builder
 wait $builder 2>/dev/null
 "$kiln_bin/kiln" cache build "${many[@]}" >/dev/null 2>&1 &
@@ -279,7 +279,7 @@ says '^all latents are stored$'
 
 # --- only exact runs count: a latent of another mode is not what others start from
 ok kiln enqueue - --batch coarse <<<'{"prompt": "a coarse fox", "size": "512x512", "steps": 4, "coarse": "2+2"}'
-ok kiln wait coarse --timeout 30
+ok kiln wait coarse --timeout 60
 [ "$(sql "SELECT mode FROM latent WHERE mode <> ''")" = "coarse=2+2" ] || die "no coarse latent"
 build --template 'a coarse fox' --set size=512x512 --set steps=4 --dry-run
 counts '1, 0, 0, 0, 0'

@@ -30,7 +30,7 @@ finding model "f['verdict'] == 'bad' and f['found'].startswith('plain/text_encod
 finding model "f['verdict'] == 'bad' and 'absent/transformer' in f['found']" --model absent
 
 stacks+=(s)
-ok kiln up --dir s --engine testcard --lease-s 1 --heartbeat-s 0.2
+ok kiln up --dir s --engine testcard --lease-s 3 --heartbeat-s 0.3
 export KILN_CONFIG=$PWD/s/kiln.conf
 sockets=$(sed -n 's/^postgres = .*host=\([^ ]*\).*/\1/p' s/kiln.conf)
 owner=$(sed -n 's/^postgres = .*user=\([^ ]*\).*/\1/p' s/kiln.conf)
@@ -71,19 +71,13 @@ ok kiln doctor --full
 # --- leases that nobody holds: the scheduler is gone, then the worker
 sed 's/a {/@step_ms=20000 {/' jobs.jsonl >slow.jsonl
 ok kiln enqueue slow.jsonl --batch slow
-for i in $(seq 200); do
-    [ "$(sql 'SELECT count(*) FROM job WHERE state = 1')" -gt 0 ] && break
-    sleep 0.05
-done
+until_sql 'SELECT count(*) > 0 FROM job WHERE state = 1' t
 finding leases "f['verdict'] == 'ok'"
 kill -9 "$(pid_of s crew)" "$(pid_of s scheduler)" "$(pid_of s worker-0)" # no guard restarts it
 held=$(sql 'SELECT count(*) FROM job WHERE state = 1')
 [ "$held" -gt 0 ] || die "nothing is assigned"
-for i in $(seq 200); do
-    kiln doctor --json >out.txt
-    grep -q 'no worker has' out.txt && break
-    sleep 0.1
-done
+nobody_holds() { kiln doctor --json | grep 'no worker has' >/dev/null; }
+soon nobody_holds || die "the doctor does not see that the worker is gone"
 finding leases "f['verdict'] == 'bad' and '$held of $held ' in f['found'] and '--fix' in f['do']"
 fails 1 kiln doctor
 [ "$(sql 'SELECT count(*) FROM job WHERE state = 1')" = "$held" ] || die "it repaired without being asked"
@@ -101,20 +95,15 @@ finding refused "f is None"
 finding intake "f['verdict'] == 'ok'"
 redis() { redis-cli -s "$(sed -n 's/^redis = unix:\([^?]*\).*/\1/p' s/kiln.conf)" "$@"; }
 redis xadd 'kiln:{default}:intake' '*' batch 'a b' job '{"prompt":"lost"}' >/dev/null || die "no redis-cli"
-for i in $(seq 100); do
-    [ "$(redis xlen 'kiln:{default}:refused')" = 1 ] && break
-    sleep 0.1
-done
+set_aside() { [ "$(redis xlen 'kiln:{default}:refused')" = 1 ]; }
+soon set_aside || die "the entry is not set aside"
 finding refused "f['verdict'] == 'warning' and f['found'].startswith('1 entry was set aside') and 'batch' in f['found']"
 kill -STOP "$(pid_of s scheduler)"
 redis xadd 'kiln:{default}:intake' 18446744073709551615-18446744073709551615 batch b job '{"prompt":"last","width":64,"height":64,"steps":1}' >/dev/null
 finding intake "f['verdict'] == 'bad' and 'used up the ids' in f['found'] and 'holds 1' in f['found']"
 kill -CONT "$(pid_of s scheduler)"
-for i in $(seq 200); do
-    kiln doctor --json >out.txt
-    grep -q 'used up the ids' out.txt || break
-    sleep 0.1
-done
+made_anew() { ! kiln doctor --json | grep 'used up the ids' >/dev/null; }
+soon made_anew || die "the stream is not made anew"
 finding intake "f['verdict'] == 'ok'"
 ok kiln enqueue jobs.jsonl --batch after
 ok kiln wait after --timeout 60

@@ -9,7 +9,7 @@ finding() { # CHECK EXPRESSION [OPTION...]: f is the first such finding
     json out.txt "(lambda f: $2)(next((f for f in d['findings'] if f['check'] == '$1'), None))"
 }
 stacks+=(s)
-ok kiln up --dir s --engine testcard --lease-s 2 --heartbeat-s 0.2 --backoff-base-s 60 --backoff-max-s 60
+ok kiln up --dir s --engine testcard --lease-s 4 --heartbeat-s 0.2 --backoff-base-s 60 --backoff-max-s 60
 export KILN_CONFIG=$PWD/s/kiln.conf
 socket=$(sed -n 's/^redis = unix:\([^?]*\).*/\1/p' "$KILN_CONFIG")
 rd() { redis-cli -s "$socket" "$@"; }
@@ -132,11 +132,13 @@ if mount -t tmpfs -o size=60m kiln-test "$PWD/small" 2>/dev/null; then
     redis-server --port 0 --unixsocket "$PWD/small/sock" --dir "$PWD/small" --appendonly yes --save '' >small.log 2>&1 &
     small=$!
     trap 'kill $small; wait $small; umount "$PWD/small"; stop_stacks' EXIT
-    for i in $(seq 100); do redis-cli -s small/sock ping >/dev/null 2>&1 && break; sleep 0.05; done
+    answers() { redis-cli -s small/sock ping >/dev/null 2>&1; }
+    soon answers || die "the small Redis does not answer"
     finding redis-disk "f['verdict'] == 'bad' and f['found'].endswith(' free at $PWD/small') and 'free some space' in f['do']" --redis "unix:$PWD/small/sock"
     dd if=/dev/zero of=small/full bs=1M count=70 2>/dev/null
     redis-cli -s small/sock set key "$(head -c 100000 /dev/zero | tr '\0' x)" >/dev/null
-    for i in $(seq 50); do redis-cli -s small/sock info persistence | grep -q 'aof_last_write_status:err' && break; sleep 0.1; done
+    is_full() { redis-cli -s small/sock info persistence | grep -q 'aof_last_write_status:err'; }
+    soon is_full || die "the disk of the small Redis is not full"
     finding aof "f['verdict'] == 'bad' and 'append-only file' in f['found']" --redis "unix:$PWD/small/sock"
 fi
 echo ok

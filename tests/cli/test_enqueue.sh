@@ -6,7 +6,8 @@ redis-server --port 0 --unixsocket "$PWD/redis.sock" --save '' --daemonize yes \
     --pidfile "$PWD/redis.pid" --logfile "$PWD/redis.log" --dir "$PWD" >/dev/null || exit 1
 trap 'kill "$(cat redis.pid 2>/dev/null)" 2>/dev/null' EXIT
 export KILN_REDIS=unix:$PWD/redis.sock
-for _ in $(seq 100); do redis-cli -s redis.sock ping 2>/dev/null | grep -q PONG && break; sleep 0.05; done
+answers() { redis-cli -s redis.sock ping 2>/dev/null | grep -q PONG; }
+soon answers || die "Redis does not answer"
 entries() { redis-cli -s redis.sock xlen 'kiln:{default}:intake'; }
 
 # The batch alone on stdout: the file's name, or one of one's own; new for what is no file.
@@ -89,8 +90,9 @@ fails 66 kiln enqueue nowhere.jsonl
 : >empty.jsonl
 fails 65 kiln enqueue empty.jsonl
 says 'contains no jobs'
-kill "$(cat redis.pid)"
-for _ in $(seq 100); do [ -S redis.sock ] && kill -0 "$(cat redis.pid 2>/dev/null)" 2>/dev/null || break; sleep 0.05; done
+pid=$(cat redis.pid)
+kill "$pid"
+soon gone "$pid" || die "Redis does not end"
 fails 69 kiln enqueue good.jsonl
 [ ! -s out.txt ] || die "a result without a Redis"
 echo ok

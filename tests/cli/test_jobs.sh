@@ -53,7 +53,7 @@ ok kiln show b --json
 json out.txt 'd["whole"] and d["jobs"]["done"] == 4'
 # What was typed does not colour the screen nor begin a line of its own.
 ok kiln enqueue - --batch odd <<<'{"prompt": "a \u001b[31mred\n  error      star\u009b \\n", "custom_id": "id", "width": 64, "height": 64}'
-ok kiln wait odd --timeout 30
+ok kiln wait odd --timeout 60
 sql "UPDATE job SET custom_id = U&'id\\009b' WHERE id = (SELECT max(id) FROM job)" >/dev/null # of an earlier release
 ok kiln show "$(sql "SELECT max(id) FROM job")"
 grep -qxF '  prompt     a \u001b[31mred\n  error      star\u009b \n' out.txt || die "raw: $(cat out.txt)"
@@ -78,7 +78,7 @@ says 'no job 999999'
 ok kiln enqueue - --batch 2026 <<<'{"prompt": "of that year", "width": 64, "height": 64}'
 ok kiln show 2026 # no job has that number
 says '^batch 2026 ' out.txt
-ok kiln wait 2026 --timeout 30
+ok kiln wait 2026 --timeout 60
 # What was there already is said; an edited line is new, with its custom_id; stdout is for the batch
 # alone.
 ok kiln enqueue - --batch twice <<<'{"prompt": "a cat", "custom_id": "c", "width": 64, "height": 64}'
@@ -87,7 +87,7 @@ ok kiln enqueue - --batch twice < <(printf '{"prompt": "a %s", "custom_id": "%s"
 ok kiln enqueue - --batch twice < <(printf '{"prompt": "a %s", "custom_id": "%s", "width": 64, "height": 64}\n' cat c bear b)
 [ "$(cat out.txt)" = twice ] || die "not the batch alone on stdout"
 says '^batch twice: 1 new, 1 unchanged$'
-ok kiln wait twice --timeout 30
+ok kiln wait twice --timeout 60
 ok kiln why "$id" --json
 json out.txt 'd["state"] == "done" and d["reasons"]'
 
@@ -204,8 +204,7 @@ says "need model 'nonesuch', which no live worker has" out.txt
 # Who waits for such a batch is told, once, and again when it is another thing that is missing; it
 # goes on waiting, and stdout is for the result alone.
 heard() { # TEXT: the wait says why the batch waits
-    for _ in $(seq 300); do grep -q "^batch strange waits: .*$1" wait.txt && return; sleep 0.1; done
-    die "the wait says: $(cat wait.txt)"
+    soon grep -q "^batch strange waits: .*$1" wait.txt || die "the wait says: $(cat wait.txt)"
 }
 kiln wait strange --json >waited.txt 2>wait.txt &
 waiting=$!
@@ -270,9 +269,9 @@ ok kiln retry "$first" --json
 json out.txt 'd["retried"] == 1'
 ok kiln cancel --batch later --json
 json out.txt 'd["cancelled"] == 4'
-fails 1 kiln wait later --timeout 10
+fails 1 kiln wait later --timeout 60
 says '4 cancelled'
-fails 1 kiln wait later --timeout 10 --json
+fails 1 kiln wait later --timeout 60 --json
 json out.txt 'd["result"] == "cancelled" and d["jobs"]["cancelled"] == 4'
 ok kiln up --dir s
 ok kiln retry --batch later

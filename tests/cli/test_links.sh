@@ -46,7 +46,7 @@ json out.txt 'd["kept"] == 2 and d["fetched"] == 0'
 
 # --- a FIFO where a picture should be costs no time
 rm clean/full/000000-c1.webp && mkfifo clean/full/000000-c1.webp
-ok timeout 30 "$kiln_bin/kiln" export b --out clean
+ok timeout 60 "$kiln_bin/kiln" export b --out clean
 [ -f clean/full/000000-c1.webp ] || die "the FIFO is still there"
 
 # --- render and the backup

@@ -27,16 +27,13 @@ ok kiln up --dir s --engine testcard --workers 1
 export KILN_CONFIG=$PWD/s/kiln.conf
 port_in() { sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' "$1" | tail -1; }
 scheduler=$(port_in s/log/scheduler.log) worker=$(port_in s/log/worker-0.log)
-for _ in $(seq 100); do # the leader's numbers come after its first look
-    curl -s "http://127.0.0.1:$scheduler/metrics" >pages.txt
-    grep -q '^kiln_workers{' pages.txt && break
-    sleep 0.1
-done
-for _ in $(seq 100); do # the device's come once all threads run
-    curl -s "http://127.0.0.1:$worker/metrics" >page.txt
-    grep -q '^kiln_device_seconds_total{' page.txt && break
-    sleep 0.1
-done
+page_has() { # PORT METRIC FILE
+    curl -s "http://127.0.0.1:$1/metrics" >"$3"
+    grep -q "^$2{" "$3"
+}
+# The leader's numbers come after its first look, the device's once all threads run.
+soon page_has "$scheduler" kiln_workers pages.txt || die "no numbers of the leader"
+soon page_has "$worker" kiln_device_seconds_total page.txt || die "no numbers of the device"
 cat page.txt >>pages.txt
 cp "$source_dir/scripts/monitoring/kiln.rules.yml" .
 python3 - <<'PYTHON' || die "see above"

@@ -21,10 +21,8 @@ cat >jobs.jsonl <<'LINES'
 LINES
 "$kiln_bin/kiln" events --follow --json >followed.txt 2>follow.err &
 follower=$!
-for i in $(seq 100); do # it prints what moves after it has asked the ledger for the time
-    [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kiln events' AND query_start < now() - interval '0.3 s'")" = 1 ] && break
-    sleep 0.1
-done
+# It prints what moves after it has asked the ledger for the time.
+until_sql "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kiln events' AND query_start < now() - interval '0.3 s'" 1
 ok kiln enqueue jobs.jsonl --batch first
 ok kiln wait first --timeout 60
 ok kiln enqueue - --batch second --set tenant=ann <<<'{"prompt": "four", "width": 64, "height": 64}'
@@ -72,8 +70,9 @@ for words in "usage --by week" "usage --by tenant," "usage --since yesterday" "u
 done
 
 # --- errors: what differs from job to job is one cause; the example is the newest
+nobody_lives() { [ "$(kiln workers --json | grep -c '"live"\|"draining"')" = 0 ]; }
 ok kiln drain worker-0
-for i in $(seq 100); do [ "$(kiln workers --json | grep -c '"live"\|"draining"')" = 0 ] && break; sleep 0.1; done
+soon nobody_lives || die "worker-0 is not drained"
 printf '{"prompt": "p%d", "width": 64, "height": 64}\n' 1 2 3 4 >four.jsonl
 ok kiln enqueue four.jsonl --batch bad
 sql "UPDATE job SET state = 1 WHERE prompt LIKE 'p_'"
@@ -111,15 +110,15 @@ fails 66 kiln events --batch absent --follow
 late=$(sql 'SELECT max(id) + 5 FROM event')
 # A number that is jumped over is asked for again and comes when its transaction ends.
 sql "INSERT INTO event (id, job_id, was, state, code, attempt) OVERRIDING SYSTEM VALUE VALUES ($late, $job, 0, 4, 12, 7)"
-for i in $(seq 50); do grep -q "\"event\":$late," followed.txt && break; sleep 0.1; done
+soon grep -q "\"event\":$late," followed.txt || die "a number is jumped over, and nothing comes"
 sql "INSERT INTO event (id, job_id, was, state, code, attempt, reason) OVERRIDING SYSTEM VALUE VALUES ($late - 2, $job, 0, 4, 12, 7, 'late')"
-for i in $(seq 50); do grep -q '"reason":"late"' followed.txt && break; sleep 0.1; done
+soon grep -q '"reason":"late"' followed.txt || die "what was late does not come"
 kill -INT $follower
 wait $follower || die "following did not end cleanly: $(cat follow.err)"
 [ ! -s follow.err ] || die "following complained: $(cat follow.err)"
 json followed.txt "sorted(e['event'] for e in d) == [$(sql "SELECT string_agg(id::text, ',' ORDER BY id) FROM event")]"
 json followed.txt "[e['event'] for e in d][-2:] == [$late, $late - 2] and d[-2]['code'] == 'cancelled'"
-timeout 20 "$kiln_bin/kiln" events --follow --since 1h | head -n 1 >first.txt
+timeout 60 "$kiln_bin/kiln" events --follow --since 1h | head -n 1 >first.txt
 [ "${PIPESTATUS[0]}" -lt 124 ] || die "following goes on without a reader"
 [ -s first.txt ] || die "--follow --since shows nothing of what was"
 

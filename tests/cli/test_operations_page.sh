@@ -61,7 +61,7 @@ ok kiln gc --yes
 for log in scheduler worker-0 gallery; do
     exec 3<>"/dev/tcp/127.0.0.1/$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/$log.log)"
     printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
-    timeout 20 cat <&3
+    timeout 60 cat <&3
 done >metrics.txt
 for metric in $(grep -o '\bkiln_[a-z_]*[a-z]' "$page" | grep -v -x -E 'kiln_(scheduler|worker|operator|producer)' | sort -u); do
     grep -q "^$metric\(_count\)\?[ {]" metrics.txt || die "no page has $metric"

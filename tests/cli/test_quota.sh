@@ -45,14 +45,14 @@ ok kiln status --groups
 says 'paused jobs are not counted' out.txt
 ok kiln resume --all
 until_sql "SELECT count(*) FROM job WHERE state = 2" 25
-fails 1 kiln wait ann --timeout 30 # it ends, and what did not come in is told
+fails 1 kiln wait ann --timeout 60 # it ends, and what did not come in is told
 says '15 jobs refused: .kiln show ann. says why'
 sleep 0.6
 fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and d["duplicate"] == 10'
 json out.txt 'd["refused"][0]["line"] == 21 and "from line 21 to line 25, the first: tenant" in d["refused"][0]["error"]'
 until_sql "SELECT count(*) FROM job WHERE state = 2" 35
-fails 1 kiln wait ann --timeout 30 --json
+fails 1 kiln wait ann --timeout 60 --json
 json out.txt 'd["refused"] == 5 and d["whole"]'
 ok kiln show ann --json
 json out.txt 'len(d["refused"]) == 5 and all("has reached its limit of 10 waiting jobs" in r["reason"] for r in d["refused"])'
@@ -60,7 +60,7 @@ sleep 0.6
 ok kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 5 and d["duplicate"] == 20'
 until_sql "SELECT count(*) FROM job WHERE state = 2" 40
-ok kiln wait ann --timeout 30 --json # all of it came in: the refusals are over
+ok kiln wait ann --timeout 60 --json # all of it came in: the refusals are over
 json out.txt 'd["refused"] == 0 and d["jobs"]["done"] == 25'
 ok kiln watch ann --json
 ok kiln show ann --json
@@ -103,7 +103,7 @@ until_sql "SELECT count(*) FROM hold WHERE scope = 'quota' AND name = 'ann' AND 
 sleep 0.6 # the leader reads the holds twice a second
 ok kiln enqueue - --batch late < <(lines ann 30 33)
 ok kiln enqueue - --batch others < <(lines bob 30 33)
-ok kiln wait others --timeout 30
+ok kiln wait others --timeout 60
 [ "$(sql "SELECT count(*) FROM job j JOIN batch b ON b.id = batch_id WHERE b.name = 'late' AND state = 0")" = 4 ] || die "a tenant beyond its day was served"
 job=$(sql "SELECT max(id) FROM job WHERE state = 0")
 ok kiln why "$job" --json
@@ -113,7 +113,7 @@ json out.txt 'd["held"] and d["gpu_seconds_today"] > 100 and d["queued"] is None
 ok kiln status
 says '^paused: tenant ann has used up its daily quota' out.txt
 ok kiln quota set ann --gpu-seconds-day 1000 # more: it goes on
-ok kiln wait late --timeout 30
+ok kiln wait late --timeout 60
 [ "$(sql "SELECT count(*) FROM hold WHERE held")" = 0 ] || die "a hold is left"
 # A new day begins: what was used yesterday counts no more.
 ok kiln quota set ann --gpu-seconds-day 100

@@ -17,8 +17,9 @@ redis_socket=$(sed -n 's/^redis = unix:\([^?]*\).*/\1/p' s/kiln.conf)
 sql() { psql -X -q -A -t -h "$sockets" -U "${owner:-$(id -un)}" -d "$base" -c "$1"; }
 rd() { redis-cli -s "$redis_socket" "$@"; }
 for name in scheduler worker-0; do
-    kill -TERM "$(pid_of s $name)"
-    for i in $(seq 200); do alive "$(pid_of s $name)" || break; sleep 0.05; done
+    pid=$(pid_of s $name)
+    kill -TERM "$pid"
+    soon gone "$pid" || die "$name does not end"
 done
 
 # --- making them
@@ -64,10 +65,8 @@ cat >jobs.jsonl <<'LINES'
 LINES
 operator="--config secrets/kiln_operator.conf" reader="--config secrets/kiln_reader.conf"
 ok kiln enqueue jobs.jsonl --batch b --no-wait --config secrets/kiln_producer.conf
-for i in $(seq 100); do
-    kiln batches $reader --json >out.txt 2>err.txt && grep -q '"whole":true' out.txt && break
-    sleep 0.1
-done
+whole() { kiln batches $reader --json >out.txt 2>err.txt && grep -q '"whole":true' out.txt; }
+soon whole || die "the batch does not come in: $(cat err.txt)"
 fails 1 kiln wait b --timeout 60 $reader
 grep -h -i 'permission denied\|NOPERM\|lacks this right' scheduler.log worker.log && die "a right is missing"
 ok kiln jobs $reader --json
@@ -100,7 +99,7 @@ grep '^redis' secrets/kiln_producer.conf >>gallery.conf
 "$kiln_bin/kiln" gallery serve --config gallery.conf --port 0 --gallery-metrics-port 0 --allow-enqueue \
     --gallery-producer-token-file "$PWD/token" >address.txt 2>gallery.log &
 pids+=($!)
-for i in $(seq 100); do [ -s address.txt ] && break; sleep 0.1; done
+soon grep -q '^http.*/$' address.txt || die "no address"
 web() { curl -sS --max-time 40 -o answer.json -w '%{http_code}' -H "Authorization: Bearer $(cat token)" "$@"; }
 [ "$(web -H 'Content-Type: application/jsonl' --data-binary @jobs.jsonl "$(cat address.txt)v1/batches?batch=web")" = 201 ] ||
     die "the gallery cannot enqueue: $(cat answer.json gallery.log)"
@@ -176,7 +175,7 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout ot
 cp server.crt server.key "$pgdata/"
 chown --reference="$pgdata/PG_VERSION" "$pgdata/server.crt" "$pgdata/server.key"
 chmod 600 "$pgdata/server.key"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 printf 'hostssl all all 127.0.0.1/32 scram-sha-256\n' >>"$pgdata/pg_hba.conf"
 bin=$(dirname "$(readlink -f "/proc/$(pid_of s postgres)/exe")")
 run_as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid "$(stat -c %u "$pgdata/PG_VERSION")" --regid "$(stat -c %g "$pgdata/PG_VERSION")" --clear-groups "$@"; else "$@"; fi; }

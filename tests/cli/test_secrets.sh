@@ -11,8 +11,9 @@ daemons=
 redis_word=Vogelbeere-71 pg_word=Quittenbrot-62 pg_file_word=Kirschkern-53 s3_word=Hagebutte-44
 ok kiln up --dir s --engine testcard --workers 1
 socket=$(sed -n 's/^redis = unix:\([^?]*\).*/\1/p' s/kiln.conf)
-kill "$(pid_of s scheduler)" "$(pid_of s worker-0)"
-for i in $(seq 200); do alive "$(pid_of s worker-0)" || alive "$(pid_of s scheduler)" || break; sleep 0.05; done
+first="$(pid_of s scheduler) $(pid_of s worker-0)"
+kill $first
+for pid in $first; do soon gone "$pid" || die "process $pid does not end"; done
 redis-cli -s "$socket" config set requirepass "$redis_word" >/dev/null
 printf '%s\n' "$redis_word" >redis.password
 chmod 600 redis.password
@@ -39,7 +40,7 @@ fails 1 kiln wait b --timeout 60
         for path in metrics healthz; do
             exec 3<>"/dev/tcp/127.0.0.1/$port"
             printf 'GET /%s HTTP/1.0\r\n\r\n' $path >&3
-            timeout 20 cat <&3
+            timeout 60 cat <&3
         done
     done
 } >said.txt 2>&1

@@ -34,8 +34,8 @@ heal() { ok kiln up --dir s -q; }
 batches=0 drains=0 kills=0
 disturb() {
     case $((RANDOM % 7)) in
-    0) kill -9 "$(pid_of s scheduler)" 2>/dev/null && kills=$((kills + 1)) ;;
-    1) kill -9 "$(pid_of s worker-$((RANDOM % 2)))" 2>/dev/null && kills=$((kills + 1)) ;;
+    0) kill -9 "$(pid_of s scheduler 2>/dev/null)" 2>/dev/null && kills=$((kills + 1)) ;;
+    1) kill -9 "$(pid_of s worker-$((RANDOM % 2)) 2>/dev/null)" 2>/dev/null && kills=$((kills + 1)) ;;
     2) kiln drain -q worker-$((RANDOM % 2)) 2>/dev/null && drains=$((drains + 1)) ;;
     3) kiln backfill pause -q slow && kiln backfill resume -q slow ;;
     4) kiln pause -q --backfill && kiln resume -q --backfill ;;
@@ -61,9 +61,10 @@ for i in $(seq $batches); do
 done
 ok kiln wait latent-cache --timeout 60
 for order in quick slow rare; do ok kiln backfill rm -q $order --yes; done
-for i in $(seq 300); do [ "$(sql 'SELECT count(*) FROM job WHERE state IN (0, 1)')" = 0 ] && break; sleep 0.1; done
+until_sql 'SELECT count(*) FROM job WHERE state IN (0, 1)' 0
 ok kiln drain --all --yes
-for i in $(seq 300); do [ "$(kiln workers --json | grep -c '"live"\|"draining"')" = 0 ] && break; sleep 0.1; done
+nobody_lives() { [ "$(kiln workers --json | grep -c '"live"\|"draining"')" = 0 ]; }
+soon nobody_lives || die "workers are not drained"
 
 check() { [ "$(sql "$1")" = "$2" ] || die "$3: $(sql "$1") and not $2"; }
 check "SELECT count(*) FROM job WHERE state NOT IN (2, 4)" 0 "jobs that are neither done nor cancelled"

@@ -13,6 +13,15 @@ stacks+=("$deep")
 ok kiln up --dir "$deep" --engine testcard --workers 0
 [ "$(cat "$side/of")" = "$deep" ] || die "the folder does not say of which stack it is"
 
+# listen_at SOCKET: $listener listens there
+listen_at() {
+    python3 -c 'import socket, sys, time
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); open("listens", "w").close(); time.sleep(600)' "$1" &
+    listener=$!
+    soon [ -e listens ] || die "nobody listens at $1"
+    rm listens
+}
+
 # forged NAME DIR: a folder as a stack of DIR leaves it
 forged() {
     gone=$(side_of "$1")
@@ -28,11 +37,7 @@ ok kiln down --dir "$deep"
 [ -e "$side" ] || die "a folder that is named went"
 
 forged "$PWD/gone"
-python3 -c 'import socket, sys, time
-s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); time.sleep(120)' "$gone/postgres/.s.PGSQL.5432" &
-listener=$!
-for _ in $(seq 100); do [ -S "$gone/postgres/.s.PGSQL.5432" ] && break; sleep 0.05; done
-sleep 0.2
+listen_at "$gone/postgres/.s.PGSQL.5432"
 ok kiln up --dir "$deep" --engine testcard --workers 0
 [ -S "$gone/redis/redis.sock" ] || die "a folder went that a process listens in"
 kill $listener
@@ -87,11 +92,7 @@ touch "$gone/redis"
 ok kiln up --dir "$deep"
 [ -S "$gone/redis/redis.sock" ] || die "an unmarked folder went whose Redis ended today"
 rm "$gone/redis/redis.sock"
-python3 -c 'import socket, sys, time
-s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); time.sleep(120)' "$gone/redis/redis.sock" &
-listener=$!
-for _ in $(seq 100); do [ -S "$gone/redis/redis.sock" ] && break; sleep 0.05; done
-sleep 0.2
+listen_at "$gone/redis/redis.sock"
 touched '2 days ago'
 ok kiln up --dir "$deep"
 [ -S "$gone/redis/redis.sock" ] || die "an unmarked folder went that a process listens in"

@@ -55,7 +55,7 @@ cat >bad.jsonl <<'LINES'
 {"prompt":"x","init_image":"nowhere.png","init_mask":"white.png"}
 {"prompt":"x","init_image":"red.png","init_mask":"inputs/0000000000000000000000000000000000000000000000000000000000000000.png"}
 LINES
-fails 65 timeout 20 "$kiln_bin/kiln" enqueue bad.jsonl --batch bad --json
+fails 65 timeout 60 "$kiln_bin/kiln" enqueue bad.jsonl --batch bad --json
 json out.txt '[r["line"] for r in d["refused"]] == list(range(1, 22)) and d["batch"] is None'
 says '^bad.jsonl:1: init_image: open nowhere.png: No such file or directory$'
 says '^bad.jsonl:4: init_image: dir.png is not a regular file$'

@@ -7,7 +7,7 @@
 chmod 711 .
 [ -x "$kiln_bin/later/kiln-worker" ] || { echo "skip: the programs of other releases are not built"; exit 77; }
 stacks+=(s)
-ok kiln up --dir s --engine testcard --lease-s 3 --heartbeat-s 0.3 --batch-max 2
+ok kiln up --dir s --engine testcard --lease-s 5 --heartbeat-s 0.3 --batch-max 2
 export KILN_CONFIG=$PWD/s/kiln.conf
 sockets=$(sed -n 's/^postgres = .*host=\([^ ]*\).*/\1/p' s/kiln.conf)
 owner=$(sed -n 's/^postgres = .*user=\([^ ]*\).*/\1/p' s/kiln.conf)
@@ -24,9 +24,7 @@ start() { # RELEASE PROGRAM NAME: runs it, with NAME.log
     pid=$!
 }
 hears() { # FILE TEXT
-    for i in $(seq 600); do grep -q -e "$2" "$1" 2>/dev/null && return; sleep 0.05; done
-    cat "$1"
-    die "$1 never says $2"
+    soon grep -qs -e "$2" "$1" || { cat "$1"; die "$1 never says $2"; }
 }
 done_more() { # waits until so many more jobs are done; on a busy machine they may run out meanwhile
     local now
@@ -60,7 +58,7 @@ done_more 6
 ok kiln why "$(sql 'SELECT max(id) FROM job')"
 
 # --- our worker is drained and comes back as a later one
-ok kiln drain worker-0 --wait --timeout 30
+ok kiln drain worker-0 --wait --timeout 120
 start later kiln-worker worker-0
 done_more 4
 
@@ -72,7 +70,7 @@ hears our-scheduler.log 'lead'
 start this kiln-worker w-ours
 hears w-ours.log worker_ready
 done_more 6
-ok kiln drain w-later --wait --timeout 30
+ok kiln drain w-later --wait --timeout 120
 
 # --- another major: a sentence, and no job for it
 start foreign kiln-worker w-foreign

@@ -31,14 +31,11 @@ watch() { # WIDTH HEIGHT WORDS...: a new screen; the shell stays to tell how it 
 }
 screen() { tmux capture-pane -p >screen.txt; }
 until_screen() { # PATTERN: the screen as it is once a line matches
-    local i
-    for i in $(seq 200); do
-        screen
-        grep -q -e "$1" screen.txt && return
-        sleep 0.1
-    done
-    cat screen.txt >&2
-    die "the screen never shows '$1'"
+    soon shows "$1" || { cat screen.txt >&2; die "the screen never shows '$1'"; }
+}
+shows() {
+    screen
+    grep -q -e "$1" screen.txt
 }
 # What differs from run to run, and nothing else: times, ages, who and where, and what share of its
 # device the worker that drew let idle.
@@ -48,8 +45,12 @@ normal() {
         -e 's/(   0\.0) +(-|[0-9.]+%)/\1  IDLE/' -e 's/(  IDLE)  [^ ]+ +testcard/\1  HOST             testcard/' \
         -e 's/ *$//' screen.txt
 }
-same() { # WANT: the whole screen is that text, from the first line to the last
-    normal | diff "$source_dir/tests/cli/$1" - >diff.txt || { cat diff.txt screen.txt >&2; die "the screen is not $1"; }
+same() { # WANT: the whole screen is that text, from the first line to the last, once it is drawn
+    soon equals "$1" || { cat diff.txt screen.txt >&2; die "the screen is not $1"; }
+}
+equals() {
+    screen
+    normal | diff "$source_dir/tests/cli/$1" - >diff.txt
 }
 
 batch=
@@ -147,7 +148,7 @@ printf '{"prompt": "late", "width": 64, "height": 64}\n' >late.jsonl
 ok kiln enqueue late.jsonl --batch late --no-wait
 kiln watch late >late.txt 2>late.err &
 late=$!
-for _ in $(seq 100); do grep -q 'may hold it' late.err && break; sleep 0.1; done
+soon grep -q 'may hold it' late.err || die "nothing says that a scheduler may hold it"
 kill -CONT "$(pid_of s scheduler)"
 wait $late || die "the end of a batch that came late is $?: $(cat late.err)"
 says '1 done, 0 failed' late.txt

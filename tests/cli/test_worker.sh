@@ -13,18 +13,16 @@ fails 78 kiln worker start --dir workers # which has no settings yet
 ok kiln up --dir s --engine testcard --lease-s 4 --heartbeat-s 0.5 --drain-s 10
 export KILN_CONFIG=$PWD/s/kiln.conf
 until_ls() { # EXPRESSION over the listing (d: name -> row)
-    for i in $(seq 300); do
-        kiln worker ls --dir s --json >out.txt 2>err.txt
-        python3 - "$1" <<'PYTHON' && return
+    soon ls_is "$1" || { cat out.txt s/log/crew.log; die "never so: $1"; }
+}
+ls_is() {
+    kiln worker ls --dir s --json >out.txt 2>err.txt
+    python3 - "$1" 2>/dev/null <<'PYTHON'
 import json, sys
 rows = [json.loads(line) for line in open("out.txt")]
 d = {row["worker"]: row for row in rows}
 sys.exit(0 if eval(sys.argv[1]) else 1)
 PYTHON
-        sleep 0.05
-    done
-    cat out.txt s/log/crew.log
-    die "never so: $1"
 }
 host=$(hostname | cut -d. -f1)
 [ ${#host} -le 14 ] || host=${host:0:9}-$(printf %s "$host" | sha256sum | cut -c1-4)
@@ -96,7 +94,7 @@ ok kiln worker start --workers 2
 # --- drained: it ends, is not started again, and --wait has seen it end
 echo '{"prompt": "@step_ms=600 star", "width": 64, "height": 64, "steps": 2}' >slow.jsonl
 ok kiln enqueue slow.jsonl --batch slow
-ok kiln drain "$one" --wait --timeout 30
+ok kiln drain "$one" --wait --timeout 120
 until_ls "d['$one']['state'] == 'ended' and d['$one']['reason'] == 'drained'"
 fails 66 kiln drain "${host}-cpu-2"
 # a name's end will do if only one worker has it; as an older release wrote it, too
@@ -116,10 +114,8 @@ ok kiln worker start "$two"
 pid=$(pid_of s "$two")
 kill -STOP "$pid"
 ok kiln worker stop "$two" --no-wait
-for i in $(seq 100); do # until the guard has told it to end
-    python3 -c 'import json, sys; sys.exit(any(w["worker"] == sys.argv[1] and w["pid"] for w in json.load(open("s/run/crew.json"))))' "$two" && break
-    sleep 0.05
-done
+told_to_end() { python3 -c 'import json, sys; sys.exit(any(w["worker"] == sys.argv[1] and w["pid"] for w in json.load(open("s/run/crew.json"))))' "$two"; }
+soon told_to_end || die "the guard does not tell it to end"
 (sleep 1; kill -CONT "$pid") &
 ok kiln worker start "$two"
 until_ls "d['$two']['state'] == 'running' and d['$two']['pid'] not in (0, $pid)"
@@ -150,7 +146,7 @@ until_ls "d['$one']['state'] == 'running' and d['$one']['reason'] == ''"
 
 # --- a long log is turned while it is written to
 python3 -c 'print(("x" * 99 + "\n") * 12000, end="")' >>"s/log/$one.log"
-for i in $(seq 200); do [ -e "s/log/$one.log.1" ] && break; sleep 0.1; done
+soon [ -e "s/log/$one.log.1" ] || die "the log was not turned"
 [ "$(stat -c %s "s/log/$one.log")" -lt 1000000 ] && [ "$(grep -c '^xxx' "s/log/$one.log.1")" = 12000 ] || die "the log was not turned"
 [ "$(stat -c %a "s/log/$one.log.1")" = 600 ] || die "others may read the old log"
 ok kiln enqueue slow.jsonl --batch after
@@ -168,7 +164,7 @@ until_ls "d['$one']['state'] == d['worker-0']['state'] == 'running' and d['$one'
 
 # --- a guard that is killed before it has stopped a worker: the next one does
 kill -STOP "$guard"
-timeout 30 "$kiln_bin/kiln" worker stop "$one" >out.txt 2>err.txt &
+timeout 120 "$kiln_bin/kiln" worker stop "$one" >out.txt 2>err.txt &
 stopping=$!
 sleep 1
 kill -9 "$guard"
@@ -179,7 +175,7 @@ ok kiln worker start "$one"
 # --- a worker that starts while `down` waits for the guard, which is then killed: it ends as well
 guard=$(pid_of s crew)
 kill -STOP "$guard"
-timeout 60 "$kiln_bin/kiln" down --daemons --dir s >out.txt 2>err.txt &
+timeout 120 "$kiln_bin/kiln" down --daemons --dir s >out.txt 2>err.txt &
 stopping=$!
 sleep 1
 "$kiln_bin/kiln-worker" --config "$PWD/s/kiln.conf" --id late --device cpu >late.log 2>&1 &
@@ -202,11 +198,10 @@ python3 -c 'import json, sys; sys.exit(any(w["name"] == "worker-0" and w["wanted
     die "the next guard would start the stack's worker without its servers"
 ok kiln up --dir s
 ok kiln worker start "$one"
-ok kiln drain --all --yes --wait --timeout 30
+ok kiln drain --all --yes --wait --timeout 120
 ok kiln workers --json
 json_lines out.txt '[w for w in (d if isinstance(d, list) else [d]) if w.get("state") == "live"] == []'
 ok kiln worker stop --all --yes
 until_ls "all(row['state'] == 'stopped' for row in rows)"
-for i in $(seq 100); do [ -e s/run/crew.pid ] || break; sleep 0.05; done
-[ ! -e s/run/crew.pid ] || die "a guard of nobody is left"
+soon [ ! -e s/run/crew.pid ] || die "a guard of nobody is left"
 echo ok

@@ -21,9 +21,11 @@ boot_systemd "$PWD/units" || { echo "skip: no systemd of our own for want of $sy
 kiln() { inside env KILN_CONFIG="$conf" "$kiln_bin/kiln" "$@"; }
 name=$(hostname -s)-gpu
 until_ls() { # EXPRESSION over the listing (d: name -> row)
-    for _ in $(seq 300); do
-        kiln worker ls --json >out.txt 2>err.txt
-        python3 - "$1" "$name" <<'PYTHON' && return
+    soon ls_is "$1" || { cat out.txt err.txt; inside journalctl --no-pager -n 30; die "never so: $1"; }
+}
+ls_is() {
+    kiln worker ls --json >out.txt 2>err.txt
+    python3 - "$1" "$name" <<'PYTHON'
 import json, sys
 d = {row["worker"].removeprefix(sys.argv[2]): row for row in map(json.loads, open("out.txt"))}
 try:
@@ -31,11 +33,6 @@ try:
 except KeyError:
     sys.exit(1)
 PYTHON
-        sleep 0.05
-    done
-    cat out.txt err.txt
-    inside journalctl --no-pager -n 30
-    die "never so: $1"
 }
 main_pid() { inside systemctl show -p MainPID --value "kiln-worker@$1"; }
 
@@ -109,8 +106,7 @@ ok kiln worker start 0
 ok kiln worker stop --all --yes
 says "${name}1 .*stopped"
 until_ls "all(row['state'] == 'stopped' for row in d.values())"
-for _ in $(seq 100); do grep -q worker_ended followed.txt && break; sleep 0.05; done
-says 'worker_ended' followed.txt
+soon grep -q worker_ended followed.txt || die "the follower has not seen it"
 inside kill -INT "$(inside pgrep -x journalctl)"
 wait $follower
 

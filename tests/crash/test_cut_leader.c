@@ -63,7 +63,7 @@ static void start(struct site *site)
         assert_int_equal(fclose(conf), 0);
     }
     launch(site, 0);
-    assert_true(kiln_test_scheduler_hears(&site->scheduler[0], " leading ", 30));
+    assert_true(kiln_test_scheduler_hears(&site->scheduler[0], " leading ", 60));
 }
 
 static void cut_leader(struct site *site, bool apart)

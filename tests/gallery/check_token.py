@@ -40,16 +40,25 @@ check(out.status == 303 and "Max-Age=0" in (out["Set-Cookie"] or ""), "signing o
 
 # Guessing: eight wrong tokens, in the form or in the header, and then none is looked at for a while,
 # not even the right one; a session needs no token, and other addresses are not concerned.
-statuses = [ask("/v1/pictures", headers={"Authorization": f"Bearer {i:032}"}).status for i in range(20)]
-check(statuses[0] == 401 and statuses[-1] == 429, f"20 wrong tokens: {statuses}")
-answer = ask("/v1/pictures", headers=bearer)
+def after_guesses(*request):
+    """The answer while no token is looked at.  One more is every second, which a busy machine may take."""
+    end = time.monotonic() + 60
+    while True:
+        statuses = [ask("/v1/pictures", headers={"Authorization": f"Bearer {i:032}"}).status for i in range(20)]
+        answer = ask(*request)
+        if answer.status == 429 or time.monotonic() > end:
+            check(statuses[-1] == 429, f"20 wrong tokens: {statuses}")
+            return answer
+
+
+answer = after_guesses("/v1/pictures", "GET", bearer)
 check(answer.status == 429 and int(answer["Retry-After"]) >= 1, f"the right token: {answer.status}")
 check("wrong tokens" in answer.text, "the refusal does not say why")
-answer = ask("/sign-in", "POST", OURS, f"token={TOKEN}".encode())
+answer = after_guesses("/sign-in", "POST", OURS, f"token={TOKEN}".encode())
 check(answer.status == 429 and answer["Retry-After"], f"the form: {answer.status}")
 check(ask("/", headers=session).status == 200, "a session is not concerned")
 check(ask("/v1/pictures", headers=bearer, source="127.0.0.7").status == 200, "another address")
-until = time.monotonic() + 30
+until = time.monotonic() + 60
 while (status := ask("/v1/pictures", headers=bearer).status) == 429 and time.monotonic() < until:
     time.sleep(0.2)
 check(status == 200, f"after a while: {status}")

@@ -24,17 +24,15 @@ fill() {
     ok kiln wait "$1" --timeout 60
 }
 
+has_address() { # or it has ended
+    GALLERY_PORT=$(sed -n 's#^http://.*:\([0-9]*\)/$#\1#p' address.txt)
+    [ -n "$GALLERY_PORT" ] || ! alive "$gallery"
+}
 serve() {
-    local i
     : >address.txt
     "$kiln_bin/kiln" gallery serve --port 0 "$@" >address.txt 2>serve.log &
     gallery=$!
-    for i in $(seq 100); do
-        GALLERY_PORT=$(sed -n 's#^http://.*:\([0-9]*\)/$#\1#p' address.txt)
-        [ -z "$GALLERY_PORT" ] || break
-        alive "$gallery" || { cat serve.log >&2; die "the gallery has ended"; }
-        sleep 0.05
-    done
-    [ -n "$GALLERY_PORT" ] || die "no address after 5 s"
+    soon has_address || die "no address"
+    [ -n "$GALLERY_PORT" ] || { cat serve.log >&2; die "the gallery has ended"; }
     export GALLERY_PORT
 }

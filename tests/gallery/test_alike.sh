@@ -26,22 +26,27 @@ truncate -s 60 "stack/store/$(file_of damaged)"
 # Another prompt and seed, and the file of the first picture.
 cp "stack/store/$(file_of first)" "stack/store/$(file_of copied)"
 prints() { sql "SELECT count(*) FROM gallery_picture WHERE length(pdq) = 32 AND colour IS NOT NULL"; }
-alike() { curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/v1/alike/$1" >alike.json; }
+alike() { curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/v1/alike/$1" >alike.json; }
 jobs_of() { json alike.json "sorted(t['job'] for t in d['$1']) == [$2]"; }
 
 serve
 until_sql "SELECT count(*) FROM gallery_picture" $((ALL - 2))
 [ "$(prints)" = $((ALL - 2)) ] || die "rows without a hash"
-says 'picture_unreadable.*"\?effect' serve.log
+soon grep -q 'picture_unreadable.*"\?effect' serve.log || die "no word of a file that cannot be read"
 [ "$(grep -c picture_unreadable serve.log)" = 1 ] || die "a line for each"
-alike "$FIRST"
+# Rows are written first, and then compared.
+copy_found() {
+    alike "$FIRST"
+    grep -q '"distance":0' alike.json
+}
+soon copy_found || die "the copied file is no near-duplicate: $(cat alike.json)"
 jobs_of same "$AGAIN"
 jobs_of variants "$SEED"
 json alike.json "d['compared'] == 'yes' and [(t['job'], t['distance']) for t in d['near_duplicates'] if t['distance'] == 0] == [($COPIED, 0)]"
 json alike.json "all(t['colour'][0] == '#' and len(t['colour']) == 7 for t in d['same'] + d['variants'])"
 alike "$(job_of lost)"
 json alike.json "d['compared'] == 'not yet' and d['near_duplicates'] == []"
-page() { curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/$1"; }
+page() { curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/$1"; }
 page "p/$FIRST" >page.html
 for title in 'The same picture' Variants Near-duplicates; do
     grep -q "<h2>$title" page.html || die "the page has no section $title"
@@ -70,11 +75,7 @@ serve
 until_sql "SELECT count(*) FROM gallery_picture" $((ALL - 3))
 one=$gallery
 serve
-for i in $(seq 50); do
-    alike "$FIRST"
-    grep -q '"distance":0' alike.json && break
-    sleep 0.1
-done
+soon copy_found
 json alike.json "$COPIED in [t['job'] for t in d['near_duplicates']]"
 for pid in "$one" "$gallery"; do
     kill -TERM "$pid"

@@ -84,17 +84,12 @@ sql "INSERT INTO vote VALUES ($HIDDEN, 1); INSERT INTO favourite VALUES ($HIDDEN
 ok kiln gallery review "$HIDDEN" "$third" --level explicit
 SHOWN=$(sql "SELECT count(*) FROM image WHERE coalesce(safety_flag, -1) <= 1") VARIANTS=1
 export HIDDEN OTHER HASH FILES SHOWN VARIANTS
+means() { curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/?q=door" | grep -q 'by words and by meaning'; }
 for embedder in none "$source_dir/tests/golden/embed/potion"; do
     serve --gallery-embedder "$embedder"
     until_sql "SELECT count(*) FROM gallery_text WHERE level = 3" 2
     if [ "$embedder" != none ]; then
-        curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/?q=door" >page.html
-        for i in $(seq 100); do
-            grep -q 'by words and by meaning' page.html && break
-            sleep 0.1
-            curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/?q=door" >page.html
-        done
-        grep -q 'by words and by meaning' page.html || die "no search by meaning"
+        soon means || die "no search by meaning"
     fi
     check_safety leaks
     end_gallery

@@ -75,7 +75,7 @@ fails 64 kiln gallery serve --limit 2
 printf '%s\n' '{"prompt": "an open door", "size": "64x64"}' \
     '{"prompt": "a locked door", "size": "64x64", "custom_id": "locked"}' >doors.jsonl
 serve
-page() { curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/$1"; }
+page() { curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/$1"; }
 fill doors doors.jsonl
 page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet has no prompts"
 LOCKED=$(sql "SELECT id FROM job WHERE custom_id = 'locked'")
@@ -88,10 +88,8 @@ sql "UPDATE image SET safety_flag = 3 WHERE job_id = $OPEN" >/dev/null
 sql "UPDATE image SET safety_flag = NULL WHERE job_id = $OPEN; UPDATE image SET safety_flag = 3 WHERE job_id = $LOCKED" >/dev/null
 ! page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet names a hidden prompt"
 ! page "p/$OPEN" | grep -q 'Made from' || die "the page names a hidden parent"
-for i in $(seq 100); do # until the follower has read the words
-    page 'v1/pictures?q=door' | grep -q 'an open door' && break
-    sleep 0.1
-done
+found() { page 'v1/pictures?q=door' | grep -q 'an open door'; }
+soon found || die "the follower does not read the words"
 ok kiln gallery export door --out doors
 json doors/results.jsonl 'd["prompt"] == "an open door"'
 kill -TERM "$gallery"
@@ -99,14 +97,9 @@ wait "$gallery" || die "ended with $?"
 
 # By meaning, once somebody has searched (test_meaning.c has what is found).
 serve --gallery-embedder "$source_dir/tests/golden/embed/potion"
-page() { curl -sS --max-time 5 "http://127.0.0.1:$GALLERY_PORT/$1"; }
 page 'v1/pictures?q=tall+tree' >words.json
-for i in $(seq 100); do
-    page help >help.html
-    grep -q 'whose prompts mean the same' help.html && break
-    sleep 0.1
-done
-grep -q 'whose prompts mean the same' help.html || die "no search by meaning: $(cat serve.log)"
+means() { page help | grep -q 'whose prompts mean the same'; }
+soon means || die "no search by meaning: $(cat serve.log)"
 until_sql "SELECT count(DISTINCT prompt_hash) = (SELECT count(*) FROM gallery_vector WHERE recipe LIKE 'static-%') FROM image" t
 page 'v1/pictures?q=tall+tree' >meaning.json
 grep -q '"prompt":"a tall tree"' words.json || die "not found by words: $(cat words.json)"

@@ -5,7 +5,7 @@ source "$KILN_SOURCE/tests/cli/lib.sh"
 stacks+=(s)
 
 url_of() { sed -n 's#^gallery *\(http://[0-9.:]*/\)$#\1#p' "$1"; }
-page() { curl -s -o page.txt -w '%{http_code}' --max-time 10 "$1"; }
+page() { curl -s -o page.txt -w '%{http_code}' --max-time 60 "$1"; }
 
 ok kiln up --dir s --engine testcard
 url=$(url_of err.txt)
@@ -25,14 +25,11 @@ ok kiln up --dir s
 # The guard starts it again by itself, at the same place if that is free.
 second=$(pid_of s gallery)
 kill -9 "$second"
-for _ in $(seq 100); do
-    [ -e s/run/gallery.url ] && [ "$(pid_of s gallery)" != "$second" ] && break
-    sleep 0.1
-done
-[ "$(page "$(cat s/run/gallery.url)")" = 200 ] || die "the guard did not start it again"
+comes_back() { replaced s gallery "$second" && [ "$(page "$(cat s/run/gallery.url)")" = 200 ]; }
+soon comes_back || die "the guard did not start it again"
 
 # A port of one's own is a setting of the gallery alone.
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 ok kiln up --dir s --gallery "$port" --json
 json out.txt "d['gallery'] == 'http://127.0.0.1:$port/' and d['pids']['gallery'] > 0"
 [ "$(page "http://127.0.0.1:$port/")" = 200 ] || die "no page at port $port"

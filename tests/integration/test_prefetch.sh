@@ -13,7 +13,6 @@ for name in kohya second diffusers; do
 done
 chmod -R u=rwX,go=rX model
 stacks+=(s)
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 port=$(free_port)
 ok kiln up --dir s --model "$PWD/model" --lora-mode beside --threads 1 --batch-max 1 --worker-port "$port"
 export KILN_CONFIG=$PWD/s/kiln.conf
@@ -22,7 +21,7 @@ export KILN_CONFIG=$PWD/s/kiln.conf
 metric() {
     python3 - "$port" "$1" <<'PYTHON'
 import sys, urllib.request
-page = urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/metrics", timeout=10).read().decode()
+page = urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/metrics", timeout=60).read().decode()
 print(next((line.split()[-1] for line in page.splitlines() if line.startswith(sys.argv[2].rstrip("}"))), 0))
 PYTHON
 }

@@ -232,7 +232,7 @@ static void odd_files_are_answered(void **state)
         "",    "/", dir, fifo, loop, "/dev/zero", "/dev/null", "/proc/self/mem", "broken \xff\xfe",
         longer};
     DiffusionZContext *ctx = open_plain();
-    alarm(60); /* seconds; no file may be waited for */
+    alarm(120); /* seconds; no file may be waited for */
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         assert_null(diffusionz_init(odd[i], -1));
         assert_true(*diffusionz_last_error() != '\0');

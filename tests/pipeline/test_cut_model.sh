@@ -51,7 +51,7 @@ cut "$build/kiln" bench engine
 mkfifo pipe
 "$build/kiln-worker" tokenize --model "$KILN_SOURCE/tests/golden/models/plain" <pipe >out 2>err &
 exec 3>pipe # open, so that it waits for more
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
     grep -q 'SigCgt:.*[4-7c-f].$' /proc/$!/status && break
     sleep 0.05
 done

@@ -16,7 +16,7 @@
 #include "tests/support/scheduler_process.h"
 #include "tests/support/worker_process.h"
 
-#define LIMIT_S 40
+#define LIMIT_S 60
 #define LINE(width, height, words)                                                                 \
     "{\"prompt\":\"" words "\",\"width\":" #width ",\"height\":" #height ",\"steps\":2}"
 

@@ -492,7 +492,7 @@ static void a_stream_that_used_up_its_ids_is_made_anew(void **state)
                            " batch b job {\"prompt\":\"last\"}");
     assert_false(takes_entries());
     uint64_t total = 0, inserted = 0;
-    for (int64_t until = kiln_clock_ms() + 30000; kiln_clock_ms() < until && total < 3;) {
+    for (int64_t until = kiln_clock_ms() + 60000; kiln_clock_ms() < until && total < 3;) {
         kiln_test_ok(kiln_intake_step(intake, 20, &inserted, &err), err);
         total += inserted;
         if (total == 2)

@@ -139,8 +139,8 @@ static void a_server_that_hangs_costs_the_time_limit(void **state)
     assert_int_equal(kiln_bus_ping(bus, &err), KILN_TIMEOUT); /* connects, then nobody answers */
     int64_t ping_took = kiln_clock_ms() - start_ms - read_took;
     kiln_test_thaw(stack, KILN_TEST_REDIS);
-    assert_true(read_took >= 1300 && read_took < 15000);
-    assert_true(ping_took >= 1000 && ping_took < 15000);
+    assert_true(read_took >= 1300 && read_took < 60000);
+    assert_true(ping_took >= 1000 && ping_took < 60000);
     kiln_test_ok(kiln_bus_ping(bus, &err), err);
     kiln_bus_close(bus);
 }
@@ -224,7 +224,7 @@ static void a_password_that_does_not_come_is_named(void **state)
     char path[200];
     snprintf(path, sizeof path, "%s/fifo", stack->dir);
     assert_int_equal(mkfifo(path, 0600), 0);
-    alarm(30); /* seconds */
+    alarm(120); /* seconds */
     assert_int_equal(ping_with(stack->redis_url, "redis_password_file", path), KILN_CONFIG);
     alarm(0);
     expect_text("redis_password_file: ");

@@ -106,7 +106,7 @@ static void what_does_not_deliver_is_refused(void **state)
     struct kiln_styles *styles = NULL;
     unlink("fifo");
     assert_int_equal(mkfifo("fifo", 0600), 0);
-    alarm(30); /* seconds */
+    alarm(120); /* seconds */
     expect_refusal("fifo", "fifo is a pipe whose writer did not write anything within 5 s");
     const int writer = open("fifo", O_RDWR | O_CLOEXEC); /* one that never ends */
     assert_int_equal(write(writer, "pool = p\n", 9), 9);
@@ -143,7 +143,7 @@ static void a_pipe_is_read_to_its_end(void **state)
     (void)state;
     int ends[2], status;
     char path[32];
-    alarm(30); /* seconds */
+    alarm(120); /* seconds */
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
     assert_int_equal(write(ends[1], "pool = piped\n", 13), 13);

@@ -143,7 +143,7 @@ static void attempts_to_connect_are_paced(void **state)
     for (int i = 0; i < 5; i++) /* pauses of up to 50, 100, 200, 400 ms, at least half of each */
         assert_int_equal(kiln_ledger_check(ledger, &err), KILN_UNAVAILABLE);
     int64_t took = kiln_clock_ms() - start_ms;
-    assert_true(took >= 375 && took < 15000);
+    assert_true(took >= 375 && took < 60000);
     kiln_ledger_close(ledger);
     kiln_config_free(config);
 }

@@ -103,7 +103,7 @@ static PGconn *open_transaction(void)
 
 static void wait_until_builder_waits(void)
 {
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 3000; i++) {
         if (kiln_test_count(rig.stack, "SELECT count(*) FROM pg_stat_progress_create_index"
                                        " WHERE phase LIKE 'waiting%'") > 0)
             return;
@@ -126,7 +126,7 @@ static void the_fleet_commits_while_an_index_is_built(void **state)
     kiln_rig_assigned("during", 1, &job);
     assert_true(kiln_rig_commit(&job));
     kiln_rig_release(&job, 1);
-    assert_in_range(kiln_clock_ms() - began_ms, 0, 4000);
+    assert_in_range(kiln_clock_ms() - began_ms, 0, 25000);
     kiln_test_ok(kiln_ledger_open(rig.stack->config, "daemon", &daemon, &rig.err), rig.err);
     kiln_test_ok(kiln_ledger_check(daemon, &rig.err), rig.err);
     kiln_test_sleep_ms(1200); /* it is asked twice a second */

@@ -10,8 +10,8 @@
 #include "tests/support/stack_postgres.h"
 #include "tests/support/worker_process.h"
 
-#define END_LIMIT_S 20
-#define RECEIPT_WAIT_MS 30000
+#define END_LIMIT_S 60
+#define RECEIPT_WAIT_MS 60000
 
 /* --- the process ------------------------------------------------------------------------------ */
 void kiln_test_scheduler_launch(struct kiln_test_scheduler *scheduler,
@@ -45,7 +45,7 @@ void kiln_test_scheduler_start(struct kiln_test_scheduler *scheduler, struct kil
                                const char *name)
 {
     kiln_test_scheduler_launch(scheduler, stack, name);
-    if (!kiln_test_scheduler_hears(scheduler, "scheduler_ready", 30))
+    if (!kiln_test_scheduler_hears(scheduler, "scheduler_ready", 60))
         kiln_test_die("scheduler %s did not get ready; see %s", name, scheduler->process.log);
 }
 

@@ -52,7 +52,7 @@ container=kiln-test exec $init --system --unit=kiln-test.target --log-target=jou
 BOOT
     chmod +x first.sh
     (echo $BASHPID >"$systemd_group/cgroup.procs" && exec unshare --pid --fork --kill-child --mount --cgroup --uts --ipc ./first.sh) >boot.log 2>&1 &
-    for _ in $(seq 100); do
+    for _ in $(seq 600); do
         systemd_pid=$(ps -o pid= --ppid $! 2>/dev/null | tr -d ' ')
         [ -n "$systemd_pid" ] && [ "$(inside systemctl is-system-running 2>/dev/null)" = running ] && return
         sleep 0.1

@@ -48,7 +48,7 @@ void kiln_test_worker_start(struct kiln_test_worker *worker, struct kiln_test_st
     snprintf(worker->id, sizeof worker->id, "%s", id);
     snprintf(log, sizeof log, "%s/worker-%s.log", stack->dir, id);
     kiln_test_launch(&worker->process, argv, log);
-    if (ready && !kiln_test_worker_hears(worker, "worker_ready", 30))
+    if (ready && !kiln_test_worker_hears(worker, "worker_ready", 60))
         kiln_test_die("worker %s did not get ready; see %s", id, worker->process.log);
 }
 
@@ -66,10 +66,10 @@ int kiln_test_worker_wait(struct kiln_test_worker *worker, double limit_s)
 int kiln_test_worker_stop(struct kiln_test_worker *worker)
 {
     kiln_test_worker_signal(worker, SIGTERM);
-    int status = kiln_test_worker_wait(worker, 20);
+    int status = kiln_test_worker_wait(worker, 60);
     if (status == -1 && worker->process.pid > 0) {
         kiln_test_worker_signal(worker, SIGKILL);
-        (void)kiln_test_worker_wait(worker, 20);
+        (void)kiln_test_worker_wait(worker, 60);
     }
     return status;
 }

@@ -14,7 +14,7 @@
 #include "worker/stages/call.h"
 #include "worker/state/worker.h"
 
-#define LIMIT_MS 20000
+#define LIMIT_MS 60000
 #define CALLS 3
 #define HOLDINGS (CALLS + 1) /* the last one for what comes before them */
 

@@ -15,7 +15,7 @@
 #include "schemas/clock.h"
 #include "worker/state/worker.h"
 
-#define LIMIT_MS 20000
+#define LIMIT_MS 60000
 
 static _Atomic int begun, trims;
 

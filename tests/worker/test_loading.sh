@@ -38,7 +38,7 @@ C
 ${CC:-cc} -shared -fPIC -o away.so away.c -ldl || die "away.so was not built"
 LD_PRELOAD=$PWD/away.so "$kiln_bin/kiln-worker" --config s/kiln.conf --engine pipeline --model model --id slow 2>log.txt &
 worker=$!
-for i in $(seq 1800); do grep -q engine_loading log.txt && break; sleep 0.05; done
+for i in $(seq 5); do soon grep -q engine_loading log.txt && break; done
 says 'info kiln-worker engine_loading .*for_s=[0-9]* .*waits_for=model ' log.txt
 kill -TERM $worker
 wait $worker || die "the worker ended with $?"

@@ -21,7 +21,7 @@
 #include "tests/support/stored.h"
 #include "tests/support/worker_process.h"
 
-#define LIMIT_S 30
+#define LIMIT_S 60
 
 static struct kiln_test_stack *stack;
 

@@ -25,7 +25,7 @@
 #include "worker/stages/object_key.h"
 #include "worker/state/worker.h"
 
-#define LIMIT_MS 30000
+#define LIMIT_MS 60000
 #define MODEL "7e57ca4d7e57ca4d" /* the test card's */
 
 static struct kiln_test_stack *stack;

@@ -191,9 +191,9 @@ expect 74 "a link to itself" "${render[@]}" --out loop.webp
 cp -r "$model" piped
 rm piped/vae/config.json
 mkfifo piped/vae/config.json
-expect 65 "a config that is a pipe" timeout 20 "$worker" render --model piped --prompt x --out x.webp
+expect 65 "a config that is a pipe" timeout 60 "$worker" render --model piped --prompt x --out x.webp
 grep -q 'piped/vae/config.json is not a regular file' err || fail "a config that is a pipe: $(cat err)"
-expect 65 "a config that is a pipe, of kiln" timeout 20 "$kiln" render --model piped --prompt x --out x.webp
+expect 65 "a config that is a pipe, of kiln" timeout 60 "$kiln" render --model piped --prompt x --out x.webp
 cp -r "$KILN_SOURCE/tests/golden/models/plain" turnless
 python3 - turnless/tokenizer/tokenizer.json <<'PY'
 import json, sys
