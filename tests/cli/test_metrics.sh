@@ -4,7 +4,7 @@
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
-ok kiln up --dir s --engine testcard --workers 2 --lease-s 4 --heartbeat-s 0.3 --backoff-base-s 0.1 --backoff-max-s 0.2
+ok kiln up --dir s --engine testcard --workers 2 --lease-s 3 --heartbeat-s 0.3 --backoff-base-s 0.1 --backoff-max-s 0.2
 export KILN_CONFIG=$PWD/s/kiln.conf
 port_in() { sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' "$1" | tail -1; }
 scheduler=$(port_in s/log/scheduler.log) one=$(port_in s/log/worker-0.log) two=$(port_in s/log/worker-1.log)
@@ -131,15 +131,15 @@ alive_port=$one
 [ "$victim" = worker-0 ] && alive_port=$two
 mv s/store s/elsewhere
 kill -STOP "$(pid_of s redis)"
-answers 60 "$scheduler" /healthz '^503 the bus last answered [0-9.]+ s ago; 4.0 s are allowed$'
+answers 60 "$scheduler" /healthz '^503 the bus last answered [0-9.]+ s ago; 3.0 s are allowed$'
 answers 60 "$alive_port" /healthz '^503 the bus last answered'
 answers 60 "$scheduler" /livez '^200'
 kill -CONT "$(pid_of s redis)"
 answers 60 "$scheduler" /healthz '^200 ok$'
 kill -INT "$(pid_of s postgres)"
-answers 60 "$alive_port" /healthz '^503 the store last answered [0-9.]+ s ago; 6.0 s are allowed$'
+answers 60 "$alive_port" /healthz '^503 the store last answered [0-9.]+ s ago; 9.0 s are allowed$'
 mv s/elsewhere s/store
-answers 60 "$alive_port" /healthz '^503 the ledger last answered [0-9.]+ s ago; 6.0 s are allowed$'
+answers 60 "$alive_port" /healthz '^503 the ledger last answered [0-9.]+ s ago; 9.0 s are allowed$'
 answers 60 "$alive_port" /metrics 'kiln_poll_age_seconds\{server="store",pool="default"\} [0-5]\.'
 answers 60 "$alive_port" /livez '^200'
 ok kiln up --dir s

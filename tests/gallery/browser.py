@@ -67,7 +67,7 @@ class Browser:
                 self.events.append(message)
         return True
 
-    def call(self, method, session=None, limit_s=30, **params):
+    def call(self, method, session=None, limit_s=90, **params):
         self.number += 1
         number = self.number
         message = {"id": number, "method": method, "params": params}
@@ -134,7 +134,7 @@ class Page:
             raise RuntimeError(json.dumps(answer["exceptionDetails"])[:800])
         return answer["result"].get("value")
 
-    def until(self, script, limit_s=30):
+    def until(self, script, limit_s=90):
         until = time.monotonic() + limit_s
         while True:
             try:

@@ -54,12 +54,13 @@ with Browser() as browser:
     page.key("ArrowRight")
     page.key("Enter")
     check(page.until("document.querySelector('dialog').open"), "Enter opens the picture")
-    check(page.run("location.pathname") == f"/p/{second}", "the address of the picture")
+    check(page.until(f"location.pathname == '/p/{second}'"), "the address of the picture")
     audit.check(page, "dialog")
     audit.shot(page, "dialog", 1280, False)
     page.key("ArrowRight")
     check(page.until(f"location.pathname.startsWith('/p/') && location.pathname != '/p/{second}'"), "next")
-    page.run("document.querySelector('dialog .star button').focus()")
+    starring = "document.activeElement.matches('dialog .star button')"
+    check(page.until(f"document.querySelector('dialog .star button')?.focus(), {starring}"), "a star to press")
     page.key("f")
     check(page.until("document.querySelector('dialog .star button').textContent.includes('Remove')"), "star by f")
     page.key("f")
@@ -75,7 +76,8 @@ with Browser() as browser:
     was = page.run(tiles)
     page.run("scrollTo(0, document.body.scrollHeight)")
     check(page.until(f"{tiles} > {was}"), "more pictures on scrolling")
-    for _ in range(8):
+    check(page.until(f"scrollTo(0, document.body.scrollHeight), {tiles} >= 48 * 4"), "it does not go on by itself")
+    for _ in range(4):
         page.run("scrollTo(0, document.body.scrollHeight)")
         page.until("false", 0.25)
     check(page.run(tiles) == 48 * 4, f"after three loads {page.run(tiles)} tiles")

@@ -45,7 +45,7 @@ drip = {}
 
 def dripping():
     began = time.monotonic()
-    with socket.create_connection((HOST, PORT), 20, ("127.0.0.9", 0)) as sock:
+    with socket.create_connection((HOST, PORT), 60, ("127.0.0.9", 0)) as sock:
         sock.settimeout(1)
         try:
             sock.sendall(f"POST /v1/batches?batch=dripped HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
@@ -179,7 +179,7 @@ check(answer.status == 422 and got["refused"] == 50_000 and len(got["refused_lin
 
 def raw(head, pieces, wait_s=20):
     """A request whose body does not end as its head says."""
-    with socket.create_connection((HOST, PORT), 20) as sock:
+    with socket.create_connection((HOST, PORT), 60) as sock:
         try:
             sock.sendall(head.encode())
             for piece in pieces:
@@ -202,13 +202,13 @@ piece = (b'{"prompt":7}\n' * 80_000)[:1_000_000]
 chunk = b"%x\r\n%s\r\n" % (len(piece), piece)
 answer = raw(HEAD + "Transfer-Encoding: chunked\r\n\r\n", [chunk] * 70 + [b"0\r\n\r\n"], 60)
 check(answer.status == 413, f"70 MB in chunks: {answer.status}")
-with socket.create_connection((HOST, PORT), 20) as sock:  # a client that goes away in the middle
+with socket.create_connection((HOST, PORT), 60) as sock:  # a client that goes away in the middle
     sock.sendall((HEAD + f"Content-Length: {len(job) * 2}\r\n\r\n" + job + "\n").encode())
-with socket.create_connection((HOST, PORT), 20) as sock:  # ... in the middle of a chunk
+with socket.create_connection((HOST, PORT), 60) as sock:  # ... in the middle of a chunk
     sock.sendall((HEAD + "Transfer-Encoding: chunked\r\n\r\nff\r\n" + job + "\n").encode())
 waiting = []
 for _ in range(20):  # more bodies at a time than there are places
-    sock = socket.create_connection((HOST, PORT), 20, ("127.0.0.8", 0))
+    sock = socket.create_connection((HOST, PORT), 60, ("127.0.0.8", 0))
     sock.sendall((HEAD + "Content-Length: 5000\r\n\r\n{").encode())
     waiting.append(sock)
 end = time.monotonic() + 60

@@ -17,7 +17,7 @@ class Stream:
     """An open stream; its events as (event, data), and the last id."""
 
     def __init__(self, query, last=None, source="127.0.0.1"):
-        self.sock = socket.create_connection((HOST, PORT), 20, (source, 0))
+        self.sock = socket.create_connection((HOST, PORT), 60, (source, 0))
         head = f"GET /v1/events?{query} HTTP/1.0\r\nHost: localhost\r\nAuthorization: {READER['Authorization']}\r\n"
         self.sock.sendall((head + (f"Last-Event-ID: {last}\r\n" if last else "") + "\r\n").encode())
         self.file = self.sock.makefile("rb")

@@ -32,7 +32,7 @@ class Answer:
         return self.headers.get(name.lower())
 
 
-def receive(sock, limit_s=20):
+def receive(sock, limit_s=60):
     sock.settimeout(limit_s)
     raw = b""
     try:
@@ -55,7 +55,7 @@ def ask(path, method="GET", headers=None, body=b"", host=None, port=None, source
         lines.setdefault("Content-Type", "application/x-www-form-urlencoded")
     head = f"{method} {path} HTTP/1.1\r\n" + "".join(
         f"{name}: {value}\r\n" for name, value in lines.items() if value is not None and value != "")
-    with socket.create_connection((HOST, port or PORT), 20, (source, 0)) as sock:
+    with socket.create_connection((HOST, port or PORT), 60, (source, 0)) as sock:
         try:
             sock.sendall(head.encode("utf-8") + b"\r\n" + body)
         except (BrokenPipeError, ConnectionResetError):

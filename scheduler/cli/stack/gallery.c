@@ -1,7 +1,8 @@
 /* gallery.c - the web gallery of a stack: one kiln-gallery on a free port of this machine.
  *
  * A stack renders without its gallery, so whatever goes wrong here is only reported.  It writes its
- * address to DIR/run/gallery.url once it listens.
+ * address to DIR/run/gallery.url once it listens.  While it starts again, the address before lies in
+ * gallery.url.old: either file says that the stack has a gallery, which the guard tends.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "storage/daemon/outage.h"
 
 #define NAME "gallery"
-#define START_LIMIT_S 10
+#define START_LIMIT_S 30
 #define STOP_LIMIT_S 10
 #define CALM_S 60 /* a crash after so long is the first one again */
 
@@ -26,6 +27,11 @@ pid_t kiln_stack_find_gallery(const struct kiln_stack *stack)
 static char *url_file(const struct kiln_stack *stack, char out[PATH_MAX])
 {
     return kiln_join(out, stack->dir, "run/gallery.url");
+}
+
+static char *old_url_file(const struct kiln_stack *stack, char out[PATH_MAX])
+{
+    return kiln_join(out, stack->dir, "run/gallery.url.old");
 }
 
 bool kiln_stack_gallery_url(const struct kiln_stack *stack, char out[KILN_GALLERY_URL_MAX])
@@ -64,6 +70,7 @@ int kiln_stack_gallery_stop(struct kiln_stack *stack, struct kiln_cli *cli)
     char path[PATH_MAX];
     pid_t pid = kiln_stack_find_gallery(stack);
     (void)unlink(url_file(stack, path));
+    (void)unlink(old_url_file(stack, path));
     if (!pid) {
         kiln_process_forget(stack, NAME);
         return 0;
@@ -77,7 +84,7 @@ int kiln_stack_gallery_stop(struct kiln_stack *stack, struct kiln_cli *cli)
 static int start(struct kiln_stack *stack, struct kiln_cli *cli, pid_t *ret_pid,
                  struct kiln_error *err)
 {
-    char program[PATH_MAX], path[PATH_MAX];
+    char program[PATH_MAX], path[PATH_MAX], old[PATH_MAX];
     const char *argv[] = {kiln_join(program, stack->bin, "kiln-gallery"),
                           "gallery",
                           "serve",
@@ -87,7 +94,7 @@ static int start(struct kiln_stack *stack, struct kiln_cli *cli, pid_t *ret_pid,
                           url_file(stack, path),
                           NULL};
     const struct kiln_spawn spawn = {.name = NAME, .argv = argv, .cwd = stack->dir};
-    (void)unlink(path);
+    (void)rename(path, old_url_file(stack, old));
     if (!cli)
         return kiln_process_start(stack, &spawn, ret_pid, err);
     struct kiln_cli silent = *cli;
@@ -96,16 +103,17 @@ static int start(struct kiln_stack *stack, struct kiln_cli *cli, pid_t *ret_pid,
 }
 
 /* The address stays where a gallery was that nobody has stopped. */
-void kiln_stack_gallery_tend(struct kiln_stack *stack, struct kiln_gallery_tended *tended)
+static bool has_died(const struct kiln_stack *stack)
 {
     char path[PATH_MAX];
+    return (access(url_file(stack, path), F_OK) == 0 ||
+            access(old_url_file(stack, path), F_OK) == 0) &&
+           !kiln_stack_find_gallery(stack);
+}
+
+static void start_again(struct kiln_stack *stack, struct kiln_gallery_tended *tended, double now_s)
+{
     struct kiln_error err;
-    double now_s = kiln_now_s();
-    if (tended->pid && !kiln_process_alive(tended->pid)) /* reaps it */
-        tended->pid = 0;
-    if (access(url_file(stack, path), F_OK) != 0 || now_s < tended->due_s ||
-        kiln_stack_find_gallery(stack))
-        return;
     bool soon = tended->due_s > 0 && now_s < tended->due_s + CALM_S;
     tended->failures = soon ? tended->failures + 1 : 0;
     tended->due_s = now_s + kiln_backoff(tended->failures + 1, 1, 60);
@@ -113,6 +121,19 @@ void kiln_stack_gallery_tend(struct kiln_stack *stack, struct kiln_gallery_tende
             stack->dir);
     if (start(stack, NULL, &tended->pid, &err))
         fprintf(stderr, "%s\n", err.text);
+}
+
+/* An up or down may be at it: it holds the lock, and what it left is looked at under the lock. */
+void kiln_stack_gallery_tend(struct kiln_stack *stack, struct kiln_gallery_tended *tended)
+{
+    double now_s = kiln_now_s();
+    if (tended->pid && !kiln_process_alive(tended->pid)) /* reaps it */
+        tended->pid = 0;
+    if (now_s < tended->due_s || !has_died(stack) || !kiln_stack_try_lock(stack))
+        return;
+    if (has_died(stack))
+        start_again(stack, tended, now_s);
+    kiln_stack_close(stack);
 }
 
 void kiln_stack_gallery(struct kiln_stack *stack, struct kiln_cli *cli, int choice)

@@ -257,9 +257,9 @@ int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create, stru
     return place(stack, err);
 }
 
-int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err)
+static int open_lock(struct kiln_stack *stack, char path[PATH_MAX], struct kiln_error *err)
 {
-    char path[PATH_MAX], run[PATH_MAX];
+    char run[PATH_MAX];
     kiln_join(path, kiln_join(run, stack->dir, "run"), "lock");
     stack->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (stack->lock_fd < 0 && errno == ENOENT)
@@ -267,6 +267,27 @@ int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err)
     if (stack->lock_fd < 0)
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "open %s: %s", path,
                          strerror(errno));
+    return 0;
+}
+
+bool kiln_stack_try_lock(struct kiln_stack *stack)
+{
+    char path[PATH_MAX];
+    struct kiln_error err;
+    if (open_lock(stack, path, &err))
+        return false;
+    if (flock(stack->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return true;
+    kiln_stack_close(stack);
+    return false;
+}
+
+int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    int rc = open_lock(stack, path, err);
+    if (rc)
+        return rc;
     for (int tries = 0; flock(stack->lock_fd, LOCK_EX | LOCK_NB) != 0; tries++) {
         if (tries == LOCK_WAIT_S * 10)
             return kiln_fail(err, KILN_TIMEOUT,

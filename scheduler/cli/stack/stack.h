@@ -51,6 +51,7 @@ int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create,
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* Waits up to 120 s for another up or down in the same directory. */
 int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
+bool kiln_stack_try_lock(struct kiln_stack *stack) KILN_MUST_CHECK; /* does not wait */
 void kiln_stack_close(struct kiln_stack *stack);
 int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
 /* Makes a directory of exactly that mode; an existing one is unchanged. */
