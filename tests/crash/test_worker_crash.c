@@ -103,6 +103,11 @@ static void test_worker_killed(void **state)
         kiln_test_sleep_ms(5 + 30 * round);
         kiln_test_worker_signal(&worker, SIGKILL);
         assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), 128 + SIGKILL);
+        /* What it had sent to the ledger may still be committed. */
+        assert_true(kiln_test_until(stack,
+                                    "SELECT count(*) FROM pg_stat_activity"
+                                    " WHERE application_name LIKE 'kiln-worker%'",
+                                    0, LIMIT_S));
         kiln_test_assert_stored(stack);
         return_held("w-killed");
         snprintf(sql, sizeof sql,
