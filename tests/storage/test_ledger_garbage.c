@@ -176,7 +176,7 @@ static void a_held_job_does_not_move(void **state)
     kiln_rig_assigned("held", 1, &job);
     cancel(job.id);
     struct kiln_found object = orphan(job.id);
-    kiln_test_ok(kiln_config_set(config, "statement_timeout_s", "0.5", "test", &rig.err), rig.err);
+    kiln_test_ok(kiln_config_set(config, "statement_timeout_s", "2", "test", &rig.err), rig.err);
     kiln_test_ok(kiln_ledger_open(config, "other", &seen.other, &rig.err), rig.err);
     kiln_test_ok(kiln_config_set(config, "statement_timeout_s", "30", "test", &rig.err), rig.err);
     seen.job = job.id;

@@ -25,9 +25,14 @@ static int start(void **state)
 {
     (void)state;
     stack = kiln_test_stack_start(KILN_STACK_TABLES | KILN_STACK_TCP);
-    kiln_test_ok(kiln_config_set(stack->config, "statement_timeout_s", "1", "test", &err), err);
-    kiln_test_ok(kiln_config_set(stack->config, "connect_timeout_s", "1", "test", &err), err);
     return 0;
+}
+
+/* Of the ledgers that are opened from now on. */
+static void set_limits(const char *seconds)
+{
+    kiln_test_ok(kiln_config_set(stack->config, "statement_timeout_s", seconds, "test", &err), err);
+    kiln_test_ok(kiln_config_set(stack->config, "connect_timeout_s", seconds, "test", &err), err);
 }
 
 static int stop(void **state)
@@ -49,7 +54,7 @@ static struct kiln_config *config_with(const char *conninfo)
 {
     struct kiln_config *config = kiln_config_new();
     kiln_test_ok(kiln_config_set(config, "postgres", conninfo, "test", &err), err);
-    kiln_test_ok(kiln_config_set(config, "connect_timeout_s", "1", "test", &err), err);
+    kiln_test_ok(kiln_config_set(config, "connect_timeout_s", "30", "test", &err), err);
     return config;
 }
 
@@ -101,7 +106,9 @@ static void the_next_host_is_tried(void **state)
 static void a_server_that_hangs_costs_the_time_limit(void **state)
 {
     (void)state;
+    set_limits("1");
     struct kiln_ledger *ledger = open_ledger(stack->config);
+    set_limits("30");
     kiln_test_ok(kiln_ledger_check(ledger, &err), err);
     kiln_test_freeze(stack, KILN_TEST_POSTGRES);
     int64_t start_ms = kiln_clock_ms();
@@ -111,8 +118,8 @@ static void a_server_that_hangs_costs_the_time_limit(void **state)
     expect_text("127.0.0.1");
     int64_t connected = kiln_clock_ms() - start_ms - asked;
     kiln_test_thaw(stack, KILN_TEST_POSTGRES);
-    assert_true(asked >= 1000 && asked < 15000);
-    assert_true(connected >= 1000 && connected < 15000);
+    assert_true(asked >= 1000 && asked < 60000);
+    assert_true(connected >= 1000 && connected < 60000);
     kiln_test_ok(kiln_ledger_check(ledger, &err), err);
     kiln_ledger_close(ledger);
 }
@@ -245,7 +252,9 @@ static void another_version_of_the_schema_is_refused(void **state)
 static void a_locked_row_costs_the_lock_timeout(void **state)
 {
     (void)state;
+    set_limits("2");
     struct kiln_ledger *ledger = open_ledger(stack->config);
+    set_limits("30");
     uint64_t moved, id;
     kiln_test_insert(ledger, "locked", 1);
     id = (uint64_t)kiln_test_count(stack, "SELECT max(id) FROM job");
