@@ -17,7 +17,7 @@ enum tag_kind {
     TAG_THING,  /* a known noun with what is said of it */
     TAG_OWNER,  /* the same; it may own parts */
     TAG_PART,   /* the same; it may belong to another tag */
-    TAG_UNSURE, /* an unknown word, or attributes alone */
+    TAG_UNSURE, /* an unknown word */
     TAG_BOUND   /* belongs to its neighbours for certain */
 };
 
@@ -93,7 +93,7 @@ static enum tag_kind tag_kind(const struct kiln_tokens *tokens, const struct tag
     }
     if (unsure)
         return TAG_UNSURE;
-    return noun == TAG_EMPTY && said ? TAG_UNSURE : noun;
+    return noun == TAG_EMPTY && said ? TAG_BOUND : noun;
 }
 
 /* Whether the tags say the same in any order. */
@@ -120,11 +120,10 @@ static void say(const struct kiln_tokens *tokens, struct tag *tag, struct kiln_t
             continue;
         if (all->len > tag->text)
             kiln_text_puts(all, " ");
-        if (token->kind == KILN_SPLIT_QUOTE)
-            kiln_text_puts(all, "\"");
-        kiln_text_add(all, token->text, token->len);
-        if (token->kind == KILN_SPLIT_QUOTE)
-            kiln_text_puts(all, "\"");
+        if (token->kind == KILN_SPLIT_QUOTE) /* escaped, so that no text can forge its end */
+            kiln_text_json_least(all, token->text, token->len);
+        else
+            kiln_text_add(all, token->text, token->len);
     }
     tag->len = all->len - tag->text;
 }

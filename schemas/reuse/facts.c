@@ -84,11 +84,23 @@ static bool tag_is(const struct kiln_tokens *tokens, uint32_t i, int wanted, uin
     return all && found;
 }
 
+/* Before a number or "one" that may be an article there is no noun that it could belong to, as in
+ * "Area 1". */
+static bool begins(const struct kiln_tokens *tokens, uint32_t i)
+{
+    if (i == 0 || tokens->at[i].before)
+        return true;
+    int class = tokens->at[i - 1].class;
+    return class == KILN_SENSE_FILLER || class == KILN_SENSE_AND || class == KILN_SENSE_ARTICLE ||
+           class == KILN_SENSE_PREPOSITION || class == KILN_SENSE_RELATION ||
+           class == KILN_SENSE_POSITION || class == KILN_SENSE_ZONE;
+}
+
 /* "one", "1" and "a single" before a known noun are an article; elsewhere "one" points at
  * something. Of a part there may be several: "a cat with one ear". */
 static bool one_is_article(const struct kiln_tokens *tokens, uint32_t i)
 {
-    if (!(is_word(&tokens->at[i], "one") || is_word(&tokens->at[i], "1")) ||
+    if (!begins(tokens, i) || !(is_word(&tokens->at[i], "one") || is_word(&tokens->at[i], "1")) ||
         i + 1 == tokens->count || tokens->at[i + 1].before ||
         (tokens->at[i + 1].sense && tokens->at[i + 1].sense->plural))
         return false;
@@ -108,11 +120,15 @@ static void add_break(struct kiln_facts *facts, uint8_t which)
         last->before = which;
 }
 
-/* An article behind "red and" begins another thing: "a red and a white cat" are two. */
-static bool article_counts(const struct kiln_facts *facts)
+/* An article behind "and", or behind a colour and a comma, begins another thing: "a red and a white
+ * cat" are two, and so are "a teacher and a mother". */
+static bool article_counts(const struct kiln_facts *facts, uint32_t i)
 {
     uint32_t n = facts->count;
-    return n >= 2 && !facts->items[n - 1].token && kiln_attribute(facts->items[n - 2].token);
+    if (n < 2 || facts->items[n - 1].token)
+        return false;
+    return facts->tokens.at[i - 1].class == KILN_SENSE_AND ||
+           kiln_attribute(facts->items[n - 2].token);
 }
 
 static void add_token(struct kiln_facts *facts, uint32_t i)
@@ -126,15 +142,15 @@ static void add_token(struct kiln_facts *facts, uint32_t i)
         add_break(facts, KILN_BREAK_COMMA);
         return;
     case KILN_SENSE_ARTICLE:
-        if (!article_counts(facts))
+        if (!article_counts(facts, i))
             return;
         break;
     case KILN_SENSE_NUMBER:
-        if (one_is_article(tokens, i) && !article_counts(facts))
+        if (one_is_article(tokens, i) && !article_counts(facts, i))
             return;
         break;
     case KILN_SENSE_PRONOUN:
-        if (one_is_article(tokens, i) && !article_counts(facts))
+        if (one_is_article(tokens, i) && !article_counts(facts, i))
             return;
         facts->pointing = true;
         break;

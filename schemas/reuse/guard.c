@@ -111,7 +111,8 @@ static bool attributes_serve(struct walk *target, struct walk *donor, bool *more
             continue;
         }
         const struct kiln_token *next = token_at(donor->facts, d + 1);
-        if (said->class == KILN_SENSE_SHADE && !(next && next->class == KILN_SENSE_COLOUR))
+        if (said->class == KILN_SENSE_MATERIAL ||
+            (said->class == KILN_SENSE_SHADE && !(next && next->class == KILN_SENSE_COLOUR)))
             return false;
         extra[said->class]++;
         added++;

@@ -27,6 +27,7 @@
     X(TINT, "tint")   /* leads from a noun to its colour: "painted" */                             \
     X(SIZE, "size")                                                                                \
     X(DETAIL, "detail")     /* an adjective that makes its noun more exact */                      \
+    X(MATERIAL, "material") /* changes what its noun is: "a stone lion" */                         \
     X(THING, "thing")       /* a noun that stands for itself */                                    \
     X(BEING, "being")       /* a noun that may own parts */                                        \
     X(PART, "part")         /* a noun that belongs to something: "hat", "beard" */                 \

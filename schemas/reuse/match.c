@@ -33,7 +33,7 @@ static bool said_serves(const struct kiln_thing *target, const struct kiln_thing
     }
     unsigned colours = count_class(target, KILN_SENSE_COLOUR);
     unsigned sizes = count_class(target, KILN_SENSE_SIZE);
-    if (count_class(donor, KILN_SENSE_COLOUR) != (colours ? colours : 0) &&
+    if (count_class(donor, KILN_SENSE_COLOUR) != colours &&
         (colours || count_class(donor, KILN_SENSE_COLOUR) > 1))
         return false;
     if (count_class(donor, KILN_SENSE_SIZE) != sizes &&
@@ -41,6 +41,8 @@ static bool said_serves(const struct kiln_thing *target, const struct kiln_thing
         return false;
     /* Two colours of one thing: which shade is whose is not known. */
     if (colours > 1 && (donor->said_count != target->said_count))
+        return false;
+    if (count_class(donor, KILN_SENSE_MATERIAL) != count_class(target, KILN_SENSE_MATERIAL))
         return false;
     if (donor->said_count == target->said_count)
         return true;
@@ -100,6 +102,15 @@ static bool pair_from(const struct kiln_facts *target, const struct kiln_facts *
     return false;
 }
 
+/* "beach" and "on the beach" are one background. */
+static bool same_ground(const struct kiln_token *a, const struct kiln_token *b)
+{
+    if (a->class != KILN_SENSE_SETTING || b->class != KILN_SENSE_SETTING)
+        return kiln_token_equal(a, b);
+    return (a->sense->wider ? a->sense->wider : a->sense->meaning) ==
+           (b->sense->wider ? b->sense->wider : b->sense->meaning);
+}
+
 bool kiln_things_match(const struct kiln_facts *target, const struct kiln_facts *donor,
                        bool *ret_more)
 {
@@ -110,7 +121,7 @@ bool kiln_things_match(const struct kiln_facts *target, const struct kiln_facts 
         target->ground_count != donor->ground_count) /* silence may mean plain white */
         return false;
     for (int i = 0; i < target->ground_count; i++)
-        if (!kiln_token_equal(target->ground[i], donor->ground[i]))
+        if (!same_ground(target->ground[i], donor->ground[i]))
             return false;
     if (!pair_from(target, donor, 0, 0, order, &more))
         return false;

@@ -58,7 +58,7 @@ static inline bool kiln_attribute(const struct kiln_token *token)
 {
     return token->class == KILN_SENSE_COLOUR || token->class == KILN_SENSE_SHADE ||
            token->class == KILN_SENSE_SIZE || token->class == KILN_SENSE_DETAIL ||
-           token->class == KILN_SENSE_QUALITY;
+           token->class == KILN_SENSE_QUALITY || token->class == KILN_SENSE_MATERIAL;
 }
 
 /* A noun of the lists. */
@@ -68,14 +68,16 @@ static inline bool kiln_known_noun(const struct kiln_token *token)
            token->class == KILN_SENSE_PART;
 }
 
-/* Whether a donor's word may stand for the target's: the same, or a narrower meaning. */
+/* Whether a donor's word may stand for the target's: the same, or a narrower meaning.  A setting
+ * with its preposition is narrower only as a background (match.c): who paints the beach may paint
+ * at home. */
 static inline bool kiln_token_serves(const struct kiln_token *donor,
                                      const struct kiln_token *target, bool *ret_narrower)
 {
     if (kiln_token_equal(donor, target))
         return true;
     if (donor->sense && target->sense && donor->sense->wider &&
-        donor->sense->wider == target->sense->meaning &&
+        donor->class != KILN_SENSE_SETTING && donor->sense->wider == target->sense->meaning &&
         donor->sense->plural == target->sense->plural)
         return *ret_narrower = true;
     return false;

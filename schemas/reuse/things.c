@@ -23,6 +23,7 @@ struct parser {
     bool listed;                   /* two things stand side by side */
     const struct kiln_token *row;  /* a word of order for all things */
     bool then;                     /* "a, then b": only with a row */
+    int grounded;                  /* how many things were before the background */
     bool fronted;                  /* a place was said before its thing or apart from it */
 };
 
@@ -157,9 +158,15 @@ static uint32_t read_ground(const struct parser *p, const struct kiln_token *ret
         } else {
             return 0;
         }
-        if ((means(peek(p, i), "in") || means(peek(p, i), "as")) &&
-            means(peek(p, i + 1), "background"))
-            i += 2;
+        bool named = (means(peek(p, i), "in") || means(peek(p, i), "as")) &&
+                     means(peek(p, i + 1), "background");
+        const struct kiln_token *lead = led ? peek(p, 0) : NULL;
+        /* A house with a garden, or in front of one, is not in a garden. */
+        if (has_class(noun, KILN_SENSE_SETTING) && !named &&
+            (means(lead, "with") || means(lead, "use") || means(lead, "above") ||
+             means(lead, "in front of")))
+            return 0;
+        i += named ? 2 : 0;
         if (!ends(p, i) && !has_class(peek(p, i), KILN_SENSE_ORDER))
             return 0;
     }
@@ -179,6 +186,7 @@ static bool take_ground(struct parser *p)
         return false;
     memcpy(p->facts->ground, words, count * sizeof *words);
     p->facts->ground_count = count;
+    p->grounded = p->facts->thing_count;
     p->at += taken;
     p->last = -1;
     return true;
@@ -354,6 +362,9 @@ static bool take_one(struct parser *p)
     if (take_ground(p))
         return true;
     switch (token->class) {
+    case KILN_SENSE_ARTICLE: /* behind "and", see facts.c */
+        p->at++;
+        return p->last < 0 && peek(p, 0);
     case KILN_SENSE_ZONE:
         return take_zone(p);
     case KILN_SENSE_ORDER:
@@ -431,6 +442,9 @@ void kiln_things_parse(struct kiln_facts *facts)
         (facts->relation_count || (zones != facts->thing_count && (p.fronted || first != zones))))
         understood = false;
     understood = understood && !(p.then && !p.row);
+    /* "A boy in the snow and a girl": where is she? */
+    if (facts->ground_count && p.grounded && p.grounded != facts->thing_count)
+        understood = false;
     /* "man, beard, woman, dress": whose is the beard? */
     for (int i = 0; facts->thing_count > 2 && i < facts->thing_count; i++)
         if (facts->things[i].noun->class == KILN_SENSE_PART)

@@ -19,6 +19,7 @@ SAMPLES = 4000
 LEFT_OUT = {"round", "a green", "the dark", "minute", "band", "normal", "average", "plus", "letter o", "the stars", "stars",
             "stone", "coal", "ink", "snow", "oak", "pea", "iris", "straw", "wave", "dark-blue", "colourless", "wheel"}
 SETTINGS = {"sky": "sky", "sunset": "sunset", "night": "night sky", "ocean": "sea", "grass": "grass", "sand": "beach"}
+LEADS = ["in front of", "against", "before", "over", "on", "in", "at", "under"]
 IDLE = ("for ", "thank", "it is for", "many", "cheers", "please", "if ", "made ", "kept ", "keep ", "as usual", "you know", "i think", "right")
 seen = set()
 
@@ -72,7 +73,8 @@ def main():
         line(shape, SHAPE_WORDS[shape] + listed(SHAPE, shape), plurals=True)
     print("\n[setting]")
     for kind in SCENERY:
-        line(SETTINGS[kind], SCENERY_WORDS[kind] + listed(SCENE, kind) + listed(SCENE_NOUN, kind) + listed(SCENE_PLACE, kind))
+        nouns = SCENERY_WORDS[kind] + listed(SCENE, kind) + listed(SCENE_NOUN, kind)
+        line(SETTINGS[kind], nouns + listed(SCENE_PLACE, kind) + [f"{lead} {noun}" for noun in nouns for lead in LEADS])
     print("\n[backdrop]")
     line("background", list(dict.fromkeys(GROUNDS)))
     print("\n[relation]")
