@@ -10,6 +10,7 @@
  * gallery-load  all that a gallery has to do at once; adds pictures to that ledger (gallery/).
  * embed     texts through an embedder, no servers (embed.c).
  * policy    decisions alone, no servers (policy.c).
+ * reuse     the guard of the latent cache alone, no servers (reuse.c).
  *
  * Each has a temporary directory and removes it; if a bench fails, the logs remain.  A bench runs
  * in a child process: its servers have sessions of their own, which Ctrl-C does not reach, and the
@@ -128,6 +129,7 @@ static const struct kind kinds[] = {
     {"gallery", kiln_bench_gallery, 0, 2400, 2, 16},
     {"gallery-load", kiln_bench_gallery_load, 0, 60, SERVED},
     {"embed", kiln_bench_embed, 0, 300, SERVED},
+    {"reuse", kiln_bench_reuse, 0, 2000, SERVED},
 };
 
 /* Waits for the child, or for a signal that ends both; then stops the servers of the child. */
@@ -204,8 +206,8 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
         kind++;
     if (kind == end)
         return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
-                               "fleet, gallery, gallery-load, embed, quality, coarse, captions "
-                               "and engine");
+                               "fleet, gallery, gallery-load, embed, reuse, quality, coarse, "
+                               "captions and engine");
     if ((status = kiln_arg_int(cli, args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
         (status = kiln_arg_int(cli, args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
         (status = kiln_arg_int(cli, args, "workers", 1, kind->workers_max, kind->workers,

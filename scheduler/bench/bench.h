@@ -85,6 +85,7 @@ int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST
 int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_embed(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_reuse(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;

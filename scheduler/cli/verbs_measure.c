@@ -45,8 +45,8 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .program = "kiln-bench"},
     {.name = "bench",
      .args =
-         "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|quality|coarse|"
-         "captions|engine "
+         "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|reuse|quality|"
+         "coarse|captions|engine "
          "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
@@ -65,6 +65,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "kiln bench gallery-load --config FILE --embedder DIR\n"
          "                                 searches, pages, thumbnails and commits at once\n"
          "kiln bench embed --embedder DIR  milliseconds a prompt of a text embedder\n"
+         "kiln bench reuse                 microseconds to judge if a latent may serve a prompt\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"
          "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"
          "kiln bench captions              how well captions are found by meaning\n"

@@ -18,7 +18,8 @@ static unsigned count_class(const struct kiln_thing *thing, int class)
 }
 
 /* All that is said of the target's thing is said of the donor's.  The donor may add a colour or a
- * size only where the target's thing has none, and nothing to what may be a name. */
+ * size only where the target's thing has none, and nothing to what may be a name or
+ * is in no list: a hot dog is no dog. */
 static bool said_serves(const struct kiln_thing *target, const struct kiln_thing *donor, bool *more)
 {
     bool used[KILN_THING_WORDS_MAX] = {false};
@@ -46,6 +47,8 @@ static bool said_serves(const struct kiln_thing *target, const struct kiln_thing
         return false;
     if (donor->said_count == target->said_count)
         return true;
+    if (!kiln_known_noun(donor->noun))
+        return false;
     for (int d = 0; d < donor->said_count; d++)
         if (donor->said[d]->capital || donor->noun->capital) /* may be a name: "Yellow River" */
             return false;

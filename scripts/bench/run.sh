@@ -24,6 +24,9 @@ echo
 echo "== policy: a decision, a million jobs and a thousand workers in memory =="
 "$build/kiln" bench policy
 echo
+echo "== reuse: whether a latent of one prompt may serve another =="
+"$build/kiln" bench reuse
+echo
 echo "== engine: one picture on the CPU, Kiln beside diffusers =="
 scripts/bench/engine.sh --sizes 256,512 --dtypes fp32,bf16
 echo
