@@ -12,7 +12,7 @@
 #include "schemas/reuse/reading.h"
 #include "schemas/text/utf8.h"
 
-enum { STYLES_MAX = 32, SHOWN_MAX = 40, LOOKED_AT = 64 };
+enum { STYLES_MAX = 32, SHOWN_MAX = 40, LOOKED_AT = 16 };
 
 const char *kiln_reuse_class_name(enum kiln_reuse_class class)
 {

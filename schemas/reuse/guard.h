@@ -3,7 +3,8 @@
  * A donor serves a target if it states everything that the target states, and nothing that the
  * target could contradict: the same numbers, colours, places, negations, quoted text, names and
  * order of relations.  Where the target is silent, the donor may make one of the target's own
- * things more exact (a size, a colour, a detail).  Everything unsure is NONE, with a reason.
+ * things more exact (a size, a colour, a detail, a place in the picture), but may add no thing, no
+ * background and no style.  Everything unsure is NONE, with a reason.
  *
  * Pure and safe to call from several threads at once.  Measured in schemas/reuse/README.md.
  */
@@ -30,8 +31,8 @@ enum kiln_reuse_class {
 const char *kiln_reuse_class_name(enum kiln_reuse_class class);
 
 /* May a latent rendered for donor start a run for target?  reason receives one clause in plain
- * English: why not ("the colours differ: red, blue"), or what the donor adds, or "".  Prompts that
- * are not UTF-8 or too long are NONE unless they are equal.  Fails only with KILN_NO_MEMORY; *ret
+ * English, why not ("the colours differ: red, blue"), or "" if it may.  Prompts that are not UTF-8
+ * or too long are NONE unless they are equal.  Fails only with KILN_NO_MEMORY; *ret
  * is NONE then. */
 int kiln_reuse_judge(const struct kiln_reuse_words *words, const char *target, const char *donor,
                      enum kiln_reuse_class *ret, char reason[KILN_REUSE_REASON_MAX],

@@ -38,7 +38,7 @@
     X(NEGATION, "negation")                                                                        \
     X(PRONOUN, "pronoun")   /* points at other words, so that order matters */                     \
     X(ORDER, "order")       /* says that the order of words matters: "then", "first" */            \
-    X(POSITION, "position") /* a verb that only leads to a place: "sits", "placed" */              \
+    X(POSITION, "position") /* a verb; "placed" and its like only lead to a place */               \
     X(STYLE, "style")       /* of the whole picture: technique, light, camera */                   \
     X(SETTING, "setting")   /* what is behind everything: "at night", "beach" */                   \
     X(BACKDROP, "backdrop") /* the word for it: "background" */                                    \

@@ -248,6 +248,8 @@ static bool read_behind(struct parser *p, struct kiln_thing *thing)
     if (has_class(peek(p, 0), KILN_SENSE_TINT) || means(peek(p, 0), "in"))
         i = 1;
     uint32_t from = i;
+    if (i && has_class(thing->noun, KILN_SENSE_BEING)) /* a man in black is not a black man */
+        return false;
     while (peek(p, i) && kiln_attribute(peek(p, i)))
         i++;
     const struct kiln_token *next = peek(p, i);
@@ -287,7 +289,7 @@ static bool take_thing(struct parser *p)
     p->at += i + 1;
     if (!read_behind(p, &thing))
         return false;
-    if (has_class(peek(p, 0), KILN_SENSE_POSITION) && has_class(peek(p, 1), KILN_SENSE_ZONE))
+    if (means(peek(p, 0), "placed") && has_class(peek(p, 1), KILN_SENSE_ZONE))
         p->at++;
     if (has_class(peek(p, 0), KILN_SENSE_ZONE)) {
         if (thing.zone)
@@ -379,9 +381,9 @@ static bool take_one(struct parser *p)
         p->row = token;
         p->at++;
         return true;
-    case KILN_SENSE_POSITION:
+    case KILN_SENSE_POSITION: /* "placed above"; who runs above does more */
         p->at++;
-        return p->last >= 0 && has_class(peek(p, 0), KILN_SENSE_RELATION);
+        return p->last >= 0 && means(token, "placed") && has_class(peek(p, 0), KILN_SENSE_RELATION);
     case KILN_SENSE_RELATION:
         if (p->last < 0 || p->relation)
             return false;

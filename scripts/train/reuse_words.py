@@ -77,6 +77,9 @@ def main():
         line(SETTINGS[kind], nouns + listed(SCENE_PLACE, kind) + [f"{lead} {noun}" for noun in nouns for lead in LEADS])
     print("\n[backdrop]")
     line("background", list(dict.fromkeys(GROUNDS)))
+    print("\n[position]")
+    line("placed", ["sits", "sitting", "sit", "stands", "standing", "stand", "floats", "floating", "float", "lies", "lying", "rests", "resting",
+                    "hangs", "hanging", "located", "set"])
     print("\n[relation]")
     line("above", ["over", "on top of"])
     print("\n[order]")
