@@ -45,7 +45,7 @@ static uint32_t depth_of(const struct kiln_job *job, enum kiln_reuse_class class
                          uint32_t uses)
 {
     const struct kiln_model_card card = read_card();
-    const struct kiln_reuse_pool pool = {hit, donors, uses};
+    const struct kiln_reuse_pool pool = {class, donors, uses};
     return kiln_reuse_depth(&card, job, &pool);
 }
 
