@@ -290,6 +290,45 @@ static void relations_keep_their_order(void **state)
     assert_none("狗在猫的左边", "狗在猫的右边");
 }
 
+static void a_word_is_idle_only_in_its_place(void **state)
+{
+    (void)state;
+    assert_judged("a horse", "please draw a horse", KILN_REUSE_CANONICAL);
+    assert_none("a horse", "a horse show");
+    assert_none("a bridge", "a draw bridge");
+    assert_none("a woman holding a cat", "a woman holding a picture of a cat");
+    assert_judged("a star at the top", "a star at the top of the picture", KILN_REUSE_CANONICAL);
+    assert_none("a man frame", "a man in the picture frame");
+    assert_none("a size model", "a plus size model");
+    assert_none("a painting", "a painting, a masterpiece of a painting");
+}
+
+static void an_article_is_idle_unless_it_begins_another_thing(void **state)
+{
+    (void)state;
+    assert_judged("a single cat", "the cat", KILN_REUSE_REWORDED);
+    assert_none("a teacher and a mother", "a teacher and mother");
+    assert_none("Area 1 house", "an area house");
+    assert_none("a one armed man", "an armed man");
+}
+
+static void a_colour_behind_a_being_may_be_its_clothes(void **state)
+{
+    (void)state;
+    assert_none("a man in black", "a black man");
+    assert_judged("a car in black", "a black car", KILN_REUSE_REWORDED);
+}
+
+static void a_background_belongs_to_all_things(void **state)
+{
+    (void)state;
+    assert_judged("a cat and a dog on the beach", "on the beach, a dog and a cat",
+                  KILN_REUSE_REWORDED);
+    assert_none("a boy in the snow and a girl", "a girl in the snow and a boy");
+    assert_none("a man painting the beach", "a man painting on the beach");
+    assert_none("a bird over the sea", "a bird in the sea");
+}
+
 static void styles_must_agree_in_any_order(void **state)
 {
     (void)state;
@@ -372,6 +411,10 @@ int main(void)
         cmocka_unit_test(quoted_texts_must_agree),
         cmocka_unit_test(names_must_agree),
         cmocka_unit_test(relations_keep_their_order),
+        cmocka_unit_test(a_word_is_idle_only_in_its_place),
+        cmocka_unit_test(an_article_is_idle_unless_it_begins_another_thing),
+        cmocka_unit_test(a_colour_behind_a_being_may_be_its_clothes),
+        cmocka_unit_test(a_background_belongs_to_all_things),
         cmocka_unit_test(styles_must_agree_in_any_order),
         cmocka_unit_test(a_card_names_empty_words),
         cmocka_unit_test(a_model_brings_its_own_meanings),
