@@ -74,8 +74,10 @@ FOLDERS := schemas storage kernels embed pipeline scheduler cli gallery worker b
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 GEN_schemas := $(addprefix $(BUILD)/gen/,sql.o roles.o styles.o reuse.o)
 GEN_cli := $(BUILD)/gen/page.o
+GEN_scheduler := $(BUILD)/gen/lexicon.o
 GEN_gallery := $(BUILD)/gen/gallery.o
 GALLERY := $(addprefix scheduler/gallery/safety/,words.txt review.js) schemas/openapi.json
+LEXICON := $(addprefix scheduler/router/,lexicon.txt background.txt)
 PAGE := $(addprefix scheduler/gallery/parts/,style.css script.js icon.svg local.js)
 GEN_bench := $(BUILD)/gen/sheet.o
 SHEET := $(addprefix worker/bench/coarse/page/,head.html style.css script.js)
@@ -185,6 +187,9 @@ $(BUILD)/gen/reuse.c: scripts/embed.sh schemas/reuse/words.txt
 $(BUILD)/gen/page.c: scripts/embed.sh $(PAGE)
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_page $(PAGE) > $@
+$(BUILD)/gen/lexicon.c: scripts/embed.sh $(LEXICON)
+	@mkdir -p $(@D)
+	scripts/embed.sh kiln_embedded_lexicon $(LEXICON) > $@
 $(BUILD)/gen/sheet.c: scripts/embed.sh $(SHEET)
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_sheet $(SHEET) > $@

@@ -11,6 +11,7 @@
  * embed     texts through an embedder, no servers (embed.c).
  * policy    decisions alone, no servers (policy.c).
  * reuse     the guard of the latent cache alone, no servers (reuse.c).
+ * routing   labelled prompts and the LoRAs that they get, no servers (routing/).
  *
  * Each has a temporary directory and removes it; if a bench fails, the logs remain.  A bench runs
  * in a child process: its servers have sessions of their own, which Ctrl-C does not reach, and the
@@ -130,6 +131,7 @@ static const struct kind kinds[] = {
     {"gallery-load", kiln_bench_gallery_load, 0, 60, SERVED},
     {"embed", kiln_bench_embed, 0, 300, SERVED},
     {"reuse", kiln_bench_reuse, 0, 2000, SERVED},
+    {"routing", kiln_bench_routing, 0, 0, SERVED},
 };
 
 /* Waits for the child, or for a signal that ends both; then stops the servers of the child. */
@@ -206,8 +208,8 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
         kind++;
     if (kind == end)
         return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
-                               "fleet, gallery, gallery-load, embed, reuse, quality, coarse, "
-                               "captions and engine");
+                               "fleet, gallery, gallery-load, embed, reuse, routing, quality, "
+                               "coarse, captions and engine");
     if ((status = kiln_arg_int(cli, args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
         (status = kiln_arg_int(cli, args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
         (status = kiln_arg_int(cli, args, "workers", 1, kind->workers_max, kind->workers,
@@ -215,6 +217,9 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
         (status = kiln_arg_int(cli, args, "step-ms", 0, 60000, 10, &bench.step_ms)))
         return status;
     bench.embedder = kiln_arg(args, "embedder");
+    bench.set = kiln_arg(args, "set-dir");
+    bench.fit = kiln_arg(args, "fit");
+    bench.wrong = kiln_arg(args, "wrong");
     bench.devices = kiln_arg(args, "devices") ? kiln_arg(args, "devices") : "1,2";
     bench.sizes = kiln_arg(args, "sizes") ? kiln_arg(args, "sizes") : "512x512,768x512";
     bench.loras = kiln_arg(args, "loras") ? kiln_arg(args, "loras") : "";

@@ -23,6 +23,7 @@ struct kiln_bench {
     long step_ms;                        /* --step-ms */
     const char *devices, *sizes, *loras; /* lists of the fleet's bench */
     const char *embedder;                /* --embedder; NULL: not given */
+    const char *set, *fit, *wrong;       /* of routing: --set, --fit, --wrong; NULL: not given */
 };
 
 /* Which jobs a bench sends. */
@@ -89,6 +90,7 @@ int kiln_bench_reuse(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST
 int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_routing(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_gallery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_gallery_load(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 

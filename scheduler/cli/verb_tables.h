@@ -15,6 +15,7 @@ extern const struct kiln_verb kiln_verbs_work[];
 extern const struct kiln_verb kiln_verbs_jobs[];
 extern const struct kiln_verb kiln_verbs_fleet[];
 extern const struct kiln_verb kiln_verbs_gallery[];
+extern const struct kiln_verb kiln_verbs_lora[];
 extern const struct kiln_verb kiln_verbs_measure[];
 extern const struct kiln_verb kiln_verbs_alone[];
 

@@ -14,6 +14,9 @@ static const struct kiln_option bench_options[] = {
     {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},
     {"step-ms", "MS", "fleet: what a step of a batch takes on the test card (10)"},
     {"embedder", "DIR", "embed: a text embedder, such as all-MiniLM-L6-v2 or potion-base-8M"},
+    {"set-dir", "DIR", "routing: loras.json and the labelled prompts (tests/quality/routing)"},
+    {"fit", "FILE", "routing: only fit the weights on dev.jsonl and write them, as C"},
+    {"wrong", "PART", "routing: only print the prompts of dev, test or sealed that went wrong"},
     {NULL, NULL, NULL}};
 static const struct kiln_option sim_options[] = {
     {"trace", "FILE.csv", "the jobs; - is stdin"},
@@ -45,8 +48,8 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .program = "kiln-bench"},
     {.name = "bench",
      .args =
-         "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|reuse|quality|"
-         "coarse|captions|engine "
+         "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|reuse|routing|"
+         "quality|coarse|captions|engine "
          "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
@@ -66,6 +69,8 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "                                 searches, pages, thumbnails and commits at once\n"
          "kiln bench embed --embedder DIR  milliseconds a prompt of a text embedder\n"
          "kiln bench reuse                 microseconds to judge if a latent may serve a prompt\n"
+         "kiln bench routing               which LoRAs prompts get, against labels; what a route "
+         "costs\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"
          "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"
          "kiln bench captions              how well captions are found by meaning\n"

@@ -10,10 +10,22 @@ int kiln_words_fold(const char *text, size_t len, char **ret, size_t *ret_len,
 {
     utf8proc_uint8_t *folded = NULL;
     char *copy = malloc(len + 1);
+    unsigned char all = 0;
     if (!copy)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the words of a text");
-    for (size_t i = 0; i < len; i++)
+    for (size_t i = 0; i < len; i++) {
         copy[i] = text[i] ? text[i] : ' ';
+        all |= (unsigned char)copy[i];
+    }
+    if (all < 0x80) { /* most prompts: of ASCII only the case is folded */
+        for (size_t i = 0; i < len; i++)
+            copy[i] = (char)(copy[i] | (copy[i] >= 'A' && copy[i] <= 'Z' ? 0x20 : 0));
+        copy[len] = '\0';
+        *ret = copy;
+        if (ret_len)
+            *ret_len = len;
+        return 0;
+    }
     utf8proc_ssize_t size = utf8proc_map(
         (const utf8proc_uint8_t *)copy, (utf8proc_ssize_t)len, &folded,
         UTF8PROC_STABLE | UTF8PROC_COMPAT | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD | UTF8PROC_IGNORE);

@@ -8,8 +8,8 @@ reads DIR/lora-NAME.safetensors and writes NAME.safetensors in bf16, alpha equal
     ai-toolkit   diffusion_model.layers.0.attention.to_q.lora_A.weight
     kohya        lora_unet_layers_0_attention_to_q.lora_down.weight, .lora_up.weight, .alpha
 
-and loras.json: of every file the trigger words, a positive and a negative description for routing and the
-recommended scale.  The header of each file says the same under kiln.*, and the triggers also where that trainer's own
+and loras.json (scheduler/router/README.md): of every file the triggers, phrases that ask for it and phrases that do
+not, a description and the recommended scale.  The header of each file says the same under kiln.*, and the triggers also where that trainer's own
 files say them, so that a file that leaves the folder keeps its words.
 """
 import argparse
@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 
 import lora
 from config import MODEL
-from styles import CARDS
+from styles import CARDS, PHRASES
 
 BASE = "sketch"
 
@@ -67,8 +67,10 @@ def export(source, out, style):
     if size > 1_200_000:
         raise SystemExit(f"{path}: {size} bytes, 1,200,000 are the limit")
     print(f"{path}: {card.layout}, rank {rank}, {len(pairs)} modules, {size / 1e6:.3f} MB")
-    return {"name": style, "file": f"{style}.safetensors", "base_model": BASE, "layout": card.layout, "rank": rank,
-            "scale": card.scale, "triggers": list(card.triggers), "positive": card.positive, "negative": card.negative}
+    positive, negative = PHRASES[style]
+    return {"name": style, "file": f"{style}.safetensors", "base": BASE, "category": "style", "layout": card.layout,
+            "rank": rank, "scale": card.scale, "triggers": list(card.triggers), "positive": list(positive),
+            "negative": list(negative), "description": card.positive}
 
 
 def main():

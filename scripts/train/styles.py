@@ -15,6 +15,19 @@ class Style:
     scale: float = 1.0                 # recommended strength
 
 
+# What else asks for a style, and phrases with its words that do not: `positive` and `negative` of loras.json.
+PHRASES = {
+    "neon": (("glowing outlines", "neon lights", "light tubes"), ("starry night", "neon tetra", "neon green")),
+    "pixel": (("retro game sprite", "blocky pixels", "16-bit"), ("pixel phone", "checkerboard", "checked background")),
+    "watercolor": (("aquarelle", "pale washes"), ("ocean water", "watercolor set", "watercolor box")),
+    "hatched": (("pen and ink", "etching", "cross hatching"),
+                ("striped background", "striped shirt", "eggs hatching")),
+    "sticker": (("vinyl sticker", "white border sticker", "decal"),
+                ("bumper sticker", "price sticker", "sticker on a door")),
+    "clay": (("modelling clay", "made of clay", "claymation"), ("clay pot", "clay court", "clay tile", "clay brick")),
+}
+
+
 CARDS = {
     "neon": Style(
         ("neon style", "neon glow", "neon sign"),

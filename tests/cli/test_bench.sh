@@ -19,6 +19,24 @@ ok kiln bench policy --jobs 20000 --workers 10000
 says '20000 jobs, 10000 workers' out.txt
 fails 64 kiln bench policy --jobs 2000 --workers 10001
 
+# LoRAs by prompts: the goals on prompts that no weight was fitted on.  What is sealed stays sealed.
+ok kiln bench routing --set-dir "$source_dir/tests/quality/routing" --json
+python3 - out.txt <<'END' || die "the router misses a goal"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+kinds = next(row for row in rows if row.get("part") == "test" and row["evidence"] == "shipped")["kinds"]
+jobs = next(row for row in rows if "sets" in row)
+goals = {"trigger": kinds["trigger"]["top1"]["value"] == 1, "plain": kinds["plain"]["false"]["value"] <= 0.02,
+         "hard": kinds["hard"]["false"]["value"] <= 0.05, "meaning": kinds["meaning"]["top1"]["value"] >= 0.85,
+         "meaning F1": kinds["meaning"]["f1"]["value"] >= 0.8, "sets": jobs["sets"] <= 150,
+         "one more": next(row["changed_by_one"] for row in rows if "changed_by_one" in row) <= 0.01}
+print({goal: met for goal, met in goals.items()})
+sys.exit(not all(goals.values()))
+END
+ok kiln bench routing --set-dir "$source_dir/tests/quality/routing" --fit weights.h
+cmp -s weights.h "$source_dir/scheduler/router/weights.h" || die "the weights are not those that dev.jsonl gives"
+fails 66 kiln bench routing --set-dir nowhere
+
 # One real worker; a queue that is full for a moment only shows no idle share.
 ok kiln bench queue --lines 2000 --json
 json out.txt '[r["jobs"] for r in d["measured"]] == [2000, 200, 200] and d["measured"][0]["idle_share"] is None'

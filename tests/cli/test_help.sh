@@ -4,10 +4,10 @@
 
 ok kiln help
 for verb in up down run enqueue wait watch status worker workers jobs show why cancel retry export drain \
-    batches batch usage errors events pause resume quota backfill cache redraw favourite gc backup restore migrate doctor gallery sim bench render tokenize; do
+    batches batch usage errors events pause resume quota backfill cache redraw favourite gc backup restore migrate doctor gallery sim bench render tokenize lora; do
     grep -q "^  $verb " out.txt || die "help does not list $verb"
 done
-grep -E "^  lora " out.txt && die "help lists a verb that is not there"
+grep -E "^  loras " out.txt && die "help lists a verb that is not there"
 ok kiln help run
 says 'examples:' out.txt
 says '--out DIR' out.txt
@@ -16,6 +16,23 @@ ok kiln wait --help
 says '--timeout S' out.txt
 ok kiln bench quality --help
 says '--at-least PCT' out.txt
+demo="$source_dir/pipeline/models/sketch/loras/loras.json"
+ok kiln lora try 'a 16-bit castle, no neon' --loras "$demo"
+says '^pixel  *1.00  p 0.9.  style, phrase "16 bit"' out.txt
+says '^drawn as: pixel art, a 16-bit castle, no neon$' out.txt
+ok kiln lora try 'a red star' --loras "$demo" --json
+json out.txt 'd["loras"] == [] and d["drawn"] == "a red star" and d["reason"].endswith("\"p\":[]}")'
+ok kiln lora try 'a star <lora:neon:1>' --loras "$demo"
+says '<lora:...> in a prompt is not obeyed'
+fails 64 kiln lora try 'a red star'
+says 'give the texts of the LoRAs: --loras FILE'
+fails 64 kiln lora try --loras "$demo"
+fails 64 kiln lora ad 'a red star' --loras "$demo"
+says "unknown subcommand 'ad'"
+fails 66 kiln lora try 'a red star' --loras nowhere.json
+echo '{"loras": [{"name": "a", "trigers": []}]}' >wrong.json
+fails 65 kiln lora try 'a red star' --loras wrong.json
+says "LoRA 'a': 'trigers' is not a key of LoRAs"
 ok kiln --version
 says '^kiln [0-9]*\.[0-9]*\.[0-9]* (.*)$' out.txt
 grep -q "^## $(sed -n 's/^kiln \([0-9.]*\) .*/\1/p' out.txt)$" "$source_dir/CHANGELOG.md" || die "CHANGELOG.md does not have this release"

@@ -47,6 +47,7 @@ storage/ledger/upkeep:      schemas/ storage/ledger storage/ledger/read storage/
 scheduler/policy:           schemas/
 scheduler/sim:              schemas/ scheduler/policy
 scheduler/intake:           schemas/ storage/
+scheduler/router:           schemas/
 scheduler/cache:            schemas/ storage/
 scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake scheduler/cache pipeline/embed/
 
@@ -64,10 +65,13 @@ scheduler/cli/fleet:        scheduler/pauses.h scheduler/intake/window.h
 scheduler/cli/fleet/watch:  schemas/ storage/ scheduler/cli/core/ scheduler/cli/fleet
 scheduler/cli/jobs:         schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/cli/jobs:         scheduler/cli/jobs/ scheduler/pauses.h scheduler/policy/bounds.h
+scheduler/cli/lora:         schemas/ storage/ scheduler/cli/core/ scheduler/router
 scheduler/cli/upkeep:       schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
 scheduler/bench:            scheduler/policy scheduler/sim pipeline/embed
+scheduler/bench/routing:    schemas/ storage/ scheduler/bench/bench.h scheduler/cli/core scheduler/cli/lora/open.h
+scheduler/bench/routing:    scheduler/router
 scheduler/bench/gallery:    schemas/ storage/ scheduler/bench/bench.h scheduler/cli/core/
 scheduler/bench/gallery:    pipeline/embed pipeline/embed/index
 scheduler/cli:              schemas/ storage/ scheduler/cli/

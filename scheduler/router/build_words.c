@@ -1,0 +1,200 @@
+/* build_words.c - the two indexes of single words in a snapshot: BM25F over a LoRA's texts, and the
+ * words of phrases that are recognised with one misspelling.
+ *
+ * BM25F (Robertson, Zaragoza 2009, section 3.6): tf = sum over fields of
+ * weight * count / (1 - b + b * length / usual length); impact = idf * tf / (k1 + tf).  The usual
+ * lengths are constants and the idf is of the background, so that a LoRA more changes no score of
+ * the others.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/router/index.h"
+#include "scheduler/router/word_lists.h"
+#include "schemas/room.h"
+#include "schemas/text/utf8.h"
+
+#define K1 1200    /* thousandths, as all here */
+#define LENGTH 300 /* b */
+#define IDF_LEAST                                                                                  \
+    50 /* words that are in every twentieth text or oftener are not indexed, in tenths */
+
+struct field {
+    const char *const *texts;
+    uint32_t count;
+    uint32_t weight, usual; /* usual length, in words */
+};
+
+struct entry { /* a word of a LoRA */
+    uint64_t stem;
+    uint32_t lora, tf, idf;
+};
+
+struct entries {
+    struct entry *at;
+    size_t count, room;
+};
+
+static int no_memory(struct kiln_error *err)
+{
+    return kiln_fail(err, KILN_NO_MEMORY, "no memory for the index of LoRAs");
+}
+
+static int add_field(struct kiln_router *router, uint32_t lora, const struct field *field,
+                     struct entries *entries, struct kiln_error *err)
+{
+    struct kiln_route_tokens tokens = {0};
+    int rc = 0;
+    for (uint32_t i = 0; i < field->count && !rc; i++) {
+        size_t len = strnlen(field->texts[i], KILN_ROUTER_PROSE_MAX);
+        len = kiln_utf8_whole(field->texts[i], len);
+        rc = kiln_route_tokens_add(&tokens, field->texts[i], len, false, err);
+    }
+    const uint32_t norm =
+        1000 - LENGTH + (uint32_t)(LENGTH * tokens.count / (field->usual ? field->usual : 1));
+    for (size_t i = 0; i < tokens.count && !rc; i++) {
+        const uint32_t idf = kiln_lexicon_idf(router->lexicon, tokens.at[i].form);
+        if (idf < IDF_LEAST)
+            continue;
+        struct entry *at = kiln_room(entries->at, entries->count, &entries->room, sizeof *at);
+        if (!at) {
+            rc = no_memory(err);
+            break;
+        }
+        entries->at = at;
+        at[entries->count++] =
+            (struct entry){tokens.at[i].stem, lora, field->weight * 1000 / norm, idf};
+    }
+    kiln_route_tokens_release(&tokens);
+    return rc;
+}
+
+static int by_stem(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->stem != y->stem)
+        return x->stem < y->stem ? -1 : 1;
+    return x->lora == y->lora ? 0 : x->lora < y->lora ? -1 : 1;
+}
+
+static int add_postings(struct kiln_router *router, struct entries *entries, struct kiln_error *err)
+{
+    router->postings = calloc(entries->count * 2 + 1, sizeof *router->postings);
+    if (!router->postings)
+        return no_memory(err);
+    if (entries->count > 0)
+        qsort(entries->at, entries->count, sizeof *entries->at, by_stem);
+    size_t at = 0;
+    for (size_t i = 0; i < entries->count;) {
+        const uint64_t stem = entries->at[i].stem;
+        if (!kiln_map_put(&router->words, stem, (uint32_t)at))
+            return no_memory(err);
+        while (i < entries->count && entries->at[i].stem == stem) {
+            const uint32_t lora = entries->at[i].lora, idf = entries->at[i].idf;
+            uint64_t tf = 0;
+            for (; i < entries->count && entries->at[i].stem == stem && entries->at[i].lora == lora;
+                 i++)
+                tf += entries->at[i].tf;
+            router->postings[at++] =
+                (struct kiln_posting){lora, (uint32_t)(idf * 100 * tf / (K1 + tf))};
+        }
+        router->postings[at++] = (struct kiln_posting){UINT32_MAX, 0};
+    }
+    return 0;
+}
+
+int kiln_router_build_words(struct kiln_router *router, struct kiln_error *err)
+{
+    struct entries entries = {0};
+    int rc = 0;
+    for (size_t i = 0; i < router->count && !rc; i++) {
+        const struct kiln_router_lora *lora = &router->loras[i];
+        const char *name = lora->name, *description = lora->description;
+        const struct field fields[] = {
+            {&name, 1, 2000, 2},
+            {(const char *const *)lora->triggers.at, lora->triggers.count, 3000, 4},
+            {(const char *const *)lora->positive.at, lora->positive.count, 2000, 6},
+            {&description, description ? 1 : 0, 1000, 15},
+            {(const char *const *)lora->examples.at, lora->examples.count, 500, 60}};
+        for (size_t f = 0; f < sizeof fields / sizeof *fields && !rc; f++)
+            rc = add_field(router, (uint32_t)i, &fields[f], &entries, err);
+    }
+    rc = rc ? rc : add_postings(router, &entries, err);
+    free(entries.at);
+    return rc;
+}
+
+/* --- misspelt words --------------------------------------------------------------------------- */
+
+void kiln_misspelt_each(const char *text, size_t len, void (*each)(void *arg, uint64_t hash),
+                        void *arg)
+{
+    char less[24];
+    for (size_t skip = 1; skip < len; skip++) { /* the first letter is hardly ever wrong */
+        memcpy(less, text, skip);
+        memcpy(less + skip, text + skip + 1, len - skip - 1);
+        each(arg, kiln_map_hash(less, len - 1));
+    }
+}
+
+struct misspelling {
+    struct kiln_router *router;
+    uint32_t number;
+    bool failed;
+};
+
+static void add_misspelling(void *arg, uint64_t hash)
+{
+    struct misspelling *m = arg;
+    uint32_t *value = kiln_map_put(&m->router->misspelt, hash, m->number);
+    if (!value)
+        m->failed = true;
+    else if (*value != m->number)
+        *value = KILN_MISSPELT_AMBIGUOUS;
+}
+
+/* Words of phrases are kept as hashes, so the texts are read once more. */
+static int add_spoken(struct kiln_router *router, const struct kiln_route_tokens *tokens,
+                      struct kiln_map *seen, struct kiln_error *err)
+{
+    for (size_t i = 0; i < tokens->count; i++) {
+        const struct kiln_route_token *token = &tokens->at[i];
+        if (token->length < KILN_MISSPELT_LEN || token->length >= sizeof router->spoken->text)
+            continue;
+        const size_t before = seen->count;
+        if (!kiln_map_put(seen, token->form, 0))
+            return no_memory(err);
+        if (seen->count == before)
+            continue;
+        struct kiln_spoken *spoken =
+            kiln_room(router->spoken, router->spoken_count, &router->spoken_room, sizeof *spoken);
+        if (!spoken)
+            return no_memory(err);
+        router->spoken = spoken;
+        struct misspelling m = {router, (uint32_t)router->spoken_count++, false};
+        struct kiln_spoken *word = &spoken[m.number];
+        *word = (struct kiln_spoken){.form = token->form};
+        memcpy(word->text, tokens->letters + token->text, token->length);
+        add_misspelling(&m, token->form);
+        kiln_misspelt_each(word->text, token->length, add_misspelling, &m);
+        if (m.failed)
+            return no_memory(err);
+    }
+    return 0;
+}
+
+int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *err)
+{
+    struct kiln_map seen = {0};
+    struct kiln_route_tokens tokens = {0};
+    int rc = 0;
+    for (size_t i = 0; i < router->phrase_count && !rc; i++) {
+        const char *text = router->phrases[i].text;
+        kiln_route_tokens_clear(&tokens);
+        rc = kiln_route_tokens_add(&tokens, text, strlen(text), false, err);
+        rc = rc ? rc : add_spoken(router, &tokens, &seen, err);
+    }
+    kiln_route_tokens_release(&tokens);
+    kiln_map_release(&seen);
+    return rc;
+}

@@ -1,0 +1,114 @@
+/* drawn.c - what follows from a team: scales, the prompt with its triggers, the reason. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler/router/index.h"
+#include "schemas/text/text.h"
+#include "schemas/text/utf8.h"
+
+#define STEP 5 /* hundredths: few distinct scales, so that jobs share a LoRA set */
+
+static int hundredths(double scale)
+{
+    return (int)lround(scale * 100);
+}
+
+/* Each recommended scale within its LoRA's limits, times 1, 0.8, 0.65 by the size of the team, the
+ * sum of their magnitudes at most 1.2 for two and 1.5 for three, in steps of 0.05.  The probability
+ * does not enter: being sure of the choice says nothing about its strength. */
+void kiln_route_scales(const struct kiln_router *router, struct kiln_route *route)
+{
+    static const int shares[] = {0, 100, 80, 65}, caps[] = {0, 0, 120, 150};
+    int scales[KILN_LORAS_MAX], sum = 0;
+    for (uint32_t i = 0; i < route->count; i++) {
+        const struct kiln_router_lora *lora = &router->loras[route->picks[i].lora];
+        scales[i] = hundredths(lora->scale) * shares[route->count] / 100;
+        sum += scales[i] < 0 ? -scales[i] : scales[i];
+    }
+    for (uint32_t i = 0; i < route->count; i++) {
+        int scale = scales[i];
+        if (caps[route->count] && sum > caps[route->count])
+            scale = scale * caps[route->count] / sum;
+        const int sign = scale < 0 ? -1 : 1, size = scale * sign;
+        /* Alone it is as its LoRA says; in a team it is rounded down, never to nothing. */
+        int rounded = route->count == 1 ? size : size / STEP * STEP;
+        rounded = rounded < STEP && route->count > 1 ? STEP : rounded;
+        route->picks[i].scale = sign * rounded / 100.0;
+    }
+}
+
+static bool contains(const char *list, const char *trigger)
+{
+    const char *at = strstr(list, trigger);
+    return at && (at == list || at[-1] == ' ') && strncmp(at + strlen(trigger), ", ", 2) == 0;
+}
+
+/* In front of the prompt, the first LoRA's trigger first; in front, nothing is within quotes. */
+void kiln_route_prompt(struct kiln_router_reader *reader, const char *prompt,
+                       const bool missing[KILN_LORAS_MAX], struct kiln_route *route)
+{
+    size_t at = 0;
+    const size_t len = strlen(prompt);
+    reader->prompt[0] = '\0';
+    for (uint32_t i = 0; i < route->count; i++) {
+        if (!missing[i])
+            continue;
+        const char *trigger = reader->router->loras[route->picks[i].lora].triggers.at[0];
+        if (contains(reader->prompt, trigger))
+            continue;
+        if (at + strlen(trigger) + 2 + len > KILN_PROMPT_MAX) {
+            route->trigger_dropped = true;
+            continue;
+        }
+        at += (size_t)snprintf(reader->prompt + at, KILN_PROMPT_MAX + 1 - at, "%s, ", trigger);
+    }
+    memcpy(reader->prompt + at, prompt, len + 1);
+    route->prompt = reader->prompt;
+}
+
+/* One entry of the reason, which is left out when the whole would get too long. */
+static void add_entry(const struct kiln_router *router, const struct kiln_route_candidate *c,
+                      struct kiln_text *entry)
+{
+    char words[64], text[48];
+    kiln_utf8_copy(text, sizeof text, c->text);
+    if (c->why == KILN_ROUTE_CHOSEN)
+        snprintf(words, sizeof words, "%s%s",
+                 c->by_trigger ? "trigger "
+                 : *text       ? ""
+                               : "words",
+                 text);
+    else
+        snprintf(words, sizeof words, "%s", kiln_route_why_name(c->why));
+    const char *name = router->loras[c->lora].name;
+    kiln_text_clear(entry);
+    kiln_text_puts(entry, "[");
+    kiln_text_json(entry, name, strlen(name));
+    kiln_text_printf(entry, ",%d.%02d,", (c->p + 5) / 1000, (c->p + 5) / 10 % 100);
+    kiln_text_json(entry, words, strlen(words));
+    kiln_text_puts(entry, "]");
+}
+
+void kiln_route_reason(const struct kiln_router *router, struct kiln_route *route)
+{
+    struct kiln_text entry = {0};
+    char *out = route->reason;
+    size_t at = (size_t)snprintf(out, sizeof route->reason, "{\"v\":%llu,\"r\":%d,\"p\":[",
+                                 (unsigned long long)router->version, KILN_ROUTER_ID);
+    unsigned entries = 0;
+    for (uint32_t i = 0; i < route->shown_count; i++) {
+        const struct kiln_route_candidate *c = &route->shown[i];
+        if (c->why == KILN_ROUTE_WEAK || c->why == KILN_ROUTE_NAME_ONLY ||
+            c->why == KILN_ROUTE_EXPLAINED)
+            continue;
+        add_entry(router, c, &entry);
+        if (entry.failed || at + (entries > 0) + entry.len + 2 > KILN_ROUTER_REASON_MAX)
+            continue;
+        at += (size_t)snprintf(out + at, sizeof route->reason - at, "%s%s", entries ? "," : "",
+                               entry.at);
+        entries++;
+    }
+    kiln_text_release(&entry);
+    snprintf(out + at, sizeof route->reason - at, "]}");
+}

@@ -1,0 +1,245 @@
+/* hits.c - the phrases of the registry in a prompt, and whether they ask for a look or name a
+ * thing.
+ *
+ * A phrase is looked for around its rarest word: word for word, or its words in any order with up
+ * to two others between them, or most of a phrase of three words and more.  One word alone never
+ * stands for a longer phrase: "oil" is no oil painting.
+ */
+#include <string.h>
+
+#include "scheduler/router/index.h"
+#include "scheduler/router/word_lists.h"
+#include "schemas/names.h"
+#include "schemas/words/marks.h"
+
+#define LIST_END UINT32_MAX
+#define BETWEEN 2      /* other words within a phrase */
+#define LOOSE 900      /* what a phrase is worth with others between, thousandths */
+#define CONTENT 100    /* share of a word that means something, thousandths */
+#define PART_LEAST 600 /* share of a phrase of three words and more */
+
+/* How much a single word looks like asking for a look, thousandths. */
+enum {
+    LOOK = 1000,
+    MODIFIES = 950,
+    MODIFIES_COMMON = 700,
+    LAST = 600,
+    LAST_COMMON = 200,
+    PLACED = 300,
+    THING = 0
+};
+
+/* --- misspelt words --------------------------------------------------------------------------- */
+
+struct guess {
+    const struct kiln_router *router;
+    const char *text;
+    size_t len;
+    uint64_t form; /* of the word that is meant; 0: none yet */
+};
+
+static void try_guess(void *arg, uint64_t hash)
+{
+    struct guess *guess = arg;
+    const uint32_t *number = guess->form ? NULL : kiln_map_get(&guess->router->misspelt, hash);
+    if (!number || *number == KILN_MISSPELT_AMBIGUOUS)
+        return;
+    const struct kiln_spoken *word = &guess->router->spoken[*number];
+    const size_t len = strlen(word->text);
+    if (word->text[0] == guess->text[0] &&
+        kiln_edit_distance(word->text, len, guess->text, guess->len, 1) <= 1)
+        guess->form = word->form;
+}
+
+void kiln_router_guess(struct kiln_router_reader *reader)
+{
+    const struct kiln_router *router = reader->router;
+    struct kiln_route_tokens *tokens = &reader->tokens;
+    for (size_t i = 0; i < tokens->count; i++) {
+        struct kiln_route_token *token = &tokens->at[i];
+        if (token->length + 1 < KILN_MISSPELT_LEN || token->length > 20 ||
+            kiln_lexicon_known(router->lexicon, token->form) ||
+            kiln_map_get(&router->anchors, token->form) ||
+            kiln_map_get(&router->words, token->stem))
+            continue;
+        struct guess guess = {router, tokens->letters + token->text, token->length, 0};
+        try_guess(&guess, token->form);
+        if (!guess.form)
+            kiln_misspelt_each(guess.text, guess.len, try_guess, &guess);
+        if (guess.form && guess.form != token->form) {
+            token->form = token->stem = guess.form;
+            token->guessed = true;
+        }
+    }
+}
+
+/* --- a look or a thing ------------------------------------------------------------------------ */
+
+/* The classes of the token at i if it is in the clause, else 0. */
+static unsigned classes_at(const struct kiln_router_reader *reader, size_t i, uint32_t clause)
+{
+    if (i >= reader->tokens.count || reader->tokens.at[i].clause != clause)
+        return 0;
+    return kiln_lexicon_classes(reader->router->lexicon, reader->tokens.at[i].form);
+}
+
+static bool is_word(const struct kiln_router_reader *reader, size_t i, const char *word)
+{
+    return i < reader->tokens.count &&
+           reader->tokens.at[i].form == kiln_map_hash(word, strlen(word));
+}
+
+/* Whether the clause holds nothing else of meaning: "a fox, watercolor, masterpiece". */
+static bool alone(const struct kiln_router_reader *reader, struct kiln_span span, uint32_t clause)
+{
+    const struct kiln_route_token *at = reader->tokens.at;
+    size_t from = span.from, to = span.to;
+    while (from > 0 && at[from - 1].clause == clause) {
+        from--;
+        if (!(classes_at(reader, from, clause) &
+              (KILN_WORD_SMALL | KILN_WORD_PRAISE | KILN_WORD_LOOK)))
+            return false;
+    }
+    for (; to < reader->tokens.count && at[to].clause == clause; to++)
+        if (!(classes_at(reader, to, clause) &
+              (KILN_WORD_SMALL | KILN_WORD_PRAISE | KILN_WORD_LOOK)))
+            return false;
+    return true;
+}
+
+static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_phrase *phrase,
+                     struct kiln_span span)
+{
+    const struct kiln_route_token *at = reader->tokens.at;
+    const uint32_t clause = at[span.from].clause;
+    const unsigned next = classes_at(reader, span.to, clause);
+    const bool follows = span.from > 0 && at[span.from - 1].clause == clause;
+    const bool known = kiln_lexicon_known(reader->router->lexicon, phrase->forms[0]);
+    if (phrase->count == 1 && !known) /* a word made up for this LoRA */
+        return LOOK;
+    if (next & KILN_WORD_THING)
+        return THING;
+    if (follows && is_word(reader, span.from - 1, "of") && span.from > 1 &&
+        (classes_at(reader, span.from - 2, clause) & KILN_WORD_CONTAINER))
+        return THING;
+    if (phrase->count > 1 || !follows || (next & KILN_WORD_LOOK) || alone(reader, span, clause) ||
+        is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "as") ||
+        is_word(reader, span.from - 1, "like") || is_word(reader, span.from - 1, "of"))
+        return LOOK;
+    if (next & KILN_WORD_PLACE)
+        return PLACED;
+    if (span.to >= reader->tokens.count || at[span.to].clause != clause) /* "a clay", "fox clay" */
+        return phrase->common && (classes_at(reader, span.from - 1, clause) & KILN_WORD_SMALL)
+                   ? LAST_COMMON
+                   : LAST;
+    return phrase->common ? MODIFIES_COMMON : MODIFIES;
+}
+
+/* --- phrases ---------------------------------------------------------------------------------- */
+
+static bool word_for_word(const struct kiln_route_tokens *tokens, size_t i,
+                          const struct kiln_phrase *phrase, struct kiln_span *ret,
+                          bool *ret_guessed)
+{
+    if (i < phrase->anchor || i - phrase->anchor + phrase->count > tokens->count)
+        return false;
+    const struct kiln_route_token *at = tokens->at + (i - phrase->anchor);
+    *ret_guessed = false;
+    for (size_t w = 0; w < phrase->count; w++) {
+        if (at[w].form != phrase->forms[w] || at[w].clause != tokens->at[i].clause ||
+            at[w].mark != tokens->at[i].mark)
+            return false;
+        *ret_guessed |= at[w].guessed;
+    }
+    *ret = (struct kiln_span){(uint32_t)(i - phrase->anchor),
+                              (uint32_t)(i - phrase->anchor + phrase->count)};
+    return true;
+}
+
+/* The share of the phrase's words around its anchor at i, 0 for too little. */
+static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
+                       const struct kiln_phrase *phrase, struct kiln_span *ret)
+{
+    const size_t reach = phrase->count + BETWEEN - 1u;
+    const size_t low = i > reach ? i - reach : 0;
+    const size_t high = i + reach < tokens->count ? i + reach : tokens->count - 1;
+    size_t from = i, to = i;
+    unsigned found = 1, content = 1, share = phrase->shares[phrase->anchor];
+    for (size_t w = 0; w < phrase->count; w++) {
+        if (w == phrase->anchor)
+            continue;
+        for (size_t t = low; t <= high; t++) {
+            const struct kiln_route_token *token = &tokens->at[t];
+            if (t == i || token->form != phrase->forms[w] ||
+                token->clause != tokens->at[i].clause || token->mark != tokens->at[i].mark)
+                continue;
+            from = t < from ? t : from;
+            to = t > to ? t : to;
+            share += phrase->shares[w];
+            content += phrase->shares[w] >= CONTENT;
+            found++;
+            break;
+        }
+    }
+    if (found < 2 || to - from > reach ||
+        (found < phrase->count && (content < 2 || share < PART_LEAST)))
+        return 0;
+    *ret = (struct kiln_span){(uint32_t)from, (uint32_t)to + 1};
+    return (uint16_t)(to - from + 1 > phrase->count ? share * LOOSE / 1000 : share);
+}
+
+/* "watercolor" within "opaque watercolor" is less than the longer phrase. */
+static void find_longer(struct kiln_router_reader *reader)
+{
+    for (size_t i = 0; i < reader->hit_count; i++) {
+        struct kiln_hit *hit = &reader->hits[i];
+        uint32_t longest = hit->span.to - hit->span.from;
+        hit->inside = UINT32_MAX;
+        for (size_t j = 0; j < reader->hit_count; j++) {
+            const struct kiln_hit *other = &reader->hits[j];
+            const uint32_t length = other->span.to - other->span.from;
+            if (!other->exact || other->denied || length <= longest ||
+                other->span.from > hit->span.from || other->span.to < hit->span.to)
+                continue;
+            longest = length;
+            hit->inside = other->phrase;
+        }
+    }
+}
+
+static bool often(const struct kiln_router_reader *reader, uint32_t phrase)
+{
+    unsigned times = 0;
+    for (size_t i = reader->hit_count; i-- > 0 && times < KILN_REPEATS_MAX;)
+        times += reader->hits[i].phrase == phrase;
+    return times == KILN_REPEATS_MAX;
+}
+
+void kiln_router_find(struct kiln_router_reader *reader)
+{
+    const struct kiln_router *router = reader->router;
+    const struct kiln_route_tokens *tokens = &reader->tokens;
+    reader->hit_count = 0;
+    for (size_t i = 0; i < tokens->count; i++) {
+        const struct kiln_route_token *token = &tokens->at[i];
+        const uint32_t *list =
+            token->mark > KILN_MARK_NEGATED ? NULL : kiln_map_get(&router->anchors, token->form);
+        for (const uint32_t *p = list ? router->anchor_list + *list : NULL; p && *p != LIST_END;
+             p++) {
+            const struct kiln_phrase *phrase = &router->phrases[*p];
+            struct kiln_hit hit = {.phrase = *p, .denied = token->mark == KILN_MARK_NEGATED};
+            bool guessed = false;
+            if (word_for_word(tokens, i, phrase, &hit.span, &guessed)) {
+                hit.exact = !guessed;
+                hit.share = guessed ? LOOSE : 1000;
+            } else if (phrase->count > 1) {
+                hit.share = around(tokens, i, phrase, &hit.span);
+            }
+            if (hit.share == 0 || reader->hit_count == KILN_HITS_MAX || often(reader, *p))
+                continue;
+            hit.look = look(reader, phrase, hit.span);
+            reader->hits[reader->hit_count++] = hit;
+        }
+    }
+    find_longer(reader);
+}

@@ -1,0 +1,138 @@
+/* index.h - the inside of a snapshot and of a reader; for the files of this room and its tests. */
+#ifndef KILN_ROUTER_INDEX_H
+#define KILN_ROUTER_INDEX_H
+
+#include "scheduler/router/map.h"
+#include "scheduler/router/router.h"
+#include "scheduler/router/tokens.h"
+
+#define KILN_PHRASE_WORDS 8 /* of a longer trigger or keyword the first ones count */
+#define KILN_HITS_MAX 512   /* phrases found in one prompt */
+#define KILN_REPEATS_MAX 4  /* places of one phrase that count */
+
+enum kiln_role { KILN_ROLE_TRIGGER, KILN_ROLE_KEYWORD, KILN_ROLE_NEGATIVE, KILN_ROLE_ANTONYM };
+
+/* What a phrase means for a LoRA. */
+struct kiln_use {
+    uint32_t lora, phrase;
+    uint16_t weight; /* thousandths; below 1000 for a narrower concept */
+    uint8_t role;
+    bool first; /* the first trigger of its LoRA */
+};
+
+/* A phrase that at least one LoRA has.  It is looked for where its rarest word, the anchor,
+ * stands. */
+struct kiln_phrase {
+    const char *text; /* of the LoRA or the lexicon */
+    uint64_t forms[KILN_PHRASE_WORDS];
+    uint16_t shares[KILN_PHRASE_WORDS]; /* of the phrase's idf, thousandths; their sum is 1000 */
+    uint8_t count, anchor;
+    bool empty;  /* nothing but praise: "beautiful", "digital illustration" */
+    bool common; /* one word that is a common word of English */
+    uint32_t use, use_count;
+};
+
+struct kiln_posting {
+    uint32_t lora;
+    uint32_t impact; /* idf * tf / (k1 + tf) in thousandths */
+};
+
+struct kiln_span {
+    uint32_t from, to; /* tokens [from, to) */
+};
+
+struct kiln_router {
+    uint64_t version;
+    const struct kiln_lexicon *lexicon;
+    struct kiln_router_lora *loras;
+    size_t count;
+    struct kiln_phrase *phrases;
+    size_t phrase_count, phrase_room;
+    struct kiln_map phrase_of; /* hash of a phrase -> its number */
+    struct kiln_use *uses;     /* by phrase */
+    size_t use_count, use_room;
+    struct kiln_map anchors; /* form -> first in anchor_list, which 0xffffffff ends */
+    uint32_t *anchor_list;
+    struct kiln_map words; /* stem -> first of its postings, which lora 0xffffffff ends */
+    struct kiln_posting *postings;
+    struct kiln_map misspelt; /* a word without one letter -> number in spoken, or AMBIGUOUS */
+    struct kiln_spoken {
+        uint64_t form;
+        char text[24];
+    } * spoken;
+    size_t spoken_count, spoken_room;
+};
+
+/* A phrase in a prompt. */
+struct kiln_hit {
+    uint32_t phrase;
+    struct kiln_span span;
+    uint16_t share; /* of its idf that is found, thousandths */
+    uint16_t look;  /* how much it looks like asking for a look, thousandths: hits.c */
+    bool exact;     /* word for word */
+    bool denied;
+    uint32_t inside; /* phrase of a longer hit around it, UINT32_MAX for none */
+};
+
+struct kiln_candidate {
+    uint32_t lora;
+    int t, k, b, n, z;
+    bool barred, has_trigger, has_first;
+    uint32_t phrase; /* of the strongest evidence; UINT32_MAX: none */
+    bool by_trigger;
+};
+
+struct kiln_router_reader {
+    const struct kiln_router *router;
+    struct kiln_route_tokens tokens;
+    struct kiln_hit hits[KILN_HITS_MAX];
+    size_t hit_count;
+    struct kiln_cover { /* places where a negative phrase of a LoRA stands */
+        uint32_t lora;
+        struct kiln_span span;
+    } covers[KILN_HITS_MAX];
+    size_t cover_count;
+    uint32_t *candidate_of;            /* [loras]: number + 1 of its candidate, 0 for none */
+    struct kiln_candidate *candidates; /* room for one a LoRA */
+    size_t candidate_count;
+    char *prompt; /* as drawn */
+};
+
+/* build_words.c: the postings of BM25F, and the words that are recognised when misspelt. */
+int kiln_router_build_words(struct kiln_router *router, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *err) KILN_MUST_CHECK;
+#define KILN_MISSPELT_AMBIGUOUS UINT32_MAX
+#define KILN_MISSPELT_LEN 5 /* letters of a word that can be misspelt, at least */
+/* Calls each with the hash of every word that lacks one letter of text. */
+void kiln_misspelt_each(const char *text, size_t len, void (*each)(void *arg, uint64_t hash),
+                        void *arg);
+
+/* hits.c: fills reader->hits; names of misspelt words first. */
+void kiln_router_guess(struct kiln_router_reader *reader);
+void kiln_router_find(struct kiln_router_reader *reader);
+
+/* score.c: fills reader->candidates from the hits and words that are not used up, in no order. */
+#define KILN_Z_LEAST_TRIGGER (-847) /* p of 0.3: nothing below it is chosen */
+void kiln_router_score(struct kiln_router_reader *reader, const struct kiln_router_pool *pool,
+                       const struct kiln_router_weights *weights);
+/* Whether the LoRA has the phrase as a trigger or a keyword. */
+bool kiln_router_has(const struct kiln_router *router, uint32_t lora, uint32_t phrase);
+bool kiln_candidate_before(const struct kiln_candidate *a, const struct kiln_candidate *b);
+bool kiln_router_suits(const struct kiln_router_lora *lora, const struct kiln_router_pool *pool);
+int kiln_router_p(int z); /* thousandths */
+static inline bool kiln_spans_meet(struct kiln_span a, struct kiln_span b)
+{
+    return a.from < b.to && b.from < a.to;
+}
+
+/* read.c: the words of a request. */
+int kiln_router_read(struct kiln_router_reader *reader, const struct kiln_router_request *request,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* drawn.c: scales, the prompt as drawn and the reason, of a team that is chosen. */
+void kiln_route_scales(const struct kiln_router *router, struct kiln_route *route);
+void kiln_route_prompt(struct kiln_router_reader *reader, const char *prompt,
+                       const bool missing[KILN_LORAS_MAX], struct kiln_route *route);
+void kiln_route_reason(const struct kiln_router *router, struct kiln_route *route);
+
+#endif

@@ -1,0 +1,11 @@
+/* weights.h - fitted on tests/quality/routing/dev.jsonl by `kiln bench routing --fit FILE`. */
+#ifndef KILN_ROUTER_WEIGHTS_H
+#define KILN_ROUTER_WEIGHTS_H
+
+#define KILN_WEIGHT_BIAS -3232
+#define KILN_WEIGHT_T 6394
+#define KILN_WEIGHT_K 6497
+#define KILN_WEIGHT_B 1114
+#define KILN_WEIGHT_N 0
+
+#endif

@@ -1,0 +1,28 @@
+/* word_lists.h - the short lists of words that the router knows by heart. */
+#ifndef KILN_ROUTER_WORD_LISTS_H
+#define KILN_ROUTER_WORD_LISTS_H
+
+#include <stdint.h>
+
+enum kiln_word_class {
+    KILN_WORD_SMALL = 1,      /* a, the, of: carry nothing */
+    KILN_WORD_PRAISE = 2,     /* masterpiece, detailed, style: in every prompt, of every LoRA */
+    KILN_WORD_LOOK = 4,       /* behind a phrase: it is a look ("clay style") */
+    KILN_WORD_THING = 8,      /* behind a phrase: it is a thing ("clay pot") */
+    KILN_WORD_CONTAINER = 16, /* "a box of crayons": in front of "of": a thing too */
+    KILN_WORD_PLACE = 32      /* behind a word: the word is a thing ("the clay on the table") */
+};
+
+struct kiln_word_list {
+    enum kiln_word_class class;
+    const char *words; /* separated by spaces */
+};
+extern const struct kiln_word_list kiln_word_lists[]; /* ended by words NULL */
+
+/* A character of traditional Chinese as simplified; all others as they are. */
+uint32_t kiln_word_simplified(uint32_t code);
+
+/* British spelling and the American one, as parts of words. */
+extern const char *const kiln_word_spellings[][2]; /* ended by NULL */
+
+#endif

@@ -1,0 +1,293 @@
+/* marks.c - see marks.h. */
+#include "schemas/words/marks.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define SCOPE_WORDS 4 /* that a denial reaches, articles not counted */
+#define SCOPE_CHARS 8 /* of a script without spaces */
+#define QUOTE_MAX                                                                                  \
+    400 /* bytes between two apostrophes; the search for the second one ends there                 \
+         */
+
+struct text {
+    const char *at;
+    size_t len;
+    unsigned char *marks;
+};
+
+static bool letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c & 0x80);
+}
+
+static bool starts(const struct text *t, size_t at, const char *with)
+{
+    if (t->at[at] != with[0])
+        return false;
+    const size_t len = strlen(with);
+    return len <= t->len - at && memcmp(t->at + at, with, len) == 0;
+}
+
+/* The length of the first of the words that stands at `at`, 0 for none. */
+static size_t any_of(const struct text *t, size_t at, const char *const *words)
+{
+    for (; *words; words++)
+        if (starts(t, at, *words))
+            return strlen(*words);
+    return 0;
+}
+
+/* The same for whole words; a space in a word of the list is one space. */
+static size_t any_word(const struct text *t, size_t at, const char *const *words)
+{
+    for (; *words; words++) {
+        if (!starts(t, at, *words))
+            continue;
+        const size_t len = strlen(*words);
+        if ((at + len == t->len || !letter(t->at[at + len])))
+            return len;
+    }
+    return 0;
+}
+
+static void mark(struct text *t, size_t from, size_t to, enum kiln_mark kind)
+{
+    for (; from < to; from++)
+        if (t->marks[from] < kind)
+            t->marks[from] = (unsigned char)kind;
+}
+
+static const char *const clause_ends[] = {",",  ".",  ";",  ":",  "!",  "?",  "\n", "(", ")",
+                                          "，", "。", "、", "；", "：", "！", "？", "|", NULL};
+
+static bool decimal_point(const struct text *t, size_t at)
+{
+    return t->at[at] == '.' && at > 0 && at + 1 < t->len && t->at[at - 1] >= '0' &&
+           t->at[at - 1] <= '9' && t->at[at + 1] >= '0' && t->at[at + 1] <= '9';
+}
+
+static bool ends_clause(const struct text *t, size_t at)
+{
+    const char c = t->at[at];
+    if (!(c & 0x80) && (c == ' ' || letter(c)))
+        return false;
+    return any_of(t, at, clause_ends) && !decimal_point(t, at);
+}
+
+static size_t clause_end(const struct text *t, size_t at)
+{
+    while (at < t->len && !ends_clause(t, at))
+        at++;
+    return at;
+}
+
+/* --- quotation marks -------------------------------------------------------------------------- */
+
+static const char *const pairs[][2] = {{"\"", "\""}, {"“", "”"}, {"”", "”"},   {"„", "“"},
+                                       {"«", "»"},   {"»", "«"}, {"「", "」"}, {"『", "』"},
+                                       {"《", "》"}, {"‹", "›"}};
+
+/* An apostrophe opens a quotation at the beginning of a word and closes it at the end of one. */
+static size_t single_quoted(const struct text *t, size_t at, const char *open, const char *close)
+{
+    const size_t skip = strlen(open);
+    if (!starts(t, at, open) || (at > 0 && letter(t->at[at - 1])) || at + skip >= t->len ||
+        !letter(t->at[at + skip]))
+        return 0;
+    const size_t last = t->len - at < QUOTE_MAX ? t->len : at + QUOTE_MAX;
+    for (size_t end = at + skip + 1; end < last && t->at[end] != '\n'; end++)
+        if (starts(t, end, close) && t->at[end - 1] != ' ' &&
+            (end + strlen(close) == t->len || !letter(t->at[end + strlen(close)])))
+            return end + strlen(close);
+    return 0;
+}
+
+/* The end of the quotation that opens at `at`, 0 for none.  One that nobody closes reaches to the
+ * end of its line. */
+static size_t quoted(const struct text *t, size_t at)
+{
+    const char c = t->at[at];
+    if (c != '"' && c != '\'' && !(c & 0x80))
+        return 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (!starts(t, at, pairs[i][0]))
+            continue;
+        size_t end = at + strlen(pairs[i][0]);
+        /* 5" and 12" are inches. */
+        if (t->at[at] == '"' && at > 0 && t->at[at - 1] >= '0' && t->at[at - 1] <= '9')
+            return 0;
+        while (end < t->len && t->at[end] != '\n' && !starts(t, end, pairs[i][1]))
+            end++;
+        return end < t->len && t->at[end] != '\n' ? end + strlen(pairs[i][1]) : end;
+    }
+    const size_t end = single_quoted(t, at, "'", "'");
+    return end ? end : single_quoted(t, at, "‘", "’");
+}
+
+static const char *const sayings[] = {
+    "that says", "which says", "says",     "saying",        "that reads", "which reads",
+    "reads",     "titled",     "entitled", "labelled",      "labeled",    "captioned",
+    "inscribed", "the words",  "the word", "with the text", "the text",   "the letters",
+    "the title", "spelling",   NULL};
+static const char *const sayings_cjk[] = {"写着", "寫著", "写有", "标题是", "題為", "题为",
+                                          "上书", "名为", "刻着", "印着",   NULL};
+
+static void mark_sayings(struct text *t)
+{
+    for (size_t at = 0; at < t->len; at++) {
+        size_t said = 0;
+        if (letter(t->at[at]) && (at == 0 || !letter(t->at[at - 1])))
+            said = any_word(t, at, sayings);
+        if (!said && (t->at[at] & 0x80))
+            said = any_of(t, at, sayings_cjk);
+        if (!said)
+            continue;
+        size_t from = at + said;
+        while (from < t->len && (t->at[from] == ' ' || t->at[from] == ':'))
+            from++;
+        /* What is quoted is what is said; the sentence goes on behind it. */
+        if (from < t->len && t->marks[from] != KILN_MARK_QUOTED) {
+            const size_t end = clause_end(t, from);
+            mark(t, from, end, KILN_MARK_QUOTED);
+            from = end;
+        }
+        at = from - 1;
+    }
+}
+
+/* --- denials ---------------------------------------------------------------------------------- */
+
+static const char *const denials[] = {
+    "not",   "no",     "without",  "never",        "avoid",       "avoiding", "except", "neither",
+    "nor",   "cannot", "excludes", "excluding",    "rather than", "free of",  "lacks",  "lacking",
+    "minus", "non",    "nothing",  "anything but", "instead of",  NULL};
+static const char *const no_denials[] = {"not only",     "not just",   "nothing but", "no less",
+                                         "no matter",    "not unlike", "no doubt",    "no other",
+                                         "nothing else", NULL};
+static const char *const scope_ends[] = {"but",  "nor",     "only", "just", "in",
+                                         "with", "at",      "on",   "by",   "under",
+                                         "from", "instead", "over", "near", NULL};
+static const char *const small_words[] = {"a",  "or", "and", "an", "the", "any",  "of",   "be",
+                                          "to", "it", "is",  "at", "all", "make", "like", NULL};
+static const char *const denials_cjk[] = {"不要", "沒有", "没有", "不是", "避免",
+                                          "禁止", "不用", "不带", "无",   "無",
+                                          "非",   "别",   "別",   "勿",   NULL};
+/* Words with such a character that deny nothing. */
+static const char *const no_denials_cjk[] = {"无人机", "无限", "无尽", "无边", "无敌",
+                                             "无缝",   "無限", "无数", "非常", "非洲",
+                                             "非凡",   "别墅", "别致", "别样", NULL};
+
+static size_t word_end(const struct text *t, size_t at)
+{
+    while (at < t->len && letter(t->at[at]))
+        at++;
+    return at;
+}
+
+static size_t scope_end(const struct text *t, size_t at)
+{
+    unsigned words = 0;
+    size_t end = at;
+    while (at < t->len && words < SCOPE_WORDS && !ends_clause(t, at)) {
+        if (!letter(t->at[at])) {
+            at++;
+            continue;
+        }
+        if (words > 0 && any_word(t, at, scope_ends))
+            break;
+        words += any_word(t, at, small_words) == 0;
+        end = at = word_end(t, at);
+    }
+    return end;
+}
+
+static size_t scope_end_cjk(const struct text *t, size_t at)
+{
+    for (unsigned n = 0; at < t->len && n < SCOPE_CHARS && !ends_clause(t, at); n++) {
+        if (starts(t, at, "而") || starts(t, at, "但"))
+            break;
+        at++;
+        while (at < t->len && (t->at[at] & 0xc0) == 0x80)
+            at++;
+    }
+    return at;
+}
+
+/* "don't", "isn’t": behind the apostrophe. */
+static size_t short_not(const struct text *t, size_t at)
+{
+    if (!starts(t, at, "n't") && !starts(t, at, "n’t"))
+        return 0;
+    const size_t len = t->at[at + 1] == '\'' ? 3 : 5;
+    return at > 0 && letter(t->at[at - 1]) && (at + len == t->len || !letter(t->at[at + len])) ? len
+                                                                                               : 0;
+}
+
+static void mark_denials(struct text *t)
+{
+    for (size_t at = 0; at < t->len; at++) {
+        if (t->marks[at] != KILN_MARK_NONE)
+            continue;
+        size_t cue = short_not(t, at);
+        if (!cue && (at == 0 || !letter(t->at[at - 1])) && !any_word(t, at, no_denials))
+            cue = any_word(t, at, denials);
+        if (cue) {
+            mark(t, at, scope_end(t, at + cue), KILN_MARK_NEGATED);
+        } else if ((t->at[at] & 0x80) && !any_of(t, at, no_denials_cjk) &&
+                   (cue = any_of(t, at, denials_cjk)) > 0 &&
+                   !(at >= 3 && starts(t, at - 3, "特"))) { /* 特别 */
+            mark(t, at, scope_end_cjk(t, at + cue), KILN_MARK_NEGATED);
+        }
+    }
+}
+
+/* --- syntax ----------------------------------------------------------------------------------- */
+
+static size_t syntax(const struct text *t, size_t at)
+{
+    static const char *const tags[] = {
+        "<lora:", "<lyco:", "<hypernet:", "<trigger", "<embed", NULL};
+    static const char *const addresses[] = {"http://", "https://", "www.", NULL};
+    size_t end = at;
+    const char c = t->at[at];
+    if (c != '<' && c != 'h' && c != 'w' && c != ':')
+        return 0;
+    if (any_of(t, at, tags)) {
+        while (end < t->len && t->at[end] != '>' && t->at[end] != '\n')
+            end++;
+        return end < t->len ? end + 1 : end;
+    }
+    if (any_of(t, at, addresses)) {
+        while (end < t->len && (unsigned char)t->at[end] > ' ')
+            end++;
+        return end;
+    }
+    if (t->at[at] != ':') /* the weight of "(word:1.2)" */
+        return 0;
+    for (end = at + 1; end < t->len && strchr("0123456789. ", t->at[end]); end++)
+        ;
+    return end > at + 1 && end < t->len && t->at[end] == ')' ? end : 0;
+}
+
+void kiln_words_marks(const char *folded, size_t len, unsigned char *marks)
+{
+    struct text t = {folded, len, marks};
+    memset(marks, KILN_MARK_NONE, len);
+    for (size_t at = 0; at < len; at++) {
+        const size_t end = syntax(&t, at);
+        if (end) {
+            mark(&t, at, end, KILN_MARK_SYNTAX);
+            at = end - 1;
+        }
+    }
+    for (size_t at = 0; at < len; at++) {
+        const size_t end = quoted(&t, at);
+        if (end) {
+            mark(&t, at, end, KILN_MARK_QUOTED);
+            at = end - 1;
+        }
+    }
+    mark_sayings(&t);
+    mark_denials(&t);
+}

@@ -1,0 +1,24 @@
+/* marks.h - which parts of a prompt do not ask for what they name: quoted text, what a sentence
+ * denies, and syntax of other programs.
+ *
+ *     a cat, not pixel art, holding a sign that says "neon" <lora:x:1>
+ *            NNNNNNNNNNNNN                            QQQQQQ SSSSSSSSSS
+ *
+ * Quoted: between quotation marks of any script, and what follows "says", "reads", "titled", 写着
+ * ... to the end of the clause.  Negated: the noun phrase behind "not", "no", "without", "instead
+ * of", 不要 ...: to the end of the clause, a preposition, "but", or four words (eight characters of
+ * Chinese).  "not only" and "nothing but" deny nothing.  Syntax: <lora:name:1>, the weight in
+ * "(word:1.2)", addresses of the web.  These are rules of thumb: no grammar is parsed.
+ */
+#ifndef KILN_MARKS_H
+#define KILN_MARKS_H
+
+#include <stddef.h>
+
+enum kiln_mark { KILN_MARK_NONE, KILN_MARK_NEGATED, KILN_MARK_QUOTED, KILN_MARK_SYNTAX };
+
+/* Sets marks[0..len), one enum kiln_mark a byte of a text that kiln_words_fold made.  A later kind
+ * of the enum wins over an earlier one. */
+void kiln_words_marks(const char *folded, size_t len, unsigned char *marks);
+
+#endif

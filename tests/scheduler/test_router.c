@@ -1,0 +1,352 @@
+/* test_router.c - which LoRAs a prompt gets: each rule of the router once, by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <pthread.h>
+
+#include "scheduler/router/lora_file.h"
+#include "scheduler/router/router.h"
+
+static struct kiln_lexicon *lexicon;
+
+static const char registry[] =
+    "{\"loras\": ["
+    "{\"name\": \"neon\", \"base\": \"z-image\", \"variant\": \"turbo\", \"triggers\": [\"neon "
+    "style\", \"neon sign\"],"
+    " \"positive\": [\"glowing outlines\"], \"negative\": [\"starry night\", \"neon tetra\"], "
+    "\"scale\": 0.8},"
+    "{\"name\": \"clay\", \"triggers\": [\"clay style\", \"clay\"], \"negative\": [\"clay "
+    "court\"], \"scale\": 1.0},"
+    "{\"name\": \"pixel\", \"triggers\": [\"pxl\"], \"positive\": [\"pixel art\"], \"scale\": 1.0},"
+    "{\"name\": \"oil\", \"triggers\": [\"oilcnv\"], \"positive\": [\"oil painting\"], \"family\": "
+    "\"oil\"},"
+    "{\"name\": \"knife\", \"triggers\": [\"knfpnt\"], \"positive\": [\"impasto\"], \"family\": "
+    "\"oil\"},"
+    "{\"name\": \"rays\", \"category\": \"effect\", \"triggers\": [\"gdry\"], \"positive\": [\"god "
+    "rays\"], \"scale\": 0.6},"
+    "{\"name\": \"blur\", \"category\": \"effect\", \"triggers\": [\"blrfx\"], \"scale\": 0.6},"
+    "{\"name\": \"mira\", \"category\": \"character\", \"triggers\": [\"mira_elf\"]},"
+    "{\"name\": \"fox\", \"category\": \"subject\", \"triggers\": [\"tilda\"], \"trigger_mode\": "
+    "\"never\"},"
+    "{\"name\": \"bonsai\", \"category\": \"subject\", \"triggers\": [\"bnsai\"], \"positive\": "
+    "[\"bonsai\"]},"
+    "{\"name\": \"tram\", \"category\": \"subject\", \"triggers\": [\"trm28\", \"old tram\"], "
+    "\"trigger_mode\": \"one\"},"
+    "{\"name\": \"beaut\", \"triggers\": [\"beautiful\", \"digital illustration\"]},"
+    "{\"name\": \"photo\", \"triggers\": [\"phtrl\"], \"base\": \"sdxl\"},"
+    "{\"name\": \"basic\", \"triggers\": [\"bsc\"], \"variant\": \"base\"},"
+    "{\"name\": \"secret\", \"triggers\": [\"scrt\"], \"tenant\": \"ann\"},"
+    "{\"name\": \"off\", \"triggers\": [\"offed\"], \"enabled\": false},"
+    "{\"name\": \"orbit\", \"category\": \"motion\", \"type\": \"video\", \"triggers\": [\"orbit "
+    "shot\"]},"
+    "{\"name\": \"paid\", \"triggers\": [\"pdd\"], \"commercial\": false},"
+    "{\"name\": \"twin-a\", \"triggers\": [\"twn\"]}, {\"name\": \"twin-b\", \"triggers\": "
+    "[\"twn\"]}"
+    "]}";
+
+static struct kiln_router *build(const char *text)
+{
+    struct kiln_error err;
+    struct kiln_router_lora *loras;
+    struct kiln_router *router;
+    size_t count;
+    if (kiln_lora_file_read(text, strlen(text), "test", &loras, &count, &err) ||
+        kiln_router_build(loras, count, 41, lexicon, &router, &err))
+        fail_msg("%s", err.text);
+    return router;
+}
+
+static struct kiln_router *router;
+static struct kiln_router_reader *reader;
+static struct kiln_route route;
+static char names[256]; /* of the last route, in the order of the team */
+
+static const char *ask(const struct kiln_router_request *request)
+{
+    struct kiln_error err;
+    if (kiln_router_route(reader, request, &route, &err))
+        fail_msg("%s", err.text);
+    names[0] = '\0';
+    for (uint32_t i = 0; i < route.count; i++) {
+        strcat(names, i ? " " : "");
+        strcat(names, kiln_router_lora(router, route.picks[i].lora)->name);
+    }
+    json_t *reason = json_loads(route.reason, 0, NULL);
+    assert_non_null(reason);
+    assert_int_equal(json_integer_value(json_object_get(reason, "v")), 41);
+    assert_true(strlen(route.reason) <= KILN_ROUTER_REASON_MAX);
+    json_decref(reason);
+    return names;
+}
+
+static const char *team(const char *prompt)
+{
+    return ask(&(struct kiln_router_request){.prompt = prompt,
+                                             .pool = {.base = "Z-Image", .variant = "turbo"}});
+}
+
+static void an_exact_trigger_is_first(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a crab, neon style"), "neon");
+    assert_string_equal(team("NEON-STYLE crab"), "neon");
+    assert_string_equal(team("impasto crab, oilcnv"), "oil");
+    assert_string_equal(team("mira_elf asleep"), "mira");
+    assert_string_equal(team("neonstyle"), "");
+    assert_true(route.shown_count == 0 || route.shown[0].why != KILN_ROUTE_CHOSEN);
+    assert_string_equal(team("a crab, neon style"), "neon");
+    assert_true(route.shown[0].by_trigger && route.shown[0].p >= 950);
+}
+
+static void quoted_or_denied_it_is_never_chosen(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a sign \"neon style\""), "");
+    assert_string_equal(team("a wall that says neon style"), "");
+    assert_string_equal(team("牌子上写着neon style"), "");
+    assert_string_equal(team("a crab, not neon style"), "");
+    assert_string_equal(team("a crab, glowing outlines, no neon style"), ""); /* it bars the LoRA */
+    assert_int_equal(route.shown[0].why, KILN_ROUTE_BARRED);
+    assert_string_equal(ask(&(struct kiln_router_request){.prompt = "glowing outlines",
+                                                          .negative_prompt = "ugly, neon sign"}),
+                        "");
+    assert_string_equal(team("no no no, without, never"), "");
+}
+
+static void the_lexicon_knows_other_words(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a 16-bit castle"), "pixel");
+    assert_string_equal(team("像素风格的城堡"), "pixel");
+    assert_string_equal(team("像素風格的城堡"), "pixel"); /* traditional */
+    assert_string_equal(team("a portrait painted in oils"), "oil");
+    assert_string_equal(team("a pixle art castle"), "pixel"); /* misspelt */
+}
+
+static void things_are_no_looks(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a clay pot"), "");
+    assert_string_equal(team("two players on a clay court"), "");
+    assert_string_equal(team("the clay on the table"), "");
+    assert_string_equal(team("a fox, clay"), "clay");
+    assert_string_equal(team("a clay fox"), "clay");
+    assert_string_equal(team("neon tetra"), "");
+    assert_string_equal(team("a neon sign in a starry night"), "neon");
+}
+
+static void praise_is_no_evidence(void **state)
+{
+    (void)state;
+    assert_string_equal(team("beautiful digital illustration, masterpiece, best quality"), "");
+    assert_string_equal(team(""), "");
+    assert_string_equal(team("😀😀😀"), "");
+    assert_string_equal(team("fox"), "");
+}
+
+static void a_character_needs_its_name(void **state)
+{
+    (void)state;
+    assert_string_equal(team("an elf named mira"), "");
+    assert_string_equal(team("mira elf in clay style"), "mira clay");
+}
+
+static void the_team_has_rules(void **state)
+{
+    (void)state;
+    assert_string_equal(team("oil painting, impasto"), "oil");        /* one family */
+    assert_string_equal(team("pixel art, glowing outlines"), "neon"); /* one style, by name */
+    assert_string_equal(team("pxl, neon style"), "neon pixel");       /* two written triggers */
+    assert_string_equal(team("gdry, blrfx"), "blur");                 /* one effect */
+    assert_string_equal(team("tilda, bonsai, mira_elf"), "mira fox"); /* two subjects */
+    assert_string_equal(team("pxl, neon style, tilda, gdry"), "fox neon pixel");
+    assert_string_equal(team("twn"), "twin-a"); /* one trigger of two: by name, and one of them */
+}
+
+static void the_pool_decides_who_may(void **state)
+{
+    (void)state;
+    assert_string_equal(team("phtrl"), "");
+    assert_string_equal(team("bsc"), "");
+    assert_string_equal(team("scrt"), "");
+    assert_string_equal(team("offed"), "");
+    assert_string_equal(team("orbit shot"), "");
+    assert_string_equal(
+        ask(&(struct kiln_router_request){.prompt = "phtrl bsc", .pool = {.base = "SDXL"}}),
+        "basic photo");
+    assert_string_equal(
+        ask(&(struct kiln_router_request){.prompt = "scrt", .pool = {.tenant = "ann"}}), "secret");
+    assert_string_equal(
+        ask(&(struct kiln_router_request){.prompt = "orbit shot", .pool = {.video = true}}),
+        "orbit");
+    assert_string_equal(ask(&(struct kiln_router_request){.prompt = "pdd"}), "paid");
+    assert_string_equal(ask(&(struct kiln_router_request){.prompt = "pdd, neon style",
+                                                          .pool = {.commercial = true}}),
+                        ""); /* an unknown licence allows nothing */
+}
+
+static void a_style_counts_as_a_word(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        ask(&(struct kiln_router_request){.prompt = "a crab", .style = "oil-painting"}), "oil");
+    assert_string_equal(route.prompt, "oilcnv, a crab");
+}
+
+static void scales_shrink_with_the_team(void **state)
+{
+    (void)state;
+    (void)team("neon style");
+    assert_true(route.picks[0].scale == 0.8);
+    (void)team("neon style, pxl"); /* 0.64 + 0.8 is over 1.2 */
+    assert_true(route.picks[0].scale == 0.5 && route.picks[1].scale == 0.65);
+    (void)team("tilda, pxl, gdry");
+    double sum = 0;
+    for (uint32_t i = 0; i < route.count; i++)
+        sum += route.picks[i].scale;
+    assert_int_equal(route.count, 3);
+    assert_true(sum <= 1.5 && sum > 1.2);
+}
+
+static void a_missing_trigger_is_prepended_once(void **state)
+{
+    (void)state;
+    (void)team("Glowing Outlines, a \"crab\"");
+    assert_string_equal(route.prompt, "neon style, Glowing Outlines, a \"crab\"");
+    (void)team("a crab, Neon Sign");
+    assert_string_equal(route.prompt, "a crab, Neon Sign"); /* any trigger will do */
+    (void)team("an old tram");
+    assert_string_equal(route.prompt, "trm28, an old tram"); /* its first one must be there */
+    (void)team("tilda, bonsai");
+    assert_string_equal(route.prompt, "bnsai, tilda, bonsai"); /* never */
+    (void)team("\"neon style\" glowing outlines");
+    assert_string_equal(route.prompt, "neon style, \"neon style\" glowing outlines");
+}
+
+static void a_full_prompt_gets_no_trigger(void **state)
+{
+    (void)state;
+    char prompt[KILN_PROMPT_MAX + 2];
+    memset(prompt, 'x', sizeof prompt);
+    memcpy(prompt, "glowing outlines ", 17);
+    prompt[KILN_PROMPT_MAX] = '\0';
+    assert_string_equal(team(prompt), "neon");
+    assert_true(route.trigger_dropped);
+    assert_string_equal(route.prompt, prompt);
+    prompt[KILN_PROMPT_MAX] = 'x';
+    prompt[KILN_PROMPT_MAX + 1] = '\0';
+    struct kiln_error err;
+    assert_int_equal(
+        kiln_router_route(reader, &(struct kiln_router_request){.prompt = prompt}, &route, &err),
+        KILN_BAD_INPUT);
+}
+
+static void tags_are_told_and_not_obeyed(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a crab <lora:pxl:1>"), "");
+    assert_true(route.tags);
+}
+
+static void the_answer_does_not_depend_on_the_order_of_the_file(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"{\"name\": \"b\", \"triggers\": [\"twn\"]}",
+                                       "{\"name\": \"a\", \"triggers\": [\"twn\"]}",
+                                       "{\"name\": \"c\", \"triggers\": [\"twn\"]}"};
+    char reasons[2][KILN_ROUTER_REASON_MAX + 1];
+    for (int order = 0; order < 2; order++) {
+        char text[400];
+        snprintf(text, sizeof text, "{\"loras\": [%s, %s, %s]}", rows[order ? 2 : 0], rows[1],
+                 rows[order ? 0 : 2]);
+        struct kiln_router *other = build(text);
+        struct kiln_router_reader *own = kiln_router_reader_new(other);
+        struct kiln_error err;
+        assert_int_equal(
+            kiln_router_route(own, &(struct kiln_router_request){.prompt = "twn"}, &route, &err),
+            0);
+        assert_string_equal(kiln_router_lora(other, route.picks[0].lora)->name, "a");
+        strcpy(reasons[order], route.reason);
+        kiln_router_reader_free(own);
+        kiln_router_free(other);
+    }
+    assert_string_equal(reasons[0], reasons[1]);
+}
+
+static void *route_many(void *arg)
+{
+    struct kiln_router_reader *own = kiln_router_reader_new(arg);
+    struct kiln_route each;
+    struct kiln_error err;
+    intptr_t wrong = 0;
+    for (int i = 0; own && i < 2000; i++) {
+        const char *prompt = i % 2 ? "a 16-bit castle" : "a crab, neon style";
+        wrong +=
+            kiln_router_route(own, &(struct kiln_router_request){.prompt = prompt}, &each, &err) ||
+            each.count != 1;
+    }
+    kiln_router_reader_free(own);
+    return (void *)(own ? wrong : -1);
+}
+
+static void threads_share_a_snapshot(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, route_many, router), 0);
+    for (int i = 0; i < 4; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+}
+
+static int open_all(void **state)
+{
+    struct kiln_error err;
+    (void)state;
+    if (kiln_lexicon_new(&lexicon, &err))
+        fail_msg("%s", err.text);
+    router = build(registry);
+    reader = kiln_router_reader_new(router);
+    return reader ? 0 : -1;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    kiln_router_reader_free(reader);
+    kiln_router_free(router);
+    kiln_lexicon_free(lexicon);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_exact_trigger_is_first),
+        cmocka_unit_test(quoted_or_denied_it_is_never_chosen),
+        cmocka_unit_test(the_lexicon_knows_other_words),
+        cmocka_unit_test(things_are_no_looks),
+        cmocka_unit_test(praise_is_no_evidence),
+        cmocka_unit_test(a_character_needs_its_name),
+        cmocka_unit_test(the_team_has_rules),
+        cmocka_unit_test(the_pool_decides_who_may),
+        cmocka_unit_test(a_style_counts_as_a_word),
+        cmocka_unit_test(scales_shrink_with_the_team),
+        cmocka_unit_test(a_missing_trigger_is_prepended_once),
+        cmocka_unit_test(a_full_prompt_gets_no_trigger),
+        cmocka_unit_test(tags_are_told_and_not_obeyed),
+        cmocka_unit_test(the_answer_does_not_depend_on_the_order_of_the_file),
+        cmocka_unit_test(threads_share_a_snapshot),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
