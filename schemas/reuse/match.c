@@ -49,6 +49,10 @@ static bool said_serves(const struct kiln_thing *target, const struct kiln_thing
         return true;
     if (!kiln_known_noun(donor->noun))
         return false;
+    /* A shade makes a colour more exact; a light house is not light in colour. */
+    if (count_class(donor, KILN_SENSE_SHADE) != count_class(target, KILN_SENSE_SHADE) &&
+        !count_class(donor, KILN_SENSE_COLOUR))
+        return false;
     for (int d = 0; d < donor->said_count; d++)
         if (donor->said[d]->capital || donor->noun->capital) /* may be a name: "Yellow River" */
             return false;
