@@ -27,8 +27,8 @@
 #define SEEDS_DEFAULT 2
 #define PLANS 100000 /* that are made, to see that each comes to an end */
 #define TICK_MS 20
-#define INTAKE_LIMIT_S 60 /* after the last fault */
-#define FINISH_LIMIT_S 60 /* and so much more again for pictures that are really drawn */
+#define INTAKE_LIMIT_S 180 /* after the last fault */
+#define FINISH_LIMIT_S 180 /* and so much more again for pictures that are really drawn */
 
 static struct test_swift *swift;
 static struct test_proxy *store;
