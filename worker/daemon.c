@@ -23,6 +23,7 @@
 #include "storage/daemon/exporter.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/notify.h"
+#include "worker/engine/renderer.h"
 #include "worker/gauges.h"
 #include "worker/numa.h"
 #include "worker/startup.h"
@@ -199,10 +200,13 @@ static void leave_behind(struct kiln_daemon *daemon)
 static void open_page(struct kiln_daemon *daemon)
 {
     struct kiln_error err;
+    int32_t gpu = -1; /* a wrong device is reported by the engine */
+    (void)!kiln_device_parse(kiln_config_text(daemon->config, KILN_KEY_DEVICE), &gpu, &err);
     struct kiln_exporter_page page = {
         .program = KILN_METRIC_OF_WORKER,
         .name = "kiln-worker",
         .pool = daemon->worker.pool,
+        .port_add = gpu > 0 ? (uint16_t)gpu : 0,
         .collect = kiln_worker_gauges,
         .arg = &daemon->worker,
     };

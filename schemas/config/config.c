@@ -110,8 +110,8 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
         INT("scheduler_port", "9461", 0, 65535,
             "/metrics and /healthz of kiln-scheduler, on this or the next free port; 0: off"),
     [KILN_KEY_WORKER_PORT] = INT("worker_port", "9462", 0, 65535,
-                                 "the same of kiln-worker; eight workers on a host use the first "
-                                 "eight free ports from here"),
+                                 "the same of kiln-worker: of cuda:N it is this port + N, or the "
+                                 "next free one"),
     [KILN_KEY_GALLERY_ADDRESS] =
         TEXT("gallery_address", "127.0.0.1",
              "numeric address of the web gallery; beyond loopback with gallery_token_file or "

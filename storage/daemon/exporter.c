@@ -146,6 +146,8 @@ int kiln_exporter_start(const struct kiln_config *config, enum kiln_key port_key
     *ret = NULL;
     if (wanted == 0)
         return 0;
+    if (wanted <= UINT16_MAX - page->port_add)
+        wanted = (uint16_t)(wanted + page->port_add);
     struct kiln_exporter *exporter = calloc(1, sizeof *exporter);
     if (!exporter)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the page of metrics");

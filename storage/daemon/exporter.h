@@ -21,6 +21,7 @@ struct kiln_exporter_page {
     enum kiln_metric_of program;
     const char *name; /* "kiln-scheduler"; must outlive the exporter */
     const char *pool; /* copied; the last label of every sample of this process */
+    uint16_t port_add; /* to the port of the settings, so that a GPU's worker keeps its port */
     /* Appends metrics of its own; called in the exporter's thread.  May be NULL. */
     void (*collect)(void *arg, struct kiln_text *text);
     void *arg;
