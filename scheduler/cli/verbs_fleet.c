@@ -70,6 +70,7 @@ static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would change"},
     {"roles", NULL, "make database roles with only the rights that each part needs"},
     {"secrets", "DIR", "with --roles: also passwords, Redis users and a settings file for each"},
+    {"acl", "FILE", "with --secrets: put the Redis users into this ACL file, do not print them"},
     {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_fleet[] = {
@@ -188,15 +189,17 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .words = {1, 1},
      .run = kiln_verb_restore},
     {.name = "migrate",
-     .args = "[--dry-run] [--roles [--secrets DIR]]",
+     .args = "[--dry-run] [--roles [--secrets DIR [--acl FILE]]]",
      .summary = "create or upgrade the tables of the ledger; make users with few rights",
      .examples = "kiln migrate --dry-run\n"
-                 "kiln migrate --roles --secrets /etc/kiln/secrets >> /etc/redis/users.acl",
+                 "kiln migrate --roles --secrets /etc/kiln/secrets",
      .more =
          "The roles are kiln_scheduler, kiln_worker, kiln_operator (the verbs that change rows),\n"
-         "kiln_reader and kiln_gallery; in Redis also kiln_producer, which may only enqueue.  Start\n"
-         "each part with "
-         "--config DIR/ROLE.conf.  Repeated, it keeps the passwords in DIR.",
+         "kiln_reader and kiln_gallery; in Redis also kiln_producer, which may only enqueue.  The\n"
+         "units read DIR/ROLE.env over /etc/kiln/kiln.conf; start a program by hand with\n"
+         "--config DIR/ROLE.conf.  The files belong to the owner of DIR.  Repeated, it keeps the\n"
+         "passwords in DIR and the other lines of FILE.  A Redis that has an ACL file saves the\n"
+         "users by itself.",
      .options = migrate_options,
      .words = {0, 0},
      .run = kiln_verb_migrate},
