@@ -28,6 +28,7 @@ CUDA_HEADERS := $(filter-out /usr/include,$(if $(CUDA),$(CUDA)/include) \
 CUDA_LIBS := $(wildcard $(LIBTORCH)/../nvidia/cu13/lib)
 gencode = $(foreach a,$(1),-gencode=arch=compute_$(a:sm_%=%),code=$(a))
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=
 NVCCFLAGS := -I. -std=c++17 -O3 -lineinfo -Xcompiler -fPIC,-Wall,-Wextra
 
@@ -126,7 +127,7 @@ torch-needed:
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,10p'
-	@echo "targets: all setup demo test gpu-test bench gpu-bench gpu-arch-check fuzz sim model-check chaos hostile hostile-defects install format clean"
+	@echo "targets: all setup demo test gpu-test bench gpu-bench gpu-arch-check fuzz sim model-check chaos hostile hostile-defects install deb deb-test format clean"
 
 setup:
 	scripts/setup.sh "$(LIBTORCH)"
@@ -260,6 +261,7 @@ $(eval $(call folder_tests,gpu,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -ldl))
 .SECONDARY:
 
 -include tests/tests.mk
+-include scripts/deb/deb.mk
 
 # From a fresh checkout to a gallery.
 demo:
@@ -267,17 +269,25 @@ demo:
 
 # --- install: programs in bin/, our and LibTorch's libraries in lib/kiln, found by rpath ------------
 INSTALL_TORCH = libtorch_cpu.so libc10.so libgomp.so.1 libcudart.so.13 libcupti.so.13
-install: all
+install: all $(BUILD)/man/made
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/kiln $(DESTDIR)$(PREFIX)/include/kiln/pipeline \
 	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/kiln/models
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(SHARED) $(addprefix $(LIBTORCH)/lib/,$(INSTALL_TORCH)) $(DESTDIR)$(PREFIX)/lib/kiln/
 	install -m 644 pipeline/diffusionz_c_api.h pipeline/diffusionz_batch.h $(DESTDIR)$(PREFIX)/include/kiln/pipeline/
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/share/doc/kiln
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/doc/kiln
 	for unit in scripts/systemd/*.service scripts/systemd/*.target scripts/systemd/*.timer; do \
 	  sed 's#/usr/local/#$(PREFIX)/#' "$$unit" > $(DESTDIR)$(PREFIX)/lib/systemd/system/"$${unit##*/}" || exit 1; done
-	install -m 644 scripts/systemd/kiln.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/kiln.conf
+	install -m 644 -D scripts/systemd/kiln.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/kiln.conf
+	install -m 644 -D scripts/systemd/kiln.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/kiln.conf
 	install -m 644 README.md scripts/OPERATIONS.md $(DESTDIR)$(PREFIX)/share/doc/kiln/
+	cp -r scripts/monitoring $(DESTDIR)$(PREFIX)/share/doc/kiln/
+	for page in $(BUILD)/man/man*/*; do \
+	  install -m 644 -D "$$page" $(DESTDIR)$(PREFIX)/share/"$${page#$(BUILD)/}" || exit 1; done
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/share/kiln/sql
+	sed 's#@PREFIX@#$(PREFIX)#; s#@VERSION@#$(RELEASE)#' pipeline/diffusionz.pc.in \
+	  > $(DESTDIR)$(LIBDIR)/pkgconfig/diffusionz.pc
+	install -m 644 schemas/sql/*.sql $(DESTDIR)$(PREFIX)/share/kiln/sql/
 	install -m 644 scripts/completion/kiln.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/kiln
 	for model in sketch judge; do ! test -d pipeline/models/$$model || \
 	  { cp -r pipeline/models/$$model $(DESTDIR)$(PREFIX)/share/kiln/models/ && \

@@ -12,7 +12,7 @@ cuda_wheels="nvidia-cudnn-cu13==9.19.0.56 nvidia-cusparselt-cu13==0.8.0 nvidia-n
 packages="build-essential pkg-config git ca-certificates unzip python3 python3-pip
 libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libpng-dev libjpeg-dev libzstd-dev libssl-dev libjansson-dev
 libpcre2-dev libutf8proc-dev libmicrohttpd-dev zlib1g-dev libncurses-dev libcmocka-dev
-redis-server postgresql python3-pil libimage-exiftool-perl curl tmux systemd iproute2 procps
+redis-server postgresql python3-pil python3-yaml groff-base libimage-exiftool-perl curl tmux systemd iproute2 procps
 swift swift-proxy swift-account swift-container swift-object memcached spin prometheus"
 
 # Ubuntu has Chromium as a snap only, which tests cannot use.

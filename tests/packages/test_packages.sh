@@ -1,0 +1,114 @@
+#!/bin/bash
+# What the packages are made of, without making them (`make deb-test` does that): manual pages of all
+# verbs, which troff reads without a warning; every program, unit and library in one package; settings
+# that Kiln takes; scripts that a shell reads.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+deb=$source_dir/scripts/deb
+
+# --- manual pages
+ok python3 "$deb/man.py" "$kiln_bin" man 0.0.0
+for verb in $(kiln help | sed -n 's/^  \([a-z]\{1,10\}\)  .*/\1/p'); do
+    [ -s "man/man1/kiln-$verb.1" ] || die "kiln $verb has no page"
+done
+for page in man/man*/*; do
+    if command -v groff >/dev/null; then
+        groff -man -ww -z -Tutf8 "$page" >out.txt 2>&1
+        [ ! -s out.txt ] || die "$page: $(head -n 3 out.txt)"
+    fi
+    grep -q '^\.SH NAME' "$page" || die "$page has no name"
+done
+# Nothing of the help is lost on the way: each option with its sentence, each setting.
+for verb in cache enqueue worker; do
+    tr -d '\\' <"man/man1/kiln-$verb.1" >page.txt
+    kiln help $verb | sed -n 's/^  \(--[a-z-]*\).*/\1/p' | while read -r option; do
+        grep -q "^\.B $option" page.txt || die "the page of $verb lacks $option"
+    done || exit 1
+done
+[ "$(grep -c '^\.TP' man/man5/kiln.conf.5)" = "$(kiln help config --json | python3 -c 'import json, sys; print(len(json.load(sys.stdin)))')" ] ||
+    die "kiln.conf(5) has not all settings"
+
+# --- lists of files: each in exactly one package
+python3 - "$source_dir" <<'PYTHON' || exit 1
+import fnmatch, glob, os, sys
+root = sys.argv[1]
+lists = {os.path.basename(f)[:-8]: [w.split()[0] for w in open(f)] for f in glob.glob(f"{root}/scripts/deb/*.install")}
+units = [os.path.basename(u) for end in ("service", "timer", "target") for u in glob.glob(f"{root}/scripts/systemd/*.{end}")]
+files = [f"usr/lib/systemd/system/{u}" for u in units]
+files += [f"usr/bin/{p}" for p in ("kiln", "kiln-scheduler", "kiln-gallery", "kiln-bench", "kiln-worker")]
+files += [f"usr/lib/kiln/{l}" for l in ("libdiffusionz.so", "libkiln_bench.so", "libkiln_cuda.so", "libtorch_cpu.so", "libc10.so",
+    "libgomp.so.1", "libcudart.so.13", "libcupti.so.13", "libtorch_cuda.so", "libtorch_cuda_linalg.so", "libtorch_nvshmem.so",
+    "libc10_cuda.so", "libcaffe2_nvrtc.so", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcudnn_ops.so.9",
+    "libcufft.so.12", "libcufile.so.0", "libcurand.so.10", "libcusolver.so.12", "libcusparse.so.12", "libcusparseLt.so.0",
+    "libnccl.so.2", "libnvJitLink.so.13", "libnvrtc.so.13", "libnvrtc-builtins.so.13.0", "libnvshmem_host.so.3")]
+packages = open(f"{root}/scripts/deb/control").read().split("\nPackage: ")[1:]
+assert {p.split("\n")[0] for p in packages} == set(lists) , "control and the lists name other packages"
+for path in files:
+    where = [name for name, patterns in lists.items() if any(fnmatch.fnmatch(path, p) for p in patterns)]
+    if len(where) != 1:
+        sys.exit(f"{path} is in {where or 'no package'}")
+PYTHON
+
+# --- settings, scripts
+ok kiln help config --json --config "$deb/kiln.conf"
+json out.txt '{s["name"] for s in d if s["origin"].endswith("kiln.conf")} == {"redis", "postgres", "store", "model"} or {s["name"] for s in d if s["value"] != s["default"]} == {"model"}'
+sed -n 's/^#\([a-z].* = .*\)/\1/p' "$deb/kiln.conf" >examples.conf
+[ "$(wc -l <examples.conf)" = 3 ] || die "kiln.conf has not three examples"
+ok kiln help config --json --config examples.conf
+for script in "$deb"/*.p[or]* "$deb/restart-running"; do
+    ok sh -n "$script"
+done
+# --- containers: the settings exist, commands and ports are those of the programs, and each part of the
+# fleet has what it needs (make deb-test compares with the schemas of Kubernetes and compose)
+kiln help config | sed -n 's/^  \([a-z][a-z0-9_]*\) .*/\1/p' >settings.txt
+python3 - "$source_dir/scripts/containers" <<'PYTHON' || exit 1
+import re, sys
+try:
+    import yaml
+except ImportError:
+    print("without PyYAML the container examples are not checked")
+    sys.exit()
+settings = set(open("settings.txt").read().split())
+text = {name: open(f"{sys.argv[1]}/{name}").read() for name in ("Containerfile", "compose.yaml", "kubernetes.yaml")}
+def need(what, why):
+    if not what:
+        sys.exit(f"containers: {why}")
+for name, content in text.items():
+    for setting in re.findall(r"\bKILN_([A-Z0-9_]+)", content):
+        need(setting.lower() in settings, f"{name}: KILN_{setting} is no setting")
+need(re.search(r"^USER 990:990$", text["Containerfile"], re.M), "the image runs as root")
+compose = yaml.safe_load(text["compose.yaml"])["services"]
+need([compose[s]["command"][0] for s in ("scheduler", "standby", "worker-0", "gallery")] ==
+     ["kiln-scheduler", "kiln-scheduler", "kiln-worker", "kiln"], "compose: other programs")
+need(compose["worker-0"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"], "compose: no GPU")
+objects = {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(text["kubernetes.yaml"])}
+secret = objects["Secret", "kiln"]["stringData"]
+for (kind, name), d in objects.items():
+    if kind not in ("Deployment", "StatefulSet", "Job"):
+        continue
+    pod = d["spec"]["template"]["spec"]
+    need(pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == 990, f"{name} runs as root")
+    volumes = {v["name"]: v for v in pod.get("volumes", [])}
+    for item in [i for v in volumes.values() if "secret" in v for i in v["secret"]["items"]]:
+        need(item["key"] in secret, f"{name}: no secret {item['key']}")
+    for c in pod["containers"]:
+        need(c["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+             "capabilities": {"drop": ["ALL"]}}, f"{name} has rights that it does not need")
+        need(all(m["name"] in volumes for m in c.get("volumeMounts", [])), f"{name} mounts what there is not")
+        for e in c["env"]:
+            ref = e.get("valueFrom", {}).get("secretKeyRef")
+            need(not ref or ref["key"] in secret, f"{name}: no secret {e['name']}")
+        if kind != "Job":
+            need(c["livenessProbe"]["httpGet"]["path"] == "/livez" and c["readinessProbe"]["httpGet"]["path"] == "/readyz",
+                 f"{name}: other probes")
+            ports = {p["name"]: p["containerPort"] for p in c["ports"]}
+            need(ports["metrics"] == {"scheduler": 9461, "worker": 9462, "gallery": 9460}[name], f"{name}: port")
+            selector = d["spec"]["selector"]["matchLabels"]
+            need(selector == d["spec"]["template"]["metadata"]["labels"], f"{name}: labels")
+            if name != "gallery":
+                need(objects["PodDisruptionBudget", name]["spec"]["selector"]["matchLabels"] == selector, f"{name}: budget")
+need(objects["Deployment", "scheduler"]["spec"]["replicas"] == 2, "no standby")
+worker = objects["StatefulSet", "worker"]["spec"]["template"]["spec"]
+need(worker["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1, "not one GPU a worker")
+need(worker["terminationGracePeriodSeconds"] >= 60, "a worker has no time to finish its batch")
+PYTHON
+echo ok
