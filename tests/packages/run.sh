@@ -121,7 +121,7 @@ grep -q 'run `kiln migrate`, then: systemctl restart kiln-worker@0.service' "$wo
 
 say "removed and purged"
 in_ok dpkg --remove libdiffusionz-dev kiln-worker-cpu kiln
-inside pgrep -a kiln && die "something of Kiln still runs"
+inside sh -c 'grep -h "^kiln" /proc/[0-9]*/comm' && die "something of Kiln still runs"
 [ -e "$root/etc/kiln/kiln.conf" ] || die "removal took the settings"
 in_ok dpkg --purge libdiffusionz-dev kiln-worker-cpu kiln
 halt
