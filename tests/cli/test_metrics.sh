@@ -176,3 +176,14 @@ for port in $scheduler $alive_port; do
     ! get "$port" /metrics | grep -q unspeakable || die "a prompt is on the page of port $port"
 done
 ! grep -rn unspeakable s/log || die "a prompt is in a log"
+
+# --- the worker of a GPU has the port of its number, whether its servers answer or not
+base=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(min(s.getsockname()[1], 60000))')
+"$kiln_bin/kiln-worker" --config "$KILN_CONFIG" --redis unix:/nowhere --engine testcard --device cuda:12 --id gpu12 \
+    --worker-port "$base" >gpu12.log 2>&1 &
+gpu12=$!
+for i in $(seq 600); do grep -q metrics_on gpu12.log && break; sleep 0.1; done
+kill -9 $gpu12
+wait $gpu12 2>/dev/null
+port=$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' gpu12.log)
+[ "$port" -ge $((base + 12)) ] && [ "$port" -lt $((base + 44)) ] || die "cuda:12 of $base has the port '$port'"
