@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <libpq-fe.h>
 
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/ledger.h"
@@ -429,6 +430,68 @@ static void a_stack_is_the_newest_of_its_prompt_that_is_shown(void **state)
                      KILN_BAD_INPUT);
 }
 
+/* --- what is new ------------------------------------------------------------------------------ */
+
+static void run(PGconn *conn, const char *sql)
+{
+    PGresult *result = PQexec(conn, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(conn));
+    PQclear(result);
+}
+
+static void mark(PGconn *conn, uint64_t job)
+{
+    char sql[96];
+    snprintf(sql, sizeof sql, "UPDATE image SET safety_score = 0.5 WHERE job_id = %llu",
+             (unsigned long long)job);
+    run(conn, sql);
+}
+
+/* The pictures that have changed since the moment, which moves on. */
+static struct seen fresh(char moment[KILN_GALLERY_MOMENT_MAX])
+{
+    const struct kiln_gallery_query query = everything();
+    struct seen seen = {0};
+    bool lost = true;
+    kiln_test_ok(kiln_gallery_fresh(session, &query, moment, note, &seen, &lost, &rig.err),
+                 rig.err);
+    assert_false(lost);
+    return seen;
+}
+
+/* A transaction that was open at a moment commits after others: its picture is told then, though
+ * its number is lower.  One that is rolled back tells nothing. */
+static void what_commits_late_is_told(void **state)
+{
+    (void)state;
+    PGconn *late = PQconnectdb(rig.stack->conninfo), *other = PQconnectdb(rig.stack->conninfo);
+    char moment[KILN_GALLERY_MOMENT_MAX] = "";
+    assert_int_equal(PQstatus(late), CONNECTION_OK);
+    assert_int_equal(PQstatus(other), CONNECTION_OK);
+    assert_int_equal(fresh(moment).count, 0);
+    run(late, "BEGIN");
+    mark(late, made[7]);
+    run(other, "BEGIN");
+    mark(other, made[8]);
+    assert_int_equal(fresh(moment).count, 0);
+    char *none = kiln_test_sql(rig.stack, "UPDATE image SET safety_score = 0.5 WHERE job_id ="
+                                          " (SELECT max(job_id) FROM image WHERE pool = 'p')"
+                                          " RETURNING 1");
+    free(none);
+    struct seen seen = fresh(moment);
+    assert_int_equal(seen.count, 1);
+    assert_true(seen.jobs[0] != made[7] && seen.jobs[0] != made[8]);
+    run(other, "ROLLBACK");
+    run(late, "COMMIT");
+    seen = fresh(moment);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.jobs[0], made[7]);
+    assert_int_equal(fresh(moment).count, 0);
+    PQfinish(late);
+    PQfinish(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +502,7 @@ int main(void)
         cmocka_unit_test(a_picture_has_everything),
         cmocka_unit_test(a_stack_is_the_newest_of_its_prompt_that_is_shown),
         cmocka_unit_test(a_person_outranks_a_model_outranks_a_rule),
+        cmocka_unit_test(what_commits_late_is_told),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
