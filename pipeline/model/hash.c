@@ -54,27 +54,45 @@ static int add_step_loras(EVP_MD_CTX *sum, const char *dir, struct kiln_error *e
     return code;
 }
 
-int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct kiln_error *err)
+static int add_file(EVP_MD_CTX *sum, const char *dir, const char *name, struct kiln_error *err)
+{
+    char path[4096], *text;
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int code = kiln_regular_read(path, KILN_CONFIG_FILE_MAX, &text, &size, err);
+    if (code)
+        return code;
+    EVP_DigestUpdate(sum, text, size);
+    free(text);
+    return 0;
+}
+
+static int add_model(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)
+{
+    int code = 0;
+    for (size_t i = 0; !code && i < sizeof config_files / sizeof *config_files; i++)
+        code = add_file(sum, dir, config_files[i], err);
+    for (size_t i = 0; !code && i < sizeof weight_folders / sizeof *weight_folders; i++)
+        code = add_weights(sum, dir, weight_folders[i], err);
+    return code ? code : add_step_loras(sum, dir, err);
+}
+
+static int add_classifier(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)
+{
+    int code = add_file(sum, dir, "config.json", err);
+    code = code ? code : add_file(sum, dir, "preprocessor_config.json", err);
+    return code ? code : add_weights(sum, dir, ".", err);
+}
+
+static int hash(const char *dir, int (*add)(EVP_MD_CTX *, const char *, struct kiln_error *),
+                char ret[KILN_MODEL_HASH_LEN + 1], struct kiln_error *err)
 {
     EVP_MD_CTX *sum = EVP_MD_CTX_new();
     if (!sum || EVP_DigestInit_ex(sum, EVP_sha256(), NULL) != 1) {
         EVP_MD_CTX_free(sum);
         return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory to hash the model", dir);
     }
-    int code = 0;
-    for (size_t i = 0; !code && i < sizeof config_files / sizeof *config_files; i++) {
-        char path[4096], *text;
-        size_t size;
-        snprintf(path, sizeof path, "%s/%s", dir, config_files[i]);
-        code = kiln_regular_read(path, KILN_CONFIG_FILE_MAX, &text, &size, err);
-        if (code)
-            break;
-        EVP_DigestUpdate(sum, text, size);
-        free(text);
-    }
-    for (size_t i = 0; !code && i < sizeof weight_folders / sizeof *weight_folders; i++)
-        code = add_weights(sum, dir, weight_folders[i], err);
-    code = code ? code : add_step_loras(sum, dir, err);
+    int code = add(sum, dir, err);
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int len = 0;
     EVP_DigestFinal_ex(sum, digest, &len);
@@ -84,4 +102,14 @@ int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct k
     for (int i = 0; i < KILN_MODEL_HASH_LEN / 2; i++)
         snprintf(ret + 2 * i, 3, "%02x", digest[i]);
     return 0;
+}
+
+int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct kiln_error *err)
+{
+    return hash(dir, add_model, ret, err);
+}
+
+int kiln_classifier_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct kiln_error *err)
+{
+    return hash(dir, add_classifier, ret, err);
 }

@@ -14,5 +14,8 @@
 
 int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1],
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* The same of an image classifier (pipeline/vision): its two config files and its weights. */
+int kiln_classifier_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1],
+                         struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

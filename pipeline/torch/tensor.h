@@ -101,6 +101,7 @@ kt kt_column_deviation(struct kt_scope *s, kt x);
 kt kt_silu(struct kt_scope *s, kt x);
 kt kt_relu(struct kt_scope *s, kt x);
 kt kt_tanh(struct kt_scope *s, kt x);
+kt kt_gelu(struct kt_scope *s, kt x); /* x Phi(x), not its approximation by tanh */
 /* x weight^T + bias for weight [N,K]; bias may be NULL.  With a quantised weight, x is quantised
  * here unless it is already; with a plain one, x is dequantised. */
 kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);

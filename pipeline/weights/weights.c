@@ -296,6 +296,14 @@ void kiln_weights_table(struct kiln_weights *w, kt *slot, const char *prefix, co
     *slot = load_named(w, w->scope, prefix, name, "", 2, (int64_t[]){rows, cols});
 }
 
+void kiln_weights_rows(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
+                       int64_t rows, int64_t cols)
+{
+    const int64_t shape[3] = {1, rows, cols};
+    kt loaded = load_named(w, w->scope, prefix, name, "", 3, shape);
+    *slot = loaded ? kt_reshape(w->scope, loaded, 2, shape + 1) : NULL;
+}
+
 void kiln_weights_quantise(struct kiln_weights *w, bool on)
 {
     w->quantise = on;

@@ -37,6 +37,9 @@ void kiln_weights_gain(struct kiln_weights *w, kt *slot, const char *prefix, con
                        int64_t n);
 void kiln_weights_table(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
                         int64_t rows, int64_t cols);
+/* Tensor [1, rows, cols] of the file, as [rows, cols]. */
+void kiln_weights_rows(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
+                       int64_t rows, int64_t cols);
 void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
                          int64_t rows, int64_t cols);
 void kiln_weights_conv(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,

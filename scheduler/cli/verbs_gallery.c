@@ -11,16 +11,18 @@ static const struct kiln_option gallery_options[] = {
     {"latents", NULL, "export: also download the latent files"},
     {"filter", "NAME=VALUE",
      "export: as in the gallery, such as style=watercolor; may be repeated"},
-    {"limit", "N", "export, review: at most so many pictures, the newest"},
+    {"limit", "N", "export, review, classify: at most so many pictures, the newest"},
     {"format", "F", "export: of the pictures in full size: webp, png or jpeg (webp)"},
     KILN_LOOK_OPTIONS,
     {"level", "LEVEL", "review: decide: clear, unsure, mature, explicit; none takes it back"},
     {"decided", NULL, "review: list what people have decided on"},
+    {"backfill", NULL, "classify: every picture that there is, then end"},
     {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_gallery[] = {
     {.name = "gallery",
-     .args = "serve [--port P] | export [WORDS] --out DIR ... | review [JOB... --level LEVEL]",
+     .args = "serve [--port P] | export [WORDS] --out DIR ... | review [JOB... --level LEVEL] | "
+             "classify [--backfill]",
      .summary = "look through all pictures in a browser",
      .examples = "kiln gallery serve               prints the address; Ctrl-C ends it\n"
                  "kiln gallery serve --port 8080 --gallery-address 0.0.0.0 "
@@ -28,7 +30,8 @@ const struct kiln_verb kiln_verbs_gallery[] = {
                  "kiln gallery export 'red star' --out stars --html --filter aspect=square\n"
                  "kiln gallery review              pictures that wait for a person, newest first\n"
                  "kiln gallery review 17 18 --level explicit\n"
-                 "kiln gallery review 17           what was said of it, and by whom",
+                 "kiln gallery review 17           what was said of it, and by whom\n"
+                 "kiln gallery classify --backfill --gallery-classifier DIR",
      .more =
          "serve: without a token or a proxy it serves this machine alone: gallery_address is a "
          "loopback address.\n"
@@ -39,6 +42,10 @@ const struct kiln_verb kiln_verbs_gallery[] = {
          "of the prompt (gallery_rule).  Pictures above gallery_level are hidden.  Without "
          "--level\n"
          "it lists what waits, or with one JOB the history of its picture.\n"
+         "classify: a classifier of yours (a ViTForImageClassification; Kiln ships none) looks at "
+         "pictures\n"
+         "and records levels: new pictures until Ctrl-C, with --backfill all.  What it says may be "
+         "wrong.\n"
          "`kiln help config` lists the settings gallery_*.",
      .options = gallery_options,
      .words = {1, KILN_WORDS_MAX},

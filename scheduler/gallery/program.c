@@ -22,6 +22,7 @@ static const struct {
      {"out", "html", "latents", "note", "sheet", "grid", "columns", "filter", "limit", "format",
       "force", NULL}},
     {"review", kiln_gallery_review_verb, {"level", "decided", "limit", NULL}},
+    {"classify", kiln_gallery_classify_verb, {"backfill", "limit", NULL}},
 };
 #define SUBCOMMANDS (sizeof subcommands / sizeof *subcommands)
 
@@ -40,7 +41,9 @@ static int run(struct kiln_cli *cli, const struct kiln_args *args)
         }
         return subcommands[i].run(cli, args);
     }
-    return kiln_usage(cli, "unknown subcommand '%s'; there are: kiln gallery serve, export, review",
+    return kiln_usage(cli,
+                      "unknown subcommand '%s'; there are: kiln gallery serve, export, review, "
+                      "classify",
                       args->rest[0]);
 }
 

@@ -141,6 +141,15 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
         CHOICE("gallery_review", "off", "off|on",
                "the web gallery's /review: whoever may open the gallery sees what is hidden and "
                "decides on it"),
+    [KILN_KEY_GALLERY_CLASSIFIER] =
+        TEXT("gallery_classifier", "",
+             "directory of the image classifier of `kiln gallery classify`; Kiln ships none"),
+    [KILN_KEY_GALLERY_CLASSIFIER_LEVELS] = TEXT(
+        "gallery_classifier_levels", "",
+        "what its labels stand for, as in \"nude=explicit, art=clear\"; common ones are known"),
+    [KILN_KEY_GALLERY_CLASSIFIER_CERTAIN] =
+        NUMBER("gallery_classifier_certain", "0.75", 0.5, 1,
+               "share from which its level counts; what is not certain either way is unsure"),
     [KILN_KEY_GALLERY_METRICS_PORT] = INT("gallery_metrics_port", "9460", 0, 65535,
                                           "/metrics and /healthz of the gallery; 0: off"),
     [KILN_KEY_GALLERY_EMBEDDER] =

@@ -63,17 +63,20 @@ enum kiln_key {
     KILN_KEY_GALLERY_TOKEN_FILE, /* "" = none */
     KILN_KEY_GALLERY_ENQUEUE,    /* off | on: takes jobs, with the token of a producer */
     KILN_KEY_GALLERY_PRODUCER_TOKEN_FILE,
-    KILN_KEY_GALLERY_PROXY,        /* numeric address of a trusted proxy; "" = none */
-    KILN_KEY_GALLERY_LEVEL,        /* clear | unsure | mature | explicit: what is shown at most */
-    KILN_KEY_GALLERY_UNCHECKED,    /* show | hide pictures that nobody has rated */
-    KILN_KEY_GALLERY_RULE,         /* builtin | none | FILE: words of prompts that are marked */
-    KILN_KEY_GALLERY_REVIEW,       /* off | on: whoever gets in sees what is hidden, and decides */
-    KILN_KEY_GALLERY_METRICS_PORT, /* /metrics and /healthz of kiln-gallery; 0 = none */
-    KILN_KEY_GALLERY_EMBEDDER,     /* auto | none | DIR: what search by meaning compares */
-    KILN_KEY_EMBED_METADATA,       /* on | off: in the pictures of exports */
-    KILN_KEY_CORE_DUMPS,           /* off | on: of the daemons, whose memory has the secrets */
-    KILN_KEY_LOG_LEVEL,            /* error | warning | info | debug */
-    KILN_KEY_LOG_FORMAT,           /* text | json */
+    KILN_KEY_GALLERY_PROXY,      /* numeric address of a trusted proxy; "" = none */
+    KILN_KEY_GALLERY_LEVEL,      /* clear | unsure | mature | explicit: what is shown at most */
+    KILN_KEY_GALLERY_UNCHECKED,  /* show | hide pictures that nobody has rated */
+    KILN_KEY_GALLERY_RULE,       /* builtin | none | FILE: words of prompts that are marked */
+    KILN_KEY_GALLERY_REVIEW,     /* off | on: whoever gets in sees what is hidden, and decides */
+    KILN_KEY_GALLERY_CLASSIFIER, /* DIR of an image classifier; "" = none */
+    KILN_KEY_GALLERY_CLASSIFIER_LEVELS,  /* "label=level, ..." */
+    KILN_KEY_GALLERY_CLASSIFIER_CERTAIN, /* 0.5 .. 1 */
+    KILN_KEY_GALLERY_METRICS_PORT,       /* /metrics and /healthz of kiln-gallery; 0 = none */
+    KILN_KEY_GALLERY_EMBEDDER,           /* auto | none | DIR: what search by meaning compares */
+    KILN_KEY_EMBED_METADATA,             /* on | off: in the pictures of exports */
+    KILN_KEY_CORE_DUMPS, /* off | on: of the daemons, whose memory has the secrets */
+    KILN_KEY_LOG_LEVEL,  /* error | warning | info | debug */
+    KILN_KEY_LOG_FORMAT, /* text | json */
     KILN_KEY_COUNT
 };
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Levels of safety in a gallery over a real stack: the rule about prompts on new and old pictures, other
-# lists and none; reviews by a person, who counts before the rule; what is hidden leaves no trace.
+# lists and none; reviews by a person, who counts before the rule; what is hidden leaves no trace; a
+# classifier, which counts between the two.
 source "$KILN_SOURCE/tests/cli/lib.sh"
 source "$source_dir/tests/gallery/lib.sh"
 
@@ -94,4 +95,47 @@ for embedder in none "$source_dir/tests/golden/embed/potion"; do
     check_safety leaks
     end_gallery
 done
+
+# A classifier with random weights: what it says is noise, who counts is not.
+vit=$source_dir/tests/golden/vit/nsfw
+looked_at="SELECT count(DISTINCT job_id) FROM safety_verdict WHERE rank = 1 AND source LIKE 'model:nsfw:%'"
+pictures=$(sql 'SELECT count(*) FROM image')
+fails 78 kiln gallery classify --backfill
+says 'Kiln ships none'
+fails 78 kiln gallery classify --backfill --gallery-classifier "$vit" --gallery-classifier-levels nsfw=clear
+says 'all labels of the classifier stand for clear'
+cp -r "$vit" other
+sed -i 's/"nsfw"/"LABEL_1"/g' other/config.json
+fails 78 kiln gallery classify --backfill --gallery-classifier other
+says 'LABEL_1'
+export KILN_GALLERY_CLASSIFIER=$vit
+ok kiln gallery classify --backfill --limit 1 --json
+json out.txt 'd["job"] > 0 and 0 <= d["score"] <= 1 and d["by"].startswith("model:nsfw:") and d["said"]'
+[ "$(sql "$looked_at")" = 1 ] || die "$(sql "$looked_at") pictures were looked at, not 1"
+ok kiln gallery classify --backfill
+says "$((pictures - 1)) pictures classified"
+[ "$(sql "$looked_at")" = "$pictures" ] || die "$(sql "$looked_at") of $pictures pictures were looked at"
+said=$(sql 'SELECT count(*) FROM safety_verdict')
+ok kiln gallery classify --backfill
+says '0 pictures classified'
+[ "$(sql 'SELECT count(*) FROM safety_verdict')" = "$said" ] || die 'pictures were looked at twice'
+level_of "$(id_of new)" | grep -q ' model:nsfw:' || die "a model counts before a rule: $(level_of "$(id_of new)")"
+level_of "$HIDDEN" | grep -q '^3 person:' || die "a person counts before a model: $(level_of "$HIDDEN")"
+ok kiln gallery review "$HIDDEN"
+says 'model:nsfw:' out.txt
+# With another setting it is another opinion; a picture without its file is told, and stays as it was.
+gone=$(id_of negative)
+before=$(level_of "$gone")
+rm "stack/store/$(sql "SELECT key FROM object WHERE job_id = $gone AND role = 'full'")"
+fails 66 kiln gallery classify --backfill --gallery-classifier-certain 0.9
+says "the picture of job $gone cannot be read"
+[ "$(level_of "$gone")" = "$before" ] || die "it is $(level_of "$gone") now"
+# New pictures, as they come.
+"$kiln_bin/kiln" gallery classify >/dev/null 2>classify.log &
+classify=$!
+echo '{"prompt": "a late comer", "size": "64x64", "custom_id": "late"}' >late.jsonl
+fill late late.jsonl
+until_sql "$looked_at AND job_id = $(id_of late)" 1
+kill -TERM "$classify"
+wait "$classify" || die "classify ended with $?: $(cat classify.log)"
 echo ok

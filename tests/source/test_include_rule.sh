@@ -76,7 +76,7 @@ scheduler/bench/gallery:    schemas/ storage/ scheduler/bench/bench.h scheduler/
 scheduler/bench/gallery:    pipeline/embed pipeline/embed/index
 scheduler/cli:              schemas/ storage/ scheduler/cli/
 scheduler/gallery/web:      schemas/ storage/
-scheduler/gallery/safety:   schemas/ storage/ scheduler/cli/core/
+scheduler/gallery/safety:   schemas/ storage/ scheduler/cli/core/ pipeline/embed/classify
 scheduler/gallery/parts:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/meaning scheduler/gallery/alike
 scheduler/gallery/pages:    schemas/ storage/ scheduler/gallery/web scheduler/gallery/parts scheduler/gallery/meaning scheduler/cli/core/output/crosstab.h
 scheduler/gallery/pages:    scheduler/gallery/alike scheduler/cli/fleet/trouble.h
@@ -87,6 +87,7 @@ scheduler/gallery:          schemas/ storage/ scheduler/cli/core scheduler/cli/v
 
 pipeline/embed/tokens:      schemas/ storage/formats
 pipeline/embed/captions:    schemas/ kernels/ storage/formats pipeline/embed pipeline/diffusionz_captions.h
+pipeline/embed/classify:    schemas/ pipeline/diffusionz_classify.h
 pipeline/embed:             schemas/ kernels/ storage/formats pipeline/embed/tokens
 
 pipeline/torch:             schemas/ kernels pipeline/torch/cuda/plugin.hpp
@@ -97,6 +98,7 @@ pipeline/torch/cuda:        schemas/ kernels/ pipeline/torch
 pipeline/embed/index:       schemas/ kernels kernels/vectors
 pipeline/weights:           schemas/ kernels/ storage/formats pipeline/torch pipeline/diffusionz_batch.h
 pipeline/model:             schemas/ kernels/ storage/formats storage/formats/card pipeline/torch pipeline/weights
+pipeline/vision:            schemas/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/text:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              pipeline/diffusionz_batch.h

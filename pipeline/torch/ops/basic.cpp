@@ -195,6 +195,11 @@ kt kt_tanh(kt_scope *s, kt x)
     return run(s, "tanh", {x}, [&] { return at::tanh(numbers(x)); });
 }
 
+kt kt_gelu(kt_scope *s, kt x)
+{
+    return run(s, "gelu", {x}, [&] { return at::gelu(numbers(x)); });
+}
+
 kt kt_linear(kt_scope *s, kt x, kt weight, kt bias)
 {
     return run(s, "linear", {x, weight}, [&] {

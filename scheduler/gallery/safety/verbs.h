@@ -6,5 +6,7 @@
 
 /* review: lists what waits for a person, records what one says, shows the history of a picture. */
 kiln_verb_function kiln_gallery_review_verb; /* review_verb.c */
+/* classify: a classifier looks at the pictures that it has not seen. */
+kiln_verb_function kiln_gallery_classify_verb; /* classify_verb.c */
 
 #endif
