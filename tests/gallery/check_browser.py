@@ -14,7 +14,7 @@ EVIL = os.environ["EVIL"]
 PAGES = {"front": "/", "search": "/?q=red&aspect=square", "nothing": "/?q=zebra", "picture": f"/p/{EVIL}",
          "batches": "/batches", "fleet": "/fleet", "help": "/help", "lost": "/nothing",
          "compare": f"/compare?a={EVIL}&b=1", "sheet": "/sheet?batch=first&x=size&y=prompt",
-         "show": "/show?q=red"}
+         "show": "/show?q=red", "review": "/review", "decided": "/review?list=decided"}
 audit = Audit(sys.argv[1] if len(sys.argv) > 1 else None)
 
 with Browser() as browser:

@@ -15,14 +15,17 @@ axe=${KILN_AXE:-$(dirname "${LIBTORCH:-/var/cache/kiln/x}")/axe.min.js}
 cat >jobs.jsonl <<'EOF'
 {"prompt": "a {red|blue|green|yellow|purple|orange} {star|circle|square|ring|heart|moon|arrow|flower} on a {white|black|gray} background, {day|night}", "size": "64x64"}
 {"prompt": "<script>alert(1)</script> \"star\" & 'ring' \u202eabc\u0007 end", "size": "96x64", "custom_id": "evil"}
+{"prompt": "a nude statue", "size": "64x64", "custom_id": "marked"}
 EOF
 gallery_stack
 fill first jobs.jsonl
 EVIL=$(sql "SELECT id FROM job WHERE custom_id = 'evil'")
 export EVIL
 export PROGRAM=$kiln_bin/kiln
-serve
-until_sql "SELECT count(*) FROM gallery_text" 289
+serve --gallery-review on
+until_sql "SELECT count(*) FROM gallery_text" 290
+until_sql "SELECT count(*) FROM image WHERE safety_flag = 1" 1
+ok kiln gallery review 2 --level clear
 python3 "$source_dir/tests/gallery/check_browser.py" $axe || die "see above"
 
 # The exported page: of all these, and of one that is never made.
