@@ -64,6 +64,7 @@ int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledge
     leader->costs = kiln_cost_model_new(COST_ROWS);
     int rc = leader->costs ? kiln_policy_new(NULL, leader->costs, &leader->policy, err)
                            : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
+    rc = rc ? rc : kiln_cache_open(config, &leader->cache, err);
     rc = rc ? rc : kiln_bus_open(config, &leader->bus, err);
     rc = rc ? rc : compare_clocks(leader, now_ms, err);
     rc = rc ? rc : kiln_costs_load(leader, err);
@@ -89,6 +90,7 @@ void kiln_leader_close(struct kiln_leader *leader)
         pthread_join(leader->intake_thread, NULL);
     kiln_fleet_clear(leader);
     kiln_pauses_release(&leader->pauses);
+    kiln_cache_close(leader->cache);
     kiln_policy_free(leader->policy);
     kiln_cost_model_free(leader->costs);
     kiln_bus_close(leader->bus);
@@ -161,6 +163,7 @@ static int work(struct kiln_leader *leader, bool bus, struct kiln_error *err)
         rc = kiln_reconcile(leader, now_ms, err);
     }
     rc = rc ? rc : kiln_costs_keep(leader, now_ms, err);
+    kiln_cache_tend(leader->cache, now_ms);
     rc = rc ? rc : kiln_load_pauses(leader, now_ms, err);
     rc = rc ? rc : kiln_load(leader, now_ms, err);
     if (rc == 0 && bus)

@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "scheduler/cache/cache.h"
 #include "scheduler/gauges.h"
 #include "scheduler/intake/intake.h"
 #include "scheduler/pace.h"
@@ -106,6 +107,7 @@ struct kiln_leader {
     struct kiln_bus *bus;
     struct kiln_cost_model *costs;
     struct kiln_policy *policy;
+    struct kiln_cache *cache;
     struct kiln_member **members;
     size_t member_count, member_room;
     char events_key[KILN_KEY_MAX], control_key[KILN_KEY_MAX];

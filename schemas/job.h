@@ -50,6 +50,13 @@ enum kiln_latents { KILN_LATENTS_FINAL = 0, KILN_LATENTS_TRAJECTORY = 1, KILN_LA
 enum kiln_teleport { KILN_TELEPORT_OLD = 0, KILN_TELEPORT_OFF = 1, KILN_TELEPORT_AUTO = 2 };
 #define KILN_ALIKE_MAX 100
 
+/* The job from whose stored latent a run may begin: the cache chose it, no person. */
+struct kiln_donor {
+    uint64_t job;  /* 0: none */
+    uint32_t step; /* of the schedule, at which the run begins: so many are skipped, 1 or more */
+    int hit;       /* enum kiln_reuse_class of schemas/reuse/guard.h */
+};
+
 struct kiln_lora {
     char name[KILN_NAME_MAX + 1];
     double scale;
@@ -92,7 +99,8 @@ struct kiln_job {
     int64_t created_ms; /* in the ledger since, ms since 1970; 0 before.  Names its objects */
     /* ------------------------------------------------------------------ */
     enum kiln_job_state state;
-    uint32_t attempt; /* grows with every assignment: the fence of a commit */
+    uint32_t attempt;        /* grows with every assignment: the fence of a commit */
+    struct kiln_donor donor; /* that the scheduler chose for this attempt */
 };
 
 /* Whether it names a parent beside the job of its start, which is the parent otherwise. */

@@ -35,10 +35,11 @@ BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_scheduler') THEN
         EXECUTE format('GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %s TO kiln_scheduler', here);
         REVOKE INSERT, UPDATE, DELETE ON schema_migrations, image, object, latent, favourite,
-            usage_removed, removed_job, image_change, gallery_text, gallery_day, gallery_word,
+            usage_removed, removed_job, image_change, latent_gone, gallery_text, gallery_day, gallery_word,
             gallery_state, gallery_vector, gallery_picture, safety_verdict, safety_rule, vote
             FROM kiln_scheduler;
         REVOKE DELETE ON job, batch FROM kiln_scheduler;
+        GRANT DELETE ON latent_gone TO kiln_scheduler; -- what every reader of donors has seen
     END IF;
 
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_worker') THEN

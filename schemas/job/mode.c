@@ -12,9 +12,9 @@
 #define SIGMA_SLACK (3 * 0.5e-4)
 #define VARIETY "variety="
 
-static const char *start_word(bool masked, bool edited)
+static const char *start_word(const struct kiln_mode *mode)
 {
-    return masked ? "inpaint" : edited ? "edit" : "start";
+    return mode->masked ? "inpaint" : mode->edited ? "edit" : mode->reused ? "teleport" : "start";
 }
 
 /* Without variety. */
@@ -34,12 +34,10 @@ static size_t plain_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
             len += snprintf(ret + len, KILN_MODE_MAX - (size_t)len, "@%.4g", mode->sigma);
         break;
     case KILN_MODE_START_STEP:
-        len = snprintf(ret, KILN_MODE_MAX, "%s=%u", start_word(mode->masked, mode->edited),
-                       mode->step);
+        len = snprintf(ret, KILN_MODE_MAX, "%s=%u", start_word(mode), mode->step);
         break;
     case KILN_MODE_START_SIGMA:
-        len = snprintf(ret, KILN_MODE_MAX, "%s@%.4g", start_word(mode->masked, mode->edited),
-                       mode->sigma);
+        len = snprintf(ret, KILN_MODE_MAX, "%s@%.4g", start_word(mode), mode->sigma);
         break;
     }
     return (size_t)len;
@@ -147,12 +145,14 @@ static bool read_plain(const char *text, struct kiln_mode *ret)
         return !*text || (*text == '@' && read_sigma(text + 1, &ret->sigma) && ret->sigma < 1);
     }
     const size_t len = strcspn(text, "=@");
-    for (int way = 0; way < 3; way++) {
-        const char *word = start_word(way == 1, way == 2);
+    for (int way = 0; way < 4; way++) {
         ret->masked = way == 1;
         ret->edited = way == 2;
+        ret->reused = way == 3;
+        const char *word = start_word(ret);
         if (strlen(word) == len && memcmp(text, word, len) == 0)
-            return read_start(text + len, ret);
+            return read_start(text + len, ret) &&
+                   !(ret->reused && (ret->kind != KILN_MODE_START_STEP || ret->step == 0));
     }
     return false;
 }

@@ -17,8 +17,9 @@
  *   "edit=3"          as start=3, after the latent of another job has got what changes from that
  *                     job's prompt to this one's: an edit by difference (diffusionz_batch.h)
  *   "edit@0.5"        as start@0.5, likewise
- *   "variety=0.3"     noise on the features of the prompt in the first steps, so that pictures of
- *                     different seeds differ more; behind another mode "coarse=4+3,variety=0.3"
+ *   "teleport=2"      as start=2, from the latent of a job that the cache chose; only of pictures,
+ * a job has its own mode "variety=0.3"     noise on the features of the prompt in the first steps,
+ * so that pictures of different seeds differ more; behind another mode "coarse=4+3,variety=0.3"
  *
  * A start is a clean latent: that of another job, or of a picture.
  * Source of coarse first and of its numbers: measured, scripts/bench/RESULTS.md; starting at a step
@@ -54,6 +55,7 @@ struct kiln_mode {
     double sigma;         /* COARSE: below 1; START_SIGMA: at most 1; above 0, four decimals */
     bool masked;          /* START_STEP, START_SIGMA: a mask keeps a part of the start, */
     bool edited;          /* or the start gets a difference first; not both */
+    bool reused;          /* START_STEP: the cache chose the start */
     double variety;       /* 0 .. 1, four decimals; 0: none.  EXACT with variety is not exact */
 };
 #define KILN_EDIT_FORWARDS 2 /* that a difference takes */
@@ -82,6 +84,7 @@ uint32_t kiln_mode_minor(const struct kiln_mode *mode);
 #define KILN_MODE_MINOR_STARTS 5
 #define KILN_MODE_MINOR_EDITS 8
 #define KILN_MODE_MINOR_VARIETY 9 /* and masks */
+#define KILN_MODE_MINOR_DONORS 11 /* that begin from a donor; others render the job in full */
 #define KILN_MODE_MINOR_ALL KILN_MODE_MINOR_VARIETY /* of a worker that knows all modes */
 /* Whether the job needs a start. */
 bool kiln_mode_starts(const struct kiln_mode *mode);

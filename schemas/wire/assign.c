@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "schemas/job/line.h"
+#include "schemas/reuse/guard.h"
 #include "schemas/wire/record.h"
 #include "schemas/wire/wire.h"
 
@@ -40,6 +41,9 @@ static void write_job(struct kiln_text *out, const struct kiln_job *job)
                      (unsigned long long)job->id, job->attempt, (unsigned long long)job->batch_id,
                      job->index, (long long)job->created_ms);
     kiln_text_json(out, batch, strlen(batch));
+    if (job->donor.job)
+        kiln_text_printf(out, ",\"donor\":%llu,\"donor_step\":%u,\"donor_class\":%d",
+                         (unsigned long long)job->donor.job, job->donor.step, job->donor.hit);
     if (kiln_job_names_parent(job))
         kiln_text_printf(out, ",\"parent\":%llu", (unsigned long long)job->parent);
     kiln_text_puts(out, ",\"line\":");
@@ -85,8 +89,8 @@ void kiln_assignment_release(struct kiln_assignment *a)
 
 /* What stands beside the line; read into a struct of its own because a job's batch is a pointer. */
 struct envelope {
-    uint64_t id, batch_id, parent;
-    uint32_t attempt, index;
+    uint64_t id, batch_id, parent, donor;
+    uint32_t attempt, index, donor_step, donor_class;
     int64_t created_ms;
     char batch[KILN_BATCH_NAME_MAX + 1];
 };
@@ -99,6 +103,9 @@ static const struct kiln_wire_field envelope_fields[] = {
     KILN_WIRE_FIELD(struct envelope, batch, KILN_WIRE_NAME, true),
     KILN_WIRE_FIELD(struct envelope, created_ms, KILN_WIRE_I64, false),
     KILN_WIRE_FIELD(struct envelope, parent, KILN_WIRE_ROW, false),
+    KILN_WIRE_FIELD(struct envelope, donor, KILN_WIRE_ROW, false),
+    KILN_WIRE_FIELD(struct envelope, donor_step, KILN_WIRE_U32, false),
+    KILN_WIRE_FIELD(struct envelope, donor_class, KILN_WIRE_U32, false),
 };
 static const struct kiln_wire_table envelope_table = {
     "assignment", envelope_fields, sizeof envelope_fields / sizeof envelope_fields[0], false};
@@ -157,6 +164,14 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
     if (envelope.created_ms < 0 || envelope.created_ms > CREATED_MAX_MS)
         return kiln_fail(err, KILN_PROTOCOL,
                          "assignment: \"created_ms\" must be a time from 1970 to 9999");
+    if (envelope.donor &&
+        (envelope.donor_step == 0 || envelope.donor_step >= job->steps ||
+         envelope.donor_class == KILN_REUSE_NONE ||
+         envelope.donor_class >= KILN_REUSE_CLASS_COUNT || kiln_mode_starts(&job->mode)))
+        return kiln_fail(
+            err, KILN_PROTOCOL,
+            "assignment: a \"donor\" needs a \"donor_step\" from 1 to below the steps, "
+            "a known \"donor_class\", and a job without a start");
     char *batch = strdup(envelope.batch);
     if (!batch)
         return kiln_fail(err, KILN_NO_MEMORY, "assignment: no memory");
@@ -167,6 +182,9 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
     job->attempt = envelope.attempt;
     job->index = envelope.index;
     job->created_ms = envelope.created_ms;
+    if (envelope.donor)
+        job->donor =
+            (struct kiln_donor){envelope.donor, envelope.donor_step, (int)envelope.donor_class};
     if (envelope.parent)
         job->parent = envelope.parent;
     job->state = KILN_JOB_ASSIGNED;

@@ -190,7 +190,8 @@ struct kiln_commit {
     uint32_t latent_states, latent_channels;
     const char *lora_files; /* "NAME:SHA256+...", "" without LoRAs; NULL: not known */
     struct kiln_mode mode;  /* as rendered: never COARSE_AUTO; zeroed: exact */
-    double forwards;        /* what its steps cost, in steps at full size; 0: job->steps */
+    const char *fallback; /* why the run did not begin from job->donor; NULL: it did, or has none */
+    double forwards;      /* what its steps cost, in steps at full size; 0: job->steps */
     double wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms;
 };
 /* One transaction: image (kind image), object and latent rows, the job to done where it is still

@@ -4,7 +4,13 @@
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
-ok kiln up --dir s --engine testcard
+# What was measured of runs from stored latents, for the last part.
+mkdir model
+printf '%s\n' '{"teleport": {"rows": [
+ {"class": "same_prompt", "depth": 1, "donors": 2, "uses": 1, "variety": 0.99, "loss": [0, 0], "for": ["64x64"]},
+ {"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]}]}}' >model/kiln.json
+export KILN_MODEL=$PWD/model
+ok kiln up --dir s --engine testcard --size 512x512
 export KILN_CONFIG=$PWD/s/kiln.conf
 store=s/store
 
@@ -192,6 +198,63 @@ ok kiln gc --json
 ok kiln backup --out masked-backup
 grep -rq "\"$white\"" masked-backup || die "no mask in the backup's list"
 [ "$(grep -rho "\"$red\"" masked-backup | wc -l)" = 1 ] || die "a picture is listed twice"
+
+# --- runs that begin from a latent that the cache chose
+fox() { # PROMPT SEED ALIKE: renders it; "MODE|FALLBACK|DONOR" of its picture in $drawn
+    printf '{"prompt":"%s","size":"64x64","seed":%s,"teleport":"auto","alike":%s}\n' "$1" "$2" "$3" >fox.jsonl
+    ok kiln enqueue fox.jsonl --batch foxes
+    ok kiln wait foxes --timeout 60
+    drawn=$(sql "SELECT mode, coalesce(fallback, ''), coalesce(donor, 0) FROM image WHERE prompt = '$1' AND seed = $2")
+}
+hit() { # PROMPT ALIKE MODE: seeds until one begins from a donor, which the scheduler finds within a second
+    for _ in $(seq 60); do
+        seed=$((seed + 1))
+        fox "$1" "$seed" "$2"
+        case $drawn in "$3||"[1-9]*) return ;; esac
+        sleep 0.5
+    done
+    die "no picture of $1 is $3: $drawn"
+}
+seed=0
+hit 'a red fox' 0 teleport=1
+donor=${drawn##*|}
+[ "$(sql "SELECT mode FROM image WHERE job_id = $donor AND prompt = 'a red fox'")" = "" ] || die "a donor that is no full run"
+[ "$(sql "SELECT max(n) FROM (SELECT count(*) AS n FROM image WHERE prompt = 'a red fox' GROUP BY donor HAVING donor > 0) u")" = 1 ] || die "a donor was used twice"
+job=$(sql "SELECT job_id FROM image WHERE prompt = 'a red fox' AND seed = $seed")
+ok kiln show "$job"
+says "began from the latent of job $donor (same_prompt), saved 1 of 8 steps" out.txt
+says 'rendered teleport=1, cost of 7 full steps' out.txt
+ok kiln show "$job" --json
+json out.txt 'd["rendered_mode"] == "teleport=1" and d["donor"] == '"$donor"' and d["donor_class"] == "same_prompt" and d["fallback"] is None and d["alike"] == 0'
+[ "$(sql "SELECT mode FROM latent WHERE job_id = $job")" = teleport=1 ] || die "its latent does not say how it came about"
+hit 'a red fox' 100 teleport=6
+# Another prompt has no donor, whatever is asked; nor has a job that says nothing.
+fox 'a grey wolf' 1 100
+[ "$drawn" = "||0" ] || die "a new prompt began from a latent: $drawn"
+printf '{"prompt":"a red fox","size":"64x64","seed":9999}\n' >plain.jsonl
+ok kiln enqueue plain.jsonl --batch plain
+ok kiln wait plain --timeout 60
+[ "$(sql "SELECT mode FROM image WHERE seed = 9999")" = "" ] || die "teleport is on by default"
+# A donor that is gone, damaged, of another model or without sense is a full run, never a failure.
+fallback() { # WHY SQL-OR-COMMAND...: does that to every donor of a prompt of its own
+    why=$1
+    shift
+    hit "a fox that is $why" 100 teleport=6
+    for key in $(sql "SELECT l.key FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt = 'a fox that is $why'"); do "$@" "$key"; done
+    seed=$((seed + 1))
+    fox "a fox that is $why" "$seed" 100
+    case $drawn in "|$why|"[1-9]*) ;; *) die "a donor that is $why: $drawn" ;; esac
+    job=$(sql "SELECT job_id FROM image WHERE prompt = 'a fox that is $why' AND seed = $seed")
+    ok kiln show "$job"
+    says "was chosen, but it is $why" out.txt
+}
+gone() { rm "$store/$1"; }
+garble() { printf 'no latent' >"$store/$1"; }
+other() { sql "UPDATE latent SET model_hash = 'ffffffffffffffff' WHERE key = '$1'"; }
+fallback missing gone
+fallback damaged garble
+fallback unfit other
+[ "$(sql "SELECT count(*) FROM job WHERE state = 3")" = 0 ] || die "a job failed for want of a donor"
 
 # --- the pool's setting holds for backfills, too
 ok kiln backfill add standing --template 'a {1|2} star' --set size=128x128 --until 2

@@ -19,7 +19,7 @@ static void check_whole(const char *text, enum kiln_mode_kind kind)
     assert_string_equal(again, text);
     assert_true(mode.masked == (strncmp(text, "inpaint", 7) == 0));
     assert_true(kiln_mode_starts(&mode) ==
-                (mode.masked || mode.edited || strncmp(text, "start", 5) == 0));
+                (mode.masked || mode.edited || mode.reused || strncmp(text, "start", 5) == 0));
 }
 
 static void texts_are_read_and_written_as_they_were(void **state)
@@ -39,6 +39,8 @@ static void texts_are_read_and_written_as_they_were(void **state)
     check_whole("inpaint=49", KILN_MODE_START_STEP);
     check_whole("inpaint@0.5", KILN_MODE_START_SIGMA);
     check_whole("inpaint@1", KILN_MODE_START_SIGMA);
+    check_whole("teleport=1", KILN_MODE_START_STEP);
+    check_whole("teleport=49", KILN_MODE_START_STEP);
     check_whole("variety=0.3", KILN_MODE_EXACT);
     check_whole("variety=1", KILN_MODE_EXACT);
     check_whole("coarse=auto,variety=0.0001", KILN_MODE_COARSE_AUTO);
@@ -117,8 +119,9 @@ static void other_texts_are_refused(void **state)
         "start=3,,variety=0.3",
     };
     static const char *const masked[] = {
-        "inpaint",  "inpaint=",   "inpaint=50", "inpaint@", "inpaint@0", "inpaint@0.50",
-        "inpain=1", "inpaints=1", "inpaint 5",  "=1",       "@0.5",      "start=1@0.5",
+        "inpaint",      "inpaint=", "inpaint=50", "inpaint@",    "inpaint@0",
+        "inpaint@0.50", "inpain=1", "inpaints=1", "teleport=0",  "teleport@0.5",
+        "inpaint 5",    "=1",       "@0.5",       "start=1@0.5",
     };
     struct kiln_mode mode;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -144,6 +144,13 @@ int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
     return kiln_fail(err, KILN_UNSUPPORTED, "the simulated store has no starts");
 }
 
+int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
+                    const struct kiln_start_want *want, struct kiln_start *ret,
+                    struct kiln_error *err)
+{
+    return kiln_start_load(store, NULL, row, want, ret, err);
+}
+
 /* --- encoding -------------------------------------------------------------------------------- */
 static void name_bytes(char ret[65], uint64_t job, const char *role)
 {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/ledger/read/donors.h"
 #include "tests/sim/ledger_session.h"
 
 #define CLIENT_GRACE_MS 2000
@@ -203,4 +204,28 @@ int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_lea
     *ret_leader = taking.won;
     ledger->leads_in = taking.won ? ledger->generation : 0;
     return 0;
+}
+
+/* --- donors: no latent is stored here, and no card asks for them ------------------------------- */
+int kiln_donors_open(const struct kiln_config *config, const char *name, struct kiln_donors **ret,
+                     struct kiln_error *err)
+{
+    (void)config;
+    (void)ret;
+    return kiln_fail(err, KILN_UNSUPPORTED, "%s: the simulated ledger has no latents", name);
+}
+
+void kiln_donors_close(struct kiln_donors *donors)
+{
+    (void)donors;
+}
+
+int kiln_donors_step(struct kiln_donors *donors, kiln_each_donor *each, void *arg,
+                     bool *ret_complete, bool *ret_more, struct kiln_error *err)
+{
+    (void)donors;
+    (void)each;
+    (void)arg;
+    *ret_complete = *ret_more = false;
+    return kiln_fail(err, KILN_UNSUPPORTED, "the simulated ledger has no latents");
 }

@@ -21,7 +21,7 @@ schemas/reuse:              schemas schemas/text schemas/words
 schemas/config:             schemas schemas/text
 schemas/telemetry:          schemas schemas/text
 schemas/job:                schemas schemas/text schemas/config
-schemas/wire:               schemas schemas/text schemas/job
+schemas/wire:               schemas schemas/text schemas/job schemas/reuse
 
 kernels:                    schemas/
 kernels/rows:               schemas/ kernels

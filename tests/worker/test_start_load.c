@@ -1,6 +1,7 @@
 /* test_start_load.c - pictures that runs start from: fetched, checked, decoded, resized.  Latents
- * are in test_starts.c, which has a ledger.
+ * are in test_starts.c, which has a ledger; here only what a donor's must be.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include "schemas/digest.h"
 #include "schemas/job/inputs.h"
+#include "storage/formats/latentfile.h"
 #include "storage/formats/pictures/webp.h"
 #include "tests/support/store.h"
 #include "worker/stages/start_load.h"
@@ -215,6 +217,71 @@ static void a_job_that_names_no_start_is_refused(void **state)
     assert_non_null(strstr(err.text, "names none"));
 }
 
+/* Loads a donor of 64x64 px whose values are +-spread around mean, but for one that is `odd`. */
+static int load_donor(float mean, float spread, float odd, uint32_t side, struct kiln_start *ret,
+                      struct kiln_error *err)
+{
+    struct kiln_latent latent = {.states = 1, .channels = 16, .height = 8, .width = 8};
+    struct kiln_latent_row row = {
+        .job = 5, .known = true, .model_hash = "model", .width = 64, .height = 64, .states = 1};
+    const struct kiln_start_want want = {side, side, "model", 16, 8};
+    uint8_t digest[KILN_SHA256_SIZE], *data;
+    size_t size;
+    latent.values = malloc(1024 * sizeof(float));
+    assert_non_null(latent.values);
+    for (int i = 0; i < 1024; i++)
+        latent.values[i] = mean + (i % 2 ? spread : -spread);
+    latent.values[700] = isnan(odd) || odd != 0 ? odd : latent.values[700];
+    snprintf(latent.model, sizeof latent.model, "model");
+    snprintf(latent.schedule, sizeof latent.schedule, "euler steps=2");
+    int code = kiln_latent_encode(&latent, KILN_LATENT_BF16_PLANES, 1, &data, &size, err);
+    kiln_latent_release(&latent);
+    if (code)
+        return code; /* nobody stores it */
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, row.sha256);
+    snprintf(row.key, sizeof row.key, "latents/%s", row.sha256);
+    row.bytes = size;
+    struct kiln_put object = {.key = row.key, .data = data, .size = size, .content_type = "a/b"};
+    assert_int_equal(kiln_store_put(store, &object, 1, err), 0);
+    free(data);
+    *ret = (struct kiln_start){0};
+    return kiln_donor_load(store, &row, &want, ret, err);
+}
+
+static void a_donor_has_the_values_of_a_latent(void **state)
+{
+    (void)state;
+    static const struct {
+        float mean, spread, odd;
+        uint32_t side;
+        int code;
+    } cases[] = {
+        {0, 1, 0, 64, 0},
+        {2, 0.5f, 0, 64, 0},
+        {0, 0, 0, 64, KILN_UNSUPPORTED},   /* grey everywhere */
+        {1, 0, 0, 64, KILN_UNSUPPORTED},   /* likewise */
+        {0, 100, 0, 64, KILN_UNSUPPORTED}, /* far too large */
+        {50, 1, 0, 64, KILN_UNSUPPORTED},
+        {0, 1, 3e38f, 64, KILN_UNSUPPORTED},
+        {0, 1, 0, 128, KILN_BAD_INPUT}, /* a start would be enlarged */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kiln_start start;
+        struct kiln_error err = {0};
+        int code =
+            load_donor(cases[i].mean, cases[i].spread, cases[i].odd, cases[i].side, &start, &err);
+        if (code != cases[i].code)
+            fail_msg("%zu: %s \"%s\"", i, kiln_code_name(code), err.text);
+        assert_true(code == 0 ? start.latent != NULL : !start.latent);
+        kiln_start_release(&start);
+    }
+    struct kiln_start start = {0};
+    struct kiln_error err = {0};
+    assert_int_not_equal(load_donor(0, 1, NAN, 64, &start, &err), 0);
+    assert_int_not_equal(load_donor(0, 1, INFINITY, 64, &start, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_mask_comes_with_the_start),
         cmocka_unit_test(bad_masks_are_refused_by_name),
         cmocka_unit_test(a_job_that_names_no_start_is_refused),
+        cmocka_unit_test(a_donor_has_the_values_of_a_latent),
     };
     return cmocka_run_group_tests(tests, open_store, close_store);
 }

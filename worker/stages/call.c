@@ -10,6 +10,9 @@ static struct kiln_mode decide(const struct kiln_call *call, const struct kiln_r
 {
     const struct kiln_assignment *assignment = &call->flight->assignment;
     const struct kiln_job *job = &assignment->jobs[call->index[0]];
+    if (call->reused_from > 0)
+        return (struct kiln_mode){
+            .kind = KILN_MODE_START_STEP, .step = call->reused_from, .reused = true};
     const bool fits =
         job->kind != KILN_KIND_LATENT_CACHE && job->latents != KILN_LATENTS_TRAJECTORY;
     if (assignment->mode.kind == KILN_MODE_COARSE_AUTO && !fits)

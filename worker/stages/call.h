@@ -12,15 +12,18 @@
 #include "worker/engine/batch_steps.h"
 #include "worker/engine/renderer.h"
 #include "worker/state/flights.h"
+#include "worker/state/portion.h"
 
 struct kiln_call {
     struct kiln_flight *flight; /* lives until the last of its jobs is passed on */
     bool last;                  /* no other call of the flight follows */
     uint32_t count;
     uint32_t index[KILN_ASSIGN_MAX]; /* of the jobs in the flight */
-    struct kiln_mode mode;           /* as rendered: auto is decided */
-    uint32_t steps;                  /* that each item takes, at both sizes with coarse first */
-    double forwards;                 /* their cost, in steps at full size */
+    uint32_t reused_from; /* the step at which all items begin from their donors; 0: they do not */
+    enum kiln_fallback fallbacks[KILN_ASSIGN_MAX]; /* why an item with a donor does not */
+    struct kiln_mode mode;                         /* as rendered: auto is decided */
+    uint32_t steps;  /* that each item takes, at both sizes with coarse first */
+    double forwards; /* their cost, in steps at full size */
     uint32_t coarse_width, coarse_height;
     bool own_sigmas;                   /* those of the model's kiln.json */
     struct kiln_batch_steps own_steps; /* what the batch has of it */

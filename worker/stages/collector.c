@@ -42,6 +42,7 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     picture->denoise_ms = times->denoise_ms * share;
     picture->decode_ms = times->decode_ms * share;
     picture->mode = call->mode;
+    picture->fallback = kiln_fallback_name(call->fallbacks[i]);
     picture->steps = call->steps;
     picture->forwards = call->forwards;
     picture->own_sigmas = call->own_sigmas;

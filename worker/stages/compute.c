@@ -96,6 +96,14 @@ static uint32_t sort_out(struct compute *compute, const struct kiln_portion *por
     return wanted;
 }
 
+/* The step at which a job of a portion begins because the cache chose its start; 0: it does not. */
+static uint32_t reused_from(const struct kiln_portion *portion, uint32_t i)
+{
+    const struct kiln_portion_job *job = &portion->jobs[i];
+    const struct kiln_donor *donor = &portion->flight->assignment.jobs[job->index].donor;
+    return job->start >= 0 && donor->job ? donor->step : 0;
+}
+
 static bool same_call(const struct kiln_job *a, const struct kiln_job *b)
 {
     return a->guidance == b->guidance && a->kind == b->kind &&
@@ -115,8 +123,11 @@ static struct kiln_call *next_call(struct compute *compute, const struct kiln_po
         const uint32_t index = portion->jobs[i].index;
         const int32_t start = portion->jobs[i].start;
         if (!compute->wanted[i] ||
-            (call->count > 0 && !same_call(&jobs[call->index[0]], &jobs[index])))
+            (call->count > 0 && (!same_call(&jobs[call->index[0]], &jobs[index]) ||
+                                 call->reused_from != reused_from(portion, i))))
             continue;
+        call->reused_from = reused_from(portion, i);
+        call->fallbacks[call->count] = portion->jobs[i].fallback;
         compute->wanted[i] = false;
         call->index[call->count] = index;
         call->items[call->count++] = (DiffusionZItem){

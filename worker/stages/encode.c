@@ -93,7 +93,8 @@ static void start_text(const struct kiln_picture *picture, char out[KILN_INPUT_K
     if (job->init_image)
         snprintf(out, KILN_INPUT_KEY_MAX, "%s", job->init_image);
     else
-        snprintf(out, KILN_INPUT_KEY_MAX, "job:%" PRIu64, job->init_job);
+        snprintf(out, KILN_INPUT_KEY_MAX, "job:%" PRIu64,
+                 picture->mode.reused ? job->donor.job : job->init_job);
 }
 
 static int encode_images(struct kiln_picture *picture, const struct kiln_encode_options *options,

@@ -2,6 +2,7 @@
 #include "worker/stages/start_load.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +214,52 @@ int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
         code = load_latent(store, row, want, ret, err);
     if (code == 0 && job->init_mask)
         code = load_mask(store, job->init_mask, from, want, ret, err);
+    if (code != 0)
+        kiln_start_release(ret);
+    return code;
+}
+
+/* --- donors ----------------------------------------------------------------------------------- */
+
+/* Latents have about unit variance, and means of a channel within a few of it.  These bounds refuse
+ * damage, not a picture that is unusual. */
+#define MEAN_MAX 8.0
+#define VARIANCE_MIN 0.0025
+#define VARIANCE_MAX 64.0
+
+static int check_values(const float *values, const struct kiln_start_want *want,
+                        struct kiln_error *err)
+{
+    const size_t plane =
+        (size_t)(want->width / want->latent_factor) * (want->height / want->latent_factor);
+    double spread = 0;
+    for (uint32_t channel = 0; channel < want->latent_channels; channel++) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < plane; i++) {
+            const double value = values[channel * plane + i];
+            sum += value;
+            squares += value * value;
+        }
+        const double mean = sum / (double)plane;
+        if (!(fabs(mean) <= MEAN_MAX)) /* nor a number that is not finite */
+            return kiln_fail(err, KILN_UNSUPPORTED, "channel %u has a mean of %g", channel, mean);
+        spread += squares / (double)plane - mean * mean;
+    }
+    spread /= want->latent_channels;
+    if (!(spread >= VARIANCE_MIN && spread <= VARIANCE_MAX))
+        return kiln_fail(err, KILN_UNSUPPORTED, "its channels have a variance of %g", spread);
+    return 0;
+}
+
+int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
+                    const struct kiln_start_want *want, struct kiln_start *ret,
+                    struct kiln_error *err)
+{
+    if (row->key[0] && (row->width != want->width || row->height != want->height))
+        return kiln_fail(err, KILN_BAD_INPUT, "donor %" PRIu64 " is of %ux%u px, not %ux%u",
+                         row->job, row->width, row->height, want->width, want->height);
+    int code = load_latent(store, row, want, ret, err);
+    code = code ? code : check_values(ret->latent, want, err);
     if (code != 0)
         kiln_start_release(ret);
     return code;

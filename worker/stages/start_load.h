@@ -28,4 +28,11 @@ int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
                     const struct kiln_latent_row *row, const struct kiln_start_want *want,
                     struct kiln_start *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Likewise the latent of a donor, from what the ledger says of it.  Its size is the job's.
+ * KILN_UNSUPPORTED: values that no latent has (not finite, one value everywhere, or far too large).
+ */
+int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
+                    const struct kiln_start_want *want, struct kiln_start *ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

@@ -6,6 +6,9 @@
  * that: the queue behind this thread has room for the starts of one portion, so at most three
  * portions are in memory.
  *
+ * A donor, a start that the cache chose, is tried once: if it is gone, damaged, does not fit or is
+ * not there at once, its jobs begin from noise.
+ *
  * A start that is gone, damaged or of another model fails its jobs alone.  While the store or the
  * ledger is away the look-up waits, for at most hold_s, and assignments without starts overtake it.
  * After that the jobs return to the queue.  A worker that ends looks nothing up.
@@ -85,9 +88,11 @@ static void pass_whole(struct kiln_worker *worker, struct kiln_flight *flight)
 
 static bool has_starts(const struct starts *starts, const struct kiln_flight *flight)
 {
+    bool any = kiln_mode_starts(&flight->assignment.mode);
+    for (uint32_t i = 0; i < flight->assignment.job_count; i++)
+        any = any || flight->assignment.jobs[i].donor.job != 0;
     /* A worker with another model than the job's does not begin it. */
-    return kiln_mode_starts(&flight->assignment.mode) &&
-           kiln_renderer_renders(starts->worker->engine, flight->assignment.model);
+    return any && kiln_renderer_renders(starts->worker->engine, flight->assignment.model);
 }
 
 /* Passes on what arrived while a server is away, if it needs no server. */
@@ -118,7 +123,7 @@ static bool same_key(const char *a, const char *b)
 static bool same_start(const struct kiln_job *a, const struct kiln_job *b)
 {
     return same_key(a->init_image, b->init_image) && same_key(a->init_mask, b->init_mask) &&
-           a->init_job == b->init_job;
+           a->init_job == b->init_job && a->donor.job == b->donor.job;
 }
 
 /* Whether somebody still wants the job of this number or one that starts from the same. */
@@ -158,7 +163,8 @@ static int try_rows(struct look *look, struct kiln_error *err)
     char name[KILN_NAME_MAX + 32];
     int code = 0;
     for (uint32_t i = 0; i < assignment->job_count; i++)
-        ids[i] = assignment->jobs[i].init_job;
+        ids[i] = assignment->jobs[i].donor.job ? assignment->jobs[i].donor.job
+                                               : assignment->jobs[i].init_job;
     snprintf(name, sizeof name, "kiln-worker %s starts", starts->worker->id);
     if (!starts->ledger)
         code = kiln_ledger_open(starts->worker->config, name, &starts->ledger, err);
@@ -174,14 +180,15 @@ static int try_rows(struct look *look, struct kiln_error *err)
 /* Where the latents of the whole assignment are. */
 static int ask_rows(struct look *look, struct kiln_error *err)
 {
-    bool any = false;
+    const bool donors = !kiln_mode_starts(&look->flight->assignment.mode);
+    bool any = donors;
     int code;
     for (uint32_t i = 0; i < look->flight->assignment.job_count; i++)
         any = any || look->flight->assignment.jobs[i].init_job != 0;
     if (!any)
         return 0;
     while ((code = try_rows(look, err)) != 0)
-        if (!again(look, &look->starts->ledger_outage, err))
+        if (donors || !again(look, &look->starts->ledger_outage, err))
             return code;
     kiln_outage_over(&look->starts->ledger_outage);
     return 0;
@@ -253,6 +260,57 @@ static int load(struct look *look, uint32_t index, struct kiln_start *ret, struc
     return code;
 }
 
+/* --- donors ----------------------------------------------------------------------------------- */
+
+static enum kiln_fallback fallback_of(int code)
+{
+    switch (code) {
+    case 0:
+        return KILN_FALLBACK_NONE;
+    case KILN_NOT_FOUND:
+        return KILN_FALLBACK_MISSING;
+    case KILN_CORRUPT:
+        return KILN_FALLBACK_DAMAGED;
+    case KILN_BAD_INPUT:
+        return KILN_FALLBACK_UNFIT;
+    case KILN_UNSUPPORTED:
+        return KILN_FALLBACK_ODD;
+    default:
+        return KILN_FALLBACK_AWAY;
+    }
+}
+
+static bool measured(const struct kiln_renderer *engine)
+{
+    return !engine->dtype ||
+           kiln_card_reuse_fits(&engine->card.reuse, engine->model_hash, engine->dtype);
+}
+
+/* One try for the latent of a job's donor.  code: what asking the ledger gave. */
+static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code,
+                                     struct kiln_start *ret)
+{
+    struct starts *starts = look->starts;
+    struct kiln_error err = {0};
+    const uint64_t donor = look->flight->assignment.jobs[index].donor.job;
+    if (!measured(starts->worker->engine))
+        return KILN_FALLBACK_UNMEASURED;
+    if (code)
+        return KILN_FALLBACK_AWAY;
+    if (!starts->store && (code = kiln_store_open(starts->worker->config, &starts->store, &err)))
+        code = KILN_UNAVAILABLE;
+    if (code == 0 && !look->answers && (code = kiln_store_reach(starts->store, &err)))
+        code = KILN_UNAVAILABLE;
+    look->answers = code == 0;
+    if (code == 0)
+        code = kiln_donor_load(starts->store, &look->rows[index], &look->want, ret, &err);
+    if (code)
+        kiln_log(KILN_LOG_WARNING, "donor_unused", kiln_f("donor", "%" PRIu64, donor),
+                 kiln_f("why", "%s", kiln_fallback_name(fallback_of(code))),
+                 kiln_f("error", "%s", err.text));
+    return fallback_of(code);
+}
+
 /* --- portions --------------------------------------------------------------------------------- */
 
 /* Moves a job into the portion, and every other job that starts from the same. */
@@ -285,6 +343,26 @@ static uint32_t next_job(const struct look *look)
     return i;
 }
 
+/* A job of an assignment in which some have donors, and all that have the same donor or none. */
+static void fill_donor(struct look *look, struct kiln_portion *portion, uint32_t index, int code)
+{
+    const struct kiln_job *jobs = look->flight->assignment.jobs;
+    const uint32_t before = portion->job_count;
+    struct kiln_start start = {0};
+    enum kiln_fallback fallback = KILN_FALLBACK_NONE;
+    int32_t at = -1;
+    if (jobs[index].donor.job && !ends(look) && wanted(look, index))
+        fallback = load_donor(look, index, code, &start);
+    if (start.latent) {
+        at = (int32_t)portion->start_count;
+        portion->bytes += start.bytes;
+        portion->starts[portion->start_count++] = start;
+    }
+    take(look, portion, index, at, 0, NULL);
+    for (uint32_t i = before; i < portion->job_count; i++)
+        portion->jobs[i].fallback = fallback;
+}
+
 /* Fills a portion with jobs whose starts are there, or which failed.  code, unseen: the ledger's
  * failure, for all jobs that start from another one. */
 static void fill(struct look *look, struct kiln_portion *portion, int code,
@@ -294,6 +372,10 @@ static void fill(struct look *look, struct kiln_portion *portion, int code,
     const uint32_t count = look->flight->assignment.job_count;
     for (uint32_t i; (i = next_job(look)) < count && portion->bytes < KILN_PORTION_BYTES;) {
         struct kiln_start start = {0};
+        if (!kiln_mode_starts(&look->flight->assignment.mode)) {
+            fill_donor(look, portion, i, code);
+            continue;
+        }
         int failure = look->flight->assignment.jobs[i].init_image ? 0 : code;
         if (failure == 0 && !ends(look) && wanted(look, i)) /* else the compute thread ends it */
             failure = load(look, i, &start, &why);

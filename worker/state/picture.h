@@ -49,8 +49,9 @@ struct kiln_picture {
     DiffusionZOutput output; /* the encode stage releases it */
     double wait_ms, text_ms, denoise_ms, decode_ms;
     struct kiln_mode mode; /* as rendered */
-    uint32_t steps;        /* that the run took, at both sizes with coarse first */
-    double forwards;       /* their cost, in steps at full size */
+    const char *fallback; /* why it did not begin from the job's donor; NULL: it did, or has none */
+    uint32_t steps;       /* that the run took, at both sizes with coarse first */
+    double forwards;      /* their cost, in steps at full size */
     uint32_t coarse_width, coarse_height;
     bool own_sigmas; /* of the model's kiln.json */
 

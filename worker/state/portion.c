@@ -4,6 +4,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
+const char *kiln_fallback_name(enum kiln_fallback fallback)
+{
+    static const char *const names[] = {NULL,  "missing", "damaged",   "unfit",
+                                        "odd", "away",    "unmeasured"};
+    return names[fallback];
+}
+
 void kiln_start_release(struct kiln_start *start)
 {
     free(start->latent);

@@ -22,12 +22,26 @@ struct kiln_start {
 };
 void kiln_start_release(struct kiln_start *start);
 
+/* Why a run does not begin from the latent that the cache chose, and begins from noise. */
+enum kiln_fallback {
+    KILN_FALLBACK_NONE,
+    KILN_FALLBACK_MISSING,    /* it is no longer there */
+    KILN_FALLBACK_DAMAGED,    /* its bytes are not those of the ledger, or no latent */
+    KILN_FALLBACK_UNFIT,      /* of another model or size, or unfinished */
+    KILN_FALLBACK_ODD,        /* values that no latent of a model has */
+    KILN_FALLBACK_AWAY,       /* the store or the ledger did not answer at once */
+    KILN_FALLBACK_UNMEASURED, /* kiln.json of this worker's model says nothing about it */
+};
+/* "missing", "damaged", ...; NULL for none. */
+const char *kiln_fallback_name(enum kiln_fallback fallback);
+
 struct kiln_portion_job {
     uint32_t index; /* of the job in the flight */
     int32_t start;  /* in `starts`; -1: none, the run begins from noise */
     int code;       /* not 0: it cannot begin, for this reason */
     bool final;     /* and it is not worth another attempt */
     char reason[256];
+    enum kiln_fallback fallback; /* with start -1 and code 0 */
 };
 
 struct kiln_portion {

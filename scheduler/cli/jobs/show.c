@@ -13,6 +13,7 @@
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/snapshot.h"
+#include "schemas/reuse/guard.h"
 #include "storage/ledger/ledger.h"
 
 struct shown {
@@ -100,6 +101,13 @@ static void print_mode(const struct kiln_job_row *row)
     if (row->forwards > 0)
         printf(", cost of %g full step%s", row->forwards, row->forwards == 1 ? "" : "s");
     putchar('\n');
+    if (job->donor.job && row->fallback[0])
+        printf("  full run   the latent of job %" PRIu64 " was chosen, but it is %s\n",
+               job->donor.job, row->fallback);
+    else if (job->donor.job)
+        printf("  began from the latent of job %" PRIu64 " (%s), saved %g of %u steps\n",
+               job->donor.job, kiln_reuse_class_name((enum kiln_reuse_class)job->donor.hit),
+               job->steps - row->forwards, job->steps);
     if (job->init_job)
         printf("  start      latent of job %" PRIu64 "\n", job->init_job);
     if (job->init_image)

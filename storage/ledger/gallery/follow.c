@@ -1,14 +1,12 @@
 /* follow.c - see follow.h.
  *
- * A round begins by taking a snapshot, the target, and reads page by page what the last snapshot
- * did not see: rows whose transaction was numbered after it (changed >= its xmax), or was running
- * then (in its xip).  Both are ranges of the index on (changed, job_id).  When all pages are done,
- * the target becomes the last snapshot and is stored.  What commits meanwhile may be read twice,
- * which does no harm, since every page makes the rows what the pictures are now.
+ * A round takes a snapshot, the target, and reads what the last one did not see
+ * (storage/ledger/read/changes.h).  When all pages are done, the target becomes the last snapshot
+ * and is stored.  What commits meanwhile may be read twice, which does no harm, since every page
+ * makes the rows what the pictures are now.
  *
  * A writer that stays open for an hour holds nothing back: its number stays in xip, and the rows
- * of others are read once.  Rows that came from another cluster may have any number; beyond the
- * target's xmax they are not looked at.
+ * of others are read once.
  *
  * The right to write is the leadership of a "pool" that no pool can be named: an advisory lock that
  * goes with the connection.  Whoever gets it begins with the stored snapshot, never with its own,
@@ -26,6 +24,7 @@
 #include "storage/ledger/gallery/documents.h"
 #include "storage/ledger/gallery/prompts.h"
 #include "storage/ledger/internal.h"
+#include "storage/ledger/read/changes.h"
 
 #define LOCK "the gallery's follower" /* a name of a pool has no spaces */
 #define PAGE_ROWS 500
@@ -248,25 +247,6 @@ static int read_change(void *arg, const PGresult *rows, int row, struct kiln_err
     return 0;
 }
 
-/* $1 the last snapshot, $2 and $3 behind this row, $4 rows, $5 the target. */
-#define AT_XMAX "$2::xid8 < pg_snapshot_xmax($1::pg_snapshot)"
-/* One lower bound: with two, the scan of the index may begin at the lower one of them. */
-#define SINCE                                                                                      \
-    " WHERE (changed, job_id) > (CASE WHEN " AT_XMAX " THEN pg_snapshot_xmax($1) ELSE $2 END,"     \
-    "   CASE WHEN " AT_XMAX " THEN 0 ELSE $3::bigint END)"                                         \
-    "  AND changed < pg_snapshot_xmax($5::pg_snapshot)"                                            \
-    "  ORDER BY changed, job_id LIMIT $4::integer)"
-#define RUNNING_THEN "(SELECT x, job_id FROM pg_snapshot_xip($1::pg_snapshot) AS xip (x), LATERAL"
-#define OF_X                                                                                       \
-    " WHERE changed = x AND job_id > CASE WHEN x = $2::xid8 THEN $3::bigint ELSE 0 END"            \
-    "  ORDER BY job_id LIMIT $4::integer) r WHERE x >= $2::xid8"                                   \
-    " ORDER BY x, job_id LIMIT $4::integer)"
-#define CHANGES                                                                                    \
-    "SELECT changed, job_id FROM ((SELECT changed, job_id FROM image" SINCE                        \
-    " UNION ALL (SELECT changed, job_id FROM image_change" SINCE " UNION ALL " RUNNING_THEN        \
-    " (SELECT job_id FROM image" OF_X " UNION ALL " RUNNING_THEN                                   \
-    " (SELECT job_id FROM image_change" OF_X ") c ORDER BY changed, job_id LIMIT $4::integer"
-
 static int report(struct kiln_follower *follower, const uint64_t *jobs, const bool *gone,
                   size_t count, struct kiln_error *err)
 {
@@ -321,7 +301,8 @@ static int begin_round(struct kiln_follower *follower, struct kiln_error *err)
 static int read_page(struct kiln_follower *follower, struct page *page, bool *gone, bool *ret_end,
                      struct kiln_follower_progress *progress, struct kiln_error *err)
 {
-    static const struct kiln_statement changes = {"gallery_changes", CHANGES};
+    static const struct kiln_statement changes = {
+        "gallery_changes", KILN_CHANGES_SQL("image", "image_change")};
     struct kiln_params params = {0};
     page->count = page->rows = 0;
     KILN_BIND(&params, follower->snapshot, (const char *)follower->last_changed, follower->last_job,

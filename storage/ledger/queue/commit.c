@@ -61,6 +61,7 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
         KILN_BIND(params, commit->forwards);
     else
         kiln_bind_text(params, NULL);
+    KILN_BIND(params, job->donor.job, job->donor.hit, commit->fallback);
     return 0;
 }
 

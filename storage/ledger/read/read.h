@@ -123,6 +123,7 @@ struct kiln_job_row {
     uint32_t object_count;                          /* 0 unless asked for */
     char rendered_mode[KILN_MODE_MAX];              /* the same; "coarse=auto" is resolved */
     double forwards; /* what the run cost, in steps at full size; 0: not asked for, or not done */
+    char fallback[16]; /* why it did not begin from job.donor; "": it did, or had none */
     char model_name[KILN_NAME_MAX + 1], model_hash[80]; /* of the run, likewise; "": not known */
 };
 typedef int kiln_each_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err);

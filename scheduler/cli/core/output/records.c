@@ -12,6 +12,7 @@
 #include "scheduler/cli/core/cli.h"
 #include "schemas/job/line.h"
 #include "schemas/job/sizes.h"
+#include "schemas/reuse/guard.h"
 
 /* A comma before whatever follows a value. */
 static void separate(struct kiln_text *out)
@@ -124,6 +125,11 @@ void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
     bool rendered = row->forwards > 0;
     kiln_json_put(out, "rendered_mode:s", rendered ? kiln_mode_shown(row->rendered_mode) : NULL);
     kiln_json_put(out, rendered ? "forwards:d" : "forwards:n", row->forwards);
+    kiln_json_put(out, job->donor.job ? "donor:u" : "donor:n", job->donor.job);
+    kiln_json_put(out, "donor_class:s fallback:s",
+                  job->donor.job ? kiln_reuse_class_name((enum kiln_reuse_class)job->donor.hit)
+                                 : NULL,
+                  row->fallback[0] ? row->fallback : NULL);
     kiln_json_put(
         out,
         "gone:b worker:s tries:i crashes:i created_at:t queued_at:t not_before:t assigned_at:t "

@@ -1,0 +1,42 @@
+/* cache.h - from which stored latent a waiting job may begin, asked by the leading scheduler.
+ *
+ * A thread with a session of its own keeps the index of donors in step with the ledger
+ * (storage/ledger/read/donors.h).  It runs only while the model's kiln.json has rows of teleport:
+ * without them nothing is read and every look-up is a miss.  Look-ups are in memory and wait for
+ * nothing but a mutex; while the index is not complete, they find what there is.
+ *
+ * Uses of a donor are counted here when it is given, and in the ledger when the picture is
+ * committed; a leader that begins counts those of the ledger.  A run that begins from noise all the
+ * same counts until then as a use, which costs a hit and no picture.
+ */
+#ifndef KILN_CACHE_H
+#define KILN_CACHE_H
+
+#include "schemas/config/config.h"
+#include "schemas/error.h"
+#include "schemas/job.h"
+
+#define KILN_DONORS_MAX 1000000 /* in memory: 60 MB */
+
+struct kiln_cache;
+
+/* Reads the model's card, if the setting `model` names a directory that can be seen from here; one
+ * that is not valid counts as none and is logged.  config must outlive the cache. */
+int kiln_cache_open(const struct kiln_config *config, struct kiln_cache **ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_cache_close(struct kiln_cache *cache); /* accepts NULL */
+/* Reads the card again, now and then; starts the thread when it has rows. */
+void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms);
+
+/* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks
+ * for, its prompt and its size.  Any thread. */
+struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job);
+
+struct kiln_cache_counts {
+    uint32_t donors;
+    bool complete;                  /* all donors of the ledger are in memory */
+    uint64_t looked, hits, skipped; /* jobs looked up, with a donor; steps that these skip */
+};
+void kiln_cache_counts(struct kiln_cache *cache, struct kiln_cache_counts *ret);
+
+#endif

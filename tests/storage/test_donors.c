@@ -1,0 +1,207 @@
+/* test_donors.c - the reader of donors on a real Postgres: what is one, and commits that come late,
+ * out of order or never. */
+#include <libpq-fe.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "storage/ledger/read/donors.h"
+#include "tests/support/rig.h"
+
+#define JOBS 8
+
+static uint64_t ids[JOBS];
+
+static void sql(const char *text)
+{
+    free(kiln_test_sql(rig.stack, text));
+}
+
+static int start(void **state)
+{
+    struct kiln_job jobs[JOBS];
+    struct kiln_error err;
+    int rc = kiln_rig_start(state);
+    kiln_test_ok(kiln_config_set(rig.stack->config, "pool", "p", "test", &err), err);
+    size_t count = kiln_rig_assigned("donors", JOBS, jobs);
+    assert_int_equal(count, JOBS);
+    for (size_t i = 0; i < JOBS; i++) {
+        ids[i] = jobs[i].id;
+        assert_true(kiln_rig_commit(&jobs[i]));
+    }
+    kiln_rig_release(jobs, count);
+    sql("UPDATE latent SET guidance = 0, lora_set = '', mode = ''; CREATE TABLE kept AS"
+        " SELECT * FROM latent; ALTER TABLE kept DROP COLUMN changed");
+    return rc;
+}
+
+/* What a process keeps of the ledger. */
+struct kept {
+    bool there[JOBS];
+    uint32_t uses[JOBS];
+    uint64_t rows;
+};
+
+static int keep(void *arg, const struct kiln_donor_row *row)
+{
+    struct kept *kept = arg;
+    kept->rows++;
+    for (size_t i = 0; i < JOBS; i++)
+        if (ids[i] == row->job) {
+            kept->there[i] = !row->gone;
+            kept->uses[i] = row->uses;
+            if (!row->gone)
+                assert_int_equal(strlen(row->prompt_hash), 64);
+        }
+    return 0;
+}
+
+static void settle(struct kiln_donors *donors, struct kept *kept)
+{
+    struct kiln_error err;
+    bool complete, more = true;
+    for (int rounds = 0; rounds < 3 || more; rounds++) {
+        kiln_test_ok(kiln_donors_step(donors, keep, kept, &complete, &more, &err), err);
+        assert_true(rounds < 100);
+    }
+    assert_true(complete);
+}
+
+static struct kiln_donors *open_donors(struct kept *kept)
+{
+    struct kiln_donors *donors;
+    struct kiln_error err;
+    *kept = (struct kept){0};
+    kiln_test_ok(kiln_donors_open(rig.stack->config, "test donors", &donors, &err), err);
+    settle(donors, kept);
+    return donors;
+}
+
+static void set_of(const char *set, uint64_t id)
+{
+    char text[400];
+    snprintf(text, sizeof text, "UPDATE latent SET %s WHERE job_id = %llu", set,
+             (unsigned long long)id);
+    sql(text);
+}
+
+static void only_full_runs_are_donors(void **state)
+{
+    (void)state;
+    static const char *const never[] = {"sigma = 0.5",      "lora_set = 'ink:1'",
+                                        "guidance = 3",     "mode = 'teleport=2'",
+                                        "mode = 'start=4'", "mode = 'coarse=4+3,variety=0.3'"};
+    struct kept kept;
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        set_of(never[i], ids[i]);
+    set_of("mode = 'coarse=4+3'", ids[6]);
+    kiln_donors_close(open_donors(&kept));
+    for (size_t i = 0; i < JOBS; i++)
+        assert_int_equal(kept.there[i], i >= 6);
+    sql("UPDATE latent SET sigma = 0, guidance = 0, lora_set = '', mode = ''");
+}
+
+static void uses_are_those_of_the_ledger(void **state)
+{
+    (void)state;
+    struct kept kept;
+    kiln_donors_close(open_donors(&kept));
+    assert_true(kept.there[1] && kept.uses[1] == 0);
+    char text[400];
+    snprintf(text, sizeof text, "UPDATE image SET donor = %llu, hit = 1",
+             (unsigned long long)ids[1]);
+    sql(text);
+    const long long pictures = kiln_test_count(rig.stack, "SELECT count(*) FROM image");
+    kiln_donors_close(open_donors(&kept));
+    assert_int_equal(kept.uses[1], pictures);
+    assert_int_equal(kept.uses[2], 0);
+    sql("UPDATE image SET donor = NULL, hit = NULL");
+}
+
+static PGconn *connect_more(void)
+{
+    PGconn *conn = PQconnectdb(kiln_config_text(rig.stack->config, KILN_KEY_POSTGRES));
+    assert_int_equal(PQstatus(conn), CONNECTION_OK);
+    return conn;
+}
+
+static void run(PGconn *conn, const char *text)
+{
+    PGresult *result = PQexec(conn, text);
+    const ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", text, PQerrorMessage(conn));
+    PQclear(result);
+}
+
+static void put_back(PGconn *conn, size_t i)
+{
+    char text[800];
+    snprintf(
+        text, sizeof text,
+        "INSERT INTO latent (job_id, sigma, seed, guidance, width, height, steps, states, shape,"
+        " key, encoding, model, model_hash, lora_set, prompt_hash, mode) SELECT job_id, sigma,"
+        " seed, guidance, width, height, steps, states, shape, key, encoding, model, model_hash,"
+        " lora_set, prompt_hash, mode FROM kept WHERE job_id = %llu",
+        (unsigned long long)ids[i]);
+    run(conn, text);
+}
+
+/* Two writers hold their transactions open while the reader goes on and others commit behind them.
+ */
+static void late_commits_are_seen(void **state)
+{
+    (void)state;
+    struct kept kept;
+    PGconn *first = connect_more(), *second = connect_more(), *third = connect_more();
+    sql("DELETE FROM latent");
+    struct kiln_donors *donors = open_donors(&kept);
+    for (size_t i = 0; i < JOBS; i++)
+        assert_false(kept.there[i]);
+    run(first, "BEGIN");
+    put_back(first, 0);
+    run(second, "BEGIN");
+    put_back(second, 1);
+    run(third, "BEGIN");
+    put_back(third, 2);
+    put_back(third, 3);
+    run(third, "COMMIT"); /* the last to begin is the first to commit */
+    settle(donors, &kept);
+    assert_true(!kept.there[0] && !kept.there[1] && kept.there[2] && kept.there[3]);
+    char remove[100];
+    snprintf(remove, sizeof remove, "DELETE FROM latent WHERE job_id = %llu",
+             (unsigned long long)ids[3]);
+    sql(remove);
+    settle(donors, &kept);
+    assert_true(!kept.there[0] && kept.there[2] && !kept.there[3]);
+    run(first, "COMMIT");
+    run(second, "ROLLBACK");
+    settle(donors, &kept);
+    assert_true(kept.there[0] && !kept.there[1] && kept.there[2] && !kept.there[3]);
+    put_back(second, 1);
+    settle(donors, &kept);
+    assert_true(kept.there[1]);
+    const uint64_t rows = kept.rows; /* nothing is read again while nothing changes */
+    settle(donors, &kept);
+    assert_int_equal(kept.rows, rows);
+    kiln_donors_close(donors);
+    PQfinish(first);
+    PQfinish(second);
+    PQfinish(third);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_full_runs_are_donors),
+        cmocka_unit_test(uses_are_those_of_the_ledger),
+        cmocka_unit_test(late_commits_are_seen),
+    };
+    return cmocka_run_group_tests(tests, start, kiln_rig_stop);
+}
