@@ -166,7 +166,8 @@ static int by_phrase(const void *a, const void *b)
 static void sort_uses(struct kiln_router *router)
 {
     size_t kept = 0;
-    qsort(router->uses, router->use_count, sizeof *router->uses, by_phrase);
+    if (router->use_count > 0)
+        qsort(router->uses, router->use_count, sizeof *router->uses, by_phrase);
     for (size_t i = 0; i < router->use_count; i++) {
         const struct kiln_use *use = &router->uses[i],
                               *last = kept ? &router->uses[kept - 1] : NULL;
