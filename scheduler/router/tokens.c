@@ -133,7 +133,8 @@ static void add_word(void *arg, const struct kiln_word *word)
         len = without_plural(letters, len);
         token->length = (uint8_t)len;
         token->form = kiln_map_hash(letters, len);
-        token->stem = kiln_map_hash(letters, without_ending(letters, len));
+        const size_t stem = without_ending(letters, len);
+        token->stem = stem == len ? token->form : kiln_map_hash(letters, stem);
     } else {
         token->form = token->stem = kiln_map_hash(letters, len);
     }
