@@ -19,7 +19,7 @@ done
 . "$here/machine.sh"
 [ -n "$suite" ] || skip "this distribution has no code name for debootstrap"
 work=$(mktemp -d /var/tmp/kiln-packages.XXXXXX)
-trap 'halt; rm -rf --one-file-system "$work"' EXIT
+trap 'halt; umount -R "$work/podman/overlay" 2>/dev/null; rm -rf --one-file-system "$work"' EXIT
 trap 'exit 1' INT TERM
 base=$build/deb-base-$suite
 if [ ! -e "$base/made" ]; then
@@ -129,4 +129,5 @@ list | comm -13 "$work/before" - | grep -i kiln >"$work/left"
 # Pictures and passwords stay, and what the operator made by hand.
 grep -vE '^/(var/lib|srv)/kiln(/store(/.*)?)?$|^/etc/kiln(/secrets(/.*)?)?$|^/etc/systemd/system/kiln-worker@0\.service\.d(/cpu\.conf)?$' "$work/left" && die "purging leaves these files"
 grep -q '^/var/lib/kiln/store/.*\.webp$' "$work/left" || die "purging took the pictures"
+. "$here/image.sh"
 echo "ok: $new installed, run, upgraded over $old and purged on $suite"

@@ -1,0 +1,37 @@
+# image.sh - the image of scripts/containers, built on the base system and run by podman, with no right
+# of root and a file system that cannot be written to; sourced by run.sh.  Returns where podman cannot run.
+say "the image"
+if ! command -v podman >/dev/null; then
+    echo "the image is not built: there is no podman here"
+    return
+fi
+# Limits of this process: a runtime may not raise them.  runc also knows hybrid cgroups.
+limits=(--ulimit "nofile=$(ulimit -Hn):$(ulimit -Hn)" --ulimit nproc=1000:1000)
+pod() { podman --root "$work/podman" --runroot "$work/podman-run" $(command -v runc >/dev/null && echo --runtime runc) "$@"; }
+box() { pod run --rm --network none --read-only --tmpfs /tmp --cap-drop all --security-opt no-new-privileges "${limits[@]}" "$@"; }
+(cd "$base" && tar --one-file-system -c .) | pod import - kiln-base >"$work/image.log" 2>&1
+if [ "$(box kiln-base echo runs 2>>"$work/image.log")" != runs ]; then
+    echo "the image is not built: podman cannot run here: $(tail -n 1 "$work/image.log")"
+    return
+fi
+mkdir "$work/context"
+cp "$debs"/kiln_*.deb "$debs"/kiln-worker-cpu_*.deb "$work/context/"
+pod build --isolation chroot --network host "${limits[@]}" --build-arg BASE=localhost/kiln-base -t kiln \
+    -f "$here/../../scripts/containers/Containerfile" "$work/context" >"$work/image.log" 2>&1 ||
+    { tail -n 20 "$work/image.log"; die "the image is not built"; }
+[ "$(box kiln id -u)" = 990 ] || die "the image runs as $(box kiln id)"
+for program in kiln kiln-scheduler kiln-worker; do
+    box kiln $program --version | grep -qE "^$program [0-9.]+ \(" || die "the image has no $program"
+done
+box kiln kiln help gallery | grep -q '^kiln gallery' || die "the image has no gallery"
+box kiln sh -c 'kiln render --prompt "a red star" --width 64 --height 64 --out /tmp/x.webp && head -c 4 /tmp/x.webp' |
+    grep -q '^RIFF' || die "the image does not render"
+# A scheduler without servers lives, is not ready, and ends when it is told to.
+pod run -d --name scheduler --network none --read-only "${limits[@]}" kiln kiln-scheduler >/dev/null || die "the scheduler does not start"
+pid=$(pod inspect -f '{{.State.Pid}}' scheduler)
+for _ in $(seq 300); do nsenter --target "$pid" --net curl -sf -o /dev/null http://127.0.0.1:9461/livez && break; sleep 0.2; done
+[ "$(nsenter --target "$pid" --net curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:9461/livez)" = 200 ] || die "no /livez"
+[ "$(nsenter --target "$pid" --net curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:9461/readyz)" = 503 ] || die "ready without servers"
+pod stop -t 60 scheduler >/dev/null
+[ "$(pod inspect -f '{{.State.ExitCode}}' scheduler)" = 0 ] || die "the scheduler ended with $(pod inspect -f '{{.State.ExitCode}}' scheduler)"
+pod rm scheduler >/dev/null
