@@ -255,6 +255,12 @@ fallback missing gone
 fallback damaged garble
 fallback unfit other
 [ "$(sql "SELECT count(*) FROM job WHERE state = 3")" = 0 ] || die "a job failed for want of a donor"
+ok kiln cache stat --json
+json out.txt '{r["fallback"] for r in d if "steps_saved" in r} == {None, "missing", "damaged", "unfit"}'
+json out.txt 'all(r["steps_saved"] == r["pictures"] * int(r["mode"].split("=")[1]) and r["gpu_seconds_saved"] >= 0 and r["class"] == "same_prompt" for r in d if r.get("mode"))'
+ok kiln cache stat
+says 'teleport=1: [1-9][0-9]* steps and [0-9.]* GPU-seconds saved'
+says 'the stored latent is missing, rendered in full'
 
 # --- the pool's setting holds for backfills, too
 ok kiln backfill add standing --template 'a {1|2} star' --set size=128x128 --until 2

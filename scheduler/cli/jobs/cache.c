@@ -21,6 +21,7 @@
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "scheduler/cli/jobs/enqueue/prompts.h"
 #include "schemas/digest.h"
+#include "schemas/reuse/guard.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/quota.h"
 #include "storage/ledger/read/cache.h"
@@ -372,6 +373,28 @@ static int list_row(void *arg, const struct kiln_cache_row *row, struct kiln_err
     return kiln_listing_put(listing, err);
 }
 
+/* Runs that the cache let begin from a stored latent, a line each class and depth. */
+static int list_hits(void *arg, const struct kiln_hits_row *row, struct kiln_error *err)
+{
+    struct kiln_listing *listing = arg;
+    const char *class = kiln_reuse_class_name((enum kiln_reuse_class)row->hit);
+    if (listing->cli->json) {
+        kiln_json_put(&listing->line,
+                      "{class:s mode:s fallback:s pictures:u steps_saved:d gpu_seconds_saved:d}\n",
+                      class, row->mode[0] ? row->mode : NULL,
+                      row->fallback[0] ? row->fallback : NULL, row->pictures, row->steps,
+                      row->seconds);
+        return kiln_listing_put(listing, err);
+    }
+    if (row->fallback[0])
+        kiln_say(listing->cli, "%s, %s: the stored latent is %s, rendered in full",
+                 KILN_COUNT(row->pictures, "picture"), class, row->fallback);
+    else
+        kiln_say(listing->cli, "%s, %s, %s: %g steps and %.1f GPU-seconds saved",
+                 KILN_COUNT(row->pictures, "picture"), class, row->mode, row->steps, row->seconds);
+    return 0;
+}
+
 static int stat_cache(struct kiln_cli *cli)
 {
     struct kiln_listing listing = {.cli = cli, .none = "no cached latents"};
@@ -383,6 +406,8 @@ static int stat_cache(struct kiln_cli *cli)
                "PROMPTS", "STATES", "BYTES");
     if (rc == 0)
         rc = kiln_ledger_cache(ledger, kiln_pool(cli), list_row, &listing, &err);
+    if (rc == 0)
+        rc = kiln_ledger_hits(ledger, kiln_pool(cli), list_hits, &listing, &err);
     kiln_ledger_close(ledger);
     return kiln_listing_end(&listing, rc, &err);
 }

@@ -217,3 +217,31 @@ int kiln_ledger_cache(struct kiln_ledger *ledger, const char *pool, kiln_each_ca
     free(sums.rows);
     return rc;
 }
+
+/* --- hits ------------------------------------------------------------------------------------- */
+
+static int read_hits(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    struct kiln_hits_row hits = {0};
+    KILN_READ(rows, row, 0, hits.hit, hits.mode, hits.fallback, hits.pictures, hits.steps,
+              hits.seconds);
+    return ((kiln_each_hits *)caller->each)(caller->arg, &hits, err);
+}
+
+int kiln_ledger_hits(struct kiln_ledger *ledger, const char *pool, kiln_each_hits *each, void *arg,
+                     struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "cache_hits",
+        "SELECT hit, CASE WHEN fallback IS NULL THEN mode ELSE '' END, coalesce(fallback, ''),"
+        " count(*), coalesce(sum(steps - forwards) FILTER (WHERE fallback IS NULL), 0)::float8,"
+        " coalesce(sum(denoise_ms * (steps / nullif(forwards, 0) - 1))"
+        "  FILTER (WHERE fallback IS NULL), 0)::float8 / 1000"
+        " FROM image WHERE donor IS NOT NULL AND pool = $1::text GROUP BY 1, 2, 3 ORDER BY 1, 2, "
+        "3"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, pool);
+    return kiln_ledger_run_each(ledger, &statement, &params, read_hits, KILN_CALLER(each, arg),
+                                err);
+}

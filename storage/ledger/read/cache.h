@@ -4,8 +4,8 @@
  * given. The model means its present weights: those that the newest pictures and latents of the
  * pool were rendered with.  New weights count from the first picture that was rendered with them.
  * LoRAs count by name, scale and file in the same way; a latent without recorded files counts as
- * rendered with the present ones.  Only latents of exact runs count.  `kiln cache build` makes jobs of
- * one batch with this identity as the key, so the unique (batch, key) prevents duplicates.
+ * rendered with the present ones.  Only latents of exact runs count.  `kiln cache build` makes jobs
+ * of one batch with this identity as the key, so the unique (batch, key) prevents duplicates.
  */
 #ifndef KILN_LEDGER_CACHE_H
 #define KILN_LEDGER_CACHE_H
@@ -43,9 +43,24 @@ struct kiln_cache_row {
     double gpu_seconds; /* of those that were built for the cache alone */
 };
 typedef int kiln_each_cache(void *arg, const struct kiln_cache_row *row, struct kiln_error *err);
-/* All stored latents of exact runs by model, size and LoRA set, the most first.  Reads every row, a page of
- * prompts at a time, each as it is at that moment. */
+/* All stored latents of exact runs by model, size and LoRA set, the most first.  Reads every row, a
+ * page of prompts at a time, each as it is at that moment. */
 int kiln_ledger_cache(struct kiln_ledger *ledger, const char *pool, kiln_each_cache *each,
                       void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Pictures whose runs could begin from a stored latent: by how like the prompts were and what came
+ * of it. */
+struct kiln_hits_row {
+    int hit;                  /* enum kiln_reuse_class */
+    char mode[KILN_MODE_MAX]; /* as rendered: "teleport=2" */
+    char fallback[16];        /* why it was a full run all the same; "": it was not */
+    uint64_t pictures;
+    double steps;   /* that were skipped, of the full size */
+    double seconds; /* of the device that they would have taken, at the pace of the others */
+};
+typedef int kiln_each_hits(void *arg, const struct kiln_hits_row *row, struct kiln_error *err);
+/* Reads every picture with a donor. */
+int kiln_ledger_hits(struct kiln_ledger *ledger, const char *pool, kiln_each_hits *each, void *arg,
+                     struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif
