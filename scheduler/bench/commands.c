@@ -25,7 +25,7 @@ static const struct {
     {"status --groups", {"status", "--groups"}, NOTHING, REPEATS},
     {"why JOB", {"why"}, JOB, REPEATS},
     {"cancel JOB", {"cancel"}, JOB, 1},
-    {"cancel --batch", {"cancel", "--batch"}, BATCH, 1},
+    {"cancel BATCH", {"cancel", "--yes"}, BATCH, 1},
 };
 
 /* Runs kiln once, without any setting of the user's environment. */

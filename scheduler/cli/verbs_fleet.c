@@ -10,6 +10,8 @@ static const struct kiln_option pause_options[] = {
     {"group", "G", "SIZE/STEPS/LORAS as in `kiln status`; * matches any: 1024x1024, */*/ink:0.8"},
     {"reason", "TEXT", "stored with the pause; `kiln why` and `kiln status` show it"},
     {NULL, NULL, NULL}};
+static const struct kiln_option pause_yes[] = {{"yes", NULL, "of all jobs: do not ask"},
+                                               {NULL, NULL, NULL}};
 static const struct kiln_option backfill_options[] = {
     {"prompts", "FILE", "a file of prompts, as for enqueue"},
     {"template", "TEXT", "one prompt; {a|b} are choices"},
@@ -77,12 +79,12 @@ const struct kiln_verb kiln_verbs_fleet[] = {
     {.name = "drain",
      .args = "WORKER|--all [--yes] [--wait [--timeout S]]",
      .summary = "let a worker finish its batch and end",
-     .examples = "kiln drain worker-0\nkiln drain --all --wait && echo safe to switch off",
+     .examples = "kiln drain worker-0\nkiln drain --all --yes --wait && echo safe to switch off",
      .options = drain_options,
      .words = {0, 1},
      .run = kiln_verb_drain},
     {.name = "pause",
-     .args = "[--all|--backfill|--tenant T|--group G] [--reason TEXT]",
+     .args = "--all [--yes]|--backfill|--tenant T|--group G [--reason TEXT]",
      .summary = "stop assigning matching jobs until `kiln resume`",
      .examples = "kiln pause --tenant ann --reason 'invoice 17'\n"
                  "kiln pause --group '*/*/ink:0.8'",
@@ -93,6 +95,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
              "opposite commands at once, the later one wins; both are told, and the other command\n"
              "exits with 1.",
      .options = pause_options,
+     .also = pause_yes,
      .run = kiln_verb_pause},
     {.name = "resume",
      .args = "[--all|--backfill|--tenant T|--group G]",

@@ -2,13 +2,10 @@
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/verb_tables.h"
 
+/* What the word BATCH says too; for a batch whose name is a number, where a job could be meant. */
 #define BATCH_OPTION                                                                               \
     {                                                                                              \
-        "batch", "NAME", "all jobs of a batch"                                                     \
-    }
-#define ONLY_BATCH_OPTION                                                                          \
-    {                                                                                              \
-        "batch", "B", "only jobs of this batch"                                                    \
+        "batch", "BATCH", "this batch, also one whose name is a number"                            \
     }
 #define SINCE_OPTION                                                                               \
     {                                                                                              \
@@ -16,7 +13,7 @@
     }
 
 static const struct kiln_option jobs_options[] = {
-    ONLY_BATCH_OPTION,
+    BATCH_OPTION,
     {"state", "STATE", "queued, assigned, done, failed or cancelled"},
     {"limit", "N", "at most so many lines"},
     {NULL, NULL, NULL}};
@@ -32,17 +29,16 @@ static const struct kiln_option usage_options[] = {
     {"by", "WHAT", "one line a tenant, a day, or both: tenant,day (tenant)"},
     SINCE_OPTION,
     {NULL, NULL, NULL}};
-static const struct kiln_option errors_options[] = {
-    ONLY_BATCH_OPTION, SINCE_OPTION, {NULL, NULL, NULL}};
+static const struct kiln_option errors_options[] = {BATCH_OPTION, SINCE_OPTION, {NULL, NULL, NULL}};
 static const struct kiln_option events_options[] = {
     {"follow", NULL, "keep printing new events until Ctrl-C"},
-    ONLY_BATCH_OPTION,
-    {"job", "JOB", "only this job"},
+    BATCH_OPTION,
+    {"job", "JOB", "this job"},
     SINCE_OPTION,
     {NULL, NULL, NULL}};
 static const struct kiln_option move_options[] = {BATCH_OPTION, {NULL, NULL, NULL}};
 static const struct kiln_option cancel_options[] = {
-    BATCH_OPTION, {"yes", NULL, "with --batch: do not ask"}, {NULL, NULL, NULL}};
+    BATCH_OPTION, {"yes", NULL, "of a batch: do not ask"}, {NULL, NULL, NULL}};
 static const struct kiln_option export_options[] = {
     {"out", "DIR", "the directory; if it exists, only missing files are downloaded"},
     {"html", NULL, "also write the gallery page index.html"},
@@ -66,16 +62,16 @@ static const struct kiln_option redraw_options[] = {
     {"no-wait", NULL, "do not wait for the scheduler's receipt"},
     {NULL, NULL, NULL}};
 static const struct kiln_option favourite_options[] = {
-    {"batch", "NAME", "all pictures of a batch; ls: only this batch"}, {NULL, NULL, NULL}};
+    BATCH_OPTION, {"yes", NULL, "rm of a batch: do not ask"}, {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_jobs[] = {
     {.name = "jobs",
-     .args = "[--batch B] [--state S]",
+     .args = "[BATCH] [--state S] [--limit N]",
      .summary = "list jobs, one a line",
-     .examples = "kiln jobs --batch sketches --state failed\n"
+     .examples = "kiln jobs sketches --state failed\n"
                  "kiln jobs --json | jq 'select(.width > 1024)'",
      .options = jobs_options,
-     .words = {0, 0},
+     .words = {0, 1},
      .run = kiln_verb_jobs},
     {.name = "show",
      .args = "JOB|BATCH",
@@ -118,32 +114,34 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .words = {0, 0},
      .run = kiln_verb_usage},
     {.name = "errors",
-     .args = "[--batch B] [--since WHEN]",
+     .args = "[BATCH] [--since WHEN]",
      .summary = "list failed jobs by cause, with an example and what to do next",
      .examples = "kiln errors --since 24h",
      .options = errors_options,
-     .words = {0, 0},
+     .words = {0, 1},
      .run = kiln_verb_errors},
     {.name = "events",
-     .args = "[--follow] [--batch B|--job JOB] [--since WHEN]",
+     .args = "[JOB|BATCH] [--follow] [--since WHEN]",
      .summary = "list every change of every job, or follow them",
      .examples = "kiln events --follow --json | jq 'select(.to == \"failed\")'\n"
-                 "kiln events --job 17",
-     .more = "Without --job, --batch or --since it lists the last hour.",
+                 "kiln events 17",
+     .more = "Without a job, a batch or --since it lists the last hour.",
      .options = events_options,
-     .words = {0, 0},
+     .words = {0, 1},
      .run = kiln_verb_events},
     {.name = "cancel",
-     .args = "JOB|--batch B [--yes]",
+     .args = "JOB|BATCH [--yes]",
      .summary = "cancel queued and assigned jobs",
-     .examples = "kiln cancel 17\nkiln cancel --batch sketches",
+     .examples = "kiln cancel 17\nkiln cancel sketches --yes",
+     .more = "A number is a job.  A batch is cancelled after a question; without a terminal it "
+             "needs --yes.",
      .options = cancel_options,
      .words = {0, 1},
      .run = kiln_verb_cancel},
     {.name = "retry",
-     .args = "JOB|--batch B",
+     .args = "JOB|BATCH",
      .summary = "queue failed and cancelled jobs again",
-     .examples = "kiln retry --batch sketches",
+     .examples = "kiln retry 17\nkiln retry sketches",
      .options = move_options,
      .words = {0, 1},
      .run = kiln_verb_cancel},
@@ -183,7 +181,7 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .run = kiln_verb_redraw},
     {.name = "favourite",
      .spelling = "favorite",
-     .args = "add|rm JOB...|--batch B, or ls [--batch B]",
+     .args = "add JOB...|BATCH | rm JOB...|BATCH [--yes] | ls [BATCH]",
      .summary = "mark pictures that `kiln gc --older-than` keeps, with their latents",
      .examples = "kiln favourite add 17 23\nkiln favourite ls --json | jq -r .key",
      .options = favourite_options,

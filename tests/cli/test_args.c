@@ -149,6 +149,36 @@ static void every_row_of_the_table_is_whole(void **state)
     assert_null(kiln_verb_find(&table, "backfil"));
 }
 
+/* What a verb takes the words for; an exit status. */
+static int target(const char *const *words, struct kiln_target *ret)
+{
+    struct kiln_cli cli = {.verb = &verb, .quiet = true, .silent = true};
+    struct kiln_args args;
+    char *argv[8];
+    int status = parse(words, 0, 2, argv, &args);
+    return status ? status : kiln_arg_target(&cli, &args, 0, ret);
+}
+
+static void a_number_is_a_job_and_a_name_a_batch(void **state)
+{
+    struct kiln_target what;
+    (void)state;
+    assert_int_equal(target((const char *[]){"probe", "17", NULL}, &what), 0);
+    assert_true(what.job == 17 && !what.batch);
+    assert_int_equal(target((const char *[]){"probe", "17a", NULL}, &what), 0);
+    assert_true(what.job == 0);
+    assert_string_equal(what.batch, "17a");
+    assert_int_equal(target((const char *[]){"probe", "--batch", "17", NULL}, &what), 0);
+    assert_true(what.job == 0);
+    assert_string_equal(what.batch, "17");
+    assert_int_equal(target((const char *[]){"probe", NULL}, &what), 0);
+    assert_true(what.job == 0 && !what.batch);
+    assert_int_equal(target((const char *[]){"probe", "b", "--batch", "b", NULL}, &what), EX_USAGE);
+    assert_int_equal(target((const char *[]){"probe", "0", NULL}, &what), EX_USAGE);
+    assert_int_equal(target((const char *[]){"probe", "9223372036854775808", NULL}, &what),
+                     EX_USAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +187,7 @@ int main(void)
         cmocka_unit_test(wrong_lines_are_usage_errors),
         cmocka_unit_test(options_are_bounded),
         cmocka_unit_test(numbers_and_ids),
+        cmocka_unit_test(a_number_is_a_job_and_a_name_a_batch),
         cmocka_unit_test(texts_for_people),
         cmocka_unit_test(every_row_of_the_table_is_whole),
     };

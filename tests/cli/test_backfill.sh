@@ -174,7 +174,7 @@ says 'failed: there is no style neno; correct it, then `kiln backfill resume lon
 ok kiln backfill resume long
 json <(kiln backfill show long --json) 'd["state"] == "active" and d["error"] is None'
 for what in "--tenant ann" "--group */2/none" ""; do
-    ok kiln pause $what
+    ok kiln pause ${what:---yes}
     ok kiln resume $what
 done
 # What has no jobs yet is held before they come; it may be a slip, so it is told.

@@ -45,7 +45,7 @@ json out.txt 'all(r["idle_share"] is None or 0 <= r["idle_share"] <= 1 for r in 
 ok kiln bench restart --jobs 3000
 says 'to its first assignment, 3000 jobs' out.txt
 says 'of kiln-scheduler, the whole queue' out.txt
-says 'kiln cancel --batch' out.txt
+says 'kiln cancel BATCH' out.txt
 
 # Real workers that draw test cards, each on a device of its own; how well it scales depends on whose
 # processors these are.

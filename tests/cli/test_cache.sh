@@ -154,7 +154,7 @@ fails 65 kiln cache build --template '{a|b|c}' --limit 2
 
 # --- a tenant's quota bounds what it has waiting; the rest comes when the command is run again
 ok kiln quota set ann --queued 6
-ok kiln pause --all
+ok kiln pause --all --yes
 printf 'quota a%s\n' 1 2 3 4 5 6 7 8 9 10 >ann.txt
 ann=(--prompts ann.txt --set tenant=ann --set size=64x64 --json)
 fails 75 kiln cache build "${ann[@]}"
@@ -187,10 +187,10 @@ build "${many[@]}"
 wait $builder || die "two builds at once do not agree"
 [ "$(sql "SELECT count(*), count(DISTINCT prompt), count(DISTINCT index) FROM job WHERE steps = 1")" = "1500|1500|1500" ] || die "not each prompt once"
 until_sql "SELECT count(*) > 250 FROM job WHERE steps = 1 AND state = 2" t
-ok kiln cancel --batch latent-cache
+ok kiln cancel latent-cache --yes
 build "${many[@]}"
 json out.txt "d['ordered'] == 0 and d['failed'] == $(sql "SELECT count(*) FROM job WHERE state = 4") and d['failed'] + d['stored'] == 1500"
-says 'kiln retry --batch latent-cache'
+says 'kiln retry latent-cache'
 
 # --- what was removed is built again, and only that
 job=$(sql "SELECT l.job_id FROM latent l JOIN job j ON j.id = l.job_id WHERE prompt = 'a blue boat' AND j.sigmas = ''")

@@ -86,7 +86,7 @@ finding leases "f['verdict'] == 'ok' and f['found'].startswith('queued $held job
 [ "$(sql "SELECT count(*) FROM event WHERE was = 1 AND state = 0 AND reason LIKE '%doctor%'")" = "$held" ] || die "the moves are not told"
 [ "$(sql 'SELECT sum(queued) FROM batch_tally')" = 12 ] || die "the sums are wrong"
 finding leases "f['verdict'] == 'ok'"
-ok kiln cancel --batch slow
+ok kiln cancel slow --yes
 ok kiln up --dir s
 ok kiln doctor
 
@@ -109,8 +109,8 @@ ok kiln enqueue jobs.jsonl --batch after
 ok kiln wait after --timeout 60
 
 # --- a batch that there is not: every verb names the nearest
-for words in "show slwo" "wait slwo" "export slwo --out x" "events --batch slwo" "cancel --batch slwo" \
-    "retry --batch slwo" "favourite add --batch slwo" "batch show slwo"; do
+for words in "show slwo" "wait slwo" "export slwo --out x" "events slwo" "cancel slwo" \
+    "retry slwo" "favourite add slwo" "batch show slwo"; do
     fails 66 kiln $words
     says "there is no batch 'slwo'; the nearest are 'slow'"
 done

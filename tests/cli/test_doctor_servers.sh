@@ -109,14 +109,14 @@ finding clocks "f['verdict'] == 'ok'"
 # --- jobs that nobody can draw
 job() { echo "{\"prompt\": \"$1\", \"width\": 64, \"height\": 64, \"steps\": 2$2}"; }
 ok kiln enqueue - --batch foreign < <(job star ', "model": "other", "count": 3')
-finding models "f['verdict'] == 'bad' and f['found'] == '3 queued jobs of 64x64 need model other, such as batch foreign; no live worker has it' and 'cancel --batch' in f['do']"
-ok kiln cancel --batch foreign
+finding models "f['verdict'] == 'bad' and f['found'] == '3 queued jobs of 64x64 need model other, such as batch foreign; no live worker has it' and 'cancel BATCH' in f['do']"
+ok kiln cancel foreign --yes
 finding models "f is None"
 ok kiln enqueue - --batch large < <(job '@fail=no_memory' '')
 until_sql "SELECT count(*) FROM job WHERE waits AND tries > 0" 1
 finding sizes "f['verdict'] == 'warning' and '1 of 1 queued job of 64x64 did not fit' in f['found'] and 'batch large' in f['found']"
-ok kiln cancel --batch large
-ok kiln pause --all
+ok kiln cancel large --yes
+ok kiln pause --all --yes
 mkdir loras
 touch loras/ghost.safetensors
 ok kiln enqueue - --batch styled --lora-dir "$PWD/loras" < <(job star ', "loras": [{"name": "ghost"}]')

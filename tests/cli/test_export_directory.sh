@@ -153,7 +153,7 @@ ok kiln export b --out early --format png --force <input
 [ -e input/.part ] || die "an export has removed a file beside its input"
 
 # --- an unfinished batch
-ok kiln pause --reason test
+ok kiln pause --yes --reason test
 ok kiln enqueue - --batch b <<<'{"prompt": "later", "size": "64x64"}'
 fails 75 kiln export b --out part --json
 says 'batch b has 1 job not finished; what is there was exported.  `kiln wait b`, then export again, or add --partial'

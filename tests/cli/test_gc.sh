@@ -78,7 +78,7 @@ says '2 done, 0 failed, 1 cancelled'
 says 'has removed the rows of 1 cancelled job'
 ok kiln gc --json
 json out.txt 'd["removed"] == 2 and d["live"] == 0'
-ok kiln cancel --batch live
+ok kiln cancel live --yes
 ok kiln gc --json
 json out.txt 'd["cancelled_jobs"] == 0'
 
@@ -137,20 +137,22 @@ cp out.txt usage.txt
 fails 64 kiln favourite add
 ok kiln favorite ls
 ok kiln help favorite
-fails 64 kiln favourite add x
+fails 66 kiln favourite add x
 fails 64 kiln favourite keep "$done_job"
 fails 64 kiln favourite add "$done_job" --batch b
+fails 64 kiln favourite add "$done_job" b
+fails 64 kiln favourite rm b
 fails 66 kiln favourite add 999999
 fails 66 kiln favourite add --batch nobody
 ok kiln favourite add "$done_job" --json
 json out.txt 'd["changed"] == 1 and d["favourite"]'
-ok kiln favourite add --batch b --json
+ok kiln favourite add b --json
 json out.txt 'd["changed"] == 2 and d["pictures"] == 3'
 ok kiln favourite ls --json
 json out.txt 'len(d) == 3 and d[0]["batch"] == "b" and d[0]["key"].startswith("images/")'
 ok kiln gc --older-than 0 --dry-run --json
 json out.txt 'd["pictures"] == 2'
-ok kiln favourite rm --batch b --json
+ok kiln favourite rm b --yes --json
 json out.txt 'd["changed"] == 3 and not d["favourite"]'
 ok kiln favourite add "$done_job"
 ok kiln gc --older-than 0 --yes --json
@@ -182,7 +184,7 @@ json out.txt '[r["jobs"] for r in d if "jobs" in r] == [5] if isinstance(d, list
 # --- a batch that was cancelled as a whole does not look done once its rows are gone
 kill -STOP "$(pid_of s worker-0)"
 ok kiln enqueue jobs.jsonl --batch none
-ok kiln cancel --batch none
+ok kiln cancel none --yes
 ok kiln gc --grace 0 --json
 json out.txt 'd["cancelled_jobs"] == 3'
 [ "$(sql "SELECT count(*) FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'none'")" = 0 ] || die "rows are left"

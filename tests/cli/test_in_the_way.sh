@@ -156,7 +156,7 @@ begin_wait strange
 hears "batch strange waits: queued jobs need model 'nonesuch', which no live worker has"
 ok kiln status
 says "queued jobs need model 'nonesuch'" out.txt
-ok kiln cancel --batch strange
+ok kiln cancel strange --yes
 wait $waiting
 
 # --- a model that does not load

@@ -218,7 +218,7 @@ ok kiln drain worker-0 --wait
 heard 'no worker is alive in pool default'
 sleep 6 # two looks at least, and nothing has changed
 alive $waiting || die "the wait has ended"
-ok kiln cancel --batch strange
+ok kiln cancel strange --yes
 wait $waiting && die "a cancelled batch is all done"
 json waited.txt 'd["batch"] == "strange" and d["result"] == "cancelled"'
 [ "$(grep '^batch strange waits: ' wait.txt | uniq -d)" = "" ] || die "it says it again and again: $(cat wait.txt)"
@@ -233,14 +233,14 @@ heard 'tenant bob is paused since .* by .*: too hot; `kiln resume --tenant bob` 
 says 'kiln status. lists the pauses; the wait continues' wait.txt
 ok kiln enqueue - --batch strange <<<'{"prompt": "y", "width": 64, "height": 64}'
 heard 'no worker is alive in pool default'
-ok kiln pause --all
+ok kiln pause --all --yes
 heard 'everything is paused since '
 ok kiln resume --all
 ok kiln pause --group '*/*/none'
 heard 'tenant bob is paused .*; its other jobs are paused as well\|group \*/\*/none is paused .*as well'
 ok kiln resume --group '*/*/none'
 ok kiln resume --tenant bob
-ok kiln cancel --batch strange
+ok kiln cancel strange --yes
 wait $waiting && die "a cancelled batch is all done"
 [ "$(grep '^batch strange waits: ' wait.txt | uniq -d)" = "" ] || die "it says it again and again: $(cat wait.txt)"
 
@@ -248,7 +248,7 @@ wait $waiting && die "a cancelled batch is all done"
 fails 66 kiln drain worker-0
 fails 64 kiln drain --all --timeout 5
 says '--timeout needs --wait'
-ok kiln drain --all
+ok kiln drain --all --yes
 says 'no worker is alive in pool default'
 fails 65 kiln enqueue jobs.jsonl --batch later --set priority=3
 fails 75 kiln wait later --timeout 0
@@ -267,7 +267,7 @@ json out.txt 'd["cancelled"] == 0'
 fails 66 kiln cancel --batch absent
 ok kiln retry "$first" --json
 json out.txt 'd["retried"] == 1'
-ok kiln cancel --batch later --json
+ok kiln cancel later --yes --json
 json out.txt 'd["cancelled"] == 4'
 fails 1 kiln wait later --timeout 60
 says '4 cancelled'

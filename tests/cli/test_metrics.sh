@@ -78,7 +78,7 @@ page 60 't(s, "kiln_queue_jobs") == t(s, "kiln_jobs", state="queued") > 40 and t
 page 60 'sum(k[0] == "kiln_queue_jobs" for k in s) == 21 and t(s, "kiln_queue_jobs", loras="other") > 0 and t(s, "kiln_queue_jobs", size="64x64", steps="30") <= 2'
 page 60 '0 < t(s, "kiln_queue_oldest_seconds", size="other") < 600 and t(s, "kiln_queue_backlog_seconds") > 0'
 page 60 't(w, "kiln_device_seconds_total", state="busy") > 0.3 and 0 < t(w, "kiln_worker_batch_seconds") and t(w, "kiln_worker_stalled_seconds") < 60'
-ok kiln cancel --batch slow
+ok kiln cancel slow --yes
 page 60 't(s, "kiln_workers", state="idle") == 2 and t(s, "kiln_queue_jobs") == 0 and t(s, "kiln_jobs", state="cancelled") == 60'
 
 # --- counters against the ledger

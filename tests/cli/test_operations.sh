@@ -104,7 +104,7 @@ ok kiln events --job "$job"
 says "job $job  queued -> assigned  attempt 1  first" out.txt
 ok kiln events --json
 [ "$(wc -l <out.txt)" = "$(sql 'SELECT count(*) FROM event')" ] || die "the last hour is not everything"
-ok kiln cancel --batch bad # nothing is left to cancel
+ok kiln cancel bad --yes # nothing is left to cancel
 fails 66 kiln events --job 99999
 fails 66 kiln events --batch absent --follow
 late=$(sql 'SELECT max(id) + 5 FROM event')

@@ -29,7 +29,7 @@ agree() { # the sums of a batch are those of its jobs, in one snapshot
 echo '{"prompt": "@step_ms=20 a {red|blue} star", "width": 64, "height": 64, "steps": 1, "count": 60}' >jobs.jsonl
 ok kiln enqueue jobs.jsonl --batch b
 for round in 1 2 3 4; do
-    both "cancel --batch b --yes" "retry --batch b"
+    both "cancel b --yes" "retry b"
     among 0
 done
 agree b
@@ -54,7 +54,7 @@ for round in 1 2 3; do
 done
 
 # --- pause and resume of everything; set and rm of a quota: one of the two is in force and both know
-both "pause --all" "resume --all"
+both "pause --all --yes" "resume --all"
 among 0 1
 ok kiln status --json
 json out.txt "len(d['holds']) == $(sql "SELECT count(*) FROM hold WHERE held")"
@@ -77,7 +77,7 @@ among 0
 
 # --- a batch removed while its jobs are tried again: it is gone, or there with all its jobs
 ok kiln enqueue jobs.jsonl --batch c
-ok kiln cancel --batch c --yes
+ok kiln cancel c --yes
 both "batch rm c --yes --force" "retry --batch c"
 among 0 66 75
 if [ -n "$(sql "SELECT id FROM batch WHERE name = 'c'")" ]; then

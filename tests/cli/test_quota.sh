@@ -22,7 +22,7 @@ says "'backfill-cars' is not a tenant's name: Kiln's own names are 'latent-cache
 fails 66 kiln quota rm ann
 
 # --- jobs waiting: what is beyond is refused, and comes in when it is sent again
-ok kiln pause --all
+ok kiln pause --all --yes
 ok kiln quota set ann --queued 10 --json
 json out.txt 'd == {"tenant": "ann", "queued": 10, "gpu_seconds_day": None}'
 lines ann 1 25 >ann.jsonl
@@ -79,7 +79,7 @@ cat >fay.jsonl <<'LINES'
 {"prompt": "a {red|blue} car", "width": 64, "height": 64, "tenant": "fay", "custom_id": "six"}
 {"prompt": "the last", "width": 64, "height": 64, "tenant": "fay"}
 LINES
-ok kiln pause --all # so that none is drawn meanwhile
+ok kiln pause --all --yes # so that none is drawn meanwhile
 fails 65 kiln enqueue fay.jsonl --batch fay --json
 json out.txt 'd["accepted"] == 3 and [r["line"] for r in d["refused"]] == [1, 4] and "2 jobs, from line 4 to line 5, the first: " in d["refused"][1]["error"]'
 [ "$(grep -c "^fay.jsonl:1: " err.txt)" = 1 ] || die "a refused line is told again"

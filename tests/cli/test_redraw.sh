@@ -87,7 +87,7 @@ json out.txt 'd["jobs"] == 100'
 [ "$(sql 'SELECT count(*) FROM job')" = "$before" ] || die "a plan made jobs"
 
 # --- what cannot be redrawn is named and left out; the others go on, unless --strict
-ok kiln pause --all
+ok kiln pause --all --yes
 ok kiln enqueue - --batch late < <(echo '{"prompt":"x","size":"128x128"}')
 late=$(sql "SELECT max(id) FROM job")
 fails 65 kiln redraw "$star" "$none" "$late" 987654 --count 3 --batch some --json

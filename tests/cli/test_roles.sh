@@ -107,9 +107,9 @@ kill -9 "${pids[1]}"
 "$kiln_bin/kiln-worker" --config secrets/kiln_worker.conf --id w2 >worker2.log 2>&1 &
 pids[1]=$!
 ok kiln wait c --timeout 60 $operator
-ok kiln cancel --batch b $operator
+ok kiln cancel b --yes $operator
 ok kiln retry --batch b $operator
-ok kiln cancel --batch b $operator
+ok kiln cancel b --yes $operator
 ok kiln favourite add 1 $operator
 ok kiln batch rm c --force --yes $operator
 ok kiln gc --grace 0s --yes $operator --json
@@ -157,7 +157,7 @@ refused as scheduler "DELETE FROM image"
 refused as scheduler "UPDATE image SET prompt = 'x'"
 refused as scheduler "UPDATE schema_migrations SET version = 0"
 refused as operator "ALTER TABLE job DISABLE TRIGGER ALL"
-fails 77 kiln cancel --batch b $reader
+fails 77 kiln cancel b --yes $reader
 fails 77 kiln migrate --roles $operator
 fails 77 kiln enqueue jobs.jsonl --batch d --no-wait $reader
 acl() { local role=$1; shift; REDISCLI_AUTH=$(cat secrets/kiln_$role.redis) redis-cli -s "$redis_socket" --user "kiln_$role" "$@" 2>&1; }

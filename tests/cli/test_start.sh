@@ -100,7 +100,7 @@ says '2  128x128         8  start=6' out.txt
 says 'good.jsonl:4: strength is given without a start'
 
 # --- uploaded once, named by its content; the same lines again are duplicates whatever the path
-ok kiln pause --all
+ok kiln pause --all --yes
 ok kiln enqueue good.jsonl --batch b --json
 json out.txt 'd["accepted"] == 5 and d["refused"] == []'
 [ "$(ls $store/inputs)" = "${red#inputs/}" ] || die "other objects: $(ls $store/inputs)"

@@ -18,7 +18,7 @@ kill -STOP "$(pid_of s worker-1)" # so that worker-0 draws it
 ok kiln enqueue bad.jsonl --batch bad
 fails 1 kiln wait bad --timeout 60
 kill -CONT "$(pid_of s worker-1)"
-ok kiln pause --all
+ok kiln pause --all --yes
 for steps in 4 4 4 5 5 6; do printf '{"prompt": "p%s", "width": 64, "height": 128, "steps": %d, "seed": %d}\n' $steps $steps $RANDOM; done >held.jsonl
 ok kiln enqueue held.jsonl --batch held
 

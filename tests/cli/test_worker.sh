@@ -87,7 +87,7 @@ echo '{"prompt": "@lost star", "width": 64, "height": 64, "steps": 2}' >lost.jso
 ok kiln enqueue lost.jsonl --batch lost
 until_ls "d['$two']['pid'] not in (0, $pid) or d['$two']['state'] in ('waiting', 'ended')"
 grep -q "$two.*worker_failed.*device is lost" s/log/crew.log || die "the guard does not say that the device was lost"
-ok kiln cancel --batch lost --yes
+ok kiln cancel lost --yes
 until_ls "d['$two']['state'] == 'running'"
 ok kiln worker start --workers 2
 

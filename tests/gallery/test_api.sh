@@ -82,7 +82,7 @@ head -c 4 "$(ls pictures-sh/*.webp | head -1)" | grep -q RIFF || die "no WebP"
 ! command -v go >/dev/null || ok go vet "$source_dir/scripts/examples/gallery.go"
 
 # Cancelling: what waits is cancelled, and the scheduler hears of it.
-ok kiln pause --all --reason test
+ok kiln pause --all --yes --reason test
 printf '{"prompt":"a {red|blue} ring","size":"64x64","steps":1}\n' >ring.jsonl
 [ "$(post '/v1/batches?batch=held' "$(cat ring.jsonl)")" = 201 ] || die "$(cat answer.json)"
 cancel() { api -X POST -o answer.json -w '%{http_code}' "http://127.0.0.1:$GALLERY_PORT/v1/batches/$1/cancel"; }

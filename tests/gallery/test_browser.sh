@@ -30,7 +30,7 @@ python3 "$source_dir/tests/gallery/check_browser.py" $axe || die "see above"
 
 # The exported page: of all these, and of one that is never made.
 ok kiln enqueue - --batch first --set model=nonesuch <<<'{"prompt": "a job that was called off", "size": "64x64"}'
-ok kiln cancel --batch first --yes
+ok kiln cancel first --yes
 ok kiln export first --out export --html --grid size,prompt --note "Shapes & <signs>."
 python3 "$source_dir/tests/gallery/check_export.py" export $axe || die "see above"
 kill -TERM "$gallery"

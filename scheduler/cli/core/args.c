@@ -152,3 +152,24 @@ int kiln_arg_job(struct kiln_cli *cli, const char *text, uint64_t *ret)
     *ret = value;
     return 0;
 }
+
+int kiln_arg_batch(struct kiln_cli *cli, const struct kiln_args *args, int at, const char **ret)
+{
+    const char *word = at < args->rest_count ? args->rest[at] : NULL;
+    const char *option = kiln_arg(args, "batch");
+    if (word && option)
+        return kiln_usage(cli, "'%s' and --batch %s: name one of them", word, option);
+    *ret = word ? word : option;
+    return 0;
+}
+
+int kiln_arg_target(struct kiln_cli *cli, const struct kiln_args *args, int at,
+                    struct kiln_target *ret)
+{
+    *ret = (struct kiln_target){0};
+    int status = kiln_arg_batch(cli, args, at, &ret->batch);
+    if (status || at >= args->rest_count || args->rest[at][strspn(args->rest[at], "0123456789")])
+        return status;
+    ret->batch = NULL;
+    return kiln_arg_job(cli, args->rest[at], &ret->job);
+}

@@ -98,6 +98,19 @@ int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char 
                  long max, long fallback, long *ret) KILN_MUST_CHECK;
 /* A job id as printed by kiln.  0 or an exit status. */
 int kiln_arg_job(struct kiln_cli *cli, const char *text, uint64_t *ret) KILN_MUST_CHECK;
+/* One job or one batch, the word number `at` behind the options: a number is a job, anything else a
+ * batch.  --batch NAME says the same for any name. */
+struct kiln_target {
+    uint64_t job;      /* 0: a batch is meant */
+    const char *batch; /* NULL: a job is meant; both unset: neither was named */
+};
+/* 0 or an exit status: --batch beside a word, a number that is no job id. */
+int kiln_arg_target(struct kiln_cli *cli, const struct kiln_args *args, int at,
+                    struct kiln_target *ret) KILN_MUST_CHECK;
+/* The same where only a batch can be meant, so that its name may be a number; NULL: none was named.
+ */
+int kiln_arg_batch(struct kiln_cli *cli, const struct kiln_args *args, int at,
+                   const char **ret) KILN_MUST_CHECK;
 
 /* --- messages, all on stderr ------------------------------------------------------------------ */
 void kiln_say(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3); /* not with -q */
@@ -107,13 +120,10 @@ int kiln_report(const struct kiln_cli *cli, const struct kiln_error *err);
 /* Prints the complaint and where the help is; returns EX_USAGE. */
 int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3);
 
-/* Asks before something is destroyed.  Whether to go on: yes (the option --yes was given), or a
- * person at a terminal agrees.  Where nobody can be asked it says what --yes would do, and answers
- * no. */
+/* Asks before something is destroyed, or stopped for everybody.  Whether to go on: yes (the option
+ * --yes was given), or a person at a terminal agrees.  Where nobody can be asked it says what --yes
+ * would do, and answers no.  A verb whose question was answered with no ends with EX_USAGE. */
 bool kiln_confirm(const struct kiln_cli *cli, bool yes, const char *question);
-/* The same for what another command undoes (`kiln retry`, `kiln worker start`) and scripts have
- * always called without --yes: where nobody can be asked the answer is yes. */
-bool kiln_confirm_at_terminal(bool yes, const char *question);
 
 /* --- output ----------------------------------------------------------------------------------- */
 /* One line of compact JSON on stdout; takes the reference.  0 or an exit status. */

@@ -112,11 +112,6 @@ bool kiln_confirm(const struct kiln_cli *cli, bool yes, const char *question)
     return false;
 }
 
-bool kiln_confirm_at_terminal(bool yes, const char *question)
-{
-    return yes || !somebody_is_there() || ask(question);
-}
-
 /* --- output ----------------------------------------------------------------------------------- */
 
 int kiln_print_json(const struct kiln_cli *cli, json_t *value)

@@ -188,10 +188,8 @@ static int remove_backfill(struct kiln_cli *cli, struct kiln_ledger *ledger, con
         return kiln_report(cli, &err);
     rc = kiln_cancel_batch(cli, ledger, batch, &cancelled, &err);
     if (rc) {
-        kiln_warn(
-            cli,
-            "the backfill is removed, but its jobs are not cancelled: `kiln cancel --batch %s`",
-            batch);
+        kiln_warn(cli, "the backfill is removed, but its jobs are not cancelled: `kiln cancel %s`",
+                  batch);
         return kiln_report(cli, &err);
     }
     kiln_say(cli,

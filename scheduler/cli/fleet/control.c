@@ -227,7 +227,7 @@ int kiln_verb_drain(struct kiln_cli *cli, const struct kiln_args *args)
     char question[KILN_NAME_MAX + 80];
     snprintf(question, sizeof question, "Every worker of pool %s will finish its batch and end.",
              kiln_pool(cli));
-    if (all && !kiln_confirm_at_terminal(kiln_arg(args, "yes") != NULL, question))
+    if (all && !kiln_confirm(cli, kiln_arg(args, "yes") != NULL, question))
         return EX_USAGE;
     char name[KILN_NAME_MAX + 1];
     if (drain(cli, name, all ? NULL : args->rest[0], wait ? (double)limit_s : 0, &err))

@@ -10,6 +10,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "scheduler/cli/core/suggest.h"
@@ -237,6 +238,12 @@ int kiln_verb_pause(struct kiln_cli *cli, const struct kiln_args *args)
     int status = read_scope(cli, args, &scope, name, sizeof name);
     if (status)
         return status;
+    char question[KILN_NAME_MAX + 80];
+    snprintf(question, sizeof question, "No job of pool %s will be assigned until `kiln resume`.",
+             kiln_pool(cli));
+    if (held && scope == KILN_SCOPE_ALL &&
+        !kiln_confirm(cli, kiln_arg(args, "yes") != NULL, question))
+        return EX_USAGE;
     int rc = kiln_open_ledger(cli, &ledger, &err);
     if (rc == 0)
         rc = warn_of_name(cli, ledger, scope, name, held, &err);

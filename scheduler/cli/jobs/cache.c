@@ -240,7 +240,7 @@ static int check_plan(const struct build *build, struct kiln_error *err)
                          KILN_COUNT(build->prompts.lines, "prompt"), build->named, build->limit,
                          KILN_BATCH_JOBS_MAX);
     if (build->failed)
-        kiln_warn(cli, "%s failed before; to retry: kiln retry --batch " KILN_CACHE_BATCH,
+        kiln_warn(cli, "%s failed before; to retry: kiln retry " KILN_CACHE_BATCH,
                   KILN_COUNT(build->failed, "latent"));
     kiln_say(cli, "%s: %" PRIu64 " stored, %" PRIu64 " on their way, %" PRIu64 " missing",
              KILN_COUNT(build->wanted, "latent"), build->stored, build->waiting, build->missing);

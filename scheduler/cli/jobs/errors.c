@@ -80,7 +80,10 @@ int kiln_verb_errors(struct kiln_cli *cli, const struct kiln_args *args)
     int status = kiln_arg_since(cli, args, 0, &since_ms);
     if (status)
         return status;
-    const char *batch = kiln_arg(args, "batch");
+    const char *batch;
+    status = kiln_arg_batch(cli, args, 0, &batch);
+    if (status)
+        return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);
@@ -94,6 +97,6 @@ int kiln_verb_errors(struct kiln_cli *cli, const struct kiln_args *args)
     for (size_t i = 0; i < now.count; i++)
         kiln_say(cli, "now in the way: %s; %s", now.at[i].text, now.at[i].next);
     if (rc == 0 && listing.rows)
-        kiln_say(cli, "to retry: kiln retry JOB, or kiln retry --batch BATCH");
+        kiln_say(cli, "to retry: kiln retry JOB, or kiln retry BATCH");
     return kiln_listing_end(&listing, rc, &err);
 }

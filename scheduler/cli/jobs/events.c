@@ -21,7 +21,7 @@
 #include "storage/ledger/read/ops.h"
 
 #define POLL_MS 500
-#define LOOK_BACK_MS (3600 * 1000) /* without --job, --batch or --since */
+#define LOOK_BACK_MS (3600 * 1000) /* without a job, a batch or --since */
 
 static volatile sig_atomic_t interrupted;
 
@@ -93,11 +93,15 @@ int kiln_verb_events(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_event_filter filter = {0};
     int64_t since_ms, now_ms; /* now_ms: where following begins without --since */
     char version[32];
-    const char *job = kiln_arg(args, "job"), *batch = kiln_arg(args, "batch");
-    if (job && batch)
+    struct kiln_target what;
+    int status = kiln_arg_target(cli, args, 0, &what);
+    const char *job = kiln_arg(args, "job");
+    if (status == 0 && job && (what.job || what.batch))
         return kiln_usage(cli, "name a job or a batch, not both");
-    int status = job ? kiln_arg_job(cli, job, &filter.job) : 0;
-    int64_t fallback_ms = job || batch ? 0 : kiln_wall_ms() - LOOK_BACK_MS;
+    if (status == 0 && job)
+        status = kiln_arg_job(cli, job, &what.job);
+    filter.job = what.job;
+    int64_t fallback_ms = what.job || what.batch ? 0 : kiln_wall_ms() - LOOK_BACK_MS;
     if (status == 0)
         status = kiln_arg_since(cli, args, fallback_ms, &since_ms);
     if (status)
@@ -105,12 +109,12 @@ int kiln_verb_events(struct kiln_cli *cli, const struct kiln_args *args)
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0)
         rc = kiln_ledger_clock(ledger, &now_ms, version, sizeof version, &err);
-    if (rc == 0 && job)
+    if (rc == 0 && what.job)
         rc = kiln_ledger_job(ledger, kiln_pool(cli), filter.job, ignore_job, NULL, &err);
-    if (rc == 0 && batch)
-        rc = kiln_check_batch(cli, ledger, batch, &err);
-    if (rc == 0 && batch)
-        rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &filter.batch_id, &err);
+    if (rc == 0 && what.batch)
+        rc = kiln_check_batch(cli, ledger, what.batch, &err);
+    if (rc == 0 && what.batch)
+        rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), what.batch, &filter.batch_id, &err);
     if (rc == 0 && kiln_arg(args, "follow")) {
         struct kiln_event_tail tail = {.since_ms = kiln_arg(args, "since") ? since_ms : now_ms};
         listing.none = NULL;

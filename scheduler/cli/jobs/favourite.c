@@ -1,6 +1,8 @@
 /* favourite.c - `kiln favourite`: pictures that `kiln gc --older-than` keeps. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
@@ -22,14 +24,22 @@ static int list_row(void *arg, const struct kiln_favourite_row *row, struct kiln
     return kiln_listing_put(listing, err);
 }
 
-/* Makes the pictures of the jobs, or of the batch, favourites or not. */
+/* Makes the pictures of the jobs, or of the batch, favourites or not.  To take the marks of a whole
+ * batch must be confirmed, since nothing else knows which pictures had one. */
 static int set_favourites(struct kiln_cli *cli, struct kiln_ledger *ledger,
                           const struct kiln_args *args, const char *batch, bool favourite)
 {
     struct kiln_error err;
     uint64_t ids[KILN_WORDS_MAX], changed = 0, pictures = 0;
     size_t count = 0;
-    for (int i = 1; i < args->rest_count; i++) {
+    char question[KILN_BATCH_NAME_MAX + 100];
+    snprintf(
+        question, sizeof question,
+        "The pictures of batch %s will no longer be favourites, and `kiln gc` may remove them.",
+        batch ? batch : "");
+    if (batch && !favourite && !kiln_confirm(cli, kiln_arg(args, "yes") != NULL, question))
+        return EX_USAGE;
+    for (int i = 1; i < args->rest_count && !batch; i++) {
         int status = kiln_arg_job(cli, args->rest[i], &ids[count++]);
         if (status)
             return status;
@@ -56,13 +66,23 @@ int kiln_verb_favourite(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    const char *what = args->rest[0], *batch = kiln_arg(args, "batch");
+    const char *what = args->rest[0];
+    struct kiln_target target = {0};
     bool add = strcmp(what, "add") == 0, list = strcmp(what, "ls") == 0;
     if (!add && !list && strcmp(what, "rm") != 0)
         return kiln_usage(cli, "unknown subcommand '%s'; use add, rm or ls", what);
-    if (list ? args->rest_count > 1 : (args->rest_count > 1) == (batch != NULL))
-        return kiln_usage(cli, list ? "ls takes no job" : "name jobs, or one batch with --batch");
-    int status, rc = kiln_open_ledger(cli, &ledger, &err);
+    bool one = args->rest_count <= 2; /* else a list of jobs */
+    int status = list  ? kiln_arg_batch(cli, args, 1, &target.batch)
+                 : one ? kiln_arg_target(cli, args, 1, &target)
+                       : 0;
+    if (status)
+        return status;
+    if (list ? !one : one ? !target.job && !target.batch : kiln_arg(args, "batch") != NULL)
+        return kiln_usage(cli, list ? "ls takes one batch" : "name jobs or one batch");
+    if (kiln_arg(args, "yes") && (add || list))
+        return kiln_usage(cli, "--yes is only for rm");
+    const char *batch = target.batch;
+    int rc = kiln_open_ledger(cli, &ledger, &err);
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc) {

@@ -63,7 +63,10 @@ int kiln_verb_jobs(struct kiln_cli *cli, const struct kiln_args *args)
     int status = kiln_arg_int(cli, args, "limit", 1, 1000000000, 0, &listing.left);
     if (status)
         return status;
-    const char *name = kiln_arg(args, "state"), *batch = kiln_arg(args, "batch");
+    const char *name = kiln_arg(args, "state"), *batch;
+    status = kiln_arg_batch(cli, args, 0, &batch);
+    if (status)
+        return status;
     int state = name ? kiln_job_state_by_name(name) : -1;
     if (name || batch)
         listing.none = "no matching jobs";
@@ -92,9 +95,8 @@ struct move {
     move_jobs *jobs;
     const char *key, *word;          /* "cancelled": in --json, and in sentences */
     enum kiln_control_kind one, all; /* the message to the scheduler */
-    bool asks;                       /* a person must confirm it for a batch */
-    uint64_t id;
-    const char *batch; /* NULL: the one job */
+    bool asks;                       /* a person or --yes must confirm it for a batch */
+    struct kiln_target what;
     bool yes, declined;
     uint64_t count;
     enum kiln_job_state state; /* of the one job, before */
@@ -117,6 +119,18 @@ static int found_batch(void *arg, const struct kiln_batch_row *row, struct kiln_
     return 0;
 }
 
+/* There is no job of that number; a batch of that name may be what was meant. */
+static int no_job(struct move *move, struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    struct kiln_error none;
+    char name[24];
+    snprintf(name, sizeof name, "%" PRIu64, move->what.job);
+    if (kiln_check_batch(move->cli, ledger, name, &none))
+        return KILN_NOT_FOUND;
+    return kiln_fail(err, KILN_NOT_FOUND, "there is no job %s; batch %s is meant by --batch %s",
+                     name, name, name);
+}
+
 /* Moves one job or a batch, which must exist. */
 static int move_named(struct move *move, struct kiln_error *err)
 {
@@ -125,19 +139,21 @@ static int move_named(struct move *move, struct kiln_error *err)
     char question[KILN_BATCH_NAME_MAX + 120];
     int rc = kiln_open_ledger(move->cli, &ledger, err);
     if (rc == 0)
-        rc = move->batch ? kiln_check_batch(move->cli, ledger, move->batch, err)
-                         : kiln_ledger_job(ledger, pool, move->id, found_job, move, err);
-    if (rc == 0 && move->batch && move->asks) {
+        rc = move->what.batch ? kiln_check_batch(move->cli, ledger, move->what.batch, err)
+                              : kiln_ledger_job(ledger, pool, move->what.job, found_job, move, err);
+    if (rc == KILN_NOT_FOUND && move->what.job)
+        rc = no_job(move, ledger, err);
+    if (rc == 0 && move->what.batch && move->asks) {
         snprintf(
             question, sizeof question,
             "All queued and assigned jobs of batch %s will be cancelled; `kiln retry` undoes it.",
-            move->batch);
-        move->declined = !kiln_confirm_at_terminal(move->yes, question);
+            move->what.batch);
+        move->declined = !kiln_confirm(move->cli, move->yes, question);
     }
     if (rc == 0 && !move->declined)
-        rc = move->jobs(ledger, pool, move->id, move->batch, &move->count, err);
-    if (rc == 0 && !move->declined && move->batch && move->asks)
-        rc = kiln_ledger_batches(ledger, pool, move->batch, found_batch, move, err);
+        rc = move->jobs(ledger, pool, move->what.job, move->what.batch, &move->count, err);
+    if (rc == 0 && !move->declined && move->what.batch && move->asks)
+        rc = kiln_ledger_batches(ledger, pool, move->what.batch, found_batch, move, err);
     kiln_ledger_close(ledger);
     return rc;
 }
@@ -145,23 +161,23 @@ static int move_named(struct move *move, struct kiln_error *err)
 static void say_moved(const struct move *move)
 {
     const struct kiln_cli *cli = move->cli;
-    if (move->batch)
+    if (move->what.batch)
         kiln_say(cli, "%s %s", move->count ? KILN_COUNT(move->count, "job") : "no jobs",
                  move->word);
     else if (move->count)
-        kiln_say(cli, "job %" PRIu64 " %s", move->id, move->word);
+        kiln_say(cli, "job %" PRIu64 " %s", move->what.job, move->word);
     else
-        kiln_say(cli, "job %" PRIu64 " was not changed: it is already %s", move->id,
+        kiln_say(cli, "job %" PRIu64 " was not changed: it is already %s", move->what.job,
                  kiln_job_state_name(move->state));
     if (move->coming)
         kiln_say(
             cli,
             "batch %s is still coming in, and jobs that arrive now will be rendered; cancel it "
             "again when `kiln batch show %s` no longer says so",
-            move->batch, move->batch);
+            move->what.batch, move->what.batch);
 }
 
-/* cancel or retry, JOB or --batch B. */
+/* cancel or retry, of a job or a batch. */
 int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
 {
     const struct move cancel = {.cli = cli,
@@ -179,20 +195,20 @@ int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
                                .all = KILN_CONTROL_WAKE};
     struct move move = strcmp(cli->verb->name, "cancel") == 0 ? cancel : retry;
     struct kiln_error err;
-    int status;
-    move.batch = kiln_arg(args, "batch");
     move.yes = kiln_arg(args, "yes") != NULL;
-    if ((move.batch != NULL) == (args->rest_count == 1))
-        return kiln_usage(cli, "name one job, or a batch with --batch");
-    if (!move.batch && (status = kiln_arg_job(cli, args->rest[0], &move.id)) != 0)
+    int status = kiln_arg_target(cli, args, 0, &move.what);
+    if (status)
         return status;
+    if (!move.what.job && !move.what.batch)
+        return kiln_usage(cli, "name a job or a batch: kiln %s 17, kiln %s sketches",
+                          cli->verb->name, cli->verb->name);
     if (move_named(&move, &err))
         return kiln_report(cli, &err);
     if (move.declined)
         return EX_USAGE;
     struct kiln_control control = {
-        .kind = move.batch ? move.all : move.one, .job = move.id, .recorded = true};
-    snprintf(control.id, sizeof control.id, "%s", move.batch ? move.batch : "");
+        .kind = move.what.batch ? move.all : move.one, .job = move.what.job, .recorded = true};
+    snprintf(control.id, sizeof control.id, "%s", move.what.batch ? move.what.batch : "");
     if (move.count > 0)
         kiln_control_notify(cli, &control);
     say_moved(&move);

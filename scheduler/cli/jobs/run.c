@@ -168,7 +168,7 @@ static int finish(struct place *place, struct kiln_export *export)
         kiln_say(cli, "%" PRIu64 " of %s exported", export->pictures,
                  KILN_COUNT(export->jobs, "picture"));
     if (status)
-        kiln_say(cli, "      why not all: `kiln errors --batch %s`, `kiln show %s`", batch, batch);
+        kiln_say(cli, "      why not all: `kiln errors %s`, `kiln show %s`", batch, batch);
     int damaged = kiln_export_status(cli, export);
     status = damaged ? damaged : status;
     if (!cli->json)

@@ -105,8 +105,7 @@ static void say_result(struct kiln_cli *cli, const char *batch,
                  "      %s refused: `kiln show %s` says why; correct the file and enqueue it again",
                  KILN_COUNT(progress->refused, "job"), batch);
     if (at[KILN_JOB_FAILED])
-        kiln_say(cli, "      why: kiln errors --batch %s; to retry: kiln retry --batch %s", batch,
-                 batch);
+        kiln_say(cli, "      why: kiln errors %s; to retry: kiln retry %s", batch, batch);
 }
 
 int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)

@@ -252,7 +252,7 @@ static int check_need(void *arg, const struct kiln_need_row *row, struct kiln_er
     (void)err;
     if (row->model[0] && lacks)
         kiln_finding(needs->doctor, "models", VERDICT_BAD,
-                     "start a worker with that model, or give up: `kiln cancel --batch BATCH`",
+                     "start a worker with that model, or give up: `kiln cancel BATCH`",
                      "%s of %ux%u need model %s, such as batch %s; %s it",
                      KILN_COUNT(row->jobs, "queued job"), row->width, row->height, row->model,
                      row->batch, lacks);
@@ -275,7 +275,7 @@ static int check_lora(void *arg, const char *name, uint64_t jobs, const char *ba
     if (kiln_name_valid(name, strlen(name), KILN_NAME_MAX) && access(path, F_OK) == 0)
         return 0;
     kiln_finding(needs->doctor, "loras", VERDICT_WARNING,
-                 "copy the LoRA there and to the workers, or give up: `kiln cancel --batch BATCH`",
+                 "copy the LoRA there and to the workers, or give up: `kiln cancel BATCH`",
                  "LoRA %s is not in %s; batch %s needs it (%s in all)", name, needs->loras, batch,
                  KILN_COUNT(jobs, "queued job"));
     return 0;

@@ -1,4 +1,4 @@
-/* cancel.c - POST /v1/batches/NAME/cancel: what `kiln cancel --batch NAME` does. */
+/* cancel.c - POST /v1/batches/NAME/cancel: what `kiln cancel NAME` does. */
 #include <stdio.h>
 #include <string.h>
 
