@@ -116,12 +116,11 @@ void kiln_pause_text(const struct kiln_pause *pause, char *out, size_t size)
     kiln_short_time(pause->at_ms, at, sizeof(at));
     kiln_short_time(pause->until_ms, until, sizeof(until));
     if (resume[pause->scope])
-        snprintf(out, size, "%s since %sZ by %s%s%s; `%s%s` resumes it", what, at, pause->who,
+        snprintf(out, size, "%s since %s by %s%s%s; `%s%s` resumes it", what, at, pause->who,
                  pause->reason[0] ? ": " : "", pause->reason, resume[pause->scope], pause->name);
     else
-        snprintf(out, size, "%s (%s)%s%s%s", what, pause->reason,
-                 pause->until_ms ? "; it resumes at " : "", pause->until_ms ? until : "",
-                 pause->until_ms ? "Z" : "");
+        snprintf(out, size, "%s (%s)%s%s", what, pause->reason,
+                 pause->until_ms ? "; it resumes at " : "", pause->until_ms ? until : "");
 }
 
 /* --- groups ---------------------------------------------------------------------------------- */

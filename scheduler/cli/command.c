@@ -14,6 +14,7 @@
 
 #include "scheduler/cli/core/cli.h"
 #include "scheduler/cli/core/help.h"
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/stack/stack.h"
 #include "scheduler/cli/verb_tables.h"
@@ -230,7 +231,8 @@ int kiln_command(int argc, char **argv, const struct kiln_verb *(*verb_at)(size_
         cli.quiet = cli.quiet || strcmp(argv[i], "-q") == 0 || strcmp(argv[i], "--quiet") == 0;
     const char *no_color = getenv("NO_COLOR");
     bool color = !(no_color && no_color[0]);
-    cli.tty_out = isatty(STDOUT_FILENO);
+    cli.columns = kiln_terminal_columns();
+    cli.tty_out = cli.columns > 0;
     cli.color_out = color && cli.tty_out;
     cli.color_err = color && isatty(STDERR_FILENO);
     cli.progress = isatty(STDERR_FILENO) && !cli.quiet;

@@ -34,7 +34,8 @@ static const struct kiln_option cache_options[] = {
     {"sigmas", "LIST", "store the states nearest to these sigmas (0: the finished latent)"},
     {"loras", "L", "none or name:scale+...; the same as --set loras=L"},
     {"set", "KEY=VALUE", "set this key of every job; may be repeated"},
-    {"limit", "N", "refuse prompts that name more latents than this (100000)"},
+    {"most", "N", "refuse prompts that name more latents than this (100000)"},
+    {"limit", "N", "the name of --most in older releases"},
     {"dry-run", NULL, "only count what is missing"},
     {NULL, NULL, NULL}};
 static const struct kiln_option quota_options[] = {

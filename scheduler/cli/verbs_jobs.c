@@ -9,17 +9,22 @@
     }
 #define SINCE_OPTION                                                                               \
     {                                                                                              \
-        "since", "WHEN", "only since a date or time in UTC, or for a span: 2026-11-21, 90m, 7d"    \
+        "since", "WHEN", "only since a date or time (in UTC), or for a span: 2026-11-21, 90m, 7d"  \
+    }
+
+#define LIMIT_OPTION                                                                               \
+    {                                                                                              \
+        "limit", "N", "at most so many lines"                                                      \
     }
 
 static const struct kiln_option jobs_options[] = {
     BATCH_OPTION,
     {"state", "STATE", "queued, assigned, done, failed or cancelled"},
-    {"limit", "N", "at most so many lines"},
+    LIMIT_OPTION,
     {NULL, NULL, NULL}};
 static const struct kiln_option batches_options[] = {
     {"active", NULL, "only batches with queued or assigned jobs, or still coming in"},
-    {"limit", "N", "at most so many lines"},
+    LIMIT_OPTION,
     {NULL, NULL, NULL}};
 static const struct kiln_option batch_options[] = {
     {"force", NULL, "rm: cancel queued and assigned jobs, then remove"},
@@ -28,13 +33,16 @@ static const struct kiln_option batch_options[] = {
 static const struct kiln_option usage_options[] = {
     {"by", "WHAT", "one line a tenant, a day, or both: tenant,day (tenant)"},
     SINCE_OPTION,
+    LIMIT_OPTION,
     {NULL, NULL, NULL}};
-static const struct kiln_option errors_options[] = {BATCH_OPTION, SINCE_OPTION, {NULL, NULL, NULL}};
+static const struct kiln_option errors_options[] = {
+    BATCH_OPTION, SINCE_OPTION, LIMIT_OPTION, {NULL, NULL, NULL}};
 static const struct kiln_option events_options[] = {
     {"follow", NULL, "keep printing new events until Ctrl-C"},
     BATCH_OPTION,
     {"job", "JOB", "this job"},
     SINCE_OPTION,
+    LIMIT_OPTION,
     {NULL, NULL, NULL}};
 static const struct kiln_option move_options[] = {BATCH_OPTION, {NULL, NULL, NULL}};
 static const struct kiln_option cancel_options[] = {
@@ -62,7 +70,7 @@ static const struct kiln_option redraw_options[] = {
     {"no-wait", NULL, "do not wait for the scheduler's receipt"},
     {NULL, NULL, NULL}};
 static const struct kiln_option favourite_options[] = {
-    BATCH_OPTION, {"yes", NULL, "rm of a batch: do not ask"}, {NULL, NULL, NULL}};
+    BATCH_OPTION, LIMIT_OPTION, {"yes", NULL, "rm of a batch: do not ask"}, {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_jobs[] = {
     {.name = "jobs",

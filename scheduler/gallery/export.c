@@ -142,7 +142,7 @@ static int export(struct kiln_cli *cli, const struct kiln_args *args,
     long limit;
     if (!export.out)
         return kiln_usage(cli, "--out DIR is missing");
-    int status = kiln_arg_int(cli, args, "limit", 1, INT32_MAX, 0, &limit);
+    int status = kiln_arg_limit(cli, args, &limit);
     status = status ? status : kiln_export_format(cli, args, &export);
     status = status ? status : kiln_export_args(cli, args, &export);
     if (status)

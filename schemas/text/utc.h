@@ -7,7 +7,8 @@
 
 /* Milliseconds since 1970 as "2026-11-21T08:30:00.000Z", into out, which is returned. */
 const char *kiln_time_text(int64_t ms, char *out, size_t size);
-/* For people: "2026-11-21 08:30:00"; "-" for 0, which means never. */
+/* The same without milliseconds, for people: "2026-11-21T08:30:00Z"; "-" for 0, which means never.
+ */
 const char *kiln_short_time(int64_t ms, char *out, size_t size);
 
 #endif

@@ -5,6 +5,7 @@
 # sql, until_sql   asks the ledger of $KILN_CONFIG, or until the answer is the one that is wanted
 # soon        repeats a command until it succeeds; fails after a minute, which a starved machine needs
 # json FILE EXPRESSION   checks a Python expression over the parsed file (d; a list for JSON lines)
+# fits COLUMNS COMMAND...   on a terminal of that width it ends with 0 and no line of stdout is wider
 # json_lines FILE EXPRESSION   the same where d is a list of lines even if there is one or none
 set -u
 case ${BUILD:-build} in /*) kiln_bin=${BUILD} ;; *) kiln_bin=$KILN_SOURCE/${BUILD:-build} ;; esac
@@ -56,6 +57,32 @@ try:
 except ValueError:
     d = [json.loads(line) for line in text.splitlines()]
 sys.exit(0 if eval(sys.argv[2]) else print(text[:2000]) or 1)
+PYTHON
+}
+
+fits() {
+    python3 - "$1" "$kiln_bin/${*:2:1}" "${@:3}" >out.txt 2>err.txt <<'PYTHON' || { cat out.txt err.txt >&2; die "'${*:2}' does not fit $1 columns"; }
+import fcntl, os, pty, re, struct, subprocess, sys, termios, unicodedata
+columns, argv = int(sys.argv[1]), sys.argv[2:]
+ours, theirs = pty.openpty()
+fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=theirs)
+os.close(theirs)
+shown = b""
+while True:
+    try:
+        piece = os.read(ours, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    shown += piece
+text = re.sub(r"\033\[[0-9;]*m", "", shown.decode())
+def width(line):
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in line)
+wide = [line for line in text.split("\r\n") if width(line) > columns]
+print(text, *wide, sep="\n")
+sys.exit(process.wait() != 0 or bool(wide) or not text.strip())
 PYTHON
 }
 

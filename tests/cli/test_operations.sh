@@ -154,4 +154,42 @@ ok kiln up --dir s
 ok kiln enqueue jobs.jsonl --batch primo --json
 json out.txt 'd["accepted"] == 3'
 ok kiln wait primo --timeout 60
+
+# --- on a terminal no listing is wider than it is, whatever the names are; elsewhere names are whole
+long=a-name-that-somebody-chose-to-be-as-long-as-names-may-be
+wide=夜の街に降る雨
+ok kiln drain worker-0 --wait
+cat >long.jsonl <<LINES
+{"prompt": "p", "width": 1024, "height": 1024, "tenant": "$long", "custom_id": "$wide-$wide-$wide-$wide"}
+{"prompt": "q", "width": 64, "height": 64, "tenant": "$long", "custom_id": "x"}
+LINES
+ok kiln enqueue long.jsonl --batch "$long-batch"
+sql "UPDATE job SET state = 1 WHERE custom_id = 'x'"
+sql "UPDATE job SET state = 3, error_code = 9, error = 'a text of an error that is rather long, and says $wide: ' || repeat('more ', 30), finished_at = now() WHERE custom_id = 'x'"
+ok kiln quota set "$long" --queued 1234567 --gpu-seconds-day 1234567
+ok kiln backfill add "$long" --template 'a {red|blue} car' --low-water 100 --window 22:00-06:00
+ok kiln pause --tenant "$long" --reason "a reason that goes on and on, so that it does not fit into one line of a terminal"
+sql "INSERT INTO worker (pool, name, host, device, state) SELECT pool, 'ip-10-0-12-133.internal.example.org-gpu7', host, device, state FROM worker LIMIT 1"
+job=$(kiln jobs primo --json --limit 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["job"])')
+ok kiln favourite add "$job"
+for columns in 80 60; do
+    for verb in jobs batches errors "events --since 1h" usage "usage --by tenant,day" workers status "quota ls" "backfill ls" \
+        "backfill show $long" "favourite ls" "worker ls"; do
+        fits $columns kiln $verb
+    done
+    fits $columns kiln jobs "$long-batch"
+done
+fits 80 kiln workers
+says '^ip-10-0-12.*-gpu7 ' out.txt
+ok kiln workers
+says 'ip-10-0-12-133.internal.example.org-gpu7' out.txt
+for verb in jobs events usage "favourite ls" batches; do
+    ok kiln $verb --limit 1
+    [ "$(wc -l <out.txt)" = 1 ] || die "--limit of $verb"
+done
+ok kiln errors --limit 1 --json
+json_lines out.txt "len(d) == 1"
+ok kiln batches
+says "$long-batch" out.txt
+says '20[0-9][0-9]-[0-9-]*T[0-9:]*Z' out.txt
 echo ok

@@ -50,6 +50,8 @@ static int64_t moment(const char *text)
 static void moments_are_read(void **state)
 {
     (void)state;
+    assert_int_equal(moment("2026-11-21T08:30+01:00"), moment("2026-11-21T07:30Z"));
+    assert_int_equal(moment("2026-11-21T08:30:15.25-09:30"), moment("2026-11-21 18:00:15"));
     static const char *const bad[] = {"",
                                       "yesterday",
                                       "2026",
@@ -69,7 +71,9 @@ static void moments_are_read(void **state)
                                       "2026/11/21",
                                       "2026-11-21T08:60",
                                       "2026-11-21T08:30:60",
-                                      "2026-11-21T08:30+01:00",
+                                      "2026-11-21T08:30+1:00",
+                                      "2026-11-21T08:30+25:00",
+                                      "2026-11-21T08:30+01:00Z",
                                       "2026-11-21x08:30",
                                       "2026-11-21T08:30:5",
                                       "-7d"};

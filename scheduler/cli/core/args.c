@@ -142,6 +142,11 @@ int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char 
     return 0;
 }
 
+int kiln_arg_limit(struct kiln_cli *cli, const struct kiln_args *args, long *ret)
+{
+    return kiln_arg_int(cli, args, "limit", 1, 1000000000, 0, ret);
+}
+
 int kiln_arg_job(struct kiln_cli *cli, const char *text, uint64_t *ret)
 {
     char *end;

@@ -70,6 +70,7 @@ struct kiln_cli {
     bool silent;   /* nobody reads stderr: a program that is no command gets the results alone */
     bool progress; /* stderr is a terminal and quiet is off */
     bool tty_out;  /* stdout is a terminal: headings and colours for people */
+    int columns;   /* of that terminal, which listings fit; 0: there is none */
     bool color_out, color_err; /* a terminal, and NO_COLOR is not set */
 };
 
@@ -96,6 +97,8 @@ const char *kiln_arg(const struct kiln_args *args, const char *name);
 /* A whole number in [min, max]; fallback when the option was not given.  0 or an exit status. */
 int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char *name, long min,
                  long max, long fallback, long *ret) KILN_MUST_CHECK;
+/* --limit of a listing: at most so many rows, 0 for all of them.  0 or an exit status. */
+int kiln_arg_limit(struct kiln_cli *cli, const struct kiln_args *args, long *ret) KILN_MUST_CHECK;
 /* A job id as printed by kiln.  0 or an exit status. */
 int kiln_arg_job(struct kiln_cli *cli, const char *text, uint64_t *ret) KILN_MUST_CHECK;
 /* One job or one batch, the word number `at` behind the options: a number is a job, anything else a

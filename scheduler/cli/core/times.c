@@ -59,8 +59,23 @@ static bool calendar_time(struct tm tm, int64_t *ret)
     return true;
 }
 
-/* What may stand behind the minutes: nothing, seconds, their fraction, a Z. */
-static bool parse_seconds(const char *text, struct tm *tm)
+/* "Z", nothing (UTC too) or "+01:00"; the minutes by which that zone is ahead. */
+static bool parse_zone(const char *text, int *ret_ahead)
+{
+    int hours, minutes, used = 0;
+    *ret_ahead = 0;
+    if (text[0] == '\0' || strcmp(text, "Z") == 0)
+        return true;
+    if ((text[0] != '+' && text[0] != '-') || strspn(text + 1, "0123456789:") != 5 ||
+        sscanf(text + 1, "%2d:%2d%n", &hours, &minutes, &used) != 2 || used != 5 || text[6] ||
+        hours > 14 || minutes > 59)
+        return false;
+    *ret_ahead = (text[0] == '-' ? -1 : 1) * (hours * 60 + minutes);
+    return true;
+}
+
+/* What may stand behind the minutes: nothing, seconds, their fraction, a zone. */
+static bool parse_seconds(const char *text, struct tm *tm, int *ret_ahead)
 {
     if (text[0] == ':') {
         char *end;
@@ -71,13 +86,13 @@ static bool parse_seconds(const char *text, struct tm *tm)
         if (text[0] == '.')
             text += 1 + strspn(text + 1, "0123456789");
     }
-    return tm->tm_sec < 60 && (text[0] == '\0' || strcmp(text, "Z") == 0);
+    return tm->tm_sec < 60 && parse_zone(text, ret_ahead);
 }
 
 bool kiln_moment_parse(const char *text, int64_t now_ms, int64_t *ret)
 {
     struct tm tm = {0};
-    int used = 0;
+    int used = 0, ahead = 0;
     char between;
     int64_t ago_s;
     if (kiln_duration_parse(text, &ago_s)) {
@@ -96,7 +111,10 @@ bool kiln_moment_parse(const char *text, int64_t now_ms, int64_t *ret)
     if (sscanf(text, "%c%2d:%2d%n", &between, &tm.tm_hour, &tm.tm_min, &used) != 3 || used != 6 ||
         (between != 'T' && between != ' ') || tm.tm_hour > 23 || tm.tm_min > 59)
         return false;
-    return parse_seconds(text + used, &tm) && calendar_time(tm, ret);
+    if (!parse_seconds(text + used, &tm, &ahead) || !calendar_time(tm, ret))
+        return false;
+    *ret -= (int64_t)ahead * 60000;
+    return true;
 }
 
 int kiln_arg_since(struct kiln_cli *cli, const struct kiln_args *args, int64_t fallback_ms,
@@ -107,7 +125,7 @@ int kiln_arg_since(struct kiln_cli *cli, const struct kiln_args *args, int64_t f
     if (!text || kiln_moment_parse(text, kiln_wall_ms(), ret))
         return 0;
     return kiln_usage(cli,
-                      "--since '%s' is not a date or time in UTC, such as 2026-11-21 or "
-                      "2026-11-21T08:30, nor a span before now, such as 90m, 24h or 7d",
+                      "--since '%s' is not a date or time, such as 2026-11-21, 2026-11-21T08:30Z "
+                      "or 2026-11-21T08:30+01:00, nor a span before now, such as 90m, 24h or 7d",
                       text);
 }

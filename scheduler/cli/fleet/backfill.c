@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"
@@ -131,13 +132,15 @@ static int list_backfill(void *arg, const struct kiln_backfill_row *row, struct 
         backfill_json(line, list, row);
     else if (list->whole)
         backfill_text(line, list, row);
-    else
+    else {
+        kiln_text_cell(line, list->listing.cli, row->spec.name, 16);
         kiln_text_printf(line,
-                         "%-24s %-7s %7" PRIu64 " %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %7" PRIu64
-                         " %11.1f %8.2f\n",
-                         row->spec.name, state_of(list, row), row->spec.mark, at[KILN_JOB_QUEUED],
+                         " %-7s %6" PRIu64 " %6" PRIu64 " %8" PRIu64 " %8" PRIu64 " %6" PRIu64
+                         " %8.0f %7.2f\n",
+                         state_of(list, row), row->spec.mark, at[KILN_JOB_QUEUED],
                          at[KILN_JOB_ASSIGNED], at[KILN_JOB_DONE], at[KILN_JOB_FAILED],
                          row->gpu_seconds, (double)row->cursor / (double)row->spec.pass_jobs);
+    }
     return kiln_listing_put(&list->listing, err);
 }
 
@@ -150,13 +153,14 @@ static int add_name(void *arg, const struct kiln_backfill_row *row, struct kiln_
 /* --- ls, show, rm ----------------------------------------------------------------------------- */
 static int list(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
 {
-    struct backfills backfills = {.listing = {.cli = cli}, .whole = name != NULL};
+    struct backfills backfills = {.listing = {.cli = cli, .none = "no backfills", .hang = 13},
+                                  .whole = name != NULL};
     struct kiln_error err;
     int rc = kiln_ledger_pauses(ledger, kiln_pool(cli), false, kiln_pauses_keep, &backfills.pauses,
                                 &err);
     if (rc == 0 && !name && cli->tty_out && !cli->json)
-        printf("%-24s %-7s %7s %8s %8s %9s %7s %11s %8s\n", "BACKFILL", "STATE", "LOW", "QUEUED",
-               "ASSIGNED", "DONE", "FAILED", "GPU-SECONDS", "PASSES");
+        kiln_print_fit(cli, KILN_CUT, "%-16s %-7s %6s %6s %8s %8s %6s %8s %7s", "BACKFILL", "STATE",
+                       "LOW", "QUEUED", "ASSIGNED", "DONE", "FAILED", "GPU-SEC", "PASSES");
     if (rc == 0)
         rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, list_backfill, &backfills, &err);
     kiln_pauses_release(&backfills.pauses);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
@@ -129,19 +130,20 @@ static int print_quota(struct rows *rows, const struct kiln_quota *quota, struct
         snprintf(queued, sizeof queued, "%lld", (long long)quota->queued);
     if (quota->gpu_s_day >= 0)
         snprintf(seconds, sizeof seconds, "%.1f", quota->gpu_s_day);
-    kiln_text_printf(line, "%-24s %10llu of %-10s %12.1f of %-12s %s\n", quota->tenant,
-                     (unsigned long long)waiting, queued, day.used_s, seconds,
-                     day.held ? "paused" : "");
+    kiln_text_cell(line, rows->listing.cli, quota->tenant, 20);
+    kiln_text_printf(line, " %9llu of %-9s %11.1f of %-11s %s\n", (unsigned long long)waiting,
+                     queued, day.used_s, seconds, day.held ? "paused" : "");
     return kiln_listing_put(&rows->listing, err);
 }
 
 static int list(struct kiln_cli *cli, struct kiln_ledger *ledger)
 {
-    struct rows rows = {.listing = {.cli = cli}, .ledger = ledger};
+    struct rows rows = {.listing = {.cli = cli, .none = "no quotas"}, .ledger = ledger};
     struct kiln_error err;
     int rc = kiln_ledger_quotas(ledger, kiln_pool(cli), keep_quota, &rows, &err);
     if (rc == 0 && cli->tty_out && !cli->json)
-        printf("%-24s %24s %28s\n", "TENANT", "WAITING", "GPU-SECONDS TODAY");
+        kiln_print_fit(cli, KILN_CUT, "%-20s %9s of %-9s %11s of %-11s", "TENANT", "WAITING",
+                       "QUOTA", "SECONDS", "A DAY");
     for (size_t i = 0; i < rows.count && rc == 0; i++)
         rc = print_quota(&rows, &rows.at[i], &err);
     free(rows.at);

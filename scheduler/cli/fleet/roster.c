@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/fleet/trouble.h"
 #include "schemas/room.h"
@@ -160,7 +161,8 @@ const char *kiln_roster_idle(const struct kiln_heartbeat *beat, char out[8])
 }
 
 /* One line: what the worker does now, then what it has done. */
-static void print_live(const struct kiln_roster_worker *worker)
+static void print_live(const struct kiln_cli *cli, const struct kiln_roster_worker *worker,
+                       const char *name)
 {
     const struct kiln_heartbeat *beat = &worker->beat;
     char idle[8], step[32] = "idle", resident[KILN_LORA_SET_MAX + 32] = "";
@@ -170,27 +172,30 @@ static void print_live(const struct kiln_roster_worker *worker)
         snprintf(step, sizeof step, "busy");
     if (beat->width)
         snprintf(resident, sizeof resident, "%ux%u %s", beat->width, beat->height, beat->lora_set);
-    kiln_print_line("%-16s %-9s %-8s %-10s %6llu %6llu %5s  %s", worker->row.name, state_of(worker),
-                    beat->device, step, (unsigned long long)beat->done,
-                    (unsigned long long)beat->failed, kiln_roster_idle(beat, idle), resident);
+    kiln_print_fit(cli, KILN_CUT, "%s %-9s %-8s %-10s %6llu %6llu %5s  %s", name, state_of(worker),
+                   beat->device, step, (unsigned long long)beat->done,
+                   (unsigned long long)beat->failed, kiln_roster_idle(beat, idle), resident);
 }
 
 void kiln_roster_print(const struct kiln_cli *cli, const struct kiln_roster *roster, bool all)
 {
     if (cli->tty_out)
-        printf("%-16s %-9s %-8s %-10s %6s %6s %5s  %s\n", "WORKER", "STATE", "DEVICE", "NOW",
-               "DONE", "FAILED", "IDLE", "RESIDENT");
+        kiln_print_fit(cli, KILN_CUT, "%-16s %-9s %-8s %-10s %6s %6s %5s  %s", "WORKER", "STATE",
+                       "DEVICE", "NOW", "DONE", "FAILED", "IDLE", "RESIDENT");
     for (size_t i = 0; i < roster->count; i++) {
         const struct kiln_roster_worker *worker = &roster->at[i];
         char seen[64], trouble[KILN_ERROR_TEXT_MAX];
+        struct kiln_text name = {0};
+        kiln_text_cell(&name, cli, worker->row.name, 16);
         if (worker->live)
-            print_live(worker);
+            print_live(cli, worker, name.at);
         else if (all)
-            kiln_print_line("%-16s %-9s %-8s last seen %s", worker->row.name, state_of(worker),
-                            worker->row.device,
-                            kiln_time_text(worker->row.last_seen_ms, seen, sizeof seen));
+            kiln_print_fit(cli, KILN_CUT, "%s %-9s %-8s last seen %s", name.at, state_of(worker),
+                           worker->row.device,
+                           kiln_short_time(worker->row.last_seen_ms, seen, sizeof seen));
+        kiln_text_release(&name);
         if ((worker->live || all) &&
             kiln_worker_trouble_text(worker, trouble, sizeof trouble)[0] != '\0')
-            kiln_print_line("  ! %s", trouble);
+            kiln_print_fit(cli, 4, "  ! %s", trouble);
     }
 }

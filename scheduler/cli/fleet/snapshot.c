@@ -129,12 +129,15 @@ const struct kiln_counts *kiln_snapshot_counts(const struct kiln_snapshot *look)
     return look->has_batch ? &look->batch.jobs : &look->counts;
 }
 
-void kiln_counts_print(const struct kiln_counts *counts)
+const char *kiln_counts_text(const struct kiln_counts *counts, char *out, size_t size)
 {
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        printf("%s%llu %s", state ? ", " : "", (unsigned long long)counts->at[state],
-               kiln_job_state_name((enum kiln_job_state)state));
-    putchar('\n');
+    size_t len = 0;
+    out[0] = '\0';
+    for (int state = 0; state < KILN_JOB_STATE_COUNT && len < size; state++)
+        len += (size_t)snprintf(out + len, size - len, "%s%llu %s", state ? ", " : "",
+                                (unsigned long long)counts->at[state],
+                                kiln_job_state_name((enum kiln_job_state)state));
+    return out;
 }
 
 void kiln_removed_print(uint64_t removed)

@@ -40,8 +40,9 @@ json_t *kiln_snapshot_json(const struct kiln_snapshot *look);
 bool kiln_snapshot_over(const struct kiln_snapshot *look);
 /* Jobs of the batch if there is one, of the pool if not. */
 const struct kiln_counts *kiln_snapshot_counts(const struct kiln_snapshot *look);
-/* "3 queued, 1 assigned, ..." and a line's end, on stdout. */
-void kiln_counts_print(const struct kiln_counts *counts);
+/* "3 queued, 1 assigned, ..." into out, which is returned. */
+#define KILN_COUNTS_TEXT_MAX 160
+const char *kiln_counts_text(const struct kiln_counts *counts, char *out, size_t size);
 /* A line about cancelled jobs whose rows are gone, below the counts; nothing if there are none. */
 void kiln_removed_print(uint64_t removed);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/control.h"
@@ -16,31 +17,38 @@ static void print_groups(const struct kiln_snapshot *look)
 {
     size_t i, total = json_array_size(look->groups);
     json_t *group;
+    /* What the numbers leave of a narrow terminal; the name of a group is then cut in its middle.
+     */
+    const int columns = look->cli->columns, room = columns == 0 || columns >= 80 ? 44
+                                                   : columns > 55                ? columns - 35
+                                                                                 : 20;
     json_array_foreach(look->groups, i, group)
     {
         if (i == GROUPS_SHOWN) {
             printf("  and %zu groups more\n", total - i);
             break;
         }
-        printf("  %-28s  %8lld queued %6lld assigned\n",
-               json_string_value(json_object_get(group, "group")),
-               (long long)json_integer_value(json_object_get(group, "queued")),
-               (long long)json_integer_value(json_object_get(group, "assigned")));
+        struct kiln_text name = {0};
+        kiln_text_cell(&name, look->cli, json_string_value(json_object_get(group, "group")), room);
+        kiln_print_fit(look->cli, KILN_CUT, "  %s  %8lld queued %6lld assigned", name.at,
+                       (long long)json_integer_value(json_object_get(group, "queued")),
+                       (long long)json_integer_value(json_object_get(group, "assigned")));
+        kiln_text_release(&name);
     }
 }
 
 static void print_look(const struct kiln_snapshot *look)
 {
-    printf("pool %s: ", kiln_pool(look->cli));
-    kiln_counts_print(&look->counts);
-    kiln_troubles_print(&look->troubles);
+    char text[KILN_COUNTS_TEXT_MAX];
+    kiln_print_fit(look->cli, 4, "pool %s: %s", kiln_pool(look->cli),
+                   kiln_counts_text(&look->counts, text, sizeof text));
+    kiln_troubles_print(look->cli, &look->troubles);
     size_t i;
     json_t *pause;
     json_array_foreach(look->pauses, i, pause)
     {
-        fputs("paused: ", stdout);
-        kiln_print_safe(json_string_value(json_object_get(pause, "text")));
-        putchar('\n');
+        kiln_print_fit(look->cli, 8, "paused: %s",
+                       json_string_value(json_object_get(pause, "text")));
     }
     if (look->intake)
         printf("%llu %s wait in the intake stream\n", (unsigned long long)look->intake,
@@ -62,7 +70,7 @@ static long long integer(const json_t *object, const char *key)
     return (long long)json_integer_value(json_object_get(object, key));
 }
 
-static void print_backlog(const json_t *answer)
+static void print_backlog(const struct kiln_cli *cli, const json_t *answer)
 {
     const json_t *groups = json_object_get(answer, "groups"), *group;
     long long total = integer(answer, "groups_total");
@@ -84,11 +92,12 @@ static void print_backlog(const json_t *answer)
         const char *model = json_string_value(json_object_get(group, "model"));
         const char *mode = json_string_value(json_object_get(group, "mode"));
         bool exact = !mode || strcmp(mode, kiln_mode_shown("")) == 0;
-        printf("  %11.1f  %8lld  %7lld  %5lldx%-5lld %2lld steps  %s%s%s%s%s\n",
-               json_number_value(json_object_get(group, "backlog_s")), integer(group, "queued"),
-               integer(group, "holders"), integer(group, "width"), integer(group, "height"),
-               integer(group, "steps"), loras && loras[0] ? loras : "no LoRA", exact ? "" : ", ",
-               exact ? "" : mode, model && model[0] ? ", model " : "", model ? model : "");
+        kiln_print_fit(
+            cli, KILN_CUT, "  %11.1f  %8lld  %7lld  %5lldx%-5lld %2lld steps  %s%s%s%s%s",
+            json_number_value(json_object_get(group, "backlog_s")), integer(group, "queued"),
+            integer(group, "holders"), integer(group, "width"), integer(group, "height"),
+            integer(group, "steps"), loras && loras[0] ? loras : "no LoRA", exact ? "" : ", ",
+            exact ? "" : mode, model && model[0] ? ", model " : "", model ? model : "");
     }
     if (total > BACKLOG_SHOWN)
         printf("  and %lld groups more\n", total - BACKLOG_SHOWN);
@@ -109,7 +118,7 @@ static int status_groups(struct kiln_cli *cli)
     }
     if (cli->json)
         return kiln_print_json(cli, answer);
-    print_backlog(answer);
+    print_backlog(cli, answer);
     json_decref(answer);
     return 0;
 }

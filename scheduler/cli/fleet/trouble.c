@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 
 #define NAMED_MAX 3                    /* models */
@@ -345,10 +346,12 @@ void kiln_troubles_find(const struct kiln_trouble_facts *facts, struct kiln_trou
         find_in_fleet(facts, ret);
 }
 
-void kiln_troubles_print(const struct kiln_troubles *troubles)
+void kiln_troubles_print(const struct kiln_cli *cli, const struct kiln_troubles *troubles)
 {
-    for (size_t i = 0; i < troubles->count; i++)
-        printf("! %s\n      %s\n", troubles->at[i].text, troubles->at[i].next);
+    for (size_t i = 0; i < troubles->count; i++) {
+        kiln_print_fit(cli, 2, "! %s", troubles->at[i].text);
+        kiln_print_fit(cli, 6, "      %s", troubles->at[i].next);
+    }
 }
 
 json_t *kiln_troubles_json(const struct kiln_troubles *troubles)

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"
@@ -26,23 +27,29 @@
 void kiln_worker_heading(const struct kiln_cli *cli)
 {
     if (cli->tty_out && !cli->json)
-        printf("%-20s %-8s %-10s %8s %5s  %-19s  %s\n", "WORKER", "DEVICE", "STATE", "PID", "AGAIN",
-               "SINCE (UTC)", "REASON");
+        kiln_print_fit(cli, KILN_CUT, "%-18s %-8s %-9s %7s %5s %-20s %s", "WORKER", "DEVICE",
+                       "STATE", "PID", "AGAIN", "SINCE", "REASON");
 }
 
 void kiln_worker_print(struct kiln_cli *cli, const struct kiln_worker_line *line)
 {
     char since[32];
-    kiln_short_time(line->since_ms, since, sizeof since);
-    if (cli->json)
-        (void)kiln_print_json(cli, json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:s, s:s}", "worker",
-                                             line->name, "device", line->device, "state",
-                                             line->state, "wanted", (int)line->wanted, "pid",
-                                             (int)line->pid, "restarts", (int)line->restarts,
-                                             "since", since, "reason", line->reason));
-    else
-        printf("%-20s %-8s %-10s %8ld %5ld  %-19s  %s\n", line->name, line->device, line->state,
-               (long)line->pid, line->restarts, since, line->reason);
+    struct kiln_text name = {0};
+    if (cli->json) {
+        kiln_time_text(line->since_ms, since, sizeof since);
+        (void)kiln_print_json(cli,
+                              json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:s?, s:s}", "worker",
+                                        line->name, "device", line->device, "state", line->state,
+                                        "wanted", (int)line->wanted, "pid", (int)line->pid,
+                                        "restarts", (int)line->restarts, "since",
+                                        line->since_ms ? since : NULL, "reason", line->reason));
+        return;
+    }
+    kiln_text_cell(&name, cli, line->name, 18);
+    kiln_print_fit(cli, 0, "%s %-8s %-9s %7ld %5ld %-20s %s", name.at, line->device, line->state,
+                   (long)line->pid, line->restarts,
+                   kiln_short_time(line->since_ms, since, sizeof since), line->reason);
+    kiln_text_release(&name);
 }
 
 static void list_row(struct kiln_cli *cli, const struct kiln_stack *stack,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
@@ -39,6 +40,8 @@ static void batch_json(struct kiln_text *out, const struct kiln_batch_row *batch
                   kiln_batch_rate(batch, now_ms));
 }
 
+#define NAME_COLUMNS 20 /* of a batch, in the list */
+
 /* --- the list --------------------------------------------------------------------------------- */
 
 struct batches {
@@ -46,6 +49,12 @@ struct batches {
     bool active;    /* only batches with something left to do */
     int64_t now_ms; /* by the database's clock: until then counts the rate of an active batch */
 };
+
+/* Whether times of creation and tenants have room: also where nobody counts columns. */
+static bool is_wide(const struct kiln_cli *cli)
+{
+    return cli->columns == 0 || cli->columns >= 120;
+}
 
 static int list_batch(void *arg, const struct kiln_batch_row *batch, struct kiln_error *err)
 {
@@ -60,16 +69,19 @@ static int list_batch(void *arg, const struct kiln_batch_row *batch, struct kiln
         batch_json(line, batch, batches->now_ms);
         kiln_text_puts(line, "}\n");
     } else {
-        kiln_text_printf(line,
-                         "%-24s %-12s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %7" PRIu64 " %7" PRIu64
-                         "  %-19s  %-19s %8.0f/h\n",
-                         batch->name, batch->tenants[0] ? batch->tenants : "-",
-                         jobs[KILN_JOB_QUEUED], jobs[KILN_JOB_ASSIGNED], jobs[KILN_JOB_DONE],
+        const struct kiln_cli *cli = batches->listing.cli;
+        kiln_text_cell(line, cli, batch->name, NAME_COLUMNS);
+        kiln_text_printf(line, " %7" PRIu64 " %7" PRIu64 " %6" PRIu64 " %6" PRIu64 " %-20s %6.0f/h",
+                         jobs[KILN_JOB_QUEUED] + jobs[KILN_JOB_ASSIGNED], jobs[KILN_JOB_DONE],
                          jobs[KILN_JOB_FAILED], jobs[KILN_JOB_CANCELLED],
-                         kiln_short_time(batch->created_ms, created, sizeof created),
                          ended ? kiln_short_time(batch->last_ms, finished, sizeof finished)
                                : (batch->whole ? "active" : "coming in"),
                          kiln_batch_rate(batch, batches->now_ms));
+        if (is_wide(cli))
+            kiln_text_printf(line, "  %-20s  %s",
+                             kiln_short_time(batch->created_ms, created, sizeof created),
+                             batch->tenants[0] ? batch->tenants : "-");
+        kiln_text_puts(line, "\n");
     }
     return kiln_listing_put(&batches->listing, err);
 }
@@ -80,7 +92,7 @@ int kiln_verb_batches(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_ledger *ledger = NULL;
     struct batches batches = {.listing = {.cli = cli}};
     char version[32];
-    int status = kiln_arg_int(cli, args, "limit", 1, 1000000000, 0, &batches.listing.left);
+    int status = kiln_arg_limit(cli, args, &batches.listing.left);
     if (status)
         return status;
     batches.active = kiln_arg(args, "active") != NULL;
@@ -89,8 +101,9 @@ int kiln_verb_batches(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0)
         rc = kiln_ledger_clock(ledger, &batches.now_ms, version, sizeof version, &err);
     if (rc == 0 && cli->tty_out && !cli->json)
-        printf("%-24s %-12s %8s %8s %8s %7s %7s  %-19s  %-19s %10s\n", "BATCH", "TENANT", "QUEUED",
-               "ASSIGNED", "DONE", "FAILED", "CANCEL", "CREATED", "FINISHED", "RATE");
+        kiln_print_fit(cli, KILN_CUT, "%-*s %7s %7s %6s %6s %-20s %8s%s", NAME_COLUMNS, "BATCH",
+                       "LEFT", "DONE", "FAILED", "CANCEL", "FINISHED", "RATE",
+                       is_wide(cli) ? "  CREATED               TENANTS" : "");
     if (rc == 0)
         rc = kiln_ledger_batches(ledger, kiln_pool(cli), NULL, list_batch, &batches, &err);
     kiln_ledger_close(ledger);

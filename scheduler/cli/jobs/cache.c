@@ -3,7 +3,7 @@
  * build counts the latents that prompts name and enqueues the missing ones.
  *
  * It reads the prompts twice.  The first pass only counts: latents named, stored, on their way.  It
- * prints these counts before it enqueues anything, and refuses more latents than --limit.  The
+ * prints these counts before it enqueues anything, and refuses more latents than --most.  The
  * second pass enqueues the missing ones, page by page, and looks each page up again.  So the same
  * command continues after an interruption, and two at a time enqueue nothing twice.
  *
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
@@ -27,7 +28,7 @@
 #include "storage/ledger/read/cache.h"
 
 #define PAGE 500
-#define LATENTS_MAX 100000 /* the default of --limit: more are probably a mistake */
+#define LATENTS_MAX 100000 /* the default of --most: more are probably a mistake */
 
 struct build {
     struct kiln_cli *cli;
@@ -235,8 +236,8 @@ static int check_plan(const struct build *build, struct kiln_error *err)
     if (build->named > (uint64_t)build->limit)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "%s name %" PRIu64
-                         " latents, more than --limit %ld: shorten the templates, "
-                         "or raise --limit (at most %d)",
+                         " latents, more than --most %ld: shorten the templates, "
+                         "or raise --most (at most %d)",
                          KILN_COUNT(build->prompts.lines, "prompt"), build->named, build->limit,
                          KILN_BATCH_JOBS_MAX);
     if (build->failed)
@@ -343,8 +344,8 @@ static int build_cache(struct kiln_cli *cli, const struct kiln_args *args)
     build->dry_run = kiln_arg(args, "dry-run") != NULL;
     int status = kiln_prompts_check(cli, args);
     if (status == 0)
-        status =
-            kiln_arg_int(cli, args, "limit", 1, KILN_BATCH_JOBS_MAX, LATENTS_MAX, &build->limit);
+        status = kiln_arg_int(cli, args, kiln_arg(args, "most") ? "most" : "limit", 1,
+                              KILN_BATCH_JOBS_MAX, LATENTS_MAX, &build->limit);
     if (status == 0)
         status = build_latents(build, args, &err) ? kiln_prompts_report(cli, &build->prompts, &err)
                                                   : print_result(build);
@@ -364,12 +365,13 @@ static int list_row(void *arg, const struct kiln_cache_row *row, struct kiln_err
                       "bytes:u gpu_seconds:d}\n",
                       row->model, row->model_hash, row->width, row->height, row->lora_set,
                       row->latents, row->prompts, row->states, row->bytes, row->gpu_seconds);
-    else
-        kiln_text_printf(line,
-                         "%-16s %4ux%-4u %-24s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10s\n",
-                         row->model[0] ? row->model : "-", row->width, row->height,
-                         row->lora_set[0] ? row->lora_set : "-", row->latents, row->prompts,
-                         row->states, KILN_BYTES(row->bytes));
+    else {
+        kiln_text_cell(line, listing->cli, row->model[0] ? row->model : "-", 14);
+        kiln_text_printf(line, " %4ux%-4u ", row->width, row->height);
+        kiln_text_cell(line, listing->cli, row->lora_set[0] ? row->lora_set : "-", 16);
+        kiln_text_printf(line, " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %7s\n", row->latents,
+                         row->prompts, row->states, KILN_BYTES(row->bytes));
+    }
     return kiln_listing_put(listing, err);
 }
 
@@ -402,8 +404,8 @@ static int stat_cache(struct kiln_cli *cli)
     struct kiln_error err;
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && cli->tty_out && !cli->json)
-        printf("%-16s %9s %-24s %10s %10s %10s %10s\n", "MODEL", "SIZE", "LORAS", "LATENTS",
-               "PROMPTS", "STATES", "BYTES");
+        kiln_print_fit(cli, KILN_CUT, "%-14s %9s %-16s %9s %9s %9s %7s", "MODEL", "SIZE", "LORAS",
+                       "LATENTS", "PROMPTS", "STATES", "BYTES");
     if (rc == 0)
         rc = kiln_ledger_cache(ledger, kiln_pool(cli), list_row, &listing, &err);
     if (rc == 0)

@@ -75,13 +75,15 @@ int kiln_verb_errors(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    struct kiln_listing listing = {.cli = cli, .none = "no failed jobs"};
+    struct kiln_listing listing = {.cli = cli, .none = "no failed jobs", .hang = 13};
     int64_t since_ms = 0;
     int status = kiln_arg_since(cli, args, 0, &since_ms);
     if (status)
         return status;
     const char *batch;
-    status = kiln_arg_batch(cli, args, 0, &batch);
+    status = kiln_arg_limit(cli, args, &listing.left);
+    if (status == 0)
+        status = kiln_arg_batch(cli, args, 0, &batch);
     if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);

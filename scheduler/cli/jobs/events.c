@@ -103,6 +103,8 @@ int kiln_verb_events(struct kiln_cli *cli, const struct kiln_args *args)
     filter.job = what.job;
     int64_t fallback_ms = what.job || what.batch ? 0 : kiln_wall_ms() - LOOK_BACK_MS;
     if (status == 0)
+        status = kiln_arg_limit(cli, args, &listing.left);
+    if (status == 0)
         status = kiln_arg_since(cli, args, fallback_ms, &since_ms);
     if (status)
         return status;

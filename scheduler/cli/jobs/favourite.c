@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
@@ -18,9 +19,12 @@ static int list_row(void *arg, const struct kiln_favourite_row *row, struct kiln
     if (listing->cli->json)
         kiln_json_put(line, "{job:u batch:s key:s at:t}\n", row->job, row->batch, row->key,
                       row->at_ms);
-    else
-        kiln_text_printf(line, "%10" PRIu64 "  %-24s  %s  %s\n", row->job, row->batch,
-                         kiln_time_text(row->at_ms, at, sizeof at), row->key ? row->key : "-");
+    else {
+        kiln_text_printf(line, "%10" PRIu64 "  ", row->job);
+        kiln_text_cell(line, listing->cli, row->batch, 24);
+        kiln_text_printf(line, "  %s  %s\n", kiln_short_time(row->at_ms, at, sizeof at),
+                         row->key ? row->key : "-");
+    }
     return kiln_listing_put(listing, err);
 }
 
@@ -75,8 +79,13 @@ int kiln_verb_favourite(struct kiln_cli *cli, const struct kiln_args *args)
     int status = list  ? kiln_arg_batch(cli, args, 1, &target.batch)
                  : one ? kiln_arg_target(cli, args, 1, &target)
                        : 0;
+    long limit = 0;
+    if (status == 0)
+        status = kiln_arg_limit(cli, args, &limit);
     if (status)
         return status;
+    if (limit && !list)
+        return kiln_usage(cli, "--limit is only for ls");
     if (list ? !one : one ? !target.job && !target.batch : kiln_arg(args, "batch") != NULL)
         return kiln_usage(cli, list ? "ls takes one batch" : "name jobs or one batch");
     if (kiln_arg(args, "yes") && (add || list))
@@ -88,7 +97,7 @@ int kiln_verb_favourite(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc) {
         status = kiln_report(cli, &err);
     } else if (list) {
-        struct kiln_listing listing = {.cli = cli, .none = "no favourites"};
+        struct kiln_listing listing = {.cli = cli, .left = limit, .none = "no favourites"};
         rc = kiln_ledger_favourites(ledger, kiln_pool(cli), batch, list_row, &listing, &err);
         status = kiln_listing_end(&listing, rc, &err);
     } else {

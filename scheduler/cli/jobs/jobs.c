@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"
@@ -60,7 +61,7 @@ int kiln_verb_jobs(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
     struct kiln_listing listing = {.cli = cli, .none = "no jobs"};
-    int status = kiln_arg_int(cli, args, "limit", 1, 1000000000, 0, &listing.left);
+    int status = kiln_arg_limit(cli, args, &listing.left);
     if (status)
         return status;
     const char *name = kiln_arg(args, "state"), *batch;
@@ -77,7 +78,8 @@ int kiln_verb_jobs(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0 && cli->tty_out && !cli->json)
-        printf("%-10s %-9s %7s %-9s %-9s %s\n", "JOB", "STATE", "INDEX", "SIZE", "STEPS", "BATCH");
+        kiln_print_fit(cli, KILN_CUT, "%-10s %-9s %7s %-9s %-9s %s", "JOB", "STATE", "INDEX",
+                       "SIZE", "STEPS", "BATCH");
     if (rc == 0)
         rc = kiln_ledger_jobs(ledger, kiln_pool(cli), batch, state, list_job, &listing, &err);
     kiln_ledger_close(ledger);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
@@ -31,8 +32,8 @@ static int list_usage(void *arg, const struct kiln_usage_row *row, struct kiln_e
         if (usage->by & KILN_USAGE_DAY)
             kiln_text_printf(line, "%-11s", row->day);
         if (usage->by & KILN_USAGE_TENANT)
-            kiln_text_printf(line, "%-16s", row->tenant);
-        kiln_text_printf(line, "%10" PRIu64 " %10" PRIu64 " %14.1f %12s\n", row->jobs,
+            kiln_text_cell(line, usage->listing.cli, row->tenant, 20);
+        kiln_text_printf(line, "%10" PRIu64 " %10" PRIu64 " %14.1f %10s\n", row->jobs,
                          row->pictures, row->gpu_seconds, KILN_BYTES(row->bytes));
     }
     return kiln_listing_put(&usage->listing, err);
@@ -63,14 +64,17 @@ int kiln_verb_usage(struct kiln_cli *cli, const struct kiln_args *args)
     int64_t since_ms = 0;
     int status = kiln_arg_since(cli, args, 0, &since_ms);
     if (status == 0)
+        status = kiln_arg_limit(cli, args, &usage.listing.left);
+    if (status == 0)
         status = parse_by(cli, kiln_arg(args, "by"), &usage.by);
     if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && cli->tty_out && !cli->json)
-        printf("%s%s%10s %10s %14s %12s\n", usage.by & KILN_USAGE_DAY ? "DAY        " : "",
-               usage.by & KILN_USAGE_TENANT ? "TENANT          " : "", "JOBS", "PICTURES",
-               "GPU-SECONDS", "STORED");
+        kiln_print_fit(cli, KILN_CUT, "%s%s%10s %10s %14s %10s",
+                       usage.by & KILN_USAGE_DAY ? "DAY        " : "",
+                       usage.by & KILN_USAGE_TENANT ? "TENANT              " : "", "JOBS",
+                       "PICTURES", "GPU-SECONDS", "STORED");
     if (rc == 0)
         rc =
             kiln_ledger_usage(ledger, kiln_pool(cli), since_ms, usage.by, list_usage, &usage, &err);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "storage/ledger/ledger.h"
@@ -34,10 +35,16 @@ void kiln_finding(struct kiln_doctor *doctor, const char *check, enum kiln_verdi
     if (doctor->cli->json)
         return;
     bool color = doctor->cli->color_out;
-    printf("%s%-8s%s ", color ? colors[verdict] : "", names[verdict], color ? "\033[0m" : "");
-    kiln_print_line("%-10s %s", check, text); /* it quotes names of workers, keys and batches */
+    struct kiln_text line = {0}, shown = {0};
+    kiln_text_printf(&line, "%s%-8s%s %-10s ", color ? colors[verdict] : "", names[verdict],
+                     color ? "\033[0m" : "", check);
+    kiln_text_safe(&line, text); /* it quotes names of workers, keys and batches */
+    kiln_text_fit(&shown, line.failed ? text : line.at, doctor->cli->columns, 20);
+    puts(shown.failed ? text : shown.at);
+    kiln_text_release(&line);
+    kiln_text_release(&shown);
     if (todo[0])
-        kiln_print_line("%20s-> %s", "", todo);
+        kiln_print_fit(doctor->cli, 23, "%20s-> %s", "", todo);
 }
 
 int kiln_doctor_ask(struct kiln_doctor *doctor, struct kiln_ledger **ret, struct kiln_error *err)

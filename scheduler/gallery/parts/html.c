@@ -108,10 +108,9 @@ void kiln_url(struct kiln_text *out, const char *text)
 
 void kiln_html_time(struct kiln_text *out, int64_t ms)
 {
-    char exact[32], shown[32];
-    kiln_text_printf(out, "<time datetime=\"%s\">%.16s UTC</time>",
-                     kiln_time_text(ms, exact, sizeof exact),
-                     kiln_short_time(ms, shown, sizeof shown));
+    char exact[32];
+    kiln_time_text(ms, exact, sizeof exact);
+    kiln_text_printf(out, "<time datetime=\"%s\">%.10s %.5s UTC</time>", exact, exact, exact + 11);
 }
 
 void kiln_html_count(struct kiln_text *out, uint64_t count)

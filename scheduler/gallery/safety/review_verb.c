@@ -134,7 +134,7 @@ int kiln_gallery_review_verb(struct kiln_cli *cli, const struct kiln_args *args)
     const char *level = kiln_arg(args, "level");
     bool decided = kiln_arg(args, "decided") != NULL;
     long limit;
-    int status = kiln_arg_int(cli, args, "limit", 1, 1000000, 0, &limit);
+    int status = kiln_arg_limit(cli, args, &limit);
     if (status)
         return status;
     if (level && strcmp(level, "none") != 0 && find_level(level) < 0)

@@ -5,6 +5,8 @@
  */
 #include "scheduler/cli/core/output/records.h"
 
+#include "scheduler/cli/core/output/fit.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -179,7 +181,14 @@ int kiln_listing_put(struct kiln_listing *listing, struct kiln_error *err)
 {
     if (listing->line.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a line of the listing");
-    fwrite(listing->line.at, 1, listing->line.len, stdout);
+    const struct kiln_cli *cli = listing->cli;
+    struct kiln_text fitted = {0}, *line = &listing->line;
+    if (cli->columns && !cli->json) {
+        kiln_text_fit(&fitted, line->at, cli->columns, listing->hang ? listing->hang : KILN_CUT);
+        line = fitted.failed ? line : &fitted;
+    }
+    fwrite(line->at, 1, line->len, stdout);
+    kiln_text_release(&fitted);
     kiln_text_clear(&listing->line);
     listing->rows++;
     bool enough = listing->left > 0 && --listing->left == 0;

@@ -36,6 +36,7 @@ struct kiln_listing {
     uint64_t rows;
     long left;        /* how many more; 0: any number */
     const char *none; /* printed on stderr if there are no rows; or NULL */
+    int hang;         /* blanks before what does not fit a terminal's line (fit.h); 0: it is cut */
 };
 
 /* Writes the line (the caller has ended it) and clears it.  0; KILN_CANCELLED after the last row

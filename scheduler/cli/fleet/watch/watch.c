@@ -42,6 +42,7 @@ static int watch_once(struct kiln_cli *cli, const char *batch, struct shown *las
 {
     char now[64];
     struct kiln_snapshot look;
+    char text[KILN_COUNTS_TEXT_MAX];
     int rc = kiln_snapshot_take(cli, batch, &look, err);
     if (rc)
         return rc;
@@ -52,8 +53,7 @@ static int watch_once(struct kiln_cli *cli, const char *batch, struct shown *las
         kiln_time_text(kiln_wall_ms(), now, sizeof now);
         if (memcmp(counts, &last->counts, sizeof *counts) != 0) {
             last->counts = *counts;
-            printf("%s  ", now);
-            kiln_counts_print(counts);
+            printf("%s  %s\n", now, kiln_counts_text(counts, text, sizeof text));
         }
         show_troubles(now, &look.troubles, last);
     }
@@ -86,6 +86,7 @@ static int watch_screen(struct kiln_cli *cli, const char *batch, long interval_s
 {
     struct kiln_error err;
     struct kiln_progress progress;
+    char text[KILN_COUNTS_TEXT_MAX];
     bool over = false;
     int rc = kiln_watch_screen(cli, batch, interval_s, &over, &progress, &err);
     if (rc == KILN_UNSUPPORTED) {
@@ -96,8 +97,7 @@ static int watch_screen(struct kiln_cli *cli, const char *batch, long interval_s
         return kiln_report(cli, &err);
     if (!over)
         return 0;
-    printf("batch %s has ended: ", batch);
-    kiln_counts_print(&progress.jobs);
+    printf("batch %s has ended: %s\n", batch, kiln_counts_text(&progress.jobs, text, sizeof text));
     return kiln_batch_status(&progress);
 }
 
