@@ -73,7 +73,7 @@ SRC_cuda := $(wildcard kernels/*.cu kernels/*/*.cu)
 
 FOLDERS := schemas storage kernels embed pipeline scheduler cli gallery worker bench support
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
-GEN_schemas := $(addprefix $(BUILD)/gen/,sql.o roles.o styles.o reuse.o)
+GEN_schemas := $(addprefix $(BUILD)/gen/,sql.o roles.o styles.o reuse.o job.o)
 GEN_cli := $(BUILD)/gen/page.o
 GEN_scheduler := $(BUILD)/gen/lexicon.o
 GEN_gallery := $(BUILD)/gen/gallery.o
@@ -185,6 +185,9 @@ $(BUILD)/gen/styles.c: scripts/embed.sh schemas/styles.json
 $(BUILD)/gen/reuse.c: scripts/embed.sh schemas/reuse/words.txt
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_reuse schemas/reuse/words.txt > $@
+$(BUILD)/gen/job.c: scripts/embed.sh schemas/job.schema.json
+	@mkdir -p $(@D)
+	scripts/embed.sh kiln_embedded_job schemas/job.schema.json > $@
 $(BUILD)/gen/page.c: scripts/embed.sh $(PAGE)
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_page $(PAGE) > $@

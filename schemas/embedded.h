@@ -14,6 +14,7 @@ extern const struct kiln_embedded kiln_embedded_sql[];    /* schemas/sql, in ver
 extern const struct kiln_embedded kiln_embedded_roles[];  /* schemas/roles.sql */
 extern const struct kiln_embedded kiln_embedded_styles[]; /* schemas/styles.json */
 extern const struct kiln_embedded kiln_embedded_reuse[];  /* schemas/reuse/words.txt */
+extern const struct kiln_embedded kiln_embedded_job[];    /* schemas/job.schema.json */
 extern const struct kiln_embedded kiln_embedded_page[];   /* of scheduler/gallery/parts */
 extern const struct kiln_embedded kiln_embedded_sheet[];  /* worker/bench/coarse/page */
 extern const struct kiln_embedded kiln_embedded_lexicon[]; /* of scheduler/router: two lists */

@@ -17,10 +17,11 @@ const struct kiln_verb kiln_verbs_alone[] = {
      .settings = KILN_SETTINGS_NONE,
      .run = kiln_verb_forward},
     {.name = "help",
-     .args = "[VERB|config]",
-     .summary = "show this overview, one verb, or the settings",
-     .examples =
-         "kiln help run\nkiln help config        every setting, its value and where it came from",
+     .args = "[VERB|config|job]",
+     .summary = "show this overview, one verb, the settings, or the keys of a job line",
+     .examples = "kiln help run\n"
+                 "kiln help config        every setting, its value and where it came from\n"
+                 "kiln help job           what a job line may say",
      .settings = KILN_SETTINGS_LENIENT,
      .words = {0, KILN_WORDS_MAX},
      .run = kiln_verb_help},

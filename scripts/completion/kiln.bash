@@ -35,6 +35,10 @@ _kiln_choices()
 # what compgen makes of its options and the word at hand, which is _kiln's
 _kiln_offer() { mapfile -t COMPREPLY < <(compgen "$@" -- "$word"); }
 
+_kiln_batches() { kiln batches --limit 500 2>/dev/null | sed 's/ .*//'; }
+_kiln_fleet() { kiln workers 2>/dev/null | sed -n 's/^\([^ ]\{1,\}\) .*/\1/p'; }
+_kiln_loras() { kiln loras 2>/dev/null | sed 's/ .*//'; }
+_kiln_keys() { kiln help job 2>/dev/null | sed -n 's/^  \([a-z_]\{1,\}\)$/\1=/p'; }
 _kiln_workers() { kiln worker ls 2>/dev/null | sed 's/ .*//'; }
 _kiln_benches()
 {
@@ -69,12 +73,21 @@ _kiln()
         case ${COMP_WORDS[i + 1]} in quality | coarse | engine) verb=${COMP_WORDS[i + 1]} ;; esac
     fi
     case $before in
+    --batch) [ "$verb" = enqueue ] || [ "$verb" = run ] || { _kiln_offer -W "$(_kiln_batches)"; return; } ;;
+    --loras | loras) _kiln_offer -W "none $(_kiln_loras)"; return ;;
+    --style | style) _kiln_offer -W "$(kiln styles 2>/dev/null | sed 's/ .*//')"; return ;;
+    --set) compopt -o nospace 2>/dev/null; _kiln_offer -W "$(_kiln_keys)"; return ;;
     --state) _kiln_offer -W 'queued assigned done failed cancelled'; return ;;
     --seed-policy) _kiln_offer -W 'fresh fixed'; return ;;
     --by) _kiln_offer -W 'tenant day tenant,day'; return ;;
     --device) _kiln_offer -W "$(_kiln_devices "$colon")"; return ;;
     --policy) _kiln_offer -W 'kiln fifo affinity'; return ;;
-    --format) _kiln_offer -W 'jsonl text csv'; return ;;
+    --format)
+        case $verb in
+        export | gallery) _kiln_offer -W 'webp png jpeg' ;;
+        *) _kiln_offer -W 'jsonl text csv' ;;
+        esac
+        return ;;
     --dir | --out | --model | --lora-dir | --judge | --failures) _kiln_offer -d; return ;;
     --config | --trace | --schedule | --sheet | --records | --prompts | --lora) _kiln_offer -f; return ;;
     --*)
@@ -87,17 +100,24 @@ _kiln()
         _kiln_offer -W "$(_kiln_verbs)"
     else
         case $verb in # their second verb, once
-        bench | favourite | quota | cache | batch) [ "$before" = "$verb" ] || return ;;
+        bench | quota | cache) [ "$before" = "$verb" ] || return ;;
         esac
         case $verb in
-        help) _kiln_offer -W "config $(_kiln_verbs)" ;;
+        help) _kiln_offer -W "config job $(_kiln_verbs)" ;;
         bench) _kiln_offer -W "$(_kiln_benches)" ;;
         worker)
             case $before in
             start | stop | logs) _kiln_offer -W "$(_kiln_workers)" ;;
             worker) _kiln_offer -W 'start stop ls logs' ;;
             esac ;;
-        favourite) _kiln_offer -W 'add rm ls' ;;
+        jobs | cancel | retry | errors | events | show | wait | watch | export)
+            _kiln_offer -W "$(_kiln_batches)" ;;
+        drain) _kiln_offer -W "$(_kiln_fleet)" ;;
+        favourite)
+            case $before in
+            add | rm | ls) _kiln_offer -W "$(_kiln_batches)" ;;
+            favourite) _kiln_offer -W 'add rm ls' ;;
+            esac ;;
         backfill)
             case $before in
             show | pause | resume | rm) _kiln_offer -W "$(_kiln_orders)" ;;
@@ -105,7 +125,11 @@ _kiln()
             esac ;;
         quota) _kiln_offer -W 'set ls rm' ;;
         cache) _kiln_offer -W 'build stat' ;;
-        batch) _kiln_offer -W 'show rename rm' ;;
+        batch)
+            case $before in
+            show | rename | rm) _kiln_offer -W "$(_kiln_batches)" ;;
+            batch) _kiln_offer -W 'show rename rm' ;;
+            esac ;;
         restore) _kiln_offer -d ;;
         run | enqueue) _kiln_offer -f ;;
         esac

@@ -3,11 +3,10 @@
 . "$KILN_SOURCE/tests/cli/lib.sh"
 
 ok kiln help
-for verb in up down run enqueue wait watch status worker workers jobs show why cancel retry export drain \
+for verb in styles loras models up down run enqueue wait watch status worker workers jobs show why cancel retry export drain \
     batches batch usage errors events pause resume quota backfill cache redraw favourite gc backup restore migrate doctor gallery sim bench render tokenize lora; do
     grep -q "^  $verb " out.txt || die "help does not list $verb"
 done
-grep -E "^  loras " out.txt && die "help lists a verb that is not there"
 ok kiln help run
 says 'examples:' out.txt
 says '--out DIR' out.txt
@@ -40,6 +39,28 @@ if [ -x "$kiln_bin/kiln-worker" ]; then
     ok "$kiln_bin/kiln-worker" --version
     says '^LibTorch .* on this CPU its operators use .*, and .* multipl' out.txt
 fi
+
+# What a job line may say: every key with its meaning and what it must be.
+ok kiln help job --json
+json out.txt 'len(d) > 30 and all(k["meaning"] and k["must_be"] for k in d) and d[0]["key"] == "prompt"'
+json out.txt '[k["default"] for k in d if k["key"] in ("width", "seed", "tenant")] == [1024, None, "default"]'
+python3 -c 'import json, sys; print(*json.load(open(sys.argv[1]))["properties"], sep="\n")' "$source_dir/schemas/job.schema.json" | sort >wanted.txt
+ok kiln help job
+sed -n 's/^  \([a-z_]*\)$/\1/p' out.txt | sort | cmp -s - wanted.txt || die "help job has other keys than the schema"
+ok kiln styles --json
+json out.txt 'any(s["style"] == "watercolor" and s["suffix"] for s in d)'
+echo '{"mine": {"prefix": "my ", "suffix": "", "negative": "no"}}' >styles.json
+ok kiln styles --styles styles.json
+says '^mine  *my PROMPT  without: no$' out.txt
+fails 66 kiln loras
+says 'set lora_dir'
+mkdir none some
+touch some/ink.safetensors some/readme.txt
+ok kiln loras --lora-dir none
+says '^no LoRAs$'
+[ ! -s out.txt ] || die "an empty listing says something on stdout"
+ok kiln loras --lora-dir some --json
+json out.txt 'd["lora"] == "ink" and d["path"] == "some/ink.safetensors" and d["bytes"] == 0'
 
 # A wrong command line: status 64, said on stderr, nothing on stdout.
 stacks+=(impossible)
@@ -99,6 +120,12 @@ completes 'cuda:0 cuda:all' kiln up --device cu
 completes all kiln up --device cuda : a
 completes auto kiln up --dtype a
 completes '' kiln worker logs ''
+completes watercolor kiln enqueue f --set style = wat
+completes 'custom_id=' kiln enqueue f --set cus
+completes 'job jobs' kiln help jo
+mkdir loras
+touch loras/ink.safetensors loras/paper.safetensors loras/other.txt
+KILN_LORA_DIR=$PWD/loras completes ink kiln enqueue f --set loras = i
 completes 'start stop' kiln worker st
 completes dirs/one kiln restore dirs/
 completes 'dirs/one dirs/two' kiln run dirs/

@@ -155,6 +155,25 @@ ok kiln enqueue jobs.jsonl --batch primo --json
 json out.txt 'd["accepted"] == 3'
 ok kiln wait primo --timeout 60
 
+# --- the names that a line may have, and completion of names
+ok kiln models --json
+json_lines out.txt 'd == [{"model": "testcard", "workers": 1, "engine": "testcard"}]'
+ok kiln models
+says '^testcard  *1  testcard' out.txt
+completes() { # WANTED WORD...
+    (
+        PATH=$kiln_bin:$PATH
+        . "$source_dir/scripts/completion/kiln.bash"
+        COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2))
+        _kiln
+        [ "${COMPREPLY[*]}" = "$1" ] || die "${*:2} completes to ${COMPREPLY[*]}"
+    ) || exit 1
+}
+completes primo kiln cancel pri
+completes primo kiln favourite add pri
+completes primo kiln jobs --batch pri
+completes worker-0 kiln drain wor
+
 # --- on a terminal no listing is wider than it is, whatever the names are; elsewhere names are whole
 long=a-name-that-somebody-chose-to-be-as-long-as-names-may-be
 wide=夜の街に降る雨

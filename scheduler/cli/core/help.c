@@ -42,7 +42,8 @@ void kiln_help_overview(const struct kiln_cli *cli, FILE *out)
     for (size_t i = 0; (verb = cli->verb_at(i)); i++)
         fprintf(out, "  %-10s %s\n", verb->name, verb->summary);
     fputs("\nEverywhere: --json, -q (quiet), --config FILE, --help, and every setting as a flag.\n"
-          "`kiln help VERB` shows options and examples, `kiln help config` the settings.\n"
+          "`kiln help VERB` shows options and examples, `kiln help config` the settings, `kiln "
+          "help job`\nthe keys of a job line.\n"
           "Ids and data go to stdout, messages to stderr; exit codes are those of sysexits.h.\n",
           out);
 }
@@ -150,6 +151,8 @@ int kiln_verb_help(struct kiln_cli *cli, const struct kiln_args *args)
         print_config(stdout, cli->config);
         return 0;
     }
+    if (strcmp(what, "job") == 0)
+        return kiln_help_job(cli);
     const struct kiln_verb *verb = kiln_verb_find(cli, what);
     if (!verb)
         return kiln_help_unknown(cli, what);

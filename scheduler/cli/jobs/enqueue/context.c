@@ -166,6 +166,13 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
     return code;
 }
 
+void kiln_lora_path(const struct kiln_config *config, const char *name, char out[PATH_MAX])
+{
+    const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
+    snprintf(out, PATH_MAX, "%s%s/%s" SUFFIX, *own ? own : kiln_config_text(config, KILN_KEY_MODEL),
+             *own ? "" : "/loras", name);
+}
+
 void kiln_enqueue_context_release(struct kiln_enqueue_context *context)
 {
     kiln_styles_free(context->styles);

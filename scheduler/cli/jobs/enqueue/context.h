@@ -2,6 +2,8 @@
 #ifndef KILN_ENQUEUE_CONTEXT_H
 #define KILN_ENQUEUE_CONTEXT_H
 
+#include <limits.h>
+
 #include "scheduler/cli/jobs/enqueue/input_value.h"
 #include "schemas/config/config.h"
 #include "schemas/job/line.h"
@@ -22,6 +24,8 @@ struct kiln_enqueue_context {
 int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
                               size_t set_count, bool files, struct kiln_enqueue_context *ret,
                               struct kiln_error *err) KILN_MUST_CHECK;
+/* The file of a LoRA: in lora_dir, else in MODEL/loras. */
+void kiln_lora_path(const struct kiln_config *config, const char *name, char out[PATH_MAX]);
 void kiln_enqueue_context_release(struct kiln_enqueue_context *context);
 
 #endif
