@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/help.h"
-#include "scheduler/cli/core/output/fit.h"
 #include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/stack/stack.h"
 #include "scheduler/cli/verb_tables.h"

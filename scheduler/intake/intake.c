@@ -74,9 +74,9 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
     rc =
         rc ? rc
            : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &intake->styles, err);
+    rc = rc ? rc : kiln_model_card_context(config, &intake->page.context, err);
     rc = rc ? rc : kiln_job_context_size(&intake->page.context, config, err);
     rc = rc ? rc : kiln_job_context_modes(&intake->page.context, config, err);
-    rc = rc ? rc : kiln_model_card_steps(config, &intake->page.context.steps, err);
     if (rc) {
         kiln_intake_close(intake);
         return rc;

@@ -47,16 +47,29 @@ static int take_text(struct kiln_text *text, const char *what, const char *of, c
     return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory", what);
 }
 
+static bool is_blank(const struct kiln_text *text, size_t from)
+{
+    while (from < text->len && strchr(" \t\r\n", text->at[from]))
+        from++;
+    return from == text->len;
+}
+
 static int build_prompt(const struct kiln_draft *draft, const struct choice *choice, char **ret,
                         struct kiln_error *err)
 {
     struct kiln_text text = {0};
     if (choice->style)
         kiln_text_puts(&text, choice->style->prefix);
+    const size_t own = text.len;
     if (draft->template)
         kiln_template_render(draft->prompt, draft->prompt_len, choice->prompt, &text);
     else
         kiln_text_add(&text, draft->prompt, draft->prompt_len);
+    if (draft->context->no_empty && is_blank(&text, own)) {
+        kiln_text_release(&text);
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "the prompt is empty (`kiln enqueue --allow-empty` takes it)");
+    }
     if (choice->style)
         kiln_text_puts(&text, choice->style->suffix);
     return take_text(&text, "prompt", choice->style ? "its style" : "its choices", ret, err);

@@ -115,7 +115,7 @@ static int add_size(struct kiln_draft *draft, const struct kiln_json_value *valu
     if (!kiln_json_string(value, text, sizeof text, &len))
         return kiln_draft_wrong(draft, KILN_JOB_KEY_SIZE, err);
     uint32_t width, height;
-    int code = kiln_size_parse(text, len, &width, &height, err);
+    int code = kiln_size_parse(text, len, draft->context->own, &width, &height, err);
     if (code)
         return code;
     draft->sizes[draft->size_count].width = width;

@@ -241,7 +241,7 @@ int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_co
                           struct kiln_error *err)
 {
     const char *size = kiln_config_text(config, KILN_KEY_SIZE);
-    if (kiln_size_parse(size, strlen(size), &context->width, &context->height, err))
+    if (kiln_size_parse(size, strlen(size), context->own, &context->width, &context->height, err))
         return kiln_fail(err, KILN_CONFIG, "the setting size (%s): %s",
                          kiln_config_origin(config, KILN_KEY_SIZE), err->text);
     return 0;

@@ -31,16 +31,18 @@ struct kiln_job_context {
     size_t model_name_count;
     const char *overrides;  /* a JSON object whose keys replace those of every line */
     uint32_t width, height; /* of a line without a size; 0: KILN_SIDE_DEFAULT */
-    uint32_t steps;         /* of a line without steps; 0: KILN_STEPS_DEFAULT */
+    uint32_t own;   /* the side of the model's own square, for "16:9"; 0: KILN_SIDE_DEFAULT */
+    uint32_t steps; /* of a line without steps; 0: KILN_STEPS_DEFAULT */
     struct kiln_mode
         coarse;      /* of a picture whose line has no key coarse, where its job allows it */
     bool teleport;   /* auto for a picture whose line has no key teleport */
+    bool no_empty;   /* refuse a prompt of nothing but blanks */
     bool init_files; /* init_image and init_mask may be paths, which the caller replaces by keys */
     bool recorded; /* of a job or an order in the ledger: it may have a tenant of any name, and the
                       loras "auto" of earlier releases, which means none */
 };
 
-/* Fills width and height from the setting `size`. */
+/* Fills width and height from the setting `size`; after own. */
 int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_config *config,
                           struct kiln_error *err) KILN_MUST_CHECK;
 

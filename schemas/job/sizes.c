@@ -116,8 +116,15 @@ static const struct shape *nearest_shape(const struct size_list *list, double ra
     return best;
 }
 
-int kiln_size_parse(const char *text, size_t len, uint32_t *ret_width, uint32_t *ret_height,
-                    struct kiln_error *err)
+/* A listed side for a model of another size; factor 1 leaves it as it is. */
+static uint32_t scale_side(uint32_t side, double factor)
+{
+    long scaled = lround(side * factor / KILN_SIDE_STEP) * KILN_SIDE_STEP;
+    return scaled < KILN_SIDE_MIN ? KILN_SIDE_MIN : (uint32_t)scaled;
+}
+
+int kiln_size_parse(const char *text, size_t len, uint32_t own, uint32_t *ret_width,
+                    uint32_t *ret_height, struct kiln_error *err)
 {
     const char *at = text, *end = text + len;
     uint32_t first, second;
@@ -140,7 +147,10 @@ int kiln_size_parse(const char *text, size_t len, uint32_t *ret_width, uint32_t 
     const struct shape *shape = list ? nearest_shape(list, (double)first / second) : NULL;
     if (!shape)
         return refuse(text, len, err);
-    *ret_width = shape->width;
-    *ret_height = shape->height;
+    double longest = shape->width > shape->height ? shape->width : shape->height;
+    double factor =
+        fmin((double)(own ? own : KILN_SIDE_DEFAULT) / KILN_SIDE_DEFAULT, KILN_SIDE_MAX / longest);
+    *ret_width = scale_side(shape->width, factor);
+    *ret_height = scale_side(shape->height, factor);
     return 0;
 }

@@ -68,6 +68,24 @@ says '^<stdin>:3: width is 100, which is not a multiple of 16; the nearest allow
 printf 'prompt,wdith\nx,64\n' | fails 65 kiln --json enqueue - --format csv --batch whole
 json out.txt 'd["batch"] is None and d["refused"][0]["line"] is None and "wdith" in d["refused"][0]["error"]'
 
+# A prompt of nothing but blanks is a slip.
+printf '{"prompt":"x"}\n{"prompt":" \\t"}\n{"prompt":"{|x}"}\n{"prompt":"","style":"anime"}\n' >blank.jsonl
+fails 65 kiln --json enqueue blank.jsonl --no-wait
+json out.txt '[r["line"] for r in d["refused"]] == [2, 3, 4]'
+says '^blank.jsonl:2: the prompt is empty (`kiln enqueue --allow-empty` takes it)'
+ok kiln --json enqueue blank.jsonl --no-wait --allow-empty
+json out.txt 'd["refused"] == []'
+
+# Sizes that the model was not made for are sent, and said once; shapes have the model's own size.
+mkdir -p m/vae
+echo '{"sample_size": 512}' >m/vae/config.json
+echo '{"sizes": ["256x256..512x512", "672x384"]}' >m/kiln.json
+printf '{"prompt":"x","size":"16:9"}\n{"prompt":"y","size":"1024x768"}\n{"prompt":"z","size":"1024x768"}\n' >sizes.jsonl
+ok kiln --json enqueue sizes.jsonl --dry-run --model m
+json out.txt 'sorted((g["width"], g["height"]) for g in d["groups"]) == [(672, 384), (1024, 768)]'
+says '^kiln: model m was not made for 1024x768, so such pictures may be poor; it knows 256x256..512x512, 672x384$'
+[ "$(grep -c 'not made for' err.txt)" = 1 ] || die "said more than once"
+
 # A plan sends nothing.
 before=$(entries)
 ok kiln --json enqueue good.jsonl --dry-run --set size=512x512 --set count=100

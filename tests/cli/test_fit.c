@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "scheduler/cli/core/output/fit.h"
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 
 static void check_cell(int columns, const char *name, int width, const char *wanted)

@@ -162,8 +162,8 @@ static void sizes_are_factors_or_sizes(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct kiln_error err = {.code = 0};
         uint32_t width = 0, height = 0;
-        int code =
-            kiln_redraw_size(rows[i].text, rows[i].from[0], rows[i].from[1], &width, &height, &err);
+        int code = kiln_redraw_size(rows[i].text, 0, rows[i].from[0], rows[i].from[1], &width,
+                                    &height, &err);
         assert_int_equal(code, rows[i].refused ? KILN_BAD_INPUT : 0);
         if (rows[i].refused ? !strstr(err.text, rows[i].refused)
                             : width != rows[i].to[0] || height != rows[i].to[1])

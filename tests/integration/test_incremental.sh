@@ -14,6 +14,7 @@ PYTHON
 pictures() { (cd "$1/full" && for f in *; do sha256sum <"$f"; done | sort); }
 
 ok kiln run prompts.jsonl --out first --dir s --engine testcard
+says "the stack in $PWD/s keeps running (Redis, Postgres, scheduler, 1 worker, web gallery); .kiln down --dir $PWD/s. stops it"
 export KILN_CONFIG=$PWD/s/kiln.conf
 json first/results.jsonl 'len(d) == 31 and all(r["batch"] == "prompts" and r["seed"] < 2**53 and r["gone"] is False for r in d)'
 json first/results.jsonl 'len({r["seed"] for r in d}) == 31'
@@ -33,7 +34,7 @@ open("prompts.jsonl", "w").write("\n".join(reversed(lines)) + "\n")
 PYTHON
 ok kiln enqueue prompts.jsonl --dry-run --json
 json out.txt '(d["batch"], d["jobs"], d["new"], d["unchanged"], d["gone"]) == ("prompts", 31, 1, 30, 1)'
-ok kiln run prompts.jsonl --out x --dir s --dry-run
+ok kiln run prompts.jsonl --dir s --dry-run # writes nothing, so it needs no --out
 says '^batch prompts: 1 new (about .*), 30 unchanged, 1 gone from the file$' out.txt
 [ "$(sql 'SELECT count(*) FROM job')" = 31 ] && [ ! -e x ] || die "a dry run did something"
 ok kiln run prompts.jsonl --out second --dir s

@@ -163,10 +163,31 @@ static void sizes_have_names(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint32_t width, height;
         struct kiln_error err;
-        if (kiln_size_parse(rows[i].text, strlen(rows[i].text), &width, &height, &err) != 0)
+        if (kiln_size_parse(rows[i].text, strlen(rows[i].text), 0, &width, &height, &err) != 0)
             fail_msg("%s: %s", rows[i].text, err.text);
         assert_int_equal(width, rows[i].width);
         assert_int_equal(height, rows[i].height);
+    }
+}
+
+/* Of a model that was made for another size, within what a picture may have. */
+static void shapes_scale_with_the_model(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t own, width, height;
+    } rows[] = {{"16:9", 512, 672, 384},      {"1:1", 512, 512, 512},
+                {"1:1 xl", 512, 768, 768},    {"3:2", 256, 304, 208},
+                {"16:9", 2048, 2048, 1168},   {"1:1 max", 1536, 2048, 2048},
+                {"1344x768", 512, 1344, 768}, {"21:9", 64, 96, 64}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint32_t width, height;
+        struct kiln_error err;
+        if (kiln_size_parse(rows[i].text, strlen(rows[i].text), rows[i].own, &width, &height, &err))
+            fail_msg("%s: %s", rows[i].text, err.text);
+        if (width != rows[i].width || height != rows[i].height)
+            fail_msg("%s at %u: %ux%u", rows[i].text, rows[i].own, width, height);
     }
 }
 
@@ -180,7 +201,7 @@ static void other_sizes_are_refused(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         uint32_t width = 7, height = 7;
         struct kiln_error err;
-        int code = kiln_size_parse(texts[i], strlen(texts[i]), &width, &height, &err);
+        int code = kiln_size_parse(texts[i], strlen(texts[i]), 0, &width, &height, &err);
         if (strcmp(texts[i], "16:9 ") == 0) {
             assert_int_equal(code, 0); /* a space at the end is nobody's mistake */
             continue;
@@ -256,6 +277,7 @@ int main(void)
         cmocka_unit_test(a_million_jobs_need_no_memory),
         cmocka_unit_test(sizes_have_names),
         cmocka_unit_test(other_sizes_are_refused),
+        cmocka_unit_test(shapes_scale_with_the_model),
         cmocka_unit_test(a_style_file_adds_and_replaces),
         cmocka_unit_test(the_built_in_styles_are_those_of_the_issue),
         cmocka_unit_test(wrong_style_files_are_refused),

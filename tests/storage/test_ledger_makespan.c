@@ -69,6 +69,33 @@ static void pictures_are_summed(void **state)
     assert_true(set_of(&found, "")->work_s == 3.5);
 }
 
+/* An edited file: two of the six jobs came in an hour after the others had ended. */
+static void only_the_latest_run_counts(void **state)
+{
+    struct found found = {0};
+    struct kiln_makespan makespan;
+    (void)state;
+    run("UPDATE job SET created_at = timestamptz '2026-01-01' + (id % 2) * interval '1 s'");
+    run("UPDATE job j SET created_at = timestamptz '2026-01-01 01:00' + n * interval '1 s',"
+        " assigned_at = timestamptz '2026-01-01 01:00' + n * interval '2 s',"
+        " finished_at = timestamptz '2026-01-01 01:00' + (n + 1) * interval '2 s'"
+        " FROM (SELECT id, row_number() OVER (ORDER BY id) - 5 AS n FROM job) o"
+        " WHERE o.id = j.id AND n >= 0");
+    kiln_test_ok(kiln_ledger_makespan(rig.ledger, "p", "six", &makespan, add_set, &found, &rig.err),
+                 rig.err);
+    assert_int_equal(makespan.pictures, 2);
+    assert_int_equal(makespan.workers, 1);
+    assert_int_equal(makespan.ended_ms - makespan.began_ms, 4000);
+    assert_int_equal(found.count, 1);
+    assert_true(set_of(&found, "b:1")->work_s == 4.5 + 5.5);
+    /* Jobs that came in while earlier ones were rendered belong to the same run. */
+    run("UPDATE job SET finished_at = timestamptz '2026-01-01 00:59:58'"
+        " WHERE id = (SELECT min(id) FROM job)");
+    kiln_test_ok(kiln_ledger_makespan(rig.ledger, "p", "six", &makespan, add_set, &found, &rig.err),
+                 rig.err);
+    assert_int_equal(makespan.pictures, 6);
+}
+
 static void no_pictures_are_zeros(void **state)
 {
     struct kiln_job jobs[1];
@@ -91,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pictures_are_summed),
+        cmocka_unit_test(only_the_latest_run_counts),
         cmocka_unit_test(no_pictures_are_zeros),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);

@@ -47,6 +47,20 @@ static void a_card_is_read(void **state)
     assert_int_equal(parse("{\"coarse\": {\"auto\": \"2+2\", \"steps\": 4}}").coarse_steps, 4);
 }
 
+static void sizes_are_known_or_not(void **state)
+{
+    char text[64];
+    (void)state;
+    struct kiln_model_card card = parse("{\"sizes\": [\"256x256..512x512\", \"896x512\"]}");
+    assert_true(kiln_model_card_knows(&card, 256, 512) && kiln_model_card_knows(&card, 896, 512));
+    assert_false(kiln_model_card_knows(&card, 512, 896) || kiln_model_card_knows(&card, 240, 256));
+    assert_string_equal(kiln_model_card_sizes_text(&card, text, sizeof text),
+                        "256x256..512x512, 896x512");
+    assert_int_equal(strlen(kiln_model_card_sizes_text(&card, text, 20)), 19); /* cut */
+    card = parse("{}");
+    assert_true(kiln_model_card_knows(&card, 2048, 64));
+}
+
 static const struct kiln_mode automatic = {.kind = KILN_MODE_COARSE_AUTO};
 
 static void a_schedule_is_read(void **state)
@@ -229,13 +243,13 @@ static uint32_t steps_with(const char *model, const char *steps, int *ret_code)
 {
     struct kiln_config *config = kiln_config_new();
     struct kiln_error err;
-    uint32_t ret = 0;
+    struct kiln_job_context context = {.steps = 0};
     assert_int_equal(kiln_config_set(config, "model", model, "test", &err), 0);
     if (steps)
         assert_int_equal(kiln_config_set(config, "default_steps", steps, "test", &err), 0);
-    *ret_code = kiln_model_card_steps(config, &ret, &err);
+    *ret_code = kiln_model_card_context(config, &context, &err);
     kiln_config_free(config);
-    return ret;
+    return context.steps;
 }
 
 static void write_card(const char *dir, const char *text)
@@ -474,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_card_is_read),
+        cmocka_unit_test(sizes_are_known_or_not),
         cmocka_unit_test(a_schedule_is_read),
         cmocka_unit_test(rows_of_reuse_are_read),
         cmocka_unit_test(bad_rows_of_reuse_are_refused_by_name),

@@ -35,6 +35,31 @@ draw h.JPG
 expect 64 "a GIF" "$worker" render --model "$model" --prompt x --width 64 --height 64 --out i.gif
 [ ! -e i.gif ] || fail "a GIF file that is none"
 
+# By name: the size, the style, LoRAs; and the names that keys of a job line have.
+mkdir loras
+cp "$lora" loras/ink.safetensors
+draw l.webp --lora ink:0.5 --lora-dir loras
+cmp -s d.webp l.webp || fail "a LoRA by its name is another one"
+draw l.webp --loras ink:0.5 --lora-dir loras
+cmp -s d.webp l.webp || fail "--loras is another set"
+draw l.webp --lora ink --loras none --lora-dir loras
+cmp -s a.webp l.webp || fail "--loras none leaves one"
+expect 66 "an unknown LoRA" "$worker" render --model "$model" --prompt x --lora gold --lora-dir loras --out x.webp
+grep -q 'gold: neither a file nor the name of one in loras' err || fail "who knows gold: $(cat err)"
+draw s.webp --style anime --negative-prompt n --latent s.safetensors
+cmp -s a.webp s.webp && fail "--style changed nothing"
+[ -s s.safetensors ] || fail "--latent wrote nothing"
+draw t.webp --style none
+cmp -s a.webp t.webp || fail "--style none changed the picture"
+expect 64 "an unknown style" "$worker" render --model "$model" --prompt x --style gold --out x.webp
+expect 0 "a size" "$worker" render --model "$model" --prompt "a red star" --size 96x64 --steps 2 --seed 7 --out n.webp
+cmp -s a.webp n.webp || fail "--size 96x64 is another picture"
+expect 64 "two sizes" "$worker" render --model "$model" --prompt x --size 96x64 --width 64 --out x.webp
+expect 64 "no size" "$worker" render --model "$model" --prompt x --size 2:1 --out x.webp
+expect 64 "an empty prompt" "$worker" render --model "$model" --prompt ' ' --size 64x64 --out x.webp
+[ ! -e x.webp ] || fail "a mistake wrote a picture"
+expect 0 "an allowed empty prompt" "$worker" render --model "$model" --prompt '' --allow-empty --size 64x64 --steps 1 --out o.webp
+
 # Coarse first: the last --width and --height count.
 large() { draw "$1" --width 128 --height 160 --json "${@:2}"; }
 large exact.webp --coarse off

@@ -142,6 +142,20 @@ int kiln_take_lora(const struct kiln_verb_option *option, char *value, struct ki
     return 0;
 }
 
+int kiln_take_loras(const struct kiln_verb_option *option, char *value, struct kiln_error *err)
+{
+    int code = 0;
+    *option->list = 0;
+    for (char *part = strcmp(value, "none") == 0 ? NULL : value; part && code == 0;) {
+        char *plus = strchr(part, '+');
+        if (plus)
+            *plus = '\0';
+        code = kiln_take_lora(option, part, err);
+        part = plus ? plus + 1 : NULL;
+    }
+    return code;
+}
+
 /* One value, or for an option with a size a list of them. */
 static int take(const struct kiln_verb_option *option, char *value, struct kiln_error *err)
 {

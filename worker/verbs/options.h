@@ -17,7 +17,7 @@
 
 #include "schemas/error.h"
 
-#define KILN_VERB_OPTIONS_MAX 24
+#define KILN_VERB_OPTIONS_MAX 36
 #define KILN_THREADS_MAX 1024 /* of --threads: more than any machine has cores */
 
 struct kiln_verb_option;
@@ -49,6 +49,8 @@ kiln_take kiln_take_coarse; /* struct kiln_mode: "off" or "S+L"; with max 1 "aut
  * without a number after it belongs to the name, unless only the part before it is a file; so does
  * any colon if only the whole name is one. */
 kiln_take kiln_take_lora;
+kiln_take
+    kiln_take_loras; /* the same by "none" or "ink:0.8+paper", as in a job line: all of them */
 
 /* Reads the command line of "kiln VERB"; argv[0] is replaced.  --help and -h set *ret_help and end
  * it.  KILN_BAD_INPUT or KILN_CONFIG for a mistake. */

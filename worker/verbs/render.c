@@ -22,6 +22,7 @@
 #include "worker/engine/batch_mode.h"
 #include "worker/engine/batch_steps.h"
 #include "worker/engine/renderer.h"
+#include "worker/verbs/names.h"
 #include "worker/verbs/options.h"
 #include "worker/verbs/verbs.h"
 
@@ -32,31 +33,43 @@ static const char usage[] =
     "\n"
     "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
     "  --width N --height N   pixels, multiples of 16, 64 to 2048 (the model's own)\n"
+    "  --size S               instead: 1344x768, or a shape at the model's own size: 16:9, 16:9 "
+    "xl\n"
     "  --steps N              1 to 50 (as kiln.json of the model says, else 8)\n"
     "  --coarse S+L|auto      S of the steps at about half the side, then L at full size: faster;\n"
     "                         auto: what the model's kiln.json names for the size, else not\n"
     "  --coarse-sigma X       noise level at which these begin, above 0 and below 1 (0.75)\n"
-    "  --init FILE            start from this picture: WebP, PNG or JPEG; without --width and\n"
+    "  --init-image FILE      start from this picture: WebP, PNG or JPEG; without --width and\n"
     "                         --height its own size, else it is resized\n"
-    "  --mask FILE            inpaint: where this picture is white --init is rendered anew, where\n"
-    "                         it is black it stays; both have one shape\n"
-    "  --strength X           how much changes, above 0 to 1 (0.6; with --mask 1)\n"
+    "  --init-mask FILE       inpaint: where this picture is white the start is rendered anew,\n"
+    "                         where it is black it stays; both have one shape\n"
+    "  --strength X           how much changes, above 0 to 1 (0.6; with a mask 1)\n"
     "  --variety X            more variety between seeds, 0 to 1 (0); up to 0.5 costs little\n"
     "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
     "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"
-    "  --negative TEXT        what the picture should not show\n"
-    "  --lora FILE[:W]        a safetensors file and its strength (1); up to 3 times\n"
+    "  --negative-prompt TEXT what the picture should not show\n"
+    "  --style NAME           words around the prompt; `kiln styles` lists them\n"
+    "  --lora NAME[:W]        a LoRA of lora_dir or MODEL/loras, or the path of a safetensors "
+    "file,\n"
+    "                         and its strength (1); up to 3 times\n"
+    "  --loras SET            all of them, as in a job line: ink:0.8+paper\n"
+    "  --allow-empty          render an empty prompt\n"
     "  --device cpu|cuda:N    (cpu)\n"
     "  --dtype fp32|bf16|fp8  (what suits the device)\n"
     "  --threads N            of the CPU, 0 for all (0)\n"
     "  --lossless             exact pixels in a WebP file, as PNG always has them\n"
-    "  --latents FILE         also the latent before the VAE, as safetensors: F32 [C, H/8, W/8]\n"
+    "  --latent FILE          also the latent before the VAE, as safetensors: F32 [C, H/8, W/8]\n"
     "  --json                 one line about the picture on standard output\n"
+    "  --lora-dir DIR, --styles FILE   instead of those of the settings\n"
+    "\n"
+    "Keys of a job line have their names here too (`kiln help job`).  Older names: --init, "
+    "--mask,\n"
+    "--negative, --latents.\n"
     "\n"
     "Examples:\n"
     "  kiln render --model pipeline/models/sketch --prompt 'a red star' --seed 7 --out star.webp\n"
     "  kiln render --model pipeline/models/sketch --prompt 'a red star'"
-    " --lora pipeline/models/sketch/loras/neon.safetensors:0.8 --out neon.webp\n";
+    " --lora neon:0.8 --out neon.webp\n";
 
 struct render {
     DiffusionZOptions options;
@@ -70,7 +83,8 @@ struct render {
     const char *init, *mask, *out, *latents;
     struct kiln_verb_start start; /* of --init and --mask */
     float *grid;                  /* the mask, for the model */
-    bool lossless, json;
+    bool lossless, json, allow_empty;
+    struct kiln_verb_names names;
 };
 
 /* --- the command line ----------------------------------------------------------------------- */
@@ -84,6 +98,9 @@ static int check_complete(const struct render *render, struct kiln_error *err)
                                                       : NULL;
     if (missing)
         return kiln_fail(err, KILN_BAD_INPUT, "%s is missing", missing);
+    if (!render->allow_empty && !render->item.prompt[strspn(render->item.prompt, " \t\r\n")])
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--prompt is empty; --allow-empty renders it all the same");
     if (kiln_picture_format_of_path(render->out) < 0)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--out %s: a picture's name ends with .webp, .png or .jpg", render->out);
@@ -92,6 +109,23 @@ static int check_complete(const struct render *render, struct kiln_error *err)
                          "--latents %s: --out writes there, too; name another file",
                          render->latents);
     return 0;
+}
+
+/* What was called by name: the size, the style, LoRAs. */
+static int read_names(struct render *render, struct kiln_error *err)
+{
+    struct kiln_verb_names *names = &render->names;
+    DiffusionZBatch *b = &render->batch;
+    int code = 0;
+    names->model = render->options.model_path;
+    if (names->size && (b->width || b->height))
+        return kiln_fail(err, KILN_BAD_INPUT, "--size and --%s: give one of them",
+                         b->width ? "width" : "height");
+    if (names->size)
+        code = kiln_verb_names_size(names, &b->width, &b->height, err);
+    if (code == 0 && names->style)
+        code = kiln_verb_names_style(names, &render->item, err);
+    return code ? code : kiln_verb_names_loras(names, render->loras, b->lora_count, err);
 }
 
 /* The model's own number of steps, sigmas and weights. */
@@ -162,6 +196,19 @@ static int set_mode(struct render *render, struct kiln_error *err)
                          mode->small, mode->full, b->width, b->height);
     return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %d x %d is too small to halve",
                      mode->small, mode->full, b->width, b->height);
+}
+
+/* A size that the model was not made for is rendered, and nobody should wonder. */
+static void warn_of_size(const struct render *render)
+{
+    char sizes[256];
+    const DiffusionZBatch *b = &render->batch;
+    if (!kiln_model_card_knows(&render->card, (uint32_t)b->width, (uint32_t)b->height))
+        fprintf(stderr,
+                "kiln render: the model was not made for %dx%d, so the picture may be poor; it "
+                "knows %s\n",
+                b->width, b->height,
+                kiln_model_card_sizes_text(&render->card, sizes, sizeof sizes));
 }
 
 /* What --coarse auto means for the picture with the loaded model; says why not, if the card is not
@@ -299,23 +346,33 @@ int kiln_verb_render(int argc, char **argv)
         {"model", kiln_take_text, .to = &r.options.model_path},
         {"prompt", kiln_take_prompt, .to = &r.item.prompt},
         {"out", kiln_take_text, .to = &r.out},
+        {"size", kiln_take_text, .to = &r.names.size},
+        {"style", kiln_take_text, .to = &r.names.style},
+        {"styles", kiln_take_text, .to = &r.names.styles},
+        {"lora-dir", kiln_take_text, .to = &r.names.lora_dir},
+        {"allow-empty", NULL, .to = &r.allow_empty},
         {"width", kiln_take_side, .to = &r.batch.width},
         {"height", kiln_take_side, .to = &r.batch.height},
         {"steps", kiln_take_small, .to = &r.batch.num_steps, KILN_STEPS_MIN, KILN_STEPS_MAX},
         {"coarse", kiln_take_coarse, .to = &r.mode, 0, 1},
         {"coarse-sigma", kiln_take_number, .to = &r.coarse_sigma, 0, 1},
+        {"init-image", kiln_take_text, .to = &r.init},
         {"init", kiln_take_text, .to = &r.init},
+        {"init-mask", kiln_take_text, .to = &r.mask},
         {"mask", kiln_take_text, .to = &r.mask},
         {"strength", kiln_take_number, .to = &r.strength, 0, 1},
         {"variety", kiln_take_number, .to = &r.item.variety, 0, 1},
         {"seed", kiln_take_whole, .to = &r.item.seed, 0, UINT64_MAX},
         {"guidance", kiln_take_number, .to = &guidance, 0, (uint64_t)KILN_GUIDANCE_MAX},
+        {"negative-prompt", kiln_take_prompt, .to = &r.item.negative_prompt},
         {"negative", kiln_take_prompt, .to = &r.item.negative_prompt},
         {"lora", kiln_take_lora, .to = r.loras, .list = &loras, .most = KILN_LORAS_MAX},
+        {"loras", kiln_take_loras, .to = r.loras, .list = &loras, .most = KILN_LORAS_MAX},
         {"device", kiln_take_device, .to = &r.options.device_id},
         {"dtype", kiln_take_dtype, .to = &r.options.dtype},
         {"threads", kiln_take_small, .to = &r.options.threads, 0, KILN_THREADS_MAX},
         {"lossless", NULL, .to = &r.lossless},
+        {"latent", kiln_take_text, .to = &r.latents},
         {"latents", kiln_take_text, .to = &r.latents},
         {"json", NULL, .to = &r.json},
         {0},
@@ -330,7 +387,8 @@ int kiln_verb_render(int argc, char **argv)
     r.batch.lora_count = loras;
     r.batch.guidance_scale = (float)guidance;
     code = code ? code : check_complete(&r, &err);
-    bool mistaken = code != 0; /* on the command line */
+    code = code ? code : read_names(&r, &err);
+    bool mistaken = code != 0 && code != KILN_NOT_FOUND; /* on the command line */
     code = code ? code : read_card(&r, &err);
     if (code == 0) {
         code = check_start(&r, &err);
@@ -346,7 +404,10 @@ int kiln_verb_render(int argc, char **argv)
     }
     if (code == 0 && r.init)
         code = read_start(&r, &err);
+    if (code == 0)
+        warn_of_size(&r);
     code = code ? code : render(&r, &err);
+    kiln_verb_names_release(&r.names);
     free(r.start.rgb);
     free(r.start.mask.rgb);
     free(r.grid);

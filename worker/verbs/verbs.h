@@ -28,7 +28,7 @@ int kiln_verb_write(const char *path, const void *data, size_t size,
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* As WebP, PNG or JPEG, by the ending of the path, which kiln_picture_format_of_path knows. */
 int kiln_verb_write_picture(const char *path, const uint8_t *rgb, int32_t width, int32_t height,
-                         bool lossless, struct kiln_error *err) KILN_MUST_CHECK;
+                            bool lossless, struct kiln_error *err) KILN_MUST_CHECK;
 /* What a run starts from: its size, and the pictures of the files of --init and --mask. */
 struct kiln_verb_start {
     int32_t width, height;

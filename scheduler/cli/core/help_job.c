@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/help.h"
-#include "scheduler/cli/core/output/fit.h"
 #include "schemas/embedded.h"
 #include "schemas/job/keys.h"
 

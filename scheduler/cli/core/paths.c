@@ -7,15 +7,14 @@
 
 #include <errno.h>
 #include <ftw.h>
-#include <jansson.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "schemas/limits.h"
-#include "storage/formats/regular.h"
+#include "storage/formats/card/model_card.h"
 
 char *kiln_join(char *out, const char *dir, const char *name)
 {
@@ -92,19 +91,8 @@ char *kiln_demo_model(const char *program_dir)
 
 bool kiln_model_size(const char *model, char *out, size_t size)
 {
-    char path[PATH_MAX];
-    char *text;
-    size_t length;
-    struct kiln_error unknown; /* opening the model reports it */
-    if (kiln_regular_read(kiln_join(path, model, "vae/config.json"), KILN_CONFIG_FILE_MAX, &text,
-                          &length, &unknown))
-        return false;
-    json_t *config = json_loadb(text, length, 0, NULL);
-    free(text);
-    json_int_t side = json_integer_value(json_object_get(config, "sample_size"));
-    json_decref(config);
-    if (side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP != 0)
-        return false;
-    snprintf(out, size, "%dx%d", (int)side, (int)side);
-    return true;
+    const uint32_t side = kiln_model_side(model);
+    if (side > 0)
+        snprintf(out, size, "%" PRIu32 "x%" PRIu32, side, side);
+    return side > 0;
 }

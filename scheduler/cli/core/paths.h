@@ -28,8 +28,7 @@ char *kiln_find_shipped(const char *program_dir, const char *tree, const char *s
  * NULL if it does not exist. */
 char *kiln_demo_model(const char *program_dir);
 
-/* The size that a model renders best, "512x512", from sample_size of its vae/config.json; false
- * if the file does not exist or has none. */
+/* The size that a model renders best, "512x512" (kiln_model_side); false if it is not known. */
 bool kiln_model_size(const char *model, char *out, size_t size);
 
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/output/fit.h"
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/control.h"

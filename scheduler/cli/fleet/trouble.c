@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/cli/core/output/fit.h"
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 
 #define NAMED_MAX 3                    /* models */

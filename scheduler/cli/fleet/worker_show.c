@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/output/fit.h"
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/text_safe.h"

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/output/fit.h"
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"

@@ -31,28 +31,36 @@ static char *named(int argc, char **argv, const char *name)
     return NULL;
 }
 
-/* The model of a user who named none, malloc'd; NULL if there is none.  A picture without a queue
- * needs no settings: only a settings file that was named must exist. */
-static int default_model(const struct kiln_cli *cli, const char *programs, char **ret,
-                         struct kiln_error *err)
+/* What a setting says, malloc'd; NULL for nothing.  A picture without a queue needs no settings:
+ * only a settings file that was named must exist. */
+static int setting(const struct kiln_cli *cli, enum kiln_key key, char **ret,
+                   struct kiln_error *err)
 {
     struct kiln_config *config = NULL;
     int rc = kiln_config_load(cli->config_path, &config, NULL, err);
+    *ret = NULL;
     if (rc && cli->config_path)
         return rc;
-    *ret = NULL;
-    if (rc == 0 && kiln_config_text(config, KILN_KEY_MODEL)[0])
-        *ret = strdup(kiln_config_text(config, KILN_KEY_MODEL));
+    if (rc == 0 && kiln_config_text(config, key)[0])
+        *ret = strdup(kiln_config_text(config, key));
     kiln_config_free(config);
-    if (!*ret)
-        *ret = kiln_demo_model(programs);
     return 0;
+}
+
+/* The model of a user who named none, malloc'd; NULL if there is none. */
+static int default_model(const struct kiln_cli *cli, const char *programs, char **ret,
+                         struct kiln_error *err)
+{
+    int rc = setting(cli, KILN_KEY_MODEL, ret, err);
+    if (rc == 0 && !*ret)
+        *ret = kiln_demo_model(programs);
+    return rc;
 }
 
 /* Whether the word after this one is its value, whatever it looks like. */
 static bool takes_value(const char *word)
 {
-    static const char *const bare[] = {"--lossless", "--json", "--help", "--raw"};
+    static const char *const bare[] = {"--lossless", "--json", "--help", "--raw", "--allow-empty"};
     for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
         if (strcmp(word, bare[i]) == 0)
             return false;
@@ -147,13 +155,25 @@ void kiln_model_words_release(struct kiln_model_words *words)
 int kiln_verb_forward(struct kiln_cli *cli, const struct kiln_args *args)
 {
     static char width[] = "--width", height[] = "--height";
+    static char lora_dir[] = "--lora-dir", styles_file[] = "--styles";
     char size[24];
     struct kiln_model_words words;
     int status = kiln_model_words_begin(cli, args->rest_count, args->rest, false, &words);
     if (status)
         return status;
+    const bool render = strcmp(args->rest[0], "render") == 0;
+    char *loras = NULL, *styles = NULL;
+    struct kiln_error err;
+    if (render && (setting(cli, KILN_KEY_LORA_DIR, &loras, &err) ||
+                   setting(cli, KILN_KEY_STYLES, &styles, &err))) {
+        free(loras);
+        kiln_model_words_release(&words);
+        return kiln_report(cli, &err);
+    }
+    kiln_model_words_default(&words, lora_dir, loras);
+    kiln_model_words_default(&words, styles_file, styles);
     /* Models render squares best; a side that the user gives comes later and overrides this. */
-    if (strcmp(args->rest[0], "render") == 0 && words.model &&
+    if (render && words.model && !named(words.argc, words.argv, "--size") &&
         kiln_model_size(words.model, size, sizeof size)) {
         *strchr(size, 'x') = '\0';
         words.at[words.count++] = width;

@@ -144,6 +144,18 @@ static int tend(void *arg, struct kiln_error *err)
     return place->own ? kiln_stack_tend(&place->stack, place->cli, err) : 0;
 }
 
+/* A private stack outlives the command, so that the next run starts at once. */
+static void say_left(const struct place *place)
+{
+    if (place->own)
+        kiln_say(
+            place->cli,
+            "      the stack in %s keeps running (Redis, Postgres, scheduler, %s%s); `kiln down "
+            "--dir %s` stops it",
+            place->stack.dir, KILN_COUNT((uint64_t)place->stack.workers, "worker"),
+            place->stack.gallery ? ", web gallery" : "", place->stack.dir);
+}
+
 static int finish(struct place *place, struct kiln_export *export)
 {
     struct kiln_cli *cli = place->cli;
@@ -203,7 +215,7 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
     if (status)
         return status;
     struct kiln_export export = {.out = kiln_arg(args, "out"), .html = true};
-    if (!export.out)
+    if (!export.out && !request.dry_run)
         return kiln_usage(cli, "--out DIR is missing");
     status = kiln_export_args(cli, args, &export);
     if (status)
@@ -222,6 +234,7 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
     if (go_on) { /* refused lines do not stop the good ones */
         export.batch = result.batch;
         int finished = finish(&place, &export);
+        say_left(&place);
         status = status ? status : finished;
     }
     kiln_enqueue_release(&result);

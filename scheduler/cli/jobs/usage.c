@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/cli/core/output/fit.h"
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "scheduler/cli/core/output/fit.h"
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "storage/ledger/ledger.h"

@@ -94,7 +94,7 @@ static int write_line(struct again *again, struct kiln_job job, struct kiln_erro
         return kiln_fail(err, KILN_BAD_INPUT, "the form has no %s", prompt ? "size" : "prompt");
     int rc = read_number(again->form, "steps", KILN_STEPS_MAX, &steps, err);
     rc = rc ? rc : read_number(again->form, "count", PICTURES_MAX, &count, err);
-    rc = rc ? rc : kiln_size_parse(size, strlen(size), &job.width, &job.height, err);
+    rc = rc ? rc : kiln_size_parse(size, strlen(size), 0, &job.width, &job.height, err);
     rc = rc ? rc : choose_seed(again, count, &job, err);
     if (rc)
         return rc;

@@ -1,11 +1,16 @@
 /* model_card.c - what follows from kiln.json; see model_card.h. */
 #include "storage/formats/card/model_card.h"
 
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "storage/formats/card/model_card_parts.h"
 #include "storage/formats/file_hash.h"
+#include "storage/formats/regular.h"
+
+#define CONFIG_BYTES_MAX (1 << 20)
 
 static bool within(const struct kiln_card_sizes *sizes, uint32_t count,
                    const struct kiln_card_picture *p)
@@ -43,17 +48,56 @@ struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
     return ret;
 }
 
-int kiln_model_card_steps(const struct kiln_config *config, uint32_t *ret, struct kiln_error *err)
+uint32_t kiln_model_side(const char *dir)
+{
+    char path[KILN_CARD_PATH_MAX], *text;
+    size_t len;
+    struct kiln_error unknown; /* opening the model reports it */
+    if ((size_t)snprintf(path, sizeof path, "%s/vae/config.json", dir) >= sizeof path ||
+        kiln_regular_read(path, CONFIG_BYTES_MAX, &text, &len, &unknown))
+        return 0;
+    json_t *config = json_loadb(text, len, 0, NULL);
+    free(text);
+    json_int_t side = json_integer_value(json_object_get(config, "sample_size"));
+    json_decref(config);
+    return side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP != 0
+               ? 0
+               : (uint32_t)side;
+}
+
+int kiln_model_card_context(const struct kiln_config *config, struct kiln_job_context *context,
+                            struct kiln_error *err)
 {
     const char *dir = kiln_config_text(config, KILN_KEY_MODEL);
     struct kiln_model_card card = {0};
-    *ret = (uint32_t)kiln_config_int(config, KILN_KEY_DEFAULT_STEPS);
-    if (*ret > 0)
+    context->own = dir[0] ? kiln_model_side(dir) : 0;
+    context->steps = (uint32_t)kiln_config_int(config, KILN_KEY_DEFAULT_STEPS);
+    if (context->steps > 0)
         return 0;
     int code = dir[0] ? kiln_model_card_read(dir, &card, err) : 0;
     if (code == 0)
-        *ret = card.steps > 0 ? card.steps : KILN_STEPS_DEFAULT;
+        context->steps = card.steps > 0 ? card.steps : KILN_STEPS_DEFAULT;
     return code;
+}
+
+bool kiln_model_card_knows(const struct kiln_model_card *card, uint32_t width, uint32_t height)
+{
+    const struct kiln_card_picture picture = {.width = width, .height = height};
+    return card->size_count == 0 || within(card->sizes, card->size_count, &picture);
+}
+
+const char *kiln_model_card_sizes_text(const struct kiln_model_card *card, char *out, size_t size)
+{
+    size_t len = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < card->size_count && len < size; i++) {
+        const struct kiln_card_sizes *s = &card->sizes[i];
+        len += (size_t)snprintf(out + len, size - len, "%s%ux%u", i ? ", " : "", s->width_min,
+                                s->height_min);
+        if (len < size && (s->width_min != s->width_max || s->height_min != s->height_max))
+            len += (size_t)snprintf(out + len, size - len, "..%ux%u", s->width_max, s->height_max);
+    }
+    return out;
 }
 
 const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps)

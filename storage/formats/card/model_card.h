@@ -13,6 +13,7 @@
 #include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "schemas/job/coarse.h"
+#include "schemas/job/line.h"
 #include "schemas/job/mode.h"
 #include "schemas/limits.h"
 #include "schemas/reuse/guard.h"
@@ -86,6 +87,8 @@ struct kiln_model_card {
     uint32_t coarse_lora_count;
     char coarse_model[KILN_CARD_MODEL]; /* hash of the model that was measured; "": not said */
     struct kiln_card_dtypes coarse_dtypes;
+    struct kiln_card_sizes sizes[KILN_LIST_MAX]; /* that the model renders well; none: not said */
+    uint32_t size_count;
     uint32_t steps;                /* of a picture whose job line sets none; 0: not said */
     double sigmas[KILN_STEPS_MAX]; /* of a run of so many steps, from 1 down, ... */
     uint32_t sigma_count;          /* ... if this is steps; 0: those of the scheduler */
@@ -102,11 +105,18 @@ int kiln_model_card_read(const char *dir, struct kiln_model_card *ret,
 int kiln_model_card_parse(const char *text, size_t len, const char *path,
                           struct kiln_model_card *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The steps of a picture whose job line sets none: the setting `default_steps`; if that is 0, what
- * the card in the directory of the setting `model` says, if it can be read from here; else
- * KILN_STEPS_DEFAULT. */
-int kiln_model_card_steps(const struct kiln_config *config, uint32_t *ret,
-                          struct kiln_error *err) KILN_MUST_CHECK;
+/* Fills what job lines take from the model.  steps, of a picture whose line sets none: the setting
+ * `default_steps`; if that is 0, what the card in the directory of the setting `model` says, if it
+ * can be read from here; else KILN_STEPS_DEFAULT.  own: kiln_model_side of that directory. */
+int kiln_model_card_context(const struct kiln_config *config, struct kiln_job_context *context,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+/* The side of the square that a model renders best: sample_size of its vae/config.json; 0 if the
+ * file does not exist or has none. */
+uint32_t kiln_model_side(const char *dir);
+/* Whether the model renders this size well, or nobody has said. */
+bool kiln_model_card_knows(const struct kiln_model_card *card, uint32_t width, uint32_t height);
+/* "256x256..512x512, 896x512": what it renders well, into out, which is returned. */
+const char *kiln_model_card_sizes_text(const struct kiln_model_card *card, char *out, size_t size);
 /* The card's sigmas for a run of so many steps, borrowed; NULL: those of the model's scheduler. */
 const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps);
 

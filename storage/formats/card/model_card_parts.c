@@ -32,7 +32,7 @@ int kiln_card_size(const char *text, size_t len, struct kiln_picture_size *ret,
 {
     if (memchr(text, ':', len))
         return kiln_fail(err, KILN_CONFIG, "\"%.*s\": a size here is WIDTHxHEIGHT", (int)len, text);
-    return kiln_size_parse(text, len, &ret->width, &ret->height, err);
+    return kiln_size_parse(text, len, 0, &ret->width, &ret->height, err);
 }
 
 /* "WIDTHxHEIGHT" or "WIDTHxHEIGHT..WIDTHxHEIGHT". */

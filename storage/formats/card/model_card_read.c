@@ -301,6 +301,13 @@ static int read_schedule(const struct kiln_json_value *value, struct kiln_model_
     return code;
 }
 
+/* A size that the model renders well. */
+static int read_known(const char *text, void *ret, struct kiln_error *err)
+{
+    struct kiln_model_card *card = ret;
+    return kiln_card_bounds(text, &card->sizes[card->size_count], err);
+}
+
 int kiln_model_card_parse(const char *text, size_t len, const char *path,
                           struct kiln_model_card *ret, struct kiln_error *err)
 {
@@ -316,6 +323,10 @@ int kiln_model_card_parse(const char *text, size_t len, const char *path,
             code = read_coarse(&value, &card, &why);
         else if (kiln_json_equals(&key, "schedule"))
             code = read_schedule(&value, &card, &why);
+        else if (kiln_json_equals(&key, "sizes"))
+            code = kiln_card_list(&value, &card.size_count, KILN_LIST_MAX, read_known, &card, &why)
+                       ? kiln_card_refuse("sizes", &why)
+                       : 0;
         else if (kiln_json_equals(&key, "teleport"))
             code = kiln_card_reuse_read(&value, &card.reuse, &why);
     if (code != 0)

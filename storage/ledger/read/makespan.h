@@ -24,8 +24,9 @@ struct kiln_makespan_set {
 typedef int kiln_each_makespan_set(void *arg, const struct kiln_makespan_set *set,
                                    struct kiln_error *err);
 
-/* Reads every picture of the batch; each is called once for each LoRA set.  KILN_NOT_FOUND: there
- * is no such batch; one without pictures has zeros. */
+/* Reads the pictures of the batch's latest run: of the jobs that came in after all earlier ones had
+ * ended, such as the new lines of an edited file; each is called once for each LoRA set.
+ * KILN_NOT_FOUND: there is no such batch; one without pictures has zeros. */
 int kiln_ledger_makespan(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          struct kiln_makespan *ret, kiln_each_makespan_set *each, void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;

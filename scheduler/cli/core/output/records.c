@@ -5,7 +5,7 @@
  */
 #include "scheduler/cli/core/output/records.h"
 
-#include "scheduler/cli/core/output/fit.h"
+#include "scheduler/cli/core/fit.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -143,9 +143,9 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
     int code = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &ret->styles, err);
     ret->job.styles = ret->styles;
     if (!code)
-        code = kiln_job_context_size(&ret->job, config, err);
+        code = kiln_model_card_context(config, &ret->job, err);
     if (!code)
-        code = kiln_model_card_steps(config, &ret->job.steps, err);
+        code = kiln_job_context_size(&ret->job, config, err);
     if (!code)
         code = find_loras(config, ret, err);
     if (!code && set_count > 0) {

@@ -22,6 +22,7 @@
 #include "scheduler/cli/jobs/enqueue/context.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "scheduler/cli/jobs/enqueue/identity.h"
+#include "scheduler/cli/jobs/enqueue/size_watch.h"
 #include "scheduler/cli/jobs/enqueue/uploads.h"
 #include "schemas/digest.h"
 #include "schemas/job/expand.h"
@@ -90,7 +91,8 @@ struct run {
     char source[KILN_BATCH_NAME_MAX + 1]; /* the file's name; "": it has none */
     struct kiln_digest_map custom_ids;    /* the line where each occurs first */
     struct kiln_uploads uploads;          /* pictures that jobs start from */
-    struct kiln_bus *bus;                 /* NULL while only checking */
+    struct kiln_size_watch sizes;
+    struct kiln_bus *bus; /* NULL while only checking */
     char stream[128], token[KILN_WIRE_ID_MAX + 1];
     uint64_t index;    /* of the next job */
     struct seek *seek; /* set while the input is read again only to find two lines */
@@ -169,6 +171,8 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
                           which, err);
         job.batch = unnamed;
     }
+    if (!code && !run->seek)
+        kiln_size_watch_see(&run->sizes, job.width, job.height);
     if (!code && dry_run)
         kiln_plan_add(&run->result->plan, &job, !run->entry.known);
     if (!code && run->bus) {
@@ -404,6 +408,7 @@ static int check_and_send(struct run *run, struct kiln_error *err)
     struct kiln_enqueue_result *result = run->result;
     int code = kiln_enqueue_context_open(run->cli->config, request->sets, request->set_count,
                                          !request->no_files, &run->context, err);
+    run->context.job.no_empty = !request->allow_empty && !request->made;
     if (!code && request->dry_run) /* no key is made of its lines, so they may have the setting */
         code = kiln_job_context_modes(&run->context.job, run->cli->config, err);
     if (!code && request->made)
@@ -454,6 +459,7 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
                           request->batch, KILN_BATCH_NAME_MAX);
     if (request->batch && kiln_name_reserved(request->batch))
         return kiln_usage(cli, "--batch %s: " KILN_NAMES_RESERVED, request->batch);
+    kiln_size_watch_open(cli, &run.sizes);
     int code = check_and_send(&run, &err);
     if (cli->progress && run.index >= 65536)
         fputc('\n', stderr);
@@ -474,6 +480,7 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     kiln_identity_release(&run.identity);
     kiln_digest_map_release(&run.custom_ids);
     kiln_uploads_release(&run.uploads);
+    kiln_size_watch_release(&run.sizes);
     kiln_enqueue_context_release(&run.context);
     return status;
 }

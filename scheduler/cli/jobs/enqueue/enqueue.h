@@ -41,7 +41,8 @@ struct kiln_enqueue_request {
     size_t set_count;
     enum kiln_format format;
     bool dry_run, strict, no_wait;
-    uint32_t wait_s; /* for the receipt; 0: KILN_RECEIPT_WAIT_S */
+    bool allow_empty; /* prompts of nothing but blanks too */
+    uint32_t wait_s;  /* for the receipt; 0: KILN_RECEIPT_WAIT_S */
 };
 
 struct kiln_refusal {

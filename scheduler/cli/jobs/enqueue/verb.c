@@ -13,6 +13,7 @@ const struct kiln_option kiln_enqueue_options[] = {
     {"format", "FORMAT", "jsonl, text or csv (by the file's name or first byte)"},
     {"dry-run", NULL, "print the jobs and their estimated cost; send nothing"},
     {"strict", NULL, "send nothing if any line is refused"},
+    {"allow-empty", NULL, "also take lines with an empty prompt"},
     {"no-wait", NULL, "do not wait for the scheduler's receipt"},
     {NULL, NULL, NULL},
 };
@@ -25,6 +26,7 @@ int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
                                          .sets = sets,
                                          .dry_run = kiln_arg(args, "dry-run") != NULL,
                                          .strict = kiln_arg(args, "strict") != NULL,
+                                         .allow_empty = kiln_arg(args, "allow-empty") != NULL,
                                          .no_wait = kiln_arg(args, "no-wait") != NULL};
     for (int i = 0; i < args->given_count; i++)
         if (strcmp(args->given[i].option->name, "set") == 0)

@@ -17,13 +17,13 @@ static uint32_t scaled(uint32_t side, double factor)
     return (uint32_t)floor(side * factor / KILN_SIDE_STEP + 0.5) * KILN_SIDE_STEP;
 }
 
-int kiln_redraw_size(const char *text, uint32_t width, uint32_t height, uint32_t *ret_width,
-                     uint32_t *ret_height, struct kiln_error *err)
+int kiln_redraw_size(const char *text, uint32_t own, uint32_t width, uint32_t height,
+                     uint32_t *ret_width, uint32_t *ret_height, struct kiln_error *err)
 {
     char *end;
     const double factor = strtod(text, &end);
     if (end == text || strspn(text, "0123456789.") != (size_t)(end - text) || strcmp(end, "x") != 0)
-        return kiln_size_parse(text, strlen(text), ret_width, ret_height, err);
+        return kiln_size_parse(text, strlen(text), own, ret_width, ret_height, err);
     if (!(factor >= 1 && factor <= KILN_START_ENLARGE_MAX))
         return kiln_fail(err, KILN_BAD_INPUT, "size \"%.32s\": a latent is enlarged from 1x to %dx",
                          text, KILN_START_ENLARGE_MAX);
@@ -43,8 +43,8 @@ static int take_size(const struct kiln_redraw_want *want, struct kiln_job *job,
     const struct kiln_picture_size from = {job->width, job->height};
     if (!want->size)
         return 0;
-    int code =
-        kiln_redraw_size(want->size, from.width, from.height, &job->width, &job->height, err);
+    int code = kiln_redraw_size(want->size, want->own, from.width, from.height, &job->width,
+                                &job->height, err);
     if (code)
         return code;
     const struct kiln_picture_size to = {job->width, job->height};
@@ -131,7 +131,8 @@ bool kiln_redraw_differs(const struct kiln_redraw_want *want, const struct kiln_
     uint32_t width = donor->job.width, height = donor->job.height;
     struct kiln_error unfit; /* is reported with the line */
     const bool exact = donor->forwards > 0 && donor->rendered_mode[0] == '\0';
-    if (want->size && kiln_redraw_size(want->size, width, height, &width, &height, &unfit))
+    if (want->size &&
+        kiln_redraw_size(want->size, want->own, width, height, &width, &height, &unfit))
         return false;
     return want->reprompted && !want->plain && !want->count && !want->seed_set && exact &&
            width == donor->job.width && height == donor->job.height;

@@ -22,6 +22,7 @@
 /* What every redraw of a call shares. */
 struct kiln_redraw_want {
     const char *size; /* "2x", "1024x1024", "16:9 xl"; NULL: that of the donor */
+    uint32_t own;     /* the side of the model's own square, 0 if it is not known (sizes.h) */
     uint32_t count;   /* of variations; 0: none, one redraw with the donor's seed */
     bool reprompted;  /* --prompt, which goes over every line, replaces the donor's */
     bool restyled;    /* --set style does the same with its style */
@@ -33,8 +34,9 @@ struct kiln_redraw_want {
 
 /* Reads a size: a factor such as "2x" or "1.5x" of the donor's, whose sides are rounded to
  * KILN_SIDE_STEP, or what a job line may have.  KILN_BAD_INPUT says what is wrong. */
-int kiln_redraw_size(const char *text, uint32_t width, uint32_t height, uint32_t *ret_width,
-                     uint32_t *ret_height, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_redraw_size(const char *text, uint32_t own, uint32_t width, uint32_t height,
+                     uint32_t *ret_width, uint32_t *ret_height,
+                     struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Whether an edit of this donor is by difference. */
 bool kiln_redraw_differs(const struct kiln_redraw_want *want, const struct kiln_job_row *donor);

@@ -18,6 +18,7 @@
 #include "scheduler/cli/jobs/redraw/alike.h"
 #include "scheduler/cli/jobs/redraw/donor.h"
 #include "schemas/digest.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/formats/styles_file.h"
 #include "storage/ledger/ledger.h"
 
@@ -150,7 +151,9 @@ static int read_size(struct redraw *redraw)
         return 0;
     snprintf(redraw->size, sizeof redraw->size, "%s", kiln_config_text(config, KILN_KEY_SIZE));
     redraw->want.size = redraw->size;
-    if (kiln_redraw_size(redraw->size, KILN_SIDE_MIN, KILN_SIDE_MIN, &width, &height, &err))
+    redraw->want.own = kiln_model_side(kiln_config_text(config, KILN_KEY_MODEL));
+    if (kiln_redraw_size(redraw->size, redraw->want.own, KILN_SIDE_MIN, KILN_SIDE_MIN, &width,
+                         &height, &err))
         return kiln_usage(redraw->cli, "--size: %s", err.text);
     return kiln_config_set(config, "size", "1024x1024", "redraw", &err)
                ? kiln_report(redraw->cli, &err)

@@ -1,5 +1,5 @@
 /* fit.c - see fit.h. */
-#include "scheduler/cli/core/output/fit.h"
+#include "scheduler/cli/core/fit.h"
 
 #include <stdarg.h>
 #include <stdio.h>
