@@ -12,7 +12,7 @@ static const struct kiln_option gallery_options[] = {
     {"filter", "NAME=VALUE",
      "export: as in the gallery, such as style=watercolor; may be repeated"},
     {"limit", "N", "export, review, classify: at most so many pictures, the newest"},
-    {"format", "F", "export: of the pictures in full size: webp, png or jpeg (webp)"},
+    {"format", "F", "export: of full-size pictures: webp, png, jpeg or openai (webp)"},
     KILN_LOOK_OPTIONS,
     {"level", "LEVEL", "review: decide: clear, unsure, mature, explicit; none takes it back"},
     {"decided", NULL, "review: list what people have decided on"},

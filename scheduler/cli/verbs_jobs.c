@@ -51,7 +51,7 @@ static const struct kiln_option export_options[] = {
     {"out", "DIR", "the directory; if it exists, only missing files are downloaded"},
     {"html", NULL, "also write the gallery page index.html"},
     {"latents", NULL, "also download the latent files"},
-    {"format", "F", "of the pictures in full size: webp, png or jpeg (webp)"},
+    {"format", "F", "of full-size pictures: webp, png or jpeg (webp); openai: also answers.jsonl"},
     {"partial", NULL, "an unfinished batch is no error"},
     {"all", NULL, "also jobs whose lines are gone from the batch's file"},
     KILN_LOOK_OPTIONS,
@@ -183,7 +183,10 @@ const struct kiln_verb kiln_verbs_jobs[] = {
              "unfinished batch exports what is there and ends with 75.  Pictures carry prompt and "
              "seed in the\n"
              "form that A1111, ComfyUI and Civitai read, unless the setting embed_metadata is "
-             "off.",
+             "off.\n"
+             "--format openai writes the answer file of an OpenAI batch: one line for each "
+             "custom_id whose\n"
+             "jobs have ended, with the paths of its pictures.",
      .options = export_options,
      .words = {1, 1},
      .run = kiln_verb_export},

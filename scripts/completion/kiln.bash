@@ -84,7 +84,7 @@ _kiln()
     --policy) _kiln_offer -W 'kiln fifo affinity'; return ;;
     --format)
         case $verb in
-        export | gallery) _kiln_offer -W 'webp png jpeg' ;;
+        export | gallery) _kiln_offer -W 'webp png jpeg openai' ;;
         *) _kiln_offer -W 'jsonl text csv' ;;
         esac
         return ;;

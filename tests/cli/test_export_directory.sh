@@ -15,6 +15,21 @@ ok kiln enqueue - --batch c <<<'{"prompt": "another", "size": "64x64"}'
 ok kiln wait b --timeout 60
 ok kiln wait c --timeout 60
 
+# --- an OpenAI batch file comes back as its answer file
+cat >requests.jsonl <<'LINES'
+{"custom_id": "two", "method": "POST", "url": "/v1/images/generations", "body": {"prompt": "a", "n": 2, "size": "64x64"}}
+{"custom_id": "one/1", "method": "POST", "url": "/v1/images/generations", "body": {"prompt": "b", "size": "64x96"}}
+LINES
+ok kiln enqueue requests.jsonl
+ok kiln wait requests --timeout 60
+ok kiln export requests --out answered --format openai
+says '^answered/answers.jsonl$' out.txt
+json answered/answers.jsonl '[(a["custom_id"], a["response"]["status_code"], len(a["response"]["body"]["data"])) for a in d] == [("two", 200, 2), ("one/1", 200, 1)]'
+for url in $(python3 -c 'import json, sys; [print(p["url"]) for a in map(json.loads, open(sys.argv[1])) for p in a["response"]["body"]["data"]]' answered/answers.jsonl); do
+    [ -s "answered/$url" ] || die "no picture at $url"
+done
+fails 64 kiln export requests --out answered --format openapi
+
 # --- a failed command leaves no directory, neither where it would be nor above it
 fails 66 kiln export absent --out deep/er/out
 [ ! -e deep ] || die "an export of no batch made a directory"
@@ -78,7 +93,7 @@ json out.txt 'd["removed"] == 2 and d["fetched"] == 2'
 [ -s fmt/index.html ] && [ "$(find fmt/latents -type f | wc -l)" = 2 ] || die "pages or latents are gone"
 json fmt/results.jsonl 'd[0]["files"]["full"] == "full/000000-one.png" and d[0]["files"]["512"] == "512/000000-one.webp"'
 fails 64 kiln export b --out fmt --format gif
-says 'use webp, png or jpeg'
+says 'use webp, png, jpeg or openai'
 for format in webp jpeg; do ok kiln export b --out "out-$format" --format $format --html --sheet "sheet-$format.webp"; done
 [ -s out-jpeg/full/000000-one.jpg ] || die "no JPEG"
 ok kiln export b --out fmt --format png --sheet sheet.png

@@ -65,7 +65,7 @@ static bool is_ours(const char *below)
     const char *slash = strchr(below, '/');
     if (!slash)
         return strcmp(below, "results.jsonl") == 0 || strcmp(below, "index.html") == 0 ||
-               strcmp(below, "grid.html") == 0;
+               strcmp(below, "grid.html") == 0 || strcmp(below, "answers.jsonl") == 0;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (strlen(folders[i]) == (size_t)(slash - below) &&
             strncmp(below, folders[i], (size_t)(slash - below)) == 0)

@@ -23,6 +23,7 @@
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/jobs/export/answers.h"
 #include "scheduler/cli/jobs/export/describe.h"
 #include "scheduler/cli/jobs/export/directory.h"
 #include "scheduler/cli/jobs/export/fetch.h"
@@ -45,7 +46,8 @@ struct exporting {
     struct kiln_damages *damages; /* found by earlier walks */
     struct kiln_fetch *fetch;
     struct kiln_export_dir *dir;
-    struct part_file results, html, grid;
+    struct part_file results, html, grid, answer_file;
+    struct kiln_answers *answers; /* NULL for none */
     struct kiln_html page;
     struct kiln_crosstab *table; /* of grid.html; NULL for none */
     struct kiln_sheet *sheet;    /* NULL for none */
@@ -284,6 +286,15 @@ static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, str
     return kiln_sheet_add(x->sheet, path, row->job.width, row->job.height, err);
 }
 
+static int add_answer(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    char relative[256];
+    const struct kiln_object_row *object = picture(x, row, KILN_STORED_FULL);
+    if (object)
+        relative_path(x, &row->job, object, relative);
+    return kiln_answers_add(x->answers, row, object ? relative : NULL, err);
+}
+
 /* Exports one job; the row is borrowed until this returns. */
 static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
@@ -301,6 +312,8 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
         rc = write_line(x, row, err);
     if (rc == 0 && x->sheet)
         rc = add_to_sheet(x, row, err);
+    if (rc == 0 && x->answers)
+        rc = add_answer(x, row, err);
     if (rc)
         return rc;
     if (x->html.file || x->table)
@@ -364,6 +377,9 @@ static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *e
     rc = rc ? rc : open_own(x, &x->results, "results.jsonl", true, err);
     rc = rc ? rc : open_own(x, &x->html, "index.html", export->html, err);
     rc = rc ? rc : open_own(x, &x->grid, "grid.html", export->grid, err);
+    rc = rc ? rc : open_own(x, &x->answer_file, "answers.jsonl", export->answers, err);
+    if (rc == 0 && export->answers && !(x->answers = kiln_answers_new()))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for answers.jsonl");
     if (rc == 0 && export->grid && !(x->table = calloc(1, sizeof *x->table)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for grid.html");
     if (rc == 0 && x->table) {
@@ -409,15 +425,16 @@ static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_erro
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for index.html");
     if (keep && rc == 0 && x->table)
         rc = write_grid(x, err);
+    if (keep && rc == 0 && x->answers)
+        rc = kiln_answers_write(x->answers, x->answer_file.file, err);
     if (keep && rc == 0 && x->sheet)
         rc = kiln_sheet_write(x->sheet, export->sheet, err);
     if (keep && rc == 0)
         rc = kiln_export_dir_list(x->dir, err);
-    int closed = part_close(&x->results, keep && rc == 0, &late);
-    if (closed == 0)
-        closed = part_close(&x->html, keep && rc == 0, &late);
-    if (closed == 0)
-        closed = part_close(&x->grid, keep && rc == 0, &late);
+    struct part_file *const own[] = {&x->results, &x->html, &x->grid, &x->answer_file};
+    int closed = 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own && closed == 0; i++)
+        closed = part_close(own[i], keep && rc == 0, &late);
     if (rc == 0 && closed) {
         *err = late;
         rc = closed;
@@ -442,6 +459,7 @@ static int export_once(struct kiln_cli *cli, struct kiln_export *export,
     rc = finish(&x, rc, ret_again, err);
     kiln_bar_end(&x.bar);
     kiln_sheet_free(x.sheet);
+    kiln_answers_free(x.answers);
     kiln_html_release(&x.page);
     if (x.table)
         kiln_crosstab_release(x.table);

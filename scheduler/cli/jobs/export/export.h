@@ -7,6 +7,7 @@
  *     OUT/512/, OUT/256/        smaller ones, always WebP
  *     OUT/latents/NAME.safetensors.zst   with latents
  *     OUT/index.html            with html
+ *     OUT/answers.jsonl         with answers: the answer file of an OpenAI batch (answers.h)
  *     OUT/grid.html             with grid: the pictures by two settings
  *     OUT/.kiln-export          whose directory it is, and what was written (directory.h)
  *     a contact sheet           with sheet, in that file
@@ -32,7 +33,7 @@ struct kiln_export_source {
 struct kiln_export {
     const char *batch, *out;
     const struct kiln_export_source *source; /* instead of the batch, which is a title then */
-    bool html, latents;
+    bool html, latents, answers;
     bool all;                        /* also jobs that their file no longer has */
     bool partial;                    /* an unfinished batch is no error */
     bool force;                      /* take over a directory that is another's (directory.h) */

@@ -97,9 +97,12 @@ int kiln_export_format(struct kiln_cli *cli, const struct kiln_args *args,
                        struct kiln_export *export)
 {
     const char *format = kiln_arg(args, "format");
+    export->answers = format && strcmp(format, "openai") == 0;
+    if (export->answers) /* with the pictures as they are stored */
+        format = NULL;
     int known = format ? kiln_picture_format_by_name(format) : (int)KILN_PICTURE_WEBP;
     if (known < 0)
-        return kiln_usage(cli, "--format %.32s: use webp, png or jpeg", format);
+        return kiln_usage(cli, "--format %.32s: use webp, png, jpeg or openai", format);
     export->format = (enum kiln_picture_format)known;
     return 0;
 }
@@ -127,7 +130,10 @@ int kiln_export_verb(struct kiln_cli *cli, struct kiln_export *export)
                       (json_int_t)unfinished(export)));
         return status ? status : printed;
     }
-    printf("%s/%s\n", export->out, export->html ? "index.html" : "results.jsonl");
+    printf("%s/%s\n", export->out,
+           export->answers ? "answers.jsonl"
+           : export->html  ? "index.html"
+                           : "results.jsonl");
     return status;
 }
 
