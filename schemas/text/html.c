@@ -6,10 +6,16 @@
 
 #include "schemas/text/utf8.h"
 
-size_t kiln_html_next(const char **text, char out[KILN_HTML_PIECE])
+const char *kiln_html_entity(char c)
 {
     static const char *const entities[] = {
         ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
+    const unsigned char at = (unsigned char)c;
+    return at < sizeof entities / sizeof *entities ? entities[at] : NULL;
+}
+
+size_t kiln_html_next(const char **text, char out[KILN_HTML_PIECE])
+{
     const unsigned char c = (unsigned char)**text;
     if (!c)
         return 0;
@@ -20,8 +26,9 @@ size_t kiln_html_next(const char **text, char out[KILN_HTML_PIECE])
         return (size_t)snprintf(out, KILN_HTML_PIECE, "\\u%04x", (unsigned)steers);
     }
     ++*text;
-    if (c < sizeof entities / sizeof *entities && entities[c])
-        return (size_t)snprintf(out, KILN_HTML_PIECE, "%s", entities[c]);
+    const char *entity = kiln_html_entity((char)c);
+    if (entity)
+        return (size_t)snprintf(out, KILN_HTML_PIECE, "%s", entity);
     out[0] = (char)c;
     return 1;
 }

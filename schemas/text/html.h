@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+/* The entity of one of the five characters that mean something to HTML, NULL for another one. */
+const char *kiln_html_entity(char c);
+
 #define KILN_HTML_PIECE 8 /* bytes */
 
 /* Writes the next character of a NUL-terminated text into out, without a NUL, and moves *text

@@ -5,26 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "schemas/text/html.h"
 #include "schemas/text/utc.h"
 #include "schemas/text/utf8.h"
-
-static const char *entity(char c)
-{
-    switch (c) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '"':
-        return "&quot;";
-    case '\'':
-        return "&#39;";
-    default:
-        return NULL;
-    }
-}
 
 /* U+FFFE and U+FFFF, which XML has no place for. */
 static bool is_noncharacter(const char *text, size_t size)
@@ -41,7 +24,7 @@ static size_t add_character(struct kiln_text *out, const char *text, size_t len,
         kiln_text_puts(out, "\xef\xbf\xbd");
         return 1;
     }
-    const char *escaped = entity(text[0]);
+    const char *escaped = kiln_html_entity(text[0]);
     int steering = text[0] == '\n' || text[0] == '\t' ? -1 : kiln_utf8_steering(text, size);
     if (escaped)
         kiln_text_puts(out, escaped);
@@ -58,7 +41,8 @@ static void add_all(struct kiln_text *out, const char *text, bool shown)
 {
     for (size_t len = strlen(text); len > 0;) {
         size_t plain = 0;
-        while (plain < len && text[plain] >= ' ' && text[plain] < 0x7f && !entity(text[plain]))
+        while (plain < len && text[plain] >= ' ' && text[plain] < 0x7f &&
+               !kiln_html_entity(text[plain]))
             plain++;
         kiln_text_add(out, text, plain);
         text += plain;
