@@ -74,7 +74,9 @@ _kiln()
     fi
     case $before in
     --batch) [ "$verb" = enqueue ] || [ "$verb" = run ] || { _kiln_offer -W "$(_kiln_batches)"; return; } ;;
-    --loras | loras) _kiln_offer -W "none $(_kiln_loras)"; return ;;
+    --loras | loras)
+        if [ "$verb" = lora ]; then _kiln_offer -f; else _kiln_offer -W "none $(_kiln_loras)"; fi
+        return ;;
     --style | style) _kiln_offer -W "$(kiln styles 2>/dev/null | sed 's/ .*//')"; return ;;
     --set) compopt -o nospace 2>/dev/null; _kiln_offer -W "$(_kiln_keys)"; return ;;
     --state) _kiln_offer -W 'queued assigned done failed cancelled'; return ;;
