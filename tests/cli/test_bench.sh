@@ -34,7 +34,11 @@ print({goal: met for goal, met in goals.items()})
 sys.exit(not all(goals.values()))
 END
 ok kiln bench routing --set-dir "$source_dir/tests/quality/routing" --fit weights.h
-cmp -s weights.h "$source_dir/scheduler/router/weights.h" || die "the weights are not those that dev.jsonl gives"
+# Another processor's exp may differ in its last digit: two thousandths are allowed.
+paste -d ' ' weights.h "$source_dir/scheduler/router/weights.h" |
+    awk '/define KILN_WEIGHT_/ { n++; d = $3 - $6; if ($2 != $5 || d > 2 || d < -2) n = 99 }
+         END { exit n != 5 }' ||
+    die "the weights are not those that dev.jsonl gives"
 fails 66 kiln bench routing --set-dir nowhere
 
 # One real worker; a queue that is full for a moment only shows no idle share.
