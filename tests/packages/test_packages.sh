@@ -58,7 +58,7 @@ for script in "$deb"/*.p[or]* "$deb/restart-running"; do
     ok sh -n "$script"
 done
 # --- containers: the settings exist, commands and ports are those of the programs, and each part of the
-# fleet has what it needs (make deb-test compares with the schemas of Kubernetes and compose)
+# fleet has what it needs
 kiln help config | sed -n 's/^  \([a-z][a-z0-9_]*\) .*/\1/p' >settings.txt
 python3 - "$source_dir/scripts/containers" <<'PYTHON' || exit 1
 import re, sys
