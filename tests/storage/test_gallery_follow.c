@@ -376,6 +376,24 @@ static void a_successor_reports_what_it_has_not_seen(void **state)
     kiln_follower_close(other);
 }
 
+/* A writer whose session the server has ended, as it does to one that was silent for long. */
+static void a_step_after_the_end_of_the_session_is_a_step(void **state)
+{
+    (void)state;
+    struct kept kept = {0};
+    struct kiln_follower *writer = follow(&kept, 10);
+    struct kiln_follower_progress progress;
+    do
+        kiln_test_ok(kiln_follower_step(writer, &progress, &rig.err), rig.err);
+    while (!progress.writes); /* the server ends the old connection in its own time */
+    sql("SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name"
+        " LIKE 'follow%'");
+    kiln_test_ok(kiln_follower_step(writer, &progress, &rig.err), rig.err);
+    assert_true(progress.writes && !progress.replaced);
+    settle(writer);
+    kiln_follower_close(writer);
+}
+
 /* The role of a gallery can follow, and no more. */
 static void the_role_of_a_gallery_is_enough(void **state)
 {
@@ -434,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_index_equals_the_ledger),
         cmocka_unit_test(a_successor_reports_what_it_has_not_seen),
+        cmocka_unit_test(a_step_after_the_end_of_the_session_is_a_step),
         cmocka_unit_test(the_role_of_a_gallery_is_enough),
     };
     return cmocka_run_group_tests(tests, start, kiln_rig_stop);

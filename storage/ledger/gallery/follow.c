@@ -205,12 +205,13 @@ static int load(struct kiln_follower *follower, bool *ret_replaced, struct kiln_
     return rc;
 }
 
-/* Who writes; the state, if that is not known, or the connection is another one. */
+/* Who writes; the state, if that is not known, or the connection is another one.  The server ends
+ * the session of a writer that was silent for longer than a lease: the step begins in a new one. */
 static int prepare(struct kiln_follower *follower, bool *ret_replaced, struct kiln_error *err)
 {
     bool leads = false;
     int rc = kiln_ledger_lead(follower->session, LOCK, &leads, err);
-    if (rc == KILN_STALE) {
+    if (rc == KILN_STALE || (rc == KILN_UNAVAILABLE && follower->leads)) {
         kiln_ledger_stand_down(follower->session);
         follower->loaded = follower->leads = false;
         rc = kiln_ledger_lead(follower->session, LOCK, &leads, err);
