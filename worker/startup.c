@@ -6,7 +6,6 @@
 #include "worker/startup.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>

@@ -12,6 +12,7 @@
 #define KILN_LATENT_ENLARGE_H
 
 #include <stdint.h>
+#include <sys/cdefs.h>
 
 #include "kernels/stream.h"
 #include "schemas/error.h"

@@ -1,8 +1,6 @@
 /* panel_ref.c - see panel.h. */
 #include "kernels/products/panel.h"
 
-#include <stddef.h>
-
 enum { TILE = 8 };
 typedef uint32_t words __attribute__((vector_size(TILE * sizeof(uint32_t))));
 

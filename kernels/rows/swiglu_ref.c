@@ -1,8 +1,6 @@
 /* swiglu_ref.c - see swiglu.h. */
 #include "kernels/rows/swiglu.h"
 
-#include <stddef.h>
-
 #include "kernels/fp8.h"
 
 KILN_INLINE void gate_row(const void *gate_up, int64_t at, void *y, int64_t n, enum kiln_float f)

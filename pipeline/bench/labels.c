@@ -1,7 +1,6 @@
 /* labels.c - labels.json; see labels.h. */
 #include "pipeline/bench/labels.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "pipeline/model/json.h"

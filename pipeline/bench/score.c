@@ -7,7 +7,6 @@
 #include "pipeline/bench/score.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #define SLOTS_MAX 6

@@ -6,7 +6,6 @@
  */
 #include "pipeline/bench/stages.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

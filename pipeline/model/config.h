@@ -9,7 +9,6 @@
 #define KILN_MODEL_CONFIG_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "schemas/error.h"
 

@@ -6,8 +6,6 @@
 #ifndef KILN_VAE_H
 #define KILN_VAE_H
 
-#include <stdbool.h>
-
 #include "pipeline/model/config.h"
 #include "pipeline/torch/tensor.h"
 

@@ -2,7 +2,6 @@
 #ifndef KILN_PRETOKENIZER_H
 #define KILN_PRETOKENIZER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,6 @@
 /* loading.c - calls the callback of the thread; see loading.h. */
 #include "pipeline/weights/loading.h"
 
-#include <stddef.h>
 #include <stdio.h>
 
 static _Thread_local struct {

@@ -6,7 +6,6 @@
  */
 #include "schemas/config/config.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,6 @@
 #include "schemas/job/line.h"
 #include "schemas/job/styles.h"
 #include "schemas/text/json.h"
-#include "schemas/text/text.h"
 
 struct kiln_draft {
     const struct kiln_job_context *context;

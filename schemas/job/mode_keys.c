@@ -4,7 +4,6 @@
  * What the line says must fit the job.  What the setting `coarse` says is a wish for all jobs:
  * where it does not fit, the run is exact.  So is "auto", which means "where it helps".
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "schemas/job/draft.h"

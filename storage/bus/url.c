@@ -1,5 +1,4 @@
 /* url.c - where Redis is: the setting `redis`, taken apart. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "schemas/limits.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/listen.h"
 #include "storage/daemon/process_stats.h"

@@ -5,7 +5,6 @@
  */
 #include "storage/daemon/notify.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>

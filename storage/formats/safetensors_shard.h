@@ -3,8 +3,6 @@
 #ifndef KILN_SAFETENSORS_SHARD_H
 #define KILN_SAFETENSORS_SHARD_H
 
-#include <sys/stat.h>
-
 #include "storage/formats/safetensors_header.h"
 
 struct kiln_st_shard {

@@ -4,8 +4,6 @@
  * each starts aligned to its own values) and then by name, metadata by key, and the header is
  * padded by spaces to a multiple of 8.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
  *
  * As in a queue, the prompts of a batch differ in length and seed.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

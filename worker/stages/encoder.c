@@ -5,7 +5,6 @@
  * that.
  */
 #include "schemas/clock.h"
-#include "schemas/telemetry/log.h"
 #include "worker/stages/encode.h"
 #include "worker/state/worker.h"
 

@@ -2,7 +2,6 @@
 #include "worker/stages/object_key.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

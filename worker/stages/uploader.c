@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "schemas/telemetry/log.h"
 #include "storage/daemon/outage.h"
 #include "storage/objects/store.h"
 #include "worker/state/worker.h"

@@ -5,7 +5,6 @@
  */
 #include "worker/state/flights.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

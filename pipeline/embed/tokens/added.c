@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "pipeline/embed/tokens/characters.h"
-#include "schemas/text/utf8.h"
 
 #define CONTENT_MAX 256 /* bytes of an added token */
 

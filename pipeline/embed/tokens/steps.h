@@ -5,7 +5,6 @@
 #define KILN_EMBED_STEPS_H
 
 #include <jansson.h>
-#include <stdbool.h>
 
 #include "schemas/error.h"
 #include "schemas/text/text.h"

@@ -1,5 +1,4 @@
 /* wordpiece.c - the longest piece that fits, again and again. */
-#include "pipeline/embed/tokens/characters.h"
 #include "pipeline/embed/tokens/models.h"
 
 static size_t characters(const char *text, size_t len)

@@ -14,7 +14,6 @@
  */
 #include "storage/ledger/gallery/follow.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

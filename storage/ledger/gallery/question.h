@@ -8,7 +8,6 @@
 #ifndef KILN_GALLERY_QUESTION_H
 #define KILN_GALLERY_QUESTION_H
 
-#include "schemas/text/text.h"
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/internal.h"
 

@@ -1,6 +1,4 @@
 /* tiles.c - the pictures of a list as the page shows them, and those that stand for others. */
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "storage/ledger/gallery/question.h"

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "schemas/clock.h"
 #include "storage/ledger/gallery/document.h"

@@ -8,7 +8,6 @@
  * rows. Duplicates leave no row, so the call keeps the newest stream entry that it has counted;
  * entries up to that one are not counted again.
  */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

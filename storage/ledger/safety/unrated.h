@@ -2,7 +2,6 @@
 #ifndef KILN_LEDGER_UNRATED_H
 #define KILN_LEDGER_UNRATED_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

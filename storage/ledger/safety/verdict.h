@@ -7,7 +7,6 @@
 #ifndef KILN_LEDGER_VERDICT_H
 #define KILN_LEDGER_VERDICT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "schemas/error.h"

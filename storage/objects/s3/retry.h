@@ -5,10 +5,7 @@
 #ifndef KILN_S3_RETRY_H
 #define KILN_S3_RETRY_H
 
-#include <stddef.h>
 #include <stdint.h>
-
-#include "schemas/error.h"
 
 #define KILN_S3_TRIES_MAX 10
 #define KILN_S3_BACKOFF_BASE_MS 200

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/limits.h"
 #include "storage/objects/s3/s3.h"
 
 #define PAGE_BYTES_MAX (8 * 1024 * 1024) /* 1000 keys of 1 KiB, escaped */

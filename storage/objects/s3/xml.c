@@ -6,7 +6,6 @@
  */
 #include "storage/objects/s3/xml.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 #include "schemas/error.h"
-#include "schemas/limits.h"
 
 struct kiln_s3_error {
     char code[64];     /* "SignatureDoesNotMatch"; "" if the body holds none */
