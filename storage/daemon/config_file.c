@@ -13,24 +13,16 @@
 
 extern char **environ;
 
-/* *ret: malloc'd, *ret_len bytes.  KILN_NOT_FOUND if there is no such file. */
-static int read_file(const char *path, char **ret, size_t *ret_len, struct kiln_error *err)
-{
-    struct kiln_error why;
-    const int code = kiln_user_file_read(path, KILN_CONFIG_FILE_MAX, ret, ret_len, &why);
-    if (code == 0)
-        return 0;
-    return kiln_fail(err, code == KILN_NOT_FOUND || code == KILN_NO_MEMORY ? code : KILN_CONFIG,
-                     "settings file: %s", why.text);
-}
-
+/* KILN_NOT_FOUND if there is no such file. */
 static int load(struct kiln_config *config, const char *path, struct kiln_error *err)
 {
+    struct kiln_error why;
     char *text;
     size_t len;
-    int rc = read_file(path, &text, &len, err);
+    int rc = kiln_user_file_read(path, KILN_CONFIG_FILE_MAX, &text, &len, &why);
     if (rc != 0)
-        return rc;
+        return kiln_fail(err, rc == KILN_NOT_FOUND || rc == KILN_NO_MEMORY ? rc : KILN_CONFIG,
+                         "settings file: %s", why.text);
     rc = kiln_config_parse(config, text, len, path, err);
     free(text);
     return rc;
