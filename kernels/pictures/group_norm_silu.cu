@@ -278,16 +278,14 @@ static int check(const struct kiln_group_norm *a, int64_t items, const void *wor
                          (long long)items, (long long)a->pixels, a->channels, a->groups);
     if (a->channels > KILN_NORM_CHANNELS_MAX || items > 65535)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "group_norm: %lld pictures of %d channels; at most "
-                         "65535 and %d",
+                         "group_norm: %lld pictures of %d channels; at most 65535 and %d",
                          (long long)items, a->channels, KILN_NORM_CHANNELS_MAX);
     if (a->format != KILN_BF16)
         return kiln_fail(err, KILN_UNSUPPORTED, "group_norm: on the GPU pictures are bf16");
     if (items &&
         (!a->x || !a->weight || !a->bias || !a->y || !workspace || !on_bytes(workspace, 16)))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "group_norm: an operand is missing, or the workspace "
-                         "not on 16 bytes");
+                         "group_norm: an operand is missing, or the workspace not on 16 bytes");
     return KILN_OK;
 }
 

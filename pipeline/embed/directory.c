@@ -176,9 +176,8 @@ static int read_pooling(const struct reading *r, const char *folder, struct kiln
         rc = kiln_fail(err, KILN_CORRUPT, "%s/%s: no config.json", r->dir, folder);
     else if (other || !(cls || mean))
         rc = kiln_fail(err, KILN_UNSUPPORTED,
-                       "%s/%s/config.json: pooling \"%.64s\" is not "
-                       "supported",
-                       r->dir, folder, other ? other : "none");
+                       "%s/%s/config.json: pooling \"%.64s\" is not supported", r->dir, folder,
+                       other ? other : "none");
     r->layout->pooling = cls ? KILN_EMBED_CLS : KILN_EMBED_MEAN;
     json_decref(config);
     return rc;
@@ -230,9 +229,8 @@ static int read_bert(const struct reading *r, const char *folder, const json_t *
                          act);
     if (positions && strcmp(positions, "absolute") != 0)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "%s: position_embedding_type \"%.64s\" is not "
-                         "supported",
-                         r->dir, positions);
+                         "%s: position_embedding_type \"%.64s\" is not supported", r->dir,
+                         positions);
     if (json_is_true(json_object_get(config, "is_decoder")))
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: is_decoder is not supported", r->dir);
     l->tanh_gelu = act && strcmp(act, "gelu") != 0;
@@ -335,8 +333,7 @@ static int set_paths(const struct reading *r, const char *folder, struct kiln_er
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", r->dir);
     if (access(l->tensors, F_OK) != 0)
         return kiln_fail(err, KILN_NOT_FOUND,
-                         "%s: there is no such file (weights in other formats "
-                         "are not read)",
+                         "%s: there is no such file (weights in other formats are not read)",
                          l->tensors);
     return 0;
 }

@@ -101,8 +101,7 @@ static int read_text(const char *dir, struct kiln_text_config *t, struct kiln_er
     t->bias = kiln_model_bool_or(&c, "attention_bias", false);
     if (t->heads % t->kv_heads)
         kiln_model_refuse(&c, KILN_BAD_INPUT,
-                          "num_attention_heads %d is not a multiple of "
-                          "num_key_value_heads %d",
+                          "num_attention_heads %d is not a multiple of num_key_value_heads %d",
                           t->heads, t->kv_heads);
     if (t->head_dim % 2)
         kiln_model_refuse(&c, KILN_BAD_INPUT, "head_dim %d is odd", t->head_dim);
@@ -200,8 +199,7 @@ static int read_vae(const char *dir, struct kiln_vae_config *v, struct kiln_erro
     for (int i = 0; i < v->levels; i++)
         if (v->channels[i] % v->groups)
             kiln_model_refuse(&c, KILN_BAD_INPUT,
-                              "block_out_channels[%d] %d is not a multiple of "
-                              "norm_num_groups %d",
+                              "block_out_channels[%d] %d is not a multiple of norm_num_groups %d",
                               i, v->channels[i], v->groups);
     v->factor = 1 << (v->levels > 0 ? v->levels - 1 : 0);
     return kiln_model_json_close(&c, err);

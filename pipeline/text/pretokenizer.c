@@ -25,8 +25,7 @@
     "\\x{3000}"
 
 const char kiln_qwen_pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
-                                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
-                                 "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+                                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 struct kiln_pretokenizer {
     pcre2_code *code;

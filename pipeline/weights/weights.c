@@ -213,17 +213,15 @@ static const struct kiln_st_tensor *expect(struct kiln_weights *w, const char *n
     if ((int)t->ndim != ndim || memcmp(t->shape, shape, (size_t)ndim * sizeof *shape) != 0) {
         shape_text((int)t->ndim, t->shape, have, sizeof have);
         kiln_fail(&w->error, KILN_BAD_INPUT,
-                  "%s: tensor %s has shape %s, but config.json makes it "
-                  "%s",
-                  w->dir, name, have, want);
+                  "%s: tensor %s has shape %s, but config.json makes it %s", w->dir, name, have,
+                  want);
         return NULL;
     }
     *ret_dtype = t->dtype == KILN_ST_F16 ? KT_F16 : t->dtype == KILN_ST_BF16 ? KT_BF16 : KT_F32;
     if (*ret_dtype == KT_F32 && t->dtype != KILN_ST_F32) {
         kiln_fail(&w->error, KILN_UNSUPPORTED,
-                  "%s: tensor %s has dtype %s; weights are F32, F16 or "
-                  "BF16",
-                  w->dir, name, kiln_st_dtype_name(t->dtype));
+                  "%s: tensor %s has dtype %s; weights are F32, F16 or BF16", w->dir, name,
+                  kiln_st_dtype_name(t->dtype));
         return NULL;
     }
     return t;

@@ -387,9 +387,8 @@ static int find_tensor(const struct kiln_st *st, const char *name, enum kiln_st_
     const struct kiln_st_tensor *tensor = kiln_st_find(st, name);
     if (!tensor || tensor->dtype != dtype || tensor->ndim != NDIM)
         return kiln_fail(err, KILN_CORRUPT,
-                         "the latent file has no tensor '%s' of type %s with %d "
-                         "dimensions",
-                         name, kiln_st_dtype_name(dtype), NDIM);
+                         "the latent file has no tensor '%s' of type %s with %d dimensions", name,
+                         kiln_st_dtype_name(dtype), NDIM);
     for (int i = 0; i < NDIM; i++)
         if (tensor->shape[i] < 1 || tensor->shape[i] > KILN_LATENT_FILE_MAX)
             return kiln_fail(err, KILN_CORRUPT, "dimension %d of the latent file's '%s' is %lld", i,

@@ -44,14 +44,12 @@ static int read_token(struct kiln_added *a, struct building *b, const json_t *js
     if (!json_is_string(content) || !json_is_integer(id) || json_integer_value(id) < 0 ||
         json_integer_value(id) >= KILN_PIECES_MAX || len > CONTENT_MAX)
         return kiln_fail(err, KILN_CORRUPT,
-                         "%s: added token %zu has no id, or no content of at "
-                         "most %d bytes",
-                         path, a->count, CONTENT_MAX);
+                         "%s: added token %zu has no id, or no content of at most %d bytes", path,
+                         a->count, CONTENT_MAX);
     if (json_is_true(json_object_get(json, "single_word")))
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "%s: single_word of added token \"%.64s\" is not "
-                         "supported",
-                         path, json_string_value(content));
+                         "%s: single_word of added token \"%.64s\" is not supported", path,
+                         json_string_value(content));
     struct kiln_text text = {0};
     int rc = 0;
     if (kind)

@@ -49,9 +49,8 @@ static int read_replace(struct reading *r, const json_t *step, struct kiln_error
                          r->path, KILN_EMBED_PATTERN_MAX);
     if (!json_is_string(content) || content_len > KILN_EMBED_PATTERN_MAX)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "%s: the content of a Replace is not text of at "
-                         "most %d bytes",
-                         r->path, KILN_EMBED_PATTERN_MAX);
+                         "%s: the content of a Replace is not text of at most %d bytes", r->path,
+                         KILN_EMBED_PATTERN_MAX);
     struct kiln_normaliser *n = add_normaliser(r->steps, type);
     if (!regex)
         memcpy(n->pattern, json_string_value(literal), len);

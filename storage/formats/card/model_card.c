@@ -146,8 +146,7 @@ bool kiln_model_card_fits(struct kiln_model_card *card, const char *model_hash, 
     else if (!measured)
         snprintf(why, KILN_CARD_WHY,
                  "coarse \"auto\" is exact: " KILN_MODEL_CARD
-                 " was not measured with %s; kiln bench "
-                 "coarse --dtype %s --write does that",
+                 " was not measured with %s; kiln bench coarse --dtype %s --write does that",
                  dtype, dtype);
     if (why[0])
         card->coarse = (struct kiln_mode){.kind = KILN_MODE_EXACT};

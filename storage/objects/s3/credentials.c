@@ -166,8 +166,7 @@ static int load_environment(struct kiln_s3_credentials *ret, struct kiln_error *
     }
     if (!code && !c.secret_key[0])
         code = kiln_fail(err, KILN_CONFIG,
-                         "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY "
-                         "is not");
+                         "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
     if (!code)
         *ret = c;
     kiln_s3_credentials_wipe(&c);

@@ -141,8 +141,7 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
         if (o->dtypes[i] == DIFFUSIONZ_AUTO)
             return kiln_fail(err, KILN_BAD_INPUT,
                              "--dtype auto: " KILN_MODEL_CARD
-                             " names what was measured, so --write "
-                             "needs fp32, bf16 or fp8");
+                             " names what was measured, so --write needs fp32, bf16 or fp8");
     for (int i = 0; i < o->lora_count && o->write; i++)
         if (!(o->loras[i].weight > 0))
             return kiln_fail(err, KILN_BAD_INPUT,
