@@ -112,7 +112,5 @@ int kiln_identity_confirm(struct kiln_worker *worker, struct kiln_bus *bus, stru
     struct search search;
     bool other = false;
     int code = find_other(worker, bus, &search, &other, err);
-    if (code != 0)
-        return code;
-    return other ? refuse(worker, &search.beat, err) : 0;
+    return code == 0 && other ? refuse(worker, &search.beat, err) : code;
 }
