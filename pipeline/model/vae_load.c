@@ -97,7 +97,6 @@ static int load_level(const struct place *at, int64_t in, int64_t out, int count
     return 0;
 }
 
-/* The decoder or the encoder. */
 static int load_half(struct kiln_weights *w, struct kiln_vae *vae, bool encoder,
                      struct kiln_error *err)
 {

@@ -313,7 +313,6 @@ void kiln_weights_cache(struct kiln_weights *w, struct kiln_fp8_cache *cache, co
     w->folder = folder;
 }
 
-/* What a matrix is called in the cache. */
 static const char *name_in_cache(const struct kiln_weights *w, const char *prefix,
                                  const char *module, char out[KILN_ST_NAME_MAX])
 {

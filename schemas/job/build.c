@@ -185,7 +185,6 @@ static int compare_name(const void *name, const void *entry)
     return strcmp(name, *(const char *const *)entry);
 }
 
-/* Checks the names that the context knows. */
 static int check_names(const struct kiln_job_context *context, const struct kiln_job *job,
                        struct kiln_error *err)
 {

@@ -106,7 +106,6 @@ static int read_list(struct kiln_draft *draft, enum kiln_job_key key, each_eleme
     return code;
 }
 
-/* Adds one text of "size" to the sizes. */
 static int add_size(struct kiln_draft *draft, const struct kiln_json_value *value,
                     struct kiln_error *err)
 {

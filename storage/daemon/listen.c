@@ -51,7 +51,6 @@ static int listen_at(struct address *address, uint16_t port, int backlog)
     return -1;
 }
 
-/* The port that the system has chosen. */
 static uint16_t port_of(int fd)
 {
     struct address address = {.size = sizeof address.at};

@@ -95,7 +95,6 @@ static int sync_path(struct kiln_file_store *store, const char *key, char *above
     return KILN_OK;
 }
 
-/* Whether two keys lie in one directory. */
 static bool same_dir(const char *a, const char *b)
 {
     size_t len = kiln_file_dir_length(a, strlen(a));

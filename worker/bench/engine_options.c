@@ -57,7 +57,6 @@ static int take_stages(const struct kiln_verb_option *option, char *value, struc
     return 0;
 }
 
-/* Defaults of what was not given. */
 static void add_usual(struct kiln_bench_options *o)
 {
     static const int32_t sides[] = {512, 768, 1024, 1536, 2048};

@@ -246,7 +246,6 @@ static int try_load(struct look *look, uint32_t index, struct kiln_start *ret,
     return code;
 }
 
-/* The start of one job. */
 static int load(struct look *look, uint32_t index, struct kiln_start *ret, struct kiln_error *err)
 {
     int code;

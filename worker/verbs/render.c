@@ -89,7 +89,6 @@ struct render {
 
 /* --- the command line ----------------------------------------------------------------------- */
 
-/* Checks that concern several options. */
 static int check_complete(const struct render *render, struct kiln_error *err)
 {
     const char *missing = !render->options.model_path ? "--model DIR"
@@ -237,7 +236,6 @@ static void decide_auto(struct render *render, const DiffusionZContext *context)
         *mode = (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = mode->variety};
 }
 
-/* The files of --init and --mask. */
 static int read_start(struct render *render, struct kiln_error *err)
 {
     DiffusionZBatch *b = &render->batch;
@@ -275,7 +273,6 @@ static int write_latent(const struct render *render, const DiffusionZOutput *out
     return code;
 }
 
-/* The mask on the grid of the model's latents. */
 static int make_mask(struct render *render, const DiffusionZContext *context,
                      struct kiln_error *err)
 {

@@ -136,7 +136,6 @@ static uint32_t rows_in(uint32_t segment, uint32_t rows)
     return left < KILN_SEGMENT_ROWS ? left : KILN_SEGMENT_ROWS;
 }
 
-/* Every row that passes. */
 static void compare_all(const struct kiln_vector_index *index, struct kiln_vector_search *s,
                         const struct kiln_vector_query *q, uint32_t rows)
 {

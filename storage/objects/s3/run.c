@@ -62,7 +62,6 @@ static void hash_body(struct job *job)
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
-/* The request has succeeded. */
 static void end_good(struct job *job)
 {
     job->state = ENDED;

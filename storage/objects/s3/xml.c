@@ -77,7 +77,6 @@ static bool skip_attributes(struct scanner *s)
     return false;
 }
 
-/* Ends the innermost element. */
 static enum event close_element(struct scanner *s)
 {
     s->closed = s->open[--s->depth];
