@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <curl/curl.h>
 
+#include "schemas/error.h"
 #include "storage/objects/s3/retry.h"
 
 static void answers_mean_what_the_table_says(void **state)
