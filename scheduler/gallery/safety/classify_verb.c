@@ -14,6 +14,7 @@
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/gallery/safety/classifier.h"
 #include "scheduler/gallery/safety/verbs.h"
+#include "schemas/room.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/safety/unrated.h"
 #include "storage/ledger/safety/verdict.h"
@@ -31,12 +32,15 @@ struct classify {
     struct kiln_safety_classifier *classifier;
     struct kiln_bar bar;
     uint64_t total, limit; /* 0: not known; none */
-    uint64_t done, unreadable, level[KILN_SAFETY_LEVELS];
+    uint64_t done, level[KILN_SAFETY_LEVELS];
+    uint64_t *unreadable; /* jobs, in the order of their failures */
+    size_t unreadable_count, unreadable_room;
+    bool follows; /* does not look at an unreadable picture again */
     struct {
         uint64_t job;
         char *key; /* owned; NULL: no file */
     } page[PAGE];
-    uint32_t count;
+    uint32_t count, skipped; /* skipped: unreadable ones that the ledger named again */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -90,7 +94,13 @@ static int look_at(struct classify *c, uint64_t job, const char *key, struct kil
         return record(c, job, &said, err);
     if (!is_own_fault(rc))
         return rc;
-    if (c->unreadable++ < UNREADABLE_SAID) {
+    uint64_t *jobs =
+        kiln_room(c->unreadable, c->unreadable_count, &c->unreadable_room, sizeof *jobs);
+    if (!jobs)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a list of unreadable pictures");
+    c->unreadable = jobs;
+    c->unreadable[c->unreadable_count++] = job;
+    if (c->unreadable_count <= UNREADABLE_SAID) {
         kiln_bar_end(&c->bar);
         kiln_warn(c->cli, "the picture of job %" PRIu64 " cannot be read: %s", job, err->text);
     }
@@ -99,9 +109,21 @@ static int look_at(struct classify *c, uint64_t job, const char *key, struct kil
 
 /* --- pages ------------------------------------------------------------------------------------ */
 
+static bool was_unreadable(const struct classify *c, uint64_t job)
+{
+    for (size_t i = 0; i < c->unreadable_count; i++)
+        if (c->unreadable[i] == job)
+            return true;
+    return false;
+}
+
 static int take(void *arg, const struct kiln_unrated_picture *picture, struct kiln_error *err)
 {
     struct classify *c = arg;
+    if (c->follows && was_unreadable(c, picture->job)) {
+        c->skipped++;
+        return 0;
+    }
     char *key = picture->key ? strdup(picture->key) : NULL;
     if (c->count == PAGE || (picture->key && !key))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a page of pictures");
@@ -112,16 +134,24 @@ static int take(void *arg, const struct kiln_unrated_picture *picture, struct ki
 
 static bool is_over(const struct classify *c)
 {
-    return interrupted || (c->limit && c->done + c->unreadable >= c->limit);
+    return interrupted || (c->limit && c->done + c->unreadable_count >= c->limit);
 }
 
-static int work_page(struct classify *c, struct kiln_error *err)
+static int next_page(struct classify *c, uint64_t *below, struct kiln_error *err)
 {
-    int rc = 0;
+    c->skipped = 0;
+    return kiln_ledger_unrated(c->ledger, kiln_pool(c->cli),
+                               kiln_safety_classifier_source(c->classifier), *below, PAGE, take, c,
+                               below, err);
+}
+
+/* Ends the page, and before it works on it if rc is 0; returns rc or what went wrong. */
+static int work_page(struct classify *c, int rc, struct kiln_error *err)
+{
     for (uint32_t i = 0; i < c->count; i++) {
         if (rc == 0 && !is_over(c)) {
             rc = look_at(c, c->page[i].job, c->page[i].key, err);
-            kiln_bar_draw(&c->bar, c->total, c->done + c->unreadable, c->unreadable, 0,
+            kiln_bar_draw(&c->bar, c->total, c->done + c->unreadable_count, c->unreadable_count, 0,
                           kiln_now_s());
         }
         free(c->page[i].key);
@@ -130,37 +160,43 @@ static int work_page(struct classify *c, struct kiln_error *err)
     return rc;
 }
 
-/* From the newest picture down; `recent`: only the newest KILN_UNRATED_ROWS or so. */
-static int walk(struct classify *c, bool recent, struct kiln_error *err)
+/* All pictures, from the newest down. */
+static int walk(struct classify *c, struct kiln_error *err)
 {
     uint64_t below = INT64_MAX;
     int rc = 0;
-    while (rc == 0 && below > 0 && !is_over(c)) {
-        bool found;
-        rc = kiln_ledger_unrated(c->ledger, kiln_pool(c->cli),
-                                 kiln_safety_classifier_source(c->classifier), below, PAGE, take, c,
-                                 &below, err);
-        found = c->count > 0;
-        const int worked = rc ? 0 : work_page(c, err);
-        rc = rc ? rc : worked;
-        if (recent && !found)
-            break;
-    }
+    while (rc == 0 && below > 0 && !is_over(c))
+        rc = work_page(c, next_page(c, &below, err), err);
+    return rc;
+}
+
+/* One page of the newest KILN_UNRATED_ROWS pictures or so: what comes meanwhile goes before older
+ * ones. */
+static int work_newest(struct classify *c, bool *ret_found, struct kiln_error *err)
+{
+    uint64_t below = INT64_MAX;
+    int rc, looks = KILN_UNRATED_ROWS / PAGE;
+    do
+        rc = next_page(c, &below, err);
+    while (rc == 0 && c->count == 0 && c->skipped > 0 && below > 0 && --looks > 0);
+    const bool found = c->count > 0;
+    rc = work_page(c, rc, err);
+    *ret_found = rc == 0 && found;
     return rc;
 }
 
 /* New pictures until somebody ends it. */
 static int follow(struct classify *c, struct kiln_error *err)
 {
-    bool warned = false;
+    bool warned = false, found;
     while (!is_over(c)) {
-        int rc = walk(c, true, err);
+        int rc = work_newest(c, &found, err);
         if (rc && !kiln_code_retryable(rc))
             return rc;
         if (rc && !warned)
             kiln_warn(c->cli, "%s; trying again", err->text);
         warned = rc != 0;
-        for (int i = 0; i < POLL_S * 10 && !is_over(c); i++)
+        for (int i = 0; !found && i < POLL_S * 10 && !is_over(c); i++)
             kiln_sleep_s(0.1);
     }
     return 0;
@@ -176,9 +212,9 @@ static void say_what_was_done(const struct classify *c, double seconds)
              KILN_COUNT(c->done, "picture"), KILN_SECONDS(seconds), c->level[KILN_SAFETY_CLEAR],
              c->level[KILN_SAFETY_UNSURE], c->level[KILN_SAFETY_MATURE],
              c->level[KILN_SAFETY_EXPLICIT], kiln_safety_classifier_source(c->classifier));
-    if (c->unreadable)
-        kiln_warn(c->cli, "%s could not be read and stay as they were; the next run tries again",
-                  KILN_COUNT(c->unreadable, "picture"));
+    if (c->unreadable_count)
+        kiln_warn(c->cli, "%s could not be read; the next run tries again",
+                  KILN_COUNT(c->unreadable_count, "picture"));
 }
 
 static int open_all(struct classify *c, bool backfill, struct kiln_error *err)
@@ -205,7 +241,8 @@ static int run(struct classify *c, bool backfill)
         sigaction(*at, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
     kiln_bar_init(&c->bar, c->cli, "classifying");
     const double begin_s = kiln_now_s();
-    rc = backfill ? walk(c, false, &err) : follow(c, &err);
+    c->follows = !backfill;
+    rc = backfill ? walk(c, &err) : follow(c, &err);
     kiln_bar_end(&c->bar);
     say_what_was_done(c, kiln_now_s() - begin_s);
     if (rc)
@@ -214,7 +251,7 @@ static int run(struct classify *c, bool backfill)
         kiln_say(c->cli, "interrupted; the same command goes on where it was");
         return 128 + (int)interrupted;
     }
-    return c->unreadable ? kiln_code_exit(KILN_NOT_FOUND) : 0;
+    return c->unreadable_count ? kiln_code_exit(KILN_NOT_FOUND) : 0;
 }
 
 int kiln_gallery_classify_verb(struct kiln_cli *cli, const struct kiln_args *args)
@@ -224,7 +261,7 @@ int kiln_gallery_classify_verb(struct kiln_cli *cli, const struct kiln_args *arg
     if (args->rest_count > 1)
         return kiln_usage(cli, "classify names no job: it looks at the pictures that its "
                                "classifier has not seen");
-    int status = kiln_arg_int(cli, args, "limit", 1, INT32_MAX, 0, &limit);
+    int status = kiln_arg_limit(cli, args, &limit);
     if (status)
         return status;
     c.limit = (uint64_t)limit;
@@ -232,5 +269,6 @@ int kiln_gallery_classify_verb(struct kiln_cli *cli, const struct kiln_args *arg
     kiln_store_close(c.store);
     kiln_ledger_close(c.ledger);
     kiln_safety_classifier_close(c.classifier);
+    free(c.unreadable);
     return status;
 }
