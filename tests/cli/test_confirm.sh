@@ -86,6 +86,9 @@ json out.txt '[j["state"] for j in d] == ["queued"] * 3'
 ok kiln cancel --batch 77777 --yes --json
 json out.txt 'd["cancelled"] == 3'
 ok kiln resume --all
+ok kiln enqueue - --batch 77778 <<<'{"prompt": "@fail=bad_input", "size": "64x64"}'
+fails 1 kiln wait 77778 --timeout 60
+says 'to retry: kiln retry --batch 77778$'
 
 # --- the favourites of a batch
 ok kiln retry b

@@ -104,8 +104,10 @@ static void say_result(struct kiln_cli *cli, const char *batch,
         kiln_say(cli,
                  "      %s refused: `kiln show %s` says why; correct the file and enqueue it again",
                  KILN_COUNT(progress->refused, "job"), batch);
+    /* A number alone is a job. */
+    const char *option = batch[strspn(batch, "0123456789")] ? "" : "--batch ";
     if (at[KILN_JOB_FAILED])
-        kiln_say(cli, "      why: kiln errors %s; to retry: kiln retry %s", batch, batch);
+        kiln_say(cli, "      why: kiln errors %s; to retry: kiln retry %s%s", batch, option, batch);
 }
 
 int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
