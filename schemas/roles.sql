@@ -39,7 +39,6 @@ BEGIN
             gallery_state, gallery_vector, gallery_picture, safety_verdict, safety_rule, vote
             FROM kiln_scheduler;
         REVOKE DELETE ON job, batch FROM kiln_scheduler;
-        GRANT DELETE ON latent_gone TO kiln_scheduler; -- what every reader of donors has seen
     END IF;
 
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_worker') THEN

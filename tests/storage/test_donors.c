@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
+#include "schemas/clock.h"
 #include "storage/ledger/read/donors.h"
+#include "tests/support/process.h"
 #include "tests/support/rig.h"
 
 #define JOBS 8
@@ -57,7 +59,7 @@ static int keep(void *arg, const struct kiln_donor_row *row)
             kept->there[i] = !row->gone;
             kept->uses[i] = row->uses;
             if (!row->gone)
-                assert_int_equal(strlen(row->prompt_hash), 64);
+                assert_true(strlen(row->prompt_hash) == 64 && row->steps == 8);
         }
     return 0;
 }
@@ -196,12 +198,31 @@ static void late_commits_are_seen(void **state)
     PQfinish(third);
 }
 
+/* Each removal forgets what every reader has seen long ago, and nothing else. */
+static void what_went_is_forgotten_in_time(void **state)
+{
+    (void)state;
+    static const char count[] = "SELECT count(*) FROM latent_gone";
+    sql("TRUNCATE latent_gone; DELETE FROM latent");
+    const long long gone = kiln_test_count(rig.stack, count);
+    assert_true(gone > 0);
+    sql("SELECT latent_gone_prune(1000000)");
+    assert_int_equal(kiln_test_count(rig.stack, count), gone);
+    for (int64_t until = kiln_clock_ms() + 60000;
+         kiln_test_count(rig.stack, count) > 0 && kiln_clock_ms() < until;) {
+        sql("SELECT latent_gone_prune(0)"); /* as soon as no older transaction runs */
+        kiln_test_sleep_ms(50);
+    }
+    assert_int_equal(kiln_test_count(rig.stack, count), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_full_runs_are_donors),
         cmocka_unit_test(uses_are_those_of_the_ledger),
         cmocka_unit_test(late_commits_are_seen),
+        cmocka_unit_test(what_went_is_forgotten_in_time),
     };
     return cmocka_run_group_tests(tests, start, kiln_rig_stop);
 }

@@ -9,8 +9,6 @@
 #include "storage/ledger/read/changes.h"
 
 #define PAGE_ROWS 2000
-#define PRUNE_ROUNDS 600
-#define KEPT_XIDS "1000000" /* transactions for which latent_gone remembers, for other readers */
 
 struct kiln_donors {
     struct kiln_ledger *session;
@@ -21,7 +19,6 @@ struct kiln_donors {
     char last_changed[24]; /* where the next page of the round begins */
     int64_t last_job;
     bool end; /* the page was the last one of its round */
-    uint32_t rounds;
 };
 
 /* A row of latent l with its job j. */
@@ -29,7 +26,7 @@ struct kiln_donors {
     "l.sigma = 0 AND l.lora_set = '' AND l.guidance = 0 AND j.pool = $1::text"                     \
     " AND (l.mode = '' OR l.mode LIKE 'coarse=%' AND l.mode NOT LIKE '%variety%')"
 #define COLUMNS                                                                                    \
-    "coalesce(l.prompt_hash, ''), l.width, l.height, coalesce(l.model, ''),"                       \
+    "coalesce(l.prompt_hash, ''), l.width, l.height, l.steps, coalesce(l.model, ''),"              \
     " coalesce(l.model_hash, ''), coalesce(l.mode <> '', false),"                                  \
     " (extract(epoch FROM l.created_at) * 1000)::bigint,"                                          \
     " (SELECT count(*) FROM image i WHERE i.donor = l.job_id)::integer"
@@ -71,8 +68,8 @@ static int give(const PGresult *rows, kiln_each_donor *each, void *arg, struct k
 {
     for (int i = 0; i < PQntuples(rows); i++) {
         struct kiln_donor_row row = {0};
-        KILN_READ(rows, i, 0, row.job, row.gone, row.prompt_hash, row.width, row.height, row.model,
-                  row.model_hash, row.coarse, row.created_ms, row.uses);
+        KILN_READ(rows, i, 0, row.job, row.gone, row.prompt_hash, row.width, row.height, row.steps,
+                  row.model, row.model_hash, row.coarse, row.created_ms, row.uses);
         int rc = each(arg, &row);
         if (rc)
             return kiln_fail(err, rc, "donors: the caller stopped");
@@ -165,21 +162,6 @@ static int read_page(struct kiln_donors *donors, struct page *page, kiln_each_do
     return 0;
 }
 
-/* A reader that is further behind than what is kept gives a donor that has gone: a full run. */
-static int prune(struct kiln_donors *donors, struct kiln_error *err)
-{
-    static const struct kiln_statement statement = {
-        "donors_prune",
-        "DELETE FROM latent_gone WHERE (changed, job_id) IN (SELECT changed, job_id"
-        " FROM latent_gone WHERE changed < greatest(0, pg_snapshot_xmin($1::text::pg_snapshot)"
-        "::text::bigint - " KEPT_XIDS ")::text::xid8 ORDER BY changed, job_id LIMIT 5000)"};
-    struct kiln_params params = {0};
-    if (donors->rounds++ % PRUNE_ROUNDS != 0)
-        return 0;
-    KILN_BIND(&params, donors->snapshot);
-    return kiln_ledger_run(donors->session, &statement, &params, NULL, err);
-}
-
 static int follow(struct kiln_donors *donors, kiln_each_donor *each, void *arg,
                   struct kiln_error *err)
 {
@@ -199,7 +181,7 @@ static int follow(struct kiln_donors *donors, kiln_each_donor *each, void *arg,
     free(donors->snapshot);
     donors->snapshot = donors->target;
     donors->target = NULL;
-    return prune(donors, err);
+    return 0;
 }
 
 int kiln_donors_step(struct kiln_donors *donors, kiln_each_donor *each, void *arg,

@@ -23,7 +23,7 @@ struct kiln_donor_row {
     uint64_t job;
     bool gone;            /* it is no donor any more, or never was; the rest is empty */
     char prompt_hash[65]; /* kiln_prompt_hash */
-    uint32_t width, height;
+    uint32_t width, height, steps;
     char model[KILN_NAME_MAX + 1]; /* as its job names it */
     char model_hash[65];
     bool coarse;        /* it was rendered coarse first */
