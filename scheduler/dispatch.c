@@ -29,8 +29,10 @@ static int send(struct kiln_leader *leader, const char *worker, const char *id,
     for (size_t i = 0; i < count && member && member->minor < KILN_MODE_MINOR_STARTS; i++)
         if (jobs[i].mode.kind == KILN_MODE_COARSE_AUTO)
             jobs[i].mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+    /* A job that comes back runs in full: whatever ended its run, it was not a donor again. */
     for (size_t i = 0; i < count && member && member->minor >= KILN_MODE_MINOR_DONORS; i++)
-        jobs[i].donor = kiln_cache_take(leader->cache, &jobs[i]);
+        if (jobs[i].attempt == 1)
+            jobs[i].donor = kiln_cache_take(leader->cache, &jobs[i]);
     struct kiln_assignment assignment = {.width = jobs[0].width,
                                          .height = jobs[0].height,
                                          .steps = jobs[0].steps,
@@ -49,19 +51,13 @@ static int send(struct kiln_leader *leader, const char *worker, const char *id,
     return rc;
 }
 
-/* The mode by which the costs of an assignment are learned; false: its jobs do not cost the same.
- */
-static bool mode_for_costs(const struct kiln_job *jobs, size_t count, char ret[KILN_MODE_MAX])
+/* The scheduler does not know which of these runs begin from their donors, so what each cost. */
+static bool has_donors(const struct kiln_job *jobs, size_t count)
 {
-    struct kiln_mode mode = jobs[0].mode;
-    for (size_t i = 1; i < count; i++)
-        if (jobs[i].donor.step != jobs[0].donor.step)
-            return false;
-    if (jobs[0].donor.job)
-        mode = (struct kiln_mode){
-            .kind = KILN_MODE_START_STEP, .step = jobs[0].donor.step, .reused = true};
-    kiln_mode_text(&mode, ret);
-    return true;
+    for (size_t i = 0; i < count; i++)
+        if (jobs[i].donor.job)
+            return true;
+    return false;
 }
 
 static void remember(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
@@ -73,14 +69,14 @@ static void remember(struct kiln_leader *leader, const struct kiln_policy_pick *
         return;
     assigned->tag = pick->tag;
     assigned->in_flight = true;
-    const bool alike = mode_for_costs(jobs, count, assigned->mode);
-    assigned->width = alike ? jobs[0].width : 0; /* 0: nothing is learned from it */
+    assigned->width = has_donors(jobs, count) ? 0 : jobs[0].width; /* 0: nothing is learned */
     assigned->height = jobs[0].height;
     assigned->steps = jobs[0].steps;
     assigned->guidance = jobs[0].guidance;
     assigned->load = pick->load;
     assigned->first_of_size = pick->first_of_size;
     snprintf(assigned->model, sizeof(assigned->model), "%s", jobs[0].model ? jobs[0].model : "");
+    kiln_mode_text(&jobs[0].mode, assigned->mode);
     kiln_lora_set_text(jobs[0].loras, jobs[0].lora_count, assigned->lora_set,
                        sizeof(assigned->lora_set));
     assigned->count = (uint32_t)count;

@@ -32,7 +32,7 @@ struct kiln_cache {
     const struct kiln_config *config;
     pthread_t thread;
     bool started;
-    atomic_bool stop;
+    atomic_bool stop, asked; /* asked: a job wants a donor */
     int64_t card_due_ms;
     bool card_refused;    /* and it was logged */
     pthread_mutex_t lock; /* of all below */
@@ -56,12 +56,12 @@ static uint64_t hash_of(const char *text)
 }
 
 static void key_of(const char *prompt_hash, const char *model, uint32_t width, uint32_t height,
-                   bool coarse, uint8_t ret[KILN_DONOR_KEY])
+                   uint32_t steps, bool coarse, uint8_t ret[KILN_DONOR_KEY])
 {
     char text[65 + KILN_NAME_MAX + 64];
     uint8_t digest[KILN_SHA256_SIZE];
-    int len =
-        snprintf(text, sizeof text, "%s %ux%u %d %s", prompt_hash, width, height, coarse, model);
+    int len = snprintf(text, sizeof text, "%s %ux%u %u %d %s", prompt_hash, width, height, steps,
+                       coarse, model);
     kiln_sha256(text, (size_t)len, digest);
     memcpy(ret, digest, KILN_DONOR_KEY);
 }
@@ -92,7 +92,8 @@ static void put_donor(struct kiln_cache *cache, const struct kiln_donor_row *row
         model->created_ms = row->created_ms;
         model->weights = entry.weights;
     }
-    key_of(row->prompt_hash, row->model, row->width, row->height, row->coarse, entry.key);
+    key_of(row->prompt_hash, row->model, row->width, row->height, row->steps, row->coarse,
+           entry.key);
     int code = kiln_donor_index_put(cache->index, &entry);
     if (code && !cache->full)
         kiln_log(KILN_LOG_WARNING, "donors_full", kiln_f("code", "%s", kiln_code_name(code)),
@@ -193,6 +194,8 @@ void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms)
     const char *dir = kiln_config_text(cache->config, KILN_KEY_MODEL);
     struct kiln_model_card card = {0};
     struct kiln_error err;
+    if (!cache->started && cache->card.reuse.row_count > 0 && atomic_load(&cache->asked))
+        cache->started = pthread_create(&cache->thread, NULL, follow, cache) == 0;
     if (now_ms < cache->card_due_ms)
         return;
     cache->card_due_ms = now_ms + CARD_MS;
@@ -203,8 +206,6 @@ void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms)
     pthread_mutex_lock(&cache->lock);
     cache->card = refused ? (struct kiln_model_card){0} : card;
     pthread_mutex_unlock(&cache->lock);
-    if (!cache->started && cache->card.reuse.row_count > 0)
-        cache->started = pthread_create(&cache->thread, NULL, follow, cache) == 0;
 }
 
 /* --- look-ups --------------------------------------------------------------------------------- */
@@ -214,7 +215,7 @@ static void look(const struct kiln_cache *cache, const struct kiln_job *job, con
                  bool coarse, uint64_t weights, struct kiln_donor *best)
 {
     uint8_t key[KILN_DONOR_KEY];
-    key_of(hash, job->model, job->width, job->height, coarse, key);
+    key_of(hash, job->model, job->width, job->height, job->steps, coarse, key);
     const struct kiln_donor_pool found = kiln_donor_index_pool(cache->index, key, weights);
     const struct kiln_reuse_pool pool = {KILN_REUSE_SAME_PROMPT, found.donors, found.uses};
     const uint32_t depth = found.donors ? kiln_reuse_depth(&cache->card, job, &pool) : 0;
@@ -228,6 +229,7 @@ struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_jo
     char hash[65];
     if (!kiln_reuse_wants(job))
         return best;
+    atomic_store(&cache->asked, true);
     kiln_prompt_hash(job->prompt, job->negative_prompt, hash);
     pthread_mutex_lock(&cache->lock);
     const struct model *model = model_of(cache, job->model);

@@ -1,9 +1,10 @@
 /* cache.h - from which stored latent a waiting job may begin, asked by the leading scheduler.
  *
  * A thread with a session of its own keeps the index of donors in step with the ledger
- * (storage/ledger/read/donors.h).  It runs only while the model's kiln.json has rows of teleport:
- * without them nothing is read and every look-up is a miss.  Look-ups are in memory and wait for
- * nothing but a mutex; while the index is not complete, they find what there is.
+ * (storage/ledger/read/donors.h).  It runs only once a job has asked for a donor and the model's
+ * kiln.json has rows of teleport: until then nothing is read and every look-up is a miss.  Look-ups
+ * are in memory and wait for nothing but a mutex; while the index is not complete, they find what
+ * there is.
  *
  * Uses of a donor are counted here when it is given, and in the ledger when the picture is
  * committed; a leader that begins counts those of the ledger.  A run that begins from noise all the
@@ -16,7 +17,7 @@
 #include "schemas/error.h"
 #include "schemas/job.h"
 
-#define KILN_DONORS_MAX 1000000 /* in memory: 60 MB */
+#define KILN_DONORS_MAX 1000000 /* in memory: 64 MB */
 
 struct kiln_cache;
 
@@ -25,7 +26,7 @@ struct kiln_cache;
 int kiln_cache_open(const struct kiln_config *config, struct kiln_cache **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_cache_close(struct kiln_cache *cache); /* accepts NULL */
-/* Reads the card again, now and then; starts the thread when it has rows. */
+/* Reads the card again, now and then; starts the thread when it has rows and a job asked. */
 void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms);
 
 /* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks

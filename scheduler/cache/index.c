@@ -13,7 +13,8 @@
 
 struct slot {
     struct kiln_donor_entry entry;
-    uint32_t next_key, next_job; /* next_job of a free slot: the next free one */
+    uint32_t next_key, prev_key;
+    uint32_t next_job; /* of a free slot: the next free one */
 };
 
 struct kiln_donor_index {
@@ -63,6 +64,9 @@ static void link_slot(struct kiln_donor_index *index, uint32_t at)
     uint32_t *key = &index->by_key[key_head(index, slot->entry.key)];
     uint32_t *job = &index->by_job[job_head(index, slot->entry.job)];
     slot->next_key = *key;
+    slot->prev_key = NONE;
+    if (*key != NONE)
+        index->slots[*key].prev_key = at;
     slot->next_job = *job;
     *key = *job = at;
 }
@@ -113,10 +117,12 @@ bool kiln_donor_index_remove(struct kiln_donor_index *index, uint64_t job)
         return false;
     const uint32_t at = *by_job;
     struct slot *slot = &index->slots[at];
-    uint32_t *by_key = &index->by_key[key_head(index, slot->entry.key)];
-    while (*by_key != at)
-        by_key = &index->slots[*by_key].next_key;
-    *by_key = slot->next_key;
+    if (slot->prev_key == NONE) /* a pool may be long: it is not walked */
+        index->by_key[key_head(index, slot->entry.key)] = slot->next_key;
+    else
+        index->slots[slot->prev_key].next_key = slot->next_key;
+    if (slot->next_key != NONE)
+        index->slots[slot->next_key].prev_key = slot->prev_key;
     *by_job = slot->next_job;
     slot->next_job = index->unused;
     index->unused = at;

@@ -1,10 +1,10 @@
 /* index.h - the donors in memory, found by a key.
  *
- * A key stands for everything that must be equal for a hit: prompt, size, model and whether the
- * donor was rendered coarse first.  Donors of one key are a pool; weights says which files rendered
- * them, so that a model exchanged under its name has no donors of before.  All memory grows with
- * the donors, about 60 bytes each, up to a bound given at the start.  No I/O, no locks; one call
- * takes less than a microsecond, and looks at KILN_POOL_LOOK donors of a key at most.
+ * A key stands for everything that must be equal for a hit: prompt, size, steps, model and whether
+ * the donor was rendered coarse first.  Donors of one key are a pool; weights says which files
+ * rendered them, so that a model exchanged under its name has no donors of before.  All memory
+ * grows with the donors, about 64 bytes each, up to a bound given at the start.  No I/O, no locks;
+ * one call takes less than a microsecond, and looks at KILN_POOL_LOOK donors of a key at most.
  */
 #ifndef KILN_DONOR_INDEX_H
 #define KILN_DONOR_INDEX_H

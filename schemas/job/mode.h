@@ -17,9 +17,10 @@
  *   "edit=3"          as start=3, after the latent of another job has got what changes from that
  *                     job's prompt to this one's: an edit by difference (diffusionz_batch.h)
  *   "edit@0.5"        as start@0.5, likewise
- *   "teleport=2"      as start=2, from the latent of a job that the cache chose; only of pictures,
- * a job has its own mode "variety=0.3"     noise on the features of the prompt in the first steps,
- * so that pictures of different seeds differ more; behind another mode "coarse=4+3,variety=0.3"
+ *   "teleport=2"      as start=2, from the latent of a job that the cache chose; of pictures alone:
+ *                     the job keeps the mode that it has without the cache
+ *   "variety=0.3"     noise on the features of the prompt in the first steps, so that pictures of
+ *                     different seeds differ more; behind another mode "coarse=4+3,variety=0.3"
  *
  * A start is a clean latent: that of another job, or of a picture.
  * Source of coarse first and of its numbers: measured, scripts/bench/RESULTS.md; starting at a step

@@ -216,6 +216,9 @@ hit() { # PROMPT ALIKE MODE: seeds until one begins from a donor, which the sche
     die "no picture of $1 is $3: $drawn"
 }
 seed=0
+printf '{"prompt":"a brief fox","size":"64x64","steps":4}\n' >brief.jsonl
+ok kiln enqueue brief.jsonl --batch brief
+ok kiln wait brief --timeout 60
 hit 'a red fox' 0 teleport=1
 donor=${drawn##*|}
 [ "$(sql "SELECT mode FROM image WHERE job_id = $donor AND prompt = 'a red fox'")" = "" ] || die "a donor that is no full run"
@@ -228,6 +231,8 @@ ok kiln show "$job" --json
 json out.txt 'd["rendered_mode"] == "teleport=1" and d["donor"] == '"$donor"' and d["donor_class"] == "same_prompt" and d["fallback"] is None and d["alike"] == 0'
 [ "$(sql "SELECT mode FROM latent WHERE job_id = $job")" = teleport=1 ] || die "its latent does not say how it came about"
 hit 'a red fox' 100 teleport=6
+fox 'a brief fox' 1 100 # what came later is known to the cache
+[ "$drawn" = "||0" ] || die "a run of 8 steps began from a latent of 4: $drawn"
 # Another prompt has no donor, whatever is asked; nor has a job that says nothing.
 fox 'a grey wolf' 1 100
 [ "$drawn" = "||0" ] || die "a new prompt began from a latent: $drawn"
