@@ -45,6 +45,7 @@ struct look {
     char **prompts;               /* [job_count], of these jobs; NULLs unless edits want them */
     bool taken[KILN_ASSIGN_MAX];  /* into a portion */
     bool answers;                 /* the store, to the last request */
+    bool donors_away;             /* it gave one too late: the others are not waited for */
     double until_ms;              /* the end of its patience; 0: no server was away yet */
 };
 
@@ -294,7 +295,7 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
     const uint64_t donor = look->flight->assignment.jobs[index].donor.job;
     if (!measured(starts->worker->engine))
         return KILN_FALLBACK_UNMEASURED;
-    if (code)
+    if (code || look->donors_away)
         return KILN_FALLBACK_AWAY;
     if (!starts->store && (code = kiln_store_open(starts->worker->config, &starts->store, &err)))
         code = KILN_UNAVAILABLE;
@@ -307,6 +308,7 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
         kiln_log(KILN_LOG_WARNING, "donor_unused", kiln_f("donor", "%" PRIu64, donor),
                  kiln_f("why", "%s", kiln_fallback_name(fallback_of(code))),
                  kiln_f("error", "%s", err.text));
+    look->donors_away = fallback_of(code) == KILN_FALLBACK_AWAY;
     return fallback_of(code);
 }
 
