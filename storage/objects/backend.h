@@ -33,6 +33,7 @@ struct kiln_store_ops {
 struct kiln_store {
     const struct kiln_store_ops *ops;
     char *url;
+    bool once; /* gets are one try each */
 };
 
 /* Opens a store; location: what follows the scheme of its URL. */

@@ -126,6 +126,11 @@ int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void *
     return note(KILN_STORE_GET, store->ops->get(store, key, max, ret_data, ret_size, err), started);
 }
 
+void kiln_store_try_once(struct kiln_store *store, bool once)
+{
+    store->once = once;
+}
+
 int kiln_store_open_object(struct kiln_store *store, const char *key, int *ret_fd,
                            uint64_t *ret_size, struct kiln_error *err)
 {

@@ -84,6 +84,28 @@ static void busy_servers_are_asked_again(void **state)
     assert_int_equal(counts.requests, 4);
 }
 
+static void what_one_can_do_without_is_asked_for_once(void **state)
+{
+    (void)state;
+    const struct test_fault_rule rules[] = {{"GET", FAULT_503, 1, 0}};
+    struct kiln_store *store = through_proxy("faults");
+    struct kiln_error err = {0};
+    void *back = NULL;
+    size_t size = 0;
+    assert_int_equal(put(store, "once", &err), 0);
+    script(rules, 1);
+    kiln_store_try_once(store, true);
+    assert_int_not_equal(kiln_store_get(store, "once", 2 * OBJECT_SIZE, &back, &size, &err), 0);
+    assert_int_equal(test_proxy_counts(proxy).requests, 1);
+    kiln_store_try_once(store, false);
+    script(rules, 1);
+    if (kiln_store_get(store, "once", 2 * OBJECT_SIZE, &back, &size, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(test_proxy_counts(proxy).requests, 2);
+    free(back);
+    kiln_store_close(store);
+}
+
 static void a_late_answer_is_given_up_and_verified(void **state)
 {
     (void)state;
@@ -347,6 +369,7 @@ int main(void)
     test_random_fill(&random, body, sizeof body);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_servers_are_asked_again),
+        cmocka_unit_test(what_one_can_do_without_is_asked_for_once),
         cmocka_unit_test(a_late_answer_is_given_up_and_verified),
         cmocka_unit_test(a_hanging_server_is_given_up),
         cmocka_unit_test(a_reset_after_the_body_is_verified),

@@ -302,8 +302,11 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
     if (code == 0 && !look->answers && (code = kiln_store_reach(starts->store, &err)))
         code = KILN_UNAVAILABLE;
     look->answers = code == 0;
-    if (code == 0)
+    if (code == 0) {
+        kiln_store_try_once(starts->store, true);
         code = kiln_donor_load(starts->store, &look->rows[index], &look->want, ret, &err);
+        kiln_store_try_once(starts->store, false);
+    }
     if (code)
         kiln_log(KILN_LOG_WARNING, "donor_unused", kiln_f("donor", "%" PRIu64, donor),
                  kiln_f("why", "%s", kiln_fallback_name(fallback_of(code))),

@@ -76,7 +76,7 @@ static void s3_put(struct kiln_store *base, struct kiln_put *puts, size_t count)
 static int s3_get(struct kiln_store *base, const char *key, size_t max, void **ret_data,
                   size_t *ret_size, struct kiln_error *err)
 {
-    struct kiln_s3_request request = {.method = KILN_S3_GET, .max = max};
+    struct kiln_s3_request request = {.method = KILN_S3_GET, .max = max, .once = base->once};
     int code = run_one(s3_store(base), &request, key, err);
     if (code)
         return code;
