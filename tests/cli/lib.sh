@@ -116,15 +116,18 @@ replaced() {
 gone() { ! alive "$1"; }
 alive() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 
-# A port that nobody listens at, and that the kernel gives to nobody who asks for any.
+# A port that nobody listens at, and that the kernel gives to nobody who asks for any, unless it gives
+# all ports there are.
 free_port() {
     python3 -c 'import random, socket
 low = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+first = max(1024, low - 12000)
 while True:
-    port = random.randrange(max(1024, low - 12000), low)
+    port = random.randrange(first, low) if low - first > 1000 else 0
     try:
-        socket.socket().bind(("127.0.0.1", port))
-        print(port)
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", port))
+        print(listener.getsockname()[1])
         break
     except OSError:
         pass'
