@@ -63,7 +63,10 @@ at_tty '' 0 kiln cancel b --yes
 ok kiln retry --batch b
 fails 64 kiln cancel b
 [ "$(left)" = 3 ] || die "nobody could be asked, and the batch was cancelled"
-ok kiln cancel --batch b --yes # as older releases spell a batch
+at_tty n 64 kiln cancel --batch b
+ok kiln cancel --batch b # as scripts for older releases spell it
+says 'from the next release on, cancel --batch needs --yes in scripts'
+[ "$(left)" = 0 ] || die "a script of an older release does not cancel"
 ! grep -q 'still coming in' err.txt || die "batch b is whole"
 job=$(sql 'SELECT min(id) FROM job')
 at_tty '' 0 kiln cancel "$job"

@@ -127,6 +127,7 @@ int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 
  * --yes was given), or a person at a terminal agrees.  Where nobody can be asked it says what --yes
  * would do, and answers no.  A verb whose question was answered with no ends with EX_USAGE. */
 bool kiln_confirm(const struct kiln_cli *cli, bool yes, const char *question);
+bool kiln_can_ask(void); /* whether a person sits at a terminal */
 
 /* --- output ----------------------------------------------------------------------------------- */
 /* One line of compact JSON on stdout; takes the reference.  0 or an exit status. */

@@ -92,7 +92,7 @@ int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...)
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-static bool somebody_is_there(void)
+bool kiln_can_ask(void)
 {
     return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
@@ -106,7 +106,7 @@ static bool ask(const char *question)
 
 bool kiln_confirm(const struct kiln_cli *cli, bool yes, const char *question)
 {
-    if (yes || somebody_is_there())
+    if (yes || kiln_can_ask())
         return yes || ask(question);
     kiln_warn(cli, "%s  Nothing was changed. Add --yes to proceed", question);
     return false;

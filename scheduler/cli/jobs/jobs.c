@@ -201,6 +201,11 @@ int kiln_verb_cancel(struct kiln_cli *cli, const struct kiln_args *args)
     int status = kiln_arg_target(cli, args, 0, &move.what);
     if (status)
         return status;
+    if (move.asks && !move.yes && kiln_arg(args, "batch") && !kiln_can_ask()) {
+        /* Scripts for older releases, which did not ask. */
+        kiln_warn(cli, "from the next release on, cancel --batch needs --yes in scripts");
+        move.yes = true;
+    }
     if (!move.what.job && !move.what.batch)
         return kiln_usage(cli, "name a job or a batch: kiln %s 17, kiln %s sketches",
                           cli->verb->name, cli->verb->name);
