@@ -13,6 +13,7 @@
 #include "schemas/digest.h"
 #include "schemas/job/line.h"
 #include "schemas/telemetry/log.h"
+#include "schemas/telemetry/metrics.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/read/donors.h"
 
@@ -40,7 +41,7 @@ struct kiln_cache {
     struct kiln_donor_index *index;
     struct model models[MODELS_MAX];
     size_t model_count;
-    struct kiln_cache_counts counts;
+    bool complete; /* all donors of the ledger are in memory */
     bool full; /* and it was logged */
 };
 
@@ -116,8 +117,8 @@ static int take_row(void *arg, const struct kiln_donor_row *row)
 static void set_complete(struct kiln_cache *cache, bool complete)
 {
     pthread_mutex_lock(&cache->lock);
-    const bool first = complete && !cache->counts.complete;
-    cache->counts.complete = complete;
+    const bool first = complete && !cache->complete;
+    cache->complete = complete;
     const uint32_t donors = kiln_donor_index_count(cache->index);
     pthread_mutex_unlock(&cache->lock);
     if (first)
@@ -234,26 +235,16 @@ struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_jo
     pthread_mutex_lock(&cache->lock);
     const struct model *model = model_of(cache, job->model);
     const struct kiln_card_reuse *reuse = &cache->card.reuse;
-    cache->counts.looked++;
     if (model && reuse->row_count > 0 &&
         (!reuse->model[0] || hash_of(reuse->model) == model->weights)) {
         look(cache, job, hash, false, model->weights, &best);
         if (job->mode.kind != KILN_MODE_EXACT) /* an exact picture begins from exact ones alone */
             look(cache, job, hash, true, model->weights, &best);
     }
-    if (best.job) {
+    if (best.job)
         kiln_donor_index_use(cache->index, best.job);
-        cache->counts.hits++;
-        cache->counts.skipped += best.step;
-    }
     pthread_mutex_unlock(&cache->lock);
+    kiln_metric_add(KILN_METRIC_DONOR_LOOKUPS, best.job ? KILN_DONOR_HIT : KILN_DONOR_MISS, 1);
+    kiln_metric_add(KILN_METRIC_DONOR_STEPS, 0, best.step);
     return best;
-}
-
-void kiln_cache_counts(struct kiln_cache *cache, struct kiln_cache_counts *ret)
-{
-    pthread_mutex_lock(&cache->lock);
-    *ret = cache->counts;
-    ret->donors = kiln_donor_index_count(cache->index);
-    pthread_mutex_unlock(&cache->lock);
 }

@@ -33,11 +33,4 @@ void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms);
  * for, its prompt and its size.  Any thread. */
 struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job);
 
-struct kiln_cache_counts {
-    uint32_t donors;
-    bool complete;                  /* all donors of the ledger are in memory */
-    uint64_t looked, hits, skipped; /* jobs looked up, with a donor; steps that these skip */
-};
-void kiln_cache_counts(struct kiln_cache *cache, struct kiln_cache_counts *ret);
-
 #endif

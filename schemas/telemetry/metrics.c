@@ -25,6 +25,7 @@ static const char *const switch_kinds[] = {"resident", "warm", "cold", NULL};
 static const char *const lora_sources[] = {"ready", "read", NULL};
 static const char *const text_sources[] = {"ready", "encoded", NULL};
 static const char *const causes[] = {"crashed", "unbegun", "missing", "unsent", "taken_back", NULL};
+static const char *const lookups[] = {"miss", "hit", NULL};
 static const char *const ends[] = {"done", "failed", "returned", "cancelled", "dropped", NULL};
 static const char *const stages[] = {"wait",   "text",   "denoise", "decode",
                                      "encode", "upload", "commit",  NULL};
@@ -86,6 +87,12 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
     [KILN_METRIC_JOBS_RETURNED] = {"kiln_jobs_taken_back_total",
                                    "Jobs taken out of a worker's hands.", KILN_METRIC_OF_SCHEDULER,
                                    "cause", causes, NULL},
+    [KILN_METRIC_DONOR_LOOKUPS] = {"kiln_donor_lookups_total",
+                                   "Assigned jobs that asked for a stored latent to begin from.",
+                                   KILN_METRIC_OF_SCHEDULER, "result", lookups, NULL},
+    [KILN_METRIC_DONOR_STEPS] = {"kiln_donor_steps_total",
+                                 "Steps that runs can skip because a stored latent was found.",
+                                 KILN_METRIC_OF_SCHEDULER, NULL, NULL, NULL},
     [KILN_METRIC_JOBS_ENDED] = {"kiln_worker_jobs_total",
                                 "Jobs that this worker was through with, by how.",
                                 KILN_METRIC_OF_WORKER, "outcome", ends, NULL},

@@ -33,6 +33,8 @@ enum kiln_metric {
     KILN_METRIC_SWITCHES,        /* by enum kiln_switch_kind: 1 warm, 2 cold */
     KILN_METRIC_LEASES_LOST,
     KILN_METRIC_JOBS_RETURNED, /* from a worker, by enum kiln_return_cause */
+    KILN_METRIC_DONOR_LOOKUPS, /* by enum kiln_donor_lookup */
+    KILN_METRIC_DONOR_STEPS,   /* that the donors found let a run skip */
     /* kiln-worker */
     KILN_METRIC_STORE_SECONDS, /* histogram, by enum kiln_store_way */
     KILN_METRIC_STORE_ERRORS,
@@ -75,6 +77,7 @@ enum kiln_return_cause {
     KILN_CAUSE_UNSENT,    /* the bus did not take it */
     KILN_CAUSE_TAKEN_BACK /* for an idle worker */
 };
+enum kiln_donor_lookup { KILN_DONOR_MISS, KILN_DONOR_HIT };
 enum kiln_job_end {
     KILN_END_DONE,
     KILN_END_FAILED,

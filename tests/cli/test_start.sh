@@ -266,6 +266,11 @@ json out.txt 'all(r["steps_saved"] == r["pictures"] * int(r["mode"].split("=")[1
 ok kiln cache stat
 says 'teleport=1: [1-9][0-9]* steps and [0-9.]* GPU-seconds saved'
 says 'the stored latent is missing, rendered in full'
+port=$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/scheduler.log | tail -1)
+curl -sS --max-time 60 "http://127.0.0.1:$port/metrics" >metrics.txt
+grep -Eq '^kiln_donor_lookups_total\{result="hit",pool="default"\} [1-9]' metrics.txt || die "no hits among the metrics"
+grep -Eq '^kiln_donor_lookups_total\{result="miss",pool="default"\} [1-9]' metrics.txt || die "no misses among the metrics"
+grep -Eq '^kiln_donor_steps_total\{pool="default"\} [1-9]' metrics.txt || die "no steps saved among the metrics"
 
 # --- the pool's setting holds for backfills, too
 ok kiln backfill add standing --template 'a {1|2} star' --set size=128x128 --until 2
