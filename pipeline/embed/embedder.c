@@ -103,6 +103,6 @@ int kiln_embedder_embed_tokens(const struct kiln_embedder *e, enum kiln_embed_us
     if (!e->kind->tokens)
         return kiln_embedder_embed(e, use, text, 1, row, err);
     int rc = check_texts(text, 1, err);
-    rc = rc ? rc : e->kind->tokens(e, text, row, features, features_max, ret_count, err);
+    rc = rc ? rc : e->kind->tokens(e, use, text, row, features, features_max, ret_count, err);
     return rc ? rc : make_unit(e, row, 1, err);
 }

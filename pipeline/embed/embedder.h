@@ -54,6 +54,8 @@ struct kiln_embed_info {
      * "bert-384-" and 32 hex digits.  Equal recipes give equal vectors. */
     char recipe[KILN_EMBED_RECIPE_SIZE];
     size_t dims;
+    size_t token_dims; /* of the features of a token, 0: there are none */
+    bool learned;      /* a head that was trained for search has mapped them */
     size_t tokens_max; /* of one text, its special tokens included; what follows is cut off */
     char query_prefix[KILN_EMBED_PREFIX_MAX], passage_prefix[KILN_EMBED_PREFIX_MAX];
 };
@@ -80,7 +82,8 @@ int kiln_embedder_embed(const struct kiln_embedder *e, enum kiln_embed_use use,
 /* Whether texts have features of tokens beside their vector. */
 bool kiln_embedder_has_tokens(const struct kiln_embedder *e);
 /* The vector of one text as above, and the features of its first tokens from the same run of the
- * model: features: [features_max][dims]; *ret_count of them, 0 without tokens. */
+ * model: features: [features_max][token_dims]; *ret_count of them, 0 without tokens.  The length of
+ * a row says how much the token counts. */
 int kiln_embedder_embed_tokens(const struct kiln_embedder *e, enum kiln_embed_use use,
                                const struct kiln_embed_text *text, float *row, float *features,
                                size_t features_max, size_t *ret_count,

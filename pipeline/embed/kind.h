@@ -19,10 +19,11 @@ struct kiln_embed_kind {
                  const struct kiln_embed_text *texts, size_t n, float *rows,
                  struct kiln_error *err);
     void (*close)(struct kiln_embedder *e);
-    /* The row of one text, as embed gives it, and the features its mean was made of (embedder.h);
-     * NULL: there are none. */
-    int (*tokens)(const struct kiln_embedder *e, const struct kiln_embed_text *text, float *row,
-                  float *features, size_t features_max, size_t *ret_count, struct kiln_error *err);
+    /* The row of one text, as embed gives it, and features of its tokens (embedder.h); NULL: there
+     * are none. */
+    int (*tokens)(const struct kiln_embedder *e, enum kiln_embed_use use,
+                  const struct kiln_embed_text *text, float *row, float *features,
+                  size_t features_max, size_t *ret_count, struct kiln_error *err);
 };
 
 int kiln_static_open(const struct kiln_embed_layout *layout, struct kiln_embedder **ret,

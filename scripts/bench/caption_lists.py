@@ -62,4 +62,5 @@ def main():
     (args.out / "queries.jsonl").write_text("\n".join(rows) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -9,11 +9,15 @@ prompt, 8 to 220 words of six languages, and tenant, style, LoRA, level and time
 language has a frequency of 1/r (Zipf).  The objects of the newest pictures (--files) are hard links
 to those that they copy, so they can be opened; the others are only rows.
 
+--prompts takes the prompts of a file (JSON lines, caption_lists.py) instead, one a picture, all of
+level 0, for gallery_quality.py.
+
 The connection must belong to the owner of the tables.  Needs psql, and nothing else.
 """
 import argparse
 import bisect
 import itertools
+import json
 import os
 import random
 import subprocess
@@ -81,6 +85,13 @@ def rows(count, seed):
         yield f"{n}\t{prompt}\tt{min(int(rng.expovariate(0.5)), 9)}\t{style}\t{lora}\t{level}\n"
 
 
+def rows_of(path):
+    with open(path, encoding="utf-8") as lines:
+        for n, line in enumerate(lines):
+            prompt = json.loads(line)["prompt"].replace("\\", r"\\").replace("\t", r"\t").replace("\n", r"\n")
+            yield f"{n}\t{prompt}\tt0\t\\N\t\\N\t0\n"
+
+
 HEAD = """
 SET client_min_messages = warning; SET synchronous_commit = off;
 SET session_replication_role = replica; -- the references are right by construction
@@ -126,12 +137,11 @@ COMMIT;
 """
 
 
-def make(conninfo, pool, count, seed):
+def make(conninfo, pool, count, lines):
     psql = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", conninfo],
                             stdin=subprocess.PIPE, text=True, encoding="utf-8")
     try:
         psql.stdin.write(HEAD.format(pool=pool))
-        lines = rows(count, seed)
         for first in range(0, count, CHUNK):
             psql.stdin.write(CHUNK_HEAD)
             psql.stdin.writelines(itertools.islice(lines, CHUNK))
@@ -166,6 +176,7 @@ def main():
     parser.add_argument("--pictures", type=int, default=1000000)
     parser.add_argument("--pool", default="default")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--prompts", help="a file of prompts, instead of --pictures and --seed")
     parser.add_argument("--store", help="directory of the object store")
     parser.add_argument("--files", type=int, default=20000, help="newest pictures that have files")
     args = parser.parse_args()
@@ -176,7 +187,10 @@ def main():
                           text=True).stdout.strip()
     if have == "0":
         sys.exit(f"pool {args.pool} has no picture to copy: render a few first")
-    status = make(args.conninfo, args.pool, args.pictures, args.seed)
+    lines = rows(args.pictures, args.seed)
+    if args.prompts:
+        args.pictures, lines = len(list(rows_of(args.prompts))), rows_of(args.prompts)
+    status = make(args.conninfo, args.pool, args.pictures, lines)
     if status == 0 and args.store:
         link(args.conninfo, args.pool, args.store, args.files)
     return status

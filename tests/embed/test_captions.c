@@ -140,28 +140,30 @@ static void fill(float *values, size_t n)
         values[i] = 3 * uniform();
 }
 
-/* The definition, in fp32 and not quantised. */
+/* The definition, not quantised. */
 static double exact_score(const float *query, size_t queries, const float *tokens, size_t count)
 {
-    double sum = 0;
+    double sum = 0, lengths = 0;
     for (size_t i = 0; i < queries; i++) {
         const float *q = query + i * DIMS;
+        const double length = sqrt(product(q, q, DIMS));
         double best = -1;
         for (size_t k = 0; k < count; k++) {
             const float *t = tokens + k * DIMS;
-            best =
-                fmax(best, product(q, t, DIMS) / sqrt(product(q, q, DIMS) * product(t, t, DIMS)));
+            best = fmax(best, product(q, t, DIMS) / length / sqrt(product(t, t, DIMS)));
         }
-        sum += best;
+        sum += length * best;
+        lengths += length;
     }
-    return sum / (double)queries;
+    return sum / lengths;
 }
 
 static void test_scores_are_those_of_the_definition(void **state)
 {
     (void)state;
     float query[5 * DIMS], tokens[KILN_TOKEN_ROWS_MAX * DIMS];
-    uint8_t stored[4 + KILN_TOKEN_ROWS_MAX * (4 + DIMS)];
+    uint8_t stored[4 + KILN_TOKEN_ROWS_MAX * (8 + DIMS)];
+    uint8_t other[4 + 5 * (8 + DIMS)];
     struct kiln_error err;
     for (size_t count = 1; count <= KILN_TOKEN_ROWS_MAX; count += 7) {
         struct kiln_token_query *q;
@@ -177,6 +179,13 @@ static void test_scores_are_those_of_the_definition(void **state)
         assert_int_equal(kiln_token_query_new(tokens, 1, DIMS, &q, &err), 0);
         assert_true(kiln_token_query_score(q, stored, size) > 0.99f); /* its own first token */
         kiln_token_query_free(q);
+        fill(query, 5 * DIMS);
+        kiln_token_rows_encode(query, 5, DIMS, other);
+        assert_int_equal(kiln_token_query_of(other, kiln_token_rows_size(5, DIMS), DIMS, &q, &err),
+                         0);
+        assert_true(fabs(kiln_token_query_score(q, stored, size) -
+                         exact_score(query, 5, tokens, count)) < 0.01);
+        kiln_token_query_free(q);
     }
 }
 
@@ -184,15 +193,15 @@ static void test_stored_bytes_that_lie_score_nothing(void **state)
 {
     (void)state;
     float tokens[3 * DIMS];
-    uint8_t stored[4 + 3 * (4 + DIMS)];
+    uint8_t stored[4 + 3 * (8 + DIMS)];
     struct kiln_token_query *q;
     struct kiln_error err;
     const size_t size = kiln_token_rows_size(3, DIMS);
     fill(tokens, 3 * DIMS);
-    tokens[DIMS] = NAN; /* the second token says nothing */
+    tokens[DIMS] = NAN; /* the second token says nothing, and counts for nothing */
     kiln_token_rows_encode(tokens, 3, DIMS, stored);
     assert_int_equal(kiln_token_query_new(tokens, 3, DIMS, &q, &err), 0);
-    assert_true(fabsf(kiln_token_query_score(q, stored, size) - 2 / 3.0f) < 0.02f);
+    assert_true(kiln_token_query_score(q, stored, size) > 0.99f);
     assert_true(kiln_token_query_score(q, stored, size - 1) == -2);
     assert_true(kiln_token_query_score(q, stored, 3) == -2);
     assert_true(kiln_token_query_score(q, NULL, 0) == -2);
@@ -201,7 +210,17 @@ static void test_stored_bytes_that_lie_score_nothing(void **state)
     stored[0] = 3;
     stored[2]++; /* dims */
     assert_true(kiln_token_query_score(q, stored, size) == -2);
+    stored[2]--;
+    memset(stored + 4, 0xff, 3 * 4); /* scales that are no numbers */
+    assert_true(kiln_token_query_score(q, stored, size) == -2);
     kiln_token_query_free(q);
+    assert_int_equal(kiln_token_query_of(stored, size, DIMS, &q, &err), 0);
+    kiln_token_rows_encode(tokens, 3, DIMS, stored);
+    assert_true(kiln_token_query_score(q, stored, size) == 0);
+    kiln_token_query_free(q);
+    assert_int_equal(kiln_token_query_of(stored, size - 1, DIMS, &q, &err), KILN_CORRUPT);
+    assert_int_equal(kiln_token_query_of(stored, size, DIMS - 1, &q, &err), KILN_CORRUPT);
+    assert_int_equal(kiln_token_query_of(NULL, 0, DIMS, &q, &err), KILN_CORRUPT);
     assert_int_equal(kiln_token_query_new(tokens, 0, DIMS, &q, &err), KILN_BAD_INPUT);
     assert_int_equal(kiln_token_query_new(tokens, 1, KILN_TOKEN_DIMS_MAX + 1, &q, &err),
                      KILN_BAD_INPUT);
@@ -243,24 +262,31 @@ static void test_the_embedder_pools_and_fits(void **state)
     struct kiln_embedder *e;
     struct kiln_error err;
     assert_int_equal(kiln_caption_fit_write(&fit, "fit.safetensors", &err), 0);
-    if (kiln_captions_open(&letters, "fit.safetensors", &e, &err))
+    if (kiln_captions_open(&letters, "fit.safetensors", NULL, &e, &err))
         fail_msg("%s", err.text);
     const struct kiln_embed_info *info = kiln_embedder_info(e);
     assert_string_equal(info->kind, "captions");
     assert_int_equal(info->dims, DIMS);
+    assert_int_equal(info->token_dims, DIMS);
+    assert_false(info->learned);
     assert_int_equal(strncmp(info->recipe, "captions-24-", 12), 0);
     const struct kiln_embed_text texts[] = {{"hi", 2}, {"", 0}, {"ih", 2}, {"hijk", 4}};
     float rows[4 * DIMS], expected[DIMS];
     assert_int_equal(kiln_embedder_embed(e, KILN_EMBED_QUERY, texts, 4, rows, &err), 0);
     size_t count = 0;
     float again[DIMS], features[KILN_TOKEN_ROWS_MAX * DIMS];
-    assert_int_equal(kiln_embedder_embed_tokens(e, KILN_EMBED_QUERY, &texts[0], again,
-                                                features, KILN_TOKEN_ROWS_MAX, &count, &err),
+    assert_int_equal(kiln_embedder_embed_tokens(e, KILN_EMBED_QUERY, &texts[0], again, features,
+                                                KILN_TOKEN_ROWS_MAX, &count, &err),
                      0);
     assert_int_equal(count, 2);
     assert_memory_equal(again, rows, sizeof again);
+    assert_true(fabs(product(features, features, DIMS) - 1) < 1e-5);
+    size_t letters_count;
+    float own[4 * DIMS];
+    assert_int_equal(encode_letters(NULL, "hi", 2, own, &letters_count, &err), 0);
+    assert_true(fabs(product(features, own, DIMS) - sqrt(product(own, own, DIMS))) < 1e-4);
     for (size_t d = 0; d < DIMS; d++)
-        expected[d] = (features[d] + features[DIMS + d]) / 2;
+        expected[d] = (own[d] + own[DIMS + d]) / 2;
     kiln_caption_fit_apply(&fit, expected);
     const double size = sqrt(product(expected, expected, DIMS));
     for (size_t d = 0; d < DIMS; d++) {
@@ -286,6 +312,43 @@ static void test_the_embedder_pools_and_fits(void **state)
     kiln_caption_fit_release(&fit);
 }
 
+static void test_a_head_maps_tokens_and_names_another_recipe(void **state)
+{
+    (void)state;
+    struct kiln_caption_fit fit = make_fit("abc");
+    struct kiln_embedder *plain, *e;
+    struct kiln_caption_head head;
+    struct kiln_error err;
+    float row[DIMS], plain_row[DIMS], features[2 * DIMS], expected[2 * DIMS], own[2 * DIMS];
+    size_t count;
+    assert_int_equal(kiln_caption_fit_write(&fit, "fit.safetensors", &err), 0);
+    assert_int_equal(kiln_captions_open(&letters, "fit.safetensors", NULL, &plain, &err), 0);
+    if (kiln_captions_open(&letters, "fit.safetensors", golden("caption_head.safetensors"), &e,
+                           &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(kiln_embedder_info(e)->dims, DIMS);
+    assert_int_equal(kiln_embedder_info(e)->token_dims, 8);
+    assert_true(kiln_embedder_info(e)->learned);
+    assert_string_not_equal(kiln_embedder_info(e)->recipe, kiln_embedder_info(plain)->recipe);
+    assert_int_equal(kiln_caption_head_read(golden("caption_head.safetensors"), &head, &err), 0);
+    const struct kiln_embed_text text = {"hi", 2};
+    assert_int_equal(encode_letters(NULL, "hi", 2, own, &count, &err), 0);
+    for (int use = KILN_EMBED_PASSAGE; use <= KILN_EMBED_QUERY; use++) {
+        assert_int_equal(kiln_embedder_embed_tokens(e, (enum kiln_embed_use)use, &text, row,
+                                                    features, 2, &count, &err),
+                         0);
+        assert_int_equal(count, 2);
+        kiln_caption_head_apply(&head, (enum kiln_embed_use)use, own, 2, expected);
+        assert_memory_equal(features, expected, 2 * 8 * sizeof *features);
+    }
+    assert_int_equal(kiln_embedder_embed(plain, KILN_EMBED_QUERY, &text, 1, plain_row, &err), 0);
+    assert_memory_equal(row, plain_row, sizeof row); /* vectors are those of the fit */
+    kiln_embedder_close(e);
+    kiln_embedder_close(plain);
+    kiln_caption_head_release(&head);
+    kiln_caption_fit_release(&fit);
+}
+
 static void test_a_fit_of_another_model_is_refused(void **state)
 {
     (void)state;
@@ -294,10 +357,18 @@ static void test_a_fit_of_another_model_is_refused(void **state)
     struct kiln_error err;
     const int before = closed;
     assert_int_equal(kiln_caption_fit_write(&fit, "fit.safetensors", &err), 0);
-    assert_int_equal(kiln_captions_open(&letters, "fit.safetensors", &e, &err), KILN_CORRUPT);
+    assert_int_equal(kiln_captions_open(&letters, "fit.safetensors", NULL, &e, &err), KILN_CORRUPT);
     assert_non_null(strstr(err.text, "abd"));
-    assert_int_equal(kiln_captions_open(&letters, "none", &e, &err), KILN_NOT_FOUND);
+    assert_int_equal(kiln_captions_open(&letters, "none", NULL, &e, &err), KILN_NOT_FOUND);
     assert_int_equal(closed, before + 2); /* the encoder was handed over */
+    struct kiln_caption_encoder other = letters;
+    snprintf(other.model, sizeof other.model, "abd");
+    assert_int_equal(
+        kiln_captions_open(&other, "fit.safetensors", golden("caption_head.safetensors"), &e, &err),
+        KILN_CORRUPT);
+    assert_non_null(strstr(err.text, "caption_head.safetensors was made for model abc"));
+    assert_int_equal(kiln_captions_open(&other, "fit.safetensors", "none", &e, &err),
+                     KILN_NOT_FOUND);
     kiln_caption_fit_release(&fit);
 }
 
@@ -310,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_scores_are_those_of_the_definition),
         cmocka_unit_test(test_stored_bytes_that_lie_score_nothing),
         cmocka_unit_test(test_the_embedder_pools_and_fits),
+        cmocka_unit_test(test_a_head_maps_tokens_and_names_another_recipe),
         cmocka_unit_test(test_a_fit_of_another_model_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* test_meaning.c - pictures found by meaning: on a real ledger, with the small static table of
- * tests/golden/embed, in which prompts are alike as far as they share words. */
+ * tests/golden/embed, in which prompts are alike as far as they share words; and by tokens, with an
+ * encoder of the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "pipeline/embed/captions/captions.h"
 #include "scheduler/gallery/meaning/mixed.h"
+#include "storage/formats/safetensors.h"
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/gallery/prompts.h"
 #include "storage/ledger/ledger.h"
@@ -264,6 +267,101 @@ static void words_and_meaning_are_one_list(void **state)
     kiln_mixed_free(mixed);
 }
 
+/* --- by tokens -------------------------------------------------------------------------------- */
+
+#define LETTERS 26
+
+/* A token for each word, whose features say its first letter. */
+static int encode_words(void *arg, const char *text, size_t len, float *features, size_t *ret_count,
+                        struct kiln_error *err)
+{
+    (void)arg, (void)err;
+    *ret_count = 0;
+    for (size_t i = 0; i < len && *ret_count < KILN_CAPTION_TOKENS_MAX; i++) {
+        if (text[i] < 'a' || text[i] > 'z' || (i > 0 && text[i - 1] != ' '))
+            continue;
+        float *token = features + LETTERS * (*ret_count)++;
+        memset(token, 0, LETTERS * sizeof *token);
+        token[text[i] - 'a'] = 1;
+    }
+    return 0;
+}
+
+static void close_words(void *arg)
+{
+    (void)arg;
+}
+
+/* A fit that changes nothing, and a head by which words of an x count for nothing. */
+static void write_files(void)
+{
+    static float mean[LETTERS], map[LETTERS * LETTERS], weight[2 * LETTERS];
+    static const float shift[2];
+    struct kiln_caption_fit fit = {.dims = LETTERS, .mean = mean, .removed = mean, .model = "abc"};
+    for (int i = 0; i < LETTERS; i++)
+        map[i * LETTERS + i] = 1;
+    weight['x' - 'a'] = weight[LETTERS + 'x' - 'a'] = -20;
+    const struct kiln_st_tensor tensors[] = {
+        {"map", KILN_ST_F32, 2, {LETTERS, LETTERS}, map, sizeof map},
+        {"shift", KILN_ST_F32, 1, {2}, shift, sizeof shift},
+        {"weight", KILN_ST_F32, 2, {2, LETTERS}, weight, sizeof weight}};
+    const char *const metadata[] = {"format", "kiln-caption-head-1", "model", "abc", NULL};
+    kiln_test_ok(kiln_caption_fit_write(&fit, "fit.safetensors", &rig.err), rig.err);
+    kiln_test_ok(kiln_st_write("head.safetensors", tensors, 3, metadata, &rig.err), rig.err);
+}
+
+/* The pictures that are nearest to one and to a text, for an embedder with such a head. */
+static void ask_tokens(const char *head, uint64_t of, const char *text, uint64_t *ret_similar,
+                       uint64_t *ret_second)
+{
+    static const struct kiln_gallery_filter letters = {.pool = "letters", .show_unchecked = true};
+    const struct kiln_caption_encoder encoder = {
+        .encode = encode_words, .close = close_words, .width = LETTERS, .model = "abc"};
+    struct kiln_embedder *e;
+    struct kiln_meaning *m;
+    struct kiln_meaning_scratch *s;
+    struct kiln_meaning_found found;
+    bool more = true;
+    kiln_test_ok(kiln_captions_open(&encoder, "fit.safetensors", head, &e, &rig.err), rig.err);
+    kiln_test_ok(kiln_meaning_open("letters", e, &m, &rig.err), rig.err);
+    kiln_test_ok(kiln_meaning_scratch_new(m, &s, &rig.err), rig.err);
+    for (int loads = 0; loads < 2; loads++) { /* the second finds all vectors in the ledger */
+        kiln_test_ok(kiln_meaning_load(m, session, &rig.err), rig.err);
+        for (int i = 0; i < 100 && more; i++)
+            kiln_test_ok(kiln_meaning_step(m, session, rig.ledger, &more, &rig.err), rig.err);
+        assert_false(more);
+    }
+    kiln_test_ok(kiln_meaning_similar(m, s, &letters, of, MOST, hits, &found, &rig.err), rig.err);
+    assert_true(found.count > 1);
+    *ret_similar = hits[0].job;
+    kiln_test_ok(kiln_meaning_search(m, s, &letters, text, MOST, hits, &found, &rig.err), rig.err);
+    assert_true(found.count > 1 && hits[0].job == of && hits[0].score > 0.99f);
+    *ret_second = hits[1].job;
+    kiln_meaning_scratch_free(s);
+    kiln_meaning_close(m);
+    kiln_embedder_close(e);
+}
+
+/* Words that a head passes over make nothing alike, and nothing of a search. */
+static void a_head_says_which_words_count(void **state)
+{
+    (void)state;
+    static const char *const prompts[] = {"apple xeno xylo xray", "mango xeno xylo xray",
+                                          "apple plum", "grape plum", "kiwi lime"};
+    uint64_t jobs[5], similar, second;
+    for (int i = 0; i < 5; i++)
+        jobs[i] = kiln_test_shown(
+            rig.stack, &(struct kiln_test_shown){.prompt = prompts[i], .pool = "letters"});
+    write_files();
+    ask_tokens(NULL, jobs[0], prompts[0], &similar, &second);
+    assert_true(similar == jobs[1] && second == jobs[1]);
+    ask_tokens("head.safetensors", jobs[0], prompts[0], &similar, &second);
+    assert_true(similar == jobs[2] && second == jobs[2]);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM gallery_vector"
+                                                " WHERE recipe LIKE 'captions-%'"),
+                     2 * 5); /* of two recipes */
+}
+
 static void too_many_changes_wait_for_a_step(void **state)
 {
     (void)state;
@@ -305,6 +403,7 @@ int main(void)
         cmocka_unit_test(changes_are_followed),
         cmocka_unit_test(vectors_are_kept_in_the_ledger),
         cmocka_unit_test(words_and_meaning_are_one_list),
+        cmocka_unit_test(a_head_says_which_words_count),
         cmocka_unit_test(too_many_changes_wait_for_a_step),
         cmocka_unit_test(vectors_of_prompts_that_went_are_forgotten),
     };

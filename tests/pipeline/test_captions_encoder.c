@@ -7,6 +7,7 @@
 #include "pipeline/diffusionz_batch.h"
 #include "pipeline/diffusionz_captions.h"
 #include "pipeline/embed/captions/library.h"
+#include "pipeline/embed/captions/token_rows.h"
 #include "storage/formats/safetensors.h"
 #include "tests/pipeline/tokens.h"
 #include "tests/support/process.h"
@@ -120,13 +121,40 @@ static void test_what_is_wrong_is_said(void **state)
     diffusionz_captions_free(c);
 }
 
-/* As the gallery does: the library by dlopen, the demo model and the fit that lies beside it. */
+/* How well the tokens of a query are found in those of a line. */
+static float token_score(const struct kiln_embedder *e, const char *query, const char *line)
+{
+    enum { TOKENS = KILN_TOKEN_ROWS_MAX, DIMS = 512 };
+    static float row[DIMS], features[TOKENS * DIMS];
+    static uint8_t stored[4 + TOKENS * (8 + DIMS)];
+    const struct kiln_embed_text asked = {query, strlen(query)}, said = {line, strlen(line)};
+    const size_t dims = kiln_embedder_info(e)->token_dims;
+    struct kiln_token_query *q;
+    struct kiln_error err;
+    size_t count;
+    assert_true(dims >= 1 && dims <= DIMS);
+    assert_int_equal(kiln_embedder_embed_tokens(e, KILN_EMBED_PASSAGE, &said, row, features, TOKENS,
+                                                &count, &err),
+                     0);
+    const size_t size = kiln_token_rows_size(count, dims);
+    kiln_token_rows_encode(features, count, dims, stored);
+    assert_int_equal(kiln_embedder_embed_tokens(e, KILN_EMBED_QUERY, &asked, row, features, TOKENS,
+                                                &count, &err),
+                     0);
+    assert_int_equal(kiln_token_query_new(features, count, dims, &q, &err), 0);
+    const float score = kiln_token_query_score(q, stored, size);
+    kiln_token_query_free(q);
+    return score;
+}
+
+/* As the gallery does: the library by dlopen, the demo model, and the fit and head beside it. */
 static void test_the_demo_model_is_searched_by_its_captions(void **state)
 {
     (void)state;
-    char library[4096], model[4096], fit[4200];
+    char library[4096], model[4096], fit[4200], head[4200];
     snprintf(model, sizeof model, "%s", golden("../../pipeline/models/sketch"));
     snprintf(fit, sizeof fit, "%s/" KILN_CAPTION_FIT_NAME, model);
+    snprintf(head, sizeof head, "%s/" KILN_CAPTION_HEAD_NAME, model);
     assert_true(kiln_test_built("libdiffusionz.so", library, sizeof library));
     struct kiln_caption_encoder encoder;
     struct kiln_embedder *e;
@@ -135,7 +163,7 @@ static void test_the_demo_model_is_searched_by_its_captions(void **state)
                      KILN_UNAVAILABLE);
     assert_int_not_equal(kiln_caption_library_open(library, "./none", 1, &encoder, &err), 0);
     if (kiln_caption_library_open(library, model, 1, &encoder, &err) ||
-        kiln_captions_open(&encoder, fit, &e, &err))
+        kiln_captions_open(&encoder, fit, head, &e, &err))
         fail_msg("%s", err.text);
     static const char *const lines[] = {"a crimson disc on grass", "red circle, a meadow",
                                         "a blue star at night", ""};
@@ -154,6 +182,10 @@ static void test_the_demo_model_is_searched_by_its_captions(void **state)
     }
     assert_true(alike > other + 0.2f);
     assert_true(none == 0);
+    assert_true(kiln_embedder_info(e)->learned);
+    const float right = token_score(e, "a crimson disc", lines[1]);
+    assert_true(right > token_score(e, "a crimson disc", lines[2]) + 0.2f);
+    assert_true(right > token_score(e, "a crimson disc", "a red star and a blue circle") + 0.1f);
     kiln_embedder_close(e);
 }
 

@@ -13,6 +13,7 @@ struct captions {
     struct kiln_embedder base;
     struct kiln_caption_encoder encoder;
     struct kiln_caption_fit fit;
+    struct kiln_caption_head head;
     pthread_mutex_t lock; /* over the encoder and the features */
     float *features;      /* [KILN_CAPTION_TOKENS_MAX][width] */
 };
@@ -22,16 +23,17 @@ static void close_captions(struct kiln_embedder *e)
     struct captions *c = (struct captions *)e;
     c->encoder.close(c->encoder.arg);
     kiln_caption_fit_release(&c->fit);
+    kiln_caption_head_release(&c->head);
     pthread_mutex_destroy(&c->lock);
     free(c->features);
     free(c);
 }
 
 /* The mean of the features after the fit; zeros for a text without tokens.  Up to features_max of
- * the features go to `features`. */
-static int embed_one(struct captions *c, const struct kiln_embed_text *text, float *row,
-                     float *features, size_t features_max, size_t *ret_count,
-                     struct kiln_error *err)
+ * them, mapped by the head, go to `features`. */
+static int embed_one(struct captions *c, enum kiln_embed_use use,
+                     const struct kiln_embed_text *text, float *row, float *features,
+                     size_t features_max, size_t *ret_count, struct kiln_error *err)
 {
     const size_t width = c->fit.dims;
     size_t count = 0;
@@ -42,7 +44,7 @@ static int embed_one(struct captions *c, const struct kiln_embed_text *text, flo
         for (size_t i = 0; i < width; i++)
             row[i] += c->features[t * width + i] / (float)count;
     *ret_count = rc ? 0 : count < features_max ? count : features_max;
-    memcpy(features, c->features, *ret_count * width * sizeof *features);
+    kiln_caption_head_apply(&c->head, use, c->features, *ret_count, features);
     pthread_mutex_unlock(&c->lock);
     if (rc == 0 && count > 0)
         kiln_caption_fit_apply(&c->fit, row);
@@ -57,28 +59,34 @@ static int embed_captions(const struct kiln_embedder *e, enum kiln_embed_use use
     float none[1];
     size_t count;
     int rc = 0;
-    (void)use;
     for (size_t i = 0; i < n && !rc; i++)
-        rc = embed_one(c, &texts[i], rows + i * c->fit.dims, none, 0, &count, err);
+        rc = embed_one(c, use, &texts[i], rows + i * c->fit.dims, none, 0, &count, err);
     return rc;
 }
 
-static int embed_tokens(const struct kiln_embedder *e, const struct kiln_embed_text *text,
-                        float *row, float *features, size_t features_max, size_t *ret_count,
-                        struct kiln_error *err)
+static int embed_tokens(const struct kiln_embedder *e, enum kiln_embed_use use,
+                        const struct kiln_embed_text *text, float *row, float *features,
+                        size_t features_max, size_t *ret_count, struct kiln_error *err)
 {
-    return embed_one((struct captions *)e, text, row, features, features_max, ret_count, err);
+    return embed_one((struct captions *)e, use, text, row, features, features_max, ret_count, err);
 }
 
-/* Names the model and every value of the fit. */
+/* Names the model, every value of the fit and of the head, and the form of stored tokens. */
 static int set_recipe(struct captions *c, struct kiln_error *err)
 {
     const struct kiln_caption_fit *fit = &c->fit;
+    const struct kiln_caption_head *head = &c->head;
     struct kiln_text text = {0};
-    kiln_text_printf(&text, "captions 1\nmodel %s\ndirections %zu\n", fit->model, fit->directions);
+    kiln_text_printf(&text, "captions 2\nmodel %s\ndirections %zu\ntokens %zu %d\n", fit->model,
+                     fit->directions, head->row, head->map != NULL);
     kiln_text_add(&text, (const char *)fit->mean, fit->dims * sizeof *fit->mean);
     kiln_text_add(&text, (const char *)fit->removed,
                   fit->directions * fit->dims * sizeof *fit->removed);
+    if (head->map) {
+        kiln_text_add(&text, (const char *)head->map, head->row * head->dims * sizeof *head->map);
+        kiln_text_add(&text, (const char *)head->weight, 2 * head->dims * sizeof *head->weight);
+        kiln_text_add(&text, (const char *)head->shift, sizeof head->shift);
+    }
     int rc = text.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory to name a recipe") : 0;
     if (!rc)
         kiln_recipe_of_text("captions", fit->dims, text.at, text.len, c->base.info.recipe);
@@ -86,8 +94,30 @@ static int set_recipe(struct captions *c, struct kiln_error *err)
     return rc;
 }
 
+/* Whether a file was made for this model. */
+static int check_made_for(const struct kiln_caption_encoder *encoder, const char *path,
+                          const char *model, size_t dims, struct kiln_error *err)
+{
+    if (dims == encoder->width && strcmp(model, encoder->model) == 0)
+        return 0;
+    return kiln_fail(err, KILN_CORRUPT,
+                     "%s was made for model %s with %zu values a token, not for %s with %zu", path,
+                     model, dims, encoder->model, encoder->width);
+}
+
+static int read_files(struct captions *c, const char *fit, const char *head, struct kiln_error *err)
+{
+    int rc = kiln_caption_fit_read(fit, &c->fit, err);
+    rc = rc ? rc : check_made_for(&c->encoder, fit, c->fit.model, c->fit.dims, err);
+    c->head = kiln_caption_head_none(c->fit.dims);
+    if (rc || !head)
+        return rc;
+    rc = kiln_caption_head_read(head, &c->head, err);
+    return rc ? rc : check_made_for(&c->encoder, head, c->head.model, c->head.dims, err);
+}
+
 int kiln_captions_open(const struct kiln_caption_encoder *encoder, const char *fit,
-                       struct kiln_embedder **ret, struct kiln_error *err)
+                       const char *head, struct kiln_embedder **ret, struct kiln_error *err)
 {
     static const struct kiln_embed_kind kind = {embed_captions, close_captions, embed_tokens};
     struct captions *c = calloc(1, sizeof *c);
@@ -99,11 +129,7 @@ int kiln_captions_open(const struct kiln_caption_encoder *encoder, const char *f
     c->base.info.kind = "captions";
     c->encoder = *encoder;
     pthread_mutex_init(&c->lock, NULL);
-    int rc = kiln_caption_fit_read(fit, &c->fit, err);
-    if (!rc && (c->fit.dims != encoder->width || strcmp(c->fit.model, encoder->model) != 0))
-        rc = kiln_fail(err, KILN_CORRUPT,
-                       "%s was made for model %s with %zu values a token, not for %s with %zu", fit,
-                       c->fit.model, c->fit.dims, encoder->model, encoder->width);
+    int rc = read_files(c, fit, head, err);
     if (!rc && !(c->features = malloc(KILN_CAPTION_TOKENS_MAX * c->fit.dims * sizeof(float))))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for features of a caption");
     rc = rc ? rc : set_recipe(c, err);
@@ -112,6 +138,8 @@ int kiln_captions_open(const struct kiln_caption_encoder *encoder, const char *f
         return rc;
     }
     c->base.info.dims = c->fit.dims;
+    c->base.info.token_dims = c->head.row;
+    c->base.info.learned = c->head.map != NULL;
     c->base.info.tokens_max = KILN_CAPTION_TOKENS_MAX;
     *ret = &c->base;
     return 0;

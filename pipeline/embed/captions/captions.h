@@ -3,13 +3,14 @@
  * The features that the picture was rendered from are a description of it, without a second model.
  * A query must go through the same encoder, so this is for models whose encoder is small (the demo
  * model: 1.3 M parameters).  Vectors are averages over the caption's own tokens after a fit
- * (fit.h); they find candidates, and the tokens rank them (token_rows.h).  README.md says how the
- * processes get the encoder.
+ * (fit.h); they find candidates, and the tokens, mapped by a head (head.h), rank them
+ * (token_rows.h).  README.md says how the processes get the encoder.
  */
 #ifndef KILN_CAPTIONS_H
 #define KILN_CAPTIONS_H
 
 #include "pipeline/embed/captions/fit.h"
+#include "pipeline/embed/captions/head.h"
 #include "pipeline/embed/embedder.h"
 
 #define KILN_CAPTION_TOKENS_MAX 512 /* of one caption, wrapper not counted */
@@ -27,9 +28,11 @@ struct kiln_caption_encoder {
 };
 
 /* An embedder ("captions") with features of tokens, the first KILN_TOKEN_ROWS_MAX of which rank
- * what the vector finds; it owns the encoder from now on, also after a failure.  fit: a file;
- * KILN_CORRUPT if it was made for another model or width. */
+ * what the vector finds; it owns the encoder from now on, also after a failure.  fit, head: files;
+ * head NULL: tokens are used as they are.  KILN_CORRUPT if one was made for another model or width.
+ */
 int kiln_captions_open(const struct kiln_caption_encoder *encoder, const char *fit,
-                       struct kiln_embedder **ret, struct kiln_error *err) KILN_MUST_CHECK;
+                       const char *head, struct kiln_embedder **ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

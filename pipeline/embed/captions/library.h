@@ -9,7 +9,9 @@
 
 #include "pipeline/embed/captions/captions.h"
 
-#define KILN_CAPTION_FIT_NAME "captions.safetensors" /* of a fit, in a model's directory */
+/* Of a fit and a head, in a model's directory. */
+#define KILN_CAPTION_FIT_NAME "captions.safetensors"
+#define KILN_CAPTION_HEAD_NAME "caption_head.safetensors"
 
 /* library: a path, or NULL for libdiffusionz.so where the loader finds it.  model: a directory in
  * the diffusers layout, of which tokenizer and text_encoder are read.  threads: that an encoding

@@ -3,10 +3,12 @@
  *
  * A pooled vector cannot tell "a red star on blue" from "a blue star on red"; tokens that have read
  * their neighbours can.  The score of late interaction (MaxSim: Khattab and Zaharia, "ColBERT",
- * SIGIR 2020) is the mean, over the query's tokens, of the best cosine with any of the caption's.
+ * SIGIR 2020) is the mean, over the query's tokens, of the best cosine with any of the caption's;
+ * a token counts as much as its features are long.
  *
- * Stored form: u16 number of tokens n, u16 dims, f32 scales[n], then n rows of dims bytes, each
- * round(x / scale) + 128 of a row of length 1 (the rows of kernels/vectors/scan.h); little-endian.
+ * Stored form: u16 number of tokens n, u16 dims, f32 scales[n], f32 lengths[n], then n rows of dims
+ * bytes, each round(x / scale) + 128 of a row of length 1 (the rows of kernels/vectors/scan.h);
+ * little-endian.
  */
 #ifndef KILN_TOKEN_ROWS_H
 #define KILN_TOKEN_ROWS_H
@@ -30,9 +32,14 @@ struct kiln_token_query;
 /* features: [count][dims] of the query's own tokens, 1 to KILN_TOKEN_ROWS_MAX of them. */
 int kiln_token_query_new(const float *features, size_t count, size_t dims,
                          struct kiln_token_query **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* What is stored becomes a query, to find others like it.  KILN_CORRUPT for bytes that are no
+ * caption of so many values a token. */
+int kiln_token_query_of(const uint8_t *stored, size_t size, size_t dims,
+                        struct kiln_token_query **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_token_query_free(struct kiln_token_query *q); /* accepts NULL */
 
-/* -1 to 1 within 0.01; -2 for bytes that are not a caption of the query's dims.  Any number of
+/* -1 to 1 within 0.01, 0 for a query that says nothing; -2 for bytes that are not a caption of the
+ * query's dims.  Any number of
  * threads may score with one query. */
 float kiln_token_query_score(const struct kiln_token_query *q, const uint8_t *stored, size_t size);
 

@@ -61,18 +61,21 @@ void kiln_keeper_free(struct kiln_keeper *keeper)
 }
 
 /* --- opening -------------------------------------------------------------------------------- */
-/* The model's own caption features; KILN_NOT_FOUND if it has no fit. */
+/* The model's own caption features; KILN_NOT_FOUND if it has no fit.  A head is used if there is
+ * one. */
 static int open_captions(const struct kiln_config *config, struct kiln_embedder **ret,
                          struct kiln_error *err)
 {
     const char *model = kiln_config_text(config, KILN_KEY_MODEL);
     struct kiln_caption_encoder encoder;
-    char fit[KILN_PATH_MAX];
+    char fit[KILN_PATH_MAX], head[KILN_PATH_MAX];
     snprintf(fit, sizeof fit, "%s/%s", model, KILN_CAPTION_FIT_NAME);
+    snprintf(head, sizeof head, "%s/%s", model, KILN_CAPTION_HEAD_NAME);
     if (!model[0] || access(fit, R_OK) != 0)
         return kiln_fail(err, KILN_NOT_FOUND, "the model has no %s", KILN_CAPTION_FIT_NAME);
     int code = kiln_caption_library_open(NULL, model, ENCODER_THREADS, &encoder, err);
-    return code ? code : kiln_captions_open(&encoder, fit, ret, err);
+    const bool has_head = access(head, F_OK) == 0;
+    return code ? code : kiln_captions_open(&encoder, fit, has_head ? head : NULL, ret, err);
 }
 
 static int open_embedder(struct kiln_keeper *keeper, struct kiln_error *err)

@@ -171,7 +171,8 @@ static int embed_texts(struct kiln_meaning *m, const struct kiln_embed_text *tex
 {
     if (!kiln_embedder_has_tokens(m->embedder)) /* in one run of the model */
         return kiln_embedder_embed(m->embedder, KILN_EMBED_PASSAGE, texts, count, rows, err);
-    float *features = malloc(KILN_TOKEN_ROWS_MAX * m->dims * sizeof *features);
+    const size_t dims = kiln_embedder_info(m->embedder)->token_dims;
+    float *features = malloc(KILN_TOKEN_ROWS_MAX * dims * sizeof *features);
     int code = features ? 0 : kiln_world_no_memory(err);
     for (uint32_t i = 0; i < count && code == 0; i++) {
         size_t tokens = 0;
@@ -180,13 +181,13 @@ static int embed_texts(struct kiln_meaning *m, const struct kiln_embed_text *tex
                                           &tokens, err);
         if (code != 0 || tokens == 0)
             continue;
-        uint8_t *bytes = malloc(kiln_token_rows_size(tokens, m->dims));
+        uint8_t *bytes = malloc(kiln_token_rows_size(tokens, dims));
         if (bytes)
-            kiln_token_rows_encode(features, tokens, m->dims, bytes);
+            kiln_token_rows_encode(features, tokens, dims, bytes);
         else
             code = kiln_world_no_memory(err);
         vectors[i].tokens = bytes;
-        vectors[i].tokens_size = kiln_token_rows_size(tokens, m->dims);
+        vectors[i].tokens_size = kiln_token_rows_size(tokens, dims);
     }
     free(features);
     return code;

@@ -48,7 +48,7 @@ struct kiln_meaning_hit {
 };
 struct kiln_meaning_found {
     uint32_t count; /* hits, best first */
-    uint32_t near;  /* of them, those three spreads above the usual score */
+    uint32_t near;  /* of them, those so many spreads above the usual score (search.c) */
     bool known;     /* false: the text, or the picture, gives nothing to search for */
 };
 

@@ -8,7 +8,8 @@
 #include "schemas/text/text.h"
 
 #define SPREADS 3       /* above the usual score: what is alike by its vector, */
-#define TOKEN_SPREADS 1 /* and by its tokens (README.md has the measurement) */
+#define TOKEN_SPREADS 1 /* to a query by its tokens, */
+#define HEAD_SPREADS 4  /* and by tokens that a head has mapped (README.md has the measurements) */
 #define NO_SCORE (-2)   /* of a prompt without tokens */
 #define SAMPLES 256     /* prompts whose token scores say what is usual */
 
@@ -26,6 +27,7 @@ struct kiln_meaning_scratch {
     uint32_t prompts[KILN_MEANING_HITS_MAX];
     uint64_t jobs[KILN_MEANING_HITS_MAX];
     struct kiln_token_query *tokens; /* of the query in work; NULL: rank by vectors */
+    float spreads;                   /* above the usual score, from which on a hit is alike */
 };
 
 /* --- searching ------------------------------------------------------------------------------ */
@@ -178,7 +180,7 @@ static int search(const struct kiln_world *world, struct kiln_meaning_scratch *s
     for (uint32_t i = 0; i < found.count; i++)
         s->prompts[i] = world->prompts[s->hits[i].number];
     kiln_catalogue_newest(world->catalogue, filter, s->prompts, found.count, s->jobs);
-    const float alike = found.usual + (s->tokens ? TOKEN_SPREADS : SPREADS) * found.spread;
+    const float alike = found.usual + s->spreads * found.spread;
     for (uint32_t i = 0; i < found.count; i++) {
         if (s->jobs[i] == 0) /* removed a moment ago */
             continue;
@@ -193,16 +195,20 @@ static int embed_query(struct kiln_meaning *m, struct kiln_meaning_scratch *s, c
                        struct kiln_error *err)
 {
     const struct kiln_embed_text query = {text, strlen(text)};
+    const size_t dims = kiln_embedder_info(m->embedder)->token_dims;
     size_t count = 0;
+    s->spreads = SPREADS;
     if (!kiln_embedder_has_tokens(m->embedder))
         return kiln_embedder_embed(m->embedder, KILN_EMBED_QUERY, &query, 1, s->vector, err);
-    float *features = malloc(KILN_TOKEN_ROWS_MAX * m->dims * sizeof *features);
+    float *features = malloc(KILN_TOKEN_ROWS_MAX * dims * sizeof *features);
     int code = features
                    ? kiln_embedder_embed_tokens(m->embedder, KILN_EMBED_QUERY, &query, s->vector,
                                                 features, KILN_TOKEN_ROWS_MAX, &count, err)
                    : kiln_world_no_memory(err);
     if (code == 0 && count > 0)
-        code = kiln_token_query_new(features, count, m->dims, &s->tokens, err);
+        code = kiln_token_query_new(features, count, dims, &s->tokens, err);
+    if (s->tokens)
+        s->spreads = kiln_embedder_info(m->embedder)->learned ? HEAD_SPREADS : TOKEN_SPREADS;
     free(features);
     return code;
 }
@@ -230,6 +236,19 @@ int kiln_meaning_search(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
     return code;
 }
 
+/* The tokens of a stored prompt become the query where a head was trained for that: as they come,
+ * tokens rank pictures that are alike worse than vectors do (../alike/README.md). */
+static int take_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
+                       const struct kiln_prompt_tokens *tokens, struct kiln_error *err)
+{
+    const struct kiln_embed_info *info = kiln_embedder_info(m->embedder);
+    s->spreads = SPREADS;
+    if (!info->learned || !tokens->at)
+        return 0;
+    s->spreads = HEAD_SPREADS;
+    return kiln_token_query_of(tokens->at, tokens->size, info->token_dims, &s->tokens, err);
+}
+
 int kiln_meaning_similar(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
                          const struct kiln_gallery_filter *filter, uint64_t job, uint32_t count,
                          struct kiln_meaning_hit *hits, struct kiln_meaning_found *ret,
@@ -245,7 +264,11 @@ int kiln_meaning_similar(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
     uint32_t row = prompt < world->prompt_count ? world->places[prompt] : KILN_NONE;
     ret->known = kiln_vector_index_query(world->index, row, s->query, &query.scale, sketch);
     if (ret->known)
+        code = take_tokens(m, s, &world->tokens[row], err);
+    if (ret->known && code == 0)
         code = search(world, s, filter, &query, row, hits, ret, err);
     pthread_rwlock_unlock(&m->lock);
+    kiln_token_query_free(s->tokens);
+    s->tokens = NULL;
     return code;
 }

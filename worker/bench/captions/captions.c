@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "pipeline/embed/captions/library.h"
 #include "worker/bench/bench.h"
@@ -26,6 +27,8 @@ static const char usage[] =
     "  --prompts FILE      JSON lines: captions and what they say (pipeline/bench/requests.h)\n"
     "  --queries FILE      the same for queries, which name one thing each\n"
     "  --fit FILE          the fit to use (captions.safetensors of the model)\n"
+    "  --head FILE         that maps tokens (caption_head.safetensors of the model); none: no "
+    "head\n"
     "  --write-fit FILE    make a fit of these captions, use it and write it\n"
     "  --directions N      that a new fit removes (20)\n"
     "  --candidates N      captions, nearest by vector, whose tokens are compared (1000)\n"
@@ -34,7 +37,7 @@ static const char usage[] =
     "  --threads N         of the encoder (1)\n";
 
 struct options {
-    const char *model, *prompts, *queries, *fit, *write_fit, *judge, *lists;
+    const char *model, *prompts, *queries, *fit, *head, *write_fit, *judge, *lists;
     uint64_t directions, candidates;
     double at_least;
     int32_t threads;
@@ -50,6 +53,7 @@ static int read_options(int argc, char **argv, struct options *o, struct kiln_er
         {"prompts", kiln_take_text, .to = &o->prompts},
         {"queries", kiln_take_text, .to = &o->queries},
         {"fit", kiln_take_text, .to = &o->fit},
+        {"head", kiln_take_text, .to = &o->head},
         {"write-fit", kiln_take_text, .to = &o->write_fit},
         {"directions", kiln_take_whole, .to = &o->directions, 0, KILN_FIT_DIRECTIONS_MAX},
         {"candidates", kiln_take_whole, .to = &o->candidates, 1, KILN_INDEX_COUNT_MAX},
@@ -189,6 +193,24 @@ static int get_fit(struct bench *b, struct kiln_error *err)
     return rc;
 }
 
+/* The head that is named; else the model's, if it has one. */
+static int get_head(struct bench *b, struct kiln_error *err)
+{
+    const struct options *o = &b->options;
+    const struct kiln_caption_encoder *encoder = &b->corpus.encoder;
+    struct kiln_caption_head *head = &b->corpus.head;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/" KILN_CAPTION_HEAD_NAME, o->model);
+    *head = kiln_caption_head_none(encoder->width);
+    if (o->head ? strcmp(o->head, "none") == 0 : access(path, F_OK) != 0)
+        return 0;
+    int rc = kiln_caption_head_read(o->head ? o->head : path, head, err);
+    if (!rc && (head->dims != encoder->width || strcmp(head->model, encoder->model) != 0))
+        rc = kiln_fail(err, KILN_CORRUPT, "%s was made for model %s, not %s",
+                       o->head ? o->head : path, head->model, encoder->model);
+    return rc;
+}
+
 static int run(struct bench *b, double *ret_ten, struct kiln_error *err)
 {
     struct kiln_corpus *c = &b->corpus;
@@ -197,6 +219,7 @@ static int run(struct bench *b, double *ret_ten, struct kiln_error *err)
     if (!rc)
         rc =
             kiln_caption_library_open(NULL, b->options.model, b->options.threads, &c->encoder, err);
+    rc = rc ? rc : get_head(b, err);
     rc = rc ? rc : kiln_corpus_encode(c, err);
     rc = rc ? rc : get_fit(b, err);
     rc = rc ? rc : kiln_corpus_index(c, err);
@@ -204,7 +227,7 @@ static int run(struct bench *b, double *ret_ten, struct kiln_error *err)
     if (rc)
         return rc;
     printf("%zu captions, %zu values a token, encoded in %.1f s; their tokens are %.1f kB each\n",
-           c->captions.count, c->width, c->encode_s,
+           c->captions.count, c->head.row, c->encode_s,
            (double)c->token_bytes / (double)c->captions.count / 1000);
     printf("%zu queries; %.1f %% of the captions are right by chance\n", b->queries.count,
            chance(b));

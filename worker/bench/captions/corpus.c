@@ -14,7 +14,9 @@ static double now_ms(void)
 
 /* --- building --------------------------------------------------------------------------------- */
 
-static int encode_caption(struct kiln_corpus *c, size_t i, float *features, struct kiln_error *err)
+/* features: [KILN_CAPTION_TOKENS_MAX][width]; rows: [KILN_TOKEN_ROWS_MAX][head.row]. */
+static int encode_caption(struct kiln_corpus *c, size_t i, float *features, float *rows,
+                          struct kiln_error *err)
 {
     const char *text = c->captions.items[i].prompt;
     size_t count = 0;
@@ -26,10 +28,11 @@ static int encode_caption(struct kiln_corpus *c, size_t i, float *features, stru
         for (size_t d = 0; d < c->width; d++)
             mean[d] += features[t * c->width + d] / (float)count;
     const size_t kept = count < KILN_TOKEN_ROWS_MAX ? count : KILN_TOKEN_ROWS_MAX;
-    const size_t bytes = kiln_token_rows_size(kept, c->width);
+    const size_t bytes = kiln_token_rows_size(kept, c->head.row);
     if (!(c->tokens[i] = malloc(bytes)))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the tokens of caption %zu", i);
-    kiln_token_rows_encode(features, kept, c->width, c->tokens[i]);
+    kiln_caption_head_apply(&c->head, KILN_EMBED_PASSAGE, features, kept, rows);
+    kiln_token_rows_encode(rows, kept, c->head.row, c->tokens[i]);
     c->token_bytes += bytes;
     return 0;
 }
@@ -41,12 +44,14 @@ int kiln_corpus_encode(struct kiln_corpus *c, struct kiln_error *err)
     c->means = calloc(c->captions.count * c->width, sizeof *c->means);
     c->tokens = calloc(c->captions.count, sizeof *c->tokens);
     float *features = malloc(KILN_CAPTION_TOKENS_MAX * c->width * sizeof *features);
-    int rc = c->means && c->tokens && features
+    float *rows = malloc(KILN_TOKEN_ROWS_MAX * c->head.row * sizeof *rows);
+    int rc = c->means && c->tokens && features && rows
                  ? 0
                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu captions", c->captions.count);
     for (size_t i = 0; i < c->captions.count && !rc; i++)
-        rc = encode_caption(c, i, features, err);
+        rc = encode_caption(c, i, features, rows, err);
     free(features);
+    free(rows);
     c->encode_s = (now_ms() - begin) / 1000;
     return rc;
 }
@@ -104,6 +109,7 @@ void kiln_corpus_release(struct kiln_corpus *c)
     free(c->tokens);
     free(c->means);
     kiln_caption_fit_release(&c->fit);
+    kiln_caption_head_release(&c->head);
     kiln_vector_coder_free(c->coder);
     kiln_vector_index_free(c->index);
     kiln_requests_release(&c->captions);
@@ -153,16 +159,22 @@ static int rank_tokens(const struct kiln_corpus *c, const float *features, size_
 {
     const size_t n = all ? c->captions.count : ret->count;
     struct scored *list = malloc((n + 1) * sizeof *list);
+    float *rows = malloc((count + 1) * c->head.row * sizeof *rows);
     struct kiln_token_query *q = NULL;
-    int rc = list ? kiln_token_query_new(features, count, c->width, &q, err)
-                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu candidates", n);
+    int rc = list && rows ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu candidates", n);
+    if (!rc) {
+        kiln_caption_head_apply(&c->head, KILN_EMBED_QUERY, features, count, rows);
+        rc = kiln_token_query_new(rows, count, c->head.row, &q, err);
+    }
+    free(rows);
     for (size_t i = 0; i < n && !rc; i++) {
         const uint32_t number = all ? (uint32_t)i : ret->numbers[i];
         const uint8_t *stored = c->tokens[number];
         const size_t tokens = stored ? stored[0] | (size_t)stored[1] << 8 : 0;
-        list[i] = (struct scored){
-            kiln_token_query_score(q, stored, stored ? kiln_token_rows_size(tokens, c->width) : 0),
-            number};
+        list[i] =
+            (struct scored){kiln_token_query_score(
+                                q, stored, stored ? kiln_token_rows_size(tokens, c->head.row) : 0),
+                            number};
     }
     if (!rc) {
         qsort(list, n, sizeof *list, better);

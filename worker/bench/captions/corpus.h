@@ -13,6 +13,8 @@ struct kiln_corpus {
     struct kiln_requests captions;
     struct kiln_caption_encoder encoder;
     struct kiln_caption_fit fit;
+    struct kiln_caption_head
+        head; /* read before captions are encoded; of a model that has none too */
     size_t width;
     float *means;     /* [captions][width], before the fit */
     uint8_t **tokens; /* [captions] stored token rows (token_rows.h); NULL: no token */

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""How much of what a gallery finds is right, by labels: searches as people type them, and similar ones.
+
+    scripts/bench/caption_lists.py --out W --queries 200
+    scripts/bench/gallery_make.py CONNINFO --prompts W/captions.jsonl
+    scripts/bench/gallery_quality.py http://127.0.0.1:PORT W/captions.jsonl W/queries.jsonl
+
+Asks /v1/pictures of a running gallery that has embedded these prompts, and prints the share of right
+ones among the first ten: those that say a thing of the query's shape and colour.  The queries with
+even numbers are for tuning, the odd ones for judging.  Then /v1/alike of --similar pictures: the
+share of those it calls similar that have a thing in common.  --beside is a second gallery over the
+same ledger, with gallery_embedder = none: words alone.  Standard library only.
+"""
+import argparse
+import json
+import urllib.parse
+import urllib.request
+
+
+def read(path):
+    with open(path, encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return {row["prompt"]: {(t["shape"], t.get("colour")) for t in row["asked"]["things"]} for row in rows}
+
+
+def get(url, path, **query):
+    path = f"{url.rstrip('/')}{path}?{urllib.parse.urlencode(query)}"
+    with urllib.request.urlopen(path, timeout=60) as answer:
+        return json.load(answer)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url"), parser.add_argument("captions"), parser.add_argument("queries")
+    parser.add_argument("--beside", help="another gallery: how many queries does it answer better?")
+    parser.add_argument("--similar", type=int, default=200, help="pictures whose similar ones are judged")
+    args = parser.parse_args()
+    says, shares, empty, some, better = read(args.captions), ([], []), 0, [], 0
+
+    def share(pictures, wanted):
+        return sum(bool(wanted & says.get(p["prompt"], set())) for p in pictures) / 10
+
+    for n, (text, wanted) in enumerate(read(args.queries).items()):
+        found = get(args.url, "/v1/pictures", q=text, limit=10)["pictures"]
+        empty += not found
+        some += found
+        shares[n % 2].append(share(found, wanted))
+        if args.beside:
+            other = get(args.beside, "/v1/pictures", q=text, limit=10)["pictures"]
+            better += share(other, wanted) > share(found, wanted)
+    for name, part in zip(("even", "odd"), shares):
+        print(f"{len(part)} queries, {name}: {100 * sum(part) / len(part):.1f} % of the first ten are right")
+    print(f"{empty} find nothing" + (f"; {better} are answered better by {args.beside}" if args.beside else ""))
+    shown = right = asked = 0
+    for picture in {p["job"]: p for p in some if p["prompt"] in says}.values():
+        if asked == args.similar:
+            break
+        asked += 1
+        for other in get(args.url, f"/v1/alike/{picture['job']}")["similar"]:
+            shown += 1
+            right += bool(says[picture["prompt"]] & says.get(other["prompt"], set()))
+    if asked:
+        print(f"similar to {asked} pictures: {shown} are shown, {100 * right / max(shown, 1):.1f} % right")
+
+
+main()
