@@ -73,6 +73,11 @@ int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledge
     if (rc == 0 && pthread_create(&leader->intake_thread, NULL, kiln_intake_thread, leader) != 0)
         rc = kiln_fail(err, KILN_NO_MEMORY, "the intake's thread cannot be started");
     leader->intake_started = rc == 0;
+    if (rc == 0 && kiln_config_text(config, KILN_KEY_WEBHOOK_HOSTS)[0]) {
+        if (pthread_create(&leader->webhook_thread, NULL, kiln_webhook_thread, leader) != 0)
+            rc = kiln_fail(err, KILN_NO_MEMORY, "the webhooks' thread cannot be started");
+        leader->webhook_started = rc == 0;
+    }
     if (rc) {
         kiln_leader_close(leader);
         return rc;
@@ -88,6 +93,8 @@ void kiln_leader_close(struct kiln_leader *leader)
     atomic_store(&leader->stop, true);
     if (leader->intake_started)
         pthread_join(leader->intake_thread, NULL);
+    if (leader->webhook_started)
+        pthread_join(leader->webhook_thread, NULL);
     kiln_fleet_clear(leader);
     kiln_pauses_release(&leader->pauses);
     kiln_cache_close(leader->cache);

@@ -6,6 +6,7 @@
  *
  *     leader.c         rebuilding, and one step: read messages, reconcile, load, dispatch
  *     intake_thread.c  the second thread
+ *     webhook_thread.c the third thread: tells URLs that a batch has ended
  *     gauges.c         the copy of all this that the metrics show
  *     messages.c       heartbeats, events and control messages from the bus
  *     answer.c         the leader's answers to queries of the command line
@@ -133,9 +134,9 @@ struct kiln_leader {
     bool loaded, sweeping, queue_full;
     struct kiln_gauges *gauges; /* the daemon's; NULL without metrics */
     struct kiln_pauses pauses;  /* jobs that these match are kept out of the policy */
-    /* the second thread */
-    pthread_t intake_thread;
-    bool intake_started;
+    /* the other threads */
+    pthread_t intake_thread, webhook_thread;
+    bool intake_started, webhook_started;
     atomic_bool stop, inserted, revived; /* revived: jobs of old ids wait again */
 };
 
@@ -152,6 +153,8 @@ int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms,
 /* --- intake_thread.c ------------------------------------------------------------------------- */
 /* The second thread; arg is the leader.  Ends when `stop` is set. */
 void *kiln_intake_thread(void *arg);
+/* The third thread, where webhook_hosts names a host; likewise. */
+void *kiln_webhook_thread(void *arg);
 
 /* --- messages.c ------------------------------------------------------------------------------ */
 /* Failures of these two are the bus's; one of the ledger is left in ledger_error. */

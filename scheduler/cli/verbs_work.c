@@ -32,7 +32,9 @@ static const struct kiln_option worker_options[] = {
     {"follow", NULL, "logs: print new lines until Ctrl-C"},
     {NULL, NULL, NULL}};
 static const struct kiln_option wait_options[] = {
-    {"timeout", "S", "stop waiting after this many seconds, exit code 75"}, {NULL, NULL, NULL}};
+    {"timeout", "S", "stop waiting after this many seconds, exit code 75"},
+    {"on-done", "CMD", "run this by /bin/sh -c when the batch has ended"},
+    {NULL, NULL, NULL}};
 static const struct kiln_option status_options[] = {
     {"groups", NULL, "only the groups: backlog in GPU-seconds, jobs, holders of the LoRA set"},
     {NULL, NULL, NULL}};
@@ -92,7 +94,8 @@ const struct kiln_verb kiln_verbs_work[] = {
      .examples = "kiln enqueue prompts.jsonl               prints the name of the batch\n"
                  "kiln enqueue prompts.txt --set size=16:9 --set steps=8\n"
                  "kiln enqueue sweep.csv --batch sweep-1   again, or edited: adds only new jobs\n"
-                 "kiln enqueue prompts.jsonl --dry-run     the jobs and their estimated cost",
+                 "kiln enqueue prompts.jsonl --dry-run     the jobs and their estimated cost\n"
+                 "kiln enqueue prompts.txt --on-done https://ci.example.org/kiln",
      .more =
          "FILE is JSON lines, plain text (a prompt a line, # comments) or CSV with a header of "
          "job\n"
@@ -100,18 +103,26 @@ const struct kiln_verb kiln_verbs_work[] = {
          "is\n"
          "printed as FILE:LINE: reason; the others are sent, and the exit code is 65.\n"
          "The batch is named after the file, a job is known by its content: sent again, an edited\n"
-         "file adds what is new, and jobs that it no longer has are left out of exports.",
+         "file adds what is new, and jobs that it no longer has are left out of exports.\n"
+         "--on-done: the scheduler tells the URL, signed, until it is taken (a day at most).  Its "
+         "host has\n"
+         "to be in webhook_hosts, in the settings here and of the scheduler.",
      .options = kiln_enqueue_options,
      .words = {1, 1},
      .run = kiln_verb_enqueue},
     {.name = "wait",
-     .args = "BATCH [--timeout S]",
+     .args = "BATCH [--timeout S] [--on-done CMD]",
      .summary = "wait until a batch has ended",
-     .examples = "kiln wait sketches && kiln export sketches --out gallery",
+     .examples = "kiln wait sketches && kiln export sketches --out gallery\n"
+                 "kiln wait sketches --on-done 'notify-send \"$KILN_BATCH: $KILN_DONE done\"'",
      .more =
          "Exit code 0: all done; 1: some failed or were cancelled; 75: timed out.  If no live "
          "worker\n"
-         "can render the queued jobs, or all are paused, stderr says so and the wait continues.",
+         "can render the queued jobs, or all are paused, stderr says so and the wait continues.\n"
+         "CMD has KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED; its stdout is stderr "
+         "here.  "
+         "If it\n"
+         "fails, the exit code is its own.",
      .options = wait_options,
      .words = {1, 1},
      .run = kiln_verb_wait},

@@ -14,7 +14,9 @@
 #include "schemas/text/utc.h"
 #include "storage/formats/card/model_card.h"
 #include "storage/formats/styles_file.h"
+#include "storage/ledger/queue/webhook.h"
 #include "storage/ledger/read/read.h"
+#include "storage/webhook/webhook.h"
 
 #define GROUP "scheduler"
 #define CONSUMER "leader"
@@ -30,7 +32,7 @@
 enum limited { LIMIT_KEY, LIMIT_ACCOUNT, LIMIT_RECEIPT, LIMIT_ASIDE, LIMITS };
 
 struct kiln_intake {
-    const char *pool;
+    const char *pool, *webhook_hosts, *webhook_secret;
     char stream[KILN_NAME_MAX + 32], refused[KILN_NAME_MAX + 32], blocked[KILN_NAME_MAX + 32];
     struct kiln_ledger *ledger;
     struct kiln_bus *bus;
@@ -56,6 +58,8 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
     if (!intake)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the intake");
     intake->pool = kiln_config_text(config, KILN_KEY_POOL);
+    intake->webhook_hosts = kiln_config_text(config, KILN_KEY_WEBHOOK_HOSTS);
+    intake->webhook_secret = kiln_config_text(config, KILN_KEY_WEBHOOK_SECRET_FILE);
     intake->pending = true;
     intake->page_max = PAGE_FIRST;
     double lease_ms = kiln_config_number(config, KILN_KEY_LEASE_S) * 1000;
@@ -229,6 +233,29 @@ static int send_receipt(struct kiln_intake *intake, const struct kiln_page_end *
     return rc;
 }
 
+/* Keeps whom to tell that the batch has ended, or refuses that.  The call is not announced yet and
+ * its jobs are in, so the message cannot go out before them. */
+static int keep_webhook(struct kiln_intake *intake, const struct kiln_page_end *end,
+                        struct kiln_error *err)
+{
+    struct kiln_error why;
+    bool full = false;
+    int bad = kiln_webhook_check(end->on_done, intake->webhook_hosts, &why);
+    if (bad == 0 && !intake->webhook_secret[0])
+        bad = kiln_fail(&why, KILN_BAD_INPUT,
+                        "on_done: the setting webhook_secret_file of the scheduler is empty, so "
+                        "nothing can be signed");
+    int rc = bad ? 0
+                 : kiln_ledger_webhook_keep(intake->ledger, intake->pool, end->batch, end->entry,
+                                            end->on_done, &full, err);
+    if (full)
+        bad = kiln_fail(&why, KILN_FULL, "on_done: %d other URLs wait for the end of batch %s",
+                        KILN_WEBHOOKS_OF_BATCH, end->batch);
+    return rc || !bad ? rc
+                      : kiln_ledger_refuse(intake->ledger, intake->pool, end->batch, end->token,
+                                           end->entry, why.text, err);
+}
+
 /* What the ledger has of one enqueue call.  A call for a batch of Kiln's own has nothing there. */
 static int read_account(struct kiln_intake *intake, const struct kiln_page_end *end,
                         struct kiln_receipt *receipt, struct kiln_error *err)
@@ -240,9 +267,11 @@ static int read_account(struct kiln_intake *intake, const struct kiln_page_end *
                  "batch \"%s\": " KILN_NAMES_RESERVED, end->batch);
         return 0;
     }
-    int rc =
-        kiln_ledger_announce(intake->ledger, intake->pool, end->batch, end->token, end->announced,
-                             &receipt->accepted, &receipt->duplicate, &receipt->refused, err);
+    int rc = end->on_done[0] ? keep_webhook(intake, end, err) : 0;
+    rc = rc ? rc
+            : kiln_ledger_announce(intake->ledger, intake->pool, end->batch, end->token,
+                                   end->announced, &receipt->accepted, &receipt->duplicate,
+                                   &receipt->refused, err);
     if (rc || receipt->refused == 0)
         return rc;
     rc = kiln_ledger_refusal_ends(intake->ledger, intake->pool, end->batch, end->token, &ends, err);

@@ -273,6 +273,8 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
         struct kiln_page_end *end = &page->ends[page->end_count++];
         snprintf(end->batch, sizeof(end->batch), "%s", decoded.batch);
         snprintf(end->token, sizeof(end->token), "%s", decoded.token ? decoded.token : "");
+        snprintf(end->entry, sizeof(end->entry), "%s", entry->id);
+        snprintf(end->on_done, sizeof(end->on_done), "%s", decoded.on_done ? decoded.on_done : "");
         end->announced = decoded.end;
     }
     return rc;

@@ -16,13 +16,15 @@
 #define KILN_PAGE_ENTRIES 2000 /* read at once */
 #define KILN_PAGE_JOBS 4000    /* inserted at once */
 
+#define KILN_ENTRY_ID_MAX 48
+
 struct kiln_page_end { /* the last entry of an enqueue call */
     char batch[KILN_BATCH_NAME_MAX + 1];
     char token[KILN_WIRE_ID_MAX + 1];
+    char entry[KILN_ENTRY_ID_MAX];         /* its own id */
+    char on_done[KILN_INTAKE_URL_MAX + 1]; /* the URL to tell that the batch has ended, or "" */
     uint64_t announced;
 };
-
-#define KILN_ENTRY_ID_MAX 48
 
 struct kiln_page_aside { /* an entry that neither became jobs nor a refusal as others are */
     char entry[KILN_ENTRY_ID_MAX];

@@ -154,6 +154,11 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_GALLERY_EMBEDDER] =
         TEXT("gallery_embedder", "auto",
              "search by meaning: a directory with a text embedder; auto: the model's own; none"),
+    [KILN_KEY_WEBHOOK_HOSTS] =
+        TEXT("webhook_hosts", "",
+             "hosts that --on-done may name, as HOST or HOST:PORT, with commas; empty: none"),
+    [KILN_KEY_WEBHOOK_SECRET_FILE] =
+        TEXT("webhook_secret_file", "", "file whose first line signs what those hosts are told"),
     [KILN_KEY_EMBED_METADATA] =
         CHOICE("embed_metadata", "on", "on|off",
                "prompt, seed and the rest inside the pictures of exports, for other programs"),

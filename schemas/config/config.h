@@ -73,6 +73,8 @@ enum kiln_key {
     KILN_KEY_GALLERY_CLASSIFIER_CERTAIN, /* 0.5 .. 1 */
     KILN_KEY_GALLERY_METRICS_PORT,       /* /metrics and /healthz of kiln-gallery; 0 = none */
     KILN_KEY_GALLERY_EMBEDDER,           /* auto | none | DIR: what search by meaning compares */
+    KILN_KEY_WEBHOOK_HOSTS,              /* HOST or HOST:PORT, ...; "" = none is told */
+    KILN_KEY_WEBHOOK_SECRET_FILE,        /* signs what they are told */
     KILN_KEY_EMBED_METADATA,             /* on | off: in the pictures of exports */
     KILN_KEY_CORE_DUMPS, /* off | on: of the daemons, whose memory has the secrets */
     KILN_KEY_LOG_LEVEL,  /* error | warning | info | debug */

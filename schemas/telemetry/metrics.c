@@ -20,6 +20,7 @@ static const char *const ledger_ways[] = {"statement", "pipeline", "walk", NULL}
 static const char *const store_ways[] = {"put", "get", "head", "delete", "list", NULL};
 static const char *const intake_results[] = {"inserted", "duplicate", "refused", "set_aside", NULL};
 static const char *const undelivered[] = {"receipt", "refused", NULL};
+static const char *const webhook_results[] = {"delivered", "retried", "failed", NULL};
 static const char *const rules[] = {"overdue", "stay", "open", "join", NULL};
 static const char *const switch_kinds[] = {"resident", "warm", "cold", NULL};
 static const char *const lora_sources[] = {"ready", "read", NULL};
@@ -73,6 +74,9 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
     [KILN_METRIC_UNDELIVERED] = {"kiln_undelivered_total",
                                  "Messages to one client that Redis did not take, dropped.",
                                  KILN_METRIC_OF_SCHEDULER, "what", undelivered, NULL},
+    [KILN_METRIC_WEBHOOKS] = {"kiln_webhooks_total",
+                              "Attempts to tell a URL that a batch has ended.",
+                              KILN_METRIC_OF_SCHEDULER, "result", webhook_results, NULL},
     [KILN_METRIC_ASSIGNMENTS] = {"kiln_assignments_total",
                                  "Batches assigned, by the rule of the policy.",
                                  KILN_METRIC_OF_SCHEDULER, "rule", rules, NULL},

@@ -28,6 +28,7 @@ enum kiln_metric {
     KILN_METRIC_STEP_SECONDS,    /* histogram: a round of the leader without its waiting */
     KILN_METRIC_INTAKE,          /* by enum kiln_intake_result */
     KILN_METRIC_UNDELIVERED,     /* by enum kiln_undelivered */
+    KILN_METRIC_WEBHOOKS,        /* attempts, by enum kiln_webhook_result */
     KILN_METRIC_ASSIGNMENTS,     /* by enum kiln_policy_rule */
     KILN_METRIC_ASSIGNMENT_JOBS, /* histogram of sizes */
     KILN_METRIC_SWITCHES,        /* by enum kiln_switch_kind: 1 warm, 2 cold */
@@ -70,6 +71,7 @@ enum kiln_intake_result {
 };
 /* A message to a client that Redis refused, because its key has another type, say. */
 enum kiln_undelivered { KILN_UNDELIVERED_RECEIPT, KILN_UNDELIVERED_REFUSED };
+enum kiln_webhook_result { KILN_WEBHOOK_DELIVERED, KILN_WEBHOOK_RETRIED, KILN_WEBHOOK_FAILED };
 enum kiln_return_cause {
     KILN_CAUSE_CRASHED,   /* its worker was lost */
     KILN_CAUSE_UNBEGUN,   /* its worker ended before it began */

@@ -84,6 +84,15 @@ static int read_intake_field(const char *name, size_t name_len, const char *valu
             code = kiln_fail(err, KILN_PROTOCOL,
                              "intake: field \"gone\" must be keys, a line each, of up to %d bytes",
                              KILN_INTAKE_GONE_MAX);
+    } else if (is_named(name, name_len, "on_done")) {
+        entry->on_done = value;
+        bool printable = len > 0 && len <= KILN_INTAKE_URL_MAX;
+        for (size_t i = 0; i < len && printable; i++)
+            printable = value[i] > ' ' && value[i] <= '~';
+        if (!printable)
+            code = kiln_fail(err, KILN_PROTOCOL,
+                             "intake: field \"on_done\" must be a URL of up to %d bytes of ASCII",
+                             KILN_INTAKE_URL_MAX);
     } else if (is_named(name, name_len, "index")) {
         code = read_count("index", value, len, UINT32_MAX, &number, err);
         entry->has_index = !code;
@@ -112,6 +121,8 @@ int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t 
         return kiln_fail(err, KILN_PROTOCOL, "intake: an entry needs \"job\", \"gone\" or \"end\"");
     if (entry.job && entry.gone)
         return kiln_fail(err, KILN_PROTOCOL, "intake: an entry has \"job\" or \"gone\", not both");
+    if (entry.on_done && !entry.has_end)
+        return kiln_fail(err, KILN_PROTOCOL, "intake: an entry with \"on_done\" needs \"end\"");
     *ret = entry;
     return 0;
 }

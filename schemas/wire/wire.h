@@ -43,12 +43,14 @@ bool kiln_wire_last_id(const char *id);
 /* --- intake ---------------------------------------------------------------------------------
  * Fields of an entry: batch, job (JSON line); optional index, key (identity within the batch;
  * same batch + key = same job), token (of one enqueue call), end (jobs announced; on the last
- * entry of a call, which may have no job), source (the file that the job came from).  An entry
- * with gone has no job: the keys, a line each, that the file no longer has. */
+ * entry of a call, which may have no job), on_done (beside end: the URL to tell that the batch has
+ * ended), source (the file that the job came from).  An entry with gone has no job: the keys, a
+ * line each, that the file no longer has. */
 #define KILN_INTAKE_GONE_MAX (64 * 1024) /* bytes of one entry's keys */
+#define KILN_INTAKE_URL_MAX 1024
 struct kiln_intake_entry {
     const char *batch, *job, *key, *token; /* borrowed from the caller's reply; NULL if absent */
-    const char *source, *gone;
+    const char *source, *gone, *on_done;
     size_t job_len;
     bool has_index, has_end;
     uint32_t index;

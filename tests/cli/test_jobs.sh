@@ -293,4 +293,90 @@ ok kiln wait later --timeout 60 --json
 json out.txt 'd["jobs"]["done"] == 5'
 ok kiln migrate --json
 json out.txt 'd["from"] == d["to"]'
+
+# --- --on-done: the command of whoever waits
+fails 64 kiln enqueue more.jsonl --batch later --on-done 'echo done'
+says 'it runs no command; give it to .kiln wait'
+fails 64 kiln wait later --on-done http://127.0.0.1:1/
+says 'the scheduler tell a URL'
+ok kiln wait later --json --on-done 'echo "$KILN_BATCH has $KILN_DONE, $KILN_FAILED, $KILN_CANCELLED"'
+json out.txt 'd["jobs"]["done"] == 5'
+says '^later has 5, 0, 0$'
+fails 7 kiln wait later --on-done 'exit 7'
+says 'on-done ended with 7'
+fails 143 kiln wait later --on-done 'kill $$'
+fails 75 kiln wait never-sent --timeout 1 --on-done 'touch never'
+[ ! -e never ] || die "the command ran though nothing has ended"
+fails 3 kiln run more.jsonl --out gallery --batch run --on-done 'test -s gallery/index.html && exit 3'
+
+# --- --on-done: a URL, told by the scheduler; the receiver refuses two attempts, and the leader is
+# killed between them
+fails 64 kiln enqueue more.jsonl --batch told --on-done http://127.0.0.1:1/hook
+says 'the setting webhook_hosts names those that may'
+cat >receiver.py <<'PYTHON'
+import hashlib, hmac, http.server, json, os, sys, time
+secret = b"a secret of the receiver"
+class Receiver(http.server.BaseHTTPRequestHandler):
+    tries = 0
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        fields = dict(part.split("=", 1) for part in self.headers["Kiln-Signature"].split(","))
+        mac = hmac.new(secret, fields["t"].encode() + b"." + body, hashlib.sha256).hexdigest()
+        Receiver.tries += 1
+        with open("told.jsonl", "a") as out:
+            out.write(json.dumps({"path": self.path, "signed": hmac.compare_digest(mac, fields["v1"]),
+                                  "age": time.time() - int(fields["t"]), "delivery": self.headers["Kiln-Delivery"],
+                                  "type": self.headers["Content-Type"], "body": json.loads(body)}) + "\n")
+        if Receiver.tries == 1:
+            self.send_response(302)
+            self.send_header("Location", "/elsewhere")
+        else:
+            self.send_response(500 if Receiver.tries == 2 else 204)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def do_GET(self):
+        with open("followed", "w"):
+            pass
+    def log_message(self, *args):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+with open("port.new", "w") as out:
+    out.write(str(server.server_port))
+os.rename("port.new", "port")
+server.serve_forever()
+PYTHON
+python3 receiver.py &
+receiver=$!
+trap 'kill $receiver 2>/dev/null; stop_stacks' EXIT
+soon test -e port || die "the receiver does not start"
+url=http://127.0.0.1:$(cat port)/hook?key=hidden
+(umask 077; echo 'a secret of the receiver' >secret)
+ok kiln up --dir s --webhook-hosts "127.0.0.1:$(cat port)" --webhook-secret-file secret
+told() { [ -e told.jsonl ] && [ "$(wc -l <told.jsonl)" -ge "$1" ]; }
+ok kiln enqueue more.jsonl --batch told --on-done "$url" --json
+json out.txt 'd["accepted"] == 1 and d["refused"] == []'
+soon told 1 || die "the receiver was not told"
+old=$(pid_of s scheduler)
+kill -9 "$old"
+soon gone "$old" || die "the scheduler does not end"
+ok kiln up --dir s
+soon told 3 || die "the receiver was told $(wc -l <told.jsonl) times"
+until_sql "SELECT count(*) FROM webhook WHERE outcome = 'delivered'" 1
+json_lines told.jsonl 'all(x["signed"] and x["path"] == "/hook?key=hidden" and -60 < x["age"] < 60 for x in d)'
+json_lines told.jsonl 'len({x["delivery"] for x in d}) == 1 and d[0]["type"] == "application/json"'
+json_lines told.jsonl 'd[0]["body"]["batch"] == "told" and d[0]["body"]["jobs"] == {"done": 1, "failed": 0, "cancelled": 0}'
+json_lines told.jsonl 'd[0]["body"]["began"] <= d[0]["body"]["ended"] and d[0]["body"]["tenant"] == "default" and d[0]["body"]["pool"] == "default"'
+[ ! -e followed ] || die "a redirect was followed"
+! grep -q hidden s/log/scheduler.log || die "the log has the path of the URL"
+ok kiln enqueue more.jsonl --batch told --on-done "$url" # nothing is new: told again at once
+soon told 4 || die "the receiver was not told of the second call"
+
+# --- one that cannot be told is seen
+sql "UPDATE webhook SET outcome = 'failed', error = 'http://127.0.0.1:1 answered 500', ended_at = now()"
+ok kiln status
+says '! 2 webhook messages about the end of a batch not delivered, the latest of batch told: http' out.txt
+ok kiln status --json
+json out.txt '[t["trouble"] for t in d["troubles"]] == ["webhook"]'
+ok kiln errors
+says 'now in the way: 2 webhook messages'
 echo ok

@@ -82,6 +82,8 @@ static void wrong_sources_and_lists_of_keys_are_refused(void **state)
         {{"batch", "b", "gone", ""}, 2, "field \"gone\""},
         {{"batch", "b", "gone", "\xff"}, 2, "field \"gone\""},
         {{"batch", "b", "job", LINE, "gone", "k"}, 3, "not both"},
+        {{"batch", "b", "end", "0", "on_done", "http://a/\r\nHost: b"}, 3, "field \"on_done\""},
+        {{"batch", "b", "job", LINE, "on_done", "http://a/"}, 3, "\"on_done\" needs \"end\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char sql[200];
@@ -126,6 +128,49 @@ static void bad_lines_do_not_hold_up_good_ones(void **state)
                                             " WHERE reason ~ 'width|prompt|JSON|steps|bytes long'"),
                      kiln_test_count(stack, "SELECT count(*) FROM intake_refusal"));
     stream_is_empty();
+}
+
+static void settings_of_webhooks(const char *hosts, const char *secret)
+{
+    kiln_intake_close(intake);
+    kiln_test_ok(kiln_config_set(stack->config, "webhook_hosts", hosts, "test", &err), err);
+    kiln_test_ok(kiln_config_set(stack->config, "webhook_secret_file", secret, "test", &err), err);
+    intake = NULL;
+    kiln_test_ok(kiln_intake_open(stack->config, &intake, &err), err);
+}
+
+/* A call of one job with a URL; its receipt. */
+static struct kiln_receipt call_with_url(const char *batch, const char *token, const char *url)
+{
+    kiln_test_enqueue(stack, batch, token, LINE, 0, 1, false);
+    const char *const last[] = {"batch", batch, "token", token, "end", "1", "on_done", url};
+    kiln_test_append(stack, last, 4);
+    (void)take_all();
+    stream_is_empty();
+    return kiln_test_receipt(stack, token);
+}
+
+/* What is refused is the message alone: the job of the call comes in. */
+static void a_url_is_kept_if_its_host_is_allowed(void **state)
+{
+    (void)state;
+    static const char waiting[] = "SELECT count(*) FROM webhook WHERE outcome IS NULL";
+    struct kiln_receipt receipt = call_with_url("b", "t1", "http://127.0.0.1:9/x");
+    assert_int_equal(receipt.accepted, 1);
+    assert_int_equal(receipt.refused, 1);
+    assert_non_null(strstr(receipt.first_refusal, "webhook_hosts"));
+    settings_of_webhooks("hooks.example.org, 127.0.0.1:9", "");
+    receipt = call_with_url("b", "t2", "http://127.0.0.1:9/x");
+    assert_non_null(strstr(receipt.first_refusal, "webhook_secret_file"));
+    settings_of_webhooks("hooks.example.org, 127.0.0.1:9", "secret");
+    receipt = call_with_url("b", "t3", "http://127.0.0.1:8/x");
+    assert_non_null(strstr(receipt.first_refusal, "127.0.0.1 at port 8"));
+    assert_int_equal(kiln_test_count(stack, waiting), 0);
+    receipt = call_with_url("b", "t4", "http://127.0.0.1:9/x");
+    assert_int_equal(receipt.duplicate, 1);
+    assert_int_equal(receipt.refused, 0);
+    assert_int_equal(kiln_test_count(stack, waiting), 1);
+    settings_of_webhooks("", "");
 }
 
 /* Another job of batch "done", which is done and has a latent of 256x256. */
@@ -481,6 +526,7 @@ int main(void)
         TEST(gone_jobs_stay_and_come_back),
         TEST(wrong_sources_and_lists_of_keys_are_refused),
         TEST(bad_lines_do_not_hold_up_good_ones),
+        TEST(a_url_is_kept_if_its_host_is_allowed),
         TEST(a_start_must_be_there),
         TEST(a_parent_must_exist),
         TEST(a_picture_is_named_by_its_key),

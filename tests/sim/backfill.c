@@ -3,6 +3,7 @@
 #include "storage/ledger/queue/backfill.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/quota.h"
+#include "storage/ledger/queue/webhook.h"
 
 int kiln_ledger_pauses(struct kiln_ledger *ledger, const char *pool, bool lifted,
                        kiln_each_pause *each, void *arg, struct kiln_error *err)
@@ -85,4 +86,30 @@ int kiln_ledger_refuse_jobs(struct kiln_ledger *ledger, const char *pool,
 {
     (void)ledger, (void)pool, (void)jobs, (void)count, (void)reason, (void)err;
     return 0;
+}
+
+/* --- URLs to tell: webhook_hosts is empty, so the intake keeps none ------------------------------
+ */
+
+int kiln_ledger_webhook_keep(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                             const char *entry, const char *url, bool *ret_full,
+                             struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)batch, (void)entry, (void)ret_full;
+    return kiln_fail(err, KILN_INTERNAL, "the tables do not record that %s is told", url);
+}
+
+int kiln_ledger_webhook_take(struct kiln_ledger *ledger, const char *pool, double lease_s,
+                             struct kiln_webhook_row *ret, bool *ret_found, struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)lease_s, (void)ret, (void)err;
+    *ret_found = false;
+    return 0;
+}
+
+int kiln_ledger_webhook_tried(struct kiln_ledger *ledger, uint64_t id, const char *error,
+                              double retry_s, struct kiln_error *err)
+{
+    (void)ledger, (void)error, (void)retry_s;
+    return kiln_fail(err, KILN_INTERNAL, "the tables have no message %llu", (unsigned long long)id);
 }

@@ -37,6 +37,7 @@ storage/daemon:             schemas/ storage/formats
 storage/objects:            schemas/ storage/daemon storage/formats
 storage/objects/s3:         schemas/ storage/daemon storage/formats storage/objects
 storage/bus:                schemas/ storage/daemon storage/formats
+storage/webhook:            schemas/ storage/formats
 storage/ledger:             schemas/ storage/daemon
 storage/ledger/read:        schemas/ storage/ledger
 storage/ledger/gallery:     schemas/ storage/ledger storage/ledger/read

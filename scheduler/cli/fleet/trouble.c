@@ -344,6 +344,11 @@ void kiln_troubles_find(const struct kiln_trouble_facts *facts, struct kiln_trou
             "the ledger takes no new jobs: %s", facts->intake);
     if (facts->roster)
         find_in_fleet(facts, ret);
+    if (facts->webhook && facts->webhook[0])
+        word(add(ret, KILN_TROUBLE_WEBHOOK, false,
+                 "see the receiver's log, webhook_hosts and webhook_secret_file; no job waits for "
+                 "it"),
+             "%s", facts->webhook);
 }
 
 void kiln_troubles_print(const struct kiln_cli *cli, const struct kiln_troubles *troubles)

@@ -23,7 +23,8 @@
     X(STORE, "store")         /* refuses the pictures of workers */                                \
     X(LEDGER, "ledger")       /* refuses their commits */                                          \
     X(DEAF, "deaf")           /* a worker that cannot read its stream */                           \
-    X(MODEL, "model")         /* that jobs need and no worker has */
+    X(MODEL, "model")         /* that jobs need and no worker has */                               \
+    X(WEBHOOK, "webhook")     /* a URL that was not told that a batch has ended; stops no job */
 enum kiln_trouble_kind {
 #define KILN_TROUBLE_KIND(name, text) KILN_TROUBLE_##name,
     KILN_TROUBLES(KILN_TROUBLE_KIND) KILN_TROUBLE_KINDS
@@ -60,6 +61,7 @@ struct kiln_trouble_facts {
     const char *redis;                /* why it does not answer; NULL: it does */
     bool led;                         /* a scheduler leads */
     const char *intake;               /* why it is blocked; NULL or "": it is not */
+    const char *webhook;              /* which URLs were not told, a clause; NULL or "": none */
     const struct kiln_roster *roster; /* NULL: not known */
     const struct kiln_needed *needed; /* NULL: nothing */
     double lease_s;

@@ -14,6 +14,7 @@
 #include "schemas/wire/wire.h"
 #include "storage/bus/doctor.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/queue/webhook.h"
 
 #define LOOK_EVERY_S 2.0
 #define SLOW_LATER 9           /* so a slow server costs a tenth of the wait */
@@ -119,24 +120,49 @@ static int look_bus(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kil
     return rc;
 }
 
+/* --- URLs that were not told -------------------------------------------------------------------
+ */
+
+/* A clause about the messages that failed within a day or are tried again and again; "" for none.
+ */
+static int find_webhooks(struct kiln_cli *cli, struct kiln_ledger *ledger, char *out, size_t size,
+                         struct kiln_error *err)
+{
+    struct kiln_webhook_trouble trouble;
+    char why[KILN_ERROR_TEXT_MAX];
+    out[0] = '\0';
+    int rc = kiln_ledger_webhook_trouble(ledger, kiln_pool(cli), &trouble, err);
+    if (rc || trouble.failed + trouble.retried == 0)
+        return rc;
+    kiln_safe_line(trouble.error, why, sizeof why);
+    snprintf(out, size, "%s about the end of a batch not delivered%s, the latest of batch %s: %s",
+             KILN_COUNT(trouble.failed + trouble.retried, "webhook message"),
+             trouble.failed ? "" : " so far", trouble.batch, why);
+    return 0;
+}
+
 /* What is left to find out: who leads, and all that Redis knows. */
 static int look_fleet(struct kiln_cli *cli, struct kiln_ledger *ledger,
                       struct kiln_trouble_facts *facts, struct kiln_roster *ret_roster,
                       struct kiln_error *ret_bus, struct kiln_troubles *ret, struct kiln_error *err)
 {
-    char blocked[KILN_ERROR_TEXT_MAX] = "";
+    char blocked[KILN_ERROR_TEXT_MAX] = "", webhook[KILN_ERROR_TEXT_MAX + 256] = "";
     int rc = kiln_ledger_led(ledger, kiln_pool(cli), &facts->led, err);
+    if (rc == 0 && !facts->paused) /* of the pool, not of one batch */
+        rc = find_webhooks(cli, ledger, webhook, sizeof webhook, err);
     if (rc)
         return rc;
     int lost = look_bus(cli, ledger, ret_roster, blocked, sizeof blocked, ret_bus);
     ret_bus->code = lost;
     facts->pool = kiln_pool(cli);
     facts->intake = blocked;
+    facts->webhook = webhook;
     facts->lease_s = kiln_config_number(cli->config, KILN_KEY_LEASE_S);
     facts->redis = lost ? ret_bus->text : NULL;
     facts->roster = lost ? NULL : ret_roster;
     facts->now_ms = kiln_wall_ms();
     kiln_troubles_find(facts, ret);
+    facts->intake = facts->webhook = NULL; /* they end here */
     return 0;
 }
 
@@ -157,7 +183,7 @@ int kiln_troubles_look(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
     struct kiln_needed needed = {.count = 0};
     struct kiln_roster roster = {0};
     struct kiln_error bus;
-    struct kiln_trouble_facts facts = {.paused = paused, .needed = &needed};
+    struct kiln_trouble_facts facts = {.paused = batch ? paused : NULL, .needed = &needed};
     int rc = batch ? find_pause(cli, ledger, batch, paused, sizeof paused, err) : 0;
     if (rc == 0)
         rc = batch ? kiln_ledger_waiting_models(ledger, pool, batch, note_model, &needed, err)

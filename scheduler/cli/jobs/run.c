@@ -19,8 +19,10 @@
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "scheduler/cli/jobs/export/export.h"
 #include "scheduler/cli/jobs/makespan.h"
+#include "scheduler/cli/jobs/on_done.h"
 #include "scheduler/cli/stack/stack.h"
 #include "storage/daemon/config_file.h"
+#include "storage/webhook/webhook.h"
 
 /* --- where it runs ---------------------------------------------------------------------------- */
 
@@ -156,23 +158,17 @@ static void say_left(const struct place *place)
             place->stack.gallery ? ", web gallery" : "", place->stack.dir);
 }
 
-static int finish(struct place *place, struct kiln_export *export)
+/* The batch has ended. */
+static int fetch(struct place *place, struct kiln_export *export,
+                 const struct kiln_progress *progress)
 {
     struct kiln_cli *cli = place->cli;
     const char *batch = export->batch, *out = export->out;
     struct kiln_error err;
-    struct kiln_progress progress;
-    int rc = kiln_wait_batch(cli, batch, -1, tend, place, &progress, &err);
-    if (rc == KILN_CANCELLED) {
-        kiln_warn(cli, "%s; to go on, repeat the command or run `kiln wait %s`", err.text, batch);
-        return 130;
-    }
-    if (rc == 0)
-        rc = kiln_export_batch(cli, export, &err);
-    if (rc)
+    if (kiln_export_batch(cli, export, &err))
         return kiln_report(cli, &err);
     /* Not kiln_batch_status: lines that failed or were refused once may have been edited since. */
-    bool bad = export->states.at[KILN_JOB_DONE] < export->jobs || progress.removed > 0;
+    bool bad = export->states.at[KILN_JOB_DONE] < export->jobs || progress->removed > 0;
     int status = bad ? 1 : 0;
     if (export->pictures == export->jobs)
         kiln_say(cli, "%s exported", KILN_COUNT(export->pictures, "picture"));
@@ -201,6 +197,26 @@ static int finish(struct place *place, struct kiln_export *export)
     return status ? status : printed;
 }
 
+/* command: of --on-done, or NULL.  It runs when the pictures are there, or could not be exported.
+ */
+static int finish(struct place *place, struct kiln_export *export, const char *command)
+{
+    struct kiln_cli *cli = place->cli;
+    struct kiln_error err;
+    struct kiln_progress progress;
+    int rc = kiln_wait_batch(cli, export->batch, -1, tend, place, &progress, &err);
+    if (rc == KILN_CANCELLED) {
+        kiln_warn(cli, "%s; to go on, repeat the command or run `kiln wait %s`", err.text,
+                  export->batch);
+        return 130;
+    }
+    if (rc)
+        return kiln_report(cli, &err);
+    int status = fetch(place, export, &progress);
+    int own = command ? kiln_on_done_run(cli, command, export->batch, &progress) : 0;
+    return own ? own : status;
+}
+
 int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
@@ -220,6 +236,9 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
     status = kiln_export_args(cli, args, &export);
     if (status)
         return status;
+    const char *command =
+        request.on_done && !kiln_webhook_is_url(request.on_done) ? request.on_done : NULL;
+    request.on_done = command ? NULL : request.on_done;
     request.file = args->rest[0];
     if (strcmp(request.file, "-") != 0 && access(request.file, R_OK) != 0) {
         kiln_warn(cli, "%s: %s", request.file, strerror(errno));
@@ -233,7 +252,7 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
     bool go_on = result.sent > 0 && (status == 0 || status == EX_DATAERR);
     if (go_on) { /* refused lines do not stop the good ones */
         export.batch = result.batch;
-        int finished = finish(&place, &export);
+        int finished = finish(&place, &export, command);
         say_left(&place);
         status = status ? status : finished;
     }

@@ -8,12 +8,14 @@
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/batch_wait.h"
 #include "scheduler/cli/jobs/makespan.h"
+#include "scheduler/cli/jobs/on_done.h"
 #include "scheduler/policy/bounds.h"
 #include "schemas/limits.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/makespan.h"
+#include "storage/webhook/webhook.h"
 
 #define TIMEOUT_MAX_S (366L * 24 * 3600)
 
@@ -110,6 +112,14 @@ static void say_result(struct kiln_cli *cli, const char *batch,
         kiln_say(cli, "      why: kiln errors %s; to retry: kiln retry %s%s", batch, option, batch);
 }
 
+/* The exit status: that of the command if it failed, else the batch's. */
+static int after_end(const struct kiln_cli *cli, const char *command, const char *batch,
+                     const struct kiln_progress *progress, int status)
+{
+    int own = command ? kiln_on_done_run(cli, command, batch, progress) : 0;
+    return own ? own : status;
+}
+
 int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
@@ -123,6 +133,11 @@ int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_usage(cli,
                           "'%.64s' is not the name of a batch: a name has up to %d " KILN_NAME_RULE,
                           batch, KILN_BATCH_NAME_MAX);
+    const char *on_done = kiln_arg(args, "on-done");
+    if (on_done && kiln_webhook_is_url(on_done))
+        return kiln_usage(cli,
+                          "--on-done: wait runs a command; `kiln enqueue --on-done URL` has the "
+                          "scheduler tell a URL");
     double start = kiln_now_s();
     int rc = kiln_wait_batch(cli, batch, (double)timeout, NULL, NULL, &progress, &err);
     double seconds = kiln_now_s() - start;
@@ -136,8 +151,9 @@ int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0 && !cli->json)
         kiln_say_makespan(cli, batch);
     status = rc == KILN_TIMEOUT ? EX_TEMPFAIL : kiln_batch_status(&progress);
+    bool ended = rc == 0;
     if (!cli->json)
-        return status;
+        return ended ? after_end(cli, on_done, batch, &progress, status) : status;
     const char *result = rc                                                      ? "timeout"
                          : kiln_batch_status(&progress) == 0                     ? "done"
                          : progress.jobs.at[KILN_JOB_FAILED] || progress.refused ? "failed"
@@ -148,5 +164,6 @@ int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
                   "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs), "removed",
                   (json_int_t)progress.removed, "refused", (json_int_t)progress.refused, "seconds",
                   seconds, "effort", rc ? NULL : kiln_makespan_json(cli, batch)));
-    return status ? status : printed;
+    status = status ? status : printed;
+    return ended ? after_end(cli, on_done, batch, &progress, status) : status;
 }

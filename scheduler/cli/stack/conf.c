@@ -40,7 +40,7 @@ static int want_given(struct wanted *wanted, enum kiln_key key, const char *valu
 {
     bool path = key == KILN_KEY_MODEL || key == KILN_KEY_LORA_DIR || key == KILN_KEY_STYLES ||
                 key == KILN_KEY_S3_CREDENTIALS_FILE || key == KILN_KEY_REDIS_PASSWORD_FILE ||
-                key == KILN_KEY_GALLERY_TOKEN_FILE;
+                key == KILN_KEY_GALLERY_TOKEN_FILE || key == KILN_KEY_WEBHOOK_SECRET_FILE;
     if (!path || value[0] == '\0')
         return want(wanted, key, value, err);
     char *real = realpath(value, NULL);

@@ -30,6 +30,7 @@
 #include "schemas/names.h"
 #include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
+#include "storage/webhook/webhook.h"
 
 /* --- entries ------------------------------------------------------------------------------- */
 
@@ -293,9 +294,12 @@ static int send_all(struct run *run, struct kiln_error *err)
     if (!code && run->result->sent > 0) { /* the last entry: how many jobs this call announced */
         char end[24];
         snprintf(end, sizeof end, "%" PRIu64, run->result->sent);
-        const char *fields[] = {"batch", run->result->batch, "token", run->token, "end", end};
-        size_t lengths[] = {5, strlen(run->result->batch), 5, strlen(run->token), 3, strlen(end)};
-        code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, 3, err);
+        const char *on_done = run->request->on_done;
+        const char *fields[] = {"batch", run->result->batch, "token", run->token, "end",
+                                end,     "on_done",          on_done};
+        size_t lengths[] = {5, strlen(run->result->batch),   5, strlen(run->token), 3, strlen(end),
+                            7, on_done ? strlen(on_done) : 0};
+        code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, on_done ? 4 : 3, err);
         code = code ? code : kiln_bus_flush(run->bus, err);
         run->result->safe = !code;
     }
@@ -459,6 +463,11 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
                           request->batch, KILN_BATCH_NAME_MAX);
     if (request->batch && kiln_name_reserved(request->batch))
         return kiln_usage(cli, "--batch %s: " KILN_NAMES_RESERVED, request->batch);
+    if (request->on_done &&
+        (strlen(request->on_done) > KILN_INTAKE_URL_MAX ||
+         kiln_webhook_check(request->on_done, kiln_config_text(cli->config, KILN_KEY_WEBHOOK_HOSTS),
+                            &err)))
+        return kiln_usage(cli, "--on-done: %s", err.code ? err.text : "the URL is too long");
     kiln_size_watch_open(cli, &run.sizes);
     int code = check_and_send(&run, &err);
     if (cli->progress && run.index >= 65536)

@@ -40,6 +40,7 @@ struct kiln_enqueue_request {
     const struct kiln_set *sets;        /* borrowed */
     size_t set_count;
     enum kiln_format format;
+    const char *on_done; /* the URL to tell that the batch has ended; NULL: none */
     bool dry_run, strict, no_wait;
     bool allow_empty; /* prompts of nothing but blanks too */
     uint32_t wait_s;  /* for the receipt; 0: KILN_RECEIPT_WAIT_S */

@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
+#include "storage/webhook/webhook.h"
 
 const struct kiln_option kiln_enqueue_options[] = {
     {"batch", "NAME", "name of the batch (the file's name); repeating it adds only new jobs"},
@@ -15,6 +16,7 @@ const struct kiln_option kiln_enqueue_options[] = {
     {"strict", NULL, "send nothing if any line is refused"},
     {"allow-empty", NULL, "also take lines with an empty prompt"},
     {"no-wait", NULL, "do not wait for the scheduler's receipt"},
+    {"on-done", "URL|CMD", "when the batch has ended, POST to URL; run also takes a command"},
     {NULL, NULL, NULL},
 };
 
@@ -27,7 +29,8 @@ int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
                                          .dry_run = kiln_arg(args, "dry-run") != NULL,
                                          .strict = kiln_arg(args, "strict") != NULL,
                                          .allow_empty = kiln_arg(args, "allow-empty") != NULL,
-                                         .no_wait = kiln_arg(args, "no-wait") != NULL};
+                                         .no_wait = kiln_arg(args, "no-wait") != NULL,
+                                         .on_done = kiln_arg(args, "on-done")};
     for (int i = 0; i < args->given_count; i++)
         if (strcmp(args->given[i].option->name, "set") == 0)
             sets[ret->set_count++] = (struct kiln_set){"set", args->given[i].value};
@@ -102,6 +105,10 @@ int kiln_verb_enqueue(struct kiln_cli *cli, const struct kiln_args *args)
     int status = kiln_enqueue_read_args(cli, args, sets, &request);
     if (status)
         return status;
+    if (request.on_done && !kiln_webhook_is_url(request.on_done))
+        return kiln_usage(cli,
+                          "--on-done: enqueue does not wait, so it runs no command; give it to "
+                          "`kiln wait` or `kiln run`, or name a URL");
     request.file = args->rest[0];
     status = kiln_enqueue(cli, &request, &result);
     /* Other failures have no result to print. */

@@ -1,0 +1,47 @@
+/* on_done.c - see on_done.h. */
+#include "scheduler/cli/jobs/on_done.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scheduler/cli/core/programs.h"
+
+static void tell(const char *name, uint64_t count)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, count);
+    setenv(name, text, 1);
+}
+
+int kiln_on_done_run(const struct kiln_cli *cli, const char *command, const char *batch,
+                     const struct kiln_progress *progress)
+{
+    const char *argv[] = {"/bin/sh", "-c", command, NULL};
+    const struct kiln_launch launch = {
+        .argv = argv, .in_fd = -1, .out_fd = STDERR_FILENO, .err_fd = STDERR_FILENO};
+    struct kiln_error err;
+    int status = 0;
+    pid_t pid;
+    setenv("KILN_BATCH", batch, 1);
+    tell("KILN_DONE", progress->jobs.at[KILN_JOB_DONE]);
+    tell("KILN_FAILED", progress->jobs.at[KILN_JOB_FAILED]);
+    tell("KILN_CANCELLED", progress->jobs.at[KILN_JOB_CANCELLED]);
+    int rc = kiln_launch(&launch, &pid, &err);
+    if (rc)
+        return kiln_report(cli, &err);
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) {
+            kiln_fail(&err, KILN_INTERNAL, "wait for --on-done: %s", strerror(errno));
+            return kiln_report(cli, &err);
+        }
+    status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (status)
+        kiln_warn(cli, "the command of --on-done ended with %d", status);
+    return status;
+}
