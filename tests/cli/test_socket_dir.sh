@@ -53,7 +53,7 @@ printf %s "$PWD/gone" >"$gone/of"
 KILN_CONFIG=$deep/kiln.conf kiln doctor >out.txt
 [ -e "$gone" ] || die "doctor removed something without --fix"
 KILN_CONFIG=$deep/kiln.conf kiln doctor --fix >out.txt
-says 'removed 1 socket folder of stacks that no longer exist' out.txt
+says 'removed [1-9][0-9]* socket folders\? of stacks that no longer exist' out.txt # others may be there
 [ ! -e "$gone" ] || die "doctor --fix left it"
 
 # --- DIR is there: only a stack.json that names another folder counts, and not of one just made

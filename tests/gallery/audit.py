@@ -38,7 +38,7 @@ class Audit:
         """Everything of a page that has just been opened."""
         what = f"{name} at {width} {'dark' if dark else 'light'}"
         shift = page.run(SHIFT)
-        for _ in range(2):  # a busy machine may paint half a page
+        for _ in range(8):  # a busy machine may paint half a page
             if shift > 0.01:
                 page.reload()
                 shift = min(shift, page.run(SHIFT))
