@@ -14,7 +14,7 @@ symbol=$(sed -n 's/.*dlsym(library, "\(kiln_cuda_plugin_[0-9]*\)").*/\1/p' "$KIL
 # says PATTERN NAME [STATUS]: the worker ends with 69, or STATUS, and one line that matches.
 says() {
     LD_LIBRARY_PATH=$PWD ./kiln-worker render --model "$KILN_SOURCE/pipeline/models/sketch" \
-        --prompt x --device cuda:0 --out x.webp >out 2>err </dev/null
+        --prompt x --size 512x512 --device cuda:0 --out x.webp >out 2>err </dev/null
     local got=$?
     [ $got = "${3:-69}" ] || fail "$2: status $got, not ${3:-69}: $(head -c 300 err)"
     [ "$(wc -l <err)" = 1 ] || fail "$2: $(wc -l <err) lines: $(head -c 300 err)"
