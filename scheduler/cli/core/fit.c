@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -142,18 +141,14 @@ void kiln_text_fit(struct kiln_text *out, const char *text, int columns, int han
 void kiln_print_fit(const struct kiln_cli *cli, int hang, const char *fmt, ...)
 {
     struct kiln_text safe = {0}, shown = {0};
-    char *line = NULL;
     va_list args;
     va_start(args, fmt);
-    if (vasprintf(&line, fmt, args) < 0)
-        line = NULL;
+    kiln_text_safe_format(&safe, fmt, args);
     va_end(args);
-    kiln_text_safe(&safe, line ? line : "(no memory for this line)");
     kiln_text_fit(&shown, safe.at ? safe.at : "", cli->columns, hang);
     kiln_text_puts(&shown, "\n"); /* one write, so that lines of several programs do not mix */
     if (!shown.failed && !safe.failed)
         fwrite(shown.at, 1, shown.len, stdout);
     kiln_text_release(&safe);
     kiln_text_release(&shown);
-    free(line);
 }

@@ -65,21 +65,26 @@ void kiln_print_safe(const char *text)
     kiln_text_release(&shown);
 }
 
+void kiln_text_safe_format(struct kiln_text *out, const char *fmt, va_list args)
+{
+    char *line = NULL;
+    if (vasprintf(&line, fmt, args) < 0)
+        line = NULL;
+    kiln_text_safe(out, line ? line : "(no memory for this line)");
+    free(line);
+}
+
 void kiln_print_line(const char *fmt, ...)
 {
     struct kiln_text shown = {0};
-    char *line = NULL;
     va_list args;
     va_start(args, fmt);
-    if (vasprintf(&line, fmt, args) < 0)
-        line = NULL;
+    kiln_text_safe_format(&shown, fmt, args);
     va_end(args);
-    kiln_text_safe(&shown, line ? line : "(no memory for this line)");
     kiln_text_add(&shown, "\n", 1); /* one write, so that lines of several programs do not mix */
     if (!shown.failed)
         fwrite(shown.at, 1, shown.len, stdout);
     kiln_text_release(&shown);
-    free(line);
 }
 
 /* As much as fits into both; *ret_used: the columns that it takes. */

@@ -9,9 +9,13 @@
 #ifndef KILN_CLI_TEXT_SAFE_H
 #define KILN_CLI_TEXT_SAFE_H
 
+#include <stdarg.h>
+
 #include "schemas/text/text.h"
 
 void kiln_text_safe(struct kiln_text *out, const char *text);
+/* The same of a text that is formatted as printf does. */
+void kiln_text_safe_format(struct kiln_text *out, const char *fmt, va_list args);
 void kiln_print_safe(const char *text); /* on stdout */
 /* A whole line on stdout, whose parts others have written: names of workers and hosts among them.
  */
