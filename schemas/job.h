@@ -54,7 +54,7 @@ enum kiln_teleport { KILN_TELEPORT_OLD = 0, KILN_TELEPORT_OFF = 1, KILN_TELEPORT
 struct kiln_donor {
     uint64_t job;  /* 0: none */
     uint32_t step; /* of the schedule, at which the run begins: so many are skipped, 1 or more */
-    int hit;       /* enum kiln_reuse_class of schemas/reuse/guard.h */
+    int hit;       /* enum kiln_reuse_class of schemas/reuse/class.h */
 };
 
 struct kiln_lora {

@@ -14,13 +14,6 @@
 
 enum { STYLES_MAX = 32, SHOWN_MAX = 40, LOOKED_AT = 16 };
 
-const char *kiln_reuse_class_name(enum kiln_reuse_class class)
-{
-    static const char *const names[] = {"none", "same_prompt", "canonical", "reworded",
-                                        "donor_says_more"};
-    return (unsigned)class < KILN_REUSE_CLASS_COUNT ? names[class] : "unknown";
-}
-
 /* --- styles, as a set ------------------------------------------------------------------------ */
 
 static uint32_t styles_of(const struct kiln_facts *facts, const struct kiln_token **ret)

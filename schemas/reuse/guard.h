@@ -12,23 +12,11 @@
 #define KILN_REUSE_GUARD_H
 
 #include "schemas/error.h"
+#include "schemas/reuse/class.h"
 #include "schemas/reuse/facts.h"
 #include "schemas/reuse/lexicon.h"
 
-/* In order of trust.  The numbers are stored and never change meaning; add at the end. */
-enum kiln_reuse_class {
-    KILN_REUSE_NONE = 0,            /* must not be used */
-    KILN_REUSE_SAME_PROMPT = 1,     /* equal to the byte */
-    KILN_REUSE_CANONICAL = 2,       /* equal canonical forms */
-    KILN_REUSE_REWORDED = 3,        /* other words, the same facts */
-    KILN_REUSE_DONOR_SAYS_MORE = 4, /* all facts of the target, and more about its things */
-    KILN_REUSE_CLASS_COUNT
-};
-
 #define KILN_REUSE_REASON_MAX 160
-
-/* "none", "same_prompt", "canonical", "reworded", "donor_says_more"; stable. */
-const char *kiln_reuse_class_name(enum kiln_reuse_class class);
 
 /* May a latent rendered for donor start a run for target?  reason receives one clause in plain
  * English, why not ("the colours differ: red, blue"), or "" if it may.  Prompts that are not UTF-8

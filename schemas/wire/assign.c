@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "schemas/job/line.h"
-#include "schemas/reuse/guard.h"
+#include "schemas/reuse/class.h"
 #include "schemas/wire/record.h"
 #include "schemas/wire/wire.h"
 

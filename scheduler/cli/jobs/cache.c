@@ -22,7 +22,7 @@
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "scheduler/cli/jobs/enqueue/prompts.h"
 #include "schemas/digest.h"
-#include "schemas/reuse/guard.h"
+#include "schemas/reuse/class.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/quota.h"
 #include "storage/ledger/read/cache.h"

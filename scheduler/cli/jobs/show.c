@@ -13,7 +13,7 @@
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/snapshot.h"
-#include "schemas/reuse/guard.h"
+#include "schemas/reuse/class.h"
 #include "storage/ledger/ledger.h"
 
 struct shown {

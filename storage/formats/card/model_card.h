@@ -16,7 +16,7 @@
 #include "schemas/job/line.h"
 #include "schemas/job/mode.h"
 #include "schemas/limits.h"
-#include "schemas/reuse/guard.h"
+#include "schemas/reuse/class.h"
 
 #define KILN_MODEL_CARD "kiln.json" /* in the model's directory */
 #define KILN_CARD_SHA256 65         /* hex digits of a SHA-256 and a NUL */

@@ -14,7 +14,7 @@
 #include "scheduler/cli/core/cli.h"
 #include "schemas/job/line.h"
 #include "schemas/job/sizes.h"
-#include "schemas/reuse/guard.h"
+#include "schemas/reuse/class.h"
 
 /* A comma before whatever follows a value. */
 static void separate(struct kiln_text *out)
