@@ -42,7 +42,7 @@ struct kiln_cache {
     struct model models[MODELS_MAX];
     size_t model_count;
     bool complete; /* all donors of the ledger are in memory */
-    bool full; /* and it was logged */
+    bool full;     /* and it was logged */
 };
 
 /* --- keys ------------------------------------------------------------------------------------- */
@@ -173,7 +173,6 @@ int kiln_cache_open(const struct kiln_config *config, struct kiln_cache **ret,
     }
     cache->config = config;
     pthread_mutex_init(&cache->lock, NULL);
-    kiln_cache_tend(cache, kiln_clock_ms());
     *ret = cache;
     return 0;
 }
@@ -190,16 +189,11 @@ void kiln_cache_close(struct kiln_cache *cache)
     free(cache);
 }
 
-void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms)
+static void read_card(struct kiln_cache *cache)
 {
     const char *dir = kiln_config_text(cache->config, KILN_KEY_MODEL);
     struct kiln_model_card card = {0};
     struct kiln_error err;
-    if (!cache->started && cache->card.reuse.row_count > 0 && atomic_load(&cache->asked))
-        cache->started = pthread_create(&cache->thread, NULL, follow, cache) == 0;
-    if (now_ms < cache->card_due_ms)
-        return;
-    cache->card_due_ms = now_ms + CARD_MS;
     const bool refused = dir[0] && kiln_model_card_read(dir, &card, &err) != 0;
     if (refused && !cache->card_refused)
         kiln_log(KILN_LOG_WARNING, "card_unreadable", kiln_f("error", "%s", err.text));
@@ -207,6 +201,18 @@ void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms)
     pthread_mutex_lock(&cache->lock);
     cache->card = refused ? (struct kiln_model_card){0} : card;
     pthread_mutex_unlock(&cache->lock);
+}
+
+void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms)
+{
+    if (!atomic_load(&cache->asked))
+        return;
+    if (now_ms >= cache->card_due_ms) {
+        cache->card_due_ms = now_ms + CARD_MS;
+        read_card(cache);
+    }
+    if (!cache->started && cache->card.reuse.row_count > 0)
+        cache->started = pthread_create(&cache->thread, NULL, follow, cache) == 0;
 }
 
 /* --- look-ups --------------------------------------------------------------------------------- */

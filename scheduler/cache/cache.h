@@ -7,8 +7,8 @@
  * there is.
  *
  * Uses of a donor are counted here when it is given, and in the ledger when the picture is
- * committed; a leader that begins counts those of the ledger.  A run that begins from noise all the
- * same counts until then as a use, which costs a hit and no picture.
+ * committed; a leader that begins counts those of the ledger.  A fallback to a full run still counts
+ * as a use until the next leader; that wastes a hit, never a picture.
  */
 #ifndef KILN_CACHE_H
 #define KILN_CACHE_H
@@ -21,12 +21,13 @@
 
 struct kiln_cache;
 
-/* Reads the model's card, if the setting `model` names a directory that can be seen from here; one
- * that is not valid counts as none and is logged.  config must outlive the cache. */
+/* config must outlive the cache. */
 int kiln_cache_open(const struct kiln_config *config, struct kiln_cache **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_cache_close(struct kiln_cache *cache); /* accepts NULL */
-/* Reads the card again, now and then; starts the thread when it has rows and a job asked. */
+/* Once a job has asked: reads the model's card now and then, if the setting `model` names a
+ * directory that can be seen from here, and starts the thread when the card has rows.  A card that
+ * is not valid counts as none and is logged. */
 void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms);
 
 /* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks

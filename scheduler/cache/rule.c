@@ -28,7 +28,7 @@ static bool holds(const struct kiln_card_reuse_row *row, const struct kiln_job *
     if (row->loss_attributes > KILN_REUSE_LOSS_ATTRIBUTES ||
         row->loss_whole > KILN_REUSE_LOSS_WHOLE)
         return false;
-    /* Who wants that picture again does not mind how often it was drawn. */
+    /* At alike 100 repeats are wanted, so use counts do not matter. */
     if (floor <= 0)
         return pool->donors > 0;
     return row->variety >= floor && pool->donors >= row->donors && pool->uses < row->uses;
