@@ -226,8 +226,7 @@ static int take_prompt(struct look *look, uint32_t index, struct kiln_start *sta
 }
 
 /* A request to an S3 that is away takes its many tries, so it is asked first whether it answers. */
-static int try_load(struct look *look, uint32_t index, struct kiln_start *ret,
-                    struct kiln_error *err)
+static int reach_store(struct look *look, struct kiln_error *err)
 {
     struct starts *starts = look->starts;
     int code = 0;
@@ -235,11 +234,27 @@ static int try_load(struct look *look, uint32_t index, struct kiln_start *ret,
         code = kiln_store_open(starts->worker->config, &starts->store, err);
     if (code == 0 && !look->answers)
         code = kiln_store_reach(starts->store, err);
-    look->answers = code == 0;
     if (of_the_start(code)) /* a store whose directory or bucket is missing has lost no start */
         code = err->code = KILN_UNAVAILABLE;
+    look->answers = code == 0;
+    return code;
+}
+
+/* After the last try for a start. */
+static void heed_answer(const struct look *look)
+{
+    if (!look->answers)
+        return;
+    kiln_health_heard(KILN_PEER_STORE);
+    kiln_outage_over(&look->starts->store_outage);
+}
+
+static int try_load(struct look *look, uint32_t index, struct kiln_start *ret,
+                    struct kiln_error *err)
+{
+    int code = reach_store(look, err);
     code = code ? code
-                : kiln_start_load(starts->store, &look->flight->assignment.jobs[index],
+                : kiln_start_load(look->starts->store, &look->flight->assignment.jobs[index],
                                   &look->rows[index], &look->want, ret, err);
     if (code == 0 && look->flight->assignment.mode.edited)
         code = take_prompt(look, index, ret, err);
@@ -253,10 +268,7 @@ static int load(struct look *look, uint32_t index, struct kiln_start *ret, struc
     while ((code = try_load(look, index, ret, err)) != 0)
         if (!again(look, &look->starts->store_outage, err) || !wanted(look, index))
             break;
-    if (look->answers) {
-        kiln_health_heard(KILN_PEER_STORE);
-        kiln_outage_over(&look->starts->store_outage);
-    }
+    heed_answer(look);
     return code;
 }
 
@@ -297,16 +309,14 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
         return KILN_FALLBACK_UNMEASURED;
     if (code || look->donors_away)
         return KILN_FALLBACK_AWAY;
-    if (!starts->store && (code = kiln_store_open(starts->worker->config, &starts->store, &err)))
-        code = KILN_UNAVAILABLE;
-    if (code == 0 && !look->answers && (code = kiln_store_reach(starts->store, &err)))
-        code = KILN_UNAVAILABLE;
-    look->answers = code == 0;
+    code = reach_store(look, &err);
     if (code == 0) {
         kiln_store_try_once(starts->store, true);
         code = kiln_donor_load(starts->store, &look->rows[index], &look->want, ret, &err);
         kiln_store_try_once(starts->store, false);
+        look->answers = code == 0 || of_the_start(code);
     }
+    heed_answer(look);
     if (code)
         kiln_log(KILN_LOG_WARNING, "donor_unused", kiln_f("donor", "%" PRIu64, donor),
                  kiln_f("why", "%s", kiln_fallback_name(fallback_of(code))),
