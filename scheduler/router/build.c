@@ -129,19 +129,19 @@ static int add_lora(struct kiln_router *router, uint32_t number, struct kiln_err
     int rc = 0;
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
         for (uint32_t i = 0; i < lists[l].texts->count && !rc; i++) {
-            int32_t concept;
+            int32_t named;
             rc = add_text(router, lists[l].texts->at[i],
                           (struct kiln_use){.lora = number,
                                             .weight = 1000,
                                             .role = (uint8_t)lists[l].role,
                                             .first = i == 0},
-                          &concept, err);
-            bool known = concept < 0 || lists[l].role == KILN_ROLE_NEGATIVE;
+                          &named, err);
+            bool known = named < 0 || lists[l].role == KILN_ROLE_NEGATIVE;
             for (size_t c = 0; c < count; c++)
-            known |= concepts[c] == concept;
+                known |= concepts[c] == named;
             if (!rc && !known && count < CONCEPTS && lora->category != KILN_LORA_CHARACTER) {
-                concepts[count++] = concept;
-                rc = expand(router, number, concept, err);
+                concepts[count++] = named;
+                rc = expand(router, number, named, err);
             }
         }
     return rc;

@@ -14,10 +14,9 @@
 #include "schemas/room.h"
 #include "schemas/text/utf8.h"
 
-#define K1 1200    /* thousandths, as all here */
-#define LENGTH 300 /* b */
-#define IDF_LEAST                                                                                  \
-    50 /* words that are in every twentieth text or oftener are not indexed, in tenths */
+#define K1 1200      /* thousandths, as all here */
+#define LENGTH 300   /* b */
+#define IDF_LEAST 50 /* tenths; more common words, in every twentieth text, are not indexed */
 
 struct field {
     const char *const *texts;

@@ -14,9 +14,10 @@ static int hundredths(double scale)
     return (int)lround(scale * 100);
 }
 
-/* Each recommended scale within its LoRA's limits, times 1, 0.8, 0.65 by the size of the team, the
- * sum of their magnitudes at most 1.2 for two and 1.5 for three, in steps of 0.05.  The probability
- * does not enter: being sure of the choice says nothing about its strength. */
+/* Each recommended scale times 1, 0.8, 0.65 by the size of the team, the sum of their magnitudes at
+ * most 1.2 for two and 1.5 for three, in steps of 0.05.  A LoRA's own limits come last and win over
+ * all of these.  The probability does not enter: being sure of the choice says nothing about its
+ * strength. */
 void kiln_route_scales(const struct kiln_router *router, struct kiln_route *route)
 {
     static const int shares[] = {0, 100, 80, 65}, caps[] = {0, 0, 120, 150};
@@ -34,7 +35,8 @@ void kiln_route_scales(const struct kiln_router *router, struct kiln_route *rout
         /* Alone it is as its LoRA says; in a team it is rounded down, never to nothing. */
         int rounded = route->count == 1 ? size : size / STEP * STEP;
         rounded = rounded < STEP && route->count > 1 ? STEP : rounded;
-        route->picks[i].scale = sign * rounded / 100.0;
+        const struct kiln_router_lora *lora = &router->loras[route->picks[i].lora];
+        route->picks[i].scale = fmin(fmax(sign * rounded / 100.0, lora->min), lora->max);
     }
 }
 

@@ -118,7 +118,6 @@ void kiln_router_score(struct kiln_router_reader *reader, const struct kiln_rout
 /* Whether the LoRA has the phrase as a trigger or a keyword. */
 bool kiln_router_has(const struct kiln_router *router, uint32_t lora, uint32_t phrase);
 bool kiln_candidate_before(const struct kiln_candidate *a, const struct kiln_candidate *b);
-bool kiln_router_suits(const struct kiln_router_lora *lora, const struct kiln_router_pool *pool);
 int kiln_router_p(int z); /* thousandths */
 static inline bool kiln_spans_meet(struct kiln_span a, struct kiln_span b)
 {

@@ -285,18 +285,6 @@ int32_t kiln_lexicon_find(const struct kiln_lexicon *lexicon, uint64_t phrase)
     return at ? (int32_t)*at : -1;
 }
 
-int32_t kiln_lexicon_find_text(const struct kiln_lexicon *lexicon, const char *text)
-{
-    struct kiln_route_tokens tokens = {0};
-    struct kiln_error ignored;
-    int32_t found = -1;
-    if (kiln_route_tokens_add(&tokens, text, strlen(text), false, &ignored) == 0 &&
-        tokens.count > 0)
-        found = kiln_lexicon_find(lexicon, kiln_route_tokens_phrase(tokens.at, tokens.count));
-    kiln_route_tokens_release(&tokens);
-    return found;
-}
-
 static uint32_t word(const struct kiln_lexicon *lexicon, uint64_t form)
 {
     const uint32_t *at = kiln_map_get(&lexicon->words, form);

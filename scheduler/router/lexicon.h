@@ -31,9 +31,8 @@ void kiln_lexicon_free(struct kiln_lexicon *lexicon);
 
 size_t kiln_lexicon_count(const struct kiln_lexicon *lexicon);
 const struct kiln_concept *kiln_lexicon_concept(const struct kiln_lexicon *lexicon, int32_t number);
-/* The concept that has this phrase, by hash (kiln_route_tokens_phrase) or by text; -1 for none. */
+/* The concept that has this phrase, by its hash (kiln_route_tokens_phrase); -1 for none. */
 int32_t kiln_lexicon_find(const struct kiln_lexicon *lexicon, uint64_t phrase);
-int32_t kiln_lexicon_find_text(const struct kiln_lexicon *lexicon, const char *text);
 
 /* The classes of a word (word_lists.h) by the hash of its form. */
 unsigned kiln_lexicon_classes(const struct kiln_lexicon *lexicon, uint64_t form);

@@ -62,8 +62,6 @@ static int read_texts(const struct place *place, const char *key, const json_t *
 {
     if (!json_is_array(value))
         return wrong(place, key, "must be a list of texts", err);
-    if (ret->at)
-        return wrong(place, key, "is there twice", err);
     ret->at = calloc(json_array_size(value) + 1, sizeof *ret->at);
     if (!ret->at)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for LoRAs");
@@ -101,7 +99,6 @@ static int read_description(const struct place *place, const char *key, const js
 {
     if (!json_is_string(value))
         return wrong(place, key, "must be a text", err);
-    free(lora->description);
     lora->description = strdup(json_string_value(value));
     return lora->description ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for LoRAs");
 }

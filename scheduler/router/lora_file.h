@@ -1,5 +1,5 @@
-/* lora_file.h - loras.json: the texts by which LoRAs are chosen (README.md of this room has the
- * keys, loras.schema.json the schema). */
+/* lora_file.h - loras.json: the texts by which LoRAs are chosen; schemas/loras.schema.json has its
+ * keys. */
 #ifndef KILN_ROUTER_LORA_FILE_H
 #define KILN_ROUTER_LORA_FILE_H
 

@@ -31,7 +31,7 @@
 #define KILN_ROUTER_LORAS_MAX 20000
 #define KILN_ROUTER_TEXTS_MAX 32   /* triggers, keywords ... of one LoRA; more is refused */
 #define KILN_ROUTER_TEXT_MAX 120   /* bytes of a trigger or keyword */
-#define KILN_ROUTER_PROSE_MAX 2000 /* bytes of a description or example; the rest is not read */
+#define KILN_ROUTER_PROSE_MAX 2000 /* bytes of an example, or read of a description */
 #define KILN_ROUTER_REASON_MAX 160 /* bytes */
 #define KILN_ROUTER_SHOWN 8        /* candidates that a route explains */
 #define KILN_ROUTER_ID 1 /* raised when the same line and version may give another answer */

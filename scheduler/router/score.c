@@ -38,7 +38,7 @@ static bool same_name(const char *a, const char *b)
     }
 }
 
-bool kiln_router_suits(const struct kiln_router_lora *lora, const struct kiln_router_pool *pool)
+static bool suits(const struct kiln_router_lora *lora, const struct kiln_router_pool *pool)
 {
     const bool given = pool->variant && *pool->variant && *lora->variant;
     if (!lora->enabled || (pool->commercial && lora->commercial != KILN_COMMERCIAL_YES) ||
@@ -59,7 +59,7 @@ static struct kiln_candidate *candidate(struct kiln_router_reader *reader, uint3
                                         const struct kiln_router_pool *pool)
 {
     if (!reader->candidate_of[lora]) {
-        if (!kiln_router_suits(&reader->router->loras[lora], pool))
+        if (!suits(&reader->router->loras[lora], pool))
             return NULL;
         reader->candidates[reader->candidate_count++] =
             (struct kiln_candidate){.lora = lora, .phrase = UINT32_MAX};

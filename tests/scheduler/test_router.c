@@ -215,6 +215,32 @@ static void scales_shrink_with_the_team(void **state)
     assert_true(sum <= 1.5 && sum > 1.2);
 }
 
+/* A team makes it weaker and rounds it, but not beyond its limits. */
+static void a_scale_stays_within_the_loras_limits(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"loras\": ["
+        "{\"name\": \"least\", \"triggers\": [\"lstx\"], \"scale\": 0.8, \"min\": 0.72},"
+        "{\"name\": \"most\", \"triggers\": [\"mstx\"], \"scale\": -0.9, \"max\": -0.77, "
+        "\"category\": \"effect\"},"
+        "{\"name\": \"tiny\", \"triggers\": [\"tnyx\"], \"scale\": 0.02, \"max\": 0.03, "
+        "\"category\": \"subject\"}]}";
+    struct kiln_router *usual = router;
+    struct kiln_router_reader *usual_reader = reader;
+    router = build(text);
+    reader = kiln_router_reader_new(router);
+    assert_non_null(reader);
+    assert_string_equal(team("lstx, mstx, tnyx"), "least most tiny");
+    assert_true(route.picks[0].scale == 0.72);  /* not 0.5 */
+    assert_true(route.picks[1].scale == -0.77); /* not -0.55 */
+    assert_true(route.picks[2].scale == 0.03);  /* not 0.05 */
+    kiln_router_reader_free(reader);
+    kiln_router_free(router);
+    router = usual;
+    reader = usual_reader;
+}
+
 static void a_missing_trigger_is_prepended_once(void **state)
 {
     (void)state;
@@ -342,6 +368,7 @@ int main(void)
         cmocka_unit_test(the_pool_decides_who_may),
         cmocka_unit_test(a_style_counts_as_a_word),
         cmocka_unit_test(scales_shrink_with_the_team),
+        cmocka_unit_test(a_scale_stays_within_the_loras_limits),
         cmocka_unit_test(a_missing_trigger_is_prepended_once),
         cmocka_unit_test(a_full_prompt_gets_no_trigger),
         cmocka_unit_test(tags_are_told_and_not_obeyed),

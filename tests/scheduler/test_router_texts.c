@@ -12,6 +12,7 @@
 
 #include "scheduler/router/lora_file.h"
 #include "scheduler/router/router.h"
+#include "scheduler/router/tokens.h"
 #include "schemas/random.h"
 
 static struct kiln_lexicon *lexicon;
@@ -43,6 +44,8 @@ static void wrong_files_are_refused_by_name(void **state)
     refused("{\"loras\": [{}]}", "LoRA 1: it has no 'name'");
     refused("{\"loras\": [{\"name\": \"../x\"}]}", "'name' must be letters");
     refused("{\"loras\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", "'a' is there twice");
+    refused("{\"loras\": [{\"name\": \"a\", \"triggers\": [\"x\"], \"triggers\": [\"y\"]}]}",
+            "duplicate object key");
     refused("{\"loras\": [{\"name\": \"a\", \"name\": \"b\"}]}", "duplicate");
     refused("{\"loras\": [{\"name\": \"a\", \"trigers\": []}]}", "'trigers' is not a key");
     refused("{\"loras\": [{\"name\": \"a\", \"triggers\": \"x\"}]}", "list of texts");
@@ -88,24 +91,34 @@ static void the_lexicon_refuses_what_is_wrong(void **state)
     }
 }
 
+static int32_t find(const char *text)
+{
+    struct kiln_route_tokens tokens = {0};
+    struct kiln_error err;
+    assert_int_equal(kiln_route_tokens_add(&tokens, text, strlen(text), false, &err), 0);
+    const uint64_t phrase = kiln_route_tokens_phrase(tokens.at, tokens.count);
+    kiln_route_tokens_release(&tokens);
+    return kiln_lexicon_find(lexicon, phrase);
+}
+
 static void the_lexicon_is_large_and_answers_in_two_languages(void **state)
 {
     (void)state;
     size_t phrases = 0, chinese = 0;
     for (size_t i = 0; i < kiln_lexicon_count(lexicon); i++) {
-        const struct kiln_concept *concept = kiln_lexicon_concept(lexicon, (int32_t)i);
-        phrases += concept->count;
-        for (uint32_t p = 0; p < concept->count; p++)
-        chinese += (unsigned char)concept->phrases[p][0] >= 0xe4;
-        assert_true(concept->count >= 1 && concept->parent != (int32_t)i);
+        const struct kiln_concept *at = kiln_lexicon_concept(lexicon, (int32_t)i);
+        phrases += at->count;
+        for (uint32_t p = 0; p < at->count; p++)
+            chinese += (unsigned char)at->phrases[p][0] >= 0xe4;
+        assert_true(at->count >= 1 && at->parent != (int32_t)i);
     }
     assert_true(kiln_lexicon_count(lexicon) >= 400);
     assert_true(phrases >= 2400 && chinese >= 400);
-    const int32_t watercolor = kiln_lexicon_find_text(lexicon, "Aquarelles");
+    const int32_t watercolor = find("Aquarelles");
     assert_true(watercolor >= 0);
-    assert_int_equal(kiln_lexicon_find_text(lexicon, "水彩畫"), watercolor);
-    assert_int_equal(kiln_lexicon_find_text(lexicon, "Water-Colour"), watercolor);
-    assert_int_equal(kiln_lexicon_find_text(lexicon, "no such phrase"), -1);
+    assert_int_equal(find("水彩畫"), watercolor);
+    assert_int_equal(find("Water-Colour"), watercolor);
+    assert_int_equal(find("no such phrase"), -1);
 }
 
 static void an_empty_registry_chooses_nothing(void **state)
