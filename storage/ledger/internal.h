@@ -283,6 +283,12 @@ int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
 #define KILN_TALLY_ADDS KILN_JOB_STATES(KILN_TALLY_ADD)
 void kiln_row_counts(const PGresult *rows, int row, int first, uint64_t ret[KILN_JOB_STATE_COUNT]);
 
+/* Over the rows of intake_call of a batch: whether all jobs that its calls announced were taken in.
+ * NULL for a batch without a call. */
+#define KILN_INTAKE_WHOLE                                                                          \
+    "bool_and(token = '' OR"                                                                       \
+    " (announced IS NOT NULL AND accepted + duplicate + refused >= announced))"
+
 /* Counts the cancelled jobs of a batch whose rows gc removed and that have not come in again.
  * batch: its id as SQL. */
 #define KILN_REMOVED_JOBS(batch)                                                                   \

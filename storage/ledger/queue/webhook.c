@@ -47,8 +47,7 @@ int kiln_ledger_webhook_take(struct kiln_ledger *ledger, const char *pool, doubl
         "webhook_take",
         "WITH due AS MATERIALIZED (SELECT w.id, w.batch_id, b.name, t.* FROM webhook w"
         "  JOIN batch b ON b.id = w.batch_id,"
-        "  LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"
-        "    accepted + duplicate + refused >= announced)) AS whole FROM intake_call"
+        "  LATERAL (SELECT " KILN_INTAKE_WHOLE " AS whole FROM intake_call"
         "    WHERE batch_id = w.batch_id) c,"
         "  LATERAL (SELECT min(first_at) AS first_at, max(last_at) AS last_at" KILN_TALLY_SUMS
         "    FROM batch_tally WHERE batch_id = w.batch_id) t"

@@ -59,8 +59,7 @@ int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char
         " " REMOVED_BEFORE ", t.* FROM batch b,"
         " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants FROM batch_tenant"
         "  WHERE batch_id = b.id) o,"
-        " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"
-        "  accepted + duplicate + refused >= announced)) AS whole FROM intake_call"
+        " LATERAL (SELECT " KILN_INTAKE_WHOLE " AS whole FROM intake_call"
         "  WHERE batch_id = b.id) c,"
         " LATERAL (SELECT " FIRST_AND_LAST KILN_TALLY_SUMS
         " FROM batch_tally WHERE batch_id = b.id) t"

@@ -6,6 +6,7 @@
 #include "storage/ledger/ledger.h"
 
 #define FIRST_AND_LAST MS("min(assigned_at)") ", " MS("max(finished_at)")
+#define NEWEST MS("max(created_at)")
 #define SECONDS "(i.text_ms + i.denoise_ms + i.decode_ms) / 1000"
 
 #define PAUSE "interval '10 s'" /* more than lines of one call ever wait for each other */
@@ -21,18 +22,15 @@ static int read_latest(struct kiln_ledger *ledger, uint64_t batch_id, int64_t *r
 {
     static const struct kiln_statement latest = {
         "effort_latest",
-        "SELECT coalesce(" MS(
-            "max(created_at)") ", 0) FROM (SELECT j.created_at,"
-                               "  max(j.finished_at) OVER (ORDER BY j.created_at RANGE BETWEEN "
-                               "UNBOUNDED PRECEDING"
-                               "  AND " PAUSE " PRECEDING) AS ended,"
-                               "  max(j.created_at) OVER (ORDER BY j.created_at RANGE BETWEEN "
-                               "UNBOUNDED PRECEDING"
-                               "  AND '1 microsecond' PRECEDING) AS before"
-                               "  FROM image i JOIN job j ON j.id = i.job_id WHERE i.batch_id = "
-                               "$1::bigint) x"
-                               " WHERE before IS NULL OR (before < created_at - " PAUSE
-                               "  AND ended < created_at - " PAUSE ")"};
+        "SELECT coalesce(" NEWEST ", 0) FROM (SELECT j.created_at,"
+        "  max(j.finished_at) OVER (ORDER BY j.created_at"
+        "    RANGE BETWEEN UNBOUNDED PRECEDING AND " PAUSE " PRECEDING) AS ended,"
+        "  max(j.created_at) OVER (ORDER BY j.created_at"
+        "    RANGE BETWEEN UNBOUNDED PRECEDING AND '1 microsecond' PRECEDING) AS before"
+        "  FROM image i JOIN job j ON j.id = i.job_id"
+        "  WHERE i.batch_id = $1::bigint) x"
+        " WHERE before IS NULL"
+        "  OR (before < created_at - " PAUSE " AND ended < created_at - " PAUSE ")"};
     struct kiln_params params = {0};
     KILN_BIND(&params, batch_id);
     return kiln_ledger_ask(ledger, &latest, &params, KILN_FIELDS(*ret_ms), err);

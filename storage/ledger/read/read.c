@@ -53,8 +53,7 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
                          "         coalesce(sum(accepted), 0)::bigint AS accepted, "
                          "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "
                          "         coalesce(sum(refused), 0)::bigint AS refused, "
-                         "         bool_and(token = '' OR (announced IS NOT NULL AND "
-                         "                  accepted + duplicate + refused >= announced)) AS whole "
+                         "         " KILN_INTAKE_WHOLE " AS whole "
                          "         FROM intake_call WHERE batch_id = b.id) c, "
                          "LATERAL (" TALLY " FROM batch_tally t WHERE t.batch_id = b.id) t "
                          "WHERE b.pool = $1 AND b.name = $2"};
