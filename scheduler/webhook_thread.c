@@ -102,7 +102,7 @@ void *kiln_webhook_thread(void *arg)
     struct thread thread = {.leader = arg,
                             .outage = {.away = "webhooks_wait",
                                        .back = "webhooks_go_on",
-                                       .effect = "no URL is told that a batch has ended"}};
+                                       .effect = "webhooks are delayed"}};
     int64_t due_ms = 0;
     while (!atomic_load(&thread.leader->stop)) {
         struct kiln_error err;
@@ -112,10 +112,11 @@ void *kiln_webhook_thread(void *arg)
             kiln_sleep_ms(PIECE_MS);
             continue;
         }
-        if (tell(&thread, &found, &err))
-            (void)kiln_outage_fail(&thread.outage, &err);
-        else
-            kiln_outage_over(&thread.outage);
+        if (tell(&thread, &found, &err)) { /* its duration is that of a time limit, not a cost */
+            due_ms = kiln_clock_ms() + kiln_outage_fail(&thread.outage, &err);
+            continue;
+        }
+        kiln_outage_over(&thread.outage);
         int64_t now_ms = kiln_clock_ms();
         due_ms = found ? now_ms : now_ms + LOOK_MS + LOOK_COST * (now_ms - began_ms);
     }

@@ -25,8 +25,7 @@ bool kiln_webhook_is_url(const char *text)
     return strncasecmp(text, "http://", 7) == 0 || strncasecmp(text, "https://", 8) == 0;
 }
 
-/* --- the rule about hosts ----------------------------------------------------------------------
- */
+/* --- the rule about hosts -------------------------------------------------------------------- */
 
 /* What curl makes of a URL; the parts are curl's. */
 struct place {
@@ -113,8 +112,7 @@ const char *kiln_webhook_shown(const char *url, char out[KILN_WEBHOOK_SHOWN_MAX]
     return out;
 }
 
-/* --- the signature -----------------------------------------------------------------------------
- */
+/* --- the signature --------------------------------------------------------------------------- */
 
 bool kiln_webhook_mac(const void *key, size_t key_len, const void *text, size_t len,
                       char out[KILN_WEBHOOK_MAC_MAX])
@@ -139,8 +137,7 @@ bool kiln_webhook_sign(const char *secret, size_t secret_len, int64_t unix_s, co
     return good;
 }
 
-/* --- the times ---------------------------------------------------------------------------------
- */
+/* --- the times ------------------------------------------------------------------------------- */
 
 uint32_t kiln_webhook_retry_s(uint32_t tries, int64_t age_s)
 {
