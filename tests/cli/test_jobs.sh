@@ -370,6 +370,9 @@ json_lines told.jsonl 'd[0]["body"]["began"] <= d[0]["body"]["ended"] and d[0]["
 ! grep -q hidden s/log/scheduler.log || die "the log has the path of the URL"
 ok kiln enqueue more.jsonl --batch told --on-done "$url" # nothing is new: told again at once
 soon told 4 || die "the receiver was not told of the second call"
+echo '{"prompt": "a boat", "width": 7}' >refused.jsonl
+fails 65 kiln enqueue refused.jsonl --batch told --on-done "$url"
+says 'no job was sent, so the URL of --on-done will not be notified of batch told'
 
 # --- one that cannot be told is seen
 sql "UPDATE webhook SET outcome = 'failed', error = 'http://127.0.0.1:1 answered 500', ended_at = now()"

@@ -302,6 +302,10 @@ static int send_all(struct run *run, struct kiln_error *err)
         code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, on_done ? 4 : 3, err);
         code = code ? code : kiln_bus_flush(run->bus, err);
         run->result->safe = !code;
+    } else if (!code && run->request->on_done && run->result->refused > 0) {
+        kiln_warn(run->cli,
+                  "no job was sent, so the URL of --on-done will not be notified of batch %s",
+                  run->result->batch);
     }
     if (code && run->index > 0)
         kiln_warn(run->cli,
