@@ -53,7 +53,7 @@ int kiln_costs_keep(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
 void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *member,
                       const struct kiln_assigned *assigned, const struct kiln_event *event)
 {
-    if (assigned->width == 0) /* from before this leadership: its shape is not known */
+    if (assigned->width == 0) /* from before this leadership, or with donors (dispatch.c) */
         return;
     struct kiln_cost_shape shape = {.model = assigned->model,
                                     .width = assigned->width,

@@ -29,7 +29,7 @@ static int send(struct kiln_leader *leader, const char *worker, const char *id,
     for (size_t i = 0; i < count && member && member->minor < KILN_MODE_MINOR_STARTS; i++)
         if (jobs[i].mode.kind == KILN_MODE_COARSE_AUTO)
             jobs[i].mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
-    /* A job that comes back runs in full: whatever ended its run, it was not a donor again. */
+    /* A retried job runs in full, so a bad donor cannot fail it twice. */
     for (size_t i = 0; i < count && member && member->minor >= KILN_MODE_MINOR_DONORS; i++)
         if (jobs[i].attempt == 1)
             jobs[i].donor = kiln_cache_take(leader->cache, &jobs[i]);

@@ -23,7 +23,7 @@ struct kiln_bench {
     long step_ms;                        /* --step-ms */
     const char *devices, *sizes, *loras; /* lists of the fleet's bench */
     const char *embedder;                /* --embedder; NULL: not given */
-    const char *set, *fit, *wrong;       /* of routing: --set, --fit, --wrong; NULL: not given */
+    const char *set, *fit, *wrong; /* of routing: --set-dir, --fit, --wrong; NULL: not given */
 };
 
 /* Which jobs a bench sends. */

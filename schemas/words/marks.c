@@ -6,9 +6,7 @@
 
 #define SCOPE_WORDS 4 /* that a denial reaches, articles not counted */
 #define SCOPE_CHARS 8 /* of a script without spaces */
-#define QUOTE_MAX                                                                                  \
-    400 /* bytes between two apostrophes; the search for the second one ends there                 \
-         */
+#define QUOTE_MAX 400 /* bytes between two apostrophes, where the search for the second ends */
 
 struct text {
     const char *at;

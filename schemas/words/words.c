@@ -17,7 +17,7 @@ int kiln_words_fold(const char *text, size_t len, char **ret, size_t *ret_len,
         copy[i] = text[i] ? text[i] : ' ';
         all |= (unsigned char)copy[i];
     }
-    if (all < 0x80) { /* most prompts: of ASCII only the case is folded */
+    if (all < 0x80) { /* ASCII needs only case folding, and most prompts are ASCII */
         for (size_t i = 0; i < len; i++)
             copy[i] = (char)(copy[i] | (copy[i] >= 'A' && copy[i] <= 'Z' ? 0x20 : 0));
         copy[len] = '\0';

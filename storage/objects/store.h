@@ -41,8 +41,7 @@ int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count
 /* The caller frees *ret_data; KILN_FULL if the object is larger than max. */
 int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void **ret_data,
                    size_t *ret_size, struct kiln_error *err) KILN_MUST_CHECK;
-/* Whether the gets from now on are one try each, which takes seconds: of what one can do without.
- */
+/* Limits later gets to one attempt; for objects that are optional. */
 void kiln_store_try_once(struct kiln_store *store, bool once);
 /* For a server of pictures, one of two ways; the other one is KILN_UNSUPPORTED.  Any thread may
  * call them, as long as no other function of this store runs.

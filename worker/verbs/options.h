@@ -49,8 +49,8 @@ kiln_take kiln_take_coarse; /* struct kiln_mode: "off" or "S+L"; with max 1 "aut
  * without a number after it belongs to the name, unless only the part before it is a file; so does
  * any colon if only the whole name is one. */
 kiln_take kiln_take_lora;
-kiln_take
-    kiln_take_loras; /* the same by "none" or "ink:0.8+paper", as in a job line: all of them */
+/* The same by "none" or "ink:0.8+paper", as in a job line: all of them. */
+kiln_take kiln_take_loras;
 
 /* Reads the command line of "kiln VERB"; argv[0] is replaced.  --help and -h set *ret_help and end
  * it.  KILN_BAD_INPUT or KILN_CONFIG for a mistake. */

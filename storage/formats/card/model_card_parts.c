@@ -5,7 +5,6 @@
 
 #include "schemas/job/sizes.h"
 
-/* Turns an error inside the file into one that names the file and the key. */
 int kiln_card_refuse(const char *key, struct kiln_error *err)
 {
     struct kiln_error why = *err;

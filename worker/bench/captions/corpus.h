@@ -1,5 +1,4 @@
-/* corpus.h - the captions that a search is tried on: encoded once, fitted and indexed.
- */
+/* corpus.h - the captions that a search is tried on: encoded once, fitted and indexed. */
 #ifndef KILN_CAPTION_CORPUS_H
 #define KILN_CAPTION_CORPUS_H
 
@@ -13,8 +12,8 @@ struct kiln_corpus {
     struct kiln_requests captions;
     struct kiln_caption_encoder encoder;
     struct kiln_caption_fit fit;
-    struct kiln_caption_head
-        head; /* read before captions are encoded; of a model that has none too */
+    /* Read before captions are encoded; of a model that has none too. */
+    struct kiln_caption_head head;
     size_t width;
     float *means;     /* [captions][width], before the fit */
     uint8_t **tokens; /* [captions] stored token rows (token_rows.h); NULL: no token */
