@@ -38,7 +38,7 @@ BEGIN
             usage_removed, removed_job, image_change, latent_gone, gallery_text, gallery_day, gallery_word,
             gallery_state, gallery_vector, gallery_picture, safety_verdict, safety_rule, vote
             FROM kiln_scheduler;
-        REVOKE DELETE ON job, batch FROM kiln_scheduler;
+        REVOKE DELETE ON job, batch, lora, lora_file, lora_registry FROM kiln_scheduler;
     END IF;
 
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_worker') THEN

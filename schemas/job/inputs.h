@@ -1,7 +1,8 @@
-/* inputs.h - the keys of pictures that runs start from, in the object store.
+/* inputs.h - the keys of files that jobs need, in the object store: pictures that runs start from,
+ * and LoRAs.
  *
- * Such a picture is stored once, under the SHA-256 of its file.  A job line on the bus can name
- * nothing else, so it never names a file of the scheduler's or a worker's machine.
+ * Such a file is stored once, under the SHA-256 of its bytes.  A job line on the bus can name no
+ * picture otherwise, so it never names a file of the scheduler's or a worker's machine.
  */
 #ifndef KILN_INPUTS_H
 #define KILN_INPUTS_H
@@ -14,5 +15,15 @@
 
 /* Whether a key is "inputs/", 64 hex digits in lower case, and ".webp", ".png" or ".jpg". */
 bool kiln_input_key_valid(const char *key);
+
+#define KILN_LORAS_PREFIX "loras/"
+#define KILN_LORA_SHA256_MAX 65 /* hex digits and a NUL */
+#define KILN_LORA_KEY_MAX 88    /* bytes with the NUL */
+
+/* Whether text is 64 hex digits in lower case. */
+bool kiln_sha256_valid(const char *text);
+/* "loras/<sha256>.safetensors" of valid digits. */
+void kiln_lora_key(const char *sha256, char out[KILN_LORA_KEY_MAX]);
+bool kiln_lora_key_valid(const char *key);
 
 #endif

@@ -314,6 +314,26 @@ static void keys_of_inputs_have_one_form(void **state)
         assert_false(kiln_input_key_valid(bad[i]));
 }
 
+static void keys_of_loras_have_one_form(void **state)
+{
+    (void)state;
+    char key[KILN_LORA_KEY_MAX];
+    kiln_lora_key(SHA, key);
+    assert_string_equal(key, "loras/" SHA ".safetensors");
+    assert_true(kiln_lora_key_valid(key));
+    static const char *const bad[] = {"",
+                                      "loras/",
+                                      "loras/" SHA,
+                                      "loras/" SHA ".safetensors.part",
+                                      "loras/a" SHA ".safetensors",
+                                      "inputs/" SHA ".safetensors"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(kiln_lora_key_valid(bad[i]));
+    assert_true(kiln_sha256_valid(SHA));
+    assert_false(kiln_sha256_valid(SHA "0"));
+    assert_false(kiln_sha256_valid(""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +344,7 @@ int main(void)
         cmocka_unit_test(bad_values_are_refused_by_name),
         cmocka_unit_test(a_path_is_taken_where_it_is_uploaded),
         cmocka_unit_test(keys_of_inputs_have_one_form),
+        cmocka_unit_test(keys_of_loras_have_one_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,7 @@ storage/ledger/read:        schemas/ storage/ledger
 storage/ledger/gallery:     schemas/ storage/ledger storage/ledger/read
 storage/ledger/safety:      schemas/ storage/ledger storage/ledger/read storage/ledger/gallery
 storage/ledger/queue:       schemas/ storage/ledger storage/ledger/read
+storage/ledger/lora:        schemas/ storage/ledger
 storage/ledger/upkeep:      schemas/ storage/ledger storage/ledger/read storage/objects
 
 scheduler/policy:           schemas/

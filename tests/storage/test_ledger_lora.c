@@ -1,0 +1,316 @@
+/* test_ledger_lora.c - the registry of LoRAs in the ledger: versions, changes, files seen. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "storage/ledger/lora/change.h"
+#include "tests/support/rig.h"
+
+#define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define B64 "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define C64 "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+
+static struct kiln_lora_list list;
+static struct kiln_lora_row last;
+static unsigned rows_seen;
+static char last_entry[200];
+
+static void read_list(uint64_t version)
+{
+    bool changed = false;
+    kiln_lora_list_release(&list);
+    kiln_test_ok(kiln_lora_list(rig.ledger, "p", version, UINT64_MAX, &list, &changed, &rig.err),
+                 rig.err);
+    assert_true(changed);
+}
+
+static int note_row(void *arg, const struct kiln_lora_row *row, struct kiln_error *err)
+{
+    (void)arg;
+    (void)err;
+    last = *row;
+    snprintf(last_entry, sizeof last_entry, "%s", row->entry);
+    rows_seen++;
+    return 0;
+}
+
+/* The live row of a name into `last`; its id, 0 for none. */
+static uint64_t live(const char *name)
+{
+    rows_seen = 0;
+    last = (struct kiln_lora_row){0};
+    kiln_test_ok(kiln_lora_rows(rig.ledger, "p", KILN_LORA_NOW, name, note_row, NULL, &rig.err),
+                 rig.err);
+    return last.id;
+}
+
+static int change(uint64_t ends, const char *name, const char *sha256, const char *entry,
+                  uint64_t *ret)
+{
+    struct kiln_lora_file_facts file = {
+        .bytes = 1000, .rank = 8, .modules = 30, .strength = 0.25, .stored = true};
+    snprintf(file.sha256, sizeof file.sha256, "%s", sha256);
+    return kiln_lora_change(rig.ledger, "p",
+                            &(struct kiln_lora_change){.ends = ends,
+                                                       .name = name,
+                                                       .tenant = "",
+                                                       .file = &file,
+                                                       .new_file = true,
+                                                       .enabled = true,
+                                                       .routable = true,
+                                                       .who = "ann@vm",
+                                                       .entry = entry},
+                            ret, &rig.err);
+}
+
+static uint64_t changed(uint64_t ends, const char *name, const char *sha256, const char *entry)
+{
+    uint64_t version = 0;
+    kiln_test_ok(change(ends, name, sha256, entry, &version), rig.err);
+    return version;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static void an_empty_registry_is_version_0(void **state)
+{
+    (void)state;
+    bool changed = true;
+    read_list(KILN_LORA_NOW);
+    assert_int_equal(list.version, 0);
+    assert_int_equal(list.count, 0);
+    assert_string_equal(list.texts, "{\"loras\":[]}");
+    assert_null(kiln_lora_find(&list, "ink"));
+    kiln_test_ok(kiln_lora_list(rig.ledger, "p", KILN_LORA_NOW, 0, &list, &changed, &rig.err),
+                 rig.err);
+    assert_false(changed);
+    assert_int_equal(kiln_lora_list(rig.ledger, "p", 1, 0, &list, &changed, &rig.err),
+                     KILN_NOT_FOUND);
+}
+
+static void every_version_can_be_read_again(void **state)
+{
+    (void)state;
+    assert_int_equal(changed(0, "ink", A64, "{\"name\": \"ink\", \"triggers\": [\"inkwash\"]}"), 1);
+    assert_int_equal(changed(0, "clay", B64, "{\"name\": \"clay\", \"triggers\": [\"clay\"]}"), 2);
+    assert_int_equal(changed(live("ink"), "sumi", A64, "{\"name\": \"sumi\"}"), 3);  /* a name */
+    assert_int_equal(changed(live("sumi"), "sumi", C64, "{\"name\": \"sumi\"}"), 4); /* a file */
+    assert_int_equal(changed(live("clay"), "clay", B64, NULL), 5);
+    read_list(KILN_LORA_NOW);
+    assert_int_equal(list.version, 5);
+    assert_int_equal(list.count, 1);
+    assert_string_equal(kiln_lora_find(&list, "sumi")->sha256, C64);
+    assert_true(kiln_lora_find(&list, "sumi")->stored);
+    assert_string_equal(list.texts, "{\"loras\":[{\"name\": \"sumi\"}]}");
+    read_list(2);
+    assert_int_equal(list.version, 2);
+    assert_int_equal(list.count, 2);
+    assert_string_equal(list.at[0].name, "clay");
+    assert_string_equal(kiln_lora_find(&list, "ink")->sha256, A64);
+    assert_null(kiln_lora_find(&list, "sumi"));
+    assert_non_null(strstr(list.texts, "inkwash"));
+    read_list(4);
+    assert_int_equal(list.count, 2);
+    live("sumi");
+    rows_seen = 0;
+    kiln_test_ok(kiln_lora_history(rig.ledger, last.lora, note_row, NULL, &rig.err), rig.err);
+    assert_int_equal(rows_seen, 3);
+    assert_int_equal(last.since, 4);
+    assert_int_equal(last.until, 0);
+    assert_int_equal(last.file.rank, 8);
+    assert_string_equal(last.file.sha256, C64);
+    assert_true(last.file.strength == 0.25);
+    assert_true(last.at_ms > 1700000000000);
+}
+
+/* --- changing --------------------------------------------------------------------------------- */
+
+static void a_repeated_change_changes_nothing(void **state)
+{
+    (void)state;
+    static const char first[] = "{\"name\": \"neon\", \"scale\": 1}";
+    static const char second[] = "{\"name\": \"neon\", \"scale\": 0.5}";
+    uint64_t added = changed(0, "neon", A64, first);
+    assert_int_equal(changed(0, "neon", A64, first), added);
+    uint64_t row = live("neon"), edited = changed(row, "neon", A64, second);
+    assert_int_equal(edited, added + 1);
+    assert_int_equal(changed(row, "neon", A64, second), edited);
+    assert_int_equal(changed(live("neon"), "neon", A64, second), edited); /* nothing to change */
+    row = live("neon");
+    uint64_t removed = changed(row, "neon", A64, NULL);
+    assert_int_equal(changed(row, "neon", A64, NULL), removed);
+    assert_int_equal(live("neon"), 0);
+    read_list(KILN_LORA_NOW);
+    assert_int_equal(list.version, removed);
+}
+
+static void nobody_overwrites_the_change_of_another(void **state)
+{
+    (void)state;
+    uint64_t version;
+    changed(0, "pixel", A64, "{\"name\": \"pixel\"}");
+    uint64_t row = live("pixel");
+    uint64_t now = changed(row, "pixel", A64, "{\"name\": \"pixel\", \"scale\": 0.7}");
+    assert_int_equal(change(row, "pixel", A64, "{\"name\": \"pixel\", \"scale\": 0.9}", &version),
+                     KILN_STALE);
+    assert_non_null(strstr(rig.err.text, "'pixel'"));
+    assert_int_equal(change(row, "pixel", A64, NULL, &version), KILN_STALE);
+    assert_int_equal(change(0, "pixel", B64, "{\"name\": \"pixel\"}", &version), KILN_EXISTS);
+    changed(0, "voxel", B64, "{\"name\": \"voxel\"}");
+    assert_int_equal(change(live("voxel"), "pixel", B64, "{\"name\": \"pixel\"}", &version),
+                     KILN_EXISTS);
+    assert_int_equal(change(999999, "dots", B64, "{\"name\": \"dots\"}", &version), KILN_STALE);
+    read_list(KILN_LORA_NOW);
+    assert_int_equal(list.version, now + 1);
+}
+
+/* Files of rows that were never there are refused by the database. */
+static void a_row_needs_its_file(void **state)
+{
+    (void)state;
+    uint64_t version;
+    struct kiln_lora_file_facts file = {.sha256 = "dddd"};
+    struct kiln_lora_change wanted = {
+        .name = "lost", .tenant = "", .file = &file, .who = "x", .entry = "{}"};
+    assert_int_not_equal(kiln_lora_change(rig.ledger, "p", &wanted, &version, &rig.err), 0);
+    assert_int_equal(live("lost"), 0);
+}
+
+#define WRITERS 4
+#define WRITES 25
+static void *write_many(void *arg)
+{
+    struct kiln_ledger *ledger;
+    struct kiln_error err;
+    uint64_t version;
+    char name[16];
+    struct kiln_lora_file_facts file = {.sha256 = A64, .bytes = 1, .strength = -1};
+    if (kiln_ledger_open(rig.stack->config, "writer", &ledger, &err))
+        return NULL;
+    int rc = 0;
+    for (int i = 0; i < WRITES && rc == 0; i++) {
+        snprintf(name, sizeof name, "w%d-%d", *(int *)arg, i);
+        rc = kiln_lora_change(ledger, "many",
+                              &(struct kiln_lora_change){.name = name,
+                                                         .tenant = "",
+                                                         .file = &file,
+                                                         .new_file = true,
+                                                         .who = "x",
+                                                         .entry = "{}"},
+                              &version, &err);
+    }
+    kiln_ledger_close(ledger);
+    return rc ? NULL : arg;
+}
+
+static void changes_at_the_same_moment_follow_each_other(void **state)
+{
+    (void)state;
+    pthread_t threads[WRITERS];
+    int numbers[WRITERS];
+    for (int i = 0; i < WRITERS; i++) {
+        numbers[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, write_many, &numbers[i]), 0);
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        void *good;
+        pthread_join(threads[i], &good);
+        assert_non_null(good);
+    }
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(DISTINCT since) FROM lora"
+                                                " WHERE pool = 'many'"),
+                     WRITERS * WRITES);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT version FROM lora_registry"
+                                                " WHERE pool = 'many'"),
+                     WRITERS * WRITES);
+}
+
+/* --- files of lora_dir ------------------------------------------------------------------------ */
+
+static void see(const char *name, const char *sha256, const char *expected)
+{
+    char found[KILN_LORA_SHA256_MAX];
+    kiln_test_ok(kiln_lora_register_seen(
+                     rig.ledger, "p", &(struct kiln_lora_seen){name, sha256, 77}, found, &rig.err),
+                 rig.err);
+    assert_string_equal(found, expected);
+}
+
+static void a_file_of_a_directory_is_registered_on_sight(void **state)
+{
+    (void)state;
+    see("found", A64, A64);
+    live("found");
+    assert_true(last.seen && !last.routable);
+    assert_string_equal(last.who, "lora_dir");
+    uint64_t since = last.since;
+    see("found", A64, A64); /* once more */
+    live("found");
+    assert_int_equal(last.since, since);
+    see("found", B64, B64); /* another file under the name */
+    live("found");
+    assert_int_equal(last.since, since + 1);
+    assert_string_equal(last.file.sha256, B64);
+    changed(last.id, "found", C64, "{\"name\": \"found\"}"); /* somebody adds one */
+    live("found");
+    assert_false(last.seen);
+    see("found", A64, C64);
+    live("found");
+    assert_string_equal(last.file.sha256, C64);
+    read_list(KILN_LORA_NOW);
+    assert_null(strstr(list.texts, "lora_dir"));
+}
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+static void waiting_jobs_are_counted(void **state)
+{
+    (void)state;
+    struct kiln_job jobs[3];
+    uint64_t count = 0;
+    assert_int_equal(kiln_rig_assigned("wait", 3, jobs), 3);
+    kiln_test_insert(rig.ledger, "wait2", 2);
+#define SET(loras, where) "UPDATE job SET loras = '" loras "' WHERE " where
+    free(
+        kiln_test_sql(rig.stack, SET("[{\"name\": \"ink\", \"scale\": 1, \"sha256\": \"" A64 "\"}]",
+                                     "state = 1 AND index = 0")));
+    free(
+        kiln_test_sql(rig.stack, SET("[{\"name\": \"ink\", \"scale\": 1, \"sha256\": \"" B64 "\"}]",
+                                     "state = 1 AND index = 1")));
+    free(kiln_test_sql(rig.stack, SET("[{\"name\": \"ink\", \"scale\": 1}]",
+                                      "state = 0 AND index = 0 AND batch_id = (SELECT max(id)"
+                                      " FROM batch)")));
+    kiln_test_ok(kiln_lora_waiting(rig.ledger, "p", "ink", A64, &count, &rig.err), rig.err);
+    assert_int_equal(count, 2); /* by hash and by name alone; another file of the name is not it */
+    kiln_test_ok(kiln_lora_waiting(rig.ledger, "p", "other", B64, &count, &rig.err), rig.err);
+    assert_int_equal(count, 1);
+    kiln_test_ok(kiln_lora_waiting(rig.ledger, "q", "ink", A64, &count, &rig.err), rig.err);
+    assert_int_equal(count, 0);
+    kiln_rig_release(jobs, 3);
+}
+
+static int stop(void **state)
+{
+    kiln_lora_list_release(&list);
+    return kiln_rig_stop(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_registry_is_version_0),
+        cmocka_unit_test(every_version_can_be_read_again),
+        cmocka_unit_test(a_repeated_change_changes_nothing),
+        cmocka_unit_test(nobody_overwrites_the_change_of_another),
+        cmocka_unit_test(a_row_needs_its_file),
+        cmocka_unit_test(changes_at_the_same_moment_follow_each_other),
+        cmocka_unit_test(a_file_of_a_directory_is_registered_on_sight),
+        cmocka_unit_test(waiting_jobs_are_counted),
+    };
+    return cmocka_run_group_tests(tests, kiln_rig_start, stop);
+}
