@@ -34,9 +34,10 @@ static void help(void)
 {
     printf("usage: kiln-scheduler [--config FILE] [--SETTING VALUE]...\n"
            "\n"
-           "Takes jobs from the intake stream into the ledger and assigns them to the workers of\n"
-           "its pool.  Several may run: one leads, the others stand by.  SIGTERM ends it, SIGHUP\n"
-           "makes it read its settings again.  `kiln help config` lists the settings.\n"
+           "Takes jobs from the intake stream into the ledger and assigns them to the\n"
+           "workers of its pool.  Several may run: one leads, the others stand by.  SIGTERM\n"
+           "ends it, SIGHUP makes it read its settings again.  `kiln help config` lists the\n"
+           "settings.\n"
            "\n"
            "  kiln-scheduler --config .kiln/kiln.conf --pool default --log-level debug\n");
 }

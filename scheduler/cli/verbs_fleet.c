@@ -89,12 +89,10 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .summary = "stop assigning matching jobs until `kiln resume`",
      .examples = "kiln pause --tenant ann --reason 'invoice 17'\n"
                  "kiln pause --group '*/*/ink:0.8'",
-     .more = "Jobs that are already assigned still run.  A tenant or group can be paused before it "
-             "has\n"
-             "jobs; kiln warns about an unknown name and suggests the nearest ones.  If two people "
-             "give\n"
-             "opposite commands at once, the later one wins; both are told, and the other command\n"
-             "exits with 1.",
+     .more = "Jobs that are already assigned still run.  A tenant or group can be paused before "
+             "it has jobs; kiln warns about an unknown name and suggests the nearest ones.  If "
+             "two people give opposite commands at once, the later one wins; both are told, and "
+             "the other command exits with 1.",
      .options = pause_options,
      .also = pause_yes,
      .run = kiln_verb_pause},
@@ -110,11 +108,9 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .examples = "kiln quota set ann --queued 10000 --gpu-seconds-day 3600\n"
                  "kiln quota set '*' --queued 1000     every tenant without a quota of its own\n"
                  "kiln quota ls",
-     .more =
-         "Jobs above the limit of queued jobs are refused.  A tenant that has used its GPU-seconds "
-         "is\n"
-         "paused until midnight (UTC), and `kiln why` says so.  Backfills are limited by their\n"
-         "low-water marks.",
+     .more = "Jobs above the limit of queued jobs are refused.  A tenant that has used its "
+             "GPU-seconds is paused until midnight (UTC), and `kiln why` says so.  Backfills are "
+             "limited by their low-water marks.",
      .options = quota_options,
      .words = {1, 2},
      .run = kiln_verb_quota},
@@ -125,14 +121,12 @@ const struct kiln_verb kiln_verbs_fleet[] = {
                  "kiln backfill add cats --template 'a {red|black} cat' --rate 60/h --until 5000\n"
                  "kiln backfill ls --json | jq -r 'select(.state == \"failed\") | .error'\n"
                  "kiln backfill rm cats --yes",
-     .more =
-         "The scheduler tops up each backfill to its low-water mark, at the lowest priority, from\n"
-         "the ledger; no client has to run.  The jobs belong to batch backfill-NAME.  No prompt "
-         "gets\n"
-         "the same seed twice.  A backfill that is removed and added again under its name "
-         "continues\n"
-         "in that batch and renders the jobs that its removal cancelled.  Windows use the\n"
-         "scheduler's local time, also past midnight and when the clocks change.",
+     .more = "The scheduler tops up each backfill to its low-water mark, at the lowest priority, "
+             "from the ledger; no client has to run.  The jobs belong to batch backfill-NAME.  "
+             "No prompt gets the same seed twice.  A backfill that is removed and added again "
+             "under its name continues in that batch and renders the jobs that its removal "
+             "cancelled.  Windows use the scheduler's local time, also past midnight and when "
+             "the clocks change.",
      .options = backfill_options,
      .words = {1, 2},
      .run = kiln_verb_backfill},
@@ -142,19 +136,15 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .examples = "kiln cache build --prompts popular.txt --set size=1024x1024\n"
                  "kiln cache build --prompts popular.txt --sigmas 0.9,0.75\n"
                  "kiln cache stat",
-     .more =
-         "build first counts the latents that the prompts name: stored, on their way, missing.  "
-         "Then\n"
-         "it enqueues only the missing ones, in batch latent-cache at the lowest priority (see\n"
-         "--set priority).  Repeat the command to continue after an interruption.  A latent is\n"
-         "identified by model, size, LoRA set and prompt, and by its seed if the job line has "
-         "one.\n"
-         "Exit code 75: a tenant's quota (--set tenant) allowed only a part; repeat it later.\n"
-         "A latent counts as stored only if it was rendered with the current files of its model "
-         "and\n"
-         "LoRAs: those that the newest latents of the pool name.  So a replaced file counts from "
-         "the\n"
-         "first latent rendered with it.  Latents that name no LoRA files count as current.",
+     .more = "build first counts the latents that the prompts name: stored, on their way, "
+             "missing.  Then it enqueues only the missing ones, in batch latent-cache at the "
+             "lowest priority (see --set priority).  Repeat the command to continue after an "
+             "interruption.  A latent is identified by model, size, LoRA set and prompt, and by "
+             "its seed if the job line has one.  Exit code 75: a tenant's quota (--set tenant) "
+             "allowed only a part; repeat it later.  A latent counts as stored only if it was "
+             "rendered with the current files of its model and LoRAs: those that the newest "
+             "latents of the pool name.  So a replaced file counts from the first latent "
+             "rendered with it.  Latents that name no LoRA files count as current.",
      .options = cache_options,
      .words = {1, 1},
      .run = kiln_verb_cache},
@@ -164,11 +154,10 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .examples = "kiln gc --dry-run                what would be removed\n"
                  "kiln gc --older-than 90d --yes   also old pictures and old cached latents",
      .more = "Objects of queued and assigned jobs always stay.  You may interrupt and repeat it.\n"
-             "--older-than removes a picture and its latent if both the picture and its batch are "
-             "that\n"
-             "old, and a latent of `kiln cache build` if it is that old.  Pictures marked by\n"
-             "`kiln favourite` stay, with the cached latents of the same prompt, model, size and\n"
-             "LoRA set.",
+             "--older-than removes a picture and its latent if both the picture and its batch "
+             "are that old, and a latent of `kiln cache build` if it is that old.  Pictures "
+             "marked by `kiln favourite` stay, with the cached latents of the same prompt, "
+             "model, size and LoRA set.",
      .options = gc_options,
      .run = kiln_verb_gc},
     {.name = "backup",
@@ -176,8 +165,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .summary = "write the ledger and a list of its objects to a directory",
      .examples = "kiln backup --out /backup/kiln-2026-11-21",
      .more = "The fleet keeps running.  Objects are not copied: copy the store after the backup; "
-             "objects\n"
-             "are immutable, so a later copy contains everything listed.  Needs pg_dump.",
+             "objects are immutable, so a later copy contains everything listed.  Needs pg_dump.",
      .options = backup_options,
      .words = {0, 0},
      .run = kiln_verb_backup},
@@ -186,9 +174,8 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .summary = "replace the ledger by a backup, and name objects missing from the store",
      .examples = "kiln restore /backup/kiln-2026-11-21\n"
                  "kiln restore /backup/kiln-2026-11-21 --check   is the store still complete?",
-     .more = "Stop all schedulers and workers first.  It replaces the whole ledger or, if anything "
-             "fails,\n"
-             "nothing.  Exit code 1: objects are missing or differ.",
+     .more = "Stop all schedulers and workers first.  It replaces the whole ledger or, if "
+             "anything fails, nothing.  Exit code 1: objects are missing or differ.",
      .options = restore_options,
      .words = {1, 1},
      .run = kiln_verb_restore},
@@ -197,13 +184,12 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .summary = "create or upgrade the tables of the ledger; make users with few rights",
      .examples = "kiln migrate --dry-run\n"
                  "kiln migrate --roles --secrets /etc/kiln/secrets",
-     .more =
-         "The roles are kiln_scheduler, kiln_worker, kiln_operator (the verbs that change rows),\n"
-         "kiln_reader and kiln_gallery; in Redis also kiln_producer, which may only enqueue.  The\n"
-         "units read DIR/ROLE.env over /etc/kiln/kiln.conf; start a program by hand with\n"
-         "--config DIR/ROLE.conf.  The files belong to the owner of DIR.  Repeated, it keeps the\n"
-         "passwords in DIR and the other lines of FILE.  A Redis that has an ACL file saves the\n"
-         "users by itself.",
+     .more = "The roles are kiln_scheduler, kiln_worker, kiln_operator (the verbs that change "
+             "rows), kiln_reader and kiln_gallery; in Redis also kiln_producer, which may only "
+             "enqueue.  The units read DIR/ROLE.env over /etc/kiln/kiln.conf; start a program by "
+             "hand with --config DIR/ROLE.conf.  The files belong to the owner of DIR.  "
+             "Repeated, it keeps the passwords in DIR and the other lines of FILE.  A Redis that "
+             "has an ACL file saves the users by itself.",
      .options = migrate_options,
      .words = {0, 0},
      .run = kiln_verb_migrate},

@@ -32,21 +32,17 @@ const struct kiln_verb kiln_verbs_gallery[] = {
                  "kiln gallery review 17 18 --level explicit\n"
                  "kiln gallery review 17           what was said of it, and by whom\n"
                  "kiln gallery classify --backfill --gallery-classifier DIR",
-     .more =
-         "serve: without a token or a proxy it serves this machine alone: gallery_address is a "
-         "loopback address.\n"
-         "export writes what a search finds as `kiln export` writes a batch, with pictures "
-         "named by job.\n"
-         "review: a person's level counts before a classifier's, and that before the rule about "
-         "words\n"
-         "of the prompt (gallery_rule).  Pictures above gallery_level are hidden.  Without "
-         "--level\n"
-         "it lists what waits, or with one JOB the history of its picture.\n"
-         "classify: a classifier of yours (a ViTForImageClassification; Kiln ships none) looks at "
-         "pictures\n"
-         "and records levels: new pictures until Ctrl-C, with --backfill all.  What it says may be "
-         "wrong.\n"
-         "`kiln help config` lists the settings gallery_*.",
+     .more = "serve: without a token or a proxy it serves this machine alone: gallery_address is "
+             "a loopback address.\n"
+             "export writes what a search finds as `kiln export` writes a batch, with pictures "
+             "named by job.\n"
+             "review: a person's level counts before a classifier's, and that before the rule "
+             "about words of the prompt (gallery_rule).  Pictures above gallery_level are "
+             "hidden.  Without --level it lists what waits, or with one JOB the history of its "
+             "picture.\n"
+             "classify: a classifier of yours (a ViTForImageClassification; Kiln ships none) "
+             "looks at pictures and records levels: new pictures until Ctrl-C, with --backfill "
+             "all.  What it says may be wrong.  `kiln help config` lists the settings gallery_*.",
      .options = gallery_options,
      .words = {1, KILN_WORDS_MAX},
      .program = "kiln-gallery"},

@@ -107,9 +107,8 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .examples = "kiln batch show sketches\n"
                  "kiln batch rename sketches sketches-2026\n"
                  "kiln batch rm sketches --yes     its rows; `kiln gc` then removes its objects",
-     .more =
-         "rm removes a batch that has ended, or with --force any batch.  Without a terminal it\n"
-         "needs --yes.  The cost of the batch stays in `kiln usage`.",
+     .more = "rm removes a batch that has ended, or with --force any batch.  Without a terminal "
+             "it needs --yes.  The cost of the batch stays in `kiln usage`.",
      .options = batch_options,
      .words = {2, 3},
      .run = kiln_verb_batch},
@@ -176,17 +175,13 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .summary = "download the pictures of a batch, with results.jsonl and a gallery page",
      .examples = "kiln export sketches --out gallery --html --sheet sketches.webp",
      .more = "Objects that are missing from the store or damaged there are named and left out; "
-             "then the\n"
-             "exit code is 65, and results.jsonl lists them as \"damaged\".\n"
-             "DIR is new, empty or of an earlier export of the batch, whose stale pictures are "
-             "removed.  An\n"
-             "unfinished batch exports what is there and ends with 75.  Pictures carry prompt and "
-             "seed in the\n"
-             "form that A1111, ComfyUI and Civitai read, unless the setting embed_metadata is "
-             "off.\n"
+             "then the exit code is 65, and results.jsonl lists them as \"damaged\".  DIR is "
+             "new, empty or of an earlier export of the batch, whose stale pictures are removed.  "
+             "An unfinished batch exports what is there and ends with 75.  Pictures carry prompt "
+             "and seed in the form that A1111, ComfyUI and Civitai read, unless the setting "
+             "embed_metadata is off.\n"
              "--format openai writes the answer file of an OpenAI batch: one line for each "
-             "custom_id whose\n"
-             "jobs have ended, with the paths of its pictures.",
+             "custom_id whose jobs have ended, with the paths of its pictures.",
      .options = export_options,
      .words = {1, 1},
      .run = kiln_verb_export},
@@ -198,13 +193,11 @@ const struct kiln_verb kiln_verbs_jobs[] = {
          "kiln redraw 17 --count 8 --alike 80      eight variations close to job 17\n"
          "kiln redraw 17 --prompt \"a blue star\"    an edit: the rest of the picture stays\n"
          "kiln favourite ls --json | jq .job | xargs kiln redraw --size 1024x1024",
-     .more =
-         "--size: \"2x\" (1x to 4x of the job's side), or as in a job line; the shape stays.  A\n"
-         "redraw keeps prompt, style, LoRAs and seed of its job; variation n has the seed plus n.\n"
-         "The result is a batch of ordinary jobs, each with its job as `parent`.  The same call\n"
-         "again adds nothing.  A job that has no latent of the pool's model is named and left "
-         "out;\n"
-         "the exit code is then 65.",
+     .more = "--size: \"2x\" (1x to 4x of the job's side), or as in a job line; the shape stays.  "
+             "A redraw keeps prompt, style, LoRAs and seed of its job; variation n has the seed "
+             "plus n.  The result is a batch of ordinary jobs, each with its job as `parent`.  "
+             "The same call again adds nothing.  A job that has no latent of the pool's model is "
+             "named and left out; the exit code is then 65.",
      .options = redraw_options,
      .words = {1, KILN_WORDS_MAX},
      .run = kiln_verb_redraw},

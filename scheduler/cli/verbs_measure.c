@@ -36,21 +36,18 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .summary = "what the policy makes of a trace, under virtual time",
      .examples = "kiln sim --trace day.csv --workers 64 --lora-switch-s 0.3\n"
                  "kiln sim --trace day.csv --policy affinity --window 32 --json",
-     .more =
-         "Columns of the trace, all optional: arrival_s, tenant, width, height, steps, mode (such\n"
-         "as coarse=4+3), loras (a+b), priority, max_wait_s, service_s (seconds of compute; "
-         "empty:\n"
-         "by size, steps and mode, see --base-s).\n"
-         "A worker begins with nothing loaded; loading another LoRA set, or none, is a switch.\n"
-         "Waiting ends when the compute of the job's own picture starts.",
+     .more = "Columns of the trace, all optional: arrival_s, tenant, width, height, steps, mode "
+             "(such as coarse=4+3), loras (a+b), priority, max_wait_s, service_s (seconds of "
+             "compute; empty: by size, steps and mode, see --base-s).  A worker begins with "
+             "nothing loaded; loading another LoRA set, or none, is a switch.  Waiting ends when "
+             "the compute of the job's own picture starts.",
      .options = sim_options,
      .settings = KILN_SETTINGS_LENIENT,
      .program = "kiln-bench"},
     {.name = "bench",
-     .args =
-         "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|reuse|routing|"
-         "quality|coarse|captions|engine "
-         "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
+     .args = "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|reuse|routing|"
+             "quality|coarse|captions|engine "
+             "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
          "kiln bench enqueue               lines a second into Redis\n"
@@ -75,9 +72,8 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"
          "kiln bench captions              how well captions are found by meaning\n"
          "kiln bench engine --device cuda:0    the engine, stage by stage",
-     .more =
-         "`kiln bench quality --help` shows the options of that bench; so do coarse, captions and "
-         "engine.",
+     .more = "`kiln bench quality --help` shows the options of that bench; so do coarse, "
+             "captions and engine.",
      .options = bench_options,
      .untouched = (const char *const[]){"quality", "coarse", "captions", "engine", NULL},
      .words = {1, 1},

@@ -57,9 +57,8 @@ const struct kiln_verb kiln_verbs_work[] = {
                  "kiln up --workers 2 --model /models/turbo\n"
                  "kiln up --device cuda:all                one worker a GPU",
      .more = "Repeat it to start again what has died, or to change a setting.  A guard restarts "
-             "workers\n"
-             "that die.  Settings given as flags are stored in DIR/kiln.conf; prints the path of "
-             "that file.",
+             "workers that die.  Settings given as flags are stored in DIR/kiln.conf; prints the "
+             "path of that file.",
      .options = up_options,
      .settings = KILN_SETTINGS_BARE,
      .words = {0, 0},
@@ -79,10 +78,9 @@ const struct kiln_verb kiln_verbs_work[] = {
      .examples = "kiln run prompts.jsonl --out gallery\n"
                  "kiln run prompts.txt --out gallery --model /models/turbo --set steps=8",
      .more = "Uses the stack or fleet of the settings, or starts a private stack in ./.kiln.  "
-             "Repeat the\n"
-             "command to continue where it stopped, or after an edit of FILE: only changed lines "
-             "are\n"
-             "rendered, all others keep their pictures.  Prints the path of index.html.",
+             "Repeat the command to continue where it stopped, or after an edit of FILE: only "
+             "changed lines are rendered, all others keep their pictures.  Prints the path of "
+             "index.html.",
      .options = run_options,
      .also = kiln_enqueue_options,
      .settings = KILN_SETTINGS_BARE,
@@ -96,17 +94,14 @@ const struct kiln_verb kiln_verbs_work[] = {
                  "kiln enqueue sweep.csv --batch sweep-1   again, or edited: adds only new jobs\n"
                  "kiln enqueue prompts.jsonl --dry-run     the jobs and their estimated cost\n"
                  "kiln enqueue prompts.txt --on-done https://ci.example.org/kiln",
-     .more =
-         "FILE is JSON lines, plain text (a prompt a line, # comments) or CSV with a header of "
-         "job\n"
-         "keys.  A prompt may have choices: \"a {red|blue} car\" makes two jobs.  A refused line "
-         "is\n"
-         "printed as FILE:LINE: reason; the others are sent, and the exit code is 65.\n"
-         "The batch is named after the file, a job is known by its content: sent again, an edited\n"
-         "file adds what is new, and jobs that it no longer has are left out of exports.\n"
-         "--on-done: the scheduler tells the URL, signed, until it is taken (a day at most).  Its "
-         "host has\n"
-         "to be in webhook_hosts, in the settings here and of the scheduler.",
+     .more = "FILE is JSON lines, plain text (a prompt a line, # comments) or CSV with a header "
+             "of job keys.  A prompt may have choices: \"a {red|blue} car\" makes two jobs.  A "
+             "refused line is printed as FILE:LINE: reason; the others are sent, and the exit "
+             "code is 65.  The batch is named after the file, a job is known by its content: "
+             "sent again, an edited file adds what is new, and jobs that it no longer has are "
+             "left out of exports.\n"
+             "--on-done: the scheduler tells the URL, signed, until it is taken (a day at most).  "
+             "Its host has to be in webhook_hosts, in the settings here and of the scheduler.",
      .options = kiln_enqueue_options,
      .words = {1, 1},
      .run = kiln_verb_enqueue},
@@ -115,14 +110,10 @@ const struct kiln_verb kiln_verbs_work[] = {
      .summary = "wait until a batch has ended",
      .examples = "kiln wait sketches && kiln export sketches --out gallery\n"
                  "kiln wait sketches --on-done 'notify-send \"$KILN_BATCH: $KILN_DONE done\"'",
-     .more =
-         "Exit code 0: all done; 1: some failed or were cancelled; 75: timed out.  If no live "
-         "worker\n"
-         "can render the queued jobs, or all are paused, stderr says so and the wait continues.\n"
-         "CMD has KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED; its stdout is stderr "
-         "here.  "
-         "If it\n"
-         "fails, the exit code is its own.",
+     .more = "Exit code 0: all done; 1: some failed or were cancelled; 75: timed out.  If no "
+             "live worker can render the queued jobs, or all are paused, stderr says so and the "
+             "wait continues.  CMD has KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED; "
+             "its stdout is stderr here.  If it fails, the exit code is its own.",
      .options = wait_options,
      .words = {1, 1},
      .run = kiln_verb_wait},
@@ -133,10 +124,10 @@ const struct kiln_verb kiln_verbs_work[] = {
          "kiln watch                       the fleet, full screen; q quits\n"
          "kiln watch sketches              until it has ended; the exit code is that of wait\n"
          "kiln watch | ts                  not on a terminal: one line for each change",
-     .more =
-         "Keys: q quits, tab and the arrows scroll workers, groups and failures, space stops the\n"
-         "updates, + and - change the interval.  80x24 is enough; NO_COLOR switches colours off.\n"
-         "--json prints one line for each update.",
+     .more = "Keys: q quits, tab and the arrows scroll workers, groups and failures, space stops "
+             "the updates, + and - change the interval.  80x24 is enough; NO_COLOR switches "
+             "colours off.\n"
+             "--json prints one line for each update.",
      .options = watch_options,
      .words = {0, 1},
      .run = kiln_verb_watch},
@@ -146,8 +137,7 @@ const struct kiln_verb kiln_verbs_work[] = {
      .examples = "kiln status --json\n"
                  "kiln status --groups    the backlog in GPU-seconds, from the scheduler",
      .more = "If Redis does not answer, it prints what the ledger knows and exits with 69 or 75; "
-             "--json\n"
-             "then has null for workers and intake.",
+             "--json then has null for workers and intake.",
      .options = status_options,
      .words = {0, 0},
      .run = kiln_verb_status},
@@ -165,14 +155,11 @@ const struct kiln_verb kiln_verbs_work[] = {
          "kiln worker ls                              what runs, and why a worker was given up\n"
          "kiln worker logs HOST-gpu0 --follow\n"
          "kiln worker stop --all --yes                each finishes its batch first",
-     .more =
-         "A guard keeps running after the shell exits.  It restarts workers that crash, after 1, "
-         "2,\n"
-         "4, ... 60 s.  It gives up a worker that crashes too often or has wrong settings; "
-         "`worker\n"
-         "start` tries it again.  Where systemd runs kiln-worker@.service, all four subcommands "
-         "use\n"
-         "systemd (0, cuda:0 and HOST-gpu0 name one unit), unless --dir or a stack says otherwise.",
+     .more = "A guard keeps running after the shell exits.  It restarts workers that crash, "
+             "after 1, 2, 4, ... 60 s.  It gives up a worker that crashes too often or has wrong "
+             "settings; `worker start` tries it again.  Where systemd runs kiln-worker@.service, "
+             "all four subcommands use systemd (0, cuda:0 and HOST-gpu0 name one unit), unless "
+             "--dir or a stack says otherwise.",
      .options = worker_options,
      .words = {1, KILN_GUARD_MAX},
      .run = kiln_verb_worker},

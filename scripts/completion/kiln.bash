@@ -2,7 +2,7 @@
 # /usr/share/bash-completion/completions/kiln.  Verbs, options, settings and what they may be are
 # asked of `kiln help`, so this file never falls behind.
 
-_kiln_verbs() { kiln help 2>/dev/null | sed -n 's/^  \([a-z]\{1,9\}\)  .*/\1/p'; }
+_kiln_verbs() { COLUMNS=1000 kiln help 2>/dev/null | sed -n 's/^  \([a-z]\{1,9\}\)  .*/\1/p'; }
 
 _kiln_options()
 {
@@ -16,8 +16,8 @@ _kiln_options()
         kiln $words --help 2>/dev/null | grep '^  --' | grep -o -e '--[a-z-]*'
         return
     fi
-    kiln help "$1" 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p'
-    kiln help config 2>/dev/null | sed -n 's/^  \([a-z][a-z0-9_]*\)  *.*/--\1/p' | tr _ -
+    COLUMNS=1000 kiln help "$1" 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p'
+    COLUMNS=1000 kiln help config 2>/dev/null | sed -n 's/^  \([a-z][a-z0-9_]*\)  *.*/--\1/p' | tr _ -
     printf '%s\n' --json --quiet --config --help
 }
 
@@ -27,7 +27,7 @@ _kiln_devices() { if [ "$1" = : ]; then echo 0 all; else echo cpu cuda:0 cuda:al
 # the choices of a setting's flag
 _kiln_choices()
 {
-    kiln help config 2>/dev/null |
+    COLUMNS=1000 kiln help config 2>/dev/null |
         sed -n "s/^  $(tr - _ <<<"${1#--}") .*(\([a-z0-9|]*\))\$/\1/p" 2>/dev/null |
         tr '|' ' '
 }
@@ -38,11 +38,11 @@ _kiln_offer() { mapfile -t COMPREPLY < <(compgen "$@" -- "$word"); }
 _kiln_batches() { kiln batches --limit 500 2>/dev/null | sed 's/ .*//'; }
 _kiln_fleet() { kiln workers 2>/dev/null | sed -n 's/^\([^ ]\{1,\}\) .*/\1/p'; }
 _kiln_loras() { kiln loras 2>/dev/null | sed 's/ .*//'; }
-_kiln_keys() { kiln help job 2>/dev/null | sed -n 's/^  \([a-z_]\{1,\}\)$/\1=/p'; }
+_kiln_keys() { COLUMNS=1000 kiln help job 2>/dev/null | sed -n 's/^  \([a-z_]\{1,\}\)$/\1=/p'; }
 _kiln_workers() { kiln worker ls 2>/dev/null | sed 's/ .*//'; }
 _kiln_benches()
 {
-    kiln help bench 2>/dev/null | sed -n 's/^usage: kiln bench \([a-z|]*\).*/\1/p' | tr '|' ' '
+    COLUMNS=1000 kiln help bench 2>/dev/null | sed -n 's/^usage: kiln bench \([a-z|]*\).*/\1/p' | tr '|' ' '
 }
 _kiln_orders() { kiln backfill ls 2>/dev/null | sed 's/ .*//'; }
 

@@ -20,7 +20,7 @@ PROGRAMS_BESIDE = {"render": "kiln-worker", "tokenize": "kiln-worker"}  # verbs 
 
 def ask(bin_dir, *words):
     """What a program prints, whatever settings this machine has."""
-    env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+    env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "COLUMNS": "1000"}  # a line an option
     with tempfile.TemporaryDirectory() as empty:
         got = subprocess.run([os.path.join(bin_dir, words[0]), *words[1:]], env=env, cwd=empty,
                              capture_output=True, encoding="utf-8", timeout=60)

@@ -113,6 +113,44 @@ static void numbers_and_ids(void **state)
         assert_int_equal(kiln_arg_job(&cli, no_job[i], &id), EX_USAGE);
 }
 
+/* The value of an option in the first verb that has it. */
+static const struct kiln_option *first_of_name(const char *name)
+{
+    const struct kiln_verb *row;
+    for (size_t i = 0; (row = kiln_verb_at(i)); i++) {
+        const struct kiln_option *const tables[] = {row->options, row->also};
+        for (size_t t = 0; t < 2; t++)
+            for (const struct kiln_option *o = tables[t]; o && o->name; o++)
+                if (strcmp(o->name, name) == 0)
+                    return o;
+    }
+    return NULL;
+}
+
+static void an_option_means_the_same_in_every_verb(void **state)
+{
+    static const struct kiln_option meanings[] = {
+        {"out", "DIR", NULL}, {"limit", "N", NULL}, {"latents", NULL, NULL}, {"yes", NULL, NULL}};
+    const struct kiln_verb *row;
+    (void)state;
+    for (size_t i = 0; (row = kiln_verb_at(i)); i++) {
+        const struct kiln_option *const tables[] = {row->options, row->also};
+        for (size_t t = 0; t < 2; t++)
+            for (const struct kiln_option *o = tables[t]; o && o->name; o++)
+                if (!o->value != !first_of_name(o->name)->value)
+                    fail_msg("--%s takes a value in one verb and none in kiln %s", o->name,
+                             row->name);
+    }
+    for (size_t m = 0; m < sizeof meanings / sizeof *meanings; m++) {
+        const struct kiln_option *found = first_of_name(meanings[m].name);
+        assert_non_null(found);
+        if (meanings[m].value)
+            assert_string_equal(found->value, meanings[m].value);
+        else
+            assert_null(found->value);
+    }
+}
+
 static void texts_for_people(void **state)
 {
     char text[64];
@@ -188,6 +226,7 @@ int main(void)
         cmocka_unit_test(options_are_bounded),
         cmocka_unit_test(numbers_and_ids),
         cmocka_unit_test(a_number_is_a_job_and_a_name_a_batch),
+        cmocka_unit_test(an_option_means_the_same_in_every_verb),
         cmocka_unit_test(texts_for_people),
         cmocka_unit_test(every_row_of_the_table_is_whole),
     };

@@ -84,6 +84,10 @@ ok kiln pause --all --yes
 ok kiln enqueue jobs.jsonl --batch 77777
 fails 66 kiln cancel 77777 --yes
 says 'there is no job 77777; batch 77777 is meant by --batch 77777'
+fails 66 kiln events 77777
+says 'there is no job 77777; batch 77777 is meant by --batch 77777'
+fails 66 kiln favourite add 77777
+says 'there is no job 77777; batch 77777 is meant by --batch 77777'
 ok kiln jobs 77777 --json
 json out.txt '[j["state"] for j in d] == ["queued"] * 3'
 ok kiln cancel --batch 77777 --yes --json

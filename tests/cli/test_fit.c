@@ -50,6 +50,7 @@ static void a_line_is_cut_or_wrapped(void **state)
     check_fit("next  render it once again\n", 16, 6, "next  render it\n      once again\n");
     check_fit("    deep  averyverylongword", 16, 4, "    deep\n    averyverylon\n    gword");
     check_fit("averyverylongword", 10, 2, "averyveryl\n  ongword");
+    check_fit("usage: one|two|three", 14, 4, "usage:\n    one|two|\n    three");
     check_fit("x y", 2, 40, "x\n y"); /* the indent leaves half a line */
     check_fit("", 10, 0, "");
 }

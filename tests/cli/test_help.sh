@@ -15,6 +15,26 @@ ok kiln wait --help
 says '--timeout S' out.txt
 ok kiln bench quality --help
 says '--at-least PCT' out.txt
+
+# Every help fits 80 columns, and a narrower terminal; no word is lost on the way, and a program that
+# reads it gets lines as long as it says.
+letters() { tr -d ' \n' <"$1"; }
+for verb in '' config job $(kiln help | sed -n 's/^  \([a-z]*\)  .*/\1/p' | sort -u); do
+    ok kiln help $verb
+    cp out.txt piped.txt
+    awk 'length($0) > 80 { print; wide = 1 } END { exit wide }' piped.txt || die "help $verb does not fit 80 columns"
+    fits 60 kiln help $verb
+    COLUMNS=1000 kiln help $verb >whole.txt
+    [ "$(letters piped.txt)" = "$(letters whole.txt)" ] || die "help $verb loses words"
+done
+[ "$(COLUMNS=1000 kiln help job | wc -l)" -lt "$(kiln help job | wc -l)" ] || die "COLUMNS is not read"
+for program in 'kiln bench quality' 'kiln bench coarse' 'kiln bench captions' 'kiln bench engine' 'kiln render' \
+    'kiln tokenize' kiln-worker kiln-scheduler; do
+    case $program in kiln-scheduler) ;; *) [ -x "$kiln_bin/kiln-worker" ] || continue ;; esac
+    # shellcheck disable=SC2086 # verbs and subcommands
+    ok "$kiln_bin"/$program --help
+    awk 'length($0) > 80 { print; wide = 1 } END { exit wide }' out.txt || die "the help of $program does not fit 80 columns"
+done
 demo="$source_dir/pipeline/models/sketch/loras/loras.json"
 ok kiln lora try 'a 16-bit castle, no neon' --loras "$demo"
 says '^pixel  *1.00  p 0.9.  style, phrase "16 bit"' out.txt

@@ -95,6 +95,7 @@ json out.txt 'd["state"] == "done" and d["reasons"]'
 ok kiln status --json
 json out.txt 'set(d["jobs"]) == {"queued","assigned","done","failed","cancelled"} and len(d["workers"]) == 1 and d["groups"] == [] and d["scheduler"]'
 ok kiln workers --json
+grep -q '"started_at":"20[0-9-]*T[0-9:.]*\(Z\|+00:00\)"' out.txt || die "no time with a zone: $(cat out.txt)"
 json_lines out.txt 'd[0]["worker"] == "worker-0" and d[0]["state"] == "live" and d[0]["engine"] == "testcard"'
 ok kiln watch b
 says '4 done' out.txt

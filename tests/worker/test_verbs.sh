@@ -191,7 +191,7 @@ for option in --prompt --negative; do
     grep -qe "$option: 8193 bytes; the limit is 8192" err || fail "$option too long: $(cat err)"
 done
 expect 64 "picture and latent in one file" "${render[@]}" --out x.webp --latents x.webp
-grep -qe '--latents x.webp' err || fail "picture and latent in one file: $(cat err)"
+grep -qe '--latent x.webp' err || fail "picture and latent in one file: $(cat err)"
 expect 0 "both to nowhere" "${render[@]}" --out /dev/null --latents /dev/null
 expect 64 "both in one file, by another name" "${render[@]}" --out x.webp --latents ./x.webp
 mkdir folder

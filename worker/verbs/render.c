@@ -13,8 +13,8 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/limits.h"
-#include "storage/formats/file_hash.h"
 #include "storage/formats/card/model_card.h"
+#include "storage/formats/file_hash.h"
 #include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/safetensors.h"
 
@@ -31,45 +31,50 @@ static const char usage[] =
     "\n"
     "Renders one picture without a queue; FILE.png and FILE.jpg are written as such.\n"
     "\n"
-    "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
+    "  --model DIR            diffusers layout (that of the settings, else the demo\n"
+    "                         model)\n"
     "  --width N --height N   pixels, multiples of 16, 64 to 2048 (the model's own)\n"
-    "  --size S               instead: 1344x768, or a shape at the model's own size: 16:9, 16:9 "
-    "xl\n"
+    "  --size S               instead: 1344x768, or a shape at the model's own size:\n"
+    "                         16:9, 16:9 xl\n"
     "  --steps N              1 to 50 (as kiln.json of the model says, else 8)\n"
-    "  --coarse S+L|auto      S of the steps at about half the side, then L at full size: faster;\n"
-    "                         auto: what the model's kiln.json names for the size, else not\n"
-    "  --coarse-sigma X       noise level at which these begin, above 0 and below 1 (0.75)\n"
-    "  --init-image FILE      start from this picture: WebP, PNG or JPEG; without --width and\n"
-    "                         --height its own size, else it is resized\n"
-    "  --init-mask FILE       inpaint: where this picture is white the start is rendered anew,\n"
-    "                         where it is black it stays; both have one shape\n"
+    "  --coarse S+L|auto      S of the steps at about half the side, then L at full\n"
+    "                         size: faster; auto: what the model's kiln.json names\n"
+    "                         for the size, else not\n"
+    "  --coarse-sigma X       noise level at which these begin, above 0 and below 1\n"
+    "                         (0.75)\n"
+    "  --init-image FILE      start from this picture: WebP, PNG or JPEG; without\n"
+    "                         --width and --height its own size, else it is resized\n"
+    "  --init-mask FILE       inpaint: where this picture is white the start is\n"
+    "                         rendered anew, where it is black it stays; both have\n"
+    "                         one shape\n"
     "  --strength X           how much changes, above 0 to 1 (0.6; with a mask 1)\n"
-    "  --variety X            more variety between seeds, 0 to 1 (0); up to 0.5 costs little\n"
+    "  --variety X            more variety between seeds, 0 to 1 (0); up to 0.5 costs\n"
+    "                         little\n"
     "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
     "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"
     "  --negative-prompt TEXT what the picture should not show\n"
     "  --style NAME           words around the prompt; `kiln styles` lists them\n"
-    "  --lora NAME[:W]        a LoRA of lora_dir or MODEL/loras, or the path of a safetensors "
-    "file,\n"
-    "                         and its strength (1); up to 3 times\n"
+    "  --lora NAME[:W]        a LoRA of lora_dir or MODEL/loras, or the path of a\n"
+    "                         safetensors file, and its strength (1); up to 3 times\n"
     "  --loras SET            all of them, as in a job line: ink:0.8+paper\n"
     "  --allow-empty          render an empty prompt\n"
     "  --device cpu|cuda:N    (cpu)\n"
     "  --dtype fp32|bf16|fp8  (what suits the device)\n"
     "  --threads N            of the CPU, 0 for all (0)\n"
     "  --lossless             exact pixels in a WebP file, as PNG always has them\n"
-    "  --latent FILE          also the latent before the VAE, as safetensors: F32 [C, H/8, W/8]\n"
+    "  --latent FILE          also the latent before the VAE, as safetensors: F32 [C,\n"
+    "                         H/8, W/8]\n"
     "  --json                 one line about the picture on standard output\n"
     "  --lora-dir DIR, --styles FILE   instead of those of the settings\n"
     "\n"
-    "Keys of a job line have their names here too (`kiln help job`).  Older names: --init, "
-    "--mask,\n"
-    "--negative, --latents.\n"
+    "Keys of a job line have their names here too (`kiln help job`). Older names:\n"
+    "--init, --mask, --negative, --latents.\n"
     "\n"
     "Examples:\n"
-    "  kiln render --model pipeline/models/sketch --prompt 'a red star' --seed 7 --out star.webp\n"
-    "  kiln render --model pipeline/models/sketch --prompt 'a red star'"
-    " --lora neon:0.8 --out neon.webp\n";
+    "  kiln render --model pipeline/models/sketch --prompt 'a red star' --seed 7 \\\n"
+    "      --out star.webp\n"
+    "  kiln render --model pipeline/models/sketch --prompt 'a red star' \\\n"
+    "      --lora neon:0.8 --out neon.webp\n";
 
 struct render {
     DiffusionZOptions options;
@@ -81,7 +86,7 @@ struct render {
     struct kiln_mode mode;
     double coarse_sigma, strength; /* negative: not given */
     const char *init, *mask, *out, *latents;
-    struct kiln_verb_start start; /* of --init and --mask */
+    struct kiln_verb_start start; /* of --init-image and --init-mask */
     float *grid;                  /* the mask, for the model */
     bool lossless, json, allow_empty;
     struct kiln_verb_names names;
@@ -105,7 +110,7 @@ static int check_complete(const struct render *render, struct kiln_error *err)
                          "--out %s: a picture's name ends with .webp, .png or .jpg", render->out);
     if (render->latents && kiln_verb_same_file(render->out, render->latents))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "--latents %s: --out writes there, too; name another file",
+                         "--latent %s: --out writes there, too; name another file",
                          render->latents);
     return 0;
 }
@@ -139,25 +144,25 @@ static int read_card(struct render *render, struct kiln_error *err)
     return kiln_batch_set_steps(b, &render->card, render->options.model_path, &render->steps, err);
 }
 
-/* The size, or that of --init later, and the mode by --strength. */
+/* The size, or that of --init-image later, and the mode by --strength. */
 static int check_start(struct render *render, struct kiln_error *err)
 {
     DiffusionZBatch *b = &render->batch;
     const double usual = render->mask ? KILN_STRENGTH_MASKED : KILN_STRENGTH_DEFAULT;
     const double strength = render->strength < 0 ? usual : render->strength;
     if (render->mask && !render->init)
-        return kiln_fail(err, KILN_BAD_INPUT, "--mask needs --init FILE, the picture to change");
+        return kiln_fail(err, KILN_BAD_INPUT, "--init-mask needs --init-image FILE, the picture to change");
     if (!render->init) {
         b->width = b->width ? b->width : KILN_SIDE_DEFAULT;
         b->height = b->height ? b->height : KILN_SIDE_DEFAULT;
         return render->strength < 0
                    ? 0
-                   : kiln_fail(err, KILN_BAD_INPUT, "--strength needs --init FILE");
+                   : kiln_fail(err, KILN_BAD_INPUT, "--strength needs --init-image FILE");
     }
     if (render->mode.kind == KILN_MODE_COARSE)
-        return kiln_fail(err, KILN_BAD_INPUT, "--coarse and --init: choose one");
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse and --init-image: choose one");
     if ((b->width == 0) != (b->height == 0))
-        return kiln_fail(err, KILN_BAD_INPUT, "--init: give both --width and --height, or neither");
+        return kiln_fail(err, KILN_BAD_INPUT, "--init-image: give both --width and --height, or neither");
     if (!kiln_mode_of_strength(strength, (uint32_t)b->num_steps, &render->mode))
         return kiln_fail(err, KILN_BAD_INPUT, "--strength %g: must be above 0, and 1 at most",
                          strength);

@@ -19,16 +19,16 @@
 static const char usage[] =
     "Usage: kiln tokenize [--model DIR] [--raw] [--json]\n"
     "\n"
-    "Reads lines, each a JSON string, and prints the token ids of each as one JSON list a line,\n"
-    "at most 512, as the model would see them.\n"
+    "Reads lines, each a JSON string, and prints the token ids of each as one JSON\n"
+    "list a line, at most 512, as the model would see them.\n"
     "\n"
-    "  --model DIR  diffusers layout; only its tokenizer folder is read (the model of the\n"
-    "               settings, else the demo model)\n"
+    "  --model DIR  diffusers layout; only its tokenizer folder is read (the model of\n"
+    "               the settings, else the demo model)\n"
     "  --raw        the text alone, not wrapped in the chat template\n"
     "\n"
     "Examples:\n"
     "  echo '\"a red star\"' | kiln tokenize --model pipeline/models/sketch\n"
-    "  jq -c .prompt prompts.jsonl | kiln tokenize --model pipeline/models/sketch --raw\n";
+    "  jq -c .prompt prompts.jsonl | kiln tokenize --model /models/turbo --raw\n";
 
 static int tokenize_line(const DiffusionZTokenizer *tokenizer, bool raw, const char *line,
                          size_t length, size_t number, struct kiln_error *err)

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -25,6 +26,16 @@ int kiln_terminal_columns(void)
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
         return USUAL_COLUMNS;
     return size.ws_col < NARROWEST ? NARROWEST : size.ws_col;
+}
+
+int kiln_help_columns(void)
+{
+    const char *wished = getenv("COLUMNS");
+    int columns = kiln_terminal_columns();
+    if (columns)
+        return columns;
+    columns = wished ? (int)strtol(wished, NULL, 10) : USUAL_COLUMNS;
+    return columns < NARROWEST ? USUAL_COLUMNS : columns;
 }
 
 /* One character or one colour of a safe text, not at its end: bytes, and columns into *ret. */
@@ -106,8 +117,11 @@ static void wrap_line(struct kiln_text *out, const char *line, const char *end, 
                 take--;
             while (take > 0 && line[take - 1] == ' ')
                 take--;
-            if (take == 0) /* an indent alone, or one long word */
-                take = len;
+            if (take == 0) { /* an indent alone, or one long word, maybe a list of choices */
+                for (take = len; take > 0 && line[take - 1] != '|';)
+                    take--;
+                take = take ? take : len;
+            }
         }
         kiln_text_add(out, line, take);
         line += take;
@@ -151,4 +165,20 @@ void kiln_print_fit(const struct kiln_cli *cli, int hang, const char *fmt, ...)
         fwrite(shown.at, 1, shown.len, stdout);
     kiln_text_release(&safe);
     kiln_text_release(&shown);
+}
+
+void kiln_help_print(FILE *out, int hang, const char *fmt, ...)
+{
+    struct kiln_text shown = {0};
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    if (vasprintf(&text, fmt, args) < 0)
+        text = NULL;
+    va_end(args);
+    kiln_text_fit(&shown, text ? text : "(no memory for this line)\n", kiln_help_columns(), hang);
+    if (shown.at && !shown.failed)
+        fwrite(shown.at, 1, shown.len, out);
+    kiln_text_release(&shown);
+    free(text);
 }

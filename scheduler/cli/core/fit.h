@@ -5,11 +5,15 @@
 #ifndef KILN_CLI_FIT_H
 #define KILN_CLI_FIT_H
 
+#include <stdio.h>
+
 #include "scheduler/cli/core/cli.h"
 #include "schemas/text/text.h"
 
 /* Columns of the terminal that stdout is, 80 if it does not say; 0 if it is none. */
 int kiln_terminal_columns(void);
+/* Columns of a help text: the terminal's, else those of the variable COLUMNS, else 80. */
+int kiln_help_columns(void);
 /* Appends a name, made safe, in a cell of this width: padded, and on a terminal a longer one as
  * "begin…end", since names of hosts and batches often differ at their end only. */
 void kiln_text_cell(struct kiln_text *line, const struct kiln_cli *cli, const char *name,
@@ -22,5 +26,7 @@ void kiln_text_cell(struct kiln_text *line, const struct kiln_cli *cli, const ch
 void kiln_text_fit(struct kiln_text *out, const char *text, int columns, int hang);
 /* The same of a formatted text on stdout, made safe first; a newline is added. */
 void kiln_print_fit(const struct kiln_cli *cli, int hang, const char *fmt, ...) KILN_PRINTF(3, 4);
+/* A part of a help text: lines of at most kiln_help_columns, which go on behind hang blanks. */
+void kiln_help_print(FILE *out, int hang, const char *fmt, ...) KILN_PRINTF(3, 4);
 
 #endif

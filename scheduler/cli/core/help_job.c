@@ -13,8 +13,6 @@
 #include "schemas/embedded.h"
 #include "schemas/job/keys.h"
 
-#define WIDE 100 /* where there is no terminal */
-
 /* A default as people write it in a line: text without quotes; "" if there is none. */
 static const char *default_text(const json_t *rule, char *out, size_t size)
 {
@@ -40,21 +38,13 @@ static json_t *default_json(const json_t *rule)
                : json_incref(value);
 }
 
-static void print_key(const struct kiln_cli *cli, const struct kiln_job_key_row *row,
-                      const json_t *rule)
+static void print_key(const struct kiln_job_key_row *row, const json_t *rule)
 {
-    struct kiln_text text = {0}, shown = {0};
     char usual[64];
-    kiln_text_printf(&text, "  %s\n      %s\n      Must be %s.", row->name,
-                     json_string_value(json_object_get(rule, "description")), row->help);
-    if (default_text(rule, usual, sizeof usual)[0])
-        kiln_text_printf(&text, " Default: %s.", usual);
-    kiln_text_puts(&text, "\n");
-    kiln_text_fit(&shown, text.at ? text.at : "", cli->columns ? cli->columns : WIDE, 6);
-    if (!shown.failed)
-        fputs(shown.at, stdout);
-    kiln_text_release(&text);
-    kiln_text_release(&shown);
+    default_text(rule, usual, sizeof usual);
+    kiln_help_print(stdout, 6, "  %s\n      %s\n      Must be %s.%s%s%s\n", row->name,
+                    json_string_value(json_object_get(rule, "description")), row->help,
+                    usual[0] ? " Default: " : "", usual, usual[0] ? "." : "");
 }
 
 int kiln_help_job(const struct kiln_cli *cli)
@@ -66,9 +56,9 @@ int kiln_help_job(const struct kiln_cli *cli)
     json_t *rules = json_object_get(schema, "properties");
     int status = 0;
     if (!cli->json)
-        fputs("Keys of a job line: members of a JSON object, columns of a CSV file, and of every\n"
-              "line by --set KEY=VALUE.  Only a prompt is needed.\n\n",
-              stdout);
+        kiln_help_print(stdout, 0,
+                        "Keys of a job line: members of a JSON object, columns of a CSV file, and "
+                        "of every line by --set KEY=VALUE.  Only a prompt is needed.\n\n");
     for (int key = 0; key < KILN_JOB_KEYS && status == 0; key++) {
         const struct kiln_job_key_row *row = &kiln_job_keys[key];
         json_t *rule = json_object_get(rules, row->name);
@@ -78,7 +68,7 @@ int kiln_help_job(const struct kiln_cli *cli)
                                json_string_value(json_object_get(rule, "description")), "must_be",
                                row->help, "default", default_json(rule)));
         else
-            print_key(cli, row, rule);
+            print_key(row, rule);
     }
     json_decref(schema);
     return status;

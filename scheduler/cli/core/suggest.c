@@ -1,6 +1,7 @@
 /* suggest.c - see suggest.h. */
 #include "scheduler/cli/core/suggest.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,4 +113,16 @@ bool kiln_worker_meant(const char *name, const char *word)
     size_t len = strlen(full), end = strlen(part);
     return end > 0 && end <= len && strcmp(full + len - end, part) == 0 &&
            (end == len || full[len - end - 1] == '-');
+}
+
+int kiln_no_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t job, int rc,
+                struct kiln_error *err)
+{
+    struct kiln_error none;
+    char name[24];
+    snprintf(name, sizeof name, "%" PRIu64, job);
+    if (rc != KILN_NOT_FOUND || kiln_check_batch(cli, ledger, name, &none))
+        return rc;
+    return kiln_fail(err, rc, "there is no job %s; batch %s is meant by --batch %s", name, name,
+                     name);
 }

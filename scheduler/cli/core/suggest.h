@@ -3,6 +3,7 @@
 #define KILN_CLI_SUGGEST_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "schemas/error.h"
 
@@ -34,5 +35,9 @@ struct kiln_ledger;
 /* 0 if the pool has such a batch; KILN_NOT_FOUND, naming the nearest, if not. */
 int kiln_check_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                      struct kiln_error *err) KILN_MUST_CHECK;
+/* The error of a job that does not exist, rc with *err: names the batch of that number if there is
+ * one, which may have been meant.  Returns rc. */
+int kiln_no_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t job, int rc,
+                struct kiln_error *err);
 
 #endif

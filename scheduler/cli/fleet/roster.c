@@ -119,7 +119,7 @@ static const char *state_of(const struct kiln_roster_worker *worker)
 static json_t *worker_json(const struct kiln_roster_worker *worker)
 {
     const struct kiln_heartbeat *beat = &worker->beat;
-    char protocol[32], seen[64];
+    char protocol[32], seen[64], started[64];
     if (!worker->live)
         return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o}", "worker", worker->row.name, "state",
                          state_of(worker), "host", worker->row.host, "device", worker->row.device,
@@ -128,17 +128,17 @@ static json_t *worker_json(const struct kiln_roster_worker *worker)
                          kiln_worker_trouble_json(worker));
     snprintf(protocol, sizeof protocol, "%u.%u", beat->version, beat->minor);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
-                     "s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:o}",
+                     "s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o}",
                      "worker", worker->row.name, "state", state_of(worker), "host", beat->host,
                      "device", beat->device, "engine", beat->engine, "model", beat->model, "loras",
                      beat->lora_set, "pid", (int)beat->pid, "held", (int)beat->held_count, "room",
                      (int)beat->room, "batch_max", (int)beat->batch_max, "step", (int)beat->step,
                      "steps", (int)beat->steps, "jobs", (json_int_t)worker->row.assigned, "done",
-                     (json_int_t)beat->done, "failed", (json_int_t)beat->failed, "started_ms",
-                     (json_int_t)beat->started_ms, "release", beat->release, "protocol", protocol,
-                     "ready_ms", (json_int_t)beat->ready_ms, "wanted_ms",
-                     (json_int_t)beat->wanted_ms, "computed_ms", (json_int_t)beat->computed_ms,
-                     "trouble", kiln_worker_trouble_json(worker));
+                     (json_int_t)beat->done, "failed", (json_int_t)beat->failed, "started_at",
+                     kiln_time_text(beat->started_ms, started, sizeof started), "release",
+                     beat->release, "protocol", protocol, "ready_ms", (json_int_t)beat->ready_ms,
+                     "wanted_ms", (json_int_t)beat->wanted_ms, "computed_ms",
+                     (json_int_t)beat->computed_ms, "trouble", kiln_worker_trouble_json(worker));
 }
 
 json_t *kiln_roster_json(const struct kiln_roster *roster, bool all)

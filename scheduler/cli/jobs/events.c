@@ -112,7 +112,9 @@ int kiln_verb_events(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0)
         rc = kiln_ledger_clock(ledger, &now_ms, version, sizeof version, &err);
     if (rc == 0 && what.job)
-        rc = kiln_ledger_job(ledger, kiln_pool(cli), filter.job, ignore_job, NULL, &err);
+        rc = kiln_no_job(
+            cli, ledger, what.job,
+            kiln_ledger_job(ledger, kiln_pool(cli), filter.job, ignore_job, NULL, &err), &err);
     if (rc == 0 && what.batch)
         rc = kiln_check_batch(cli, ledger, what.batch, &err);
     if (rc == 0 && what.batch)

@@ -121,18 +121,6 @@ static int found_batch(void *arg, const struct kiln_batch_row *row, struct kiln_
     return 0;
 }
 
-/* There is no job of that number; a batch of that name may be what was meant. */
-static int no_job(struct move *move, struct kiln_ledger *ledger, struct kiln_error *err)
-{
-    struct kiln_error none;
-    char name[24];
-    snprintf(name, sizeof name, "%" PRIu64, move->what.job);
-    if (kiln_check_batch(move->cli, ledger, name, &none))
-        return KILN_NOT_FOUND;
-    return kiln_fail(err, KILN_NOT_FOUND, "there is no job %s; batch %s is meant by --batch %s",
-                     name, name, name);
-}
-
 /* Moves one job or a batch, which must exist. */
 static int move_named(struct move *move, struct kiln_error *err)
 {
@@ -143,8 +131,8 @@ static int move_named(struct move *move, struct kiln_error *err)
     if (rc == 0)
         rc = move->what.batch ? kiln_check_batch(move->cli, ledger, move->what.batch, err)
                               : kiln_ledger_job(ledger, pool, move->what.job, found_job, move, err);
-    if (rc == KILN_NOT_FOUND && move->what.job)
-        rc = no_job(move, ledger, err);
+    if (move->what.job)
+        rc = kiln_no_job(move->cli, ledger, move->what.job, rc, err);
     if (rc == 0 && move->what.batch && move->asks) {
         snprintf(
             question, sizeof question,
