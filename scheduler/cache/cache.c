@@ -11,16 +11,16 @@
 #include "scheduler/cache/rule.h"
 #include "schemas/clock.h"
 #include "schemas/digest.h"
-#include "schemas/job/line.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/telemetry/metrics.h"
 #include "storage/daemon/outage.h"
+#include "storage/formats/card/model_words.h"
 #include "storage/ledger/read/donors.h"
 
-#define CARD_MS 30000 /* between readings of kiln.json */
-#define POLL_MS 1000  /* between looks for new donors */
-#define NAP_MS 100    /* the thread ends within this */
-#define MODELS_MAX 64 /* names of models; donors of further ones are left out */
+#define FILES_MS 30000 /* between readings of kiln.json, and looks at words.txt */
+#define POLL_MS 1000   /* between looks for new donors */
+#define NAP_MS 100     /* the thread ends within this */
+#define MODELS_MAX 64  /* names of models; donors of further ones are left out */
 
 /* Which weights render a model now: those of its newest donor. */
 struct model {
@@ -35,17 +35,21 @@ struct kiln_cache {
     bool started;
     atomic_bool stop, asked; /* asked: a job wants a donor */
     int64_t card_due_ms;
-    bool card_refused;    /* and it was logged */
-    pthread_mutex_t lock; /* of all below */
+    bool card_refused; /* and it was logged */
+    /* of the thread */
+    int64_t words_due_ms;
+    bool worded; /* the lists are wanted; words are NULL all the same if they are not valid */
+    struct kiln_words_version version;
+    bool full; /* and it was logged */
+
+    pthread_mutex_t lock; /* of all below; the thread alone changes what is below the card */
     struct kiln_model_card card;
-    struct kiln_donor_index *index;
+    struct kiln_reuse_words *words; /* NULL: only donors of the same prompt are found */
+    struct kiln_donor_index *index; /* NULL before the first donor is read */
     struct model models[MODELS_MAX];
     size_t model_count;
     bool complete; /* all donors of the ledger are in memory */
-    bool full;     /* and it was logged */
 };
-
-/* --- keys ------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const char *text)
 {
@@ -56,17 +60,6 @@ static uint64_t hash_of(const char *text)
     return ret;
 }
 
-static void key_of(const char *prompt_hash, const char *model, uint32_t width, uint32_t height,
-                   uint32_t steps, bool coarse, uint8_t ret[KILN_DONOR_KEY])
-{
-    char text[65 + KILN_NAME_MAX + 64];
-    uint8_t digest[KILN_SHA256_SIZE];
-    int len = snprintf(text, sizeof text, "%s %ux%u %u %d %s", prompt_hash, width, height, steps,
-                       coarse, model);
-    kiln_sha256(text, (size_t)len, digest);
-    memcpy(ret, digest, KILN_DONOR_KEY);
-}
-
 static struct model *model_of(struct kiln_cache *cache, const char *name)
 {
     for (size_t i = 0; i < cache->model_count; i++)
@@ -75,27 +68,42 @@ static struct model *model_of(struct kiln_cache *cache, const char *name)
     return NULL;
 }
 
-/* --- the thread ------------------------------------------------------------------------------- */
+/* --- donors ----------------------------------------------------------------------------------- */
 
-static void put_donor(struct kiln_cache *cache, const struct kiln_donor_row *row)
+/* The lock is held. */
+static bool note_model(struct kiln_cache *cache, const struct kiln_donor_row *row, uint64_t weights)
 {
-    struct kiln_donor_entry entry = {
-        .job = row->job, .weights = hash_of(row->model_hash), .uses = row->uses};
     struct model *model = model_of(cache, row->model);
     if (!model && cache->model_count < MODELS_MAX) {
         model = &cache->models[cache->model_count++];
         *model = (struct model){.created_ms = INT64_MIN};
         snprintf(model->name, sizeof model->name, "%s", row->model);
     }
-    if (!model)
-        return;
-    if (row->created_ms >= model->created_ms) {
+    if (model && row->created_ms >= model->created_ms) {
         model->created_ms = row->created_ms;
-        model->weights = entry.weights;
+        model->weights = weights;
     }
-    key_of(row->prompt_hash, row->model, row->width, row->height, row->steps, row->coarse,
-           entry.key);
-    int code = kiln_donor_index_put(cache->index, &entry);
+    return model != NULL;
+}
+
+static void put_donor(struct kiln_cache *cache, const struct kiln_donor_row *row)
+{
+    struct kiln_donor_entry entry = {.job = row->job, .uses = row->uses, .prompt = row->prompt};
+    const struct kiln_donor_kind kind = {.model = row->model,
+                                         .weights = hash_of(row->model_hash),
+                                         .width = row->width,
+                                         .height = row->height,
+                                         .steps = row->steps,
+                                         .coarse = row->coarse};
+    /* Reading a prompt takes longer than all else, and look-ups do not wait for it. */
+    struct kiln_facts *facts = kiln_donor_facts(cache->words, row->prompt);
+    kiln_donor_keys(&kind, row->prompt_hash, row->negative_prompt, facts, &entry.keys);
+    kiln_facts_free(facts);
+    pthread_mutex_lock(&cache->lock);
+    const int code = note_model(cache, row, kind.weights)
+                         ? kiln_donor_index_put(cache->index, &entry)
+                         : KILN_FULL;
+    pthread_mutex_unlock(&cache->lock);
     if (code && !cache->full)
         kiln_log(KILN_LOG_WARNING, "donors_full", kiln_f("code", "%s", kiln_code_name(code)),
                  kiln_f("donors", "%u", kiln_donor_index_count(cache->index)));
@@ -105,14 +113,85 @@ static void put_donor(struct kiln_cache *cache, const struct kiln_donor_row *row
 static int take_row(void *arg, const struct kiln_donor_row *row)
 {
     struct kiln_cache *cache = arg;
-    pthread_mutex_lock(&cache->lock);
-    if (row->gone)
-        (void)kiln_donor_index_remove(cache->index, row->job);
-    else
+    if (!row->gone) {
         put_donor(cache, row);
+        return 0;
+    }
+    pthread_mutex_lock(&cache->lock);
+    (void)kiln_donor_index_remove(cache->index, row->job);
     pthread_mutex_unlock(&cache->lock);
     return 0;
 }
+
+/* --- word lists ------------------------------------------------------------------------------- */
+
+/* Whether a row of the card is for donors of other prompts. */
+static bool wants_words(struct kiln_cache *cache)
+{
+    bool wanted = false;
+    pthread_mutex_lock(&cache->lock);
+    for (uint32_t i = 0; i < cache->card.reuse.row_count; i++)
+        wanted = wanted || cache->card.reuse.rows[i].class != KILN_REUSE_SAME_PROMPT;
+    pthread_mutex_unlock(&cache->lock);
+    return wanted;
+}
+
+/* The lists with which prompts are compared from now on; NULL: none.  Lists that are not valid
+ * could take a fact for an empty word, so no list takes their place. */
+static struct kiln_reuse_words *read_words(const char *dir)
+{
+    struct kiln_reuse_words *words = NULL;
+    struct kiln_error err;
+    bool own = false;
+    if (kiln_model_words_read(dir, &words, &own, &err) != 0)
+        kiln_log(KILN_LOG_WARNING, "words_unreadable", kiln_f("error", "%s", err.text),
+                 kiln_f("effect", "only latents of the same prompt are used"));
+    else if (!own)
+        kiln_log(KILN_LOG_WARNING, "words_missing", kiln_f("file", "%s/" KILN_MODEL_WORDS, dir),
+                 kiln_f("effect", "prompts are compared by the built-in word lists alone"));
+    return words;
+}
+
+/* At the start, and when the lists are others: empties the index, as its keys depend on them.
+ * *ret_emptied: all donors must be read again.  KILN_NO_MEMORY changes nothing. */
+static int tend_words(struct kiln_cache *cache, bool *ret_emptied, struct kiln_error *err)
+{
+    const char *dir = kiln_config_text(cache->config, KILN_KEY_MODEL);
+    const int64_t now_ms = kiln_clock_ms();
+    struct kiln_words_version version = {0};
+    if (now_ms < cache->words_due_ms)
+        return 0;
+    const bool worded = wants_words(cache);
+    if (worded)
+        version = kiln_model_words_version(dir);
+    if (cache->index && worded == cache->worded &&
+        memcmp(&version, &cache->version, sizeof version) == 0) {
+        cache->words_due_ms = now_ms + FILES_MS;
+        return 0;
+    }
+    struct kiln_donor_index *index = kiln_donor_index_new(KILN_DONORS_MAX, KILN_DONORS_TEXT_MAX);
+    if (!index)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an index of stored latents");
+    struct kiln_reuse_words *words = worded ? read_words(dir) : NULL;
+    pthread_mutex_lock(&cache->lock);
+    struct kiln_donor_index *old_index = cache->index;
+    struct kiln_reuse_words *old_words = cache->words;
+    cache->index = index;
+    cache->words = words;
+    cache->model_count = 0;
+    cache->complete = false;
+    pthread_mutex_unlock(&cache->lock);
+    kiln_donor_index_free(old_index);
+    kiln_reuse_words_free(old_words);
+    cache->worded = worded;
+    cache->version = version;
+    cache->full = false;
+    cache->words_due_ms = now_ms + FILES_MS;
+    *ret_emptied = true;
+    return 0;
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static void set_complete(struct kiln_cache *cache, bool complete)
 {
@@ -120,9 +199,11 @@ static void set_complete(struct kiln_cache *cache, bool complete)
     const bool first = complete && !cache->complete;
     cache->complete = complete;
     const uint32_t donors = kiln_donor_index_count(cache->index);
+    const uint32_t prompts = kiln_donor_index_prompts(cache->index);
     pthread_mutex_unlock(&cache->lock);
     if (first)
-        kiln_log(KILN_LOG_INFO, "donors_loaded", kiln_f("donors", "%u", donors));
+        kiln_log(KILN_LOG_INFO, "donors_loaded", kiln_f("donors", "%u", donors),
+                 kiln_f("prompts", "%u", prompts));
 }
 
 static void nap(const struct kiln_cache *cache, int64_t ms)
@@ -131,6 +212,21 @@ static void nap(const struct kiln_cache *cache, int64_t ms)
     for (const int64_t until = kiln_clock_ms() + ms;
          kiln_clock_ms() < until && !atomic_load(&cache->stop);)
         nanosleep(&pause, NULL);
+}
+
+/* A page of donors.  *donors is opened where it must be. */
+static int step(struct kiln_cache *cache, struct kiln_donors **donors, bool *ret_complete,
+                bool *ret_more, struct kiln_error *err)
+{
+    bool emptied = false;
+    int code = tend_words(cache, &emptied, err);
+    if (emptied) {
+        kiln_donors_close(*donors);
+        *donors = NULL;
+    }
+    if (code == 0 && !*donors)
+        code = kiln_donors_open(cache->config, "kiln donors", donors, err);
+    return code ? code : kiln_donors_step(*donors, take_row, cache, ret_complete, ret_more, err);
 }
 
 /* A ledger that is away is waited for: the leader, whose lock it holds, ends by itself. */
@@ -143,10 +239,7 @@ static void *follow(void *arg)
     struct kiln_error err;
     while (!atomic_load(&cache->stop)) {
         bool complete = false, more = false;
-        int code =
-            donors ? 0 : kiln_donors_open(cache->config, "kiln-scheduler donors", &donors, &err);
-        code = code ? code : kiln_donors_step(donors, take_row, cache, &complete, &more, &err);
-        if (code) {
+        if (step(cache, &donors, &complete, &more, &err) != 0) {
             nap(cache, kiln_outage_fail(&outage, &err));
             continue;
         }
@@ -165,12 +258,8 @@ int kiln_cache_open(const struct kiln_config *config, struct kiln_cache **ret,
                     struct kiln_error *err)
 {
     struct kiln_cache *cache = calloc(1, sizeof *cache);
-    if (cache)
-        cache->index = kiln_donor_index_new(KILN_DONORS_MAX);
-    if (!cache || !cache->index) {
-        free(cache);
+    if (!cache)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the cache");
-    }
     cache->config = config;
     pthread_mutex_init(&cache->lock, NULL);
     *ret = cache;
@@ -186,6 +275,7 @@ void kiln_cache_close(struct kiln_cache *cache)
         pthread_join(cache->thread, NULL);
     pthread_mutex_destroy(&cache->lock);
     kiln_donor_index_free(cache->index);
+    kiln_reuse_words_free(cache->words);
     free(cache);
 }
 
@@ -208,49 +298,71 @@ void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms)
     if (!atomic_load(&cache->asked))
         return;
     if (now_ms >= cache->card_due_ms) {
-        cache->card_due_ms = now_ms + CARD_MS;
+        cache->card_due_ms = now_ms + FILES_MS;
         read_card(cache);
     }
     if (!cache->started && cache->card.reuse.row_count > 0)
         cache->started = pthread_create(&cache->thread, NULL, follow, cache) == 0;
 }
 
+int kiln_cache_load(struct kiln_cache *cache, struct kiln_error *err)
+{
+    struct kiln_donors *donors = NULL;
+    int code = 0;
+    read_card(cache);
+    for (bool complete = false, more; !complete && code == 0;)
+        code = step(cache, &donors, &complete, &more, err);
+    kiln_donors_close(donors);
+    return code;
+}
+
 /* --- look-ups --------------------------------------------------------------------------------- */
 
-/* The better of *best and what the donors of this kind allow; the lock is held. */
-static void look(const struct kiln_cache *cache, const struct kiln_job *job, const char *hash,
-                 bool coarse, uint64_t weights, struct kiln_donor *best)
+/* Why nothing is looked for, or NULL; the lock is held. */
+static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
 {
-    uint8_t key[KILN_DONOR_KEY];
-    key_of(hash, job->model, job->width, job->height, job->steps, coarse, key);
-    const struct kiln_donor_pool found = kiln_donor_index_pool(cache->index, key, weights);
-    const struct kiln_reuse_pool pool = {KILN_REUSE_SAME_PROMPT, found.donors, found.uses};
-    const uint32_t depth = found.donors ? kiln_reuse_depth(&cache->card, job, &pool) : 0;
-    if (depth > best->step)
-        *best = (struct kiln_donor){found.job, depth, KILN_REUSE_SAME_PROMPT};
+    const struct kiln_card_reuse *reuse = &cache->card.reuse;
+    const struct model *model = cache->index ? model_of(cache, job->model) : NULL;
+    if (!kiln_reuse_wants(job))
+        return job->teleport == KILN_TELEPORT_AUTO
+                   ? "runs with a start, LoRAs, guidance, variety or a stored trajectory never "
+                     "begin from a stored latent by themselves"
+                   : "the job does not ask for it: teleport is off";
+    if (reuse->row_count == 0)
+        return "the model's kiln.json has no table of teleport, or it cannot be read from here";
+    if (!model)
+        return "no stored latent of the job's model can be a donor";
+    if (reuse->model[0] && hash_of(reuse->model) != model->weights)
+        return "the table of the model's kiln.json was measured with other weights";
+    return NULL;
+}
+
+struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_job *job,
+                                  const struct kiln_search_watch *watch, const char **ret_silent)
+{
+    struct kiln_donor ret = {0};
+    pthread_mutex_lock(&cache->lock);
+    *ret_silent = silent(cache, job);
+    if (!*ret_silent)
+        ret = kiln_donor_search(cache->index, &cache->card, cache->words, job,
+                                model_of(cache, job->model)->weights, watch);
+    pthread_mutex_unlock(&cache->lock);
+    return ret;
 }
 
 struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job)
 {
-    struct kiln_donor best = {0};
-    char hash[65];
+    const char *reason;
     if (!kiln_reuse_wants(job))
-        return best;
+        return (struct kiln_donor){0};
     atomic_store(&cache->asked, true);
-    kiln_prompt_hash(job->prompt, job->negative_prompt, hash);
-    pthread_mutex_lock(&cache->lock);
-    const struct model *model = model_of(cache, job->model);
-    const struct kiln_card_reuse *reuse = &cache->card.reuse;
-    if (model && reuse->row_count > 0 &&
-        (!reuse->model[0] || hash_of(reuse->model) == model->weights)) {
-        look(cache, job, hash, false, model->weights, &best);
-        if (job->mode.kind != KILN_MODE_EXACT) /* an exact picture begins from exact ones alone */
-            look(cache, job, hash, true, model->weights, &best);
+    const struct kiln_donor donor = kiln_cache_look(cache, job, NULL, &reason);
+    if (donor.job) {
+        pthread_mutex_lock(&cache->lock);
+        kiln_donor_index_use(cache->index, donor.job);
+        pthread_mutex_unlock(&cache->lock);
     }
-    if (best.job)
-        kiln_donor_index_use(cache->index, best.job);
-    pthread_mutex_unlock(&cache->lock);
-    kiln_metric_add(KILN_METRIC_DONOR_LOOKUPS, best.job ? KILN_DONOR_HIT : KILN_DONOR_MISS, 1);
-    kiln_metric_add(KILN_METRIC_DONOR_STEPS, 0, best.step);
-    return best;
+    kiln_metric_add(KILN_METRIC_DONOR_LOOKUPS, donor.job ? KILN_DONOR_HIT : KILN_DONOR_MISS, 1);
+    kiln_metric_add(KILN_METRIC_DONOR_STEPS, 0, donor.step);
+    return donor;
 }

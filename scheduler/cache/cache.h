@@ -2,22 +2,25 @@
  *
  * A thread with a session of its own keeps the index of donors in step with the ledger
  * (storage/ledger/read/donors.h).  It runs only once a job has asked for a donor and the model's
- * kiln.json has rows of teleport: until then nothing is read and every look-up is a miss.  Look-ups
- * are in memory and wait for nothing but a mutex; while the index is not complete, they find what
- * there is.
+ * kiln.json has rows of teleport: until then nothing is read and every look-up is a miss.  The
+ * thread also reads the model's words.txt where rows are for donors of other prompts, and all
+ * donors again when it changes.  Look-ups are in memory and wait for nothing but a mutex; while the
+ * index is not complete, they find what there is.
  *
  * Uses of a donor are counted here when it is given, and in the ledger when the picture is
- * committed; a leader that begins counts those of the ledger.  A fallback to a full run still counts
- * as a use until the next leader; that wastes a hit, never a picture.
+ * committed; a leader that begins counts those of the ledger.  A fallback to a full run still
+ * counts as a use until the next leader; that wastes a hit, never a picture.
  */
 #ifndef KILN_CACHE_H
 #define KILN_CACHE_H
 
+#include "scheduler/cache/search.h"
 #include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "schemas/job.h"
 
-#define KILN_DONORS_MAX 1000000 /* in memory: 64 MB */
+#define KILN_DONORS_MAX 1000000
+#define KILN_DONORS_TEXT_MAX (256ull << 20) /* bytes of their prompts */
 
 struct kiln_cache;
 
@@ -29,9 +32,16 @@ void kiln_cache_close(struct kiln_cache *cache); /* accepts NULL */
  * directory that can be seen from here, and starts the thread when the card has rows.  A card that
  * is not valid counts as none and is logged. */
 void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms);
+/* Instead of that, for a program that looks once: reads the card and all donors, in the caller's
+ * thread. */
+int kiln_cache_load(struct kiln_cache *cache, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks
  * for, its prompt and its size.  Any thread. */
 struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job);
+/* The same without the use.  *ret_silent: why nothing was looked for, or NULL.  watch (may be NULL)
+ * is called with the lock held. */
+struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_job *job,
+                                  const struct kiln_search_watch *watch, const char **ret_silent);
 
 #endif

@@ -19,14 +19,29 @@ bool kiln_reuse_wants(const struct kiln_job *job)
            job->mode.variety == 0 && job->guidance == 0 && job->lora_count == 0 && !job->lora_auto;
 }
 
+/* Whether the row is for such donors and lost no more than is allowed. */
+static bool is_for(const struct kiln_card_reuse_row *row, const struct kiln_job *job,
+                   enum kiln_reuse_class class)
+{
+    return row->class == class && kiln_card_reuse_at(row, job->width, job->height) &&
+           row->loss_attributes <= KILN_REUSE_LOSS_ATTRIBUTES &&
+           row->loss_whole <= KILN_REUSE_LOSS_WHOLE;
+}
+
+bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_job *job,
+                         enum kiln_reuse_class class)
+{
+    for (uint32_t i = 0; card->reuse.steps == job->steps && i < card->reuse.row_count; i++)
+        if (is_for(&card->reuse.rows[i], job, class))
+            return true;
+    return false;
+}
+
 static bool holds(const struct kiln_card_reuse_row *row, const struct kiln_job *job,
                   const struct kiln_reuse_pool *pool)
 {
     const double floor = kiln_reuse_floor(job->alike);
-    if (row->class != pool->class || !kiln_card_reuse_at(row, job->width, job->height))
-        return false;
-    if (row->loss_attributes > KILN_REUSE_LOSS_ATTRIBUTES ||
-        row->loss_whole > KILN_REUSE_LOSS_WHOLE)
+    if (!is_for(row, job, pool->class))
         return false;
     /* At alike 100 repeats are wanted, so use counts do not matter. */
     if (floor <= 0)

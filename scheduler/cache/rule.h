@@ -37,6 +37,10 @@ double kiln_reuse_floor(uint32_t alike);
  * keeps no trajectory. */
 bool kiln_reuse_wants(const struct kiln_job *job);
 
+/* Whether any row is for donors of this class at the job's size and number of steps. */
+bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_job *job,
+                         enum kiln_reuse_class class);
+
 /* The most steps that the card lets the job skip with a donor of the pool; 0: it runs in full.  A
  * run from a donor must cost less than the job's own mode, in forwards of the full size. */
 uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,

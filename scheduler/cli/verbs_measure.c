@@ -65,7 +65,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "kiln bench gallery-load --config FILE --embedder DIR\n"
          "                                 searches, pages, thumbnails and commits at once\n"
          "kiln bench embed --embedder DIR  milliseconds a prompt of a text embedder\n"
-         "kiln bench reuse                 microseconds to judge if a latent may serve a prompt\n"
+         "kiln bench reuse                 what looking for a stored latent costs a job\n"
          "kiln bench routing               which LoRAs prompts get, against labels; what a route "
          "costs\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"

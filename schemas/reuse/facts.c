@@ -242,6 +242,11 @@ void kiln_facts_free(struct kiln_facts *facts)
     free(facts);
 }
 
+const uint8_t *kiln_facts_canonical(const struct kiln_facts *facts)
+{
+    return facts->canonical;
+}
+
 static void add_meaning(struct kiln_text *out, const struct kiln_token *token)
 {
     size_t len;

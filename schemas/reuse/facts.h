@@ -7,6 +7,8 @@
 #ifndef KILN_FACTS_H
 #define KILN_FACTS_H
 
+#include <stdint.h>
+
 #include "schemas/error.h"
 #include "schemas/reuse/lexicon.h"
 #include "schemas/text/text.h"
@@ -18,6 +20,8 @@ struct kiln_facts;
 int kiln_facts_read(const struct kiln_reuse_words *words, const char *prompt,
                     struct kiln_facts **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_facts_free(struct kiln_facts *facts); /* accepts NULL */
+/* SHA-256 of the canonical form (canonical.h), borrowed. */
+const uint8_t *kiln_facts_canonical(const struct kiln_facts *facts);
 
 /* Appends the facts as one line for people and tests: "thing star colour red; background sky". */
 void kiln_facts_text(const struct kiln_facts *facts, struct kiln_text *out);

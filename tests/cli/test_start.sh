@@ -8,7 +8,11 @@ stacks+=(s)
 mkdir model
 printf '%s\n' '{"teleport": {"rows": [
  {"class": "same_prompt", "depth": 1, "donors": 2, "uses": 1, "variety": 0.99, "loss": [0, 0], "for": ["64x64"]},
- {"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]}]}}' >model/kiln.json
+ {"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]},
+ {"class": "canonical", "depth": 5, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]},
+ {"class": "reworded", "depth": 4, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]},
+ {"class": "donor_says_more", "depth": 3, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]}]}}' >model/kiln.json
+printf '[being]\nfox: vixen\n' >model/words.txt
 export KILN_MODEL=$PWD/model
 ok kiln up --dir s --engine testcard --size 512x512
 export KILN_CONFIG=$PWD/s/kiln.conf
@@ -236,6 +240,17 @@ fox 'a brief fox' 1 100 # what came later is known to the cache
 # Another prompt has no donor, whatever is asked; nor has a job that says nothing.
 fox 'a grey wolf' 1 100
 [ "$drawn" = "||0" ] || die "a new prompt began from a latent: $drawn"
+# Prompts that say the same, or less; the model's own words.txt says what a vixen is.
+hit 'a small blue fox' 100 teleport=6 # so that the cache knows a donor
+hit 'A small  blue FOX!' 100 teleport=5
+hit 'a little blue fox' 100 teleport=4
+hit 'a little blue vixen' 100 teleport=4
+hit 'a blue fox' 100 teleport=3
+for other in 'a small green fox' 'two small blue foxes' 'a small blue wolf' 'no small blue fox' 'a small blue fox at night'; do
+    fox "$other" 1 100
+    [ "$drawn" = "||0" ] || die "$other: began from the latent of another prompt: $drawn"
+done
+[ "$(sql "SELECT string_agg(DISTINCT hit::text, ' ' ORDER BY hit::text) FROM image WHERE hit IS NOT NULL")" = "1 2 3 4" ] || die "other classes of hits"
 printf '{"prompt":"a red fox","size":"64x64","seed":9999}\n' >plain.jsonl
 ok kiln enqueue plain.jsonl --batch plain
 ok kiln wait plain --timeout 60
@@ -262,7 +277,7 @@ fallback unfit other
 [ "$(sql "SELECT count(*) FROM job WHERE state = 3")" = 0 ] || die "a job failed for want of a donor"
 ok kiln cache stat --json
 json out.txt '{r["fallback"] for r in d if "steps_saved" in r} == {None, "missing", "damaged", "unfit"}'
-json out.txt 'all(r["steps_saved"] == r["pictures"] * int(r["mode"].split("=")[1]) and r["gpu_seconds_saved"] >= 0 and r["class"] == "same_prompt" for r in d if r.get("mode"))'
+json out.txt 'all(r["steps_saved"] == r["pictures"] * int(r["mode"].split("=")[1]) and r["gpu_seconds_saved"] >= 0 and r["class"] in ("same_prompt", "canonical", "reworded", "donor_says_more") for r in d if r.get("mode"))'
 ok kiln cache stat
 says 'teleport=1: [1-9][0-9]* steps and [0-9.]* GPU-seconds saved'
 says 'the stored latent is missing, rendered in full'

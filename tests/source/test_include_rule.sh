@@ -71,7 +71,7 @@ scheduler/cli/lora:         schemas/ storage/ scheduler/cli/core/ scheduler/rout
 scheduler/cli/upkeep:       schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
-scheduler/bench:            scheduler/policy scheduler/sim pipeline/embed
+scheduler/bench:            scheduler/policy scheduler/sim scheduler/cache pipeline/embed
 scheduler/bench/routing:    schemas/ storage/ scheduler/bench/bench.h scheduler/cli/core scheduler/cli/lora/open.h
 scheduler/bench/routing:    scheduler/router
 scheduler/bench/gallery:    schemas/ storage/ scheduler/bench/bench.h scheduler/cli/core/

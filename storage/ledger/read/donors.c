@@ -29,7 +29,8 @@ struct kiln_donors {
     "coalesce(l.prompt_hash, ''), l.width, l.height, l.steps, coalesce(l.model, ''),"              \
     " coalesce(l.model_hash, ''), coalesce(l.mode <> '', false),"                                  \
     " (extract(epoch FROM l.created_at) * 1000)::bigint,"                                          \
-    " (SELECT count(*) FROM image i WHERE i.donor = l.job_id)::integer"
+    " (SELECT count(*) FROM image i WHERE i.donor = l.job_id)::integer,"                           \
+    " coalesce(j.prompt, ''), coalesce(j.negative_prompt, '')"
 
 int kiln_donors_open(const struct kiln_config *config, const char *name, struct kiln_donors **ret,
                      struct kiln_error *err)
@@ -69,7 +70,8 @@ static int give(const PGresult *rows, kiln_each_donor *each, void *arg, struct k
     for (int i = 0; i < PQntuples(rows); i++) {
         struct kiln_donor_row row = {0};
         KILN_READ(rows, i, 0, row.job, row.gone, row.prompt_hash, row.width, row.height, row.steps,
-                  row.model, row.model_hash, row.coarse, row.created_ms, row.uses);
+                  row.model, row.model_hash, row.coarse, row.created_ms, row.uses, row.prompt,
+                  row.negative_prompt);
         int rc = each(arg, &row);
         if (rc)
             return kiln_fail(err, rc, "donors: the caller stopped");

@@ -29,6 +29,7 @@ struct kiln_donor_row {
     bool coarse;        /* it was rendered coarse first */
     int64_t created_ms; /* of the latent, by the database's clock */
     uint32_t uses;      /* pictures that began from it */
+    const char *prompt, *negative_prompt; /* lent for the call */
 };
 /* Returns non-zero to stop. */
 typedef int kiln_each_donor(void *arg, const struct kiln_donor_row *row);

@@ -1,0 +1,195 @@
+/* search.c - see search.h. */
+#include "scheduler/cache/search.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "schemas/digest.h"
+#include "schemas/job/line.h"
+#include "schemas/reuse/guard.h"
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void make_key(const char *context, const char *what, const void *of, size_t size,
+                     uint8_t ret[KILN_DONOR_KEY])
+{
+    char text[KILN_NAME_MAX + 256], hex[2 * KILN_SHA256_SIZE + 1];
+    uint8_t digest[KILN_SHA256_SIZE];
+    kiln_hex(of, size, hex);
+    int len = snprintf(text, sizeof text, "%s %s %s", what, hex, context);
+    kiln_sha256(text, (size_t)len, digest);
+    memcpy(ret, digest, KILN_DONOR_KEY);
+}
+
+void kiln_donor_keys(const struct kiln_donor_kind *kind, const char *prompt_hash,
+                     const char *negative, const struct kiln_facts *facts,
+                     struct kiln_donor_keys *ret)
+{
+    char context[KILN_NAME_MAX + 160];
+    uint8_t digest[KILN_SHA256_SIZE];
+    uint64_t unwanted = 0;
+    if (facts && negative[0]) {
+        kiln_sha256(negative, strlen(negative), digest);
+        memcpy(&unwanted, digest, sizeof unwanted);
+    }
+    snprintf(context, sizeof context, "%ux%u %u %d %llx %llx %s", kind->width, kind->height,
+             kind->steps, kind->coarse, (unsigned long long)kind->weights,
+             (unsigned long long)unwanted, kind->model);
+    kiln_sha256(prompt_hash, strlen(prompt_hash), digest);
+    *ret = (struct kiln_donor_keys){.worded = facts != NULL};
+    /* The hash of the prompt covers what is unwanted. */
+    make_key(context, "prompt", digest, sizeof digest, ret->at[KILN_DONOR_EXACT]);
+    if (!facts)
+        return;
+    const struct kiln_reuse_block block = kiln_reuse_block_of(facts);
+    make_key(context, "canonical", kiln_facts_canonical(facts), KILN_SHA256_SIZE,
+             ret->at[KILN_DONOR_CANONICAL]);
+    make_key(context, "subject", &block.subject, sizeof block.subject, ret->at[KILN_DONOR_SUBJECT]);
+    ret->said = block.said;
+}
+
+struct kiln_facts *kiln_donor_facts(const struct kiln_reuse_words *words, const char *prompt)
+{
+    struct kiln_facts *facts;
+    struct kiln_error err;
+    if (!words || strnlen(prompt, KILN_SEARCH_PROMPT + 1) > KILN_SEARCH_PROMPT)
+        return NULL;
+    return kiln_facts_read(words, prompt, &facts, &err) == 0 ? facts : NULL;
+}
+
+/* --- the search ------------------------------------------------------------------------------- */
+
+struct search {
+    const struct kiln_donor_index *index;
+    const struct kiln_model_card *card;
+    const struct kiln_reuse_words *words;
+    const struct kiln_job *job;
+    const struct kiln_search_watch *watch;
+    const char *hash;
+    struct kiln_facts *facts; /* of the job's prompt, if another class than the same is measured */
+    bool wanted[KILN_REUSE_CLASS_COUNT];
+    uint32_t judged, bytes;
+    struct kiln_donor best;
+};
+
+struct found {
+    struct kiln_reuse_pool pool;
+    uint64_t job; /* of the donor that was used least */
+};
+
+static void add_prompt(const struct search *search, const uint8_t *exact, struct found *found)
+{
+    const struct kiln_donor_pool pool = kiln_donor_index_pool(search->index, exact);
+    if (found->pool.donors == 0 || pool.uses < found->pool.uses) {
+        found->job = pool.job;
+        found->pool.uses = pool.uses;
+    }
+    found->pool.donors += pool.donors;
+}
+
+static bool is_exact(const struct kiln_donor_prompt *prompt, const struct kiln_donor_keys *keys)
+{
+    return memcmp(prompt->exact, keys->at[KILN_DONOR_EXACT], KILN_DONOR_KEY) == 0;
+}
+
+static void find_canonical(struct search *search, const struct kiln_donor_keys *keys,
+                           struct found *found)
+{
+    struct kiln_donor_prompt prompt;
+    uint32_t at = 0, left = KILN_CHAIN_LOOK;
+    while (found->pool.donors < KILN_POOL_LOOK &&
+           kiln_donor_index_next(search->index, KILN_DONOR_CANONICAL,
+                                 keys->at[KILN_DONOR_CANONICAL], 0, &at, &left, &prompt))
+        if (!is_exact(&prompt, keys))
+            add_prompt(search, prompt.exact, found);
+}
+
+static enum kiln_reuse_class judge(struct search *search, const char *text)
+{
+    char reason[KILN_REUSE_REASON_MAX] = "it cannot be read";
+    struct kiln_facts *facts = kiln_donor_facts(search->words, text);
+    const enum kiln_reuse_class class =
+        facts ? kiln_reuse_compare(search->facts, facts, reason) : KILN_REUSE_NONE;
+    kiln_facts_free(facts);
+    if (search->watch && search->watch->prompt)
+        search->watch->prompt(search->watch->arg, text, class, reason);
+    return class;
+}
+
+/* Prompts in other words, each judged by the guard. */
+static void find_worded(struct search *search, const struct kiln_donor_keys *keys,
+                        struct found founds[KILN_REUSE_CLASS_COUNT])
+{
+    struct kiln_donor_prompt prompt;
+    uint32_t at = 0, left = KILN_CHAIN_LOOK, donors = 0;
+    while (donors < KILN_POOL_LOOK && search->judged < KILN_SEARCH_JUDGED &&
+           search->bytes < KILN_SEARCH_BYTES &&
+           kiln_donor_index_next(search->index, KILN_DONOR_SUBJECT, keys->at[KILN_DONOR_SUBJECT],
+                                 keys->said, &at, &left, &prompt)) {
+        if (is_exact(&prompt, keys))
+            continue;
+        search->judged++;
+        search->bytes += (uint32_t)strlen(prompt.text);
+        const enum kiln_reuse_class class = judge(search, prompt.text);
+        if (class != KILN_REUSE_REWORDED && class != KILN_REUSE_DONOR_SAYS_MORE)
+            continue;
+        const uint32_t before = founds[class].pool.donors;
+        add_prompt(search, prompt.exact, &founds[class]);
+        donors += founds[class].pool.donors - before;
+    }
+}
+
+/* The better of what was best and what the donors of this kind allow. */
+static void look(struct search *search, uint64_t weights, bool coarse)
+{
+    const struct kiln_job *job = search->job;
+    const struct kiln_donor_kind kind = {.model = job->model,
+                                         .weights = weights,
+                                         .width = job->width,
+                                         .height = job->height,
+                                         .steps = job->steps,
+                                         .coarse = coarse};
+    struct found founds[KILN_REUSE_CLASS_COUNT] = {0};
+    struct kiln_donor_keys keys;
+    kiln_donor_keys(&kind, search->hash, job->negative_prompt, search->facts, &keys);
+    if (search->wanted[KILN_REUSE_SAME_PROMPT])
+        add_prompt(search, keys.at[KILN_DONOR_EXACT], &founds[KILN_REUSE_SAME_PROMPT]);
+    if (keys.worded && search->wanted[KILN_REUSE_CANONICAL])
+        find_canonical(search, &keys, &founds[KILN_REUSE_CANONICAL]);
+    if (keys.worded &&
+        (search->wanted[KILN_REUSE_REWORDED] || search->wanted[KILN_REUSE_DONOR_SAYS_MORE]))
+        find_worded(search, &keys, founds);
+    for (int class = KILN_REUSE_SAME_PROMPT; class < KILN_REUSE_CLASS_COUNT; class ++) {
+        struct found *found = &founds[class];
+        found->pool.class = (enum kiln_reuse_class) class;
+        const uint32_t depth =
+            found->pool.donors ? kiln_reuse_depth(search->card, job, &found->pool) : 0;
+        if (search->watch && search->watch->pool)
+            search->watch->pool(search->watch->arg, coarse, &found->pool, depth);
+        if (depth > search->best.step)
+            search->best = (struct kiln_donor){found->job, depth, class};
+    }
+}
+
+struct kiln_donor kiln_donor_search(const struct kiln_donor_index *index,
+                                    const struct kiln_model_card *card,
+                                    const struct kiln_reuse_words *words,
+                                    const struct kiln_job *job, uint64_t weights,
+                                    const struct kiln_search_watch *watch)
+{
+    char hash[65];
+    bool worded = false;
+    struct search search = {
+        .index = index, .card = card, .words = words, .job = job, .watch = watch, .hash = hash};
+    for (int class = KILN_REUSE_SAME_PROMPT; class < KILN_REUSE_CLASS_COUNT; class ++) {
+        search.wanted[class] = kiln_reuse_measured(card, job, (enum kiln_reuse_class) class);
+        worded = worded || (class != KILN_REUSE_SAME_PROMPT && search.wanted[class]);
+    }
+    kiln_prompt_hash(job->prompt, job->negative_prompt, hash);
+    search.facts = worded ? kiln_donor_facts(words, job->prompt) : NULL;
+    look(&search, weights, false);
+    if (job->mode.kind != KILN_MODE_EXACT) /* an exact picture begins from exact ones alone */
+        look(&search, weights, true);
+    kiln_facts_free(search.facts);
+    return search.best;
+}

@@ -1,0 +1,212 @@
+/* test_donor_search.c - which donor a job gets: by class, table and whatever else must be equal. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler/cache/search.h"
+#include "schemas/job/line.h"
+
+#define ROW(class, depth)                                                                          \
+    "{\"class\": \"" class "\", \"depth\": " depth ", \"donors\": 1, \"uses\": 2,"                 \
+                           " \"variety\": 1, \"loss\": [0, 0], \"for\": [\"256x256\"]}"
+
+static const char all_classes[] = "{\"teleport\": {\"rows\": [" ROW("same_prompt", "6") "," ROW(
+    "canonical", "5") "," ROW("reworded", "4") "," ROW("donor_says_more", "3") "]}}";
+static const char same_prompt[] = "{\"teleport\": {\"rows\": [" ROW("same_prompt", "6") "]}}";
+static const char not_reworded[] = "{\"teleport\": {\"rows\": [" ROW("same_prompt", "6") "," ROW(
+    "canonical", "5") "," ROW("donor_says_more", "3") "]}}";
+
+static struct kiln_reuse_words *words;
+static struct kiln_donor_index *index_of_test;
+static uint64_t last_job;
+
+static int start(void **state)
+{
+    (void)state;
+    struct kiln_error err;
+    last_job = 0;
+    index_of_test = kiln_donor_index_new(1000, 1 << 20);
+    return kiln_reuse_words_new(NULL, 0, &words, &err) || !index_of_test;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    kiln_donor_index_free(index_of_test);
+    kiln_reuse_words_free(words);
+    return 0;
+}
+
+static const struct kiln_donor_kind plain = {
+    .model = "", .weights = 7, .width = 256, .height = 256, .steps = 8};
+
+static uint64_t put(const struct kiln_donor_kind *kind, const char *prompt, const char *negative)
+{
+    struct kiln_donor_entry entry = {.job = ++last_job, .prompt = prompt};
+    char hash[65];
+    struct kiln_facts *facts = kiln_donor_facts(words, prompt);
+    kiln_prompt_hash(prompt, negative, hash);
+    kiln_donor_keys(kind, hash, negative, facts, &entry.keys);
+    kiln_facts_free(facts);
+    assert_int_equal(kiln_donor_index_put(index_of_test, &entry), 0);
+    return last_job;
+}
+
+static struct kiln_job job_of(const char *prompt)
+{
+    return (struct kiln_job){.prompt = (char *)(uintptr_t)prompt,
+                             .negative_prompt = (char *)(uintptr_t) "",
+                             .model = (char *)(uintptr_t) "",
+                             .width = 256,
+                             .height = 256,
+                             .steps = 8,
+                             .mode = {.kind = KILN_MODE_EXACT},
+                             .teleport = KILN_TELEPORT_AUTO};
+}
+
+static struct kiln_donor find_with(const char *table, const struct kiln_reuse_words *lists,
+                                   const struct kiln_job *job)
+{
+    struct kiln_model_card card;
+    struct kiln_error err = {0};
+    if (kiln_model_card_parse(table, strlen(table), "kiln.json", &card, &err))
+        fail_msg("%s", err.text);
+    return kiln_donor_search(index_of_test, &card, lists, job, 7, NULL);
+}
+
+static void check(const char *prompt, uint64_t donor, uint32_t depth, int class)
+{
+    const struct kiln_job job = job_of(prompt);
+    const struct kiln_donor found = find_with(all_classes, words, &job);
+    if (found.job != donor || found.step != depth || found.hit != class)
+        fail_msg("%s: donor %llu at %u in class %d", prompt, (unsigned long long)found.job,
+                 found.step, found.hit);
+}
+
+static void every_class_is_found(void **state)
+{
+    (void)state;
+    const uint64_t cat = put(&plain, "a small red cat on a sofa", "");
+    check("a small red cat on a sofa", cat, 6, KILN_REUSE_SAME_PROMPT);
+    check("A small RED cat,  on a sofa!!", 0, 0, 0); /* a comma within says something */
+    check("A small  RED cat on a sofa!!", cat, 5, KILN_REUSE_CANONICAL);
+    check("a little red cat on a couch", cat, 4, KILN_REUSE_REWORDED);
+    check("a red cat on a couch", cat, 3, KILN_REUSE_DONOR_SAYS_MORE);
+    static const char *const others[] = {
+        "a small blue cat on a sofa",         "a small red dog on a sofa",
+        "two small red cats on a sofa",       "a small red cat under a sofa",
+        "a sofa on a small red cat",          "no small red cat on a sofa",
+        "a small red cat on a sofa at night", "a small crimson cat on a sofa"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        check(others[i], 0, 0, 0);
+}
+
+/* The deepest row wins, so the class of most trust here; a used one leaves the next. */
+static void the_deepest_wins_and_uses_count(void **state)
+{
+    (void)state;
+    const uint64_t reworded = put(&plain, "a little red cat on a couch", "");
+    const uint64_t typed = put(&plain, "A small red cat on a sofa", "");
+    const uint64_t same = put(&plain, "a small red cat on a sofa", "");
+    const uint64_t again = put(&plain, "a small red cat on a sofa", "");
+    check("a small red cat on a sofa", again, 6, KILN_REUSE_SAME_PROMPT);
+    kiln_donor_index_use(index_of_test, again);
+    check("a small red cat on a sofa", same, 6, KILN_REUSE_SAME_PROMPT);
+    for (int i = 0; i < 2; i++) {
+        kiln_donor_index_use(index_of_test, again);
+        kiln_donor_index_use(index_of_test, same);
+    }
+    check("a small red cat on a sofa", typed, 5, KILN_REUSE_CANONICAL);
+    assert_true(kiln_donor_index_remove(index_of_test, typed));
+    check("a small red cat on a sofa", reworded, 4, KILN_REUSE_REWORDED);
+}
+
+static void all_else_must_be_equal(void **state)
+{
+    (void)state;
+    struct kiln_donor_kind kinds[] = {plain, plain, plain, plain, plain, plain};
+    kinds[0].weights = 8; /* the model was exchanged under its name */
+    kinds[1].model = "other";
+    kinds[2].width = 512;
+    kinds[3].height = 512;
+    kinds[4].steps = 4;
+    kinds[5].coarse = true; /* an exact picture begins from exact ones alone */
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        put(&kinds[i], "a small red cat on a sofa", "");
+    put(&plain, "a small red cat on a sofa", "blurry");
+    check("a small red cat on a sofa", 0, 0, 0);
+    check("A small red cat on a sofa", 0, 0, 0);
+    check("a red cat on a couch", 0, 0, 0);
+    struct kiln_job job = job_of("A small red cat on a sofa");
+    job.negative_prompt = (char *)(uintptr_t) "blurry";
+    assert_int_equal(find_with(all_classes, words, &job).hit, KILN_REUSE_CANONICAL);
+    job = job_of("a red cat on a couch");
+    job.mode.kind = KILN_MODE_COARSE_AUTO;
+    assert_int_equal(find_with(all_classes, words, &job).hit, KILN_REUSE_DONOR_SAYS_MORE);
+}
+
+static void count_judged(void *arg, const char *prompt, enum kiln_reuse_class class,
+                         const char *reason)
+{
+    (void)prompt, (void)class, (void)reason;
+    ++*(uint32_t *)arg;
+}
+
+static void a_class_without_rows_is_not_used(void **state)
+{
+    (void)state;
+    struct kiln_job job = job_of("a little red cat on a couch");
+    put(&plain, "a small red cat on a sofa", "");
+    assert_int_equal(find_with(all_classes, words, &job).hit, KILN_REUSE_REWORDED);
+    assert_int_equal(find_with(not_reworded, words, &job).job, 0);
+    assert_int_equal(find_with(same_prompt, words, &job).job, 0);
+    assert_int_equal(find_with(all_classes, NULL, &job).job, 0); /* lists that are not valid */
+    job.prompt = (char *)(uintptr_t) "a small red cat on a sofa";
+    assert_int_equal(find_with(all_classes, NULL, &job).hit, KILN_REUSE_SAME_PROMPT);
+    job.width = 512;
+    assert_int_equal(find_with(all_classes, words, &job).job, 0);
+}
+
+static void what_is_judged_is_bounded(void **state)
+{
+    (void)state;
+    struct kiln_model_card card;
+    struct kiln_error err;
+    uint32_t judged = 0;
+    const struct kiln_search_watch watch = {.prompt = count_judged, .arg = &judged};
+    struct kiln_job job = job_of("a cat and a dog");
+    assert_int_equal(
+        kiln_model_card_parse(all_classes, sizeof all_classes - 1, "kiln.json", &card, &err), 0);
+    for (int i = 0; i < 500; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "a cat%*s left of a dog", i + 1, "");
+        put(&plain, text, "");
+    }
+    assert_int_equal(kiln_donor_search(index_of_test, &card, words, &job, 7, &watch).job, 0);
+    assert_true(judged > 0 && judged <= KILN_SEARCH_JUDGED);
+    /* A prompt that is too long to be compared is found to the byte. */
+    static char longest[KILN_SEARCH_PROMPT + 100];
+    memset(longest, 'a', sizeof longest - 1);
+    const uint64_t donor = put(&plain, longest, "");
+    check(longest, donor, 6, KILN_REUSE_SAME_PROMPT);
+    longest[0] = 'A';
+    check(longest, 0, 0, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_class_is_found, start, end),
+        cmocka_unit_test_setup_teardown(the_deepest_wins_and_uses_count, start, end),
+        cmocka_unit_test_setup_teardown(all_else_must_be_equal, start, end),
+        cmocka_unit_test_setup_teardown(a_class_without_rows_is_not_used, start, end),
+        cmocka_unit_test_setup_teardown(what_is_judged_is_bounded, start, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
