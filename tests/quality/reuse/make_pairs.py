@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Pairs of prompts of the sketch model's world, each with what tells them apart.
 
-    make_pairs.py > demo.tsv          2,000 pairs: class, target, donor, with tabs between
+    make_pairs.py > demo.tsv          2,000 pairs: class, target, donor, what the target asks for
     make_pairs.py 99 5                five times as many others, of seed 99
+
+There are tabs between the columns.  The last one is the object "asked" of pipeline/bench/requests.h.
 
 A scene is chosen first and said twice; where the class says so, a fact is changed between.  "alike":
 the same sentence in other words (a box for a square), as people reword their own prompts; "freely":
@@ -12,6 +14,7 @@ but for the fact, which is harder to tell apart.  The sentences are those of scr
 ../free_grammar.py, whose author had not seen the others.
 """
 import copy
+import json
 import random
 import sys
 from collections import defaultdict
@@ -162,6 +165,18 @@ def changed(rng, plan, kind):
     return ret if facts(asked_of(ret)) != facts(asked_of(plan)) else None
 
 
+def asked_json(asked):
+    """As pipeline/bench/requests.h has it.  The colours of a scenery are chance, nobody asked for them."""
+    ret = {"things": [{k: v for k, v in t.items() if v} for t in asked.things]}
+    if asked.relations:
+        ret["relations"] = asked.relations
+    if asked.background:
+        kind, *colours = asked.background
+        keep = {"plain": 1, "stripes": 2, "checks": 2}.get(kind, 0)
+        ret["background"] = [kind] + colours[:keep] + [None] * (2 - keep)
+    return {**ret, "count": asked.count}
+
+
 def typed(rng, text):
     """The same prompt, typed otherwise."""
     for _ in range(rng.choice([1, 2, 3])):
@@ -173,21 +188,22 @@ def typed(rng, text):
 
 
 def of_training(rng, kind):
-    """(target, donor) in sentences of scripts/train."""
+    """(target, donor, what the target asks) in sentences of scripts/train."""
     while True:
-        plan = some_plan(rng)
+        plan = said = some_plan(rng)
         if kind == "same":
             text = say(plan, speaker(rng), rng.randrange(1 << 30))
-            return text, text if rng.random() < 0.5 else typed(rng, text)
+            return text, text if rng.random() < 0.5 else typed(rng, text), asked_json(asked_of(plan))
         if kind in ("reworded alike", "reworded freely"):
             target, donor = both(rng, plan, plan, kind.endswith("alike"))
         elif kind in ("fewer alike", "fewer freely"):
-            less = fewer(rng, plan)
+            less = said = fewer(rng, plan)
             target, donor = both(rng, less, plan, kind.endswith("alike")) if less else ("", "")
         elif kind == "other":
             one, two = fewer(rng, plan), fewer(rng, plan)
             if not one or not two or covers(two, one):
                 continue
+            said = one
             target, donor = both(rng, one, two, rng.random() < 0.5)
         elif kind == "unrelated":
             target, donor = both(rng, plan, some_plan(rng), False)
@@ -199,7 +215,7 @@ def of_training(rng, kind):
             new = changed(rng, plan, kind)
             target, donor = both(rng, plan, new, rng.random() < 0.5) if new else ("", "")
         if target.lower() != donor.lower():
-            return target, donor
+            return target, donor, asked_json(asked_of(said))
 
 
 def covers(donor, target):
@@ -214,8 +230,9 @@ def covers(donor, target):
 
 class Found:
     def __init__(self, count, seed):
-        self.lines = [(line["prompt"], self.key(line["asked"]))
-                      for line in free_grammar.generate(count, seed, 256, False)]
+        self.asked = {line["prompt"]: line["asked"]
+                      for line in free_grammar.generate(count, seed, 256, False)}
+        self.lines = [(text, self.key(asked)) for text, asked in self.asked.items()]
         self.by_key = defaultdict(list)
         for text, key in self.lines:
             self.by_key[key].append(text)
@@ -249,22 +266,25 @@ class Found:
         return tuple(sorted(map(tuple, things), key=str)), relations, ground
 
     def pair(self, rng, kind):
+        """(target, donor, what the target asks)"""
         while True:
             text, key = rng.choice(self.lines)
             if kind == "same":
-                return text, text if rng.random() < 0.5 else typed(rng, text)
+                return text, text if rng.random() < 0.5 else typed(rng, text), self.asked[text]
             if kind == "reworded freely":
                 others = [t for t in self.by_key[key] if t.lower() != text.lower()]
             elif kind == "unrelated":
                 others = [rng.choice(self.lines)[0]]
             elif kind == "style":
-                return tuple(f"{text.rstrip('.')}, {style}" for style in rng.sample(STYLES, 2))
+                target, donor = (f"{text.rstrip('.')}, {style}" for style in rng.sample(STYLES, 2))
+                return target, donor, self.asked[text]
             else:
                 new = self.neighbour(rng, key, kind)
                 others = self.by_key.get(new, []) if new and new != key else []
             if others:
                 other = rng.choice(others)
-                return (other, text) if kind == "fewer freely" else (text, other)
+                target, donor = (other, text) if kind == "fewer freely" else (text, other)
+                return target, donor, self.asked[target]
 
 
 def main():
@@ -273,8 +293,8 @@ def main():
     for kind, count in {**SAME, **OTHER}.items():
         for i in range(count * times):
             grammar = i % 10 < 3 and kind != "other" and not kind.endswith("alike")
-            target, donor = found.pair(rng, kind) if grammar else of_training(rng, kind)
-            print(kind, target, donor, sep="\t")
+            target, donor, asked = found.pair(rng, kind) if grammar else of_training(rng, kind)
+            print(kind, target, donor, json.dumps(asked, separators=(",", ":")), sep="\t")
 
 
 if __name__ == "__main__":
