@@ -116,7 +116,8 @@ worker/verbs:               schemas/ storage/ kernels/ pipeline worker/engine
 worker/bench:               schemas/ storage/ kernels/ pipeline/ worker/engine worker/state worker/verbs
 worker/bench:               worker/numa.h worker/sigbus.h
 worker/bench/coarse:        schemas/ storage/ kernels/ pipeline/ worker/engine worker/state worker/verbs
-worker/bench/coarse:        worker/bench
+worker/bench/coarse:        worker/bench worker/bench/measured
+worker/bench/measured:      schemas/ storage/ pipeline/bench worker/state
 worker/bench/captions:      schemas/ pipeline/ worker/verbs worker/bench
 worker:                     schemas/ storage/ worker/
 '

@@ -10,12 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 
 #include "pipeline/bench/detail.h"
 #include "storage/formats/card/model_card.h"
 #include "worker/bench/bench.h"
-#include "worker/state/device_class.h"
+#include "worker/bench/measured/card.h"
 #include "worker/verbs/verbs.h"
 
 #define CHANNELS_MAX 64
@@ -195,13 +194,9 @@ static int read_prompts(struct kiln_coarse *bench, struct kiln_error *err)
 static int open_bench(struct kiln_coarse *bench, struct kiln_error *err)
 {
     const struct kiln_coarse_options *o = &bench->options;
-    const time_t now = time(NULL);
     json_t *card = NULL;
-    struct tm day;
-    strftime(bench->date, sizeof bench->date, "%Y-%m-%d", gmtime_r(&now, &day));
-    snprintf(bench->device, sizeof bench->device, o->device < 0 ? "cpu" : "cuda:%d", o->device);
-    kiln_device_class(bench->device, bench->device_class, sizeof bench->device_class);
-    int code = o->write ? kiln_coarse_card_read(o->model, &card, err) : 0;
+    kiln_measured_now(o->device, &bench->at);
+    int code = o->write ? kiln_measured_card_read(o->model, &card, err) : 0;
     json_decref(card);
     code = code || o->sheet ? code : read_prompts(bench, err);
     code = code ? code : kiln_coarse_plan(bench, err);
@@ -249,7 +244,7 @@ static int run_tables(struct kiln_coarse *bench, struct kiln_error *err)
     else
         kiln_coarse_card_print(card, stdout);
     if (code == 0 && o->write)
-        code = kiln_coarse_card_write(o->model, card, err);
+        code = kiln_measured_card_write(o->model, "coarse", card, err);
     json_decref(card);
     return code;
 }
@@ -261,8 +256,7 @@ static void close_bench(struct kiln_coarse *bench)
     free(bench->tables);
     kiln_requests_release(&bench->requests);
     kiln_pictures_close(&bench->pictures);
-    if (bench->records)
-        fclose(bench->records);
+    kiln_records_close(&bench->records);
     free(bench);
 }
 

@@ -19,6 +19,8 @@
 #include "schemas/job/mode.h"
 #include "schemas/limits.h"
 #include "storage/formats/file_hash.h"
+#include "worker/bench/measured/figures.h"
+#include "worker/bench/measured/records.h"
 #include "worker/bench/pictures.h"
 #include "worker/bench/size.h"
 
@@ -101,9 +103,10 @@ struct kiln_coarse {
     int table_count;
     char lora_hash[KILN_COARSE_LIST_MAX][KILN_FILE_HASH_MAX];
     char lora_name[KILN_COARSE_LIST_MAX][KILN_NAME_MAX + 1];
-    char device[24], device_class[64], date[16], prompts_hash[KILN_FILE_HASH_MAX];
+    struct kiln_measured_at at;
+    char prompts_hash[KILN_FILE_HASH_MAX];
     const char *prompts_name; /* the file without its folder */
-    FILE *records;
+    struct kiln_records records;
 };
 
 /* Whether a run has a small size. */
@@ -164,19 +167,13 @@ void kiln_coarse_progress(const struct kiln_coarse_table *table, size_t done, si
 
 /* --- kiln.json -------------------------------------------------------------------------------- */
 
-#define KILN_COARSE_WHY 512
 /* Whether a run is as good as exact: what it loses, with its standard error, is within the limits
  * (rule.c).  `why`: what is not, "" if it is. */
-bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_COARSE_WHY]);
+bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_FIGURE_WHY]);
 /* The object "coarse" of kiln.json. */
 json_t *kiln_coarse_card(const struct kiln_coarse *bench);
 /* Prints what is offered, and what is not and why. */
 void kiln_coarse_card_print(const json_t *card, FILE *out);
-/* Reads the model's kiln.json, which may be absent; KILN_CONFIG if it is not valid. */
-int kiln_coarse_card_read(const char *model, json_t **ret, struct kiln_error *err) KILN_MUST_CHECK;
-/* Replaces "coarse" in it. */
-int kiln_coarse_card_write(const char *model, json_t *coarse,
-                           struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- the sheet -------------------------------------------------------------------------------- */
 

@@ -68,29 +68,6 @@ const char kiln_coarse_usage[] =
     "  kiln bench coarse --model Z-Image-Turbo --device cuda:0 --sizes 1024 \\\n"
     "      --sheet coarse.html\n";
 
-/* The options of this machine rather than of the measurement. */
-static bool is_local(const char *word)
-{
-    static const char *const local[] = {"--model", "--judge", "--lists", "--records", "--sheet"};
-    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
-        if (strcmp(word, local[i]) == 0)
-            return true;
-    return false;
-}
-
-static void join(int argc, char **argv, char *out, size_t size)
-{
-    size_t len = (size_t)snprintf(out, size, "kiln bench coarse");
-    for (int i = 1; i < argc && len < size; i++) {
-        if (is_local(argv[i])) {
-            i++;
-            continue;
-        }
-        const char *slash = strrchr(argv[i], '/'); /* a file is named without its folder */
-        len += (size_t)snprintf(out + len, size - len, " %s", slash ? slash + 1 : argv[i]);
-    }
-}
-
 /* A name that is no file is one of the model's own LoRAs. */
 static int find_lora(const char *model, DiffusionZLora *lora, struct kiln_error *err)
 {
@@ -218,7 +195,9 @@ int kiln_coarse_options_read(int argc, char **argv, struct kiln_coarse_options *
         {"json", NULL, .to = &o.json},
         {0},
     };
-    join(argc, argv, o.command, sizeof o.command);
+    static const char *const local[] = {"--model",   "--judge", "--lists",
+                                        "--records", "--sheet", NULL};
+    kiln_measured_command("bench coarse", local, argc, argv, o.command, sizeof o.command);
     int code = kiln_verb_options("bench coarse", argc, argv, table, &o.help, err);
     if (code || o.help) {
         ret->help = o.help;

@@ -97,8 +97,8 @@ void kiln_coarse_heading(const struct kiln_coarse *bench)
 {
     const struct kiln_coarse_options *o = &bench->options;
     printf("model %s %s, device %s (%s), %s\n", diffusionz_model_name(bench->pictures.context),
-           diffusionz_model_hash(bench->pictures.context), bench->device, bench->device_class,
-           bench->date);
+           diffusionz_model_hash(bench->pictures.context), bench->at.device, bench->at.device_class,
+           bench->at.date);
     printf("`%s`\n", o->command);
     printf("up to %zu prompts of %s, %d seed%s each, %d steps; the same in all rows\n\n",
            bench->requests.count, bench->prompts_name, o->seeds, o->seeds == 1 ? "" : "s",
@@ -111,17 +111,6 @@ void kiln_coarse_heading(const struct kiln_coarse *bench)
          "are of pairs.");
 }
 
-static void cell(struct kiln_estimate e, double unit, int digits, bool sign)
-{
-    if (isnan(e.value))
-        printf(" - |");
-    else if (isnan(e.error))
-        printf(sign ? " %+.*f |" : " %.*f |", digits, e.value * unit);
-    else
-        printf(sign ? " %+.*f ± %.*f |" : " %.*f ± %.*f |", digits, e.value * unit, digits,
-               e.error * unit);
-}
-
 static void print_row(const struct kiln_coarse_table *table, int run)
 {
     const bool exact = run == 0;
@@ -131,21 +120,21 @@ static void print_row(const struct kiln_coarse_table *table, int run)
     if (kiln_coarse_is_small(&table->runs[run]))
         kiln_coarse_size_text(table->small, small);
     printf("| %s | %s | %.2f |", table->runs[run].name, small, table->runs[run].cost);
-    cell(row.steps_s, 1, 3, false);
-    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.faster, 1, 2, false);
-    cell(row.picture_s, 1, 3, false);
-    cell(row.attributes, 100, 1, false);
-    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.to_attributes, 100, 1, true);
-    cell(row.whole, 100, 1, false);
-    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.to_whole, 100, 1, true);
+    kiln_figure_print(row.steps_s, 1, 3, false);
+    kiln_figure_print(exact ? (struct kiln_estimate){NAN, NAN} : row.faster, 1, 2, false);
+    kiln_figure_print(row.picture_s, 1, 3, false);
+    kiln_figure_print(row.attributes, 100, 1, false);
+    kiln_figure_print(exact ? (struct kiln_estimate){NAN, NAN} : row.to_attributes, 100, 1, true);
+    kiln_figure_print(row.whole, 100, 1, false);
+    kiln_figure_print(exact ? (struct kiln_estimate){NAN, NAN} : row.to_whole, 100, 1, true);
     if (table->style >= 0) {
-        cell(row.style, 100, 1, false);
-        cell(exact ? (struct kiln_estimate){NAN, NAN} : row.to_style, 100, 1, true);
+        kiln_figure_print(row.style, 100, 1, false);
+        kiln_figure_print(exact ? (struct kiln_estimate){NAN, NAN} : row.to_style, 100, 1, true);
     }
-    cell(row.sharpness, 1 / SHARPNESS_UNIT, 1, false);
-    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.of_sharpness, 100, 1, false);
-    cell(row.spread, 1, 3, false);
-    cell(exact ? (struct kiln_estimate){NAN, NAN} : row.of_spread, 100, 1, false);
+    kiln_figure_print(row.sharpness, 1 / SHARPNESS_UNIT, 1, false);
+    kiln_figure_print(exact ? (struct kiln_estimate){NAN, NAN} : row.of_sharpness, 100, 1, false);
+    kiln_figure_print(row.spread, 1, 3, false);
+    kiln_figure_print(exact ? (struct kiln_estimate){NAN, NAN} : row.of_spread, 100, 1, false);
     puts("");
 }
 
@@ -186,21 +175,6 @@ void kiln_coarse_progress(const struct kiln_coarse_table *table, size_t done, si
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-/* Five digits: a card is for people too. */
-static json_t *number(double value)
-{
-    char text[32];
-    if (isnan(value))
-        return json_null();
-    snprintf(text, sizeof text, "%.5g", value);
-    return json_real(strtod(text, NULL));
-}
-
-static json_t *pair(struct kiln_estimate e)
-{
-    return isnan(e.value) ? json_null() : json_pack("[o, o]", number(e.value), number(e.error));
-}
-
 static json_t *row_json(const struct kiln_coarse *bench, const struct kiln_coarse_table *table,
                         int run)
 {
@@ -214,20 +188,21 @@ static json_t *row_json(const struct kiln_coarse *bench, const struct kiln_coars
         "dtype", kiln_dtype_names[table->dtype], "run", table->runs[run].name, "from",
         kiln_coarse_is_small(&table->runs[run]) ? small : NULL, "lora",
         table->lora >= 0 ? bench->lora_name[table->lora] : NULL, "cost",
-        number(table->runs[run].cost), "pictures", (json_int_t)row.pictures, "attributes",
-        pair(row.attributes), "whole", pair(row.whole), "sharpness", pair(row.sharpness), "spread",
-        pair(row.spread), "steps_s", pair(row.steps_s), "picture_s", pair(row.picture_s));
+        kiln_figure_json(table->runs[run].cost), "pictures", (json_int_t)row.pictures, "attributes",
+        kiln_figure_pair(row.attributes), "whole", kiln_figure_pair(row.whole), "sharpness",
+        kiln_figure_pair(row.sharpness), "spread", kiln_figure_pair(row.spread), "steps_s",
+        kiln_figure_pair(row.steps_s), "picture_s", kiln_figure_pair(row.picture_s));
     if (table->style >= 0)
-        json_object_set_new(value, "style", pair(row.style));
+        json_object_set_new(value, "style", kiln_figure_pair(row.style));
     if (run == 0)
         return value;
-    json_object_set_new(value, "attributes_to_exact", pair(row.to_attributes));
-    json_object_set_new(value, "whole_to_exact", pair(row.to_whole));
+    json_object_set_new(value, "attributes_to_exact", kiln_figure_pair(row.to_attributes));
+    json_object_set_new(value, "whole_to_exact", kiln_figure_pair(row.to_whole));
     if (table->style >= 0)
-        json_object_set_new(value, "style_to_exact", pair(row.to_style));
-    json_object_set_new(value, "sharpness_of_exact", pair(row.of_sharpness));
-    json_object_set_new(value, "spread_of_exact", pair(row.of_spread));
-    json_object_set_new(value, "faster", pair(row.faster));
+        json_object_set_new(value, "style_to_exact", kiln_figure_pair(row.to_style));
+    json_object_set_new(value, "sharpness_of_exact", kiln_figure_pair(row.of_sharpness));
+    json_object_set_new(value, "spread_of_exact", kiln_figure_pair(row.of_spread));
+    json_object_set_new(value, "faster", kiln_figure_pair(row.faster));
     return value;
 }
 
@@ -237,10 +212,10 @@ json_t *kiln_coarse_json(const struct kiln_coarse *bench)
     for (int i = 0; i < bench->table_count; i++)
         for (int run = 0; run < bench->tables[i].run_count; run++)
             json_array_append_new(rows, row_json(bench, &bench->tables[i], run));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o}", "command",
-                     bench->options.command, "date", bench->date, "device", bench->device_class,
-                     "model", diffusionz_model_name(bench->pictures.context), "hash",
-                     diffusionz_model_hash(bench->pictures.context), "prompts", bench->prompts_name,
-                     "prompt_count", (int)bench->requests.count, "seeds", bench->options.seeds,
-                     "rows", rows);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o}", "command", bench->options.command, "date",
+        bench->at.date, "device", bench->at.device_class, "model",
+        diffusionz_model_name(bench->pictures.context), "hash",
+        diffusionz_model_hash(bench->pictures.context), "prompts", bench->prompts_name,
+        "prompt_count", (int)bench->requests.count, "seeds", bench->options.seeds, "rows", rows);
 }

@@ -1,21 +1,16 @@
 /* rule.c - when a coarse mode is as good as exact, and what kiln.json then says; see coarse.h.
  *
- * A mode is offered at a size if each loss, with its standard error, stays within a limit: that is
- * a test of non-inferiority at one standard error (84 %, one-sided).  A loss that is small by
- * chance in a few pictures is therefore not enough.  The error counts as that of one picture or one
- * attribute at least, and fewer than PROMPTS_MIN prompts say too little about the error itself.
+ * A mode is offered at a size if each loss, with its standard error, stays within a limit
+ * (figures.h).  Fewer than PROMPTS_MIN prompts say too little about the error itself.
  *
  * What is in a picture is decided at the small size, so a small size is good if attributes and
  * whole prompts hold from it, whatever becomes of sharpness and spread.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "storage/formats/card/model_card.h"
-#include "storage/formats/regular.h"
-#include "storage/formats/replace.h"
 #include "worker/bench/coarse/coarse.h"
 #include "worker/engine/renderer.h"
 
@@ -27,76 +22,46 @@
 #define SPREAD_LOSS 5.0
 #define PROMPTS_MIN 30
 
-#define CARD_BYTES_MAX (256 * 1024)
-#define PATH_SIZE 4096
-#define LINE_MAX_BYTES 100
-
 /* --- the rule --------------------------------------------------------------------------------- */
-
-/* Whether a loss in points is within its limit; appends to `why` what is not. */
-static bool within(const char *what, double loss, double error, double limit,
-                   char why[KILN_COARSE_WHY])
-{
-    if (loss + error <= limit)
-        return true;
-    const size_t len = strlen(why);
-    char *to = why + len;
-    const size_t left = KILN_COARSE_WHY - len;
-    if (isnan(loss + error))
-        snprintf(to, left, "%s%s: not measured", len ? "; " : "", what);
-    else if (loss <= limit)
-        snprintf(to, left, "%s%s: too few pictures to tell (%+.1f ± %.1f points; -%.1f allowed)",
-                 len ? "; " : "", what, -loss, error, limit);
-    else
-        snprintf(to, left, "%s%s: %+.1f ± %.1f points, more than the -%.1f allowed",
-                 len ? "; " : "", what, -loss, error, limit);
-    return false;
-}
-
-static bool holds_share(const char *what, struct kiln_estimate to_exact, double count, double limit,
-                        char why[KILN_COARSE_WHY])
-{
-    const double one = 100 / count; /* of the pictures or attributes */
-    return within(what, -100 * to_exact.value,
-                  isnan(to_exact.error) ? NAN : fmax(100 * to_exact.error, one), limit, why);
-}
 
 /* A LoRA that the judge does not know may have lost its style unseen. */
 static bool style_holds(const struct kiln_coarse_table *table, const struct kiln_coarse_row *row,
-                        char why[KILN_COARSE_WHY])
+                        char why[KILN_FIGURE_WHY])
 {
     if (table->lora < 0)
         return true;
     if (table->style < 0)
-        return within("style", NAN, NAN, STYLE_LOSS, why);
-    return holds_share("style", row->to_style, (double)row->pictures, STYLE_LOSS, why);
+        return kiln_figure_within("style", NAN, NAN, STYLE_LOSS, why);
+    return kiln_figure_share_within("style", row->to_style, (double)row->pictures, STYLE_LOSS, why);
 }
 
 /* Whether as much of the prompts is in the pictures of a row as in the exact ones. */
-static bool content_holds(const struct kiln_coarse_row *row, char why[KILN_COARSE_WHY])
+static bool content_holds(const struct kiln_coarse_row *row, char why[KILN_FIGURE_WHY])
 {
     why[0] = '\0';
     if (row->prompts < PROMPTS_MIN) {
-        snprintf(why, KILN_COARSE_WHY, "%zu %s too few to tell", row->prompts,
+        snprintf(why, KILN_FIGURE_WHY, "%zu %s too few to tell", row->prompts,
                  row->prompts == 1 ? "prompt is" : "prompts are");
         return false;
     }
-    bool good = holds_share("attributes", row->to_attributes, row->asked, ATTRIBUTES_LOSS, why);
-    return holds_share("whole prompts", row->to_whole, (double)row->pictures, WHOLE_LOSS, why) &&
+    bool good = kiln_figure_share_within("attributes", row->to_attributes, row->asked,
+                                         ATTRIBUTES_LOSS, why);
+    return kiln_figure_share_within("whole prompts", row->to_whole, (double)row->pictures,
+                                    WHOLE_LOSS, why) &&
            good;
 }
 
-bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_COARSE_WHY])
+bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_FIGURE_WHY])
 {
     struct kiln_coarse_row row;
     kiln_coarse_row_fill(table, run, &row);
     bool good = content_holds(&row, why);
     good = style_holds(table, &row, why) && good;
-    good = within("sharpness", 100 - 100 * row.of_sharpness.value, 100 * row.of_sharpness.error,
-                  SHARPNESS_LOSS, why) &&
+    good = kiln_figure_within("sharpness", 100 - 100 * row.of_sharpness.value,
+                              100 * row.of_sharpness.error, SHARPNESS_LOSS, why) &&
            good;
-    return within("spread", 100 - 100 * row.of_spread.value, 100 * row.of_spread.error, SPREAD_LOSS,
-                  why) &&
+    return kiln_figure_within("spread", 100 - 100 * row.of_spread.value, 100 * row.of_spread.error,
+                              SPREAD_LOSS, why) &&
            good;
 }
 
@@ -111,7 +76,7 @@ static int run_of(int mode)
 /* Whether a mode holds at a size with a LoRA (-1: none), in every dtype; `why` of the first where
  * it does not. */
 static bool holds_at(const struct kiln_coarse *bench, int mode, struct kiln_picture_size size,
-                     int lora, char why[KILN_COARSE_WHY])
+                     int lora, char why[KILN_FIGURE_WHY])
 {
     bool any = false;
     for (int i = 0; i < bench->table_count; i++) {
@@ -136,7 +101,7 @@ static int choose(const struct kiln_coarse *bench)
 {
     const struct kiln_coarse_options *o = &bench->options;
     int best = -1, best_count = 0;
-    char why[KILN_COARSE_WHY];
+    char why[KILN_FIGURE_WHY];
     for (int m = 0; m < o->mode_count; m++) {
         int count = 0;
         for (int s = 0; s < o->size_count; s++)
@@ -164,7 +129,7 @@ static void append_size(json_t *list, struct kiln_picture_size size)
 /* Sizes with a LoRA (-1: none) at which the mode holds. */
 static json_t *sizes_of(const struct kiln_coarse *bench, int mode, int lora, int most)
 {
-    char why[KILN_COARSE_WHY];
+    char why[KILN_FIGURE_WHY];
     json_t *list = json_array();
     for (int s = 0; s < bench->options.size_count && mode >= 0; s++)
         if (holds_at(bench, mode, size_at(bench, s), -1, why) &&
@@ -177,7 +142,7 @@ static json_t *sizes_of(const struct kiln_coarse *bench, int mode, int lora, int
 /* Whether a mode has the content of exact runs from this small size, at a size without a LoRA. */
 static bool is_good_small(const struct kiln_coarse *bench, struct kiln_picture_size small)
 {
-    char why[KILN_COARSE_WHY];
+    char why[KILN_FIGURE_WHY];
     struct kiln_coarse_row row;
     for (int i = 0; i < bench->table_count; i++)
         for (int m = 0; m < bench->options.mode_count; m++) {
@@ -229,7 +194,7 @@ static json_t *words_json(const struct kiln_coarse *bench, int chosen)
     for (int i = 0; i < bench->table_count; i++) {
         const struct kiln_coarse_table *table = &bench->tables[i];
         for (int m = 0; m < o->mode_count; m++) {
-            char size[24], with[KILN_NAME_MAX + 16] = "", why[KILN_COARSE_WHY];
+            char size[24], with[KILN_NAME_MAX + 16] = "", why[KILN_FIGURE_WHY];
             kiln_coarse_size_text(table->size, size);
             if (table->lora >= 0)
                 snprintf(with, sizeof with, " with %s", bench->lora_name[table->lora]);
@@ -275,93 +240,4 @@ void kiln_coarse_card_print(const json_t *card, FILE *out)
         fprintf(out, "- %s\n", json_string_value(value));
     if (json_array_size(json_object_get(card, "not_offered")) == 0)
         fputs("- nothing: every mode measured is offered\n", out);
-}
-
-/* --- the file --------------------------------------------------------------------------------- */
-
-static int path_of(const char *model, char path[PATH_SIZE], struct kiln_error *err)
-{
-    if (snprintf(path, PATH_SIZE, "%s/" KILN_MODEL_CARD, model) >= PATH_SIZE)
-        return kiln_fail(err, KILN_BAD_INPUT, "model: the path %.80s... is too long", model);
-    return 0;
-}
-
-int kiln_coarse_card_read(const char *model, json_t **ret, struct kiln_error *err)
-{
-    struct kiln_model_card card;
-    char path[PATH_SIZE], *text;
-    size_t len;
-    json_error_t where;
-    *ret = NULL;
-    int code = path_of(model, path, err);
-    code = code ? code : kiln_model_card_read(model, &card, err);
-    if (code)
-        return code;
-    code = kiln_regular_read(path, CARD_BYTES_MAX, &text, &len, err);
-    if (code == KILN_NOT_FOUND) {
-        *ret = json_object();
-        return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for %s", path);
-    }
-    if (code)
-        return code;
-    *ret = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
-    free(text);
-    return *ret ? 0 : kiln_fail(err, KILN_CONFIG, "%s:%d: %s", path, where.line, where.text);
-}
-
-/* A value on one line if that is short, else its members on lines of their own. */
-static void put(FILE *out, const json_t *value, int indent, int used)
-{
-    char *flat = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-    const bool whole = json_is_object(value), list = json_is_array(value);
-    if (!flat || (!whole && !list) || used + (int)strlen(flat) < LINE_MAX_BYTES) {
-        fputs(flat ? flat : "null", out);
-        free(flat);
-        return;
-    }
-    free(flat);
-    const char *key;
-    json_t *member;
-    size_t i;
-    bool first = true;
-    fputc(whole ? '{' : '[', out);
-    if (whole)
-        json_object_foreach((json_t *)value, key, member)
-        {
-            const int at = fprintf(out, "%s\n%*s\"%s\": ", first ? "" : ",", indent + 1, "", key);
-            put(out, member, indent + 1, at);
-            first = false;
-        }
-    json_array_foreach(value, i, member)
-    {
-        fprintf(out, "%s\n%*s", first ? "" : ",", indent + 1, "");
-        /* A row of the table stays a line. */
-        put(out, member, indent + 1,
-            json_is_object(member) && !json_object_get(member, "run") ? indent + 1
-                                                                      : -LINE_MAX_BYTES * 8);
-        first = false;
-    }
-    fprintf(out, "\n%*s%c", indent, "", whole ? '}' : ']');
-}
-
-int kiln_coarse_card_write(const char *model, json_t *coarse, struct kiln_error *err)
-{
-    char path[PATH_SIZE], *text = NULL;
-    struct kiln_model_card card;
-    size_t len = 0;
-    json_t *whole;
-    int code = path_of(model, path, err);
-    code = code ? code : kiln_coarse_card_read(model, &whole, err);
-    if (code)
-        return code;
-    FILE *out = open_memstream(&text, &len);
-    if (out && json_object_set(whole, "coarse", coarse) == 0)
-        put(out, whole, 0, 0);
-    if (!out || fputc('\n', out) == EOF || fclose(out) != 0)
-        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to write %s", path);
-    code = code ? code : kiln_model_card_parse(text, len, path, &card, err);
-    code = code ? code : kiln_replace(path, text, 0644, err);
-    free(text);
-    json_decref(whole);
-    return code;
 }

@@ -144,7 +144,7 @@ static void begin(struct sheet *sheet)
     fputs("</style>\n</head>\n<body>\n<h1>Coarse first beside exact: ", out);
     escape(out, diffusionz_model_name(bench->pictures.context));
     fprintf(out, "</h1>\n<p class=\"dim\">%s, %s, %s &middot; <code>",
-            diffusionz_model_hash(bench->pictures.context), bench->device_class, bench->date);
+            diffusionz_model_hash(bench->pictures.context), bench->at.device_class, bench->at.date);
     escape(out, bench->options.command);
     fputs("</code></p>\n<p class=\"dim\">Cost: forwards of the full size. Seconds: steps and "
           "decode, without the text. Click a picture to compare it with the exact one.</p>\n",
