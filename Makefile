@@ -297,6 +297,7 @@ install: all $(BUILD)/man/made
 	  chmod -R u=rwX,go=rX $(DESTDIR)$(PREFIX)/share/kiln/models/$$model; } || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/share/kiln/quality
 	install -m 644 tests/quality/*.jsonl $(DESTDIR)$(PREFIX)/share/kiln/quality/
+	install -m 644 -D tests/quality/reuse/demo.tsv $(DESTDIR)$(PREFIX)/share/kiln/quality/reuse/demo.tsv
 
 # For editors and clang-tidy: one entry a C or C++ file, from the very flags used above.
 compile_commands.json: Makefile

@@ -96,6 +96,17 @@ static int read_background(const json_t *value, const struct kiln_judge_labels *
     return 0;
 }
 
+int kiln_asked_read(const json_t *value, const struct kiln_judge_labels *labels,
+                    struct kiln_asked *ret, struct kiln_error *err)
+{
+    *ret = (struct kiln_asked){.count = !json_is_false(json_object_get(value, "count"))};
+    if (!json_is_object(value))
+        return kiln_fail(err, KILN_BAD_INPUT, "there is no object \"asked\"");
+    int code = read_things(json_object_get(value, "things"), labels, ret, err);
+    code = code ? code : read_relations(json_object_get(value, "relations"), ret, err);
+    return code ? code : read_background(json_object_get(value, "background"), labels, ret, err);
+}
+
 static int read_line(const char *text, size_t len, size_t number,
                      const struct kiln_judge_labels *labels, struct kiln_request *request,
                      struct kiln_error *err)
@@ -122,13 +133,7 @@ static int read_line(const char *text, size_t len, size_t number,
                              keys[i], KILN_SIDE_STEP, KILN_SIDE_MIN, KILN_SIDE_MAX);
         *sides[i] = (int)side;
     }
-    request->asked = (struct kiln_asked){.count = !json_is_false(json_object_get(asked, "count"))};
-    if (!code && !json_is_object(asked))
-        code = kiln_fail(err, KILN_BAD_INPUT, "there is no object \"asked\"");
-    struct kiln_asked *to = &request->asked;
-    code = code ? code : read_things(json_object_get(asked, "things"), labels, to, err);
-    code = code ? code : read_relations(json_object_get(asked, "relations"), to, err);
-    code = code ? code : read_background(json_object_get(asked, "background"), labels, to, err);
+    code = code ? code : kiln_asked_read(asked, labels, &request->asked, err);
     if (!code) {
         request->seed = seed ? (uint64_t)json_integer_value(seed) : (uint64_t)number - 1;
         request->prompt = strdup(prompt);

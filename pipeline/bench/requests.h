@@ -11,6 +11,7 @@
 #ifndef KILN_JUDGE_REQUESTS_H
 #define KILN_JUDGE_REQUESTS_H
 
+#include <jansson.h>
 #include <stddef.h>
 
 #include "pipeline/bench/score.h"
@@ -33,6 +34,9 @@ struct kiln_requests {
  * wrong size, more than KILN_ASKED_THINGS_MAX objects. */
 int kiln_requests_read(const char *path, const struct kiln_judge_labels *labels, size_t limit,
                        struct kiln_requests *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Reads an object "asked".  KILN_BAD_INPUT for another form or unknown names. */
+int kiln_asked_read(const json_t *value, const struct kiln_judge_labels *labels,
+                    struct kiln_asked *ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_requests_release(struct kiln_requests *requests);
 
 #endif

@@ -200,7 +200,7 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
     struct kiln_bench bench = {.cli = cli, .stack.lock_fd = -1};
-    if (args->rest_count > 1) /* quality, coarse, captions and engine read their options */
+    if (args->rest_count > 1) /* those of the model read their options */
         return kiln_bench_with_model(cli, args->rest_count - 1, args->rest + 1);
     int status;
     const struct kind *kind = kinds, *end = kinds + sizeof kinds / sizeof *kinds;
@@ -209,7 +209,7 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
     if (kind == end)
         return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
                                "fleet, gallery, gallery-load, embed, reuse, routing, quality, "
-                               "coarse, captions and engine");
+                               "coarse, teleport, captions and engine");
     if ((status = kiln_arg_int(cli, args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
         (status = kiln_arg_int(cli, args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
         (status = kiln_arg_int(cli, args, "workers", 1, kind->workers_max, kind->workers,

@@ -78,7 +78,7 @@ void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, lon
 
 /* --- the verbs of kiln-bench ------------------------------------------------------------------ */
 kiln_verb_function kiln_bench_verb, kiln_bench_sim;
-/* `kiln bench engine`, `quality`, `coarse` and `captions`, named by argv[0]. */
+/* `kiln bench engine`, `quality`, `coarse`, `teleport` and `captions`, named by argv[0]. */
 int kiln_bench_with_model(struct kiln_cli *cli, int argc, char **argv);
 
 /* --- the benches ----------------------------------------------------------------------------- */

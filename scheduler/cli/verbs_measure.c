@@ -46,7 +46,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .program = "kiln-bench"},
     {.name = "bench",
      .args = "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|reuse|routing|"
-             "quality|coarse|captions|engine "
+             "quality|coarse|teleport|captions|engine "
              "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
@@ -70,12 +70,14 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "costs\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"
          "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"
+         "kiln bench teleport              what a start from a stored latent saves and loses\n"
          "kiln bench captions              how well captions are found by meaning\n"
          "kiln bench engine --device cuda:0    the engine, stage by stage",
-     .more = "`kiln bench quality --help` shows the options of that bench; so do coarse, "
+     .more = "`kiln bench quality --help` shows the options of that bench; so do coarse, teleport, "
              "captions and engine.",
      .options = bench_options,
-     .untouched = (const char *const[]){"quality", "coarse", "captions", "engine", NULL},
+     .untouched =
+         (const char *const[]){"quality", "coarse", "teleport", "captions", "engine", NULL},
      .words = {1, 1},
      .settings = KILN_SETTINGS_BARE,
      .program = "kiln-bench"},

@@ -8,7 +8,7 @@ _kiln_options()
 {
     local words=''
     case $1 in # kiln-worker and kiln-bench know their options
-    quality | coarse | engine) words="bench $1" ;;
+    quality | coarse | teleport | engine) words="bench $1" ;;
     render | tokenize) words=$1 ;;
     esac
     if [ -n "$words" ]; then
@@ -70,7 +70,7 @@ _kiln()
         before=${COMP_WORDS[COMP_CWORD - 2]}
     fi
     if [[ $verb = bench ]] && ((i + 1 < COMP_CWORD)); then
-        case ${COMP_WORDS[i + 1]} in quality | coarse | engine) verb=${COMP_WORDS[i + 1]} ;; esac
+        case ${COMP_WORDS[i + 1]} in quality | coarse | teleport | engine) verb=${COMP_WORDS[i + 1]} ;; esac
     fi
     case $before in
     --batch) [ "$verb" = enqueue ] || [ "$verb" = run ] || { _kiln_offer -W "$(_kiln_batches)"; return; } ;;

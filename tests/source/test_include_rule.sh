@@ -117,6 +117,8 @@ worker/bench:               schemas/ storage/ kernels/ pipeline/ worker/engine w
 worker/bench:               worker/numa.h worker/sigbus.h
 worker/bench/coarse:        schemas/ storage/ kernels/ pipeline/ worker/engine worker/state worker/verbs
 worker/bench/coarse:        worker/bench worker/bench/measured
+worker/bench/teleport:      schemas/ storage/ pipeline/ worker/engine worker/verbs
+worker/bench/teleport:      worker/bench worker/bench/measured
 worker/bench/measured:      schemas/ storage/ pipeline/bench worker/state
 worker/bench/captions:      schemas/ pipeline/ worker/verbs worker/bench
 worker:                     schemas/ storage/ worker/

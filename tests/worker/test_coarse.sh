@@ -1,6 +1,7 @@
 #!/bin/bash
 # `kiln bench coarse` keeps its contract: tables, JSON, records, kiln.json, sheet, exit codes.  The
-# rule of --write is tested with records made here, for which nothing is rendered.
+# rule of --write is tested with records made here, for which nothing is rendered.  At the end
+# `kiln bench teleport`, its sibling; tests/pipeline/test_teleport_rule has its rule.
 . "$KILN_SOURCE/tests/worker/lib.sh"
 sketch=$KILN_SOURCE/pipeline/models/sketch
 mkdir model
@@ -261,5 +262,68 @@ expect 66 "no prompts" "${small[@]}" --prompts ./none.jsonl
 expect 0 "help" "$kiln" bench coarse --help
 grep -q -e '--records FILE' out || fail "kiln bench coarse --help: $(head -c 200 out)"
 
+# --- bench teleport ---
+pairs=$KILN_SOURCE/tests/quality/reuse/demo.tsv
+teleport=("$kiln" bench teleport --model "$PWD/model" --judge "$KILN_SOURCE/pipeline/models/judge" --pairs "$pairs"
+    --sizes 64 --steps 2)
+tiny=("${teleport[@]}" --count 2 --refused 1 --pools 1 --records t.jsonl)
+expect 0 "pairs and pools" "${tiny[@]}"
+grep -q '^### 64x64, bf16' out || fail "no table: $(cat out)"
+for group in same_prompt canonical reworded donor_says_more; do
+    [ "$(grep -c "^| $group | 2 |" out)" = 2 ] || fail "two pairs of $group: $(cat out)"
+    grep -q "^| $group | 1 | skip 1 |" out || fail "variety of $group: $(cat out)"
+done
+[ "$(grep -c '^| refused: colour | 1 |' out)" = 2 ] || fail "a refused pair: $(cat out)"
+grep -q '^| pairs | n | full | again | skip 1 | 1 step |$' out || fail "four runs: $(cat out)"
+grep -q '^- same_prompt, skip 1 at 64x64: 2 pairs are too few to tell$' out || fail "why nothing is offered: $(cat out)"
+lines=$(wc -l <t.jsonl)
+[ "$(grep -c '"near"' t.jsonl)" = 8 ] || fail "four pools, full and skip 1: $(cat t.jsonl)"
+cp out first
+expect 0 "a report" "${tiny[@]}" --report
+diff <(tail -n +3 first) <(tail -n +3 out) >/dev/null || fail "records say something else: $(diff first out | head -n 4)"
+expect 0 "goes on" "${teleport[@]}" --count 3 --refused 0 --pools 0 --no-fewer --records t.jsonl
+[ "$(wc -l <t.jsonl)" = $((lines + 12)) ] || fail "four pairs of three runs more: $lines, then $(wc -l <t.jsonl)"
+expect 65 "records of other noise" "${tiny[@]}" --seed 1
+grep -q 't.jsonl: the file is of another model, file of pairs' err || fail "other noise: $(cat err)"
+# As many pairs without a fault as a row needs.
+python3 - t.jsonl "$pairs" >rule.jsonl <<'P'
+import json, sys
+print(open(sys.argv[1]).readline(), end="")
+kinds = [line.split("\t")[:3] for line in open(sys.argv[2])]
+same = [n for n, (kind, target, donor) in enumerate(kinds, 1) if kind == "same" and target == donor]
+for n in same[:100]:
+    for run in ("full", "again", "skip 1"):
+        print(json.dumps({"run": ["bf16", "64x64", run, n], "right": 5, "asked": 5, "whole": 1, "pictures": 1,
+                          "to_full": 0 if run == "full" else 1, "to_donor": 1}))
+for n in same[:2]:
+    for run, near in (("full", 1), ("skip 1", 0.97)):
+        print(json.dumps({"run": ["bf16", "64x64", "pool, " + run, n], "near": [near] * 12, "spread": [1] * 12}))
+P
+printf '{"coarse": {"auto": "off", "for": []}}\n' >model/kiln.json
+expect 0 "kiln.json" "${teleport[@]}" --count 200 --refused 0 --pools 2 --no-fewer --records rule.jsonl --report --write
+python3 - model/kiln.json <<'P' || fail "kiln.json: $(cat model/kiln.json)"
+import json, sys
+whole = json.load(open(sys.argv[1]))
+assert whole["coarse"] == {"auto": "off", "for": []}, whole
+card = whole["teleport"]
+assert card["model"] == card["measured"]["hash"] and card["dtypes"] == ["bf16"] and card["steps"] == 2, card
+assert card["rows"] == [{"class": "same_prompt", "depth": 1, "donors": 1, "uses": 4, "variety": 0.97,
+                         "loss": [0.2, 1.0], "for": ["64x64"]}], card["rows"]
+assert len(card["not_offered"]) == 3, card["not_offered"]
+P
+rm model/kiln.json
+printf 'same\ta red star\ta red star\n' >short.tsv
+expect 65 "a pair without an answer" "${teleport[@]/$pairs/short.tsv}" --count 1
+grep -q 'short.tsv:1: expected class, target, donor and what the target asks for' err || fail "no answer: $(cat err)"
+printf 'same\ta red star\ta red star\t{"things":[{"shape":"blob"}]}\n' >blob.tsv
+expect 65 "an unknown shape" "${teleport[@]/$pairs/blob.tsv}" --count 1
+grep -q 'blob.tsv:1: shape: the judge knows no "blob"' err || fail "a blob: $(cat err)"
+for words in "--report" "--dtype auto --write" "--seeds 9" "--steps 1" "--sizes 100"; do
+    expect 64 "$words" "${teleport[@]}" $words
+done
+expect 66 "no pairs" "${teleport[@]/$pairs/none.tsv}"
+expect 0 "help" "$kiln" bench teleport --help
+grep -q -e '--refused N' out || fail "kiln bench teleport --help: $(head -c 200 out)"
+
 [ $bad = 0 ] || exit 1
-echo "bench coarse keeps its contract"
+echo "bench coarse and teleport keep their contracts"

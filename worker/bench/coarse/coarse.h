@@ -20,6 +20,7 @@
 #include "schemas/limits.h"
 #include "storage/formats/file_hash.h"
 #include "worker/bench/measured/figures.h"
+#include "worker/bench/measured/occasion.h"
 #include "worker/bench/measured/records.h"
 #include "worker/bench/pictures.h"
 #include "worker/bench/size.h"

@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#include "worker/state/device_class.h"
 
 void kiln_figure_print(struct kiln_estimate e, double unit, int digits, bool sign)
 {
@@ -55,42 +52,14 @@ bool kiln_figure_within(const char *what, double loss, double error, double limi
     return false;
 }
 
+double kiln_figure_share_error(struct kiln_estimate difference, double count)
+{
+    return isnan(difference.error) ? NAN : 100 * fmax(difference.error, 1 / count);
+}
+
 bool kiln_figure_share_within(const char *what, struct kiln_estimate difference, double count,
                               double limit, char why[KILN_FIGURE_WHY])
 {
-    const double one = 100 / count; /* of the pictures or attributes */
     return kiln_figure_within(what, -100 * difference.value,
-                              isnan(difference.error) ? NAN : fmax(100 * difference.error, one),
-                              limit, why);
-}
-
-void kiln_measured_now(int32_t device, struct kiln_measured_at *ret)
-{
-    const time_t now = time(NULL);
-    struct tm day;
-    strftime(ret->date, sizeof ret->date, "%Y-%m-%d", gmtime_r(&now, &day));
-    snprintf(ret->device, sizeof ret->device, device < 0 ? "cpu" : "cuda:%d", device);
-    kiln_device_class(ret->device, ret->device_class, sizeof ret->device_class);
-}
-
-static bool is_local(const char *const *local, const char *word)
-{
-    for (; *local; local++)
-        if (strcmp(word, *local) == 0)
-            return true;
-    return false;
-}
-
-void kiln_measured_command(const char *verb, const char *const *local, int argc, char **argv,
-                           char *out, size_t size)
-{
-    size_t len = (size_t)snprintf(out, size, "kiln %s", verb);
-    for (int i = 1; i < argc && len < size; i++) {
-        if (is_local(local, argv[i])) {
-            i++;
-            continue;
-        }
-        const char *slash = strrchr(argv[i], '/');
-        len += (size_t)snprintf(out + len, size - len, " %s", slash ? slash + 1 : argv[i]);
-    }
+                              kiln_figure_share_error(difference, count), limit, why);
 }

@@ -1,13 +1,9 @@
-/* figures.h - values with their errors, in tables and as JSON; limits of losses; what was measured,
- * where and when.
- */
+/* figures.h - values with their errors, in tables and as JSON; limits of losses. */
 #ifndef KILN_MEASURED_FIGURES_H
 #define KILN_MEASURED_FIGURES_H
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "pipeline/bench/estimate.h"
 
@@ -25,21 +21,11 @@ json_t *kiln_figure_pair(struct kiln_estimate e);
  * enough.  In points of 100; appends to `why` what is not. */
 bool kiln_figure_within(const char *what, double loss, double error, double limit,
                         char why[KILN_FIGURE_WHY]);
-/* The same of a difference of shares, 0..1, where below 0 is a loss.  The error counts as that of
- * one of `count` pictures or attributes at least. */
+/* The standard error of a difference of shares in points, but that of one of `count` pictures or
+ * attributes at least. */
+double kiln_figure_share_error(struct kiln_estimate difference, double count);
+/* kiln_figure_within of such a difference; below 0 is a loss. */
 bool kiln_figure_share_within(const char *what, struct kiln_estimate difference, double count,
                               double limit, char why[KILN_FIGURE_WHY]);
-
-/* The day, and the device by name and by class (worker/state/device_class.h). */
-struct kiln_measured_at {
-    char date[16], device[24], device_class[64];
-};
-void kiln_measured_now(int32_t device, struct kiln_measured_at *ret);
-
-/* The command line as it was typed, but without the paths of this machine: options of `local`
- * (ended by NULL) are left out with their values, and other files are named without their folder.
- */
-void kiln_measured_command(const char *verb, const char *const *local, int argc, char **argv,
-                           char *out, size_t size);
 
 #endif

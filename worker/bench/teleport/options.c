@@ -1,0 +1,125 @@
+/* options.c - the command line of `kiln bench teleport`; see teleport.h. */
+#include <stdlib.h>
+
+#include "worker/bench/teleport/teleport.h"
+
+#define COUNT_DEFAULT 100
+#define REFUSED_DEFAULT 30
+#define POOLS_DEFAULT 6
+#define PAIRS_MAX 100000
+
+const char kiln_teleport_usage[] =
+    "Usage: kiln bench teleport [options]\n"
+    "\n"
+    "Renders pairs of prompts: the target in full, and from the donor's latent with 1, 2, ... "
+    "steps\n"
+    "skipped, beside the same with another seed and in fewer steps.  Prints how much of what the\n"
+    "target says is right, with standard errors, and how much pictures from the donors of a "
+    "prompt\n"
+    "differ.  The guard of the latent cache decides which pairs count as hits; the others show "
+    "what\n"
+    "it keeps away.  The judge knows the world of the demo model.\n"
+    "\n"
+    "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
+    "  --sizes N,WxH,...      (256)\n"
+    "  --pairs FILE           lines of class, target, donor and what the target asks for\n"
+    "                         (reuse/demo.tsv of tests/quality; make_pairs.py there makes more)\n"
+    "  --count N              at most N pairs of each class that the guard accepts (100)\n"
+    "  --refused N            at most N pairs of each kind that it refuses (30)\n"
+    "  --pools N              prompts of each accepted class whose variety is measured, with 8 "
+    "donors\n"
+    "                         and 4 pictures from each (6)\n"
+    "  --seeds K              pictures of each pair (1)\n"
+    "  --seed N               another N: the same pairs with other noise (0)\n"
+    "  --steps N              of a full run (as kiln.json of the model says, else 8)\n"
+    "  --no-fewer             leave out the runs of fewer steps\n"
+    "  --dtype fp32|bf16|fp8  (bf16)\n"
+    "  --device cpu|cuda:N    (cpu)\n"
+    "  --records FILE         write each result there at once; a bench that was interrupted goes "
+    "on\n"
+    "                         where it stopped if it is started again with the same file\n"
+    "  --report               measure nothing: report what the file of --records holds so far\n"
+    "  --write                write what was found into kiln.json of the model, for teleport "
+    "\"auto\"\n"
+    "  --judge DIR            another judge\n"
+    "  --threads N            of the CPU (all)\n"
+    "  --json                 one object on standard output\n"
+    "\n"
+    "--write offers a depth of a class where attributes lose at most 0.5 and whole prompts at "
+    "most\n"
+    "1.5 points.  The standard error counts against it, so few pairs are not enough.\n"
+    "\n"
+    "Examples:\n"
+    "  kiln bench teleport --count 5 --refused 2 --pools 1\n"
+    "  kiln bench teleport --count 500 --records teleport.jsonl --write\n";
+
+static int check(const struct kiln_teleport_options *o, struct kiln_error *err)
+{
+    if (!o->model)
+        return kiln_fail(err, KILN_BAD_INPUT, "--model DIR is missing");
+    if (!o->judge)
+        return kiln_fail(err, KILN_BAD_INPUT, "--judge DIR is missing");
+    if (!o->pairs && !o->lists)
+        return kiln_fail(err, KILN_BAD_INPUT, "--pairs FILE is missing");
+    if (o->report && !o->records)
+        return kiln_fail(err, KILN_BAD_INPUT, "--report needs --records FILE");
+    if (o->dtype == DIFFUSIONZ_AUTO && o->write)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--dtype auto: " KILN_MODEL_CARD
+                         " names what was measured, so --write needs fp32, bf16 or fp8");
+    return 0;
+}
+
+static void set_defaults(struct kiln_teleport_options *o)
+{
+    if (!o->steps)
+        o->steps = kiln_batch_steps_usual(o->model);
+    if (!o->size_count)
+        o->sizes[o->size_count++] = (struct kiln_bench_size){256, 256};
+}
+
+int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_options *ret,
+                               struct kiln_error *err)
+{
+    struct kiln_teleport_options o = {.device = -1,
+                                      .seeds = 1,
+                                      .dtype = DIFFUSIONZ_BF16,
+                                      .count = COUNT_DEFAULT,
+                                      .refused = REFUSED_DEFAULT,
+                                      .pools = POOLS_DEFAULT};
+    const struct kiln_verb_option table[] = {
+        {"model", kiln_take_text, .to = &o.model},
+        {"sizes", kiln_take_size, .to = o.sizes, 0, 0, &o.size_count, sizeof *o.sizes,
+         KILN_TELEPORT_SIZES_MAX},
+        {"pairs", kiln_take_text, .to = &o.pairs},
+        {"count", kiln_take_whole, .to = &o.count, 0, PAIRS_MAX},
+        {"refused", kiln_take_whole, .to = &o.refused, 0, PAIRS_MAX},
+        {"pools", kiln_take_whole, .to = &o.pools, 0, PAIRS_MAX},
+        {"seeds", kiln_take_small, .to = &o.seeds, 1, KILN_TELEPORT_SEEDS_MAX},
+        {"seed", kiln_take_whole, .to = &o.seed, 0, UINT16_MAX},
+        {"steps", kiln_take_small, .to = &o.steps, 2, KILN_STEPS_MAX},
+        {"no-fewer", NULL, .to = &o.no_fewer},
+        {"dtype", kiln_take_dtype, .to = &o.dtype},
+        {"device", kiln_take_device, .to = &o.device},
+        {"records", kiln_take_text, .to = &o.records},
+        {"report", NULL, .to = &o.report},
+        {"write", NULL, .to = &o.write},
+        {"judge", kiln_take_text, .to = &o.judge},
+        {"lists", kiln_take_text, .to = &o.lists}, /* kiln-bench says where they are installed */
+        {"threads", kiln_take_small, .to = &o.threads, 0, KILN_THREADS_MAX},
+        {"json", NULL, .to = &o.json},
+        {0},
+    };
+    static const char *const local[] = {"--model", "--judge", "--lists", "--records", NULL};
+    kiln_measured_command("bench teleport", local, argc, argv, o.command, sizeof o.command);
+    int code = kiln_verb_options("bench teleport", argc, argv, table, &o.help, err);
+    if (code || o.help) {
+        ret->help = o.help;
+        return code;
+    }
+    set_defaults(&o);
+    code = check(&o, err);
+    if (!code)
+        *ret = o;
+    return code;
+}

@@ -1,0 +1,379 @@
+/* report.c - the tables of `kiln bench teleport`, as Markdown and as JSON; see teleport.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker/bench/teleport/teleport.h"
+#include "worker/engine/renderer.h"
+
+/* --- a row ------------------------------------------------------------------------------------ */
+
+static bool has_pair(const struct kiln_teleport_bench *bench, int group, size_t pair)
+{
+    return group < 0 || bench->pairs.items[pair].group == group;
+}
+
+/* What a run lost or won: against the mean of both full runs of each pair; again against full. */
+static double difference(const struct kiln_teleport_table *table,
+                         const struct kiln_teleport_run *runs, int run,
+                         enum kiln_teleport_measure measure, size_t pair)
+{
+    const double value = kiln_teleport_column(table, run, measure)[pair];
+    const double full = kiln_teleport_column(table, 0, measure)[pair];
+    const double again = kiln_teleport_column(table, 1, measure)[pair];
+    if (runs[run].kind == KILN_TELEPORT_FULL)
+        return NAN;
+    if (runs[run].kind == KILN_TELEPORT_AGAIN || isnan(again))
+        return value - full;
+    return value - (full + again) / 2;
+}
+
+int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
+                           const struct kiln_teleport_table *table, int group, int run,
+                           struct kiln_teleport_row *ret, struct kiln_error *err)
+{
+    enum { VALUE, ASKED, WHOLE, PICTURES, OFF_VALUE, OFF_WHOLE, TO_FULL, TO_DONOR, AGAIN, COLUMNS };
+    const enum kiln_teleport_kind kind = bench->runs[run].kind;
+    double *all = malloc(COLUMNS * (table->pairs + 1) * sizeof *all), *at[COLUMNS];
+    if (!all)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
+    for (int i = 0; i < COLUMNS; i++)
+        at[i] = all + (size_t)i * table->pairs;
+    *ret = (struct kiln_teleport_row){0};
+    size_t n = 0;
+    for (size_t i = 0; i < table->pairs; i++) {
+        if (!has_pair(bench, group, i) ||
+            isnan(kiln_teleport_column(table, run, KILN_TELEPORT_PICTURES)[i]))
+            continue;
+        at[VALUE][n] = kiln_teleport_column(table, run, KILN_TELEPORT_RIGHT)[i];
+        at[ASKED][n] = kiln_teleport_column(table, run, KILN_TELEPORT_ASKED)[i];
+        at[WHOLE][n] = kiln_teleport_column(table, run, KILN_TELEPORT_WHOLE)[i];
+        at[PICTURES][n] = kiln_teleport_column(table, run, KILN_TELEPORT_PICTURES)[i];
+        at[OFF_VALUE][n] = difference(table, bench->runs, run, KILN_TELEPORT_RIGHT, i);
+        at[OFF_WHOLE][n] = difference(table, bench->runs, run, KILN_TELEPORT_WHOLE, i);
+        at[TO_FULL][n] = kiln_teleport_column(table, run, KILN_TELEPORT_TO_FULL)[i];
+        at[TO_DONOR][n] = kiln_teleport_column(table, run, KILN_TELEPORT_TO_DONOR)[i];
+        at[AGAIN][n] = kiln_teleport_column(table, 1, KILN_TELEPORT_TO_FULL)[i];
+        ret->asked += at[ASKED][n];
+        ret->pictures += at[PICTURES][n];
+        n++;
+    }
+    const struct kiln_estimate none = {NAN, NAN};
+    ret->pairs = n;
+    ret->attributes = kiln_estimate_ratio(at[VALUE], at[ASKED], n);
+    ret->whole = kiln_estimate_ratio(at[WHOLE], at[PICTURES], n);
+    ret->to_attributes = kiln_estimate_ratio(at[OFF_VALUE], at[ASKED], n);
+    ret->to_whole = kiln_estimate_ratio(at[OFF_WHOLE], at[PICTURES], n);
+    ret->of_full = kind == KILN_TELEPORT_FULL || kind == KILN_TELEPORT_AGAIN
+                       ? none
+                       : kiln_estimate_ratio(at[TO_FULL], at[AGAIN], n);
+    ret->of_donor =
+        kind == KILN_TELEPORT_SKIP ? kiln_estimate_ratio(at[TO_DONOR], at[AGAIN], n) : none;
+    free(all);
+    return 0;
+}
+
+/* --- variety ---------------------------------------------------------------------------------- */
+
+/* A combination of donors and uses over the pools of a class, as a share of full runs'. */
+static struct kiln_estimate varied(const struct kiln_teleport_bench *bench,
+                                   const struct kiln_teleport_table *table, int group,
+                                   int32_t depth, int p, int u, bool spread)
+{
+    enum { POOLS_MAX = 256 };
+    double value[POOLS_MAX], full[POOLS_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < table->pool_count && n < POOLS_MAX; i++) {
+        const struct kiln_teleport_pool *pool = &table->pools[i];
+        if (!has_pair(bench, group, pool->pair) || !pool->has[0] || !pool->has[depth])
+            continue;
+        value[n] = spread ? pool->skip[depth].spread[p][u] : pool->skip[depth].near[p][u];
+        full[n++] = spread ? pool->full.spread[p][u] : pool->full.near[p][u];
+    }
+    return kiln_estimate_ratio(value, full, n);
+}
+
+static size_t pools_of(const struct kiln_teleport_bench *bench,
+                       const struct kiln_teleport_table *table, int group)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < table->pool_count; i++)
+        count += has_pair(bench, group, table->pools[i].pair) && table->pools[i].has[0];
+    return count;
+}
+
+int kiln_teleport_found(const struct kiln_teleport_bench *bench, struct kiln_teleport_finding **ret,
+                        size_t *ret_count, struct kiln_error *err)
+{
+    const int32_t steps = bench->options.steps;
+    const size_t most = (size_t)bench->options.size_count * KILN_REUSE_CLASS_COUNT * (size_t)steps;
+    struct kiln_teleport_finding *found = calloc(most, sizeof *found);
+    size_t count = 0;
+    int code = found ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
+    for (int t = 0; t < bench->options.size_count; t++)
+        for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)
+            for (int run = 0; run < bench->run_count && code == 0; run++) {
+                const struct kiln_teleport_table *table = &bench->tables[t];
+                struct kiln_teleport_row row;
+                if (bench->runs[run].kind != KILN_TELEPORT_SKIP)
+                    continue;
+                code = kiln_teleport_row_fill(bench, table, g, run, &row, err);
+                struct kiln_teleport_finding *to = &found[count++];
+                *to = (struct kiln_teleport_finding){.class = bench->pairs.groups[g].class,
+                                                     .depth = (uint32_t)bench->runs[run].depth,
+                                                     .size = table->size,
+                                                     .pairs = row.pairs,
+                                                     .asked = row.asked,
+                                                     .pictures = row.pictures,
+                                                     .attributes = row.to_attributes,
+                                                     .whole = row.to_whole};
+                for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
+                    for (int u = 0; u < KILN_TELEPORT_USES; u++)
+                        to->near[p][u] =
+                            varied(bench, table, g, bench->runs[run].depth, p, u, false);
+            }
+    if (code) {
+        free(found);
+        return code;
+    }
+    *ret = found;
+    *ret_count = count;
+    return 0;
+}
+
+/* --- for people ------------------------------------------------------------------------------- */
+
+void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
+{
+    const struct kiln_teleport_options *o = &bench->options;
+    printf("model %s %s, device %s (%s), %s\n", diffusionz_model_name(bench->pictures.context),
+           diffusionz_model_hash(bench->pictures.context), bench->at.device, bench->at.device_class,
+           bench->at.date);
+    printf("`%s`\n", o->command);
+    printf("pairs of %s, %d seed%s each, %d steps in full\n\n", bench->pairs_name, o->seeds,
+           o->seeds == 1 ? "" : "s", o->steps);
+    puts("A pair belongs to the class that the guard gives it; \"refused\" ones never are hits.  "
+         "again: a full run with");
+    puts("another seed, the noise floor.  skip N: from the donor's latent, N steps skipped.  "
+         "Values have their standard error");
+    puts("over the pairs.");
+}
+
+/* One value of all groups and runs as a table: rows are groups, columns runs. */
+static int print_grid(const struct kiln_teleport_bench *bench,
+                      const struct kiln_teleport_table *table, bool whole, struct kiln_error *err)
+{
+    struct kiln_teleport_row row;
+    int code = 0;
+    printf("\n%s right, %%\n\n| pairs | n |", whole ? "Whole prompts" : "Attributes");
+    for (int run = 0; run < bench->run_count; run++)
+        printf(" %s |", bench->runs[run].name);
+    printf("\n| --- | --- |");
+    for (int run = 0; run < bench->run_count; run++)
+        printf(" --- |");
+    puts("");
+    for (int g = -1; g < bench->pairs.group_count && code == 0; g++) {
+        code = kiln_teleport_row_fill(bench, table, g, 0, &row, err);
+        if (code || row.pairs == 0)
+            continue;
+        printf("| %s | %zu |", g < 0 ? "all" : bench->pairs.groups[g].name, row.pairs);
+        for (int run = 0; run < bench->run_count && code == 0; run++) {
+            code = kiln_teleport_row_fill(bench, table, g, run, &row, err);
+            if (code == 0)
+                kiln_figure_print(whole ? row.whole : row.attributes, 100, 1, false);
+        }
+        puts("");
+    }
+    return code;
+}
+
+static int print_hits(const struct kiln_teleport_bench *bench,
+                      const struct kiln_teleport_table *table, struct kiln_error *err)
+{
+    struct kiln_teleport_row row;
+    int code = 0;
+    puts("\nHits against full runs: differences in points to the mean of both full runs of a pair; "
+         "distance of low-pass\nlatents to the full run of the same seed and to the donor, % of "
+         "that "
+         "between two full runs\n");
+    puts("| class | run | cost | n | attributes | whole | to full run, % | to donor, % |");
+    puts("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)
+        for (int run = 1; run < bench->run_count; run++) {
+            const struct kiln_teleport_run *how = &bench->runs[run];
+            code = kiln_teleport_row_fill(bench, table, g, run, &row, err);
+            if (code)
+                return code;
+            if (row.pairs == 0)
+                continue;
+            printf("| %s | %s | %d | %zu |", bench->pairs.groups[g].name, how->name,
+                   bench->options.steps - how->depth, row.pairs);
+            kiln_figure_print(row.to_attributes, 100, 2, true);
+            kiln_figure_print(row.to_whole, 100, 2, true);
+            kiln_figure_print(row.of_full, 100, 0, false);
+            kiln_figure_print(row.of_donor, 100, 0, false);
+            puts("");
+        }
+    return 0;
+}
+
+static void print_variety(const struct kiln_teleport_bench *bench,
+                          const struct kiln_teleport_table *table)
+{
+    if (table->pool_count == 0)
+        return;
+    puts("\nVariety, % of full runs': distance of low-pass latents to the nearest other picture, "
+         "donors included, for pools of\nD donors each used U times (D x U); and the mean distance "
+         "between the pictures of such a pool, each donor used twice\n");
+    printf("| class | pools | run |");
+    for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
+        for (int u = 0; u < KILN_TELEPORT_USES; u++)
+            printf(" %u x %u |", kiln_teleport_donors[p], kiln_teleport_uses[u]);
+    for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
+        printf(" mean, %u |", kiln_teleport_donors[p]);
+    printf("\n| --- | --- | --- |");
+    for (int i = 0; i < KILN_TELEPORT_POOLS * (KILN_TELEPORT_USES + 1); i++)
+        printf(" --- |");
+    puts("");
+    for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)
+        for (int32_t depth = 1; depth < bench->options.steps && pools_of(bench, table, g);
+             depth++) {
+            printf("| %s | %zu | skip %d |", bench->pairs.groups[g].name, pools_of(bench, table, g),
+                   depth);
+            for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
+                for (int u = 0; u < KILN_TELEPORT_USES; u++)
+                    kiln_figure_print(varied(bench, table, g, depth, p, u, false), 100, 0, false);
+            for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
+                kiln_figure_print(varied(bench, table, g, depth, p, 1, true), 100, 0, false);
+            puts("");
+        }
+}
+
+int kiln_teleport_print(const struct kiln_teleport_bench *bench,
+                        const struct kiln_teleport_table *table, struct kiln_error *err)
+{
+    printf("\n### %ux%u, %s\n", table->size.width, table->size.height,
+           kiln_dtype_names[bench->options.dtype]);
+    int code = print_grid(bench, table, true, err);
+    code = code ? code : print_grid(bench, table, false, err);
+    code = code ? code : print_hits(bench, table, err);
+    if (code == 0)
+        print_variety(bench, table);
+    fflush(stdout);
+    return code;
+}
+
+void kiln_teleport_progress(const struct kiln_teleport_table *table, const char *what, size_t done,
+                            size_t total)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    fputs("\r\033[K", stderr);
+    if (total)
+        fprintf(stderr, "%ux%u: %zu of %zu %s", table->size.width, table->size.height, done, total,
+                what);
+    fflush(stderr);
+}
+
+void kiln_teleport_card_print(const json_t *card)
+{
+    size_t i;
+    const json_t *row;
+    puts("\nteleport \"auto\":");
+    json_array_foreach(json_object_get(card, "rows"), i, row)
+    {
+        char *text = json_dumps(row, JSON_REAL_PRECISION(6));
+        printf("- %s\n", text ? text : "");
+        free(text);
+    }
+    if (i == 0)
+        puts("- nothing is offered: every run is a full one");
+    puts("\nnot offered:\n");
+    json_array_foreach(json_object_get(card, "not_offered"), i, row)
+        printf("- %s\n", json_string_value(row));
+    if (i == 0)
+        puts("- nothing: every depth is offered");
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+/* A group at a size: its runs in their order. */
+static json_t *group_json(const struct kiln_teleport_bench *bench,
+                          const struct kiln_teleport_table *table, int group)
+{
+    struct kiln_error unused;
+    struct kiln_teleport_row row;
+    size_t pairs = 0;
+    json_t *attributes = json_array(), *whole = json_array(), *runs = json_array();
+    for (int run = 0; run < bench->run_count; run++) {
+        if (kiln_teleport_row_fill(bench, table, group, run, &row, &unused) || row.pairs == 0)
+            continue;
+        pairs = pairs > row.pairs ? pairs : row.pairs;
+        json_array_append_new(runs, json_string(bench->runs[run].name));
+        json_array_append_new(attributes, kiln_figure_pair(row.attributes));
+        json_array_append_new(whole, kiln_figure_pair(row.whole));
+    }
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:o}", "size",
+                     json_sprintf("%ux%u", table->size.width, table->size.height), "pairs",
+                     bench->pairs.groups[group].name, "n", (json_int_t)pairs, "runs", runs,
+                     "attributes", attributes, "whole", whole);
+}
+
+/* Variety of a class at a size and depth, by donors and then by uses. */
+static json_t *pool_json(const struct kiln_teleport_bench *bench,
+                         const struct kiln_teleport_table *table, int group, int32_t depth)
+{
+    json_t *near = json_array(), *spread = json_array();
+    for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
+        for (int u = 0; u < KILN_TELEPORT_USES; u++) {
+            json_array_append_new(
+                near, kiln_figure_pair(varied(bench, table, group, depth, p, u, false)));
+            json_array_append_new(spread,
+                                  kiln_figure_pair(varied(bench, table, group, depth, p, u, true)));
+        }
+    return json_pack("{s:o, s:s, s:i, s:I, s:o, s:o}", "size",
+                     json_sprintf("%ux%u", table->size.width, table->size.height), "class",
+                     bench->pairs.groups[group].name, "depth", depth, "pools",
+                     (json_int_t)pools_of(bench, table, group), "near", near, "spread", spread);
+}
+
+json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench)
+{
+    json_t *rows = json_array();
+    for (int t = 0; t < bench->options.size_count; t++) {
+        const struct kiln_teleport_table *table = &bench->tables[t];
+        for (int g = 0; g < bench->pairs.group_count; g++) {
+            if (bench->pairs.groups[g].pairs > 0)
+                json_array_append_new(rows, group_json(bench, table, g));
+            for (int32_t depth = 1; depth < bench->options.steps && pools_of(bench, table, g);
+                 depth++)
+                json_array_append_new(rows, pool_json(bench, table, g, depth));
+        }
+    }
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:o}", "command", bench->options.command,
+                     "date", bench->at.date, "device", bench->at.device_class, "model",
+                     diffusionz_model_name(bench->pictures.context), "hash",
+                     diffusionz_model_hash(bench->pictures.context), "pairs", bench->pairs_name,
+                     "seeds", bench->options.seeds, "rows", rows);
+}
+
+int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
+                       struct kiln_error *err)
+{
+    struct kiln_teleport_finding *found;
+    json_t *rows, *not_offered;
+    size_t count;
+    int code = kiln_teleport_found(bench, &found, &count, err);
+    if (code)
+        return code;
+    code = kiln_teleport_rows(found, count, &rows, &not_offered, err);
+    free(found);
+    if (code)
+        return code;
+    *ret = json_pack("{s:s, s:[s], s:i, s:o, s:o, s:o}", "model",
+                     diffusionz_model_hash(bench->pictures.context), "dtypes",
+                     kiln_dtype_names[bench->options.dtype], "steps", bench->options.steps, "rows",
+                     rows, "not_offered", not_offered, "measured", kiln_teleport_json(bench));
+    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
+}

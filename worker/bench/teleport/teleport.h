@@ -1,0 +1,212 @@
+/* teleport.h - `kiln bench teleport`: what a run that begins from a stored latent saves and loses;
+ * the measurement behind teleport=auto.
+ *
+ * A pair is a target and a donor: two prompts, of which the donor's final latent is there.  A table
+ * is one size; its runs are the target in full, the same with another seed (the noise floor), from
+ * the donor's latent with 1, 2, ... steps skipped, and in fewer steps.  The guard (schemas/reuse)
+ * says to which group a pair belongs: a class of hits, or "refused" with what the two prompts
+ * differ in. Refused pairs are what the table of kiln.json must never have: they show what a hit
+ * would do.
+ *
+ * What a pool of donors leaves of variety is measured apart, by pools: eight donors of one prompt
+ * and four pictures from each, at each depth, without a judge.
+ */
+#ifndef KILN_BENCH_TELEPORT_H
+#define KILN_BENCH_TELEPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/limits.h"
+#include "schemas/reuse/class.h"
+#include "storage/formats/file_hash.h"
+#include "worker/bench/measured/figures.h"
+#include "worker/bench/measured/occasion.h"
+#include "worker/bench/measured/records.h"
+#include "worker/bench/pictures.h"
+#include "worker/bench/size.h"
+#include "worker/bench/teleport/rule.h"
+
+#define KILN_TELEPORT_SIZES_MAX 4
+#define KILN_TELEPORT_SEEDS_MAX 8
+#define KILN_TELEPORT_GROUPS_MAX 24
+#define KILN_TELEPORT_GROUP_NAME 40
+#define KILN_TELEPORT_RUNS_MAX (2 * KILN_STEPS_MAX)
+
+struct kiln_teleport_options {
+    const char *model, *judge, *lists, *pairs; /* lists: the folder of the standard prompts */
+    const char *records;                       /* NULL where not given */
+    int32_t device, threads, steps, seeds, dtype;
+    struct kiln_bench_size sizes[KILN_TELEPORT_SIZES_MAX];
+    int size_count;
+    uint64_t count, refused, pools; /* pairs of a group at most; pools of a class */
+    uint64_t seed;                  /* another one: the same pairs with other noise */
+    bool no_fewer, report, json, write, help;
+    char command[512]; /* as typed, without the paths of this machine */
+};
+
+/* Reads the command line; argv is borrowed.  KILN_BAD_INPUT or KILN_CONFIG for a mistake. */
+int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_options *ret,
+                               struct kiln_error *err) KILN_MUST_CHECK;
+extern const char kiln_teleport_usage[];
+
+/* --- pairs ------------------------------------------------------------------------------------ */
+
+struct kiln_teleport_pair {
+    char *target, *donor;
+    struct kiln_asked asked; /* by the target */
+    uint32_t line;           /* of the file; seeds depend on it alone */
+    int group, rank;         /* rank: how many pairs of its group stand before it */
+};
+
+/* The accepted groups come first and are the classes of hits in their order. */
+struct kiln_teleport_group {
+    char name[KILN_TELEPORT_GROUP_NAME]; /* "reworded", "refused: one colour" */
+    enum kiln_reuse_class class;         /* NONE: refused */
+    size_t pairs;                        /* that were taken */
+};
+
+struct kiln_teleport_pairs {
+    struct kiln_teleport_pair *items; /* the first of each group, then the second of each, ... */
+    size_t count;
+    struct kiln_teleport_group groups[KILN_TELEPORT_GROUPS_MAX];
+    int group_count;
+};
+
+/* Reads a file of pairs (tests/quality/reuse), asks the guard with the words of the model, and
+ * takes as many of each group as the options say.  KILN_BAD_INPUT names file and line. */
+int kiln_teleport_pairs_read(const struct kiln_teleport_options *options, const char *path,
+                             const struct kiln_judge_labels *labels,
+                             struct kiln_teleport_pairs *ret,
+                             struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_teleport_pairs_release(struct kiln_teleport_pairs *pairs);
+
+/* --- tables ----------------------------------------------------------------------------------- */
+
+enum kiln_teleport_kind {
+    KILN_TELEPORT_FULL,
+    KILN_TELEPORT_AGAIN,
+    KILN_TELEPORT_SKIP,
+    KILN_TELEPORT_FEWER
+};
+
+struct kiln_teleport_run {
+    enum kiln_teleport_kind kind;
+    int32_t depth; /* SKIP: steps skipped; FEWER: steps fewer */
+    char name[24]; /* "full", "again", "skip 3", "5 steps" */
+};
+
+/* What is measured of one run and one pair: sums over its seeds. */
+enum kiln_teleport_measure {
+    KILN_TELEPORT_RIGHT,
+    KILN_TELEPORT_ASKED, /* attributes */
+    KILN_TELEPORT_WHOLE,
+    KILN_TELEPORT_PICTURES,
+    KILN_TELEPORT_TO_FULL,  /* distance of low-pass latents to the full run of the same seed, */
+    KILN_TELEPORT_TO_DONOR, /* and to the donor */
+    KILN_TELEPORT_MEASURES
+};
+
+/* What is measured of one pool: of full runs, and of runs at each depth. */
+struct kiln_teleport_pool {
+    size_t pair;                      /* position in the pairs */
+    struct kiln_teleport_varied full; /* as many full runs as the pictures of each combination */
+    struct kiln_teleport_varied skip[KILN_STEPS_MAX]; /* by depth; 0 is not used */
+    bool has[KILN_STEPS_MAX];                         /* 0: full */
+};
+
+struct kiln_teleport_table {
+    struct kiln_picture_size size;
+    size_t pairs;
+    double *values; /* [run][measure][pair]; NaN: not measured yet */
+    struct kiln_teleport_pool *pools;
+    size_t pool_count;
+};
+
+struct kiln_teleport_bench {
+    struct kiln_teleport_options options;
+    struct kiln_pictures pictures;
+    struct kiln_teleport_pairs pairs;
+    struct kiln_teleport_run runs[KILN_TELEPORT_RUNS_MAX];
+    int run_count;
+    struct kiln_teleport_table tables[KILN_TELEPORT_SIZES_MAX];
+    struct kiln_measured_at at;
+    char pairs_hash[KILN_FILE_HASH_MAX];
+    const char *pairs_name; /* the file without its folder */
+    struct kiln_records records;
+};
+
+static inline double *kiln_teleport_column(const struct kiln_teleport_table *table, int run,
+                                           enum kiln_teleport_measure measure)
+{
+    return table->values + ((size_t)run * KILN_TELEPORT_MEASURES + (size_t)measure) * table->pairs;
+}
+
+/* --- rendering -------------------------------------------------------------------------------- */
+
+/* Which noise: of a pair's pictures by their number, and of its pool. */
+enum kiln_teleport_noise { KILN_NOISE_TARGET, KILN_NOISE_AGAIN, KILN_NOISE_DONOR, KILN_NOISE_POOL };
+uint64_t kiln_teleport_seed(const struct kiln_teleport_options *options, uint32_t line,
+                            enum kiln_teleport_noise noise, uint32_t number);
+
+/* Renders items of one size; donors: NULL, or their latents, of which `depth` steps are skipped.
+ * Without pictures (latents alone) if !decode. */
+int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_size size,
+                         int32_t steps, int32_t depth, bool decode, DiffusionZItem *items,
+                         int count, DiffusionZOutput *outputs,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Renders and measures what the table lacks. */
+int kiln_teleport_fill(struct kiln_teleport_bench *bench, struct kiln_teleport_table *table,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_teleport_fill_pools(struct kiln_teleport_bench *bench, struct kiln_teleport_table *table,
+                             struct kiln_error *err) KILN_MUST_CHECK;
+/* Progress on stderr if that is a terminal; total 0 clears it. */
+void kiln_teleport_progress(const struct kiln_teleport_table *table, const char *what, size_t done,
+                            size_t total);
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+int kiln_teleport_records_open(struct kiln_teleport_bench *bench,
+                               struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_teleport_record(struct kiln_teleport_bench *bench, const struct kiln_teleport_table *table,
+                         int run, size_t pair, struct kiln_error *err) KILN_MUST_CHECK;
+/* depth 0: the full runs of the pool. */
+int kiln_teleport_record_pool(struct kiln_teleport_bench *bench,
+                              const struct kiln_teleport_table *table,
+                              const struct kiln_teleport_pool *pool, int32_t depth,
+                              struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- the report ------------------------------------------------------------------------------- */
+
+/* A run on the pairs of a group.  Differences are to the mean of the two full runs of a pair;
+ * shares are 0..1. */
+struct kiln_teleport_row {
+    size_t pairs;
+    double asked, pictures;
+    struct kiln_estimate attributes, whole, to_attributes, to_whole;
+    struct kiln_estimate of_full, of_donor; /* distances, as shares of that of two full runs */
+};
+/* group -1: all pairs. */
+int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
+                           const struct kiln_teleport_table *table, int group, int run,
+                           struct kiln_teleport_row *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Everything measured of the accepted groups, as kiln_teleport_card takes it. */
+int kiln_teleport_found(const struct kiln_teleport_bench *bench, struct kiln_teleport_finding **ret,
+                        size_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Markdown on stdout. */
+void kiln_teleport_heading(const struct kiln_teleport_bench *bench);
+int kiln_teleport_print(const struct kiln_teleport_bench *bench,
+                        const struct kiln_teleport_table *table,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+/* What was measured and how, as it is in kiln.json under "measured"; NULL without memory. */
+json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench);
+/* The object "teleport" of kiln.json. */
+int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Prints what is offered, and what is not and why. */
+void kiln_teleport_card_print(const json_t *card);
+
+#endif
