@@ -18,6 +18,7 @@ struct row {
     const char *path;
     int code;
     const char *error;
+    const char *batch; /* NULL: the first one */
 };
 
 /* The lines that jobs 1, 2, ... make, as a list. */
@@ -29,14 +30,16 @@ static json_t *answers_of(const struct row *rows, size_t count)
     size_t size;
     assert_non_null(answers);
     for (size_t i = 0; i < count; i++) {
-        const struct kiln_job_row row = {.job = {.id = i + 1,
-                                                 .custom_id = (char *)rows[i].custom_id,
-                                                 .state = rows[i].state,
-                                                 .width = 64,
-                                                 .height = 96},
-                                         .error_code = rows[i].code,
-                                         .error = rows[i].error,
-                                         .finished_ms = 5000 + 1000 * (int64_t)i};
+        const struct kiln_job_row row = {
+            .job = {.id = i + 1,
+                    .batch = (char *)(rows[i].batch ? rows[i].batch : "first"),
+                    .custom_id = (char *)rows[i].custom_id,
+                    .state = rows[i].state,
+                    .width = 64,
+                    .height = 96},
+            .error_code = rows[i].code,
+            .error = rows[i].error,
+            .finished_ms = 5000 + 1000 * (int64_t)i};
         assert_int_equal(kiln_answers_add(answers, &row, rows[i].path, &err), 0);
     }
     FILE *file = open_memstream(&text, &size);
@@ -73,23 +76,25 @@ static void check(json_t *list, size_t at, const char *custom_id, int status, si
 static void a_request_has_one_line(void **state)
 {
     static const struct row rows[] = {
-        {"a", KILN_JOB_DONE, "full/000000-a.webp", 0, NULL},
-        {"b \"q\"", KILN_JOB_FAILED, NULL, KILN_BAD_INPUT, "no LoRA \"ink\""},
-        {"a", KILN_JOB_DONE, "full/000002-a.webp", 0, NULL},
-        {"c", KILN_JOB_DONE, NULL, 0, NULL}, /* damaged */
-        {"d", KILN_JOB_QUEUED, NULL, 0, NULL},
-        {"e", KILN_JOB_CANCELLED, NULL, 0, NULL},
-        {"f", KILN_JOB_DONE, "full/000006-f.webp", 0, NULL},
-        {"f", KILN_JOB_FAILED, NULL, KILN_DEVICE, "out of memory"},
-        {NULL, KILN_JOB_DONE, "full/000008.webp", 0, NULL}};
+        {"a", KILN_JOB_DONE, "full/000000-a.webp", 0, NULL, NULL},
+        {"b \"q\"", KILN_JOB_FAILED, NULL, KILN_BAD_INPUT, "no LoRA \"ink\"", NULL},
+        {"a", KILN_JOB_DONE, "full/000002-a.webp", 0, NULL, NULL},
+        {"c", KILN_JOB_DONE, NULL, 0, NULL, NULL}, /* damaged */
+        {"d", KILN_JOB_QUEUED, NULL, 0, NULL, NULL},
+        {"e", KILN_JOB_CANCELLED, NULL, 0, NULL, NULL},
+        {"f", KILN_JOB_DONE, "full/000006-f.webp", 0, NULL, NULL},
+        {"f", KILN_JOB_FAILED, NULL, KILN_DEVICE, "out of memory", NULL},
+        {NULL, KILN_JOB_DONE, "full/000008.webp", 0, NULL, NULL},
+        {"a", KILN_JOB_FAILED, NULL, KILN_DEVICE, "out of memory", "second"}};
     (void)state;
     json_t *list = answers_of(rows, sizeof rows / sizeof *rows);
-    assert_int_equal(json_array_size(list), 6); /* d has not ended */
+    assert_int_equal(json_array_size(list), 7); /* d has not ended */
     check(list, 0, "a", 200, 2, NULL);
     check(list, 1, "b \"q\"", 400, 0, kiln_code_name(KILN_BAD_INPUT));
     check(list, 2, "c", 500, 0, kiln_code_name(KILN_CORRUPT));
     check(list, 4, "f", 500, 1, kiln_code_name(KILN_DEVICE));
     check(list, 5, "job-9", 200, 1, NULL);
+    check(list, 6, "a", 500, 0, kiln_code_name(KILN_DEVICE)); /* a request of another batch */
     const char *code, *id, *url, *size;
     int created;
     assert_int_equal(json_unpack(json_array_get(list, 3), "{s:{s:s}}", "error", "code", &code), 0);

@@ -15,8 +15,8 @@
 #include "schemas/text/text.h"
 
 struct answer {
-    char *custom_id;
-    uint64_t job; /* the first */
+    char *batch, *custom_id; /* one request; a search finds those of several batches */
+    uint64_t job;            /* the first */
     uint32_t width, height;
     int64_t ended_ms;    /* the last of them */
     bool waits;          /* a job has not ended */
@@ -29,17 +29,19 @@ struct answer {
 struct kiln_answers {
     struct answer **at; /* in the order of the requests */
     size_t count, room;
-    void *by_id; /* the same as a tree (search.h) */
+    void *by_request; /* the same as a tree (search.h) */
 };
 
 static int compare(const void *a, const void *b)
 {
     const struct answer *x = a, *y = b;
-    return strcmp(x->custom_id, y->custom_id);
+    const int order = strcmp(x->custom_id, y->custom_id);
+    return order ? order : strcmp(x->batch, y->batch);
 }
 
 static void free_answer(struct answer *answer)
 {
+    free(answer->batch);
     free(answer->custom_id);
     free(answer->error);
     kiln_text_release(&answer->data);
@@ -51,13 +53,14 @@ struct kiln_answers *kiln_answers_new(void)
     return calloc(1, sizeof(struct kiln_answers));
 }
 
-/* The answer of the custom_id, made if it is new; NULL: no memory. */
+/* The answer of the job's request, made if it is new; NULL: no memory. */
 static struct answer *answer_of(struct kiln_answers *answers, const struct kiln_job *job)
 {
     char name[32];
     snprintf(name, sizeof name, "job-%" PRIu64, job->id);
-    struct answer wanted = {.custom_id = job->custom_id ? job->custom_id : name};
-    struct answer **found = tfind(&wanted, &answers->by_id, compare);
+    struct answer wanted = {.batch = job->batch,
+                            .custom_id = job->custom_id ? job->custom_id : name};
+    struct answer **found = tfind(&wanted, &answers->by_request, compare);
     if (found)
         return *found;
     struct answer **at = kiln_room(answers->at, answers->count, &answers->room, sizeof *at);
@@ -68,8 +71,9 @@ static struct answer *answer_of(struct kiln_answers *answers, const struct kiln_
     answer->job = job->id;
     answer->width = job->width;
     answer->height = job->height;
+    answer->batch = strdup(wanted.batch);
     answer->custom_id = strdup(wanted.custom_id);
-    if (!answer->custom_id || !tsearch(answer, &answers->by_id, compare)) {
+    if (!answer->batch || !answer->custom_id || !tsearch(answer, &answers->by_request, compare)) {
         free_answer(answer);
         return NULL;
     }
@@ -170,7 +174,7 @@ void kiln_answers_free(struct kiln_answers *answers)
     if (!answers)
         return;
     for (size_t i = 0; i < answers->count; i++) {
-        tdelete(answers->at[i], &answers->by_id, compare);
+        tdelete(answers->at[i], &answers->by_request, compare);
         free_answer(answers->at[i]);
     }
     free(answers->at);

@@ -4,10 +4,11 @@
  *      "request_id": "req_17", "body": {"created": 1795273505, "size": "1024x1024",
  *      "output_format": "webp", "data": [{"url": "full/000000-a1.webp"}]}}}
  *
- * A line for each custom_id whose jobs have all ended, in the order of the requests; 17 is its
- * first job, urls are paths below the directory.  Where a picture failed, status_code is 400 (the
- * request was at fault) or 500, and the body has "error" beside the pictures that there are; where
- * a job was cancelled, "response" is null.  A job without a custom_id answers as "job-17".
+ * A line for each request (a custom_id of a batch) whose jobs have all ended, in the order of the
+ * requests; 17 is its first job, urls are paths below the directory.  Where a picture failed,
+ * status_code is 400 (the request was at fault) or 500, and the body has "error" beside the
+ * pictures that there are; where a job was cancelled, "response" is null.  A job without a
+ * custom_id answers as "job-17".
  */
 #ifndef KILN_CLI_ANSWERS_H
 #define KILN_CLI_ANSWERS_H
