@@ -39,15 +39,18 @@ cp -r secrets first
 ok kiln migrate --roles --secrets secrets --config "$owner_conf" --json
 json out.txt 'd["made"] == 0 and d["redis_set"] and not d["redis_saved"] and len(d["redis_users"]) == 6'
 diff -r first secrets || die "the second run changed passwords"
-# An ACL file may be written twice; other users' lines, mode and owner stay.
+# An ACL file may be written twice; other users' lines, mode and owner stay, whatever the umask is.
 printf 'user default on nopass ~* +@all\nuser kiln_worker on nopass +@all\nuser kiln_workers on nopass\n' >users.acl
 chmod 604 users.acl
-for _ in 1 2; do
+mask_before=$(umask)
+for mask in 022 077; do
+    umask $mask
     ok kiln migrate --roles --secrets secrets --acl users.acl --config "$owner_conf"
     [ ! -s out.txt ] || die "the users are printed as well"
     sed 1d acl.txt | cmp -s - <(grep '^user kiln_[a-z]* ' users.acl | sed '1,2d') || die "the users of the file are not those that are printed"
     [ "$(sed 's/ .*//' users.acl | wc -l) $(sort users.acl | uniq -d | wc -l) $(stat -c %a users.acl)" = '8 0 604' ] || die "users.acl is wrong: $(cut -c1-40 users.acl)"
 done
+umask "$mask_before"
 grep -q '^user default on nopass' users.acl && grep -qx 'user kiln_workers on nopass' users.acl || die "a line of somebody else is gone"
 fails 64 kiln migrate --roles --acl users.acl --config "$owner_conf"
 # What the units read over their own settings: three variables, which a shell reads alike.

@@ -64,15 +64,21 @@ static int open_dir(struct secrets *secrets, const char *dir, struct kiln_error 
     return 0;
 }
 
+/* A file that root writes for somebody else; other users only write their own. */
+static int hand_over(const char *path, uid_t uid, gid_t gid, struct kiln_error *err)
+{
+    if (geteuid() == 0 && lchown(path, uid, gid) != 0)
+        return kiln_fail(err, KILN_IO, "give %s to its user: %s", path, strerror(errno));
+    return 0;
+}
+
 /* Replaces a file of the directory, which root writes for the user of the units. */
 static int put_file(const struct secrets *secrets, int user, const char *suffix, const char *text,
                     struct kiln_error *err)
 {
     char path[PATH_MAX];
     int rc = kiln_replace(path_of(secrets, user, suffix, path), text, SECRET, err);
-    if (rc == 0 && geteuid() == 0 && lchown(path, secrets->uid, secrets->gid) != 0)
-        rc = kiln_fail(err, KILN_IO, "give %s to its user: %s", path, strerror(errno));
-    return rc;
+    return rc ? rc : hand_over(path, secrets->uid, secrets->gid, err);
 }
 
 /* The password of an earlier run, or a new one. */
@@ -232,15 +238,19 @@ static int write_acl(const struct secrets *secrets, const char *path, struct kil
             kiln_text_printf(&text, "%s\n", line);
     for (int i = 0; i < KILN_BUS_USER_COUNT; i++)
         kiln_text_printf(&text, "user %s %s\n", kiln_bus_user_names[i], secrets->users[i].rules);
-    free(before);
     char *lines = kiln_text_take(&text);
+    if (rc == 0 && !lines)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for %s", path);
+    /* A umask of 077 would take the group's read access, by which Redis reads the file.  A chmod
+     * afterwards could be led elsewhere by a link that the directory's owner puts there. */
+    const mode_t mask = before ? umask(0) : 0;
     if (rc == 0)
-        rc = lines ? kiln_replace(path, lines, st.st_mode & 07777, err)
-                   : kiln_fail(err, KILN_NO_MEMORY, "no memory for %s", path);
+        rc = kiln_replace(path, lines, st.st_mode & 07777, err);
+    if (before)
+        umask(mask);
+    free(before);
     free(lines);
-    if (rc == 0 && geteuid() == 0 && lchown(path, st.st_uid, st.st_gid) != 0)
-        rc = kiln_fail(err, KILN_IO, "give %s to its user: %s", path, strerror(errno));
-    return rc;
+    return rc ? rc : hand_over(path, st.st_uid, st.st_gid, err);
 }
 
 /* acl: the file that has the lines already, or NULL: they go to stdout. */
