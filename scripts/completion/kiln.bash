@@ -35,16 +35,19 @@ _kiln_choices()
 # what compgen makes of its options and the word at hand, which is _kiln's
 _kiln_offer() { mapfile -t COMPREPLY < <(compgen "$@" -- "$word"); }
 
-_kiln_batches() { kiln batches --limit 500 2>/dev/null | sed 's/ .*//'; }
-_kiln_fleet() { kiln workers 2>/dev/null | sed -n 's/^\([^ ]\{1,\}\) .*/\1/p'; }
-_kiln_loras() { kiln loras 2>/dev/null | sed 's/ .*//'; }
+# A listing.  Tab must not hang on a server that does not answer; a slow machine may set more seconds.
+_kiln_list() { timeout "${KILN_COMPLETION_S:-2}" kiln "$@" 2>/dev/null; }
+
+_kiln_batches() { _kiln_list batches --limit 500 | sed 's/ .*//'; }
+_kiln_fleet() { _kiln_list workers | sed -n 's/^\([^ ]\{1,\}\) .*/\1/p'; }
+_kiln_loras() { _kiln_list loras | sed 's/ .*//'; }
 _kiln_keys() { COLUMNS=1000 kiln help job 2>/dev/null | sed -n 's/^  \([a-z_]\{1,\}\)$/\1=/p'; }
-_kiln_workers() { kiln worker ls 2>/dev/null | sed 's/ .*//'; }
+_kiln_workers() { _kiln_list worker ls | sed 's/ .*//'; }
 _kiln_benches()
 {
     COLUMNS=1000 kiln help bench 2>/dev/null | sed -n 's/^usage: kiln bench \([a-z|]*\).*/\1/p' | tr '|' ' '
 }
-_kiln_orders() { kiln backfill ls 2>/dev/null | sed 's/ .*//'; }
+_kiln_orders() { _kiln_list backfill ls | sed 's/ .*//'; }
 
 _kiln()
 {
@@ -77,7 +80,7 @@ _kiln()
     --loras | loras)
         if [ "$verb" = lora ]; then _kiln_offer -f; else _kiln_offer -W "none $(_kiln_loras)"; fi
         return ;;
-    --style | style) _kiln_offer -W "$(kiln styles 2>/dev/null | sed 's/ .*//')"; return ;;
+    --style | style) _kiln_offer -W "$(_kiln_list styles | sed 's/ .*//')"; return ;;
     --set) compopt -o nospace 2>/dev/null; _kiln_offer -W "$(_kiln_keys)"; return ;;
     --state) _kiln_offer -W 'queued assigned done failed cancelled'; return ;;
     --seed-policy) _kiln_offer -W 'fresh fixed'; return ;;

@@ -121,7 +121,7 @@ says '^usage: kiln VERB'
 # Completion: what it offers for the last of the words, as bash cuts them.
 completes() { # WANTED WORD...
     (
-        PATH=$kiln_bin:$PATH
+        PATH=$kiln_bin:$PATH KILN_COMPLETION_S=60
         . "$source_dir/scripts/completion/kiln.bash"
         COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2))
         _kiln

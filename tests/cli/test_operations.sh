@@ -162,7 +162,7 @@ ok kiln models
 says '^testcard  *1  testcard' out.txt
 completes() { # WANTED WORD...
     (
-        PATH=$kiln_bin:$PATH
+        PATH=$kiln_bin:$PATH KILN_COMPLETION_S=60
         . "$source_dir/scripts/completion/kiln.bash"
         COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2))
         _kiln
