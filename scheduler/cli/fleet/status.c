@@ -19,9 +19,8 @@ static void print_groups(const struct kiln_snapshot *look)
     json_t *group;
     /* What the numbers leave of a narrow terminal; the name of a group is then cut in its middle.
      */
-    const int columns = look->cli->columns, room = columns == 0 || columns >= 80 ? 44
-                                                   : columns > 55                ? columns - 35
-                                                                                 : 20;
+    int room = look->cli->columns == 0 || look->cli->columns >= 80 ? 44 : look->cli->columns - 35;
+    room = room > 20 ? room : 20;
     json_array_foreach(look->groups, i, group)
     {
         if (i == GROUPS_SHOWN) {

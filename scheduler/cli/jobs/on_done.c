@@ -20,14 +20,16 @@ static void tell(const char *name, uint64_t count)
 }
 
 int kiln_on_done_run(const struct kiln_cli *cli, const char *command, const char *batch,
-                     const struct kiln_progress *progress)
+                     const struct kiln_progress *progress, int status)
 {
     const char *argv[] = {"/bin/sh", "-c", command, NULL};
     const struct kiln_launch launch = {
         .argv = argv, .in_fd = -1, .out_fd = STDERR_FILENO, .err_fd = STDERR_FILENO};
     struct kiln_error err;
-    int status = 0;
+    int ended = 0;
     pid_t pid;
+    if (!command)
+        return status;
     setenv("KILN_BATCH", batch, 1);
     tell("KILN_DONE", progress->jobs.at[KILN_JOB_DONE]);
     tell("KILN_FAILED", progress->jobs.at[KILN_JOB_FAILED]);
@@ -35,13 +37,13 @@ int kiln_on_done_run(const struct kiln_cli *cli, const char *command, const char
     int rc = kiln_launch(&launch, &pid, &err);
     if (rc)
         return kiln_report(cli, &err);
-    while (waitpid(pid, &status, 0) < 0)
+    while (waitpid(pid, &ended, 0) < 0)
         if (errno != EINTR) {
             kiln_fail(&err, KILN_INTERNAL, "wait for --on-done: %s", strerror(errno));
             return kiln_report(cli, &err);
         }
-    status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    if (status)
-        kiln_warn(cli, "the command of --on-done ended with %d", status);
-    return status;
+    const int own = WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
+    if (own)
+        kiln_warn(cli, "the command of --on-done ended with %d", own);
+    return own ? own : status;
 }

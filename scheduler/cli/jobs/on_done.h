@@ -1,4 +1,4 @@
-/* on_done.h - `--on-done CMD`: a command of whoever waits for a batch, run when it has ended.
+/* on_done.h - `--on-done CMD`: a command that `wait` or `run` executes after the batch has ended.
  *
  * It runs here, as the person who waits; the scheduler runs no commands.  (`--on-done URL` is the
  * scheduler's: storage/webhook/webhook.h.)
@@ -11,8 +11,9 @@
 
 /* Runs it by /bin/sh -c with KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED in its
  * environment, and waits for its end.  Its stdout is our stderr: ours is for results.  Returns its
- * exit status, 128 and the signal that ended it, or that of a failure to start it. */
+ * exit status, 128 and the signal that ended it, or that of a failure to start it; `status`, the
+ * batch's, if it succeeds or command is NULL. */
 int kiln_on_done_run(const struct kiln_cli *cli, const char *command, const char *batch,
-                     const struct kiln_progress *progress);
+                     const struct kiln_progress *progress, int status);
 
 #endif

@@ -213,8 +213,7 @@ static int finish(struct place *place, struct kiln_export *export, const char *c
     if (rc)
         return kiln_report(cli, &err);
     int status = fetch(place, export, &progress);
-    int own = command ? kiln_on_done_run(cli, command, export->batch, &progress) : 0;
-    return own ? own : status;
+    return kiln_on_done_run(cli, command, export->batch, &progress, status);
 }
 
 int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)

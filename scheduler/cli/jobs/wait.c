@@ -112,14 +112,6 @@ static void say_result(struct kiln_cli *cli, const char *batch,
         kiln_say(cli, "      why: kiln errors %s; to retry: kiln retry %s%s", batch, option, batch);
 }
 
-/* The exit status: that of the command if it failed, else the batch's. */
-static int after_end(const struct kiln_cli *cli, const char *command, const char *batch,
-                     const struct kiln_progress *progress, int status)
-{
-    int own = command ? kiln_on_done_run(cli, command, batch, progress) : 0;
-    return own ? own : status;
-}
-
 int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
@@ -153,7 +145,7 @@ int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
     status = rc == KILN_TIMEOUT ? EX_TEMPFAIL : kiln_batch_status(&progress);
     bool ended = rc == 0;
     if (!cli->json)
-        return ended ? after_end(cli, on_done, batch, &progress, status) : status;
+        return ended ? kiln_on_done_run(cli, on_done, batch, &progress, status) : status;
     const char *result = rc                                                      ? "timeout"
                          : kiln_batch_status(&progress) == 0                     ? "done"
                          : progress.jobs.at[KILN_JOB_FAILED] || progress.refused ? "failed"
@@ -165,5 +157,5 @@ int kiln_verb_wait(struct kiln_cli *cli, const struct kiln_args *args)
                   (json_int_t)progress.removed, "refused", (json_int_t)progress.refused, "seconds",
                   seconds, "effort", rc ? NULL : kiln_makespan_json(cli, batch)));
     status = status ? status : printed;
-    return ended ? after_end(cli, on_done, batch, &progress, status) : status;
+    return ended ? kiln_on_done_run(cli, on_done, batch, &progress, status) : status;
 }

@@ -59,17 +59,25 @@ static int list_loras(struct kiln_enqueue_context *context, DIR *dir, struct kil
     return 0;
 }
 
-/* lora_dir, else MODEL/loras.  A lora_dir that was set and is not there is an error; a model that
- * is not on this machine is usual for a client. */
+/* lora_dir, else MODEL/loras; "" if neither is set. */
+static void lora_folder(const struct kiln_config *config, char out[PATH_MAX])
+{
+    const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
+    const char *model = kiln_config_text(config, KILN_KEY_MODEL);
+    snprintf(out, PATH_MAX, "%s%s", *own ? own : model, *own || !*model ? "" : "/loras");
+}
+
+/* A lora_dir that was set and is not there is an error; a model that is not on this machine is
+ * usual for a client. */
 static int find_loras(const struct kiln_config *config, struct kiln_enqueue_context *context,
                       struct kiln_error *err)
 {
     const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
     const char *model = kiln_config_text(config, KILN_KEY_MODEL);
     char path[PATH_MAX];
-    if (*own == '\0' && *model == '\0')
+    lora_folder(config, path);
+    if (*path == '\0')
         return 0;
-    snprintf(path, sizeof path, "%s%s", *own ? own : model, *own ? "" : "/loras");
     DIR *dir = opendir(path);
     if (!dir && *own)
         return kiln_fail(err, KILN_CONFIG, "lora_dir: open %s: %s", path, strerror(errno));
@@ -168,9 +176,9 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
 
 void kiln_lora_path(const struct kiln_config *config, const char *name, char out[PATH_MAX])
 {
-    const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
-    snprintf(out, PATH_MAX, "%s%s/%s" SUFFIX, *own ? own : kiln_config_text(config, KILN_KEY_MODEL),
-             *own ? "" : "/loras", name);
+    lora_folder(config, out);
+    const size_t len = strlen(out);
+    snprintf(out + len, PATH_MAX - len, "/%s" SUFFIX, name);
 }
 
 void kiln_enqueue_context_release(struct kiln_enqueue_context *context)

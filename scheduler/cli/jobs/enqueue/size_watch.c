@@ -11,7 +11,8 @@ void kiln_size_watch_open(const struct kiln_cli *cli, struct kiln_size_watch *re
     *ret = (struct kiln_size_watch){.cli = cli, .model = model};
     /* Test cards have any size. */
     const bool cards = strcmp(kiln_config_text(cli->config, KILN_KEY_ENGINE), "testcard") == 0;
-    struct kiln_model_card *card = model[0] && !cards ? malloc(sizeof *card) : NULL;
+    const bool heard = !cli->silent; /* a request to the gallery: nobody reads warnings */
+    struct kiln_model_card *card = model[0] && !cards && heard ? malloc(sizeof *card) : NULL;
     if (card && kiln_model_card_read(model, card, &unread) == 0 && card->size_count > 0)
         ret->card = card;
     else
