@@ -9,7 +9,9 @@
     }
 #define SINCE_OPTION                                                                               \
     {                                                                                              \
-        "since", "WHEN", "only since a date or time (in UTC), or for a span: 2026-11-21, 90m, 7d"  \
+        "since", "WHEN",                                                                           \
+            "only since a date or time (UTC unless it has a zone), or for a span: 2026-11-21, "    \
+            "90m, 7d"                                                                              \
     }
 
 #define LIMIT_OPTION                                                                               \
@@ -141,7 +143,8 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .summary = "cancel queued and assigned jobs",
      .examples = "kiln cancel 17\nkiln cancel sketches --yes",
      .more = "A number is a job.  A batch is cancelled after a question; without a terminal it "
-             "needs --yes.",
+             "needs --yes.\n"
+             "Until the next release, `cancel --batch NAME` in a script only warns and goes on.",
      .options = cancel_options,
      .words = {0, 1},
      .run = kiln_verb_cancel},

@@ -100,8 +100,9 @@ const struct kiln_verb kiln_verbs_work[] = {
              "code is 65.  The batch is named after the file, a job is known by its content: "
              "sent again, an edited file adds what is new, and jobs that it no longer has are "
              "left out of exports.\n"
-             "--on-done: the scheduler tells the URL, signed, until it is taken (a day at most).  "
-             "Its host has to be in webhook_hosts, in the settings here and of the scheduler.",
+             "--on-done URL: when the batch has ended, the scheduler sends a signed POST to URL "
+             "and retries for up to a day.  Its host must be in webhook_hosts, here and in the "
+             "scheduler's settings.",
      .options = kiln_enqueue_options,
      .words = {1, 1},
      .run = kiln_verb_enqueue},
@@ -112,8 +113,8 @@ const struct kiln_verb kiln_verbs_work[] = {
                  "kiln wait sketches --on-done 'notify-send \"$KILN_BATCH: $KILN_DONE done\"'",
      .more = "Exit code 0: all done; 1: some failed or were cancelled; 75: timed out.  If no "
              "live worker can render the queued jobs, or all are paused, stderr says so and the "
-             "wait continues.  CMD has KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED; "
-             "its stdout is stderr here.  If it fails, the exit code is its own.",
+             "wait continues.  CMD has KILN_BATCH, KILN_DONE, KILN_FAILED and KILN_CANCELLED.  "
+             "CMD's output goes to stderr.  If CMD fails, its exit code is returned.",
      .options = wait_options,
      .words = {1, 1},
      .run = kiln_verb_wait},

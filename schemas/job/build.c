@@ -68,7 +68,7 @@ static int build_prompt(const struct kiln_draft *draft, const struct choice *cho
     if (draft->context->no_empty && is_blank(&text, own)) {
         kiln_text_release(&text);
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "the prompt is empty (`kiln enqueue --allow-empty` takes it)");
+                         "the prompt is empty (`kiln enqueue --allow-empty` accepts it)");
     }
     if (choice->style)
         kiln_text_puts(&text, choice->style->suffix);

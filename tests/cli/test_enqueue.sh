@@ -72,7 +72,7 @@ json out.txt 'd["batch"] is None and d["refused"][0]["line"] is None and "wdith"
 printf '{"prompt":"x"}\n{"prompt":" \\t"}\n{"prompt":"{|x}"}\n{"prompt":"","style":"anime"}\n' >blank.jsonl
 fails 65 kiln --json enqueue blank.jsonl --no-wait
 json out.txt '[r["line"] for r in d["refused"]] == [2, 3, 4]'
-says '^blank.jsonl:2: the prompt is empty (`kiln enqueue --allow-empty` takes it)'
+says '^blank.jsonl:2: the prompt is empty (`kiln enqueue --allow-empty` accepts it)'
 ok kiln --json enqueue blank.jsonl --no-wait --allow-empty
 json out.txt 'd["refused"] == []'
 

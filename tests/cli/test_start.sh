@@ -280,7 +280,7 @@ json out.txt '{r["fallback"] for r in d if "steps_saved" in r} == {None, "missin
 json out.txt 'all(r["steps_saved"] == r["pictures"] * int(r["mode"].split("=")[1]) and r["gpu_seconds_saved"] >= 0 and r["class"] in ("same_prompt", "canonical", "reworded", "donor_says_more") for r in d if r.get("mode"))'
 ok kiln cache stat
 says 'teleport=1: [1-9][0-9]* steps and [0-9.]* GPU-seconds saved'
-says 'the stored latent is missing, rendered in full'
+says ': rendered in full (fallback: missing)$'
 port=$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/scheduler.log | tail -1)
 curl -sS --max-time 60 "http://127.0.0.1:$port/metrics" >metrics.txt
 grep -Eq '^kiln_donor_lookups_total\{result="hit",pool="default"\} [1-9]' metrics.txt || die "no hits among the metrics"

@@ -24,7 +24,7 @@
     X(LEDGER, "ledger")       /* refuses their commits */                                          \
     X(DEAF, "deaf")           /* a worker that cannot read its stream */                           \
     X(MODEL, "model")         /* that jobs need and no worker has */                               \
-    X(WEBHOOK, "webhook")     /* a URL that was not told that a batch has ended; stops no job */
+    X(WEBHOOK, "webhook")     /* a webhook message that was not delivered; stops no job */
 enum kiln_trouble_kind {
 #define KILN_TROUBLE_KIND(name, text) KILN_TROUBLE_##name,
     KILN_TROUBLES(KILN_TROUBLE_KIND) KILN_TROUBLE_KINDS

@@ -389,7 +389,7 @@ static int list_hits(void *arg, const struct kiln_hits_row *row, struct kiln_err
         return kiln_listing_put(listing, err);
     }
     if (row->fallback[0])
-        kiln_say(listing->cli, "%s, %s: the stored latent is %s, rendered in full",
+        kiln_say(listing->cli, "%s, %s: rendered in full (fallback: %s)",
                  KILN_COUNT(row->pictures, "picture"), class, row->fallback);
     else
         kiln_say(listing->cli, "%s, %s, %s: %g steps and %.1f GPU-seconds saved",

@@ -123,7 +123,7 @@ static void start_again(struct kiln_stack *stack, struct kiln_gallery_tended *te
         fprintf(stderr, "%s\n", err.text);
 }
 
-/* An up or down may be at it: it holds the lock, and what it left is looked at under the lock. */
+/* `up` or `down` may be running: they hold the lock, so check again after taking it. */
 void kiln_stack_gallery_tend(struct kiln_stack *stack, struct kiln_gallery_tended *tended)
 {
     double now_s = kiln_now_s();
