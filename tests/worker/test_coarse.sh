@@ -274,7 +274,7 @@ for group in same_prompt canonical reworded donor_says_more; do
     grep -q "^| $group | 1 | skip 1 |" out || fail "variety of $group: $(cat out)"
 done
 [ "$(grep -c '^| refused: colour | 1 |' out)" = 2 ] || fail "a refused pair: $(cat out)"
-grep -q '^| pairs | n | full | again | skip 1 | 1 step |$' out || fail "four runs: $(cat out)"
+grep -q '^| pairs | n | full | again | donor | skip 1 | 1 step |$' out || fail "five runs: $(cat out)"
 grep -q '^- same_prompt, skip 1 at 64x64: 2 pairs are too few to tell$' out || fail "why nothing is offered: $(cat out)"
 lines=$(wc -l <t.jsonl)
 [ "$(grep -c '"near"' t.jsonl)" = 8 ] || fail "four pools, full and skip 1: $(cat t.jsonl)"
@@ -282,7 +282,7 @@ cp out first
 expect 0 "a report" "${tiny[@]}" --report
 diff <(tail -n +3 first) <(tail -n +3 out) >/dev/null || fail "records say something else: $(diff first out | head -n 4)"
 expect 0 "goes on" "${teleport[@]}" --count 3 --refused 0 --pools 0 --no-fewer --records t.jsonl
-[ "$(wc -l <t.jsonl)" = $((lines + 12)) ] || fail "four pairs of three runs more: $lines, then $(wc -l <t.jsonl)"
+[ "$(wc -l <t.jsonl)" = $((lines + 16)) ] || fail "four pairs of four runs more: $lines, then $(wc -l <t.jsonl)"
 expect 65 "records of other noise" "${tiny[@]}" --seed 1
 grep -q 't.jsonl: the file is of another model, file of pairs' err || fail "other noise: $(cat err)"
 # As many pairs without a fault as a row needs.
@@ -292,7 +292,7 @@ print(open(sys.argv[1]).readline(), end="")
 kinds = [line.split("\t")[:3] for line in open(sys.argv[2])]
 same = [n for n, (kind, target, donor) in enumerate(kinds, 1) if kind == "same" and target == donor]
 for n in same[:100]:
-    for run in ("full", "again", "skip 1"):
+    for run in ("full", "again", "donor", "skip 1"):
         print(json.dumps({"run": ["bf16", "64x64", run, n], "right": 5, "asked": 5, "whole": 1, "pictures": 1,
                           "to_full": 0 if run == "full" else 1, "to_donor": 1}))
 for n in same[:2]:

@@ -14,19 +14,31 @@ static bool has_pair(const struct kiln_teleport_bench *bench, int group, size_t 
     return group < 0 || bench->pairs.items[pair].group == group;
 }
 
-/* What a run lost or won: against the mean of both full runs of each pair; again against full. */
-static double difference(const struct kiln_teleport_table *table,
-                         const struct kiln_teleport_run *runs, int run,
+/* What a run lost or won: against the mean of the full runs of each pair, but again against full. A
+ * donor with the target's own prompt is a full run as well, and makes the error smaller where
+ * pictures are much like it. */
+static double difference(const struct kiln_teleport_bench *bench,
+                         const struct kiln_teleport_table *table, int run,
                          enum kiln_teleport_measure measure, size_t pair)
 {
-    const double value = kiln_teleport_column(table, run, measure)[pair];
-    const double full = kiln_teleport_column(table, 0, measure)[pair];
-    const double again = kiln_teleport_column(table, 1, measure)[pair];
-    if (runs[run].kind == KILN_TELEPORT_FULL)
-        return NAN;
-    if (runs[run].kind == KILN_TELEPORT_AGAIN || isnan(again))
-        return value - full;
-    return value - (full + again) / 2;
+    const int group = bench->pairs.items[pair].group;
+    const bool same = bench->pairs.groups[group].class == KILN_REUSE_SAME_PROMPT;
+    const enum kiln_teleport_kind kind = bench->runs[run].kind;
+    double sum = 0, count = 0;
+    for (int i = 0; i < bench->run_count; i++) {
+        const enum kiln_teleport_kind other = bench->runs[i].kind;
+        const double value = kiln_teleport_column(table, i, measure)[pair];
+        const bool full = other == KILN_TELEPORT_FULL ||
+                          (other == KILN_TELEPORT_AGAIN && kind != other) ||
+                          (other == KILN_TELEPORT_DONOR && same && kind == KILN_TELEPORT_SKIP);
+        if (!full || isnan(value))
+            continue;
+        sum += value;
+        count++;
+    }
+    return kind == KILN_TELEPORT_FULL || count == 0
+               ? NAN
+               : kiln_teleport_column(table, run, measure)[pair] - sum / count;
 }
 
 int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
@@ -50,8 +62,8 @@ int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
         at[ASKED][n] = kiln_teleport_column(table, run, KILN_TELEPORT_ASKED)[i];
         at[WHOLE][n] = kiln_teleport_column(table, run, KILN_TELEPORT_WHOLE)[i];
         at[PICTURES][n] = kiln_teleport_column(table, run, KILN_TELEPORT_PICTURES)[i];
-        at[OFF_VALUE][n] = difference(table, bench->runs, run, KILN_TELEPORT_RIGHT, i);
-        at[OFF_WHOLE][n] = difference(table, bench->runs, run, KILN_TELEPORT_WHOLE, i);
+        at[OFF_VALUE][n] = difference(bench, table, run, KILN_TELEPORT_RIGHT, i);
+        at[OFF_WHOLE][n] = difference(bench, table, run, KILN_TELEPORT_WHOLE, i);
         at[TO_FULL][n] = kiln_teleport_column(table, run, KILN_TELEPORT_TO_FULL)[i];
         at[TO_DONOR][n] = kiln_teleport_column(table, run, KILN_TELEPORT_TO_DONOR)[i];
         at[AGAIN][n] = kiln_teleport_column(table, 1, KILN_TELEPORT_TO_FULL)[i];
@@ -155,9 +167,10 @@ void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
            o->seeds == 1 ? "" : "s", o->steps);
     puts("A pair belongs to the class that the guard gives it; \"refused\" ones never are hits.  "
          "again: a full run with");
-    puts("another seed, the noise floor.  skip N: from the donor's latent, N steps skipped.  "
-         "Values have their standard error");
-    puts("over the pairs.");
+    puts(
+        "another seed, the noise floor.  donor: its own picture, by what the target asks.  skip N: "
+        "from the donor's latent,");
+    puts("N steps skipped.  Values have their standard error over the pairs.");
 }
 
 /* One value of all groups and runs as a table: rows are groups, columns runs. */
@@ -193,10 +206,10 @@ static int print_hits(const struct kiln_teleport_bench *bench,
 {
     struct kiln_teleport_row row;
     int code = 0;
-    puts("\nHits against full runs: differences in points to the mean of both full runs of a pair; "
-         "distance of low-pass\nlatents to the full run of the same seed and to the donor, % of "
-         "that "
-         "between two full runs\n");
+    puts(
+        "\nHits against full runs: differences in points to the mean of the full runs of a pair (a "
+        "donor with the same prompt\nis one); distance of low-pass latents to the full run of the "
+        "same seed and to the donor, % of that between two full runs\n");
     puts("| class | run | cost | n | attributes | whole | to full run, % | to donor, % |");
     puts("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)

@@ -127,6 +127,8 @@ static int look(struct group *group, int run, int item, const DiffusionZOutput *
     else
         kiln_teleport_column(table, run, KILN_TELEPORT_TO_FULL)[pair] +=
             kiln_low_distance(low, group->low_full + item * LOW_SIZE, group->channels);
+    if (kind == KILN_TELEPORT_DONOR)
+        memcpy(group->low_donors + item * LOW_SIZE, low, sizeof low);
     if (kind == KILN_TELEPORT_SKIP)
         kiln_teleport_column(table, run, KILN_TELEPORT_TO_DONOR)[pair] +=
             kiln_low_distance(low, group->low_donors + item * LOW_SIZE, group->channels);
@@ -139,9 +141,11 @@ static int slice(struct group *group, int run, int at, int count, struct kiln_er
     const struct kiln_teleport_run *how = &bench->runs[run];
     DiffusionZItem items[KILN_PICTURES_BATCH];
     DiffusionZOutput outputs[KILN_PICTURES_BATCH] = {0};
+    const enum kiln_teleport_noise noise = how->kind == KILN_TELEPORT_AGAIN   ? KILN_NOISE_AGAIN
+                                           : how->kind == KILN_TELEPORT_DONOR ? KILN_NOISE_DONOR
+                                                                              : KILN_NOISE_TARGET;
     for (int i = 0; i < count; i++) {
-        items[i] = item_of(group, at + i,
-                           how->kind == KILN_TELEPORT_AGAIN ? KILN_NOISE_AGAIN : KILN_NOISE_TARGET);
+        items[i] = item_of(group, at + i, noise);
         if (how->kind == KILN_TELEPORT_SKIP)
             items[i].start_latent = group->donors[at + i];
     }
@@ -151,6 +155,10 @@ static int slice(struct group *group, int run, int at, int count, struct kiln_er
                                     true, items, count, outputs, err);
     for (int i = 0; i < count && code == 0; i++)
         code = look(group, run, at + i, &outputs[i], err);
+    for (int i = 0; i < count && code == 0 && noise == KILN_NOISE_DONOR; i++) {
+        group->donors[at + i] = outputs[i].latent; /* taken over */
+        outputs[i].latent = NULL;
+    }
     diffusionz_release_outputs(outputs, count);
     return code;
 }

@@ -20,13 +20,17 @@ static void add_run(struct kiln_teleport_bench *bench, enum kiln_teleport_kind k
     else if (kind == KILN_TELEPORT_FEWER)
         snprintf(run->name, sizeof run->name, "%d step%s", left, left == 1 ? "" : "s");
     else
-        snprintf(run->name, sizeof run->name, kind == KILN_TELEPORT_FULL ? "full" : "again");
+        snprintf(run->name, sizeof run->name, "%s",
+                 kind == KILN_TELEPORT_FULL    ? "full"
+                 : kind == KILN_TELEPORT_AGAIN ? "again"
+                                               : "donor");
 }
 
 static void plan_runs(struct kiln_teleport_bench *bench)
 {
     add_run(bench, KILN_TELEPORT_FULL, 0);
     add_run(bench, KILN_TELEPORT_AGAIN, 0);
+    add_run(bench, KILN_TELEPORT_DONOR, 0);
     for (int32_t depth = 1; depth < bench->options.steps; depth++)
         add_run(bench, KILN_TELEPORT_SKIP, depth);
     for (int32_t fewer = 1; fewer < bench->options.steps && !bench->options.no_fewer; fewer++)

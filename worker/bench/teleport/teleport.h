@@ -87,6 +87,7 @@ void kiln_teleport_pairs_release(struct kiln_teleport_pairs *pairs);
 enum kiln_teleport_kind {
     KILN_TELEPORT_FULL,
     KILN_TELEPORT_AGAIN,
+    KILN_TELEPORT_DONOR,
     KILN_TELEPORT_SKIP,
     KILN_TELEPORT_FEWER
 };
@@ -94,7 +95,7 @@ enum kiln_teleport_kind {
 struct kiln_teleport_run {
     enum kiln_teleport_kind kind;
     int32_t depth; /* SKIP: steps skipped; FEWER: steps fewer */
-    char name[24]; /* "full", "again", "skip 3", "5 steps" */
+    char name[24]; /* "full", "again", "donor", "skip 3", "5 steps" */
 };
 
 /* What is measured of one run and one pair: sums over its seeds. */
