@@ -11,6 +11,7 @@
  * embed     texts through an embedder, no servers (embed.c).
  * policy    decisions alone, no servers (policy.c).
  * reuse     what the latent cache costs the scheduler, no servers (reuse.c).
+ * teleport-stream  what the table of kiln.json saves on a stream of jobs, no servers (stream.c).
  * routing   labelled prompts and the LoRAs that they get, no servers (routing/).
  *
  * Each has a temporary directory and removes it; if a bench fails, the logs remain.  A bench runs
@@ -131,6 +132,7 @@ static const struct kind kinds[] = {
     {"gallery-load", kiln_bench_gallery_load, 0, 60, SERVED},
     {"embed", kiln_bench_embed, 0, 300, SERVED},
     {"reuse", kiln_bench_reuse, 0, 100000, SERVED},
+    {"teleport-stream", kiln_bench_teleport_stream, 0, 5000, SERVED},
     {"routing", kiln_bench_routing, 0, 0, SERVED},
 };
 
@@ -207,14 +209,18 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
     while (kind < end && strcmp(kind->name, args->rest[0]) != 0)
         kind++;
     if (kind == end)
-        return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
-                               "fleet, gallery, gallery-load, embed, reuse, routing, quality, "
-                               "coarse, teleport, captions and engine");
+        return kiln_usage(
+            cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
+                 "fleet, gallery, gallery-load, embed, reuse, teleport-stream, routing, quality, "
+                 "coarse, teleport, captions and engine");
     if ((status = kiln_arg_int(cli, args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
         (status = kiln_arg_int(cli, args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
         (status = kiln_arg_int(cli, args, "workers", 1, kind->workers_max, kind->workers,
                                &bench.workers)) ||
         (status = kiln_arg_int(cli, args, "step-ms", 0, 60000, 10, &bench.step_ms)))
+        return status;
+    if ((status = kiln_arg_int(cli, args, "repeats", 0, 100, 30, &bench.repeats)) ||
+        (status = kiln_arg_int(cli, args, "rewordings", 0, 100, 15, &bench.rewordings)))
         return status;
     bench.embedder = kiln_arg(args, "embedder");
     bench.set = kiln_arg(args, "set-dir");

@@ -23,6 +23,7 @@ struct kiln_bench {
     long step_ms;                        /* --step-ms */
     const char *devices, *sizes, *loras; /* lists of the fleet's bench */
     const char *embedder;                /* --embedder; NULL: not given */
+    long repeats, rewordings;            /* of teleport-stream, in percent */
     const char *set, *fit, *wrong; /* of routing: --set-dir, --fit, --wrong; NULL: not given */
 };
 
@@ -87,6 +88,7 @@ int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST
 int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_embed(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_reuse(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_teleport_stream(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;

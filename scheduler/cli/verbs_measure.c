@@ -6,7 +6,7 @@ static const struct kiln_option bench_options[] = {
     {"jobs", "N",
      "queue: at scale, through simulated workers; restart: jobs that wait (100000); recovery: "
      "workers to kill (8); fleet: pictures a device (48); gallery: searches (2400); "
-     "gallery-load: seconds (60); embed: texts (300)"},
+     "gallery-load: seconds (60); embed: texts (300); teleport-stream: jobs (5000)"},
     {"workers", "N",
      "simulated workers of queue --jobs (64) or policy (1000); gallery: searches at a time (2)"},
     {"devices", "LIST", "fleet: how many devices, one worker each (1,2)"},
@@ -14,6 +14,8 @@ static const struct kiln_option bench_options[] = {
     {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},
     {"step-ms", "MS", "fleet: what a step of a batch takes on the test card (10)"},
     {"embedder", "DIR", "embed: a text embedder, such as all-MiniLM-L6-v2 or potion-base-8M"},
+    {"repeats", "PERCENT", "teleport-stream: jobs that repeat an earlier prompt (30)"},
+    {"rewordings", "PERCENT", "teleport-stream: jobs that reword one (15)"},
     {"set-dir", "DIR", "routing: loras.json and the labelled prompts (tests/quality/routing)"},
     {"fit", "FILE", "routing: only fit the weights on dev.jsonl and write them, as C"},
     {"wrong", "PART", "routing: only print the prompts of dev, test or sealed that went wrong"},
@@ -45,7 +47,8 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .settings = KILN_SETTINGS_LENIENT,
      .program = "kiln-bench"},
     {.name = "bench",
-     .args = "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|reuse|routing|"
+     .args = "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|reuse|"
+             "teleport-stream|routing|"
              "quality|coarse|teleport|captions|engine "
              "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
@@ -66,6 +69,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "                                 searches, pages, thumbnails and commits at once\n"
          "kiln bench embed --embedder DIR  milliseconds a prompt of a text embedder\n"
          "kiln bench reuse                 what looking for a stored latent costs a job\n"
+         "kiln bench teleport-stream       what stored latents save on jobs like a gallery's\n"
          "kiln bench routing               which LoRAs prompts get, against labels; what a route "
          "costs\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"

@@ -19,6 +19,22 @@ ok kiln bench policy --jobs 20000 --workers 10000
 says '20000 jobs, 10000 workers' out.txt
 fails 64 kiln bench policy --jobs 2000 --workers 10001
 
+# What stored latents save, by the table of a model: only repeats at alike 0, more the more alike.
+mkdir table
+cat >table/kiln.json <<'E'
+{"teleport": {"steps": 8, "rows": [
+ {"class": "same_prompt", "depth": 1, "donors": 1, "uses": 4, "variety": 0.96, "loss": [0.1, 0.4], "for": ["256x256"]},
+ {"class": "reworded", "depth": 7, "donors": 1, "uses": 1, "variety": 0.05, "loss": [0.2, 0.5], "for": ["256x256"]}]}}
+E
+ok kiln bench teleport-stream --model table --jobs 1000 --json
+json out.txt 'd["rows"] == 2 and [a["alike"] for a in d["alike"]] == [0, 25, 50, 75, 100]'
+json out.txt 'd["alike"][0]["hits"]["reworded"] == 0 and 100 < d["alike"][0]["hits"]["same_prompt"] < 300'
+json out.txt 'all(a["saved_percent"] * 10 >= a["hits"]["same_prompt"] * 0.125 for a in d["alike"])'
+json out.txt 'd["alike"][4]["hits"]["reworded"] > 0 and d["alike"][4]["saved_percent"] > d["alike"][0]["saved_percent"] + 1'
+ok kiln bench teleport-stream --model table --repeats 0 --rewordings 0 --json
+json out.txt 'all(a["saved_percent"] == 0 and a["lost_whole"] == 0 for a in d["alike"])'
+fails 64 kiln bench teleport-stream --repeats 101
+
 # LoRAs by prompts: the goals on prompts that no weight was fitted on.  What is sealed stays sealed.
 ok kiln bench routing --set-dir "$source_dir/tests/quality/routing" --json
 python3 - out.txt <<'END' || die "the router misses a goal"
