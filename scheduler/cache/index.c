@@ -312,7 +312,8 @@ bool kiln_donor_index_next(const struct kiln_donor_index *index, enum kiln_donor
         --*left;
         if ((said & ~prompt->said) || memcmp(prompt->keys[way], key, KILN_DONOR_KEY) != 0)
             continue;
-        *ret = (struct kiln_donor_prompt){prompt->text, prompt->keys[KILN_DONOR_EXACT]};
+        *ret =
+            (struct kiln_donor_prompt){prompt->text, prompt->keys[KILN_DONOR_EXACT], prompt->said};
         *at = next;
         return true;
     }

@@ -51,6 +51,7 @@ struct kiln_donor_pool {
 struct kiln_donor_prompt {
     const char *text;     /* NULL: not kept */
     const uint8_t *exact; /* its key */
+    uint64_t said;
 };
 
 /* NULL: no memory.  text_max: bytes of all prompts together; those beyond are found only by their

@@ -70,3 +70,26 @@ uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_
             depth = table->rows[i].depth;
     return job->steps - depth < own_forwards(card, job) ? depth : 0;
 }
+
+const char *kiln_reuse_refusal(const struct kiln_model_card *card, const struct kiln_job *job,
+                               const struct kiln_reuse_pool *pool)
+{
+    const double floor = kiln_reuse_floor(job->alike);
+    bool enough = floor <= 0, fresh = floor <= 0, varied = floor <= 0;
+    if (!kiln_reuse_measured(card, job, pool->class))
+        return "the model's table has no row for them at this size and number of steps";
+    if (pool->donors == 0)
+        return "none is stored";
+    for (uint32_t i = 0; i < card->reuse.row_count; i++) {
+        const struct kiln_card_reuse_row *row = &card->reuse.rows[i];
+        if (!is_for(row, job, pool->class) || pool->donors < row->donors)
+            continue;
+        enough = true;
+        fresh = fresh || pool->uses < row->uses;
+        varied = varied || (pool->uses < row->uses && row->variety >= floor);
+    }
+    return !enough   ? "too few for any row of the model's table"
+           : !fresh  ? "each was used as often as the model's table allows"
+           : !varied ? "the pictures would be more alike than the job's alike allows"
+                     : "a run from them would cost no less than the job's own mode";
+}

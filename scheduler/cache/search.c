@@ -139,6 +139,21 @@ static void find_worded(struct search *search, const struct kiln_donor_keys *key
     }
 }
 
+/* For people: prompts of the subject that were sorted out before they were compared. */
+static void watch_others(struct search *search, const struct kiln_donor_keys *keys)
+{
+    struct kiln_donor_prompt prompt;
+    uint32_t at = 0, left = KILN_CHAIN_LOOK;
+    for (int shown = 0;
+         shown < KILN_SEARCH_JUDGED &&
+         kiln_donor_index_next(search->index, KILN_DONOR_SUBJECT, keys->at[KILN_DONOR_SUBJECT], 0,
+                               &at, &left, &prompt);)
+        if (keys->said & ~prompt.said) {
+            (void)judge(search, prompt.text);
+            shown++;
+        }
+}
+
 /* The better of what was best and what the donors of this kind allow. */
 static void look(struct search *search, uint64_t weights, bool coarse)
 {
@@ -159,13 +174,16 @@ static void look(struct search *search, uint64_t weights, bool coarse)
     if (keys.worded &&
         (search->wanted[KILN_REUSE_REWORDED] || search->wanted[KILN_REUSE_DONOR_SAYS_MORE]))
         find_worded(search, &keys, founds);
+    if (keys.worded && search->watch && search->watch->prompt)
+        watch_others(search, &keys);
     for (int class = KILN_REUSE_SAME_PROMPT; class < KILN_REUSE_CLASS_COUNT; class ++) {
         struct found *found = &founds[class];
         found->pool.class = (enum kiln_reuse_class) class;
         const uint32_t depth =
             found->pool.donors ? kiln_reuse_depth(search->card, job, &found->pool) : 0;
         if (search->watch && search->watch->pool)
-            search->watch->pool(search->watch->arg, coarse, &found->pool, depth);
+            search->watch->pool(search->watch->arg, coarse, &found->pool, depth,
+                                depth ? NULL : kiln_reuse_refusal(search->card, job, &found->pool));
         if (depth > search->best.step)
             search->best = (struct kiln_donor){found->job, depth, class};
     }

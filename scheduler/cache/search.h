@@ -38,8 +38,9 @@ struct kiln_facts *kiln_donor_facts(const struct kiln_reuse_words *words, const 
 struct kiln_search_watch {
     /* A prompt that was judged; reason: why not, "" if it may be used. */
     void (*prompt)(void *arg, const char *prompt, enum kiln_reuse_class class, const char *reason);
-    /* The donors of a class, and how many steps they allow. */
-    void (*pool)(void *arg, bool coarse, const struct kiln_reuse_pool *pool, uint32_t depth);
+    /* The donors of a class, and how many steps they allow; refusal: why none, else NULL. */
+    void (*pool)(void *arg, bool coarse, const struct kiln_reuse_pool *pool, uint32_t depth,
+                 const char *refusal);
     void *arg;
 };
 

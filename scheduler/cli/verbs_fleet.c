@@ -37,6 +37,7 @@ static const struct kiln_option cache_options[] = {
     {"most", "N", "refuse prompts that name more latents than this (100000)"},
     {"limit", "N", "the name of --most in older releases"},
     {"dry-run", NULL, "only count what is missing"},
+    {"full", NULL, "of verify: read each latent, compare its SHA-256, decode it"},
     {NULL, NULL, NULL}};
 static const struct kiln_option quota_options[] = {
     {"queued", "N", "the most queued jobs, or none for no limit"},
@@ -131,11 +132,14 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .words = {1, 2},
      .run = kiln_verb_backfill},
     {.name = "cache",
-     .args = "build --prompts FILE|--template TEXT [--sigmas LIST] ... | stat",
+     .args = "build --prompts FILE|--template TEXT [--sigmas LIST] ... | stat | verify [--full] | "
+             "why JOB",
      .summary = "store latents without pictures, for later runs to start from",
      .examples = "kiln cache build --prompts popular.txt --set size=1024x1024\n"
                  "kiln cache build --prompts popular.txt --sigmas 0.9,0.75\n"
-                 "kiln cache stat",
+                 "kiln cache stat\n"
+                 "kiln cache verify --full         reads every latent that a run may begin from\n"
+                 "kiln cache why 17                from which latent job 17 would begin, and why",
      .more = "build first counts the latents that the prompts name: stored, on their way, "
              "missing.  Then it enqueues only the missing ones, in batch latent-cache at the "
              "lowest priority (see --set priority).  Repeat the command to continue after an "
@@ -144,9 +148,13 @@ const struct kiln_verb kiln_verbs_fleet[] = {
              "allowed only a part; repeat it later.  A latent counts as stored only if it was "
              "rendered with the current files of its model and LoRAs: those that the newest "
              "latents of the pool name.  So a replaced file counts from the first latent "
-             "rendered with it.  Latents that name no LoRA files count as current.",
+             "rendered with it.  Latents that name no LoRA files count as current.\n"
+             "verify checks the latents from which other runs may begin: that they are in the "
+             "store, of the right size.  Exit code 1: some are not.  why looks a job up as the "
+             "scheduler would now, by the model's kiln.json and words.txt in the directory of the "
+             "setting model, and says why other prompts do not serve.",
      .options = cache_options,
-     .words = {1, 1},
+     .words = {1, 2},
      .run = kiln_verb_cache},
     {.name = "gc",
      .args = "[--dry-run] [--grace SPAN] [--older-than SPAN --yes]",

@@ -14,7 +14,7 @@ printf '%s\n' '{"teleport": {"rows": [
  {"class": "donor_says_more", "depth": 3, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]}]}}' >model/kiln.json
 printf '[being]\nfox: vixen\n' >model/words.txt
 export KILN_MODEL=$PWD/model
-ok kiln up --dir s --engine testcard --size 512x512
+ok kiln up --dir s --engine testcard --size 512x512 --workers 2 --lease-s 10
 export KILN_CONFIG=$PWD/s/kiln.conf
 store=s/store
 
@@ -251,6 +251,26 @@ for other in 'a small green fox' 'two small blue foxes' 'a small blue wolf' 'no 
     [ "$drawn" = "||0" ] || die "$other: began from the latent of another prompt: $drawn"
 done
 [ "$(sql "SELECT string_agg(DISTINCT hit::text, ' ' ORDER BY hit::text) FROM image WHERE hit IS NOT NULL")" = "1 2 3 4" ] || die "other classes of hits"
+# Why: by the same code, among all donors of the ledger.
+job=$(sql "SELECT max(job_id) FROM image WHERE prompt = 'a little blue vixen' AND mode = 'teleport=4'")
+ok kiln cache why "$job"
+says "^it began from the latent of job [0-9]* (reworded), saved 4 of 8 steps$" out.txt
+says '"a small blue fox": reworded$' out.txt
+! grep -q 'wolf' out.txt || die "a prompt of another subject was compared"
+says "^now it would begin from the latent of job [0-9]* (" out.txt
+ok kiln cache why "$job" --json
+json out.txt 'd["donor"] > 0 and d["steps"] >= 4 and d["reason"] is None and {"class", "donors", "uses", "steps", "reason", "coarse"} == set(d["pools"][0]) and any(c["prompt"] == "a small blue fox" and c["class"] == "reworded" for c in d["compared"])'
+job=$(sql "SELECT job_id FROM image WHERE prompt = 'a small green fox'")
+ok kiln cache why "$job"
+says '"a small blue fox": none, the colours differ: green, blue$' out.txt
+says '^  reworded: none is stored$' out.txt
+ok kiln cache why "$child"
+says '^it runs in full: the job does not ask for it: teleport is off$' out.txt
+fails 66 kiln cache why 987654321
+fails 64 kiln cache why
+fails 64 kiln cache stat --full
+ok kiln cache verify --full
+says '^[1-9][0-9]* latents of which runs may begin, .*: all are right$'
 printf '{"prompt":"a red fox","size":"64x64","seed":9999}\n' >plain.jsonl
 ok kiln enqueue plain.jsonl --batch plain
 ok kiln wait plain --timeout 60
@@ -275,6 +295,11 @@ fallback missing gone
 fallback damaged garble
 fallback unfit other
 [ "$(sql "SELECT count(*) FROM job WHERE state = 3")" = 0 ] || die "a job failed for want of a donor"
+fails 1 kiln cache verify --json
+json_lines out.txt '{r["code"] for r in d} == {"not_found", "corrupt"} and all(r["job"] and r["key"] and r["error"] for r in d)'
+fails 1 kiln cache verify --full
+says 'it is of model [0-9a-f]*, in the ledger of ffffffffffffffff$' out.txt
+says 'latents of which runs may begin, .*: [1-9][0-9]* bad one'
 ok kiln cache stat --json
 json out.txt '{r["fallback"] for r in d if "steps_saved" in r} == {None, "missing", "damaged", "unfit"}'
 json out.txt 'all(r["steps_saved"] == r["pictures"] * int(r["mode"].split("=")[1]) and r["gpu_seconds_saved"] >= 0 and r["class"] in ("same_prompt", "canonical", "reworded", "donor_says_more") for r in d if r.get("mode"))'
@@ -286,6 +311,60 @@ curl -sS --max-time 60 "http://127.0.0.1:$port/metrics" >metrics.txt
 grep -Eq '^kiln_donor_lookups_total\{result="hit",pool="default"\} [1-9]' metrics.txt || die "no hits among the metrics"
 grep -Eq '^kiln_donor_lookups_total\{result="miss",pool="default"\} [1-9]' metrics.txt || die "no misses among the metrics"
 grep -Eq '^kiln_donor_steps_total\{pool="default"\} [1-9]' metrics.txt || die "no steps saved among the metrics"
+
+# --- trouble while jobs with donors are assigned: each is rendered, once
+workers() { for name in worker-0 worker-1; do kill "-$1" "$(pid_of s $name)" || die "no $name"; done; }
+held() { # N: so many jobs with donors wait in the streams of stopped workers; their first seed in $held
+    held=$((seed + 1))
+    workers STOP
+    for _ in $(seq "$1"); do
+        seed=$((seed + 1))
+        printf '{"prompt":"a held fox","size":"64x64","seed":%s,"teleport":"auto","alike":100}\n' "$seed"
+    done >held.jsonl
+    ok kiln enqueue held.jsonl --batch foxes
+    until_sql "SELECT count(*) > 0 FROM job WHERE prompt = 'a held fox' AND state = 1" t
+}
+rendered() { # "JOBS PICTURES JOBS-DONE" of those
+    ok kiln wait foxes --timeout 120
+    [ "$(sql "SELECT count(*), (SELECT count(*) FROM image WHERE prompt = 'a held fox' AND seed >= $held), count(*) FILTER (WHERE state = 2) FROM job WHERE prompt = 'a held fox' AND seed >= $held")" = "$1|$1|$1" ] || die "not $1 pictures"
+}
+hit 'a held fox' 100 teleport=6
+# Two workers begin from one donor.  A starved machine may take longer than a lease: then again.
+for _ in $(seq 5); do
+    held 200
+    workers CONT
+    rendered 200
+    both=$(sql "SELECT count(*) FROM (SELECT i.donor FROM image i JOIN job j ON j.id = i.job_id WHERE i.prompt = 'a held fox' AND i.mode = 'teleport=6' GROUP BY 1 HAVING count(DISTINCT j.worker) = 2) two")
+    [ "$both" = 0 ] || break
+done
+[ "$both" != 0 ] || die "no two workers began from one donor"
+# Killed workers: what was unread in their streams is read by the next ones.
+held 1
+workers KILL
+rendered 1
+soon alive "$(pid_of s worker-0)" && soon alive "$(pid_of s worker-1)" || die "no new workers"
+# An emptied Redis, and nobody has read the assignment: it comes back after a lease, and a job that
+# comes back runs in full.
+held 1
+ok redis-cli -s s/run/redis/redis.sock FLUSHALL
+workers KILL
+rendered 1
+soon alive "$(pid_of s worker-0)" && soon alive "$(pid_of s worker-1)" || die "no new workers"
+[ "$(sql "SELECT mode, coalesce(donor, 0) FROM image WHERE prompt = 'a held fox' AND seed = $held")" = "|0" ] || die "a job that came back was not rendered in full"
+# The donor goes: its row, as gc removes it.
+held 1
+sql "DELETE FROM latent WHERE job_id IN (SELECT id FROM job WHERE prompt = 'a held fox')" >/dev/null
+workers CONT
+rendered 1
+[ "$(sql "SELECT mode, fallback FROM image WHERE prompt = 'a held fox' AND seed = $held")" = "|missing" ] || die "a donor that was removed"
+# Exact and teleported pictures of one prompt and seed are two jobs, and share no object.
+hit 'a red fox' 100 teleport=6
+printf '{"prompt":"a red fox","size":"64x64","seed":%s}\n' "$seed" >plain.jsonl
+ok kiln enqueue plain.jsonl --batch foxes --json
+json out.txt 'd["accepted"] == 1 and d["duplicate"] == 0'
+ok kiln wait foxes --timeout 60
+[ "$(sql "SELECT string_agg(mode, ' ' ORDER BY mode), count(DISTINCT job_id) FROM image WHERE prompt = 'a red fox' AND seed = $seed")" = " teleport=6|2" ] || die "one picture for two modes"
+[ "$(sql "SELECT count(*) FROM (SELECT key FROM object GROUP BY key HAVING count(DISTINCT job_id) > 1) twice")" = 0 ] || die "a key of two jobs"
 
 # --- the pool's setting holds for backfills, too
 ok kiln backfill add standing --template 'a {1|2} star' --set size=128x128 --until 2

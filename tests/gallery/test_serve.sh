@@ -83,11 +83,14 @@ OPEN=$(sql "SELECT max(job_id) FROM image WHERE prompt = 'an open door'")
 sql "UPDATE job SET parent = $LOCKED WHERE id = $OPEN" >/dev/null
 page "p/$OPEN" | grep -q "Made from picture $LOCKED" || die "no parent on the page"
 page "p/$LOCKED" | sed -n '/Made from this/,$p' | grep -q "href=\"/p/$OPEN\"" || die "no child on the page"
+sql "UPDATE image SET donor = $LOCKED, hit = 1, mode = 'teleport=6', forwards = 0.25 WHERE job_id = $OPEN" >/dev/null
+page "p/$OPEN" | grep -q "Began from</dt><dd><a href=\"/p/$LOCKED\">picture $LOCKED</a>, saved 0.75 of 1 steps" || die "no donor on the page"
 sql "UPDATE image SET safety_flag = 3 WHERE job_id = $OPEN" >/dev/null
 ! page "p/$LOCKED" | grep -q 'Made from this' || die "the page names a hidden child"
 sql "UPDATE image SET safety_flag = NULL WHERE job_id = $OPEN; UPDATE image SET safety_flag = 3 WHERE job_id = $LOCKED" >/dev/null
 ! page 'sheet?batch=doors' | grep -q 'a locked door' || die "the sheet names a hidden prompt"
 ! page "p/$OPEN" | grep -q 'Made from' || die "the page names a hidden parent"
+page "p/$OPEN" | grep -q 'Began from</dt><dd>a stored latent, saved 0.75 of 1 steps' || die "the page names a hidden donor"
 found() { page 'v1/pictures?q=door' | grep -q 'an open door'; }
 soon found || die "the follower does not read the words"
 ok kiln gallery export door --out doors

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/gallery/pages/related.h"
 #include "scheduler/gallery/jobs/send.h"
+#include "scheduler/gallery/pages/related.h"
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/files.h"
 #include "scheduler/gallery/parts/html.h"
@@ -157,6 +157,22 @@ static void add_loras(struct kiln_text *out, const struct kiln_job *job)
     kiln_text_puts(out, "</dd></div>");
 }
 
+/* The stored latent that the cache chose; not of a run that began from noise all the same. */
+static void add_donor(struct kiln_text *out, const struct kiln_gallery_picture *picture)
+{
+    const struct kiln_job_row *row = picture->job;
+    if (!row->job.donor.job || row->fallback[0])
+        return;
+    kiln_text_puts(out, "<div><dt>Began from</dt><dd>");
+    if (picture->donor)
+        kiln_text_printf(out, "<a href=\"/p/%" PRIu64 "\">picture %" PRIu64 "</a>", picture->donor,
+                         picture->donor);
+    else
+        kiln_text_puts(out, "a stored latent");
+    kiln_text_printf(out, ", saved %g of %u steps</dd></div>", row->job.steps - row->forwards,
+                     row->job.steps);
+}
+
 static void add_making(struct kiln_text *out, const struct kiln_gallery_picture *picture)
 {
     const struct kiln_job_row *row = picture->job;
@@ -176,6 +192,7 @@ static void add_making(struct kiln_text *out, const struct kiln_gallery_picture 
         add_link_fact(out, "Style", "style", job->style);
     add_loras(out, job);
     add_fact(out, "Made", kiln_mode_shown(row->rendered_mode));
+    add_donor(out, picture);
     if (picture->made.model_name[0])
         add_link_fact(out, "Model", "model", picture->made.model_name);
     snprintf(text, sizeof text, "%.12s", picture->made.model_hash);

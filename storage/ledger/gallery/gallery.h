@@ -172,6 +172,7 @@ struct kiln_gallery_picture {
     double safety_score;
     int vote;        /* 1, -1, or 0: nobody has voted */
     uint64_t parent; /* the picture that this one was made from; 0: none, or hidden */
+    uint64_t donor;  /* the picture from whose latent its run began; 0: none, or hidden */
     uint32_t variants,
         children; /* of the same prompt but not the same, and made from it; at most 1000 */
 };

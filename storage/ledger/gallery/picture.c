@@ -50,6 +50,9 @@ static int read_around(struct whole *whole, uint64_t job, struct kiln_error *err
                  " coalesce((SELECT v.job_id FROM job c JOIN image v ON v.job_id = c.parent"
                  "  WHERE c.id = i.job_id AND v.pool = i.pool"
                  "  AND coalesce(v.safety_flag, -1) = ANY ($3)), 0),"
+                 " coalesce((SELECT v.job_id FROM image v WHERE v.job_id = i.donor"
+                 "  AND i.fallback IS NULL AND v.pool = i.pool"
+                 "  AND coalesce(v.safety_flag, -1) = ANY ($3)), 0),"
                  " coalesce((SELECT value FROM vote v WHERE v.job_id = i.job_id), 0)"
                  " FROM image i WHERE i.job_id = $2::bigint AND i.pool = $1::text"};
     struct kiln_params params = {0};
@@ -59,7 +62,8 @@ static int read_around(struct whole *whole, uint64_t job, struct kiln_error *err
     KILN_BIND(&params, RELATED_MAX);
     int rc = kiln_ledger_ask(whole->session, &around, &params,
                              KILN_FIELDS(picture->safety_score, whole->source, picture->variants,
-                                         picture->children, picture->parent, picture->vote),
+                                         picture->children, picture->parent, picture->donor,
+                                         picture->vote),
                              err);
     if (rc)
         return rc;

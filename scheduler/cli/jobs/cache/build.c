@@ -1,6 +1,4 @@
-/* cache.c - `kiln cache stat`, which counts the stored latents, and `kiln cache build`.
- *
- * build counts the latents that prompts name and enqueues the missing ones.
+/* build.c - `kiln cache build`: counts the latents that prompts name and enqueues the missing ones.
  *
  * It reads the prompts twice.  The first pass only counts: latents named, stored, on their way.  It
  * prints these counts before it enqueues anything, and refuses more latents than --most.  The
@@ -17,12 +15,10 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/core/fit.h"
-#include "scheduler/cli/core/output/records.h"
-#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/jobs/cache/cache.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "scheduler/cli/jobs/enqueue/prompts.h"
 #include "schemas/digest.h"
-#include "schemas/reuse/class.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/quota.h"
 #include "storage/ledger/read/cache.h"
@@ -326,7 +322,7 @@ static void release(struct build *build)
     free(build);
 }
 
-static int build_cache(struct kiln_cli *cli, const struct kiln_args *args)
+int kiln_latents_build(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
     struct build *build = calloc(1, sizeof *build);
@@ -351,76 +347,4 @@ static int build_cache(struct kiln_cli *cli, const struct kiln_args *args)
                                                   : print_result(build);
     release(build);
     return status;
-}
-
-/* --- stat, and the verb ----------------------------------------------------------------------- */
-
-static int list_row(void *arg, const struct kiln_cache_row *row, struct kiln_error *err)
-{
-    struct kiln_listing *listing = arg;
-    struct kiln_text *line = &listing->line;
-    if (listing->cli->json)
-        kiln_json_put(line,
-                      "{model:s model_hash:s width:i height:i loras:s latents:u prompts:u states:u "
-                      "bytes:u gpu_seconds:d}\n",
-                      row->model, row->model_hash, row->width, row->height, row->lora_set,
-                      row->latents, row->prompts, row->states, row->bytes, row->gpu_seconds);
-    else {
-        kiln_text_cell(line, listing->cli, row->model[0] ? row->model : "-", 14);
-        kiln_text_printf(line, " %4ux%-4u ", row->width, row->height);
-        kiln_text_cell(line, listing->cli, row->lora_set[0] ? row->lora_set : "-", 16);
-        kiln_text_printf(line, " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %7s\n", row->latents,
-                         row->prompts, row->states, KILN_BYTES(row->bytes));
-    }
-    return kiln_listing_put(listing, err);
-}
-
-/* Runs that the cache let begin from a stored latent, a line each class and depth. */
-static int list_hits(void *arg, const struct kiln_hits_row *row, struct kiln_error *err)
-{
-    struct kiln_listing *listing = arg;
-    const char *class = kiln_reuse_class_name((enum kiln_reuse_class)row->hit);
-    if (listing->cli->json) {
-        kiln_json_put(&listing->line,
-                      "{class:s mode:s fallback:s pictures:u steps_saved:d gpu_seconds_saved:d}\n",
-                      class, row->mode[0] ? row->mode : NULL,
-                      row->fallback[0] ? row->fallback : NULL, row->pictures, row->steps,
-                      row->seconds);
-        return kiln_listing_put(listing, err);
-    }
-    if (row->fallback[0])
-        kiln_say(listing->cli, "%s, %s: rendered in full (fallback: %s)",
-                 KILN_COUNT(row->pictures, "picture"), class, row->fallback);
-    else
-        kiln_say(listing->cli, "%s, %s, %s: %g steps and %.1f GPU-seconds saved",
-                 KILN_COUNT(row->pictures, "picture"), class, row->mode, row->steps, row->seconds);
-    return 0;
-}
-
-static int stat_cache(struct kiln_cli *cli)
-{
-    struct kiln_listing listing = {.cli = cli, .none = "no cached latents"};
-    struct kiln_ledger *ledger = NULL;
-    struct kiln_error err;
-    int rc = kiln_open_reader(cli, &ledger, &err);
-    if (rc == 0 && cli->tty_out && !cli->json)
-        kiln_print_fit(cli, KILN_CUT, "%-14s %9s %-16s %9s %9s %9s %7s", "MODEL", "SIZE", "LORAS",
-                       "LATENTS", "PROMPTS", "STATES", "BYTES");
-    if (rc == 0)
-        rc = kiln_ledger_cache(ledger, kiln_pool(cli), list_row, &listing, &err);
-    if (rc == 0)
-        rc = kiln_ledger_hits(ledger, kiln_pool(cli), list_hits, &listing, &err);
-    kiln_ledger_close(ledger);
-    return kiln_listing_end(&listing, rc, &err);
-}
-
-int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
-{
-    if (strcmp(args->rest[0], "build") == 0)
-        return build_cache(cli, args);
-    if (strcmp(args->rest[0], "stat") != 0)
-        return kiln_usage(cli, "unknown subcommand '%.40s'; use build or stat", args->rest[0]);
-    if (args->given_count > 0)
-        return kiln_usage(cli, "--%s is only for `cache build`", args->given[0].option->name);
-    return stat_cache(cli);
 }

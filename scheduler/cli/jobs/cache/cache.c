@@ -1,0 +1,96 @@
+/* cache.c - `kiln cache`: its subcommands, and `kiln cache stat`, which counts the stored latents
+ * and what was saved by them. */
+#include "scheduler/cli/jobs/cache/cache.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "scheduler/cli/core/fit.h"
+#include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/verbs.h"
+#include "schemas/reuse/class.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/cache.h"
+
+static int list_row(void *arg, const struct kiln_cache_row *row, struct kiln_error *err)
+{
+    struct kiln_listing *listing = arg;
+    struct kiln_text *line = &listing->line;
+    if (listing->cli->json)
+        kiln_json_put(line,
+                      "{model:s model_hash:s width:i height:i loras:s latents:u prompts:u states:u "
+                      "bytes:u gpu_seconds:d}\n",
+                      row->model, row->model_hash, row->width, row->height, row->lora_set,
+                      row->latents, row->prompts, row->states, row->bytes, row->gpu_seconds);
+    else {
+        kiln_text_cell(line, listing->cli, row->model[0] ? row->model : "-", 14);
+        kiln_text_printf(line, " %4ux%-4u ", row->width, row->height);
+        kiln_text_cell(line, listing->cli, row->lora_set[0] ? row->lora_set : "-", 16);
+        kiln_text_printf(line, " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %7s\n", row->latents,
+                         row->prompts, row->states, KILN_BYTES(row->bytes));
+    }
+    return kiln_listing_put(listing, err);
+}
+
+/* Runs that the cache let begin from a stored latent, a line each class and depth. */
+static int list_hits(void *arg, const struct kiln_hits_row *row, struct kiln_error *err)
+{
+    struct kiln_listing *listing = arg;
+    const char *class = kiln_reuse_class_name((enum kiln_reuse_class)row->hit);
+    if (listing->cli->json) {
+        kiln_json_put(&listing->line,
+                      "{class:s mode:s fallback:s pictures:u steps_saved:d gpu_seconds_saved:d}\n",
+                      class, row->mode[0] ? row->mode : NULL,
+                      row->fallback[0] ? row->fallback : NULL, row->pictures, row->steps,
+                      row->seconds);
+        return kiln_listing_put(listing, err);
+    }
+    if (row->fallback[0])
+        kiln_say(listing->cli, "%s, %s: rendered in full (fallback: %s)",
+                 KILN_COUNT(row->pictures, "picture"), class, row->fallback);
+    else
+        kiln_say(listing->cli, "%s, %s, %s: %g steps and %.1f GPU-seconds saved",
+                 KILN_COUNT(row->pictures, "picture"), class, row->mode, row->steps, row->seconds);
+    return 0;
+}
+
+static int stat_cache(struct kiln_cli *cli)
+{
+    struct kiln_listing listing = {.cli = cli, .none = "no cached latents"};
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_error err;
+    int rc = kiln_open_reader(cli, &ledger, &err);
+    if (rc == 0 && cli->tty_out && !cli->json)
+        kiln_print_fit(cli, KILN_CUT, "%-14s %9s %-16s %9s %9s %9s %7s", "MODEL", "SIZE", "LORAS",
+                       "LATENTS", "PROMPTS", "STATES", "BYTES");
+    if (rc == 0)
+        rc = kiln_ledger_cache(ledger, kiln_pool(cli), list_row, &listing, &err);
+    if (rc == 0)
+        rc = kiln_ledger_hits(ledger, kiln_pool(cli), list_hits, &listing, &err);
+    kiln_ledger_close(ledger);
+    return kiln_listing_end(&listing, rc, &err);
+}
+
+int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
+{
+    const char *name = args->rest[0];
+    const bool build = strcmp(name, "build") == 0, verify = strcmp(name, "verify") == 0;
+    const bool why = strcmp(name, "why") == 0;
+    if (!build && !verify && !why && strcmp(name, "stat") != 0)
+        return kiln_usage(cli, "unknown subcommand '%.40s'; use build, stat, verify or why", name);
+    if (why && args->rest_count < 2)
+        return kiln_usage(cli, "`cache why` needs a JOB");
+    if (!why && args->rest_count > 1)
+        return kiln_usage(cli, "`cache %s` takes no '%.40s'", name, args->rest[1]);
+    for (int i = 0; i < args->given_count; i++) {
+        const char *option = args->given[i].option->name;
+        const bool full = strcmp(option, "full") == 0;
+        if (full ? !verify : !build)
+            return kiln_usage(cli, "--%s is only for `cache %s`", option,
+                              full ? "verify" : "build");
+    }
+    return build    ? kiln_latents_build(cli, args)
+           : verify ? kiln_latents_verify(cli, kiln_arg(args, "full") != NULL)
+           : why    ? kiln_latents_why(cli, args->rest[1])
+                    : stat_cache(cli);
+}

@@ -1,0 +1,13 @@
+/* cache.h - the subcommands of `kiln cache`.  Each returns the exit status of the verb. */
+#ifndef KILN_CLI_CACHE_H
+#define KILN_CLI_CACHE_H
+
+#include "scheduler/cli/core/cli.h"
+
+int kiln_latents_build(struct kiln_cli *cli, const struct kiln_args *args);
+/* Whether the objects of all donors are in the store; full: reads them. */
+int kiln_latents_verify(struct kiln_cli *cli, bool full);
+/* From which donor a run of the job would begin now, and why not from others. */
+int kiln_latents_why(struct kiln_cli *cli, const char *job);
+
+#endif
