@@ -115,6 +115,9 @@ answer, got = post("/v1/batches?batch=api-6", "prompt,size,steps\n\"a, b\",64x64
                    {**BEARER, "Content-Type": "text/csv"})
 check(answer.status == 201 and got["accepted"] == 1, f"CSV: {answer.text}")
 
+answer, got = post("/v1/batches?batch=api-7&on_done=http%3A%2F%2F127.0.0.1%3A9%2Fhook%3Fkey%3Dhidden", f'{{"prompt":"told",{SMALL}}}')
+check(answer.status == 201 and got["accepted"] == 1, f"on_done: {answer.text}")
+
 # --- who may ---
 job = f'{{"prompt":"not allowed",{SMALL}}}'
 JSONL = {"Content-Type": "application/jsonl"}
@@ -137,7 +140,8 @@ check(ask("/v1/batches", headers={"Authorization": f"Bearer {READER}"}).status =
 
 # --- arguments ---
 for query in ("bacth=x", "strict=yes", "wait=11", "wait=-1", "batch=a%2fb", "batch=latent-cache", "batch=backfill-x",
-              "batch=" + "b" * 129, "set=siez=3", "set=size", "&".join(f"set=steps={n}" for n in range(1, 40))):
+              "on_done=http%3A%2F%2F127.0.0.1%3A10%2F", "on_done=ftp%3A%2F%2F127.0.0.1%3A9%2F", "on_done=true", "on_done=",
+              "on_done=http%3A%2F%2F127.0.0.1%3A9%2F" + "x" * 1100, "batch=" + "b" * 129, "set=siez=3", "set=size", "&".join(f"set=steps={n}" for n in range(1, 40))):
     answer, got = post(f"/v1/batches?{query}", job)
     check(answer.status == 400 and got.get("message"), f"{query[:40]}: {answer.status} {answer.text[:200]}")
 check(ask("/v1/batches/forbidden", headers=BEARER).status == 404, "a refused request made a batch")

@@ -8,6 +8,9 @@ READER=0123456789abcdef0123456789abcdef PRODUCER=fedcba9876543210fedcba987654321
 export READER PRODUCER
 (umask 077 && echo $READER >reader && echo $PRODUCER >producer)
 gallery_stack
+echo 'webhook_hosts = 127.0.0.1:9' >>stack/kiln.conf # where nobody listens
+(umask 077 && echo secret >hook) && echo "webhook_secret_file = $PWD/hook" >>stack/kiln.conf
+kill -HUP "$(pid_of stack scheduler)"
 
 # It takes jobs only when it is told to, and never without a token for that.
 fails 78 kiln gallery serve --port 0 --allow-enqueue
@@ -33,6 +36,8 @@ takes_jobs() {
 }
 takes_jobs
 python3 "$source_dir/tests/gallery/check_enqueue.py" || die "see above"
+until_sql "SELECT count(*) FROM webhook JOIN batch ON batch.id = batch_id WHERE name = 'api-7' AND tries > 0 AND url LIKE '%/hook?key=hidden'" 1
+! grep -q hidden serve.log stack/log/scheduler.log || die "a log has the path of a URL"
 until_sql "SELECT bool_and(rebuilt IS NULL) FROM gallery_state" t
 python3 "$source_dir/tests/gallery/check_events.py" || die "see above"
 ! grep -q '"prompt\|Bearer\|red star\|zebra' serve.log || die "the log has what was sent"

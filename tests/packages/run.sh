@@ -49,11 +49,20 @@ for deb in "$debs"/*.deb; do
     cp "$deb" "$root/var/tmp/$name.new.deb"
 done
 [ -n "$new" ] || die "no packages in $debs: make deb"
+# The scripts of kiln-worker-cuda, without its 3 GB.
+mkdir -p "$work/cuda/DEBIAN"
+grep -v DEBHELPER "$here/../../scripts/deb/kiln-worker-cuda.postinst" >"$work/cuda/DEBIAN/postinst"
+chmod 755 "$work/cuda/DEBIAN/postinst"
+for version in $old "$new"; do
+    printf 'Package: kiln-worker-cuda\nVersion: %s\nArchitecture: %s\nDepends: kiln-worker-cpu (= %s)\nMaintainer: none\nDescription: scripts alone\n' \
+        "$version" "$(dpkg --print-architecture)" "$version" >"$work/cuda/DEBIAN/control"
+    dpkg-deb --root-owner-group -b "$work/cuda" "$root/var/tmp/kiln-worker-cuda$([ "$version" = $old ] || echo .new).deb" >/dev/null || die "kiln-worker-cuda"
+done
 
 say "installed by apt with what they need"
 list() { find "$root" -xdev | sed "s#^$root##" | grep -v '^/var/tmp/' | sort; }
 list >"$work/before"
-chrooted "$root" sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends /var/tmp/kiln.deb /var/tmp/kiln-worker-cpu.deb /var/tmp/libdiffusionz-dev.deb' \
+chrooted "$root" sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends /var/tmp/kiln.deb /var/tmp/kiln-worker-cpu.deb /var/tmp/kiln-worker-cuda.deb /var/tmp/libdiffusionz-dev.deb' \
     >"$work/install.log" 2>&1 || { tail -n 30 "$work/install.log"; die "apt does not install them"; }
 cp -u "$root"/var/cache/apt/archives/*.deb "$base/var/cache/apt/archives/" # for the next time
 [ "$(chrooted "$root" stat -c '%a %U' /etc/kiln/secrets)" = '700 kiln' ] || die "the directory of secrets is $(chrooted "$root" stat -c '%a %U' /etc/kiln/secrets)"
@@ -98,9 +107,11 @@ as_kiln kiln enqueue /tmp/many.txt --set size=256x256 --set count=2
 pid_of() { inside systemctl show -p MainPID --value "$1"; }
 until_in 60 setpriv --reuid kiln --regid kiln --init-groups sh -c "kiln status --json | grep -q '\"assigned\": *[1-9]'"
 worker=$(pid_of kiln-worker@0) scheduler=$(pid_of kiln-scheduler)
-in_ok dpkg -i /var/tmp/kiln.new.deb /var/tmp/kiln-worker-cpu.new.deb /var/tmp/libdiffusionz-dev.new.deb
+in_ok dpkg -i /var/tmp/kiln.new.deb /var/tmp/kiln-worker-cpu.new.deb /var/tmp/kiln-worker-cuda.new.deb /var/tmp/libdiffusionz-dev.new.deb
 for unit in kiln-worker@0 kiln-scheduler kiln-gallery; do until_in 180 systemctl is-active --quiet $unit; done
 until_in 120 sh -c "[ \$(systemctl show -p MainPID --value kiln-worker@0) != $worker ] && systemctl is-active kiln-worker@0"
+in_ok sh -c 'journalctl -u kiln-worker@0 -o cat | grep -c "^Started "'
+[ "$(cat "$work/out")" = 2 ] || die "the worker was started $(cat "$work/out") times, once by hand"
 [ "$(pid_of kiln-scheduler)" != "$scheduler" ] || die "the old scheduler still runs"
 as_kiln kiln wait many --timeout 300
 as_kiln kiln jobs --batch many --json
@@ -120,10 +131,10 @@ grep -q 'run `kiln migrate`, then: systemctl restart kiln-worker@0.service' "$wo
 [ "$(pid_of kiln-worker@0)" = "$worker" ] || die "restarted all the same"
 
 say "removed and purged"
-in_ok dpkg --remove libdiffusionz-dev kiln-worker-cpu kiln
+in_ok dpkg --remove libdiffusionz-dev kiln-worker-cuda kiln-worker-cpu kiln
 inside sh -c 'grep -h "^kiln" /proc/[0-9]*/comm' && die "something of Kiln still runs"
 [ -e "$root/etc/kiln/kiln.conf" ] || die "removal took the settings"
-in_ok dpkg --purge libdiffusionz-dev kiln-worker-cpu kiln
+in_ok dpkg --purge libdiffusionz-dev kiln-worker-cuda kiln-worker-cpu kiln
 halt
 list | comm -13 "$work/before" - | grep -i kiln >"$work/left"
 # Pictures and passwords stay, and what the operator made by hand.

@@ -72,6 +72,8 @@ static int read_args(struct sending *sending, struct kiln_error *err)
         const struct kiln_web_arg *arg = &args->at[i];
         if (strcmp(arg->name, "batch") == 0)
             request->batch = arg->value;
+        else if (strcmp(arg->name, "on_done") == 0)
+            request->on_done = arg->value;
         else if (strcmp(arg->name, "strict") == 0)
             rc = read_flag(arg, &request->strict, err);
         else if (strcmp(arg->name, "dry_run") == 0)
@@ -84,8 +86,8 @@ static int read_args(struct sending *sending, struct kiln_error *err)
             rc = kiln_fail(err, KILN_BAD_INPUT, "more than %d times set", SETS_MAX);
         else
             rc = kiln_fail(err, KILN_BAD_INPUT,
-                           "unknown argument \"%.40s\"; there are batch, set, strict, dry_run and "
-                           "wait",
+                           "unknown argument \"%.40s\"; there are batch, set, strict, dry_run, wait "
+                           "and on_done",
                            arg->name);
     }
     request->sets = sending->sets;

@@ -5,6 +5,8 @@
 
 #include "schemas/names.h"
 #include "schemas/telemetry/log.h"
+#include "schemas/wire/wire.h"
+#include "storage/webhook/webhook.h"
 
 struct kiln_cli kiln_gallery_cli(const struct kiln_web_visit *visit)
 {
@@ -23,6 +25,21 @@ static int check_batch(const char *batch, struct kiln_error *err)
                          KILN_BATCH_NAME_MAX);
     if (kiln_name_reserved(batch))
         return kiln_fail(err, KILN_BAD_INPUT, "batch is \"%.64s\"; " KILN_NAMES_RESERVED, batch);
+    return 0;
+}
+
+/* The host rule is that of `kiln enqueue`; which hosts there are is not told to clients. */
+static int check_on_done(const struct kiln_web_visit *visit, const char *url,
+                         struct kiln_error *err)
+{
+    struct kiln_error why;
+    if (!url)
+        return 0;
+    if (strlen(url) > KILN_INTAKE_URL_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "on_done is longer than %d bytes",
+                         KILN_INTAKE_URL_MAX);
+    if (kiln_webhook_check(url, kiln_config_text(visit->config, KILN_KEY_WEBHOOK_HOSTS), &why))
+        return kiln_fail(err, KILN_BAD_INPUT, "on_done: %s", why.text);
     return 0;
 }
 
@@ -50,6 +67,7 @@ int kiln_gallery_send(struct kiln_web_visit *visit, struct kiln_enqueue_request 
     struct kiln_cli cli = kiln_gallery_cli(visit);
     memset(result, 0, sizeof *result);
     int rc = check_batch(request->batch, err);
+    rc = rc ? rc : check_on_done(visit, request->on_done, err);
     if (rc) {
         kiln_input_close(request->input);
         return rc;
