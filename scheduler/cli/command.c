@@ -231,7 +231,7 @@ int kiln_command(int argc, char **argv, const struct kiln_verb *(*verb_at)(size_
         cli.quiet = cli.quiet || strcmp(argv[i], "-q") == 0 || strcmp(argv[i], "--quiet") == 0;
     const char *no_color = getenv("NO_COLOR");
     bool color = !(no_color && no_color[0]);
-    cli.columns = kiln_terminal_columns();
+    cli.columns = kiln_terminal_columns(STDOUT_FILENO);
     cli.tty_out = cli.columns > 0;
     cli.color_out = color && cli.tty_out;
     cli.color_err = color && isatty(STDERR_FILENO);

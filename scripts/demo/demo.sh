@@ -32,9 +32,12 @@ else
     stop
 fi
 trap - EXIT
-echo "demo: $note" >&2
-if [ -n "$address" ]; then
-    echo "demo: all pictures, to be searched: $address (stop it: $build/kiln down --dir $stack)" >&2
-fi
-echo "demo: open this page in a browser" >&2
+{
+    echo "demo: $note"
+    if [ -n "$address" ]; then
+        echo "demo: all pictures, to be searched: $address"
+        echo "demo: to stop it: $build/kiln down --dir $stack"
+    fi
+    echo "demo: open this page in a browser"
+} | fold -s -w 78 >&2
 echo "$index"

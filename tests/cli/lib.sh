@@ -66,7 +66,7 @@ import fcntl, os, pty, re, struct, subprocess, sys, termios, unicodedata
 columns, argv = int(sys.argv[1]), sys.argv[2:]
 ours, theirs = pty.openpty()
 fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=theirs)
+process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
 os.close(theirs)
 shown = b""
 while True:

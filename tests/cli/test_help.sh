@@ -43,6 +43,7 @@ ok kiln lora try 'a red star' --loras "$demo" --json
 json out.txt 'd["loras"] == [] and d["drawn"] == "a red star" and d["reason"].endswith("\"p\":[]}")'
 ok kiln lora try 'a star <lora:neon:1>' --loras "$demo"
 says '<lora:...> in a prompt is not obeyed'
+fits 40 kiln lora try 'a star <lora:neon:1>' --loras "$demo" # messages too
 fails 64 kiln lora try 'a red star'
 says 'give the texts of the LoRAs: --loras FILE'
 fails 64 kiln lora try --loras "$demo"

@@ -23,6 +23,7 @@ for name in scheduler worker-0; do
 done
 
 # --- making them
+echo 'pool = default' >>"$owner_conf" # made by somebody, though it is the default
 fails 64 kiln migrate --secrets x --config "$owner_conf"
 fails 64 kiln migrate --roles --dry-run --config "$owner_conf"
 mkdir open && chmod 755 open
@@ -31,6 +32,7 @@ says 'chmod 700'
 ok kiln migrate --roles --secrets secrets --config "$owner_conf"
 [ "$(grep -c '^user kiln_[a-z]* on resetpass #[0-9a-f]\{64\} ' out.txt)" = 6 ] || die "not six Redis users"
 cp out.txt acl.txt
+grep -qx 'pool = default' secrets/kiln_operator.conf || die "a setting that equals the default is lost"
 [ "$(stat -c %a secrets secrets/* | sort -u | tr '\n' ' ')" = "600 700 " ] || die "others may read the secrets"
 for role in scheduler worker operator reader gallery producer; do
     grep -q "$(cat secrets/kiln_$role.redis)" acl.txt err.txt secrets/kiln_$role.conf && die "a password is told"

@@ -23,6 +23,7 @@ in_ok sh -c 'cp -a /var/lib/kiln/store/. /srv/kiln && chown kiln: /srv/kiln'
 # 3. Tables and users: twice, as after an upgrade.
 for _ in 1 2; do
     in_ok env PGPASSWORD='of the owner' kiln migrate --roles --secrets /etc/kiln/secrets
+    ! grep -q '^user ' "$work/out" || die "lines for an ACL file that Redis has saved"
     [ "$(inside sh -c 'stat -c "%a %U" /etc/kiln/secrets/*' | sort -u)" = '600 kiln' ] || die "the secrets are not kiln's alone"
     in_ok systemctl restart redis-server # which would refuse a file that makes a user twice
     until_in 60 redis-cli ping
@@ -30,8 +31,8 @@ done
 in_ok redis-cli ACL SETUSER default off
 
 # 4. A further host gets the passwords of what runs there.
-cp "$root"/etc/kiln/secrets/kiln_worker.* "$second/etc/kiln/secrets/"
-chrooted "$second" sh -c 'chown kiln: /etc/kiln/secrets/kiln_worker.*' || die "chown"
+cp "$root"/etc/kiln/secrets/kiln_{worker,scheduler}.* "$second/etc/kiln/secrets/"
+chrooted "$second" sh -c 'chown kiln: /etc/kiln/secrets/*' || die "chown"
 boot second "$second" || die "the second host does not boot: $machine_lacks"
 in_ok systemctl disable --now redis-server postgresql
 
@@ -59,3 +60,19 @@ seen() { inside nsenter --target "$(pid_of "$1")" --mount ls /etc/kiln/secrets |
 in_ok systemctl start kiln-gc.service
 in_ok "${operator[@]}" export fleet --out /var/lib/kiln/fleet --html
 in_ok rm -r /var/lib/kiln/fleet
+
+say "the standby on the second host takes over"
+on second
+in_ok systemctl enable --now kiln-scheduler
+on first
+in_ok "${operator[@]}" enqueue /tmp/fleet.txt --batch over --set size=256x256 --set count=4
+in_ok systemctl kill -s KILL kiln-scheduler # systemd starts it again: now it is the standby
+until_in 60 systemctl is-active --quiet kiln-scheduler
+in_ok systemctl stop kiln-scheduler
+in_ok "${operator[@]}" wait over --timeout 300
+in_ok "${operator[@]}" enqueue /tmp/fleet.txt --batch alone --set size=64x64 # its intake too
+in_ok "${operator[@]}" wait alone --timeout 300
+in_ok "${operator[@]}" doctor
+in_ok su postgres -c "psql -qAtc 'SELECT max(tries) <= 1 AND max(crashes) = 0 FROM job' kiln"
+[ "$(cat "$work/out")" = t ] || die "a job lost an attempt when the scheduler changed"
+in_ok systemctl start kiln-scheduler

@@ -39,7 +39,8 @@ for deb in "$debs"/*.deb; do
     [ "$name" != kiln-worker-cuda ] || continue # GPUs' libraries alone are 3 GB
     new=$(dpkg-deb -f "$deb" Version)
     dpkg-deb -R "$deb" "$work/old/$name"
-    sed -i "s/$(printf '%s' "$new" | sed 's/[.+]/\\&/g')/$old/" "$work/old/$name/DEBIAN/control"
+    sed -i "s/$(printf '%s' "$new" | sed 's/[.]/\\&/g')/$old/" "$work/old/$name/DEBIAN/control"
+    grep -q "^Version: $old$" "$work/old/$name/DEBIAN/control" || die "$name is not made older"
     if [ "$name" = kiln ]; then
         echo '# of 0.1.9' >>"$work/old/$name/etc/kiln/kiln.conf"
         touch "$work/old/$name/usr/share/kiln/gone-since"
@@ -62,7 +63,7 @@ done
 say "installed by apt with what they need"
 list() { find "$root" -xdev | sed "s#^$root##" | grep -v '^/var/tmp/' | sort; }
 list >"$work/before"
-chrooted "$root" sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends /var/tmp/kiln.deb /var/tmp/kiln-worker-cpu.deb /var/tmp/kiln-worker-cuda.deb /var/tmp/libdiffusionz-dev.deb' \
+chrooted "$root" sh -c 'apt-get update -qq && apt-get install -y --no-install-recommends /var/tmp/kiln.deb /var/tmp/kiln-worker-cpu.deb /var/tmp/kiln-worker-cuda.deb /var/tmp/libdiffusionz-dev.deb' \
     >"$work/install.log" 2>&1 || { tail -n 30 "$work/install.log"; die "apt does not install them"; }
 cp -u "$root"/var/cache/apt/archives/*.deb "$base/var/cache/apt/archives/" # for the next time
 [ "$(chrooted "$root" stat -c '%a %U' /etc/kiln/secrets)" = '700 kiln' ] || die "the directory of secrets is $(chrooted "$root" stat -c '%a %U' /etc/kiln/secrets)"

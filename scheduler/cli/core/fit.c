@@ -18,12 +18,12 @@
 #define ELLIPSIS "\xe2\x80\xa6"
 #define COLOR_OFF "\033[0m"
 
-int kiln_terminal_columns(void)
+int kiln_terminal_columns(int fd)
 {
     struct winsize size = {0};
-    if (!isatty(STDOUT_FILENO))
+    if (!isatty(fd))
         return 0;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
         return USUAL_COLUMNS;
     return size.ws_col < NARROWEST ? NARROWEST : size.ws_col;
 }
@@ -31,7 +31,7 @@ int kiln_terminal_columns(void)
 int kiln_help_columns(void)
 {
     const char *wished = getenv("COLUMNS");
-    int columns = kiln_terminal_columns();
+    int columns = kiln_terminal_columns(STDOUT_FILENO);
     if (columns)
         return columns;
     columns = wished ? (int)strtol(wished, NULL, 10) : USUAL_COLUMNS;

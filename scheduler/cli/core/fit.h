@@ -10,8 +10,8 @@
 #include "scheduler/cli/core/cli.h"
 #include "schemas/text/text.h"
 
-/* Columns of the terminal that stdout is, 80 if it does not say; 0 if it is none. */
-int kiln_terminal_columns(void);
+/* Columns of the terminal that a file is, 80 if it does not say; 0 if it is none. */
+int kiln_terminal_columns(int fd);
 /* Columns of a help text: the terminal's, else those of the variable COLUMNS, else 80. */
 int kiln_help_columns(void);
 /* Appends a name, made safe, in a cell of this width: padded, and on a terminal a longer one as

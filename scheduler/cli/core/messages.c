@@ -14,18 +14,25 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "schemas/clock.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
 
 /* One write a line, so that lines of several programs on one terminal do not mix.  Messages quote
- * what people typed. */
+ * what people typed.  On a terminal they go on behind the indent of what can be done. */
 static void print_line(const char *before, const char *fmt, va_list args)
 {
     char text[KILN_ERROR_TEXT_MAX * 2], line[sizeof text];
+    struct kiln_text whole = {0}, shown = {0};
     vsnprintf(text, sizeof text, fmt, args);
-    fprintf(stderr, "%s%s\n", before, kiln_safe_line(text, line, sizeof line));
+    kiln_text_printf(&whole, "%s%s\n", before, kiln_safe_line(text, line, sizeof line));
+    kiln_text_fit(&shown, whole.at ? whole.at : "", kiln_terminal_columns(STDERR_FILENO), 6);
+    if (shown.at)
+        fwrite(shown.at, 1, shown.len, stderr);
+    kiln_text_release(&whole);
+    kiln_text_release(&shown);
 }
 
 void kiln_say(const struct kiln_cli *cli, const char *fmt, ...)
@@ -100,7 +107,12 @@ bool kiln_can_ask(void)
 static bool ask(const char *question)
 {
     char line[16];
-    fprintf(stderr, "%s  Go on? [y/N] ", question);
+    struct kiln_text whole = {0}, shown = {0};
+    kiln_text_printf(&whole, "%s  Go on? [y/N] ", question);
+    kiln_text_fit(&shown, whole.at ? whole.at : "", kiln_terminal_columns(STDERR_FILENO), 0);
+    fputs(shown.at ? shown.at : question, stderr);
+    kiln_text_release(&whole);
+    kiln_text_release(&shown);
     return fgets(line, sizeof line, stdin) && (line[0] == 'y' || line[0] == 'Y');
 }
 

@@ -256,7 +256,9 @@ static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
         kiln_say(cli, "%s cancelled", KILN_COUNT(cancelled, "job"));
     kiln_say(cli, "removed batch %s with %s", batch, KILN_COUNT(removed.jobs, "job"));
     if (removed.objects)
-        kiln_say(cli, "      %s (%s) in the store: `kiln gc` removes them",
+        kiln_say(cli,
+                 "      %s (%s) in the store: `kiln gc` removes those that are older than a day "
+                 "(--grace)",
                  KILN_COUNT(removed.objects, "object"), KILN_BYTES(removed.bytes));
     if (cli->json &&
         kiln_print_json(cli, json_pack("{s:s, s:I, s:I, s:I, s:I}", "removed", batch, "cancelled",

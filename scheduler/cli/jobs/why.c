@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
@@ -262,11 +263,7 @@ static int print_why(struct why *why)
     size_t i;
     json_t *reason;
     json_array_foreach(why->reasons, i, reason)
-    {
-        fputs("  - ", stdout);
-        kiln_print_safe(json_string_value(reason));
-        putchar('\n');
-    }
+    kiln_print_fit(why->cli, 4, "  - %s", json_string_value(reason));
     return 0;
 }
 

@@ -135,7 +135,7 @@ static int write_environment(const struct secrets *secrets, int user, const char
     return rc;
 }
 
-/* All settings that differ from the default, with the two servers as this user. */
+/* All settings that somebody has made, with the two servers as this user. */
 static int write_settings(const struct secrets *secrets, int user, struct kiln_error *err)
 {
     char pgpass[PATH_MAX], password[PATH_MAX], redis[512];
@@ -158,7 +158,8 @@ static int write_settings(const struct secrets *secrets, int user, struct kiln_e
     for (int key = 0; key < KILN_KEY_COUNT; key++) {
         const char *value = kiln_config_text(config, (enum kiln_key)key);
         if (key != KILN_KEY_REDIS && key != KILN_KEY_REDIS_PASSWORD_FILE &&
-            key != KILN_KEY_POSTGRES && strcmp(value, kiln_keys[key].value) != 0)
+            key != KILN_KEY_POSTGRES &&
+            strcmp(kiln_config_origin(config, (enum kiln_key)key), "default") != 0)
             kiln_text_printf(&text, "%s = %s\n", kiln_keys[key].name, value);
     }
     char *settings = kiln_text_take(&text);
@@ -219,8 +220,8 @@ static bool is_ours(const char *line)
     return false;
 }
 
-/* The lines of our users in an ACL file of Redis, in the place of those that it has; all others, the
- * mode and the owner stay.  Redis refuses to start with a file that makes a user twice. */
+/* The lines of our users in an ACL file of Redis, in the place of those that it has; all others,
+ * the mode and the owner stay.  Redis refuses to start with a file that makes a user twice. */
 static int write_acl(const struct secrets *secrets, const char *path, struct kiln_error *err)
 {
     struct stat st = {.st_mode = 0640, .st_uid = geteuid(), .st_gid = getegid()};
@@ -253,13 +254,14 @@ static int write_acl(const struct secrets *secrets, const char *path, struct kil
     return rc ? rc : hand_over(path, st.st_uid, st.st_gid, err);
 }
 
-/* acl: the file that has the lines already, or NULL: they go to stdout. */
+/* acl: the file that has the lines already, or NULL: they go to stdout, unless Redis has saved
+ * them. */
 static int say_users(const struct secrets *secrets, int made, const char *acl)
 {
     struct kiln_cli *cli = secrets->cli;
     json_t *lines = json_array();
     for (int i = 0; i < KILN_BUS_USER_COUNT; i++) {
-        if (!cli->json && !acl)
+        if (!cli->json && !acl && !secrets->saved)
             printf("user %s %s\n", kiln_bus_user_names[i], secrets->users[i].rules);
         json_array_append_new(
             lines, json_sprintf("user %s %s", kiln_bus_user_names[i], secrets->users[i].rules));
@@ -268,10 +270,13 @@ static int say_users(const struct secrets *secrets, int made, const char *acl)
              KILN_COUNT((uint64_t)made, "database role"), secrets->dir);
     if (acl)
         kiln_say(cli, "%s has the Redis users%s", acl,
-                 secrets->set ? "" : "; Redis reads it with `redis-cli ACL LOAD` or when it starts");
+                 secrets->set ? ""
+                              : "; Redis reads it with `redis-cli ACL LOAD` or when it starts");
     else if (!secrets->saved)
         kiln_say(cli, "Redis %s; add the lines above to its ACL file (aclfile in redis.conf)",
                  secrets->set ? "keeps the users only until it restarts" : "was not changed");
+    else
+        kiln_say(cli, "Redis has the users, also in its ACL file");
     int status =
         cli->json
             ? kiln_print_json(cli, json_pack("{s:i, s:s, s:b, s:b, s:O}", "made", made, "secrets",

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/fit.h"
 
 #define BLOCK_WEIGHTS 176962816.0 /* one transformer block without modulation */
 #define MODEL_WIDTH 3840.0
@@ -80,7 +80,7 @@ void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job, bool is_n
     plan->bytes += kiln_plan_bytes(job);
 }
 
-void kiln_plan_print(const struct kiln_plan *plan)
+void kiln_plan_print(const struct kiln_cli *cli, const struct kiln_plan *plan)
 {
     printf("%9s  %-11s %5s  %-12s %-24s %s\n", "jobs", "size", "steps", "mode", "LoRAs",
            "GPU time");
@@ -92,11 +92,12 @@ void kiln_plan_print(const struct kiln_plan *plan)
                kiln_mode_shown(group->mode), group->lora_set[0] ? group->lora_set : "-",
                KILN_SECONDS(group->gpu_seconds));
     }
-    printf("%9" PRIu64
-           "  in total: about %s on one GPU with %.0f TFLOP/s (the full model in bf16), %s "
-           "in the store\n",
-           plan->jobs, KILN_SECONDS(plan->gpu_seconds), KILN_PLAN_FLOPS / 1e12,
-           KILN_BYTES(plan->bytes));
+    kiln_print_fit(cli, 11,
+                   "%9" PRIu64
+                   "  in total: about %s on one GPU with %.0f TFLOP/s (the full model in bf16), %s "
+                   "in the store",
+                   plan->jobs, KILN_SECONDS(plan->gpu_seconds), KILN_PLAN_FLOPS / 1e12,
+                   KILN_BYTES(plan->bytes));
 }
 
 json_t *kiln_plan_json(const struct kiln_plan *plan)

@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "scheduler/cli/core/cli.h"
 #include "schemas/job.h"
 
 #define KILN_PLAN_FLOPS 7e14 /* bf16 on one H200, sustained */
@@ -34,7 +35,7 @@ double kiln_plan_gpu_seconds(const struct kiln_job *job);
 double kiln_plan_bytes(const struct kiln_job *job);
 
 /* The table for people, on stdout. */
-void kiln_plan_print(const struct kiln_plan *plan);
+void kiln_plan_print(const struct kiln_cli *cli, const struct kiln_plan *plan);
 json_t *kiln_plan_json(const struct kiln_plan *plan); /* NULL: no memory */
 
 #endif

@@ -78,7 +78,7 @@ static int print_result(const struct kiln_cli *cli, const struct kiln_enqueue_re
 int kiln_enqueue_print_plan(const struct kiln_cli *cli, const struct kiln_enqueue_result *result)
 {
     if (!cli->json) {
-        kiln_plan_print(&result->plan);
+        kiln_plan_print(cli, &result->plan);
         if (result->compared)
             printf("batch %s: %" PRIu64 " new (about %s), %" PRIu64 " unchanged, %" PRIu64
                    " gone from the file\n",

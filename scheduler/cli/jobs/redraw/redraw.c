@@ -380,7 +380,7 @@ static int print_result(const struct redraw *redraw, const struct kiln_enqueue_r
 {
     const struct kiln_cli *cli = redraw->cli;
     if (redraw->request.dry_run && !cli->json) {
-        kiln_plan_print(&result->plan);
+        kiln_plan_print(cli, &result->plan);
         return 0;
     }
     if (redraw->request.dry_run) {
