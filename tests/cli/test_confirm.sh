@@ -89,6 +89,11 @@ fails 66 kiln events 77777
 says 'there is no job 77777; batch 77777 is meant by --batch 77777'
 fails 66 kiln favourite add 77777
 says 'there is no job 77777; batch 77777 is meant by --batch 77777'
+queued=$(sql 'SELECT max(id) FROM job') # a job and a batch have this number
+ok kiln enqueue jobs.jsonl --batch "$queued"
+fails 66 kiln favourite add "$queued"
+says "job $queued has no picture"
+ok kiln cancel --batch "$queued" --yes
 ok kiln jobs 77777 --json
 json out.txt '[j["state"] for j in d] == ["queued"] * 3'
 ok kiln cancel --batch 77777 --yes --json

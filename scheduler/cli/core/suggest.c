@@ -11,6 +11,7 @@
 #include "schemas/room.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/batch.h"
+#include "storage/ledger/read/read.h"
 
 #define SUGGESTED 3
 
@@ -125,4 +126,17 @@ int kiln_no_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t job, 
         return rc;
     return kiln_fail(err, rc, "there is no job %s; batch %s is meant by --batch %s", name, name,
                      name);
+}
+
+static int ignore_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    (void)arg, (void)row, (void)err;
+    return 0;
+}
+
+int kiln_check_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t job,
+                   struct kiln_error *err)
+{
+    return kiln_no_job(cli, ledger, job,
+                       kiln_ledger_job(ledger, kiln_pool(cli), job, ignore_job, NULL, err), err);
 }

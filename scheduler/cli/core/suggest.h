@@ -39,5 +39,8 @@ int kiln_check_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const cha
  * one, which may have been meant.  Returns rc. */
 int kiln_no_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t job, int rc,
                 struct kiln_error *err);
+/* 0 if the pool has such a job; KILN_NOT_FOUND, as kiln_no_job says it, if not. */
+int kiln_check_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t job,
+                   struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -79,12 +79,6 @@ static int follow(struct kiln_cli *cli, struct kiln_ledger *ledger,
     return 0;
 }
 
-static int ignore_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
-{
-    (void)arg, (void)row, (void)err;
-    return 0;
-}
-
 int kiln_verb_events(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
@@ -112,9 +106,7 @@ int kiln_verb_events(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0)
         rc = kiln_ledger_clock(ledger, &now_ms, version, sizeof version, &err);
     if (rc == 0 && what.job)
-        rc = kiln_no_job(
-            cli, ledger, what.job,
-            kiln_ledger_job(ledger, kiln_pool(cli), filter.job, ignore_job, NULL, &err), &err);
+        rc = kiln_check_job(cli, ledger, what.job, &err);
     if (rc == 0 && what.batch)
         rc = kiln_check_batch(cli, ledger, what.batch, &err);
     if (rc == 0 && what.batch)

@@ -50,12 +50,12 @@ static int set_favourites(struct kiln_cli *cli, struct kiln_ledger *ledger,
     }
     int rc = kiln_ledger_mark(ledger, kiln_pool(cli), ids, count, batch, favourite, &changed,
                               &pictures, &err);
-    if (rc == 0 && !batch && count == 1 && pictures == 0)
-        rc =
-            kiln_no_job(cli, ledger, ids[0],
-                        kiln_fail(&err, KILN_NOT_FOUND, "job %" PRIu64 " has no picture in pool %s",
-                                  ids[0], kiln_pool(cli)),
-                        &err);
+    const bool only = rc == 0 && !batch && count == 1 && pictures == 0;
+    if (only)
+        rc = kiln_check_job(cli, ledger, ids[0], &err);
+    if (only && rc == 0)
+        rc = kiln_fail(&err, KILN_NOT_FOUND, "job %" PRIu64 " has no picture in pool %s", ids[0],
+                       kiln_pool(cli));
     else if (rc == 0 && !batch && pictures < count)
         rc = kiln_fail(&err, KILN_NOT_FOUND, "%zu of %zu jobs have no picture in pool %s",
                        count - (size_t)pictures, count, kiln_pool(cli));
