@@ -45,7 +45,8 @@ _kiln_keys() { COLUMNS=1000 kiln help job 2>/dev/null | sed -n 's/^  \([a-z_]\{1
 _kiln_workers() { _kiln_list worker ls | sed 's/ .*//'; }
 _kiln_benches()
 {
-    COLUMNS=1000 kiln help bench 2>/dev/null | sed -n 's/^usage: kiln bench \([a-z|]*\).*/\1/p' | tr '|' ' '
+    COLUMNS=1000 kiln help bench 2>/dev/null |
+        sed -n 's/^usage: kiln bench \([a-z|-]*\).*/\1/p' | tr '|' ' '
 }
 _kiln_orders() { _kiln_list backfill ls | sed 's/ .*//'; }
 

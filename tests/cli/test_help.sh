@@ -135,6 +135,7 @@ completes favourite kiln fav
 completes enqueue kiln --config x en
 completes enqueue kiln --config = x --json en
 completes fleet kiln bench f
+completes 'teleport-stream teleport' kiln bench tel
 completes random kiln run --engine r
 completes random kiln run --engine = r
 completes 'cuda:0 cuda:all' kiln up --device cu
