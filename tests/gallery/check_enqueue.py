@@ -144,6 +144,7 @@ for query in ("bacth=x", "strict=yes", "wait=11", "wait=-1", "batch=a%2fb", "bat
               "on_done=http%3A%2F%2F127.0.0.1%3A9%2F" + "x" * 1100, "batch=" + "b" * 129, "set=siez=3", "set=size", "&".join(f"set=steps={n}" for n in range(1, 40))):
     answer, got = post(f"/v1/batches?{query}", job)
     check(answer.status == 400 and got.get("message"), f"{query[:40]}: {answer.status} {answer.text[:200]}")
+    check(answer.text.count("on_done: ") <= 1, f"{query[:40]}: said twice: {answer.text[:200]}")
 check(ask("/v1/batches/forbidden", headers=BEARER).status == 404, "a refused request made a batch")
 
 # --- bodies ---
