@@ -32,12 +32,10 @@ else
     stop
 fi
 trap - EXIT
-{
-    echo "demo: $note"
-    if [ -n "$address" ]; then
-        echo "demo: all pictures, to be searched: $address"
-        echo "demo: to stop it: $build/kiln down --dir $stack"
-    fi
-    echo "demo: open this page in a browser"
-} | fold -s -w 78 >&2
+echo "demo: $note" | fold -s -w 78 >&2
+if [ -n "$address" ]; then
+    echo "demo: search all pictures: $address" >&2
+    echo "demo: to stop it: $build/kiln down --dir $stack" >&2
+fi
+echo "demo: open this page in a browser" >&2
 echo "$index"
