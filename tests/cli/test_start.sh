@@ -328,6 +328,13 @@ rendered() { # "JOBS PICTURES JOBS-DONE" of those
     ok kiln wait foxes --timeout 120
     [ "$(sql "SELECT count(*), (SELECT count(*) FROM image WHERE prompt = 'a held fox' AND seed >= $held), count(*) FILTER (WHERE state = 2) FROM job WHERE prompt = 'a held fox' AND seed >= $held")" = "$1|$1|$1" ] || die "not $1 pictures"
 }
+killed_and_rendered() { # the held job, by workers that the guard starts in their place
+    local first second
+    first=$(pid_of s worker-0) second=$(pid_of s worker-1)
+    workers KILL
+    rendered 1
+    soon replaced s worker-0 "$first" && soon replaced s worker-1 "$second" || die "no new workers"
+}
 hit 'a held fox' 100 teleport=6
 # Two workers begin from one donor.  A starved machine may take longer than a lease: then again.
 for _ in $(seq 5); do
@@ -340,16 +347,12 @@ done
 [ "$both" != 0 ] || die "no two workers began from one donor"
 # Killed workers: what was unread in their streams is read by the next ones.
 held 1
-workers KILL
-rendered 1
-soon alive "$(pid_of s worker-0)" && soon alive "$(pid_of s worker-1)" || die "no new workers"
+killed_and_rendered
 # An emptied Redis, and nobody has read the assignment: it comes back after a lease, and a job that
 # comes back runs in full.
 held 1
 ok redis-cli -s s/run/redis/redis.sock FLUSHALL
-workers KILL
-rendered 1
-soon alive "$(pid_of s worker-0)" && soon alive "$(pid_of s worker-1)" || die "no new workers"
+killed_and_rendered
 [ "$(sql "SELECT mode, coalesce(donor, 0) FROM image WHERE prompt = 'a held fox' AND seed = $held")" = "|0" ] || die "a job that came back was not rendered in full"
 # The donor goes: its row, as gc removes it.
 held 1
