@@ -322,6 +322,9 @@ for words in "--report" "--dtype auto --write" "--seeds 9" "--steps 1" "--sizes 
     expect 64 "$words" "${teleport[@]}" $words
 done
 expect 66 "no pairs" "${teleport[@]/$pairs/none.tsv}"
+head -n 1 t.jsonl | sed 's/"steps": *2/"steps":50/' >most.jsonl
+expect 0 "as many runs as there can be" "${teleport[@]}" --steps 50 --count 1 --refused 0 --records most.jsonl --report
+[ "$(sed -n 's/^| pairs | n | full | .* | skip 49 | .* | \(.*\) |$/\1/p' out | sort -u)" = "1 step" ] || fail "101 runs: $(head -c 900 out)"
 expect 0 "help" "$kiln" bench teleport --help
 grep -q -e '--refused N' out || fail "kiln bench teleport --help: $(head -c 200 out)"
 

@@ -10,32 +10,8 @@
 
 #include "schemas/reuse/guard.h"
 #include "schemas/room.h"
-#include "storage/formats/regular.h"
+#include "storage/formats/card/model_words.h"
 #include "worker/bench/teleport/teleport.h"
-
-#define WORDS_BYTES_MAX (4 << 20)
-#define PATH_SIZE 4096
-
-/* The built-in words and those of the model, as the scheduler uses them. */
-static int open_words(const char *model, struct kiln_reuse_words **ret, struct kiln_error *err)
-{
-    char path[PATH_SIZE], *text = NULL;
-    size_t len;
-    int code = kiln_reuse_words_new(NULL, 0, ret, err);
-    if (code)
-        return code;
-    snprintf(path, sizeof path, "%s/words.txt", model);
-    code = kiln_regular_read(path, WORDS_BYTES_MAX, &text, &len, err);
-    if (code == KILN_NOT_FOUND)
-        return 0;
-    code = code ? code : kiln_reuse_words_add(*ret, text, err);
-    free(text);
-    if (code) {
-        kiln_reuse_words_free(*ret);
-        *ret = NULL;
-    }
-    return code;
-}
 
 /* The group of a pair, which is added if it is the first of it; -1 if there are too many. */
 static int group_of(struct kiln_teleport_pairs *pairs, enum kiln_reuse_class class,
@@ -157,7 +133,8 @@ int kiln_teleport_pairs_read(const struct kiln_teleport_options *options, const 
         group->class = (enum kiln_reuse_class)i;
         snprintf(group->name, sizeof group->name, "%s", kiln_reuse_class_name(group->class));
     }
-    int code = open_words(options->model, &r.words, err);
+    bool own; /* without words of its own the model is compared by the built-in ones */
+    int code = kiln_model_words_read(options->model, &r.words, &own, err);
     code = code ? code : read_lines(&r, path, err);
     kiln_reuse_words_free(r.words);
     if (code) {

@@ -32,7 +32,8 @@
 #define KILN_TELEPORT_SEEDS_MAX 8
 #define KILN_TELEPORT_GROUPS_MAX 24
 #define KILN_TELEPORT_GROUP_NAME 40
-#define KILN_TELEPORT_RUNS_MAX (2 * KILN_STEPS_MAX)
+/* full, again, donor, and each depth twice: steps skipped, and fewer steps. */
+#define KILN_TELEPORT_RUNS_MAX (3 + 2 * (KILN_STEPS_MAX - 1))
 
 struct kiln_teleport_options {
     const char *model, *judge, *lists, *pairs; /* lists: the folder of the standard prompts */
