@@ -5,7 +5,7 @@
  * steps, model and its files, coarse or not, negative prompt) is part of every key; so a model that
  * was exchanged under its name has no donors of before.
  *
- * Memory grows with the donors, up to bounds given at the start: about 130 bytes for a donor with a
+ * Memory grows with the donors, up to bounds given at the start: about 150 bytes for a donor with a
  * prompt of its own, and the prompt's text.  Nothing is ever moved, so that no call takes longer
  * than the others.  No I/O, no locks.
  */

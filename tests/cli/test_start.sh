@@ -270,7 +270,7 @@ fails 66 kiln cache why 987654321
 fails 64 kiln cache why
 fails 64 kiln cache stat --full
 ok kiln cache verify --full
-says '^[1-9][0-9]* latents of which runs may begin, .*: all are right$'
+says '^[1-9][0-9]* latents from which runs may begin, .*: all are right$'
 printf '{"prompt":"a red fox","size":"64x64","seed":9999}\n' >plain.jsonl
 ok kiln enqueue plain.jsonl --batch plain
 ok kiln wait plain --timeout 60
@@ -299,7 +299,7 @@ fails 1 kiln cache verify --json
 json_lines out.txt '{r["code"] for r in d} == {"not_found", "corrupt"} and all(r["job"] and r["key"] and r["error"] for r in d)'
 fails 1 kiln cache verify --full
 says 'it is of model [0-9a-f]*, in the ledger of ffffffffffffffff$' out.txt
-says 'latents of which runs may begin, .*: [1-9][0-9]* bad one'
+says 'latents from which runs may begin, .*: [1-9][0-9]* bad one'
 ok kiln cache stat --json
 json out.txt '{r["fallback"] for r in d if "steps_saved" in r} == {None, "missing", "damaged", "unfit"}'
 json out.txt 'all(r["steps_saved"] == r["pictures"] * int(r["mode"].split("=")[1]) and r["gpu_seconds_saved"] >= 0 and r["class"] in ("same_prompt", "canonical", "reworded", "donor_says_more") for r in d if r.get("mode"))'

@@ -151,7 +151,8 @@ static int check_start(struct render *render, struct kiln_error *err)
     const double usual = render->mask ? KILN_STRENGTH_MASKED : KILN_STRENGTH_DEFAULT;
     const double strength = render->strength < 0 ? usual : render->strength;
     if (render->mask && !render->init)
-        return kiln_fail(err, KILN_BAD_INPUT, "--init-mask needs --init-image FILE, the picture to change");
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--init-mask needs --init-image FILE, the picture to change");
     if (!render->init) {
         b->width = b->width ? b->width : KILN_SIDE_DEFAULT;
         b->height = b->height ? b->height : KILN_SIDE_DEFAULT;
@@ -162,7 +163,8 @@ static int check_start(struct render *render, struct kiln_error *err)
     if (render->mode.kind == KILN_MODE_COARSE)
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse and --init-image: choose one");
     if ((b->width == 0) != (b->height == 0))
-        return kiln_fail(err, KILN_BAD_INPUT, "--init-image: give both --width and --height, or neither");
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--init-image: give both --width and --height, or neither");
     if (!kiln_mode_of_strength(strength, (uint32_t)b->num_steps, &render->mode))
         return kiln_fail(err, KILN_BAD_INPUT, "--strength %g: must be above 0, and 1 at most",
                          strength);

@@ -86,8 +86,8 @@ static int read_args(struct sending *sending, struct kiln_error *err)
             rc = kiln_fail(err, KILN_BAD_INPUT, "more than %d times set", SETS_MAX);
         else
             rc = kiln_fail(err, KILN_BAD_INPUT,
-                           "unknown argument \"%.40s\"; there are batch, set, strict, dry_run, wait "
-                           "and on_done",
+                           "unknown argument \"%.40s\"; there are batch, set, strict, dry_run, "
+                           "wait and on_done",
                            arg->name);
     }
     request->sets = sending->sets;

@@ -3,8 +3,8 @@
  *
  * It reads all donors of the ledger and the model's files as the leading scheduler does, and looks
  * the job up by the same code.  So it tells what the scheduler would find now, not what it found
- * when it assigned the job: uses of jobs in flight are not counted yet, and the latent of a job that
- * is done is a donor too.
+ * when it assigned the job: uses of jobs in flight are not counted yet, and the latent of a job
+ * that is done is a donor too.
  */
 #include <inttypes.h>
 #include <stdlib.h>
