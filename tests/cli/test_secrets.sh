@@ -34,7 +34,7 @@ fails 1 kiln wait b --timeout 60
 {
     for pid in $daemons; do tr '\0' '\n' <"/proc/$pid/cmdline"; done
     kiln status; kiln status --json; kiln workers; kiln workers --json; kiln doctor; kiln doctor --json
-    kiln help config; kiln help config --json; kiln errors; kiln usage; kiln batches
+    COLUMNS=1000 kiln help config; kiln help config --json; kiln errors; kiln usage; kiln batches
     for log in scheduler.log worker.log; do
         port=$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' $log)
         for path in metrics healthz; do

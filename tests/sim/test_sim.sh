@@ -17,7 +17,7 @@ done
 "$sim" --seeds 20 --at-once 2 --break no-events >deaf || { cat deaf; exit 1; }
 
 must_break() { # mutation, what it must be caught by, first seed of the class
-    "$sim" --seeds 20 --first "$3" --step 10 --at-once 2 --break "$1" >broken &&
+    "$sim" --seeds 60 --first "$3" --step 10 --at-once 2 --break "$1" >broken &&
         { echo "$1 was not noticed"; exit 1; }
     grep -q "$2" broken || { echo "$1 was noticed by something else:"; grep -A 1 BROKEN broken; exit 1; }
 }
