@@ -222,6 +222,9 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
     if ((status = kiln_arg_int(cli, args, "repeats", 0, 100, 30, &bench.repeats)) ||
         (status = kiln_arg_int(cli, args, "rewordings", 0, 100, 15, &bench.rewordings)))
         return status;
+    if (bench.repeats + bench.rewordings > 100)
+        return kiln_usage(cli, "--repeats %ld and --rewordings %ld: together at most 100",
+                          bench.repeats, bench.rewordings);
     bench.embedder = kiln_arg(args, "embedder");
     bench.set = kiln_arg(args, "set-dir");
     bench.fit = kiln_arg(args, "fit");

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/reuse/block.h"
+
 #define CHUNK 4096
 
 struct link {
@@ -310,7 +312,8 @@ bool kiln_donor_index_next(const struct kiln_donor_index *index, enum kiln_donor
     for (; next && *left > 0; next = prompt_at(index, next)->links[way].next) {
         const struct prompt *prompt = prompt_at(index, next);
         --*left;
-        if ((said & ~prompt->said) || memcmp(prompt->keys[way], key, KILN_DONOR_KEY) != 0)
+        if (!kiln_reuse_said_serves(said, prompt->said) ||
+            memcmp(prompt->keys[way], key, KILN_DONOR_KEY) != 0)
             continue;
         *ret =
             (struct kiln_donor_prompt){prompt->text, prompt->keys[KILN_DONOR_EXACT], prompt->said};

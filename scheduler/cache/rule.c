@@ -24,8 +24,8 @@ static bool is_for(const struct kiln_card_reuse_row *row, const struct kiln_job 
                    enum kiln_reuse_class class)
 {
     return row->class == class && kiln_card_reuse_at(row, job->width, job->height) &&
-           row->loss_attributes <= KILN_REUSE_LOSS_ATTRIBUTES &&
-           row->loss_whole <= KILN_REUSE_LOSS_WHOLE;
+           row->loss_attributes <= KILN_CARD_LOSS_ATTRIBUTES &&
+           row->loss_whole <= KILN_CARD_LOSS_WHOLE;
 }
 
 bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_job *job,

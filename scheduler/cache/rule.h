@@ -18,10 +18,6 @@
 #include "schemas/job.h"
 #include "storage/formats/card/model_card.h"
 
-/* Points of 100 that a row may lose against full runs, whatever `alike` is. */
-#define KILN_REUSE_LOSS_ATTRIBUTES 0.5
-#define KILN_REUSE_LOSS_WHOLE 1.5
-
 /* The donors of one class that fit a job. */
 struct kiln_reuse_pool {
     enum kiln_reuse_class class;

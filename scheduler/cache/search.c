@@ -148,7 +148,7 @@ static void watch_others(struct search *search, const struct kiln_donor_keys *ke
          shown < KILN_SEARCH_JUDGED &&
          kiln_donor_index_next(search->index, KILN_DONOR_SUBJECT, keys->at[KILN_DONOR_SUBJECT], 0,
                                &at, &left, &prompt);)
-        if (keys->said & ~prompt.said) {
+        if (!kiln_reuse_said_serves(keys->said, prompt.said)) {
             (void)judge(search, prompt.text);
             shown++;
         }

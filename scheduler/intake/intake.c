@@ -243,17 +243,19 @@ static int keep_webhook(struct kiln_intake *intake, const struct kiln_page_end *
     int bad = kiln_webhook_check(end->on_done, intake->webhook_hosts, &why);
     if (bad == 0 && !intake->webhook_secret[0])
         bad = kiln_fail(&why, KILN_BAD_INPUT,
-                        "on_done: the setting webhook_secret_file of the scheduler is empty, so "
-                        "nothing can be signed");
+                        "the setting webhook_secret_file of the scheduler is empty, so nothing can "
+                        "be signed");
     int rc = bad ? 0
                  : kiln_ledger_webhook_keep(intake->ledger, intake->pool, end->batch, end->entry,
                                             end->on_done, &full, err);
     if (full)
-        bad = kiln_fail(&why, KILN_FULL, "on_done: %d other URLs wait for the end of batch %s",
+        bad = kiln_fail(&why, KILN_FULL, "%d other URLs wait for the end of batch %s",
                         KILN_WEBHOOKS_OF_BATCH, end->batch);
-    return rc || !bad ? rc
-                      : kiln_ledger_refuse(intake->ledger, intake->pool, end->batch, end->token,
-                                           end->entry, why.text, err);
+    if (rc || !bad)
+        return rc;
+    kiln_fail_in(&why, "on_done");
+    return kiln_ledger_refuse(intake->ledger, intake->pool, end->batch, end->token, end->entry,
+                              why.text, err);
 }
 
 /* What the ledger has of one enqueue call.  A call for a batch of Kiln's own has nothing there. */

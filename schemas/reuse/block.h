@@ -19,11 +19,10 @@ struct kiln_reuse_block {
 
 struct kiln_reuse_block kiln_reuse_block_of(const struct kiln_facts *facts);
 
-/* Whether the donor may say all that the target says; false is certain. */
-static inline bool kiln_reuse_block_serves(const struct kiln_reuse_block *target,
-                                           const struct kiln_reuse_block *donor)
+/* Whether a donor of the same subject may say all that the target says; false is certain. */
+static inline bool kiln_reuse_said_serves(uint64_t target, uint64_t donor)
 {
-    return target->subject == donor->subject && (target->said & ~donor->said) == 0;
+    return (target & ~donor) == 0;
 }
 
 #endif

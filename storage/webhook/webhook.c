@@ -87,16 +87,14 @@ int kiln_webhook_check(const char *url, const char *hosts, struct kiln_error *er
     struct place place;
     if (!parse(url, &place))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "on_done: not a URL of http or https without a user: \"%.200s\"", url);
+                         "not a URL of http or https without a user: \"%.200s\"", url);
     int rc = 0;
     if (!hosts[strspn(hosts, ", \t")])
         rc = kiln_fail(err, KILN_BAD_INPUT,
-                       "on_done: no host may be told that a batch has ended; the setting "
-                       "webhook_hosts names those that may");
+                       "the setting webhook_hosts is empty, so no host may be notified");
     else if (!is_allowed(hosts, &place))
-        rc = kiln_fail(err, KILN_BAD_INPUT,
-                       "on_done: %.200s at port %s is not in the setting webhook_hosts", place.host,
-                       place.port);
+        rc = kiln_fail(err, KILN_BAD_INPUT, "%.200s at port %s is not in the setting webhook_hosts",
+                       place.host, place.port);
     release(&place);
     return rc;
 }

@@ -85,7 +85,9 @@ static void check_all(const char *path)
     for (size_t t = 0; t < count; t++)
         for (size_t d = 0; d < count; d++) {
             char reason[KILN_REUSE_REASON_MAX];
-            const bool serves = kiln_reuse_block_serves(&prompts[t].block, &prompts[d].block);
+            const struct kiln_reuse_block *target = &prompts[t].block, *donor = &prompts[d].block;
+            const bool serves = target->subject == donor->subject &&
+                                kiln_reuse_said_serves(target->said, donor->said);
             const enum kiln_reuse_class class =
                 kiln_reuse_compare(prompts[t].facts, prompts[d].facts, reason);
             const bool found = class == KILN_REUSE_REWORDED || class == KILN_REUSE_DONOR_SAYS_MORE;

@@ -37,7 +37,8 @@ static int check_on_done(const struct kiln_web_visit *visit, const char *url,
     if (strlen(url) > KILN_INTAKE_URL_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "on_done is longer than %d bytes",
                          KILN_INTAKE_URL_MAX);
-    return kiln_webhook_check(url, kiln_config_text(visit->config, KILN_KEY_WEBHOOK_HOSTS), err);
+    const char *hosts = kiln_config_text(visit->config, KILN_KEY_WEBHOOK_HOSTS);
+    return kiln_webhook_check(url, hosts, err) ? kiln_fail_in(err, "on_done") : 0;
 }
 
 /* What a client may know of a server that does not answer; the log has the rest. */

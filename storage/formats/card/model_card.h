@@ -29,6 +29,9 @@
 #define KILN_CARD_WHY 256
 #define KILN_CARD_REUSE_ROWS 64
 #define KILN_CARD_REUSE_SIZES 8
+/* Points of 100 that what the card offers may lose against full runs. */
+#define KILN_CARD_LOSS_ATTRIBUTES 0.5
+#define KILN_CARD_LOSS_WHOLE 1.5
 
 /* Sizes whose width and height are both within the bounds, in pixels; equal bounds are one size. */
 struct kiln_card_sizes {

@@ -15,8 +15,6 @@
 #include "worker/engine/renderer.h"
 
 /* In points of 100. */
-#define ATTRIBUTES_LOSS 0.5
-#define WHOLE_LOSS 1.5
 #define STYLE_LOSS 1.0
 #define SHARPNESS_LOSS 3.0
 #define SPREAD_LOSS 5.0
@@ -45,9 +43,9 @@ static bool content_holds(const struct kiln_coarse_row *row, char why[KILN_FIGUR
         return false;
     }
     bool good = kiln_figure_share_within("attributes", row->to_attributes, row->asked,
-                                         ATTRIBUTES_LOSS, why);
+                                         KILN_CARD_LOSS_ATTRIBUTES, why);
     return kiln_figure_share_within("whole prompts", row->to_whole, (double)row->pictures,
-                                    WHOLE_LOSS, why) &&
+                                    KILN_CARD_LOSS_WHOLE, why) &&
            good;
 }
 

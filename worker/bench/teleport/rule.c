@@ -13,9 +13,6 @@
 #include "pipeline/bench/detail.h"
 #include "storage/formats/card/model_card.h"
 
-/* In points of 100. */
-#define ATTRIBUTES_LOSS 0.5
-#define WHOLE_LOSS 1.5
 #define PAIRS_MIN 30
 
 static const double levels[] = {0.95, 0.75, 0.375};
@@ -99,9 +96,9 @@ bool kiln_teleport_holds(const struct kiln_teleport_finding *found, char why[KIL
         return false;
     }
     const bool good = kiln_figure_share_within("attributes", found->attributes, found->asked,
-                                               ATTRIBUTES_LOSS, why);
-    return kiln_figure_share_within("whole prompts", found->whole, found->pictures, WHOLE_LOSS,
-                                    why) &&
+                                               KILN_CARD_LOSS_ATTRIBUTES, why);
+    return kiln_figure_share_within("whole prompts", found->whole, found->pictures,
+                                    KILN_CARD_LOSS_WHOLE, why) &&
            good;
 }
 

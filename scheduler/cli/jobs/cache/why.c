@@ -74,8 +74,8 @@ static int print(const struct why *why, const struct kiln_donor *found, const ch
     if (why->cli->json)
         return kiln_print_json(
             why->cli,
-            json_pack("{s:I, s:s?, s:O, s:O, s:I, s:s?, s:i}", "job", (json_int_t)job->id,
-                      "reason", silent, "pools", why->pools, "compared", why->compared, "donor",
+            json_pack("{s:I, s:s?, s:O, s:O, s:I, s:s?, s:i}", "job", (json_int_t)job->id, "reason",
+                      silent, "pools", why->pools, "compared", why->compared, "donor",
                       (json_int_t)found->job, "donor_class",
                       found->job ? kiln_reuse_class_name((enum kiln_reuse_class)found->hit) : NULL,
                       "steps", (int)found->step));
@@ -99,7 +99,9 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
     const struct kiln_search_watch watch = {take_prompt, take_pool, why};
     const struct kiln_donor *had = &row->job.donor;
     const char *silent;
-    (void)err;
+    int code = kiln_cache_load(why->cache, err); /* all donors: not for a job that does not exist */
+    if (code)
+        return code;
     why->job = &row->job;
     if (!why->cli->json && row->fallback[0])
         printf("rendered in full, not from the latent of job %" PRIu64 " (fallback: %s)\n",
@@ -124,7 +126,6 @@ int kiln_latents_why(struct kiln_cli *cli, const char *job)
     struct why why = {.cli = cli, .pools = json_array(), .compared = json_array()};
     int code = kiln_open_reader(cli, &ledger, &err);
     code = code ? code : kiln_cache_open(cli->config, &why.cache, &err);
-    code = code ? code : kiln_cache_load(why.cache, &err);
     code = code ? code : kiln_ledger_job(ledger, kiln_pool(cli), id, explain, &why, &err);
     kiln_cache_close(why.cache);
     kiln_ledger_close(ledger);
