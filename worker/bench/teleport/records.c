@@ -60,14 +60,17 @@ static void pool_run(int32_t depth, char out[24])
 static void take_pool(const struct kiln_teleport_bench *bench, struct kiln_teleport_table *table,
                       const json_t *line)
 {
+    const json_int_t number = json_integer_value(json_array_get(json_object_get(line, "run"), 3));
     char run[24];
-    for (size_t i = 0; i < table->pool_count; i++)
-        for (int32_t depth = 0; depth < bench->options.steps; depth++) {
-            struct kiln_teleport_pool *pool = &table->pools[i];
+    for (size_t i = 0; i < table->pool_count; i++) {
+        struct kiln_teleport_pool *pool = &table->pools[i];
+        const uint32_t pair = bench->pairs.items[pool->pair].line;
+        for (int32_t depth = 0; pair == number && depth < bench->options.steps; depth++) {
             pool_run(depth, run);
-            if (names_it(line, key_of(bench, table, run, bench->pairs.items[pool->pair].line)))
+            if (names_it(line, key_of(bench, table, run, pair)))
                 pool->has[depth] = take_varied(line, depth ? &pool->skip[depth] : &pool->full);
         }
+    }
 }
 
 static void take(void *arg, const json_t *line)
