@@ -30,7 +30,7 @@ struct tag {
 
 static bool says_nothing(const struct kiln_token *token)
 {
-    return token->class == KILN_SENSE_FILLER;
+    return token->class == KILN_SENSE_FILLER && !token->cased;
 }
 
 static enum tag_kind tag_kind(const struct kiln_tokens *tokens, const struct tag *tag)
@@ -46,6 +46,8 @@ static enum tag_kind tag_kind(const struct kiln_tokens *tokens, const struct tag
         last = token;
         switch (token->class) {
         case KILN_SENSE_QUALITY:
+            unsure = unsure || token->cased; /* "MASTERPIECE" may say something */
+            break;
         case KILN_SENSE_ARTICLE:
             break;
         case KILN_SENSE_COLOUR:
@@ -120,7 +122,9 @@ static void say(const struct kiln_tokens *tokens, struct tag *tag, struct kiln_t
             continue;
         if (all->len > tag->text)
             kiln_text_puts(all, " ");
-        if (token->kind == KILN_SPLIT_QUOTE) /* escaped, so that no text can forge its end */
+        if (token->cased)
+            kiln_token_typed(tokens, token, all);
+        else if (token->kind == KILN_SPLIT_QUOTE) /* escaped, so that no text can forge its end */
             kiln_text_json_least(all, token->text, token->len);
         else
             kiln_text_add(all, token->text, token->len);

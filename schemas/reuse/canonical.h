@@ -1,10 +1,13 @@
 /* canonical.h - one form for all prompts that differ only in how they are typed.
  *
- * Case, spacing, punctuation, invisible characters, quality words and fillers do not count, nor
- * does the order of comma-separated tags where order says nothing.  Quoted text stays as it is.
+ * Spacing, punctuation, invisible characters, quality words and fillers do not count, nor does the
+ * order of comma-separated tags where order says nothing.  Of capital letters only the one that
+ * begins a sentence does not count: text encoders tell "RED" and "Red" from "red", and a model need
+ * not render all of them alike (measured: scripts/bench/RESULTS.md).  Quoted text stays as it is.
  * Other words with the same meaning are left to the guard (guard.h).
  *
- *     "Masterpiece,  a RED star!"  ->  "a red star"
+ *     "Masterpiece,  A red star!"  ->  "a red star"
+ *     "a RED Star"                 ->  "a RED Star"
  *     "blue sky, red star"         ->  "blue sky, red star" = "red star, blue sky"
  */
 #ifndef KILN_CANONICAL_H
@@ -26,6 +29,6 @@ int kiln_canonical_prompt(const struct kiln_reuse_words *words, const char *prom
                           struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Raised whenever a change of code or lists changes the canonical form of any prompt. */
-#define KILN_REUSE_WORDS_VERSION 1
+#define KILN_REUSE_WORDS_VERSION 2
 
 #endif

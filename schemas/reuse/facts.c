@@ -203,6 +203,17 @@ static void collect(struct kiln_facts *facts)
         facts->count--;
 }
 
+static void collect_capitals(struct kiln_facts *facts)
+{
+    for (uint32_t i = 0; i < facts->tokens.count; i++) {
+        const struct kiln_token *token = &facts->tokens.at[i];
+        if (!token->cased)
+            continue;
+        kiln_text_puts(&facts->capitals, facts->capitals.len ? " " : "");
+        kiln_token_typed(&facts->tokens, token, &facts->capitals);
+    }
+}
+
 int kiln_facts_read(const struct kiln_reuse_words *words, const char *prompt,
                     struct kiln_facts **ret, struct kiln_error *err)
 {
@@ -210,13 +221,15 @@ int kiln_facts_read(const struct kiln_reuse_words *words, const char *prompt,
     if (!facts)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the facts of a prompt");
     int code = kiln_canonical_prompt(words, prompt, NULL, facts->canonical, err);
+    if (code == 0 && !(facts->prompt = strdup(prompt)))
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the facts of a prompt");
     if (code == 0)
-        code = kiln_tokens_read(words, prompt, &facts->tokens, err);
+        code = kiln_tokens_read(words, facts->prompt, &facts->tokens, err);
     if (code == 0) {
-        facts->prompt = strdup(prompt);
+        collect_capitals(facts);
         /* A token and a break before it. */
         facts->items = malloc((2 * (size_t)facts->tokens.count + 1) * sizeof *facts->items);
-        if (!facts->prompt || !facts->items)
+        if (!facts->items || facts->capitals.failed)
             code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the facts of a prompt");
     }
     if (code) {
@@ -238,6 +251,7 @@ void kiln_facts_free(struct kiln_facts *facts)
         return;
     free(facts->prompt);
     free(facts->items);
+    kiln_text_release(&facts->capitals);
     kiln_tokens_release(&facts->tokens);
     free(facts);
 }

@@ -216,6 +216,21 @@ static bool explain(const struct kiln_facts *target, const struct kiln_facts *do
     return true;
 }
 
+/* Whether the same words have the same capitals, apart from those that begin a sentence. */
+static bool same_capitals(const struct kiln_facts *target, const struct kiln_facts *donor,
+                          char reason[KILN_REUSE_REASON_MAX])
+{
+    const struct kiln_text *ours = &target->capitals, *theirs = &donor->capitals;
+    char shown[2][SHOWN_MAX + 1];
+    if (ours->len == theirs->len && (!ours->len || memcmp(ours->at, theirs->at, ours->len) == 0))
+        return true;
+    kiln_utf8_copy(shown[0], sizeof shown[0], ours->len ? ours->at : "none");
+    kiln_utf8_copy(shown[1], sizeof shown[1], theirs->len ? theirs->at : "none");
+    snprintf(reason, KILN_REUSE_REASON_MAX, "the words with capitals differ: %s, %s", shown[0],
+             shown[1]);
+    return false;
+}
+
 static void explain_none(const struct kiln_facts *target, const struct kiln_facts *donor,
                          char reason[KILN_REUSE_REASON_MAX])
 {
@@ -265,6 +280,8 @@ enum kiln_reuse_class kiln_reuse_compare(const struct kiln_facts *target,
         explain_none(target, donor, reason);
         return KILN_REUSE_NONE;
     }
+    if (!same_capitals(target, donor, reason))
+        return KILN_REUSE_NONE;
     return more ? KILN_REUSE_DONOR_SAYS_MORE : KILN_REUSE_REWORDED;
 }
 

@@ -2,9 +2,10 @@
  *
  * A donor serves a target if it states everything that the target states, and nothing that the
  * target could contradict: the same numbers, colours, places, negations, quoted text, names and
- * order of relations.  Where the target is silent, the donor may make one of the target's own
- * things more exact (a size, a colour, a detail, a place in the picture), but may add no thing, no
- * background and no style.  Everything unsure is NONE, with a reason.
+ * order of relations, the same capital letters (canonical.h).  Where the target is silent, the
+ * donor may make one of the target's own things more exact (a size, a colour, a detail, a place in
+ * the picture), but may add no thing, no background and no style.  Everything unsure is NONE, with
+ * a reason.
  *
  * Pure and safe to call from several threads at once.  Measured in schemas/reuse/README.md.
  */

@@ -31,6 +31,7 @@ struct kiln_thing_relation {
 struct kiln_facts {
     char *prompt;
     uint8_t canonical[KILN_SHA256_SIZE];
+    struct kiln_text capitals; /* the words whose capitals count, as they were typed */
     struct kiln_tokens tokens;
     struct kiln_item *items; /* what is left without articles, fillers and styles */
     uint32_t count;

@@ -63,6 +63,12 @@ static bool letter(int32_t code)
     return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NO);
 }
 
+static bool is_capital(int32_t code)
+{
+    return code < 0x80 ? code >= 'A' && code <= 'Z'
+                       : utf8proc_category(code) == UTF8PROC_CATEGORY_LU;
+}
+
 static bool invisible(int32_t code)
 {
     return code == 0xad || (code >= 0x200b && code <= 0x200f) ||
@@ -76,8 +82,7 @@ static bool apostrophe(int32_t code)
 }
 
 /* Appends a word; *folded of len bytes is copied. */
-static void give(struct splitter *s, enum kiln_split_kind kind, const char *folded, size_t len,
-                 bool capital)
+static void give(struct splitter *s, enum kiln_split_kind kind, const char *folded, size_t len)
 {
     struct kiln_split *out = s->out;
     bool joined = kind == KILN_SPLIT_HAN && out->count && !s->pending &&
@@ -88,8 +93,10 @@ static void give(struct splitter *s, enum kiln_split_kind kind, const char *fold
     if (out->count && !joined)
         out->text[out->len++] = ' ';
     memcpy(out->text + out->len, folded, len);
-    out->at[out->count++] = (struct kiln_split_word){(uint32_t)out->len, (uint32_t)len,
-                                                     (uint8_t)kind, s->pending, capital};
+    out->at[out->count++] = (struct kiln_split_word){.start = (uint32_t)out->len,
+                                                     .len = (uint32_t)len,
+                                                     .kind = (uint8_t)kind,
+                                                     .before = s->pending};
     out->len += len;
     out->text[out->len] = '\0';
     s->pending = KILN_BREAK_NONE;
@@ -103,7 +110,7 @@ static void pend(struct splitter *s, enum kiln_split_break which)
 
 /* Folds in[from..to) and gives it; no memory shows as a failure of the whole. */
 static int give_folded(struct splitter *s, enum kiln_split_kind kind, size_t from, size_t to,
-                       bool capital, struct kiln_error *err)
+                       struct kiln_error *err)
 {
     char quick[64], *folded;
     size_t len = to - from;
@@ -114,7 +121,7 @@ static int give_folded(struct splitter *s, enum kiln_split_kind kind, size_t fro
         quick[i] = c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
     }
     if (ascii) {
-        give(s, kind, quick, len, capital);
+        give(s, kind, quick, len);
         return 0;
     }
     int code = kiln_words_fold(s->in + from, len, &folded, &len, err);
@@ -128,7 +135,7 @@ static int give_folded(struct splitter *s, enum kiln_split_kind kind, size_t fro
         } else {
             folded[kept++] = folded[i] == ' ' ? '_' : folded[i];
         }
-    give(s, kind, folded, kept, capital);
+    give(s, kind, folded, kept);
     free(folded);
     return 0;
 }
@@ -139,15 +146,17 @@ static int split_word(struct splitter *s, struct kiln_error *err)
 {
     size_t from = s->at, len, next;
     int32_t code = code_at(s->in, s->at, s->size, &len);
-    bool capital = utf8proc_category(code) == UTF8PROC_CATEGORY_LU, number = true;
+    bool capital = is_capital(code), capitals = false, number = true;
+    const uint32_t words = s->out->count;
     if (spaceless(code)) {
         s->at += len;
-        return give_folded(s, KILN_SPLIT_HAN, from, s->at, false, err);
+        return give_folded(s, KILN_SPLIT_HAN, from, s->at, err);
     }
     for (;;) {
         number = number && (ascii_digit(code) || code == '.' || code == ',' || code == ':');
         s->at += len;
         code = code_at(s->in, s->at, s->size, &len);
+        capitals = capitals || (len && !number && is_capital(code)); /* but "4K", "3D" */
         if (len && letter(code) && !spaceless(code))
             continue;
         int32_t after = code_at(s->in, s->at + len, s->size, &next);
@@ -157,7 +166,15 @@ static int split_word(struct splitter *s, struct kiln_error *err)
             continue;
         break;
     }
-    return give_folded(s, number ? KILN_SPLIT_NUMBER : KILN_SPLIT_WORD, from, s->at, capital, err);
+    int rc = give_folded(s, number ? KILN_SPLIT_NUMBER : KILN_SPLIT_WORD, from, s->at, err);
+    if (rc == 0 && s->out->count > words) {
+        struct kiln_split_word *word = &s->out->at[words];
+        word->capital = capital;
+        word->capitals = capitals;
+        word->from = (uint32_t)from;
+        word->size = (uint32_t)(s->at - from);
+    }
+    return rc;
 }
 
 /* Pairs of quotation marks.  A single one opens only before a letter and closes only after one. */
@@ -193,7 +210,7 @@ static bool split_quote(struct splitter *s, int32_t code, size_t len, bool after
         code_at(s->in, at, s->size, &step);
         if (at - from > QUOTE_MAX)
             continue;
-        give(s, KILN_SPLIT_QUOTE, s->in + from, at - from, false);
+        give(s, KILN_SPLIT_QUOTE, s->in + from, at - from);
         s->at = at + step;
         return true;
     }
@@ -269,7 +286,7 @@ static int split_one(struct splitter *s, struct kiln_error *err)
     } else {
         size_t from = s->at;
         s->at += len;
-        return give_folded(s, KILN_SPLIT_SYMBOL, from, s->at, false, err);
+        return give_folded(s, KILN_SPLIT_SYMBOL, from, s->at, err);
     }
     s->at += len;
     return 0;

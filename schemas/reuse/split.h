@@ -27,9 +27,11 @@ enum kiln_split_break { KILN_BREAK_NONE, KILN_BREAK_COMMA, KILN_BREAK_COLON, KIL
 
 struct kiln_split_word {
     uint32_t start, len;
-    uint8_t kind;   /* enum kiln_split_kind */
-    uint8_t before; /* enum kiln_split_break */
-    bool capital;   /* begins with a capital letter */
+    uint8_t kind;        /* enum kiln_split_kind */
+    uint8_t before;      /* enum kiln_split_break */
+    bool capital;        /* begins with a capital letter */
+    bool capitals;       /* has a capital letter behind another letter: "RED", "iPhone", not "4K" */
+    uint32_t from, size; /* of a word or number: the bytes of the prompt, as it was typed */
 };
 
 struct kiln_split {

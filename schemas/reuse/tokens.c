@@ -61,10 +61,26 @@ static void settle(struct kiln_tokens *tokens)
     }
 }
 
+/* Which tokens have capitals that count: all but the one that begins a sentence, in front of which
+ * words may stand that say nothing. */
+static void mark_case(struct kiln_tokens *tokens)
+{
+    bool start = true;
+    for (uint32_t i = 0; i < tokens->count; i++) {
+        struct kiln_token *token = &tokens->at[i];
+        start = start || token->before >= KILN_BREAK_COLON;
+        for (uint32_t w = 0; w < token->words; w++) {
+            const struct kiln_split_word *word = &tokens->split.at[token->word + w];
+            token->cased = token->cased || word->capitals || (word->capital && (w || !start));
+        }
+        start = start && (token->class == KILN_SENSE_FILLER || token->class == KILN_SENSE_QUALITY);
+    }
+}
+
 int kiln_tokens_read(const struct kiln_reuse_words *words, const char *prompt,
                      struct kiln_tokens *ret, struct kiln_error *err)
 {
-    struct kiln_tokens out = {0};
+    struct kiln_tokens out = {.prompt = prompt};
     int code = kiln_split_prompt(prompt, strlen(prompt), &out.split, err);
     if (code)
         return code;
@@ -85,12 +101,15 @@ int kiln_tokens_read(const struct kiln_reuse_words *words, const char *prompt,
                                      .class = sense ? (uint8_t)sense->class : KILN_SENSE_OPAQUE,
                                      .before = first->before,
                                      .kind = first->kind,
-                                     .capital = first->capital};
+                                     .capital = first->capital,
+                                     .word = i,
+                                     .words = (uint8_t)(taken ? taken : 1)};
         if (!sense && first->kind == KILN_SPLIT_NUMBER)
             token->class = KILN_SENSE_NUMBER;
         i += taken ? taken : 1;
     }
     settle(&out);
+    mark_case(&out);
     *ret = out;
     return 0;
 }
@@ -100,6 +119,16 @@ void kiln_tokens_release(struct kiln_tokens *tokens)
     free(tokens->at);
     kiln_split_release(&tokens->split);
     *tokens = (struct kiln_tokens){0};
+}
+
+void kiln_token_typed(const struct kiln_tokens *tokens, const struct kiln_token *token,
+                      struct kiln_text *out)
+{
+    for (uint32_t w = 0; w < token->words; w++) {
+        const struct kiln_split_word *word = &tokens->split.at[token->word + w];
+        kiln_text_puts(out, w ? " " : "");
+        kiln_text_add(out, tokens->prompt + word->from, word->size);
+    }
 }
 
 const char *kiln_token_meaning(const struct kiln_token *token, size_t *ret_len)

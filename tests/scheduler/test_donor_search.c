@@ -95,7 +95,7 @@ static void every_class_is_found(void **state)
     const uint64_t cat = put(&plain, "a small red cat on a sofa", "");
     check("a small red cat on a sofa", cat, 6, KILN_REUSE_SAME_PROMPT);
     check("A small RED cat,  on a sofa!!", 0, 0, 0); /* a comma within says something */
-    check("A small  RED cat on a sofa!!", cat, 5, KILN_REUSE_CANONICAL);
+    check("A small  red cat on a sofa!!", cat, 5, KILN_REUSE_CANONICAL);
     check("a little red cat on a couch", cat, 4, KILN_REUSE_REWORDED);
     check("a red cat on a couch", cat, 3, KILN_REUSE_DONOR_SAYS_MORE);
     static const char *const others[] = {

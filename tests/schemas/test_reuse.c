@@ -83,13 +83,35 @@ static void assert_facts(const char *prompt, const char *text)
 static void typing_does_not_count(void **state)
 {
     (void)state;
-    assert_form("Masterpiece,  a RED star!", "a red star");
+    assert_form("Masterpiece,  a red star!", "a red star");
     assert_form("a red star", "a red star");
     assert_form("", "");
     assert_form("a ｂｌｕｅ star", "a blue star");
     assert_form("a well-lit star", "a well lit star");
     assert_form("a\xe2\x80\x8b star\n", "a star");
     assert_form("please draw me a star, 8k", "a star");
+}
+
+static void capitals_count_but_at_the_beginning_of_a_sentence(void **state)
+{
+    (void)state;
+    assert_form("A red star. The ring is blue", "a red star. the ring is blue");
+    assert_form("Masterpiece, please draw a star", "a star");
+    assert_form("Masterpiece, A star", "a star");
+    assert_form("A RED  Star", "a RED Star");
+    assert_form("a star, Blue", "a star, Blue");
+    assert_form("a fox, MASTERPIECE, HD", "a fox, MASTERPIECE, HD");
+    assert_form("a fox in 3D, 4K", "a fox in 3d");
+    assert_form("AT NIGHT a fox", "AT NIGHT a fox"); /* one phrase of the lists */
+    assert_form("a ÉTOILE rouge", "a ÉTOILE rouge");
+    assert_form("A sign \"OPEN\"", "a sign \"OPEN\"");
+    assert_judged("a red star", "A red star", KILN_REUSE_CANONICAL);
+    assert_judged("a RED star", "A RED star!", KILN_REUSE_CANONICAL);
+    assert_reason("a red star", "A RED STAR", "the words with capitals differ: none, RED STAR");
+    assert_reason("A RED STAR", "A Red Star", "the words with capitals differ: RED STAR, Red Star");
+    assert_reason("a red star", "a Crimson Star",
+                  "the words with capitals differ: none, Crimson Star");
+    assert_judged("a big RED star", "a large RED star", KILN_REUSE_REWORDED);
 }
 
 static void tags_that_stand_for_themselves_are_sorted(void **state)
@@ -128,7 +150,7 @@ static void the_hash_is_that_of_the_form(void **state)
     uint8_t one[KILN_SHA256_SIZE], two[KILN_SHA256_SIZE], form[KILN_SHA256_SIZE];
     struct kiln_error err = {0};
     assert_int_equal(kiln_canonical_prompt(words, "A star.", NULL, one, &err), 0);
-    assert_int_equal(kiln_canonical_prompt(words, "a  STAR", NULL, two, &err), 0);
+    assert_int_equal(kiln_canonical_prompt(words, "a  star ", NULL, two, &err), 0);
     kiln_sha256("a star", 6, form);
     assert_memory_equal(one, two, sizeof one);
     assert_memory_equal(one, form, sizeof one);
@@ -394,6 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typing_does_not_count),
+        cmocka_unit_test(capitals_count_but_at_the_beginning_of_a_sentence),
         cmocka_unit_test(tags_that_stand_for_themselves_are_sorted),
         cmocka_unit_test(tags_that_may_belong_to_others_keep_their_order),
         cmocka_unit_test(quoted_text_is_kept_to_the_letter),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pairs of prompts of the sketch model's world, each with what tells them apart.
 
-    make_pairs.py > demo.tsv          2,000 pairs: class, target, donor, what the target asks for
+    make_pairs.py > demo.tsv          2,133 pairs: class, target, donor, what the target asks for
     make_pairs.py 99 5                five times as many others, of seed 99
 
 There are tabs between the columns.  The last one is the object "asked" of pipeline/bench/requests.h.
@@ -31,7 +31,7 @@ from world import COLOUR_NAMES, SCENERY, SHAPES, ZONE_NAMES, Scene, Thing, sampl
 
 SAME = {"same": 267, "reworded alike": 134, "reworded freely": 133, "fewer alike": 133, "fewer freely": 133}
 OTHER = {"other": 133, "shape": 134, "colour": 133, "swapped": 134, "places": 133, "background": 134,
-         "count": 133, "style": 133, "unrelated": 133}
+         "count": 133, "style": 133, "unrelated": 133, "capitals": 133}
 STYLES = ["watercolor", "oil painting", "pixel art", "neon style", "cartoon", "pencil sketch", "3d render",
           "sticker style", "line art", "low poly"]
 
@@ -178,13 +178,22 @@ def asked_json(asked):
 
 
 def typed(rng, text):
-    """The same prompt, typed otherwise."""
+    """The same prompt, typed otherwise, but for capitals within a sentence."""
     for _ in range(rng.choice([1, 2, 3])):
-        text = rng.choice([str.upper, str.lower, str.title, lambda t: t + ".", lambda t: "  " + t + " ",
+        text = rng.choice([lambda t: t[:1].upper() + t[1:], lambda t: t[:1].lower() + t[1:],
+                           lambda t: t.replace(", ", " , "), lambda t: t + ".", lambda t: "  " + t + " ",
                            lambda t: t.replace(" ", "  ", 1), lambda t: t + ", masterpiece",
                            lambda t: "best quality, " + t, lambda t: t + ", highly detailed, 4k",
                            lambda t: t + "!", lambda t: t.rstrip(".")])(text)
     return text
+
+
+def in_capitals(rng, text):
+    """The same prompt with other capitals: all, one in each word, or a whole word.  May change none."""
+    words = text.split(" ")
+    word = rng.choice([w for w in words if w.isalpha() and len(w) > 2] or words)
+    shout = " ".join(w.upper() if w == word else w for w in words)
+    return rng.choice([text.upper(), text.title(), shout])
 
 
 def of_training(rng, kind):
@@ -194,6 +203,12 @@ def of_training(rng, kind):
         if kind == "same":
             text = say(plan, speaker(rng), rng.randrange(1 << 30))
             return text, text if rng.random() < 0.5 else typed(rng, text), asked_json(asked_of(plan))
+        if kind == "capitals":
+            text = say(plan, speaker(rng), rng.randrange(1 << 30))
+            target, donor = rng.sample([text, in_capitals(rng, text)], 2)
+            if target[1:] != donor[1:]:
+                return target, donor, asked_json(asked_of(plan))
+            continue
         if kind in ("reworded alike", "reworded freely"):
             target, donor = both(rng, plan, plan, kind.endswith("alike"))
         elif kind in ("fewer alike", "fewer freely"):
@@ -271,6 +286,11 @@ class Found:
             text, key = rng.choice(self.lines)
             if kind == "same":
                 return text, text if rng.random() < 0.5 else typed(rng, text), self.asked[text]
+            if kind == "capitals":
+                donor = in_capitals(rng, text)
+                if donor[1:] != text[1:]:
+                    return text, donor, self.asked[text]
+                continue
             if kind == "reworded freely":
                 others = [t for t in self.by_key[key] if t.lower() != text.lower()]
             elif kind == "unrelated":
