@@ -3,6 +3,7 @@
  * It runs the intake of what clients send, and tops up backfills, in turn.  Both have connections
  * of their own, and neither can delay the thread that assigns work.
  */
+#include "scheduler/intake/routes.h"
 #include "scheduler/intake/top_up.h"
 #include "scheduler/leader.h"
 #include "storage/daemon/health.h"
@@ -13,6 +14,7 @@
 
 struct thread {
     struct kiln_leader *leader;
+    struct kiln_routes *routes;
     struct kiln_intake *intake;
     struct kiln_top_up *top_up;
     struct kiln_outage intake_outage, backfill_outage;
@@ -27,11 +29,18 @@ static void note(struct kiln_outage *outage, int rc, const struct kiln_error *er
         kiln_outage_over(outage);
 }
 
+static int open_routes(struct thread *thread, struct kiln_error *err)
+{
+    return thread->routes ? 0 : kiln_routes_open(thread->leader->config, &thread->routes, err);
+}
+
 static int take_in(struct thread *thread)
 {
     struct kiln_error err;
     uint64_t inserted = 0;
-    int rc = thread->intake ? 0 : kiln_intake_open(thread->leader->config, &thread->intake, &err);
+    int rc = open_routes(thread, &err);
+    if (rc == 0 && !thread->intake)
+        rc = kiln_intake_open(thread->leader->config, thread->routes, &thread->intake, &err);
     if (rc == 0)
         rc = kiln_intake_step(thread->intake, thread->more ? 0 : WAIT_MS, &inserted, &err);
     if (inserted > 0)
@@ -45,7 +54,9 @@ static int top_up(struct thread *thread)
 {
     struct kiln_error err;
     struct kiln_top_up_made made = {0};
-    int rc = thread->top_up ? 0 : kiln_top_up_open(thread->leader->config, &thread->top_up, &err);
+    int rc = open_routes(thread, &err);
+    if (rc == 0 && !thread->top_up)
+        rc = kiln_top_up_open(thread->leader->config, thread->routes, &thread->top_up, &err);
     rc = rc ? rc : kiln_top_up_step(thread->top_up, &made, &err);
     thread->more = made.more;
     if (made.fresh > 0)
@@ -76,5 +87,6 @@ void *kiln_intake_thread(void *arg)
     kiln_health_stuck("intake", NULL); /* the next leader reports its own */
     kiln_intake_close(thread.intake);
     kiln_top_up_close(thread.top_up);
+    kiln_routes_close(thread.routes);
     return NULL;
 }

@@ -79,11 +79,33 @@ size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *o
     return len < size ? len : size ? size - 1 : 0;
 }
 
+size_t kiln_job_added(const struct kiln_job *job)
+{
+    return job->drawn ? strlen(job->drawn) - strlen(job->prompt) : 0;
+}
+
+bool kiln_job_draw(struct kiln_job *job, const char *words, size_t len)
+{
+    const size_t size = strlen(job->prompt) + 1;
+    char *drawn = len ? malloc(len + size) : NULL;
+    if (len && !drawn)
+        return false;
+    if (drawn) {
+        memcpy(drawn, words, len);
+        memcpy(drawn + len, job->prompt, size);
+    }
+    free(job->drawn);
+    job->drawn = drawn;
+    return true;
+}
+
 void kiln_job_release(struct kiln_job *job)
 {
     free(job->batch);
     free(job->custom_id);
     free(job->prompt);
+    free(job->drawn);
+    free(job->route);
     free(job->negative_prompt);
     free(job->style);
     free(job->tenant);

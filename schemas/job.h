@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "schemas/error.h"
 #include "schemas/job/mode.h"
 #include "schemas/limits.h"
 
@@ -60,6 +61,7 @@ struct kiln_donor {
 struct kiln_lora {
     char name[KILN_NAME_MAX + 1];
     double scale;
+    char sha256[65]; /* of its file, hex digits; "": whatever the worker has under the name */
 };
 
 struct kiln_job {
@@ -68,7 +70,8 @@ struct kiln_job {
     char *batch;           /* its name */
     char *custom_id;       /* the user's own id, or NULL */
     uint32_t index;        /* position in the batch, from 0 */
-    char *prompt;          /* as rendered: with the words of its style */
+    char *prompt;          /* as written, with the words of its style */
+    char *drawn;           /* as rendered, if `auto` put triggers in front of it; else NULL */
     char *negative_prompt; /* "" for none */
     char *style;           /* name of the preset, or NULL */
     char *tenant;
@@ -79,7 +82,8 @@ struct kiln_job {
     uint64_t seed;
     struct kiln_lora loras[KILN_LORAS_MAX];
     uint32_t lora_count; /* 0 = none */
-    bool lora_auto;      /* from an earlier release; rendered without LoRAs */
+    bool lora_auto;      /* the line says "auto": the intake chooses, */
+    char *route; /* and this is why: JSON of the router; NULL: not chosen by it, or not yet */
     int32_t priority;    /* -10 .. 10, higher first */
     uint32_t max_wait_s; /* 0 = no promise */
     enum kiln_job_kind kind;
@@ -108,6 +112,19 @@ static inline bool kiln_job_names_parent(const struct kiln_job *job)
 {
     return job->parent && job->parent != job->init_job;
 }
+
+/* The prompt as it is rendered.  Features, latents and their hashes are of this one; searches, the
+ * gallery and people use the one that was written. */
+static inline const char *kiln_job_drawn(const struct kiln_job *job)
+{
+    return job->drawn ? job->drawn : job->prompt;
+}
+
+/* How many bytes of the drawn prompt are in front of the written one. */
+size_t kiln_job_added(const struct kiln_job *job);
+/* Puts words[0..len) in front of the prompt, in place of others; 0 bytes: nothing.  False: no
+ * memory. */
+bool kiln_job_draw(struct kiln_job *job, const char *words, size_t len) KILN_MUST_CHECK;
 
 /* "queued", "assigned", "done", "failed", "cancelled"; -1 for an unknown name. */
 const char *kiln_job_state_name(enum kiln_job_state state);

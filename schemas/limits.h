@@ -21,6 +21,8 @@
 #define KILN_GUIDANCE_MAX 30.0
 #define KILN_COUNT_MAX 10000                        /* pictures of one line */
 #define KILN_LORAS_MAX 3                            /* LoRAs of one job */
+#define KILN_ROUTED_MAX 512 /* bytes that "auto" puts in front of a prompt */
+#define KILN_ROUTE_MAX 160  /* bytes of why it chose so */
 #define KILN_STEP_LORAS_MAX 4                       /* LoRAs that a model has for steps of its own */
 #define KILN_LORA_SCALE_MAX 4.0                     /* absolute value */
 #define KILN_PRIORITY_MAX 10                        /* -10 .. 10 */

@@ -16,7 +16,7 @@ bool kiln_reuse_wants(const struct kiln_job *job)
 {
     return job->teleport == KILN_TELEPORT_AUTO && job->kind == KILN_KIND_IMAGE &&
            job->latents != KILN_LATENTS_TRAJECTORY && !kiln_mode_starts(&job->mode) &&
-           job->mode.variety == 0 && job->guidance == 0 && job->lora_count == 0 && !job->lora_auto;
+           job->mode.variety == 0 && job->guidance == 0 && job->lora_count == 0;
 }
 
 /* Whether the row is for such donors and lost no more than is allowed. */

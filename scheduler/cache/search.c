@@ -203,8 +203,8 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_index *index,
         search.wanted[class] = kiln_reuse_measured(card, job, (enum kiln_reuse_class) class);
         worded = worded || (class != KILN_REUSE_SAME_PROMPT && search.wanted[class]);
     }
-    kiln_prompt_hash(job->prompt, job->negative_prompt, hash);
-    search.facts = worded ? kiln_donor_facts(words, job->prompt) : NULL;
+    kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, hash);
+    search.facts = worded ? kiln_donor_facts(words, kiln_job_drawn(job)) : NULL;
     look(&search, weights, false);
     if (job->mode.kind != KILN_MODE_EXACT) /* an exact picture begins from exact ones alone */
         look(&search, weights, true);

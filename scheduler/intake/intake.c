@@ -51,8 +51,8 @@ struct kiln_intake {
 };
 
 /* --- opening --------------------------------------------------------------------------------- */
-int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
-                     struct kiln_error *err)
+int kiln_intake_open(const struct kiln_config *config, struct kiln_routes *routes,
+                     struct kiln_intake **ret, struct kiln_error *err)
 {
     struct kiln_intake *intake = calloc(1, sizeof(*intake));
     if (!intake)
@@ -86,6 +86,7 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
         return rc;
     }
     intake->page.context.styles = intake->styles;
+    intake->page.routes = routes;
     *ret = intake;
     return 0;
 }

@@ -24,14 +24,15 @@
 #include "schemas/error.h"
 
 struct kiln_intake;
+struct kiln_routes; /* scheduler/intake/routes.h */
 
 struct kiln_intake_counts {
     uint64_t entries, inserted, duplicate, refused, unreadable, set_aside;
 };
 
-/* config is borrowed for the intake's life. */
-int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
-                     struct kiln_error *err) KILN_MUST_CHECK;
+/* config and routes, which chooses the LoRAs, are borrowed for the intake's life. */
+int kiln_intake_open(const struct kiln_config *config, struct kiln_routes *routes,
+                     struct kiln_intake **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_intake_close(struct kiln_intake *intake); /* accepts NULL */
 
 /* Takes in what waits, at most a few thousand entries; waits block_ms for the first one.

@@ -72,6 +72,7 @@ static void drop_jobs(struct kiln_page *page)
 void kiln_page_clear(struct kiln_page *page)
 {
     drop_jobs(page);
+    page->turned = false;
     page->end_count = page->aside_count = 0;
 }
 
@@ -152,11 +153,39 @@ static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry 
 }
 
 /* --- jobs ------------------------------------------------------------------------------------ */
+/* Its LoRAs, by the registry as it is when the page begins.  *ret_refused: the job is at fault, and
+ * its refusal is in the ledger. */
+static int choose_loras(struct kiln_page *page, const struct kiln_intake_entry *entry,
+                        const char *id, const char *key, struct kiln_job *job, bool *ret_refused,
+                        struct kiln_error *err)
+{
+    struct kiln_error why;
+    *ret_refused = false;
+    if (!job->lora_auto && job->lora_count == 0)
+        return 0;
+    if (!page->turned)
+        kiln_routes_turn(page->routes);
+    page->turned = true;
+    int rc = kiln_routes_choose(page->routes, job, &why);
+    if (rc == 0)
+        return 0;
+    if (kiln_page_waits(rc) || rc == KILN_NO_MEMORY)
+        return kiln_fail(err, rc, "%s", why.text);
+    *ret_refused = true;
+    return refuse(page, id, entry->batch, entry->token, key, why.text, err);
+}
+
 /* Takes over *job whatever happens. */
 static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
                     const char *key, struct kiln_job *job, bool has_seed, struct kiln_error *err)
 {
     struct kiln_new_job *new = &page->jobs[page->job_count];
+    bool refused;
+    int rc = choose_loras(page, entry, id, key, job, &refused, err);
+    if (rc || refused) {
+        kiln_job_release(job);
+        return rc;
+    }
     free(job->batch);
     job->batch = strdup(entry->batch);
     if (!has_seed)
@@ -512,5 +541,6 @@ int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
         rc = insert(page, 0, page->job_count, err);
     if (rc == 0)
         drop_jobs(page);
+    page->turned = false;
     return rc;
 }

@@ -8,6 +8,7 @@
 #define KILN_INTAKE_PAGE_H
 
 #include "scheduler/intake/queue_quota.h"
+#include "scheduler/intake/routes.h"
 #include "schemas/job/expand.h"
 #include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
@@ -38,6 +39,8 @@ struct kiln_page {
     struct kiln_job_context context;
     struct kiln_expand *expand;
     struct kiln_queue_quota *quota;
+    struct kiln_routes *routes; /* the caller's */
+    bool turned;                /* it has looked at the registry since the last flush */
     bool *out;                 /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
     struct kiln_new_job *jobs; /* [KILN_PAGE_JOBS] */
     bool *unnumbered;          /* of each of them: its entry names no index */

@@ -8,6 +8,7 @@
 
 #include "scheduler/intake/day_quota.h"
 #include "scheduler/intake/page.h"
+#include "scheduler/intake/routes.h"
 #include "scheduler/intake/window.h"
 #include "schemas/digest.h"
 #include "schemas/job/expand.h"
@@ -37,6 +38,8 @@ struct kiln_top_up {
     struct kiln_new_job *jobs; /* [KILN_TOP_UP_MAX] */
     char (*keys)[KEY_MAX];     /* [KILN_TOP_UP_MAX] */
     size_t job_count, job_bytes, wanted;
+    struct kiln_routes *routes;
+    bool turned;             /* it has looked at the registry in this step */
     struct kiln_error fault; /* a line that makes no jobs any more */
     struct kiln_day_quota day;
 };
@@ -56,14 +59,15 @@ static void drop_jobs(struct kiln_top_up *t)
     t->job_count = t->job_bytes = 0;
 }
 
-int kiln_top_up_open(const struct kiln_config *config, struct kiln_top_up **ret,
-                     struct kiln_error *err)
+int kiln_top_up_open(const struct kiln_config *config, struct kiln_routes *routes,
+                     struct kiln_top_up **ret, struct kiln_error *err)
 {
     struct kiln_top_up *t = calloc(1, sizeof(*t));
     if (!t)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the backfills");
     tzset(); /* localtime_r need not do it */
     t->pool = kiln_config_text(config, KILN_KEY_POOL);
+    t->routes = routes;
     t->expand = kiln_expand_new();
     t->jobs = calloc(KILN_TOP_UP_MAX, sizeof(*t->jobs));
     t->keys = calloc(KILN_TOP_UP_MAX, sizeof(*t->keys));
@@ -150,6 +154,17 @@ static uint64_t place_of(const struct kiln_backfill_due *backfill)
     return backfill->cursor % backfill->pass_jobs;
 }
 
+/* After the key is made: what is chosen is no part of it. */
+static int choose_loras(struct kiln_top_up *t, struct kiln_job *job, struct kiln_error *err)
+{
+    if (!job->lora_auto && job->lora_count == 0)
+        return 0;
+    if (!t->turned)
+        kiln_routes_turn(t->routes);
+    t->turned = true;
+    return kiln_routes_choose(t->routes, job, err);
+}
+
 /* Lowest priority and no deadline, whatever the line says: that is what makes it backfill.  Its key
  * is the line without its seed, hashed, and the seed. */
 static int add_job(struct kiln_top_up *t, uint64_t which, struct kiln_error *err)
@@ -183,7 +198,7 @@ static int add_job(struct kiln_top_up *t, uint64_t which, struct kiln_error *err
     kiln_sha256(t->line.at, t->line.len, digest);
     kiln_hex(digest, 16, hex);
     snprintf(key, KEY_MAX, "p:%s:%llu", hex, (unsigned long long)new->job.seed);
-    return 0;
+    return choose_loras(t, &new->job, err);
 }
 
 /* A line that was valid when the backfill was added may have lost its style since. */
@@ -252,6 +267,7 @@ static int top_up_one(struct kiln_top_up *t, const struct kiln_backfill_due *bac
 
 int kiln_top_up_step(struct kiln_top_up *t, struct kiln_top_up_made *ret, struct kiln_error *err)
 {
+    t->turned = false;
     *ret = (struct kiln_top_up_made){0};
     drop_backfills(t);
     int rc = kiln_day_quota_check(&t->day, t->ledger, t->pool, err);

@@ -22,10 +22,11 @@
 #include "schemas/error.h"
 
 struct kiln_top_up;
+struct kiln_routes; /* scheduler/intake/routes.h */
 
-/* config is borrowed for its life. */
-int kiln_top_up_open(const struct kiln_config *config, struct kiln_top_up **ret,
-                     struct kiln_error *err) KILN_MUST_CHECK;
+/* config and routes, which chooses the LoRAs, are borrowed for its life. */
+int kiln_top_up_open(const struct kiln_config *config, struct kiln_routes *routes,
+                     struct kiln_top_up **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_top_up_close(struct kiln_top_up *top_up); /* accepts NULL */
 
 struct kiln_top_up_made {

@@ -47,9 +47,10 @@ static bool contains(const char *list, const char *trigger)
 }
 
 /* In front of the prompt, the first LoRA's trigger first; in front, nothing is within quotes. */
-void kiln_route_prompt(struct kiln_router_reader *reader, const char *prompt,
+void kiln_route_prompt(struct kiln_router_reader *reader, const struct kiln_router_request *request,
                        const bool missing[KILN_LORAS_MAX], struct kiln_route *route)
 {
+    const char *prompt = request->prompt;
     size_t at = 0;
     const size_t len = strlen(prompt);
     reader->prompt[0] = '\0';
@@ -59,7 +60,7 @@ void kiln_route_prompt(struct kiln_router_reader *reader, const char *prompt,
         const char *trigger = reader->router->loras[route->picks[i].lora].triggers.at[0];
         if (contains(reader->prompt, trigger))
             continue;
-        if (at + strlen(trigger) + 2 + len > KILN_PROMPT_MAX) {
+        if (at + strlen(trigger) + 2 + len + request->around > KILN_PROMPT_MAX) {
             route->trigger_dropped = true;
             continue;
         }

@@ -130,7 +130,7 @@ int kiln_router_read(struct kiln_router_reader *reader, const struct kiln_router
 
 /* drawn.c: scales, the prompt as drawn and the reason, of a team that is chosen. */
 void kiln_route_scales(const struct kiln_router *router, struct kiln_route *route);
-void kiln_route_prompt(struct kiln_router_reader *reader, const char *prompt,
+void kiln_route_prompt(struct kiln_router_reader *reader, const struct kiln_router_request *request,
                        const bool missing[KILN_LORAS_MAX], struct kiln_route *route);
 void kiln_route_reason(const struct kiln_router *router, struct kiln_route *route);
 

@@ -32,7 +32,7 @@
 #define KILN_ROUTER_TEXTS_MAX 32   /* triggers, keywords ... of one LoRA; more is refused */
 #define KILN_ROUTER_TEXT_MAX 120   /* bytes of a trigger or keyword */
 #define KILN_ROUTER_PROSE_MAX 2000 /* bytes of an example, or read of a description */
-#define KILN_ROUTER_REASON_MAX 160 /* bytes */
+#define KILN_ROUTER_REASON_MAX KILN_ROUTE_MAX /* bytes */
 #define KILN_ROUTER_SHOWN 8        /* candidates that a route explains */
 #define KILN_ROUTER_ID 1 /* raised when the same line and version may give another answer */
 
@@ -104,6 +104,7 @@ struct kiln_router_request {
     const char *prompt;          /* as the user wrote it */
     const char *negative_prompt; /* or NULL: bars what it names */
     const char *style;           /* name of the preset, or NULL: one strong word */
+    size_t around;               /* bytes of the style's words, which are drawn beside the prompt */
     struct kiln_router_pool pool;
     const struct kiln_router_weights *weights; /* NULL: the fitted ones */
 };

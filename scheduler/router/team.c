@@ -185,7 +185,7 @@ int kiln_router_route(struct kiln_router_reader *reader, const struct kiln_route
         route.picks[i].lora = team.loras[i];
     route.tags = reader->tokens.tags;
     kiln_route_scales(router, &route);
-    kiln_route_prompt(reader, request->prompt, team.missing, &route);
+    kiln_route_prompt(reader, request, team.missing, &route);
     kiln_route_reason(router, &route);
     *ret = route;
     return 0;

@@ -57,12 +57,14 @@ static int read_members(struct kiln_draft *draft, const char *text, size_t len, 
 }
 
 /* Reads the overrides in place of values of the line.  A size also replaces width and height, and
- * width or height also replaces a size. */
+ * width or height also replaces a size; other LoRAs take the words of those before away. */
 static int read_overrides(struct kiln_draft *draft, struct kiln_error *err)
 {
     const char *text = draft->context->overrides;
     const uint64_t sides = (uint64_t)1 << KILN_JOB_KEY_WIDTH | (uint64_t)1 << KILN_JOB_KEY_HEIGHT;
     const uint64_t size = (uint64_t)1 << KILN_JOB_KEY_SIZE;
+    const uint64_t loras = (uint64_t)1 << KILN_JOB_KEY_LORAS;
+    const uint64_t routed = (uint64_t)1 << KILN_JOB_KEY_ROUTED;
     uint64_t seen;
     if (!text)
         return 0;
@@ -73,6 +75,8 @@ static int read_overrides(struct kiln_draft *draft, struct kiln_error *err)
         draft->present &= ~sides;
     if (seen & sides && !(seen & size))
         draft->present &= ~size;
+    if (seen & loras && !(seen & routed))
+        draft->present &= ~routed;
     return 0;
 }
 

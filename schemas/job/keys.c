@@ -49,8 +49,12 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
                             "a whole number from 1 to " STRING(KILN_COUNT_MAX)},
     [KILN_JOB_KEY_LORAS] =
         {"loras", KILN_JOB_LORAS, 0, KILN_LORAS_MAX, NULL,
-         "\"none\", a text such as \"ink:0.8+paper\", or a list of up to " STRING(
+         "\"none\", \"auto\", a text such as \"ink:0.8+paper\", or a list of up to " STRING(
              KILN_LORAS_MAX) " of {\"name\": NAME, \"scale\": -4 to 4}"},
+    [KILN_JOB_KEY_ROUTED] =
+        {"routed", KILN_JOB_TEXT, 1, KILN_ROUTED_MAX, NULL,
+         "the words that loras \"auto\" put in front of the prompt, up to " STRING(
+             KILN_ROUTED_MAX) " bytes of UTF-8"},
     [KILN_JOB_KEY_MODEL] = {"model", KILN_JOB_NAME, 1, KILN_NAME_MAX, NULL, A_NAME},
     [KILN_JOB_KEY_PRIORITY] = {"priority", KILN_JOB_WHOLE, -KILN_PRIORITY_MAX, KILN_PRIORITY_MAX,
                                NULL,

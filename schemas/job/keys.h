@@ -21,6 +21,7 @@ enum kiln_job_key {
     KILN_JOB_KEY_SEED,
     KILN_JOB_KEY_COUNT,
     KILN_JOB_KEY_LORAS,
+    KILN_JOB_KEY_ROUTED,
     KILN_JOB_KEY_MODEL,
     KILN_JOB_KEY_PRIORITY,
     KILN_JOB_KEY_TENANT,
@@ -58,7 +59,7 @@ enum kiln_job_key_type {
     KILN_JOB_SEED,   /* a whole number of 64 bits, or "FIRST-LAST" */
     KILN_JOB_COARSE, /* "off", "auto" or "S+L" */
     KILN_JOB_SIGMAS, /* "0.9,0.75" or a list of numbers */
-    KILN_JOB_LORAS   /* "none", "NAME:SCALE+NAME" or a list of {name, scale} */
+    KILN_JOB_LORAS   /* "none", "auto", "NAME:SCALE+NAME" or a list of {name, scale} */
 };
 
 struct kiln_job_key_row {

@@ -5,9 +5,9 @@
  * if a later release wrote the same job in other bytes, a batch that is sent again would be
  * rendered twice.  Therefore strings have only the escapes that JSON demands.
  *
- * Two keys exist only for written lines: "styled" (the prompt has the style's words already) and
- * "template": false (its braces are plain text).  Without them a second reading would change the
- * job.
+ * Three keys exist only for written lines: "styled" (the prompt has the style's words already),
+ * "routed" (triggers of the LoRAs that "auto" chose) and "template": false (its braces are plain
+ * text).  Without them a second reading would change the job.
  */
 #include "schemas/job/line.h"
 
@@ -63,8 +63,11 @@ static void put_number(struct kiln_text *out, enum kiln_job_key key, int64_t val
     kiln_text_i64(out, value);
 }
 
+/* What the router chose stands in place of "auto": read again, the line is not routed again. */
 static void put_loras(struct kiln_text *out, const struct kiln_job *job)
 {
+    if (job->lora_auto && !job->route)
+        put_text(out, KILN_JOB_KEY_LORAS, "auto");
     if (job->lora_count == 0)
         return;
     put_key(out, KILN_JOB_KEY_LORAS);
@@ -76,6 +79,15 @@ static void put_loras(struct kiln_text *out, const struct kiln_job *job)
         kiln_text_add(out, "}", 1);
     }
     kiln_text_add(out, "]", 1);
+}
+
+static void put_routed(struct kiln_text *out, const struct kiln_job *job)
+{
+    const size_t added = kiln_job_added(job);
+    if (added == 0)
+        return;
+    put_key(out, KILN_JOB_KEY_ROUTED);
+    kiln_text_json_least(out, job->drawn, added);
 }
 
 static void put_double(struct kiln_text *out, enum kiln_job_key key, double value)
@@ -136,6 +148,7 @@ static void put_parent(struct kiln_text *out, const struct kiln_job *job)
 static void put_optional(struct kiln_text *out, const struct kiln_job *job)
 {
     put_loras(out, job);
+    put_routed(out, job);
     if (job->model[0])
         put_text(out, KILN_JOB_KEY_MODEL, job->model);
     if (job->priority)

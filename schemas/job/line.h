@@ -38,8 +38,7 @@ struct kiln_job_context {
     bool teleport;   /* auto for a picture whose line has no key teleport */
     bool no_empty;   /* refuse a prompt of nothing but blanks */
     bool init_files; /* init_image and init_mask may be paths, which the caller replaces by keys */
-    bool recorded; /* of a job or an order in the ledger: it may have a tenant of any name, and the
-                      loras "auto" of earlier releases, which means none */
+    bool recorded;   /* of a job or an order in the ledger: it may have a tenant of any name */
 };
 
 /* Fills width and height from the setting `size`; after own. */

@@ -1,4 +1,5 @@
-/* loras.c - the "loras" of a job line: "none", "NAME:SCALE+NAME", or a list of objects. */
+/* loras.c - the "loras" of a job line: "none", "auto", "NAME:SCALE+NAME", or a list of objects; and
+ * "routed", what "auto" put in front of the prompt. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static int compare_name(const void *name, const void *entry)
 static int check_known(const struct kiln_job_context *context, const char *name,
                        struct kiln_error *err)
 {
-    static const char *const words[] = {"none"};
+    static const char *const words[] = {"none", "auto"};
     const char *const *known = context->lora_names;
     size_t count = context->lora_name_count;
     if (!known || bsearch(name, known, count, sizeof *known, compare_name))
@@ -139,22 +140,48 @@ static int read_objects(const struct kiln_draft *draft, struct kiln_job *job,
     return code;
 }
 
-int kiln_draft_loras(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
+/* Words in front of the prompt, which is built already. */
+static int read_routed(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
+{
+    char *words;
+    int code = kiln_draft_text(draft, KILN_JOB_KEY_ROUTED, NULL, &words, err);
+    if (code || !words)
+        return code;
+    const size_t len = strlen(words), whole = len + strlen(job->prompt);
+    if (job->lora_auto)
+        code = kiln_fail(err, KILN_BAD_INPUT,
+                         "loras \"auto\" and routed are both given; routed is what an earlier "
+                         "\"auto\" put in front of the prompt");
+    else if (whole > KILN_PROMPT_MAX)
+        code = kiln_fail(err, KILN_BAD_INPUT,
+                         "prompt is %zu bytes with the words of routed; the limit is %d", whole,
+                         KILN_PROMPT_MAX);
+    else if (!kiln_job_draw(job, words, len))
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for a job");
+    free(words);
+    return code;
+}
+
+static int read_loras(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
 {
     const struct kiln_json_value *value = &draft->values[KILN_JOB_KEY_LORAS];
     job->lora_count = 0;
     job->lora_auto = false;
     if (!kiln_draft_has(draft, KILN_JOB_KEY_LORAS) || kiln_json_equals(value, "none"))
         return 0;
-    if (kiln_json_equals(value, "auto") && draft->context->recorded)
-        return 0; /* an earlier release accepted the word, and rendered without LoRAs */
-    if (kiln_json_equals(value, "auto"))
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "loras: \"auto\" does not exist yet: nothing in Kiln chooses LoRAs; name "
-                         "them, as in \"ink:0.8+paper\", or use \"none\"");
+    if (kiln_json_equals(value, "auto")) {
+        job->lora_auto = true;
+        return 0;
+    }
     if (value->type == KILN_JSON_STRING)
         return read_set_text(draft, job, err);
     if (value->type == KILN_JSON_ARRAY)
         return read_objects(draft, job, err);
     return kiln_draft_wrong(draft, KILN_JOB_KEY_LORAS, err);
+}
+
+int kiln_draft_loras(const struct kiln_draft *draft, struct kiln_job *job, struct kiln_error *err)
+{
+    int code = read_loras(draft, job, err);
+    return code ? code : read_routed(draft, job, err);
 }

@@ -211,3 +211,23 @@ size_t kiln_styles_count(const struct kiln_styles *styles)
 {
     return styles ? styles->count : 0;
 }
+
+const char *kiln_style_own(const struct kiln_style *style, const char *prompt, size_t *ret_len)
+{
+    const size_t len = strlen(prompt), before = style ? strlen(style->prefix) : 0;
+    const size_t after = style ? strlen(style->suffix) : 0;
+    *ret_len = len;
+    if (!style || before + after > len || memcmp(prompt, style->prefix, before) != 0 ||
+        memcmp(prompt + len - after, style->suffix, after) != 0)
+        return prompt;
+    *ret_len = len - before - after;
+    return prompt + before;
+}
+
+size_t kiln_style_own_negative(const struct kiln_style *style, const char *negative)
+{
+    const size_t len = strlen(negative), words = style ? strlen(style->negative) : 0;
+    if (words == 0 || words > len || strcmp(negative + len - words, style->negative) != 0)
+        return len;
+    return len == words ? 0 : len - words - (len - words >= 2 ? 2 : 0);
+}

@@ -26,6 +26,11 @@ int kiln_styles_parse(const char *text, size_t len, const char *path, struct kil
                       struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_styles_free(struct kiln_styles *styles); /* accepts NULL */
 
+/* The part of a prompt that has the words of the style around it; all of it if they are not. */
+const char *kiln_style_own(const struct kiln_style *style, const char *prompt, size_t *ret_len);
+/* How many bytes of a negative prompt are in front of the words of the style. */
+size_t kiln_style_own_negative(const struct kiln_style *style, const char *negative);
+
 /* Borrowed, or NULL.  The index runs over all, sorted by name. */
 const struct kiln_style *kiln_styles_find(const struct kiln_styles *styles, const char *name,
                                           size_t len);

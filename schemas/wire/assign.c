@@ -2,7 +2,7 @@
  *
  *     {"v":1, "id":..., "model":..., "width":..., "height":..., "steps":..., "mode":...,
  * "loras":[{name, scale}], "jobs":[{"id":.., "attempt":.., "batch_id":.., "index":..,
- * "created_ms":.., "parent":.., "batch":.., "line":{job line}}]}
+ * "created_ms":.., "parent":.., "added":.., "batch":.., "line":{job line}}]}
  *
  * A job line carries everything that is rendered, and its reader is the one that intake uses: a
  * worker trusts the scheduler no more than the scheduler trusts a file.
@@ -27,7 +27,8 @@ static const struct kiln_wire_table table = {"assignment", fields, sizeof fields
 
 /* The envelope is what the ledger knows of a job; the line is what will be rendered.  So a parent
  * is in the envelope, where workers of before minor 7 ignore it: they refuse a line with it.
- * Whether a run may begin from a stored latent is the scheduler's to decide. */
+ * Whether a run may begin from a stored latent is the scheduler's to decide.  The line's prompt is
+ * the drawn one, which any worker renders; "added" says how much of it the router put in front. */
 static void write_job(struct kiln_text *out, const struct kiln_job *job)
 {
     const char *batch = job->batch ? job->batch : "";
@@ -35,6 +36,9 @@ static void write_job(struct kiln_text *out, const struct kiln_job *job)
     rendered.parent = 0;
     rendered.teleport_said = false;
     rendered.alike = 0;
+    rendered.lora_auto = false;
+    rendered.prompt = job->drawn ? job->drawn : job->prompt;
+    rendered.drawn = NULL;
     kiln_text_printf(out,
                      "{\"id\":%llu,\"attempt\":%u,\"batch_id\":%llu,\"index\":%u,"
                      "\"created_ms\":%lld,\"batch\":",
@@ -46,6 +50,8 @@ static void write_job(struct kiln_text *out, const struct kiln_job *job)
                          (unsigned long long)job->donor.job, job->donor.step, job->donor.hit);
     if (kiln_job_names_parent(job))
         kiln_text_printf(out, ",\"parent\":%llu", (unsigned long long)job->parent);
+    if (kiln_job_added(job) > 0)
+        kiln_text_printf(out, ",\"added\":%zu", kiln_job_added(job));
     kiln_text_puts(out, ",\"line\":");
     kiln_job_line_write(&rendered, true, out);
     kiln_text_puts(out, "}");
@@ -90,7 +96,7 @@ void kiln_assignment_release(struct kiln_assignment *a)
 /* What stands beside the line; read into a struct of its own because a job's batch is a pointer. */
 struct envelope {
     uint64_t id, batch_id, parent, donor;
-    uint32_t attempt, index, donor_step, donor_class;
+    uint32_t attempt, index, donor_step, donor_class, added;
     int64_t created_ms;
     char batch[KILN_BATCH_NAME_MAX + 1];
 };
@@ -106,6 +112,7 @@ static const struct kiln_wire_field envelope_fields[] = {
     KILN_WIRE_FIELD(struct envelope, donor, KILN_WIRE_ROW, false),
     KILN_WIRE_FIELD(struct envelope, donor_step, KILN_WIRE_U32, false),
     KILN_WIRE_FIELD(struct envelope, donor_class, KILN_WIRE_U32, false),
+    KILN_WIRE_FIELD(struct envelope, added, KILN_WIRE_U32, false),
 };
 static const struct kiln_wire_table envelope_table = {
     "assignment", envelope_fields, sizeof envelope_fields / sizeof envelope_fields[0], false};
@@ -122,6 +129,7 @@ static int read_line(const struct kiln_json_value *value, struct kiln_job *job,
         return kiln_fail(err, KILN_PROTOCOL, "assignment: field \"line\" must be a job line");
     if (kiln_job_line_parse(value->text, value->len, &nothing_known, job, &has_seed, &inner))
         return kiln_fail(err, KILN_PROTOCOL, "assignment: job line: %s", inner.text);
+    job->lora_auto = false; /* an older scheduler took the word and chose none */
     return has_seed ? 0 : kiln_fail(err, KILN_PROTOCOL, "assignment: a job line has no seed");
 }
 
@@ -172,9 +180,22 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
             err, KILN_PROTOCOL,
             "assignment: a \"donor\" needs a \"donor_step\" from 1 to below the steps, "
             "a known \"donor_class\", and a job without a start");
+    if (envelope.added > KILN_ROUTED_MAX || envelope.added > strlen(job->prompt) || job->drawn ||
+        (job->prompt[envelope.added] & 0xc0) == 0x80)
+        return kiln_fail(err, KILN_PROTOCOL,
+                         "assignment: \"added\" must be bytes of whole characters at the front "
+                         "of the prompt, and the line has no \"routed\"");
     char *batch = strdup(envelope.batch);
-    if (!batch)
+    char *written = envelope.added ? strdup(job->prompt + envelope.added) : NULL;
+    if (!batch || (envelope.added && !written)) {
+        free(batch);
+        free(written);
         return kiln_fail(err, KILN_NO_MEMORY, "assignment: no memory");
+    }
+    if (written) {
+        job->drawn = job->prompt;
+        job->prompt = written;
+    }
     free(job->batch);
     job->batch = batch;
     job->id = envelope.id;

@@ -27,7 +27,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 11
+#define KILN_WIRE_MINOR 12
 #endif
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */

@@ -261,8 +261,8 @@ int kiln_ledger_page(struct kiln_ledger *ledger, const struct kiln_statement *st
     "j.tenant, j.model, j.width, j.height, j.steps, j.guidance, j.seed, j.loras, j.lora_auto, "    \
     "j.priority, j.max_wait_s, j.kind, j.latents, j.teleport, j.embed_metadata, j.state, "         \
     "j.attempt, (extract(epoch FROM j.created_at) * 1000)::bigint, j.sigmas, j.mode, "             \
-    "j.init_image, j.init_job, j.parent, j.init_mask, j.alike"
-#define KILN_JOB_COLUMN_COUNT 33
+    "j.init_image, j.init_job, j.parent, j.init_mask, j.alike, j.prompt_drawn, j.route"
+#define KILN_JOB_COLUMN_COUNT 35
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -89,7 +89,7 @@ void kiln_row_counts(const PGresult *rows, int row, int first, uint64_t ret[KILN
         ret[state] = kiln_row_u64(rows, row, first + state);
 }
 
-/* loras is what intake wrote, [{"name", "scale"}]; anything else is damage. */
+/* loras is what intake wrote, [{"name", "scale", "sha256"}]; anything else is damage. */
 static int read_loras(const char *text, struct kiln_job *job, struct kiln_error *err)
 {
     json_error_t where;
@@ -104,6 +104,8 @@ static int read_loras(const char *text, struct kiln_job *job, struct kiln_error 
         fits = fits && name && strlen(name) <= KILN_NAME_MAX;
         snprintf(job->loras[i].name, sizeof job->loras[i].name, "%s", name ? name : "");
         job->loras[i].scale = json_number_value(json_object_get(entry, "scale"));
+        const char *hash = json_string_value(json_object_get(entry, "sha256"));
+        snprintf(job->loras[i].sha256, sizeof job->loras[i].sha256, "%s", hash ? hash : "");
     }
     json_decref(list);
     if (!fits)
@@ -122,8 +124,10 @@ int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret, struct kil
     KILN_READ(rows, row, 10, ret->width, ret->height, ret->steps, ret->guidance, ret->seed, loras,
               ret->lora_auto, ret->priority, ret->max_wait_s, ret->kind, ret->latents,
               ret->teleport, ret->embed_metadata, ret->state, ret->attempt);
-    complete &= KILN_READ(rows, row, 25, ret->created_ms, sigmas, mode, ret->init_image,
-                          ret->init_job, ret->parent, ret->init_mask, ret->alike);
+    complete &=
+        KILN_READ(rows, row, 25, ret->created_ms, sigmas, mode, ret->init_image, ret->init_job,
+                  ret->parent, ret->init_mask, ret->alike, ret->drawn, ret->route);
+    ret->lora_auto = ret->route != NULL; /* an earlier release took the word and chose none */
     int rc;
     if (!complete)
         rc = kiln_fail(err, KILN_NO_MEMORY, "job %llu: no memory", (unsigned long long)ret->id);

@@ -21,7 +21,7 @@ says '^kiln: --set: width is 65'
 mkdir loras
 : >loras/neon.safetensors
 fails 64 kiln cache build --template x --loras auto --sigmas 0.5 --lora-dir loras
-says '^kiln: --loras: loras: "auto" does not exist yet: nothing in Kiln chooses LoRAs; name them, as in'
+says 'the latent cache needs the names of LoRAs, and loras is "auto"'
 fails 64 kiln cache build --template x --set loras=neon --loras lamp --lora-dir loras
 says '^kiln: --loras: loras: unknown LoRA "lamp"; lora_dir has none like it$'
 fails 64 kiln cache build --template x --set kind=latent-cache --set latents=none

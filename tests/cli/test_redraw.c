@@ -193,7 +193,7 @@ static struct kiln_job_row make_donor(void)
                                        .max_wait_s = 60,
                                        .kind = KILN_KIND_LATENT_CACHE,
                                        .latents = KILN_LATENTS_TRAJECTORY}};
-    row.job.loras[0] = (struct kiln_lora){"ink", 0.8};
+    row.job.loras[0] = (struct kiln_lora){"ink", 0.8, ""};
     return row;
 }
 

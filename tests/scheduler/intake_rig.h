@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "scheduler/intake/intake.h"
+#include "scheduler/intake/routes.h"
 #include "storage/bus/bus.h"
 #include "tests/support/jobs.h"
 #include "tests/support/scheduler_process.h"
@@ -16,6 +17,7 @@
 #define LINE "{\"prompt\":\"a red car\",\"width\":256,\"height\":256}"
 
 static struct kiln_test_stack *stack;
+static struct kiln_routes *routes;
 static struct kiln_intake *intake;
 static struct kiln_error err;
 
@@ -23,12 +25,14 @@ static inline int start(void **state)
 {
     (void)state;
     stack = kiln_test_stack_start(KILN_STACK_REDIS | KILN_STACK_TABLES);
-    return kiln_config_set(stack->config, "lease_s", "1", "test", &err);
+    int rc = kiln_routes_open(stack->config, &routes, &err);
+    return rc ? rc : kiln_config_set(stack->config, "lease_s", "1", "test", &err);
 }
 
 static inline int stop(void **state)
 {
     (void)state;
+    kiln_routes_close(routes);
     kiln_test_stack_stop(stack);
     return 0;
 }
@@ -39,7 +43,7 @@ static inline int setup(void **state)
     kiln_test_flushall(stack);
     free(kiln_test_sql(stack, "SET client_min_messages = error; TRUNCATE batch CASCADE"));
     intake = NULL;
-    return kiln_intake_open(stack->config, &intake, &err);
+    return kiln_intake_open(stack->config, routes, &intake, &err);
 }
 
 static inline int teardown(void **state)

@@ -136,7 +136,7 @@ static void settings_of_webhooks(const char *hosts, const char *secret)
     kiln_test_ok(kiln_config_set(stack->config, "webhook_hosts", hosts, "test", &err), err);
     kiln_test_ok(kiln_config_set(stack->config, "webhook_secret_file", secret, "test", &err), err);
     intake = NULL;
-    kiln_test_ok(kiln_intake_open(stack->config, &intake, &err), err);
+    kiln_test_ok(kiln_intake_open(stack->config, routes, &intake, &err), err);
 }
 
 /* A call of one job with a URL; its receipt. */
@@ -377,7 +377,7 @@ static void numbers_stay_apart_after_repetition(void **state)
         kiln_test_append(stack, fields, 2);
         if (i == 3) {
             kiln_intake_close(intake);
-            kiln_test_ok(kiln_intake_open(stack->config, &intake, &err), err);
+            kiln_test_ok(kiln_intake_open(stack->config, routes, &intake, &err), err);
         }
         (void)take_all();
     }

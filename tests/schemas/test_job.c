@@ -53,8 +53,8 @@ static void equal_lora_sets_have_equal_text(void **state)
 {
     (void)state;
     char a[KILN_LORA_SET_MAX], b[KILN_LORA_SET_MAX];
-    struct kiln_lora one[] = {{"paper", 1}, {"ink", 0.8}, {"noir", -0.25}};
-    struct kiln_lora two[] = {{"noir", -0.25}, {"paper", 1}, {"ink", 0.8}};
+    struct kiln_lora one[] = {{"paper", 1, ""}, {"ink", 0.8, ""}, {"noir", -0.25, ""}};
+    struct kiln_lora two[] = {{"noir", -0.25, ""}, {"paper", 1, ""}, {"ink", 0.8, ""}};
     size_t len = kiln_lora_set_text(one, 3, a, sizeof a);
     kiln_lora_set_text(two, 3, b, sizeof b);
     assert_string_equal(a, "ink:0.8+noir:-0.25+paper:1");

@@ -1,5 +1,4 @@
-/* test_job_line.c - the validator of job lines: what it fills, what it refuses and how it says so.
- */
+/* test_job_line.c - the validator of job lines: what it fills, what it refuses and how. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -210,7 +209,7 @@ static void wrong_loras_are_named(void **state)
     refused(LORAS("[\"ink\"]"), "an entry is text");
     refused(LORAS("[{\"name\":\"../ink\"}]"), "is not a name");
     refused(LORAS("[{\"name\":7}]"), "name must be a text");
-    refused(LORAS("{}"), "loras is an object; it must be \"none\", a text");
+    refused(LORAS("{}"), "loras is an object; it must be \"none\", \"auto\", a text");
     refused(LORAS("\"\""), "loras is \"\"");
     refused(LORAS("\"ink:big\""), "scale of \"ink\" is not a number");
     static const char four[] =
@@ -289,9 +288,10 @@ static void wrong_values_are_named_with_their_limits(void **state)
         {"{\"prompt\":\"x\",\"teleport\":\"on\"}", "it must be \"off\" or \"auto\""},
         {"{\"prompt\":\"x\",\"teleport\":\"auto\",\"alike\":101}", "alike is 101; it must"},
         {"{\"prompt\":\"x\",\"alike\":50}", "alike needs teleport \"auto\"; teleport is off"},
-        {"{\"prompt\":\"x\",\"loras\":\"auto\"}",
-         "loras: \"auto\" does not exist yet: nothing in Kiln chooses LoRAs; name them, as in "
-         "\"ink:0.8+paper\", or use \"none\""},
+        {"{\"prompt\":\"x\",\"loras\":\"auto\",\"routed\":\"neon, \"}",
+         "loras \"auto\" and routed are both given"},
+        {"{\"prompt\":\"x\",\"loras\":\"ink\",\"routed\":\"\"}",
+         "routed is \"\"; it must be the words that"},
         {"{\"prompt\":\"x\",\"max_wait_s\":2592001}", "max_wait_s is 2592001"},
         {"{\"prompt\":\"x\",\"embed_metadata\":1}",
          "embed_metadata is 1; it must be true or false"},

@@ -95,13 +95,13 @@ static struct kiln_job make_job(uint64_t id)
                            .lora_count = 1,
                            .attempt = 2,
                            .created_ms = 1795249523818};
-    job.loras[0] = (struct kiln_lora){"ink", 0.8};
+    job.loras[0] = (struct kiln_lora){"ink", 0.8, ""};
     job.batch = strdup("b-1");
-    job.prompt = strdup("a {\"cat\"} \xe7\x8c\xab\n");
-    job.negative_prompt = strdup("");
+    job.prompt = strdup("a {\"cat\"} \xe7\x8c\xab\n"), job.negative_prompt = strdup("");
     job.tenant = strdup("default");
     job.model = strdup("turbo");
     job.custom_id = strdup("row 7");
+    assert_true(kiln_job_draw(&job, "inked, ", id == 42 ? 7 : 0));
     return job;
 }
 
@@ -144,6 +144,7 @@ static void assignments_come_back_whole(void **state)
     assert_int_equal(job->state, KILN_JOB_ASSIGNED);
     assert_string_equal(job->batch, "b-1");
     assert_string_equal(job->prompt, expected.prompt);
+    assert_string_equal(job->drawn, "inked, a {\"cat\"} \xe7\x8c\xab\n");
     assert_string_equal(job->custom_id, "row 7");
     kiln_job_release(&expected);
     kiln_assignment_release(&a);
@@ -401,8 +402,7 @@ static void events_say_what_they_are_about(void **state)
     assert_true(event.job == INT64_MAX && event.code == KILN_OK);
 }
 
-/* A scheduler of the release before took "auto" in a line, which meant nothing, and passes it on.
- */
+/* A scheduler of a release before took "auto" in a line, which meant nothing, and passes it on. */
 static void a_line_of_the_release_before_is_drawn(void **state)
 {
     (void)state;

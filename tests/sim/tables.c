@@ -111,6 +111,8 @@ static struct sim_row *make_row(const char *pool, uint64_t id, uint64_t batch_id
     row->job.batch = copy(new->job.batch);
     row->job.custom_id = copy(new->job.custom_id);
     row->job.prompt = copy(new->job.prompt);
+    row->job.drawn = new->job.drawn ? copy(new->job.drawn) : NULL;
+    row->job.route = new->job.route ? copy(new->job.route) : NULL;
     row->job.negative_prompt = copy(or_empty(new->job.negative_prompt));
     row->job.style = copy(new->job.style);
     row->job.init_image = copy(new->job.init_image);

@@ -48,7 +48,7 @@ storage/ledger/upkeep:      schemas/ storage/ledger storage/ledger/read storage/
 
 scheduler/policy:           schemas/
 scheduler/sim:              schemas/ scheduler/policy
-scheduler/intake:           schemas/ storage/
+scheduler/intake:           schemas/ storage/ scheduler/router
 scheduler/router:           schemas/
 scheduler/cache:            schemas/ storage/
 scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake scheduler/cache pipeline/embed/

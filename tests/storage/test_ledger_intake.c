@@ -24,9 +24,12 @@ static void a_record_comes_back_as_it_went_in(void **state)
     in->seed = 18446744073709551615u;
     in->guidance = 3.0000000000000004;
     in->lora_count = 2;
-    in->loras[0] = (struct kiln_lora){"ink", 0.1};
-    in->loras[1] = (struct kiln_lora){"wash", -1.0 / 3};
+    in->loras[0] = (struct kiln_lora){"ink", 0.1, ""};
+    in->loras[1] = (struct kiln_lora){"wash", -1.0 / 3, ""};
     in->lora_auto = in->embed_metadata = true;
+    in->route = strdup("{\"v\":2,\"r\":1,\"p\":[]}");
+    assert_true(kiln_job_draw(in, "ink, ", 5));
+    memset(in->loras[0].sha256, 'a', 64);
     in->priority = -10;
     in->max_wait_s = 3600;
     in->kind = KILN_KIND_LATENT_CACHE;
@@ -63,6 +66,10 @@ static void a_record_comes_back_as_it_went_in(void **state)
     assert_string_equal(out.loras[1].name, "wash");
     assert_true(out.loras[0].scale == 0.1 && out.loras[1].scale == -1.0 / 3);
     assert_true(out.lora_auto && out.embed_metadata);
+    assert_string_equal(out.route, in->route);
+    assert_string_equal(out.drawn, in->drawn);
+    assert_string_equal(out.loras[0].sha256, in->loras[0].sha256);
+    assert_string_equal(out.loras[1].sha256, "");
     assert_int_equal(out.priority, -10);
     assert_int_equal(out.max_wait_s, 3600);
     assert_int_equal(out.kind, KILN_KIND_LATENT_CACHE);

@@ -131,7 +131,7 @@ static struct kiln_call *next_call(struct compute *compute, const struct kiln_po
         compute->wanted[i] = false;
         call->index[call->count] = index;
         call->items[call->count++] = (DiffusionZItem){
-            .prompt = jobs[index].prompt,
+            .prompt = kiln_job_drawn(&jobs[index]),
             .negative_prompt = jobs[index].negative_prompt,
             .seed = jobs[index].seed,
             .cancel = &flight->stops[index],

@@ -109,7 +109,8 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
         kiln_mode_text(&picture->mode, mode);
         start_text(picture, start);
         xmp = kiln_webp_xmp_packet(&(struct kiln_webp_about){
-            .prompt = job->prompt,
+            .prompt = kiln_job_drawn(job),
+            .written = job->drawn ? job->prompt : NULL,
             .negative_prompt = job->negative_prompt,
             .model = options->model_name,
             .lora_set = loras,

@@ -32,7 +32,7 @@ void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_assignme
                              .lora_count = next->loras.count};
     for (uint32_t i = 0; i < assignment->job_count; i++) {
         const struct kiln_job *job = &assignment->jobs[i];
-        next->items[i].prompt = job->prompt;
+        next->items[i].prompt = kiln_job_drawn(job);
         next->items[i].negative_prompt = job->negative_prompt;
         if (job->guidance > (double)batch.guidance_scale)
             batch.guidance_scale = (float)job->guidance;

@@ -14,6 +14,7 @@
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/snapshot.h"
 #include "schemas/reuse/class.h"
+#include "schemas/route.h"
 #include "storage/ledger/ledger.h"
 
 struct shown {
@@ -118,11 +119,26 @@ static void print_mode(const struct kiln_job_row *row)
         printf("  made from  job %" PRIu64 "\n", job->parent);
 }
 
+/* "  loras      ink:0.8", and what "auto" thought. */
+static void print_loras(const struct kiln_job *job)
+{
+    char set[KILN_LORA_SET_MAX];
+    struct kiln_text words = {0};
+    if (kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set))
+        printf("  loras      %s\n", set);
+    kiln_route_words(job, &words);
+    if (words.at)
+        print_words("why", words.at);
+    if (job->drawn)
+        print_words("drawn as", job->drawn);
+    kiln_text_release(&words);
+}
+
 static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     const struct shown *shown = arg;
     const struct kiln_job *job = &row->job;
-    char set[KILN_LORA_SET_MAX], time[64];
+    char time[64];
     (void)err;
     printf("job %" PRIu64 "  %s, attempt %u\n  batch      %s, index %u%s", job->id,
            kiln_job_state_name(job->state), job->attempt, job->batch, job->index,
@@ -136,8 +152,7 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
            job->height, job->steps, job->guidance, job->seed, job->style ? ", style " : "",
            job->style ? job->style : "");
     print_mode(row);
-    if (kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set))
-        printf("  loras      %s\n", set);
+    print_loras(job);
     printf("  options    kind %s, latents %s, priority %d, tenant %s\n",
            kiln_job_kind_name(job->kind), kiln_latents_name(job->latents), (int)job->priority,
            job->tenant);

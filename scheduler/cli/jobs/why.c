@@ -18,6 +18,7 @@
 #include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/pauses.h"
 #include "schemas/clock.h"
+#include "schemas/route.h"
 #include "storage/ledger/ledger.h"
 
 struct why {
@@ -216,6 +217,16 @@ static void explain_parent(struct why *why, const struct kiln_job *job)
         because(why, "it starts from the latent of job %" PRIu64, job->init_job);
 }
 
+/* What loras "auto" chose. */
+static void explain_route(struct why *why, const struct kiln_job *job)
+{
+    struct kiln_text words = {0};
+    kiln_route_words(job, &words);
+    if (words.at)
+        because(why, "%s", words.at);
+    kiln_text_release(&words);
+}
+
 static int explain_state(struct why *why, const struct kiln_job_row *row, struct kiln_error *err)
 {
     switch (row->job.state) {
@@ -249,6 +260,8 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
     int rc = explain_state(why, row, err);
     if (rc == 0)
         explain_parent(why, &row->job);
+    if (rc == 0)
+        explain_route(why, &row->job);
     return rc;
 }
 

@@ -98,11 +98,17 @@ static int write_line(struct again *again, struct kiln_job job, struct kiln_erro
     rc = rc ? rc : choose_seed(again, count, &job, err);
     if (rc)
         return rc;
+    const size_t added = kiln_job_added(&job);
+    const char *words = job.drawn; /* triggers in front, which the new prompt gets as well */
     job.prompt = (char *)prompt;
+    job.drawn = NULL;
+    if (!kiln_job_draw(&job, words, added))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
     job.steps = (uint32_t)steps;
     job.custom_id = NULL;
     job.parent = job.id;
     kiln_job_line_write(&job, true, &again->line);
+    free(job.drawn);
     if (again->line.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
     if (count > 1) {

@@ -8,6 +8,7 @@
 #include "scheduler/gallery/parts/recipe.h"
 #include "schemas/embedded.h"
 #include "schemas/job/line.h"
+#include "schemas/route.h"
 #include "storage/ledger/read/batch.h"
 
 #define JSON_TYPE "application/json"
@@ -123,6 +124,17 @@ static void add_stages(struct kiln_text *out, const struct kiln_made *made)
                      made->encode_ms, made->upload_ms);
 }
 
+/* What loras "auto" thought, as a sentence, and the prompt as it was drawn. */
+static void add_route(struct kiln_text *out, const struct kiln_job *job)
+{
+    struct kiln_text words = {0};
+    kiln_route_words(job, &words);
+    kiln_text_printf(out, ",\"lora_auto\":%s", job->lora_auto ? "true" : "false");
+    kiln_json_text(out, "lora_why", words.at);
+    kiln_json_text(out, "drawn", kiln_job_drawn(job));
+    kiln_text_release(&words);
+}
+
 static void add_job(struct kiln_text *out, const struct kiln_gallery_picture *picture)
 {
     const struct kiln_job_row *row = picture->job;
@@ -143,6 +155,7 @@ static void add_job(struct kiln_text *out, const struct kiln_gallery_picture *pi
         kiln_text_puts(out, "}");
     }
     kiln_text_puts(out, "]");
+    add_route(out, job);
     kiln_json_text(out, "model", picture->made.model_name);
     kiln_json_text(out, "model_hash", picture->made.model_hash);
     kiln_json_text(out, "worker", row->worker);

@@ -13,6 +13,7 @@
 #include "scheduler/gallery/parts/recipe.h"
 #include "scheduler/gallery/parts/tiles.h"
 #include "schemas/job/line.h"
+#include "schemas/route.h"
 #include "storage/ledger/safety/verdict.h"
 
 #define CHILDREN 24 /* the newest */
@@ -173,6 +174,18 @@ static void add_donor(struct kiln_text *out, const struct kiln_gallery_picture *
                      row->job.steps);
 }
 
+/* Why "auto" chose these LoRAs, and the words that it drew them with. */
+static void add_route(struct kiln_text *out, const struct kiln_job *job)
+{
+    struct kiln_text words = {0};
+    kiln_route_words(job, &words);
+    if (words.at)
+        add_fact(out, "Chosen", words.at);
+    if (job->drawn)
+        add_fact(out, "Drawn as", job->drawn);
+    kiln_text_release(&words);
+}
+
 static void add_making(struct kiln_text *out, const struct kiln_gallery_picture *picture)
 {
     const struct kiln_job_row *row = picture->job;
@@ -191,6 +204,7 @@ static void add_making(struct kiln_text *out, const struct kiln_gallery_picture 
     if (job->style)
         add_link_fact(out, "Style", "style", job->style);
     add_loras(out, job);
+    add_route(out, job);
     add_fact(out, "Made", kiln_mode_shown(row->rendered_mode));
     add_donor(out, picture);
     if (picture->made.model_name[0])

@@ -12,7 +12,7 @@ bool kiln_gallery_command(const struct kiln_job_row *row, struct kiln_text *out)
     if (!kiln_mode_parse(row->rendered_mode, &mode) || kiln_mode_starts(&mode))
         return false;
     kiln_text_puts(out, "kiln render --prompt ");
-    kiln_shell(out, job->prompt);
+    kiln_shell(out, kiln_job_drawn(job));
     if (job->negative_prompt[0] && job->guidance > 0) {
         kiln_text_puts(out, " --negative ");
         kiln_shell(out, job->negative_prompt);

@@ -97,6 +97,7 @@ struct kiln_model_card {
     uint32_t sigma_count;          /* ... if this is steps; 0: those of the scheduler */
     struct kiln_card_weights weights[KILN_STEP_LORAS_MAX]; /* likewise, of a run of so many steps */
     uint32_t weight_count;
+    char base[KILN_NAME_MAX + 1], variant[KILN_NAME_MAX + 1]; /* for LoRAs; "": not said */
     struct kiln_card_reuse reuse; /* what a run from a stored latent may skip */
 };
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "schemas/job/sizes.h"
+#include "schemas/names.h"
 #include "schemas/text/json.h"
 #include "storage/formats/card/model_card_parts.h"
 #include "storage/formats/json_bounds.h"
@@ -308,6 +309,21 @@ static int read_known(const char *text, void *ret, struct kiln_error *err)
     return kiln_card_bounds(text, &card->sizes[card->size_count], err);
 }
 
+/* "base" or "variant". */
+static int read_name(const char *key, const struct kiln_json_value *value,
+                     char ret[KILN_NAME_MAX + 1], struct kiln_error *err)
+{
+    char text[KILN_CARD_TEXT];
+    int code = kiln_card_text(value, text, err);
+    if (code == 0 && !kiln_name_valid(text, strlen(text), KILN_NAME_MAX))
+        code = kiln_fail(err, KILN_CONFIG, "expected a name of up to %d " KILN_NAME_RULE,
+                         KILN_NAME_MAX);
+    if (code)
+        return kiln_card_refuse(key, err);
+    snprintf(ret, KILN_NAME_MAX + 1, "%s", text);
+    return 0;
+}
+
 int kiln_model_card_parse(const char *text, size_t len, const char *path,
                           struct kiln_model_card *ret, struct kiln_error *err)
 {
@@ -327,6 +343,10 @@ int kiln_model_card_parse(const char *text, size_t len, const char *path,
             code = kiln_card_list(&value, &card.size_count, KILN_LIST_MAX, read_known, &card, &why)
                        ? kiln_card_refuse("sizes", &why)
                        : 0;
+        else if (kiln_json_equals(&key, "base"))
+            code = read_name("base", &value, card.base, &why);
+        else if (kiln_json_equals(&key, "variant"))
+            code = read_name("variant", &value, card.variant, &why);
         else if (kiln_json_equals(&key, "teleport"))
             code = kiln_card_reuse_read(&value, &card.reuse, &why);
     if (code != 0)

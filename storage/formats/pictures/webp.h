@@ -49,7 +49,9 @@ int kiln_webp_xmp(const uint8_t *data, size_t size, char **ret_xmp,
  * or empty text is left out, as are a parent of 0 and the forwards of an exact run; about == NULL
  * makes the label alone. */
 struct kiln_webp_about {
-    const char *prompt, *negative_prompt, *model, *lora_set;
+    const char *prompt;  /* as rendered */
+    const char *written; /* as written, where that differs; else NULL */
+    const char *negative_prompt, *model, *lora_set;
     const char *mode;  /* schemas/job/mode.h; NULL or "": exact */
     const char *start; /* the job or the object that it began from */
     const char *mask;  /* the object of its mask */

@@ -88,6 +88,7 @@ static void put_parameters(struct kiln_text *out, const struct kiln_webp_about *
     put_text(out, "Iptc4xmpExt:AIPromptInformation", about->prompt);
     put_text(out, "Iptc4xmpExt:AISystemUsed", about->model);
     put_text(out, "kiln:prompt", about->prompt);
+    put_text(out, "kiln:prompt_written", about->written);
     put_text(out, "kiln:negative_prompt", about->negative_prompt);
     put_text(out, "kiln:model", about->model);
     put_text(out, "kiln:lora_set", about->lora_set);

@@ -33,9 +33,10 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
                          (unsigned long long)job->id);
     const uint32_t shape[] = {commit->latent_channels, latent ? latent->height : 0,
                               latent ? latent->width : 0};
-    char prompt_hash[65], mode[KILN_MODE_MAX];
+    char prompt_hash[65], drawn_hash[65], mode[KILN_MODE_MAX];
     kiln_mode_text(&commit->mode, mode);
     kiln_prompt_hash(job->prompt, job->negative_prompt, prompt_hash);
+    kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, drawn_hash);
     *ret = kiln_move_begin(KILN_MOVE_COMMIT, params);
     KILN_BIND(params, job->id, job->attempt, commit->worker, commit->wait_ms, commit->text_ms,
               commit->denoise_ms, commit->decode_ms, commit->encode_ms, commit->upload_ms);
@@ -62,6 +63,7 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
     else
         kiln_bind_text(params, NULL);
     KILN_BIND(params, job->donor.job, job->donor.hit, commit->fallback);
+    kiln_bind_copy(params, drawn_hash);
     return 0;
 }
 

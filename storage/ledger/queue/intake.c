@@ -99,14 +99,19 @@ static int64_t entry_number(const char *id)
     return (int64_t)((ms & 0x7ffffffffffULL) << 20 | sequence);
 }
 
-/* The set as [{"name", "scale"}], into out, which is returned. */
-#define LORAS_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 64) + 3)
+/* The set as [{"name", "scale", "sha256"}], into out, which is returned. */
+#define LORAS_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 160) + 3)
 static const char *loras_json(const struct kiln_job *job, char out[LORAS_MAX])
 {
     size_t len = (size_t)snprintf(out, LORAS_MAX, "[");
-    for (uint32_t i = 0; i < job->lora_count; i++) /* names need no escaping: see limits.h */
-        len += (size_t)snprintf(out + len, LORAS_MAX - len, "%s{\"name\":\"%s\",\"scale\":%.17g}",
-                                i ? "," : "", job->loras[i].name, job->loras[i].scale);
+    for (uint32_t i = 0; i < job->lora_count; i++) { /* names need no escaping: see limits.h */
+        const struct kiln_lora *lora = &job->loras[i];
+        len += (size_t)snprintf(out + len, LORAS_MAX - len, "%s{\"name\":\"%s\",\"scale\":%.17g",
+                                i ? "," : "", lora->name, lora->scale);
+        if (lora->sha256[0])
+            len += (size_t)snprintf(out + len, LORAS_MAX - len, ",\"sha256\":\"%s\"", lora->sha256);
+        len += (size_t)snprintf(out + len, LORAS_MAX - len, "}");
+    }
     snprintf(out + len, LORAS_MAX - len, "]");
     return out;
 }
@@ -154,6 +159,8 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
     KILN_BIND_COLUMN(params, TEXT, count, JOB.init_mask);
     KILN_BIND_COLUMN(params, TEXT, count, jobs[i].source);
     KILN_BIND_COLUMN(params, INT2, count, JOB.alike);
+    KILN_BIND_COLUMN(params, TEXT, count, JOB.drawn);
+    KILN_BIND_COLUMN(params, TEXT, count, JOB.route);
     KILN_BIND_COLUMN(params, INT8, count, entry_number(jobs[i].entry));
 }
 
@@ -182,7 +189,7 @@ static size_t chunk_of(const struct kiln_new_job *jobs, size_t count)
 {
     size_t bytes = 0, n = 0;
     while (n < count && n < CHUNK_JOBS && (n == 0 || bytes < CHUNK_BYTES)) {
-        bytes += strlen(jobs[n].job.prompt) + 1024;
+        bytes += strlen(jobs[n].job.prompt) + strlen(kiln_job_drawn(&jobs[n].job)) + 1024;
         n++;
     }
     return n;

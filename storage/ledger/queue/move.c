@@ -65,8 +65,9 @@
     "WHERE j.id = ANY ($3) AND j.state = $2 AND j.assignment = $5"
 
 /* $3 id, $4 attempt, $5 worker; the picture from $6 on.  True also for a job that this very attempt
- * has completed: a repeated commit.  The rows of the picture take the job's own words.  $27 may say
- * how the transaction is flushed; NULL leaves that to the server. */
+ * has completed: a repeated commit.  The rows of the picture take the job's own words; $12 is the
+ * hash of those that were written, $35 of those that were drawn.  $27 may say how the transaction
+ * is flushed; NULL leaves that to the server. */
 #define COMMIT_SQL                                                                                 \
     "WITH locked AS ("                                                                             \
     "  SELECT id, state AS was FROM job WHERE id = $3::bigint AND attempt = $4::integer"           \
@@ -95,7 +96,7 @@
     "    key, encoding, model, model_hash, lora_set, prompt_hash, sigmas, gpu_ms,"                 \
     "    lora_files, mode, forwards)"                                                              \
     "  SELECT id, $22::double precision, seed, guidance, width, height, steps, $23::integer,"      \
-    "    $24::integer[], $25::text, $26::text, model, $14, lora_set, $12, $28::float8[],"          \
+    "    $24::integer[], $25::text, $26::text, model, $14, lora_set, $35::text, $28::float8[],"    \
     "    CASE WHEN kind = 1 THEN $7 + $8 + $9 END, string_to_array($29::text, '+'), $30, $31"      \
     "  FROM moved WHERE $26 IS NOT NULL"                                                           \
     ") SELECT EXISTS (SELECT FROM moved) OR EXISTS ("                                              \

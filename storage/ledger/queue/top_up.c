@@ -71,13 +71,13 @@ int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t 
     return kiln_ledger_run_each(ledger, &walk, &params, read_line, KILN_CALLER(each, arg), err);
 }
 
-/* $35 the backfill, $36 the cursor as it was read, $37 the new cursor. */
+/* $37 the backfill, $38 the cursor as it was read, $39 the new cursor. */
 #define OURS                                                                                       \
-    "ours AS (SELECT id FROM backfill WHERE id = $35::bigint AND cursor = $36::bigint FOR "        \
+    "ours AS (SELECT id FROM backfill WHERE id = $37::bigint AND cursor = $38::bigint FOR "        \
     "UPDATE), "
 #define TOP_UP_SQL                                                                                 \
     KILN_INSERT_SQL(OURS, "WHERE EXISTS (SELECT FROM ours)")                                       \
-    ", moved AS (UPDATE backfill o SET cursor = $37::bigint, " KILN_BACKFILL_MADE                  \
+    ", moved AS (UPDATE backfill o SET cursor = $39::bigint, " KILN_BACKFILL_MADE                  \
     "  FROM (SELECT count(*) AS jobs FROM made) m, ours WHERE o.id = ours.id)"                     \
     " SELECT count(*) FROM made"
 

@@ -67,7 +67,7 @@ int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
     KILN_BIND(&params, pool);
     KILN_BIND_COLUMN(&params, TEXT, count, wants[i].key);
     KILN_BIND_COLUMN(&params, TEXT, count,
-                     (kiln_prompt_hash(JOB->prompt, JOB->negative_prompt, hash), hash));
+                     (kiln_prompt_hash(kiln_job_drawn(JOB), JOB->negative_prompt, hash), hash));
     KILN_BIND_COLUMN(&params, INT4, count, JOB->width);
     KILN_BIND_COLUMN(&params, INT4, count, JOB->height);
     KILN_BIND_COLUMN(&params, TEXT, count, JOB->model);

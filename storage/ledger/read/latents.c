@@ -35,7 +35,8 @@ int kiln_ledger_prompts(struct kiln_ledger *ledger, const char *pool, const uint
                         size_t count, char **ret, struct kiln_error *err)
 {
     static const struct kiln_statement look = {
-        "prompts", "SELECT j.prompt FROM unnest($2::bigint[]) WITH ORDINALITY AS g (id, n)"
+        "prompts", "SELECT coalesce(j.prompt_drawn, j.prompt) FROM unnest($2::bigint[]) WITH "
+                   "ORDINALITY AS g (id, n)"
                    " LEFT JOIN job j ON j.id = g.id AND j.pool = $1 ORDER BY g.n"};
     struct kiln_params params = {0};
     PGresult *rows;

@@ -15,6 +15,7 @@
 #include "schemas/job/line.h"
 #include "schemas/job/sizes.h"
 #include "schemas/reuse/class.h"
+#include "schemas/route.h"
 
 /* A comma before whatever follows a value. */
 static void separate(struct kiln_text *out)
@@ -110,20 +111,41 @@ void kiln_record_short(struct kiln_text *out, const struct kiln_job_row *row)
                   over || !row->error_code ? NULL : kiln_code_name(row->error_code));
 }
 
+/* What loras "auto" chose, and why; null for other jobs. */
+static void put_route(struct kiln_text *out, const struct kiln_job *job)
+{
+    struct kiln_route_reason reason;
+    struct kiln_text words = {0};
+    kiln_json_put(out, "lora_auto:b drawn:s", job->lora_auto, kiln_job_drawn(job));
+    if (!kiln_route_read(job, &reason)) {
+        kiln_json_put(out, "route:n");
+        return;
+    }
+    kiln_route_words(job, &words);
+    kiln_json_put(out, "route:{version:u router:i words:s entries:[", reason.version, reason.router,
+                  words.at);
+    for (uint32_t i = 0; i < reason.count; i++)
+        kiln_json_put(out, "{name:s p:d chosen:b why:s}", reason.entries[i].name,
+                      reason.entries[i].p, reason.entries[i].chosen, reason.entries[i].words);
+    kiln_text_puts(out, "]}");
+    kiln_text_release(&words);
+}
+
 void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
 {
     char sigmas[KILN_SIGMAS_TEXT_MAX];
     const struct kiln_job *job = &row->job;
     kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
     kiln_json_put(out,
-                  "prompt:s negative_prompt:s style:s tenant:s model:s guidance:d lora_auto:b "
+                  "prompt:s negative_prompt:s style:s tenant:s model:s guidance:d "
                   "priority:i max_wait_s:u kind:s latents:s sigmas:s teleport:s alike:i "
                   "embed_metadata:b",
                   job->prompt, job->negative_prompt, job->style, job->tenant,
-                  job->model && job->model[0] ? job->model : NULL, job->guidance, job->lora_auto,
-                  job->priority, (uint64_t)job->max_wait_s, kiln_job_kind_name(job->kind),
+                  job->model && job->model[0] ? job->model : NULL, job->guidance, job->priority,
+                  (uint64_t)job->max_wait_s, kiln_job_kind_name(job->kind),
                   kiln_latents_name(job->latents), sigmas[0] ? sigmas : NULL,
                   kiln_teleport_name(job->teleport), job->alike, job->embed_metadata);
+    put_route(out, job);
     bool rendered = row->forwards > 0;
     kiln_json_put(out, "rendered_mode:s", rendered ? kiln_mode_shown(row->rendered_mode) : NULL);
     kiln_json_put(out, rendered ? "forwards:d" : "forwards:n", row->forwards);

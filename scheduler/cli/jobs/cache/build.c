@@ -58,7 +58,7 @@ static void make_key(struct kiln_cache_want *want, struct kiln_job *job)
     char hash[65], set[KILN_LORA_SET_MAX], sigmas[KILN_SIGMAS_TEXT_MAX], hex[33];
     char text[KILN_LORA_SET_MAX + KILN_SIGMAS_TEXT_MAX + KILN_NAME_MAX + 256];
     uint8_t digest[KILN_SHA256_SIZE];
-    kiln_prompt_hash(job->prompt, job->negative_prompt, hash);
+    kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, hash);
     kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set);
     kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
     int len = snprintf(text, sizeof text, "kiln latent\n%s\n%ux%u\n%u\n%g\n%s\n%s\n%d\n%s\n%llu",
@@ -214,6 +214,11 @@ static int take_line(void *arg, const char *text, size_t len, struct kiln_error 
         rc = kiln_expand_job(expand, which, &job, err);
         if (rc)
             break;
+        if (job.lora_auto) { /* the router's choice, which is part of a latent's key, comes later */
+            kiln_job_release(&job);
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "the latent cache needs the names of LoRAs, and loras is \"auto\"");
+        }
         free(job.batch);
         job.batch = strdup(KILN_CACHE_BATCH);
         if (job.batch)

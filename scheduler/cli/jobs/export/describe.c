@@ -21,7 +21,8 @@ int kiln_describe_picture(const struct kiln_job_row *row, enum kiln_picture_form
     else if (job->init_job || (job->donor.job && !row->fallback[0]))
         snprintf(start, sizeof start, "job:%" PRIu64,
                  job->init_job ? job->init_job : job->donor.job);
-    const struct kiln_webp_about about = {.prompt = job->prompt,
+    const struct kiln_webp_about about = {.prompt = kiln_job_drawn(job),
+                                          .written = job->drawn ? job->prompt : NULL,
                                           .negative_prompt = job->negative_prompt,
                                           .model = row->model_name,
                                           .lora_set = loras,

@@ -175,12 +175,19 @@ int kiln_redraw_line(const struct kiln_redraw_want *want, const struct kiln_job_
     job.alike = 0;
     if (kiln_name_reserved(job.tenant)) /* of a backfill, or the latent cache */
         job.tenant = usual_tenant;
+    const size_t added = kiln_job_added(&job);
+    const char *words = job.drawn; /* triggers in front of either prompt */
+    job.drawn = NULL;
     if (want->reprompted) { /* the prompt of the command line comes over this one, with its style */
         job.prompt = nothing;
         job.negative_prompt = negative;
         job.style = NULL;
     }
-    kiln_job_line_write(&job, false, out);
+    if (kiln_job_draw(&job, words, added))
+        kiln_job_line_write(&job, false, out);
+    else
+        out->failed = true;
+    free(job.drawn);
     add_rest(want, &job, style, out);
     free(negative);
     return out->failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for job lines") : 0;

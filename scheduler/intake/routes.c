@@ -1,0 +1,371 @@
+/* routes.c - see routes.h.
+ *
+ * The thread hands a new snapshot over under the lock; the intake takes it at its next turn and
+ * frees the one before, so that no snapshot has two owners.
+ */
+#include "scheduler/intake/routes.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "scheduler/router/lora_file.h"
+#include "schemas/clock.h"
+#include "schemas/job/styles.h"
+#include "schemas/telemetry/log.h"
+#include "storage/daemon/outage.h"
+#include "storage/formats/card/model_card.h"
+#include "storage/formats/styles_file.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/lora/lora.h"
+
+#define LOOK_MS 5000 /* between looks that nobody asked for */
+#define RETRY_MS 100 /* the least pause after a look that failed */
+
+/* The registry at one version. */
+struct snapshot {
+    struct kiln_lora_list list;
+    struct kiln_router *router;
+    struct kiln_router_reader *reader; /* the intake's */
+};
+
+struct kiln_routes {
+    const struct kiln_config *config;
+    const char *pool;
+    struct kiln_styles *styles; /* NULL: the built-in ones */
+    struct kiln_lexicon *lexicon;
+    struct kiln_model_card card;                                  /* its base and variant */
+    struct snapshot *now;                                         /* the intake's; NULL: none yet */
+    char own[KILN_PROMPT_MAX + 1], negative[KILN_PROMPT_MAX + 1]; /* scratch of the intake */
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    struct snapshot *next;  /* newer than now; NULL: none */
+    uint64_t asked, looked; /* looks that were asked for, and that have been made */
+    bool stop;
+    struct kiln_error fault; /* of the last look; code 0: it worked */
+};
+
+static void snapshot_free(struct snapshot *snapshot)
+{
+    if (!snapshot)
+        return;
+    kiln_router_reader_free(snapshot->reader);
+    kiln_router_free(snapshot->router);
+    kiln_lora_list_release(&snapshot->list);
+    free(snapshot);
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static int build_of(const struct kiln_routes *routes, const char *texts, size_t len,
+                    uint64_t version, struct kiln_router **ret, struct kiln_error *err)
+{
+    struct kiln_router_lora *loras = NULL;
+    size_t count = 0;
+    int rc = kiln_lora_file_read(texts, len, "the registry", &loras, &count, err);
+    return rc ? rc : kiln_router_build(loras, count, version, routes->lexicon, ret, err);
+}
+
+/* Whether this release can route to one LoRA. */
+static bool knows(const struct kiln_routes *routes, json_t *lora)
+{
+    struct kiln_router *router = NULL;
+    struct kiln_error why = {.text = "no memory"};
+    json_t *alone = json_pack("{s:[O]}", "loras", lora);
+    char *text = json_dumps(alone, JSON_COMPACT);
+    const int rc = text ? build_of(routes, text, strlen(text), 0, &router, &why) : KILN_NO_MEMORY;
+    if (rc)
+        kiln_log(KILN_LOG_WARNING, "lora_not_routable", kiln_f("error", "%s", why.text));
+    kiln_router_free(router);
+    free(text);
+    json_decref(alone);
+    return rc == 0;
+}
+
+/* Of the registry's texts those that this release can read: another one may have written keys that
+ * it does not know. */
+static char *readable(const struct kiln_routes *routes, const struct kiln_lora_list *list)
+{
+    json_error_t at;
+    json_t *root = json_loadb(list->texts, list->texts_len, 0, &at), *lora;
+    json_t *kept = json_array();
+    size_t i;
+    json_array_foreach(json_object_get(root, "loras"), i, lora)
+    {
+        if (knows(routes, lora))
+            (void)json_array_append(kept, lora);
+    }
+    json_decref(root);
+    root = json_pack("{s:o}", "loras", kept);
+    char *text = json_dumps(root, JSON_COMPACT);
+    json_decref(root);
+    return text;
+}
+
+static int build(const struct kiln_routes *routes, struct snapshot *snapshot,
+                 struct kiln_error *err)
+{
+    const struct kiln_lora_list *list = &snapshot->list;
+    int rc = build_of(routes, list->texts, list->texts_len, list->version, &snapshot->router, err);
+    char *texts = rc == KILN_BAD_INPUT ? readable(routes, list) : NULL;
+    if (texts)
+        rc = build_of(routes, texts, strlen(texts), list->version, &snapshot->router, err);
+    free(texts);
+    if (rc == 0 && !(snapshot->reader = kiln_router_reader_new(snapshot->router)))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to route prompts");
+    return rc;
+}
+
+/* *have: the version that was handed over last; KILN_LORA_NOW: none. */
+static int look(struct kiln_routes *routes, struct kiln_ledger *ledger, uint64_t *have,
+                struct kiln_error *err)
+{
+    bool changed = false;
+    struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+    if (!snapshot)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the registry of LoRAs");
+    const int64_t began_ms = kiln_clock_ms();
+    int rc =
+        kiln_lora_list(ledger, routes->pool, KILN_LORA_NOW, *have, &snapshot->list, &changed, err);
+    rc = rc || !changed ? rc : build(routes, snapshot, err);
+    if (rc || !changed) {
+        snapshot_free(snapshot);
+        return rc;
+    }
+    *have = snapshot->list.version;
+    kiln_log(KILN_LOG_INFO, "loras_loaded",
+             kiln_f("version", "%llu", (unsigned long long)snapshot->list.version),
+             kiln_f("loras", "%zu", snapshot->list.count),
+             kiln_f("routable", "%zu", kiln_router_count(snapshot->router)),
+             kiln_f("ms", "%lld", (long long)(kiln_clock_ms() - began_ms)));
+    pthread_mutex_lock(&routes->lock);
+    snapshot_free(routes->next);
+    routes->next = snapshot;
+    pthread_mutex_unlock(&routes->lock);
+    return 0;
+}
+
+static struct timespec in_ms(int64_t ms)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += ms / 1000;
+    at.tv_nsec += ms % 1000 * 1000000;
+    at.tv_sec += at.tv_nsec / 1000000000;
+    at.tv_nsec %= 1000000000;
+    return at;
+}
+
+/* Waits for the next look; false: there is none. */
+static bool wait_turn(struct kiln_routes *routes, int64_t least_ms, uint64_t *ret_asked)
+{
+    struct timespec least = in_ms(least_ms), most = in_ms(LOOK_MS);
+    int waited = 0;
+    pthread_mutex_lock(&routes->lock);
+    while (!routes->stop && least_ms > 0 && waited == 0)
+        waited = pthread_cond_timedwait(&routes->changed, &routes->lock, &least);
+    waited = 0;
+    while (!routes->stop && routes->asked == routes->looked && waited == 0)
+        waited = pthread_cond_timedwait(&routes->changed, &routes->lock, &most);
+    const bool goes_on = !routes->stop;
+    *ret_asked = routes->asked;
+    pthread_mutex_unlock(&routes->lock);
+    return goes_on;
+}
+
+static void *follow(void *arg)
+{
+    struct kiln_routes *routes = arg;
+    struct kiln_outage outage = {.away = "lora_registry_away",
+                                 .back = "lora_registry_back",
+                                 .effect = "new versions of the registry are not seen"};
+    struct kiln_ledger *ledger = NULL;
+    uint64_t have = KILN_LORA_NOW, asked = 0;
+    int64_t pause_ms = 0;
+    do {
+        struct kiln_error err = {0};
+        int rc =
+            ledger ? 0 : kiln_ledger_open(routes->config, "kiln-scheduler loras", &ledger, &err);
+        rc = rc ? rc : look(routes, ledger, &have, &err);
+        pause_ms = rc ? kiln_outage_fail(&outage, &err) : 0;
+        pause_ms = rc && pause_ms < RETRY_MS ? RETRY_MS : pause_ms;
+        if (rc == 0)
+            kiln_outage_over(&outage);
+        pthread_mutex_lock(&routes->lock);
+        routes->fault = rc ? err : (struct kiln_error){0};
+        routes->looked = asked;
+        pthread_cond_broadcast(&routes->changed);
+        pthread_mutex_unlock(&routes->lock);
+    } while (wait_turn(routes, pause_ms, &asked));
+    kiln_ledger_close(ledger);
+    return NULL;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* A card that cannot be read is reported by whoever loads the model. */
+static void read_card(struct kiln_routes *routes)
+{
+    const char *dir = kiln_config_text(routes->config, KILN_KEY_MODEL);
+    struct kiln_error unread;
+    if (!dir[0] || kiln_model_card_read(dir, &routes->card, &unread))
+        routes->card = (struct kiln_model_card){0};
+}
+
+int kiln_routes_open(const struct kiln_config *config, struct kiln_routes **ret,
+                     struct kiln_error *err)
+{
+    struct kiln_routes *routes = calloc(1, sizeof *routes);
+    pthread_condattr_t monotonic;
+    if (!routes)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the router of LoRAs");
+    routes->config = config;
+    routes->pool = kiln_config_text(config, KILN_KEY_POOL);
+    read_card(routes);
+    pthread_mutex_init(&routes->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&routes->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int rc = kiln_lexicon_new(&routes->lexicon, err);
+    rc =
+        rc ? rc
+           : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &routes->styles, err);
+    if (rc == 0 && pthread_create(&routes->thread, NULL, follow, routes) != 0)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "the thread of the router of LoRAs cannot be started");
+    routes->started = rc == 0;
+    if (rc)
+        kiln_routes_close(routes);
+    else
+        *ret = routes;
+    return rc;
+}
+
+void kiln_routes_close(struct kiln_routes *routes)
+{
+    if (!routes)
+        return;
+    if (routes->started) {
+        pthread_mutex_lock(&routes->lock);
+        routes->stop = true;
+        pthread_cond_broadcast(&routes->changed);
+        pthread_mutex_unlock(&routes->lock);
+        pthread_join(routes->thread, NULL);
+    }
+    snapshot_free(routes->now);
+    snapshot_free(routes->next);
+    kiln_lexicon_free(routes->lexicon);
+    kiln_styles_free(routes->styles);
+    pthread_cond_destroy(&routes->changed);
+    pthread_mutex_destroy(&routes->lock);
+    free(routes);
+}
+
+/* --- the intake's side ------------------------------------------------------------------------ */
+
+void kiln_routes_turn(struct kiln_routes *routes)
+{
+    struct snapshot *old = NULL;
+    const struct timespec until = in_ms(routes->now ? KILN_ROUTES_NEXT_MS : KILN_ROUTES_FIRST_MS);
+    int waited = 0;
+    pthread_mutex_lock(&routes->lock);
+    const uint64_t ticket = ++routes->asked;
+    pthread_cond_broadcast(&routes->changed);
+    while (waited == 0 && routes->looked < ticket)
+        waited = pthread_cond_timedwait(&routes->changed, &routes->lock, &until);
+    if (routes->next) {
+        old = routes->now;
+        routes->now = routes->next;
+        routes->next = NULL;
+    }
+    pthread_mutex_unlock(&routes->lock);
+    snapshot_free(old);
+}
+
+static int unavailable(struct kiln_routes *routes, struct kiln_error *err)
+{
+    pthread_mutex_lock(&routes->lock);
+    const struct kiln_error fault = routes->fault;
+    pthread_mutex_unlock(&routes->lock);
+    return kiln_fail(err, KILN_UNAVAILABLE, "the registry of LoRAs cannot be read: %s",
+                     fault.code ? fault.text : "it is still being loaded");
+}
+
+/* The file behind a name, if the registry has it; else each worker uses its own. */
+static int pin(const struct snapshot *snapshot, const struct kiln_job *job, struct kiln_lora *lora,
+               struct kiln_error *err)
+{
+    const struct kiln_lora_name *known = kiln_lora_find(&snapshot->list, lora->name);
+    if (!known || lora->sha256[0])
+        return 0;
+    if (known->tenant[0] && strcmp(known->tenant, job->tenant) != 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "loras: \"%s\" is not for tenant \"%s\"", lora->name,
+                         job->tenant);
+    if (known->stored)
+        snprintf(lora->sha256, sizeof lora->sha256, "%s", known->sha256);
+    return 0;
+}
+
+/* The words of the user, without those of the style: a preset's "neon accents" ask for no LoRA. */
+static size_t take_own_words(struct kiln_routes *routes, const struct kiln_job *job)
+{
+    const struct kiln_styles *styles = routes->styles ? routes->styles : kiln_styles_builtin();
+    const struct kiln_style *style =
+        job->style ? kiln_styles_find(styles, job->style, strlen(job->style)) : NULL;
+    size_t len;
+    const char *own = kiln_style_own(style, job->prompt, &len);
+    const size_t negative = kiln_style_own_negative(style, job->negative_prompt);
+    memcpy(routes->own, own, len);
+    routes->own[len] = '\0';
+    memcpy(routes->negative, job->negative_prompt, negative);
+    routes->negative[negative] = '\0';
+    return strlen(job->prompt) - len;
+}
+
+static int route(struct kiln_routes *routes, struct kiln_job *job, struct kiln_error *err)
+{
+    const struct snapshot *snapshot = routes->now;
+    struct kiln_route route;
+    struct kiln_router_request request = {
+        .prompt = routes->own,
+        .negative_prompt = routes->negative,
+        .style = job->style,
+        .around = take_own_words(routes, job),
+        .pool = {routes->card.base, routes->card.variant, job->tenant, false, false}};
+    int rc = kiln_router_route(snapshot->reader, &request, &route, err);
+    if (rc)
+        return rc;
+    job->lora_count = 0;
+    for (uint32_t i = 0; i < route.count && rc == 0; i++) {
+        struct kiln_lora *lora = &job->loras[job->lora_count++];
+        *lora = (struct kiln_lora){.scale = route.picks[i].scale};
+        snprintf(lora->name, sizeof lora->name, "%s",
+                 kiln_router_lora(snapshot->router, route.picks[i].lora)->name);
+        rc = pin(snapshot, job, lora, err);
+    }
+    const size_t added = strlen(route.prompt) - strlen(routes->own);
+    if (rc == 0 && !kiln_job_draw(job, route.prompt, added))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a job");
+    if (rc == 0 && !(job->route = strdup(route.reason)))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a job");
+    return rc;
+}
+
+int kiln_routes_choose(struct kiln_routes *routes, struct kiln_job *job, struct kiln_error *err)
+{
+    if (!job->lora_auto && job->lora_count == 0)
+        return 0;
+    if (!routes->now)
+        return unavailable(routes, err);
+    if (job->lora_auto)
+        return route(routes, job, err);
+    int rc = 0;
+    for (uint32_t i = 0; i < job->lora_count && rc == 0; i++)
+        rc = pin(routes->now, job, &job->loras[i], err);
+    return rc;
+}

@@ -1,0 +1,39 @@
+/* routes.h - loras "auto" at the intake: which LoRAs a job gets, and the files behind names.
+ *
+ *     thread:  registry of the ledger, when its version is new  -> a snapshot of the router
+ *     intake:  kiln_routes_turn, once a page: takes the newest snapshot over
+ *              kiln_routes_choose, for each job: in memory alone
+ *
+ * The route is a function of the line and of the registry's version, which the row keeps with the
+ * reason, so a job that is read twice from the stream, or queued again, keeps what it got first.  A
+ * change of the registry is seen by every page that begins after it.  LoRAs whose texts this
+ * release cannot read are left out and logged.
+ */
+#ifndef KILN_INTAKE_ROUTES_H
+#define KILN_INTAKE_ROUTES_H
+
+#include "schemas/config/config.h"
+#include "schemas/error.h"
+#include "schemas/job.h"
+
+#define KILN_ROUTES_FIRST_MS 10000 /* jobs wait so long for the first snapshot, */
+#define KILN_ROUTES_NEXT_MS 2000   /* and a page for a newer one; then it takes the one before */
+
+struct kiln_routes;
+
+/* Starts the thread.  config must outlive it. */
+int kiln_routes_open(const struct kiln_config *config, struct kiln_routes **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_routes_close(struct kiln_routes *routes); /* accepts NULL */
+
+/* The following jobs are chosen for by the registry as it is from now on.  One thread at a time. */
+void kiln_routes_turn(struct kiln_routes *routes);
+
+/* Fills the LoRAs of a job of loras "auto", its drawn prompt and the reason; and of LoRAs that a
+ * line names the hashes of their files.  A job that names none and has no "auto" stays as it is.
+ * KILN_BAD_INPUT: a LoRA of another tenant.  KILN_UNAVAILABLE: the registry could not be read in
+ * time: later may work. */
+int kiln_routes_choose(struct kiln_routes *routes, struct kiln_job *job,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

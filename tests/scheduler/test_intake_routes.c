@@ -1,0 +1,192 @@
+/* test_intake_routes.c - loras "auto" from an entry of the stream to a row of the ledger. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/scheduler/intake_rig.h"
+
+#define SHA "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define OTHER_SHA "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+/* Adds a LoRA to the registry as any program may; extra: further keys of its texts. */
+static void add_lora(const char *name, const char *tenant, const char *sha256, const char *extra)
+{
+    char sql[2048];
+    snprintf(sql, sizeof sql,
+             "SELECT lora_change('default', 0, '%s', '%s', '%s', '{\"bytes\":9,\"rank\":4,"
+             "\"modules\":2,\"stored\":true}', true, true, false, 'test',"
+             " '{\"name\":\"%s\",\"tenant\":\"%s\"%s}'::jsonb)",
+             name, tenant, sha256, name, tenant, extra);
+    char *version = kiln_test_sql(stack, sql);
+    assert_true(atoi(version) > 0);
+    free(version);
+}
+
+static int setup_registry(void **state)
+{
+    free(kiln_test_sql(stack, "SET client_min_messages = error; TRUNCATE lora, lora_file,"
+                              " lora_registry CASCADE"));
+    kiln_routes_close(routes); /* it knows that versions only grow */
+    routes = NULL;
+    kiln_test_ok(kiln_routes_open(stack->config, &routes, &err), err);
+    return setup(state);
+}
+
+static void send(const char *batch, const char *key, const char *line)
+{
+    const char *const fields[] = {"batch", batch, "key", key, "job", line};
+    kiln_test_append(stack, fields, 3);
+}
+
+static void row_is(const char *key, const char *what, const char *expected)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql, "SELECT coalesce((%s)::text, 'null') FROM job WHERE key = '%s'", what,
+             key);
+    char *got = kiln_test_sql(stack, sql);
+    if (strcmp(got, expected) != 0)
+        fail_msg("%s of %s is %s, not %s", what, key, got, expected);
+    free(got);
+}
+
+static const char neon[] =
+    ",\"triggers\":[\"neon style\"],\"positive\":[\"glowing tubes\"],\"scale\":0.8";
+
+static void a_prompt_gets_its_lora_and_why(void **state)
+{
+    (void)state;
+    add_lora("neon", "", SHA, neon);
+    send("b", "asks", "{\"prompt\":\"a fox, glowing tubes\",\"loras\":\"auto\"}");
+    send("b", "writes", "{\"prompt\":\"a fox in neon style\",\"loras\":\"auto\"}");
+    send("b", "none", "{\"prompt\":\"a fox\",\"loras\":\"auto\"}");
+    send("b", "plain", "{\"prompt\":\"a fox\"}");
+    send("b", "named", "{\"prompt\":\"a fox\",\"loras\":\"neon:0.5+unknown\"}");
+    assert_int_equal(take_all(), 5);
+    row_is("asks", "lora_set", "neon:0.8");
+    row_is("asks", "prompt", "a fox, glowing tubes");
+    row_is("asks", "prompt_drawn", "neon style, a fox, glowing tubes");
+    row_is("asks", "loras->0->>'sha256'", SHA);
+    row_is("asks", "route::json->>'v'", "1");
+    row_is("asks", "route::json#>>'{p,0,0}'", "neon");
+    row_is("asks", "octet_length(route) <= 160", "true");
+    row_is("writes", "lora_set", "neon:0.8");
+    row_is("writes", "prompt_drawn", "null");
+    /* As a job that asks for nothing, but for the reason. */
+    row_is("none", "lora_set", "");
+    row_is("none", "prompt_drawn", "null");
+    row_is("none", "lora_auto", "true");
+    row_is("none", "route", "{\"v\":1,\"r\":1,\"p\":[]}");
+    row_is("plain", "route", "null");
+    row_is("named", "loras->0->>'sha256'", SHA);
+    row_is("named", "loras->1->>'sha256'", "null");
+    row_is("named", "route", "null");
+}
+
+/* What the words of a preset and what it excludes say, the user did not say. */
+static void the_words_of_a_style_ask_for_nothing(void **state)
+{
+    (void)state;
+    add_lora("neon", "", SHA, ",\"triggers\":[\"neon accents\"],\"positive\":[\"neon accents\"]");
+    send("b", "styled", "{\"prompt\":\"a fox\",\"style\":\"sci-fi\",\"loras\":\"auto\"}");
+    send("b", "own", "{\"prompt\":\"a fox, neon accents\",\"style\":\"anime\",\"loras\":\"auto\"}");
+    assert_int_equal(take_all(), 2);
+    row_is("styled", "position('neon accents' in prompt) > 0", "true");
+    row_is("styled", "lora_set", "");
+    row_is("own", "lora_set", "neon:1");
+}
+
+/* The row of an entry that is read twice keeps its first route; later lines get the new version. */
+static void a_change_in_mid_stream_is_for_later_jobs(void **state)
+{
+    (void)state;
+    const char *line = "{\"prompt\":\"a fox in ink wash style\",\"loras\":\"auto\"}";
+    send("b", "before", line);
+    assert_int_equal(take_all(), 1);
+    row_is("before", "lora_set", "");
+    row_is("before", "route::json->>'v'", "0");
+    add_lora("wash", "", OTHER_SHA, ",\"triggers\":[\"ink wash style\"]");
+    send("b", "after", line);
+    send("b", "before", line);
+    assert_int_equal(take_all(), 1);
+    row_is("after", "lora_set", "wash:1");
+    row_is("after", "route::json->>'v'", "1");
+    row_is("before", "lora_set", "");
+    static const char *const moves[] = {"1", "3", "0"}; /* assigned, failed, queued by a retry */
+    for (int i = 0; i < 3; i++) {
+        char sql[80];
+        snprintf(sql, sizeof sql, "UPDATE job SET state = %s WHERE key = 'before'", moves[i]);
+        free(kiln_test_sql(stack, sql));
+    }
+    row_is("before", "route::json->>'v'", "0");
+}
+
+/* A release that knows more keys has written a row: only that LoRA is left out. */
+static void a_registry_of_another_release_is_read_as_far_as_it_goes(void **state)
+{
+    (void)state;
+    add_lora("future", "", SHA, ",\"triggers\":[\"future style\"],\"embedding\":[1,2]");
+    add_lora("neon", "", OTHER_SHA, neon);
+    send("b", "known", "{\"prompt\":\"a fox in neon style\",\"loras\":\"auto\"}");
+    send("b", "unknown", "{\"prompt\":\"a fox in future style\",\"loras\":\"auto\"}");
+    send("b", "named", "{\"prompt\":\"a fox\",\"loras\":\"future\"}");
+    assert_int_equal(take_all(), 3);
+    row_is("known", "lora_set", "neon:0.8");
+    row_is("unknown", "lora_set", "");
+    row_is("named", "loras->0->>'sha256'", SHA);
+}
+
+static void a_lora_of_a_tenant_is_for_that_tenant(void **state)
+{
+    (void)state;
+    add_lora("mine", "ann", SHA, ",\"triggers\":[\"mine style\"]");
+    send("b", "ann", "{\"prompt\":\"a fox in mine style\",\"loras\":\"auto\",\"tenant\":\"ann\"}");
+    send("b", "bob", "{\"prompt\":\"a fox in mine style\",\"loras\":\"auto\",\"tenant\":\"bob\"}");
+    send("b", "named", "{\"prompt\":\"a fox\",\"loras\":\"mine\",\"tenant\":\"bob\"}");
+    assert_int_equal(take_all(), 2);
+    row_is("ann", "lora_set", "mine:1");
+    row_is("bob", "lora_set", "");
+    char *reason = kiln_test_sql(stack, "SELECT reason FROM intake_refusal WHERE key = 'named'");
+    assert_string_equal(reason, "loras: \"mine\" is not for tenant \"bob\"");
+    free(reason);
+}
+
+static void hostile_prompts_come_in(void **state)
+{
+    (void)state;
+    add_lora("neon", "", SHA, neon);
+    char *line = malloc(KILN_PROMPT_MAX + 200), *at = line;
+    at += sprintf(at, "{\"loras\":\"auto\",\"prompt\":\"glowing tubes, ");
+    for (size_t len = strlen("glowing tubes, "); len < KILN_PROMPT_MAX; len++)
+        *at++ = len % 7 ? 'x' : ' ';
+    strcpy(at, "\"}");
+    send("b", "long", line); /* has no room for a trigger */
+    send("b", "emoji", "{\"loras\":\"auto\",\"prompt\":\"\xf0\x9f\xa6\x8a\xf0\x9f\x8c\x83\"}");
+    send(
+        "b", "denied",
+        "{\"loras\":\"auto\",\"prompt\":\"no neon style, not neon style, without glowing tubes\"}");
+    send("b", "quoted", "{\"loras\":\"auto\",\"prompt\":\"a sign that says \\\"neon style\\\"\"}");
+    send("b", "barred",
+         "{\"loras\":\"auto\",\"prompt\":\"neon style\",\"negative_prompt\":\"neon style\"}");
+    send("b", "empty", "{\"loras\":\"auto\",\"prompt\":\"\"}");
+    assert_int_equal(take_all(), 6);
+    row_is("long", "prompt_drawn", "null");
+    row_is("long", "lora_set", "neon:0.8");
+    static const char *const without[] = {"emoji", "denied", "quoted", "barred", "empty"};
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+        row_is(without[i], "lora_set", "");
+    free(line);
+}
+
+#define ROUTED(name) cmocka_unit_test_setup_teardown(name, setup_registry, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROUTED(a_prompt_gets_its_lora_and_why),
+        ROUTED(the_words_of_a_style_ask_for_nothing),
+        ROUTED(a_change_in_mid_stream_is_for_later_jobs),
+        ROUTED(a_registry_of_another_release_is_read_as_far_as_it_goes),
+        ROUTED(a_lora_of_a_tenant_is_for_that_tenant),
+        ROUTED(hostile_prompts_come_in),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
