@@ -56,9 +56,9 @@ folder_src = $(filter-out $(MAINS),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 SRC_schemas := $(call folder_src,schemas)
 SRC_storage := $(call folder_src,storage)
 SRC_kernels := $(call folder_src,kernels)
-SRC_pipeline := $(filter-out pipeline/bench/% pipeline/embed/%,$(call folder_src,pipeline))
-# Search by meaning, which the scheduler links: without LibTorch.
-SRC_embed := $(call folder_src,pipeline/embed)
+SRC_pipeline := $(filter-out pipeline/bench/% pipeline/embed/% pipeline/lora/file/%,$(call folder_src,pipeline))
+# Search by meaning and LoRA files, which the scheduler links: without LibTorch.
+SRC_embed := $(call folder_src,pipeline/embed) $(call folder_src,pipeline/lora/file)
 SRC_gallery := $(call folder_src,scheduler/gallery)
 SRC_scheduler := $(filter-out scheduler/cli/% scheduler/bench/% scheduler/gallery/%,$(call folder_src,scheduler))
 SRC_cli := $(call folder_src,scheduler/cli)

@@ -1,4 +1,4 @@
-"""The same random LoRA in every key layout that Kiln reads (pipeline/lora/lora.h lists them).
+"""The same random LoRA in every key layout that Kiln reads (pipeline/lora/file/lora.h lists them).
 
 q, k and v of a block share their A, so that a fused qkv adapter can carry the same deltas; alpha is
 a power of two times the rank, so that moving it into A changes no bit.

@@ -12,7 +12,7 @@
 #ifndef KILN_LORA_LAYOUT_H
 #define KILN_LORA_LAYOUT_H
 
-#include "pipeline/lora/lora.h"
+#include "pipeline/lora/file/lora.h"
 #include "pipeline/lora/stack.h"
 #include "pipeline/weights/param_table.h"
 

@@ -3,24 +3,56 @@
 #include "scheduler/cli/verb_tables.h"
 
 static const struct kiln_option lora_options[] = {
-    {"loras", "FILE", "the texts of the LoRAs, such as pipeline/models/sketch/loras/loras.json"},
-    {"negative-prompt", "TEXT", "what the picture shall not show; bars the LoRAs it names"},
-    {"style", "NAME", "the style preset of the job, which counts as a word of the prompt"},
-    {"base", "NAME", "only LoRAs of this base model (all)"},
-    {"variant", "NAME", "only LoRAs of this variant of it, such as turbo (all)"},
-    {"of-tenant", "NAME", "also the LoRAs that are this tenant's alone"},
-    {"commercial", NULL, "only LoRAs whose licence is known to allow commercial use"},
-    {"video", NULL, "LoRAs for video, not for pictures"},
+    {"name", "NAME", "add: its name in job lines (that of the file)"},
+    {"triggers", "A,B", "words it was trained with; the first is prepended where none is written"},
+    {"positive", "A,B", "phrases that ask for it; the lexicon adds others of the same meaning"},
+    {"negative", "A,B", "phrases with its words that do not ask for it, such as clay pot"},
+    {"description", "TEXT", "what it does"},
+    {"examples", "PROMPT", "a prompt that it is for; may be given several times"},
+    {"category", "NAME", "style, subject, character, effect or motion (style)"},
+    {"type", "NAME", "image, video or both (image)"},
+    {"base", "NAME", "its base model, such as z-image; try: only LoRAs of it"},
+    {"variant", "NAME", "turbo, base, any or unknown; try: only LoRAs of it"},
+    {"family", "NAME", "two of one family are never in one team"},
+    {"trigger-mode", "MODE", "any: one trigger must be in the prompt; one: the first; never: none"},
+    {"scale", "N", "recommended strength, not 0 (1)"},
+    {"min", "N", "no smaller than"},
+    {"max", "N", "no larger than"},
+    {"licence", "TEXT", "its name or text"},
+    {"commercial-use", "WORD", "whether the licence allows it: yes, no or unknown (unknown)"},
+    {"source", "TEXT", "where it is from"},
+    {"of-tenant", "NAME", "this tenant's alone; try: also the LoRAs of this tenant"},
+    {"enable", NULL, "prompts may choose it"},
+    {"disable", NULL, "no prompt chooses it; job lines can still name it"},
+    {"yes", NULL, "rm: without a question"},
+    {"at", "VERSION", "ls, show, try: the registry as it was at this version"},
+    {"loras", "FILE", "try: the texts of this loras.json, not the registry"},
+    {"negative-prompt", "TEXT", "try: what the picture shall not show; bars the LoRAs it names"},
+    {"style", "NAME", "try: the style preset of the job, which counts as a word of the prompt"},
+    {"commercial", NULL, "try: only LoRAs whose licence is known to allow commercial use"},
+    {"video", NULL, "try: LoRAs for video, not for pictures"},
     {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_lora[] = {
     {.name = "lora",
-     .args = "try PROMPT --loras FILE",
-     .summary = "which LoRAs a prompt asks for, their scales, and why",
-     .examples = "kiln lora try 'a fox, pixel art' --loras loras.json\n"
-                 "kiln lora try 'an aquarelle of a barn, no neon' --loras loras.json --json",
+     .args = "add|import|ls|show|edit|replace|rename|rm|try ...",
+     .summary = "the registry of LoRAs: which there are, and which a prompt asks for",
+     .more = "add FILE|DIR checks names and shapes against the model, measures the strength, puts\n"
+             "the file into the store and registers it. import reads a loras.json or the sidecars\n"
+             "of ComfyUI-Lora-Manager. edit NAME, replace NAME FILE and rename OLD NEW concern\n"
+             "jobs from then on: a job keeps the file that it was accepted with. rm NAME is\n"
+             "refused while jobs wait for the LoRA. try PROMPT shows which LoRAs loras \"auto\"\n"
+             "would choose, and why. Every change is another version of the registry; --at shows\n"
+             "an earlier one. An option with an empty value removes that text.",
+     .examples =
+         "kiln lora add ink.safetensors --triggers 'ink wash' --positive 'sumi-e,brush ink'\n"
+         "kiln lora import loras/loras.json\n"
+         "kiln lora ls\n"
+         "kiln lora edit ink --scale 0.8 --negative 'ink bottle'\n"
+         "kiln lora try 'a fox, pixel art'\n"
+         "kiln lora try 'an aquarelle of a barn, no neon' --loras loras.json --json",
      .options = lora_options,
-     .words = {1, 2},
+     .words = {1, 3},
      .settings = KILN_SETTINGS_LENIENT,
      .run = kiln_verb_lora},
     {.name = NULL},

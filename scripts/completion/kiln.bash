@@ -41,6 +41,7 @@ _kiln_list() { timeout "${KILN_COMPLETION_S:-2}" kiln "$@" 2>/dev/null; }
 _kiln_batches() { _kiln_list batches --limit 500 | sed 's/ .*//'; }
 _kiln_fleet() { _kiln_list workers | sed -n 's/^\([^ ]\{1,\}\) .*/\1/p'; }
 _kiln_loras() { _kiln_list loras | sed 's/ .*//'; }
+_kiln_registry() { _kiln_list lora ls | sed 's/ .*//'; }
 _kiln_keys() { COLUMNS=1000 kiln help job 2>/dev/null | sed -n 's/^  \([a-z_]\{1,\}\)$/\1=/p'; }
 _kiln_workers() { _kiln_list worker ls | sed 's/ .*//'; }
 _kiln_benches()
@@ -128,6 +129,12 @@ _kiln()
             case $before in
             show | pause | resume | rm) _kiln_offer -W "$(_kiln_orders)" ;;
             backfill) _kiln_offer -W 'add ls show pause resume rm' ;;
+            esac ;;
+        lora)
+            case $before in
+            show | edit | replace | rename | rm) _kiln_offer -W "$(_kiln_registry)" ;;
+            lora) _kiln_offer -W 'add import ls show edit replace rename rm try' ;;
+            *) _kiln_offer -f ;;
             esac ;;
         quota) _kiln_offer -W 'set ls rm' ;;
         cache) _kiln_offer -W 'build stat' ;;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pipeline/lora/lora.h"
+#include "pipeline/lora/file/lora.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 #include "pipeline/bench/requests.h"
-#include "pipeline/lora/lora.h"
+#include "pipeline/lora/file/lora.h"
 #include "pipeline/text/tokenizer.h"
 #include "storage/formats/safetensors.h"
 #include "tests/support/faults.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/lora/lora.h"
+#include "pipeline/lora/file/lora.h"
 #include "storage/formats/safetensors.h"
 #include "tests/support/measure.h"
 

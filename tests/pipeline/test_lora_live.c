@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pipeline/lora/lora.h"
+#include "pipeline/lora/file/lora.h"
 #include "tests/pipeline/abi.h"
 #include "tests/support/files.h"
 #include "tests/support/lora_rig.h"

@@ -3,7 +3,7 @@
 #
 #     schemas <- storage <- scheduler <- scheduler/cli        storage <- worker
 #     schemas <- kernels <- pipeline <- worker                storage/formats <- pipeline
-#     pipeline/embed <- scheduler
+#     pipeline/embed <- scheduler; pipeline/lora/file <- scheduler/cli/lora
 #
 # Between the rooms of a folder the order is one-way as well.  Nothing includes worker/ or scheduler/
 # from outside. Tests may include anything.
@@ -68,7 +68,8 @@ scheduler/cli/fleet:        scheduler/pauses.h scheduler/intake/window.h
 scheduler/cli/fleet/watch:  schemas/ storage/ scheduler/cli/core/ scheduler/cli/fleet
 scheduler/cli/jobs:         schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/cli/jobs:         scheduler/cli/jobs/ scheduler/pauses.h scheduler/policy/bounds.h
-scheduler/cli/lora:         schemas/ storage/ scheduler/cli/core/ scheduler/router
+scheduler/cli/lora:         schemas/ storage/ scheduler/cli/core/ scheduler/router pipeline/lora/file
+scheduler/cli/lora:         scheduler/cli/fleet/pause.h
 scheduler/cli/upkeep:       schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
@@ -104,7 +105,8 @@ pipeline/model:             schemas/ kernels/ storage/formats storage/formats/ca
 pipeline/vision:            schemas/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/text:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
-pipeline/lora:              pipeline/diffusionz_batch.h
+pipeline/lora:              pipeline/diffusionz_batch.h pipeline/lora/file
+pipeline/lora/file:         schemas/ kernels storage/formats
 pipeline/engine:            schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/engine:            pipeline/text pipeline/lora pipeline/diffusionz_batch.h
 pipeline:                   schemas/ kernels/ storage/formats storage/formats/pictures pipeline/

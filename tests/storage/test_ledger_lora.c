@@ -9,6 +9,8 @@
 #include <pthread.h>
 
 #include "storage/ledger/lora/change.h"
+#include "storage/ledger/upkeep/backup.h"
+#include "storage/ledger/upkeep/garbage.h"
 #include "tests/support/rig.h"
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -294,6 +296,104 @@ static void waiting_jobs_are_counted(void **state)
     kiln_rig_release(jobs, 3);
 }
 
+/* --- files in the store ----------------------------------------------------------------------- */
+
+#define F64 "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+#define F_KEY "loras/" F64 ".safetensors"
+
+static unsigned used;
+static int note_use(void *arg, const size_t *at, size_t n, struct kiln_error *err)
+{
+    (void)arg;
+    (void)at;
+    (void)err;
+    used += (unsigned)n;
+    return 0;
+}
+
+/* Whether gc may remove the file; if so, it has. */
+static bool removable(void)
+{
+    struct kiln_found found = {F_KEY, 0};
+    used = 0;
+    assert_true(kiln_found_job(F_KEY, &found.job));
+    assert_int_equal(found.job, 0);
+    kiln_test_ok(kiln_ledger_with_unclaimed(rig.ledger, &found, 1, note_use, NULL, &rig.err),
+                 rig.err);
+    return used == 1;
+}
+
+static enum kiln_claim claim(void)
+{
+    struct kiln_found found = {F_KEY, 0};
+    enum kiln_claim ret;
+    kiln_test_ok(kiln_ledger_claims(rig.ledger, &found, 1, &ret, &rig.err), rig.err);
+    return ret;
+}
+
+static void an_hour_passes(void)
+{
+    free(kiln_test_sql(rig.stack, "UPDATE lora_file SET at = at - interval '2 hours'"));
+}
+
+static unsigned vouched;
+static int note_object(void *arg, const char *key, uint64_t bytes, const char *sha256,
+                       struct kiln_error *err)
+{
+    (void)arg;
+    (void)err;
+    if (strcmp(key, F_KEY) == 0) {
+        assert_int_equal(bytes, 1000);
+        assert_string_equal(sha256, F64);
+        vouched++;
+    }
+    return 0;
+}
+
+/* How often a backup lists the file. */
+static unsigned in_backup(void)
+{
+    struct kiln_snapshot *snapshot;
+    struct kiln_snapshot_facts facts;
+    vouched = 0;
+    kiln_test_ok(kiln_snapshot_open(rig.stack->config, &snapshot, &facts, &rig.err), rig.err);
+    kiln_test_ok(kiln_snapshot_objects(snapshot, note_object, NULL, &rig.err), rig.err);
+    kiln_snapshot_close(snapshot);
+    return vouched;
+}
+
+static void a_file_stays_while_somebody_needs_it(void **state)
+{
+    (void)state;
+    struct kiln_job job;
+    assert_int_equal(claim(), KILN_CLAIM_NONE); /* no row knows it: an interrupted add */
+    changed(0, "kept", F64, "{\"name\": \"kept\"}");
+    an_hour_passes();
+    assert_int_equal(claim(), KILN_CLAIM_ROW);
+    assert_false(removable());
+    assert_int_equal(in_backup(), 1);
+    changed(live("kept"), "kept", A64, "{\"name\": \"kept\"}"); /* replaced */
+    assert_false(removable());                                  /* a moment ago */
+    an_hour_passes();
+    assert_int_equal(kiln_rig_assigned("needs", 1, &job), 1);
+    free(kiln_test_sql(rig.stack, "UPDATE job SET loras = '[{\"name\": \"kept\", \"scale\": 1,"
+                                  " \"sha256\": \"" F64 "\"}]' WHERE state = 1 AND batch_id ="
+                                  " (SELECT id FROM batch WHERE name = 'needs')"));
+    assert_int_equal(claim(), KILN_CLAIM_ROW);
+    assert_false(removable());
+    assert_true(kiln_rig_commit(&job));
+    assert_false(removable()); /* its picture is kept */
+    free(kiln_test_sql(rig.stack, "DELETE FROM latent WHERE job_id = (SELECT max(id) FROM job)"));
+    free(kiln_test_sql(rig.stack, "DELETE FROM image WHERE job_id = (SELECT max(id) FROM job)"));
+    assert_int_equal(claim(), KILN_CLAIM_NONE);
+    assert_true(removable());
+    assert_int_equal(in_backup(), 0);
+    changed(0, "again", F64, "{\"name\": \"again\"}"); /* added once more */
+    assert_int_equal(in_backup(), 1);
+    assert_false(removable());
+    kiln_rig_release(&job, 1);
+}
+
 static int stop(void **state)
 {
     kiln_lora_list_release(&list);
@@ -311,6 +411,7 @@ int main(void)
         cmocka_unit_test(changes_at_the_same_moment_follow_each_other),
         cmocka_unit_test(a_file_of_a_directory_is_registered_on_sight),
         cmocka_unit_test(waiting_jobs_are_counted),
+        cmocka_unit_test(a_file_stays_while_somebody_needs_it),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, stop);
 }

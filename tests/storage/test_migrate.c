@@ -170,7 +170,8 @@ static const char seen_sql[] =
     "  LATERAL (SELECT format('%I', tablename)::regclass::oid AS indexrelid) t"
     "  WHERE schemaname = 'public'"
     " UNION ALL SELECT 'trigger', pg_get_triggerdef(oid), tgfoid NOT IN (SELECT oid FROM pg_proc"
-    "  WHERE proname IN ('image_set_changed', 'image_note_change', 'latent_note_gone')), tgrelid"
+    "  WHERE proname IN ('image_set_changed', 'image_note_change', 'latent_note_gone',"
+    "  'lora_note_end')), tgrelid"
     "  FROM pg_trigger WHERE NOT tgisinternal"; /* those only note, and refuse nothing */
 
 static void what_is_gentle_only_adds(void **state)

@@ -1,12 +1,53 @@
-/* lora.c - `kiln lora`: its subcommands. */
+/* lora.c - `kiln lora`: its subcommands, and which options each of them has. */
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/lora/registry.h"
 #include "scheduler/cli/lora/try.h"
+
+#define TEXTS                                                                                      \
+    " triggers positive negative description examples category type base variant family "          \
+    "of-tenant trigger-mode licence source scale min max commercial-use enable disable "
+
+static const struct {
+    const char *name;
+    int (*run)(struct kiln_cli *cli, const struct kiln_args *args);
+    const char *options; /* a blank on both sides of each */
+} subcommands[] = {
+    {"add", kiln_lora_add, " name" TEXTS},
+    {"import", kiln_lora_import, ""},
+    {"ls", kiln_lora_ls, " at "},
+    {"show", kiln_lora_show, " at "},
+    {"edit", kiln_lora_edit, TEXTS},
+    {"replace", kiln_lora_replace, TEXTS},
+    {"rename", kiln_lora_rename, ""},
+    {"rm", kiln_lora_remove, " yes "},
+    {"try", kiln_lora_try,
+     " loras at negative-prompt style base variant of-tenant commercial video "},
+};
 
 int kiln_verb_lora(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    if (strcmp(args->rest[0], "try") == 0)
-        return kiln_lora_try(cli, args);
-    return kiln_usage(cli, "unknown subcommand '%.40s'; there is `kiln lora try`", args->rest[0]);
+    const char *word = args->rest[0];
+    for (size_t s = 0; s < sizeof subcommands / sizeof *subcommands; s++) {
+        if (strcmp(word, subcommands[s].name) != 0)
+            continue;
+        for (int i = 0; i < args->given_count; i++) {
+            const struct kiln_option *option = args->given[i].option;
+            char blanks[64];
+            snprintf(blanks, sizeof blanks, " %s ", option->name);
+            if (!strstr(subcommands[s].options, blanks))
+                return kiln_usage(cli, "--%s has no meaning for `kiln lora %s`", option->name,
+                                  word);
+        }
+        const bool alone = s == sizeof subcommands / sizeof *subcommands - 1 &&
+                           kiln_arg(args, "loras"); /* needs no settings */
+        return cli->config_error.code && !alone ? kiln_report(cli, &cli->config_error)
+                                                : subcommands[s].run(cli, args);
+    }
+    return kiln_usage(cli,
+                      "unknown subcommand '%.40s'; there are add, import, ls, show, edit, replace, "
+                      "rename, rm and try",
+                      word);
 }

@@ -7,6 +7,8 @@
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/lora/open.h"
 #include "scheduler/router/lora_file.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/lora/lora.h"
 
 static json_t *candidate_json(const struct kiln_router *router,
                               const struct kiln_route_candidate *c)
@@ -63,6 +65,20 @@ static void print_text(const struct kiln_router *router, const char *prompt,
         kiln_print_line("drawn as: %s", route->prompt);
 }
 
+/* The registry of the settings, or the file of --loras. */
+static int open_router(struct kiln_cli *cli, const char *path, uint64_t version,
+                       struct kiln_lexicon **lexicon, struct kiln_router **ret,
+                       struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    if (path)
+        return kiln_loras_open(path, lexicon, ret, err);
+    int rc = kiln_open_reader(cli, &ledger, err);
+    rc = rc ? rc : kiln_loras_open_registry(ledger, kiln_pool(cli), version, lexicon, ret, err);
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
 int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
 {
     const char *path = kiln_arg(args, "loras");
@@ -70,11 +86,14 @@ int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_router *router = NULL;
     struct kiln_route route;
     struct kiln_error err;
-    int status = 0;
-    if (args->rest_count < 2)
-        return kiln_usage(cli, "give the prompt: kiln lora try PROMPT --loras FILE");
-    if (!path)
-        return kiln_usage(cli, "give the texts of the LoRAs: --loras FILE");
+    long at;
+    int status = kiln_arg_int(cli, args, "at", 0, 2000000000, -1, &at);
+    if (status)
+        return status;
+    if (args->rest_count != 2)
+        return kiln_usage(cli, "give the prompt as one word: kiln lora try 'a fox, pixel art'");
+    if (path && at >= 0)
+        return kiln_usage(cli, "--at is a version of the registry, and --loras a file");
     struct kiln_router_request request = {
         .prompt = args->rest[1],
         .negative_prompt = kiln_arg(args, "negative-prompt"),
@@ -84,7 +103,7 @@ int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
                  .tenant = kiln_arg(args, "of-tenant"),
                  .video = kiln_arg(args, "video") != NULL,
                  .commercial = kiln_arg(args, "commercial") != NULL}};
-    if (kiln_loras_open(path, &lexicon, &router, &err))
+    if (open_router(cli, path, at < 0 ? KILN_LORA_NOW : (uint64_t)at, &lexicon, &router, &err))
         return kiln_report(cli, &err);
     struct kiln_router_reader *reader = kiln_router_reader_new(router);
     int rc = reader ? kiln_router_route(reader, &request, &route, &err)

@@ -140,7 +140,8 @@ static int note_object(void *arg, const char *key, uint64_t size, int64_t modifi
 /* Lists the store; fills the manifest and the counts.  Objects younger than grace_s are kept. */
 static int find_orphans(struct gc *gc, struct kiln_error *err)
 {
-    static const char *const prefixes[] = {"images/", KILN_INPUTS_PREFIX, "latents/", "probe/"};
+    static const char *const prefixes[] = {"images/", KILN_INPUTS_PREFIX, "latents/",
+                                           KILN_LORAS_PREFIX, "probe/"};
     struct search *search = malloc(sizeof *search);
     if (!search)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a page of objects");

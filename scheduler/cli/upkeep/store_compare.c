@@ -12,7 +12,9 @@
 #include "schemas/digest.h"
 #include "schemas/job/inputs.h"
 
-#define OBJECT_MAX (64u << 20) /* for --hashes */
+/* For --hashes. */
+#define OBJECT_MAX (64u << 20)
+#define LORA_MAX ((size_t)4 << 30)
 
 struct pass {
     struct kiln_compare *compare;
@@ -43,7 +45,8 @@ static int check_hash(struct pass *pass)
     size_t size = 0;
     uint8_t digest[KILN_SHA256_SIZE];
     char hex[2 * KILN_SHA256_SIZE + 1];
-    int rc = kiln_store_get(compare->store, pass->next.key, OBJECT_MAX, &data, &size, &pass->err);
+    const size_t most = kiln_lora_key_valid(pass->next.key) ? LORA_MAX : OBJECT_MAX;
+    int rc = kiln_store_get(compare->store, pass->next.key, most, &data, &size, &pass->err);
     if (rc == KILN_NOT_FOUND)
         return report(pass, &compare->missing, "missing");
     if (rc && rc != KILN_CORRUPT)
@@ -104,7 +107,8 @@ static int note_object(void *arg, const char *key, uint64_t size, int64_t modifi
 
 int kiln_store_compare(struct kiln_compare *compare, struct kiln_error *err)
 {
-    static const char *const prefixes[] = {"images/", KILN_INPUTS_PREFIX, "latents/"};
+    static const char *const prefixes[] = {"images/", KILN_INPUTS_PREFIX, "latents/",
+                                           KILN_LORAS_PREFIX};
     struct pass pass = {.compare = compare};
     kiln_bar_init(&pass.bar, compare->cli, "comparing with the store");
     compare->compared = compare->missing = compare->differ = compare->extra = 0;

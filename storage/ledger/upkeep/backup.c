@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/job/inputs.h"
 #include "storage/ledger/internal.h"
 #include "storage/ledger/migrate.h"
 #include "storage/ledger/pg.h"
@@ -89,14 +90,17 @@ int kiln_snapshot_objects(struct kiln_snapshot *snapshot, kiln_each_vouched *eac
                           struct kiln_error *err)
 {
     struct kiln_pg *pg = &snapshot->pg;
-    int rc =
-        kiln_pg_exec(pg,
-                     "SET LOCAL statement_timeout = 0;"
-                     "DECLARE vouched NO SCROLL CURSOR FOR"
-                     " SELECT key, bytes, sha256 FROM object UNION ALL"
-                     " SELECT i.key, 0::bigint, substr(i.key, 8, 64)"
-                     "  FROM (" INPUTS("init_image") " UNION " INPUTS("init_mask") ") i ORDER BY 1",
-                     WALK_MS, NULL, err);
+    int rc = kiln_pg_exec(pg,
+                          "SET LOCAL statement_timeout = 0;"
+                          "DECLARE vouched NO SCROLL CURSOR FOR"
+                          " SELECT key, bytes, sha256 FROM object UNION ALL"
+                          " SELECT i.key, 0::bigint, substr(i.key, 8, 64)"
+                          "  FROM (" INPUTS("init_image") " UNION " INPUTS(
+                              "init_mask") ") i UNION ALL"
+                                           " SELECT '" KILN_LORAS_PREFIX
+                                           "' || sha256 || '.safetensors', bytes, sha256"
+                                           "  FROM lora_file WHERE stored ORDER BY 1",
+                          WALK_MS, NULL, err);
     for (int count = 1; rc == 0 && count > 0;) {
         PGresult *rows;
         rc = kiln_pg_exec(pg, "FETCH " PAGE " FROM vouched", WALK_MS, &rows, err);

@@ -56,7 +56,7 @@ bool kiln_found_job(const char *key, uint64_t *ret_job)
                                   "0123456789/._-";
     const char *at = key;
     *ret_job = 0;
-    if (kiln_input_key_valid(key))
+    if (kiln_input_key_valid(key) || kiln_lora_key_valid(key))
         return true;
     if (key[strspn(key, letters)] || !skip_part(&at))
         return false;
@@ -86,11 +86,21 @@ bool kiln_found_job(const char *key, uint64_t *ret_job)
     "(g.key LIKE '" KILN_INPUTS_PREFIX "%'"                                                        \
     " AND (" IS_INPUT_OF("init_image") " OR " IS_INPUT_OF("init_mask") "))"
 
+/* The registry of now, or a job, has the LoRA's file.  The last check is the function of the
+ * database lora_file_free, under its lock. */
+#define IS_LORA "g.key LIKE '" KILN_LORAS_PREFIX "%'"
+#define LORA_SHA256 "substr(g.key, 7, 64)"
+#define IS_NAMED_LORA                                                                              \
+    "(" IS_LORA " AND (EXISTS (SELECT FROM lora v WHERE v.sha256 = " LORA_SHA256                   \
+    " AND v.until IS NULL) OR EXISTS (SELECT FROM job i WHERE i.loras <> '[]'"                     \
+    " AND jsonb_path_query_array(i.loras, '$[*].sha256') ? " LORA_SHA256                           \
+    " AND " KILN_JOB_KEEPS_INPUT("i") ")))"
+
 int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *objects, size_t count,
                        enum kiln_claim *ret, struct kiln_error *err)
 {
     static const struct kiln_statement ask = {
-        "claims", "SELECT CASE WHEN o.key IS NOT NULL OR " IS_NAMED_INPUT
+        "claims", "SELECT CASE WHEN o.key IS NOT NULL OR " IS_NAMED_INPUT " OR " IS_NAMED_LORA
                   " THEN 0 WHEN j.state IN " KILN_SQL_UNFINISHED " THEN 1"
                   "  WHEN g.job <= (SELECT last_value FROM job_id_seq) THEN 2 ELSE 3 END"
                   " FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS g (key, job, n)"
@@ -143,7 +153,9 @@ int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_fou
         " LEFT JOIN l ON l.id = g.job LEFT JOIN job p ON p.id = g.job"
         " WHERE (p.id IS NULL OR (p.state IN " KILN_SQL_ENDED " AND l.state = p.state))"
         " AND NOT EXISTS (SELECT FROM object o WHERE o.key = g.key COLLATE \"C\")"
-        " AND NOT " IS_NAMED_INPUT " ORDER BY g.n"};
+        " AND NOT " IS_NAMED_INPUT " AND CASE WHEN " IS_LORA " THEN lora_file_free(" LORA_SHA256
+        ") ELSE true END"
+        " ORDER BY g.n"};
     struct unclaimed_walk walk = {.use = use, .arg = arg};
     struct kiln_params params = {0};
     KILN_BIND_COLUMN(&params, TEXT, count, objects[i].key);

@@ -3,6 +3,7 @@
  * An object is claimed while a row references it, and while its job may still commit it: the
  * objects of a queued or assigned job are kept, however old they are.  A picture to start from
  * (inputs/) is claimed by the jobs that name it, and by done ones as long as their result is kept.
+ * The file of a LoRA (loras/) is claimed by the registry as it is now, and by jobs in the same way.
  * A done job never commits again; a failed or cancelled job only after `kiln retry`, which
  * kiln_ledger_with_unclaimed() blocks while it removes objects of the job.
  */
@@ -31,7 +32,7 @@ enum kiln_claim {
 };
 
 /* The job in the key of a picture or a latent (worker/stages/object_key.h has the form), 0
- * for the object of a probe and for a picture to start from (schemas/job/inputs.h).  False: no key
+ * for the object of a probe and for what jobs share (schemas/job/inputs.h).  False: no key
  * of Kiln's. */
 bool kiln_found_job(const char *key, uint64_t *ret_job);
 

@@ -46,11 +46,18 @@ struct kiln_lora_file;
  * else what kiln_st_open says. */
 int kiln_lora_open(const char *path, const struct kiln_lora_module *modules, size_t count,
                    struct kiln_lora_file **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* The same from the bytes of a file, lent until close; what: its name in messages. */
+int kiln_lora_open_memory(const void *data, size_t size, const char *what,
+                          const struct kiln_lora_module *modules, size_t count,
+                          struct kiln_lora_file **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_lora_close(struct kiln_lora_file *file); /* accepts NULL; pairs die with it */
 
 /* One pair a module at most, in the order of the modules. */
 size_t kiln_lora_count(const struct kiln_lora_file *file);
 const struct kiln_lora_pair *kiln_lora_at(const struct kiln_lora_file *file, size_t i);
+
+/* A value of the header's texts, which strangers wrote; NULL: there is none. */
+const char *kiln_lora_metadata(const struct kiln_lora_file *file, const char *key);
 
 /* KILN_CORRUPT if the file was changed since it was opened: the bytes that were read may then mix
  * two files.  Call it after the last read, before the result is used. */

@@ -9,7 +9,7 @@
  * Alpha is a tensor NAME.alpha (one value of any dtype).  Without it, files of diffusers' training
  * scripts have PEFT settings as JSON in __metadata__.  Without both the factor is 1.
  */
-#include "pipeline/lora/lora.h"
+#include "pipeline/lora/file/lora.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "kernels/floats.h"
-#include "pipeline/lora/names.h"
+#include "pipeline/lora/file/names.h"
 
 #define SETTINGS_BYTES_MAX (1 << 20) /* as JSON, which a parser makes forty times larger */
 
@@ -313,15 +313,21 @@ static int make_pairs(struct reading *r, struct kiln_error *err)
 
 /* --- open and close --------------------------------------------------------------------------- */
 
-int kiln_lora_open(const char *path, const struct kiln_lora_module *modules, size_t count,
+/* Takes st over; it is NULL after the error rc. */
+static int open_st(int rc, struct kiln_st *st, const char *path,
+                   const struct kiln_lora_module *modules, size_t count,
                    struct kiln_lora_file **ret, struct kiln_error *err)
 {
-    struct kiln_lora_file *file = calloc(1, sizeof *file);
-    if (!file)
+    struct kiln_lora_file *file = rc ? NULL : calloc(1, sizeof *file);
+    if (rc)
+        return rc;
+    if (!file) {
+        kiln_st_close(st);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
+    }
+    file->st = st;
     struct reading r = {.path = path, .modules = modules, .module_count = count, .file = file};
-    int rc = kiln_st_open_read(path, KILN_LORA_BYTES_MAX, &file->st, err);
-    rc = rc ? rc : kiln_lora_names_init(&r.names, modules, count, err);
+    rc = kiln_lora_names_init(&r.names, modules, count, err);
     if (!rc) {
         r.parts = calloc(r.names.count + 1, sizeof *r.parts);
         r.owner = calloc(count + 1, sizeof *r.owner);
@@ -343,6 +349,23 @@ int kiln_lora_open(const char *path, const struct kiln_lora_module *modules, siz
     return rc;
 }
 
+int kiln_lora_open(const char *path, const struct kiln_lora_module *modules, size_t count,
+                   struct kiln_lora_file **ret, struct kiln_error *err)
+{
+    struct kiln_st *st = NULL;
+    int rc = kiln_st_open_read(path, KILN_LORA_BYTES_MAX, &st, err);
+    return open_st(rc, st, path, modules, count, ret, err);
+}
+
+int kiln_lora_open_memory(const void *data, size_t size, const char *what,
+                          const struct kiln_lora_module *modules, size_t count,
+                          struct kiln_lora_file **ret, struct kiln_error *err)
+{
+    struct kiln_st *st = NULL;
+    int rc = kiln_st_open_memory(data, size, what, &st, err);
+    return open_st(rc, st, what, modules, count, ret, err);
+}
+
 void kiln_lora_close(struct kiln_lora_file *file)
 {
     if (!file)
@@ -360,6 +383,11 @@ size_t kiln_lora_count(const struct kiln_lora_file *file)
 const struct kiln_lora_pair *kiln_lora_at(const struct kiln_lora_file *file, size_t i)
 {
     return i < file->count ? &file->pairs[i] : NULL;
+}
+
+const char *kiln_lora_metadata(const struct kiln_lora_file *file, const char *key)
+{
+    return kiln_st_metadata(file->st, key);
 }
 
 int kiln_lora_check(const struct kiln_lora_file *file, struct kiln_error *err)

@@ -1,5 +1,5 @@
 /* names.c - prefixes, endings and other names of modules; see names.h. */
-#include "pipeline/lora/names.h"
+#include "pipeline/lora/file/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "pipeline/lora/lora.h"
+#include "pipeline/lora/file/lora.h"
 
 enum kiln_lora_role { KILN_LORA_A, KILN_LORA_B, KILN_LORA_ALPHA };
 

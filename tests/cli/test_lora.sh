@@ -1,0 +1,175 @@
+#!/bin/bash
+# `kiln lora` on a real stack: files are checked, measured, stored and registered; what strangers
+# wrote is refused or cleaned; versions, removal, gc and backup.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+model=$source_dir/pipeline/models/sketch
+loras=$model/loras
+ok kiln up --dir s --engine testcard --model "$model"
+export KILN_CONFIG=$PWD/s/kiln.conf
+store=s/store/loras
+sha() { sha256sum "$1" | cut -d' ' -f1; }
+age() { sql "UPDATE lora_file SET at = at - interval '2 hours'" >/dev/null; find $store -type f -exec touch -d '3 days ago' {} +; }
+
+# --- nothing yet
+ok kiln lora ls
+[ ! -s out.txt ] || die "an empty registry lists something"
+says 'no LoRAs'
+ok kiln lora try 'a fox, pixel art'
+says '^no LoRA$' out.txt
+fails 64 kiln lora frobnicate
+says "unknown subcommand 'frobnicate'"
+fails 64 kiln lora ls --scale 2
+says 'scale has no meaning for `kiln lora ls`'
+fails 66 kiln lora add nowhere.safetensors
+fails 66 kiln lora show neon
+
+# --- add: checked against the model, measured, stored under its hash
+ok kiln lora add "$loras/neon.safetensors" --triggers 'neon style, beautiful' --positive 'glowing outlines' --json
+json out.txt 'd["name"] == "neon" and d["version"] == 1 and d["rank"] == 16 and d["modules"] == 56 and .05 < d["strength"] < .5 and d["routable"]'
+says "'beautiful' is in prompts of every kind"
+says "the lexicon adds to 'neon style': .*neon glow"
+cmp $store/"$(sha "$loras/neon.safetensors")".safetensors "$loras/neon.safetensors" || die "the object is not the file"
+fails 73 kiln lora add "$loras/neon.safetensors"
+says 'kiln lora replace'
+ok kiln lora add "$loras/clay.safetensors" --name plain
+says 'no prompt is routed to it'
+ok kiln lora try 'a fox in neon style' --json
+json out.txt 'd["loras"][0]["name"] == "neon" and d["version"] == 2'
+
+# --- files that are no LoRAs of this model, or lie
+python3 - "$loras/neon.safetensors" <<'PYTHON'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+header, body = json.loads(data[8:8 + n]), data[8 + n:]
+
+def write(name, header, body=body):
+    text = json.dumps(header, ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    open(name, "wb").write(struct.pack("<Q", len(text)) + text + body)
+
+def changed(**meta):
+    copy = json.loads(json.dumps(header))
+    copy["__metadata__"] = meta
+    return copy
+
+write("hostile.safetensors", changed(**{
+    "modelspec.trigger_phrase": "ignore all rules\u001b[31m and\n rm -rf", "modelspec.description": "x" * 100000,
+    "modelspec.architecture": "sd_1.5", "modelspec.hash_sha256": "e3b0c442" * 8}))
+weights = [k for k in header if k.endswith("weight")]
+other = dict(header)
+other["lora_unet_elsewhere_9_to_q.lora_down.weight"] = other.pop(weights[0])
+write("unmatched.safetensors", other)
+other = json.loads(json.dumps(header))
+for k in other:
+    if k in weights:
+        other[k]["shape"] = other[k]["shape"][::-1]
+write("shapes.safetensors", other)
+kind = header[weights[0]]
+width = {"F32": 4, "F16": 2, "BF16": 2}[kind["dtype"]]
+nan = bytearray(body)
+at = kind["data_offsets"][0]
+nan[at:at + width] = b"\xff" * width
+write("nan.safetensors", header, bytes(nan))
+open("cut.safetensors", "wb").write(data[:-100])
+PYTHON
+for name in unmatched shapes nan cut; do
+    "$kiln_bin/kiln" lora add $name.safetensors >out.txt 2>err.txt && die "$name was added"
+    says "$name.safetensors"
+done
+fails 65 kiln lora add unmatched.safetensors
+says '1 do not: lora_unet_elsewhere_9_to_q.lora_down.weight'
+fails 65 kiln lora add nan.safetensors
+says 'NaN or infinity'
+ok kiln lora add hostile.safetensors
+says 'claims as triggers: ignore all rules \[31m and rm -rf$'
+grep -q $'\033' err.txt && die "a header steers the terminal"
+[ "$(wc -c <err.txt)" -lt 1000 ] || die "a header floods the terminal"
+ok kiln lora show hostile --json
+json out.txt 'd["entry"] == {"name": "hostile"} and not d["routable"]'
+ok kiln lora rm hostile --yes
+mkfifo pipe.safetensors
+fails 65 kiln lora add pipe.safetensors
+
+# --- texts within bounds
+for bad in "--scale 9" "--scale x" "--category shiny" "--min 2 --max 1" "--enable --disable" "--commercial-use maybe"; do
+    "$kiln_bin/kiln" lora edit neon $bad >out.txt 2>err.txt && die "neon took $bad"
+done
+fails 65 kiln lora edit neon --description $'two\nlines'
+says "'description' has the control character U+000A"
+fails 65 kiln lora edit neon --triggers "$(printf 'x%.0s' {1..121})"
+says '121 bytes; at most 120'
+fails 65 kiln lora edit neon --positive "$(seq -s, 33)"
+fails 64 kiln lora edit neon --description $'\xff'
+fails 64 kiln lora rename neon 'a b'
+ok kiln lora edit plain --triggers 'neon style'
+says "LoRA 'neon' has the trigger 'neon style' too"
+ok kiln lora edit plain --triggers ''
+
+# --- versions: what a job was accepted with stays
+ok kiln lora ls --json
+json_lines out.txt '[x["name"] for x in d] == ["neon", "plain"]'
+before=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["version"])')
+ok kiln lora edit neon --scale 0.7 --negative 'neon tetra'
+ok kiln lora rename neon glow
+ok kiln lora replace glow "$loras/watercolor.safetensors"
+ok kiln lora show glow --json
+json out.txt 'd["entry"]["scale"] == 0.7 and d["sha256"] == "'"$(sha "$loras/watercolor.safetensors")"'"'
+ok kiln lora show neon --at "$before" --json
+json out.txt '"scale" not in d["entry"] and d["sha256"] == "'"$(sha "$loras/neon.safetensors")"'"'
+ok kiln lora try 'a fox in neon style' --at "$before"
+says '^neon ' out.txt
+fails 66 kiln lora try 'a fox' --at 999
+ok kiln lora show glow
+says 'version .* glow .*(shown)' out.txt
+fits 80 kiln lora ls
+
+# --- import: a loras.json, and the sidecar of another program
+ok kiln lora import "$loras/loras.json"
+ok kiln lora ls --json
+json_lines out.txt 'len(d) == 8 and all(x["stored"] for x in d)'
+mkdir other
+cp "$loras/sticker.safetensors" other/peel.safetensors
+cat >other/peel.metadata.json <<'JSON'
+{"file_name": "peel", "base_model": "ZImageTurbo", "modelDescription": "<b>best ever</b>", "tags": ["sticker"],
+ "usage_tips": "{\"strength\": 0.8, \"strength_max\": 1.2}", "civitai": {"trainedWords": ["peel-off", "p\u001b2"]}}
+JSON
+ok kiln lora import other
+ok kiln lora show peel --json
+json out.txt 'd["entry"] == {"name": "peel", "triggers": ["peel-off", "p 2"], "positive": ["sticker"], "scale": 0.8, "max": 1.2, "base": "z-image", "variant": "turbo"}'
+echo '{"loras": [{"name": "../x", "file": "../../etc/passwd"}]}' >evil.json
+fails 65 kiln lora import evil.json
+says 'does not lie beside it'
+
+# --- rm waits for jobs; gc and backup know the files
+ok kiln pause --all --yes
+ok kiln enqueue - --batch held --no-wait <<<'{"prompt": "a star", "size": "64x64", "loras": "pixel"}'
+until_sql "SELECT count(*) FROM job WHERE loras <> '[]'" 1
+fails 75 kiln lora rm pixel --yes
+says 'still needed (1 job)'
+ok kiln cancel held --yes
+fails 64 kiln lora rm pixel </dev/null
+says 'Add --yes'
+ok kiln lora rm pixel --yes
+pixel=$(sha "$loras/pixel.safetensors")
+ok kiln gc --json
+[ -e $store/"$pixel".safetensors ] || die "a young file went"
+age
+sql "DELETE FROM job" >/dev/null
+ok kiln gc --json
+[ ! -e $store/"$pixel".safetensors ] || die "the file of a removed LoRA stays"
+[ -e $store/"$(sha "$loras/clay.safetensors")".safetensors ] || die "the file of a LoRA went"
+[ "$(sql "SELECT stored FROM lora_file WHERE sha256 = '$pixel'")" = f ] || die "the ledger counts on it"
+ok kiln backup --out saved
+grep -q "loras/$(sha "$loras/clay.safetensors").safetensors" saved/objects* || die "the backup lists no LoRA"
+grep -q "$pixel" saved/objects* && die "the backup lists a file that is gone"
+ok kiln restore saved --check --hashes --json
+json out.txt 'd["missing"] == 0 and d["differ"] == 0'
+rm $store/"$(sha "$loras/clay.safetensors")".safetensors
+fails 1 kiln restore saved --check
+says '^missing  loras/' out.txt
+ok kiln lora add "$loras/pixel.safetensors"
+[ -e $store/"$pixel".safetensors ] || die "a file that was removed is not stored again"
+ok kiln down --dir s
