@@ -77,8 +77,8 @@ static void remember(struct kiln_leader *leader, const struct kiln_policy_pick *
     assigned->first_of_size = pick->first_of_size;
     snprintf(assigned->model, sizeof(assigned->model), "%s", jobs[0].model ? jobs[0].model : "");
     kiln_mode_text(&jobs[0].mode, assigned->mode);
-    kiln_lora_set_text(jobs[0].loras, jobs[0].lora_count, assigned->lora_set,
-                       sizeof(assigned->lora_set));
+    kiln_lora_set_key(jobs[0].loras, jobs[0].lora_count, assigned->lora_set,
+                      sizeof(assigned->lora_set));
     assigned->count = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         assigned->jobs[i] = jobs[i].id;

@@ -236,6 +236,6 @@ bool kiln_group_matches(const char *name, const struct kiln_policy_job *job)
     return (group.any_model || strcmp(group.model, job->model) == 0) &&
            (group.width == 0 || (group.width == job->width && group.height == job->height)) &&
            (group.steps == 0 || group.steps == job->steps) &&
-           (group.any_set || strcmp(group.set, set) == 0) &&
+           (group.any_set || kiln_lora_set_meant(group.set, set)) &&
            (group.any_mode || strcmp(group.mode, job->mode ? job->mode : "") == 0);
 }

@@ -59,7 +59,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct kiln_lora *)a)->name, ((const struct kiln_lora *)b)->name);
 }
 
-size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *out, size_t size)
+static size_t set_text(const struct kiln_lora *loras, uint32_t count, bool files, char *out,
+                       size_t size)
 {
     struct kiln_lora sorted[KILN_LORAS_MAX];
     size_t len = 0;
@@ -72,11 +73,39 @@ size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *o
     memcpy(sorted, loras, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, by_name);
     for (uint32_t i = 0; i < count && len < size; i++) {
-        int added = snprintf(out + len, size - len, "%s%s:%.4g", i ? "+" : "", sorted[i].name,
-                             sorted[i].scale);
+        const bool file = files && sorted[i].sha256[0];
+        int added = snprintf(out + len, size - len, "%s%s:%.4g%s%.*s", i ? "+" : "", sorted[i].name,
+                             sorted[i].scale, file ? "@" : "", file ? KILN_LORA_KEY_DIGITS : 0,
+                             sorted[i].sha256);
         len += added > 0 ? (size_t)added : 0;
     }
     return len < size ? len : size ? size - 1 : 0;
+}
+
+size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *out, size_t size)
+{
+    return set_text(loras, count, false, out, size);
+}
+
+size_t kiln_lora_set_key(const struct kiln_lora *loras, uint32_t count, char *out, size_t size)
+{
+    return set_text(loras, count, true, out, size);
+}
+
+bool kiln_lora_set_meant(const char *text, const char *key)
+{
+    if (strcmp(text, key) == 0)
+        return true;
+    for (; *key; key++) {
+        if (*key == '@')
+            key += strcspn(key, "+");
+        if (*text != *key)
+            return false;
+        if (*key == '\0')
+            return true;
+        text++;
+    }
+    return *text == '\0';
 }
 
 size_t kiln_job_added(const struct kiln_job *job)

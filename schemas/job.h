@@ -135,10 +135,16 @@ const char *kiln_job_kind_name(enum kiln_job_kind kind);  /* "image", "latent-ca
 const char *kiln_latents_name(enum kiln_latents latents); /* "final", "trajectory", "none" */
 const char *kiln_teleport_name(enum kiln_teleport teleport);
 
-/* Canonical text of a LoRA set: "name:scale+name:scale", sorted by name, "" for none;
- * equal sets have equal text.  Scales print with %.4g.  Returns the length written. */
+/* Text of a LoRA set for people: "name:scale+name:scale", sorted by name, "" for none.  Scales print
+ * with %.4g.  Returns the length written. */
 size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *out, size_t size);
-#define KILN_LORA_SET_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 16) + 1)
+/* Likewise what tells one set from another: a LoRA whose file is known is "name:scale@HASH", with
+ * the first KILN_LORA_KEY_DIGITS of its SHA-256.  So another file under the name is another set. */
+size_t kiln_lora_set_key(const struct kiln_lora *loras, uint32_t count, char *out, size_t size);
+/* Whether a person's text means the set of this key: with the same hashes, or with none. */
+bool kiln_lora_set_meant(const char *text, const char *key);
+#define KILN_LORA_KEY_DIGITS 16
+#define KILN_LORA_SET_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 17 + KILN_LORA_KEY_DIGITS) + 1)
 /* Text of the files behind a set: "name:sha256+name:sha256", sorted by name. */
 #define KILN_LORA_FILES_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 66) + 1)
 

@@ -7,6 +7,7 @@
 #define KILN_LIMITS_H
 
 #include <assert.h> /* static_assert */
+#include <stddef.h>
 
 /* A job line */
 #define KILN_PROMPT_MAX (8 * 1024) /* bytes of UTF-8 */
@@ -50,6 +51,9 @@
 #define KILN_ST_NAME_MAX 256
 #define KILN_LATENT_FILE_MAX (256 * 1024 * 1024)
 #define KILN_OBJECT_KEY_MAX 512
+/* A LoRA, which is read into memory, because people replace LoRAs while jobs run.  Rank 512 on every
+ * linear layer of the full model is 2.6 GB in BF16. */
+#define KILN_LORA_BYTES_MAX ((size_t)4 << 30)
 #define KILN_PATH_MAX 4096  /* bytes of the path of a picture to start from */
 #define KILN_PICTURE_FILE_MAX (64 * 1024 * 1024) /* a picture that a job starts from */
 #define KILN_PICTURE_SIDE_MAX 16384

@@ -158,8 +158,8 @@ static int do_assignment(struct worker *worker, const struct kiln_assignment *as
     }
     worker->heartbeat.width = assignment->width;
     worker->heartbeat.height = assignment->height;
-    kiln_lora_set_text(assignment->loras, assignment->lora_count, worker->heartbeat.lora_set,
-                       sizeof worker->heartbeat.lora_set);
+    kiln_lora_set_key(assignment->loras, assignment->lora_count, worker->heartbeat.lora_set,
+                      sizeof worker->heartbeat.lora_set);
     struct kiln_event event = {.kind = KILN_EVENT_FINISHED, .compute_ms = 1};
     memcpy(event.worker, worker->id, sizeof event.worker);
     memcpy(event.assignment, assignment->id, sizeof event.assignment);

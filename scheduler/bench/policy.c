@@ -12,6 +12,7 @@
 
 #include "scheduler/bench/bench.h"
 #include "scheduler/policy/policy.h"
+#include "schemas/wire/wire.h"
 
 #define PICKS 100000
 #define SETS 1500
@@ -127,7 +128,7 @@ int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err)
     struct kiln_policy_limits limits = {.jobs = (uint32_t)bench->jobs,
                                         .workers = (uint32_t)bench->workers};
     struct kiln_policy_worker worker = {
-        .model = "m", .lora_set = "", .capacity = 2, .batch_max = 4, .minor = KILN_MODE_MINOR_ALL};
+        .model = "m", .lora_set = "", .capacity = 2, .batch_max = 4, .minor = KILN_WIRE_MINOR};
     struct kiln_policy *policy = NULL;
     struct kiln_cost_model *costs = kiln_cost_model_new(COST_ROWS);
     uint64_t state = 1;

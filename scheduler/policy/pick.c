@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "scheduler/policy/state.h"
+#include "schemas/wire/wire.h"
 
 #define WALK_SETS 32   /* sets looked at in one order */
 #define WALK_GROUPS 8  /* groups of one set */
@@ -499,7 +500,7 @@ static bool pick_hot(struct kiln_policy *p, uint32_t level, int64_t until_ms, in
 }
 
 /* The others; what one of them does not want, the next ones do not either, unless it is slow or
- * does not know the mode. */
+ * does not know the mode or files of LoRAs. */
 static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t until_ms, int64_t now_ms,
                       struct kiln_policy_pick *ret)
 {
@@ -513,7 +514,7 @@ static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t until_ms, i
                 break;
             if (try_worker(p, worker, now_ms, ret))
                 return true;
-            i += p->workers[worker].minor >= KILN_MODE_MINOR_ALL;
+            i += p->workers[worker].minor >= KILN_WIRE_MINOR_FILES;
             worker = kiln_treap_next(p->worker_room, m->rooms, worker);
         }
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "scheduler/policy/state.h"
+#include "schemas/wire/wire.h"
 
 static uint32_t hash_text(uint32_t seed, const char *text)
 {
@@ -138,6 +139,8 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
     snprintf(p->groups[slot].mode, KILN_MODE_MAX, "%s", mode);
     p->groups[slot].minor =
         kiln_mode_parse(mode, &read) ? kiln_mode_minor(&read) : KILN_MODE_MINOR_ALL;
+    if (strchr(p->sets[set].lora_set, '@')) /* it names files */
+        p->groups[slot].minor = KILN_WIRE_MINOR_FILES;
     p->sets[set].refs++;
     return slot;
 }

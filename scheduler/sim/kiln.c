@@ -10,6 +10,7 @@
 
 #include "scheduler/policy/policy.h"
 #include "scheduler/sim/rule.h"
+#include "schemas/wire/wire.h"
 
 #define NS_MS 1000000
 #define STEP_NS (50 * (int64_t)NS_MS) /* the daemon asks again at least that often (STEP_MS) */
@@ -174,7 +175,7 @@ int kiln_sim_rule_kiln(const struct kiln_sim_world *world, struct kiln_sim_rule 
                                               .lora_set = NOTHING,
                                               .capacity = 1,
                                               .batch_max = 1,
-                                              .minor = KILN_MODE_MINOR_ALL};
+                                              .minor = KILN_WIRE_MINOR};
     for (uint32_t i = 0; i < world->options->workers && rc == 0; i++) {
         char name[16];
         snprintf(name, sizeof name, "%u", i);

@@ -53,6 +53,11 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_MODEL] = TEXT("model", "", "directory of the model (diffusers layout)"),
     [KILN_KEY_LORA_DIR] =
         TEXT("lora_dir", "", "directory of NAME.safetensors files; empty: MODEL/loras"),
+    [KILN_KEY_LORA_CACHE_DIR] = TEXT("lora_cache_dir", "/var/lib/kiln/loras",
+                                     "directory in which workers keep LoRA files of the store"),
+    [KILN_KEY_LORA_CACHE_GB] =
+        NUMBER("lora_cache_gb", "20", 0, 1e6,
+               "what they take there at most, in GB; files in use may exceed it"),
     [KILN_KEY_STYLES] = TEXT("styles", "", "JSON file of more style presets"),
     [KILN_KEY_SIZE] = TEXT("size", "1024x1024", "size of a picture whose job line sets none"),
     [KILN_KEY_DEFAULT_STEPS] =

@@ -27,6 +27,8 @@ enum kiln_key {
     KILN_KEY_POOL,
     KILN_KEY_MODEL,         /* model directory */
     KILN_KEY_LORA_DIR,      /* NAME.safetensors files; "" = <model>/loras */
+    KILN_KEY_LORA_CACHE_DIR, /* where workers keep LoRA files of the store, */
+    KILN_KEY_LORA_CACHE_GB,  /* and how many bytes of them */
     KILN_KEY_STYLES,        /* a JSON file of more presets; "" = none */
     KILN_KEY_SIZE,          /* of a picture whose job line sets none */
     KILN_KEY_DEFAULT_STEPS, /* of a picture whose job line sets none; 0: the model's */

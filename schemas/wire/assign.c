@@ -1,7 +1,7 @@
 /* assign.c - an assignment: the jobs of one batch of a worker, each as its job line.
  *
  *     {"v":1, "id":..., "model":..., "width":..., "height":..., "steps":..., "mode":...,
- * "loras":[{name, scale}], "jobs":[{"id":.., "attempt":.., "batch_id":.., "index":..,
+ * "loras":[{name, scale}], "lora_sha256":[...], "jobs":[{"id":.., "attempt":.., "batch_id":.., "index":..,
  * "created_ms":.., "parent":.., "added":.., "batch":.., "line":{job line}}]}
  *
  * A job line carries everything that is rendered, and its reader is the one that intake uses: a
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/job/inputs.h"
 #include "schemas/job/line.h"
 #include "schemas/reuse/class.h"
 #include "schemas/wire/record.h"
@@ -57,10 +58,22 @@ static void write_job(struct kiln_text *out, const struct kiln_job *job)
     kiln_text_puts(out, "}");
 }
 
+/* Beside the names, since workers of before minor 13 refuse a LoRA with another key. */
+static void write_hashes(struct kiln_text *out, const struct kiln_assignment *a)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < a->lora_count; i++)
+        any = any || a->loras[i].sha256[0];
+    for (uint32_t i = 0; any && i < a->lora_count; i++)
+        kiln_text_printf(out, "%s\"%s\"", i ? "," : "\"lora_sha256\":[", a->loras[i].sha256);
+    kiln_text_puts(out, any ? "]," : "");
+}
+
 char *kiln_assignment_encode(const struct kiln_assignment *a)
 {
     struct kiln_text out = {0};
     kiln_wire_write(&out, &table, a);
+    write_hashes(&out, a);
     char mode[KILN_MODE_MAX];
     if (kiln_mode_text(&a->mode, mode) > 0)
         kiln_text_printf(&out, "\"mode\":\"%s\",", mode);
@@ -258,6 +271,52 @@ static int read_loras(struct kiln_assignment *a, const struct kiln_json_value *l
     return 0;
 }
 
+/* The hashes may come before the names, so they are kept apart until both are there. */
+struct reading {
+    struct kiln_assignment *to;
+    char hashes[KILN_LORAS_MAX][KILN_LORA_SHA256_MAX];
+    uint32_t hash_count;
+};
+
+static int read_hashes(struct reading *reading, const struct kiln_json_value *list,
+                       struct kiln_error *err)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value element;
+    bool more, fits = list->type == KILN_JSON_ARRAY && reading->hash_count == 0;
+    int code = fits ? kiln_json_open(&reader, list->text, list->len, KILN_JSON_ARRAY, err) : 0;
+    while (fits && !code && !(code = kiln_json_next(&reader, NULL, &element, &more, err)) && more) {
+        char hex[KILN_LORA_SHA256_MAX];
+        size_t len = 0;
+        fits = reading->hash_count < KILN_LORAS_MAX && element.type == KILN_JSON_STRING &&
+               kiln_json_string(&element, hex, sizeof hex, &len) && strlen(hex) == len &&
+               (len == 0 || kiln_sha256_valid(hex));
+        if (fits)
+            memcpy(reading->hashes[reading->hash_count++], hex, sizeof hex);
+    }
+    return fits && !code ? 0
+                         : kiln_fail(err, KILN_PROTOCOL,
+                                     "assignment: field \"lora_sha256\" must be one list of as many "
+                                     "hashes as there are LoRAs");
+}
+
+/* The assignment's and each job's LoRAs get their hashes; they agree in names by now. */
+static int take_hashes(const struct reading *reading, struct kiln_error *err)
+{
+    struct kiln_assignment *a = reading->to;
+    if (reading->hash_count && reading->hash_count != a->lora_count)
+        return kiln_fail(err, KILN_PROTOCOL, "assignment: %u LoRAs and %u hashes of LoRAs",
+                         a->lora_count, reading->hash_count);
+    for (uint32_t i = 0; i < reading->hash_count; i++) {
+        memcpy(a->loras[i].sha256, reading->hashes[i], KILN_LORA_SHA256_MAX);
+        for (uint32_t j = 0; j < a->job_count; j++)
+            for (uint32_t k = 0; k < a->jobs[j].lora_count; k++)
+                if (strcmp(a->jobs[j].loras[k].name, a->loras[i].name) == 0)
+                    memcpy(a->jobs[j].loras[k].sha256, reading->hashes[i], KILN_LORA_SHA256_MAX);
+    }
+    return 0;
+}
+
 /* Only in assignments of a mode; without it they are exact. */
 static int read_mode(struct kiln_assignment *a, const struct kiln_json_value *value,
                      struct kiln_error *err)
@@ -275,12 +334,15 @@ static int read_mode(struct kiln_assignment *a, const struct kiln_json_value *va
 static int read_extra(void *arg, const struct kiln_json_value *key,
                       const struct kiln_json_value *value, struct kiln_error *err)
 {
+    struct reading *reading = arg;
     if (kiln_json_equals(key, "jobs"))
-        return read_jobs(arg, value, err);
+        return read_jobs(reading->to, value, err);
     if (kiln_json_equals(key, "loras"))
-        return read_loras(arg, value, err);
+        return read_loras(reading->to, value, err);
+    if (kiln_json_equals(key, "lora_sha256"))
+        return read_hashes(reading, value, err);
     if (kiln_json_equals(key, "mode"))
-        return read_mode(arg, value, err);
+        return read_mode(reading->to, value, err);
     return 0;
 }
 
@@ -307,12 +369,15 @@ int kiln_assignment_decode(const char *text, size_t len, struct kiln_assignment 
                            struct kiln_error *err)
 {
     struct kiln_assignment a;
+    struct reading reading = {.to = &a};
     memset(&a, 0, sizeof a);
-    int code = kiln_wire_read(text, len, &table, &a, read_extra, &a, err);
+    int code = kiln_wire_read(text, len, &table, &a, read_extra, &reading, err);
     if (!code && a.job_count == 0)
         code = kiln_fail(err, KILN_PROTOCOL, "assignment: it has no jobs");
     if (!code)
         code = check_same(&a, err);
+    if (!code)
+        code = take_hashes(&reading, err);
     if (code)
         kiln_assignment_release(&a);
     else

@@ -20,15 +20,17 @@
 #include "schemas/job.h"
 
 /* Peers of one version understand each other.  The minor counts what was added since; people see it
- * in `kiln workers`.  One decision depends on it: a worker refuses the line of a job whose mode
- * it does not know, and is assigned none (kiln_mode_minor).  Tests build programs of other releases
+ * in `kiln workers`.  Two decisions depend on it: a worker refuses the line of a job whose mode
+ * it does not know, and is assigned none (kiln_mode_minor); and one that does not know files of LoRAs
+ * by their hashes is assigned no job that names one (KILN_WIRE_MINOR_FILES).  Tests build programs of other releases
  * (tests.mk). */
 #ifndef KILN_WIRE_VERSION
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 12
+#define KILN_WIRE_MINOR 13
 #endif
+#define KILN_WIRE_MINOR_FILES 13
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
 #define KILN_WIRE_MS_MAX (30 * 24 * 3600 * 1000.0) /* the longest duration a message may tell */

@@ -1,6 +1,7 @@
 /* test_job.c - states, legal moves, LoRA sets, error codes. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,29 @@ static void equal_lora_sets_have_equal_text(void **state)
     assert_string_equal(b, "ink:0.8+n");
 }
 
+static void a_set_of_other_files_has_another_key(void **state)
+{
+    (void)state;
+    char a[KILN_LORA_SET_MAX], b[KILN_LORA_SET_MAX];
+    struct kiln_lora one[] = {{"paper", 1, ""}, {"ink", 0.8, ""}};
+    kiln_lora_set_key(one, 2, a, sizeof a);
+    assert_string_equal(a, "ink:0.8+paper:1");
+    snprintf(one[1].sha256, sizeof one[1].sha256, "%064d", 1);
+    kiln_lora_set_key(one, 2, a, sizeof a);
+    assert_string_equal(a, "ink:0.8@0000000000000000+paper:1");
+    snprintf(one[1].sha256, sizeof one[1].sha256, "1%063d", 1);
+    kiln_lora_set_key(one, 2, b, sizeof b);
+    assert_string_not_equal(a, b);
+    kiln_lora_set_text(one, 2, b, sizeof b);
+    assert_string_equal(b, "ink:0.8+paper:1");
+    assert_true(kiln_lora_set_meant(b, a) && kiln_lora_set_meant(a, a));
+    assert_false(kiln_lora_set_meant("ink:0.8", a) || kiln_lora_set_meant(a, b));
+    assert_false(kiln_lora_set_meant("ink:0.8+paper:1+x:1", a) || kiln_lora_set_meant("", a));
+    one[0] = one[1];
+    kiln_lora_set_key(one, 1, a, sizeof a);
+    assert_true(kiln_lora_set_meant("ink:0.8", a) && !kiln_lora_set_meant("ink:0.80", a));
+}
+
 static void the_longest_lora_set_fits(void **state)
 {
     (void)state;
@@ -76,10 +100,16 @@ static void the_longest_lora_set_fits(void **state)
         memset(loras[i].name, 'a' + i, KILN_NAME_MAX);
         loras[i].name[KILN_NAME_MAX] = '\0';
         loras[i].scale = -3.3333333e-5;
+        snprintf(loras[i].sha256, sizeof loras[i].sha256, "%064d", i);
     }
     size_t len = kiln_lora_set_text(loras, KILN_LORAS_MAX, text, sizeof text);
     assert_int_equal(len, strlen(text));
     assert_int_equal(len, KILN_LORAS_MAX * (KILN_NAME_MAX + strlen(":-3.333e-05") + 1) - 1);
+    len = kiln_lora_set_key(loras, KILN_LORAS_MAX, text, sizeof text);
+    assert_int_equal(len, strlen(text));
+    assert_int_equal(len, KILN_LORAS_MAX * (KILN_NAME_MAX + strlen(":-3.333e-05") + 2 +
+                                            KILN_LORA_KEY_DIGITS) -
+                              1);
 }
 
 static void release_takes_a_zeroed_record(void **state)
@@ -134,6 +164,7 @@ int main(void)
         cmocka_unit_test(sql_has_the_numbers_of_the_states),
         cmocka_unit_test(only_the_drawn_moves_are_legal),
         cmocka_unit_test(equal_lora_sets_have_equal_text),
+        cmocka_unit_test(a_set_of_other_files_has_another_key),
         cmocka_unit_test(the_longest_lora_set_fits),
         cmocka_unit_test(release_takes_a_zeroed_record),
         cmocka_unit_test(every_code_has_a_name_and_a_sentence),

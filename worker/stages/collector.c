@@ -50,7 +50,7 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     picture->coarse_height = call->coarse_height;
     picture->lora_files_known = call->lora_files_known;
     memcpy(picture->lora_files, call->lora_files, sizeof picture->lora_files);
-    if (output->error_code == 0) {
+    if (output->error_code == 0 && call->lora_err.code == 0) {
         picture->output = *output;
         kiln_worker_pass(worker->rendered, picture);
         return;
@@ -58,6 +58,8 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     enum kiln_stop why = kiln_flight_stop(call->flight, call->index[i]);
     if (output->error_code == KILN_CANCELLED && why != KILN_STOP_NONE)
         kiln_picture_stop(picture, why);
+    else if (output->error_code == 0)
+        kiln_picture_fail(picture, call->lora_err.code, call->lora_err.text);
     else
         kiln_picture_fail(picture, output->error_code,
                           output->error_msg ? output->error_msg : "no reason was given");

@@ -176,6 +176,7 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
      * it has rendered with these. */
     char after[KILN_LORA_FILES_MAX];
     const bool known = kiln_lora_files_text(&compute->loras, assignment, call->lora_files);
+    code = code ? code : kiln_lora_files_check(assignment, call->lora_files, &call->err);
     code = code ? code : kiln_call_set_mode(call, engine, &batch);
     kiln_board_call_begun(&compute->worker->board, &call->step, call->steps,
                           (uint32_t)batch.coarse_steps);
@@ -184,6 +185,8 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
     code = engine->begin(engine, &batch, call->outputs, &call->run, &call->err);
     call->lora_files_known = known && kiln_lora_files_text(&compute->loras, assignment, after) &&
                              strcmp(after, call->lora_files) == 0;
+    if (!call->lora_files_known && kiln_lora_files_check(assignment, "", &call->lora_err) != 0)
+        kiln_log(KILN_LOG_WARNING, "lora_exchanged", kiln_f("error", "%s", call->lora_err.text));
     return code;
 }
 
@@ -196,13 +199,13 @@ static void run_portion(struct compute *compute, const struct kiln_portion *port
     struct kiln_flight *flight = portion->flight;
     char lora_set[KILN_LORA_SET_MAX];
     bool in_place = false; /* the LoRA set, once a call has begun */
-    kiln_lora_set_text(flight->assignment.loras, flight->assignment.lora_count, lora_set,
-                       sizeof lora_set);
-    kiln_lora_paths_fill(&compute->loras, worker->config, &flight->assignment);
+    kiln_lora_set_key(flight->assignment.loras, flight->assignment.lora_count, lora_set,
+                      sizeof lora_set);
+    kiln_lora_paths_fill(&compute->loras, worker->config, flight);
     /* The next assignment stays in its queue: only this thread pops. */
     const struct kiln_portion *next = kiln_queue_front(worker->ready);
     if (next && next->flight != flight)
-        kiln_worker_prefetch(worker, &next->flight->assignment);
+        kiln_worker_prefetch(worker, next->flight);
     kiln_board_begin(&worker->board, &flight->assignment);
     kiln_board_kick(&worker->board);
     while (wanted > 0) {

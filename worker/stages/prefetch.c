@@ -16,13 +16,14 @@ struct next {
 };
 
 /* One batch stands for all calls of the assignment: only its prompts and LoRAs matter. */
-void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment)
+void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_flight *flight)
 {
+    const struct kiln_assignment *assignment = &flight->assignment;
     struct kiln_renderer *engine = worker->engine;
     struct next *next = engine->prefetch ? calloc(1, sizeof *next) : NULL;
     if (!next)
         return;
-    kiln_lora_paths_fill(&next->loras, worker->config, assignment);
+    kiln_lora_paths_fill(&next->loras, worker->config, flight);
     DiffusionZBatch batch = {.items = next->items,
                              .item_count = (int32_t)assignment->job_count,
                              .width = (int32_t)assignment->width,

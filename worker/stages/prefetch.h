@@ -4,8 +4,8 @@
 
 #include "worker/state/worker.h"
 
-/* Asks the engine to load the assignment's LoRAs and encode its prompts, and returns at once.  Any
- * thread. */
-void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment);
+/* Asks the engine to load the LoRAs of a flight, which are on this machine, and to encode its
+ * prompts, and returns at once.  Any thread. */
+void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_flight *flight);
 
 #endif

@@ -1,6 +1,8 @@
-/* starts.c - the thread that looks up what jobs start from, before their batch begins.
+/* starts.c - the thread that looks up what jobs need, before their batch begins: the LoRA files that
+ * are not on this machine, and what runs start from.
  *
- * An assignment without starts passes through.  Of one with starts the ledger is asked once where
+ * An assignment without starts whose LoRAs are here passes through.  LoRAs are fetched into the disk
+ * cache, and stay there while the assignment is in flight.  Of one with starts the ledger is asked once where
  * the latents are; then each start is fetched once, however many jobs share it.  With another mask
  * it is another start.  The next assignment is looked up while one is rendered, and no more than
  * that: the queue behind this thread has room for the starts of one portion, so at most three
@@ -9,8 +11,9 @@
  * A donor, a start that the cache chose, is tried once: if it is gone, damaged, does not fit or is
  * not there at once, its jobs begin from noise.
  *
- * A start that is gone, damaged or of another model fails its jobs alone.  While the store or the
- * ledger is away the look-up waits, for at most hold_s, and assignments without starts overtake it.
+ * A start that is gone, damaged or of another model fails its jobs alone; a LoRA that is gone from the
+ * store or damaged there fails those of the assignment.  While the store or the ledger is away the
+ * look-up waits, for at most hold_s, and assignments that need neither overtake it.
  * After that the jobs return to the queue.  A worker that ends looks nothing up.
  */
 #include <inttypes.h>
@@ -23,6 +26,7 @@
 #include "schemas/text/utf8.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
+#include "worker/stages/lora_files.h"
 #include "worker/stages/prefetch.h"
 #include "worker/stages/start_load.h"
 #include "worker/state/worker.h"
@@ -32,7 +36,7 @@ struct starts {
     struct kiln_store *store;   /* NULL until the first try to open it worked */
     struct kiln_ledger *ledger; /* likewise */
     struct kiln_outage store_outage, ledger_outage;
-    struct kiln_flight *later[KILN_HEARTBEAT_HELD_MAX]; /* with starts; they arrived meanwhile */
+    struct kiln_flight *later[KILN_HEARTBEAT_HELD_MAX]; /* that need a server; arrived meanwhile */
     uint32_t later_count;
 };
 
@@ -44,6 +48,7 @@ struct look {
     struct kiln_latent_row *rows; /* [job_count]; of jobs without init_job empty */
     char **prompts;               /* [job_count], of these jobs; NULLs unless edits want them */
     bool taken[KILN_ASSIGN_MAX];  /* into a portion */
+    bool loras_missing;           /* so no job of it can begin */
     bool answers;                 /* the store, to the last request */
     bool donors_away;             /* it gave one too late: the others are not waited for */
     double until_ms;              /* the end of its patience; 0: no server was away yet */
@@ -64,7 +69,7 @@ static void pass(struct kiln_worker *worker, struct kiln_portion *portion)
 {
     int code;
     if (kiln_queue_length(worker->ready) == 0) /* else the compute thread does it later */
-        kiln_worker_prefetch(worker, &portion->flight->assignment);
+        kiln_worker_prefetch(worker, portion->flight);
     while ((code = kiln_queue_push(worker->ready, portion, portion->bytes + 1, 1000)) ==
            KILN_TIMEOUT)
         continue;
@@ -96,13 +101,26 @@ static bool has_starts(const struct starts *starts, const struct kiln_flight *fl
     return any && kiln_renderer_renders(starts->worker->engine, flight->assignment.model);
 }
 
+/* Whether its LoRAs are here, or it is not begun here anyway. */
+static bool has_loras(const struct starts *starts, struct kiln_flight *flight)
+{
+    const struct kiln_worker *worker = starts->worker;
+    return !kiln_renderer_renders(worker->engine, flight->assignment.model) ||
+           kiln_lora_files_here(worker->config, worker->lora_disk, flight);
+}
+
+static bool needs_server(const struct starts *starts, struct kiln_flight *flight)
+{
+    return has_starts(starts, flight) || !has_loras(starts, flight);
+}
+
 /* Passes on what arrived while a server is away, if it needs no server. */
 static void let_overtake(struct starts *starts)
 {
     void *item;
     size_t count;
     while (kiln_queue_pop(starts->worker->arrived, &item, 1, &count, 0) == 0) {
-        if (has_starts(starts, item))
+        if (needs_server(starts, item))
             starts->later[starts->later_count++] = item; /* no more than that are in flight */
         else
             pass_whole(starts->worker, item);
@@ -272,6 +290,39 @@ static int load(struct look *look, uint32_t index, struct kiln_start *ret, struc
     return code;
 }
 
+/* --- LoRAs ------------------------------------------------------------------------------------ */
+
+static int try_loras(struct look *look, struct kiln_error *err)
+{
+    const struct kiln_worker *worker = look->starts->worker;
+    if (has_loras(look->starts, look->flight))
+        return 0;
+    int code = reach_store(look, err);
+    code = code ? code
+                : kiln_lora_files_fetch(worker->config, worker->lora_disk, look->starts->store,
+                                        look->flight, err);
+    look->answers = look->answers && (code == 0 || of_the_start(code) || code == KILN_IO);
+    return code;
+}
+
+static bool all_stopped(const struct kiln_flight *flight)
+{
+    for (uint32_t i = 0; i < flight->assignment.job_count; i++)
+        if (kiln_flight_stop(flight, i) == KILN_STOP_NONE)
+            return false;
+    return true;
+}
+
+static int load_loras(struct look *look, struct kiln_error *err)
+{
+    int code;
+    while ((code = try_loras(look, err)) != 0)
+        if (!again(look, &look->starts->store_outage, err) || all_stopped(look->flight))
+            break;
+    heed_answer(look);
+    return code;
+}
+
 /* --- donors ----------------------------------------------------------------------------------- */
 
 static enum kiln_fallback fallback_of(int code)
@@ -343,8 +394,9 @@ static void take(struct look *look, struct kiln_portion *portion, uint32_t index
         entry->code = code;
         entry->final = of_the_start(code);
         kiln_utf8_copy(entry->reason, sizeof entry->reason, err->text);
-        kiln_log(KILN_LOG_WARNING, "start_missing", kiln_f("job", "%" PRIu64, job->id),
-                 kiln_f("code", "%s", kiln_code_name(code)), kiln_f("error", "%s", err->text));
+        kiln_log(KILN_LOG_WARNING, look->loras_missing ? "lora_missing" : "start_missing",
+                 kiln_f("job", "%" PRIu64, job->id), kiln_f("code", "%s", kiln_code_name(code)),
+                 kiln_f("error", "%s", err->text));
     }
 }
 
@@ -355,6 +407,14 @@ static uint32_t next_job(const struct look *look)
     while (i < look->flight->assignment.job_count && look->taken[i])
         i++;
     return i;
+}
+
+/* All jobs, which have none of their LoRAs. */
+static void fill_failed(struct look *look, struct kiln_portion *portion, int code,
+                        const struct kiln_error *err)
+{
+    for (uint32_t i; (i = next_job(look)) < look->flight->assignment.job_count;)
+        take(look, portion, i, -1, code, err);
 }
 
 /* A job of an assignment in which some have donors, and all that have the same donor or none. */
@@ -424,12 +484,17 @@ static void look_up(struct starts *starts, struct kiln_flight *flight)
         free(look.rows);
         kiln_worker_pause(worker, 100);
     }
-    if (kiln_queue_length(worker->ready) == 0)
-        kiln_worker_prefetch(worker, assignment);
-    int code = ask_rows(&look, &err);
+    const int unloaded = load_loras(&look, &err);
+    if (!unloaded && kiln_queue_length(worker->ready) == 0)
+        kiln_worker_prefetch(worker, flight);
+    int code = unloaded ? unloaded : has_starts(starts, flight) ? ask_rows(&look, &err) : 0;
+    look.loras_missing = unloaded != 0;
     for (bool first = true, last = false; !last; first = false) {
         struct kiln_portion *portion = new_portion(worker, flight);
-        fill(&look, portion, code, &err);
+        if (unloaded)
+            fill_failed(&look, portion, ends(&look) ? 0 : unloaded, &err);
+        else
+            fill(&look, portion, code, &err);
         portion->first = first;
         portion->last = last = next_job(&look) == count;
         pass(worker, portion); /* the last one may have freed the flight */
@@ -463,13 +528,13 @@ void *kiln_starts(void *arg)
         .worker = worker,
         /* Not shared with the uploaders: this thread asks nothing while no job has a start, so it
          * may not learn for long that the server is back. */
-        .store_outage = {KILN_OUTAGE_OF("store"), .effect = "jobs with a start wait for it"},
+        .store_outage = {KILN_OUTAGE_OF("store"), .effect = "jobs with a start, or with a LoRA that is not here, wait for it"},
         .ledger_outage = {KILN_OUTAGE_OF("ledger"), .effect = "jobs with a start wait for it"},
     };
     for (struct kiln_flight *flight; next_flight(&starts, &flight);) {
         if (!flight)
             continue;
-        if (has_starts(&starts, flight))
+        if (needs_server(&starts, flight))
             look_up(&starts, flight);
         else
             pass_whole(worker, flight);

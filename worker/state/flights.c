@@ -18,6 +18,8 @@ void kiln_flight_free(struct kiln_flight *flight)
 {
     if (!flight)
         return;
+    for (int i = 0; i < KILN_LORAS_MAX; i++)
+        kiln_lora_unpin(flight->pins[i]);
     kiln_assignment_release(&flight->assignment);
     free(flight);
 }

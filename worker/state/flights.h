@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "schemas/wire/wire.h"
+#include "worker/state/lora_disk.h"
 
 enum kiln_stop {
     KILN_STOP_NONE = 0,
@@ -29,6 +30,9 @@ struct kiln_flight {
     bool settled[KILN_ASSIGN_MAX];  /* under the table's mutex */
     uint32_t open;                  /* jobs not settled; under the table's mutex */
     double received_ms;             /* monotonic clock */
+    /* Of the LoRAs that are used from the disk cache, by the starts thread before the first portion
+     * is passed on; NULL: from lora_dir. */
+    struct kiln_lora_pin *pins[KILN_LORAS_MAX];
     double compute_ms, switch_ms;   /* by the collector, before it passes the last job on */
 };
 

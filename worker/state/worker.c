@@ -87,7 +87,10 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     worker->files = kiln_queue_new(FILES_ITEMS, FILES_BYTES);
     worker->outcomes = kiln_queue_new(OUTCOMES_ITEMS, OUTCOMES_BYTES);
     worker->reports = kiln_queue_new(REPORTS_ITEMS, REPORTS_ITEMS);
-    if (!worker->arrived || !worker->ready || !worker->asked || !worker->rendered ||
+    worker->lora_disk =
+        kiln_lora_disk_new(kiln_config_text(config, KILN_KEY_LORA_CACHE_DIR),
+                           (uint64_t)(kiln_config_number(config, KILN_KEY_LORA_CACHE_GB) * 1e9));
+    if (!worker->lora_disk || !worker->arrived || !worker->ready || !worker->asked || !worker->rendered ||
         !worker->files || !worker->outcomes || !worker->reports) {
         kiln_worker_release(worker);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the worker's queues");
@@ -106,6 +109,7 @@ void kiln_worker_release(struct kiln_worker *worker)
     kiln_queue_free(worker->reports);
     kiln_board_release(&worker->board);
     kiln_flights_release(&worker->flights);
+    kiln_lora_disk_free(worker->lora_disk);
     kiln_renderer_close(worker->engine);
     memset(worker, 0, sizeof *worker);
 }

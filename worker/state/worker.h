@@ -27,6 +27,7 @@
 #include "worker/engine/renderer.h"
 #include "worker/state/board.h"
 #include "worker/state/flights.h"
+#include "worker/state/lora_disk.h"
 #include "worker/state/picture.h"
 #include "worker/state/portion.h"
 #include "worker/state/queue.h"
@@ -48,6 +49,8 @@ struct kiln_worker {
     char stream[KILN_WORKER_KEY_MAX], beat[KILN_WORKER_KEY_MAX], events[KILN_WORKER_KEY_MAX];
     int64_t started_ms;
     struct kiln_renderer *engine;
+
+    struct kiln_lora_disk *lora_disk;
 
     struct kiln_flights flights;
     struct kiln_board board;

@@ -19,11 +19,8 @@
 #define KILN_LORA_H
 
 #include "schemas/error.h"
+#include "schemas/limits.h"
 #include "storage/formats/safetensors.h"
-
-/* Limit of a file.  A file is read into memory, because people replace LoRAs while jobs run.  Rank
- * 512 on every linear layer of the full model is 2.6 GB in BF16. */
-#define KILN_LORA_BYTES_MAX ((size_t)4 << 30)
 
 /* A linear layer of the model, by its diffusers name. */
 struct kiln_lora_module {

@@ -104,7 +104,7 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     size_t room = 0, warm = 0;
     char set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX];
     kiln_mode_text(&row->job.mode, mode);
-    kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
+    kiln_lora_set_key(row->job.loras, row->job.lora_count, set, sizeof set);
     for (size_t i = 0; i < why->roster.count; i++) {
         const struct kiln_roster_worker *worker = &why->roster.at[i];
         room +=
@@ -166,7 +166,7 @@ static bool explain_pause(struct why *why, const struct kiln_job_row *row)
 {
     char set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX], text[KILN_PAUSE_NAME_MAX + 512];
     kiln_mode_text(&row->job.mode, mode);
-    kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
+    kiln_lora_set_key(row->job.loras, row->job.lora_count, set, sizeof set);
     const struct kiln_policy_job job = {.batch_id = row->job.batch_id,
                                         .model = row->job.model ? row->job.model : "",
                                         .lora_set = set,

@@ -88,7 +88,7 @@ static int want_servers(const struct kiln_stack *stack, struct wanted *wanted,
     return rc;
 }
 
-/* A store, a model and the model's own size for a stack whose owner named none. */
+/* A store, a folder for LoRA files, a model and the model's own size for a stack whose owner named none. */
 static int want_defaults(const struct kiln_stack *stack, const struct kiln_config *file,
                          struct wanted *wanted, struct kiln_error *err)
 {
@@ -99,6 +99,9 @@ static int want_defaults(const struct kiln_stack *stack, const struct kiln_confi
         snprintf(store, sizeof store, "file://%s", kiln_join(path, stack->dir, "store"));
         rc = want(wanted, KILN_KEY_STORE, store, err);
     }
+    if (rc == 0 && !wanted->value[KILN_KEY_LORA_CACHE_DIR] &&
+        strcmp(kiln_config_origin(file, KILN_KEY_LORA_CACHE_DIR), "default") == 0)
+        rc = want(wanted, KILN_KEY_LORA_CACHE_DIR, kiln_join(path, stack->dir, "loras"), err);
     char *model = kiln_demo_model(stack->bin);
     if (rc == 0 && model && !wanted->value[KILN_KEY_MODEL] &&
         kiln_config_text(file, KILN_KEY_MODEL)[0] == '\0')

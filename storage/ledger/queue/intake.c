@@ -135,7 +135,7 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
     KILN_BIND_COLUMN(params, TEXT, count, OR_EMPTY(JOB.model));
     KILN_BIND_COLUMN(params, TEXT, count, loras_json(&JOB, loras));
     KILN_BIND_COLUMN(params, TEXT, count,
-                     (kiln_lora_set_text(JOB.loras, JOB.lora_count, set, sizeof set), set));
+                     (kiln_lora_set_key(JOB.loras, JOB.lora_count, set, sizeof set), set));
     KILN_BIND_COLUMN(params, TEXT, count,
                      (snprintf(seed, sizeof seed, "%llu", (unsigned long long)JOB.seed), seed));
     KILN_BIND_COLUMN(params, FLOAT8, count, JOB.guidance);

@@ -72,7 +72,7 @@ int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
     KILN_BIND_COLUMN(&params, INT4, count, JOB->height);
     KILN_BIND_COLUMN(&params, TEXT, count, JOB->model);
     KILN_BIND_COLUMN(&params, TEXT, count,
-                     (kiln_lora_set_text(JOB->loras, JOB->lora_count, set, sizeof set), set));
+                     (kiln_lora_set_key(JOB->loras, JOB->lora_count, set, sizeof set), set));
     KILN_BIND_COLUMN(&params, TEXT, count,
                      (snprintf(seed, sizeof seed, "%llu", (unsigned long long)JOB->seed),
                       wants[i].any_seed ? "" : seed));

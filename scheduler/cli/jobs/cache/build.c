@@ -59,7 +59,7 @@ static void make_key(struct kiln_cache_want *want, struct kiln_job *job)
     char text[KILN_LORA_SET_MAX + KILN_SIGMAS_TEXT_MAX + KILN_NAME_MAX + 256];
     uint8_t digest[KILN_SHA256_SIZE];
     kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, hash);
-    kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set);
+    kiln_lora_set_key(job->loras, job->lora_count, set, sizeof set);
     kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
     int len = snprintf(text, sizeof text, "kiln latent\n%s\n%ux%u\n%u\n%g\n%s\n%s\n%d\n%s\n%llu",
                        job->model, job->width, job->height, job->steps, job->guidance, set, sigmas,
