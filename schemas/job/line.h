@@ -27,6 +27,10 @@ struct kiln_job_context {
     const struct kiln_styles *styles; /* NULL: the built-in presets */
     const char *const *lora_names;    /* sorted; an unknown name is refused with the nearest one */
     size_t lora_name_count;
+    /* Asked for more names, sorted, when one is not among these; NULL: there are no others. */
+    int (*more_loras)(void *arg, const char *const **ret_names, size_t *ret_count,
+                      struct kiln_error *err);
+    void *more_loras_arg;
     const char *const *model_names; /* sorted; NULL: any name */
     size_t model_name_count;
     const char *overrides;  /* a JSON object whose keys replace those of every line */

@@ -21,6 +21,17 @@ static int check_known(const struct kiln_job_context *context, const char *name,
     size_t count = context->lora_name_count;
     if (!known || bsearch(name, known, count, sizeof *known, compare_name))
         return 0;
+    struct kiln_error away = {0};
+    int rc = context->more_loras
+                 ? context->more_loras(context->more_loras_arg, &known, &count, &away)
+                 : 0;
+    if (rc)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "loras: unknown LoRA \"%s\"; lora_dir has none of that name, and the "
+                         "registry cannot be read: %s",
+                         name, away.text);
+    if (bsearch(name, known, count, sizeof *known, compare_name))
+        return 0;
     const char *near = kiln_nearest(name, strlen(name), known, count);
     if (!near)
         near = kiln_nearest(name, strlen(name), words, sizeof words / sizeof *words);

@@ -61,14 +61,14 @@ static void a_prompt_gets_its_lora_and_why(void **state)
     send("b", "plain", "{\"prompt\":\"a fox\"}");
     send("b", "named", "{\"prompt\":\"a fox\",\"loras\":\"neon:0.5+unknown\"}");
     assert_int_equal(take_all(), 5);
-    row_is("asks", "lora_set", "neon:0.8");
+    row_is("asks", "lora_set", "neon:0.8@aaaaaaaaaaaaaaaa");
     row_is("asks", "prompt", "a fox, glowing tubes");
     row_is("asks", "prompt_drawn", "neon style, a fox, glowing tubes");
     row_is("asks", "loras->0->>'sha256'", SHA);
     row_is("asks", "route::json->>'v'", "1");
     row_is("asks", "route::json#>>'{p,0,0}'", "neon");
     row_is("asks", "octet_length(route) <= 160", "true");
-    row_is("writes", "lora_set", "neon:0.8");
+    row_is("writes", "lora_set", "neon:0.8@aaaaaaaaaaaaaaaa");
     row_is("writes", "prompt_drawn", "null");
     /* As a job that asks for nothing, but for the reason. */
     row_is("none", "lora_set", "");
@@ -91,7 +91,7 @@ static void the_words_of_a_style_ask_for_nothing(void **state)
     assert_int_equal(take_all(), 2);
     row_is("styled", "position('neon accents' in prompt) > 0", "true");
     row_is("styled", "lora_set", "");
-    row_is("own", "lora_set", "neon:1");
+    row_is("own", "lora_set", "neon:1@aaaaaaaaaaaaaaaa");
 }
 
 /* The row of an entry that is read twice keeps its first route; later lines get the new version. */
@@ -107,7 +107,7 @@ static void a_change_in_mid_stream_is_for_later_jobs(void **state)
     send("b", "after", line);
     send("b", "before", line);
     assert_int_equal(take_all(), 1);
-    row_is("after", "lora_set", "wash:1");
+    row_is("after", "lora_set", "wash:1@bbbbbbbbbbbbbbbb");
     row_is("after", "route::json->>'v'", "1");
     row_is("before", "lora_set", "");
     static const char *const moves[] = {"1", "3", "0"}; /* assigned, failed, queued by a retry */
@@ -129,7 +129,7 @@ static void a_registry_of_another_release_is_read_as_far_as_it_goes(void **state
     send("b", "unknown", "{\"prompt\":\"a fox in future style\",\"loras\":\"auto\"}");
     send("b", "named", "{\"prompt\":\"a fox\",\"loras\":\"future\"}");
     assert_int_equal(take_all(), 3);
-    row_is("known", "lora_set", "neon:0.8");
+    row_is("known", "lora_set", "neon:0.8@bbbbbbbbbbbbbbbb");
     row_is("unknown", "lora_set", "");
     row_is("named", "loras->0->>'sha256'", SHA);
 }
@@ -142,7 +142,7 @@ static void a_lora_of_a_tenant_is_for_that_tenant(void **state)
     send("b", "bob", "{\"prompt\":\"a fox in mine style\",\"loras\":\"auto\",\"tenant\":\"bob\"}");
     send("b", "named", "{\"prompt\":\"a fox\",\"loras\":\"mine\",\"tenant\":\"bob\"}");
     assert_int_equal(take_all(), 2);
-    row_is("ann", "lora_set", "mine:1");
+    row_is("ann", "lora_set", "mine:1@aaaaaaaaaaaaaaaa");
     row_is("bob", "lora_set", "");
     char *reason = kiln_test_sql(stack, "SELECT reason FROM intake_refusal WHERE key = 'named'");
     assert_string_equal(reason, "loras: \"mine\" is not for tenant \"bob\"");
@@ -169,7 +169,7 @@ static void hostile_prompts_come_in(void **state)
     send("b", "empty", "{\"loras\":\"auto\",\"prompt\":\"\"}");
     assert_int_equal(take_all(), 6);
     row_is("long", "prompt_drawn", "null");
-    row_is("long", "lora_set", "neon:0.8");
+    row_is("long", "lora_set", "neon:0.8@aaaaaaaaaaaaaaaa");
     static const char *const without[] = {"emoji", "denied", "quoted", "barred", "empty"};
     for (size_t i = 0; i < sizeof without / sizeof *without; i++)
         row_is(without[i], "lora_set", "");

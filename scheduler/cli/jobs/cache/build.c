@@ -20,6 +20,7 @@
 #include "scheduler/cli/jobs/enqueue/prompts.h"
 #include "schemas/digest.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/lora/lora.h"
 #include "storage/ledger/queue/quota.h"
 #include "storage/ledger/read/cache.h"
 
@@ -30,6 +31,7 @@ struct build {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
     struct kiln_prompts prompts;
+    struct kiln_lora_list loras;
     long limit;
     bool dry_run, enqueuing;     /* enqueuing: the second pass */
     struct kiln_digest_map keys; /* those met in this pass */
@@ -49,6 +51,16 @@ static void release_page(struct build *build)
     for (size_t i = 0; i < build->count; i++)
         kiln_job_release(&build->jobs[i].job);
     build->count = 0;
+}
+
+/* The files that its LoRAs stand for now, as the intake does. */
+static void pin_loras(const struct build *build, struct kiln_job *job)
+{
+    for (uint32_t i = 0; i < job->lora_count; i++) {
+        const struct kiln_lora_name *known = kiln_lora_find(&build->loras, job->loras[i].name);
+        if (known && known->stored)
+            memcpy(job->loras[i].sha256, known->sha256, sizeof known->sha256);
+    }
 }
 
 /* The key of a latent: a hash of everything that the latent depends on, and of the states to keep.
@@ -177,6 +189,7 @@ static int take_latent(struct build *build, struct kiln_job *job, bool any_seed,
                          "the cache holds latents of exact runs: leave out coarse, variety and "
                          "starts");
     }
+    pin_loras(build, job);
     make_key(&want, job);
     kiln_sha256(want.key, strlen(want.key), digest);
     uint32_t *known = kiln_digest_map_at(&build->keys, digest);
@@ -301,6 +314,10 @@ static int build_latents(struct build *build, const struct kiln_args *args, stru
     prompts->sets[prompts->set_count++] = (struct kiln_set){"set", "priority=-10"};
     kiln_prompts_sets(prompts, args); /* these come last and so override the two above */
     int rc = kiln_open_reader(build->cli, &build->ledger, err);
+    bool changed;
+    if (rc == 0)
+        rc = kiln_lora_list(build->ledger, kiln_pool(build->cli), KILN_LORA_NOW, UINT64_MAX,
+                            &build->loras, &changed, err);
     if (rc == 0)
         rc = kiln_prompts_open(build->cli, args, prompts, err);
     if (rc == 0)
@@ -321,6 +338,7 @@ static void release(struct build *build)
     release_page(build);
     kiln_digest_map_release(&build->keys);
     kiln_prompts_release(&build->prompts);
+    kiln_lora_list_release(&build->loras);
     kiln_ledger_close(build->ledger);
     free(build->jobs);
     free(build->wants);

@@ -1,4 +1,4 @@
-/* context.c - reads the styles file and lists the LoRA directory.
+/* context.c - reads the styles file, lists the LoRA directory and the registry of LoRAs.
  *
  * With the list a user learns of a misspelt LoRA at once, not from a failed job.  It guarantees
  * nothing, because the directory of the workers may differ.
@@ -17,6 +17,7 @@
 #include "schemas/room.h"
 #include "storage/formats/card/model_card.h"
 #include "storage/formats/styles_file.h"
+#include "storage/ledger/ledger.h"
 
 #define SUFFIX ".safetensors"
 
@@ -94,6 +95,49 @@ static int find_loras(const struct kiln_config *config, struct kiln_enqueue_cont
     return code;
 }
 
+/* --- the registry ----------------------------------------------------------------------------- */
+
+static int read_registry(struct kiln_enqueue_context *context, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    bool changed;
+    int code = kiln_ledger_open(context->config, "kiln enqueue", &ledger, err);
+    if (!code)
+        code = kiln_lora_list(ledger, kiln_config_text(context->config, KILN_KEY_POOL),
+                              KILN_LORA_NOW, UINT64_MAX, &context->registry, &changed, err);
+    kiln_ledger_close(ledger);
+    if (code)
+        return code;
+    const size_t most = context->lora_count + context->registry.count;
+    if (!(context->all_loras = calloc(most + 1, sizeof *context->all_loras)))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+    for (size_t i = 0; i < context->lora_count; i++)
+        context->all_loras[context->all_lora_count++] = context->lora_names[i];
+    for (size_t i = 0; i < context->registry.count; i++)
+        context->all_loras[context->all_lora_count++] = context->registry.at[i].name;
+    qsort(context->all_loras, most, sizeof *context->all_loras, compare);
+    return 0;
+}
+
+/* The first answer counts for all lines. */
+static int more_loras(void *arg, const char *const **ret_names, size_t *ret_count,
+                      struct kiln_error *err)
+{
+    struct kiln_enqueue_context *context = arg;
+    if (!context->all_loras && !context->registry_err.code &&
+        read_registry(context, &context->registry_err) == 0)
+        context->registry_err.code = 0;
+    if (context->registry_err.code) {
+        *err = context->registry_err;
+        return err->code;
+    }
+    *ret_names = context->all_loras;
+    *ret_count = context->all_lora_count;
+    return 0;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
 static int try_one(const char *line, const struct kiln_job_context *context, struct kiln_error *err)
 {
     struct kiln_job job;
@@ -147,6 +191,9 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
 {
     memset(ret, 0, sizeof *ret);
     bool sets_wrong = false;
+    ret->config = config;
+    ret->job.more_loras = more_loras;
+    ret->job.more_loras_arg = ret;
     ret->job.init_files = files;
     int code = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &ret->styles, err);
     ret->job.styles = ret->styles;
@@ -187,6 +234,8 @@ void kiln_enqueue_context_release(struct kiln_enqueue_context *context)
     for (size_t i = 0; i < context->lora_count; i++)
         free(context->lora_names[i]);
     free(context->lora_names);
+    free(context->all_loras);
+    kiln_lora_list_release(&context->registry);
     free(context->overrides);
     memset(context, 0, sizeof *context);
 }
