@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "scheduler/intake/folder.h"
 #include "scheduler/router/lora_file.h"
 #include "schemas/clock.h"
 #include "schemas/job/styles.h"
@@ -24,6 +25,8 @@
 
 #define LOOK_MS 5000 /* between looks that nobody asked for */
 #define RETRY_MS 100 /* the least pause after a look that failed */
+#define FOLDER_FIRST_MS (KILN_ROUTES_FIRST_MS / 2) /* for files of lora_dir, while jobs wait */
+#define FOLDER_NEXT_MS (KILN_ROUTES_NEXT_MS / 4)
 
 /* The registry at one version. */
 struct snapshot {
@@ -37,6 +40,7 @@ struct kiln_routes {
     const char *pool;
     struct kiln_styles *styles; /* NULL: the built-in ones */
     struct kiln_lexicon *lexicon;
+    struct kiln_lora_folder *folder;
     struct kiln_model_card card;                                  /* its base and variant */
     struct snapshot *now;                                         /* the intake's; NULL: none yet */
     char own[KILN_PROMPT_MAX + 1], negative[KILN_PROMPT_MAX + 1]; /* scratch of the intake */
@@ -191,6 +195,10 @@ static void *follow(void *arg)
         struct kiln_error err = {0};
         int rc =
             ledger ? 0 : kiln_ledger_open(routes->config, "kiln-scheduler loras", &ledger, &err);
+        rc = rc ? rc
+                : kiln_lora_folder_register(
+                      routes->folder, ledger,
+                      have == KILN_LORA_NOW ? FOLDER_FIRST_MS : FOLDER_NEXT_MS, &err);
         rc = rc ? rc : look(routes, ledger, &have, &err);
         pause_ms = rc ? kiln_outage_fail(&outage, &err) : 0;
         pause_ms = rc && pause_ms < RETRY_MS ? RETRY_MS : pause_ms;
@@ -233,6 +241,8 @@ int kiln_routes_open(const struct kiln_config *config, struct kiln_routes **ret,
     pthread_cond_init(&routes->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     int rc = kiln_lexicon_new(&routes->lexicon, err);
+    if (rc == 0 && !(routes->folder = kiln_lora_folder_new(config, routes->lexicon)))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the router of LoRAs");
     rc =
         rc ? rc
            : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &routes->styles, err);
@@ -259,6 +269,7 @@ void kiln_routes_close(struct kiln_routes *routes)
     }
     snapshot_free(routes->now);
     snapshot_free(routes->next);
+    kiln_lora_folder_free(routes->folder);
     kiln_lexicon_free(routes->lexicon);
     kiln_styles_free(routes->styles);
     pthread_cond_destroy(&routes->changed);

@@ -1,6 +1,7 @@
 /* routes.h - loras "auto" at the intake: which LoRAs a job gets, and the files behind names.
  *
- *     thread:  registry of the ledger, when its version is new  -> a snapshot of the router
+ *     thread:  files of lora_dir            -> the registry (folder.h)
+ *              registry of the ledger, when its version is new  -> a snapshot of the router
  *     intake:  kiln_routes_turn, once a page: takes the newest snapshot over
  *              kiln_routes_choose, for each job: in memory alone
  *

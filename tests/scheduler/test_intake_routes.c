@@ -1,4 +1,5 @@
 /* test_intake_routes.c - loras "auto" from an entry of the stream to a row of the ledger. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -178,6 +179,28 @@ static void hostile_prompts_come_in(void **state)
 
 #define ROUTED(name) cmocka_unit_test_setup_teardown(name, setup_registry, teardown)
 
+/* What `kiln up` gives to somebody who has done nothing. */
+static void the_loras_of_the_model_are_chosen_out_of_the_box(void **state)
+{
+    (void)state;
+    char dir[PATH_MAX];
+    const char *source = getenv("KILN_SOURCE");
+    snprintf(dir, sizeof dir, "%s/pipeline/models/sketch/loras", source ? source : ".");
+    kiln_test_ok(kiln_config_set(stack->config, "lora_dir", dir, "test", &err), err);
+    kiln_routes_close(routes);
+    kiln_test_ok(kiln_routes_open(stack->config, &routes, &err), err);
+    kiln_intake_close(intake);
+    kiln_test_ok(kiln_intake_open(stack->config, routes, &intake, &err), err);
+    send("b", "box", "{\"prompt\":\"a fox in pixel art style\",\"loras\":\"auto\"}");
+    send("b", "plain", "{\"prompt\":\"a fox in the snow\",\"loras\":\"auto\"}");
+    assert_int_equal(take_all(), 2);
+    row_is("box", "lora_set", "pixel:1");
+    row_is("plain", "lora_set", "");
+    char *rows = kiln_test_sql(stack, "SELECT count(*) FROM lora WHERE seen AND until IS NULL");
+    assert_string_equal(rows, "6");
+    free(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +210,7 @@ int main(void)
         ROUTED(a_registry_of_another_release_is_read_as_far_as_it_goes),
         ROUTED(a_lora_of_a_tenant_is_for_that_tenant),
         ROUTED(hostile_prompts_come_in),
+        ROUTED(the_loras_of_the_model_are_chosen_out_of_the_box), /* it sets lora_dir */
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -238,7 +238,7 @@ static void see(const char *name, const char *sha256, const char *expected)
 {
     char found[KILN_LORA_SHA256_MAX];
     kiln_test_ok(kiln_lora_register_seen(
-                     rig.ledger, "p", &(struct kiln_lora_seen){name, sha256, 77}, found, &rig.err),
+                     rig.ledger, "p", &(struct kiln_lora_seen){.name = name, .sha256 = sha256, .bytes = 77}, found, &rig.err),
                  rig.err);
     assert_string_equal(found, expected);
 }
@@ -258,6 +258,19 @@ static void a_file_of_a_directory_is_registered_on_sight(void **state)
     live("found");
     assert_int_equal(last.since, since + 1);
     assert_string_equal(last.file.sha256, B64);
+    const struct kiln_lora_seen texts = {.name = "found",
+                                         .sha256 = B64,
+                                         .bytes = 77,
+                                         .entry = "{\"name\": \"found\", \"triggers\": [\"x\"]}",
+                                         .enabled = true,
+                                         .routable = true};
+    for (int i = 0; i < 2; i++) { /* with texts now; the second time nothing is new */
+        char found[KILN_LORA_SHA256_MAX];
+        kiln_test_ok(kiln_lora_register_seen(rig.ledger, "p", &texts, found, &rig.err), rig.err);
+        live("found");
+        assert_int_equal(last.since, since + 2);
+        assert_true(last.seen && last.routable);
+    }
     changed(last.id, "found", C64, "{\"name\": \"found\"}"); /* somebody adds one */
     live("found");
     assert_false(last.seen);

@@ -71,20 +71,21 @@ int kiln_lora_waiting(struct kiln_ledger *ledger, const char *pool, const char *
 struct seen_row {
     uint64_t id;
     char sha256[KILN_LORA_SHA256_MAX], tenant[KILN_NAME_MAX + 1];
-    bool seen;
+    bool seen, same; /* same: texts as now */
 };
 
 static int find_seen(struct kiln_ledger *ledger, const char *pool, const char *name,
-                     struct seen_row *ret, struct kiln_error *err)
+                     const char *entry, struct seen_row *ret, struct kiln_error *err)
 {
     static const struct kiln_statement ask = {
-        "lora_seen", "SELECT id, sha256, tenant, seen FROM lora"
+        "lora_seen", "SELECT id, sha256, tenant, seen, entry = $3::jsonb FROM lora"
                      " WHERE pool = $1::text AND name = $2::text AND until IS NULL"};
     struct kiln_params params = {0};
-    KILN_BIND(&params, pool, name);
+    KILN_BIND(&params, pool, name, entry);
     *ret = (struct seen_row){0};
-    return kiln_ledger_ask(ledger, &ask, &params,
-                           KILN_FIELDS(ret->id, ret->sha256, ret->tenant, ret->seen), err);
+    return kiln_ledger_ask(
+        ledger, &ask, &params,
+        KILN_FIELDS(ret->id, ret->sha256, ret->tenant, ret->seen, ret->same), err);
 }
 
 int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,
@@ -93,16 +94,17 @@ int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,
 {
     struct kiln_lora_file_facts file = {.bytes = seen->bytes, .strength = -1};
     struct seen_row row;
-    char entry[KILN_NAME_MAX + 16];
+    char bare[KILN_NAME_MAX + 16];
+    const char *entry = seen->entry ? seen->entry : bare;
     uint64_t version;
     int rc = KILN_STALE;
     snprintf(file.sha256, sizeof file.sha256, "%s", seen->sha256);
-    snprintf(entry, sizeof entry, "{\"name\":\"%s\"}", seen->name); /* names need no escaping */
+    snprintf(bare, sizeof bare, "{\"name\":\"%s\"}", seen->name); /* names need no escaping */
     for (int i = 0; i < SEEN_TRIES && (rc == KILN_STALE || rc == KILN_EXISTS); i++) {
-        rc = find_seen(ledger, pool, seen->name, &row, err);
+        rc = find_seen(ledger, pool, seen->name, entry, &row, err);
         if (rc)
             return rc;
-        if (row.id && (!row.seen || strcmp(row.sha256, seen->sha256) == 0)) {
+        if (row.id && (!row.seen || (row.same && strcmp(row.sha256, seen->sha256) == 0))) {
             memcpy(ret_sha256, row.sha256, sizeof row.sha256);
             return 0;
         }
@@ -112,7 +114,8 @@ int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,
                                                          .tenant = row.tenant,
                                                          .file = &file,
                                                          .new_file = true,
-                                                         .enabled = true,
+                                                         .enabled = !seen->entry || seen->enabled,
+                                                         .routable = seen->routable,
                                                          .seen = true,
                                                          .who = "lora_dir",
                                                          .entry = entry},
