@@ -1,12 +1,13 @@
 #!/bin/bash
 # `kiln lora` on a real stack: files are checked, measured, stored and registered; what strangers
-# wrote is refused or cleaned; versions, removal, gc and backup.
+# wrote is refused or cleaned; versions, removal, gc and backup; workers draw with the very file.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
 model=$source_dir/pipeline/models/sketch
 loras=$model/loras
-ok kiln up --dir s --engine testcard --model "$model"
+mkdir own # nothing is registered on sight until it is wanted
+ok kiln up --dir s --engine testcard --model "$model" --lora-dir own
 export KILN_CONFIG=$PWD/s/kiln.conf
 store=s/store/loras
 sha() { sha256sum "$1" | cut -d' ' -f1; }
@@ -172,4 +173,35 @@ fails 1 kiln restore saved --check
 says '^missing  loras/' out.txt
 ok kiln lora add "$loras/pixel.safetensors"
 [ -e $store/"$pixel".safetensors ] || die "a file that was removed is not stored again"
+
+# --- drawn with the file of the registry, which lora_dir does not have
+ok kiln resume --all
+watercolor=$(sha "$loras/watercolor.safetensors")
+ok kiln enqueue - --batch drawn <<<'{"prompt": "a star", "size": "64x64", "loras": "glow:0.5"}'
+until_sql "SELECT loras -> 0 ->> 'sha256' FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'drawn'" "$watercolor"
+until_sql "SELECT array_to_string(lora_files, '+') FROM latent" "glow:$watercolor"
+cmp s/loras/"$watercolor".safetensors "$loras/watercolor.safetensors" || die "the worker has another file"
+fails 65 kiln enqueue - --batch drawn --no-wait <<<'{"prompt": "a star", "size": "64x64", "loras": "gloww"}'
+says 'unknown LoRA "gloww"; did you mean "glow"'
+cp "$loras/neon.safetensors" own/glow.safetensors # of the same name, and not the file
+ok kiln enqueue - --batch again <<<'{"prompt": "a moon", "size": "64x64", "loras": "glow:0.5"}'
+until_sql "SELECT count(*) FROM latent WHERE lora_files = ARRAY['glow:$watercolor']" 2
+
+# --- a file that is damaged in the store fails its job with both hashes
+cp "$loras/neon.safetensors" $store/"$(sha "$loras/sticker.safetensors")".safetensors
+ok kiln enqueue - --batch damaged --no-wait <<<'{"prompt": "a star", "size": "64x64", "loras": "peel"}'
+until_sql "SELECT state FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'damaged'" 3
+"$kiln_bin/kiln" errors --json >out.txt
+grep -q "LoRA peel: the file in the store has the sha256 $(sha "$loras/neon.safetensors"), not $(sha "$loras/sticker.safetensors")" out.txt ||
+    die "the failure does not name the LoRA and both hashes: $(cat out.txt)"
+
+# --- files of lora_dir are registered on sight, with the texts beside them
+cp "$loras/clay.safetensors" own/seen.safetensors
+echo '{"loras": [{"name": "seen", "triggers": ["seenish look"], "base": "sketch"}]}' >own/loras.json
+tries() { kiln lora try 'a fox, seenish look' >out.txt 2>err.txt && grep -q '^seen ' out.txt; }
+soon tries || die "a file of lora_dir is not registered"
+ok kiln enqueue - --batch auto <<<'{"prompt": "a fox, seenish look", "size": "64x64", "loras": "auto"}'
+clay=$(sha "$loras/clay.safetensors") # which the store has lost: the worker takes its own
+until_sql "SELECT lora_set FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'auto'" "seen:1@${clay:0:16}"
+until_sql "SELECT count(*) FROM latent WHERE lora_files = ARRAY['seen:$clay']" 1
 ok kiln down --dir s
