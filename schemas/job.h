@@ -83,8 +83,8 @@ struct kiln_job {
     struct kiln_lora loras[KILN_LORAS_MAX];
     uint32_t lora_count; /* 0 = none */
     bool lora_auto;      /* the line says "auto": the intake chooses, */
-    char *route; /* and this is why: JSON of the router; NULL: not chosen by it, or not yet */
-    int32_t priority;    /* -10 .. 10, higher first */
+    char *route;      /* and this is why: JSON of the router; NULL: not chosen by it, or not yet */
+    int32_t priority; /* -10 .. 10, higher first */
     uint32_t max_wait_s; /* 0 = no promise */
     enum kiln_job_kind kind;
     enum kiln_latents latents;
@@ -135,8 +135,8 @@ const char *kiln_job_kind_name(enum kiln_job_kind kind);  /* "image", "latent-ca
 const char *kiln_latents_name(enum kiln_latents latents); /* "final", "trajectory", "none" */
 const char *kiln_teleport_name(enum kiln_teleport teleport);
 
-/* Text of a LoRA set for people: "name:scale+name:scale", sorted by name, "" for none.  Scales print
- * with %.4g.  Returns the length written. */
+/* Text of a LoRA set for people: "name:scale+name:scale", sorted by name, "" for none.  Scales
+ * print with %.4g.  Returns the length written. */
 size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *out, size_t size);
 /* Likewise what tells one set from another: a LoRA whose file is known is "name:scale@HASH", with
  * the first KILN_LORA_KEY_DIGITS of its SHA-256.  So another file under the name is another set. */

@@ -20,13 +20,13 @@
 #define KILN_STEPS_MAX 50
 #define KILN_STEPS_DEFAULT 8
 #define KILN_GUIDANCE_MAX 30.0
-#define KILN_COUNT_MAX 10000                        /* pictures of one line */
-#define KILN_LORAS_MAX 3                            /* LoRAs of one job */
-#define KILN_ROUTED_MAX 512 /* bytes that "auto" puts in front of a prompt */
-#define KILN_ROUTE_MAX 160  /* bytes of why it chose so */
-#define KILN_STEP_LORAS_MAX 4                       /* LoRAs that a model has for steps of its own */
-#define KILN_LORA_SCALE_MAX 4.0                     /* absolute value */
-#define KILN_PRIORITY_MAX 10                        /* -10 .. 10 */
+#define KILN_COUNT_MAX 10000    /* pictures of one line */
+#define KILN_LORAS_MAX 3        /* LoRAs of one job */
+#define KILN_ROUTED_MAX 512     /* bytes that "auto" puts in front of a prompt */
+#define KILN_ROUTE_MAX 160      /* bytes of why it chose so */
+#define KILN_STEP_LORAS_MAX 4   /* LoRAs that a model has for steps of its own */
+#define KILN_LORA_SCALE_MAX 4.0 /* absolute value */
+#define KILN_PRIORITY_MAX 10    /* -10 .. 10 */
 #define KILN_PRIORITY_BACKFILL (-KILN_PRIORITY_MAX) /* goes only when nothing else waits */
 #define KILN_MAX_WAIT_S_MAX (30 * 24 * 3600)
 #define KILN_EXPAND_MAX 1000000 /* jobs one template line may make */
@@ -51,10 +51,10 @@
 #define KILN_ST_NAME_MAX 256
 #define KILN_LATENT_FILE_MAX (256 * 1024 * 1024)
 #define KILN_OBJECT_KEY_MAX 512
-/* A LoRA, which is read into memory, because people replace LoRAs while jobs run.  Rank 512 on every
- * linear layer of the full model is 2.6 GB in BF16. */
+/* A LoRA, which is read into memory, because people replace LoRAs while jobs run.  Rank 512 on
+ * every linear layer of the full model is 2.6 GB in BF16. */
 #define KILN_LORA_BYTES_MAX ((size_t)4 << 30)
-#define KILN_PATH_MAX 4096  /* bytes of the path of a picture to start from */
+#define KILN_PATH_MAX 4096                       /* bytes of the path of a picture to start from */
 #define KILN_PICTURE_FILE_MAX (64 * 1024 * 1024) /* a picture that a job starts from */
 #define KILN_PICTURE_SIDE_MAX 16384
 #define KILN_PICTURE_PIXELS_MAX (8192 * 8192)

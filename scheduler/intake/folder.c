@@ -41,7 +41,7 @@ struct kiln_lora_folder {
     char dir[PATH_MAX];
     struct known *known;
     size_t count, room;
-    double next_ms; /* monotonic; the next look */
+    double next_ms;       /* monotonic; the next look */
     struct stat texts_at; /* of the loras.json that was read last */
     json_t *texts;        /* its list, or NULL */
 };
@@ -117,8 +117,9 @@ static bool check(const struct kiln_lora_folder *folder, const char *entry, cons
     size_t count = 0;
     struct kiln_text file = {0};
     kiln_text_printf(&file, "{\"loras\":[%s]}", entry);
-    int rc = file.failed ? KILN_NO_MEMORY
-                         : kiln_lora_file_read(file.at, file.len, "loras.json", &loras, &count, &err);
+    int rc = file.failed
+                 ? KILN_NO_MEMORY
+                 : kiln_lora_file_read(file.at, file.len, "loras.json", &loras, &count, &err);
     kiln_text_release(&file);
     if (rc == 0 && count == 1) {
         const struct kiln_router_lora *lora = &loras[0];

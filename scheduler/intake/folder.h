@@ -1,8 +1,8 @@
 /* folder.h - the LoRAs of a directory, registered on sight.
  *
  * Each NAME.safetensors of lora_dir (or MODEL/loras) becomes a LoRA of the registry, with the texts
- * that the loras.json there has of it, so that "auto" can choose it.  The file itself stays where it
- * is: workers use the one of their own lora_dir.  A LoRA that somebody has added counts instead.
+ * that the loras.json there has of it, so that "auto" can choose it.  The file itself stays where
+ * it is: workers use the one of their own lora_dir.  A LoRA that somebody has added counts instead.
  * Texts that this release cannot read are logged, and the LoRA has none.
  */
 #ifndef KILN_INTAKE_FOLDER_H
@@ -10,9 +10,9 @@
 
 #include <stdint.h>
 
+#include "scheduler/router/lexicon.h"
 #include "schemas/config/config.h"
 #include "schemas/error.h"
-#include "scheduler/router/lexicon.h"
 
 struct kiln_ledger;
 struct kiln_lora_folder;

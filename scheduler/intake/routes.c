@@ -23,8 +23,8 @@
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/lora/lora.h"
 
-#define LOOK_MS 5000 /* between looks that nobody asked for */
-#define RETRY_MS 100 /* the least pause after a look that failed */
+#define LOOK_MS 5000                               /* between looks that nobody asked for */
+#define RETRY_MS 100                               /* the least pause after a look that failed */
 #define FOLDER_FIRST_MS (KILN_ROUTES_FIRST_MS / 2) /* for files of lora_dir, while jobs wait */
 #define FOLDER_NEXT_MS (KILN_ROUTES_NEXT_MS / 4)
 

@@ -171,11 +171,8 @@ int kiln_sim_rule_kiln(const struct kiln_sim_world *world, struct kiln_sim_rule 
                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
     rc = rc ? rc : kiln_policy_new(&limits, rule->costs, &rule->policy, err);
     rc = rc ? rc : teach(rule, err);
-    const struct kiln_policy_worker worker = {.model = "",
-                                              .lora_set = NOTHING,
-                                              .capacity = 1,
-                                              .batch_max = 1,
-                                              .minor = KILN_WIRE_MINOR};
+    const struct kiln_policy_worker worker = {
+        .model = "", .lora_set = NOTHING, .capacity = 1, .batch_max = 1, .minor = KILN_WIRE_MINOR};
     for (uint32_t i = 0; i < world->options->workers && rc == 0; i++) {
         char name[16];
         snprintf(name, sizeof name, "%u", i);

@@ -1,8 +1,8 @@
 /* assign.c - an assignment: the jobs of one batch of a worker, each as its job line.
  *
  *     {"v":1, "id":..., "model":..., "width":..., "height":..., "steps":..., "mode":...,
- * "loras":[{name, scale}], "lora_sha256":[...], "jobs":[{"id":.., "attempt":.., "batch_id":.., "index":..,
- * "created_ms":.., "parent":.., "added":.., "batch":.., "line":{job line}}]}
+ * "loras":[{name, scale}], "lora_sha256":[...], "jobs":[{"id":.., "attempt":.., "batch_id":..,
+ * "index":.., "created_ms":.., "parent":.., "added":.., "batch":.., "line":{job line}}]}
  *
  * A job line carries everything that is rendered, and its reader is the one that intake uses: a
  * worker trusts the scheduler no more than the scheduler trusts a file.
@@ -294,10 +294,11 @@ static int read_hashes(struct reading *reading, const struct kiln_json_value *li
         if (fits)
             memcpy(reading->hashes[reading->hash_count++], hex, sizeof hex);
     }
-    return fits && !code ? 0
-                         : kiln_fail(err, KILN_PROTOCOL,
-                                     "assignment: field \"lora_sha256\" must be one list of as many "
-                                     "hashes as there are LoRAs");
+    return fits && !code
+               ? 0
+               : kiln_fail(err, KILN_PROTOCOL,
+                           "assignment: field \"lora_sha256\" must be one list of as many "
+                           "hashes as there are LoRAs");
 }
 
 /* The assignment's and each job's LoRAs get their hashes; they agree in names by now. */

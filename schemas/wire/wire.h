@@ -21,9 +21,9 @@
 
 /* Peers of one version understand each other.  The minor counts what was added since; people see it
  * in `kiln workers`.  Two decisions depend on it: a worker refuses the line of a job whose mode
- * it does not know, and is assigned none (kiln_mode_minor); and one that does not know files of LoRAs
- * by their hashes is assigned no job that names one (KILN_WIRE_MINOR_FILES).  Tests build programs of other releases
- * (tests.mk). */
+ * it does not know, and is assigned none (kiln_mode_minor); and one that does not know files of
+ * LoRAs by their hashes is assigned no job that names one (KILN_WIRE_MINOR_FILES).  Tests build
+ * programs of other releases (tests.mk). */
 #ifndef KILN_WIRE_VERSION
 #define KILN_WIRE_VERSION 1
 #endif

@@ -107,9 +107,9 @@ static void the_longest_lora_set_fits(void **state)
     assert_int_equal(len, KILN_LORAS_MAX * (KILN_NAME_MAX + strlen(":-3.333e-05") + 1) - 1);
     len = kiln_lora_set_key(loras, KILN_LORAS_MAX, text, sizeof text);
     assert_int_equal(len, strlen(text));
-    assert_int_equal(len, KILN_LORAS_MAX * (KILN_NAME_MAX + strlen(":-3.333e-05") + 2 +
-                                            KILN_LORA_KEY_DIGITS) -
-                              1);
+    assert_int_equal(
+        len,
+        KILN_LORAS_MAX * (KILN_NAME_MAX + strlen(":-3.333e-05") + 2 + KILN_LORA_KEY_DIGITS) - 1);
 }
 
 static void release_takes_a_zeroed_record(void **state)

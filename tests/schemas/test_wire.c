@@ -81,8 +81,6 @@ static void wrong_intake_entries_are_refused(void **state)
     }
 }
 
-#define SHA "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-
 /* --- assignments --------------------------------------------------------------------------- */
 
 static struct kiln_job make_job(uint64_t id)
@@ -97,7 +95,7 @@ static struct kiln_job make_job(uint64_t id)
                            .lora_count = 1,
                            .attempt = 2,
                            .created_ms = 1795249523818};
-    job.loras[0] = (struct kiln_lora){"ink", 0.8, SHA};
+    job.loras[0] = (struct kiln_lora){"ink", 0.8, ""};
     job.batch = strdup("b-1");
     job.prompt = strdup("a {\"cat\"} \xe7\x8c\xab\n"), job.negative_prompt = strdup("");
     job.tenant = strdup("default");
@@ -137,7 +135,6 @@ static void assignments_come_back_whole(void **state)
     assert_string_equal(a.id, "a-1");
     assert_int_equal(a.job_count, 2);
     assert_string_equal(a.loras[0].name, "ink");
-    assert_string_equal(a.loras[0].sha256, SHA);
     struct kiln_job expected = make_job(42);
     struct kiln_job *job = &a.jobs[1];
     assert_true(job->id == 42 && job->batch_id == 3 && job->seed == expected.seed);
@@ -149,51 +146,10 @@ static void assignments_come_back_whole(void **state)
     assert_string_equal(job->prompt, expected.prompt);
     assert_string_equal(job->drawn, "inked, a {\"cat\"} \xe7\x8c\xab\n");
     assert_string_equal(job->custom_id, "row 7");
-    assert_string_equal(job->loras[0].sha256, SHA);
     kiln_job_release(&expected);
     kiln_assignment_release(&a);
     kiln_assignment_release(&a);
     free(text);
-}
-
-/* With the field in place of the right one. */
-static int decode_with_hashes(const char *field, struct kiln_assignment *ret, struct kiln_error *err)
-{
-    static const char right[] = "\"lora_sha256\":[\"" SHA "\"],";
-    char *text = encode_two(), changed[8192];
-    const char *at = strstr(text, right);
-    assert_non_null(at);
-    assert_null(strstr(at + strlen(right), SHA)); /* an older worker refuses it within a LoRA */
-    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, field,
-             at + strlen(right));
-    free(text);
-    return kiln_assignment_decode(changed, strlen(changed), ret, err);
-}
-
-static void hashes_of_loras_are_as_many_as_loras(void **state)
-{
-    (void)state;
-    static const char *const wrong[] = {
-        "\"lora_sha256\":[\"" SHA "\",\"" SHA "\"],",
-        "\"lora_sha256\":[\"\",\"\",\"\",\"\"],",
-        "\"lora_sha256\":[\"9f86\"],",
-        "\"lora_sha256\":[\"../../../../etc/passwd/0000000000000000000000000000000000000000000\"],",
-        "\"lora_sha256\":[\"" SHA "0\"],",
-        "\"lora_sha256\":[1],",
-        "\"lora_sha256\":\"" SHA "\",",
-        "\"lora_sha256\":[\"" SHA "\"],\"lora_sha256\":[\"" SHA "\"],",
-    };
-    struct kiln_assignment a;
-    struct kiln_error err;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        if (decode_with_hashes(wrong[i], &a, &err) != KILN_PROTOCOL)
-            fail_msg("row %zu is read", i);
-    assert_int_equal(decode_with_hashes("", &a, &err), 0);
-    assert_string_equal(a.loras[0].sha256, "");
-    kiln_assignment_release(&a);
-    assert_int_equal(decode_with_hashes("\"lora_sha256\":[\"\"],", &a, &err), 0);
-    assert_string_equal(a.jobs[0].loras[0].sha256, "");
-    kiln_assignment_release(&a);
 }
 
 static void damaged_assignments_are_refused_or_whole(void **state)
@@ -626,7 +582,6 @@ int main(void)
         cmocka_unit_test(intake_entries_decode),
         cmocka_unit_test(wrong_intake_entries_are_refused),
         cmocka_unit_test(assignments_come_back_whole),
-        cmocka_unit_test(hashes_of_loras_are_as_many_as_loras),
         cmocka_unit_test(damaged_assignments_are_refused_or_whole),
         cmocka_unit_test(a_job_of_another_group_is_refused),
         cmocka_unit_test(orders_come_back),

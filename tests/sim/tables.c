@@ -252,8 +252,7 @@ size_t sim_tables_waiting(struct sim_tables *tables, const char *pool, uint64_t 
                                      .not_before_ms = row->not_before_ms};
         snprintf(job->model, sizeof job->model, "%s", row->job.model);
         snprintf(job->tenant, sizeof job->tenant, "%s", row->job.tenant);
-        kiln_lora_set_key(row->job.loras, row->job.lora_count, job->lora_set,
-                          sizeof job->lora_set);
+        kiln_lora_set_key(row->job.loras, row->job.lora_count, job->lora_set, sizeof job->lora_set);
         kiln_mode_text(&row->job.mode, job->mode);
     }
     return count;

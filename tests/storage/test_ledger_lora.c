@@ -238,7 +238,9 @@ static void see(const char *name, const char *sha256, const char *expected)
 {
     char found[KILN_LORA_SHA256_MAX];
     kiln_test_ok(kiln_lora_register_seen(
-                     rig.ledger, "p", &(struct kiln_lora_seen){.name = name, .sha256 = sha256, .bytes = 77}, found, &rig.err),
+                     rig.ledger, "p",
+                     &(struct kiln_lora_seen){.name = name, .sha256 = sha256, .bytes = 77}, found,
+                     &rig.err),
                  rig.err);
     assert_string_equal(found, expected);
 }

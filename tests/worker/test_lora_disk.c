@@ -256,8 +256,8 @@ static void *fetch_beside(void *arg)
     fetcher->code = kiln_store_open(fetcher->rig->config, &store, &err);
     if (fetcher->code)
         return NULL;
-    fetcher->code = kiln_lora_disk_fetch(fetcher->disk, store, "neon", fetcher->sha256,
-                                         &fetcher->pin, &err);
+    fetcher->code =
+        kiln_lora_disk_fetch(fetcher->disk, store, "neon", fetcher->sha256, &fetcher->pin, &err);
     kiln_store_close(store);
     return NULL;
 }

@@ -19,42 +19,11 @@
 #include "storage/formats/pictures/webp.h"
 #include "storage/ledger/ledger.h"
 #include "storage/objects/store.h"
-#include "tests/support/files.h"
 #include "tests/support/jobs.h"
-#include "tests/support/worker_process.h"
-#include "worker/stages/lora_files.h"
+#include "tests/worker/starts_rig.h"
 #include "worker/stages/object_key.h"
-#include "worker/state/worker.h"
 
-#define LIMIT_MS 60000
 #define MODEL "7e57ca4d7e57ca4d" /* the test card's */
-
-static struct kiln_test_stack *stack;
-static struct kiln_store *store;
-static struct kiln_ledger *ledger;
-
-static int start_stack(void **state)
-{
-    (void)state;
-    char url[200];
-    struct kiln_error err;
-    stack = kiln_test_stack_start(KILN_STACK_TABLES | KILN_STACK_REDIS);
-    snprintf(url, sizeof url, "file://%s/store", stack->dir);
-    kiln_test_ok(kiln_config_set(stack->config, "store", url, "test", &err), err);
-    kiln_test_ok(kiln_config_set(stack->config, "pool", KILN_TEST_POOL, "test", &err), err);
-    kiln_test_ok(kiln_store_open(stack->config, &store, &err), err);
-    kiln_test_ok(kiln_ledger_open(stack->config, "test", &ledger, &err), err);
-    return setenv("AWS_ACCESS_KEY_ID", "x", 1) || setenv("AWS_SECRET_ACCESS_KEY", "x", 1);
-}
-
-static int stop_stack(void **state)
-{
-    (void)state;
-    kiln_store_close(store);
-    kiln_ledger_close(ledger);
-    kiln_test_stack_stop(stack);
-    return 0;
-}
 
 /* --- latents to start from -------------------------------------------------------------------- */
 
@@ -136,38 +105,6 @@ static void make_donors(const char *batch, uint32_t side, const char *model, siz
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-struct rig {
-    struct kiln_worker worker;
-    struct kiln_config *config;
-    pthread_t thread;
-};
-
-/* more: further settings, pairs ended by NULL. */
-static void open_rig(struct rig *rig, const char *const *more)
-{
-    struct kiln_error err;
-    kiln_test_ok(kiln_config_set(stack->config, "hold_s", "20", "test", &err), err);
-    for (; more && *more; more += 2)
-        kiln_test_ok(kiln_config_set(stack->config, more[0], more[1], "test", &err), err);
-    kiln_test_ok(kiln_worker_init(&rig->worker, stack->config, "w", &err), err);
-    kiln_test_ok(kiln_renderer_testcard_open(&rig->worker.engine, &err), err);
-    atomic_store(&rig->worker.threads, 1);
-    kiln_board_up(&rig->worker.board);
-    assert_int_equal(pthread_create(&rig->thread, NULL, kiln_starts, &rig->worker), 0);
-}
-
-static void close_rig(struct rig *rig)
-{
-    char url[200];
-    struct kiln_error err;
-    kiln_queue_close(rig->worker.arrived);
-    assert_int_equal(pthread_join(rig->thread, NULL), 0);
-    assert_int_equal(atomic_load(&rig->worker.threads), 0);
-    kiln_worker_release(&rig->worker);
-    snprintf(url, sizeof url, "file://%s/store", stack->dir);
-    kiln_test_ok(kiln_config_set(stack->config, "store", url, "test", &err), err);
-}
-
 /* Job i is from starts[i], the picture keys[i] or perhaps the donor donors[i]; else exact. */
 static struct kiln_flight *arrive_from(struct rig *rig, const char *id, uint32_t side,
                                        const uint64_t *starts, char (*keys)[KILN_INPUT_KEY_MAX],
@@ -202,24 +139,6 @@ static struct kiln_flight *arrive(struct rig *rig, const char *id, uint32_t side
                                   const uint64_t *starts, uint32_t count)
 {
     return arrive_from(rig, id, side, starts, NULL, NULL, count);
-}
-
-static struct kiln_portion *next_portion(struct rig *rig)
-{
-    void *portion;
-    size_t count;
-    assert_int_equal(kiln_queue_pop(rig->worker.ready, &portion, 1, &count, LIMIT_MS), 0);
-    return portion;
-}
-
-/* As when its jobs were settled. */
-static void forget(struct rig *rig, struct kiln_portion *portion)
-{
-    struct kiln_flight *flight = portion->flight;
-    for (uint32_t i = 0; i < portion->job_count; i++)
-        if (kiln_flights_settle(&rig->worker.flights, flight, portion->jobs[i].index))
-            kiln_flight_free(flight);
-    kiln_portion_free(portion);
 }
 
 static float value_of(const struct kiln_portion *portion, uint32_t i)
@@ -276,16 +195,6 @@ static const struct kiln_portion_job *failed(const struct kiln_portion *portion,
             return &portion->jobs[i];
     fail_msg("no job %u", index);
     return NULL;
-}
-
-static void write_object(const char *key, const void *data, size_t size)
-{
-    char path[KILN_OBJECT_KEY_MAX + 256];
-    snprintf(path, sizeof path, "%s/store/%s", stack->dir, key);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    fclose(file);
 }
 
 static void set_of(const char *table, const char *set, uint64_t id)
@@ -492,154 +401,6 @@ static void large_starts_come_in_portions(void **state)
     close_rig(&rig);
 }
 
-/* --- LoRAs ------------------------------------------------------------------------------------ */
-
-/* Stores a file under the hash of its text; damaged: with other bytes. */
-static void put_lora(const char *text, bool damaged, char sha256[KILN_LORA_SHA256_MAX])
-{
-    char key[KILN_LORA_KEY_MAX];
-    uint8_t digest[KILN_SHA256_SIZE];
-    struct kiln_error err;
-    kiln_sha256(text, strlen(text), digest);
-    kiln_hex(digest, sizeof digest, sha256);
-    kiln_lora_key(sha256, key);
-    struct kiln_put put = {
-        .key = key, .data = text, .size = strlen(text), .content_type = "a/b"};
-    kiln_test_ok(kiln_store_put(store, &put, 1, &err), err);
-    if (damaged)
-        write_object(key, "other", 5);
-}
-
-/* Two jobs of a LoRA. */
-static struct kiln_flight *arrive_with(struct rig *rig, const char *id, const char *name,
-                                       const char *sha256)
-{
-    struct kiln_assignment a = {
-        .width = 64, .height = 64, .steps = 8, .job_count = 2, .lora_count = 1};
-    struct kiln_flight *flight = NULL;
-    struct kiln_error err;
-    snprintf(a.id, sizeof a.id, "%s", id);
-    snprintf(a.loras[0].name, sizeof a.loras[0].name, "%s", name);
-    snprintf(a.loras[0].sha256, sizeof a.loras[0].sha256, "%s", sha256);
-    a.jobs = calloc(2, sizeof a.jobs[0]);
-    assert_non_null(a.jobs);
-    for (uint32_t i = 0; i < 2; i++)
-        a.jobs[i] = (struct kiln_job){
-            .id = 2000000 + i, .width = 64, .height = 64, .steps = 8, .prompt = strdup("p")};
-    kiln_test_ok(kiln_flights_add(&rig->worker.flights, &a, 1, &flight, &err), err);
-    kiln_board_want(&rig->worker.board);
-    atomic_fetch_add(&rig->worker.waiting, 1);
-    assert_int_equal(kiln_queue_push(rig->worker.arrived, flight, 1, 0), 0);
-    return flight;
-}
-
-/* lora_dir has `own`, and another file under the name `mine`. */
-static void open_with_loras(struct rig *rig, char dirs[2][200], const char *own, const char *away)
-{
-    char path[300], at[64];
-    snprintf(dirs[0], 200, "%s/loras", stack->dir);
-    snprintf(dirs[1], 200, "%s/cache", stack->dir);
-    snprintf(path, sizeof path, "%s/own.safetensors", dirs[0]);
-    kiln_test_write(path, own);
-    snprintf(path, sizeof path, "%s/mine.safetensors", dirs[0]);
-    kiln_test_write(path, "what somebody else has put here");
-    snprintf(at, sizeof at, "http://127.0.0.1:%d", kiln_test_free_port());
-    const char *more[] = {"lora_dir",    dirs[0],           "lora_cache_dir", dirs[1],
-                          "hold_s",      away ? away : "20", away ? "store" : NULL, "s3://bucket/x",
-                          "s3_endpoint", at,                NULL};
-    open_rig(rig, more);
-}
-
-static void loras_come_from_the_folder_or_from_the_store(void **state)
-{
-    (void)state;
-    struct rig rig;
-    char own[KILN_LORA_SHA256_MAX], mine[KILN_LORA_SHA256_MAX], dirs[2][200], want[300];
-    put_lora("own", false, own);
-    put_lora("mine", false, mine);
-    open_with_loras(&rig, dirs, "own", NULL);
-    arrive_with(&rig, "own", "own", own);
-    arrive_with(&rig, "mine", "mine", mine);
-    arrive_with(&rig, "unnamed", "mine", "");
-    for (int i = 0; i < 3; i++) {
-        struct kiln_portion *portion = next_portion(&rig);
-        struct kiln_lora_paths paths;
-        assert_int_equal(portion->job_count, 2);
-        assert_true(portion->first && portion->last && portion->jobs[1].code == 0);
-        kiln_lora_paths_fill(&paths, stack->config, portion->flight);
-        if (i == 1)
-            snprintf(want, sizeof want, "%s/%s.safetensors", dirs[1], mine);
-        else
-            snprintf(want, sizeof want, "%s/%s.safetensors", dirs[0], i == 0 ? "own" : "mine");
-        assert_string_equal(paths.paths[0], want);
-        char files[KILN_LORA_FILES_MAX];
-        struct kiln_error err;
-        assert_true(kiln_lora_files_text(&paths, &portion->flight->assignment, files));
-        assert_int_equal(kiln_lora_files_check(&portion->flight->assignment, files, &err), 0);
-        if (i == 1) { /* and of what the folder has, it says so */
-            assert_int_equal(kiln_lora_files_check(&portion->flight->assignment, "mine:0", &err),
-                             KILN_UNAVAILABLE);
-            assert_non_null(strstr(err.text, "LoRA mine"));
-        }
-        forget(&rig, portion);
-    }
-    close_rig(&rig);
-}
-
-static void a_lora_that_is_damaged_or_gone_fails_its_jobs(void **state)
-{
-    (void)state;
-    struct rig rig;
-    char bad[KILN_LORA_SHA256_MAX], gone[KILN_LORA_SHA256_MAX], dirs[2][200];
-    put_lora("bad", true, bad);
-    memset(gone, '0', sizeof gone - 1);
-    gone[sizeof gone - 1] = '\0';
-    open_with_loras(&rig, dirs, "x", NULL);
-    arrive_with(&rig, "bad", "bad", bad);
-    arrive_with(&rig, "gone", "gone", gone);
-    arrive(&rig, "plain", 64, NULL, 1);
-    struct kiln_portion *portion = next_portion(&rig);
-    for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(portion->jobs[i].code, KILN_CORRUPT);
-        assert_true(portion->jobs[i].final);
-        assert_non_null(strstr(portion->jobs[i].reason, "LoRA bad"));
-        assert_non_null(strstr(portion->jobs[i].reason, bad));
-    }
-    forget(&rig, portion);
-    portion = next_portion(&rig);
-    assert_int_equal(portion->jobs[1].code, KILN_NOT_FOUND);
-    assert_true(portion->jobs[1].final);
-    forget(&rig, portion);
-    portion = next_portion(&rig);
-    assert_int_equal(portion->jobs[0].code, 0);
-    forget(&rig, portion);
-    close_rig(&rig);
-}
-
-static void a_lora_waits_for_a_store_that_is_away(void **state)
-{
-    (void)state;
-    struct rig rig;
-    char own[KILN_LORA_SHA256_MAX], away[KILN_LORA_SHA256_MAX], dirs[2][200];
-    put_lora("own", false, own);
-    put_lora("far away", false, away);
-    open_with_loras(&rig, dirs, "own", "3");
-    struct kiln_flight *waits = arrive_with(&rig, "waits", "far", away);
-    struct kiln_flight *here = arrive_with(&rig, "here", "own", own);
-    struct kiln_portion *portion = next_portion(&rig);
-    assert_ptr_equal(portion->flight, here); /* it needs no store */
-    forget(&rig, portion);
-    portion = next_portion(&rig);
-    assert_ptr_equal(portion->flight, waits);
-    for (uint32_t i = 0; i < 2; i++) {
-        assert_true(portion->jobs[i].code == KILN_UNAVAILABLE ||
-                    portion->jobs[i].code == KILN_TIMEOUT);
-        assert_false(portion->jobs[i].final);
-    }
-    forget(&rig, portion);
-    close_rig(&rig);
-}
-
 /* --- servers that are away -------------------------------------------------------------------- */
 /* With a store that nobody serves */
 static void open_away(struct rig *rig, const char *hold_s)
@@ -741,9 +502,6 @@ int main(void)
         cmocka_unit_test(a_bad_start_fails_its_jobs_alone),
         cmocka_unit_test(a_smaller_latent_of_the_same_shape_is_enlarged),
         cmocka_unit_test(large_starts_come_in_portions),
-        cmocka_unit_test(loras_come_from_the_folder_or_from_the_store),
-        cmocka_unit_test(a_lora_that_is_damaged_or_gone_fails_its_jobs),
-        cmocka_unit_test(a_lora_waits_for_a_store_that_is_away),
         cmocka_unit_test(a_store_that_is_away_is_waited_for_but_not_for_donors),
         cmocka_unit_test(a_store_without_its_directory_is_away),
         cmocka_unit_test(a_worker_that_ends_looks_nothing_up),

@@ -50,8 +50,8 @@ int kiln_lora_files_fetch(const struct kiln_config *config, struct kiln_lora_dis
     for (uint32_t i = 0; i < flight->assignment.lora_count && code == 0; i++) {
         const struct kiln_lora *lora = &flight->assignment.loras[i];
         if (!is_here(config, disk, flight, i))
-            code = kiln_lora_disk_fetch(disk, store, lora->name, lora->sha256, &flight->pins[i],
-                                        err);
+            code =
+                kiln_lora_disk_fetch(disk, store, lora->name, lora->sha256, &flight->pins[i], err);
     }
     return code;
 }

@@ -2,8 +2,8 @@
  *
  * A LoRA with a hash is the file of lora_dir if that has it, else the one of the disk cache
  * (worker/state/lora_disk.h).  One without is whatever lora_dir has under the name, which may get
- * another file at any time.  So each commit records the hashes, coarse=auto goes by them, and a file
- * is checked when it is used.
+ * another file at any time.  So each commit records the hashes, coarse=auto goes by them, and a
+ * file is checked when it is used.
  */
 #ifndef KILN_LORA_FILES_H
 #define KILN_LORA_FILES_H

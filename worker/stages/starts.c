@@ -1,20 +1,20 @@
-/* starts.c - the thread that looks up what jobs need, before their batch begins: the LoRA files that
- * are not on this machine, and what runs start from.
+/* starts.c - the thread that looks up what jobs need, before their batch begins: the LoRA files
+ * that are not on this machine, and what runs start from.
  *
- * An assignment without starts whose LoRAs are here passes through.  LoRAs are fetched into the disk
- * cache, and stay there while the assignment is in flight.  Of one with starts the ledger is asked once where
- * the latents are; then each start is fetched once, however many jobs share it.  With another mask
- * it is another start.  The next assignment is looked up while one is rendered, and no more than
- * that: the queue behind this thread has room for the starts of one portion, so at most three
- * portions are in memory.
+ * An assignment without starts whose LoRAs are here passes through.  LoRAs are fetched into the
+ * disk cache, and stay there while the assignment is in flight.  Of one with starts the ledger is
+ * asked once where the latents are; then each start is fetched once, however many jobs share it.
+ * With another mask it is another start.  The next assignment is looked up while one is rendered,
+ * and no more than that: the queue behind this thread has room for the starts of one portion, so at
+ * most three portions are in memory.
  *
  * A donor, a start that the cache chose, is tried once: if it is gone, damaged, does not fit or is
  * not there at once, its jobs begin from noise.
  *
- * A start that is gone, damaged or of another model fails its jobs alone; a LoRA that is gone from the
- * store or damaged there fails those of the assignment.  While the store or the ledger is away the
- * look-up waits, for at most hold_s, and assignments that need neither overtake it.
- * After that the jobs return to the queue.  A worker that ends looks nothing up.
+ * A start that is gone, damaged or of another model fails its jobs alone; a LoRA that is gone from
+ * the store or damaged there fails those of the assignment.  While the store or the ledger is away
+ * the look-up waits, for at most hold_s, and assignments that need neither overtake it. After that
+ * the jobs return to the queue.  A worker that ends looks nothing up.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -528,7 +528,8 @@ void *kiln_starts(void *arg)
         .worker = worker,
         /* Not shared with the uploaders: this thread asks nothing while no job has a start, so it
          * may not learn for long that the server is back. */
-        .store_outage = {KILN_OUTAGE_OF("store"), .effect = "jobs with a start, or with a LoRA that is not here, wait for it"},
+        .store_outage = {KILN_OUTAGE_OF("store"),
+                         .effect = "jobs with a start or a new LoRA wait for it"},
         .ledger_outage = {KILN_OUTAGE_OF("ledger"), .effect = "jobs with a start wait for it"},
     };
     for (struct kiln_flight *flight; next_flight(&starts, &flight);) {

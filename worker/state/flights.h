@@ -33,7 +33,7 @@ struct kiln_flight {
     /* Of the LoRAs that are used from the disk cache, by the starts thread before the first portion
      * is passed on; NULL: from lora_dir. */
     struct kiln_lora_pin *pins[KILN_LORAS_MAX];
-    double compute_ms, switch_ms;   /* by the collector, before it passes the last job on */
+    double compute_ms, switch_ms; /* by the collector, before it passes the last job on */
 };
 
 struct kiln_flights {

@@ -1,6 +1,6 @@
-/* lora_disk.c - see lora_disk.h.  The locks are flock's, which belong to an open file: two threads of
- * one process hold them apart, and a process that dies holds none.  A lock whose file was removed
- * before it was held is no lock, so it is looked at once more. */
+/* lora_disk.c - see lora_disk.h.  The locks are flock's, which belong to an open file: two threads
+ * of one process hold them apart, and a process that dies holds none.  A lock whose file was
+ * removed before it was held is no lock, so it is looked at once more. */
 #include "worker/state/lora_disk.h"
 
 #include <dirent.h>

@@ -90,8 +90,8 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     worker->lora_disk =
         kiln_lora_disk_new(kiln_config_text(config, KILN_KEY_LORA_CACHE_DIR),
                            (uint64_t)(kiln_config_number(config, KILN_KEY_LORA_CACHE_GB) * 1e9));
-    if (!worker->lora_disk || !worker->arrived || !worker->ready || !worker->asked || !worker->rendered ||
-        !worker->files || !worker->outcomes || !worker->reports) {
+    if (!worker->lora_disk || !worker->arrived || !worker->ready || !worker->asked ||
+        !worker->rendered || !worker->files || !worker->outcomes || !worker->reports) {
         kiln_worker_release(worker);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the worker's queues");
     }

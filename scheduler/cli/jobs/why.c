@@ -276,7 +276,7 @@ static int print_why(struct why *why)
     size_t i;
     json_t *reason;
     json_array_foreach(why->reasons, i, reason)
-    kiln_print_fit(why->cli, 4, "  - %s", json_string_value(reason));
+        kiln_print_fit(why->cli, 4, "  - %s", json_string_value(reason));
     return 0;
 }
 

@@ -88,7 +88,8 @@ static int want_servers(const struct kiln_stack *stack, struct wanted *wanted,
     return rc;
 }
 
-/* A store, a folder for LoRA files, a model and the model's own size for a stack whose owner named none. */
+/* A store, a folder for LoRA files, a model and the model's own size for a stack whose owner named
+ * none. */
 static int want_defaults(const struct kiln_stack *stack, const struct kiln_config *file,
                          struct wanted *wanted, struct kiln_error *err)
 {

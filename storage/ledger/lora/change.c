@@ -83,9 +83,9 @@ static int find_seen(struct kiln_ledger *ledger, const char *pool, const char *n
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, name, entry);
     *ret = (struct seen_row){0};
-    return kiln_ledger_ask(
-        ledger, &ask, &params,
-        KILN_FIELDS(ret->id, ret->sha256, ret->tenant, ret->seen, ret->same), err);
+    return kiln_ledger_ask(ledger, &ask, &params,
+                           KILN_FIELDS(ret->id, ret->sha256, ret->tenant, ret->seen, ret->same),
+                           err);
 }
 
 int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,

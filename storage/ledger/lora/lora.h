@@ -54,10 +54,11 @@ const struct kiln_lora_name *kiln_lora_find(const struct kiln_lora_list *list, c
 
 /* --- files of a directory of LoRAs ------------------------------------------------------------ */
 
-/* A LoRA that was found as NAME.safetensors in lora_dir, with the texts of the loras.json beside it;
- * without, no prompt is routed to it.  Nothing changes if the registry has this file and these texts
- * under the name, nor if somebody has added a LoRA of that name, which counts instead.  *ret_sha256: the file that the name stands for
- * from now on.  Whoever gets another one than it gave reads the list again. */
+/* A LoRA that was found as NAME.safetensors in lora_dir, with the texts of the loras.json beside
+ * it; without, no prompt is routed to it.  Nothing changes if the registry has this file and these
+ * texts under the name, nor if somebody has added a LoRA of that name, which counts instead.
+ * *ret_sha256: the file that the name stands for from now on.  Whoever gets another one than it
+ * gave reads the list again. */
 struct kiln_lora_seen {
     const char *name, *sha256;
     uint64_t bytes;

@@ -24,10 +24,10 @@ struct kiln_enqueue_context {
 };
 
 /* sets are checked here; an error names the option.  The LoRA names are those of the
- * NAME.safetensors files of lora_dir (or MODEL/loras), and those of the registry, which is read when
- * a line first has another name; where no such directory can be seen from here, any name passes.
- * config and *ret must stay where they are.  files: init_image and init_mask may be
- * paths, which the caller replaces (uploads.h). */
+ * NAME.safetensors files of lora_dir (or MODEL/loras), and those of the registry, which is read
+ * when a line first has another name; where no such directory can be seen from here, any name
+ * passes. config and *ret must stay where they are.  files: init_image and init_mask may be paths,
+ * which the caller replaces (uploads.h). */
 int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
                               size_t set_count, bool files, struct kiln_enqueue_context *ret,
                               struct kiln_error *err) KILN_MUST_CHECK;
