@@ -287,3 +287,11 @@ int kiln_store_reach(struct kiln_store *store, struct kiln_error *err)
                : kiln_fail(err, answer == SIM_CUT ? KILN_UNAVAILABLE : KILN_TIMEOUT,
                            "the store does not answer");
 }
+
+/* Asked for files of LoRAs alone, of which the registry of the simulation has none. */
+int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void **ret_data,
+                   size_t *ret_size, struct kiln_error *err)
+{
+    (void)store, (void)max, (void)ret_data, (void)ret_size;
+    return kiln_fail(err, KILN_NOT_FOUND, "the simulation stores no %s", key);
+}

@@ -29,3 +29,12 @@ const struct kiln_lora_name *kiln_lora_find(const struct kiln_lora_list *list, c
     (void)list, (void)name;
     return NULL;
 }
+
+int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,
+                            const struct kiln_lora_seen *seen,
+                            char ret_sha256[KILN_LORA_SHA256_MAX], struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)ret_sha256;
+    return kiln_fail(err, KILN_INTERNAL, "the simulation has no lora_dir, and yet %s was seen",
+                     seen->name);
+}

@@ -47,7 +47,7 @@ static void a_record_comes_back_as_it_went_in(void **state)
     kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 1, &inserted, &rig.err), rig.err);
     kiln_test_ok(kiln_ledger_waiting(rig.ledger, "p", before, 64, kiln_rig_collect, &ids, &rig.err),
                  rig.err);
-    assert_string_equal(ids.jobs[0].lora_set, "ink:0.1+wash:-0.3333");
+    assert_string_equal(ids.jobs[0].lora_set, "ink:0.1@aaaaaaaaaaaaaaaa+wash:-0.3333");
     assert_string_equal(ids.jobs[0].tenant, "tester");
     assert_int_equal(ids.jobs[0].priority, -10);
     assert_string_equal(ids.jobs[0].mode, "inpaint@0.55");
