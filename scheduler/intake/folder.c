@@ -19,7 +19,6 @@
 #include "schemas/names.h"
 #include "schemas/room.h"
 #include "schemas/telemetry/log.h"
-#include "schemas/text/text.h"
 #include "storage/formats/file_hash.h"
 #include "storage/formats/regular.h"
 #include "storage/ledger/lora/lora.h"
@@ -70,13 +69,6 @@ void kiln_lora_folder_free(struct kiln_lora_folder *folder)
     free(folder);
 }
 
-static bool same_state(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 /* --- texts ------------------------------------------------------------------------------------ */
 
 static void read_texts(struct kiln_lora_folder *folder)
@@ -89,7 +81,7 @@ static void read_texts(struct kiln_lora_folder *folder)
     snprintf(path, sizeof path, "%s/loras.json", folder->dir);
     if (stat(path, &st) != 0)
         memset(&st, 0, sizeof st);
-    if (same_state(&st, &folder->texts_at))
+    if (kiln_regular_same(&st, &folder->texts_at))
         return;
     folder->texts_at = st;
     json_decref(folder->texts);
@@ -105,34 +97,6 @@ static void read_texts(struct kiln_lora_folder *folder)
     if (!folder->texts)
         kiln_log(KILN_LOG_WARNING, "loras_json_unread",
                  kiln_f("error", "%s, line %d: %s", path, where.line, where.text));
-}
-
-/* What the router says of an entry; false: it cannot read it. */
-static bool check(const struct kiln_lora_folder *folder, const char *entry, const char *name,
-                  struct kiln_lora_seen *ret)
-{
-    struct kiln_router_lora *loras = NULL;
-    struct kiln_router *router = NULL;
-    struct kiln_error err = {.text = "no memory"};
-    size_t count = 0;
-    struct kiln_text file = {0};
-    kiln_text_printf(&file, "{\"loras\":[%s]}", entry);
-    int rc = file.failed
-                 ? KILN_NO_MEMORY
-                 : kiln_lora_file_read(file.at, file.len, "loras.json", &loras, &count, &err);
-    kiln_text_release(&file);
-    if (rc == 0 && count == 1) {
-        const struct kiln_router_lora *lora = &loras[0];
-        ret->enabled = lora->enabled;
-        ret->routable = lora->enabled && (lora->triggers.count || lora->positive.count ||
-                                          lora->examples.count || lora->description);
-    }
-    rc = rc ? rc : kiln_router_build(loras, count, 0, folder->lexicon, &router, &err);
-    kiln_router_free(router);
-    if (rc)
-        kiln_log(KILN_LOG_WARNING, "lora_not_routable", kiln_f("lora", "%s", name),
-                 kiln_f("error", "%s", err.text));
-    return rc == 0;
 }
 
 /* The entry of a name as text, malloc'd, or NULL. */
@@ -154,6 +118,24 @@ static char *entry_of(const struct kiln_lora_folder *folder, const char *name)
         return text;
     }
     return NULL;
+}
+
+/* Texts that this release cannot read count as none. */
+static void take_texts(const struct kiln_lora_folder *folder, const char *entry,
+                       struct kiln_lora_facts *facts, struct kiln_lora_seen *seen)
+{
+    struct kiln_error err;
+    if (!entry)
+        return;
+    if (kiln_lora_file_try(entry, "loras.json", folder->lexicon, facts, &err)) {
+        kiln_log(KILN_LOG_WARNING, "lora_not_routable", kiln_f("lora", "%s", seen->name),
+                 kiln_f("error", "%s", err.text));
+        return;
+    }
+    seen->entry = entry;
+    seen->tenant = facts->tenant;
+    seen->enabled = facts->enabled;
+    seen->routable = facts->routable;
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -189,14 +171,12 @@ static int take_file(struct kiln_lora_folder *folder, struct kiln_ledger *ledger
     char *entry = entry_of(folder, name);
     kiln_sha256(entry ? entry : "", entry ? strlen(entry) : 0, digest);
     int rc = 0;
-    if (!(same_state(&st, &known->st) && memcmp(digest, known->texts, sizeof digest) == 0) &&
+    if (!(kiln_regular_same(&st, &known->st) && memcmp(digest, known->texts, sizeof digest) == 0) &&
         kiln_file_hash(path, sha256)) {
         struct kiln_lora_seen seen = {
-            .name = name, .sha256 = sha256, .bytes = (uint64_t)st.st_size};
-        if (entry && check(folder, entry, name, &seen))
-            seen.entry = entry;
-        else
-            seen.enabled = seen.routable = false;
+            .name = name, .tenant = "", .sha256 = sha256, .bytes = (uint64_t)st.st_size};
+        struct kiln_lora_facts facts;
+        take_texts(folder, entry, &facts, &seen);
         rc = kiln_lora_register_seen(ledger, folder->pool, &seen, now, err);
         if (rc == 0) {
             known->st = st;

@@ -78,16 +78,14 @@ static int build_of(const struct kiln_routes *routes, const char *texts, size_t 
 /* Whether this release can route to one LoRA. */
 static bool knows(const struct kiln_routes *routes, json_t *lora)
 {
-    struct kiln_router *router = NULL;
+    struct kiln_lora_facts facts;
     struct kiln_error why = {.text = "no memory"};
-    json_t *alone = json_pack("{s:[O]}", "loras", lora);
-    char *text = json_dumps(alone, JSON_COMPACT);
-    const int rc = text ? build_of(routes, text, strlen(text), 0, &router, &why) : KILN_NO_MEMORY;
+    char *text = json_dumps(lora, JSON_COMPACT);
+    const int rc = text ? kiln_lora_file_try(text, "the registry", routes->lexicon, &facts, &why)
+                        : KILN_NO_MEMORY;
     if (rc)
         kiln_log(KILN_LOG_WARNING, "lora_not_routable", kiln_f("error", "%s", why.text));
-    kiln_router_free(router);
     free(text);
-    json_decref(alone);
     return rc == 0;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "schemas/names.h"
+#include "schemas/text/text.h"
 #include "schemas/text/utf8.h"
 
 static const char *const categories[] = {"style", "subject", "character", "effect", "motion", NULL};
@@ -224,5 +225,31 @@ int kiln_lora_file_read(const char *text, size_t len, const char *where,
     }
     *ret = loras;
     *ret_count = count;
+    return 0;
+}
+
+int kiln_lora_file_try(const char *lora, const char *where, const struct kiln_lexicon *lexicon,
+                       struct kiln_lora_facts *ret, struct kiln_error *err)
+{
+    struct kiln_router_lora *loras = NULL;
+    struct kiln_router *router = NULL;
+    struct kiln_lora_facts facts;
+    struct kiln_text file = {0};
+    size_t count = 0;
+    kiln_text_printf(&file, "{\"loras\":[%s]}", lora);
+    int rc = file.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for the texts of a LoRA")
+                         : kiln_lora_file_read(file.at, file.len, where, &loras, &count, err);
+    kiln_text_release(&file);
+    if (rc)
+        return rc;
+    facts.enabled = loras->enabled;
+    facts.routable = loras->enabled && (loras->triggers.count || loras->positive.count ||
+                                        loras->examples.count || loras->description);
+    memcpy(facts.tenant, loras->tenant, sizeof facts.tenant);
+    rc = kiln_router_build(loras, count, 0, lexicon, &router, err);
+    if (rc)
+        return rc;
+    kiln_router_free(router);
+    *ret = facts;
     return 0;
 }

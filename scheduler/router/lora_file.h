@@ -14,6 +14,17 @@ int kiln_lora_file_read(const char *text, size_t len, const char *where,
                         struct kiln_router_lora **ret, size_t *ret_count,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
+/* What the router makes of one LoRA. */
+struct kiln_lora_facts {
+    char tenant[KILN_NAME_MAX + 1]; /* "": everybody's */
+    bool enabled;
+    bool routable; /* enabled, and there is a text by which a prompt can choose it */
+};
+/* Reads an object of the list alone, and builds a router of it.  KILN_BAD_INPUT: this release
+ * cannot route to it. */
+int kiln_lora_file_try(const char *lora, const char *where, const struct kiln_lexicon *lexicon,
+                       struct kiln_lora_facts *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* "style", "subject", "character", "effect", "motion"; NULL for an unknown one. */
 const char *kiln_lora_category_name(enum kiln_lora_category category);
 

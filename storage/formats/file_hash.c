@@ -31,14 +31,6 @@ static struct {
     uint64_t clock;
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* ctime too: whoever rewrites a file can set its mtime back. */
-static bool same_state(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 /* False for a file that cannot be read or was changed meanwhile. */
 static bool hash_file(int fd, const struct stat *before, char hex[KILN_FILE_HASH_MAX])
 {
@@ -51,7 +43,7 @@ static bool hash_file(int fd, const struct stat *before, char hex[KILN_FILE_HASH
         ok = n < 0 ? errno == EINTR : EVP_DigestUpdate(sum, room, (size_t)n) == 1;
     }
     ok = ok && EVP_DigestFinal_ex(sum, digest, NULL) == 1 && fstat(fd, &after) == 0 &&
-         same_state(before, &after);
+         kiln_regular_same(before, &after);
     if (ok)
         kiln_hex(digest, sizeof digest, hex);
     EVP_MD_CTX_free(sum);
@@ -65,7 +57,7 @@ static struct known_file *place_of(const struct stat *st)
     struct known_file *oldest = &known.files[0];
     for (size_t i = 0; i < KNOWN_MAX; i++) {
         struct known_file *file = &known.files[i];
-        if (file->hex[0] && same_state(&file->st, st))
+        if (file->hex[0] && kiln_regular_same(&file->st, st))
             return file;
         if (file->asked < oldest->asked)
             oldest = file;

@@ -87,3 +87,10 @@ int kiln_regular_read(const char *path, size_t max, char **ret, size_t *ret_size
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
     return kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(reason));
 }
+
+bool kiln_regular_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}

@@ -4,6 +4,7 @@
 #ifndef KILN_REGULAR_H
 #define KILN_REGULAR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
@@ -13,6 +14,10 @@
  * kind of file, else KILN_IO; the error names the path. */
 int kiln_regular_open(const char *path, int *ret_fd, struct stat *ret_stat,
                       struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Whether a file is as it was: device, inode, size, mtime, and ctime too, since whoever rewrites a
+ * file can set its mtime back. */
+bool kiln_regular_same(const struct stat *a, const struct stat *b);
 
 /* Reads a whole file of at most max bytes; KILN_BAD_INPUT for more.  The caller frees *ret, which
  * ends with a NUL that *ret_size does not count. */

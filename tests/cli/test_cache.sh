@@ -20,8 +20,10 @@ fails 64 kiln cache build --template x --set width=65 --sigmas 0.5
 says '^kiln: --set: width is 65'
 mkdir loras
 : >loras/neon.safetensors
-fails 65 kiln cache build --template x --loras auto --sigmas 0.5 --lora-dir loras
-says 'the latent cache needs the names of LoRAs, and loras is "auto"'
+fails 64 kiln cache build --template x --loras auto --sigmas 0.5 --lora-dir loras
+says '^kiln: --loras: the latent cache needs the names of LoRAs, and loras is "auto"'
+fails 65 kiln cache build --prompts - --sigmas 0.5 <<<'{"prompt":"x","loras":"auto"}'
+says '^kiln: the latent cache needs the names of LoRAs, and loras is "auto"'
 fails 64 kiln cache build --template x --set loras=neon --loras lamp --lora-dir loras
 says '^kiln: --loras: loras: unknown LoRA "lamp"; lora_dir has none like it$'
 fails 64 kiln cache build --template x --set kind=latent-cache --set latents=none

@@ -239,8 +239,9 @@ static void see(const char *name, const char *sha256, const char *expected)
     char found[KILN_LORA_SHA256_MAX];
     kiln_test_ok(kiln_lora_register_seen(
                      rig.ledger, "p",
-                     &(struct kiln_lora_seen){.name = name, .sha256 = sha256, .bytes = 77}, found,
-                     &rig.err),
+                     &(struct kiln_lora_seen){
+                         .name = name, .tenant = "", .sha256 = sha256, .bytes = 77},
+                     found, &rig.err),
                  rig.err);
     assert_string_equal(found, expected);
 }
@@ -261,6 +262,7 @@ static void a_file_of_a_directory_is_registered_on_sight(void **state)
     assert_int_equal(last.since, since + 1);
     assert_string_equal(last.file.sha256, B64);
     const struct kiln_lora_seen texts = {.name = "found",
+                                         .tenant = "ann",
                                          .sha256 = B64,
                                          .bytes = 77,
                                          .entry = "{\"name\": \"found\", \"triggers\": [\"x\"]}",
@@ -272,6 +274,7 @@ static void a_file_of_a_directory_is_registered_on_sight(void **state)
         live("found");
         assert_int_equal(last.since, since + 2);
         assert_true(last.seen && last.routable);
+        assert_string_equal(last.tenant, "ann");
     }
     changed(last.id, "found", C64, "{\"name\": \"found\"}"); /* somebody adds one */
     live("found");

@@ -36,13 +36,6 @@ struct taken {
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static bool same_state(const struct stat *a, const struct stat *b)
-{
-    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 static int read_open(int fd, const char *path, const struct stat *before, struct taken *ret,
                      struct kiln_error *err)
 {
@@ -72,7 +65,7 @@ static int read_open(int fd, const char *path, const struct stat *before, struct
 static int check_state(int fd, const char *path, const struct stat *before, struct kiln_error *err)
 {
     struct stat after;
-    if (fstat(fd, &after) == 0 && same_state(before, &after))
+    if (fstat(fd, &after) == 0 && kiln_regular_same(before, &after))
         return 0;
     return kiln_fail(err, KILN_CORRUPT,
                      "%s was changed while it was read; add it when it is complete", path);
@@ -193,14 +186,15 @@ int kiln_lora_add_file(struct kiln_lora_registry *registry, const char *path, js
 {
     struct kiln_cli *cli = registry->cli;
     const char *name = json_string_value(json_object_get(entry, "name"));
-    struct kiln_lora_entry_facts facts = {0};
+    struct kiln_lora_facts facts;
     struct kiln_lora_list list = {0};
     struct taken taken = {0};
     struct kiln_error err;
     uint64_t version = 0;
     bool changed;
     int status = 0;
-    int rc = kiln_lora_entry_check(entry, path, &facts, &err);
+    char *text = NULL;
+    int rc = kiln_lora_entry_check(entry, path, registry->lexicon, &facts, &text, &err);
     if (rc == 0)
         rc = kiln_lora_list(registry->ledger, kiln_pool(cli), KILN_LORA_NOW, UINT64_MAX, &list,
                             &changed, &err);
@@ -219,7 +213,7 @@ int kiln_lora_add_file(struct kiln_lora_registry *registry, const char *path, js
     }
     kiln_lora_list_release(&list);
     free(taken.data);
-    free(facts.text);
+    free(text);
     return status;
 }
 

@@ -147,33 +147,12 @@ static int check_texts(const char *key, const json_t *value, const char *where,
                      key, (unsigned)code);
 }
 
-/* The router refuses what is too long or too much. */
-static int check_router(struct kiln_router_lora *loras, struct kiln_error *err)
+int kiln_lora_entry_check(const json_t *entry, const char *where,
+                          const struct kiln_lexicon *lexicon, struct kiln_lora_facts *ret,
+                          char **ret_text, struct kiln_error *err)
 {
-    struct kiln_lexicon *lexicon = NULL;
-    struct kiln_router *router = NULL;
-    int rc = kiln_lexicon_new(&lexicon, err);
-    if (rc) {
-        kiln_router_lora_release(loras);
-        free(loras);
-        return rc;
-    }
-    rc = kiln_router_build(loras, 1, 0, lexicon, &router, err);
-    if (rc == 0)
-        kiln_router_free(router);
-    kiln_lexicon_free(lexicon);
-    return rc;
-}
-
-int kiln_lora_entry_check(const json_t *entry, const char *where, struct kiln_lora_entry_facts *ret,
-                          struct kiln_error *err)
-{
-    struct kiln_lora_entry_facts facts = {0};
-    struct kiln_router_lora *loras = NULL;
-    struct kiln_text file = {0};
     const char *key;
     json_t *value;
-    size_t count = 0;
     int rc = 0;
     json_object_foreach((json_t *)entry, key, value)
     {
@@ -181,29 +160,15 @@ int kiln_lora_entry_check(const json_t *entry, const char *where, struct kiln_lo
     }
     if (rc)
         return rc;
-    facts.text = json_dumps(entry, JSON_COMPACT);
-    if (facts.text) {
-        kiln_text_puts(&file, "{\"loras\":[");
-        kiln_text_puts(&file, facts.text);
-        kiln_text_puts(&file, "]}");
-    }
-    if (!facts.text || file.failed)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the texts of a LoRA");
-    rc = rc ? rc : kiln_lora_file_read(file.at, file.len, where, &loras, &count, err);
-    kiln_text_release(&file);
-    if (!rc) {
-        facts.enabled = loras->enabled;
-        facts.routable = loras->enabled && (loras->triggers.count || loras->positive.count ||
-                                            loras->examples.count || loras->description);
-        kiln_utf8_copy(facts.tenant, sizeof facts.tenant, loras->tenant);
-        rc = check_router(loras, err);
-    }
-    if (rc) {
-        free(facts.text);
-        return rc;
-    }
-    *ret = facts;
-    return 0;
+    char *text = json_dumps(entry, JSON_COMPACT);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the texts of a LoRA");
+    rc = kiln_lora_file_try(text, where, lexicon, ret, err);
+    if (rc)
+        free(text);
+    else
+        *ret_text = text;
+    return rc;
 }
 
 void kiln_lora_clean_text(const char *text, char *out, size_t most)

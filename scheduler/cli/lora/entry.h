@@ -6,22 +6,18 @@
 #define KILN_CLI_LORA_ENTRY_H
 
 #include "scheduler/cli/core/cli.h"
-#include "scheduler/router/lexicon.h"
+#include "scheduler/router/lora_file.h"
 #include "schemas/limits.h"
 
 /* Sets the keys that options name; "" removes one.  An exit status. */
 int kiln_lora_entry_options(struct kiln_cli *cli, const struct kiln_args *args,
                             json_t *entry) KILN_MUST_CHECK;
 
-struct kiln_lora_entry_facts {
-    char *text; /* the entry as JSON, malloc'd */
-    char tenant[KILN_NAME_MAX + 1];
-    bool enabled, routable;
-};
 /* Refuses what the router would refuse, and characters that steer a terminal.  where: in messages.
- */
-int kiln_lora_entry_check(const json_t *entry, const char *where, struct kiln_lora_entry_facts *ret,
-                          struct kiln_error *err) KILN_MUST_CHECK;
+ * *ret_text: the entry as JSON, malloc'd. */
+int kiln_lora_entry_check(const json_t *entry, const char *where,
+                          const struct kiln_lexicon *lexicon, struct kiln_lora_facts *ret,
+                          char **ret_text, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Says which phrases the lexicon adds, which triggers other LoRAs have (others: loras.json's text)
  * and which count for nothing. */

@@ -84,8 +84,9 @@ int kiln_lora_registry_write(struct kiln_lora_registry *registry, const json_t *
                              uint64_t ends, const struct kiln_lora_file_facts *file, bool new_file,
                              uint64_t *ret_version, struct kiln_error *err)
 {
-    struct kiln_lora_entry_facts facts;
-    int rc = kiln_lora_entry_check(entry, "the registry", &facts, err);
+    struct kiln_lora_facts facts;
+    char *text;
+    int rc = kiln_lora_entry_check(entry, "the registry", registry->lexicon, &facts, &text, err);
     if (rc)
         return rc;
     rc = kiln_lora_change(
@@ -98,8 +99,8 @@ int kiln_lora_registry_write(struct kiln_lora_registry *registry, const json_t *
                                    .enabled = facts.enabled,
                                    .routable = facts.routable,
                                    .who = registry->who,
-                                   .entry = facts.text},
+                                   .entry = text},
         ret_version, err);
-    free(facts.text);
+    free(text);
     return rc;
 }

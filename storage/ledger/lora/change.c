@@ -70,7 +70,7 @@ int kiln_lora_waiting(struct kiln_ledger *ledger, const char *pool, const char *
 
 struct seen_row {
     uint64_t id;
-    char sha256[KILN_LORA_SHA256_MAX], tenant[KILN_NAME_MAX + 1];
+    char sha256[KILN_LORA_SHA256_MAX];
     bool seen, same; /* same: texts as now */
 };
 
@@ -78,13 +78,13 @@ static int find_seen(struct kiln_ledger *ledger, const char *pool, const char *n
                      const char *entry, struct seen_row *ret, struct kiln_error *err)
 {
     static const struct kiln_statement ask = {
-        "lora_seen", "SELECT id, sha256, tenant, seen, entry = $3::jsonb FROM lora"
+        "lora_seen", "SELECT id, sha256, seen, entry = $3::jsonb FROM lora"
                      " WHERE pool = $1::text AND name = $2::text AND until IS NULL"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, name, entry);
     *ret = (struct seen_row){0};
     return kiln_ledger_ask(ledger, &ask, &params,
-                           KILN_FIELDS(ret->id, ret->sha256, ret->tenant, ret->seen, ret->same),
+                           KILN_FIELDS(ret->id, ret->sha256, ret->seen, ret->same),
                            err);
 }
 
@@ -111,7 +111,7 @@ int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,
         rc = kiln_lora_change(ledger, pool,
                               &(struct kiln_lora_change){.ends = row.id,
                                                          .name = seen->name,
-                                                         .tenant = row.tenant,
+                                                         .tenant = seen->tenant,
                                                          .file = &file,
                                                          .new_file = true,
                                                          .enabled = !seen->entry || seen->enabled,

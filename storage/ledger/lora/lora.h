@@ -61,6 +61,7 @@ const struct kiln_lora_name *kiln_lora_find(const struct kiln_lora_list *list, c
  * gave reads the list again. */
 struct kiln_lora_seen {
     const char *name, *sha256;
+    const char *tenant; /* whose alone it is; "": everybody's */
     uint64_t bytes;
     const char *entry; /* a JSON object with the name; NULL: without texts */
     bool enabled, routable;

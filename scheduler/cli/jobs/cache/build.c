@@ -211,6 +211,21 @@ static int take_latent(struct build *build, struct kiln_job *job, bool any_seed,
     return rc == 0 && build->count == PAGE ? flush(build, err) : rc;
 }
 
+/* The router's choice is part of a latent's key, and comes later.  An option overrides all lines. */
+static int refuse_auto(struct build *build, struct kiln_error *err)
+{
+    struct kiln_prompts *prompts = &build->prompts;
+    const char *option = NULL;
+    for (size_t i = 0; i < prompts->set_count; i++)
+        if (strcmp(prompts->sets[i].option, "loras") == 0 ||
+            strncmp(prompts->sets[i].value, "loras=", 6) == 0)
+            option = prompts->sets[i].option;
+    prompts->context.sets_wrong = option != NULL;
+    return kiln_fail(err, KILN_BAD_INPUT,
+                     "%s%s%sthe latent cache needs the names of LoRAs, and loras is \"auto\"",
+                     option ? "--" : "", option ? option : "", option ? ": " : "");
+}
+
 /* Beyond the limit it only counts: a template can make millions of jobs. */
 static int take_line(void *arg, const char *text, size_t len, struct kiln_error *err)
 {
@@ -227,10 +242,9 @@ static int take_line(void *arg, const char *text, size_t len, struct kiln_error 
         rc = kiln_expand_job(expand, which, &job, err);
         if (rc)
             break;
-        if (job.lora_auto) { /* the router's choice, which is part of a latent's key, comes later */
+        if (job.lora_auto) {
             kiln_job_release(&job);
-            return kiln_fail(err, KILN_BAD_INPUT,
-                             "the latent cache needs the names of LoRAs, and loras is \"auto\"");
+            return refuse_auto(build, err);
         }
         free(job.batch);
         job.batch = strdup(KILN_CACHE_BATCH);
