@@ -30,8 +30,8 @@
 /* By version: whether programs of the schema before it may go on.  Such a migration adds tables,
  * indexes, or columns with defaults or NULL.  Older programs leave gaps there that only people
  * notice (a tenant in a list, a cancelled job); pauses, quotas and the triggers of loras "auto"
- * take effect when a newer scheduler leads.  Not gentle: 0002, because an older program assigns a number twice; 0003,
- * because jobs assigned without a row are not found. */
+ * take effect when a newer scheduler leads.  Not gentle: 0002, because an older program assigns a
+ * number twice; 0003, because jobs assigned without a row are not found. */
 static const bool gentle[] = {
     [4] = true,  [5] = true,  [6] = true,  [7] = true,  [8] = true,  [9] = true,  [10] = true,
     [11] = true, [12] = true, [14] = true, [17] = true, [19] = true, [21] = true, [22] = true,

@@ -44,8 +44,10 @@ json out.txt 'd["loras"] == [] and d["drawn"] == "a red star" and d["reason"].en
 ok kiln lora try 'a star <lora:neon:1>' --loras "$demo"
 says '<lora:...> in a prompt is not obeyed'
 fits 40 kiln lora try 'a star <lora:neon:1>' --loras "$demo" # messages too
-fails 64 kiln lora try 'a red star'
-says 'give the texts of the LoRAs: --loras FILE'
+fails 64 kiln lora try a star --loras "$demo"
+says 'give the prompt as one word'
+fails 64 kiln lora try 'a red star' --loras "$demo" --at 1
+says '--at is a version of the registry, and --loras a file'
 fails 64 kiln lora try --loras "$demo"
 fails 64 kiln lora ad 'a red star' --loras "$demo"
 says "unknown subcommand 'ad'"

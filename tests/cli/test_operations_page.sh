@@ -49,6 +49,10 @@ ok kiln enqueue - --batch sketches <<<'{"prompt": "p", "width": 64, "height": 64
 ok kiln wait sketches --timeout 60
 job=$(kiln jobs --batch sketches --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["job"])')
 printf 'a cat\na dog\n' | tee seasons.txt >popular.txt
+for name in ink ink-v2 clay; do
+    cp "$source_dir/pipeline/models/sketch/loras/$([ $name = clay ] && echo clay || echo neon).safetensors" $name.safetensors
+done
+echo '{"loras": [{"name": "clay", "triggers": ["clay model"]}]}' >loras.json
 sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|enqueue|retry|cancel|drain|restore|worker|migrate --roles|backup|batch rm|events --follow|gallery serve)' |
     while read -r command; do
         (eval "$command") >out.txt 2>err.txt </dev/null || { cat err.txt >&2; die "'$command' ended with $?"; }
