@@ -43,6 +43,14 @@
 #define KILN_ASSIGN_MAX 64                 /* jobs of one assignment */
 #define KILN_MESSAGE_MAX (4 * 1024 * 1024) /* bytes of one bus message */
 
+/* What stands in the way of jobs is said within SAID.  A worker reports a server that refuses it at
+ * the first failure after TOLD, for which it waits at most PAUSE longer; a command that waits looks
+ * every LOOK, for the first time after as long.  The rest is for the servers' answers. */
+#define KILN_TROUBLE_SAID_MS 5000
+#define KILN_TROUBLE_TOLD_MS 700
+#define KILN_TROUBLE_PAUSE_MS 800 /* storage/daemon/outage.h: the fourth of 100, 200, 400, 800 */
+#define KILN_TROUBLE_LOOK_MS 2000
+
 /* Files that come from outside */
 #define KILN_CONFIG_FILE_MAX (256 * 1024)
 #define KILN_ST_HEADER_MAX (16 * 1024 * 1024) /* safetensors */
@@ -63,6 +71,9 @@
 static_assert(KILN_PROMPT_MAX * 2 < KILN_LINE_MAX, "a line holds prompt and negative prompt");
 static_assert((long)KILN_ASSIGN_MAX * KILN_LINE_MAX <= KILN_MESSAGE_MAX,
               "an assignment of the largest jobs fits one bus message");
+static_assert(KILN_TROUBLE_TOLD_MS + KILN_TROUBLE_PAUSE_MS + KILN_TROUBLE_LOOK_MS <=
+                  KILN_TROUBLE_SAID_MS - 1000,
+              "trouble is said in time, with a second for the answers of the servers");
 static_assert(KILN_SIDE_MAX % KILN_SIDE_STEP == 0 && KILN_SIDE_MIN % KILN_SIDE_STEP == 0,
               "the bounds of a side are allowed sides");
 

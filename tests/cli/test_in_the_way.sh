@@ -25,9 +25,16 @@ jobs() { for i in $(seq "$1"); do echo "{\"prompt\": \"p$i\", \"width\": 256, \"
 begin_wait() { # BATCH
     : >wait.txt
     kiln wait "$1" 2>&1 | cat >wait.txt &
-    waiting=$!
+    waiting=$! waits_from=$(date +%s%3N)
 }
-hears() { soon grep -q -e "$1" wait.txt || die "the wait says: $(cat wait.txt)"; }
+# Prints when that was said, counted from the beginning of the wait or from `now`.  The five seconds
+# of schemas/limits.h are the sum of what tests/worker/test_board.c and its assertions hold; a busy
+# machine takes longer.
+now() { waits_from=$(date +%s%3N); }
+hears() {
+    soon grep -q -e "$1" wait.txt || die "the wait says: $(cat wait.txt)"
+    echo "said after $(($(date +%s%3N) - waits_from)) ms: $1"
+}
 until_kiln() { # TEXT COMMAND...: until its stdout has TEXT
     soon shows "$@" || die "'${*:2}' does not say '$1': $(cat out.txt err.txt)"
 }
@@ -42,6 +49,7 @@ nothing_lost() { # BATCH JOBS
 
 # --- a full store: 400 jobs into 2 MB
 jobs 400 >jobs.jsonl
+jobs 20 >few.jsonl
 ok kiln enqueue jobs.jsonl --batch full
 begin_wait full
 hears '^batch full waits: the store of worker worker-0 is full: .*No space left on device'
@@ -108,7 +116,6 @@ nothing_lost readonly 400
 wait $waiting
 kill "${others[0]}" && wait "${others[0]}" 2>/dev/null
 others=()
-jobs 20 >few.jsonl
 ok kiln enqueue few.jsonl --batch again
 ok kiln wait again --timeout 60
 [ "$(sql "SELECT count(*) FROM image i JOIN batch b ON b.id = i.batch_id WHERE b.name = 'again' AND worker = 'worker-0'")" = 20 ] || die "worker-0 does not take work again"
@@ -117,10 +124,14 @@ ok kiln wait again --timeout 60
 sql "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END \$\$" >/dev/null
 sql "CREATE TRIGGER full_disk BEFORE INSERT ON image FOR EACH ROW EXECUTE FUNCTION full_disk()" >/dev/null
 ok kiln enqueue few.jsonl --batch ledgerless
+kiln run few.jsonl --batch run --out gallery >run.txt 2>&1 &
+running=$!
 begin_wait ledgerless
 hears "^batch ledgerless waits: the ledger takes no commits of worker worker-0: .*the database's disk is full"
 hears 'make room on the disk of Postgres'
+soon grep -q '^batch run waits: the ledger takes no commits of worker worker-0: ' run.txt || die "the run says: $(cat run.txt)"
 until_kiln '! the ledger takes no commits: ' kiln workers
+now
 sql "CREATE TRIGGER full_disk BEFORE INSERT ON job FOR EACH ROW EXECUTE FUNCTION full_disk()" >/dev/null
 ok kiln enqueue few.jsonl --batch later --no-wait
 until_kiln '! the ledger takes no new jobs: .*disk is full' kiln status
@@ -128,6 +139,8 @@ hears '^batch ledgerless waits: the ledger takes no new jobs: '
 sql "DROP FUNCTION full_disk CASCADE" 2>/dev/null >/dev/null
 nothing_lost ledgerless 20
 nothing_lost later 20
+nothing_lost run 20
+wait $running || die "the run ended with $?: $(cat run.txt)"
 wait $waiting
 
 # --- no worker, and the batch is not even in the ledger because no scheduler runs
@@ -136,6 +149,7 @@ ok kiln enqueue few.jsonl --batch nobody
 begin_wait nobody
 hears '^batch nobody waits: no worker is alive in pool default'
 hears 'kiln worker start.*kiln up --workers N'
+now
 kill -STOP "$(pid_of s scheduler)" # it leads no more once Postgres has ended its session
 scheduler=$(pid_of s scheduler)
 hears '^batch nobody waits: no scheduler leads pool default'

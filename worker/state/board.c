@@ -11,9 +11,8 @@
 #include <time.h>
 
 #include "schemas/clock.h"
+#include "schemas/limits.h"
 #include "schemas/text/utf8.h"
-
-#define TOLD_MS 1000 /* shorter refusals of a server are repeated and never told */
 
 void kiln_settings_read(const struct kiln_config *config, struct kiln_settings *ret)
 {
@@ -216,7 +215,7 @@ void kiln_board_trouble(struct kiln_board *board, enum kiln_peer peer, const str
         trouble->told = false;
     } else {
         trouble->since_ms = trouble->since_ms > 0 ? trouble->since_ms : now;
-        trouble->told = told || now - trouble->since_ms >= TOLD_MS;
+        trouble->told = told || now - trouble->since_ms >= KILN_TROUBLE_TOLD_MS;
         trouble->code = err->code;
         kiln_utf8_copy(trouble->text, sizeof trouble->text, err->text);
     }

@@ -87,8 +87,8 @@ void kiln_board_up(struct kiln_board *board);
 /* The committer: one job has ended. */
 void kiln_board_count(struct kiln_board *board, bool done);
 /* An uploader or committer: the store or the ledger takes nothing from us, again; or, with err
- * NULL, it does.  After a second the heartbeat says so, and a worker whose store refuses has no
- * room. */
+ * NULL, it does.  A refusal that lasts KILN_TROUBLE_TOLD_MS is in the heartbeat, and a worker whose
+ * store refuses has no room. */
 void kiln_board_trouble(struct kiln_board *board, enum kiln_peer peer,
                         const struct kiln_error *err);
 /* Whether that is told, and has lasted for so long. */

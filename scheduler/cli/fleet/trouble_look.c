@@ -16,7 +16,7 @@
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/webhook.h"
 
-#define LOOK_EVERY_S 2.0
+#define LOOK_EVERY_S (KILN_TROUBLE_LOOK_MS / 1e3)
 #define SLOW_LATER 9           /* so a slow server costs a tenth of the wait */
 #define BLOCKED_FRESH_MS 30000 /* the scheduler renews the reason every five seconds */
 #define BLOCKED_AHEAD_MS 60000 /* by how much the clock of Redis may be set back */
