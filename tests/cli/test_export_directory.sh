@@ -39,6 +39,17 @@ fails 66 kiln export absent --out kept/out
 kiln export b --out deep/er/out --store "file://$PWD/jobs.jsonl" >out.txt 2>err.txt && die "an export from a file"
 [ ! -e deep ] || die "an export from no store left something: $(find deep)"
 
+# --- the name of a picture is no directory's
+for name in x.webp deep/x.JPG x.gif; do
+    fails 64 kiln export b --out $name
+    says "^kiln: --out $name names a picture, and an export is a directory: use --out DIR"
+    fails 64 kiln run jobs.jsonl --out $name
+    [ ! -e $name ] && [ ! -e deep ] || die "$name was made"
+done
+mkdir dir.webp
+ok kiln export b --out dir.webp
+ok kiln export b --out 'v1.2 of b.png/'
+
 # --- only into a new or empty directory, or one of the same batch
 mkdir holiday && echo mine >holiday/beach.jpg
 fails 73 kiln export b --out holiday

@@ -37,6 +37,32 @@ done
 [ "$(sql "SELECT string_agg(DISTINCT mode || ' ' || forwards, ',' ORDER BY mode || ' ' || forwards) FROM image WHERE mode <> ''")" = \
     'edit=3 7,start=1 7,start=4 4,start=7 1,start@0.75 3' ] || die "other modes: $(sql "SELECT DISTINCT mode, forwards FROM image")"
 
+# The pictures of a model as JPEG and PNG: the same pictures, whole and with what made them.
+for format in jpeg png; do
+    ok kiln export large --out large-$format --format $format --html
+    [ -s large-$format/index.html ] || die "no page of $format"
+done
+pillow=/usr/bin/python3 # the distribution's, for which setup.sh installs it
+python3 -c 'import PIL' 2>/dev/null && pillow=python3
+$pillow - <<'PYTHON' || die "as JPEG or PNG they are other pictures"
+import json, pathlib
+from PIL import Image
+for name, most in (("jpeg", 4), ("png", 0)):
+    folder = pathlib.Path(f"large-{name}")
+    rows = [json.loads(line) for line in open(folder / "results.jsonl")]
+    assert len(rows) == len(list((folder / "full").iterdir())) == 2
+    page = (folder / "index.html").read_text()
+    for row, stored in zip(rows, map(json.loads, open("large/results.jsonl"))):
+        path = row["files"]["full"]
+        assert path in page and path.endswith({"jpeg": ".jpg", "png": ".png"}[name]), path
+        ours, theirs = Image.open(folder / path), Image.open("large/" + stored["files"]["full"])
+        assert ours.format == name.upper() and ours.size == theirs.size == (512, 512), (path, ours.size)
+        a, b = ours.convert("RGB").tobytes(), theirs.convert("RGB").tobytes()
+        mean = sum(abs(x - y) for x, y in zip(a, b)) / len(a)
+        assert mean <= most, (path, mean)
+        assert len(set(a)) > 50, f"{path} is empty"
+PYTHON
+
 python3 - "$(sql "SELECT key FROM latent WHERE job_id = $first")" "$(sql "SELECT key FROM latent WHERE job_id = $second")" <<'PYTHON' || die "distances"
 import json, math, struct, subprocess, sys
 

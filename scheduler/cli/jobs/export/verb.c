@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 
 #include "scheduler/cli/core/output/crosstab.h"
@@ -46,6 +47,16 @@ static int read_grid(struct kiln_cli *cli, const char *text, struct kiln_export 
     return 0;
 }
 
+/* "x.webp" is meant to be a picture; a directory that has such a name, or "x.webp/", is one. */
+static bool names_a_picture(const char *path)
+{
+    struct stat st;
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    return dot && dot[1] &&
+           (kiln_picture_format_by_name(dot + 1) >= 0 || kiln_picture_format_of_path(path) < 0) &&
+           !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
 int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct kiln_export *export)
 {
     long columns;
@@ -56,6 +67,11 @@ int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct 
         kiln_arg_int(cli, args, "columns", 1, KILN_SHEET_COLUMNS_MAX, KILN_SHEET_COLUMNS, &columns);
     if (status)
         return status;
+    if (export->out && names_a_picture(export->out))
+        return kiln_usage(cli,
+                          "--out %.64s names a picture, and an export is a directory: use --out "
+                          "DIR, or --sheet FILE for one picture of all",
+                          export->out);
     if (export->sheet && kiln_picture_format_of_path(export->sheet) < 0)
         return kiln_usage(cli, "--sheet %.64s: a picture's name ends with .webp, .png or .jpg",
                           export->sheet);
