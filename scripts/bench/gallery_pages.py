@@ -1,6 +1,6 @@
 """gallery_pages.py - the gallery's pages and an exported page in Chromium: what a person waits for.
 
-    gallery_pages.py http://127.0.0.1:PORT EXPORT_DIR
+    gallery_pages.py http://127.0.0.1:PORT EXPORT_DIR     "-" for the address: the exported page alone
 
 Prints a table of Markdown: each measure with its goal.  gallery_pages.sh makes the pictures.
 """
@@ -188,12 +188,13 @@ def exported():
         row(f"{name}: a picture opened by its address", "2 s", f"{1000 * (time.monotonic() - started):.0f} ms")
 
 
-sizes()
-with Browser() as chromium:
-    loading(chromium)
-    scrolling(chromium)
-    memory(chromium)
-    interaction(chromium)
+if BASE != "-":
+    sizes()
+    with Browser() as chromium:
+        loading(chromium)
+        scrolling(chromium)
+        memory(chromium)
+        interaction(chromium)
 exported()
 print("| measure | goal | measured |\n| --- | --- | --- |")
 for cells in rows:

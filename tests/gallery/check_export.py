@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import sys
+import urllib.parse
 
 from audit import Audit
 from browser import Browser
@@ -76,6 +77,17 @@ with Browser() as browser:
     page.run("document.querySelector('#q').value = 'zebra'; document.querySelector('#q').dispatchEvent(new Event('input'))")
     check(page.run("document.querySelector('main .say h2').textContent") == "No picture matches", "nothing found")
 
+    # --- a letter more or less, a minus, a phrase: as a search that begins with these words
+    typed = {}
+    for q in ("r", "re", "red", "red s", "red st", "re", "re -s", "re -st", 're "d', 're "d s', "black", "white black"):
+        page.run(f"document.querySelector('#q').value = {json.dumps(q)}; document.querySelector('#q').dispatchEvent(new Event('input'))")
+        typed[q] = page.run("[document.querySelector('.count').textContent, [...document.querySelectorAll('.tile')].map((e) => e.textContent)]")
+    for q, shown in typed.items():
+        page.open("about:blank")
+        page.open(f"{INDEX}#{urllib.parse.urlencode({'q': q})}")
+        check(page.run("[document.querySelector('.count').textContent, [...document.querySelectorAll('.tile')].map((e) => e.textContent)]")
+              == shown, f"typed, {q!r} finds {shown[0]}")
+
     # --- the large view: address, keys, back, focus; the page behind it does not scroll
     page.open("about:blank")
     page.open(INDEX)
@@ -132,16 +144,40 @@ with Browser() as browser:
     page.run("document.querySelector('.sheet td a').click()")
     check(page.until(f"location.hash.startsWith('#j') && {OPEN}"), "a cell opens its picture")
 
-    # --- ten times as many pictures: at most a thousand tiles, whole rows come and go, none twice
+    # --- ten thousand pictures: what a page does when it is opened or searched does not grow with them
     text = INDEX_FILE.read_text(encoding="utf-8")
-    blocks = re.findall(r'(?<=<script type="application/json" class="data">\n).*?(?=</script>)', text, re.S)
-    records = [json.loads(line) for block in blocks for line in block.splitlines()]
-    many = "\n".join(json.dumps({**record, "job": 1000 * copy + record["job"], "parent": None}).replace("<", "\\u003c")
-                     for copy in range(10) for record in records)
-    big = DIR / "big.html"
-    big.write_text(text.replace(blocks[0], many + "\n", 1), encoding="utf-8")
+    data = re.compile(r'(?<=<script type="application/json" class="data">\n).*?(?=</script>)', re.S)
+    records = [json.loads(line) for block in data.findall(text) for line in block.splitlines()]
+    check(len(text) < 60000 + 2000 * len(records), f"{len(text)} characters for {len(records)} pictures")
+
+    def enlarged(copies):
+        many = "\n".join(json.dumps({**record, "job": 1000 * copy + record["job"], "parent": None}).replace("<", "\\u003c")
+                         for copy in range(copies) for record in records)
+        path = DIR / f"big{copies}.html"
+        path.write_text(text.replace(data.findall(text)[0], many + "\n", 1), encoding="utf-8")
+        return path.as_uri()
+
+    def work(page):
+        """Elements in the document, and files that it has asked for."""
+        return page.run("[document.getElementsByTagName('*').length, performance.getEntriesByType('resource').length]")
+
+    small, large = browser.page(1280, 900), browser.page(1280, 900)
+    small.open(INDEX)
+    large.open(enlarged(-(-10000 // len(records))))
+    check(large.until(f"{TILES} == 48"), "no list of 10,000")
+    (nodes, files), (nodes_large, files_large) = work(small), work(large)
+    check(nodes_large <= nodes + 100 and nodes_large < 1000, f"{nodes_large} elements for 10,000 pictures, {nodes} for few")
+    check(files_large <= 2 * 48 + 2, f"{files_large} files are read for the first list of 10,000 pictures, {files} of few")
+    large.run("document.querySelector('#q').focus()")
+    for letter in "red s":
+        large.key(letter)
+    check(large.until("location.hash == '#q=red+s'"), "typed")
+    check(work(large)[0] < 1000, f"{work(large)[0]} elements after a search of 10,000 pictures")
+    check(work(large)[1] <= 200, f"{work(large)[1]} files are read for five letters")
+
+    # --- ten times as many pictures: at most a thousand tiles, whole rows come and go, none twice
     page = browser.page(1280, 900)
-    page.open(big.as_uri())
+    page.open(enlarged(10))
     going = "document.querySelector('a[rel=next]')"
     while page.run(f"!!{going}"):
         was = page.run(f"{going}.href")

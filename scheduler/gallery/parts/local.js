@@ -5,7 +5,7 @@
  * becomes a text node or an attribute, never markup. */
 "use strict";
 globalThis.kilnLocal = (make) => {
-  const PAGE = 48, EAGER = 6, RELATED = 12, ALT = 150;
+  const PAGE = 48, EAGER = 6, RELATED = 12, ALT = 150, AT_ONCE = 500;
   const records = [], byJob = new Map(), byPrompt = new Map(), children = new Map();
   const note = (map, key, record) => map.has(key) ? map.get(key).push(record) : map.set(key, [record]);
   for (const block of document.querySelectorAll("script.data"))
@@ -47,25 +47,36 @@ globalThis.kilnLocal = (make) => {
     return item;
   };
 
-  /* As the server's search: every word, "phrases", not -these. */
-  let haystacks = null;
+  /* As the server's search: every word, "phrases", not -these.  The texts are made after the page is
+   * shown, some at a time, so that the first letter need not wait for ten thousand of them. */
+  const searched = (r) => r.text ??= [r.prompt, r.style, r.loras, r.custom_id, r.mode, r.seed, r.error]
+    .filter(Boolean).join("\n").toLowerCase();
+  const prepare = (from) => {
+    for (const record of records.slice(from, from + AT_ONCE)) searched(record);
+    if (from + AT_ONCE < records.length) setTimeout(prepare, 0, from + AT_ONCE);
+  };
+  setTimeout(prepare, 0, 0);
+  let asked = "", list = records;
   const find = (q) => {
     const words = [...q.toLowerCase().matchAll(/(-?)(?:"([^"]*)"?|(\S+))/g)]
       .map(([, minus, phrase, word]) => [!minus, phrase ?? word]).filter(([, word]) => word);
     if (!words.length) return records;
-    haystacks ??= records.map((r) => [r.prompt, r.style, r.loras, r.custom_id, r.mode, r.seed, r.error]
-      .filter(Boolean).join("\n").toLowerCase());
-    return records.filter((_, i) => words.every(([wanted, word]) => haystacks[i].includes(word) === wanted));
+    const within = q.startsWith(asked) && !/["-]/.test(q) ? list : records; /* a letter more finds less */
+    return within.filter((record) => words.every(([wanted, word]) => searched(record).includes(word) === wanted));
   };
-  let asked = "", list = records;
   const address = (q, from) => {
     const parts = new URLSearchParams(from ? { q, c: from } : { q });
     if (!q) parts.delete("q");
     return `#${parts}`;
   };
+  /* Another search replaces the list: what both begin with stays, and its pictures are not loaded again. */
+  let shownTiles = new Map();
   const listPage = (q, from) => {
-    if (q !== asked) { asked = q; list = find(q); }
-    const tiles = list.slice(from, from + PAGE).map(tile), pager = make("nav", { class: "pager", "aria-label": "Pages" });
+    const again = q !== asked && from === 0 ? shownTiles : new Map();
+    if (q !== asked) { list = find(q); asked = q; }
+    const page = list.slice(from, from + PAGE), tiles = page.map((record, at) => again.get(record) ?? tile(record, at));
+    if (from === 0) shownTiles = new Map(page.map((record, at) => [record, tiles[at]]));
+    const pager = make("nav", { class: "pager", "aria-label": "Pages" });
     if (from + PAGE < list.length)
       pager.append(make("a", { class: "button", rel: "next", href: address(q, from + PAGE) }, "More pictures"));
     const count = q ? `${list.length} of ${records.length}` : document.querySelector(".foot p").textContent.slice(0, -1);
