@@ -12,7 +12,7 @@ cuda_wheels="nvidia-cudnn-cu13==9.19.0.56 nvidia-cusparselt-cu13==0.8.0 nvidia-n
 packages="build-essential pkg-config git ca-certificates unzip python3 python3-pip
 libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libpng-dev libjpeg-dev libzstd-dev libssl-dev libjansson-dev
 libpcre2-dev libutf8proc-dev libmicrohttpd-dev zlib1g-dev libncurses-dev libcmocka-dev
-redis-server postgresql python3-pil python3-yaml groff-base libimage-exiftool-perl curl tmux systemd iproute2 procps
+redis-server postgresql python3-pil python3-yaml python3-jsonschema groff-base libimage-exiftool-perl curl tmux systemd iproute2 procps
 swift swift-proxy swift-account swift-container swift-object memcached spin prometheus"
 
 # Ubuntu has Chromium as a snap only, which tests cannot use.
@@ -69,16 +69,25 @@ if [ ! -e "$libtorch/lib/libtorch_cpu.so" ]; then
     mv "$work/torch/parts/torch" "$libtorch.new.$$"
     mv "$libtorch.new.$$" "$libtorch"
 fi
-# What the browser tests of the gallery use; without it they are skipped.  axe-core is in a wheel.
-axe=$(dirname "$libtorch")/axe.min.js
-if [ "${BROWSER:-1}" != 0 ] && [ ! -e "$axe" ]; then
-    if python3 -m pip download --quiet --no-deps --only-binary=:all: -d "$work/axe" axe-playwright-python==0.1.8 &&
-        unzip -q -j -o "$work"/axe/*.whl axe_playwright_python/axe.min.js -d "$work/axe"; then
-        mv "$work/axe/axe.min.js" "$axe"
-    else
-        echo "setup: axe-core cannot be fetched; tests/gallery/test_browser.sh runs without it" >&2
+# What only tests use, each one file of a wheel: axe-core of the browser tests, and the schemas of the
+# container examples.  Without them these tests check less.
+# one_file WHEEL PATH NAME: PATH of the wheel becomes NAME beside LibTorch.
+one_file() {
+    file=$(dirname "$libtorch")/$3
+    if [ "${BROWSER:-1}" = 0 ] || [ -e "$file" ]; then
+        return
     fi
-fi
+    if python3 -m pip download --quiet --no-deps --only-binary=:all: -d "$work/$3" "$1" &&
+        unzip -q -j -o "$work/$3"/*.whl "$2" -d "$work/$3"; then
+        mv "$work/$3/$(basename "$2")" "$file"
+    else
+        echo "setup: $3 cannot be fetched; the tests run without it" >&2
+    fi
+}
+one_file axe-playwright-python==0.1.8 axe_playwright_python/axe.min.js axe.min.js
+one_file docker-compose==1.29.2 compose/config/compose_spec.json compose.schema.json
+one_file kubernetes-validate==1.37.0 \
+    kubernetes_validate/kubernetes-json-schema/v1.34.0-local-strict/_definitions.json kubernetes.schema.json
 if [ "${GPU:-}" = 1 ] || { [ "${GPU:-}" != 0 ] && [ -e /proc/driver/nvidia/version ]; }; then
     # Only for a LibTorch that can use them and is not a package of pip's, which takes care of its own.
     # cuDNN, which is moved last, tells that all are there.
