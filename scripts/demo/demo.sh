@@ -32,7 +32,7 @@ else
     stop
 fi
 trap - EXIT
-echo "demo: $note" | fold -s -w 78 >&2
+echo "demo: $note" | fold -s -w 78 | sed 's/ *$//' >&2
 if [ -n "$address" ]; then
     echo "demo: search all pictures: $address" >&2
     echo "demo: to stop it: $build/kiln down --dir $stack" >&2

@@ -84,7 +84,12 @@ sql "$base" 'CREATE TABLE theirs (x int)'
 fails 73 kiln restore b2 --yes
 says 'has 1 table but no ledger'
 sql "$base" 'DROP TABLE theirs'
-ok kiln restore b2 --json
+mv "$store/images" elsewhere
+fails 1 kiln restore b2
+[ "$(wc -l <out.txt)" = 20 ] || die "$(wc -l <out.txt) missing objects are listed, not the first 20"
+says 'the first 20 are listed; `kiln restore b2 --check` lists all'
+mv elsewhere "$store/images"
+ok kiln restore b2 --yes --json
 json out.txt 'd["restored"] and d["jobs"] == 280 and d["objects"] == 560 and d["missing"] == 0'
 ok kiln jobs --batch before --json
 cmp out.txt before.txt || die "the jobs came back different"

@@ -36,6 +36,18 @@ PYTHON
 }
 left() { sql "SELECT count(*) FROM job WHERE state IN (0, 1)"; }
 
+# --- an empty listing is a sentence, without the names of columns above it
+empty() { # SENTENCE COMMAND...
+    fits 60 "${@:2}"
+    [ "$(tr -d '\r' <out.txt | sed '/^$/d')" = "$1" ] || die "'${*:2}' shows: $(cat out.txt)"
+}
+empty 'no backfills' kiln backfill ls
+empty 'no cached latents' kiln cache stat
+empty 'no jobs' kiln jobs
+empty 'no batches' kiln batches
+empty 'no quotas' kiln quota ls
+empty 'no finished jobs' kiln usage
+
 # --- everything: nothing is assigned any more
 at_tty n 64 kiln pause
 says 'No job of pool default will be assigned until `kiln resume`.' out.txt
@@ -80,15 +92,15 @@ sql 'UPDATE intake_call SET announced = announced - 1'
 fails 64 kiln retry b --yes
 ok kiln resume --all
 
-# --- a number is a job; a batch of that name is meant by --batch
+# --- a number is a job; --batch names a batch of that name
 ok kiln pause --all --yes
 ok kiln enqueue jobs.jsonl --batch 77777
 fails 66 kiln cancel 77777 --yes
-says 'there is no job 77777; batch 77777 is meant by --batch 77777'
+says 'there is no job 77777, but a batch has that name: use --batch 77777'
 fails 66 kiln events 77777
-says 'there is no job 77777; batch 77777 is meant by --batch 77777'
+says 'there is no job 77777, but a batch has that name: use --batch 77777'
 fails 66 kiln favourite add 77777
-says 'there is no job 77777; batch 77777 is meant by --batch 77777'
+says 'there is no job 77777, but a batch has that name: use --batch 77777'
 queued=$(sql 'SELECT max(id) FROM job') # a job and a batch have this number
 ok kiln enqueue jobs.jsonl --batch "$queued"
 fails 66 kiln favourite add "$queued"

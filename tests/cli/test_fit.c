@@ -51,6 +51,8 @@ static void a_line_is_cut_or_wrapped(void **state)
     check_fit("    deep  averyverylongword", 16, 4, "    deep\n    averyverylon\n    gword");
     check_fit("averyverylongword", 10, 2, "averyveryl\n  ongword");
     check_fit("usage: one|two|three", 14, 4, "usage:\n    one|two|\n    three");
+    check_fit("full  images/2026/11/4711/full-0123456789abcdef.webp", 30, 6,
+              "full\n      images/2026/11/4711/\n      full-0123456789abcdef.we\n      bp");
     check_fit("x y", 2, 40, "x\n y"); /* the indent leaves half a line */
     check_fit("", 10, 0, "");
 }

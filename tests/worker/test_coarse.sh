@@ -134,7 +134,7 @@ mode() {
     "$kiln" render --model "$PWD/model" --prompt "a red star" --steps 2 --coarse auto --out m.webp --json \
         --dtype bf16 "$@" 2>said | grep -o '"mode": "[^"]*"'
 }
-coarse_mode='"mode": "coarse=2+1"' exact='"mode": ""' neon=model/loras/neon.safetensors
+coarse_mode='"mode": "coarse=2+1"' exact='"mode": "exact"' neon=model/loras/neon.safetensors
 [ "$(mode --width 128 --height 128)" = "$coarse_mode" ] || fail "auto at a measured size is exact"
 [ "$(mode --width 192 --height 192)" = "$exact" ] || fail "auto at another size is coarse"
 [ "$(mode --width 128 --height 128 --lora $neon:0.9)" = "$coarse_mode" ] || fail "auto with neon is exact"

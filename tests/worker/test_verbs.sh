@@ -63,13 +63,13 @@ expect 0 "an allowed empty prompt" "$worker" render --model "$model" --prompt ''
 # Coarse first: the last --width and --height count.
 large() { draw "$1" --width 128 --height 160 --json "${@:2}"; }
 large exact.webp --coarse off
-grep -q '"mode": ""' out || fail "coarse off is not exact: $(cat out)"
+grep -q '"mode": "exact"' out || fail "coarse off is not exact: $(cat out)"
 large coarse.webp --coarse 2+1 --latents coarse.safetensors
 grep -q '"mode": "coarse=2+1"' out || fail "--json does not name the mode: $(cat out)"
 head -c 300 coarse.safetensors | tr -d ' ' | grep -qa '"shape":\[16,20,16\]' || fail "wrong shape of a coarse latent"
 cmp -s exact.webp coarse.webp && fail "--coarse changed nothing"
 large unknown.webp --coarse auto # of a model that nobody has measured
-grep -q '"mode": ""' out || fail "coarse auto is not exact: $(cat out)"
+grep -q '"mode": "exact"' out || fail "coarse auto is not exact: $(cat out)"
 large again.webp --coarse 2+1 --coarse-sigma 0.75
 cmp -s coarse.webp again.webp || fail "0.75 is not the usual --coarse-sigma"
 large other.webp --coarse 2+1 --coarse-sigma 0.9
@@ -250,6 +250,7 @@ expect 0 "--config before" "$kiln" --config kiln.conf render "${some[@]}" --prom
 cmp -s g.webp h.webp || fail "--config: two pictures of one model"
 expect 0 "--json before" "$kiln" --json render --model "$model" "${some[@]}" --prompt x --out j.webp
 python3 -m json.tool <out >/dev/null || fail "--json before the verb: $(cat out)"
+grep -q '"mode": "exact"' out || fail "a run from noise at full size is not called exact: $(cat out)"
 expect 0 "one side" "$kiln" render --model "$model" --prompt x --steps 1 --width 96 --out k.webp --json
 grep -q "\"width\": 96, \"height\": $(python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["sample_size"])' "$model/vae/config.json")" out ||

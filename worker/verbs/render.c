@@ -324,8 +324,9 @@ static int render(struct render *render, struct kiln_error *err)
         kiln_mode_text(&render->mode, mode);
         printf("{\"width\": %d, \"height\": %d, \"steps\": %d, \"mode\": \"%s\", \"seed\": %" PRIu64
                ", \"text_ms\": %.1f, \"denoise_ms\": %.1f, \"decode_ms\": %.1f}\n",
-               render->batch.width, render->batch.height, render->batch.num_steps, mode,
-               render->item.seed, times.text_ms, times.denoise_ms, times.decode_ms);
+               render->batch.width, render->batch.height, render->batch.num_steps,
+               kiln_mode_shown(mode), render->item.seed, times.text_ms, times.denoise_ms,
+               times.decode_ms);
         if (fflush(stdout) != 0 || ferror(stdout))
             code = kiln_fail(err, KILN_IO, "writing about the picture: %s", strerror(errno));
     }

@@ -104,6 +104,17 @@ static void cut_line(struct kiln_text *out, const char *line, const char *end, i
         kiln_text_puts(out, COLOR_OFF);
 }
 
+/* How much of a word that is wider than a line goes before the break: behind a '|' of a list of
+ * choices, or a '/' of a path, where there is one. */
+static size_t part_of_word(const char *word, size_t len)
+{
+    for (const char *mark = "|/"; *mark; mark++)
+        for (size_t take = len; take > 0; take--)
+            if (word[take - 1] == *mark)
+                return take;
+    return len;
+}
+
 /* Breaks at blanks, and inside a word only if it is wider than a whole line. */
 static void wrap_line(struct kiln_text *out, const char *line, const char *end, int columns,
                       int hang)
@@ -117,11 +128,7 @@ static void wrap_line(struct kiln_text *out, const char *line, const char *end, 
                 take--;
             while (take > 0 && line[take - 1] == ' ')
                 take--;
-            if (take == 0) { /* an indent alone, or one long word, maybe a list of choices */
-                for (take = len; take > 0 && line[take - 1] != '|';)
-                    take--;
-                take = take ? take : len;
-            }
+            take = take ? take : part_of_word(line, len); /* an indent alone, or one long word */
         }
         kiln_text_add(out, line, take);
         line += take;

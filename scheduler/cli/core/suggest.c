@@ -124,7 +124,7 @@ int kiln_no_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t job, 
     snprintf(name, sizeof name, "%" PRIu64, job);
     if (rc != KILN_NOT_FOUND || kiln_check_batch(cli, ledger, name, &none))
         return rc;
-    return kiln_fail(err, rc, "there is no job %s; batch %s is meant by --batch %s", name, name,
+    return kiln_fail(err, rc, "there is no job %s, but a batch has that name: use --batch %s", name,
                      name);
 }
 

@@ -158,9 +158,10 @@ static int list(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *na
     struct kiln_error err;
     int rc = kiln_ledger_pauses(ledger, kiln_pool(cli), false, kiln_pauses_keep, &backfills.pauses,
                                 &err);
-    if (rc == 0 && !name && cli->tty_out && !cli->json)
-        kiln_print_fit(cli, KILN_CUT, "%-16s %-7s %6s %6s %8s %8s %6s %8s %7s", "BACKFILL", "STATE",
-                       "LOW", "QUEUED", "ASSIGNED", "DONE", "FAILED", "GPU-SEC", "PASSES");
+    if (!name)
+        kiln_listing_head(&backfills.listing, "%-16s %-7s %6s %6s %8s %8s %6s %8s %7s", "BACKFILL",
+                          "STATE", "LOW", "QUEUED", "ASSIGNED", "DONE", "FAILED", "GPU-SEC",
+                          "PASSES");
     if (rc == 0)
         rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, list_backfill, &backfills, &err);
     kiln_pauses_release(&backfills.pauses);

@@ -141,9 +141,8 @@ static int list(struct kiln_cli *cli, struct kiln_ledger *ledger)
     struct rows rows = {.listing = {.cli = cli, .none = "no quotas"}, .ledger = ledger};
     struct kiln_error err;
     int rc = kiln_ledger_quotas(ledger, kiln_pool(cli), keep_quota, &rows, &err);
-    if (rc == 0 && cli->tty_out && !cli->json)
-        kiln_print_fit(cli, KILN_CUT, "%-20s %9s of %-9s %11s of %-11s", "TENANT", "WAITING",
-                       "QUOTA", "SECONDS", "A DAY");
+    kiln_listing_head(&rows.listing, "%-20s %9s of %-9s %11s of %-11s", "TENANT", "WAITING",
+                      "QUOTA", "SECONDS", "A DAY");
     for (size_t i = 0; i < rows.count && rc == 0; i++)
         rc = print_quota(&rows, &rows.at[i], &err);
     free(rows.at);

@@ -179,7 +179,7 @@ static void print_live(const struct kiln_cli *cli, const struct kiln_roster_work
 
 void kiln_roster_print(const struct kiln_cli *cli, const struct kiln_roster *roster, bool all)
 {
-    if (cli->tty_out)
+    if (cli->tty_out && (all ? roster->count : roster->live))
         kiln_print_fit(cli, KILN_CUT, "%-16s %-9s %-8s %-10s %6s %6s %5s  %s", "WORKER", "STATE",
                        "DEVICE", "NOW", "DONE", "FAILED", "IDLE", "RESIDENT");
     for (size_t i = 0; i < roster->count; i++) {

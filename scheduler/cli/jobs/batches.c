@@ -100,10 +100,9 @@ int kiln_verb_batches(struct kiln_cli *cli, const struct kiln_args *args)
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0)
         rc = kiln_ledger_clock(ledger, &batches.now_ms, version, sizeof version, &err);
-    if (rc == 0 && cli->tty_out && !cli->json)
-        kiln_print_fit(cli, KILN_CUT, "%-*s %7s %7s %6s %6s %-20s %8s%s", NAME_COLUMNS, "BATCH",
-                       "LEFT", "DONE", "FAILED", "CANCEL", "FINISHED", "RATE",
-                       is_wide(cli) ? "  CREATED               TENANTS" : "");
+    kiln_listing_head(&batches.listing, "%-*s %7s %7s %6s %6s %-20s %8s%s", NAME_COLUMNS, "BATCH",
+                      "LEFT", "DONE", "FAILED", "CANCEL", "FINISHED", "RATE",
+                      is_wide(cli) ? "  CREATED               TENANTS" : "");
     if (rc == 0)
         rc = kiln_ledger_batches(ledger, kiln_pool(cli), NULL, list_batch, &batches, &err);
     kiln_ledger_close(ledger);

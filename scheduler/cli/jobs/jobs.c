@@ -77,9 +77,8 @@ int kiln_verb_jobs(struct kiln_cli *cli, const struct kiln_args *args)
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);
-    if (rc == 0 && cli->tty_out && !cli->json)
-        kiln_print_fit(cli, KILN_CUT, "%-10s %-9s %7s %-9s %-9s %s", "JOB", "STATE", "INDEX",
-                       "SIZE", "STEPS", "BATCH");
+    kiln_listing_head(&listing, "%-10s %-9s %7s %-9s %-9s %s", "JOB", "STATE", "INDEX", "SIZE",
+                      "STEPS", "BATCH");
     if (rc == 0)
         rc = kiln_ledger_jobs(ledger, kiln_pool(cli), batch, state, list_job, &listing, &err);
     kiln_ledger_close(ledger);

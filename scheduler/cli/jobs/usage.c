@@ -70,11 +70,10 @@ int kiln_verb_usage(struct kiln_cli *cli, const struct kiln_args *args)
     if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
-    if (rc == 0 && cli->tty_out && !cli->json)
-        kiln_print_fit(cli, KILN_CUT, "%s%s%10s %10s %14s %10s",
-                       usage.by & KILN_USAGE_DAY ? "DAY        " : "",
-                       usage.by & KILN_USAGE_TENANT ? "TENANT              " : "", "JOBS",
-                       "PICTURES", "GPU-SECONDS", "STORED");
+    kiln_listing_head(&usage.listing, "%s%s%10s %10s %14s %10s",
+                      usage.by & KILN_USAGE_DAY ? "DAY        " : "",
+                      usage.by & KILN_USAGE_TENANT ? "TENANT              " : "", "JOBS",
+                      "PICTURES", "GPU-SECONDS", "STORED");
     if (rc == 0)
         rc =
             kiln_ledger_usage(ledger, kiln_pool(cli), since_ms, usage.by, list_usage, &usage, &err);

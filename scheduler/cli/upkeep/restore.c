@@ -25,6 +25,7 @@
 #include "storage/ledger/upkeep/backup.h"
 
 #define NAMED_MAX 10000 /* objects that --json lists */
+#define SHOWN_MAX 20    /* that a restore lists; --check lists all */
 #define STALL_S 3600    /* the longest statement of a restore: an index */
 #define PIECE (1 << 16)
 /* Numbers that were used after the backup and must not be used again. */
@@ -208,7 +209,8 @@ struct restore {
     struct kiln_backup backup;
     struct kiln_site site;
     struct kiln_compare compare;
-    json_t *wrong; /* for --json */
+    uint64_t shown; /* objects that are missing or differ, without --json and --check */
+    json_t *wrong;  /* for --json */
 };
 
 static int note_wrong(void *arg, const char *what, const struct kiln_manifest_entry *entry,
@@ -218,7 +220,7 @@ static int note_wrong(void *arg, const char *what, const struct kiln_manifest_en
     if (restore->cli->json && json_array_size(restore->wrong) < NAMED_MAX)
         json_array_append_new(restore->wrong,
                               json_pack("{s:s, s:s}", "key", entry->key, "what", what));
-    else if (!restore->cli->json)
+    else if (!restore->cli->json && (restore->check || restore->shown++ < SHOWN_MAX))
         kiln_print_line("%-8s %s", what, entry->key);
     return kiln_stdout_ok() ? 0 : kiln_fail(err, KILN_CANCELLED, "the reader of the list has gone");
 }
@@ -310,6 +312,9 @@ static int say_result(const struct restore *restore)
              KILN_COUNT(compare->compared, "object"), compare->missing,
              kiln_config_text(cli->config, KILN_KEY_STORE), compare->differ,
              KILN_COUNT(compare->extra, "object"));
+    if (restore->shown > SHOWN_MAX)
+        kiln_say(cli, "      the first %d are listed; `kiln restore %s --check` lists all",
+                 SHOWN_MAX, restore->dir);
     if (compare->missing + compare->differ)
         kiln_say(cli,
                  "      copy them back from a copy of the store, then check again: kiln restore %s "

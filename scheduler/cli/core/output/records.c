@@ -199,12 +199,22 @@ const struct kiln_object_row *kiln_row_picture(const struct kiln_job_row *row, c
 
 /* --- listings --------------------------------------------------------------------------------- */
 
+void kiln_listing_head(struct kiln_listing *listing, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(listing->head, sizeof listing->head, fmt, args);
+    va_end(args);
+}
+
 int kiln_listing_put(struct kiln_listing *listing, struct kiln_error *err)
 {
     if (listing->line.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a line of the listing");
     const struct kiln_cli *cli = listing->cli;
     struct kiln_text fitted = {0}, *line = &listing->line;
+    if (listing->rows == 0 && listing->head[0] && cli->tty_out && !cli->json)
+        kiln_print_fit(cli, KILN_CUT, "%s", listing->head);
     if (cli->columns && !cli->json) {
         kiln_text_fit(&fitted, line->at, cli->columns, listing->hang ? listing->hang : KILN_CUT);
         line = fitted.failed ? line : &fitted;

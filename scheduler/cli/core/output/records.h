@@ -36,9 +36,13 @@ struct kiln_listing {
     uint64_t rows;
     long left;        /* how many more; 0: any number */
     const char *none; /* printed on stderr if there are no rows; or NULL */
+    char head[128];   /* above the first row on a terminal: kiln_listing_head; "" for none */
     int hang;         /* blanks before what does not fit a terminal's line (fit.h); 0: it is cut */
 };
 
+/* The names of the columns, printed above the first row if stdout is a terminal. */
+void kiln_listing_head(struct kiln_listing *listing, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Writes the line (the caller has ended it) and clears it.  0; KILN_CANCELLED after the last row
  * that anybody wants, which is no error to report; KILN_NO_MEMORY. */
 int kiln_listing_put(struct kiln_listing *listing, struct kiln_error *err) KILN_MUST_CHECK;

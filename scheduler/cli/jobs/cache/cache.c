@@ -60,9 +60,8 @@ static int stat_cache(struct kiln_cli *cli)
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
     int rc = kiln_open_reader(cli, &ledger, &err);
-    if (rc == 0 && cli->tty_out && !cli->json)
-        kiln_print_fit(cli, KILN_CUT, "%-14s %9s %-16s %9s %9s %9s %7s", "MODEL", "SIZE", "LORAS",
-                       "LATENTS", "PROMPTS", "STATES", "BYTES");
+    kiln_listing_head(&listing, "%-14s %9s %-16s %9s %9s %9s %7s", "MODEL", "SIZE", "LORAS",
+                      "LATENTS", "PROMPTS", "STATES", "BYTES");
     if (rc == 0)
         rc = kiln_ledger_cache(ledger, kiln_pool(cli), list_row, &listing, &err);
     if (rc == 0)
