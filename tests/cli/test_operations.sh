@@ -193,7 +193,7 @@ job=$(kiln jobs primo --json --limit 1 | python3 -c 'import json, sys; print(jso
 ok kiln favourite add "$job"
 for columns in 80 60; do
     for verb in jobs batches errors "events --since 1h" usage "usage --by tenant,day" workers status "quota ls" "backfill ls" \
-        "backfill show $long" "favourite ls" "worker ls" "show $job"; do
+        "backfill show $long" "favourite ls" "worker ls" "show $job" "why $job"; do
         fits $columns kiln $verb
     done
     fits $columns kiln jobs "$long-batch"

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
-#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/snapshot.h"
 #include "schemas/reuse/class.h"
@@ -18,6 +18,7 @@
 #include "storage/ledger/ledger.h"
 
 struct shown {
+    const struct kiln_cli *cli;
     struct kiln_text text; /* JSON */
     struct kiln_made made;
 };
@@ -82,119 +83,117 @@ static int job_json(void *arg, const struct kiln_job_row *row, struct kiln_error
 
 /* --- text ------------------------------------------------------------------------------------- */
 
+#define HANG 13 /* where values begin */
+
 /* "  prompt     a red star" */
-static void print_words(const char *name, const char *words)
+static void print_words(const struct kiln_cli *cli, const char *name, const char *words)
 {
-    printf("  %-10s ", name);
-    kiln_print_safe(words);
-    putchar('\n');
+    kiln_print_fit(cli, HANG, "  %-10s %s", name, words);
 }
 
 /* How the picture comes about, from what, and what the run cost. */
-static void print_mode(const struct kiln_job_row *row)
+static void print_mode(const struct kiln_cli *cli, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
-    char mode[KILN_MODE_MAX];
+    char mode[KILN_MODE_MAX], cost[64] = "";
     kiln_mode_text(&job->mode, mode);
-    printf("  mode       %s", kiln_mode_shown(mode));
-    if (row->forwards > 0 && strcmp(mode, row->rendered_mode) != 0)
-        printf(", rendered %s", kiln_mode_shown(row->rendered_mode));
+    const bool other = row->forwards > 0 && strcmp(mode, row->rendered_mode) != 0;
     if (row->forwards > 0)
-        printf(", cost of %g full step%s", row->forwards, row->forwards == 1 ? "" : "s");
-    putchar('\n');
+        snprintf(cost, sizeof cost, ", cost of %g full step%s", row->forwards,
+                 row->forwards == 1 ? "" : "s");
+    kiln_print_fit(cli, HANG, "  mode       %s%s%s%s", kiln_mode_shown(mode),
+                   other ? ", rendered " : "", other ? kiln_mode_shown(row->rendered_mode) : "",
+                   cost);
     if (job->donor.job && row->fallback[0])
-        printf("  full run   the latent of job %" PRIu64 " was chosen, but it is %s\n",
-               job->donor.job, row->fallback);
+        kiln_print_fit(cli, HANG,
+                       "  full run   the latent of job %" PRIu64 " was chosen, but it is %s",
+                       job->donor.job, row->fallback);
     else if (job->donor.job)
-        printf("  began from the latent of job %" PRIu64 " (%s), saved %g of %u steps\n",
-               job->donor.job, kiln_reuse_class_name((enum kiln_reuse_class)job->donor.hit),
-               job->steps - row->forwards, job->steps);
+        kiln_print_fit(cli, HANG,
+                       "  began from the latent of job %" PRIu64 " (%s), saved %g of %u steps",
+                       job->donor.job, kiln_reuse_class_name((enum kiln_reuse_class)job->donor.hit),
+                       job->steps - row->forwards, job->steps);
     if (job->init_job)
-        printf("  start      latent of job %" PRIu64 "\n", job->init_job);
+        kiln_print_fit(cli, HANG, "  start      latent of job %" PRIu64 "", job->init_job);
     if (job->init_image)
-        printf("  start      %s\n", job->init_image);
+        kiln_print_fit(cli, HANG, "  start      %s", job->init_image);
     if (job->init_mask)
-        printf("  mask       %s\n", job->init_mask);
+        kiln_print_fit(cli, HANG, "  mask       %s", job->init_mask);
     if (job->parent)
-        printf("  made from  job %" PRIu64 "\n", job->parent);
+        kiln_print_fit(cli, HANG, "  made from  job %" PRIu64 "", job->parent);
 }
 
 /* "  loras      ink:0.8", and what "auto" thought. */
-static void print_loras(const struct kiln_job *job)
+static void print_loras(const struct kiln_cli *cli, const struct kiln_job *job)
 {
     char set[KILN_LORA_SET_MAX];
     struct kiln_text words = {0};
     if (kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set))
-        printf("  loras      %s\n", set);
+        kiln_print_fit(cli, HANG, "  loras      %s", set);
     kiln_route_words(job, &words);
     if (words.at)
-        print_words("why", words.at);
+        print_words(cli, "why", words.at);
     if (job->drawn)
-        print_words("drawn as", job->drawn);
+        print_words(cli, "drawn as", job->drawn);
     kiln_text_release(&words);
 }
 
 static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     const struct shown *shown = arg;
+    const struct kiln_cli *cli = shown->cli;
     const struct kiln_job *job = &row->job;
     char time[64];
     (void)err;
-    printf("job %" PRIu64 "  %s, attempt %u\n  batch      %s, index %u%s", job->id,
-           kiln_job_state_name(job->state), job->attempt, job->batch, job->index,
-           job->custom_id ? ", custom_id " : "");
-    kiln_print_safe(job->custom_id ? job->custom_id : "");
-    putchar('\n');
-    print_words("prompt", job->prompt);
+    kiln_print_fit(cli, HANG, "job %" PRIu64 "  %s, attempt %u", job->id,
+                   kiln_job_state_name(job->state), job->attempt);
+    kiln_print_fit(cli, HANG, "  batch      %s, index %u%s%s", job->batch, job->index,
+                   job->custom_id ? ", custom_id " : "", job->custom_id ? job->custom_id : "");
+    print_words(cli, "prompt", job->prompt);
     if (job->negative_prompt && job->negative_prompt[0])
-        print_words("negative", job->negative_prompt);
-    printf("  picture    %ux%u, %u steps, guidance %g, seed %" PRIu64 "%s%s\n", job->width,
-           job->height, job->steps, job->guidance, job->seed, job->style ? ", style " : "",
-           job->style ? job->style : "");
-    print_mode(row);
-    print_loras(job);
-    printf("  options    kind %s, latents %s, priority %d, tenant %s\n",
-           kiln_job_kind_name(job->kind), kiln_latents_name(job->latents), (int)job->priority,
-           job->tenant);
-    printf("  created    %s\n", kiln_time_text(row->created_ms, time, sizeof time));
+        print_words(cli, "negative", job->negative_prompt);
+    kiln_print_fit(cli, HANG, "  picture    %ux%u, %u steps, guidance %g, seed %" PRIu64 "%s%s",
+                   job->width, job->height, job->steps, job->guidance, job->seed,
+                   job->style ? ", style " : "", job->style ? job->style : "");
+    print_mode(cli, row);
+    print_loras(cli, job);
+    kiln_print_fit(cli, HANG, "  options    kind %s, latents %s, priority %d, tenant %s",
+                   kiln_job_kind_name(job->kind), kiln_latents_name(job->latents),
+                   (int)job->priority, job->tenant);
+    print_words(cli, "created", kiln_time_text(row->created_ms, time, sizeof time));
     if (row->assigned_ms) /* only the moves that have happened */
-        kiln_print_line("  assigned   %s to %s",
-                        kiln_time_text(row->assigned_ms, time, sizeof time), row->worker);
+        kiln_print_fit(cli, HANG, "  assigned   %s to %s",
+                       kiln_time_text(row->assigned_ms, time, sizeof time), row->worker);
     if (row->finished_ms)
-        printf("  finished   %s\n", kiln_time_text(row->finished_ms, time, sizeof time));
-    if (row->error && job->state != KILN_JOB_DONE) {
-        printf("  error      %s: ", kiln_code_name(row->error_code));
-        kiln_print_safe(row->error);
-        putchar('\n');
-    }
+        print_words(cli, "finished", kiln_time_text(row->finished_ms, time, sizeof time));
+    if (row->error && job->state != KILN_JOB_DONE)
+        kiln_print_fit(cli, HANG, "  error      %s: %s", kiln_code_name(row->error_code),
+                       row->error);
     for (uint32_t i = 0; i < row->object_count; i++)
-        printf("  %-10s %ux%u, %s, %s\n", row->objects[i].role, row->objects[i].width,
-               row->objects[i].height, KILN_BYTES(row->objects[i].bytes), row->objects[i].key);
+        kiln_print_fit(cli, HANG, "  %-10s %ux%u, %s, %s", row->objects[i].role,
+                       row->objects[i].width, row->objects[i].height,
+                       KILN_BYTES(row->objects[i].bytes), row->objects[i].key);
     if (shown->made.image)
-        printf("  times      wait %.0f, text %.0f, denoise %.0f, decode %.0f, encode %.0f, upload "
-               "%.0f ms\n",
-               shown->made.wait_ms, shown->made.text_ms, shown->made.denoise_ms,
-               shown->made.decode_ms, shown->made.encode_ms, shown->made.upload_ms);
+        kiln_print_fit(cli, HANG,
+                       "  times      wait %.0f, text %.0f, denoise %.0f, decode %.0f, encode "
+                       "%.0f, upload %.0f ms",
+                       shown->made.wait_ms, shown->made.text_ms, shown->made.denoise_ms,
+                       shown->made.decode_ms, shown->made.encode_ms, shown->made.upload_ms);
     puts("  events");
     return 0;
 }
 
 static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_error *err)
 {
+    const struct shown *shown = arg;
     char text[64];
-    (void)arg, (void)err;
-    printf("    %s  %s -> %s, attempt %u", kiln_time_text(move->at_ms, text, sizeof text),
-           kiln_job_state_name((enum kiln_job_state)move->was),
-           kiln_job_state_name((enum kiln_job_state)move->state), move->attempt);
-    if (move->worker) {
-        fputs(", ", stdout);
-        kiln_print_safe(move->worker);
-    }
-    if (move->reason) {
-        fputs(": ", stdout);
-        kiln_print_safe(move->reason);
-    }
-    putchar('\n');
+    (void)err;
+    kiln_print_fit(shown->cli, 6, "    %s  %s -> %s, attempt %u%s%s%s%s",
+                   kiln_time_text(move->at_ms, text, sizeof text),
+                   kiln_job_state_name((enum kiln_job_state)move->was),
+                   kiln_job_state_name((enum kiln_job_state)move->state), move->attempt,
+                   move->worker ? ", " : "", move->worker ? move->worker : "",
+                   move->reason ? ": " : "", move->reason ? move->reason : "");
     return 0;
 }
 
@@ -203,7 +202,7 @@ static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_er
 static int show_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t id,
                     struct kiln_error *err)
 {
-    struct shown shown = {.made = {0}};
+    struct shown shown = {.cli = cli};
     int rc = kiln_ledger_made(ledger, id, &shown.made, err);
     if (rc == 0)
         rc = kiln_ledger_job(ledger, kiln_pool(cli), id, cli->json ? job_json : job_text, &shown,
@@ -232,12 +231,8 @@ static int refusal_json(void *arg, const char *key, const char *reason, struct k
 
 static int refusal_text(void *arg, const char *key, const char *reason, struct kiln_error *err)
 {
-    (void)arg, (void)err;
-    fputs("  refused    ", stdout);
-    kiln_print_safe(key);
-    fputs(": ", stdout);
-    kiln_print_safe(reason);
-    putchar('\n');
+    (void)err;
+    kiln_print_fit(arg, HANG, "  refused    %s: %s", key, reason);
     return 0;
 }
 
@@ -268,13 +263,14 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
             rc = kiln_fail(err, KILN_IO, "write to stdout");
         return rc;
     }
-    printf("batch %s  %s\n  created    %s\n", batch,
-           progress.whole ? "complete" : "still coming in", created);
+    kiln_print_fit(cli, HANG, "batch %s  %s", batch,
+                   progress.whole ? "complete" : "still coming in");
+    print_words(cli, "created", created);
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         printf("  %-10s %" PRIu64 "\n", kiln_job_state_name((enum kiln_job_state)state),
                progress.jobs.at[state]);
     kiln_removed_print(progress.removed);
-    return kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_text, NULL, err);
+    return kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_text, cli, err);
 }
 
 int kiln_verb_show(struct kiln_cli *cli, const struct kiln_args *args)
