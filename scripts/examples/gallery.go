@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -72,14 +73,22 @@ func run(base, batch string) error {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines) // a line a value
 	prompts := bufio.NewScanner(os.Stdin)
+	prompts.Buffer(nil, 1<<20) // a line may be longer than the scanner's 64 KiB
 	for number := 1; prompts.Scan(); number++ {
-		if err := encoder.Encode(job{prompts.Text(), fmt.Sprintf("line-%d", number)}); err != nil {
+		prompt := strings.TrimSpace(prompts.Text())
+		if prompt == "" {
+			continue
+		}
+		if err := encoder.Encode(job{prompt, fmt.Sprintf("line-%d", number)}); err != nil {
 			return err
 		}
 	}
+	if err := prompts.Err(); err != nil {
+		return err
+	}
 	var sent receipt
-	name := url.QueryEscape(batch)
-	if err := call("POST", base+"/v1/batches?batch="+name, lines.Bytes(), &sent); err != nil {
+	query := "batch=" + url.QueryEscape(batch)
+	if err := call("POST", base+"/v1/batches?"+query, lines.Bytes(), &sent); err != nil {
 		return err
 	}
 	for _, line := range sent.RefusedLines {
@@ -89,18 +98,25 @@ func run(base, batch string) error {
 		var state struct {
 			Ended bool `json:"ended"`
 		}
-		if err := call("GET", base+"/v1/batches/"+name, nil, &state); err != nil {
+		if err := call("GET", base+"/v1/batches/"+url.PathEscape(batch), nil, &state); err != nil {
 			return err
 		}
 		ended = state.Ended
 	}
-	for next := "/v1/pictures?batch=" + name; next != ""; {
+	for next := "/v1/pictures?" + query; next != ""; {
 		var list page
 		if err := call("GET", base+next, nil, &list); err != nil {
 			return err
 		}
 		for _, picture := range list.Pictures {
-			fmt.Println(picture.Job, picture.Files[0].URL, picture.Prompt)
+			if len(picture.Files) == 0 { // the store has lost them
+				continue
+			}
+			address := picture.Files[0].URL // of the largest file; a path, or an address in S3
+			if strings.HasPrefix(address, "/") {
+				address = base + address
+			}
+			fmt.Println(picture.Job, address, picture.Prompt)
 		}
 		next = ""
 		if list.Next != nil {
@@ -115,7 +131,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: gallery URL BATCH < prompts.txt")
 		os.Exit(64)
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	if err := run(strings.TrimRight(os.Args[1], "/"), os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
