@@ -8,22 +8,26 @@
 #include <cmocka.h>
 
 #include "scheduler/gallery/meaning/catalogue.h"
+#include "scheduler/gallery/meaning/digests.h"
 #include "scheduler/gallery/meaning/fusion.h"
 #include "tests/support/random.h"
 
 #define JOBS 3000
 #define PROMPTS 400
 #define DAY_MS 86400000
+/* Of prompt %u: the first bytes of all are alike, so that they meet in the table. */
+#define HASH "00000000000000000000000000000000000000000000000000000000000%05x"
+#define HASH_7 "0000000000000000000000000000000000000000000000000000000000000007"
 
 static const char *const tenants[] = {"ada", "bob"}, *const styles[] = {NULL, "ink", "neon"};
 static const char *const loras[] = {NULL, "ink", "ink-2", "neon ink", "neon"};
 static const uint32_t sizes[][2] = {{512, 512}, {896, 512}, {512, 896}};
 
 /* What a job is, from its number alone; `turn` changes what may change. */
-static struct kiln_prompt_picture picture_of(uint64_t job, uint32_t turn, char hash[16])
+static struct kiln_prompt_picture picture_of(uint64_t job, uint32_t turn, char hash[65])
 {
     struct test_random random = {job};
-    snprintf(hash, 16, "prompt%u", test_random_below(&random, PROMPTS));
+    snprintf(hash, 65, HASH, test_random_below(&random, PROMPTS));
     const uint32_t *size = sizes[test_random_below(&random, 3)];
     struct kiln_prompt_picture p = {
         .job = job,
@@ -86,7 +90,7 @@ static const struct kiln_gallery_filter filters[] = {
     {.level_max = 3, .width = 896, .height = 512, .mode = KILN_GALLERY_COARSE},
     {.level_max = 3, .aspect = KILN_GALLERY_TALL, .from_ms = 2 * DAY_MS, .to_ms = 4 * DAY_MS},
     {.level_max = 3, .tenant = "nobody"},
-    {.level_max = 3, .model = "sketch", .prompt_hash = "prompt7", .show_unchecked = true},
+    {.level_max = 3, .model = "sketch", .prompt_hash = HASH_7, .show_unchecked = true},
     {.level_max = 3, .prompt_hash = "none such"},
 };
 
@@ -105,7 +109,7 @@ static void check_all(struct kiln_catalogue *c, const int *alive)
             prompts[i] = i;
         }
         for (uint64_t job = 1; job <= JOBS; job++) {
-            char hash[16];
+            char hash[65];
             if (alive[job] < 0)
                 continue;
             struct kiln_prompt_picture p = picture_of(job, (uint32_t)alive[job], hash);
@@ -136,12 +140,12 @@ static void filters_see_what_the_pictures_are(void **state)
     uint32_t count = 0;
     assert_int_equal(kiln_catalogue_new(&c, &err), 0);
     assert_int_equal(kiln_catalogue_count(c, NULL), 0);
-    assert_int_equal(kiln_catalogue_prompt(c, "prompt1"), KILN_NONE);
+    assert_int_equal(kiln_catalogue_prompt(c, HASH_7), KILN_NONE);
     memset(alive, -1, sizeof alive);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 4000; i++) { /* new ones, changed ones, some that come back */
             uint64_t job = 1 + test_random_below(&random, JOBS);
-            char hash[16];
+            char hash[65];
             if (test_random_below(&random, 6) == 0) {
                 kiln_catalogue_remove(c, job);
                 alive[job] = -1;
@@ -179,7 +183,7 @@ static void a_kept_mask_is_the_same_as_a_new_one(void **state)
         const uint64_t job = 1 + test_random_below(&random, JOBS);
         const bool remove = test_random_below(&random, 12) == 0;
         uint64_t fresh[PROMPTS / 64 + 1] = {0};
-        char hash[16];
+        char hash[65];
         struct kiln_prompt_picture p = picture_of(job, 1, hash); /* mostly what it is already */
         p.starred = test_random_below(&random, 40) == 0;
         if (remove)
@@ -195,6 +199,43 @@ static void a_kept_mask_is_the_same_as_a_new_one(void **state)
     }
     assert_true(looked_at > 500); /* most turns changed nothing that was there */
     kiln_catalogue_free(c);
+}
+
+static void hashes_are_64_digits(void **state)
+{
+    (void)state;
+    static const char *const others[] = {
+        "", "7", HASH_7 "0", "g000000000000000000000000000000000000000000000000000000000000000",
+        "A000000000000000000000000000000000000000000000000000000000000000",
+        "000000000000000000000000000000000000000000000000000000000000000"};
+    struct kiln_digests digests = {0};
+    struct kiln_catalogue *c;
+    struct kiln_error err = {0};
+    char hash[65], back[65];
+    for (uint32_t i = 0; i < 5000; i++) {
+        snprintf(hash, sizeof hash, HASH, 7 * i);
+        assert_int_equal(kiln_digests_find(&digests, hash), KILN_NONE);
+        assert_int_equal(kiln_digests_put(&digests, hash), i);
+    }
+    for (uint32_t i = 0; i < 5000; i++) {
+        snprintf(hash, sizeof hash, HASH, 7 * i);
+        assert_int_equal(kiln_digests_put(&digests, hash), i);
+        kiln_digests_hex(&digests, i, back);
+        assert_string_equal(back, hash);
+    }
+    assert_int_equal(digests.count, 5000);
+    assert_int_equal(kiln_catalogue_new(&c, &err), 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct kiln_prompt_picture p = picture_of(1, 1, hash);
+        p.prompt_hash = others[i];
+        assert_int_equal(kiln_digests_put(&digests, others[i]), KILN_NONE);
+        assert_int_equal(kiln_digests_find(&digests, others[i]), KILN_NONE);
+        assert_int_equal(kiln_catalogue_put(c, &p, NULL, &err), KILN_BAD_INPUT);
+        assert_non_null(strstr(err.text, "job 1"));
+    }
+    assert_int_equal(kiln_catalogue_count(c, NULL), 0);
+    kiln_catalogue_free(c);
+    kiln_digests_release(&digests);
 }
 
 static void a_picture_in_both_lists_comes_first(void **state)
@@ -222,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(filters_see_what_the_pictures_are),
         cmocka_unit_test(a_kept_mask_is_the_same_as_a_new_one),
+        cmocka_unit_test(hashes_are_64_digits),
         cmocka_unit_test(a_picture_in_both_lists_comes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,8 @@ uint64_t kiln_test_shown(struct kiln_test_stack *stack, const struct kiln_test_s
         "  steps, attempt, wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool,"
         "  prompt, negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set,"
         "  tenant, worker, style, mode, safety_flag) SELECT id, batch_id, %s, seed, 0, width,"
-        "  height, 8, 1, 1, 2, 3, 4, 5, 6, pool, prompt, '', md5(prompt), '', '%s', 'hash', loras,"
+        "  height, 8, 1, 1, 2, 3, 4, 5, 6, pool, prompt, '',"
+        "  encode(sha256(convert_to(prompt, 'UTF8')), 'hex'), '', '%s', 'hash', loras,"
         "  '', tenant, 'w0', style, mode, %s FROM j RETURNING job_id)"
         " INSERT INTO object (job_id, bytes, width, height, role, key, sha256, content_type)"
         " SELECT job_id, 100 * (4 - n), 256 / n, 256 / n, role, job_id || '/' || role, 's',"
@@ -70,7 +71,8 @@ void kiln_test_many_shown(struct kiln_test_stack *stack)
         "  attempt, wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"
         "  negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, tenant,"
         "  worker) SELECT id, batch_id, now() - (60000 - index) * interval '10 seconds', seed, 0,"
-        "  256, 256, 8, 1, 0, 0, 0, 0, 0, 0, pool, prompt, '', md5(prompt), '', 'm', 'h', '[]', '',"
+        "  256, 256, 8, 1, 0, 0, 0, 0, 0, 0, pool, prompt, '',"
+        "  encode(sha256(convert_to(prompt, 'UTF8')), 'hex'), '', 'm', 'h', '[]', '',"
         "  tenant, 'w' FROM j"));
     free(kiln_test_sql(
         stack, "INSERT INTO object (job_id, bytes, width, height, role, key, sha256, content_type)"

@@ -1,7 +1,8 @@
 /* catalogue.c - a row a picture, the pictures of a prompt in a chain; see catalogue.h.
  *
- * Names are numbers, so that a filter compares numbers.  A removed picture keeps its row: it may
- * come back, with the restore of a backup for instance.
+ * What many pictures share (batch, size, LoRAs, ...) is a kind, and a row has the number of one: a
+ * filter looks at each kind once.  A removed picture keeps its row: it may come back, with the
+ * restore of a backup for instance.
  */
 #include "scheduler/gallery/meaning/catalogue.h"
 
@@ -10,26 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/gallery/meaning/digests.h"
 #include "scheduler/sim/intern.h"
 
 #define FIRST_ROWS 1024
 #define LORA_SEPARATOR ' '
 
+/* Its bytes are the key of a table, so it has no padding. */
+struct kind {
+    uint32_t batch, tenant, model, style, loras; /* names; KILN_NONE: none */
+    uint16_t width, height;
+    uint16_t aspect, mode;
+};
+_Static_assert(sizeof(struct kind) == 5 * sizeof(uint32_t) + 4 * sizeof(uint16_t), "padding");
+
 struct row {
     uint64_t job;
     uint32_t created_s; /* seconds since 1970, until 2106 */
     uint32_t prompt;
-    uint32_t next;                               /* another picture of the prompt, or KILN_NONE */
-    uint32_t batch, tenant, model, style, loras; /* names; KILN_NONE: none */
-    uint16_t width, height;
-    uint8_t aspect, mode;
+    uint32_t next; /* another picture of the prompt, or KILN_NONE */
+    uint32_t kind;
     int8_t level, vote;
     bool starred, gone;
 };
 
 struct kiln_catalogue {
     pthread_rwlock_t lock;
-    struct kiln_intern prompts, names;
+    struct kiln_digests prompts;
+    struct kiln_intern names, kinds;
     struct kiln_slots by_job; /* a row's number is its slot */
     struct row *rows;
     uint32_t *first; /* of the chain of a prompt */
@@ -41,8 +50,8 @@ struct kiln_catalogue {
 struct passing {
     const struct kiln_gallery_filter *filter;
     uint32_t batch, tenant, model, style, prompt;
-    bool nothing;      /* a name that no picture has */
-    uint8_t *has_lora; /* by the number of a text of LoRAs: 0 not looked at, 1 no, 2 yes */
+    bool nothing;   /* a name that no picture has */
+    uint8_t *kinds; /* by their numbers: 0 not looked at, 1 none of them passes, 2 they may */
 };
 
 int kiln_catalogue_new(struct kiln_catalogue **ret, struct kiln_error *err)
@@ -60,7 +69,8 @@ void kiln_catalogue_free(struct kiln_catalogue *c)
     if (!c)
         return;
     pthread_rwlock_destroy(&c->lock);
-    kiln_intern_release(&c->prompts), kiln_intern_release(&c->names);
+    kiln_digests_release(&c->prompts);
+    kiln_intern_release(&c->names), kiln_intern_release(&c->kinds);
     kiln_slots_release(&c->by_job);
     free(c->rows), free(c->first);
     free(c);
@@ -123,7 +133,7 @@ static bool take_prompt(struct kiln_catalogue *c, const char *hash, uint32_t *re
     const uint32_t known = c->prompts.count;
     if (known == c->first_room && !grow_prompts(c))
         return false;
-    *ret = kiln_intern(&c->prompts, hash, strlen(hash));
+    *ret = kiln_digests_put(&c->prompts, hash);
     if (*ret == known)
         c->first[known] = KILN_NONE;
     return *ret != KILN_NONE;
@@ -137,20 +147,28 @@ static void unchain(struct kiln_catalogue *c, uint32_t row)
     *link = c->rows[row].next;
 }
 
+static bool take_kind(struct kiln_catalogue *c, const struct kiln_prompt_picture *p, uint32_t *ret)
+{
+    struct kind kind = {.width = (uint16_t)p->width,
+                        .height = (uint16_t)p->height,
+                        .aspect = (uint16_t)aspect_of(p->width, p->height),
+                        .mode = (uint16_t)p->mode};
+    if (!name(c, p->batch, &kind.batch) || !name(c, p->tenant, &kind.tenant) ||
+        !name(c, p->model, &kind.model) || !name(c, p->style, &kind.style) ||
+        !name(c, p->loras, &kind.loras))
+        return false;
+    *ret = kiln_intern(&c->kinds, &kind, sizeof kind);
+    return *ret != KILN_NONE;
+}
+
 static bool put(struct kiln_catalogue *c, const struct kiln_prompt_picture *p, uint32_t *ret_prompt)
 {
     struct row row = {.job = p->job,
                       .created_s = (uint32_t)(p->created_ms / 1000),
-                      .width = (uint16_t)p->width,
-                      .height = (uint16_t)p->height,
-                      .aspect = (uint8_t)aspect_of(p->width, p->height),
-                      .mode = (uint8_t)p->mode,
                       .level = (int8_t)p->level,
                       .starred = p->starred,
                       .vote = (int8_t)p->vote};
-    if (!take_prompt(c, p->prompt_hash, &row.prompt) || !name(c, p->batch, &row.batch) ||
-        !name(c, p->tenant, &row.tenant) || !name(c, p->model, &row.model) ||
-        !name(c, p->style, &row.style) || !name(c, p->loras, &row.loras))
+    if (!take_prompt(c, p->prompt_hash, &row.prompt) || !take_kind(c, p, &row.kind))
         return false;
     uint32_t at = find(c, p->job);
     const bool chained = at != KILN_NONE && c->rows[at].prompt == row.prompt;
@@ -177,6 +195,9 @@ static bool put(struct kiln_catalogue *c, const struct kiln_prompt_picture *p, u
 int kiln_catalogue_put(struct kiln_catalogue *c, const struct kiln_prompt_picture *picture,
                        uint32_t *ret_prompt, struct kiln_error *err)
 {
+    if (!kiln_digests_valid(picture->prompt_hash))
+        return kiln_fail(err, KILN_BAD_INPUT, "job %llu: \"%.80s\" is not the hash of a prompt",
+                         (unsigned long long)picture->job, picture->prompt_hash);
     pthread_rwlock_wrlock(&c->lock);
     bool done = put(c, picture, ret_prompt);
     pthread_rwlock_unlock(&c->lock);
@@ -203,7 +224,7 @@ static uint32_t look_up(const struct kiln_intern *table, const char *text)
 uint32_t kiln_catalogue_prompt(struct kiln_catalogue *c, const char *prompt_hash)
 {
     pthread_rwlock_rdlock(&c->lock);
-    uint32_t prompt = look_up(&c->prompts, prompt_hash);
+    uint32_t prompt = kiln_digests_find(&c->prompts, prompt_hash);
     pthread_rwlock_unlock(&c->lock);
     return prompt;
 }
@@ -211,7 +232,7 @@ uint32_t kiln_catalogue_prompt(struct kiln_catalogue *c, const char *prompt_hash
 void kiln_catalogue_hash(struct kiln_catalogue *c, uint32_t prompt, char ret[65])
 {
     pthread_rwlock_rdlock(&c->lock);
-    snprintf(ret, 65, "%s", kiln_intern_text(&c->prompts, prompt));
+    kiln_digests_hex(&c->prompts, prompt, ret);
     pthread_rwlock_unlock(&c->lock);
 }
 
@@ -242,7 +263,7 @@ static void want(const struct kiln_catalogue *c, struct passing *passing, const 
     passing->nothing |= text && *ret == KILN_NONE;
 }
 
-/* Without memory for the LoRAs nothing passes: a filter never shows more than it should. */
+/* Without memory for the kinds nothing passes: a filter never shows more than it should. */
 static struct passing compile(const struct kiln_catalogue *c,
                               const struct kiln_gallery_filter *filter)
 {
@@ -251,12 +272,11 @@ static struct passing compile(const struct kiln_catalogue *c,
     want(c, &passing, filter->tenant, &passing.tenant);
     want(c, &passing, filter->model, &passing.model);
     want(c, &passing, filter->style, &passing.style);
-    passing.prompt = filter->prompt_hash ? look_up(&c->prompts, filter->prompt_hash) : KILN_NONE;
+    passing.prompt =
+        filter->prompt_hash ? kiln_digests_find(&c->prompts, filter->prompt_hash) : KILN_NONE;
     passing.nothing |= filter->prompt_hash && passing.prompt == KILN_NONE;
-    if (filter->lora) {
-        passing.has_lora = calloc(c->names.count + 1u, 1);
-        passing.nothing |= !passing.has_lora;
-    }
+    passing.kinds = calloc(c->kinds.count + 1u, 1);
+    passing.nothing |= !passing.kinds;
     return passing;
 }
 
@@ -269,33 +289,37 @@ static bool contains(const char *names, const char *wanted)
     return false;
 }
 
-static bool has_lora(const struct kiln_catalogue *c, struct passing *passing, uint32_t loras)
+static bool kind_passes(const struct kiln_catalogue *c, const struct passing *passing,
+                        uint32_t number)
 {
-    if (loras == KILN_NONE)
-        return false;
-    if (!passing->has_lora[loras])
-        passing->has_lora[loras] =
-            contains(kiln_intern_text(&c->names, loras), passing->filter->lora) ? 2 : 1;
-    return passing->has_lora[loras] == 2;
+    const struct kiln_gallery_filter *f = passing->filter;
+    struct kind kind;
+    memcpy(&kind, kiln_intern_text(&c->kinds, number), sizeof kind); /* it has no alignment there */
+    return (!f->batch || kind.batch == passing->batch) &&
+           (!f->tenant || kind.tenant == passing->tenant) &&
+           (!f->model || kind.model == passing->model) &&
+           (!f->style || kind.style == passing->style) &&
+           (!f->width || (kind.width == f->width && kind.height == f->height)) &&
+           (!f->aspect || kind.aspect == (int)f->aspect) &&
+           (!f->mode || kind.mode == (int)f->mode) &&
+           (!f->lora || (kind.loras != KILN_NONE &&
+                         contains(kiln_intern_text(&c->names, kind.loras), f->lora)));
 }
 
-static bool passes(const struct kiln_catalogue *c, struct passing *passing, const struct row *row)
+static bool passes(const struct kiln_catalogue *c, const struct passing *passing,
+                   const struct row *row)
 {
     const struct kiln_gallery_filter *f = passing->filter;
     const int64_t made = row->created_s;
+    uint8_t *kind = &passing->kinds[row->kind];
     if (row->gone || row->level > f->level_max ||
         (row->level == KILN_SAFETY_UNCHECKED && !f->show_unchecked))
         return false;
-    return (!f->batch || row->batch == passing->batch) &&
-           (!f->tenant || row->tenant == passing->tenant) &&
-           (!f->model || row->model == passing->model) &&
-           (!f->style || row->style == passing->style) &&
-           (!f->prompt_hash || row->prompt == passing->prompt) &&
-           (!f->width || (row->width == f->width && row->height == f->height)) &&
-           (!f->aspect || row->aspect == (int)f->aspect) &&
-           (!f->mode || row->mode == (int)f->mode) && (!f->starred || row->starred) &&
-           (!f->vote || row->vote == f->vote) && (!f->from_ms || made >= f->from_ms / 1000) &&
-           (!f->to_ms || made < f->to_ms / 1000) && (!f->lora || has_lora(c, passing, row->loras));
+    if (*kind == 0)
+        *kind = kind_passes(c, passing, row->kind) ? 2 : 1;
+    return *kind == 2 && (!f->prompt_hash || row->prompt == passing->prompt) &&
+           (!f->starred || row->starred) && (!f->vote || row->vote == f->vote) &&
+           (!f->from_ms || made >= f->from_ms / 1000) && (!f->to_ms || made < f->to_ms / 1000);
 }
 
 uint32_t kiln_catalogue_mask(struct kiln_catalogue *c, const struct kiln_gallery_filter *filter,
@@ -319,7 +343,7 @@ uint32_t kiln_catalogue_mask(struct kiln_catalogue *c, const struct kiln_gallery
         if (place < bits)
             mask[place / 64] |= UINT64_C(1) << (place % 64);
     }
-    free(passing.has_lora);
+    free(passing.kinds);
     pthread_rwlock_unlock(&c->lock);
     return count;
 }
@@ -337,6 +361,6 @@ void kiln_catalogue_newest(struct kiln_catalogue *c, const struct kiln_gallery_f
             if (c->rows[at].job > ret_jobs[i] && passes(c, &passing, &c->rows[at]))
                 ret_jobs[i] = c->rows[at].job;
     }
-    free(passing.has_lora);
+    free(passing.kinds);
     pthread_rwlock_unlock(&c->lock);
 }

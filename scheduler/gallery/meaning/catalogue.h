@@ -2,7 +2,8 @@
  *
  * A search by meaning compares prompts, each once however many pictures were made from it.  The
  * catalogue gives prompts their numbers, says which prompts have a picture that passes a filter,
- * and which picture of a prompt to show.  It holds about 60 bytes a picture.
+ * and which picture of a prompt to show.  It holds about 45 bytes a picture
+ * and as much a prompt.
  *
  * One thread changes it while others ask: every call takes a lock.
  */
@@ -18,7 +19,8 @@ int kiln_catalogue_new(struct kiln_catalogue **ret, struct kiln_error *err) KILN
 void kiln_catalogue_free(struct kiln_catalogue *catalogue);
 
 /* A new picture, or what has become of one; *ret_prompt (may be NULL) is the number of its prompt:
- * 0, 1, 2, ... in the order of their first picture.  KILN_NO_MEMORY. */
+ * 0, 1, 2, ... in the order of their first picture.  KILN_NO_MEMORY, KILN_BAD_INPUT for a hash that
+ * is not 64 digits. */
 int kiln_catalogue_put(struct kiln_catalogue *catalogue,
                        const struct kiln_prompt_picture *picture, uint32_t *ret_prompt,
                        struct kiln_error *err) KILN_MUST_CHECK;

@@ -123,8 +123,8 @@ static int by_score(const void *a, const void *b)
 static float token_score(const struct kiln_world *world, const struct kiln_meaning_scratch *s,
                          uint32_t row)
 {
-    const struct kiln_prompt_tokens *tokens = &world->tokens[row];
-    return tokens->at ? kiln_token_query_score(s->tokens, tokens->at, tokens->size) : NO_SCORE;
+    const struct kiln_prompt_tokens tokens = kiln_world_tokens(world, row);
+    return tokens.at ? kiln_token_query_score(s->tokens, tokens.at, tokens.size) : NO_SCORE;
 }
 
 /* Median of the scores of prompts anywhere, and its spread, as of struct kiln_vector_found. */
@@ -239,14 +239,14 @@ int kiln_meaning_search(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
 /* The tokens of a stored prompt become the query where a head was trained for that: as they come,
  * tokens rank pictures that are alike worse than vectors do (../alike/README.md). */
 static int take_tokens(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
-                       const struct kiln_prompt_tokens *tokens, struct kiln_error *err)
+                       struct kiln_prompt_tokens tokens, struct kiln_error *err)
 {
     const struct kiln_embed_info *info = kiln_embedder_info(m->embedder);
     s->spreads = SPREADS;
-    if (!info->learned || !tokens->at)
+    if (!info->learned || !tokens.at)
         return 0;
     s->spreads = HEAD_SPREADS;
-    return kiln_token_query_of(tokens->at, tokens->size, info->token_dims, &s->tokens, err);
+    return kiln_token_query_of(tokens.at, tokens.size, info->token_dims, &s->tokens, err);
 }
 
 int kiln_meaning_similar(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
@@ -264,7 +264,7 @@ int kiln_meaning_similar(struct kiln_meaning *m, struct kiln_meaning_scratch *s,
     uint32_t row = prompt < world->prompt_count ? world->places[prompt] : KILN_NONE;
     ret->known = kiln_vector_index_query(world->index, row, s->query, &query.scale, sketch);
     if (ret->known)
-        code = take_tokens(m, s, &world->tokens[row], err);
+        code = take_tokens(m, s, kiln_world_tokens(world, row), err);
     if (ret->known && code == 0)
         code = search(world, s, filter, &query, row, hits, ret, err);
     pthread_rwlock_unlock(&m->lock);

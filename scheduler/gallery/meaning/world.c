@@ -8,12 +8,13 @@
 #include "schemas/room.h"
 
 #define TOKENS_BYTES (128u << 20) /* of all prompts in memory */
+#define FIRST_TOKENS 1024         /* rows; there are none where the embedder gives no tokens */
 
 void kiln_world_free(struct kiln_world *world)
 {
     if (!world)
         return;
-    for (uint32_t row = 0; world->tokens && row < kiln_vector_index_count(world->index); row++)
+    for (size_t row = 0; row < world->tokens_room; row++)
         free(world->tokens[row].at);
     free(world->places), free(world->prompts), free(world->tokens);
     kiln_catalogue_free(world->catalogue);
@@ -49,6 +50,8 @@ int kiln_world_put_picture(struct kiln_world *world, const struct kiln_prompt_pi
 {
     uint32_t prompt;
     int code = kiln_catalogue_put(world->catalogue, p, &prompt, err);
+    if (code == KILN_BAD_INPUT) /* a row that no worker wrote: it is found by its words alone */
+        return 0;
     if (code != 0)
         return code;
     while (world->prompt_count <= prompt) {
@@ -65,18 +68,39 @@ int kiln_world_put_picture(struct kiln_world *world, const struct kiln_prompt_pi
     return 0;
 }
 
-/* Within the budget, so that a large gallery is ranked by vectors alone beyond it. */
-static struct kiln_prompt_tokens keep_tokens(struct kiln_world *world,
-                                             const struct kiln_prompt_vector *v)
+/* Room for the tokens of `rows` rows, all without any at first. */
+static bool fit_tokens(struct kiln_world *world, uint32_t rows)
 {
-    struct kiln_prompt_tokens tokens = {NULL, v->tokens_size};
-    if (v->tokens && world->tokens_bytes + v->tokens_size <= TOKENS_BYTES)
-        tokens.at = malloc(v->tokens_size);
-    if (tokens.at) {
-        memcpy(tokens.at, v->tokens, v->tokens_size);
-        world->tokens_bytes += v->tokens_size;
-    }
-    return tokens;
+    size_t room = world->tokens_room;
+    while (room < rows)
+        room = room ? 2 * room : FIRST_TOKENS;
+    if (room == world->tokens_room)
+        return true;
+    struct kiln_prompt_tokens *tokens = realloc(world->tokens, room * sizeof *tokens);
+    if (!tokens)
+        return false;
+    memset(tokens + world->tokens_room, 0, (room - world->tokens_room) * sizeof *tokens);
+    world->tokens = tokens, world->tokens_room = room;
+    return true;
+}
+
+/* Within the budget, so that a large gallery is ranked by vectors alone beyond it. */
+static void keep_tokens(struct kiln_world *world, uint32_t row, const struct kiln_prompt_vector *v)
+{
+    if (!v->tokens || world->tokens_bytes + v->tokens_size > TOKENS_BYTES ||
+        !fit_tokens(world, row + 1))
+        return;
+    uint8_t *at = malloc(v->tokens_size);
+    if (!at)
+        return;
+    memcpy(at, v->tokens, v->tokens_size);
+    world->tokens[row] = (struct kiln_prompt_tokens){at, v->tokens_size};
+    world->tokens_bytes += v->tokens_size;
+}
+
+struct kiln_prompt_tokens kiln_world_tokens(const struct kiln_world *world, uint32_t row)
+{
+    return row < world->tokens_room ? world->tokens[row] : (struct kiln_prompt_tokens){NULL, 0};
 }
 
 int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
@@ -90,16 +114,11 @@ int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
     if (!prompts)
         return kiln_world_no_memory(err);
     world->prompts = prompts;
-    struct kiln_prompt_tokens *tokens =
-        kiln_room(world->tokens, rows, &world->tokens_room, sizeof *tokens);
-    if (!tokens)
-        return kiln_world_no_memory(err);
-    world->tokens = tokens;
     int code = kiln_vector_index_add(world->index, v->row, v->scale, v->sketch, &at, err);
     if (code != 0)
         return code;
     world->prompts[at] = prompt;
-    world->tokens[at] = keep_tokens(world, v);
+    keep_tokens(world, at, v);
     world->places[prompt] = at;
     return 0;
 }

@@ -30,7 +30,7 @@ struct kiln_world {
     struct kiln_vector_index *index;
     uint32_t *places;  /* of prompt p: its row in the index, KILN_NONE before it has a vector */
     uint32_t *prompts; /* of row r of the index */
-    struct kiln_prompt_tokens *tokens; /* of row r */
+    struct kiln_prompt_tokens *tokens; /* [tokens_room], of row r; see kiln_world_tokens */
     size_t places_room, prompts_room, tokens_room;
     size_t tokens_bytes;   /* of all */
     uint32_t prompt_count; /* places that are filled in */
@@ -58,6 +58,8 @@ int kiln_world_put_picture(struct kiln_world *world, const struct kiln_prompt_pi
 int kiln_world_put_vector(struct kiln_world *world, uint32_t prompt,
                           const struct kiln_prompt_vector *vector,
                           struct kiln_error *err) KILN_MUST_CHECK;
+/* Those of a row of the index. */
+struct kiln_prompt_tokens kiln_world_tokens(const struct kiln_world *world, uint32_t row);
 
 /* Fails with KILN_NO_MEMORY. */
 int kiln_world_no_memory(struct kiln_error *err);
