@@ -14,7 +14,8 @@
 #define PAGE_ROWS                                                                                  \
     500 /* of changes; a step has at most eight pages, which the keeper has room for */
 #define RATE_PAUSE_MS 20 /* between pages of old pictures for the rule: searches come first */
-#define PAUSE_MS 1000    /* between two looks at a ledger without changes */
+#define PAUSE_MS 1000    /* between two looks at a ledger without changes, */
+#define WANTED_MS 100    /* while the first search by meaning may come */
 
 struct kiln_gallery_follow {
     struct kiln_follower *follower;
@@ -43,12 +44,27 @@ static void note(struct kiln_gallery_follow *follow, const struct kiln_follower_
                  kiln_f("written", "%llu", (unsigned long long)atomic_load(&follow->written)));
 }
 
+/* Somebody waits for the search by meaning, or nobody has asked for a while: it is opened before
+ * the changes are read that came while no gallery ran, and with nothing else at work. */
+static int open_meaning(struct kiln_gallery_follow *follow, struct kiln_error *err)
+{
+    bool more;
+    if (!kiln_keeper_is_due(follow->keeper))
+        return 0;
+    kiln_alike_hold(follow->alike, true);
+    int rc = kiln_keeper_step(follow->keeper, false, &more, err);
+    kiln_alike_hold(follow->alike, false);
+    return rc;
+}
+
 /* Both indexes, and the rule; *ret_pause_ms: when there is more to do. */
 static int step(struct kiln_gallery_follow *follow, int *ret_pause_ms, struct kiln_error *err)
 {
     struct kiln_follower_progress progress = {0};
     bool more = false, unrated = false;
-    int rc = kiln_follower_step(follow->follower, &progress, err);
+    int rc = open_meaning(follow, err);
+    if (rc == 0)
+        rc = kiln_follower_step(follow->follower, &progress, err);
     if (rc == 0) {
         note(follow, &progress);
         kiln_alike_step(follow->alike, progress.writes, progress.replaced);
@@ -57,7 +73,10 @@ static int step(struct kiln_gallery_follow *follow, int *ret_pause_ms, struct ki
         rc = kiln_keeper_step(follow->keeper, progress.replaced, &more, err);
     if (rc == 0 && progress.writes)
         rc = kiln_rater_step(follow->rater, progress.replaced, &unrated, err);
-    *ret_pause_ms = progress.more || more ? 0 : unrated ? RATE_PAUSE_MS : PAUSE_MS;
+    *ret_pause_ms = progress.more || more               ? 0
+                    : unrated                           ? RATE_PAUSE_MS
+                    : kiln_keeper_waits(follow->keeper) ? WANTED_MS
+                                                        : PAUSE_MS;
     return rc;
 }
 

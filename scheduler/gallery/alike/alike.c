@@ -26,6 +26,8 @@
 #define REST_WALK 3           /* times as long as a picture took, after it */
 #define REST_NEW 1            /* after a new one */
 #define REST_MAX_MS 2000      /* whatever the store took */
+#define HOLD_MAX_MS 60000     /* that something else may keep it waiting */
+#define HOLD_LOOK_MS 100      /* between two looks at whether it still does */
 #define WALK_AGAIN_MS 60000   /* while another gallery computes what is missing */
 #define UNREADABLE_MS 3600000 /* until files that could not be read are tried again */
 #define FROM_THE_NEWEST INT64_MAX
@@ -56,8 +58,24 @@ struct kiln_alike {
     uint32_t note_count;
     bool overflown, replaced;
     _Atomic bool writes, complete;
-    _Atomic uint64_t computed, unreadable;
+    _Atomic int64_t held_until_ms; /* kiln_clock_ms; 0: it is not held */
+    _Atomic uint64_t computed, unreadable, waits;
 };
+
+/* --- rests ------------------------------------------------------------------------------------ */
+/* After something that took so long, `share` times as long, and then as long as it is held; false:
+ * the process ends. */
+static bool rest(struct kiln_alike *alike, int share, double took_ms)
+{
+    const double rest_ms = share * took_ms + 0.5;
+    bool goes_on = kiln_background_pause(&alike->background,
+                                         (int)(rest_ms < REST_MAX_MS ? rest_ms : REST_MAX_MS));
+    while (goes_on && kiln_clock_ms() < atomic_load(&alike->held_until_ms)) {
+        atomic_fetch_add(&alike->waits, 1);
+        goes_on = kiln_background_pause(&alike->background, HOLD_LOOK_MS);
+    }
+    return goes_on;
+}
 
 /* --- one picture ------------------------------------------------------------------------------ */
 static int store_made(struct kiln_alike *alike, struct kiln_error *err)
@@ -122,7 +140,7 @@ static void forget_pictures(struct kiln_alike *alike)
 }
 
 /* Those of the page, with a rest after each; *ret_ended: the process ends. */
-static int compute_all(struct kiln_alike *alike, int rest, bool *ret_ended, struct kiln_error *err)
+static int compute_all(struct kiln_alike *alike, int share, bool *ret_ended, struct kiln_error *err)
 {
     int code = 0;
     if (alike->picture_count > 0 && !alike->store)
@@ -130,9 +148,7 @@ static int compute_all(struct kiln_alike *alike, int rest, bool *ret_ended, stru
     for (uint32_t i = 0; i < alike->picture_count && code == 0 && !*ret_ended; i++) {
         const double begin_ms = kiln_monotonic_ms();
         code = compute(alike, &alike->pictures[i], err);
-        const double rest_ms = rest * (kiln_monotonic_ms() - begin_ms) + 0.5;
-        *ret_ended = !kiln_background_pause(&alike->background,
-                                            (int)(rest_ms < REST_MAX_MS ? rest_ms : REST_MAX_MS));
+        *ret_ended = !rest(alike, share, kiln_monotonic_ms() - begin_ms);
     }
     if (code == 0)
         code = store_made(alike, err);
@@ -168,10 +184,10 @@ static int read_row(void *arg, const struct kiln_fingerprint_row *row, struct ki
 }
 
 /* Computes what the page lacks, or leaves it to the gallery that writes. */
-static int finish_page(struct kiln_alike *alike, int rest, bool *ret_ended, struct kiln_error *err)
+static int finish_page(struct kiln_alike *alike, int share, bool *ret_ended, struct kiln_error *err)
 {
     if (atomic_load(&alike->writes))
-        return compute_all(alike, rest, ret_ended, err);
+        return compute_all(alike, share, ret_ended, err);
     if (alike->picture_count > 0)
         plan_walk(alike, WALK_AGAIN_MS);
     forget_pictures(alike);
@@ -181,9 +197,12 @@ static int finish_page(struct kiln_alike *alike, int rest, bool *ret_ended, stru
 static int walk(struct kiln_alike *alike, bool *ret_ended, struct kiln_error *err)
 {
     struct page page = {.alike = alike};
+    const double begin_ms = kiln_monotonic_ms();
     int code = kiln_gallery_fingerprints_below(alike->session, alike->walk_below, PAGE_ROWS,
                                                read_row, &page, err);
     if (code == 0)
+        *ret_ended = !rest(alike, REST_WALK, kiln_monotonic_ms() - begin_ms);
+    if (code == 0 && !*ret_ended)
         code = finish_page(alike, REST_WALK, ret_ended, err);
     if (code == 0 && !*ret_ended)
         alike->walk_below = page.rows < PAGE_ROWS ? 0 : page.last;
@@ -259,7 +278,7 @@ static void *run(void *arg)
                                            "near-duplicates"};
     bool ended = false;
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of this thread */
-    for (int pause_ms = 0; !ended && kiln_background_pause(&alike->background, pause_ms);) {
+    for (int pause_ms = 0; !ended && rest(alike, 1, pause_ms);) {
         struct kiln_error err = {0};
         bool more = false;
         if (step(alike, &more, &ended, &err)) {
@@ -329,6 +348,11 @@ void kiln_alike_note(struct kiln_alike *alike, uint64_t job, bool gone)
     pthread_mutex_unlock(&alike->lock);
 }
 
+void kiln_alike_hold(struct kiln_alike *alike, bool held)
+{
+    atomic_store(&alike->held_until_ms, held ? kiln_clock_ms() + HOLD_MAX_MS : 0);
+}
+
 void kiln_alike_step(struct kiln_alike *alike, bool writes, bool replaced)
 {
     const bool begins = writes && !atomic_exchange(&alike->writes, writes);
@@ -378,6 +402,9 @@ void kiln_alike_gauges(struct kiln_alike *alike, struct kiln_text *text)
     kiln_metric_single(text, "kiln_gallery_unreadable_total", "counter",
                        "Pictures whose file was missing or damaged.",
                        (double)atomic_load(&alike->unreadable));
+    kiln_metric_single(text, "kiln_gallery_fingerprints_waits_total", "counter",
+                       "Pauses of that work because a search by meaning was being prepared.",
+                       (double)atomic_load(&alike->waits));
     kiln_metric_single(text, "kiln_gallery_near_pictures", "gauge",
                        "Pictures that near-duplicates are looked for among.",
                        kiln_near_count(alike->near));

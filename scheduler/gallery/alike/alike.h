@@ -6,7 +6,8 @@
  * noted about how far it is: a picture without a row is one to look at, so it may be killed at any
  * moment, and any number of galleries may run.
  *
- * It works for at most a quarter of the time (half of it on new pictures), at a low priority.  A
+ * It works for at most a quarter of the time (half of it on new pictures), at a low priority, and
+ * not at all while the search by meaning is being prepared (kiln_alike_hold).  A
  * file that is missing or damaged costs its own picture's fingerprint, and is tried again in an
  * hour. A store that does not answer is waited for.
  */
@@ -29,6 +30,9 @@ bool kiln_alike_stop(struct kiln_alike *alike) KILN_MUST_CHECK;
 /* --- the thread that follows the ledger ------------------------------------------------------- */
 /* A picture that is new or has changed, or is gone.  Never waits. */
 void kiln_alike_note(struct kiln_alike *alike, uint64_t job, bool gone);
+/* Held: the picture or page in work is finished, and the next one waits until this is called with
+ * false, for HOLD_MAX_MS (a minute) at most. */
+void kiln_alike_hold(struct kiln_alike *alike, bool held);
 /* After each of its steps.  writes, replaced: of its progress. */
 void kiln_alike_step(struct kiln_alike *alike, bool writes, bool replaced);
 

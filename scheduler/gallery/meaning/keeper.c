@@ -124,9 +124,14 @@ int kiln_keeper_note(void *arg, uint64_t job, bool gone, struct kiln_error *err)
     return 0;
 }
 
-static bool is_due(struct kiln_keeper *keeper)
+bool kiln_keeper_waits(struct kiln_keeper *keeper)
 {
-    return atomic_load(&keeper->state) == WAITING &&
+    return atomic_load(&keeper->state) == WAITING;
+}
+
+bool kiln_keeper_is_due(struct kiln_keeper *keeper)
+{
+    return kiln_keeper_waits(keeper) &&
            (atomic_load(&keeper->wanted) || kiln_clock_ms() >= keeper->open_ms);
 }
 
@@ -152,7 +157,7 @@ int kiln_keeper_step(struct kiln_keeper *keeper, bool replaced, bool *ret_more,
 {
     struct kiln_error why = {0};
     *ret_more = false;
-    if (is_due(keeper) && open_all(keeper, &why) != 0)
+    if (!keeper->meaning && kiln_keeper_is_due(keeper) && open_all(keeper, &why) != 0)
         give_up(keeper, &why);
     if (!keeper->meaning)
         return 0;

@@ -22,6 +22,9 @@ void kiln_keeper_free(struct kiln_keeper *keeper); /* no thread uses it; accepts
 /* --- the thread that follows ------------------------------------------------------------------ */
 /* A kiln_each_change; arg: the keeper. */
 int kiln_keeper_note(void *arg, uint64_t job, bool gone, struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether it is still to be opened, and whether the next step will do so. */
+bool kiln_keeper_waits(struct kiln_keeper *keeper);
+bool kiln_keeper_is_due(struct kiln_keeper *keeper);
 /* After a step of the follower.  replaced: of its progress.  *ret_more: call again at once.  An
  * embedder that cannot be opened is logged once and is no error: words are searched without it. */
 int kiln_keeper_step(struct kiln_keeper *keeper, bool replaced, bool *ret_more,
