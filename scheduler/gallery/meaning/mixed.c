@@ -14,6 +14,9 @@
 #define SPARE 8  /* scratches that are kept */
 #define LISTS 64 /* kept at one time */
 #define ID 16    /* hexadecimal digits of a list in a cursor */
+#define WORDS_MS                                                                                   \
+    12 /* for the words, about as long as a million vectors take: those are all looked at, so an   \
+          older picture that has a rare phrase is likely found by them */
 
 struct list {
     char id[ID + 1]; /* of the query; "": none */
@@ -118,18 +121,28 @@ static void write_cursor(char out[KILN_GALLERY_CURSOR_MAX], const char *id, uint
 }
 
 /* --- making a list -------------------------------------------------------------------------- */
-static int find_alike(struct kiln_mixed *mixed, const struct kiln_gallery_query *query,
-                      struct kiln_meaning_hit hits[KILN_MIXED_WORDS],
-                      struct kiln_meaning_found *ret, struct kiln_error *err)
+/* What is alike, found in memory while Postgres finds the words. */
+struct alike {
+    struct kiln_mixed *mixed;
+    const struct kiln_gallery_query *query;
+    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
+    struct kiln_meaning_found found;
+    struct kiln_error err;
+    int code;
+};
+
+static void *find_alike(void *arg)
 {
+    struct alike *alike = arg;
     struct kiln_meaning_scratch *scratch;
-    int code = take_scratch(mixed, &scratch, err);
-    if (code != 0)
-        return code;
-    code = kiln_meaning_search(mixed->meaning, scratch, &query->filter, query->words,
-                               KILN_MIXED_WORDS, hits, ret, err);
-    give_scratch(mixed, scratch);
-    return code;
+    alike->code = take_scratch(alike->mixed, &scratch, &alike->err);
+    if (alike->code != 0)
+        return NULL;
+    alike->code = kiln_meaning_search(alike->mixed->meaning, scratch, &alike->query->filter,
+                                      alike->query->words, KILN_MIXED_WORDS, alike->hits,
+                                      &alike->found, &alike->err);
+    give_scratch(alike->mixed, scratch);
+    return NULL;
 }
 
 static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
@@ -137,21 +150,29 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
                      struct kiln_error *err)
 {
     struct kiln_gallery_query words = *query;
-    struct kiln_meaning_hit hits[KILN_MIXED_WORDS];
-    struct kiln_meaning_found found = {0};
+    struct alike alike = {.mixed = mixed, .query = query};
     struct kiln_gallery_page page;
     uint64_t by_words[KILN_MIXED_WORDS], by_meaning[KILN_MIXED_WORDS];
+    pthread_t thread;
     words.cursor = NULL, words.rows_max = KILN_MIXED_WORDS;
+    words.budget_ms = words.budget_ms > 0 ? words.budget_ms : WORDS_MS;
+    const bool beside = pthread_create(&thread, NULL, find_alike, &alike) == 0;
     int code = kiln_gallery_jobs(session, &words, by_words, &page, err);
-    if (code == 0)
-        code = find_alike(mixed, query, hits, &found, err);
+    if (beside)
+        pthread_join(thread, NULL);
+    else if (code == 0)
+        find_alike(&alike);
+    if (code == 0 && alike.code != 0)
+        *err = alike.err;
+    code = code ? code : alike.code;
     if (code != 0)
         return code;
     list->out_of_time = page.out_of_time, list->indexing = page.indexing;
     list->searched_back_to_ms = page.searched_back_to_ms;
-    for (uint32_t i = 0; i < found.near; i++)
-        by_meaning[i] = hits[i].job;
-    const struct kiln_fusion_list both[] = {{by_words, page.rows, 1}, {by_meaning, found.near, 1}};
+    const uint32_t near = alike.found.near;
+    for (uint32_t i = 0; i < near; i++)
+        by_meaning[i] = alike.hits[i].job;
+    const struct kiln_fusion_list both[] = {{by_words, page.rows, 1}, {by_meaning, near, 1}};
     list->count = kiln_fuse(both, 2, list->jobs);
     return 0;
 }

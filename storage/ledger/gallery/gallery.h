@@ -6,7 +6,7 @@
  *
  *     struct kiln_gallery_query query = {
  *         .filter = {.pool = "main", .show_unchecked = true}, .words = "red star", .rows_max = 48,
- *         .budget_ms = 25};
+ *         .budget_ms = 20};
  *     struct kiln_gallery_page page;
  *     rc = kiln_gallery_list(session, &query, each, arg, &page, err);
  *     query.cursor = page.older;      for the next page, in the same query
@@ -87,7 +87,7 @@ struct kiln_gallery_query {
     enum kiln_gallery_order order;
     const char *cursor; /* of a page of the same query; NULL or "": the first page */
     uint32_t rows_max;  /* 1 .. KILN_GALLERY_ROWS_MAX */
-    int64_t budget_ms;  /* a walk ends after that and says how far it came; 0: 25 */
+    int64_t budget_ms;  /* a walk ends after that and says how far it came; 0: 20 */
 };
 
 /* A stored file of a picture; key "" if it is missing. */

@@ -11,7 +11,7 @@
 #include "schemas/words/query.h"
 #include "storage/ledger/gallery/document.h"
 
-#define BUDGET_MS 25 /* of a walk, unless the query says another */
+#define BUDGET_MS 20 /* of a walk, unless the query says another */
 
 static int check(const struct kiln_gallery_query *query, struct kiln_error *err)
 {
