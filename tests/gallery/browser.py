@@ -94,6 +94,26 @@ class Browser:
                 raise TimeoutError(method)
             self._read(max(0.01, until - time.monotonic()))
 
+    def trace(self, act):
+        """What Chromium's main threads did while act() ran: events of the timeline."""
+        self.call("Tracing.start", traceConfig={"includedCategories": ["devtools.timeline"]},
+                  transferMode="ReportEvents")
+        act()
+        self.call("Tracing.end")
+        events, until = [], time.monotonic() + 60
+        while True:
+            ended = False
+            for event in list(self.events):
+                if event["method"].startswith("Tracing."):
+                    self.events.remove(event)
+                    events += event["params"].get("value", []) if event["method"] == "Tracing.dataCollected" else []
+                    ended = ended or event["method"] == "Tracing.tracingComplete"
+            if ended:
+                return events
+            if time.monotonic() > until:
+                raise TimeoutError("Tracing.end")
+            self._read(0.5)
+
     def page(self, width, height, dark=False, scripts=True, reduced=False):
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -148,14 +168,16 @@ class Page:
             time.sleep(0.05)
 
     def key(self, key, code=None):
+        shift, key = key.startswith("Shift+"), key.removeprefix("Shift+")
+        modifiers = {"modifiers": 8} if shift else {}
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         codes = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
                  "ArrowDown": 40, "End": 35, "Home": 36}
         number = codes.get(key, ord(key[0].upper()))
         self("Input.dispatchKeyEvent", type="keyDown", key=key, code=code or key,
-             windowsVirtualKeyCode=number, **text)
+             windowsVirtualKeyCode=number, **text, **modifiers)
         self("Input.dispatchKeyEvent", type="keyUp", key=key, code=code or key,
-             windowsVirtualKeyCode=number)
+             windowsVirtualKeyCode=number, **modifiers)
 
     def shot(self, path, whole=False):
         data = self("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]

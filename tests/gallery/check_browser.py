@@ -86,6 +86,35 @@ with Browser() as browser:
     ids = page.run("[...document.querySelectorAll('.tile a')].map((a) => a.dataset.job)")
     check(len(ids) == len(set(ids)), "a picture twice")
 
+    # --- a picture over them costs what is in the picture, however many tiles are behind it ---
+    page.run("scrollTo(0, 0); document.querySelector('.tile a').focus()")
+
+    def open_and_close():
+        page.key("Enter")
+        check(page.until("document.querySelector('dialog').open"), "Enter opens")
+        page.key("Escape")
+        check(page.until("!document.querySelector('dialog').open && document.activeElement.matches('.tile a')"), "Esc closes")
+
+    open_and_close()  # what is made once
+    events = browser.trace(open_and_close)
+    styled = [event["args"].get("elementCount", 0) for event in events if event["name"] == "UpdateLayoutTree"]
+    elements = page.run("document.querySelectorAll('main > .grid *').length")
+    check(elements > 900 and styled, f"{elements} elements, {len(styled)} times styled")
+    check(max(styled) < elements / 2, f"of {elements} elements behind a picture {max(styled)} were styled again")
+
+    # --- Tab stays in it, both ways, and comes back to it ---
+    page.key("Enter")
+    check(page.until("document.querySelector('dialog').open"), "Enter opens")
+    stops = page.run("document.querySelectorAll('dialog a[href], dialog button').length")
+    inside = "!!document.activeElement.closest('dialog')"
+    for key in ["Tab"] * (stops + 3) + ["Shift+Tab"] * 3:
+        page.key(key)
+        check(page.run(inside), f"{key} leaves the picture: {page.run(focus)}")
+    page.run("document.querySelector('.tile a').focus()")
+    check(page.run(inside), "the focus goes behind the picture")
+    page.key("Escape")
+    check(page.until("!document.querySelector('dialog').open"), "Esc closes")
+
     # --- a place that was left is found again ---
     page.run("document.querySelectorAll('.tile')[150].scrollIntoView()")
     job = page.run("document.querySelectorAll('.tile a')[150].dataset.job")

@@ -202,8 +202,22 @@
     if (link) scrollBy(0, link.closest(".tile").getBoundingClientRect().top - place.y);
   };
 
-  /* --- a picture over the list --- */
-  const dialog = make("dialog", { "aria-label": "Picture" });
+  /* --- a picture over the list ---
+   * It covers the whole window, and is not shown as modal: that would make all tiles behind it inert,
+   * and so style each of them again whenever a picture is opened and closed.  Tab stays inside. */
+  const dialog = make("dialog", { "aria-label": "Picture", "aria-modal": "true" });
+  const stops = () => $$("a[href], button:not(:disabled), input, select, textarea, summary, [tabindex='0']", dialog)
+    .filter((element) => element.checkVisibility?.({ visibilityProperty: true }) ?? true);
+  const stayInside = (event) => {
+    const all = stops(), first = all[0], last = all[all.length - 1];
+    const inside = dialog.contains(document.activeElement);
+    if (inside && document.activeElement !== (event.shiftKey ? first : last)) return;
+    event.preventDefault();
+    (event.shiftKey ? last : first)?.focus();
+  };
+  document.addEventListener("focusin", (event) => { /* from the browser's own bars */
+    if (dialog.open && !dialog.contains(event.target)) stops()[0]?.focus();
+  });
   let opened = null; /* the link that was opened */
   let listed = location.href; /* the address of the list */
   const links = () => $$("main > .grid .tile > a");
@@ -241,7 +255,8 @@
     dialog.replaceChildren(top, body);
     if (how === "push") history.pushState({ picture: link.dataset.job }, "", link.href);
     if (how === "replace") history.replaceState(history.state && { picture: link.dataset.job }, "", link.href);
-    if (!dialog.open) dialog.showModal();
+    if (!dialog.open) dialog.show();
+    document.documentElement.classList.add("covered");
     close.focus({ focusVisible: false });
     document.title = `${$("h1", body).textContent} \u00b7 Kiln`;
     say($("h1", body).textContent);
@@ -257,13 +272,13 @@
   const closeDialog = () => {
     if (!dialog.open) return;
     dialog.close();
+    document.documentElement.classList.remove("covered");
     dialog.replaceChildren();
     document.title = title;
     const link = opened && linkOf(opened.dataset.job);
     if (link?.isConnected) link.focus({ preventScroll: false });
     opened = null;
   };
-  dialog.addEventListener("cancel", (event) => { event.preventDefault(); leave(); });
   const followAddress = () => {
     const job = history.state?.picture || local?.job(location.href), link = job && linkOf(job);
     if (link) return showIn(link, "stay");
@@ -329,6 +344,8 @@
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (dialog.open && event.key === "Tab") return stayInside(event);
+    if (dialog.open && event.key === "Escape") { event.preventDefault(); return leave(); }
     if (event.target.matches?.("input, select, textarea")) return;
     let done = false;
     const tile = event.target.closest?.("main > .grid .tile > a");
