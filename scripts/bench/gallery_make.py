@@ -5,9 +5,10 @@
     scripts/bench/gallery_make.py "host=... dbname=..." --pictures 1000000 --store stack/store
 
 Each row copies a picture that the pool has: its size, its bytes and hashes.  What differs is the
-prompt, 8 to 220 words of six languages, and tenant, style, LoRA, level and time.  Word r of a
-language has a frequency of 1/r (Zipf).  The objects of the newest pictures (--files) are hard links
-to those that they copy, so they can be opened; the others are only rows.
+prompt, 8 to 220 words of six languages, and tenant, style, LoRA, level, time and fingerprint,
+which is of random bits.  Word r of a language has a frequency of 1/r (Zipf).  The objects of the
+newest pictures (--files) are hard links to those that they copy, so they can be opened; the others
+are only rows.
 
 --prompts takes the prompts of a file (JSON lines, caption_lists.py) instead, one a picture, all of
 level 0, for gallery_quality.py.
@@ -133,6 +134,10 @@ INSERT INTO object (job_id, bytes, created_at, width, height, role, key, sha256,
     '"images/"YYYY/MM/') || c.id || '/' || o.role || '-' || left(o.sha256, 16) || '.webp', o.sha256,
     o.content_type FROM chosen c JOIN object o ON o.job_id = c.of AND o.role <> 'latent'
     ORDER BY c.id;
+INSERT INTO gallery_picture (job_id, file, quality, colour, pdq) SELECT c.id,
+    hashtextextended(o.sha256, 0), 100, ('x' || left(md5(c.id::text), 6))::bit(24)::integer,
+    sha256(int8send(c.id)) FROM chosen c JOIN object o ON o.job_id = c.of AND o.role = 'full'
+    ORDER BY c.id;
 COMMIT;
 """
 
@@ -147,7 +152,7 @@ def make(conninfo, pool, count, lines):
             psql.stdin.writelines(itertools.islice(lines, CHUNK))
             psql.stdin.write(CHUNK_TAIL.format(pool=pool, count=count))
             print(f"{min(first + CHUNK, count)} of {count}", file=sys.stderr)
-        psql.stdin.write("ANALYZE job, image, object;\n")
+        psql.stdin.write("ANALYZE job, image, object, gallery_picture;\n")
         psql.stdin.close()
     except BrokenPipeError:
         pass  # psql has said why
