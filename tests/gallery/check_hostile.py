@@ -134,12 +134,12 @@ for _ in range(300):
         receive(sock, 0.05)
 alive("300 broken requests")
 
-# --- 2,000 idle connections of one address leave room for others ---
+# --- 5,000 idle connections of five addresses leave room for others ---
 idle = []
-for _ in range(2000):
+for number in range(5000):
     try:
         sock = socket.socket()
-        sock.bind(("127.0.0.2", 0))
+        sock.bind((f"127.0.0.{20 + number % 5}", 0))
         sock.settimeout(2)
         sock.connect((HOST, PORT))
         idle.append(sock)

@@ -81,6 +81,13 @@ grep -q '^HTTP/1.1 303' redirect.txt || die "no redirect"
 grep -qi '^Location: http://192.0.2.1:9000/pictures/p/images/.*X-Amz-Expires=43200' redirect.txt || die "where to?"
 grep -qi '^Cache-Control: no-store' redirect.txt || die "the redirect may be stored"
 grep -qi "img-src 'self' http://192.0.2.1:9000;" redirect.txt || die "the policy lacks the store"
+# Credentials that expire are replaced in their file.
+printf '[default]\naws_access_key_id = ASIARENEWED\naws_secret_access_key = other\naws_session_token = tok\n' >credentials
+renewed() { [ "$(page /)" = 200 ] && grep -q 'X-Amz-Credential=ASIARENEWED.*X-Amz-Security-Token=tok' page.txt; }
+soon renewed || die "pages are signed with credentials that have expired"
+! grep -q AKIAEXAMPLE page.txt || die "some addresses have the old credentials"
+rm credentials
+[ "$(page /)" = 200 ] && grep -q ASIARENEWED page.txt || die "no page without the file"
 kill -TERM "$gallery"
 wait "$gallery"
 echo ok

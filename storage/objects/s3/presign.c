@@ -1,7 +1,7 @@
 /* presign.c - URLs from which a browser may read an object; see kiln_store_presign.
  *
  * Whatever credentials sign a URL must live as long as it does, and temporary ones are replaced in
- * their file long before they end: the file is read again once a minute at most.  The client's own
+ * their file long before they end: the file is read again every few seconds at most.  The client's own
  * credentials are left alone, since its thread may be using them.
  */
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include "schemas/text/text.h"
 #include "storage/objects/s3/s3.h"
 
-#define READ_EVERY_MS 60000
+#define READ_EVERY_MS 5000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
