@@ -135,7 +135,7 @@ static int write_environment(const struct secrets *secrets, int user, const char
     return rc;
 }
 
-/* Every setting that is not at its default, with the URLs and passwords of this user. */
+/* Every setting that was made, even if it equals the default, with the servers as this user. */
 static int write_settings(const struct secrets *secrets, int user, struct kiln_error *err)
 {
     char pgpass[PATH_MAX], password[PATH_MAX], redis[512];
