@@ -11,6 +11,7 @@
 #include <openssl/evp.h>
 
 #include "schemas/digest.h"
+#include "schemas/limits.h"
 #include "storage/formats/regular.h"
 
 #define READ_BYTES (1 << 20)
@@ -72,6 +73,10 @@ bool kiln_file_hash(const char *path, char hex[KILN_FILE_HASH_MAX])
     int fd;
     if (kiln_regular_open(path, &fd, &st, NULL) != 0)
         return false;
+    if ((uint64_t)st.st_size > KILN_LORA_BYTES_MAX) {
+        close(fd);
+        return false;
+    }
     pthread_mutex_lock(&known.mutex);
     struct known_file *file = place_of(&st);
     if (file->hex[0] || hash_file(fd, &st, file->hex)) {

@@ -10,7 +10,8 @@
 
 #define KILN_FILE_HASH_MAX 65 /* hex digits and a NUL */
 
-/* False for a file that cannot be read or is changed meanwhile. */
+/* False for a file that cannot be read, is changed meanwhile, or is larger than any LoRA may be
+ * (KILN_LORA_BYTES_MAX): whoever waits for the hash of 100 GB waits for minutes. */
 bool kiln_file_hash(const char *path, char hex[KILN_FILE_HASH_MAX]);
 
 #endif

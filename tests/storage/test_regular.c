@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "schemas/limits.h"
+#include "storage/formats/file_hash.h"
 #include "storage/formats/regular.h"
 #include "tests/support/files.h"
 
@@ -75,12 +77,26 @@ static void what_is_no_file(void **state)
     alarm(0);
 }
 
+/* Sparse, so that a mistake here costs a hundred gigabytes of reading. */
+static void only_what_may_be_a_lora_is_hashed(void **state)
+{
+    (void)state;
+    char hex[KILN_FILE_HASH_MAX];
+    kiln_test_write("hashed", "abc");
+    assert_true(kiln_file_hash("hashed", hex));
+    assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_int_equal(truncate("hashed", (off_t)100 << 30), 0);
+    assert_false(kiln_file_hash("hashed", hex));
+    assert_int_equal(unlink("hashed"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length_up_to_the_limit),
         cmocka_unit_test(a_file_that_is_larger_than_it_says),
         cmocka_unit_test(what_is_no_file),
+        cmocka_unit_test(only_what_may_be_a_lora_is_hashed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,6 +165,25 @@ static void another_hash_is_refused_with_both(void **state)
     kiln_lora_disk_free(disk);
 }
 
+/* A hundred gigabytes are neither fetched nor waited for. */
+static void an_object_that_is_too_large_is_refused_by_its_size(void **state)
+{
+    struct rig *rig = *state;
+    char sha256[KILN_LORA_SHA256_MAX], path[200], key[KILN_LORA_KEY_MAX];
+    struct kiln_lora_pin *pin = NULL;
+    struct kiln_error err;
+    put(rig, 'l', sha256);
+    kiln_lora_key(sha256, key);
+    snprintf(path, sizeof path, "%s/store/%s", rig->dir, key);
+    assert_int_equal(truncate(path, (off_t)100 << 30), 0);
+    struct kiln_lora_disk *disk = open_disk(rig, 1 << 20);
+    assert_int_equal(kiln_lora_disk_fetch(disk, rig->store, "neon", sha256, &pin, &err),
+                     KILN_CORRUPT);
+    assert_non_null(strstr(err.text, "has 107374182400 bytes; at most 4294967296"));
+    assert_int_equal(names(rig), 0);
+    kiln_lora_disk_free(disk);
+}
+
 static void a_cut_file_is_fetched_again(void **state)
 {
     struct rig *rig = *state;
@@ -297,7 +316,8 @@ static void a_directory_that_cannot_be_written_is_an_error_of_this_machine(void 
     put(rig, 'd', sha256);
     struct kiln_lora_disk *disk = kiln_lora_disk_new("/proc/nowhere", 1 << 20);
     assert_int_equal(kiln_lora_disk_fetch(disk, rig->store, "neon", sha256, &pin, &err), KILN_IO);
-    assert_non_null(strstr(err.text, "LoRA neon: lock /proc/nowhere/"));
+    assert_non_null(strstr(err.text, "LoRA neon: make /proc/nowhere, the folder of the setting "
+                                     "lora_cache_dir: "));
     kiln_lora_disk_free(disk);
 }
 
@@ -307,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_file_is_fetched_once_and_kept),
         TEST(another_hash_is_refused_with_both),
+        TEST(an_object_that_is_too_large_is_refused_by_its_size),
         TEST(a_cut_file_is_fetched_again),
         TEST(the_longest_unused_go_and_pinned_ones_stay),
         TEST(files_in_use_may_exceed_the_bound),

@@ -298,9 +298,13 @@ static int try_loras(struct look *look, struct kiln_error *err)
     if (has_loras(look->starts, look->flight))
         return 0;
     int code = reach_store(look, err);
-    code = code ? code
-                : kiln_lora_files_fetch(worker->config, worker->lora_disk, look->starts->store,
-                                        look->flight, err);
+    if (code)
+        return code;
+    /* One try takes minutes if the line is slow; between tries the caller looks who still waits. */
+    kiln_store_try_once(look->starts->store, true);
+    code = kiln_lora_files_fetch(worker->config, worker->lora_disk, look->starts->store,
+                                 look->flight, err);
+    kiln_store_try_once(look->starts->store, false);
     look->answers = look->answers && (code == 0 || of_the_start(code) || code == KILN_IO);
     return code;
 }

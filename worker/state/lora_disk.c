@@ -55,8 +55,8 @@ static void path_of(const struct kiln_lora_disk *disk, const char *sha256, const
     snprintf(out, PATH_MAX, "%.*s/%.64s%s", PATH_MAX - 100, disk->dir, sha256, ending);
 }
 
-/* Makes the directory and those above it; a failure shows in the first file. */
-static void make_dir(const struct kiln_lora_disk *disk)
+/* Makes the directory and those above it. */
+static int make_dir(const struct kiln_lora_disk *disk, const char *name, struct kiln_error *err)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", disk->dir);
@@ -65,7 +65,10 @@ static void make_dir(const struct kiln_lora_disk *disk)
         (void)mkdir(path, 0755);
         *slash = '/';
     }
-    (void)mkdir(path, 0755);
+    if (mkdir(path, 0755) == 0 || errno == EEXIST)
+        return 0;
+    return kiln_fail(err, KILN_IO, "LoRA %s: make %s, the folder of the setting lora_cache_dir: %s",
+                     name, path, strerror(errno));
 }
 
 /* --- locks ------------------------------------------------------------------------------------ */
@@ -234,7 +237,8 @@ static void make_room(const struct kiln_lora_disk *disk, uint64_t bytes, const c
 
 /* --- fetching --------------------------------------------------------------------------------- */
 
-/* The bytes that have the hash. */
+/* The bytes that have the hash.  The size is asked first: it bounds the memory that the store's
+ * answer may take, and the time for which the store may dawdle. */
 static int get(struct kiln_store *store, const char *name, const char *sha256, void **ret,
                size_t *ret_size, struct kiln_error *err)
 {
@@ -242,12 +246,20 @@ static int get(struct kiln_store *store, const char *name, const char *sha256, v
     uint8_t digest[KILN_SHA256_SIZE];
     kiln_lora_key(sha256, key);
     for (int i = 0; i < FETCH_TRIES; i++) {
-        int code = kiln_store_get(store, key, KILN_LORA_BYTES_MAX, ret, ret_size, err);
-        if (code == KILN_FULL) /* of the object, and for good */
-            return kiln_fail(err, KILN_CORRUPT, "LoRA %s: %s has more than %zu bytes", name, key,
-                             KILN_LORA_BYTES_MAX);
+        uint64_t size = 0;
+        int code = kiln_store_head(store, key, &size, err);
+        if (code == 0 && size > KILN_LORA_BYTES_MAX)
+            return kiln_fail(err, KILN_CORRUPT, "LoRA %s: %s has %" PRIu64 " bytes; at most %zu",
+                             name, key, size, KILN_LORA_BYTES_MAX);
+        code = code ? code : kiln_store_get(store, key, (size_t)size, ret, ret_size, err);
+        if (code == KILN_FULL)
+            return kiln_fail(err, KILN_PROTOCOL, "LoRA %s: %s has more bytes than the store says",
+                             name, key);
         if (code == KILN_NOT_FOUND)
-            return kiln_fail(err, code, "LoRA %s: %s is no longer in the store", name, key);
+            return kiln_fail(err, code,
+                             "LoRA %s: %s is no longer in the store; `kiln lora replace` or `add` "
+                             "puts it back",
+                             name, key);
         if (code != 0)
             return code;
         kiln_sha256(*ret, *ret_size, digest);
@@ -305,17 +317,19 @@ int kiln_lora_disk_fetch(struct kiln_lora_disk *disk, struct kiln_store *store, 
                          struct kiln_error *err)
 {
     const double until_ms = kiln_monotonic_ms() + WAIT_MS;
-    make_dir(disk);
+    int code = make_dir(disk, name, err);
+    if (code)
+        return code;
     do {
         *ret = kiln_lora_disk_pin(disk, sha256);
         if (*ret)
             return 0;
         const int lock = lock_file(disk, sha256, LOCK_EX, true);
         if (lock < 0 && errno != EWOULDBLOCK)
-            return kiln_fail(err, KILN_IO, "LoRA %s: lock %s/%s" LOCK ": %s", name, disk->dir,
-                             sha256, strerror(errno));
+            return kiln_fail(err, KILN_IO, "LoRA %s: write in %s (lora_cache_dir): %s", name,
+                             disk->dir, strerror(errno));
         if (lock >= 0) {
-            int code = fetch_locked(disk, store, name, sha256, err);
+            code = fetch_locked(disk, store, name, sha256, err);
             if (code) {
                 char path[PATH_MAX];
                 path_of(disk, sha256, LOCK, path);
