@@ -75,32 +75,44 @@ static int build_of(const struct kiln_routes *routes, const char *texts, size_t 
     return rc ? rc : kiln_router_build(loras, count, version, routes->lexicon, ret, err);
 }
 
-/* Whether this release can route to one LoRA. */
-static bool knows(const struct kiln_routes *routes, json_t *lora)
+/* The bytes of the texts of one LoRA; 0: this release cannot route to it. */
+static size_t known_bytes(const struct kiln_routes *routes, json_t *lora)
 {
     struct kiln_lora_facts facts;
     struct kiln_error why = {.text = "no memory"};
     char *text = json_dumps(lora, JSON_COMPACT);
     const int rc = text ? kiln_lora_file_try(text, "the registry", routes->lexicon, &facts, &why)
                         : KILN_NO_MEMORY;
+    const size_t bytes = rc ? 0 : strlen(text);
     if (rc)
         kiln_log(KILN_LOG_WARNING, "lora_not_routable", kiln_f("error", "%s", why.text));
     free(text);
-    return rc == 0;
+    return bytes;
 }
 
-/* Of the registry's texts those that this release can read: another one may have written keys that
- * it does not know. */
+/* Of the registry's texts those that this release can read, in order of the names: another one may
+ * have written keys that it does not know, and no bound of the router holds for the registry.  Jobs
+ * would wait for ever for a router that cannot be built. */
 static char *readable(const struct kiln_routes *routes, const struct kiln_lora_list *list)
 {
     json_error_t at;
     json_t *root = json_loadb(list->texts, list->texts_len, 0, &at), *lora;
     json_t *kept = json_array();
-    size_t i;
+    size_t i, sum = sizeof "{\"loras\":[]}";
     json_array_foreach(json_object_get(root, "loras"), i, lora)
     {
-        if (knows(routes, lora))
+        const size_t bytes = known_bytes(routes, lora);
+        if (json_array_size(kept) == KILN_ROUTER_LORAS_MAX || sum + bytes > KILN_LORA_FILE_MAX) {
+            kiln_log(KILN_LOG_ERROR, "loras_not_routable",
+                     kiln_f("loras", "%zu", json_array_size(json_object_get(root, "loras")) - i),
+                     kiln_f("error", "the router takes %d LoRAs, with %d bytes of texts; disable "
+                            "some with `kiln lora edit NAME --disable`",
+                            KILN_ROUTER_LORAS_MAX, KILN_LORA_FILE_MAX));
+            break;
+        }
+        if (bytes)
             (void)json_array_append(kept, lora);
+        sum += bytes + 1;
     }
     json_decref(root);
     root = json_pack("{s:o}", "loras", kept);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "scheduler/router/index.h"
+#include "scheduler/router/lora_file.h"
 #include "scheduler/router/word_lists.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
@@ -227,10 +228,10 @@ static int check_texts(const struct kiln_router_lora *lora, const char *what,
         if (strlen(text) > max)
             return kiln_fail(err, KILN_BAD_INPUT, "LoRA '%s', %s %u: %zu bytes; at most %zu",
                              lora->name, what, i + 1, strlen(text), max);
-        for (const char *at = text; *at; at++)
-            if ((unsigned char)*at < ' ' || *at == 0x7f)
-                return kiln_fail(err, KILN_BAD_INPUT, "LoRA '%s', %s %u: a control character",
-                                 lora->name, what, i + 1);
+        const int steering = kiln_lora_text_steers(text);
+        if (steering >= 0)
+            return kiln_fail(err, KILN_BAD_INPUT, "LoRA '%s', %s %u: the control character U+%04X",
+                             lora->name, what, i + 1, (unsigned)steering);
     }
     return 0;
 }

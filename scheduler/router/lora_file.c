@@ -19,6 +19,17 @@ const char *kiln_lora_category_name(enum kiln_lora_category category)
     return category < KILN_LORA_CATEGORIES ? categories[category] : NULL;
 }
 
+int kiln_lora_text_steers(const char *text)
+{
+    for (size_t left = strlen(text), len; left; text += len, left -= len) {
+        len = kiln_utf8_length(text, left);
+        const int code = len ? kiln_utf8_steering(text, len) : 0;
+        if (code >= 0)
+            return code;
+    }
+    return -1;
+}
+
 struct place { /* for messages */
     const char *where, *name;
     size_t number;
@@ -236,6 +247,9 @@ int kiln_lora_file_try(const char *lora, const char *where, const struct kiln_le
     struct kiln_lora_facts facts;
     struct kiln_text file = {0};
     size_t count = 0;
+    if (strlen(lora) > KILN_LORA_ENTRY_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: a LoRA with %zu bytes of texts; at most %d",
+                         where, strlen(lora), KILN_LORA_ENTRY_MAX);
     kiln_text_printf(&file, "{\"loras\":[%s]}", lora);
     int rc = file.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for the texts of a LoRA")
                          : kiln_lora_file_read(file.at, file.len, where, &loras, &count, err);

@@ -50,7 +50,10 @@ static void wrong_files_are_refused_by_name(void **state)
     refused("{\"loras\": [{\"name\": \"a\", \"trigers\": []}]}", "'trigers' is not a key");
     refused("{\"loras\": [{\"name\": \"a\", \"triggers\": \"x\"}]}", "list of texts");
     refused("{\"loras\": [{\"name\": \"a\", \"triggers\": [\"\"]}]}", "not empty");
-    refused("{\"loras\": [{\"name\": \"a\", \"triggers\": [\"x\\ny\"]}]}", "control character");
+    refused("{\"loras\": [{\"name\": \"a\", \"triggers\": [\"x\\ny\"]}]}",
+            "control character U+000A");
+    refused("{\"loras\": [{\"name\": \"a\", \"triggers\": [\"x\\u202ey\"]}]}", "U+202E");
+    refused("{\"loras\": [{\"name\": \"a\", \"positive\": [\"x\\u009by\"]}]}", "U+009B");
     refused("{\"loras\": [{\"name\": \"a\", \"category\": \"look\"}]}",
             "style, subject, character, effect, motion");
     refused("{\"loras\": [{\"name\": \"a\", \"scale\": \"1\"}]}", "must be a number");
@@ -67,6 +70,24 @@ static void wrong_files_are_refused_by_name(void **state)
              "\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\","
              "\"x\",\"x\",\"x\",\"x\",");
     refused(text, "33 positive; at most 32");
+}
+
+/* Whatever is in it: the registry is read as a whole. */
+static void a_lora_has_a_bound(void **state)
+{
+    (void)state;
+    struct kiln_lora_facts facts;
+    struct kiln_error err = {0};
+    const size_t size = KILN_LORA_ENTRY_MAX + 64;
+    char *text = malloc(size);
+    assert_non_null(text);
+    snprintf(text, size, "{\"name\":\"a\",\"source\":\"%0*d\"}", KILN_LORA_ENTRY_MAX - 24, 0);
+    assert_int_equal(strlen(text), KILN_LORA_ENTRY_MAX);
+    assert_int_equal(kiln_lora_file_try(text, "f.json", lexicon, &facts, &err), 0);
+    snprintf(text, size, "{\"name\":\"a\",\"source\":\"%0*d\"}", KILN_LORA_ENTRY_MAX - 23, 0);
+    assert_int_equal(kiln_lora_file_try(text, "f.json", lexicon, &facts, &err), KILN_BAD_INPUT);
+    assert_non_null(strstr(err.text, "262145 bytes of texts; at most 262144"));
+    free(text);
 }
 
 static void the_lexicon_refuses_what_is_wrong(void **state)
@@ -221,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_files_are_refused_by_name),
+        cmocka_unit_test(a_lora_has_a_bound),
         cmocka_unit_test(the_lexicon_refuses_what_is_wrong),
         cmocka_unit_test(the_lexicon_is_large_and_answers_in_two_languages),
         cmocka_unit_test(an_empty_registry_chooses_nothing),

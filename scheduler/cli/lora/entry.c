@@ -118,28 +118,16 @@ int kiln_lora_entry_options(struct kiln_cli *cli, const struct kiln_args *args, 
 
 /* --- checks ----------------------------------------------------------------------------------- */
 
-/* The first character of the text that steers a terminal, or -1. */
-static int steering(const char *text)
-{
-    for (size_t at = 0, left = strlen(text), len; left; at += len, left -= len) {
-        len = kiln_utf8_length(text + at, left);
-        const int code = len ? kiln_utf8_steering(text + at, len) : 0;
-        if (code >= 0)
-            return code;
-    }
-    return -1;
-}
-
 static int check_texts(const char *key, const json_t *value, const char *where,
                        struct kiln_error *err)
 {
     size_t i;
     const json_t *item;
-    int code = json_is_string(value) ? steering(json_string_value(value)) : -1;
+    int code = json_is_string(value) ? kiln_lora_text_steers(json_string_value(value)) : -1;
     json_array_foreach(value, i, item)
     {
         if (json_is_string(item) && code < 0)
-            code = steering(json_string_value(item));
+            code = kiln_lora_text_steers(json_string_value(item));
     }
     if (code < 0)
         return 0;

@@ -107,7 +107,9 @@ static void print_value(const char *key, const json_t *value)
     }
     json_array_foreach(value, i, item)
     {
-        kiln_print_line("  %-12s %s", i ? "" : key, json_string_value(item));
+        char *other = json_is_string(item) ? NULL : json_dumps(item, JSON_ENCODE_ANY);
+        kiln_print_line("  %-12s %s", i ? "" : key, other ? other : json_string_value(item));
+        free(other);
     }
 }
 
