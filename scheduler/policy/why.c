@@ -1,6 +1,7 @@
 /* why.c - what the command line and the metrics show: counts, groups, and why a job waits. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "scheduler/policy/state.h"
 
@@ -60,8 +61,8 @@ const char *kiln_policy_reason_name(enum kiln_policy_reason reason)
     return names[reason];
 }
 
-/* Whether a worker of this release could render it; others wait for one. */
-static bool mode_is_known(const struct kiln_policy *p, const struct pol_group *group)
+/* Whether some worker's release knows its mode and its files of LoRAs; it waits for one. */
+static bool release_is_there(const struct kiln_policy *p, const struct pol_group *group)
 {
     bool known = group->minor == 0;
     for (uint32_t i = 0; i < p->worker_span && !known; i++)
@@ -79,7 +80,7 @@ static enum kiln_policy_reason reason_of(const struct kiln_policy *p, uint32_t j
         return KILN_REASON_BACKOFF;
     const bool whole_pool = set->model == p->pool_model; /* any worker can render it */
     if ((whole_pool ? p->workers_alive : p->models[set->model].workers) == 0 ||
-        !mode_is_known(p, group))
+        !release_is_there(p, group))
         return KILN_REASON_NO_WORKER;
     if (j->has_deadline && p->job_due[job].hi <= p->horizon_ms)
         return KILN_REASON_DEADLINE;
@@ -162,7 +163,11 @@ static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
                  (double)(p->jobs[job].wake_ms - now_ms) / 1000);
         return;
     case KILN_REASON_NO_WORKER:
-        if (p->workers_alive > 0 && !mode_is_known(p, group))
+        if (p->workers_alive > 0 && !release_is_there(p, group) && strchr(set->lora_set, '@'))
+            snprintf(out, size,
+                     "its LoRAs are files of the registry, and all live workers are of an older "
+                     "release that does not fetch these; it waits for a newer worker");
+        else if (p->workers_alive > 0 && !release_is_there(p, group))
             snprintf(out, size,
                      "its mode is %s, and all live workers are of an older release that does not "
                      "know this mode; it waits for a newer worker",

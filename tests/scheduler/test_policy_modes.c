@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "schemas/wire/wire.h"
 #include "tests/support/policy.h"
 
 static void add_mode(uint64_t id, const char *set, const char *mode)
@@ -88,6 +89,21 @@ static void each_worker_gets_the_modes_it_knows(void **state)
     struct kiln_policy_pick pick = pick_at(2000);
     assert_string_equal(pick.worker, "new");
     assert_int_equal(pick.count, 1); /* another variety is another mode */
+}
+
+/* One that fetches no files of the registry would draw what its own folder has under the name. */
+static void a_file_of_the_registry_waits_for_a_worker_that_fetches_it(void **state)
+{
+    (void)state;
+    struct kiln_policy_why why;
+    add_mode(1, "ink:1@0123456789abcdef", "");
+    worker_of(KILN_WIRE_MINOR_FILES - 1, "old", "");
+    none_at(1000);
+    assert_int_equal(kiln_policy_why(policy, 1, 1000, &why, &err), 0);
+    assert_int_equal(why.reason, KILN_REASON_NO_WORKER);
+    assert_non_null(strstr(why.text, "its LoRAs are files of the registry"));
+    worker_of(KILN_WIRE_MINOR_FILES, "new", "");
+    assert_string_equal(pick_at(2000).worker, "new");
 }
 
 /* Its holder will never render it: another worker opens the set, although that costs a load. */
@@ -229,6 +245,7 @@ int main(void)
         KILN_POLICY_TEST(a_batch_is_of_one_mode),
         KILN_POLICY_TEST(an_older_worker_gets_exact_jobs),
         KILN_POLICY_TEST(each_worker_gets_the_modes_it_knows),
+        KILN_POLICY_TEST(a_file_of_the_registry_waits_for_a_worker_that_fetches_it),
         KILN_POLICY_TEST(a_set_that_only_older_workers_hold_is_opened),
         KILN_POLICY_TEST(older_workers_hide_no_newer_one),
         KILN_POLICY_TEST(nothing_is_taken_back_for_an_older_worker),
