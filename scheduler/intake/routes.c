@@ -105,7 +105,8 @@ static char *readable(const struct kiln_routes *routes, const struct kiln_lora_l
         if (json_array_size(kept) == KILN_ROUTER_LORAS_MAX || sum + bytes > KILN_LORA_FILE_MAX) {
             kiln_log(KILN_LOG_ERROR, "loras_not_routable",
                      kiln_f("loras", "%zu", json_array_size(json_object_get(root, "loras")) - i),
-                     kiln_f("error", "the router takes %d LoRAs, with %d bytes of texts; disable "
+                     kiln_f("error",
+                            "the router takes %d LoRAs, with %d bytes of texts; disable "
                             "some with `kiln lora edit NAME --disable`",
                             KILN_ROUTER_LORAS_MAX, KILN_LORA_FILE_MAX));
             break;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/lora/file/lora.h"
+#include "pipeline/lora/file/strength.h"
 #include "storage/formats/safetensors.h"
 #include "tests/support/measure.h"
 
@@ -224,6 +224,38 @@ static void test_names_of_repacks_find_their_modules(void **state)
         assert_true(kiln_lora_at(f, 0)->scale == 1);
         kiln_lora_close(f);
     }
+}
+
+/* Its strength would take memory and time by the square of the rank. */
+static void test_a_rank_above_the_module_is_not_measured(void **state)
+{
+    (void)state;
+    struct kiln_lora_modules modules;
+    struct kiln_lora_measure measure;
+    struct kiln_error err;
+    if (kiln_lora_modules_open(golden("models/plain"), &modules, &err))
+        fail_msg("%s", err.text);
+    const struct kiln_lora_module *m = &modules.at[0];
+    const int64_t most = m->rows > m->cols ? m->rows : m->cols;
+    float *zeros = calloc((size_t)((most + 1) * most), sizeof *zeros);
+    assert_non_null(zeros);
+    for (int64_t rank = most; rank <= most + 1; rank++) {
+        char a[KILN_ST_NAME_MAX + 32], b[KILN_ST_NAME_MAX + 32];
+        struct kiln_lora_file *f;
+        snprintf(a, sizeof a, "%s.lora_A.weight", m->name);
+        snprintf(b, sizeof b, "%s.lora_B.weight", m->name);
+        struct kiln_st_tensor tensors[] = {matrix(a, rank, m->cols), matrix(b, m->rows, rank)};
+        tensors[0].data = tensors[1].data = zeros;
+        assert_int_equal(kiln_st_write("high.safetensors", tensors, 2, NULL, &err), 0);
+        if (kiln_lora_open("high.safetensors", modules.at, modules.count, &f, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(kiln_lora_measure(f, &modules, &measure, &err),
+                         rank > most ? KILN_UNSUPPORTED : 0);
+        assert_true(rank > most ? strstr(err.text, "more than its") != NULL : measure.rank == most);
+        kiln_lora_close(f);
+    }
+    free(zeros);
+    kiln_lora_modules_close(&modules);
 }
 
 static void test_alpha_of_every_dtype(void **state)
@@ -445,6 +477,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_layout_gives_the_same_deltas),
         cmocka_unit_test(test_names_of_repacks_find_their_modules),
+        cmocka_unit_test(test_a_rank_above_the_module_is_not_measured),
         cmocka_unit_test(test_alpha_of_every_dtype),
         cmocka_unit_test(test_alpha_of_saved_settings),
         cmocka_unit_test(test_refuses_other_kinds_by_name),

@@ -102,7 +102,13 @@ int kiln_lora_measure(const struct kiln_lora_file *file, const struct kiln_lora_
     int rc = kiln_st_check(modules->st, err); /* mapped: a shorter file would end this process */
     for (size_t i = 0; i < count && !rc; i++) {
         const struct kiln_lora_pair *pair = kiln_lora_at(file, i);
-        const double change = change_squared(pair, &modules->at[pair->module]);
+        const struct kiln_lora_module *module = &modules->at[pair->module];
+        if (pair->rank > module->rows && pair->rank > module->cols)
+            return kiln_fail(err, KILN_UNSUPPORTED,
+                             "%s has rank %lld, more than its %lldx%lld values can use",
+                             module->name, (long long)pair->rank, (long long)module->rows,
+                             (long long)module->cols);
+        const double change = change_squared(pair, module);
         const double weight = weight_squared(kiln_lora_modules_weight(modules, pair->module));
         const double rho = fabs(pair->scale) * sqrt(change) / sqrt(weight > 0 ? weight : 1);
         if (change < 0 || weight < 0)

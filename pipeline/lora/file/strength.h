@@ -19,8 +19,9 @@ struct kiln_lora_measure {
 };
 
 /* The file must have been opened with these modules.  O(rank^2 (rows + cols)) a module.
- * KILN_BAD_INPUT: values so large that the change is not finite.  KILN_CORRUPT: the model's weights
- * were changed meanwhile. */
+ * KILN_BAD_INPUT: values so large that the change is not finite.  KILN_UNSUPPORTED: a rank above
+ * both sides of a module, whose products would not fit into memory.  KILN_CORRUPT: the model's
+ * weights were changed meanwhile. */
 int kiln_lora_measure(const struct kiln_lora_file *file, const struct kiln_lora_modules *modules,
                       struct kiln_lora_measure *ret, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -11,10 +11,9 @@
 #include "scheduler/cli/upkeep/backup.h"
 #include "schemas/digest.h"
 #include "schemas/job/inputs.h"
+#include "schemas/limits.h"
 
-/* For --hashes. */
-#define OBJECT_MAX (64u << 20)
-#define LORA_MAX ((size_t)4 << 30)
+#define OBJECT_MAX (64u << 20) /* for --hashes */
 
 struct pass {
     struct kiln_compare *compare;
@@ -45,7 +44,7 @@ static int check_hash(struct pass *pass)
     size_t size = 0;
     uint8_t digest[KILN_SHA256_SIZE];
     char hex[2 * KILN_SHA256_SIZE + 1];
-    const size_t most = kiln_lora_key_valid(pass->next.key) ? LORA_MAX : OBJECT_MAX;
+    const size_t most = kiln_lora_key_valid(pass->next.key) ? KILN_LORA_BYTES_MAX : OBJECT_MAX;
     int rc = kiln_store_get(compare->store, pass->next.key, most, &data, &size, &pass->err);
     if (rc == KILN_NOT_FOUND)
         return report(pass, &compare->missing, "missing");
