@@ -57,11 +57,12 @@ static json_t *groups_answer(const struct kiln_leader *leader)
     for (size_t i = 0; i < count && i < GROUPS_MAX; i++) {
         const struct kiln_policy_group *g = &at[i];
         json_array_append_new(
-            groups, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:i, s:f}", "model",
-                              g->model, "loras", g->lora_set, "mode", kiln_mode_shown(g->mode),
-                              "width", (int)g->width, "height", (int)g->height, "steps",
-                              (int)g->steps, "guidance", g->guidance, "queued", (int)g->jobs,
-                              "holders", (int)g->holders, "backlog_s", g->backlog_s));
+            groups,
+            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:i, s:i, s:f}", "model", g->model,
+                      "loras", g->lora_set, "mode", kiln_mode_shown(g->mode), "width",
+                      (int)g->width, "height", (int)g->height, "steps", (int)g->steps, "skip",
+                      (int)g->skip, "guidance", g->guidance, "queued", (int)g->jobs, "holders",
+                      (int)g->holders, "backlog_s", g->backlog_s));
     }
     free(at);
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:I, s:I, s:I, s:o}", "v", KILN_WIRE_VERSION,

@@ -5,6 +5,10 @@
  * finds what was missed and drops what does not wait any more.  It runs now and then, or when
  * somebody asks for it (retry, cancel), so no lost message can hide a job for long.
  *
+ * While the cache knows its donors, each page is also asked which of its jobs would begin from a
+ * stored latent, so that the policy groups them by the steps that are left.  A sweep asks again.
+ * What a run really begins from is decided when it is assigned (dispatch.c).
+ *
  * Paused jobs wait in the ledger like any other, but the policy does not know of them: nothing has
  * to step over them, and they take no memory.  A new pause removes what waits at once; a sweep
  * finds what was resumed.  What is in flight is rendered.
@@ -19,6 +23,7 @@
 #define LOAD_MS 150    /* of one step for new jobs: the bus is read in between */
 #define PAUSES_MS 400  /* a pause whose control message is lost takes effect within a second */
 #define POLL_MS 500    /* looks for new jobs without being told */
+#define EXPECT_MS 50   /* of look-ups a page; what is left counts as full runs */
 #define SWEEP_MS 60000 /* at least this long between sweeps, */
 #define SWEEP_SHARE 20 /* and this many times what the last one took */
 
@@ -85,6 +90,34 @@ int kiln_load_one(struct kiln_leader *leader, uint64_t id, struct kiln_error *er
     return rc;
 }
 
+struct expecting {
+    struct kiln_leader *leader;
+    int64_t until_ms;
+};
+
+static int expect_one(void *arg, const struct kiln_job *job)
+{
+    struct expecting *expecting = arg;
+    const char *silent;
+    if (kiln_clock_ms() < expecting->until_ms) {
+        const struct kiln_donor donor =
+            kiln_cache_look(expecting->leader->cache, job, NULL, &silent);
+        kiln_policy_expect(expecting->leader->policy, job->id, donor.job ? donor.step : 0);
+    }
+    return 0;
+}
+
+/* Jobs after_id < id <= last_id are in the policy. */
+static int expect_page(struct kiln_leader *leader, uint64_t after_id, uint64_t last_id,
+                       struct kiln_error *err)
+{
+    struct expecting expecting = {leader, kiln_clock_ms() + EXPECT_MS};
+    if (last_id == after_id || !kiln_cache_ready(leader->cache))
+        return 0;
+    return kiln_ledger_asking(leader->ledger, leader->pool, after_id, last_id, PAGE, expect_one,
+                              &expecting, err);
+}
+
 /* One page after *cursor; *ret_more: there may be another one. */
 static int load_page(struct kiln_leader *leader, int64_t now_ms, uint64_t *cursor, bool *ret_more,
                      struct kiln_error *err)
@@ -92,8 +125,10 @@ static int load_page(struct kiln_leader *leader, int64_t now_ms, uint64_t *curso
     struct loading loading = {.leader = leader, .now_ms = now_ms, .last_id = *cursor};
     int rc = kiln_ledger_waiting(leader->ledger, leader->pool, *cursor, PAGE, take_waiting,
                                  &loading, err);
+    const uint64_t after = *cursor;
     *cursor = loading.last_id;
     *ret_more = rc == 0 && loading.rows == PAGE;
+    rc = rc ? rc : expect_page(leader, after, *cursor, err);
     if (rc == KILN_FULL && !leader->queue_full)
         kiln_log(KILN_LOG_WARNING, "queue_full",
                  kiln_f("effect", "%s", "later jobs wait in the ledger until others are rendered"));
@@ -155,6 +190,10 @@ int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err
     int rc = 0;
     if (atomic_exchange(&leader->revived, false))
         leader->sweep_due_ms = 0;
+    const bool expecting = kiln_cache_ready(leader->cache);
+    if (expecting && !leader->expecting) /* what came before it was not looked up */
+        leader->sweep_due_ms = 0;
+    leader->expecting = expecting;
     if (atomic_exchange(&leader->inserted, false) || now_ms >= leader->load_due_ms)
         rc = load_new(leader, now_ms, err);
     if (rc == 0 && (leader->sweeping || now_ms >= leader->sweep_due_ms))

@@ -350,6 +350,14 @@ struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_jo
     return ret;
 }
 
+bool kiln_cache_ready(struct kiln_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    const bool ready = cache->complete && cache->card.reuse.row_count > 0;
+    pthread_mutex_unlock(&cache->lock);
+    return ready;
+}
+
 struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job)
 {
     const char *reason;

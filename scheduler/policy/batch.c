@@ -4,8 +4,9 @@
  * pixels and more it hardly does; a small batch begins sooner, wastes less when it is lost and can
  * be shared out at the end.  So the batch starts at what the worker takes and is halved as long as
  * a picture in half of it was measured to cost no more than GAIN times as much.  A size that was
- * never measured is tried now and then while much waits.  Near the end nobody takes more than its
- * share, so that all workers finish together.
+ * never measured is tried now and then while much waits.  Runs from stored latents teach no costs;
+ * what a batch gains is a matter of its steps, so they go by whole runs of their mode.  Near the
+ * end nobody takes more than its share, so that all workers finish together.
  */
 #include <math.h>
 
@@ -21,7 +22,8 @@ static double each_s(const struct kiln_policy *p, const struct pol_worker *worke
                      uint32_t n)
 {
     double seconds = 0;
-    const struct kiln_cost_shape shape = kiln_policy_shape(p, group, n, worker);
+    struct kiln_cost_shape shape = kiln_policy_shape(p, group, n, worker);
+    shape.mode = p->groups[group].mode;
     return kiln_cost_measured(p->costs, &shape, &seconds) >= SAMPLES_MIN ? seconds / n : 0;
 }
 

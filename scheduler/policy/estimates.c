@@ -20,7 +20,7 @@ struct kiln_cost_shape kiln_policy_shape(const struct kiln_policy *p, uint32_t g
                                     .guidance = g->guidance,
                                     .jobs = jobs,
                                     .device = worker ? worker->device : NULL,
-                                    .mode = g->mode};
+                                    .mode = g->runs};
 }
 
 /* --- work ------------------------------------------------------------------------------------ */

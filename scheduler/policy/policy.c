@@ -161,6 +161,58 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
     return 0;
 }
 
+/* A job as it was added, without its times and the worker that it avoids; borrowed. */
+static struct kiln_policy_job describe(const struct kiln_policy *p, uint32_t slot)
+{
+    const struct pol_job *j = &p->jobs[slot];
+    const struct pol_queue *queue = &p->queues[j->queue];
+    const struct pol_group *group = &p->groups[queue->group];
+    const struct pol_set *set = &p->sets[group->set];
+    return (struct kiln_policy_job){.id = j->id,
+                                    .batch_id = j->batch_id,
+                                    .model = p->models[set->model].name,
+                                    .lora_set = set->lora_set,
+                                    .tenant = p->tenants[queue->tenant].name,
+                                    .width = group->width,
+                                    .height = group->height,
+                                    .steps = group->steps,
+                                    .mode = group->mode,
+                                    .skip = group->skip,
+                                    .guidance = group->guidance,
+                                    .priority = j->priority,
+                                    .alone = group->alone};
+}
+
+void kiln_policy_expect(struct kiln_policy *p, uint64_t id, uint32_t skip)
+{
+    const uint32_t slot = kiln_policy_find_job(p, id);
+    if (slot == KILN_NONE)
+        return;
+    struct pol_job *j = &p->jobs[slot];
+    const uint32_t old = j->queue, tenant = p->queues[old].tenant;
+    const struct pol_group *group = &p->groups[p->queues[old].group];
+    if (group->skip == skip || group->alone || group->avoid)
+        return;
+    struct kiln_policy_job other = describe(p, slot);
+    other.skip = skip;
+    const uint32_t queue = queue_for(p, &other);
+    if (queue == KILN_NONE) /* no room for the group: it is an expectation only */
+        return;
+    p->queues[queue].refs++;
+    if (j->wake_ms == 0) {
+        p->tenants[tenant].ready++; /* its tenant has not been away in between */
+        kiln_policy_job_unready(p, slot);
+        kiln_policy_heat(p, group->set, -1);
+        j->queue = queue;
+        kiln_policy_job_ready(p, slot);
+        p->tenants[tenant].ready--;
+    }
+    j->queue = queue;
+    p->queues[old].refs--;
+    kiln_policy_drop_queue(p, old);
+    p->epoch++;
+}
+
 static void remove_slot(struct kiln_policy *p, uint32_t slot)
 {
     if (p->jobs[slot].wake_ms)
@@ -184,24 +236,9 @@ uint32_t kiln_policy_remove_where(struct kiln_policy *p, kiln_policy_matches *ma
 {
     uint32_t removed = 0;
     for (uint32_t slot = 0; slot < p->job_slots.capacity; slot++) {
-        const struct pol_job *j = &p->jobs[slot];
-        if (j->id == 0)
+        if (p->jobs[slot].id == 0)
             continue;
-        const struct pol_queue *queue = &p->queues[j->queue];
-        const struct pol_group *group = &p->groups[queue->group];
-        const struct pol_set *set = &p->sets[group->set];
-        const struct kiln_policy_job job = {.id = j->id,
-                                            .batch_id = j->batch_id,
-                                            .model = p->models[set->model].name,
-                                            .lora_set = set->lora_set,
-                                            .tenant = p->tenants[queue->tenant].name,
-                                            .width = group->width,
-                                            .height = group->height,
-                                            .steps = group->steps,
-                                            .mode = group->mode,
-                                            .guidance = group->guidance,
-                                            .priority = j->priority,
-                                            .alone = group->alone};
+        const struct kiln_policy_job job = describe(p, slot);
         if (!matches(arg, &job))
             continue;
         remove_slot(p, slot);

@@ -5,9 +5,9 @@
  * the daemon and under simulated time.
  *
  * Vocabulary: a *set* is (model, LoRA set): what a worker must load, so changing it costs time.
- * A *group* is a set plus width, height, steps, mode and guidance: what can share a batch, from
- * whatever starts.  A *holder* of a set is a worker in which it is or will be resident.  The rules,
- * first match wins (pick.c):
+ * A *group* is a set plus width, height, steps, mode, guidance and the steps that a stored latent
+ * is expected to save: what can share a batch, from whatever starts.  A *holder* of a set is a
+ * worker in which it is or will be resident.  The rules, first match wins (pick.c):
  *
  *   1. overdue   jobs whose deadline needs the fleet from now on (deadlines.c), those of the
  *                worker's own set before others
@@ -47,6 +47,7 @@ struct kiln_policy_job {
     const char *model, *lora_set, *tenant;
     uint32_t width, height, steps;
     const char *mode; /* its text; NULL or "" = exact */
+    uint32_t skip;    /* steps that a stored latent is expected to save; 0 = none */
     double guidance;
     int32_t priority;
     uint32_t max_wait_s;   /* 0 = no deadline */
@@ -100,6 +101,9 @@ void kiln_policy_free(struct kiln_policy *policy); /* accepts NULL */
  * where it came from; try again when others have gone). */
 int kiln_policy_add(struct kiln_policy *policy, const struct kiln_policy_job *job,
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* The job is expected to begin from a stored latent so late; 0: it runs in full.  It keeps its
+ * place among the waiting jobs.  Without effect on one that is not known, or has failed before. */
+void kiln_policy_expect(struct kiln_policy *policy, uint64_t id, uint32_t skip);
 /* Whether it was there. */
 bool kiln_policy_remove(struct kiln_policy *policy, uint64_t id);
 /* All waiting jobs of a batch; looks at every job.  Returns how many. */
@@ -156,7 +160,7 @@ void kiln_policy_counts(const struct kiln_policy *policy, struct kiln_policy_cou
 
 struct kiln_policy_group {
     const char *model, *lora_set, *mode; /* borrowed until the next call */
-    uint32_t width, height, steps, jobs, holders;
+    uint32_t width, height, steps, skip, jobs, holders;
     double guidance, backlog_s;
     int64_t queued_ms; /* since when the next job waits, of the tenant that waits longest */
     bool alone;

@@ -63,6 +63,8 @@ struct pol_group {
     uint32_t set, width, height, steps;
     char mode[KILN_MODE_MAX]; /* "" = exact */
     uint32_t minor;           /* of workers that know the mode */
+    uint32_t skip;            /* steps that stored latents are expected to save */
+    char runs[KILN_MODE_MAX]; /* the mode in which it is expected to run, which it costs */
     double guidance;
     uint32_t queues;   /* root */
     uint32_t refs;     /* queues */

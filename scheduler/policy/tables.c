@@ -111,7 +111,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                const struct kiln_policy_job *job)
 {
     const uint32_t avoid = kiln_policy_name_hash(job->avoid);
-    uint32_t words[6] = {set, job->width, job->height, job->steps, job->alone, avoid};
+    uint32_t words[7] = {set, job->width, job->height, job->steps, job->skip, job->alone, avoid};
     uint32_t hash = kiln_hash_bytes(0, words, sizeof(words));
     hash = kiln_hash_bytes(hash, &job->guidance, sizeof(job->guidance));
     const char *mode = job->mode ? job->mode : "";
@@ -120,8 +120,8 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
     for (; slot != KILN_NONE; slot = kiln_slots_next(&p->group_slots, slot)) {
         const struct pol_group *g = &p->groups[slot];
         if (g->set == set && g->width == job->width && g->height == job->height &&
-            g->steps == job->steps && g->guidance == job->guidance && g->alone == job->alone &&
-            g->avoid == avoid && strcmp(g->mode, mode) == 0)
+            g->steps == job->steps && g->skip == job->skip && g->guidance == job->guidance &&
+            g->alone == job->alone && g->avoid == avoid && strcmp(g->mode, mode) == 0)
             break;
     }
     if (slot != KILN_NONE || strlen(mode) >= KILN_MODE_MAX ||
@@ -131,6 +131,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                          .width = job->width,
                                          .height = job->height,
                                          .steps = job->steps,
+                                         .skip = job->skip,
                                          .guidance = job->guidance,
                                          .alone = job->alone,
                                          .avoid = avoid,
@@ -141,6 +142,11 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
         kiln_mode_parse(mode, &read) ? kiln_mode_minor(&read) : KILN_MODE_MINOR_ALL;
     if (strchr(p->sets[set].lora_set, '@')) /* it names files */
         p->groups[slot].minor = KILN_WIRE_MINOR_FILES;
+    read = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = job->skip, .reused = true};
+    if (job->skip > 0)
+        kiln_mode_text(&read, p->groups[slot].runs);
+    else
+        snprintf(p->groups[slot].runs, KILN_MODE_MAX, "%s", mode);
     p->sets[set].refs++;
     return slot;
 }

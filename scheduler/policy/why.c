@@ -37,6 +37,7 @@ size_t kiln_policy_groups(const struct kiln_policy *p, struct kiln_policy_group 
                                           .width = g->width,
                                           .height = g->height,
                                           .steps = g->steps,
+                                          .skip = g->skip,
                                           .jobs = g->ready,
                                           .holders = s->holders,
                                           .guidance = g->guidance,

@@ -104,6 +104,14 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
                         uint32_t max, kiln_ledger_each_waiting *each, void *arg,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Of these, up to last_id and at most max, the ones that never ran and ask for a stored latent to
+ * begin from, without LoRAs and guidance: whole records, lent for the call.  Another return value
+ * than 0 of each ends it, and is returned. */
+typedef int kiln_ledger_each_asking(void *arg, const struct kiln_job *job);
+int kiln_ledger_asking(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
+                       uint64_t last_id, uint32_t max, kiln_ledger_each_asking *each, void *arg,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Moves the named queued jobs to assigned with attempt + 1, in one statement; those that are no
  * longer queued are left out.  Fills jobs[] (whole records, release each) and *ret_count. */
 int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const char *assignment,

@@ -235,6 +235,25 @@ ok kiln show "$job" --json
 json out.txt 'd["rendered_mode"] == "teleport=1" and d["donor"] == '"$donor"' and d["donor_class"] == "same_prompt" and d["fallback"] is None and d["alike"] == 0'
 [ "$(sql "SELECT mode FROM latent WHERE job_id = $job")" = teleport=1 ] || die "its latent does not say how it came about"
 hit 'a red fox' 100 teleport=6
+# While they wait, jobs are grouped by the steps they have left, and so are assignments.
+for name in worker-0 worker-1; do kill -STOP "$(pid_of s $name)"; done
+for i in $(seq 100); do
+    printf '{"prompt":"a red fox","size":"64x64","seed":%s,"teleport":"auto","alike":100}\n' $((20000 + i))
+    printf '{"prompt":"hat %s","size":"64x64","teleport":"auto","alike":100}\n' "$i"
+done >mixed.jsonl
+ok kiln enqueue mixed.jsonl --batch mixed
+for _ in $(seq 100); do
+    ok kiln status --groups --json
+    (json out.txt '{g["skip"] for g in d["groups"] if g["queued"] > 10} == {0, 6}') 2>/dev/null && break
+    sleep 0.1
+done
+ok kiln status --groups
+says '64x64 .* 8 steps, 6 skipped ' out.txt
+for name in worker-0 worker-1; do kill -CONT "$(pid_of s $name)"; done
+ok kiln wait mixed --timeout 60
+[ "$(sql "SELECT max(n) FROM (SELECT count(DISTINCT i.mode) AS n FROM image i JOIN job j ON j.id = i.job_id JOIN batch b ON b.id = j.batch_id WHERE b.name = 'mixed' GROUP BY j.assignment) u")" = 1 ] ||
+    die "an assignment mixes runs of 8 and of 2 steps"
+[ "$(sql "SELECT count(*) FROM image WHERE prompt = 'a red fox' AND seed > 20000 AND mode = 'teleport=6'")" = 100 ] || die "some hits were lost"
 fox 'a brief fox' 1 100 # what came later is known to the cache
 [ "$drawn" = "||0" ] || die "a run of 8 steps began from a latent of 4: $drawn"
 # Another prompt has no donor, whatever is asked; nor has a job that says nothing.

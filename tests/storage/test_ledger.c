@@ -137,6 +137,66 @@ static void an_assignment_may_be_repeated(void **state)
     kiln_rig_release(jobs, count);
 }
 
+struct asking {
+    uint64_t ids[8];
+    size_t count;
+};
+
+static int note_asking(void *arg, const struct kiln_job *job)
+{
+    struct asking *asking = arg;
+    assert_true(asking->count < 8 && job->teleport == KILN_TELEPORT_AUTO && job->prompt[0]);
+    asking->ids[asking->count++] = job->id;
+    return 0;
+}
+
+static int stop_asking(void *arg, const struct kiln_job *job)
+{
+    (void)arg, (void)job;
+    return KILN_FULL;
+}
+
+/* Jobs 1 to 8: the first is below the page, 2 asks, 3 does not, 4 ran before, 5 has LoRAs, 6 has
+ * guidance, 7 asks but its row is damaged, 8 is behind the page. */
+static void only_jobs_that_ask_for_a_latent_are_told(void **state)
+{
+    (void)state;
+    struct kiln_rig_found ids = {0};
+    struct asking asking = {0};
+    uint64_t before = (uint64_t)kiln_test_count(rig.stack, "SELECT max(id) FROM job");
+    kiln_test_insert(rig.ledger, "asking", 8);
+    kiln_test_ok(kiln_ledger_waiting(rig.ledger, "p", before, 64, kiln_rig_collect, &ids, &rig.err),
+                 rig.err);
+    char text[512];
+    snprintf(text, sizeof text,
+             "WITH n AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM job WHERE id > %llu)"
+             " UPDATE job j SET guidance = CASE n WHEN 6 THEN 4 ELSE 0 END,"
+             " teleport = CASE n WHEN 3 THEN 1 ELSE 2 END, attempt = CASE n WHEN 4 THEN 1 ELSE 0"
+             " END, lora_set = CASE n WHEN 5 THEN 'ink:1' ELSE '' END,"
+             " mode = CASE n WHEN 7 THEN 'no mode' ELSE '' END FROM n WHERE n.id = j.id",
+             (unsigned long long)before);
+    free(kiln_test_sql(rig.stack, text));
+    kiln_test_ok(kiln_ledger_asking(rig.ledger, "p", ids.at[0], ids.at[6], 64, note_asking, &asking,
+                                    &rig.err),
+                 rig.err);
+    assert_int_equal(asking.count, 1);
+    assert_int_equal(asking.ids[0], ids.at[1]);
+    asking.count = 0;
+    kiln_test_ok(
+        kiln_ledger_asking(rig.ledger, "p", before, ids.at[7], 2, note_asking, &asking, &rig.err),
+        rig.err);
+    assert_int_equal(asking.count, 2);
+    assert_int_equal(
+        kiln_ledger_asking(rig.ledger, "other", before, ids.at[7], 64, stop_asking, NULL, &rig.err),
+        0);
+    assert_int_equal(
+        kiln_ledger_asking(rig.ledger, "p", before, ids.at[7], 64, stop_asking, NULL, &rig.err),
+        KILN_FULL);
+    uint64_t moved;
+    free(kiln_test_sql(rig.stack, "UPDATE job SET mode = '' WHERE mode = 'no mode'"));
+    kiln_test_ok(kiln_ledger_cancel(rig.ledger, "p", 0, "asking", &moved, &rig.err), rig.err);
+}
+
 /* More than fit into one round trip; the last two want jobs that others have. */
 static void many_assignments_are_made_at_once(void **state)
 {
@@ -438,6 +498,7 @@ int main(void)
         cmocka_unit_test(many_pictures_are_committed_at_once),
         cmocka_unit_test(a_cancelled_job_is_not_committed),
         cmocka_unit_test(an_assignment_may_be_repeated),
+        cmocka_unit_test(only_jobs_that_ask_for_a_latent_are_told),
         cmocka_unit_test(many_assignments_are_made_at_once),
         cmocka_unit_test(two_schedulers_never_assign_one_job_twice),
         cmocka_unit_test(waiting_jobs_are_paged_and_held_ones_listed),

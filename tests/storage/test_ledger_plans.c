@@ -89,6 +89,12 @@ static int ignore_held(void *arg, const struct kiln_assigned_job *held)
     return 0;
 }
 
+static int ignore_asking(void *arg, const struct kiln_job *job)
+{
+    (void)arg, (void)job;
+    return 0;
+}
+
 /* Each statement of the queue once, on whatever is there. */
 static void run_everything(const char *batch)
 {
@@ -103,6 +109,9 @@ static void run_everything(const char *batch)
     int states[64];
     kiln_test_ok(kiln_ledger_number(ledger, "p", "big", keys, wishes, 2, indexes, &err), err);
     kiln_test_ok(kiln_ledger_waiting(ledger, "p", first_id, 64, note_id, ids, &err), err);
+    kiln_test_ok(
+        kiln_ledger_asking(ledger, "p", first_id, first_id + 64, 64, ignore_asking, NULL, &err),
+        err);
     kiln_test_ok(kiln_ledger_assign(ledger, "w0", batch, ids, 64, jobs, &count, &err), err);
     kiln_test_ok(kiln_ledger_assigned(ledger, "p", ignore_held, NULL, &err), err);
     kiln_test_ok(kiln_ledger_still_ours(ledger, count ? jobs : &nobody, 1, &ours, &err), err);
@@ -149,6 +158,7 @@ static void every_statement_uses_its_index(void **state)
     kiln_test_ok(kiln_ledger_retry(ledger, "p", 0, "late", &moved, &err), err);
     char *log = kiln_test_postgres_log(stack);
     expect_index(log, "FROM job WHERE pool = $1 AND waits", "Index Scan using job_waits");
+    expect_index(log, "WHERE j.pool = $1 AND j.waits", "Index Scan using job_waits");
     expect_index(log, "DELETE FROM assignment", "Index Scan using job_pkey");
     expect_index(log, "FOR UPDATE SKIP LOCKED", "Index Scan using job_pkey");
     expect_index(log, "INSERT INTO image", "Index Scan using job_pkey");

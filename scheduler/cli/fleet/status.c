@@ -91,12 +91,16 @@ static void print_backlog(const struct kiln_cli *cli, const json_t *answer)
         const char *model = json_string_value(json_object_get(group, "model"));
         const char *mode = json_string_value(json_object_get(group, "mode"));
         bool exact = !mode || strcmp(mode, kiln_mode_shown("")) == 0;
-        kiln_print_fit(
-            cli, KILN_CUT, "  %11.1f  %8lld  %7lld  %5lldx%-5lld %2lld steps  %s%s%s%s%s",
-            json_number_value(json_object_get(group, "backlog_s")), integer(group, "queued"),
-            integer(group, "holders"), integer(group, "width"), integer(group, "height"),
-            integer(group, "steps"), loras && loras[0] ? loras : "no LoRA", exact ? "" : ", ",
-            exact ? "" : mode, model && model[0] ? ", model " : "", model ? model : "");
+        char skipped[32] = "";
+        if (integer(group, "skip") > 0)
+            snprintf(skipped, sizeof skipped, ", %lld skipped", integer(group, "skip"));
+        kiln_print_fit(cli, KILN_CUT,
+                       "  %11.1f  %8lld  %7lld  %5lldx%-5lld %2lld steps%s  %s%s%s%s%s",
+                       json_number_value(json_object_get(group, "backlog_s")),
+                       integer(group, "queued"), integer(group, "holders"), integer(group, "width"),
+                       integer(group, "height"), integer(group, "steps"), skipped,
+                       loras && loras[0] ? loras : "no LoRA", exact ? "" : ", ", exact ? "" : mode,
+                       model && model[0] ? ", model " : "", model ? model : "");
     }
     if (total > BACKLOG_SHOWN)
         printf("  and %lld groups more\n", total - BACKLOG_SHOWN);

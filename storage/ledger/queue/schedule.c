@@ -38,6 +38,35 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
     return kiln_ledger_run_each(ledger, &read, &params, read_waiting, KILN_CALLER(each, arg), err);
 }
 
+static int read_asking(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    struct kiln_job job;
+    int rc = kiln_row_job(rows, row, &job, err);
+    if (rc == KILN_CORRUPT) /* as it will turn out when it is assigned */
+        return 0;
+    if (rc)
+        return rc;
+    rc = ((kiln_ledger_each_asking *)caller->each)(caller->arg, &job);
+    kiln_job_release(&job);
+    return rc ? kiln_fail(err, rc, "ledger, jobs that ask for a latent: the caller stopped") : 0;
+}
+
+int kiln_ledger_asking(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
+                       uint64_t last_id, uint32_t max, kiln_ledger_each_asking *each, void *arg,
+                       struct kiln_error *err)
+{
+    static const struct kiln_statement read = {
+        "asking", "SELECT " KILN_JOB_COLUMNS " FROM job j JOIN batch b ON b.id = j.batch_id"
+                  " WHERE j.pool = $1 AND j.waits AND j.id > $2::bigint AND j.id <= $3::bigint"
+                  " AND j.teleport = $4::smallint AND j.attempt = 0 AND j.guidance = 0"
+                  " AND j.lora_set = '' ORDER BY j.id LIMIT $5::integer"};
+    struct kiln_params params = {0};
+    const int teleport = KILN_TELEPORT_AUTO;
+    KILN_BIND(&params, pool, after_id, last_id, teleport, max);
+    return kiln_ledger_run_each(ledger, &read, &params, read_asking, KILN_CALLER(each, arg), err);
+}
+
 static int read_assigned(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     const struct kiln_caller *caller = arg;
