@@ -261,7 +261,7 @@ fox 'a grey wolf' 1 100
 [ "$drawn" = "||0" ] || die "a new prompt began from a latent: $drawn"
 # Prompts that say the same, or less; the model's own words.txt says what a vixen is.
 hit 'a small blue fox' 100 teleport=6 # so that the cache knows a donor
-hit 'A small  blue FOX!' 100 teleport=5
+hit 'A small  blue fox!' 100 teleport=5
 hit 'a little blue fox' 100 teleport=4
 hit 'a little blue vixen' 100 teleport=4
 hit 'a blue fox' 100 teleport=3
