@@ -36,7 +36,9 @@ static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
 {
     const char *name = kiln_arg(args, "policy");
     int policy = name ? kiln_sim_policy_by_name(name) : KILN_SIM_KILN, status;
-    long workers = 0, window = 0, seed = 0;
+    long workers = 0, window = 0, seed = 0, batch = 0;
+    double percent = 0, lookup_ms = 0;
+    const char *depths = kiln_arg(args, "depths");
     if (policy < 0)
         return kiln_usage(cli, "unknown policy '%s'; use kiln, fifo or affinity", name);
     if (!kiln_arg(args, "trace"))
@@ -46,8 +48,26 @@ static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
         (status = kiln_arg_int(cli, args, "seed", 0, LONG_MAX, 0, &seed)) ||
         (status = number_arg(cli, args, "lora-switch-s", 0, SECONDS_MAX, 1, &ret->switch_s)) ||
         (status = number_arg(cli, args, "base-s", 1e-6, SECONDS_MAX, 1, &ret->base_s)) ||
-        (status = number_arg(cli, args, "noise", 0, 1, 0, &ret->noise)))
+        (status = number_arg(cli, args, "noise", 0, 1, 0, &ret->noise)) ||
+        (status = kiln_arg_int(cli, args, "batch", 1, KILN_ASSIGN_MAX, 1, &batch)) ||
+        (status = number_arg(cli, args, "batch-fixed", 0, 1, 0, &ret->batch_fixed)) ||
+        (status = number_arg(cli, args, "hits", 0, 100, 0, &percent)) ||
+        (status = number_arg(cli, args, "lookup-ms", 0, 1e6, 0.2, &lookup_ms)))
         return status;
+    if (!kiln_sim_depths_parse(depths ? depths : "1", &ret->hits))
+        return kiln_usage(cli,
+                          "--depths is '%s'; steps to skip are needed, each with its weight, such "
+                          "as 1:3,2:1",
+                          depths);
+    if (batch > 1 && policy != KILN_SIM_KILN)
+        return kiln_usage(cli, "--batch is for the policy kiln; %s renders one picture at a time",
+                          name);
+    if (percent == 0 && (depths || kiln_arg(args, "lookup-ms")))
+        return kiln_usage(cli,
+                          "--depths and --lookup-ms say what hits are like; add --hits PERCENT");
+    ret->batch = (uint32_t)batch;
+    ret->hits.share = percent / 100;
+    ret->hits.lookup_s = lookup_ms / 1000;
     ret->policy = (enum kiln_sim_policy)policy;
     ret->workers = (uint32_t)workers;
     ret->window = (uint32_t)window;
@@ -83,15 +103,15 @@ static int write_schedule(const char *path, const struct kiln_trace *trace,
                           const struct kiln_sim_run *run, struct kiln_error *err)
 {
     struct kiln_text csv = {0};
-    kiln_text_puts(&csv, "line,worker,arrival_s,start_s,end_s,switched,tenant,loras\n");
+    kiln_text_puts(&csv, "line,worker,arrival_s,start_s,end_s,switched,tenant,loras,skip\n");
     for (uint32_t i = 0; i < trace->count; i++) {
         const struct kiln_trace_job *job = &trace->jobs[i];
         const struct kiln_sim_served *served = &run->served[i];
-        kiln_text_printf(&csv, "%u,%u,%.9f,%.9f,%.9f,%d,%s,%s\n", job->line, served->worker,
+        kiln_text_printf(&csv, "%u,%u,%.9f,%.9f,%.9f,%d,%s,%s,%u\n", job->line, served->worker,
                          (double)job->arrival_ns / 1e9, (double)served->start_ns / 1e9,
                          (double)served->end_ns / 1e9, served->switched,
                          kiln_intern_text(&trace->tenants, job->tenant),
-                         kiln_intern_text(&trace->sets, job->set));
+                         kiln_intern_text(&trace->sets, job->set), served->skip);
     }
     int rc = csv.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory to write %s", path)
                         : kiln_replace_named(path, csv.at, csv.len, 0666, err);
@@ -99,15 +119,19 @@ static int write_schedule(const char *path, const struct kiln_trace *trace,
     return rc;
 }
 
-static int print_report(struct kiln_cli *cli, const struct kiln_sim_report *report,
+static int print_report(struct kiln_cli *cli, const struct kiln_sim_comparison *cache,
                         const struct kiln_sim_options *options)
 {
     struct kiln_text out = {0};
     if (cli->json) {
-        kiln_sim_report_json(report, &out);
-        kiln_text_puts(&out, "\n");
+        kiln_sim_report_json(&cache->known, &out);
+        if (options->hits.share > 0)
+            kiln_sim_comparison_json(cache, options, &out);
+        kiln_text_puts(&out, "}\n");
     } else {
-        kiln_sim_report_text(report, options, &out);
+        kiln_sim_report_text(&cache->known, options, &out);
+        if (options->hits.share > 0)
+            kiln_sim_comparison_text(cache, options, &out);
     }
     bool whole = !out.failed && fwrite(out.at, 1, out.len, stdout) == out.len;
     if (out.failed)
@@ -116,23 +140,42 @@ static int print_report(struct kiln_cli *cli, const struct kiln_sim_report *repo
     return whole ? 0 : EX_IOERR;
 }
 
+/* The same trace without the cache, and with one that the policy does not know of. */
+static int simulate_others(const struct kiln_trace *trace, const struct kiln_sim_options *options,
+                           struct kiln_sim_comparison *ret, struct kiln_error *err)
+{
+    struct kiln_sim_options other = *options;
+    struct kiln_sim_run run = {0};
+    other.known = KILN_SIM_HITS_NONE;
+    int rc = kiln_sim(trace, &other, &run, err);
+    rc = rc ? rc : kiln_sim_report(trace, &other, &run, &ret->full, err);
+    kiln_sim_release(&run);
+    other.known = KILN_SIM_HITS_UNKNOWN;
+    rc = rc ? rc : kiln_sim(trace, &other, &run, err);
+    rc = rc ? rc : kiln_sim_report(trace, &other, &run, &ret->unknown, err);
+    kiln_sim_release(&run);
+    return rc;
+}
+
 int kiln_bench_sim(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
     struct kiln_sim_options options = {0};
     struct kiln_trace *trace = NULL;
     struct kiln_sim_run run = {0};
-    struct kiln_sim_report report;
+    struct kiln_sim_comparison cache = {0};
     int status = read_options(cli, args, &options);
     if (status)
         return status;
     const char *schedule = kiln_arg(args, "schedule");
     int rc = read_trace(kiln_arg(args, "trace"), &trace, &err);
     rc = rc ? rc : kiln_sim(trace, &options, &run, &err);
-    rc = rc ? rc : kiln_sim_report(trace, &options, &run, &report, &err);
+    rc = rc ? rc : kiln_sim_report(trace, &options, &run, &cache.known, &err);
+    if (rc == 0 && options.hits.share > 0)
+        rc = simulate_others(trace, &options, &cache, &err);
     if (rc == 0 && schedule)
         rc = write_schedule(schedule, trace, &run, &err);
-    status = rc ? kiln_report(cli, &err) : print_report(cli, &report, &options);
+    status = rc ? kiln_report(cli, &err) : print_report(cli, &cache, &options);
     kiln_sim_release(&run);
     kiln_trace_free(trace);
     return status;

@@ -28,7 +28,12 @@ static const struct kiln_option sim_options[] = {
     {"lora-switch-s", "S", "seconds to change a worker's LoRA set (1)"},
     {"base-s", "S", "seconds of a 1024x1024 picture of 8 steps without a service_s (1)"},
     {"noise", "SHARE", "standard deviation of a picture's time over its mean (0)"},
-    {"seed", "N", "of the noise (0)"},
+    {"batch", "N", "kiln: pictures of an assignment (1)"},
+    {"batch-fixed", "SHARE", "of a picture's time that a batch takes once, however large (0)"},
+    {"hits", "PERCENT", "jobs without LoRAs that begin from a stored latent (0)"},
+    {"depths", "LIST", "steps that these skip, with weights, such as 1:3,2:1 (1)"},
+    {"lookup-ms", "MS", "that a look-up holds up its job, hit or not (0.2)"},
+    {"seed", "N", "of the noise and of the hits (0)"},
     {"schedule", "FILE", "write what every job got: worker, start, end, as CSV"},
     {NULL, NULL, NULL}};
 
@@ -37,12 +42,15 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .args = "--trace FILE.csv [--workers N] [--policy kiln|fifo|affinity]",
      .summary = "what the policy makes of a trace, under virtual time",
      .examples = "kiln sim --trace day.csv --workers 64 --lora-switch-s 0.3\n"
-                 "kiln sim --trace day.csv --policy affinity --window 32 --json",
+                 "kiln sim --trace day.csv --policy affinity --window 32 --json\n"
+                 "kiln sim --trace day.csv --hits 20 --depths 1:3,6:1 --batch 4",
      .more = "Columns of the trace, all optional: arrival_s, tenant, width, height, steps, mode "
              "(such as coarse=4+3), loras (a+b), priority, max_wait_s, service_s (seconds of "
              "compute; empty: by size, steps and mode, see --base-s).  A worker begins with "
              "nothing loaded; loading another LoRA set, or none, is a switch.  Waiting ends when "
-             "the compute of the job's own picture starts.",
+             "the compute of the job's own picture starts.  With --hits the trace runs three "
+             "times: in full, with stored latents of which the policy does not know, and with "
+             "those that it groups by the steps left; the table compares them.",
      .options = sim_options,
      .settings = KILN_SETTINGS_LENIENT,
      .program = "kiln-bench"},

@@ -99,25 +99,56 @@ static double penalty(struct kiln_policy *p, uint32_t mine, uint32_t other, int6
     return fmax(waited / PATIENCE, served / FAIR_PATIENCE);
 }
 
+static uint64_t first_id(struct kiln_policy *p, uint32_t group)
+{
+    const uint32_t queue = kiln_policy_best_queue(p, group);
+    return p->jobs[kiln_treap_first(p->job_rank, p->queues[queue].jobs)].id;
+}
+
+static bool same_rank(const struct kiln_policy *p, uint32_t a, uint32_t b)
+{
+    const struct kiln_treap_node *x = &p->group_rank[a], *y = &p->group_rank[b];
+    return x->hi == y->hi && x->lo == y->lo;
+}
+
+/* Jobs of one batch were queued at one moment.  Those that differ only in the steps that are left
+ * go in the order of their ids, so that none waits for all of the other kind. */
+static bool goes_before(struct kiln_policy *p, uint32_t group, uint32_t chosen)
+{
+    if (chosen == KILN_NONE)
+        return true;
+    const struct pol_group *a = &p->groups[group], *b = &p->groups[chosen];
+    return same_rank(p, group, chosen) && a->skip != b->skip && a->width == b->width &&
+           a->height == b->height && a->steps == b->steps && a->guidance == b->guidance &&
+           strcmp(a->mode, b->mode) == 0 && first_id(p, group) < first_id(p, chosen);
+}
+
+static bool is_size_of(const struct pol_worker *worker, const struct pol_group *group)
+{
+    return worker->width == group->width && worker->height == group->height &&
+           worker->steps == group->steps && strcmp(worker->mode, group->mode) == 0;
+}
+
 /* The best group of the set that the worker may take: its present size while that is fair. */
 static uint32_t group_of_set(struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
                              int64_t now_ms)
 {
-    uint32_t best = KILN_NONE, group = kiln_policy_best_group(p, set);
+    uint32_t best = KILN_NONE, same = KILN_NONE, group = kiln_policy_best_group(p, set);
     for (int i = 0; i < WALK_GROUPS && group != KILN_NONE; i++) {
+        if (same != KILN_NONE && !same_rank(p, group, same))
+            break;
         if (allowed(p, worker, group)) {
-            if (best == KILN_NONE)
+            if (goes_before(p, group, best))
                 best = group;
-            const struct pol_group *g = &p->groups[group];
-            if (worker->width == g->width && worker->height == g->height &&
-                worker->steps == g->steps && strcmp(worker->mode, g->mode) == 0) {
-                double cost = fmax(SIZE_SWITCH_S, kiln_policy_capture_s(p, worker, best));
-                return penalty(p, group, best, now_ms) > cost ? best : group;
-            }
+            if (is_size_of(worker, &p->groups[group]) && goes_before(p, group, same))
+                same = group;
         }
         group = kiln_treap_next(p->group_rank, p->sets[set].groups, group);
     }
-    return best;
+    if (same == KILN_NONE || same == best)
+        return best;
+    double cost = fmax(SIZE_SWITCH_S, kiln_policy_capture_s(p, worker, best));
+    return penalty(p, same, best, now_ms) > cost ? best : same;
 }
 
 static bool better(const struct kiln_policy *p, uint32_t a, uint32_t b)

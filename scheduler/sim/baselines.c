@@ -82,7 +82,7 @@ static int add(void *self, uint32_t job, struct kiln_error *err)
     return 0;
 }
 
-static bool pick(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_worker)
+static uint32_t pick(void *self, int64_t now_ns, uint32_t *ret_jobs, uint32_t *ret_worker)
 {
     struct baseline *base = self;
     uint32_t job = base->all.first, worker = base->free.first;
@@ -103,15 +103,16 @@ static bool pick(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_wo
         list_remove(&base->sets[set_of(base, job)], base->in_set, job);
         tree_add(base, job, UINT32_MAX);
     }
-    *ret_job = job;
+    *ret_jobs = job;
     *ret_worker = worker;
-    return true;
+    return 1;
 }
 
-static void finished(void *self, uint32_t worker, uint32_t job, bool switched, double seconds)
+static void finished(void *self, uint32_t worker, const uint32_t *jobs, uint32_t count,
+                     bool switched, double seconds)
 {
     struct baseline *base = self;
-    (void)job, (void)switched, (void)seconds;
+    (void)jobs, (void)count, (void)switched, (void)seconds;
     list_append(&base->free, base->in_free, worker);
 }
 

@@ -1,9 +1,9 @@
 /* kiln.c - the policy of the daemon, driven as the daemon drives it.
  *
  * Jobs are added when they arrive, assignments are released when they end, and both teach the cost
- * model, as fleet.c does.  A worker takes one assignment of one picture at a time.  It begins with
- * a set that no job has, because it has loaded nothing yet; the policy can only express "holds
- * this set".
+ * model, as fleet.c does; assignments with hits do not.  A worker takes one assignment at a time,
+ * of one picture unless the options say more.  It begins with a set that no job has, because it has
+ * loaded nothing yet; the policy can only express "holds this set".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #define NS_MS 1000000
 #define STEP_NS (50 * (int64_t)NS_MS) /* the daemon asks again at least that often (STEP_MS) */
 #define NOTHING "(nothing)"           /* a set that no trace can name */
+#define TAUGHT 3 /* batches of a size, so that it counts as known (batch.c of the policy) */
 
 struct kiln_rule {
     const struct kiln_sim_world *world;
@@ -49,45 +50,53 @@ static int add(void *self, uint32_t job, struct kiln_error *err)
     /* Whole seconds, never more than the trace says. */
     int64_t wait_s = row->max_wait_ns / (1000 * (int64_t)NS_MS);
     wait_s = row->max_wait_ns > 0 && wait_s == 0 ? 1 : wait_s;
-    struct kiln_policy_job waiting = {.id = (uint64_t)job + 1,
-                                      .batch_id = 1,
-                                      .model = "",
-                                      .lora_set = set_text(rule, job),
-                                      .tenant = kiln_intern_text(&trace->tenants, row->tenant),
-                                      .width = size.width,
-                                      .height = size.height,
-                                      .steps = size.steps,
-                                      .mode = kiln_trace_mode(trace, row->shape),
-                                      .priority = row->priority,
-                                      .max_wait_s = (uint32_t)wait_s,
-                                      .queued_ms = row->arrival_ns / NS_MS};
+    struct kiln_policy_job waiting = {
+        .id = (uint64_t)job + 1,
+        .batch_id = 1,
+        .model = "",
+        .lora_set = set_text(rule, job),
+        .tenant = kiln_intern_text(&trace->tenants, row->tenant),
+        .width = size.width,
+        .height = size.height,
+        .steps = size.steps,
+        .mode = kiln_trace_mode(trace, row->shape),
+        .skip = rule->world->options->known == KILN_SIM_HITS_KNOWN ? rule->world->skips[job] : 0,
+        .priority = row->priority,
+        .max_wait_s = (uint32_t)wait_s,
+        .queued_ms = row->arrival_ns / NS_MS};
     return kiln_policy_add(rule->policy, &waiting, err);
 }
 
-/* With one assignment of one picture a worker, a pick is a job and a worker. */
-static bool pick(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_worker)
+static uint32_t pick(void *self, int64_t now_ns, uint32_t *ret_jobs, uint32_t *ret_worker)
 {
     struct kiln_rule *rule = self;
     struct kiln_policy_pick pick;
     if (!kiln_policy_pick(rule->policy, now_ns / NS_MS, &pick))
-        return false;
+        return 0;
     *ret_worker = (uint32_t)strtoul(pick.worker, NULL, 10);
-    *ret_job = (uint32_t)(pick.ids[0] - 1);
+    for (uint32_t i = 0; i < pick.count; i++)
+        ret_jobs[i] = (uint32_t)(pick.ids[i] - 1);
     rule->tags[*ret_worker] = pick.tag;
-    return true;
+    return pick.count;
 }
 
-static void finished(void *self, uint32_t worker, uint32_t job, bool switched, double seconds)
+static void finished(void *self, uint32_t worker, const uint32_t *jobs, uint32_t count,
+                     bool switched, double seconds)
 {
     struct kiln_rule *rule = self;
     const struct kiln_trace *trace = rule->world->trace;
-    struct kiln_cost_shape shape = cost_shape(trace, trace->jobs[job].shape);
+    struct kiln_cost_shape shape = cost_shape(trace, trace->jobs[jobs[0]].shape);
     char name[16];
+    bool hit = false;
+    shape.jobs = count;
+    for (uint32_t i = 0; i < count; i++)
+        hit = hit || rule->world->skips[jobs[i]] > 0;
     snprintf(name, sizeof name, "%u", worker);
     kiln_policy_finish(rule->policy, name, rule->tags[worker]);
-    kiln_cost_learn_compute(rule->costs, &shape, seconds);
+    if (!hit)
+        kiln_cost_learn_compute(rule->costs, &shape, seconds);
     if (switched)
-        kiln_cost_learn_switch(rule->costs, "", set_text(rule, job),
+        kiln_cost_learn_switch(rule->costs, "", set_text(rule, jobs[0]),
                                rule->world->options->switch_s);
 }
 
@@ -124,7 +133,14 @@ static int teach(struct kiln_rule *rule, struct kiln_error *err)
     }
     for (uint32_t i = 0; sums && counts && i < shapes; i++) {
         struct kiln_cost_shape shape = cost_shape(trace, i);
-        kiln_cost_learn_compute(rule->costs, &shape, sums[i] / counts[i]);
+        const uint32_t batch = kiln_sim_batch(rule->world->options);
+        for (uint32_t n = 1; n < 2 * batch; n *= 2) {
+            const double fixed = rule->world->options->batch_fixed;
+            shape.jobs = n < batch ? n : batch;
+            for (int seen = 0; seen < (batch > 1 ? TAUGHT : 1); seen++)
+                kiln_cost_learn_compute(rule->costs, &shape,
+                                        sums[i] / counts[i] * (fixed + (1 - fixed) * shape.jobs));
+        }
     }
     kiln_cost_learn_switch(rule->costs, "", "", rule->world->options->switch_s);
     bool taught = sums && counts;
@@ -134,14 +150,15 @@ static int teach(struct kiln_rule *rule, struct kiln_error *err)
 }
 
 /* How many tables of each kind the whole trace needs at once, at the most. */
-static int count_groups(const struct kiln_trace *trace, struct kiln_policy_limits *limits,
+static int count_groups(const struct kiln_sim_world *world, struct kiln_policy_limits *limits,
                         struct kiln_error *err)
 {
+    const struct kiln_trace *trace = world->trace;
     struct kiln_intern groups = {0}, queues = {0};
     bool counted = true;
     for (uint32_t i = 0; counted && i < trace->count; i++) {
         const struct kiln_trace_job *job = &trace->jobs[i];
-        uint32_t group[2] = {job->set, job->shape};
+        uint32_t group[3] = {job->set, job->shape, world->skips[i]};
         uint32_t queue[2] = {kiln_intern(&groups, group, sizeof group), job->tenant};
         counted = queue[0] != KILN_NONE && kiln_intern(&queues, queue, sizeof queue) != KILN_NONE;
     }
@@ -165,14 +182,18 @@ int kiln_sim_rule_kiln(const struct kiln_sim_world *world, struct kiln_sim_rule 
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the policy");
     rule->world = world;
     rule->tags = calloc(world->options->workers, sizeof *rule->tags);
-    rule->costs = kiln_cost_model_new(trace->sets.count + 2 * trace->shapes.count + 16);
+    rule->costs =
+        kiln_cost_model_new(trace->sets.count + (2 + KILN_ASSIGN_MAX) * trace->shapes.count + 16);
     int rc = rule->tags && rule->costs
-                 ? count_groups(trace, &limits, err)
+                 ? count_groups(world, &limits, err)
                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
     rc = rc ? rc : kiln_policy_new(&limits, rule->costs, &rule->policy, err);
     rc = rc ? rc : teach(rule, err);
-    const struct kiln_policy_worker worker = {
-        .model = "", .lora_set = NOTHING, .capacity = 1, .batch_max = 1, .minor = KILN_WIRE_MINOR};
+    const struct kiln_policy_worker worker = {.model = "",
+                                              .lora_set = NOTHING,
+                                              .capacity = 1,
+                                              .batch_max = kiln_sim_batch(world->options),
+                                              .minor = KILN_WIRE_MINOR};
     for (uint32_t i = 0; i < world->options->workers && rc == 0; i++) {
         char name[16];
         snprintf(name, sizeof name, "%u", i);

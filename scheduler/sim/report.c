@@ -6,6 +6,7 @@
  */
 #include "scheduler/sim/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "scheduler/policy/bounds.h"
@@ -27,6 +28,41 @@ static int64_t percentile(const int64_t *sorted, uint32_t count, uint32_t percen
 {
     uint64_t rank = ((uint64_t)count * percent + 99) / 100;
     return sorted[rank > 0 ? rank - 1 : 0];
+}
+
+static int fill_latencies(const struct kiln_trace *trace, const struct kiln_sim_run *run,
+                          struct kiln_sim_report *ret, struct kiln_error *err)
+{
+    int64_t *latencies = malloc(trace->count * sizeof *latencies);
+    if (!latencies)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u latencies", trace->count);
+    double sum_s = 0;
+    for (uint32_t i = 0; i < trace->count; i++) {
+        latencies[i] = run->served[i].end_ns - trace->jobs[i].arrival_ns;
+        sum_s += seconds(latencies[i]);
+    }
+    qsort(latencies, trace->count, sizeof *latencies, compare_ns);
+    ret->latency_mean_s = sum_s / trace->count;
+    ret->latency_p50_s = seconds(percentile(latencies, trace->count, 50));
+    ret->latency_p99_s = seconds(percentile(latencies, trace->count, 99));
+    free(latencies);
+    return 0;
+}
+
+static void fill_steps(const struct kiln_trace *trace, const struct kiln_sim_run *run,
+                       struct kiln_sim_report *ret)
+{
+    for (uint32_t i = 0; i < trace->count; i++) {
+        const struct kiln_trace_shape shape = kiln_trace_shape(trace, trace->jobs[i].shape);
+        const uint32_t skip = run->served[i].skip;
+        struct kiln_mode mode = {.kind = KILN_MODE_EXACT};
+        (void)kiln_mode_parse(shape.mode, &mode);
+        const double steps = kiln_mode_forwards(&mode, shape.steps);
+        ret->may_hit += kiln_sim_may_hit(trace, i);
+        ret->hits += skip > 0;
+        ret->steps += steps;
+        ret->steps_saved += skip > 0 ? steps - (shape.steps - skip) : 0;
+    }
 }
 
 static int fill_waits(const struct kiln_trace *trace, const struct kiln_sim_run *run,
@@ -66,7 +102,7 @@ static int fill_bounds(const struct kiln_trace *trace, const struct kiln_sim_opt
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the bounds");
     }
     for (uint32_t i = 0; i < trace->count; i++) {
-        double work_s = seconds(run->served[i].end_ns - run->served[i].start_ns);
+        double work_s = seconds(run->served[i].work_ns);
         struct kiln_bound_set *set = &sets[trace->jobs[i].set];
         set->work_s += work_s;
         set->longest_s = work_s > set->longest_s ? work_s : set->longest_s;
@@ -91,8 +127,12 @@ int kiln_sim_report(const struct kiln_trace *trace, const struct kiln_sim_option
                                      .makespan_s = seconds(run->end_ns),
                                      .switches = run->switches,
                                      .switch_s = (double)run->switches * options->switch_s,
-                                     .fair_gap_gpu_s = run->fair_gap_s};
+                                     .fair_gap_gpu_s = run->fair_gap_s,
+                                     .calls = run->calls,
+                                     .lookup_s = run->lookup_s};
     int rc = fill_waits(trace, run, &report, err);
+    rc = rc ? rc : fill_latencies(trace, run, &report, err);
+    fill_steps(trace, run, &report);
     rc = rc ? rc : fill_bounds(trace, options, run, &report, err);
     if (rc)
         return rc;
@@ -127,6 +167,35 @@ void kiln_sim_report_json(const struct kiln_sim_report *report, struct kiln_text
     number(out, "wait_max_s", report->wait_max_s);
     whole(out, "missed_max_wait", report->missed_max_wait);
     number(out, "fair_gap_gpu_s", report->fair_gap_gpu_s);
+}
+
+static void column_json(struct kiln_text *out, const char *key,
+                        const struct kiln_sim_report *report)
+{
+    kiln_text_printf(out, ",\"%s\":{\"calls\":", key);
+    kiln_text_u64(out, report->calls);
+    number(out, "work_s", report->work_s);
+    number(out, "makespan_s", report->makespan_s);
+    number(out, "jobs_per_s", report->jobs / report->makespan_s);
+    number(out, "latency_mean_s", report->latency_mean_s);
+    number(out, "latency_p50_s", report->latency_p50_s);
+    number(out, "latency_p99_s", report->latency_p99_s);
+    number(out, "wait_max_s", report->wait_max_s);
+    kiln_text_puts(out, "}");
+}
+
+void kiln_sim_comparison_json(const struct kiln_sim_comparison *cache,
+                              const struct kiln_sim_options *options, struct kiln_text *out)
+{
+    kiln_text_printf(out, ",\"cache\":{\"may_hit\":%u", cache->known.may_hit);
+    whole(out, "hits", cache->known.hits);
+    number(out, "steps", cache->full.steps);
+    number(out, "steps_saved", cache->known.steps_saved);
+    number(out, "lookup_s", cache->known.lookup_s);
+    column_json(out, "full", &cache->full);
+    if (options->policy == KILN_SIM_KILN)
+        column_json(out, "unknown", &cache->unknown);
+    column_json(out, "known", &cache->known);
     kiln_text_puts(out, "}");
 }
 
@@ -174,4 +243,63 @@ void kiln_sim_report_text(const struct kiln_sim_report *report,
                      report->missed_max_wait, report->promises);
     row(out, "fairness gap", report->fair_gap_gpu_s, "GPU-s",
         "between tenants that both had work waiting all the while");
+}
+
+/* --- the hits -------------------------------------------------------------------------------- */
+static void column_row(struct kiln_text *out, const char *name, const double *values,
+                       const bool *shown, const char *unit)
+{
+    kiln_text_printf(out, "%-20s", name);
+    for (int i = 0; i < 3; i++)
+        if (shown[i])
+            kiln_text_printf(out, " %14.*f", fabs(values[i]) < 10 ? 4 : 1, values[i]);
+    kiln_text_printf(out, "  %s\n", unit);
+}
+
+/* By how much less of something there is, in percent. */
+static double less(double of, double before)
+{
+    return before > 0 ? 100 * (1 - of / before) : 0;
+}
+
+void kiln_sim_comparison_text(const struct kiln_sim_comparison *cache,
+                              const struct kiln_sim_options *options, struct kiln_text *out)
+{
+    const struct kiln_sim_report *full = &cache->full, *unknown = &cache->unknown,
+                                 *known = &cache->known;
+    const bool shown[3] = {true, options->policy == KILN_SIM_KILN, true};
+#define COLUMN_ROW(name, field, unit)                                                              \
+    column_row(out, name,                                                                          \
+               ((double[]){(double)full->field, (double)unknown->field, (double)known->field}),    \
+               shown, unit)
+    kiln_text_printf(out,
+                     "\n%u of %u jobs that may begin from a stored latent do: %.1f of %.1f steps "
+                     "saved (%.1f %%); %.3f s of look-ups\n\n%-20s %14s",
+                     known->hits, known->may_hit, known->steps_saved, full->steps,
+                     less(full->steps - known->steps_saved, full->steps), known->lookup_s, "",
+                     "in full");
+    if (shown[1])
+        kiln_text_printf(out, " %14s", "hits, unknown");
+    kiln_text_printf(out, " %14s\n", shown[1] ? "hits, known" : "with hits");
+    COLUMN_ROW("makespan", makespan_s, "s");
+    column_row(out, "throughput",
+               (double[]){full->jobs / full->makespan_s, unknown->jobs / unknown->makespan_s,
+                          known->jobs / known->makespan_s},
+               shown, "pictures/s");
+    COLUMN_ROW("computing", work_s, "GPU-s");
+    COLUMN_ROW("calls of engines", calls, "");
+    COLUMN_ROW("latency, mean", latency_mean_s, "s");
+    COLUMN_ROW("latency, half", latency_p50_s, "s");
+    COLUMN_ROW("latency, 99 %", latency_p99_s, "s");
+    COLUMN_ROW("wait, longest", wait_max_s, "s");
+#undef COLUMN_ROW
+    kiln_text_printf(out, "hits save %.1f %% of the latency and %.1f %% of the makespan",
+                     less(known->latency_mean_s, full->latency_mean_s),
+                     less(known->makespan_s, full->makespan_s));
+    if (shown[1])
+        kiln_text_printf(out,
+                         "; of what is left, grouping by the steps left saves %.1f %% and %.1f %%",
+                         less(known->latency_mean_s, unknown->latency_mean_s),
+                         less(known->makespan_s, unknown->makespan_s));
+    kiln_text_puts(out, "\n");
 }

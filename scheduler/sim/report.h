@@ -18,13 +18,33 @@ struct kiln_sim_report {
     uint32_t promises, missed_max_wait; /* jobs with a max_wait_s, and those that waited longer */
     double fair_gap_gpu_s;              /* fair.h */
     double work_s, switch_s;            /* GPU-seconds of compute and of switching */
+    double latency_mean_s; /* from the arrival to the end of the call with the picture */
+    double latency_p50_s, latency_p99_s;
+    uint64_t calls; /* of engines: equal to jobs without batches */
+    uint32_t may_hit, hits;
+    double steps, steps_saved; /* of all modes, in steps at full size: in full, and less by hits */
+    double lookup_s;
 };
 
 int kiln_sim_report(const struct kiln_trace *trace, const struct kiln_sim_options *options,
                     const struct kiln_sim_run *run, struct kiln_sim_report *ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
-/* One JSON object without a line end; a table for people; the run as CSV, a job a line. */
+/* One trace, hit model and fleet with each value of known. */
+struct kiln_sim_comparison {
+    struct kiln_sim_report full, unknown, known;
+};
+
+/* What the hits are worth, and what it is worth that the policy knows them: the member "cache" of
+ * the JSON object, and a table.  For the baselines, which know nothing of a job, unknown is left
+ * out. */
+void kiln_sim_comparison_json(const struct kiln_sim_comparison *cache,
+                              const struct kiln_sim_options *options, struct kiln_text *out);
+void kiln_sim_comparison_text(const struct kiln_sim_comparison *cache,
+                              const struct kiln_sim_options *options, struct kiln_text *out);
+
+/* One JSON object without its closing brace and a line end; a table for people; the run as CSV, a
+ * job a line. */
 void kiln_sim_report_json(const struct kiln_sim_report *report, struct kiln_text *out);
 void kiln_sim_report_text(const struct kiln_sim_report *report,
                           const struct kiln_sim_options *options, struct kiln_text *out);

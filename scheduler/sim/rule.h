@@ -7,12 +7,14 @@
 #define KILN_SIM_RULE_H
 
 #include "scheduler/sim/sim.h"
+#include "schemas/limits.h"
 
 /* What rules may look at; the loop keeps it up to date. */
 struct kiln_sim_world {
     const struct kiln_trace *trace;
     const struct kiln_sim_options *options;
-    const int64_t *service_ns; /* of each job, as the cost model would say: without the noise */
+    const int64_t *service_ns; /* of each job, as the cost model would say: in full, no noise */
+    const uint8_t *skips;      /* steps that each will skip */
     uint32_t *resident;        /* the set of each worker; KILN_NONE before its first */
 };
 
@@ -20,10 +22,12 @@ struct kiln_sim_rule {
     void *self;
     /* The job has arrived. */
     int (*add)(void *self, uint32_t job, struct kiln_error *err);
-    /* Takes one waiting job for a free worker; false: nothing now. */
-    bool (*pick)(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_worker);
-    /* The worker has rendered the job in so many seconds and is free. */
-    void (*finished)(void *self, uint32_t worker, uint32_t job, bool switched, double seconds);
+    /* Takes waiting jobs of one set for a free worker: fills ret_jobs[KILN_ASSIGN_MAX] and returns
+     * how many, at most options->batch; 0: nothing now. */
+    uint32_t (*pick)(void *self, int64_t now_ns, uint32_t *ret_jobs, uint32_t *ret_worker);
+    /* The worker has rendered them in so many seconds of compute and is free. */
+    void (*finished)(void *self, uint32_t worker, const uint32_t *jobs, uint32_t count,
+                     bool switched, double seconds);
     /* When to ask again although nothing has happened; INT64_MAX for never. */
     int64_t (*next_ns)(void *self, int64_t now_ns);
     void (*free)(void *self);

@@ -35,9 +35,12 @@ struct sim {
     struct kiln_sim_run *run;
     struct kiln_fair *fair;
     int64_t *service_ns;
+    uint8_t *skips;
     struct running *heap; /* the earliest end first */
     uint32_t running, arrived, waiting;
-    uint32_t *jobs; /* that each worker renders */
+    uint32_t *jobs;     /* that each worker renders: kiln_sim_batch of them, */
+    uint32_t *counts;   /* or fewer */
+    int64_t *starts_ns; /* when its compute began */
     int64_t now_ns, switch_ns;
 };
 
@@ -67,27 +70,33 @@ int64_t kiln_sim_formula_ns(struct kiln_trace_shape shape, double base_s)
     return ns > 0 ? ns : 1;
 }
 
-/* A number in [0, 1) that depends on seed, job and draw alone (the finaliser of SplitMix64). */
-static double uniform(uint64_t seed, uint64_t job, uint64_t draw)
+static double uniform(const struct sim *sim, uint32_t job, uint64_t draw)
 {
-    uint64_t z = seed * 0x9e3779b97f4a7c15u + job * 2 + draw + 1;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    z = (z + seed) * 0x9e3779b97f4a7c15u;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    return kiln_sim_uniform(sim->options->seed, job, draw);
 }
 
-/* The real time of a picture whose mean is known: lognormal around it. */
+/* The time of a picture, rendered alone, whose mean is known: what its hit leaves of it. */
+static int64_t mean_ns(const struct sim *sim, uint32_t job)
+{
+    const uint32_t skip = sim->skips[job];
+    if (skip == 0)
+        return sim->service_ns[job];
+    const struct kiln_trace_shape shape = kiln_trace_shape(sim->trace, sim->trace->jobs[job].shape);
+    int64_t ns = llround((double)sim->service_ns[job] * kiln_sim_left(shape, skip));
+    return ns > 0 ? ns : 1;
+}
+
+/* Its real time: lognormal around the mean. */
 static int64_t real_ns(const struct sim *sim, uint32_t job)
 {
     double noise = sim->options->noise;
     if (noise <= 0)
-        return sim->service_ns[job];
+        return mean_ns(sim, job);
     double sigma = sqrt(log1p(noise * noise));
-    double u = 1 - uniform(sim->options->seed, job, 0), v = uniform(sim->options->seed, job, 1);
+    double u = 1 - uniform(sim, job, 0), v = uniform(sim, job, 1);
     double normal = sqrt(-2 * log(u)) * cos(2 * acos(-1) * v);
     double factor = fmin(exp(sigma * normal - sigma * sigma / 2), NOISE_FACTOR_MAX);
-    int64_t ns = llround((double)sim->service_ns[job] * factor);
+    int64_t ns = llround((double)mean_ns(sim, job) * factor);
     return ns > 0 ? ns : 1;
 }
 
@@ -122,22 +131,77 @@ static struct running heap_pop(struct sim *sim)
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
-static void start(struct sim *sim, uint32_t job, uint32_t worker)
+/* Seconds that the look-ups of an assignment hold it up. */
+static int64_t lookup_ns(struct sim *sim, const uint32_t *jobs, uint32_t count)
 {
-    const struct kiln_trace_job *row = &sim->trace->jobs[job];
-    bool switched = sim->world.resident[worker] != row->set;
-    int64_t start_ns = sim->now_ns + (switched ? sim->switch_ns : 0);
-    int64_t end_ns = start_ns + real_ns(sim, job);
-    sim->run->served[job] = (struct kiln_sim_served){start_ns, end_ns, worker, switched};
+    const struct kiln_sim_options *options = sim->options;
+    double seconds = 0;
+    if (options->hits.share <= 0 || options->known == KILN_SIM_HITS_NONE)
+        return 0;
+    for (uint32_t i = 0; i < count; i++)
+        seconds += kiln_sim_may_hit(sim->trace, jobs[i]) ? options->hits.lookup_s : 0;
+    sim->run->lookup_s += seconds;
+    return llround(seconds * 1e9);
+}
+
+/* The pictures of an assignment that skip so many steps, as one call from *at_ns on. */
+static void call(struct sim *sim, const uint32_t *jobs, uint32_t count, uint32_t skip,
+                 struct kiln_sim_served *served, int64_t *at_ns)
+{
+    const double fixed = sim->options->batch_fixed;
+    int64_t sum_ns = 0, longest_ns = 0;
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (sim->skips[jobs[i]] == skip) {
+            const int64_t ns = real_ns(sim, jobs[i]);
+            sum_ns += ns;
+            longest_ns = ns > longest_ns ? ns : longest_ns;
+            members++;
+        }
+    const int64_t took_ns =
+        members == 1 ? sum_ns : llround(fixed * (double)longest_ns + (1 - fixed) * (double)sum_ns);
+    for (uint32_t i = 0; i < count; i++)
+        if (sim->skips[jobs[i]] == skip) {
+            *served = sim->run->served[jobs[i]];
+            served->skip = skip;
+            served->start_ns = *at_ns;
+            served->end_ns = *at_ns + took_ns;
+            served->work_ns = took_ns / members;
+            sim->run->served[jobs[i]] = *served;
+        }
+    *at_ns += took_ns;
+    sim->run->calls++;
+}
+
+static void start(struct sim *sim, const uint32_t *jobs, uint32_t count, uint32_t worker)
+{
+    const uint32_t set = sim->trace->jobs[jobs[0]].set;
+    const bool switched = sim->world.resident[worker] != set;
+    int64_t at_ns = sim->now_ns + lookup_ns(sim, jobs, count) + (switched ? sim->switch_ns : 0);
+    sim->starts_ns[worker] = at_ns;
+    for (uint32_t i = 0; i < count; i++)
+        sim->run->served[jobs[i]] = (struct kiln_sim_served){.worker = worker, .end_ns = -1};
+    for (uint32_t i = 0; i < count; i++) {
+        struct kiln_sim_served served;
+        if (sim->run->served[jobs[i]].end_ns < 0)
+            call(sim, jobs, count, sim->skips[jobs[i]], &served, &at_ns);
+    }
+    sim->run->served[jobs[0]].switched = switched;
     sim->run->switches += switched;
-    if (end_ns > sim->run->end_ns)
-        sim->run->end_ns = end_ns;
-    sim->world.resident[worker] = row->set;
-    sim->jobs[worker] = job;
-    sim->waiting--;
-    /* The whole of it at once: what a tenant has been given cannot be taken back. */
-    kiln_fair_started(sim->fair, row->tenant, (double)(end_ns - sim->now_ns) * 1e-9);
-    heap_push(sim, (struct running){end_ns, worker});
+    if (at_ns > sim->run->end_ns)
+        sim->run->end_ns = at_ns;
+    sim->world.resident[worker] = set;
+    memcpy(&sim->jobs[worker * kiln_sim_batch(sim->options)], jobs, count * sizeof *jobs);
+    sim->counts[worker] = count;
+    sim->waiting -= count;
+    /* The whole of it at once: what a tenant has been given cannot be taken back.  What comes
+     * before the compute is the first one's. */
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t ns = sim->run->served[jobs[i]].work_ns;
+        ns += i == 0 ? sim->starts_ns[worker] - sim->now_ns : 0;
+        kiln_fair_started(sim->fair, sim->trace->jobs[jobs[i]].tenant, (double)ns * 1e-9);
+    }
+    heap_push(sim, (struct running){at_ns, worker});
 }
 
 /* Otherwise there is nothing to ask the rule for: a loaded fleet costs one pick a picture. */
@@ -170,10 +234,11 @@ static int loop(struct sim *sim, struct kiln_error *err)
                              kiln_sim_policy_name(sim->options->policy), sim->waiting);
         sim->now_ns = next;
         while (sim->running > 0 && sim->heap[0].end_ns <= sim->now_ns) {
-            uint32_t worker = heap_pop(sim).worker, job = sim->jobs[worker];
-            const struct kiln_sim_served *served = &sim->run->served[job];
-            double seconds = (double)(served->end_ns - served->start_ns) * 1e-9;
-            sim->rule.finished(sim->rule.self, worker, job, served->switched, seconds);
+            const struct running ended = heap_pop(sim);
+            const uint32_t *done = &sim->jobs[ended.worker * kiln_sim_batch(sim->options)];
+            double seconds = (double)(ended.end_ns - sim->starts_ns[ended.worker]) * 1e-9;
+            sim->rule.finished(sim->rule.self, ended.worker, done, sim->counts[ended.worker],
+                               sim->run->served[done[0]].switched, seconds);
         }
         while (sim->arrived < sim->trace->count && jobs[sim->arrived].arrival_ns <= sim->now_ns) {
             kiln_fair_arrived(sim->fair, jobs[sim->arrived].tenant);
@@ -182,9 +247,10 @@ static int loop(struct sim *sim, struct kiln_error *err)
                 return rc;
             sim->waiting++;
         }
-        uint32_t job, worker;
-        while (some_could_start(sim) && sim->rule.pick(sim->rule.self, sim->now_ns, &job, &worker))
-            start(sim, job, worker);
+        uint32_t picked[KILN_ASSIGN_MAX], count, worker;
+        while (some_could_start(sim) &&
+               (count = sim->rule.pick(sim->rule.self, sim->now_ns, picked, &worker)) > 0)
+            start(sim, picked, count, worker);
         asks = sim->running == 0 ? asks + 1 : 0;
     }
     return 0;
@@ -203,7 +269,8 @@ static int fill_services(struct sim *sim, struct kiln_error *err)
             job->service_ns
                 ? job->service_ns
                 : kiln_sim_formula_ns(kiln_trace_shape(trace, job->shape), sim->options->base_s);
-        total_s += (double)sim->service_ns[i] * 1e-9 + sim->options->switch_s;
+        total_s += (double)sim->service_ns[i] * 1e-9 + sim->options->switch_s +
+                   sim->options->hits.lookup_s;
         work_s[job->tenant] += (double)sim->service_ns[i] * 1e-9;
     }
     if (sim->options->noise > 0)
@@ -224,9 +291,13 @@ static int open_sim(struct sim *sim, struct kiln_error *err)
     sim->service_ns = calloc(sim->trace->count, sizeof *sim->service_ns);
     sim->run->served = calloc(sim->trace->count, sizeof *sim->run->served);
     sim->heap = calloc(workers, sizeof *sim->heap);
-    sim->jobs = calloc(workers, sizeof *sim->jobs);
+    sim->jobs = calloc((size_t)workers * kiln_sim_batch(sim->options), sizeof *sim->jobs);
+    sim->counts = calloc(workers, sizeof *sim->counts);
+    sim->starts_ns = calloc(workers, sizeof *sim->starts_ns);
+    sim->skips = calloc(sim->trace->count, sizeof *sim->skips);
     sim->world.resident = malloc(workers * sizeof *sim->world.resident);
-    if (!sim->service_ns || !sim->run->served || !sim->heap || !sim->jobs || !sim->world.resident)
+    if (!sim->service_ns || !sim->run->served || !sim->heap || !sim->jobs || !sim->counts ||
+        !sim->starts_ns || !sim->skips || !sim->world.resident)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u jobs on %u workers",
                          sim->trace->count, workers);
     for (uint32_t i = 0; i < workers; i++)
@@ -234,6 +305,10 @@ static int open_sim(struct sim *sim, struct kiln_error *err)
     sim->world.trace = sim->trace;
     sim->world.options = sim->options;
     sim->world.service_ns = sim->service_ns;
+    sim->world.skips = sim->skips;
+    for (uint32_t i = 0; i < sim->trace->count && sim->options->known != KILN_SIM_HITS_NONE; i++)
+        sim->skips[i] =
+            (uint8_t)kiln_sim_skip(sim->trace, &sim->options->hits, sim->options->seed, i);
     sim->switch_ns = llround(sim->options->switch_s * 1e9);
     int rc = fill_services(sim, err);
     if (rc)
@@ -262,6 +337,9 @@ int kiln_sim(const struct kiln_trace *trace, const struct kiln_sim_options *opti
     free(sim.service_ns);
     free(sim.heap);
     free(sim.jobs);
+    free(sim.counts);
+    free(sim.starts_ns);
+    free(sim.skips);
     free(sim.world.resident);
     return rc;
 }

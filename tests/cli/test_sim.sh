@@ -98,6 +98,35 @@ for load in 0.7 0.95; do
     done
 done
 
+# Stored latents: equal input gives equal bytes, the sums are those of the schedule, and the keys are
+# a contract.
+for policy in kiln fifo; do
+    for n in 1 2; do
+        ok kiln sim --trace near.csv --policy $policy --hits 30 --depths 1:2,6:1 --lookup-ms 0.5 --seed 4 --json --schedule schedule.csv
+        mv out.txt hits-$n.txt
+    done
+    cmp hits-1.txt hits-2.txt || die "$policy: two runs with hits differ"
+    python3 - $policy <<'PYTHON' || die "$policy: the schedule does not give the hits"
+import csv, json, sys
+report = json.load(open("hits-1.txt"))
+cache, served = report["cache"], list(csv.DictReader(open("schedule.csv")))
+skips = [int(row["skip"]) for row in served]
+assert list(cache) == ["may_hit", "hits", "steps", "steps_saved", "lookup_s", "full"] + (
+    ["unknown"] if sys.argv[1] == "kiln" else []) + ["known"]
+assert list(cache["known"]) == ["calls", "work_s", "makespan_s", "jobs_per_s", "latency_mean_s",
+                                "latency_p50_s", "latency_p99_s", "wait_max_s"]
+assert set(skips) == {0, 1, 6} and all(row["skip"] == "0" for row in served if row["loras"])
+assert cache["hits"] == sum(s > 0 for s in skips) and cache["steps_saved"] == sum(skips)
+assert cache["may_hit"] == sum(not row["loras"] for row in served)
+assert cache["steps"] == 8 * len(served) and abs(cache["lookup_s"] - cache["may_hit"] * 5e-4) < 1e-6
+latency = sum(float(row["end_s"]) - float(row["arrival_s"]) for row in served) / len(served)
+assert abs(cache["known"]["latency_mean_s"] - latency) < 1e-6
+assert cache["known"]["makespan_s"] == report["makespan_s"] < cache["full"]["makespan_s"]
+PYTHON
+done
+ok kiln sim --trace near.csv --hits 30 --depths 1:2,6:1 --batch 4 --batch-fixed 0.2
+says '^hits save .* of what is left, grouping by the steps left saves' out.txt
+
 # A day's backlog takes a blink of processor time (the limit is for machines that are busy).
 trace --jobs 70000 --tenants 20 >day.csv
 TIMEFORMAT=%U
@@ -153,7 +182,9 @@ fails 74 kiln sim --trace one.csv --schedule absent/schedule.csv
 for words in "" "--trace" "--trace one.csv --policy best" "--trace one.csv --workers 0" \
     "--trace one.csv --window 0" "--trace one.csv --base-s 0" "--trace one.csv --lora-switch-s -1" \
     "--trace one.csv --lora-switch-s x" "--trace one.csv --seed -1" "--trace one.csv --noise 2" \
-    "--trace one.csv --workrs 3" "one.csv"; do
+    "--trace one.csv --workrs 3" "--trace one.csv --hits 101" "--trace one.csv --hits 5 --depths 0" \
+    "--trace one.csv --depths 2" "--trace one.csv --batch 65" "--trace one.csv --batch-fixed 2" \
+    "--trace one.csv --policy fifo --batch 2" "one.csv"; do
     fails 64 kiln sim $words
     [ ! -s out.txt ] || die "'sim $words' wrote to stdout"
 done

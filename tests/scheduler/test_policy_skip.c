@@ -64,6 +64,22 @@ static void nobody_waits_for_a_partner(void **state)
     }
 }
 
+/* A batch is queued at one moment: no kind waits for the whole of the other. */
+static void jobs_of_one_moment_go_in_their_order(void **state)
+{
+    (void)state;
+    for (uint64_t id = 1; id <= 32; id++)
+        add_skip(id, id % 2 ? 2 : 6, 0);
+    worker("w", 2, 4);
+    for (uint64_t batch = 0; batch < 8; batch++) {
+        struct kiln_policy_pick pick = pick_at((int64_t)batch * 10000);
+        assert_int_equal(pick.count, 4);
+        for (uint64_t i = 0; i < 4; i++)
+            assert_int_equal(pick.ids[i], batch / 2 * 8 + batch % 2 + 2 * i + 1);
+        kiln_policy_finish(policy, "w", pick.tag);
+    }
+}
+
 static void costs_are_of_the_steps_left(void **state)
 {
     (void)state;
@@ -250,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         KILN_POLICY_TEST(a_batch_has_as_many_steps_left),
         KILN_POLICY_TEST(nobody_waits_for_a_partner),
+        KILN_POLICY_TEST(jobs_of_one_moment_go_in_their_order),
         KILN_POLICY_TEST(costs_are_of_the_steps_left),
         KILN_POLICY_TEST(batches_are_as_large_as_those_of_whole_runs),
         KILN_POLICY_TEST(an_expectation_moves_a_job),
