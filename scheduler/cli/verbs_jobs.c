@@ -166,7 +166,7 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .summary = "list the LoRAs that a job line may name",
      .examples = "kiln loras --json | jq -r .lora",
      .more = "The files NAME.safetensors of lora_dir or, without one, of MODEL/loras on this "
-             "machine.",
+             "machine, and the LoRAs of the registry (kiln lora ls).",
      .run = kiln_verb_loras},
     {.name = "models",
      .args = "",

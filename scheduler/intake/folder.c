@@ -1,7 +1,8 @@
 /* folder.c - see folder.h.
  *
  * A file is hashed again only when its state has changed (size, times), and registered again only
- * when its hash or its texts have.
+ * when its hash or its texts have.  Both lists, of files and of what is known, are in order of the
+ * names, so a look at thousands of files costs a stat for each.
  */
 #include "scheduler/intake/folder.h"
 
@@ -31,6 +32,7 @@
 struct known {
     char name[KILN_NAME_MAX + 1];
     struct stat st;
+    uint64_t reading;                /* of loras.json that its texts are of; 0: not registered */
     uint8_t texts[KILN_SHA256_SIZE]; /* of its entry */
 };
 
@@ -38,11 +40,13 @@ struct kiln_lora_folder {
     const char *pool;
     const struct kiln_lexicon *lexicon;
     char dir[PATH_MAX];
-    struct known *known;
-    size_t count, room;
+    struct known *known;  /* in order of the names */
+    size_t count, at;     /* at: where the next look goes on */
+    bool ended;           /* rows of files that are gone have been ended */
     double next_ms;       /* monotonic; the next look */
     struct stat texts_at; /* of the loras.json that was read last */
-    json_t *texts;        /* its list, or NULL */
+    json_t *texts;        /* its entries by name, or NULL */
+    uint64_t reading;     /* counts its states, from 1 */
 };
 
 struct kiln_lora_folder *kiln_lora_folder_new(const struct kiln_config *config,
@@ -71,6 +75,21 @@ void kiln_lora_folder_free(struct kiln_lora_folder *folder)
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
+/* The entries of loras.json by name.  Of two with one name the first counts. */
+static json_t *by_name(json_t *root)
+{
+    json_t *names = json_object(), *entry;
+    size_t i;
+    json_array_foreach(json_object_get(root, "loras"), i, entry)
+    {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        if (name && !json_object_get(names, name))
+            (void)json_object_set(names, name, entry);
+    }
+    json_decref(root);
+    return names;
+}
+
 static void read_texts(struct kiln_lora_folder *folder)
 {
     char path[PATH_MAX + 16], *text = NULL;
@@ -81,9 +100,10 @@ static void read_texts(struct kiln_lora_folder *folder)
     snprintf(path, sizeof path, "%s/loras.json", folder->dir);
     if (stat(path, &st) != 0)
         memset(&st, 0, sizeof st);
-    if (kiln_regular_same(&st, &folder->texts_at))
+    if (folder->reading && kiln_regular_same(&st, &folder->texts_at))
         return;
     folder->texts_at = st;
+    folder->reading++;
     json_decref(folder->texts);
     folder->texts = NULL;
     if (st.st_mode == 0)
@@ -92,9 +112,11 @@ static void read_texts(struct kiln_lora_folder *folder)
         kiln_log(KILN_LOG_WARNING, "loras_json_unread", kiln_f("error", "%s", err.text));
         return;
     }
-    folder->texts = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
     free(text);
-    if (!folder->texts)
+    if (root)
+        folder->texts = by_name(root);
+    else
         kiln_log(KILN_LOG_WARNING, "loras_json_unread",
                  kiln_f("error", "%s, line %d: %s", path, where.line, where.text));
 }
@@ -102,22 +124,13 @@ static void read_texts(struct kiln_lora_folder *folder)
 /* The entry of a name as text, malloc'd, or NULL. */
 static char *entry_of(const struct kiln_lora_folder *folder, const char *name)
 {
-    size_t i;
-    json_t *entry;
-    json_array_foreach(json_object_get(folder->texts, "loras"), i, entry)
-    {
-        const char *own = json_string_value(json_object_get(entry, "name"));
-        if (!own || strcmp(own, name) != 0)
-            continue;
-        json_t *copy = json_copy(entry);
-        (void)json_object_del(copy, "file");   /* the hash says which file it is, */
-        (void)json_object_del(copy, "layout"); /* and the file how it is laid out */
-        (void)json_object_del(copy, "rank");
-        char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS);
-        json_decref(copy);
-        return text;
-    }
-    return NULL;
+    json_t *copy = json_copy(json_object_get(folder->texts, name));
+    (void)json_object_del(copy, "file");   /* the hash says which file it is, */
+    (void)json_object_del(copy, "layout"); /* and the file how it is laid out */
+    (void)json_object_del(copy, "rank");
+    char *text = copy ? json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_decref(copy);
+    return text;
 }
 
 /* Texts that this release cannot read count as none. */
@@ -140,50 +153,115 @@ static void take_texts(const struct kiln_lora_folder *folder, const char *entry,
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static struct known *place_of(struct kiln_lora_folder *folder, const char *name)
+static int compare(const void *a, const void *b)
 {
-    for (size_t i = 0; i < folder->count; i++)
-        if (strcmp(folder->known[i].name, name) == 0)
-            return &folder->known[i];
-    struct known *at = folder->count < FILES_MAX
-                           ? kiln_room(folder->known, folder->count, &folder->room, sizeof *at)
-                           : NULL;
-    if (!at)
-        return NULL;
-    folder->known = at;
-    at = &at[folder->count++];
-    memset(at, 0, sizeof *at);
-    snprintf(at->name, sizeof at->name, "%s", name);
-    return at;
+    return strcmp(((const struct known *)a)->name, ((const struct known *)b)->name);
 }
 
-static int take_file(struct kiln_lora_folder *folder, struct kiln_ledger *ledger, const char *name,
-                     struct kiln_error *err)
+/* The names of the directory's files, sorted.  False: it cannot be read, or there is no memory. */
+static bool list_files(const char *path, struct known **ret, size_t *ret_count)
+{
+    struct known *files = NULL;
+    size_t count = 0, room = 0;
+    DIR *dir = opendir(path);
+    bool whole = dir != NULL;
+    for (struct dirent *entry; whole && (entry = readdir(dir));) {
+        const size_t len = strlen(entry->d_name), suffix = sizeof SUFFIX - 1;
+        if (len <= suffix || strcmp(entry->d_name + len - suffix, SUFFIX) != 0 ||
+            !kiln_name_valid(entry->d_name, len - suffix, KILN_NAME_MAX))
+            continue;
+        struct known *at = kiln_room(files, count, &room, sizeof *at);
+        whole = at && count < FILES_MAX;
+        files = at ? at : files;
+        if (!whole)
+            break;
+        at = &files[count++];
+        memset(at, 0, sizeof *at);
+        snprintf(at->name, sizeof at->name, "%.*s", (int)(len - suffix), entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+    if (dir && !whole)
+        kiln_log(KILN_LOG_WARNING, "lora_dir_too_large", kiln_f("dir", "%s", path),
+                 kiln_f("files_max", "%d", FILES_MAX));
+    if (!whole) {
+        free(files);
+        return false;
+    }
+    if (count)
+        qsort(files, count, sizeof *files, compare);
+    *ret = files;
+    *ret_count = count;
+    return true;
+}
+
+/* Takes the list of files over, with what is known of each. */
+static void take_list(struct kiln_lora_folder *folder, struct known *files, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count && folder->count; i++) {
+        const struct known *old =
+            bsearch(&files[i], folder->known, folder->count, sizeof *folder->known, compare);
+        if (old)
+            files[i] = *old;
+        kept += old != NULL;
+    }
+    folder->ended = folder->ended && kept == folder->count;
+    free(folder->known);
+    folder->known = files;
+    folder->count = count;
+}
+
+static int take_file(struct kiln_lora_folder *folder, struct kiln_ledger *ledger,
+                     struct known *known, struct kiln_error *err)
 {
     char path[PATH_MAX + KILN_NAME_MAX + 16], sha256[KILN_FILE_HASH_MAX];
     char now[KILN_LORA_SHA256_MAX];
     uint8_t digest[KILN_SHA256_SIZE];
     struct stat st;
-    struct known *known = place_of(folder, name);
-    snprintf(path, sizeof path, "%s/%s" SUFFIX, folder->dir, name);
-    if (!known || stat(path, &st) != 0)
+    snprintf(path, sizeof path, "%s/%s" SUFFIX, folder->dir, known->name);
+    if (stat(path, &st) != 0)
         return 0;
-    char *entry = entry_of(folder, name);
+    const bool same_file = known->reading && kiln_regular_same(&st, &known->st);
+    if (same_file && known->reading == folder->reading)
+        return 0;
+    char *entry = entry_of(folder, known->name);
     kiln_sha256(entry ? entry : "", entry ? strlen(entry) : 0, digest);
     int rc = 0;
-    if (!(kiln_regular_same(&st, &known->st) && memcmp(digest, known->texts, sizeof digest) == 0) &&
-        kiln_file_hash(path, sha256)) {
-        struct kiln_lora_seen seen = {
-            .name = name, .tenant = "", .sha256 = sha256, .bytes = (uint64_t)st.st_size};
+    bool good = same_file && memcmp(digest, known->texts, sizeof digest) == 0;
+    if (!good && kiln_file_hash(path, sha256)) {
         struct kiln_lora_facts facts;
+        struct kiln_lora_seen seen = {
+            .name = known->name, .tenant = "", .sha256 = sha256, .bytes = (uint64_t)st.st_size};
         take_texts(folder, entry, &facts, &seen);
         rc = kiln_lora_register_seen(ledger, folder->pool, &seen, now, err);
-        if (rc == 0) {
-            known->st = st;
-            memcpy(known->texts, digest, sizeof digest);
-        }
+        good = rc == 0;
+    }
+    if (good) {
+        known->st = st;
+        known->reading = folder->reading;
+        memcpy(known->texts, digest, sizeof digest);
     }
     free(entry);
+    return rc;
+}
+
+/* Ends the rows of files that are gone. */
+static int end_gone(struct kiln_lora_folder *folder, struct kiln_ledger *ledger,
+                    struct kiln_error *err)
+{
+    const char **names = calloc(folder->count + 1, sizeof *names);
+    uint32_t ended = 0;
+    if (!names)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+    for (size_t i = 0; i < folder->count; i++)
+        names[i] = folder->known[i].name;
+    int rc = kiln_lora_end_seen(ledger, folder->pool, names, folder->count, &ended, err);
+    free(names);
+    folder->ended = rc == 0;
+    if (ended)
+        kiln_log(KILN_LOG_INFO, "lora_files_gone", kiln_f("loras", "%u", ended),
+                 kiln_f("dir", "%s", folder->dir));
     return rc;
 }
 
@@ -191,28 +269,26 @@ int kiln_lora_folder_register(struct kiln_lora_folder *folder, struct kiln_ledge
                               int64_t limit_ms, struct kiln_error *err)
 {
     const double began_ms = kiln_monotonic_ms();
+    struct known *files;
+    size_t count;
     if (!folder->dir[0] || began_ms < folder->next_ms)
         return 0;
-    DIR *dir = opendir(folder->dir);
-    if (!dir) {
-        folder->next_ms = began_ms + LOOK_MS;
-        return 0;
+    if (folder->at == 0) {
+        if (!list_files(folder->dir, &files, &count)) {
+            folder->next_ms = began_ms + LOOK_MS;
+            return 0;
+        }
+        take_list(folder, files, count);
+        read_texts(folder);
     }
-    read_texts(folder);
     int rc = 0;
-    bool whole = true;
-    for (struct dirent *entry; rc == 0 && whole && (entry = readdir(dir));) {
-        char name[KILN_NAME_MAX + 1];
-        const size_t len = strlen(entry->d_name), suffix = sizeof SUFFIX - 1;
-        if (len <= suffix || strcmp(entry->d_name + len - suffix, SUFFIX) != 0 ||
-            !kiln_name_valid(entry->d_name, len - suffix, KILN_NAME_MAX))
-            continue;
-        snprintf(name, sizeof name, "%.*s", (int)(len - suffix), entry->d_name);
-        rc = take_file(folder, ledger, name, err);
-        whole = kiln_monotonic_ms() < began_ms + (double)limit_ms;
-    }
-    closedir(dir);
-    if (rc == 0 && whole)
-        folder->next_ms = kiln_monotonic_ms() + LOOK_MS;
-    return rc;
+    while (rc == 0 && folder->at < folder->count &&
+           kiln_monotonic_ms() < began_ms + (double)limit_ms)
+        if ((rc = take_file(folder, ledger, &folder->known[folder->at], err)) == 0)
+            folder->at++;
+    if (rc || folder->at < folder->count)
+        return rc;
+    folder->at = 0;
+    folder->next_ms = kiln_monotonic_ms() + LOOK_MS;
+    return folder->ended ? 0 : end_gone(folder, ledger, err);
 }

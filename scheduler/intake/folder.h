@@ -3,7 +3,8 @@
  * Each NAME.safetensors of lora_dir (or MODEL/loras) becomes a LoRA of the registry, with the texts
  * that the loras.json there has of it, so that "auto" can choose it.  The file itself stays where
  * it is: workers use the one of their own lora_dir.  A LoRA that somebody has added counts instead.
- * Texts that this release cannot read are logged, and the LoRA has none.
+ * Texts that this release cannot read are logged, and the LoRA has none.  When a file is removed,
+ * its LoRA leaves the registry; while the directory itself cannot be read, all stay.
  */
 #ifndef KILN_INTAKE_FOLDER_H
 #define KILN_INTAKE_FOLDER_H
@@ -22,9 +23,9 @@ struct kiln_lora_folder *kiln_lora_folder_new(const struct kiln_config *config,
                                               const struct kiln_lexicon *lexicon);
 void kiln_lora_folder_free(struct kiln_lora_folder *folder); /* accepts NULL */
 
-/* Registers what is new or changed since the last call; looks every few seconds at most.  Files are
- * hashed for about limit_ms, and the rest at the next calls.  A directory or file that cannot be
- * read is no error: errors are those of the ledger. */
+/* Registers what is new or changed since the last call, and ends what is gone; looks every few
+ * seconds at most.  Files are hashed for about limit_ms, and the rest at the next calls.  A
+ * directory or file that cannot be read is no error: errors are those of the ledger. */
 int kiln_lora_folder_register(struct kiln_lora_folder *folder, struct kiln_ledger *ledger,
                               int64_t limit_ms, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -38,7 +38,8 @@ static int check_known(const struct kiln_job_context *context, const char *name,
     if (near)
         return kiln_fail(err, KILN_BAD_INPUT, "loras: unknown LoRA \"%s\"; did you mean \"%s\"?",
                          name, near);
-    return kiln_fail(err, KILN_BAD_INPUT, "loras: unknown LoRA \"%s\"; lora_dir has none%s", name,
+    return kiln_fail(err, KILN_BAD_INPUT, "loras: unknown LoRA \"%s\"; %s none%s", name,
+                     context->more_loras ? "lora_dir and the registry have" : "lora_dir has",
                      count ? " like it" : "");
 }
 

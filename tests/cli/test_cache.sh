@@ -25,7 +25,7 @@ says '^kiln: --loras: the latent cache needs the names of LoRAs, and loras is "a
 fails 65 kiln cache build --prompts - --sigmas 0.5 <<<'{"prompt":"x","loras":"auto"}'
 says '^kiln: the latent cache needs the names of LoRAs, and loras is "auto"'
 fails 64 kiln cache build --template x --set loras=neon --loras lamp --lora-dir loras
-says '^kiln: --loras: loras: unknown LoRA "lamp"; lora_dir has none like it$'
+says '^kiln: --loras: loras: unknown LoRA "lamp"; lora_dir and the registry have none like it$'
 fails 64 kiln cache build --template x --set kind=latent-cache --set latents=none
 fails 66 kiln cache build --prompts absent.txt
 fails 64 kiln enqueue - --batch latent-cache <<<'a red car'

@@ -181,6 +181,10 @@ ok kiln enqueue - --batch drawn <<<'{"prompt": "a star", "size": "64x64", "loras
 until_sql "SELECT loras -> 0 ->> 'sha256' FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'drawn'" "$watercolor"
 until_sql "SELECT array_to_string(lora_files, '+') FROM latent" "glow:$watercolor"
 cmp s/loras/"$watercolor".safetensors "$loras/watercolor.safetensors" || die "the worker has another file"
+ok kiln loras --json # files of this machine's lora_dir, and the registry
+json out.txt '[(l["path"], l["registered"], l["stored"]) for l in d if l["lora"] == "glow"] == [(None, True, True)]'
+ok kiln loras
+says '^glow  *[0-9.]* MB  (in the store)$' out.txt
 fails 65 kiln enqueue - --batch drawn --no-wait <<<'{"prompt": "a star", "size": "64x64", "loras": "gloww"}'
 says 'unknown LoRA "gloww"; did you mean "glow"'
 cp "$loras/neon.safetensors" own/glow.safetensors # of the same name, and not the file
@@ -204,4 +208,7 @@ ok kiln enqueue - --batch auto <<<'{"prompt": "a fox, seenish look", "size": "64
 clay=$(sha "$loras/clay.safetensors") # which the store has lost: the worker takes its own
 until_sql "SELECT lora_set FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'auto'" "seen:1@${clay:0:16}"
 until_sql "SELECT count(*) FROM latent WHERE lora_files = ARRAY['seen:$clay']" 1
+rm own/seen.safetensors
+leaves() { ! tries; }
+soon leaves || die "a LoRA whose file is gone is still offered"
 ok kiln down --dir s

@@ -38,3 +38,10 @@ int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,
     return kiln_fail(err, KILN_INTERNAL, "the simulation has no lora_dir, and yet %s was seen",
                      seen->name);
 }
+
+int kiln_lora_end_seen(struct kiln_ledger *ledger, const char *pool, const char *const *names,
+                       size_t count, uint32_t *ret_ended, struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)names, (void)count, (void)ret_ended;
+    return kiln_fail(err, KILN_INTERNAL, "the simulation has no lora_dir");
+}

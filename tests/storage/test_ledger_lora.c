@@ -286,6 +286,32 @@ static void a_file_of_a_directory_is_registered_on_sight(void **state)
     assert_null(strstr(list.texts, "lora_dir"));
 }
 
+/* One that somebody added has a file in the store, so it stays. */
+static void a_lora_leaves_with_its_file(void **state)
+{
+    (void)state;
+    static const char *const there[] = {"stays"};
+    uint32_t ended;
+    see("leaves", A64, A64);
+    see("stays", B64, B64);
+    changed(0, "added", C64, "{\"name\": \"added\"}");
+    for (uint32_t expected = 1;; expected = 0) { /* the second time nothing is left to do */
+        kiln_test_ok(kiln_lora_end_seen(rig.ledger, "p", there, 1, &ended, &rig.err), rig.err);
+        assert_int_equal(ended, expected);
+        if (!expected)
+            break;
+    }
+    read_list(KILN_LORA_NOW);
+    assert_null(kiln_lora_find(&list, "leaves"));
+    assert_non_null(kiln_lora_find(&list, "stays"));
+    assert_non_null(kiln_lora_find(&list, "added"));
+    read_list(list.version - 1);
+    assert_non_null(kiln_lora_find(&list, "leaves"));
+    see("leaves", A64, A64);
+    read_list(KILN_LORA_NOW);
+    assert_non_null(kiln_lora_find(&list, "leaves"));
+}
+
 /* --- jobs ------------------------------------------------------------------------------------- */
 
 static void waiting_jobs_are_counted(void **state)
@@ -428,6 +454,7 @@ int main(void)
         cmocka_unit_test(a_row_needs_its_file),
         cmocka_unit_test(changes_at_the_same_moment_follow_each_other),
         cmocka_unit_test(a_file_of_a_directory_is_registered_on_sight),
+        cmocka_unit_test(a_lora_leaves_with_its_file),
         cmocka_unit_test(waiting_jobs_are_counted),
         cmocka_unit_test(a_file_stays_while_somebody_needs_it),
     };

@@ -97,6 +97,9 @@ static void loras_come_from_the_folder_or_from_the_store(void **state)
             assert_int_equal(kiln_lora_files_check(&portion->flight->assignment, "mine:0", &err),
                              KILN_UNAVAILABLE);
             assert_non_null(strstr(err.text, "LoRA mine"));
+            kiln_fail(&err, KILN_CORRUPT, "%s: cut short", want); /* the engine knows only this */
+            kiln_lora_files_name(&paths, &portion->flight->assignment, &err);
+            assert_int_equal(strncmp(err.text, "LoRA mine: /", 12), 0);
         }
         forget(&rig, portion);
     }

@@ -183,6 +183,8 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
     if (code != 0)
         return code;
     code = engine->begin(engine, &batch, call->outputs, &call->run, &call->err);
+    if (code != 0)
+        kiln_lora_files_name(&compute->loras, assignment, &call->err);
     call->lora_files_known = known && kiln_lora_files_text(&compute->loras, assignment, after) &&
                              strcmp(after, call->lora_files) == 0;
     if (!call->lora_files_known && kiln_lora_files_check(assignment, "", &call->lora_err) != 0)

@@ -102,6 +102,16 @@ bool kiln_lora_files_text(const struct kiln_lora_paths *paths,
     return true;
 }
 
+void kiln_lora_files_name(const struct kiln_lora_paths *paths,
+                          const struct kiln_assignment *assignment, struct kiln_error *err)
+{
+    for (uint32_t i = 0; i < assignment->lora_count; i++)
+        if (strstr(err->text, paths->paths[i])) {
+            (void)kiln_fail_in(err, "LoRA %s", assignment->loras[i].name);
+            return;
+        }
+}
+
 static bool has_file(const char *text, const struct kiln_lora *lora)
 {
     char entry[KILN_NAME_MAX + KILN_FILE_HASH_MAX + 2];

@@ -41,6 +41,9 @@ void kiln_lora_paths_fill(struct kiln_lora_paths *p, const struct kiln_config *c
 bool kiln_lora_files_text(const struct kiln_lora_paths *paths,
                           const struct kiln_assignment *assignment, char out[KILN_LORA_FILES_MAX]);
 
+/* Names the LoRA in an error about its file, which in the disk cache is called by its hash. */
+void kiln_lora_files_name(const struct kiln_lora_paths *paths,
+                          const struct kiln_assignment *assignment, struct kiln_error *err);
 /* Whether such a text, which may be "", has each hash that the assignment names.  KILN_UNAVAILABLE:
  * a file was exchanged, so the job may be rendered later or elsewhere. */
 int kiln_lora_files_check(const struct kiln_assignment *assignment, const char *text,

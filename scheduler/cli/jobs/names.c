@@ -1,7 +1,7 @@
 /* names.c - `kiln styles`, `kiln loras`, `kiln models`: the names that a job line may have.
  *
- * Styles and LoRAs are those that `kiln enqueue` on this machine knows; models are those of the
- * live workers, beside the one of the settings.
+ * Styles and LoRAs are those that `kiln enqueue` on this machine knows: files of a directory, and
+ * LoRAs of the registry too.  Models are those of the live workers, beside the one of the settings.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -44,7 +44,7 @@ static int put_style(struct kiln_listing *listing, const struct kiln_style *styl
     return kiln_listing_put(listing, err);
 }
 
-static int list_styles(struct kiln_listing *listing, const struct kiln_enqueue_context *context,
+static int list_styles(struct kiln_listing *listing, struct kiln_enqueue_context *context,
                        struct kiln_error *err)
 {
     const struct kiln_styles *styles = context->styles ? context->styles : kiln_styles_builtin();
@@ -54,37 +54,56 @@ static int list_styles(struct kiln_listing *listing, const struct kiln_enqueue_c
     return rc;
 }
 
-static int list_loras(struct kiln_listing *listing, const struct kiln_enqueue_context *context,
+/* With its file on this machine, or where else it is. */
+static int put_lora(struct kiln_listing *listing, const char *name,
+                    const struct kiln_lora_name *known, struct kiln_error *err)
+{
+    struct kiln_text *line = &listing->line;
+    char path[PATH_MAX];
+    struct stat st;
+    kiln_lora_path(listing->cli->config, name, path);
+    const bool here = stat(path, &st) == 0;
+    const bool stored = known && known->stored;
+    const uint64_t bytes = here ? (uint64_t)st.st_size : known ? known->bytes : 0;
+    if (listing->cli->json) {
+        kiln_json_put(line, "{lora:s path:s bytes:u registered:b stored:b}\n", name,
+                      here ? path : NULL, bytes, known != NULL, stored);
+        return kiln_listing_put(listing, err);
+    }
+    kiln_text_cell(line, listing->cli, name, NAME_COLUMNS);
+    kiln_text_printf(line, " %9s  ", KILN_BYTES(bytes));
+    kiln_text_safe(line, here     ? path
+                         : stored ? "(in the store)"
+                                  : "(in a lora_dir of another machine)");
+    kiln_text_puts(line, "\n");
+    return kiln_listing_put(listing, err);
+}
+
+/* Without the registry those of the directory, if there is one. */
+static int list_loras(struct kiln_listing *listing, struct kiln_enqueue_context *context,
                       struct kiln_error *err)
 {
+    struct kiln_error away;
+    const bool registry = kiln_enqueue_context_registry(context, &away) == 0;
+    const char *const *names =
+        registry ? context->all_loras : (const char *const *)context->lora_names;
+    const size_t count = registry ? context->all_lora_count : context->lora_count;
     int rc = 0;
-    if (!context->lora_names)
+    if (!registry && !context->lora_names)
         return kiln_fail(err, KILN_NOT_FOUND,
                          "no directory of LoRAs can be seen from here: set lora_dir, or model to a "
-                         "directory that has loras/");
-    for (size_t i = 0; rc == 0 && i < context->lora_count; i++) {
-        const char *name = context->lora_names[i];
-        char path[PATH_MAX];
-        struct stat st = {0};
-        kiln_lora_path(listing->cli->config, name, path);
-        if (stat(path, &st) != 0)
-            st.st_size = 0;
-        if (listing->cli->json) {
-            kiln_json_put(&listing->line, "{lora:s path:s bytes:u}\n", name, path,
-                          (uint64_t)st.st_size);
-        } else {
-            kiln_text_cell(&listing->line, listing->cli, name, NAME_COLUMNS);
-            kiln_text_printf(&listing->line, " %9s  ", KILN_BYTES(st.st_size));
-            kiln_text_safe(&listing->line, path);
-            kiln_text_puts(&listing->line, "\n");
-        }
-        rc = kiln_listing_put(listing, err);
-    }
+                         "directory that has loras/; and the registry cannot be read: %s",
+                         away.text);
+    if (!registry)
+        kiln_warn(listing->cli, "only files of this machine: the registry cannot be read: %s",
+                  away.text);
+    for (size_t i = 0; rc == 0 && i < count; i++)
+        rc = put_lora(listing, names[i], kiln_lora_find(&context->registry, names[i]), err);
     return rc;
 }
 
 static int list_names(struct kiln_cli *cli, const char *none,
-                      int (*list)(struct kiln_listing *, const struct kiln_enqueue_context *,
+                      int (*list)(struct kiln_listing *, struct kiln_enqueue_context *,
                                   struct kiln_error *))
 {
     struct kiln_error err;

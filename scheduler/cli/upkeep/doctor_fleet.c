@@ -275,7 +275,8 @@ static int check_lora(void *arg, const char *name, uint64_t jobs, const char *ba
     if (kiln_name_valid(name, strlen(name), KILN_NAME_MAX) && access(path, F_OK) == 0)
         return 0;
     kiln_finding(needs->doctor, "loras", VERDICT_WARNING,
-                 "copy the LoRA there and to the workers, or give up: `kiln cancel BATCH`",
+                 "add it with `kiln lora add`, copy it there and to the workers, or give up: "
+                 "`kiln cancel BATCH`",
                  "LoRA %s is not in %s; batch %s needs it (%s in all)", name, needs->loras, batch,
                  KILN_COUNT(jobs, "queued job"));
     return 0;

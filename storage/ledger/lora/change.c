@@ -3,8 +3,10 @@
 #include "storage/ledger/lora/change.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "schemas/room.h"
 #include "storage/ledger/internal.h"
 
 #define SEEN_TRIES 3 /* others register files of the same directory */
@@ -123,5 +125,60 @@ int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,
     }
     if (rc == 0)
         memcpy(ret_sha256, file.sha256, sizeof file.sha256);
+    return rc;
+}
+
+struct gone_row {
+    uint64_t id;
+    char name[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1], sha256[KILN_LORA_SHA256_MAX];
+};
+
+struct gone_rows {
+    struct gone_row *at;
+    size_t count, room;
+};
+
+static int keep_gone(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct gone_rows *gone = arg;
+    struct gone_row *at = kiln_room(gone->at, gone->count, &gone->room, sizeof *at);
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+    gone->at = at;
+    at = &gone->at[gone->count++];
+    KILN_READ(rows, row, 0, at->id, at->name, at->tenant, at->sha256);
+    return 0;
+}
+
+/* A row that somebody changes meanwhile is no longer one of the directory, or is found again. */
+int kiln_lora_end_seen(struct kiln_ledger *ledger, const char *pool, const char *const *names,
+                       size_t count, uint32_t *ret_ended, struct kiln_error *err)
+{
+    static const struct kiln_statement list = {
+        "lora_gone", "SELECT id, name, tenant, sha256 FROM lora WHERE pool = $1::text"
+                     " AND until IS NULL AND seen AND name <> ALL ($2::text[])"};
+    struct kiln_params params = {0};
+    struct gone_rows gone = {0};
+    KILN_BIND(&params, pool);
+    KILN_BIND_COLUMN(&params, TEXT, count, names[i]);
+    int rc = kiln_ledger_run_each(ledger, &list, &params, keep_gone, &gone, err);
+    *ret_ended = 0;
+    for (size_t i = 0; i < gone.count && rc == 0; i++) {
+        const struct gone_row *row = &gone.at[i];
+        struct kiln_lora_file_facts file = {0};
+        uint64_t version;
+        memcpy(file.sha256, row->sha256, sizeof file.sha256);
+        rc = kiln_lora_change(ledger, pool,
+                              &(struct kiln_lora_change){.ends = row->id,
+                                                         .name = row->name,
+                                                         .tenant = row->tenant,
+                                                         .file = &file,
+                                                         .seen = true,
+                                                         .who = "lora_dir"},
+                              &version, err);
+        *ret_ended += rc == 0;
+        rc = rc == KILN_STALE ? 0 : rc;
+    }
+    free(gone.at);
     return rc;
 }

@@ -43,7 +43,7 @@ static int add_name(void *arg, const PGresult *rows, int row, struct kiln_error 
 {
     struct list_walk *walk = arg;
     struct kiln_lora_list *list = &walk->list;
-    const char *entry = kiln_row_text(rows, row, 6);
+    const char *entry = kiln_row_text(rows, row, 7);
     list->version = kiln_row_u64(rows, row, 0);
     if (!kiln_row_text(rows, row, 1))
         return 0;
@@ -52,7 +52,8 @@ static int add_name(void *arg, const PGresult *rows, int row, struct kiln_error 
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the registry of LoRAs");
     list->at = at;
     at = &list->at[list->count++];
-    KILN_READ(rows, row, 1, at->name, at->tenant, at->sha256, at->routable, at->stored);
+    KILN_READ(rows, row, 1, at->name, at->tenant, at->sha256, at->bytes, at->routable,
+              at->stored);
     if (entry) {
         kiln_text_puts(&walk->texts, walk->texts.len ? "," : "{\"loras\":[");
         kiln_text_puts(&walk->texts, entry);
@@ -65,7 +66,7 @@ static int read_list(struct kiln_ledger *ledger, const char *pool, uint64_t vers
                      struct kiln_lora_list *ret, struct kiln_error *err)
 {
 #define LIST(version, when)                                                                        \
-    "SELECT r.version, l.name, l.tenant, l.sha256, l.routable, f.stored,"                          \
+    "SELECT r.version, l.name, l.tenant, l.sha256, f.bytes, l.routable, f.stored,"                 \
     " CASE WHEN l.routable THEN l.entry::text END FROM (SELECT " version " AS version) r"          \
     " LEFT JOIN lora l ON l.pool = $1::text AND " when " LEFT JOIN lora_file f USING (sha256)"     \
     " ORDER BY l.name"

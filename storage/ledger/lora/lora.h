@@ -29,6 +29,7 @@ struct kiln_lora_name {
     char name[KILN_NAME_MAX + 1];
     char tenant[KILN_NAME_MAX + 1]; /* whose alone it is; "": everybody's */
     char sha256[KILN_LORA_SHA256_MAX];
+    uint64_t bytes;
     bool routable;
     bool stored; /* the store has the file; else it is only in directories of LoRAs */
 };
@@ -70,6 +71,10 @@ int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,
                             const struct kiln_lora_seen *seen,
                             char ret_sha256[KILN_LORA_SHA256_MAX],
                             struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Ends the LoRAs that were found in such a directory and are not among the names of its files. */
+int kiln_lora_end_seen(struct kiln_ledger *ledger, const char *pool, const char *const *names,
+                       size_t count, uint32_t *ret_ended, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- rows, for people ------------------------------------------------------------------------- */
 

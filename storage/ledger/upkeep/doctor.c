@@ -81,7 +81,9 @@ int kiln_ledger_needed_loras(struct kiln_ledger *ledger, const char *pool, kiln_
         "needed_loras", "SELECT l ->> 'name', count(*), min(b.name)"
                         " FROM job j JOIN batch b ON b.id = j.batch_id,"
                         " LATERAL jsonb_array_elements(j.loras) l"
+                        " LEFT JOIN lora_file f ON f.sha256 = l ->> 'sha256'"
                         " WHERE j.pool = $1::text AND j.waits AND j.model = ''"
+                        " AND f.stored IS NOT TRUE"
                         " GROUP BY 1 ORDER BY 2 DESC, 1"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool);

@@ -33,7 +33,7 @@ typedef int kiln_each_need(void *arg, const struct kiln_need_row *row, struct ki
 int kiln_ledger_needs(struct kiln_ledger *ledger, const char *pool, kiln_each_need *each, void *arg,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The LoRAs of queued jobs of the pool's model. */
+/* The LoRAs of queued jobs of the pool's model whose files are not in the store. */
 typedef int kiln_each_lora(void *arg, const char *name, uint64_t jobs, const char *batch,
                            struct kiln_error *err);
 int kiln_ledger_needed_loras(struct kiln_ledger *ledger, const char *pool, kiln_each_lora *each,

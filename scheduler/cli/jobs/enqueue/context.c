@@ -116,24 +116,33 @@ static int read_registry(struct kiln_enqueue_context *context, struct kiln_error
     for (size_t i = 0; i < context->registry.count; i++)
         context->all_loras[context->all_lora_count++] = context->registry.at[i].name;
     qsort(context->all_loras, most, sizeof *context->all_loras, compare);
+    size_t kept = 0; /* each name once */
+    for (size_t i = 0; i < most; i++)
+        if (kept == 0 || strcmp(context->all_loras[kept - 1], context->all_loras[i]) != 0)
+            context->all_loras[kept++] = context->all_loras[i];
+    context->all_lora_count = kept;
     return 0;
 }
 
 /* The first answer counts for all lines. */
+int kiln_enqueue_context_registry(struct kiln_enqueue_context *context, struct kiln_error *err)
+{
+    if (!context->all_loras && !context->registry_err.code &&
+        read_registry(context, &context->registry_err) == 0)
+        context->registry_err.code = 0;
+    if (context->registry_err.code)
+        *err = context->registry_err;
+    return context->registry_err.code;
+}
+
 static int more_loras(void *arg, const char *const **ret_names, size_t *ret_count,
                       struct kiln_error *err)
 {
     struct kiln_enqueue_context *context = arg;
-    if (!context->all_loras && !context->registry_err.code &&
-        read_registry(context, &context->registry_err) == 0)
-        context->registry_err.code = 0;
-    if (context->registry_err.code) {
-        *err = context->registry_err;
-        return err->code;
-    }
+    int code = kiln_enqueue_context_registry(context, err);
     *ret_names = context->all_loras;
     *ret_count = context->all_lora_count;
-    return 0;
+    return code;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */

@@ -31,6 +31,9 @@ struct kiln_enqueue_context {
 int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
                               size_t set_count, bool files, struct kiln_enqueue_context *ret,
                               struct kiln_error *err) KILN_MUST_CHECK;
+/* Reads the registry, once: then all_loras has the names of both. */
+int kiln_enqueue_context_registry(struct kiln_enqueue_context *context,
+                                  struct kiln_error *err) KILN_MUST_CHECK;
 /* The file of a LoRA: in lora_dir, else in MODEL/loras. */
 void kiln_lora_path(const struct kiln_config *config, const char *name, char out[PATH_MAX]);
 void kiln_enqueue_context_release(struct kiln_enqueue_context *context);
