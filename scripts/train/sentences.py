@@ -558,10 +558,12 @@ def roughen(rng, text):
         text = _sentence(text)
     elif chance < 0.60:
         text = text.lower()
-    elif chance < 0.635:
+    elif chance < 0.68:
         text = text.upper()
-    elif chance < 0.66:
+    elif chance < 0.72:
         text = _shouted(rng, text)
+    elif chance < 0.735:
+        text = text.title()
     if text[-1:] not in ".?!" and rng.random() < 0.3:
         text += rng.choice([".", ".", ".", "!"])
     return " ".join(text.split())

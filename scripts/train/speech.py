@@ -11,6 +11,7 @@ from sentences import free
 from world import line_up, sample_scene
 
 OLD = 0.45                     # share of captions.py's own sentences
+LOUD = 0.04                    # of these, all in capitals
 
 
 def spoken(scene, rng, aspect):
@@ -19,6 +20,8 @@ def spoken(scene, rng, aspect):
     if rng.random() < OLD:
         text, asked = caption(rng, scene)
         same = plain(heard(scene, asked))
+        if rng.random() < LOUD:
+            text = text.upper()
     else:
         vary(rng, scene, aspect)
         plan = plan_of(rng, scene)
