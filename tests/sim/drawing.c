@@ -295,3 +295,10 @@ int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void *
     (void)store, (void)max, (void)ret_data, (void)ret_size;
     return kiln_fail(err, KILN_NOT_FOUND, "the simulation stores no %s", key);
 }
+
+int kiln_store_head(struct kiln_store *store, const char *key, uint64_t *ret_size,
+                    struct kiln_error *err)
+{
+    (void)store, (void)ret_size;
+    return kiln_fail(err, KILN_NOT_FOUND, "the simulation stores no %s", key);
+}
