@@ -288,14 +288,6 @@ int kiln_store_reach(struct kiln_store *store, struct kiln_error *err)
                            "the store does not answer");
 }
 
-/* The size of a LoRA's file, before it is fetched. */
-int kiln_store_head(struct kiln_store *store, const char *key, uint64_t *ret_size,
-                    struct kiln_error *err)
-{
-    (void)store, (void)ret_size;
-    return kiln_fail(err, KILN_NOT_FOUND, "the simulation stores no %s", key);
-}
-
 /* Asked for files of LoRAs alone, of which the registry of the simulation has none. */
 int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void **ret_data,
                    size_t *ret_size, struct kiln_error *err)
