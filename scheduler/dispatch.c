@@ -20,6 +20,34 @@ struct round {
     bool bus_away;
 };
 
+/* Chooses the stored latents from which jobs begin, and notes them, so that they are not evicted
+ * meanwhile.  Without the note the jobs run in full. */
+static void choose_donors(struct kiln_leader *leader, const char *id, struct kiln_job *jobs,
+                          size_t count)
+{
+    uint64_t donors[KILN_ASSIGN_MAX];
+    bool there[KILN_ASSIGN_MAX] = {false};
+    size_t at[KILN_ASSIGN_MAX], n = 0;
+    struct kiln_error err;
+    for (size_t i = 0; i < count; i++) {
+        if (jobs[i].attempt != 1) /* a retried job runs in full: a bad donor cannot fail it twice */
+            continue;
+        jobs[i].donor = kiln_cache_take(leader->cache, &jobs[i]);
+        if (jobs[i].donor.job) {
+            at[n] = i;
+            donors[n++] = jobs[i].donor.job;
+        }
+    }
+    if (n == 0)
+        return;
+    if (kiln_ledger_note_donors(leader->ledger, leader->pool, id, donors, n, there, &err) != 0)
+        kiln_log(KILN_LOG_WARNING, "donors_not_noted", kiln_f("assignment", "%s", id),
+                 kiln_f("error", "%s", err.text), kiln_f("effect", "its jobs run in full"));
+    for (size_t i = 0; i < n; i++)
+        if (!there[i])
+            jobs[at[i]].donor = (struct kiln_donor){0};
+}
+
 /* All jobs are of one group, so size, mode and set of the first one are those of all. */
 static int send(struct kiln_leader *leader, const char *worker, const char *id,
                 struct kiln_job *jobs, size_t count, struct kiln_error *err)
@@ -29,10 +57,8 @@ static int send(struct kiln_leader *leader, const char *worker, const char *id,
     for (size_t i = 0; i < count && member && member->minor < KILN_MODE_MINOR_STARTS; i++)
         if (jobs[i].mode.kind == KILN_MODE_COARSE_AUTO)
             jobs[i].mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
-    /* A retried job runs in full, so a bad donor cannot fail it twice. */
-    for (size_t i = 0; i < count && member && member->minor >= KILN_MODE_MINOR_DONORS; i++)
-        if (jobs[i].attempt == 1)
-            jobs[i].donor = kiln_cache_take(leader->cache, &jobs[i]);
+    if (member && member->minor >= KILN_MODE_MINOR_DONORS)
+        choose_donors(leader, id, jobs, count);
     struct kiln_assignment assignment = {.width = jobs[0].width,
                                          .height = jobs[0].height,
                                          .steps = jobs[0].steps,

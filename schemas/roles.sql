@@ -39,6 +39,7 @@ BEGIN
             gallery_state, gallery_vector, gallery_picture, safety_verdict, safety_rule, vote
             FROM kiln_scheduler;
         REVOKE DELETE ON job, batch, lora, lora_file, lora_registry FROM kiln_scheduler;
+        GRANT EXECUTE ON FUNCTION assignment_note_donors TO kiln_scheduler;
     END IF;
 
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_worker') THEN

@@ -36,7 +36,10 @@ static const struct kiln_option cache_options[] = {
     {"set", "KEY=VALUE", "set this key of every job; may be repeated"},
     {"most", "N", "refuse prompts that name more latents than this (100000)"},
     {"limit", "N", "the name of --most in older releases"},
-    {"dry-run", NULL, "only count what is missing"},
+    {"dry-run", NULL, "build: only count what is missing; prune: only list what would go"},
+    {"budget", "BYTES", "of prune: keep so much, such as 500GB (cache_budget_gb)"},
+    {"grace", "SPAN", "of prune: keep latents younger than this (1d)"},
+    {"yes", NULL, "of prune: do not ask"},
     {"full", NULL, "of verify: read each latent, compare its SHA-256, decode it"},
     {NULL, NULL, NULL}};
 static const struct kiln_option quota_options[] = {
@@ -133,26 +136,32 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .run = kiln_verb_backfill},
     {.name = "cache",
      .args = "build --prompts FILE|--template TEXT [--sigmas LIST] ... | stat | verify [--full] | "
-             "why JOB",
+             "why JOB | prune [--budget BYTES] [--dry-run] [--yes]",
      .summary = "store latents without pictures, for later runs to start from",
      .examples = "kiln cache build --prompts popular.txt --set size=1024x1024\n"
                  "kiln cache build --prompts popular.txt --sigmas 0.9,0.75\n"
                  "kiln cache stat\n"
                  "kiln cache verify --full         reads every latent that a run may begin from\n"
-                 "kiln cache why 17                from which latent job 17 would begin, and why",
-     .more = "build first counts the latents that the prompts name: stored, on their way, "
-             "missing.  Then it enqueues only the missing ones, in batch latent-cache at the "
-             "lowest priority (see --set priority).  Repeat the command to continue after an "
-             "interruption.  A latent is identified by model, size, LoRA set and prompt, and by "
-             "its seed if the job line has one.  Exit code 75: a tenant's quota (--set tenant) "
-             "allowed only a part; repeat it later.  A latent counts as stored only if it was "
-             "rendered with the current files of its model and LoRAs: those that the newest "
-             "latents of the pool name.  So a replaced file counts from the first latent "
-             "rendered with it.  Latents that name no LoRA files count as current.\n"
-             "verify checks the latents from which other runs may begin: that they are in the "
-             "store, of the right size.  Exit code 1: some are not.  why looks a job up as the "
-             "scheduler would now, by the model's kiln.json and words.txt in the directory of the "
-             "setting model, and says why other prompts do not serve.",
+                 "kiln cache why 17                from which latent job 17 would begin, and why\n"
+                 "kiln cache prune --budget 500GB  evicts what saved the least a byte",
+     .more =
+         "build first counts the latents that the prompts name: stored, on their way, "
+         "missing.  Then it enqueues only the missing ones, in batch latent-cache at the "
+         "lowest priority (see --set priority).  Repeat the command to continue after an "
+         "interruption.  A latent is identified by model, size, LoRA set and prompt, and by "
+         "its seed if the job line has one.  Exit code 75: a tenant's quota (--set tenant) "
+         "allowed only a part; repeat it later.  A latent counts as stored only if it was "
+         "rendered with the current files of its model and LoRAs: those that the newest "
+         "latents of the pool name.  So a replaced file counts from the first latent "
+         "rendered with it.  Latents that name no LoRA files count as current.\n"
+         "verify checks the latents from which other runs may begin: that they are in the "
+         "store, of the right size.  Exit code 1: some are not.  why looks a job up as the "
+         "scheduler would now, by the model's kiln.json and words.txt in the directory of the "
+         "setting model, and says why other prompts do not serve.\n"
+         "prune evicts final latents until all stored latents fit the budget: first those that "
+         "saved the fewest GPU-seconds a byte, of these the oldest.  It keeps young ones, those "
+         "that queued or assigned jobs begin from, those of a favourite picture's prompt, and "
+         "files with other states.  Pictures stay.  You may interrupt and repeat it.",
      .options = cache_options,
      .words = {1, 2},
      .run = kiln_verb_cache},

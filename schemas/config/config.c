@@ -67,6 +67,9 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
                              "off, auto (as kiln.json says) or S+L: early steps at half the side"),
     [KILN_KEY_TELEPORT] = CHOICE("teleport", "off", "off|auto",
                                  "auto: a run may begin from a stored latent, as kiln.json says"),
+    [KILN_KEY_CACHE_BUDGET_GB] =
+        NUMBER("cache_budget_gb", "0", 0, 1e9,
+               "GB of stored latents that `kiln cache prune` keeps; 0: no budget"),
     [KILN_KEY_DEVICE] = TEXT("device", "cpu", "cpu, cuda:N, lists of them, or cuda:all"),
     [KILN_KEY_DTYPE] = CHOICE("dtype", "auto", "auto|fp32|bf16|fp8", "number format of the model"),
     [KILN_KEY_THREADS] = INT("threads", "0", 0, 1024, "compute threads on the CPU; 0: all cores"),

@@ -287,4 +287,67 @@ build --template 'a coarse fox' --set size=512x512 --set steps=4 --dry-run
 counts '1, 0, 0, 0, 0'
 fails 65 kiln cache build --template 'a coarse fox' --set size=512x512 --set steps=4 --set coarse=2+2
 says 'the cache holds latents of exact runs: leave out coarse, variety and starts'
+# --- a budget: first goes what saved the least; what is needed stays; killed midway it goes on
+for i in $(seq 450); do echo "pruned $i"; done >pruned.txt
+ok kiln cache build --prompts pruned.txt --set size=64x64 --set steps=1
+until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
+latent_of() { sql "SELECT l.job_id FROM latent l JOIN job j ON j.id = l.job_id WHERE prompt = '$1' ORDER BY 1 LIMIT 1"; }
+total() { sql "SELECT coalesce(sum(bytes), 0) FROM object WHERE role = 'latent'"; }
+donor=$(latent_of 'pruned 1') started=$(latent_of 'pruned 2') begun=$(latent_of 'pruned 3')
+sql "UPDATE image SET donor = $donor, forwards = 2, steps = 8, denoise_ms = 1000, fallback = NULL WHERE prompt = 'a kept hare'" >/dev/null
+ok kiln favourite add "$(sql "SELECT job_id FROM image WHERE prompt = 'a kept hare'")"
+ok kiln pause --backfill
+ok kiln cache build --template 'starts later' --set size=64x64 --set steps=1
+sql "UPDATE job SET init_job = $started WHERE prompt = 'starts later'; INSERT INTO assignment (pool, id, worker, jobs, donors, at) VALUES ('main', 'held', 'w', '{}', '{$begun}', now() + interval '1 hour')" >/dev/null
+ok kiln usage --json
+cp out.txt usage.txt
+fails 64 kiln cache prune
+says 'needs --budget BYTES, or the setting cache_budget_gb'
+fails 64 kiln cache prune --budget 5x
+says 'not an amount of bytes'
+fails 64 kiln cache prune --budget 1GB --full
+fails 64 kiln cache stat --budget 1GB
+ok kiln cache prune --budget 0 --yes --json # all are young
+json out.txt 'd["evicted"] == 0 and d["young"] > 450 and d["over"] == d["bytes"]'
+says 'over the budget'
+budget=$(($(total) - $(sql "SELECT sum(bytes) FROM (SELECT bytes FROM object WHERE role = 'latent' ORDER BY job_id LIMIT 100) o")))
+fails 64 kiln cache prune --budget "$budget" --grace 0 </dev/null
+says 'Add --yes'
+ok kiln cache prune --budget "$budget" --grace 0 --dry-run
+[ "$(wc -l <out.txt)" -ge 100 ] || die "a dry run lists $(wc -l <out.txt) latents"
+[ "$(total)" -gt "$budget" ] || die "a dry run evicted latents"
+listed=$(awk '{print $2}' out.txt | sort | sha256sum)
+sql "SELECT key FROM object WHERE role = 'latent'" | sort >before.txt
+ok kiln cache prune --budget "$budget" --grace 0 --yes --json
+json out.txt 'd["evicted"] == d["removed"] >= 100 and d["over"] == 0 and d["needed"] >= 2'
+[ "$(total)" -le "$budget" ] || die "over the budget"
+sql "SELECT key FROM object WHERE role = 'latent'" | sort | comm -23 before.txt - | sha256sum >gone.txt
+[ "$listed" = "$(cat gone.txt)" ] || die "the dry run listed others"
+needed="$donor, $started, $begun, $(latent_of 'a kept hare')"
+[ "$(sql "SELECT count(*) FROM latent WHERE job_id IN ($needed)")" = 4 ] || die "a latent that is needed or saved time went"
+"$kiln_bin/kiln" cache prune --budget 0 --grace 0 --yes >/dev/null 2>&1 &
+pruner=$!
+until_sql "SELECT count(*) < 340 FROM latent" t
+kill -9 $pruner 2>/dev/null
+wait $pruner 2>/dev/null
+ok kiln cache verify --full # a row without its object is nowhere
+KILN_CACHE_BUDGET_GB=0.000001 ok kiln cache prune --grace 0 --yes --json
+json out.txt 'd["budget"] == 1000 and d["over"] > 0 and d["needed"] == 3'
+[ "$(sql "SELECT count(*) FROM latent WHERE job_id IN ($needed)")" = 3 ] || die "a needed latent went"
+[ "$(sql "SELECT count(*) FROM latent WHERE states = 1 AND job_id NOT IN ($needed)")" = 0 ] || die "latents are left"
+[ "$(sql "SELECT count(*) FROM image WHERE prompt = 'a kept hare'")" = 1 ] || die "a picture went"
+ok kiln gc --grace 0 --yes
+[ "$(files)" = "$(sql "SELECT count(*) FROM object WHERE role = 'latent'")" ] || die "orphans are left"
+ok kiln usage --json
+python3 - <<'PYTHON' || die "what the evicted latents cost is forgotten, or counted twice"
+import json
+def total(name):
+    rows = [json.loads(line) for line in open(name)]
+    return [sum(row[key] for row in rows) for key in ("jobs", "gpu_seconds")]
+before, after = total("usage.txt"), total("out.txt")
+assert after[0] == before[0] and abs(after[1] - before[1]) < 1e-3, (before, after)
+PYTHON
+sql "DELETE FROM assignment WHERE id = 'held'" >/dev/null
+ok kiln resume --backfill
+until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
 echo ok

@@ -326,6 +326,17 @@ int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_new_assignme
     return rc;
 }
 
+/* No latent is evicted here. */
+int kiln_ledger_note_donors(struct kiln_ledger *ledger, const char *pool, const char *assignment,
+                            const uint64_t *donors, size_t count, bool *ret_there,
+                            struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)assignment, (void)donors, (void)err;
+    for (size_t i = 0; i < count; i++)
+        ret_there[i] = true;
+    return 0;
+}
+
 struct returning {
     const struct kiln_ledger *ledger;
     const struct kiln_return *returns;

@@ -325,6 +325,131 @@ static void a_mark_that_comes_just_then_keeps_its_picture(void **state)
     kiln_rig_release(jobs, 2);
 }
 
+struct worths {
+    uint64_t count, bytes;
+    double seconds; /* of the job */
+    uint64_t job;
+};
+
+static int sum_worth(void *arg, const struct kiln_latent_worth *row, struct kiln_error *err)
+{
+    struct worths *worths = arg;
+    (void)err;
+    worths->count++;
+    worths->bytes += row->bytes;
+    if (row->job == worths->job)
+        worths->seconds = row->seconds;
+    assert_true(row->final && row->age_s >= 0 && row->bytes > 0);
+    return 0;
+}
+
+static uint64_t evict(const uint64_t *jobs, size_t count, bool dry_run)
+{
+    uint64_t bytes = 0;
+    kiln_test_ok(kiln_ledger_evict_latents(rig.ledger, "p", jobs, count, dry_run, count_dropped,
+                                           &bytes, &rig.err),
+                 rig.err);
+    return bytes / 1000;
+}
+
+static bool noted(const char *assignment, uint64_t donor)
+{
+    bool there;
+    kiln_test_ok(
+        kiln_ledger_note_donors(rig.ledger, "p", assignment, &donor, 1, &there, &rig.err), rig.err);
+    return there;
+}
+
+/* 0 begins the run of a job that is assigned, 1 is started from by a queued job, 2 is that of a
+ * favourite, 3 is free. */
+static void latents_are_evicted_unless_they_are_needed(void **state)
+{
+    struct kiln_job jobs[6];
+    uint64_t ids[5], cursor = 0;
+    struct worths worths = {0};
+    bool more;
+    char sql[400];
+    (void)state;
+    assert_int_equal(kiln_rig_assigned("evicted", 6, jobs), 6);
+    for (int i = 0; i < 5; i++) {
+        assert_true(kiln_rig_commit(&jobs[i]));
+        ids[i] = jobs[i].id;
+    }
+    kiln_test_sql(rig.stack, "UPDATE latent SET prompt_hash = job_id::text;"
+                             " UPDATE image SET prompt_hash = job_id::text");
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM job WHERE id = %llu AND assignment <> ''",
+             (unsigned long long)jobs[5].id);
+    assert_int_equal(kiln_test_count(rig.stack, sql), 1);
+    char *assignment = kiln_test_sql(rig.stack, "SELECT max(assignment) FROM job WHERE state = 1");
+    assert_true(noted(assignment, ids[0]));
+    assert_false(noted("no such assignment", ids[0]));
+    assert_true(noted(assignment, ids[0]));
+    kiln_rig_return(&jobs[5], (struct kiln_return){.code = KILN_OK}); /* queued */
+    snprintf(sql, sizeof sql,
+             "UPDATE job SET init_job = %llu WHERE id = %llu;"
+             " INSERT INTO favourite (job_id) VALUES (%llu);"
+             " UPDATE image SET donor = %llu, forwards = 2, steps = 8, denoise_ms = 1000,"
+             " fallback = NULL WHERE job_id = %llu",
+             (unsigned long long)ids[1], (unsigned long long)jobs[5].id, (unsigned long long)ids[2],
+             (unsigned long long)ids[3], (unsigned long long)ids[4]);
+    kiln_test_sql(rig.stack, sql);
+    worths.job = ids[3];
+    for (more = true; more;)
+        kiln_test_ok(kiln_ledger_latent_worths(rig.ledger, "p", &cursor, sum_worth, &worths, &more,
+                                               &rig.err),
+                     rig.err);
+    assert_true(worths.count >= 5 && worths.seconds == 3);
+    cursor = 0;
+    struct worths others = {0};
+    kiln_test_ok(kiln_ledger_latent_worths(rig.ledger, "other", &cursor, sum_worth, &others, &more,
+                                           &rig.err),
+                 rig.err);
+    assert_int_equal(others.count, 0);
+
+    assert_int_equal(evict(ids, 4, true), 1);
+    assert_int_equal(kiln_rig_rows("latent", ids[3]), 1);
+    assert_int_equal(evict(ids, 4, false), 1);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(kiln_rig_rows("latent", ids[i]), i < 3);
+        assert_int_equal(kiln_rig_rows("object", ids[i]), i < 3 ? 4 : 3); /* the picture stays */
+        assert_int_equal(kiln_rig_rows("image", ids[i]), 1);
+    }
+    assert_false(noted(assignment, ids[3])); /* gone: its run would fall back */
+    assert_int_equal(evict(ids, 4, false), 1); /* 0: another note took its place */
+    assert_int_equal(kiln_rig_rows("latent", ids[0]), 0);
+    free(assignment);
+    kiln_rig_release(jobs, 6);
+}
+
+/* The note of a donor is made and not yet committed when it is to be evicted: that waits, and sees
+ * the note. */
+static void a_donor_noted_just_then_stays(void **state)
+{
+    struct kiln_job jobs[2];
+    pthread_t thread;
+    char sql[400];
+    (void)state;
+    kiln_rig_assigned("noted", 2, jobs);
+    assert_true(kiln_rig_commit(&jobs[0]));
+    const uint64_t id = jobs[0].id;
+    snprintf(sql, sizeof sql,
+             "BEGIN; SELECT assignment_note_donors('p', (SELECT assignment FROM job WHERE id = "
+             "%llu), '{%llu}'); SELECT pg_sleep(0.5); COMMIT",
+             (unsigned long long)jobs[1].id, (unsigned long long)id);
+    assert_int_equal(pthread_create(&thread, NULL, mark_slowly, sql), 0);
+    for (int i = 0; i < 500; i++)
+        if (kiln_test_count(rig.stack, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE"
+                                       " 'BEGIN; SELECT assignment_note%' AND wait_event = "
+                                       "'PgSleep'"))
+            break;
+    assert_int_equal(evict(&id, 1, false), 0);
+    void *marked;
+    pthread_join(thread, &marked);
+    assert_non_null(marked);
+    assert_int_equal(kiln_rig_rows("latent", id), 1);
+    kiln_rig_release(jobs, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +461,8 @@ int main(void)
         cmocka_unit_test(cancelled_jobs_go_after_a_while),
         cmocka_unit_test(old_pictures_lose_their_rows_together),
         cmocka_unit_test(a_mark_that_comes_just_then_keeps_its_picture),
+        cmocka_unit_test(latents_are_evicted_unless_they_are_needed),
+        cmocka_unit_test(a_donor_noted_just_then_stays),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);
 }

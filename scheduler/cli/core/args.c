@@ -142,6 +142,45 @@ int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char 
     return 0;
 }
 
+/* In any locale the point is a point. */
+static bool bytes_parse(const char *text, uint64_t *ret)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"", 1},      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+                 {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    double value = 0, part = 1;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++)
+        value = value * 10 + (*at - '0');
+    if (at == text || at - text > 18)
+        return false;
+    if (*at == '.') {
+        if (at[1] < '0' || at[1] > '9')
+            return false;
+        for (at++; *at >= '0' && *at <= '9'; at++)
+            value += (*at - '0') * (part /= 10);
+    }
+    at += *at == ' ';
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcasecmp(at, units[i].name) == 0 && value * units[i].bytes < 9e18) {
+            *ret = (uint64_t)(value * units[i].bytes);
+            return true;
+        }
+    return false;
+}
+
+int kiln_arg_bytes(struct kiln_cli *cli, const struct kiln_args *args, const char *name,
+                   uint64_t *ret)
+{
+    const char *text = kiln_arg(args, name);
+    if (!text || bytes_parse(text, ret))
+        return 0;
+    return kiln_usage(cli, "--%s: '%s' is not an amount of bytes, such as 500MB, 1.5TB or 2GiB",
+                      name, text);
+}
+
 int kiln_arg_limit(struct kiln_cli *cli, const struct kiln_args *args, long *ret)
 {
     return kiln_arg_int(cli, args, "limit", 1, 1000000000, 0, ret);

@@ -97,6 +97,10 @@ const char *kiln_arg(const struct kiln_args *args, const char *name);
 /* A whole number in [min, max]; fallback when the option was not given.  0 or an exit status. */
 int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char *name, long min,
                  long max, long fallback, long *ret) KILN_MUST_CHECK;
+/* An amount of bytes: digits, perhaps with a fraction and a unit, such as 500MB, 1.5TB or 2GiB.
+ * 0 or an exit status; without the option *ret stays. */
+int kiln_arg_bytes(struct kiln_cli *cli, const struct kiln_args *args, const char *name,
+                   uint64_t *ret) KILN_MUST_CHECK;
 /* --limit of a listing: at most so many rows, 0 for all of them.  0 or an exit status. */
 int kiln_arg_limit(struct kiln_cli *cli, const struct kiln_args *args, long *ret) KILN_MUST_CHECK;
 /* A job id as printed by kiln.  0 or an exit status. */

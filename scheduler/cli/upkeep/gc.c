@@ -28,7 +28,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/output/progress.h"
+#include "scheduler/cli/core/output/removal.h"
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
 #include "schemas/clock.h"
@@ -43,19 +43,6 @@
 #define ORPHANS_NORMAL 1000 /* so many need no question */
 
 #define PAGE 1000
-#define GROUP KILN_DELETIONS_MAX /* objects whose jobs are locked at a time */
-_Static_assert(GROUP <= KILN_UNCLAIMED_MAX, "a group is one question to the ledger");
-
-/* Objects to remove together. */
-struct group {
-    uint64_t total; /* for the bar; 0: not known */
-    size_t count;
-    size_t decided; /* removed, or refused by the store */
-    struct kiln_deletion deletions[GROUP];
-    struct kiln_found found[GROUP];
-    uint64_t bytes[GROUP];
-    char keys[GROUP][KILN_OBJECT_KEY_MAX + 1];
-};
 
 struct gc {
     struct kiln_cli *cli;
@@ -71,9 +58,7 @@ struct gc {
     uint64_t unknown; /* orphans of jobs that this ledger never had */
     /* What was removed. */
     uint64_t pictures, latents, old_objects, old_bytes, cancelled, printed;
-    uint64_t removed, removed_bytes, spared, failed;
-    struct kiln_error failure; /* the first one */
-    struct group group;
+    struct kiln_removal removal;
 };
 
 typedef int use_orphan(struct gc *gc, uint64_t job, uint64_t bytes, const char *key,
@@ -181,70 +166,6 @@ static int read_manifest(struct gc *gc, use_orphan *each, struct kiln_error *err
     return rc;
 }
 
-/* --- removing --------------------------------------------------------------------------------- */
-
-/* Counts the results of the objects at[0..n); the code to stop with, 0 to continue. */
-static int account(struct gc *gc, const size_t *at, size_t n)
-{
-    struct group *group = &gc->group;
-    size_t failed = 0;
-    int stop = 0;
-    for (size_t i = 0; i < n; i++) {
-        int code = group->deletions[i].code;
-        gc->removed += code == 0;
-        gc->removed_bytes += code == 0 ? group->bytes[at[i]] : 0;
-        failed += code != 0;
-        if (kiln_store_fails_all(code))
-            stop = code; /* the next group would fail too */
-    }
-    gc->failed += failed;
-    group->decided = n;
-    kiln_bar_draw(&gc->bar, group->total, gc->removed, gc->failed, 0, kiln_now_s());
-    return failed == n ? group->deletions[0].code : stop;
-}
-
-static int remove_unclaimed(void *arg, const size_t *at, size_t n, struct kiln_error *err)
-{
-    struct gc *gc = arg;
-    struct group *group = &gc->group;
-    struct kiln_error refusal;
-    for (size_t i = 0; i < n; i++)
-        group->deletions[i] = (struct kiln_deletion){.key = group->keys[at[i]]};
-    int rc = kiln_store_delete_many(gc->store, group->deletions, n, &refusal);
-    int stop = account(gc, at, n);
-    if (rc && !gc->failure.code)
-        gc->failure = refusal;
-    return stop ? kiln_fail(err, stop, "%s", refusal.text) : 0;
-}
-
-/* Removes the objects of the group that are still orphans.  A refusal of the store is counted and
- * kept in gc->failure; the result is an error only if the next group would fail too. */
-static int remove_group(struct gc *gc, struct kiln_error *err)
-{
-    struct group *group = &gc->group;
-    int rc = 0;
-    group->decided = 0;
-    if (group->count)
-        rc = kiln_ledger_with_unclaimed(gc->ledger, group->found, group->count, remove_unclaimed,
-                                        gc, err);
-    if (rc == 0)
-        gc->spared += group->count - group->decided;
-    group->count = 0;
-    return rc;
-}
-
-/* Removes the group when it is full. */
-static int add_to_group(struct gc *gc, uint64_t job, uint64_t bytes, const char *key,
-                        struct kiln_error *err)
-{
-    struct group *group = &gc->group;
-    size_t i = group->count++;
-    snprintf(group->keys[i], sizeof group->keys[i], "%s", key);
-    group->found[i] = (struct kiln_found){group->keys[i], job};
-    group->bytes[i] = bytes;
-    return group->count == GROUP ? remove_group(gc, err) : 0;
-}
-
 /* --- the three steps -------------------------------------------------------------------------- */
 
 /* A line an object, or an element of the array that print_result closes. */
@@ -266,7 +187,7 @@ static int remove_dropped(void *arg, uint64_t job, const char *key, uint64_t byt
     gc->old_objects++;
     gc->old_bytes += bytes;
     return gc->dry_run ? list_key(gc, job, bytes, key, err)
-                       : add_to_group(gc, job, bytes, key, err);
+                       : kiln_removal_add(&gc->removal, job, bytes, key, err);
 }
 
 typedef int drop_page(struct kiln_ledger *ledger, const struct kiln_drop *what, uint64_t *cursor,
@@ -289,7 +210,7 @@ static int drop_old(struct gc *gc, drop_page *drop, const char *title, uint64_t 
         rc = drop(gc->ledger, &what, &cursor, &jobs, &more, err);
         *dropped += jobs;
         if (rc == 0)
-            rc = remove_group(gc, err);
+            rc = kiln_removal_flush(&gc->removal, err);
     }
     kiln_bar_end(&gc->bar);
     return rc;
@@ -300,6 +221,12 @@ static bool is_foreign(const struct gc *gc)
 {
     return gc->orphans > ORPHANS_NORMAL &&
            (gc->named + gc->live == 0 || gc->unknown > gc->orphans / 2);
+}
+
+static int remove_orphan(struct gc *gc, uint64_t job, uint64_t bytes, const char *key,
+                         struct kiln_error *err)
+{
+    return kiln_removal_add(&gc->removal, job, bytes, key, err);
 }
 
 static int remove_orphans(struct gc *gc, struct kiln_error *err)
@@ -319,10 +246,10 @@ static int remove_orphans(struct gc *gc, struct kiln_error *err)
     if (is_foreign(gc) && !kiln_confirm(gc->cli, gc->yes, question))
         return kiln_fail(err, KILN_CONFIG, "no orphan was removed");
     kiln_bar_init(&gc->bar, gc->cli, "removing orphans");
-    gc->group.total = gc->orphans + gc->removed;
-    int rc = read_manifest(gc, add_to_group, err);
+    gc->removal.total = gc->orphans + gc->removal.removed;
+    int rc = read_manifest(gc, remove_orphan, err);
     if (rc == 0)
-        rc = remove_group(gc, err);
+        rc = kiln_removal_flush(&gc->removal, err);
     kiln_bar_end(&gc->bar);
     return rc;
 }
@@ -366,11 +293,11 @@ static void say_result(const struct gc *gc)
              " not from Kiln, %s",
              KILN_COUNT(gc->listed, "object"), gc->named, gc->live, gc->young, gc->foreign,
              KILN_COUNT(gc->orphans, "orphan"));
-    if (gc->spared || gc->failed)
+    if (gc->removal.spared || gc->removal.failed)
         kiln_say(gc->cli, "%s kept because a job needs it now, %" PRIu64 " refused by the store",
-                 KILN_COUNT(gc->spared, "orphan"), gc->failed);
-    uint64_t objects = gc->dry_run ? gc->orphans : gc->removed;
-    double size = (double)(gc->dry_run ? gc->orphan_bytes : gc->removed_bytes);
+                 KILN_COUNT(gc->removal.spared, "orphan"), gc->removal.failed);
+    uint64_t objects = gc->dry_run ? gc->orphans : gc->removal.removed;
+    double size = (double)(gc->dry_run ? gc->orphan_bytes : gc->removal.removed_bytes);
     kiln_say(gc->cli, "%s %s (%s)", would, KILN_COUNT(objects, gc->dry_run ? "orphan" : "object"),
              KILN_BYTES(size));
 }
@@ -386,8 +313,8 @@ static int print_json(const struct gc *gc)
         (json_int_t)gc->orphans, "orphan_bytes", (json_int_t)gc->orphan_bytes, "cancelled_jobs",
         (json_int_t)gc->cancelled, "pictures", (json_int_t)gc->pictures, "latents",
         (json_int_t)gc->latents, "old_bytes", (json_int_t)gc->old_bytes, "removed",
-        (json_int_t)gc->removed, "removed_bytes", (json_int_t)gc->removed_bytes, "spared",
-        (json_int_t)gc->spared, "failed", (json_int_t)gc->failed);
+        (json_int_t)gc->removal.removed, "removed_bytes", (json_int_t)gc->removal.removed_bytes,
+        "spared", (json_int_t)gc->removal.spared, "failed", (json_int_t)gc->removal.failed);
     if (!gc->listing)
         return kiln_print_json(gc->cli, result);
     char *text = result ? json_dumps(result, JSON_COMPACT) : NULL;
@@ -436,6 +363,9 @@ int kiln_verb_gc(struct kiln_cli *cli, const struct kiln_args *args)
         rc = kiln_open_ledger(cli, &gc->ledger, &err);
         if (rc == 0)
             rc = kiln_store_open(cli->config, &gc->store, &err);
+        gc->removal.ledger = gc->ledger;
+        gc->removal.store = gc->store;
+        gc->removal.bar = &gc->bar;
         if (rc == 0 && !(gc->manifest = tmpfile()))
             rc = kiln_fail(&err, KILN_IO, "make a temporary file: %s", strerror(errno));
     }
@@ -444,8 +374,8 @@ int kiln_verb_gc(struct kiln_cli *cli, const struct kiln_args *args)
         if (gc->listing)
             fputs("{\"objects\":[", stdout);
         rc = collect(gc, &err);
-        if (rc == 0 && gc->failure.code)
-            rc = kiln_fail(&err, gc->failure.code, "%s", gc->failure.text);
+        if (rc == 0 && gc->removal.failure.code)
+            rc = kiln_fail(&err, gc->removal.failure.code, "%s", gc->removal.failure.text);
         if (rc == KILN_CANCELLED)
             rc = 0;
         say_result(gc);

@@ -188,6 +188,28 @@ int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_new_assignme
     return rc;
 }
 
+int kiln_ledger_note_donors(struct kiln_ledger *ledger, const char *pool, const char *assignment,
+                            const uint64_t *donors, size_t count, bool *ret_there,
+                            struct kiln_error *err)
+{
+    static const struct kiln_statement note = {
+        "note_donors", "SELECT assignment_note_donors($1, $2, $3::bigint[])"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    KILN_BIND(&params, pool, assignment);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)donors[i]);
+    int rc = kiln_ledger_run(ledger, &note, &params, &rows, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < count; i++) {
+        ret_there[i] = false;
+        for (int row = 0; row < PQntuples(rows); row++)
+            ret_there[i] = ret_there[i] || kiln_row_u64(rows, row, 0) == donors[i];
+    }
+    PQclear(rows);
+    return 0;
+}
+
 /* --- return ---------------------------------------------------------------------------------- */
 
 static int state_of(const PGresult *rows, const struct kiln_return *given)

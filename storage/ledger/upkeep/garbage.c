@@ -273,14 +273,12 @@ int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop 
     /* The cache's batch is as old as the cache, so a latent's own age counts. */
     static const struct kiln_statement drop = {
         "drop_latents",
-        "WITH page AS MATERIALIZED (SELECT job_id, created_at, prompt_hash, width, height, model,"
-        "  lora_set FROM latent WHERE job_id > $2::bigint ORDER BY job_id LIMIT " READ_PAGE
+        "WITH page AS MATERIALIZED (SELECT job_id, created_at FROM latent"
+        "  WHERE job_id > $2::bigint ORDER BY job_id LIMIT " READ_PAGE
         "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN job j ON j.id = p.job_id"
         "  WHERE j.pool = $1::text AND j.kind = 1"
         "  AND p.created_at < now() - $3::bigint * interval '1 second'"
-        "  AND NOT EXISTS (SELECT FROM image i JOIN favourite f ON f.job_id = i.job_id"
-        "    WHERE i.prompt_hash = p.prompt_hash AND i.pool = j.pool AND i.width = p.width"
-        "    AND i.height = p.height AND i.model = p.model AND i.lora_set = p.lora_set)"
+        "  AND latent_need(p.job_id) IS NULL"
         "  ORDER BY p.job_id LIMIT " DROP_PAGE "), cached AS (DELETE FROM latent l USING old"
         "  WHERE l.job_id = old.job_id AND NOT $4::boolean"
         "  RETURNING l.job_id, l.created_at, l.gpu_ms::float8 / 1000 AS gpu_seconds"
@@ -291,6 +289,80 @@ int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop 
     static_assert(KILN_KIND_LATENT_CACHE == 1, "the number in the statement");
     return drop_page(ledger, &drop, what, cursor, ret_latents, ret_more, err);
 }
+
+/* --- eviction from the cache of latents ------------------------------------------------------- */
+
+int kiln_ledger_latent_worths(struct kiln_ledger *ledger, const char *pool, uint64_t *cursor,
+                              kiln_each_worth *each, void *arg, bool *ret_more,
+                              struct kiln_error *err)
+{
+    /* Every row says where the next page begins and whether there is one. */
+    static const struct kiln_statement list = {
+        "latent_worths",
+        "WITH page AS MATERIALIZED (SELECT * FROM latent WHERE job_id > $2::bigint"
+        "  ORDER BY job_id LIMIT " READ_PAGE
+        "), ours AS (SELECT l.job_id, o.bytes, l.states, l.created_at FROM page l"
+        "  JOIN job j ON j.id = l.job_id AND j.pool = $1::text JOIN object o ON o.key = l.key"
+        ") SELECT p.at, p.more, l.job_id, l.bytes, (SELECT coalesce(sum(i.denoise_ms *"
+        "  (i.steps / nullif(i.forwards, 0) - 1)), 0)::float8 / 1000 FROM image i"
+        "  WHERE i.donor = l.job_id AND i.fallback IS NULL),"
+        " extract(epoch FROM now() - l.created_at)::bigint, l.states = 1"
+        " FROM (SELECT coalesce(max(job_id), $2) AS at, count(*) = " READ_PAGE
+        "  AS more FROM page) p LEFT JOIN ours l ON true ORDER BY l.job_id"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    KILN_BIND(&params, pool, *cursor);
+    int rc = kiln_ledger_run(ledger, &list, &params, &rows, err);
+    if (rc)
+        return rc;
+    *cursor = kiln_row_u64(rows, 0, 0);
+    *ret_more = kiln_row_bool(rows, 0, 1);
+    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
+        struct kiln_latent_worth row;
+        if (!kiln_row_text(rows, i, 2)) /* nothing of the pool is in the page */
+            break;
+        KILN_READ(rows, i, 2, row.job, row.bytes, row.seconds, row.age_s, row.final);
+        rc = each(arg, &row, err);
+    }
+    PQclear(rows);
+    return rc;
+}
+
+int kiln_ledger_evict_latents(struct kiln_ledger *ledger, const char *pool, const uint64_t *jobs,
+                              size_t count, bool dry_run, kiln_each_dropped *each, void *arg,
+                              struct kiln_error *err)
+{
+    static const struct kiln_statement evict = {
+        "evict_latents",
+        "WITH locked AS MATERIALIZED (SELECT job_id FROM latent"
+        "  WHERE job_id = ANY ($2::bigint[]) AND states = 1 ORDER BY job_id FOR UPDATE"
+        "), unneeded AS MATERIALIZED (SELECT k.job_id, j.kind, j.pool, j.tenant FROM locked k"
+        "  JOIN job j ON j.id = k.job_id WHERE j.pool = $1::text AND latent_need(k.job_id) IS NULL"
+        "), named AS MATERIALIZED (SELECT o.job_id, o.key, o.bytes FROM unneeded u"
+        "  JOIN latent l ON l.job_id = u.job_id JOIN object o ON o.key = l.key"
+        "), cached AS (DELETE FROM latent l USING unneeded u WHERE l.job_id = u.job_id"
+        "  AND NOT $3::boolean RETURNING u.*, l.created_at, l.gpu_ms::float8 / 1000 AS gpu_seconds"
+        "), stored AS (DELETE FROM object o USING named n WHERE o.key = n.key AND NOT $3"
+        "), gone AS (SELECT pool, tenant, (created_at AT TIME ZONE 'UTC')::date AS day,"
+        "  0 AS pictures, gpu_seconds FROM cached WHERE kind = 1"
+        "), " KEPT " SELECT job_id, key, bytes FROM named ORDER BY job_id"};
+    static_assert(KILN_KIND_LATENT_CACHE == 1, "the number in the statement");
+    struct kiln_params params = {0};
+    PGresult *rows;
+    KILN_BIND(&params, pool);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)jobs[i]);
+    KILN_BIND(&params, dry_run);
+    int rc = kiln_ledger_run(ledger, &evict, &params, &rows, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && rc == 0; i++)
+        rc = each(arg, kiln_row_u64(rows, i, 0), kiln_row_text(rows, i, 1),
+                  kiln_row_u64(rows, i, 2), err);
+    PQclear(rows);
+    return rc;
+}
+
+/* --- samples ---------------------------------------------------------------------------------- */
 
 static int read_sample(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {

@@ -3,6 +3,7 @@
 #include "scheduler/cli/jobs/cache/cache.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler/cli/core/fit.h"
@@ -70,26 +71,47 @@ static int stat_cache(struct kiln_cli *cli)
     return kiln_listing_end(&listing, rc, &err);
 }
 
+/* A subcommand with the options that it takes, with spaces. */
+struct subcommand {
+    const char *name, *options;
+};
+
 int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
 {
+    static const struct subcommand subcommands[] = {
+        {"build", " prompts template sigmas loras set most limit dry-run "},
+        {"stat", " "},
+        {"verify", " full "},
+        {"why", " "},
+        {"prune", " budget grace dry-run yes "}};
+    enum { BUILD, STAT, VERIFY, WHY, PRUNE, COUNT };
     const char *name = args->rest[0];
-    const bool build = strcmp(name, "build") == 0, verify = strcmp(name, "verify") == 0;
-    const bool why = strcmp(name, "why") == 0;
-    if (!build && !verify && !why && strcmp(name, "stat") != 0)
-        return kiln_usage(cli, "unknown subcommand '%.40s'; use build, stat, verify or why", name);
-    if (why && args->rest_count < 2)
+    int which = 0;
+    while (which < COUNT && strcmp(name, subcommands[which].name) != 0)
+        which++;
+    if (which == COUNT)
+        return kiln_usage(cli, "unknown subcommand '%.40s'; use build, stat, verify, why or prune",
+                          name);
+    if (which == WHY && args->rest_count < 2)
         return kiln_usage(cli, "`cache why` needs a JOB");
-    if (!why && args->rest_count > 1)
+    if (which != WHY && args->rest_count > 1)
         return kiln_usage(cli, "`cache %s` takes no '%.40s'", name, args->rest[1]);
     for (int i = 0; i < args->given_count; i++) {
-        const char *option = args->given[i].option->name;
-        const bool full = strcmp(option, "full") == 0;
-        if (full ? !verify : !build)
-            return kiln_usage(cli, "--%s is only for `cache %s`", option,
-                              full ? "verify" : "build");
+        char option[64];
+        snprintf(option, sizeof option, " %s ", args->given[i].option->name);
+        if (!strstr(subcommands[which].options, option))
+            return kiln_usage(cli, "`cache %s` takes no --%s", name, args->given[i].option->name);
     }
-    return build    ? kiln_latents_build(cli, args)
-           : verify ? kiln_latents_verify(cli, kiln_arg(args, "full") != NULL)
-           : why    ? kiln_latents_why(cli, args->rest[1])
-                    : stat_cache(cli);
+    switch (which) {
+    case BUILD:
+        return kiln_latents_build(cli, args);
+    case VERIFY:
+        return kiln_latents_verify(cli, kiln_arg(args, "full") != NULL);
+    case WHY:
+        return kiln_latents_why(cli, args->rest[1]);
+    case PRUNE:
+        return kiln_latents_prune(cli, args);
+    default:
+        return stat_cache(cli);
+    }
 }

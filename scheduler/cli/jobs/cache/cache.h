@@ -7,6 +7,8 @@
 int kiln_latents_build(struct kiln_cli *cli, const struct kiln_args *args);
 /* Whether the objects of all donors are in the store; full: reads them. */
 int kiln_latents_verify(struct kiln_cli *cli, bool full);
+/* Evicts latents until the stored ones fit a budget. */
+int kiln_latents_prune(struct kiln_cli *cli, const struct kiln_args *args);
 /* From which donor a run of the job would begin now, and why not from others. */
 int kiln_latents_why(struct kiln_cli *cli, const char *job);
 

@@ -96,8 +96,8 @@ static int check_page(struct verify *verify, struct kiln_error *err)
             continue;
         verify->bad++;
         if (listing->cli->json)
-            kiln_json_put(&listing->line, "{job:u key:s code:s error:s}\n", row->job,
-                          row->key, kiln_code_name(found), why.text);
+            kiln_json_put(&listing->line, "{job:u key:s code:s error:s}\n", row->job, row->key,
+                          kiln_code_name(found), why.text);
         else
             kiln_text_printf(&listing->line, "job %" PRIu64 ": %s: %s\n", row->job, row->key,
                              why.text);
