@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "scheduler/cache/index.h"
 #include "scheduler/cache/rule.h"
@@ -15,12 +16,14 @@
 #include "schemas/telemetry/metrics.h"
 #include "storage/daemon/outage.h"
 #include "storage/formats/card/model_words.h"
+#include "storage/formats/regular.h"
 #include "storage/ledger/read/donors.h"
 
 #define FILES_MS 30000 /* between readings of kiln.json, and looks at words.txt */
 #define POLL_MS 1000   /* between looks for new donors */
 #define NAP_MS 100     /* the thread ends within this */
-#define MODELS_MAX 64  /* names of models; donors of further ones are left out */
+#define PATH_BYTES_MAX 4608
+#define MODELS_MAX 64 /* names of models; donors of further ones are left out */
 
 /* Which weights render a model now: those of its newest donor. */
 struct model {
@@ -35,7 +38,7 @@ struct kiln_cache {
     bool started;
     atomic_bool stop, asked; /* asked: a job wants a donor */
     int64_t card_due_ms;
-    bool card_refused; /* and it was logged */
+    struct stat card_stat; /* of what was read last; zeroed: there was none */
     /* of the thread */
     int64_t words_due_ms;
     bool worded; /* the lists are wanted; words are NULL all the same if they are not valid */
@@ -279,17 +282,28 @@ void kiln_cache_close(struct kiln_cache *cache)
     free(cache);
 }
 
+/* Reads the card if it is another file than at the last look, so that the leader's thread does not
+ * read it for nothing. */
 static void read_card(struct kiln_cache *cache)
 {
     const char *dir = kiln_config_text(cache->config, KILN_KEY_MODEL);
+    char path[PATH_BYTES_MAX];
+    struct stat now = {0};
     struct kiln_model_card card = {0};
     struct kiln_error err;
-    const bool refused = dir[0] && kiln_model_card_read(dir, &card, &err) != 0;
-    if (refused && !cache->card_refused)
+    const int len = snprintf(path, sizeof path, "%s/" KILN_MODEL_CARD, dir);
+    const bool there = dir[0] && (size_t)len < sizeof path && stat(path, &now) == 0;
+    if (!there)
+        now = (struct stat){0};
+    if (kiln_regular_same(&now, &cache->card_stat))
+        return;
+    cache->card_stat = now;
+    if (there && kiln_model_card_read(dir, &card, &err) != 0) {
         kiln_log(KILN_LOG_WARNING, "card_unreadable", kiln_f("error", "%s", err.text));
-    cache->card_refused = refused;
+        card = (struct kiln_model_card){0};
+    }
     pthread_mutex_lock(&cache->lock);
-    cache->card = refused ? (struct kiln_model_card){0} : card;
+    cache->card = card;
     pthread_mutex_unlock(&cache->lock);
 }
 

@@ -28,9 +28,9 @@ struct kiln_cache;
 int kiln_cache_open(const struct kiln_config *config, struct kiln_cache **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_cache_close(struct kiln_cache *cache); /* accepts NULL */
-/* Once a job has asked: reads the model's card now and then, if the setting `model` names a
- * directory that can be seen from here, and starts the thread when the card has rows.  A card that
- * is not valid counts as none and is logged. */
+/* Once a job has asked: looks at the model's card now and then, if the setting `model` names a
+ * directory that can be seen from here; reads it if it is another file than before, and starts the
+ * thread when the card has rows.  A card that is not valid counts as none and is logged. */
 void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms);
 /* Instead of that, for a program that looks once: reads the card and all donors, in the caller's
  * thread. */

@@ -1,6 +1,6 @@
 -- 0035_latent_in_use.sql - which stored latents must not be evicted from the cache now.
 --
--- assignment.donors: jobs from whose latents the jobs of the assignment begin, as the scheduler chose.
+-- assignment.donors: jobs from whose latents jobs of the assignment begin, as the scheduler chose.
 ALTER TABLE assignment ADD COLUMN donors bigint[] NOT NULL DEFAULT '{}';
 
 -- Notes the donors of an assignment; returns those whose latents exist.  The lock keeps them until
@@ -16,12 +16,13 @@ RETURNS SETOF bigint LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT 
 $$;
 REVOKE EXECUTE ON FUNCTION assignment_note_donors FROM PUBLIC;
 
--- Why the latent of a job must stay; NULL: it need not.  Volatile: where it is asked behind a lock on
--- the latent, it sees what was committed before the lock was granted.
+-- Why the latent of a job must stay; NULL: it need not.  Volatile: where it is asked behind a lock
+-- on the latent, it sees what was committed before the lock was granted.
 CREATE FUNCTION latent_need(of_job bigint) RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT CASE
         WHEN EXISTS (SELECT FROM assignment a WHERE of_job = ANY (a.donors))
-            OR EXISTS (SELECT FROM job j WHERE j.init_job = of_job AND of_job <> 0 AND j.state IN (0, 1))
+            OR EXISTS (SELECT FROM job j WHERE j.init_job = of_job AND j.init_job <> 0
+                AND j.state IN (0, 1))
             THEN 'in use'
         WHEN EXISTS (SELECT FROM latent l JOIN job j ON j.id = l.job_id JOIN image i
                 ON i.prompt_hash = l.prompt_hash AND i.pool = j.pool AND i.width = l.width

@@ -355,8 +355,8 @@ static uint64_t evict(const uint64_t *jobs, size_t count, bool dry_run)
 static bool noted(const char *assignment, uint64_t donor)
 {
     bool there;
-    kiln_test_ok(
-        kiln_ledger_note_donors(rig.ledger, "p", assignment, &donor, 1, &there, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_note_donors(rig.ledger, "p", assignment, &donor, 1, &there, &rig.err),
+                 rig.err);
     return there;
 }
 
@@ -414,7 +414,7 @@ static void latents_are_evicted_unless_they_are_needed(void **state)
         assert_int_equal(kiln_rig_rows("object", ids[i]), i < 3 ? 4 : 3); /* the picture stays */
         assert_int_equal(kiln_rig_rows("image", ids[i]), 1);
     }
-    assert_false(noted(assignment, ids[3])); /* gone: its run would fall back */
+    assert_false(noted(assignment, ids[3]));   /* gone: its run would fall back */
     assert_int_equal(evict(ids, 4, false), 1); /* 0: another note took its place */
     assert_int_equal(kiln_rig_rows("latent", ids[0]), 0);
     free(assignment);

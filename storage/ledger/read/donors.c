@@ -30,7 +30,8 @@ struct kiln_donors {
     " coalesce(l.model_hash, ''), coalesce(l.mode <> '', false),"                                  \
     " (extract(epoch FROM l.created_at) * 1000)::bigint,"                                          \
     " (SELECT count(*) FROM image i WHERE i.donor = l.job_id)::integer,"                           \
-    " coalesce(j.prompt, ''), coalesce(j.negative_prompt, '')"
+    " CASE WHEN " IS_DONOR " THEN coalesce(j.prompt, '') ELSE '' END,"                             \
+    " CASE WHEN " IS_DONOR " THEN coalesce(j.negative_prompt, '') ELSE '' END"
 
 int kiln_donors_open(const struct kiln_config *config, const char *name, struct kiln_donors **ret,
                      struct kiln_error *err)

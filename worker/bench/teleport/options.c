@@ -28,7 +28,8 @@ const char kiln_teleport_usage[] =
     "                         (100)\n"
     "  --refused N            at most N pairs of each kind that it refuses (30)\n"
     "  --pools N              prompts of each accepted class whose variety is\n"
-    "                         measured, with 8 donors and 4 pictures from each (6)\n"
+    "                         measured, with 8 donors and 4 pictures from each\n"
+    "                         (6; at most 256)\n"
     "  --seeds K              pictures of each pair (1)\n"
     "  --seed N               another N: the same pairs with other noise (0)\n"
     "  --steps N              of a full run (as kiln.json of the model says, else 8)\n"
@@ -95,7 +96,7 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
         {"pairs", kiln_take_text, .to = &o.pairs},
         {"count", kiln_take_whole, .to = &o.count, 0, PAIRS_MAX},
         {"refused", kiln_take_whole, .to = &o.refused, 0, PAIRS_MAX},
-        {"pools", kiln_take_whole, .to = &o.pools, 0, PAIRS_MAX},
+        {"pools", kiln_take_whole, .to = &o.pools, 0, KILN_TELEPORT_POOLS_EACH_MAX},
         {"seeds", kiln_take_small, .to = &o.seeds, 1, KILN_TELEPORT_SEEDS_MAX},
         {"seed", kiln_take_whole, .to = &o.seed, 0, UINT16_MAX},
         {"steps", kiln_take_small, .to = &o.steps, 2, KILN_STEPS_MAX},

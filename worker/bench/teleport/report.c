@@ -93,10 +93,9 @@ static struct kiln_estimate varied(const struct kiln_teleport_bench *bench,
                                    const struct kiln_teleport_table *table, int group,
                                    int32_t depth, int p, int u, bool spread)
 {
-    enum { POOLS_MAX = 256 };
-    double value[POOLS_MAX], full[POOLS_MAX];
+    double value[KILN_TELEPORT_POOLS_EACH_MAX], full[KILN_TELEPORT_POOLS_EACH_MAX];
     size_t n = 0;
-    for (size_t i = 0; i < table->pool_count && n < POOLS_MAX; i++) {
+    for (size_t i = 0; i < table->pool_count && n < KILN_TELEPORT_POOLS_EACH_MAX; i++) {
         const struct kiln_teleport_pool *pool = &table->pools[i];
         if (!has_pair(bench, group, pool->pair) || !pool->has[0] || !pool->has[depth])
             continue;

@@ -30,6 +30,7 @@
 
 #define KILN_TELEPORT_SIZES_MAX 4
 #define KILN_TELEPORT_SEEDS_MAX 8
+#define KILN_TELEPORT_POOLS_EACH_MAX 256 /* of a class */
 #define KILN_TELEPORT_GROUPS_MAX 24
 #define KILN_TELEPORT_GROUP_NAME 40
 /* full, again, donor, and each depth twice: steps skipped, and fewer steps. */

@@ -77,6 +77,17 @@ static bool of_the_latent(int code)
            code == KILN_UNSUPPORTED || code == KILN_FULL;
 }
 
+/* Whether the latent was removed since its row was read: then its object may be gone as well. */
+static int look_again(const struct verify *verify, const struct kiln_latent_row *row,
+                      bool *ret_removed, struct kiln_error *err)
+{
+    struct kiln_latent_row now;
+    int code = kiln_ledger_latents(verify->ledger, kiln_pool(verify->listing.cli), &row->job, 1,
+                                   &now, err);
+    *ret_removed = code == 0 && strcmp(now.key, row->key) != 0;
+    return code;
+}
+
 static int check_page(struct verify *verify, struct kiln_error *err)
 {
     struct kiln_listing *listing = &verify->listing;
@@ -90,6 +101,11 @@ static int check_page(struct verify *verify, struct kiln_error *err)
         const int found = check_object(verify, row, &why);
         if (found && !of_the_latent(found))
             return kiln_fail(err, found, "%s", why.text);
+        bool removed = false;
+        if (found && (code = look_again(verify, row, &removed, err)) != 0)
+            break;
+        if (removed)
+            continue;
         verify->checked++;
         verify->bytes += row->bytes;
         if (found == 0)
