@@ -274,7 +274,7 @@ int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop 
     static const struct kiln_statement drop = {
         "drop_latents",
         "WITH page AS MATERIALIZED (SELECT job_id, created_at FROM latent"
-        "  WHERE job_id > $2::bigint ORDER BY job_id LIMIT " READ_PAGE
+        " WHERE job_id > $2::bigint ORDER BY job_id LIMIT " READ_PAGE
         "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN job j ON j.id = p.job_id"
         "  WHERE j.pool = $1::text AND j.kind = 1"
         "  AND p.created_at < now() - $3::bigint * interval '1 second'"
