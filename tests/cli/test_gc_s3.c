@@ -23,7 +23,9 @@
 #include "tests/support/worker_process.h"
 
 #define ORPHANS 210 /* three of this Swift's pages */
+#define STAYING 5
 #define PREFIX "gc"
+#define LORA "loras/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.safetensors"
 
 static struct test_swift *swift;
 static struct test_proxy *proxy;
@@ -96,22 +98,26 @@ static void put(char keys[][96], size_t count)
         fail_msg("%s", err.text);
 }
 
-/* The three objects of the done picture, one of the assigned job that waits for its commit. */
+/* The three objects of the done picture, one of the assigned job that waits for its commit, and the
+ * file of a LoRA. */
 static void put_what_must_stay(void)
 {
-    char keys[4][96];
+    char keys[STAYING][96];
     for (int i = 0; i < 3; i++)
         snprintf(keys[i], sizeof keys[i], "%s", picture.keys[i]);
     snprintf(keys[3], sizeof keys[3], "images/2026/11/%llu/full-0123456789abcdef.webp",
              (unsigned long long)jobs[1].id);
-    put(keys, 4);
+    snprintf(keys[4], sizeof keys[4], "%s", LORA);
+    put(keys, STAYING);
 }
 
 static void put_orphans(void)
 {
     static char keys[ORPHANS][96];
     for (int i = 0; i < ORPHANS; i++)
-        if (i % 2)
+        if (i == 0)
+            snprintf(keys[i], sizeof keys[i], "loras/%064d.safetensors", 0);
+        else if (i % 2)
             snprintf(keys[i], sizeof keys[i], "latents/m/2026/11/%llu-%016x.safetensors.zst",
                      (unsigned long long)jobs[i % 4 == 1 ? 0 : 2].id, i);
         else
@@ -129,6 +135,7 @@ static void must_stay(void)
     snprintf(key, sizeof key, "images/2026/11/%llu/full-0123456789abcdef.webp",
              (unsigned long long)jobs[1].id);
     assert_int_equal(kiln_store_head(store, key, &size, &rig.err), 0);
+    assert_int_equal(kiln_store_head(store, LORA, &size, &rig.err), 0);
 }
 
 static void the_young_and_the_live_stay(void **state)
@@ -138,10 +145,10 @@ static void the_young_and_the_live_stay(void **state)
     put_orphans();
     test_proxy_script(proxy, NULL, 0);
     assert_int_equal(end_of(start_gc(NULL)), 0);
-    assert_int_equal(told("young"), ORPHANS + 4);
+    assert_int_equal(told("young"), ORPHANS + STAYING);
     assert_int_equal(told("removed"), 0);
     assert_int_equal(end_of(start_gc("--dry-run")), 0);
-    assert_int_equal(objects(), ORPHANS + 4);
+    assert_int_equal(objects(), ORPHANS + STAYING);
 }
 
 static void a_store_that_refuses_is_believed(void **state)
@@ -156,7 +163,7 @@ static void a_store_that_refuses_is_believed(void **state)
     assert_int_equal(told("removed"), 0);
     assert_int_equal(told("failed"), ORPHANS);
     assert_int_equal(test_proxy_counts(proxy).rules_left, 1999); /* one request was enough */
-    assert_int_equal(objects(), ORPHANS + 4);
+    assert_int_equal(objects(), ORPHANS + STAYING);
 }
 
 static void a_killed_run_leaves_the_rest_to_the_next(void **state)
@@ -171,8 +178,8 @@ static void a_killed_run_leaves_the_rest_to_the_next(void **state)
     kill(pid, SIGKILL);
     assert_int_equal(end_of(pid), 128 + SIGKILL);
     int left = objects();
-    print_message("killed after %d of %d\n", ORPHANS + 4 - left, ORPHANS);
-    assert_true(left > 4 && left < ORPHANS);
+    print_message("killed after %d of %d\n", ORPHANS + STAYING - left, ORPHANS);
+    assert_true(left > STAYING && left < ORPHANS);
     must_stay();
     const struct test_fault_rule bad[] = {{"POST", FAULT_503, 2, 0},
                                           {"POST", FAULT_RESET_AFTER, 1, 0},
@@ -180,7 +187,7 @@ static void a_killed_run_leaves_the_rest_to_the_next(void **state)
     test_proxy_script(proxy, bad, 3);
     assert_int_equal(end_of(start_gc("--grace=0")), 0);
     assert_int_equal(told("failed"), 0);
-    assert_int_equal(objects(), 4);
+    assert_int_equal(objects(), STAYING);
     must_stay();
 }
 
@@ -197,6 +204,9 @@ static int start(void **state)
     bool ours = false;
     kiln_test_ok(kiln_ledger_commit(rig.ledger, &picture.commit, &ours, &rig.err), rig.err);
     assert_true(ours);
+    free(kiln_test_sql(rig.stack, "SELECT lora_change('p', 0, 'ink', '', repeat('a', 64),"
+                                  " '{\"bytes\":5,\"rank\":1,\"modules\":1,\"stored\":true}',"
+                                  " true, true, false, 'test', '{\"name\":\"ink\"}'::jsonb)"));
     kiln_test_ok(kiln_ledger_cancel(rig.ledger, "p", jobs[2].id, NULL, &moved, &rig.err), rig.err);
     return 0;
 }
