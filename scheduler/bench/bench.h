@@ -30,6 +30,7 @@ struct kiln_bench {
 /* Which jobs a bench sends. */
 enum kiln_bench_load {
     KILN_BENCH_INTAKE,   /* 256 px */
+    KILN_BENCH_AUTO,     /* likewise, and loras "auto" chooses; kiln_bench_loras */
     KILN_BENCH_LATENTS,  /* 64 px, a latent file and no picture */
     KILN_BENCH_PICTURES, /* 64 px, both */
     KILN_BENCH_MIXED,    /* full sizes in eight groups, for workers that render nothing */
@@ -64,7 +65,9 @@ typedef void kiln_bench_look(void *arg, const struct kiln_progress *progress);
  * the wait.  look may be NULL. */
 int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count, bool done,
                     kiln_bench_look *look, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
-/* Sends bench->file and waits until the run's jobs are in the ledger (KILN_BENCH_INTAKE) or done;
+/* Registers the LoRAs of KILN_BENCH_AUTO, which have no files. */
+int kiln_bench_loras(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+/* Sends bench->file and waits until the run's jobs are in the ledger (the first two loads) or done;
  * fills run->seconds and run->cpu. */
 int kiln_bench_measure(struct kiln_bench *bench, struct kiln_bench_run *run, kiln_bench_look *look,
                        void *arg, struct kiln_error *err) KILN_MUST_CHECK;

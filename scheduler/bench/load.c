@@ -10,13 +10,17 @@
 #include "scheduler/cli/fleet/control.h"
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/lora/change.h"
 
 /* A wait ends after LIMIT_S, or after SLOWEST_JOB_S a job if that is longer. */
 #define LIMIT_S 600.0
 #define SLOWEST_JOB_S 0.005
 
+#define LOOKS 100 /* LoRAs that "auto" chooses among */
+
 static const char *const load_fields[] = {
     [KILN_BENCH_INTAKE] = "\"width\":256,\"height\":256,\"steps\":8,\"latents\":\"final\"",
+    [KILN_BENCH_AUTO] = "\"width\":256,\"height\":256,\"steps\":8,\"loras\":\"auto\"",
     [KILN_BENCH_LATENTS] = "\"width\":64,\"height\":64,\"steps\":8,\"kind\":\"latent-cache\"",
     [KILN_BENCH_PICTURES] = "\"width\":64,\"height\":64,\"steps\":8,\"latents\":\"final\"",
     [KILN_BENCH_SLOW] = "\"width\":64,\"height\":64,\"steps\":2,\"latents\":\"none\"",
@@ -50,21 +54,55 @@ int kiln_bench_file_close(const struct kiln_bench *bench, FILE *file, struct kil
                           strerror(errno));
 }
 
-/* Lines as long as real ones, all different. */
+/* Lines as long as real ones, all different.  With loras "auto" every other one asks for a look. */
 int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
                      struct kiln_error *err)
 {
     static const char *const colors[] = {"red", "blue", "green", "yellow", "violet"};
     static const char *const shapes[] = {"circle", "star", "square", "triangle"};
     FILE *file = kiln_bench_file(bench);
-    for (long i = 0; file && i < lines; i++)
+    for (long i = 0; file && i < lines; i++) {
+        char more[32] = "";
+        if (load == KILN_BENCH_SLOW)
+            snprintf(more, sizeof more, " @step_ms=1000");
+        if (load == KILN_BENCH_AUTO && i % 2)
+            snprintf(more, sizeof more, ", look%ld style", i / 2 % LOOKS);
         fprintf(file,
                 "{\"custom_id\":\"line-%ld\",\"prompt\":\"%s %s above a %s %s on a wide plain at "
                 "sunset, number %ld, with a long soft shadow%s\",\"seed\":%ld,%s}\n",
-                i, colors[i % 5], shapes[i % 4], colors[i / 5 % 5], shapes[i / 4 % 4], i,
-                load == KILN_BENCH_SLOW ? " @step_ms=1000" : "", i * 7919,
-                load == KILN_BENCH_MIXED ? mixed_fields[i % 8] : load_fields[load]);
+                i, colors[i % 5], shapes[i % 4], colors[i / 5 % 5], shapes[i / 4 % 4], i, more,
+                i * 7919, load == KILN_BENCH_MIXED ? mixed_fields[i % 8] : load_fields[load]);
+    }
     return kiln_bench_file_close(bench, file, err);
+}
+
+int kiln_bench_loras(struct kiln_bench *bench, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    int rc = kiln_open_ledger(&bench->own, &ledger, err);
+    for (int i = 0; i < LOOKS && rc == 0; i++) {
+        struct kiln_lora_file_facts file = {.bytes = 1, .strength = -1};
+        char name[32], entry[256];
+        uint64_t version;
+        snprintf(file.sha256, sizeof file.sha256, "%064x", i);
+        snprintf(name, sizeof name, "look%d", i);
+        snprintf(entry, sizeof entry,
+                 "{\"name\":\"%s\",\"triggers\":[\"%s style\"],\"positive\":[\"pale light of "
+                 "look %d\"],\"description\":\"soft edges, warm light and old paper, %d\"}",
+                 name, name, i, i);
+        rc = kiln_lora_change(ledger, kiln_pool(&bench->own),
+                              &(struct kiln_lora_change){.name = name,
+                                                         .tenant = "",
+                                                         .file = &file,
+                                                         .new_file = true,
+                                                         .enabled = true,
+                                                         .routable = true,
+                                                         .who = "bench",
+                                                         .entry = entry},
+                              &version, err);
+    }
+    kiln_ledger_close(ledger);
+    return rc;
 }
 
 int kiln_bench_send(struct kiln_bench *bench, const char *batch, long lines, double *ret_s,
@@ -130,7 +168,7 @@ int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count,
 int kiln_bench_measure(struct kiln_bench *bench, struct kiln_bench_run *run, kiln_bench_look *look,
                        void *arg, struct kiln_error *err)
 {
-    bool done = run->load != KILN_BENCH_INTAKE;
+    bool done = run->load != KILN_BENCH_INTAKE && run->load != KILN_BENCH_AUTO;
     kiln_bench_cpu_start(&run->cpu, &bench->stack);
     double start = kiln_now_s();
     int rc = kiln_bench_send(bench, run->batch, run->jobs, NULL, NULL, err);

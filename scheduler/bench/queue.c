@@ -1,6 +1,7 @@
 /* queue.c - the queue through one real worker.
  *
- * First without workers: from the first line sent to the last job in the ledger.  Then with a
+ * First without workers: from the first line sent to the last job in the ledger, and once more with
+ * loras "auto", chosen among a hundred.  Then with a
  * worker that renders test cards: from the first line to the last job committed, once for jobs that
  * store a latent and once for jobs that store pictures too.  Scheduler, encoding, store and ledger
  * are real.  The jobs are the smallest that Kiln accepts, because the bench measures the queue and
@@ -15,7 +16,7 @@
 static int measure(struct kiln_bench *bench, struct kiln_bench_run *run, struct kiln_error *err)
 {
     struct kiln_bench_watch *watch = NULL;
-    bool renders = run->load != KILN_BENCH_INTAKE;
+    bool renders = run->load != KILN_BENCH_INTAKE && run->load != KILN_BENCH_AUTO;
     int rc = kiln_bench_lines(bench, run->load, run->jobs, err);
     if (rc == 0 && renders)
         rc = kiln_bench_watch_open(bench, (uint64_t)run->jobs, &watch, err);
@@ -50,25 +51,30 @@ int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err)
     long through = bench->lines / 10;
     struct kiln_bench_run rows[] = {
         {.batch = "intake", .load = KILN_BENCH_INTAKE, .jobs = bench->lines},
+        {.batch = "auto", .load = KILN_BENCH_AUTO, .jobs = bench->lines},
         {.batch = "latents", .load = KILN_BENCH_LATENTS, .jobs = through},
         {.batch = "pictures", .load = KILN_BENCH_PICTURES, .jobs = through}};
     int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
     rc = rc ? rc : measure(bench, &rows[0], err);
     rc = rc ? rc : kiln_bench_forget(bench, "intake", err);
+    rc = rc ? rc : kiln_bench_loras(bench, err);
+    rc = rc ? rc : measure(bench, &rows[1], err);
+    rc = rc ? rc : kiln_bench_forget(bench, "auto", err);
     if (rc)
         return rc;
     kiln_say(bench->cli, "servers and store in %s; below a rate: processor time a job", bench->dir);
     print_measured(bench, &rows[0], "intake jobs", "first line to last row in Postgres");
+    print_measured(bench, &rows[1], "auto jobs", "the same with loras \"auto\", of 100 LoRAs");
     rc = kiln_stack_up(&bench->own, bench->dir, 1, &bench->stack, err);
-    rc = rc ? rc : measure(bench, &rows[1], err);
+    rc = rc ? rc : measure(bench, &rows[2], err);
     if (rc)
         return rc;
-    print_measured(bench, &rows[1], "latent jobs",
+    print_measured(bench, &rows[2], "latent jobs",
                    "end to end, one worker, engine testcard (no model), 64 px, a latent file each");
-    rc = measure(bench, &rows[2], err);
+    rc = measure(bench, &rows[3], err);
     if (rc)
         return rc;
-    print_measured(bench, &rows[2], "picture jobs", "the same with a WebP picture each");
+    print_measured(bench, &rows[3], "picture jobs", "the same with a WebP picture each");
     if (!bench->cli->json)
         return 0;
     json_t *list = json_array();
