@@ -38,7 +38,7 @@ from world import COLOUR_NAMES, SHAPES, sample_scene
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAME, FORMAT = "caption_head.safetensors", "kiln-caption-head-1"
 DIMS, TOKENS_MAX = 64, 64
-SENTENCES, QUERIES, STEPS = 6000, 4000, 500
+SENTENCES, QUERIES, STEPS = 6000, 4000, 900
 BATCH_QUERIES, BATCH_LIKE, BATCH_SENTENCES = 48, 16, 320
 PASSAGE, QUERY = 0, 1  # enum kiln_embed_use, the rows of the weights
 LISTS_SEED, LISTS_MOST = 31, 20000  # of caption_lists.py

@@ -136,6 +136,8 @@ classify=$!
 echo '{"prompt": "a late comer", "size": "64x64", "custom_id": "late"}' >late.jsonl
 fill late late.jsonl
 until_sql "$looked_at AND job_id = $(id_of late)" 1
+soon grep -q "the picture of job $gone cannot be read" classify.log ||
+    die "classify has not looked at job $gone: $(cat classify.log)"
 kill -TERM "$classify"
 wait "$classify"
 [ $? = 66 ] || die "classify ended with $?: $(cat classify.log)"

@@ -185,7 +185,7 @@ static void test_the_demo_model_is_searched_by_its_captions(void **state)
     assert_true(kiln_embedder_info(e)->learned);
     const float right = token_score(e, "a crimson disc", lines[1]);
     assert_true(right > token_score(e, "a crimson disc", lines[2]) + 0.2f);
-    assert_true(right > token_score(e, "a crimson disc", "a red star and a blue circle") + 0.1f);
+    assert_true(right > token_score(e, "a crimson disc", "a red star and a blue circle") + 0.02f);
     kiln_embedder_close(e);
 }
 
