@@ -57,6 +57,7 @@ class Model(torch.nn.Module):
     def __init__(self, text=TEXT):
         super().__init__()
         self.transformer, self.text = Transformer(), TextEncoder(text)
+        self.tokenizer = None                 # of the folder that it came from; None: the shipped model's
 
     def forward(self, x, sigma, ids, lengths, dtype=torch.bfloat16):
         """The model's output: minus the velocity, so x0 - noise."""
@@ -98,10 +99,11 @@ def decode(vae, z):
 _tokenizer = None
 
 
-def tokens(texts, device):
+def tokens(texts, device, tokenizer=None):
+    """Ids and lengths by tokenizer, or the shipped model's."""
     global _tokenizer
     _tokenizer = _tokenizer or tokenizer_of(MODEL)
-    ids, lengths = encode_texts(_tokenizer, texts)
+    ids, lengths = encode_texts(tokenizer or _tokenizer, texts)
     return ids.to(device), lengths.to(device)
 
 
@@ -111,7 +113,7 @@ def sample(model, texts, h, w, steps=STEPS, seed=0, device="cuda", dtype=torch.b
     out = [None] * len(texts)
     groups = {}
     for i, text in enumerate(texts):
-        ids, _ = tokens([text], device)
+        ids, _ = tokens([text], device, model.tokenizer)
         groups.setdefault(ids.shape[1], []).append(i)
     u = 1 - torch.arange(steps, device=device) / steps
     sigmas = torch.cat([shifted(u), torch.zeros(1, device=device)])
@@ -119,14 +121,14 @@ def sample(model, texts, h, w, steps=STEPS, seed=0, device="cuda", dtype=torch.b
     for members in groups.values():
         for at in range(0, len(members), per):
             part = members[at:at + per]
-            ids, lengths = tokens([texts[i] for i in part], device)
+            ids, lengths = tokens([texts[i] for i in part], device, model.tokenizer)
             noise = [torch.randn(16, h // 8, w // 8, generator=torch.Generator().manual_seed(seed + i)) for i in part]
             x = torch.stack(noise).to(device)
             for k in range(steps):
                 sigma = sigmas[k].expand(len(part))
                 v = model(x, sigma, ids, lengths, dtype)
                 if guidance:
-                    none, length = tokens([""], device)
+                    none, length = tokens([""], device, model.tokenizer)
                     v = v + guidance * (v - model(x, sigma, none.expand(len(part), -1), length.expand(len(part)), dtype))
                 x = x - (sigmas[k + 1] - sigmas[k]) * v.float()
             for i, z in zip(part, x):
@@ -173,6 +175,7 @@ def load_model(path):
     if os.path.isdir(path):
         with open(os.path.join(path, "text_encoder", "config.json")) as f:
             model = Model(json.load(f))
+        model.tokenizer = tokenizer_of(path)
     else:
         model = Model()
     load_weights(model, path)
