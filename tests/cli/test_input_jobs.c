@@ -184,7 +184,7 @@ static void broken_records_are_refused_alone(void **state)
 
 #define KEYS                                                                                       \
     "the keys are prompt, negative_prompt, width, height, size, style, styled, "                   \
-    "steps, guidance, seed, count, loras, model, priority, tenant, custom_id, kind, "              \
+    "steps, guidance, seed, count, loras, routed, model, priority, tenant, custom_id, kind, "              \
     "latents, sigmas, coarse, coarse_sigma, variety, init_image, init_job, init_mask, strength, "  \
     "start_sigma, edit, parent, teleport, alike, max_wait_s, embed_metadata, template"
 #define HINT "  The first record of a CSV file names job keys, separated by commas\n"
