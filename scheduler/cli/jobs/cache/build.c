@@ -53,7 +53,7 @@ static void release_page(struct build *build)
     build->count = 0;
 }
 
-/* The files that its LoRAs stand for now, as the intake does. */
+/* Gives each LoRA the hash of its file in the registry. */
 static void pin_loras(const struct build *build, struct kiln_job *job)
 {
     for (uint32_t i = 0; i < job->lora_count; i++) {
