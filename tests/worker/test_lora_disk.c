@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,7 +83,7 @@ static void write_stored(const struct rig *rig, const char *sha256, const char *
 
 static struct kiln_lora_disk *open_disk(const struct rig *rig, uint64_t bytes)
 {
-    struct kiln_lora_disk *disk = kiln_lora_disk_new(rig->cache, bytes);
+    struct kiln_lora_disk *disk = kiln_lora_disk_new(rig->cache, bytes, NULL);
     assert_non_null(disk);
     return disk;
 }
@@ -307,6 +308,29 @@ static void threads_that_want_one_file_get_it(void **state)
     kiln_lora_disk_free(disk);
 }
 
+/* Else a drain would wait for what another worker fetches. */
+static void nobody_waits_for_another_one_when_the_worker_ends(void **state)
+{
+    struct rig *rig = *state;
+    char sha256[KILN_LORA_SHA256_MAX], path[200];
+    struct kiln_lora_pin *pin = NULL;
+    struct kiln_error err;
+    _Atomic int ends = 0;
+    struct kiln_lora_disk *disk = kiln_lora_disk_new(rig->cache, 1 << 20, &ends);
+    put(rig, 'e', sha256);
+    kiln_lora_unpin(fetch(rig, disk, sha256));
+    snprintf(path, sizeof path, "%s/%s.used", rig->cache, sha256);
+    int lock = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0);
+    ends = 1;
+    assert_int_equal(kiln_lora_disk_fetch(disk, rig->store, "neon", sha256, &pin, &err),
+                     KILN_CANCELLED);
+    assert_null(pin);
+    close(lock);
+    kiln_lora_unpin(fetch(rig, disk, sha256)); /* what is there it gets all the same */
+    kiln_lora_disk_free(disk);
+}
+
 static void a_directory_that_cannot_be_written_is_an_error_of_this_machine(void **state)
 {
     struct rig *rig = *state;
@@ -314,7 +338,7 @@ static void a_directory_that_cannot_be_written_is_an_error_of_this_machine(void 
     struct kiln_lora_pin *pin = NULL;
     struct kiln_error err;
     put(rig, 'd', sha256);
-    struct kiln_lora_disk *disk = kiln_lora_disk_new("/proc/nowhere", 1 << 20);
+    struct kiln_lora_disk *disk = kiln_lora_disk_new("/proc/nowhere", 1 << 20, NULL);
     assert_int_equal(kiln_lora_disk_fetch(disk, rig->store, "neon", sha256, &pin, &err), KILN_IO);
     assert_non_null(strstr(err.text, "LoRA neon: make /proc/nowhere, the folder of the setting "
                                      "lora_cache_dir: "));
@@ -332,6 +356,7 @@ int main(void)
         TEST(the_longest_unused_go_and_pinned_ones_stay),
         TEST(files_in_use_may_exceed_the_bound),
         TEST(threads_that_want_one_file_get_it),
+        TEST(nobody_waits_for_another_one_when_the_worker_ends),
         TEST(a_directory_that_cannot_be_written_is_an_error_of_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,7 +102,7 @@ int main(void)
     proxy = test_proxy_start(test_swift_port(swift));
     store = test_s3_store(test_proxy_port(proxy), "loras", NULL);
     char command[80];
-    if (!mkdtemp(dir) || !(disk = kiln_lora_disk_new(dir, 1 << 30)))
+    if (!mkdtemp(dir) || !(disk = kiln_lora_disk_new(dir, 1 << 30, NULL)))
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_on_the_way_is_tried_again),

@@ -31,15 +31,18 @@
 
 struct kiln_lora_disk {
     uint64_t bytes_max;
+    const _Atomic int *ends;
     char dir[PATH_MAX];
 };
 
-struct kiln_lora_disk *kiln_lora_disk_new(const char *dir, uint64_t bytes_max)
+struct kiln_lora_disk *kiln_lora_disk_new(const char *dir, uint64_t bytes_max,
+                                          const _Atomic int *ends)
 {
     struct kiln_lora_disk *disk = calloc(1, sizeof *disk);
     if (!disk)
         return NULL;
     disk->bytes_max = bytes_max;
+    disk->ends = ends;
     snprintf(disk->dir, sizeof disk->dir, "%s", dir);
     return disk;
 }
@@ -343,6 +346,9 @@ int kiln_lora_disk_fetch(struct kiln_lora_disk *disk, struct kiln_store *store, 
                 return 0;
             close(lock);
         }
+        if (disk->ends && atomic_load(disk->ends) != 0)
+            return kiln_fail(err, KILN_CANCELLED,
+                             "LoRA %s: another worker fetches it, and this one ends", name);
         usleep(POLL_US);
     } while (kiln_monotonic_ms() < until_ms);
     return kiln_fail(err, KILN_TIMEOUT, "LoRA %s: another worker has been fetching %s for %d s",

@@ -12,6 +12,7 @@
 #define KILN_LORA_DISK_H
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,8 +21,10 @@
 
 struct kiln_lora_disk;
 
-/* Touches no file; the directory is made when the first file is fetched.  NULL without memory. */
-struct kiln_lora_disk *kiln_lora_disk_new(const char *dir, uint64_t bytes_max);
+/* Touches no file; the directory is made when the first file is fetched.  *ends, of the caller (may
+ * be NULL): not 0 once the process ends.  NULL without memory. */
+struct kiln_lora_disk *kiln_lora_disk_new(const char *dir, uint64_t bytes_max,
+                                          const _Atomic int *ends);
 void kiln_lora_disk_free(struct kiln_lora_disk *disk); /* accepts NULL; pins stay valid */
 
 /* A file that stays as long as the pin. */
@@ -37,8 +40,8 @@ struct kiln_lora_pin *kiln_lora_disk_pin(struct kiln_lora_disk *disk,
 
 /* Likewise, and fetches a file that is not there.  The store is the caller's; any thread.  name: of
  * the LoRA, for messages.  KILN_NOT_FOUND: the store has no such file; KILN_CORRUPT: its bytes have
- * another hash, twice; KILN_TIMEOUT: somebody else has been fetching it for a minute; KILN_IO: the
- * directory; else a code of the store. */
+ * another hash, twice; KILN_TIMEOUT: somebody else has been fetching it for a minute;
+ * KILN_CANCELLED: this process ends meanwhile; KILN_IO: the directory; else a code of the store. */
 int kiln_lora_disk_fetch(struct kiln_lora_disk *disk, struct kiln_store *store, const char *name,
                          const char sha256[KILN_LORA_SHA256_MAX], struct kiln_lora_pin **ret,
                          struct kiln_error *err) KILN_MUST_CHECK;

@@ -87,9 +87,9 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     worker->files = kiln_queue_new(FILES_ITEMS, FILES_BYTES);
     worker->outcomes = kiln_queue_new(OUTCOMES_ITEMS, OUTCOMES_BYTES);
     worker->reports = kiln_queue_new(REPORTS_ITEMS, REPORTS_ITEMS);
-    worker->lora_disk =
-        kiln_lora_disk_new(kiln_config_text(config, KILN_KEY_LORA_CACHE_DIR),
-                           (uint64_t)(kiln_config_number(config, KILN_KEY_LORA_CACHE_GB) * 1e9));
+    worker->lora_disk = kiln_lora_disk_new(
+        kiln_config_text(config, KILN_KEY_LORA_CACHE_DIR),
+        (uint64_t)(kiln_config_number(config, KILN_KEY_LORA_CACHE_GB) * 1e9), &worker->drain);
     if (!worker->lora_disk || !worker->arrived || !worker->ready || !worker->asked ||
         !worker->rendered || !worker->files || !worker->outcomes || !worker->reports) {
         kiln_worker_release(worker);
