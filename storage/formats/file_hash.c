@@ -32,6 +32,10 @@ static struct {
     uint64_t clock;
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+/* Held while a file is read, so that no file is read twice; nobody waits for it who asks for a file
+ * in the table. */
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+
 /* False for a file that cannot be read or was changed meanwhile. */
 static bool hash_file(int fd, const struct stat *before, char hex[KILN_FILE_HASH_MAX])
 {
@@ -52,19 +56,34 @@ static bool hash_file(int fd, const struct stat *before, char hex[KILN_FILE_HASH
     return ok;
 }
 
-/* The row of a file in this state, or the row to use for it. */
-static struct known_file *place_of(const struct stat *st)
+/* Whether the table has the file in this state. */
+static bool recall(const struct stat *st, char hex[KILN_FILE_HASH_MAX])
 {
-    struct known_file *oldest = &known.files[0];
-    for (size_t i = 0; i < KNOWN_MAX; i++) {
+    bool found = false;
+    pthread_mutex_lock(&known.mutex);
+    for (size_t i = 0; i < KNOWN_MAX && !found; i++) {
         struct known_file *file = &known.files[i];
-        if (file->hex[0] && kiln_regular_same(&file->st, st))
-            return file;
-        if (file->asked < oldest->asked)
-            oldest = file;
+        found = file->hex[0] && kiln_regular_same(&file->st, st);
+        if (found) {
+            file->asked = ++known.clock;
+            memcpy(hex, file->hex, KILN_FILE_HASH_MAX);
+        }
     }
-    oldest->hex[0] = '\0';
-    return oldest;
+    pthread_mutex_unlock(&known.mutex);
+    return found;
+}
+
+static void keep(const struct stat *st, const char hex[KILN_FILE_HASH_MAX])
+{
+    pthread_mutex_lock(&known.mutex);
+    struct known_file *oldest = &known.files[0];
+    for (size_t i = 1; i < KNOWN_MAX; i++)
+        if (known.files[i].asked < oldest->asked)
+            oldest = &known.files[i];
+    oldest->st = *st;
+    oldest->asked = ++known.clock;
+    memcpy(oldest->hex, hex, KILN_FILE_HASH_MAX);
+    pthread_mutex_unlock(&known.mutex);
 }
 
 bool kiln_file_hash(const char *path, char hex[KILN_FILE_HASH_MAX])
@@ -73,18 +92,14 @@ bool kiln_file_hash(const char *path, char hex[KILN_FILE_HASH_MAX])
     int fd;
     if (kiln_regular_open(path, &fd, &st, NULL) != 0)
         return false;
-    if ((uint64_t)st.st_size > KILN_LORA_BYTES_MAX) {
-        close(fd);
-        return false;
+    bool ok = recall(&st, hex);
+    if (!ok && (uint64_t)st.st_size <= KILN_LORA_BYTES_MAX) {
+        pthread_mutex_lock(&reading);
+        ok = recall(&st, hex);
+        if (!ok && (ok = hash_file(fd, &st, hex)))
+            keep(&st, hex);
+        pthread_mutex_unlock(&reading);
     }
-    pthread_mutex_lock(&known.mutex);
-    struct known_file *file = place_of(&st);
-    if (file->hex[0] || hash_file(fd, &st, file->hex)) {
-        file->st = st;
-        file->asked = ++known.clock;
-    }
-    memcpy(hex, file->hex, KILN_FILE_HASH_MAX);
-    pthread_mutex_unlock(&known.mutex);
     close(fd);
-    return hex[0] != '\0';
+    return ok;
 }

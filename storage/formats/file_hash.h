@@ -1,7 +1,8 @@
 /* file_hash.h - the SHA-256 of files that are asked for again and again.
  *
  * A file is read once for each state of it (device, inode, size, times); a repeated request costs a
- * stat.  Any thread may ask; the first one reads the file, and others wait for it.
+ * stat.  Any thread may ask: one file is read at a time, and who asks for one that was read before
+ * does not wait.
  */
 #ifndef KILN_FILE_HASH_H
 #define KILN_FILE_HASH_H
