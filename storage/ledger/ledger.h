@@ -131,8 +131,8 @@ struct kiln_new_assignment {
 };
 int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_new_assignment *wanted,
                             size_t count, struct kiln_error *err) KILN_MUST_CHECK;
-/* Notes from whose stored latents jobs of an assignment begin, so that these latents are not evicted
- * meanwhile.  ret_there[count]: which of them exist; the others must not be used. */
+/* Notes from whose stored latents jobs of an assignment begin, so that these latents are not
+ * evicted meanwhile.  ret_there[count]: which of them exist; the others must not be used. */
 int kiln_ledger_note_donors(struct kiln_ledger *ledger, const char *pool, const char *assignment,
                             const uint64_t *donors, size_t count, bool *ret_there,
                             struct kiln_error *err) KILN_MUST_CHECK;

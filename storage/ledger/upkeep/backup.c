@@ -86,21 +86,22 @@ void kiln_snapshot_close(struct kiln_snapshot *snapshot)
     "SELECT j." column " COLLATE \"C\" AS key FROM job j"                                          \
     " WHERE j." column " IS NOT NULL AND " KILN_JOB_KEEPS_INPUT("j")
 
+#define LORA_FILES                                                                                 \
+    " SELECT '" KILN_LORAS_PREFIX "' || sha256 || '.safetensors', bytes, sha256"                   \
+    " FROM lora_file WHERE stored"
+
 int kiln_snapshot_objects(struct kiln_snapshot *snapshot, kiln_each_vouched *each, void *arg,
                           struct kiln_error *err)
 {
     struct kiln_pg *pg = &snapshot->pg;
-    int rc = kiln_pg_exec(pg,
-                          "SET LOCAL statement_timeout = 0;"
-                          "DECLARE vouched NO SCROLL CURSOR FOR"
-                          " SELECT key, bytes, sha256 FROM object UNION ALL"
-                          " SELECT i.key, 0::bigint, substr(i.key, 8, 64)"
-                          "  FROM (" INPUTS("init_image") " UNION " INPUTS(
-                              "init_mask") ") i UNION ALL"
-                                           " SELECT '" KILN_LORAS_PREFIX
-                                           "' || sha256 || '.safetensors', bytes, sha256"
-                                           "  FROM lora_file WHERE stored ORDER BY 1",
-                          WALK_MS, NULL, err);
+    int rc =
+        kiln_pg_exec(pg,
+                     "SET LOCAL statement_timeout = 0;"
+                     "DECLARE vouched NO SCROLL CURSOR FOR"
+                     " SELECT key, bytes, sha256 FROM object UNION ALL" LORA_FILES
+                     " UNION ALL SELECT i.key, 0::bigint, substr(i.key, 8, 64)"
+                     "  FROM (" INPUTS("init_image") " UNION " INPUTS("init_mask") ") i ORDER BY 1",
+                     WALK_MS, NULL, err);
     for (int count = 1; rc == 0 && count > 0;) {
         PGresult *rows;
         rc = kiln_pg_exec(pg, "FETCH " PAGE " FROM vouched", WALK_MS, &rows, err);

@@ -328,6 +328,14 @@ int kiln_ledger_latent_worths(struct kiln_ledger *ledger, const char *pool, uint
     return rc;
 }
 
+static int read_object(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    return ((kiln_each_dropped *)caller->each)(caller->arg, kiln_row_u64(rows, row, 0),
+                                               kiln_row_text(rows, row, 1),
+                                               kiln_row_u64(rows, row, 2), err);
+}
+
 int kiln_ledger_evict_latents(struct kiln_ledger *ledger, const char *pool, const uint64_t *jobs,
                               size_t count, bool dry_run, kiln_each_dropped *each, void *arg,
                               struct kiln_error *err)
@@ -348,29 +356,13 @@ int kiln_ledger_evict_latents(struct kiln_ledger *ledger, const char *pool, cons
         "), " KEPT " SELECT job_id, key, bytes FROM named ORDER BY job_id"};
     static_assert(KILN_KIND_LATENT_CACHE == 1, "the number in the statement");
     struct kiln_params params = {0};
-    PGresult *rows;
     KILN_BIND(&params, pool);
     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)jobs[i]);
     KILN_BIND(&params, dry_run);
-    int rc = kiln_ledger_run(ledger, &evict, &params, &rows, err);
-    if (rc)
-        return rc;
-    for (int i = 0; i < PQntuples(rows) && rc == 0; i++)
-        rc = each(arg, kiln_row_u64(rows, i, 0), kiln_row_text(rows, i, 1),
-                  kiln_row_u64(rows, i, 2), err);
-    PQclear(rows);
-    return rc;
+    return kiln_ledger_run_each(ledger, &evict, &params, read_object, KILN_CALLER(each, arg), err);
 }
 
 /* --- samples ---------------------------------------------------------------------------------- */
-
-static int read_sample(void *arg, const PGresult *rows, int row, struct kiln_error *err)
-{
-    const struct kiln_caller *caller = arg;
-    return ((kiln_each_dropped *)caller->each)(caller->arg, kiln_row_u64(rows, row, 0),
-                                               kiln_row_text(rows, row, 1),
-                                               kiln_row_u64(rows, row, 2), err);
-}
 
 int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_each_dropped *each,
                                void *arg, struct kiln_error *err)
@@ -385,5 +377,5 @@ int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_
         "  (SELECT job_id FROM object WHERE job_id >= g.at::bigint ORDER BY job_id LIMIT 1)) o"};
     struct kiln_params params = {0};
     KILN_BIND(&params, count);
-    return kiln_ledger_each(ledger, &sample, &params, read_sample, KILN_CALLER(each, arg), err);
+    return kiln_ledger_each(ledger, &sample, &params, read_object, KILN_CALLER(each, arg), err);
 }

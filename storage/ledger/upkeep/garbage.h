@@ -72,8 +72,8 @@ int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const struct kiln_drop
                               uint64_t *cursor, uint64_t *ret_pictures, bool *ret_more,
                               struct kiln_error *err) KILN_MUST_CHECK;
 /* The same for latents without a picture (jobs of kind latent-cache), by their own age.  A latent
- * stays while it is needed (latent_need of the ledger): a queued or assigned job begins from it, or a
- * favourite picture has its prompt, model, size and LoRA set. */
+ * stays while it is needed (latent_need of the ledger): a queued or assigned job begins from it, or
+ * a favourite picture has its prompt, model, size and LoRA set. */
 int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop *what,
                              uint64_t *cursor, uint64_t *ret_latents, bool *ret_more,
                              struct kiln_error *err) KILN_MUST_CHECK;
@@ -86,14 +86,14 @@ struct kiln_latent_worth {
     bool final; /* the finished latent alone; others hold states that somebody asked for */
 };
 typedef int kiln_each_worth(void *arg, const struct kiln_latent_worth *row, struct kiln_error *err);
-/* A page of the pool's stored latents, of all modes.  *cursor starts as 0; *ret_more: call again.
- */
+/* A page of the pool's stored latents, of all modes.  *cursor starts as 0; *ret_more: call
+ * again. */
 int kiln_ledger_latent_worths(struct kiln_ledger *ledger, const char *pool, uint64_t *cursor,
                               kiln_each_worth *each, void *arg, bool *ret_more,
                               struct kiln_error *err) KILN_MUST_CHECK;
 /* Removes the rows of the final latents of at most KILN_EVICT_MAX jobs, in one transaction, except
- * those that are needed, as above.  Calls each for what
- * was removed; with dry_run for what would be.  Pictures and their objects stay. */
+ * those that are needed, as above.  Calls each for what was removed; with dry_run for what would
+ * be.  Pictures and their objects stay. */
 #define KILN_EVICT_MAX 200
 int kiln_ledger_evict_latents(struct kiln_ledger *ledger, const char *pool, const uint64_t *jobs,
                               size_t count, bool dry_run, kiln_each_dropped *each, void *arg,
