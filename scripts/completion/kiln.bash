@@ -137,7 +137,7 @@ _kiln()
             *) _kiln_offer -f ;;
             esac ;;
         quota) _kiln_offer -W 'set ls rm' ;;
-        cache) _kiln_offer -W 'build stat' ;;
+        cache) _kiln_offer -W 'build stat verify why prune' ;;
         batch)
             case $before in
             show | rename | rm) _kiln_offer -W "$(_kiln_batches)" ;;

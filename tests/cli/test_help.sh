@@ -151,6 +151,7 @@ mkdir loras
 touch loras/ink.safetensors loras/paper.safetensors loras/other.txt
 KILN_LORA_DIR=$PWD/loras completes ink kiln enqueue f --set loras = i
 completes 'start stop' kiln worker st
+completes prune kiln cache pr
 completes dirs/one kiln restore dirs/
 completes 'dirs/one dirs/two' kiln run dirs/
 
