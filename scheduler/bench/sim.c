@@ -140,7 +140,8 @@ static int print_report(struct kiln_cli *cli, const struct kiln_sim_comparison *
     return whole ? 0 : EX_IOERR;
 }
 
-/* The same trace without the cache, and with one that the policy does not know of. */
+/* The same trace without the cache, and with one that the policy does not know of.  The baselines
+ * know of none. */
 static int simulate_others(const struct kiln_trace *trace, const struct kiln_sim_options *options,
                            struct kiln_sim_comparison *ret, struct kiln_error *err)
 {
@@ -150,8 +151,11 @@ static int simulate_others(const struct kiln_trace *trace, const struct kiln_sim
     int rc = kiln_sim(trace, &other, &run, err);
     rc = rc ? rc : kiln_sim_report(trace, &other, &run, &ret->full, err);
     kiln_sim_release(&run);
+    ret->unknown = ret->known;
+    if (rc || options->policy != KILN_SIM_KILN)
+        return rc;
     other.known = KILN_SIM_HITS_UNKNOWN;
-    rc = rc ? rc : kiln_sim(trace, &other, &run, err);
+    rc = kiln_sim(trace, &other, &run, err);
     rc = rc ? rc : kiln_sim_report(trace, &other, &run, &ret->unknown, err);
     kiln_sim_release(&run);
     return rc;

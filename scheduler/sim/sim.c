@@ -146,7 +146,7 @@ static int64_t lookup_ns(struct sim *sim, const uint32_t *jobs, uint32_t count)
 
 /* The pictures of an assignment that skip so many steps, as one call from *at_ns on. */
 static void call(struct sim *sim, const uint32_t *jobs, uint32_t count, uint32_t skip,
-                 struct kiln_sim_served *served, int64_t *at_ns)
+                 int64_t *at_ns)
 {
     const double fixed = sim->options->batch_fixed;
     int64_t sum_ns = 0, longest_ns = 0;
@@ -162,12 +162,11 @@ static void call(struct sim *sim, const uint32_t *jobs, uint32_t count, uint32_t
         members == 1 ? sum_ns : llround(fixed * (double)longest_ns + (1 - fixed) * (double)sum_ns);
     for (uint32_t i = 0; i < count; i++)
         if (sim->skips[jobs[i]] == skip) {
-            *served = sim->run->served[jobs[i]];
+            struct kiln_sim_served *served = &sim->run->served[jobs[i]];
             served->skip = skip;
             served->start_ns = *at_ns;
             served->end_ns = *at_ns + took_ns;
             served->work_ns = took_ns / members;
-            sim->run->served[jobs[i]] = *served;
         }
     *at_ns += took_ns;
     sim->run->calls++;
@@ -181,11 +180,9 @@ static void start(struct sim *sim, const uint32_t *jobs, uint32_t count, uint32_
     sim->starts_ns[worker] = at_ns;
     for (uint32_t i = 0; i < count; i++)
         sim->run->served[jobs[i]] = (struct kiln_sim_served){.worker = worker, .end_ns = -1};
-    for (uint32_t i = 0; i < count; i++) {
-        struct kiln_sim_served served;
+    for (uint32_t i = 0; i < count; i++)
         if (sim->run->served[jobs[i]].end_ns < 0)
-            call(sim, jobs, count, sim->skips[jobs[i]], &served, &at_ns);
-    }
+            call(sim, jobs, count, sim->skips[jobs[i]], &at_ns);
     sim->run->served[jobs[0]].switched = switched;
     sim->run->switches += switched;
     if (at_ns > sim->run->end_ns)
