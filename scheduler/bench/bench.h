@@ -37,6 +37,9 @@ enum kiln_bench_load {
     KILN_BENCH_SLOW,     /* 64 px, one second a step, long enough to interrupt */
 };
 
+/* Whether its jobs are rendered; else a run ends when they are in the ledger. */
+bool kiln_bench_renders(enum kiln_bench_load load);
+
 /* One measurement: the clock from the first line to the last job, and what it cost. */
 struct kiln_bench_run {
     const char *batch;
@@ -67,7 +70,7 @@ int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count,
                     kiln_bench_look *look, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 /* Registers the LoRAs of KILN_BENCH_AUTO, which have no files. */
 int kiln_bench_loras(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
-/* Sends bench->file and waits until the run's jobs are in the ledger (the first two loads) or done;
+/* Sends bench->file and waits until the run's jobs are in the ledger or done, by its load;
  * fills run->seconds and run->cpu. */
 int kiln_bench_measure(struct kiln_bench *bench, struct kiln_bench_run *run, kiln_bench_look *look,
                        void *arg, struct kiln_error *err) KILN_MUST_CHECK;

@@ -54,6 +54,11 @@ int kiln_bench_file_close(const struct kiln_bench *bench, FILE *file, struct kil
                           strerror(errno));
 }
 
+bool kiln_bench_renders(enum kiln_bench_load load)
+{
+    return load != KILN_BENCH_INTAKE && load != KILN_BENCH_AUTO;
+}
+
 /* Lines as long as real ones, all different.  With loras "auto" every other one asks for a look. */
 int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
                      struct kiln_error *err)
@@ -168,7 +173,7 @@ int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count,
 int kiln_bench_measure(struct kiln_bench *bench, struct kiln_bench_run *run, kiln_bench_look *look,
                        void *arg, struct kiln_error *err)
 {
-    bool done = run->load != KILN_BENCH_INTAKE && run->load != KILN_BENCH_AUTO;
+    bool done = kiln_bench_renders(run->load);
     kiln_bench_cpu_start(&run->cpu, &bench->stack);
     double start = kiln_now_s();
     int rc = kiln_bench_send(bench, run->batch, run->jobs, NULL, NULL, err);

@@ -1,12 +1,11 @@
 /* queue.c - the queue through one real worker.
  *
  * First without workers: from the first line sent to the last job in the ledger, and once more with
- * loras "auto", chosen among a hundred.  Then with a
- * worker that renders test cards: from the first line to the last job committed, once for jobs that
- * store a latent and once for jobs that store pictures too.  Scheduler, encoding, store and ledger
- * are real.  The jobs are the smallest that Kiln accepts, because the bench measures the queue and
- * not libwebp.  The processor time of each process (cpu.c) is the cost of a job even on a machine
- * that is busy with other work.
+ * loras "auto", chosen among a hundred.  Then with a worker that renders test cards: from the first
+ * line to the last job committed, once for jobs that store a latent and once for jobs that store
+ * pictures too.  Scheduler, encoding, store and ledger are real.  The jobs are the smallest that
+ * Kiln accepts, because the bench measures the queue and not libwebp.  The processor time of each
+ * process (cpu.c) is the cost of a job even on a machine that is busy with other work.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -16,7 +15,7 @@
 static int measure(struct kiln_bench *bench, struct kiln_bench_run *run, struct kiln_error *err)
 {
     struct kiln_bench_watch *watch = NULL;
-    bool renders = run->load != KILN_BENCH_INTAKE && run->load != KILN_BENCH_AUTO;
+    bool renders = kiln_bench_renders(run->load);
     int rc = kiln_bench_lines(bench, run->load, run->jobs, err);
     if (rc == 0 && renders)
         rc = kiln_bench_watch_open(bench, (uint64_t)run->jobs, &watch, err);
