@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "scheduler/policy/state.h"
+#include "schemas/wire/wire.h"
 
 #define WALK_MAX 1000 /* groups of a set that are summed up for an answer */
 #define OVERHEAD 0.5  /* share of the work: the switches that the upper estimate allows for */
@@ -164,7 +165,8 @@ static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
                  (double)(p->jobs[job].wake_ms - now_ms) / 1000);
         return;
     case KILN_REASON_NO_WORKER:
-        if (p->workers_alive > 0 && !release_is_there(p, group) && strchr(set->lora_set, '@'))
+        if (p->workers_alive > 0 && !release_is_there(p, group) &&
+            group->minor == KILN_WIRE_MINOR_FILES)
             snprintf(out, size,
                      "its LoRAs are files of the registry, and all live workers are of an older "
                      "release that does not fetch these; it waits for a newer worker");
