@@ -197,12 +197,7 @@ static void mixed_fleets_render_everything(void **state)
             }
             flights[count++] = pick;
         }
-        for (size_t i = count; i-- > 0;)
-            if (random_below(4) == 0) {
-                kiln_policy_finish(policy, flights[i].worker, flights[i].tag);
-                done += flights[i].count;
-                flights[i] = flights[--count];
-            }
+        done += finish_some(flights, &count);
     }
     assert_int_equal(done, 2000);
 }

@@ -249,12 +249,7 @@ static void random_expectations_lose_nothing(void **state)
             }
             flights[count++] = pick;
         }
-        for (size_t i = count; i-- > 0;)
-            if (random_below(4) == 0) {
-                kiln_policy_finish(policy, flights[i].worker, flights[i].tag);
-                done += flights[i].count;
-                flights[i] = flights[--count];
-            }
+        done += finish_some(flights, &count);
     }
     kiln_policy_counts(policy, &counts);
     assert_int_equal(done, JOBS);

@@ -1,48 +1,11 @@
 /* test_sim.c - small traces whose schedule can be worked out by hand, then random ones whose every
  * decision is checked against the model of sim.h by an accountant that shares no code with it. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "scheduler/policy/cost_model.h"
 #include "scheduler/sim/fair.h"
-#include "scheduler/sim/report.h"
-
-#define S INT64_C(1000000000)
-
-static struct kiln_error err;
-static struct kiln_trace *trace;
-static struct kiln_sim_run run;
-static struct kiln_sim_report report;
-static struct kiln_sim_options options;
-
-static int teardown(void **state)
-{
-    (void)state;
-    kiln_trace_free(trace);
-    kiln_sim_release(&run);
-    trace = NULL;
-    return 0;
-}
-
-/* One text of lines; the header is the first. */
-static void read_text(const char *text)
-{
-    kiln_trace_free(trace);
-    trace = kiln_trace_new("t.csv");
-    assert_non_null(trace);
-    for (uint64_t number = 1; *text; number++) {
-        size_t len = strcspn(text, "\n");
-        assert_int_equal(kiln_trace_line(trace, number, text, len, &err), 0);
-        text += len + (text[len] == '\n');
-    }
-    assert_int_equal(kiln_trace_end(trace, &err), 0);
-}
+#include "tests/scheduler/sim_rig.h"
 
 static void simulate(enum kiln_sim_policy policy, uint32_t workers, double switch_s)
 {
@@ -51,10 +14,7 @@ static void simulate(enum kiln_sim_policy policy, uint32_t workers, double switc
     options.switch_s = switch_s;
     options.base_s = options.base_s > 0 ? options.base_s : 1;
     options.window = options.window ? options.window : 32;
-    kiln_sim_release(&run);
-    if (kiln_sim(trace, &options, &run, &err))
-        fail_msg("%s", err.text);
-    assert_int_equal(kiln_sim_report(trace, &options, &run, &report, &err), 0);
+    run_trace();
 }
 
 static int reset(void **state)
@@ -267,13 +227,6 @@ static void kiln_is_fairer_than_fifo(void **state)
 }
 
 /* --- random traces, every decision checked --------------------------------------------------- */
-static uint64_t random_state = 1;
-static uint32_t random_below(uint32_t bound)
-{
-    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
-    return (uint32_t)((random_state >> 33) % bound);
-}
-
 static void random_trace(uint32_t jobs)
 {
     struct kiln_text text = {0};

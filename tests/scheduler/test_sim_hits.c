@@ -1,23 +1,9 @@
 /* test_sim_hits.c - kiln sim with a hit model and with batches: small traces by hand, then random
  * ones whose calls are put together again from what every job got. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "scheduler/policy/cost_model.h"
-#include "scheduler/sim/report.h"
-
-#define S INT64_C(1000000000)
-
-static struct kiln_error err;
-static struct kiln_trace *trace;
-static struct kiln_sim_run run;
-static struct kiln_sim_report report;
-static struct kiln_sim_options options;
+#include "tests/scheduler/sim_rig.h"
 
 static int setup(void **state)
 {
@@ -26,39 +12,10 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    kiln_trace_free(trace);
-    kiln_sim_release(&run);
-    trace = NULL;
-    return 0;
-}
-
-static void read_text(const char *text)
-{
-    kiln_trace_free(trace);
-    trace = kiln_trace_new("t.csv");
-    for (uint64_t number = 1; *text; number++) {
-        size_t len = strcspn(text, "\n");
-        assert_int_equal(kiln_trace_line(trace, number, text, len, &err), 0);
-        text += len + (text[len] == '\n');
-    }
-    assert_int_equal(kiln_trace_end(trace, &err), 0);
-}
-
 static void hit(const char *depths, double share)
 {
     assert_true(kiln_sim_depths_parse(depths, &options.hits));
     options.hits.share = share;
-}
-
-static void simulate(void)
-{
-    kiln_sim_release(&run);
-    if (kiln_sim(trace, &options, &run, &err))
-        fail_msg("%s", err.text);
-    assert_int_equal(kiln_sim_report(trace, &options, &run, &report, &err), 0);
 }
 
 /* By the formula of cost_model.h, for 1024x1024. */
@@ -155,7 +112,7 @@ static void a_hit_by_hand(void **state)
     hit("6", 1);
     options.hits.lookup_s = 0.5;
     options.workers = 2;
-    simulate();
+    run_trace();
     assert_int_equal(run.served[0].skip, 6);
     assert_int_equal(run.served[0].start_ns, S / 2);
     assert_float_equal((double)run.served[0].end_ns / 1e9, 0.5 + run_s, 1e-8);
@@ -166,13 +123,13 @@ static void a_hit_by_hand(void **state)
     assert_float_equal(report.latency_mean_s, (8.5 + run_s) / 2, 1e-8);
     assert_float_equal(report.latency_p50_s, 0.5 + run_s, 1e-8);
     options.known = KILN_SIM_HITS_NONE;
-    simulate();
+    run_trace();
     assert_int_equal(run.served[0].end_ns, 8 * S);
     assert_true(report.hits == 0 && report.steps_saved == 0 && report.lookup_s == 0);
     /* What it costs is counted for a coarse run as well: 1 + 3 steps in full, 2 with the hit. */
     options.known = KILN_SIM_HITS_KNOWN;
     read_text("service_s,mode\n4,coarse=4+3\n");
-    simulate();
+    run_trace();
     assert_float_equal((double)report.makespan_s, 0.5 + 4 * left_of(2, 4), 1e-8);
     assert_true(report.steps == 4 && report.steps_saved == 2);
 }
@@ -184,7 +141,7 @@ static void a_batch_by_hand(void **state)
     read_text("service_s\n4\n2\n2\n");
     options.batch = 4;
     options.batch_fixed = 0.5;
-    simulate();
+    run_trace();
     for (int i = 0; i < 3; i++) {
         assert_int_equal(run.served[i].start_ns, 0);
         assert_int_equal(run.served[i].end_ns, 6 * S);
@@ -196,16 +153,9 @@ static void a_batch_by_hand(void **state)
     /* What a batch does not make cheaper is rendered alone. */
     read_text("service_s\n2\n2\n2\n");
     options.batch_fixed = 0;
-    simulate();
+    run_trace();
     assert_int_equal(report.calls, 3);
     assert_int_equal(run.served[1].start_ns, 2 * S);
-}
-
-static uint64_t random_state = 1;
-static uint32_t random_below(uint32_t bound)
-{
-    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
-    return (uint32_t)((random_state >> 33) % bound);
 }
 
 static void random_trace(uint32_t jobs)
@@ -299,7 +249,7 @@ static void random_runs_keep_the_books(void **state)
         hit("1:2,6:1", 0.4);
         for (int known = KILN_SIM_HITS_KNOWN; known <= KILN_SIM_HITS_NONE; known++) {
             options.known = (enum kiln_sim_hits_known)known;
-            simulate();
+            run_trace();
             account();
             calls[known] = report.calls;
         }
@@ -323,13 +273,13 @@ static void grouping_saves_time(void **state)
     options.batch = 4;
     options.batch_fixed = 0.2;
     options.known = KILN_SIM_HITS_NONE;
-    simulate();
+    run_trace();
     cache.full = report;
     options.known = KILN_SIM_HITS_UNKNOWN;
-    simulate();
+    run_trace();
     cache.unknown = report;
     options.known = KILN_SIM_HITS_KNOWN;
-    simulate();
+    run_trace();
     cache.known = report;
     assert_true(cache.unknown.makespan_s < cache.full.makespan_s);
     assert_true(cache.known.makespan_s < 0.98 * cache.unknown.makespan_s);

@@ -75,3 +75,15 @@ uint32_t random_below(uint32_t bound)
     random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
     return (uint32_t)((random_state >> 33) % bound);
 }
+
+size_t finish_some(struct kiln_policy_pick *flights, size_t *count)
+{
+    size_t jobs = 0;
+    for (size_t i = *count; i-- > 0;)
+        if (random_below(4) == 0) {
+            kiln_policy_finish(policy, flights[i].worker, flights[i].tag);
+            jobs += flights[i].count;
+            flights[i] = flights[--*count];
+        }
+    return jobs;
+}

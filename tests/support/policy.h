@@ -22,6 +22,10 @@ void worker(const char *name, uint32_t capacity, uint32_t batch_max);
 struct kiln_policy_pick pick_at(int64_t now_ms); /* there must be one */
 void none_at(int64_t now_ms);
 
+/* Ends about a quarter of the picks, at random, and removes them from the list; returns how many
+ * jobs they had. */
+size_t finish_some(struct kiln_policy_pick *flights, size_t *count);
+
 /* The same numbers in every run from the same state. */
 extern uint64_t random_state;
 uint32_t random_below(uint32_t bound);
