@@ -33,10 +33,9 @@ struct kiln_call {
     struct kiln_error err;
     char lora_files[KILN_LORA_FILES_MAX]; /* "NAME:SHA256+...", */
     bool lora_files_known;                /* else they could not be read or were replaced */
-    struct kiln_error
-        lora_err;      /* with a code: replaced while the call began; its pictures are void */
-    double started_ms; /* monotonic */
-    int32_t step;      /* the engine writes it, atomically */
+    struct kiln_error lora_err;           /* a file was replaced as the call began: no picture */
+    double started_ms;                    /* monotonic */
+    int32_t step;                         /* the engine writes it, atomically */
 };
 
 /* Decides the mode of a call and fills the batch's fields for it; the rest of the batch is filled,

@@ -18,8 +18,8 @@
 #define UNKNOWN_GRACE_S 5.0
 #define TAKEN_IN_S 60.0 /* a batch that intake has not read by then probably does not exist */
 #define TEND_EVERY_S 2.0
-#define TROUBLE_AFTER_S                                                                            \
-    (KILN_TROUBLE_LOOK_MS / 1e3) /* a batch that takes a second needs no explanation */
+/* A batch that takes a second needs no explanation. */
+#define TROUBLE_AFTER_S (KILN_TROUBLE_LOOK_MS / 1e3)
 
 static volatile sig_atomic_t interrupted;
 

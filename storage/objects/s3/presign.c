@@ -1,8 +1,8 @@
 /* presign.c - URLs from which a browser may read an object; see kiln_store_presign.
  *
  * Whatever credentials sign a URL must live as long as it does, and temporary ones are replaced in
- * their file long before they end: the file is read again every few seconds at most.  The client's own
- * credentials are left alone, since its thread may be using them.
+ * their file long before they end: the file is read again every few seconds at most.  The client's
+ * own credentials are left alone, since its thread may be using them.
  */
 #include <pthread.h>
 #include <stdlib.h>
