@@ -17,6 +17,7 @@
 #include "scheduler/router/lora_file.h"
 #include "schemas/clock.h"
 #include "schemas/digest.h"
+#include "schemas/limits.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
 #include "schemas/telemetry/log.h"
@@ -229,7 +230,7 @@ static int take_file(struct kiln_lora_folder *folder, struct kiln_ledger *ledger
     kiln_sha256(entry ? entry : "", entry ? strlen(entry) : 0, digest);
     int rc = 0;
     bool good = same_file && memcmp(digest, known->texts, sizeof digest) == 0;
-    if (!good && kiln_file_hash(path, sha256)) {
+    if (!good && kiln_file_hash(path, KILN_LORA_BYTES_MAX, sha256)) {
         struct kiln_lora_facts facts;
         struct kiln_lora_seen seen = {
             .name = known->name, .tenant = "", .sha256 = sha256, .bytes = (uint64_t)st.st_size};

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +10,6 @@
 #include <openssl/evp.h>
 
 #include "schemas/digest.h"
-#include "schemas/limits.h"
 #include "storage/formats/regular.h"
 
 #define READ_BYTES (1 << 20)
@@ -86,14 +84,15 @@ static void keep(const struct stat *st, const char hex[KILN_FILE_HASH_MAX])
     pthread_mutex_unlock(&known.mutex);
 }
 
-bool kiln_file_hash(const char *path, char hex[KILN_FILE_HASH_MAX])
+bool kiln_file_hash(const char *path, uint64_t max, char hex[KILN_FILE_HASH_MAX])
 {
     struct stat st;
     int fd;
     if (kiln_regular_open(path, &fd, &st, NULL) != 0)
         return false;
-    bool ok = recall(&st, hex);
-    if (!ok && (uint64_t)st.st_size <= KILN_LORA_BYTES_MAX) {
+    const bool fits = (uint64_t)st.st_size <= max;
+    bool ok = fits && recall(&st, hex);
+    if (!ok && fits) {
         pthread_mutex_lock(&reading);
         ok = recall(&st, hex);
         if (!ok && (ok = hash_file(fd, &st, hex)))

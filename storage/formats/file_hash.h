@@ -8,11 +8,12 @@
 #define KILN_FILE_HASH_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define KILN_FILE_HASH_MAX 65 /* hex digits and a NUL */
 
-/* False for a file that cannot be read, is changed meanwhile, or is larger than any LoRA may be
- * (KILN_LORA_BYTES_MAX): whoever waits for the hash of 100 GB waits for minutes. */
-bool kiln_file_hash(const char *path, char hex[KILN_FILE_HASH_MAX]);
+/* False for a file that cannot be read, is changed meanwhile, or has more than max bytes: whoever
+ * waits for the hash of 100 GB waits for minutes.  UINT64_MAX for files that may have any size. */
+bool kiln_file_hash(const char *path, uint64_t max, char hex[KILN_FILE_HASH_MAX]);
 
 #endif

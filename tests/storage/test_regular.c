@@ -78,15 +78,17 @@ static void what_is_no_file(void **state)
 }
 
 /* Sparse, so that a mistake here costs a hundred gigabytes of reading. */
-static void only_what_may_be_a_lora_is_hashed(void **state)
+static void a_larger_file_is_not_hashed(void **state)
 {
     (void)state;
     char hex[KILN_FILE_HASH_MAX];
     kiln_test_write("hashed", "abc");
-    assert_true(kiln_file_hash("hashed", hex));
+    assert_false(kiln_file_hash("hashed", 2, hex));
+    assert_true(kiln_file_hash("hashed", 3, hex));
     assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_false(kiln_file_hash("hashed", 2, hex)); /* although it is known */
     assert_int_equal(truncate("hashed", (off_t)100 << 30), 0);
-    assert_false(kiln_file_hash("hashed", hex));
+    assert_false(kiln_file_hash("hashed", KILN_LORA_BYTES_MAX, hex));
     assert_int_equal(unlink("hashed"), 0);
 }
 
@@ -96,7 +98,7 @@ int main(void)
         cmocka_unit_test(every_length_up_to_the_limit),
         cmocka_unit_test(a_file_that_is_larger_than_it_says),
         cmocka_unit_test(what_is_no_file),
-        cmocka_unit_test(only_what_may_be_a_lora_is_hashed),
+        cmocka_unit_test(a_larger_file_is_not_hashed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "schemas/limits.h"
 #include "storage/formats/file_hash.h"
 
 /* In lora_dir.  The intake has checked the names, so they cannot leave the directory. */
@@ -20,7 +21,7 @@ static bool is_own(const struct kiln_config *config, const struct kiln_lora *lor
 {
     char path[KILN_LORA_PATH_MAX], hex[KILN_FILE_HASH_MAX];
     own_path(config, lora->name, path);
-    return kiln_file_hash(path, hex) && strcmp(hex, lora->sha256) == 0;
+    return kiln_file_hash(path, KILN_LORA_BYTES_MAX, hex) && strcmp(hex, lora->sha256) == 0;
 }
 
 static bool is_here(const struct kiln_config *config, struct kiln_lora_disk *disk,
@@ -92,7 +93,7 @@ bool kiln_lora_files_text(const struct kiln_lora_paths *paths,
     out[0] = '\0';
     for (int i; (i = next_by_name(assignment, name)) >= 0;) {
         name = assignment->loras[i].name;
-        if (!kiln_file_hash(paths->paths[i], hex)) {
+        if (!kiln_file_hash(paths->paths[i], KILN_LORA_BYTES_MAX, hex)) {
             out[0] = '\0';
             return false;
         }

@@ -104,7 +104,7 @@ static int lock_file(const struct kiln_lora_disk *disk, const char *sha256, int 
 static bool is_whole(const char *path, const char *sha256)
 {
     char hex[KILN_FILE_HASH_MAX];
-    return kiln_file_hash(path, hex) && strcmp(hex, sha256) == 0;
+    return kiln_file_hash(path, KILN_LORA_BYTES_MAX, hex) && strcmp(hex, sha256) == 0;
 }
 
 /* Takes the lock over if the file is whole. */

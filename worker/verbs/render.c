@@ -228,7 +228,7 @@ static void decide_auto(struct render *render, const DiffusionZContext *context)
     if (!kiln_model_card_fits(card, diffusionz_model_hash(context),
                               kiln_dtype_names[diffusionz_dtype(context)], why))
         fprintf(stderr, "kiln render: %s\n", why);
-    const bool hash = b->lora_count == 1 && kiln_file_hash(b->loras[0].path, sha256);
+    const bool hash = b->lora_count == 1 && kiln_file_hash(b->loras[0].path, KILN_LORA_BYTES_MAX, sha256);
     const struct kiln_card_picture picture = {
         .width = (uint32_t)b->width,
         .height = (uint32_t)b->height,

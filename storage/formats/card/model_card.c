@@ -111,7 +111,7 @@ int kiln_card_weights_check(const struct kiln_model_card *card, const char *dir,
     char path[KILN_CARD_PATH_MAX], sha256[KILN_FILE_HASH_MAX];
     for (uint32_t i = 0; i < card->weight_count; i++) {
         kiln_card_weights_path(&card->weights[i], dir, path);
-        if (!kiln_file_hash(path, sha256))
+        if (!kiln_file_hash(path, UINT64_MAX, sha256))
             return kiln_fail(err, KILN_NOT_FOUND,
                              "%s, which " KILN_MODEL_CARD " names for steps %u to %u, cannot be "
                              "read",

@@ -184,7 +184,7 @@ static int read_prompts(struct kiln_coarse *bench, struct kiln_error *err)
     int code = kiln_pictures_judge(&bench->pictures, o->judge, o->device, err);
     code = code ? code
                 : kiln_requests_read(path, bench->pictures.labels, o->count, &bench->requests, err);
-    if (code == 0 && !kiln_file_hash(path, bench->prompts_hash))
+    if (code == 0 && !kiln_file_hash(path, UINT64_MAX, bench->prompts_hash))
         code = kiln_fail(err, KILN_IO, "%s: the file cannot be read", path);
     slash = o->prompts ? slash : "/held.jsonl";
     bench->prompts_name = slash ? slash + 1 : path;

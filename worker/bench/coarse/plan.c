@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/limits.h"
 #include "worker/bench/coarse/coarse.h"
 
 static struct kiln_coarse_run *add(struct kiln_coarse_table *table, enum kiln_coarse_kind kind,
@@ -108,7 +109,7 @@ int kiln_coarse_plan(struct kiln_coarse *bench, struct kiln_error *err)
     const struct kiln_coarse_options *o = &bench->options;
     for (int i = 0; i < o->lora_count; i++) {
         name_lora(o->loras[i].path, bench->lora_name[i]);
-        if (!kiln_file_hash(o->loras[i].path, bench->lora_hash[i]))
+        if (!kiln_file_hash(o->loras[i].path, KILN_LORA_BYTES_MAX, bench->lora_hash[i]))
             return kiln_fail(err, KILN_NOT_FOUND, "--lora %s: the file cannot be read",
                              o->loras[i].path);
     }

@@ -66,7 +66,7 @@ static int read_pairs(struct kiln_teleport_bench *bench, struct kiln_error *err)
     const char *path = o->pairs ? o->pairs : demo, *slash = strrchr(path, '/');
     bench->pairs_name = o->pairs ? (slash ? slash + 1 : path) : "demo.tsv";
     int code = kiln_teleport_pairs_read(o, path, bench->pictures.labels, &bench->pairs, err);
-    if (code == 0 && !kiln_file_hash(path, bench->pairs_hash))
+    if (code == 0 && !kiln_file_hash(path, UINT64_MAX, bench->pairs_hash))
         code = kiln_fail(err, KILN_IO, "%s: the file cannot be read", path);
     return code;
 }
