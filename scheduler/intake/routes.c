@@ -318,21 +318,6 @@ static int unavailable(struct kiln_routes *routes, struct kiln_error *err)
                      fault.code ? fault.text : "it is still being loaded");
 }
 
-/* The file behind a name, if the registry has it; else each worker uses its own. */
-static int pin(const struct snapshot *snapshot, const struct kiln_job *job, struct kiln_lora *lora,
-               struct kiln_error *err)
-{
-    const struct kiln_lora_name *known = kiln_lora_find(&snapshot->list, lora->name);
-    if (!known || lora->sha256[0])
-        return 0;
-    if (known->tenant[0] && strcmp(known->tenant, job->tenant) != 0)
-        return kiln_fail(err, KILN_BAD_INPUT, "loras: \"%s\" is not for tenant \"%s\"", lora->name,
-                         job->tenant);
-    if (known->stored)
-        snprintf(lora->sha256, sizeof lora->sha256, "%s", known->sha256);
-    return 0;
-}
-
 /* The words of the user, without those of the style: a preset's "neon accents" ask for no LoRA. */
 static size_t take_own_words(struct kiln_routes *routes, const struct kiln_job *job)
 {
@@ -363,13 +348,13 @@ static int route(struct kiln_routes *routes, struct kiln_job *job, struct kiln_e
     if (rc)
         return rc;
     job->lora_count = 0;
-    for (uint32_t i = 0; i < route.count && rc == 0; i++) {
+    for (uint32_t i = 0; i < route.count; i++) {
         struct kiln_lora *lora = &job->loras[job->lora_count++];
         *lora = (struct kiln_lora){.scale = route.picks[i].scale};
         snprintf(lora->name, sizeof lora->name, "%s",
                  kiln_router_lora(snapshot->router, route.picks[i].lora)->name);
-        rc = pin(snapshot, job, lora, err);
     }
+    rc = kiln_lora_pin(&snapshot->list, job, err);
     const size_t added = strlen(route.prompt) - strlen(routes->own);
     if (rc == 0 && !kiln_job_draw(job, route.prompt, added))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a job");
@@ -384,10 +369,5 @@ int kiln_routes_choose(struct kiln_routes *routes, struct kiln_job *job, struct 
         return 0;
     if (!routes->now)
         return unavailable(routes, err);
-    if (job->lora_auto)
-        return route(routes, job, err);
-    int rc = 0;
-    for (uint32_t i = 0; i < job->lora_count && rc == 0; i++)
-        rc = pin(routes->now, job, &job->loras[i], err);
-    return rc;
+    return job->lora_auto ? route(routes, job, err) : kiln_lora_pin(&routes->now->list, job, err);
 }

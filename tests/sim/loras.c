@@ -24,10 +24,10 @@ void kiln_lora_list_release(struct kiln_lora_list *list)
     *list = (struct kiln_lora_list){0};
 }
 
-const struct kiln_lora_name *kiln_lora_find(const struct kiln_lora_list *list, const char *name)
+int kiln_lora_pin(const struct kiln_lora_list *list, struct kiln_job *job, struct kiln_error *err)
 {
-    (void)list, (void)name;
-    return NULL;
+    (void)list, (void)job, (void)err;
+    return 0;
 }
 
 int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,

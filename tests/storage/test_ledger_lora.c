@@ -130,6 +130,28 @@ static void every_version_can_be_read_again(void **state)
     assert_true(last.at_ms > 1700000000000);
 }
 
+static void a_job_gets_the_files_behind_its_loras(void **state)
+{
+    (void)state;
+    struct kiln_lora_name names[] = {{.name = "ink", .sha256 = A64, .stored = true},
+                                     {.name = "mine", .tenant = "ann", .sha256 = B64, .stored = true},
+                                     {.name = "seen", .sha256 = C64}};
+    const struct kiln_lora_list three = {.at = names, .count = 3};
+    struct kiln_job job = {.tenant = "ann", .lora_count = KILN_LORAS_MAX};
+    static const char *const wanted[KILN_LORAS_MAX] = {"seen", "mine", "ink"};
+    for (int i = 0; i < KILN_LORAS_MAX; i++)
+        snprintf(job.loras[i].name, sizeof job.loras[i].name, "%s", wanted[i]);
+    snprintf(job.loras[2].sha256, sizeof job.loras[2].sha256, "%s", C64);
+    kiln_test_ok(kiln_lora_pin(&three, &job, &rig.err), rig.err);
+    assert_string_equal(job.loras[0].sha256, ""); /* only in directories */
+    assert_string_equal(job.loras[1].sha256, B64);
+    assert_string_equal(job.loras[2].sha256, C64); /* as it was */
+    job.loras[1].sha256[0] = '\0';
+    job.tenant = "bob";
+    assert_int_equal(kiln_lora_pin(&three, &job, &rig.err), KILN_BAD_INPUT);
+    assert_string_equal(rig.err.text, "loras: \"mine\" is not for tenant \"bob\"");
+}
+
 /* --- changing --------------------------------------------------------------------------------- */
 
 static void a_repeated_change_changes_nothing(void **state)
@@ -449,6 +471,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_registry_is_version_0),
         cmocka_unit_test(every_version_can_be_read_again),
+        cmocka_unit_test(a_job_gets_the_files_behind_its_loras),
         cmocka_unit_test(a_repeated_change_changes_nothing),
         cmocka_unit_test(nobody_overwrites_the_change_of_another),
         cmocka_unit_test(a_row_needs_its_file),

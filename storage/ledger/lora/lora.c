@@ -118,6 +118,22 @@ const struct kiln_lora_name *kiln_lora_find(const struct kiln_lora_list *list, c
     return list->count ? bsearch(name, list->at, list->count, sizeof *list->at, by_name) : NULL;
 }
 
+int kiln_lora_pin(const struct kiln_lora_list *list, struct kiln_job *job, struct kiln_error *err)
+{
+    for (uint32_t i = 0; i < job->lora_count; i++) {
+        struct kiln_lora *lora = &job->loras[i];
+        const struct kiln_lora_name *known = kiln_lora_find(list, lora->name);
+        if (!known || lora->sha256[0])
+            continue;
+        if (known->tenant[0] && strcmp(known->tenant, job->tenant) != 0)
+            return kiln_fail(err, KILN_BAD_INPUT, "loras: \"%s\" is not for tenant \"%s\"",
+                             lora->name, job->tenant);
+        if (known->stored)
+            snprintf(lora->sha256, sizeof lora->sha256, "%s", known->sha256);
+    }
+    return 0;
+}
+
 /* --- rows ------------------------------------------------------------------------------------- */
 
 #define ROW_COLUMNS                                                                                \

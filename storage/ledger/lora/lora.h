@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "schemas/error.h"
+#include "schemas/job.h"
 #include "schemas/job/inputs.h"
 #include "schemas/limits.h"
 
@@ -52,6 +53,11 @@ void kiln_lora_list_release(struct kiln_lora_list *list); /* takes a zeroed one 
 
 /* NULL: the registry has no LoRA of that name. */
 const struct kiln_lora_name *kiln_lora_find(const struct kiln_lora_list *list, const char *name);
+
+/* Gives each LoRA of the job that has no hash the hash of its file in the store.  A LoRA without
+ * one is the file that each worker has under the name.  KILN_BAD_INPUT: another tenant's LoRA. */
+int kiln_lora_pin(const struct kiln_lora_list *list, struct kiln_job *job,
+                  struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- files of a directory of LoRAs ------------------------------------------------------------ */
 

@@ -20,7 +20,6 @@
 #include "scheduler/cli/jobs/enqueue/prompts.h"
 #include "schemas/digest.h"
 #include "storage/ledger/ledger.h"
-#include "storage/ledger/lora/lora.h"
 #include "storage/ledger/queue/quota.h"
 #include "storage/ledger/read/cache.h"
 
@@ -31,7 +30,6 @@ struct build {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
     struct kiln_prompts prompts;
-    struct kiln_lora_list loras;
     long limit;
     bool dry_run, enqueuing;     /* enqueuing: the second pass */
     struct kiln_digest_map keys; /* those met in this pass */
@@ -53,14 +51,12 @@ static void release_page(struct build *build)
     build->count = 0;
 }
 
-/* Gives each LoRA the hash of its file in the registry. */
-static void pin_loras(const struct build *build, struct kiln_job *job)
+/* As the intake does, which these jobs do not pass. */
+static int pin_loras(struct build *build, struct kiln_job *job, struct kiln_error *err)
 {
-    for (uint32_t i = 0; i < job->lora_count; i++) {
-        const struct kiln_lora_name *known = kiln_lora_find(&build->loras, job->loras[i].name);
-        if (known && known->stored)
-            memcpy(job->loras[i].sha256, known->sha256, sizeof known->sha256);
-    }
+    struct kiln_enqueue_context *context = &build->prompts.context;
+    int rc = job->lora_count ? kiln_enqueue_context_registry(context, err) : 0;
+    return rc ? rc : kiln_lora_pin(&context->registry, job, err);
 }
 
 /* The key of a latent: a hash of everything that the latent depends on, and of the states to keep.
@@ -180,7 +176,6 @@ static int take_latent(struct build *build, struct kiln_job *job, bool any_seed,
 {
     struct kiln_cache_want want = {.any_seed = any_seed};
     uint8_t digest[KILN_SHA256_SIZE];
-    int rc = 0;
     if (job->mode.kind == KILN_MODE_COARSE_AUTO) /* "where it helps", and not here */
         job->mode.kind = KILN_MODE_EXACT;
     if (job->mode.kind != KILN_MODE_EXACT || job->mode.variety > 0) {
@@ -189,7 +184,11 @@ static int take_latent(struct build *build, struct kiln_job *job, bool any_seed,
                          "the cache holds latents of exact runs: leave out coarse, variety and "
                          "starts");
     }
-    pin_loras(build, job);
+    int rc = pin_loras(build, job, err);
+    if (rc) {
+        kiln_job_release(job);
+        return rc;
+    }
     make_key(&want, job);
     kiln_sha256(want.key, strlen(want.key), digest);
     uint32_t *known = kiln_digest_map_at(&build->keys, digest);
@@ -328,10 +327,6 @@ static int build_latents(struct build *build, const struct kiln_args *args, stru
     prompts->sets[prompts->set_count++] = (struct kiln_set){"set", "priority=-10"};
     kiln_prompts_sets(prompts, args); /* these come last and so override the two above */
     int rc = kiln_open_reader(build->cli, &build->ledger, err);
-    bool changed;
-    if (rc == 0)
-        rc = kiln_lora_list(build->ledger, kiln_pool(build->cli), KILN_LORA_NOW, UINT64_MAX,
-                            &build->loras, &changed, err);
     if (rc == 0)
         rc = kiln_prompts_open(build->cli, args, prompts, err);
     if (rc == 0)
@@ -352,7 +347,6 @@ static void release(struct build *build)
     release_page(build);
     kiln_digest_map_release(&build->keys);
     kiln_prompts_release(&build->prompts);
-    kiln_lora_list_release(&build->loras);
     kiln_ledger_close(build->ledger);
     free(build->jobs);
     free(build->wants);
