@@ -15,7 +15,7 @@ static const struct kiln_option pause_yes[] = {{"yes", NULL, "of all jobs: do no
 static const struct kiln_option backfill_options[] = {
     {"prompts", "FILE", "a file of prompts, as for enqueue"},
     {"template", "TEXT", "one prompt; {a|b} are choices"},
-    {"loras", "L", "none or name:scale+...; the same as --set loras=L"},
+    {"loras", "L", "none, auto or name:scale+...; the same as --set loras=L"},
     {"set", "KEY=VALUE", "set this key of every job; may be repeated"},
     {"rate", "N/h", "enqueue at most N jobs an hour"},
     {"low-water", "N", "keep at most N jobs queued or assigned (100, or an hour of --rate)"},

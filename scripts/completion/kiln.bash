@@ -80,7 +80,11 @@ _kiln()
     case $before in
     --batch) [ "$verb" = enqueue ] || [ "$verb" = run ] || { _kiln_offer -W "$(_kiln_batches)"; return; } ;;
     --loras | loras)
-        if [ "$verb" = lora ]; then _kiln_offer -f; else _kiln_offer -W "none auto $(_kiln_loras)"; fi
+        case $verb in
+        lora) _kiln_offer -f ;;
+        cache) _kiln_offer -W "none $(_kiln_loras)" ;; # which refuses auto
+        *) _kiln_offer -W "none auto $(_kiln_loras)" ;;
+        esac
         return ;;
     --style | style) _kiln_offer -W "$(_kiln_list styles | sed 's/ .*//')"; return ;;
     --set) compopt -o nospace 2>/dev/null; _kiln_offer -W "$(_kiln_keys)"; return ;;

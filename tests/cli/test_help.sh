@@ -150,6 +150,8 @@ completes 'job jobs' kiln help jo
 mkdir loras
 touch loras/ink.safetensors loras/paper.safetensors loras/other.txt
 KILN_LORA_DIR=$PWD/loras completes ink kiln enqueue f --set loras = i
+KILN_LORA_DIR=$PWD/loras completes 'none auto ink paper' kiln enqueue f --loras ''
+KILN_LORA_DIR=$PWD/loras completes 'none ink paper' kiln cache build --loras '' # it refuses auto
 completes 'start stop' kiln worker st
 completes prune kiln cache pr
 completes dirs/one kiln restore dirs/
