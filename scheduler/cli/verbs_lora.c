@@ -13,21 +13,21 @@ static const struct kiln_option lora_options[] = {
     {"type", "NAME", "image, video or both (image)"},
     {"base", "NAME", "its base model, such as z-image; try: only LoRAs of it"},
     {"variant", "NAME", "turbo, base, any or unknown; try: only LoRAs of it"},
-    {"family", "NAME", "two of one family are never in one team"},
+    {"family", "NAME", "a team has at most one LoRA of a family"},
     {"trigger-mode", "MODE", "any: one trigger must be in the prompt; one: the first; never: none"},
     {"scale", "N", "recommended strength, not 0 (1)"},
-    {"min", "N", "no smaller than"},
-    {"max", "N", "no larger than"},
-    {"licence", "TEXT", "its name or text"},
+    {"min", "N", "lowest strength"},
+    {"max", "N", "highest strength"},
+    {"licence", "TEXT", "name or text of its licence"},
     {"commercial-use", "WORD", "whether the licence allows it: yes, no or unknown (unknown)"},
-    {"source", "TEXT", "where it is from"},
-    {"of-tenant", "NAME", "this tenant's alone; try: also the LoRAs of this tenant"},
+    {"source", "TEXT", "where it comes from"},
+    {"of-tenant", "NAME", "only this tenant may use it; try: as a job of this tenant"},
     {"enable", NULL, "prompts may choose it"},
     {"disable", NULL, "no prompt chooses it; job lines can still name it"},
-    {"yes", NULL, "rm: without a question"},
+    {"yes", NULL, "rm: do not ask"},
     {"at", "VERSION", "ls, show, try: the registry as it was at this version"},
-    {"loras", "FILE", "try: the texts of this loras.json, not the registry"},
-    {"negative-prompt", "TEXT", "try: what the picture shall not show; bars the LoRAs it names"},
+    {"loras", "FILE", "try: read this loras.json instead of the registry"},
+    {"negative-prompt", "TEXT", "try: the negative prompt; LoRAs that it names are not chosen"},
     {"style", "NAME", "try: the style preset of the job, which counts as a word of the prompt"},
     {"commercial", NULL, "try: only LoRAs whose licence is known to allow commercial use"},
     {"video", NULL, "try: LoRAs for video, not for pictures"},
@@ -36,14 +36,14 @@ static const struct kiln_option lora_options[] = {
 const struct kiln_verb kiln_verbs_lora[] = {
     {.name = "lora",
      .args = "add|import|ls|show|edit|replace|rename|rm|try ...",
-     .summary = "the registry of LoRAs: which there are, and which a prompt asks for",
+     .summary = "manage the registry of LoRAs, and show which of them a prompt asks for",
      .more = "add FILE|DIR checks names and shapes against the model, measures the strength, puts\n"
              "the file into the store and registers it. import reads a loras.json or the sidecars\n"
-             "of ComfyUI-Lora-Manager. edit NAME, replace NAME FILE and rename OLD NEW concern\n"
-             "jobs from then on: a job keeps the file that it was accepted with. rm NAME is\n"
+             "of ComfyUI-Lora-Manager. edit NAME, replace NAME FILE and rename OLD NEW apply to\n"
+             "later jobs: a job keeps the file that it was accepted with. rm NAME is\n"
              "refused while jobs wait for the LoRA. try PROMPT shows which LoRAs loras \"auto\"\n"
-             "would choose, and why. Every change is another version of the registry; --at shows\n"
-             "an earlier one. An option with an empty value removes that text.",
+             "would choose, and why. Every change makes a new version of the registry; --at\n"
+             "shows an earlier one. An option with an empty value removes that text.",
      .examples =
          "kiln lora add ink.safetensors --triggers 'ink wash' --positive 'sumi-e,brush ink'\n"
          "kiln lora import loras/loras.json\n"

@@ -40,7 +40,7 @@ struct known {
 struct kiln_lora_folder {
     const char *pool;
     const struct kiln_lexicon *lexicon;
-    char dir[PATH_MAX];
+    char dir[PATH_MAX];   /* "": there is none */
     struct known *known;  /* in order of the names */
     size_t count, at;     /* at: where the next look goes on */
     bool ended;           /* rows of files that are gone have been ended */
@@ -53,15 +53,12 @@ struct kiln_lora_folder {
 struct kiln_lora_folder *kiln_lora_folder_new(const struct kiln_config *config,
                                               const struct kiln_lexicon *lexicon)
 {
-    const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
-    const char *model = kiln_config_text(config, KILN_KEY_MODEL);
     struct kiln_lora_folder *folder = calloc(1, sizeof *folder);
     if (!folder)
         return NULL;
     folder->pool = kiln_config_text(config, KILN_KEY_POOL);
     folder->lexicon = lexicon;
-    if (*own || *model) /* else there is none */
-        snprintf(folder->dir, sizeof folder->dir, "%s%s", *own ? own : model, *own ? "" : "/loras");
+    kiln_config_lora_dir(config, folder->dir, sizeof folder->dir);
     return folder;
 }
 
@@ -126,9 +123,7 @@ static void read_texts(struct kiln_lora_folder *folder)
 static char *entry_of(const struct kiln_lora_folder *folder, const char *name)
 {
     json_t *copy = json_copy(json_object_get(folder->texts, name));
-    (void)json_object_del(copy, "file");   /* the hash says which file it is, */
-    (void)json_object_del(copy, "layout"); /* and the file how it is laid out */
-    (void)json_object_del(copy, "rank");
+    kiln_lora_file_forget(copy);
     char *text = copy ? json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(copy);
     return text;
@@ -182,7 +177,7 @@ static bool list_files(const char *path, struct known **ret, size_t *ret_count)
     }
     if (dir)
         closedir(dir);
-    if (dir && !whole)
+    if (!whole && count == FILES_MAX)
         kiln_log(KILN_LOG_WARNING, "lora_dir_too_large", kiln_f("dir", "%s", path),
                  kiln_f("files_max", "%d", FILES_MAX));
     if (!whole) {

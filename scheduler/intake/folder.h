@@ -1,10 +1,11 @@
 /* folder.h - the LoRAs of a directory, registered on sight.
  *
- * Each NAME.safetensors of lora_dir (or MODEL/loras) becomes a LoRA of the registry, with the texts
- * that the loras.json there has of it, so that "auto" can choose it.  The file itself stays where
- * it is: workers use the one of their own lora_dir.  A LoRA that somebody has added counts instead.
- * Texts that this release cannot read are logged, and the LoRA has none.  When a file is removed,
- * its LoRA leaves the registry; while the directory itself cannot be read, all stay.
+ * Each NAME.safetensors of lora_dir (or MODEL/loras) becomes a LoRA of the registry, with the
+ * texts that the loras.json there has of it, so that "auto" can choose it.  The file itself stays
+ * where it is: workers use the one of their own lora_dir.  A LoRA that a person has added takes
+ * precedence.  Texts that this release cannot read are logged, and the LoRA has none.  When a file
+ * is removed, its LoRA leaves the registry; while the directory itself cannot be read, all LoRAs
+ * stay.
  */
 #ifndef KILN_INTAKE_FOLDER_H
 #define KILN_INTAKE_FOLDER_H

@@ -153,8 +153,8 @@ static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry 
 }
 
 /* --- jobs ------------------------------------------------------------------------------------ */
-/* Its LoRAs, by the registry as it is when the page begins.  *ret_refused: the job is at fault, and
- * its refusal is in the ledger. */
+/* Chooses the job's LoRAs by the registry as it is when the page begins.  *ret_refused: the job was
+ * refused, and the ledger has the reason. */
 static int choose_loras(struct kiln_page *page, const struct kiln_intake_entry *entry,
                         const char *id, const char *key, struct kiln_job *job, bool *ret_refused,
                         struct kiln_error *err)

@@ -40,7 +40,7 @@ struct kiln_page {
     struct kiln_expand *expand;
     struct kiln_queue_quota *quota;
     struct kiln_routes *routes; /* the caller's */
-    bool turned;                /* it has looked at the registry since the last flush */
+    bool turned;                /* the registry was looked at since the last flush */
     bool *out;                 /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
     struct kiln_new_job *jobs; /* [KILN_PAGE_JOBS] */
     bool *unnumbered;          /* of each of them: its entry names no index */

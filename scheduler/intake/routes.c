@@ -90,9 +90,9 @@ static size_t known_bytes(const struct kiln_routes *routes, json_t *lora)
     return bytes;
 }
 
-/* Of the registry's texts those that this release can read, in order of the names: another one may
- * have written keys that it does not know, and no bound of the router holds for the registry.  Jobs
- * would wait for ever for a router that cannot be built. */
+/* The registry's texts that this release can read, in order of the names, up to the bounds of the
+ * router.  Another release may have written keys that this one does not know, and the registry has
+ * no such bounds.  If no router could be built, jobs would wait for ever. */
 static char *readable(const struct kiln_routes *routes, const struct kiln_lora_list *list)
 {
     json_error_t at;

@@ -39,7 +39,7 @@ struct kiln_top_up {
     char (*keys)[KEY_MAX];     /* [KILN_TOP_UP_MAX] */
     size_t job_count, job_bytes, wanted;
     struct kiln_routes *routes;
-    bool turned;             /* it has looked at the registry in this step */
+    bool turned;             /* the registry was looked at in this step */
     struct kiln_error fault; /* a line that makes no jobs any more */
     struct kiln_day_quota day;
 };
@@ -154,7 +154,7 @@ static uint64_t place_of(const struct kiln_backfill_due *backfill)
     return backfill->cursor % backfill->pass_jobs;
 }
 
-/* After the key is made: what is chosen is no part of it. */
+/* Called after the key is made, because the choice is not part of the key. */
 static int choose_loras(struct kiln_top_up *t, struct kiln_job *job, struct kiln_error *err)
 {
     if (!job->lora_auto && job->lora_count == 0)

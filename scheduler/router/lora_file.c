@@ -30,6 +30,13 @@ int kiln_lora_text_steers(const char *text)
     return -1;
 }
 
+void kiln_lora_file_forget(json_t *entry)
+{
+    static const char *const keys[] = {"file", "layout", "rank"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        (void)json_object_del(entry, keys[i]);
+}
+
 struct place { /* for messages */
     const char *where, *name;
     size_t number;

@@ -3,6 +3,8 @@
 #ifndef KILN_ROUTER_LORA_FILE_H
 #define KILN_ROUTER_LORA_FILE_H
 
+#include <jansson.h>
+
 #include "scheduler/router/router.h"
 
 #define KILN_LORA_FILE_MAX (64 << 20)   /* bytes */
@@ -25,6 +27,9 @@ struct kiln_lora_facts {
  * cannot route to it, or it is longer than KILN_LORA_ENTRY_MAX. */
 int kiln_lora_file_try(const char *lora, const char *where, const struct kiln_lexicon *lexicon,
                        struct kiln_lora_facts *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Removes the keys that describe the file: the registry knows them from the file itself. */
+void kiln_lora_file_forget(json_t *entry);
 
 /* The first character of a text that steers a terminal (kiln_utf8_steering; 0: what is no
  * character), or -1.  Triggers are shown, and put in front of prompts. */

@@ -308,6 +308,13 @@ const char *kiln_config_text(const struct kiln_config *config, enum kiln_key key
     return config->value[key] ? config->value[key] : kiln_keys[key].value;
 }
 
+void kiln_config_lora_dir(const struct kiln_config *config, char *out, size_t size)
+{
+    const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
+    const char *model = kiln_config_text(config, KILN_KEY_MODEL);
+    snprintf(out, size, "%s%s", *own ? own : model, *own || !*model ? "" : "/loras");
+}
+
 int64_t kiln_config_int(const struct kiln_config *config, enum kiln_key key)
 {
     return (int64_t)kiln_config_number(config, key);

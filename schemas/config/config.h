@@ -122,6 +122,8 @@ int kiln_config_check(const struct kiln_config *config, struct kiln_error *err) 
 
 /* Borrowed until the next set. */
 const char *kiln_config_text(const struct kiln_config *config, enum kiln_key key);
+/* The directory of LoRA files: lora_dir, else MODEL/loras; "" if neither is set. */
+void kiln_config_lora_dir(const struct kiln_config *config, char *out, size_t size);
 int64_t kiln_config_int(const struct kiln_config *config, enum kiln_key key);
 double kiln_config_number(const struct kiln_config *config, enum kiln_key key);
 /* Appends the value for people: a password in it becomes ***. */

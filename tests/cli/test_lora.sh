@@ -22,7 +22,9 @@ says '^no LoRA$' out.txt
 fails 64 kiln lora frobnicate
 says "unknown subcommand 'frobnicate'"
 fails 64 kiln lora ls --scale 2
-says 'scale has no meaning for `kiln lora ls`'
+says '`kiln lora ls` takes no --scale'
+fails 64 kiln lora ls neon
+says "takes no 'neon'"
 fails 66 kiln lora add nowhere.safetensors
 fails 66 kiln lora show neon
 
@@ -142,7 +144,7 @@ ok kiln lora show peel --json
 json out.txt 'd["entry"] == {"name": "peel", "triggers": ["peel-off", "p 2"], "positive": ["sticker"], "scale": 0.8, "max": 1.2, "base": "z-image", "variant": "turbo"}'
 echo '{"loras": [{"name": "../x", "file": "../../etc/passwd"}]}' >evil.json
 fails 65 kiln lora import evil.json
-says 'does not lie beside it'
+says 'must be in the same directory'
 
 # --- rm waits for jobs; gc and backup know the files
 ok kiln pause --all --yes
@@ -199,6 +201,12 @@ until_sql "SELECT state FROM job j JOIN batch b ON b.id = batch_id WHERE name = 
 grep -q "LoRA peel: the file in the store has the sha256 $(sha "$loras/neon.safetensors"), not $(sha "$loras/sticker.safetensors")" out.txt ||
     die "the failure does not name the LoRA and both hashes: $(cat out.txt)"
 
+# --- a tenant's LoRA is for no other tenant, also in the cache, whose jobs skip the intake
+ok kiln lora edit peel --of-tenant ann
+fails 65 kiln cache build --template 'a star' --set size=64x64 --loras peel --sigmas 0.5
+says 'loras: "peel" is not for tenant "default"'
+ok kiln cache build --template 'a star' --set size=64x64 --set tenant=ann --loras peel --sigmas 0.5 --dry-run
+
 # --- files of lora_dir are registered on sight, with the texts beside them
 cp "$loras/clay.safetensors" own/seen.safetensors
 echo '{"loras": [{"name": "seen", "triggers": ["seenish look"], "base": "sketch"}]}' >own/loras.json
@@ -208,6 +216,10 @@ ok kiln enqueue - --batch auto <<<'{"prompt": "a fox, seenish look", "size": "64
 clay=$(sha "$loras/clay.safetensors") # which the store has lost: the worker takes its own
 until_sql "SELECT lora_set FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'auto'" "seen:1@${clay:0:16}"
 until_sql "SELECT count(*) FROM latent WHERE lora_files = ARRAY['seen:$clay']" 1
+ok kiln lora rm seen --yes
+says '^kiln: seen: the file stays in lora_dir, and the scheduler registers it again after'
+touch own/seen.safetensors
+soon tries || die "a file of lora_dir that has changed is not registered again"
 rm own/seen.safetensors
 leaves() { ! tries; }
 soon leaves || die "a LoRA whose file is gone is still offered"

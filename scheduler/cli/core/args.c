@@ -124,6 +124,19 @@ const char *kiln_arg(const struct kiln_args *args, const char *name)
     return NULL;
 }
 
+int kiln_args_only(struct kiln_cli *cli, const struct kiln_args *args, const char *options,
+                   const char *what)
+{
+    for (int i = 0; i < args->given_count; i++) {
+        const char *name = args->given[i].option->name;
+        char blanks[64];
+        snprintf(blanks, sizeof blanks, " %s ", name);
+        if (!strstr(options, blanks))
+            return kiln_usage(cli, "`%s` takes no --%s", what, name);
+    }
+    return 0;
+}
+
 int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char *name, long min,
                  long max, long fallback, long *ret)
 {

@@ -94,6 +94,10 @@ int kiln_args_parse(struct kiln_cli *cli, int argc, char **argv, int min, int ma
                     struct kiln_args *ret) KILN_MUST_CHECK;
 /* The last value of an option, "" for a switch that was given, NULL if it was not. */
 const char *kiln_arg(const struct kiln_args *args, const char *name);
+/* Refuses options that a subcommand does not take.  options: those that it takes, each between
+ * blanks; what: its name in the message.  0 or an exit status. */
+int kiln_args_only(struct kiln_cli *cli, const struct kiln_args *args, const char *options,
+                   const char *what) KILN_MUST_CHECK;
 /* A whole number in [min, max]; fallback when the option was not given.  0 or an exit status. */
 int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char *name, long min,
                  long max, long fallback, long *ret) KILN_MUST_CHECK;

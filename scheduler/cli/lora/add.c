@@ -4,10 +4,8 @@
  * checked is what jobs get.  The object is stored before the row names it, and looked for again
  * afterwards: `kiln gc` may have removed an older copy between the two.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +59,7 @@ static int read_open(int fd, const char *path, const struct stat *before, struct
     return 0;
 }
 
-/* Asked some time after the read, since clocks of files go in steps of milliseconds. */
+/* Called some time after the read, because file times advance in steps of milliseconds. */
 static int check_state(int fd, const char *path, const struct stat *before, struct kiln_error *err)
 {
     struct stat after;
@@ -71,7 +69,7 @@ static int check_state(int fd, const char *path, const struct stat *before, stru
                      "%s was changed while it was read; add it when it is complete", path);
 }
 
-/* The header's own words about the file, which may be anybody's. */
+/* Prints what the header claims about the file.  Strangers wrote it. */
 static void say_suggestions(const struct kiln_cli *cli, const struct kiln_lora_file *file,
                             const char *name)
 {
@@ -223,15 +221,15 @@ int kiln_lora_add_file(struct kiln_lora_registry *registry, const char *path, js
 static void name_of(const char *path, char out[KILN_NAME_MAX + 1])
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t len = strlen(base), suffix = sizeof SUFFIX - 1;
-    if (len > suffix && strcmp(base + len - suffix, SUFFIX) == 0)
-        len -= suffix;
+    size_t len = strlen(base);
+    if (kiln_lora_has_ending(base, SUFFIX))
+        len -= sizeof SUFFIX - 1;
     out[0] = '\0';
     if (kiln_name_valid(base, len, KILN_NAME_MAX))
         snprintf(out, KILN_NAME_MAX + 1, "%.*s", (int)len, base);
 }
 
-/* A LoRA that somebody has added is not replaced by the way; one of lora_dir is. */
+/* Replaces a LoRA that lora_dir brought.  One that a person added needs `kiln lora replace`. */
 static int add_one(struct kiln_lora_registry *registry, const struct kiln_args *args,
                    const char *path)
 {
@@ -268,39 +266,12 @@ static int add_one(struct kiln_lora_registry *registry, const struct kiln_args *
     return status;
 }
 
-static int is_lora_file(const struct dirent *entry)
-{
-    const size_t len = strlen(entry->d_name), suffix = sizeof SUFFIX - 1;
-    return len > suffix && strcmp(entry->d_name + len - suffix, SUFFIX) == 0;
-}
-
-/* Every file of the directory; the first failure decides the status, and the rest is tried. */
 static int add_directory(struct kiln_lora_registry *registry, const struct kiln_args *args,
                          const char *dir)
 {
-    struct kiln_cli *cli = registry->cli;
-    struct dirent **files;
-    struct kiln_error err;
-    int status = 0, count;
     if (kiln_arg(args, "name"))
-        return kiln_usage(cli, "--name is for one file, and %.200s is a directory", dir);
-    count = scandir(dir, &files, is_lora_file, alphasort);
-    if (count <= 0) {
-        kiln_fail(&err, count < 0 ? KILN_IO : KILN_NOT_FOUND, "%s: %s", dir,
-                  count < 0 ? strerror(errno) : "no file ends in " SUFFIX);
-        if (count == 0)
-            free(files);
-        return kiln_report(cli, &err);
-    }
-    for (int i = 0; i < count; i++) {
-        char path[PATH_MAX + NAME_MAX + 2];
-        snprintf(path, sizeof path, "%s/%s", dir, files[i]->d_name);
-        int one = add_one(registry, args, path);
-        status = status ? status : one;
-        free(files[i]);
-    }
-    free(files);
-    return status;
+        return kiln_usage(registry->cli, "--name is for one file, and %.200s is a directory", dir);
+    return kiln_lora_each_file(registry, args, dir, SUFFIX, "no file ends in " SUFFIX, add_one);
 }
 
 int kiln_lora_add(struct kiln_cli *cli, const struct kiln_args *args)
@@ -319,24 +290,18 @@ int kiln_lora_add(struct kiln_cli *cli, const struct kiln_args *args)
     return status;
 }
 
+/* --- replace ---------------------------------------------------------------------------------- */
+
+static int replace(struct kiln_lora_registry *registry, const struct kiln_args *args,
+                   struct kiln_lora_found *found)
+{
+    int status = kiln_lora_entry_options(registry->cli, args, found->entry);
+    return status ? status : kiln_lora_add_file(registry, args->rest[2], found->entry, found);
+}
+
 int kiln_lora_replace(struct kiln_cli *cli, const struct kiln_args *args)
 {
-    struct kiln_lora_registry registry;
-    struct kiln_lora_found found;
-    struct kiln_error err;
     if (args->rest_count != 3)
         return kiln_usage(cli, "give name and file: kiln lora replace NAME FILE");
-    if (kiln_lora_registry_open(cli, true, &registry, &err))
-        return kiln_report(cli, &err);
-    int status;
-    if (kiln_lora_registry_find(&registry, args->rest[1], &found, &err))
-        status = kiln_report(cli, &err);
-    else {
-        status = kiln_lora_entry_options(cli, args, found.entry);
-        if (status == 0)
-            status = kiln_lora_add_file(&registry, args->rest[2], found.entry, &found);
-        kiln_lora_found_release(&found);
-    }
-    kiln_lora_registry_close(&registry);
-    return status;
+    return kiln_lora_change_found(cli, args, true, replace);
 }

@@ -18,28 +18,6 @@ static int print_changed(struct kiln_cli *cli, const char *name, const char *wha
     return kiln_stdout_ok() ? 0 : EX_IOERR;
 }
 
-typedef int change_found(struct kiln_lora_registry *registry, const struct kiln_args *args,
-                         struct kiln_lora_found *found);
-
-/* Finds the LoRA of the first word, and changes it. */
-static int with_found(struct kiln_cli *cli, const struct kiln_args *args, change_found *change)
-{
-    struct kiln_lora_registry registry;
-    struct kiln_lora_found found;
-    struct kiln_error err;
-    int status;
-    if (kiln_lora_registry_open(cli, false, &registry, &err))
-        return kiln_report(cli, &err);
-    if (kiln_lora_registry_find(&registry, args->rest[1], &found, &err))
-        status = kiln_report(cli, &err);
-    else {
-        status = change(&registry, args, &found);
-        kiln_lora_found_release(&found);
-    }
-    kiln_lora_registry_close(&registry);
-    return status;
-}
-
 /* --- edit ------------------------------------------------------------------------------------- */
 
 static int edit(struct kiln_lora_registry *registry, const struct kiln_args *args,
@@ -69,7 +47,7 @@ int kiln_lora_edit(struct kiln_cli *cli, const struct kiln_args *args)
 {
     if (args->rest_count != 2 || args->given_count == 0)
         return kiln_usage(cli, "give name and options: kiln lora edit NAME --triggers 'ink wash'");
-    return with_found(cli, args, edit);
+    return kiln_lora_change_found(cli, args, false, edit);
 }
 
 /* --- rename ----------------------------------------------------------------------------------- */
@@ -95,7 +73,7 @@ int kiln_lora_rename(struct kiln_cli *cli, const struct kiln_args *args)
     if (!kiln_name_valid(args->rest[2], strlen(args->rest[2]), KILN_NAME_MAX))
         return kiln_usage(cli, "'%.80s' cannot name a LoRA: up to %d " KILN_NAME_RULE,
                           args->rest[2], KILN_NAME_MAX);
-    return with_found(cli, args, rename_found);
+    return kiln_lora_change_found(cli, args, false, rename_found);
 }
 
 /* --- rm --------------------------------------------------------------------------------------- */
@@ -118,10 +96,13 @@ static int remove_found(struct kiln_lora_registry *registry, const struct kiln_a
                   row->name, KILN_COUNT(waiting, "job"), row->name);
         return kiln_report(cli, &err);
     }
-    snprintf(question, sizeof question,
-             "LoRA '%s' will be removed from the registry; `kiln gc` removes its file when no "
-             "picture needs it.",
-             row->name);
+    if (row->seen)
+        kiln_warn(cli,
+                  "%s: the file stays in lora_dir, and the scheduler registers it again after a "
+                  "restart or a change: delete the file too, or use `kiln lora edit %s --disable`",
+                  row->name, row->name);
+    snprintf(question, sizeof question, "LoRA '%s' will be removed from the registry%s.", row->name,
+             row->seen ? "" : "; `kiln gc` removes its file when no picture needs it");
     if (!kiln_confirm(cli, kiln_arg(args, "yes") != NULL, question))
         return EX_USAGE;
     if (kiln_lora_change(registry->ledger, kiln_pool(cli),
@@ -139,5 +120,5 @@ int kiln_lora_remove(struct kiln_cli *cli, const struct kiln_args *args)
 {
     if (args->rest_count != 2)
         return kiln_usage(cli, "give the name: kiln lora rm NAME");
-    return with_found(cli, args, remove_found);
+    return kiln_lora_change_found(cli, args, false, remove_found);
 }

@@ -256,7 +256,7 @@ void kiln_lora_entry_explain(const struct kiln_cli *cli, const json_t *entry,
             const uint64_t hash = hash_of(lexicon, phrase, &praise);
             const char *owner = l == 0 ? owner_of(rest, name, hash, lexicon) : NULL;
             if (praise)
-                kiln_warn(cli, "%s: '%s' is in prompts of every kind, so it counts for nothing",
+                kiln_warn(cli, "%s: '%s' is in prompts of every kind, so the router ignores it",
                           name, phrase);
             if (owner)
                 kiln_warn(cli,

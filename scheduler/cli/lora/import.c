@@ -7,8 +7,6 @@
  * A sidecar's texts are a stranger's: trained words, the recommended strength and the tags are
  * taken, cleaned and within the router's limits; descriptions are not, which are advertising.
  */
-#include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,8 +83,8 @@ static int import_list(struct kiln_lora_registry *registry, const char *path)
         const char *name = json_string_value(json_object_get(entry, "name"));
         const char *own = json_string_value(json_object_get(entry, "file"));
         if (own && strchr(own, '/')) {
-            kiln_fail(&err, KILN_BAD_INPUT, "%s: the file '%.80s' does not lie beside it", path,
-                      own);
+            kiln_fail(&err, KILN_BAD_INPUT, "%s: the file '%.80s' must be in the same directory",
+                      path, own);
             int one = kiln_report(registry->cli, &err);
             status = status ? status : one;
             continue;
@@ -96,9 +94,7 @@ static int import_list(struct kiln_lora_registry *registry, const char *path)
                  : name ? name
                         : "",
                  own ? "" : ".safetensors");
-        (void)json_object_del(entry, "file");   /* the hash says which file it is, */
-        (void)json_object_del(entry, "layout"); /* and the file how it is laid out */
-        (void)json_object_del(entry, "rank");
+        kiln_lora_file_forget(entry);
         int one = import_one(registry, file, entry);
         status = status ? status : one;
     }
@@ -166,8 +162,10 @@ static void take_base(const json_t *sidecar, json_t *entry)
     (void)json_object_set_new(entry, "base", json_string(clean));
 }
 
-static int import_sidecar(struct kiln_lora_registry *registry, const char *path)
+static int import_sidecar(struct kiln_lora_registry *registry, const struct kiln_args *args,
+                          const char *path)
 {
+    (void)args;
     const size_t len = strlen(path) - (sizeof SIDECAR - 1);
     const int dir = dir_length(path);
     struct kiln_error err;
@@ -188,43 +186,16 @@ static int import_sidecar(struct kiln_lora_registry *registry, const char *path)
     return status;
 }
 
-static bool is_sidecar(const char *path)
+static int import_directory(struct kiln_lora_registry *registry, const struct kiln_args *args,
+                            const char *dir)
 {
-    const size_t len = strlen(path), ending = sizeof SIDECAR - 1;
-    return len > ending && strcmp(path + len - ending, SIDECAR) == 0;
-}
-
-static int pick_sidecar(const struct dirent *entry)
-{
-    return is_sidecar(entry->d_name);
-}
-
-static int import_directory(struct kiln_lora_registry *registry, const char *dir)
-{
-    char path[PATH_MAX + NAME_MAX + 2];
-    struct dirent **files;
-    struct kiln_error err;
+    char path[PATH_MAX];
     struct stat st;
-    int status = 0;
     snprintf(path, sizeof path, "%s/loras.json", dir);
     if (stat(path, &st) == 0)
         return import_list(registry, path);
-    int count = scandir(dir, &files, pick_sidecar, alphasort);
-    if (count <= 0) {
-        if (count == 0)
-            free(files);
-        kiln_fail(&err, KILN_NOT_FOUND, "%s: %s", dir,
-                  count < 0 ? strerror(errno) : "neither a loras.json nor a NAME" SIDECAR);
-        return kiln_report(registry->cli, &err);
-    }
-    for (int i = 0; i < count; i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, files[i]->d_name);
-        int one = import_sidecar(registry, path);
-        status = status ? status : one;
-        free(files[i]);
-    }
-    free(files);
-    return status;
+    return kiln_lora_each_file(registry, args, dir, SIDECAR,
+                               "neither a loras.json nor a NAME" SIDECAR, import_sidecar);
 }
 
 int kiln_lora_import(struct kiln_cli *cli, const struct kiln_args *args)
@@ -239,9 +210,9 @@ int kiln_lora_import(struct kiln_cli *cli, const struct kiln_args *args)
     const char *path = args->rest[1];
     int status;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        status = import_directory(&registry, path);
-    else if (is_sidecar(path))
-        status = import_sidecar(&registry, path);
+        status = import_directory(&registry, args, path);
+    else if (kiln_lora_has_ending(path, SIDECAR))
+        status = import_sidecar(&registry, args, path);
     else
         status = import_list(&registry, path);
     kiln_lora_registry_close(&registry);

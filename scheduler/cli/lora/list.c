@@ -61,8 +61,7 @@ static int put_row(void *arg, const struct kiln_lora_row *row, struct kiln_error
     return kiln_listing_put(listing, err);
 }
 
-/* --at N; KILN_LORA_NOW without it.  An exit status. */
-static int read_at(struct kiln_cli *cli, const struct kiln_args *args, uint64_t *ret)
+int kiln_lora_arg_at(struct kiln_cli *cli, const struct kiln_args *args, uint64_t *ret)
 {
     long at;
     int status = kiln_arg_int(cli, args, "at", 0, 2000000000, -1, &at);
@@ -76,15 +75,16 @@ int kiln_lora_ls(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
     uint64_t at;
-    int status = read_at(cli, args, &at);
+    if (args->rest_count != 1)
+        return kiln_usage(cli, "`kiln lora ls` takes no '%.40s'", args->rest[1]);
+    int status = kiln_lora_arg_at(cli, args, &at);
     if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc)
         return kiln_report(cli, &err);
-    if (cli->tty_out && !cli->json)
-        kiln_print_fit(cli, KILN_CUT, "%-*s %4s %9s %4s %8s  %-9s %s", NAME_COLUMNS, "NAME", "VERS",
-                       "BYTES", "RANK", "STRENGTH", "CATEGORY", "TRIGGER");
+    kiln_listing_head(&listing, "%-*s %4s %9s %4s %8s  %-9s %s", NAME_COLUMNS, "NAME", "VERS",
+                      "BYTES", "RANK", "STRENGTH", "CATEGORY", "TRIGGER");
     rc = kiln_lora_rows(ledger, kiln_pool(cli), at, NULL, put_row, &listing, &err);
     kiln_ledger_close(ledger);
     return kiln_listing_end(&listing, rc, &err);
@@ -169,7 +169,7 @@ int kiln_lora_show(struct kiln_cli *cli, const struct kiln_args *args)
     if (args->rest_count != 2)
         return kiln_usage(cli, "give the name: kiln lora show NAME");
     const char *name = args->rest[1], *pool = kiln_pool(cli);
-    int status = read_at(cli, args, &at);
+    int status = kiln_lora_arg_at(cli, args, &at);
     if (status)
         return status;
     int rc = kiln_lora_registry_open(cli, false, &registry, &err);

@@ -30,19 +30,15 @@ static const struct {
 int kiln_verb_lora(struct kiln_cli *cli, const struct kiln_args *args)
 {
     const char *word = args->rest[0];
+    char what[32];
     for (size_t s = 0; s < sizeof subcommands / sizeof *subcommands; s++) {
         if (strcmp(word, subcommands[s].name) != 0)
             continue;
-        for (int i = 0; i < args->given_count; i++) {
-            const struct kiln_option *option = args->given[i].option;
-            char blanks[64];
-            snprintf(blanks, sizeof blanks, " %s ", option->name);
-            if (!strstr(subcommands[s].options, blanks))
-                return kiln_usage(cli, "--%s has no meaning for `kiln lora %s`", option->name,
-                                  word);
-        }
-        const bool alone = s == sizeof subcommands / sizeof *subcommands - 1 &&
-                           kiln_arg(args, "loras"); /* needs no settings */
+        snprintf(what, sizeof what, "kiln lora %s", word);
+        int status = kiln_args_only(cli, args, subcommands[s].options, what);
+        if (status)
+            return status;
+        const bool alone = kiln_arg(args, "loras") != NULL; /* a file needs no settings */
         return cli->config_error.code && !alone ? kiln_report(cli, &cli->config_error)
                                                 : subcommands[s].run(cli, args);
     }

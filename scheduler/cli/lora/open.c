@@ -14,17 +14,11 @@ static int build(const char *text, size_t len, const char *where, uint64_t versi
     struct kiln_router_lora *loras = NULL;
     struct kiln_lexicon *words = NULL;
     size_t count = 0;
-    int rc = kiln_lora_file_read(text, len, where, &loras, &count, err);
-    if (rc)
-        return rc;
-    rc = kiln_lexicon_new(&words, err);
-    if (rc) {
-        for (size_t i = 0; i < count; i++)
-            kiln_router_lora_release(&loras[i]);
-        free(loras);
-        return rc;
-    }
-    rc = kiln_router_build(loras, count, version, words, ret, err);
+    int rc = kiln_lexicon_new(&words, err);
+    if (rc == 0)
+        rc = kiln_lora_file_read(text, len, where, &loras, &count, err);
+    if (rc == 0)
+        rc = kiln_router_build(loras, count, version, words, ret, err);
     if (rc)
         kiln_lexicon_free(words);
     else

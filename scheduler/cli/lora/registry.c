@@ -1,6 +1,10 @@
 /* registry.c - see registry.h. */
 #include "scheduler/cli/lora/registry.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +84,25 @@ void kiln_lora_found_release(struct kiln_lora_found *found)
     *found = (struct kiln_lora_found){0};
 }
 
+int kiln_lora_change_found(struct kiln_cli *cli, const struct kiln_args *args, bool files,
+                           kiln_lora_change_one *change)
+{
+    struct kiln_lora_registry registry;
+    struct kiln_lora_found found;
+    struct kiln_error err;
+    int status;
+    if (kiln_lora_registry_open(cli, files, &registry, &err))
+        return kiln_report(cli, &err);
+    if (kiln_lora_registry_find(&registry, args->rest[1], &found, &err))
+        status = kiln_report(cli, &err);
+    else {
+        status = change(&registry, args, &found);
+        kiln_lora_found_release(&found);
+    }
+    kiln_lora_registry_close(&registry);
+    return status;
+}
+
 int kiln_lora_registry_write(struct kiln_lora_registry *registry, const json_t *entry,
                              uint64_t ends, const struct kiln_lora_file_facts *file, bool new_file,
                              uint64_t *ret_version, struct kiln_error *err)
@@ -103,4 +126,40 @@ int kiln_lora_registry_write(struct kiln_lora_registry *registry, const json_t *
         ret_version, err);
     free(text);
     return rc;
+}
+
+/* --- files of a directory --------------------------------------------------------------------- */
+
+bool kiln_lora_has_ending(const char *path, const char *ending)
+{
+    const size_t len = strlen(path), tail = strlen(ending);
+    return len > tail && strcmp(path + len - tail, ending) == 0;
+}
+
+int kiln_lora_each_file(struct kiln_lora_registry *registry, const struct kiln_args *args,
+                        const char *dir, const char *ending, const char *none,
+                        kiln_lora_take_path *take)
+{
+    struct dirent **files = NULL;
+    struct kiln_error err;
+    int status = 0, taken = 0, count = scandir(dir, &files, NULL, alphasort);
+    if (count < 0) {
+        kiln_fail(&err, KILN_IO, "%s: %s", dir, strerror(errno));
+        return kiln_report(registry->cli, &err);
+    }
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX + NAME_MAX + 2];
+        snprintf(path, sizeof path, "%s/%s", dir, files[i]->d_name);
+        if (kiln_lora_has_ending(files[i]->d_name, ending)) {
+            const int one = take(registry, args, path);
+            status = status ? status : one;
+            taken++;
+        }
+        free(files[i]);
+    }
+    free(files);
+    if (taken)
+        return status;
+    kiln_fail(&err, KILN_NOT_FOUND, "%s: %s", dir, none);
+    return kiln_report(registry->cli, &err);
 }

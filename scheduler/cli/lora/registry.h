@@ -11,11 +11,10 @@
 struct kiln_lora_registry {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
-    /* For files: */
-    struct kiln_store *store;
-    struct kiln_lora_modules modules;
     struct kiln_lexicon *lexicon;
     char who[128];
+    struct kiln_store *store; /* this and the modules for files alone */
+    struct kiln_lora_modules modules;
 };
 
 /* files: also the store and the model of the settings, to check files against. */
@@ -32,6 +31,22 @@ int kiln_lora_registry_find(struct kiln_lora_registry *registry, const char *nam
                             struct kiln_lora_found *ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_lora_found_release(struct kiln_lora_found *found);
 
+typedef int kiln_lora_change_one(struct kiln_lora_registry *registry, const struct kiln_args *args,
+                                 struct kiln_lora_found *found);
+/* Opens the registry, finds the LoRA that the command line names first, and changes it.  An exit
+ * status. */
+int kiln_lora_change_found(struct kiln_cli *cli, const struct kiln_args *args, bool files,
+                           kiln_lora_change_one *change) KILN_MUST_CHECK;
+
+bool kiln_lora_has_ending(const char *path, const char *ending); /* with something before it */
+typedef int kiln_lora_take_path(struct kiln_lora_registry *registry, const struct kiln_args *args,
+                                const char *path);
+/* Calls take for each file of the directory with this ending, in order of the names.  The first
+ * failure decides the exit status, and the rest is still tried.  none: the error without files. */
+int kiln_lora_each_file(struct kiln_lora_registry *registry, const struct kiln_args *args,
+                        const char *dir, const char *ending, const char *none,
+                        kiln_lora_take_path *take) KILN_MUST_CHECK;
+
 /* Writes the row that begins with `entry`, after checking it; ends: the row before, 0: none. */
 int kiln_lora_registry_write(struct kiln_lora_registry *registry, const json_t *entry,
                              uint64_t ends, const struct kiln_lora_file_facts *file, bool new_file,
@@ -41,6 +56,10 @@ int kiln_lora_registry_write(struct kiln_lora_registry *registry, const json_t *
  * result is printed. */
 int kiln_lora_add_file(struct kiln_lora_registry *registry, const char *path, json_t *entry,
                        const struct kiln_lora_found *before) KILN_MUST_CHECK;
+
+/* --at VERSION; KILN_LORA_NOW without the option.  An exit status. */
+int kiln_lora_arg_at(struct kiln_cli *cli, const struct kiln_args *args,
+                     uint64_t *ret) KILN_MUST_CHECK;
 
 /* The subcommands; each an exit status. */
 int kiln_lora_add(struct kiln_cli *cli, const struct kiln_args *args);

@@ -6,6 +6,7 @@
 
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/lora/open.h"
+#include "scheduler/cli/lora/registry.h"
 #include "scheduler/router/lora_file.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/lora/lora.h"
@@ -86,13 +87,13 @@ int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_router *router = NULL;
     struct kiln_route route;
     struct kiln_error err;
-    long at;
-    int status = kiln_arg_int(cli, args, "at", 0, 2000000000, -1, &at);
+    uint64_t at;
+    int status = kiln_lora_arg_at(cli, args, &at);
     if (status)
         return status;
     if (args->rest_count != 2)
         return kiln_usage(cli, "give the prompt as one word: kiln lora try 'a fox, pixel art'");
-    if (path && at >= 0)
+    if (path && at != KILN_LORA_NOW)
         return kiln_usage(cli, "--at is a version of the registry, and --loras a file");
     struct kiln_router_request request = {
         .prompt = args->rest[1],
@@ -103,7 +104,7 @@ int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
                  .tenant = kiln_arg(args, "of-tenant"),
                  .video = kiln_arg(args, "video") != NULL,
                  .commercial = kiln_arg(args, "commercial") != NULL}};
-    if (open_router(cli, path, at < 0 ? KILN_LORA_NOW : (uint64_t)at, &lexicon, &router, &err))
+    if (open_router(cli, path, at, &lexicon, &router, &err))
         return kiln_report(cli, &err);
     struct kiln_router_reader *reader = kiln_router_reader_new(router);
     int rc = reader ? kiln_router_route(reader, &request, &route, &err)

@@ -288,11 +288,8 @@ static void check_needs(struct kiln_doctor *doctor, const struct kiln_roster *ro
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
     const char *pool = kiln_pool(doctor->cli);
-    const char *own = kiln_config_text(doctor->cli->config, KILN_KEY_LORA_DIR);
-    const char *model = kiln_config_text(doctor->cli->config, KILN_KEY_MODEL);
-    /* lora_dir, else MODEL/loras, as workers do; the machine of a client often has neither. */
-    snprintf(needs.loras, sizeof needs.loras, "%s%s", own[0] ? own : model,
-             own[0] || !model[0] ? "" : "/loras");
+    kiln_config_lora_dir(doctor->cli->config, needs.loras, sizeof needs.loras);
+    /* The machine of a client often has no such directory. */
     DIR *dir = needs.loras[0] ? opendir(needs.loras) : NULL;
     if (dir)
         closedir(dir);

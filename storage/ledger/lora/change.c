@@ -86,8 +86,7 @@ static int find_seen(struct kiln_ledger *ledger, const char *pool, const char *n
     KILN_BIND(&params, pool, name, entry);
     *ret = (struct seen_row){0};
     return kiln_ledger_ask(ledger, &ask, &params,
-                           KILN_FIELDS(ret->id, ret->sha256, ret->seen, ret->same),
-                           err);
+                           KILN_FIELDS(ret->id, ret->sha256, ret->seen, ret->same), err);
 }
 
 int kiln_lora_register_seen(struct kiln_ledger *ledger, const char *pool,
@@ -150,7 +149,8 @@ static int keep_gone(void *arg, const PGresult *rows, int row, struct kiln_error
     return 0;
 }
 
-/* A row that somebody changes meanwhile is no longer one of the directory, or is found again. */
+/* A row that another client has changed meanwhile is left alone: it is no longer a row of lora_dir,
+ * or the next call finds it again. */
 int kiln_lora_end_seen(struct kiln_ledger *ledger, const char *pool, const char *const *names,
                        size_t count, uint32_t *ret_ended, struct kiln_error *err)
 {

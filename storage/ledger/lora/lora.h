@@ -54,8 +54,9 @@ void kiln_lora_list_release(struct kiln_lora_list *list); /* takes a zeroed one 
 /* NULL: the registry has no LoRA of that name. */
 const struct kiln_lora_name *kiln_lora_find(const struct kiln_lora_list *list, const char *name);
 
-/* Gives each LoRA of the job that has no hash the hash of its file in the store.  A LoRA without
- * one is the file that each worker has under the name.  KILN_BAD_INPUT: another tenant's LoRA. */
+/* Gives each LoRA of the job that has no hash the hash of its file.  If the store does not have the
+ * file it gets none, and each worker uses its own file of that name.  KILN_BAD_INPUT: a LoRA of
+ * another tenant. */
 int kiln_lora_pin(const struct kiln_lora_list *list, struct kiln_job *job,
                   struct kiln_error *err) KILN_MUST_CHECK;
 
@@ -64,8 +65,8 @@ int kiln_lora_pin(const struct kiln_lora_list *list, struct kiln_job *job,
 /* A LoRA that was found as NAME.safetensors in lora_dir, with the texts of the loras.json beside
  * it; without, no prompt is routed to it.  Nothing changes if the registry has this file and these
  * texts under the name, nor if somebody has added a LoRA of that name, which counts instead.
- * *ret_sha256: the file that the name stands for from now on.  Whoever gets another one than it
- * gave reads the list again. */
+ * *ret_sha256: the file that the name stands for from now on.  A caller that gets another hash than
+ * it gave reads the list again. */
 struct kiln_lora_seen {
     const char *name, *sha256;
     const char *tenant; /* whose alone it is; "": everybody's */

@@ -51,7 +51,7 @@ static void release_page(struct build *build)
     build->count = 0;
 }
 
-/* As the intake does, which these jobs do not pass. */
+/* These jobs skip the intake, so its check of LoRAs is made here. */
 static int pin_loras(struct build *build, struct kiln_job *job, struct kiln_error *err)
 {
     struct kiln_enqueue_context *context = &build->prompts.context;
@@ -210,7 +210,8 @@ static int take_latent(struct build *build, struct kiln_job *job, bool any_seed,
     return rc == 0 && build->count == PAGE ? flush(build, err) : rc;
 }
 
-/* The router's choice is part of a latent's key, and comes later.  An option overrides all lines. */
+/* The key of a latent names its LoRAs, and the router chooses only later.  An option overrides all
+ * lines. */
 static int refuse_auto(struct build *build, struct kiln_error *err)
 {
     struct kiln_prompts *prompts = &build->prompts;

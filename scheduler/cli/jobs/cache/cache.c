@@ -86,6 +86,7 @@ int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
         {"prune", " budget grace dry-run yes "}};
     enum { BUILD, STAT, VERIFY, WHY, PRUNE, COUNT };
     const char *name = args->rest[0];
+    char what[32];
     int which = 0;
     while (which < COUNT && strcmp(name, subcommands[which].name) != 0)
         which++;
@@ -96,12 +97,10 @@ int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_usage(cli, "`cache why` needs a JOB");
     if (which != WHY && args->rest_count > 1)
         return kiln_usage(cli, "`cache %s` takes no '%.40s'", name, args->rest[1]);
-    for (int i = 0; i < args->given_count; i++) {
-        char option[64];
-        snprintf(option, sizeof option, " %s ", args->given[i].option->name);
-        if (!strstr(subcommands[which].options, option))
-            return kiln_usage(cli, "`cache %s` takes no --%s", name, args->given[i].option->name);
-    }
+    snprintf(what, sizeof what, "cache %s", name);
+    int status = kiln_args_only(cli, args, subcommands[which].options, what);
+    if (status)
+        return status;
     switch (which) {
     case BUILD:
         return kiln_latents_build(cli, args);

@@ -1,10 +1,9 @@
 /* prune.c - `kiln cache prune`: evicts final latents until all stored latents fit a budget of
  * bytes.
  *
- * First go those that saved the fewest seconds of the device for each byte that they take, of
- * equals the oldest.  A new latent has saved nothing yet, so it has a time of grace.  What jobs
- * begin from and what favourites need stays, as does a file with intermediate states, which
- * somebody asked for.
+ * Latents that saved the least device time per byte go first; among equals, the oldest.  A new
+ * latent has saved nothing yet, so it has a grace period.  Latents that jobs start from or that
+ * favourites need stay.  Files with intermediate states stay too, because a user asked for them.
  *
  * Rows go first, a page in a transaction, then their objects: objects of an interrupted run are
  * orphans, which `kiln gc` removes.
@@ -17,6 +16,7 @@
 #include "scheduler/cli/core/output/removal.h"
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/jobs/cache/cache.h"
+#include "schemas/room.h"
 #include "storage/ledger/ledger.h"
 
 #define GRACE_S 86400
@@ -54,14 +54,11 @@ static int take_latent(void *arg, const struct kiln_latent_worth *row, struct ki
         *(row->final ? &prune->young : &prune->states) += 1;
         return 0;
     }
-    if (prune->count == prune->room) {
-        const size_t room = prune->room ? 2 * prune->room : 1024;
-        struct candidate *grown = realloc(prune->candidates, room * sizeof *grown);
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for a list of latents");
-        prune->candidates = grown;
-        prune->room = room;
-    }
+    struct candidate *at =
+        kiln_room(prune->candidates, prune->count, &prune->room, sizeof *at);
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a list of latents");
+    prune->candidates = at;
     prune->candidates[prune->count++] = (struct candidate){
         row->job, row->bytes, row->bytes ? row->seconds / (double)row->bytes : 0};
     return 0;
@@ -146,9 +143,9 @@ static int print_result(const struct prune *prune)
              KILN_BYTES(prune->evicted_bytes));
     if (over > 0)
         kiln_warn(cli,
-                  "%s over the budget: of the others %" PRIu64 " are needed by jobs or favourites, "
-                  "%" PRIu64 " are younger than the grace period, %" PRIu64
-                  " hold states that somebody asked for",
+                  "%s over the budget: of the remaining latents, %" PRIu64
+                  " are needed by jobs or favourites, %" PRIu64
+                  " are younger than the grace period, and %" PRIu64 " have intermediate states",
                   KILN_BYTES(over), prune->needed, prune->young, prune->states);
     if (prune->removal.failed || prune->removal.spared)
         kiln_warn(cli, "%s left to `kiln gc`",

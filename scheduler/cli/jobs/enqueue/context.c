@@ -60,14 +60,6 @@ static int list_loras(struct kiln_enqueue_context *context, DIR *dir, struct kil
     return 0;
 }
 
-/* lora_dir, else MODEL/loras; "" if neither is set. */
-static void lora_folder(const struct kiln_config *config, char out[PATH_MAX])
-{
-    const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
-    const char *model = kiln_config_text(config, KILN_KEY_MODEL);
-    snprintf(out, PATH_MAX, "%s%s", *own ? own : model, *own || !*model ? "" : "/loras");
-}
-
 /* A lora_dir that was set and is not there is an error; a model that is not on this machine is
  * usual for a client. */
 static int find_loras(const struct kiln_config *config, struct kiln_enqueue_context *context,
@@ -76,7 +68,7 @@ static int find_loras(const struct kiln_config *config, struct kiln_enqueue_cont
     const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
     const char *model = kiln_config_text(config, KILN_KEY_MODEL);
     char path[PATH_MAX];
-    lora_folder(config, path);
+    kiln_config_lora_dir(config, path, sizeof path);
     if (*path == '\0')
         return 0;
     DIR *dir = opendir(path);
@@ -232,7 +224,7 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
 
 void kiln_lora_path(const struct kiln_config *config, const char *name, char out[PATH_MAX])
 {
-    lora_folder(config, out);
+    kiln_config_lora_dir(config, out, PATH_MAX);
     const size_t len = strlen(out);
     snprintf(out + len, PATH_MAX - len, "/%s" SUFFIX, name);
 }
