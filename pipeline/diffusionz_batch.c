@@ -95,6 +95,11 @@ int32_t diffusionz_forwards(const DiffusionZContext *ctx, const DiffusionZBatch 
     return ctx && batch ? kiln_engine_forwards(ctx->engine, batch) : 0;
 }
 
+double diffusionz_start_sigma(const DiffusionZContext *ctx, const DiffusionZBatch *batch)
+{
+    return ctx && batch ? kiln_engine_start_sigma(ctx->engine, batch) : 0;
+}
+
 /* The LoRA set that the batch will load first. */
 static void prefetch_loras(DiffusionZContext *ctx, const DiffusionZBatch *next)
 {

@@ -198,6 +198,10 @@ DIFFUSIONZ_API int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTim
  * 0 if those would be refused.  Any thread. */
 DIFFUSIONZ_API int32_t diffusionz_forwards(const DiffusionZContext *ctx,
                                            const DiffusionZBatch *batch);
+/* The noise level at which the items of such a batch begin at the picture's size: of a start, the
+ * one that it is noised to; 1 from noise.  0 as above.  Any thread. */
+DIFFUSIONZ_API double diffusionz_start_sigma(const DiffusionZContext *ctx,
+                                             const DiffusionZBatch *batch);
 /* Prepares a later batch and returns at once.  A thread of the context reads the files of its
  * LoRAs. The running batch encodes its prompts after its own steps are queued.  Any thread may call
  * this while a batch runs.  Only the last LoRA set is prepared, and at most one batch's texts;

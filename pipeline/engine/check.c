@@ -207,3 +207,8 @@ int kiln_engine_forwards(const struct kiln_engine *e, const DiffusionZBatch *b)
     const struct kiln_phase *last = &phases[kiln_phases_fill(e, b, phases) - 1];
     return last->row + last->schedule.steps;
 }
+
+double kiln_engine_start_sigma(const struct kiln_engine *e, const DiffusionZBatch *b)
+{
+    return kiln_engine_forwards(e, b) > 0 ? kiln_phases_start_sigma(e, b) : 0;
+}

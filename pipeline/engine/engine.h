@@ -125,5 +125,7 @@ int kiln_engine_check_starts(const DiffusionZBatch *batch, struct kiln_error *er
 /* The steps of each item, at both sizes with coarse first; 0 if kiln_engine_check would refuse the
  * batch's steps, start or sizes. */
 int kiln_engine_forwards(const struct kiln_engine *e, const DiffusionZBatch *batch);
+/* The noise level at which items begin at the picture's size; 0 likewise. */
+double kiln_engine_start_sigma(const struct kiln_engine *e, const DiffusionZBatch *batch);
 
 #endif

@@ -110,6 +110,8 @@ struct kiln_run {
 /* The phases of a checked batch; returns how many. */
 int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
                      struct kiln_phase ret[KILN_PHASES_MAX]);
+/* The noise level at which the items of a checked batch begin at the size of the pictures. */
+double kiln_phases_start_sigma(const struct kiln_engine *e, const DiffusionZBatch *b);
 /* The last one, at the size of the pictures. */
 const struct kiln_phase *kiln_run_full(const struct kiln_run *r);
 

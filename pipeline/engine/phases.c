@@ -109,6 +109,11 @@ int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
     return list.count;
 }
 
+double kiln_phases_start_sigma(const struct kiln_engine *e, const DiffusionZBatch *b)
+{
+    return (double)schedule_of(&e->config.sampler, b).sigmas[0];
+}
+
 kt kiln_phase_caption(const struct kiln_run *r, const struct kiln_item *item)
 {
     return r->phase->result == KILN_RESULT_BEFORE ? item->start_caption : item->caption;

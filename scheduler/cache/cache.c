@@ -385,6 +385,7 @@ struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_jo
         pthread_mutex_unlock(&cache->lock);
     }
     kiln_metric_add(KILN_METRIC_DONOR_LOOKUPS, donor.job ? KILN_DONOR_HIT : KILN_DONOR_MISS, 1);
-    kiln_metric_add(KILN_METRIC_DONOR_STEPS, 0, donor.step);
+    if (donor.job)
+        kiln_metric_observe(KILN_METRIC_DONOR_STEPS, (uint32_t)donor.hit - 1, donor.step);
     return donor;
 }

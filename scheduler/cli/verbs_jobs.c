@@ -118,7 +118,9 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .args = "[--by tenant|day|tenant,day] [--since WHEN]",
      .summary = "sum up jobs, pictures, GPU-seconds and bytes by tenant and day",
      .examples = "kiln usage --by tenant,day --since 7d",
-     .more = "GPU-seconds are those of finished pictures and of cached latents; days are UTC.",
+     .more = "GPU-seconds are those of finished pictures and of cached latents; days are UTC.  "
+             "Saved are the seconds of steps that a stored latent made unnecessary, at the "
+             "measured pace of the steps that the same run took.",
      .options = usage_options,
      .words = {0, 0},
      .run = kiln_verb_usage},

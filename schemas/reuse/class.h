@@ -5,6 +5,8 @@
 #ifndef KILN_REUSE_CLASS_H
 #define KILN_REUSE_CLASS_H
 
+#include <stddef.h>
+
 /* In order of trust.  The numbers are stored and never change meaning; add at the end, and raise
  * KILN_WIRE_MINOR: older workers refuse assignments with a class that they do not know. */
 enum kiln_reuse_class {
@@ -18,5 +20,10 @@ enum kiln_reuse_class {
 
 /* "none", "same_prompt", "canonical", "reworded", "donor_says_more"; stable. */
 const char *kiln_reuse_class_name(enum kiln_reuse_class class);
+
+/* "at sigma 0.5, saved 6 of 8 steps", into out, which is returned: what a run that began from a
+ * donor's latent says behind the donor's name.  sigma 0: not known, and left out; own: the cost of
+ * the job's own mode, forwards: that of the run, in steps at full size. */
+const char *kiln_reuse_saving(double sigma, double own, double forwards, char *out, size_t size);
 
 #endif

@@ -27,6 +27,10 @@ static const char *const lora_sources[] = {"ready", "read", NULL};
 static const char *const text_sources[] = {"ready", "encoded", NULL};
 static const char *const causes[] = {"crashed", "unbegun", "missing", "unsent", "taken_back", NULL};
 static const char *const lookups[] = {"miss", "hit", NULL};
+static const char *const classes[] = {"same_prompt", "canonical", "reworded", "donor_says_more",
+                                      NULL};
+static const char *const reuses[] = {"began", "missing", "damaged",    "unfit",
+                                     "odd",   "away",    "unmeasured", NULL};
 static const char *const ends[] = {"done", "failed", "returned", "cancelled", "dropped", NULL};
 static const char *const stages[] = {"wait",   "text",   "denoise", "decode",
                                      "encode", "upload", "commit",  NULL};
@@ -40,6 +44,7 @@ static const double answers[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 static const double stretches[] = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
                                    2.5,   5,     10,   30,    60,   300, 1800, 0};
 static const double sizes[] = {1, 2, 4, 8, 16, 32, 64, 0};
+static const double steps[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 0};
 
 const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
     [KILN_METRIC_LOG_LINES] = {"kiln_log_lines_total", "Lines logged, by level.",
@@ -94,9 +99,10 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
     [KILN_METRIC_DONOR_LOOKUPS] = {"kiln_donor_lookups_total",
                                    "Assigned jobs that asked for a stored latent to begin from.",
                                    KILN_METRIC_OF_SCHEDULER, "result", lookups, NULL},
-    [KILN_METRIC_DONOR_STEPS] = {"kiln_donor_steps_total",
-                                 "Steps that runs can skip because a stored latent was found.",
-                                 KILN_METRIC_OF_SCHEDULER, NULL, NULL, NULL},
+    [KILN_METRIC_DONOR_STEPS] =
+        {"kiln_donor_steps",
+         "Steps that runs may skip because a stored latent was found, by how alike the prompts are.",
+         KILN_METRIC_OF_SCHEDULER, "class", classes, steps},
     [KILN_METRIC_JOBS_ENDED] = {"kiln_worker_jobs_total",
                                 "Jobs that this worker was through with, by how.",
                                 KILN_METRIC_OF_WORKER, "outcome", ends, NULL},
@@ -113,6 +119,17 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
         {"kiln_worker_texts_total",
          "Prompts of batches: features ready, or encoded while the device waited.",
          KILN_METRIC_OF_WORKER, "from", text_sources, NULL},
+    [KILN_METRIC_REUSES] =
+        {"kiln_worker_reuses_total",
+         "Pictures for which a stored latent was chosen: began from it, or why not.",
+         KILN_METRIC_OF_WORKER, "result", reuses, NULL},
+    [KILN_METRIC_SAVED_STEPS] = {"kiln_worker_saved_steps",
+                                 "Steps at full size saved by a picture that began from a latent.",
+                                 KILN_METRIC_OF_WORKER, NULL, NULL, steps},
+    [KILN_METRIC_SAVED_SECONDS] =
+        {"kiln_worker_saved_seconds",
+         "Time of the device that these steps would have taken, at the pace of the others.",
+         KILN_METRIC_OF_WORKER, NULL, NULL, stretches},
     [KILN_METRIC_GALLERY_SECONDS] = {"kiln_gallery_request_seconds",
                                      "Time of requests from the header to the last byte.",
                                      KILN_METRIC_OF_GALLERY, "kind", web_kinds, answers},

@@ -35,7 +35,7 @@ enum kiln_metric {
     KILN_METRIC_LEASES_LOST,
     KILN_METRIC_JOBS_RETURNED, /* from a worker, by enum kiln_return_cause */
     KILN_METRIC_DONOR_LOOKUPS, /* by enum kiln_donor_lookup */
-    KILN_METRIC_DONOR_STEPS,   /* that the donors found let a run skip */
+    KILN_METRIC_DONOR_STEPS,   /* histogram: that a donor lets a run skip, by its class less 1 */
     /* kiln-worker */
     KILN_METRIC_STORE_SECONDS, /* histogram, by enum kiln_store_way */
     KILN_METRIC_STORE_ERRORS,
@@ -46,6 +46,9 @@ enum kiln_metric {
     KILN_METRIC_BATCHES,       /* rendered */
     KILN_METRIC_LORA_SETS,     /* loaded, by enum kiln_lora_source */
     KILN_METRIC_TEXTS,         /* of batches, by enum kiln_text_source */
+    KILN_METRIC_REUSES,        /* pictures with a donor, by enum kiln_fallback of the worker */
+    KILN_METRIC_SAVED_STEPS,   /* histogram: by a picture that began from its donor */
+    KILN_METRIC_SAVED_SECONDS, /* histogram: the same in time of the device */
     /* kiln-gallery */
     KILN_METRIC_GALLERY_SECONDS, /* histogram: a request, by enum kiln_web_kind */
     KILN_METRIC_GALLERY_ANSWERS, /* by the first digit of the status */

@@ -205,6 +205,8 @@ struct kiln_commit {
     struct kiln_mode mode;  /* as rendered: never COARSE_AUTO; zeroed: exact */
     const char *fallback; /* why the run did not begin from job->donor; NULL: it did, or has none */
     double forwards;      /* what its steps cost, in steps at full size; 0: job->steps */
+    double start_sigma;   /* the noise level at which it began from a start; 0: from noise */
+    double own_forwards;  /* from a donor: what the job's own mode would have cost; else 0 */
     double wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms;
 };
 /* One transaction: image (kind image), object and latent rows, the job to done where it is still

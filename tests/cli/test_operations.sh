@@ -48,7 +48,7 @@ says "there is no batch .frist.; the nearest are .first., .second."
 
 # --- usage: exact against the rows themselves
 ok kiln usage --json
-json out.txt '[(u["tenant"], u["jobs"], u["pictures"]) for u in d] == [("ann", 2, 2), ("bob", 2, 2)] and all(set(u) == {"jobs", "pictures", "gpu_seconds", "bytes", "tenant"} for u in d)'
+json out.txt '[(u["tenant"], u["jobs"], u["pictures"]) for u in d] == [("ann", 2, 2), ("bob", 2, 2)] and all(set(u) == {"jobs", "pictures", "gpu_seconds", "gpu_seconds_saved", "bytes", "tenant"} and u["gpu_seconds_saved"] == 0 for u in d)'
 json out.txt "sum(u['bytes'] for u in d) == $(sql 'SELECT sum(bytes) FROM object')"
 json out.txt "abs(sum(u['gpu_seconds'] for u in d) - $(sql 'SELECT sum(text_ms + denoise_ms + decode_ms)::float8 / 1000 FROM image')) < 1e-3"
 sql "UPDATE image SET created_at = '2026-01-31 23:59:59Z' WHERE tenant = 'ann' AND prompt = 'one'"
@@ -138,7 +138,13 @@ fails 64 kiln batch rm waiting --force
 says 'Batch waiting and the rows of its 3 jobs and pictures will be removed for good'
 ok kiln batch rm waiting --force --yes --json
 json out.txt 'd == {"removed": "waiting", "cancelled": 3, "jobs": 3, "objects": 0, "bytes": 0}'
-before=$(kiln usage --json --by tenant | python3 -c 'import json, sys; print([(u["tenant"], u["jobs"], u["pictures"], round(u["gpu_seconds"], 3)) for u in map(json.loads, sys.stdin)])')
+sql "UPDATE image SET donor = 1, mode = 'teleport=6', steps = 8, forwards = 2, own_forwards = 4, denoise_ms = 1000 WHERE tenant = 'ann' AND prompt = 'one'
+    RETURNING 1" >/dev/null # a second against the job's own mode; of an old row without it, three
+before=$(kiln usage --json --by tenant | python3 -c 'import json, sys; print([(u["tenant"], u["jobs"], u["pictures"], round(u["gpu_seconds"], 3), u["gpu_seconds_saved"]) for u in map(json.loads, sys.stdin)])')
+[[ $before == *"('ann', 2, 2, "*", 1"*"('bob', 2, 2, "*", 0"* ]] || die "saved: $before"
+sql "UPDATE image SET own_forwards = NULL WHERE donor = 1"
+before=$(kiln usage --json --by tenant | python3 -c 'import json, sys; print([(u["tenant"], u["jobs"], u["pictures"], round(u["gpu_seconds"], 3), u["gpu_seconds_saved"]) for u in map(json.loads, sys.stdin)])')
+[[ $before == *"('ann', 2, 2, "*", 3"*"('bob', 2, 2, "*", 0"* ]] || die "saved: $before"
 objects=$(sql "SELECT count(*) FROM object JOIN job j ON j.id = job_id JOIN batch b ON b.id = j.batch_id WHERE name = 'primo'")
 ok kiln batch rm primo --yes --json
 json out.txt "d['jobs'] == 3 and d['objects'] == $objects > 0 and d['bytes'] > 0"
@@ -147,7 +153,7 @@ ok kiln batch rm bad --yes
 says '4 jobs'
 [ "$(sql "SELECT (SELECT count(*) FROM job), (SELECT count(*) FROM image), (SELECT count(*) FROM latent), (SELECT count(*) FROM batch), (SELECT count(*) FROM event), (SELECT count(*) FROM batch_tenant)")" = "1|1|1|1|2|1" ] || die "rows are left behind"
 ok kiln usage --json --by tenant
-json out.txt "[(u['tenant'], u['jobs'], u['pictures'], round(u['gpu_seconds'], 3)) for u in d] == $before"
+json out.txt "[(u['tenant'], u['jobs'], u['pictures'], round(u['gpu_seconds'], 3), u['gpu_seconds_saved']) for u in d] == $before"
 
 # --- the fleet goes on, and the removed batch may come again
 ok kiln up --dir s

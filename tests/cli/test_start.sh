@@ -229,10 +229,14 @@ donor=${drawn##*|}
 [ "$(sql "SELECT max(n) FROM (SELECT count(*) AS n FROM image WHERE prompt = 'a red fox' GROUP BY donor HAVING donor > 0) u")" = 1 ] || die "a donor was used twice"
 job=$(sql "SELECT job_id FROM image WHERE prompt = 'a red fox' AND seed = $seed")
 ok kiln show "$job"
-says "began from the latent of job $donor (same_prompt), saved 1 of 8 steps" out.txt
+says "began from the latent of job $donor (same_prompt) at sigma 0.875, saved 1 of 8 steps" out.txt
 says 'rendered teleport=1, cost of 7 full steps' out.txt
 ok kiln show "$job" --json
-json out.txt 'd["rendered_mode"] == "teleport=1" and d["donor"] == '"$donor"' and d["donor_class"] == "same_prompt" and d["fallback"] is None and d["alike"] == 0'
+json out.txt 'd["rendered_mode"] == "teleport=1" and d["donor"] == '"$donor"' and d["donor_class"] == "same_prompt" and d["fallback"] is None and d["alike"] == 0 and d["start_sigma"] == 0.875 and d["steps_saved"] == 1'
+ok kiln show "$donor" --json
+json out.txt 'd["start_sigma"] is None and d["steps_saved"] is None'
+ok kiln why "$job"
+says "its run began from the latent of job $donor (same_prompt) at sigma 0.875, saved 1 of 8 steps" out.txt
 [ "$(sql "SELECT mode FROM latent WHERE job_id = $job")" = teleport=1 ] || die "its latent does not say how it came about"
 hit 'a red fox' 100 teleport=6
 # While they wait, jobs are grouped by the steps they have left, and so are assignments.
@@ -273,7 +277,7 @@ done
 # Why: by the same code, among all donors of the ledger.
 job=$(sql "SELECT max(job_id) FROM image WHERE prompt = 'a little blue vixen' AND mode = 'teleport=4'")
 ok kiln cache why "$job"
-says "^it began from the latent of job [0-9]* (reworded), saved 4 of 8 steps$" out.txt
+says "^it began from the latent of job [0-9]* (reworded) at sigma 0.5, saved 4 of 8 steps$" out.txt
 says '"a small blue fox": reworded$' out.txt
 ! grep -q 'wolf' out.txt || die "a prompt of another subject was compared"
 says "^now it would begin from the latent of job [0-9]* (" out.txt
@@ -306,6 +310,8 @@ fallback() { # WHY SQL-OR-COMMAND...: does that to every donor of a prompt of it
     job=$(sql "SELECT job_id FROM image WHERE prompt = 'a fox that is $why' AND seed = $seed")
     ok kiln show "$job"
     says "was chosen, but it is $why" out.txt
+    ok kiln show "$job" --json
+    json out.txt 'd["start_sigma"] is None and d["steps_saved"] is None'
 }
 gone() { rm "$store/$1"; }
 garble() { printf 'no latent' >"$store/$1"; }
@@ -329,7 +335,18 @@ port=$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/scheduler.log | t
 curl -sS --max-time 60 "http://127.0.0.1:$port/metrics" >metrics.txt
 grep -Eq '^kiln_donor_lookups_total\{result="hit",pool="default"\} [1-9]' metrics.txt || die "no hits among the metrics"
 grep -Eq '^kiln_donor_lookups_total\{result="miss",pool="default"\} [1-9]' metrics.txt || die "no misses among the metrics"
-grep -Eq '^kiln_donor_steps_total\{pool="default"\} [1-9]' metrics.txt || die "no steps saved among the metrics"
+grep -Eq '^kiln_donor_steps_bucket\{le="1",class="same_prompt",pool="default"\} [1-9]' metrics.txt || die "no hits by class and depth among the metrics"
+ok kiln usage --json
+json out.txt "abs(d['gpu_seconds_saved'] - $(sql "SELECT sum(denoise_ms * (own_forwards / forwards - 1))::float8 / 1000 FROM image WHERE donor > 0 AND fallback IS NULL")) < 1e-3 and d['gpu_seconds_saved'] > 0"
+for name in worker-0 worker-1; do
+    port=$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/$name.log | tail -1)
+    curl -sS --max-time 60 "http://127.0.0.1:$port/metrics"
+done >metrics.txt
+for result in began missing damaged unfit; do
+    grep -Eq "^kiln_worker_reuses_total\{result=\"$result\",pool=\"default\"\} [1-9]" metrics.txt || die "no $result among the metrics"
+done
+grep -Eq '^kiln_worker_saved_steps_sum\{pool="default"\} [1-9]' metrics.txt || die "no steps saved among the metrics"
+grep -Eq '^kiln_worker_saved_seconds_count\{pool="default"\} [1-9]' metrics.txt || die "no seconds saved among the metrics"
 
 # --- trouble while jobs with donors are assigned: each is rendered, once
 workers() { for name in worker-0 worker-1; do kill "-$1" "$(pid_of s $name)" || die "no $name"; done; }

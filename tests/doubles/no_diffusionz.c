@@ -96,6 +96,13 @@ int32_t diffusionz_forwards(const DiffusionZContext *ctx, const DiffusionZBatch 
     return 0;
 }
 
+double diffusionz_start_sigma(const DiffusionZContext *ctx, const DiffusionZBatch *batch)
+{
+    (void)ctx;
+    (void)batch;
+    return 0;
+}
+
 int32_t diffusionz_patience(int32_t seconds)
 {
     static int32_t now = 600;

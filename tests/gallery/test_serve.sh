@@ -85,6 +85,9 @@ page "p/$OPEN" | grep -q "Made from picture $LOCKED" || die "no parent on the pa
 page "p/$LOCKED" | sed -n '/Made from this/,$p' | grep -q "href=\"/p/$OPEN\"" || die "no child on the page"
 sql "UPDATE image SET donor = $LOCKED, hit = 1, mode = 'teleport=6', forwards = 0.25 WHERE job_id = $OPEN" >/dev/null
 page "p/$OPEN" | grep -q "Began from</dt><dd><a href=\"/p/$LOCKED\">picture $LOCKED</a>, saved 0.75 of 1 steps" || die "no donor on the page"
+sql "UPDATE image SET start_sigma = 0.5, own_forwards = 0.5 WHERE job_id = $OPEN" >/dev/null
+page "p/$OPEN" | grep -q "picture $LOCKED</a> at sigma 0.5, saved 0.25 of 0.5 steps" || die "no sigma on the page"
+sql "UPDATE image SET start_sigma = NULL, own_forwards = NULL WHERE job_id = $OPEN" >/dev/null # an old row
 sql "UPDATE image SET safety_flag = 3 WHERE job_id = $OPEN" >/dev/null
 ! page "p/$LOCKED" | grep -q 'Made from this' || die "the page names a hidden child"
 sql "UPDATE image SET safety_flag = NULL WHERE job_id = $OPEN; UPDATE image SET safety_flag = 3 WHERE job_id = $LOCKED" >/dev/null

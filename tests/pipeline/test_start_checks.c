@@ -1,4 +1,6 @@
 /* test_start_checks.c - where a run may begin: sigmas and steps, and every refusal by its name. */
+#include <math.h>
+
 #include "pipeline/engine/parts.h"
 #include "tests/pipeline/one_context.h"
 
@@ -171,6 +173,25 @@ static void forwards_are_counted(void **state)
     assert_int_equal(diffusionz_forwards(ctx, &b), 58);
 }
 
+static void a_batch_says_at_which_noise_level_it_begins(void **state)
+{
+    (void)state;
+    DiffusionZBatch b = batch_of(&started);
+    assert_true(diffusionz_start_sigma(NULL, &b) == 0);
+    assert_true(diffusionz_start_sigma(ctx, NULL) == 0);
+    assert_true(diffusionz_start_sigma(ctx, &b) == 1);
+    b.start = DIFFUSIONZ_FROM_STEP;
+    static const double ladder[] = {1, 0.9545, 0.9, 0.8333, 0.75, 0.6429, 0.5, 0.3};
+    for (b.start_step = 0; b.start_step < 8; b.start_step++)
+        assert_true(fabs(diffusionz_start_sigma(ctx, &b) - ladder[b.start_step]) < 1e-4);
+    assert_true(diffusionz_start_sigma(ctx, &b) == 0); /* no step is left */
+    b.start = DIFFUSIONZ_FROM_SIGMA;
+    b.start_sigma = 0.625;
+    assert_true(diffusionz_start_sigma(ctx, &b) == 0.625);
+    b = coarse();
+    assert_true(fabs(diffusionz_start_sigma(ctx, &b) - b.start_sigma) < 1e-6);
+}
+
 /* --- sigmas ----------------------------------------------------------------------------------- */
 
 static double sigma_of(double u, double shift)
@@ -266,6 +287,7 @@ int main(void)
         cmocka_unit_test(coarse_runs_are_refused_by_name),
         cmocka_unit_test(starts_of_items_are_refused_by_name),
         cmocka_unit_test(forwards_are_counted),
+        cmocka_unit_test(a_batch_says_at_which_noise_level_it_begins),
         cmocka_unit_test(parts_of_a_schedule),
         cmocka_unit_test(evenly_spaced_schedules),
         cmocka_unit_test(phases_of_a_coarse_run),

@@ -13,7 +13,8 @@
 #include <cmocka.h>
 
 #include "schemas/error.h"
-#include "schemas/telemetry/metrics.h"
+#include "schemas/reuse/class.h"
+#include "schemas/telemetry/metrics_table.h"
 
 #define THREADS 4
 #define TURNS 20000
@@ -132,6 +133,26 @@ static void labels_are_escaped(void **state)
     free(lines);
 }
 
+static void hits_are_counted_under_the_names_of_their_classes(void **state)
+{
+    (void)state;
+    assert_int_equal(kiln_metric_labels(KILN_METRIC_DONOR_STEPS), KILN_REUSE_CLASS_COUNT - 1);
+    for (int i = 1; i < KILN_REUSE_CLASS_COUNT; i++)
+        assert_string_equal(kiln_metric_label(KILN_METRIC_DONOR_STEPS, (uint32_t)i - 1),
+                            kiln_reuse_class_name((enum kiln_reuse_class)i));
+}
+
+static void what_a_run_saved_reads_as_people_say_it(void **state)
+{
+    (void)state;
+    char text[64];
+    assert_string_equal(kiln_reuse_saving(0.5, 8, 2, text, sizeof text),
+                        "at sigma 0.5, saved 6 of 8 steps");
+    assert_string_equal(kiln_reuse_saving(0.9545, 3.98, 2, text, sizeof text),
+                        "at sigma 0.9545, saved 1.98 of 3.98 steps");
+    assert_string_equal(kiln_reuse_saving(0, 8, 2, text, sizeof text), "saved 6 of 8 steps");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +161,8 @@ int main(void)
         cmocka_unit_test(what_is_out_of_range_counts_nowhere),
         cmocka_unit_test(a_page_has_what_its_program_counts),
         cmocka_unit_test(labels_are_escaped),
+        cmocka_unit_test(hits_are_counted_under_the_names_of_their_classes),
+        cmocka_unit_test(what_a_run_saved_reads_as_people_say_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,13 +140,43 @@ static void auto_depends_on_the_lora_file(void **state)
     lora_files = "";
 }
 
+/* The call of jobs that all begin at this step from their donors. */
+static void set_reused(const char *mode, uint32_t step, struct kiln_call *call,
+                       DiffusionZBatch *batch)
+{
+    assert_int_equal(set_mode(mode, 512, 512, call, batch), 0);
+    assert_true(call->own_forwards == 0);
+    *call = (struct kiln_call){.flight = &flight, .count = 1, .reused_from = step};
+    *batch = (DiffusionZBatch){.width = 512, .height = 512, .num_steps = 8};
+    assert_int_equal(kiln_call_set_mode(call, engine, batch), 0);
+}
+
+static void what_a_donor_saves_is_against_the_jobs_own_mode(void **state)
+{
+    (void)state;
+    static struct kiln_call call;
+    DiffusionZBatch batch;
+    job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    set_reused("", 6, &call, &batch);
+    assert_string_equal(mode_of(&call), "teleport=6");
+    assert_true(call.forwards == 2 && call.own_forwards == 8);
+    assert_true(call.start_sigma == 0.25); /* of the test card: 1 - 6 / 8 */
+    set_reused("coarse=auto", 6, &call, &batch);
+    assert_string_equal(mode_of(&call), "teleport=6");
+    assert_true(call.forwards == 2 && call.own_forwards == 4); /* 4 at a quarter, and 3 */
+    assert_true(batch.coarse_steps == 0 && batch.start == DIFFUSIONZ_FROM_STEP);
+}
+
 static void starts_are_passed_on(void **state)
 {
     (void)state;
     static struct kiln_call call;
     DiffusionZBatch batch;
     job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    assert_int_equal(set_mode("", 512, 512, &call, &batch), 0);
+    assert_true(call.start_sigma == 0);
     assert_int_equal(set_mode("start=5", 512, 512, &call, &batch), 0);
+    assert_true(call.start_sigma == 0.375);
     assert_int_equal(batch.start, DIFFUSIONZ_FROM_STEP);
     assert_int_equal(batch.start_step, 5);
     assert_int_equal(call.steps, 3);
@@ -206,6 +236,7 @@ int main(void)
         cmocka_unit_test(coarse_first_runs_at_a_size_of_the_card),
         cmocka_unit_test(auto_is_decided_by_the_card_and_the_job),
         cmocka_unit_test(auto_depends_on_the_lora_file),
+        cmocka_unit_test(what_a_donor_saves_is_against_the_jobs_own_mode),
         cmocka_unit_test(starts_are_passed_on),
         cmocka_unit_test(the_weights_of_the_card_are_passed_on),
     };

@@ -15,6 +15,7 @@
 #include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "schemas/job/inputs.h"
+#include "schemas/telemetry/metrics_table.h"
 #include "storage/formats/latentfile.h"
 #include "storage/formats/pictures/webp.h"
 #include "storage/ledger/ledger.h"
@@ -494,6 +495,16 @@ static void a_start_that_nobody_wants_is_not_waited_for(void **state)
     close_rig(&rig);
 }
 
+/* The names of a fallback are the values of the metric's label. */
+static void fallbacks_are_counted_under_their_names(void **state)
+{
+    (void)state;
+    assert_int_equal(kiln_metric_labels(KILN_METRIC_REUSES), KILN_FALLBACK_UNMEASURED + 1);
+    for (int i = KILN_FALLBACK_MISSING; i <= KILN_FALLBACK_UNMEASURED; i++)
+        assert_string_equal(kiln_metric_label(KILN_METRIC_REUSES, (uint32_t)i),
+                            kiln_fallback_name((enum kiln_fallback)i));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +517,7 @@ int main(void)
         cmocka_unit_test(a_store_without_its_directory_is_away),
         cmocka_unit_test(a_worker_that_ends_looks_nothing_up),
         cmocka_unit_test(a_start_that_nobody_wants_is_not_waited_for),
+        cmocka_unit_test(fallbacks_are_counted_under_their_names),
     };
     return cmocka_run_group_tests(tests, start_stack, stop_stack);
 }

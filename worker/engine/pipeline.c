@@ -51,6 +51,11 @@ static int32_t pipeline_forwards(const struct kiln_renderer *engine, const Diffu
     return diffusionz_forwards(((const struct pipeline *)engine)->context, batch);
 }
 
+static double pipeline_start_sigma(const struct kiln_renderer *engine, const DiffusionZBatch *batch)
+{
+    return diffusionz_start_sigma(((const struct pipeline *)engine)->context, batch);
+}
+
 /* Errors in the batch are reported when it runs. */
 static void pipeline_prefetch(struct kiln_renderer *engine, const DiffusionZBatch *next)
 {
@@ -120,6 +125,7 @@ int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_lo
         .model_hash = random ? "0000000000000000" : diffusionz_model_hash(self->context),
         .dtype = kiln_dtype_names[diffusionz_dtype(self->context)],
         .forwards = pipeline_forwards,
+        .start_sigma = pipeline_start_sigma,
         .begin = pipeline_begin,
         .finish = pipeline_finish,
         .prefetch = pipeline_prefetch,

@@ -31,6 +31,8 @@ struct kiln_renderer {
 
     /* As diffusionz_forwards.  Any thread. */
     int32_t (*forwards)(const struct kiln_renderer *renderer, const DiffusionZBatch *batch);
+    /* As diffusionz_start_sigma.  Any thread. */
+    double (*start_sigma)(const struct kiln_renderer *renderer, const DiffusionZBatch *batch);
     /* As diffusionz_begin_batch and diffusionz_finish_batch, smaller sizes included: 0 when the
      * batch ran (items may have failed one by one).  Finish fills the outputs and frees the run,
      * also if the device was lost; any thread. */

@@ -142,6 +142,15 @@ static int32_t testcard_forwards(const struct kiln_renderer *engine, const Diffu
     return start_valid(batch) ? count_steps(batch) : 0;
 }
 
+static double testcard_start_sigma(const struct kiln_renderer *engine, const DiffusionZBatch *batch)
+{
+    (void)engine;
+    if (!start_valid(batch))
+        return 0;
+    return batch->start == DIFFUSIONZ_FROM_SIGMA ? batch->start_sigma
+                                                 : schedule(batch, next_step(batch));
+}
+
 /* What the card says of the batch; "" for an exact one. */
 static void mode_text(const DiffusionZBatch *batch, char *out, size_t size)
 {
@@ -365,6 +374,7 @@ int kiln_renderer_testcard_open(struct kiln_renderer **ret, struct kiln_error *e
         .latent_channels = LATENT_CHANNELS,
         .latent_factor = LATENT_FACTOR,
         .forwards = testcard_forwards,
+        .start_sigma = testcard_start_sigma,
         .begin = testcard_begin,
         .finish = testcard_finish,
         .release = testcard_release,

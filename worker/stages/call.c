@@ -5,14 +5,12 @@
 
 #include "worker/engine/batch_mode.h"
 
-/* COARSE_AUTO where it does not fit is exact: so are cached latents and trajectories. */
-static struct kiln_mode decide(const struct kiln_call *call, const struct kiln_renderer *engine)
+/* What the job's mode means here.  COARSE_AUTO where it does not fit is exact: so are cached
+ * latents and trajectories. */
+static struct kiln_mode own_mode(const struct kiln_call *call, const struct kiln_renderer *engine)
 {
     const struct kiln_assignment *assignment = &call->flight->assignment;
     const struct kiln_job *job = &assignment->jobs[call->index[0]];
-    if (call->reused_from > 0)
-        return (struct kiln_mode){
-            .kind = KILN_MODE_START_STEP, .step = call->reused_from, .reused = true};
     const bool fits =
         job->kind != KILN_KIND_LATENT_CACHE && job->latents != KILN_LATENTS_TRAJECTORY;
     if (assignment->mode.kind == KILN_MODE_COARSE_AUTO && !fits)
@@ -38,21 +36,43 @@ static double cost(const DiffusionZBatch *batch, uint32_t steps)
     return steps - batch->coarse_steps * (1 - small / full);
 }
 
+/* Fills the batch's fields for the mode; automatic: a mode that finds no small size is exact. */
+static bool set_mode(const struct kiln_renderer *engine, bool automatic, struct kiln_mode *mode,
+                     DiffusionZBatch *batch)
+{
+    const struct kiln_model_card *card = &engine->card;
+    if (kiln_batch_set_mode(batch, mode, card->coarse_sizes, card->coarse_size_count))
+        return true;
+    if (automatic)
+        *mode = (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = mode->variety};
+    return automatic;
+}
+
+/* What the batch would cost without its donors; no fields for its mode are filled yet. */
+static double own_cost(const struct kiln_renderer *engine, struct kiln_mode mode,
+                       const DiffusionZBatch *batch)
+{
+    DiffusionZBatch own = *batch;
+    (void)set_mode(engine, true, &mode, &own);
+    return cost(&own, (uint32_t)engine->forwards(engine, &own));
+}
+
 int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engine,
                        DiffusionZBatch *batch)
 {
     const bool automatic = call->flight->assignment.mode.kind == KILN_MODE_COARSE_AUTO;
-    call->mode = decide(call, engine);
-    const struct kiln_model_card *card = &engine->card;
-    if (!kiln_batch_set_mode(batch, &call->mode, card->coarse_sizes, card->coarse_size_count)) {
-        if (!automatic)
-            return kiln_fail(&call->err, KILN_UNSUPPORTED,
-                             "coarse: " KILN_MODEL_CARD
-                             " of model %s lists no small size for %dx%d",
-                             engine->model_name, batch->width, batch->height);
-        call->mode = (struct kiln_mode){.kind = KILN_MODE_EXACT, .variety = call->mode.variety};
+    call->mode = own_mode(call, engine);
+    if (call->reused_from > 0) {
+        call->own_forwards = own_cost(engine, call->mode, batch);
+        call->mode = (struct kiln_mode){
+            .kind = KILN_MODE_START_STEP, .step = call->reused_from, .reused = true};
     }
-    int code = kiln_batch_set_steps(batch, card, engine->model_dir, &call->own_steps, &call->err);
+    if (!set_mode(engine, automatic, &call->mode, batch))
+        return kiln_fail(&call->err, KILN_UNSUPPORTED,
+                         "coarse: " KILN_MODEL_CARD " of model %s lists no small size for %dx%d",
+                         engine->model_name, batch->width, batch->height);
+    int code =
+        kiln_batch_set_steps(batch, &engine->card, engine->model_dir, &call->own_steps, &call->err);
     if (code != 0)
         return code;
     call->own_sigmas = batch->sigmas != NULL;
@@ -60,5 +80,7 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
     call->coarse_height = (uint32_t)batch->coarse_height;
     call->steps = (uint32_t)engine->forwards(engine, batch);
     call->forwards = cost(batch, call->steps);
+    if (kiln_mode_starts(&call->mode))
+        (void)kiln_mode_sigma(engine->start_sigma(engine, batch), &call->start_sigma);
     return 0;
 }

@@ -24,6 +24,8 @@ struct kiln_call {
     struct kiln_mode mode;                         /* as rendered: auto is decided */
     uint32_t steps;  /* that each item takes, at both sizes with coarse first */
     double forwards; /* their cost, in steps at full size */
+    double start_sigma;  /* at which a run from a start begins; 0: from noise */
+    double own_forwards; /* with donors: the cost of the job's own mode; else 0 */
     uint32_t coarse_width, coarse_height;
     bool own_sigmas;                   /* those of the model's kiln.json */
     struct kiln_batch_steps own_steps; /* what the batch has of it */

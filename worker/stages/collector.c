@@ -42,9 +42,11 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     picture->denoise_ms = times->denoise_ms * share;
     picture->decode_ms = times->decode_ms * share;
     picture->mode = call->mode;
-    picture->fallback = kiln_fallback_name(call->fallbacks[i]);
+    picture->fallback = call->fallbacks[i];
     picture->steps = call->steps;
     picture->forwards = call->forwards;
+    picture->start_sigma = call->start_sigma;
+    picture->own_forwards = call->own_forwards;
     picture->own_sigmas = call->own_sigmas;
     picture->coarse_width = call->coarse_width;
     picture->coarse_height = call->coarse_height;

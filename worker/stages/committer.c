@@ -58,8 +58,10 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
         .latent_channels = picture->latent_channels,
         .lora_files = picture->lora_files_known ? picture->lora_files : NULL,
         .mode = picture->mode,
-        .fallback = picture->fallback,
+        .fallback = kiln_fallback_name(picture->fallback),
         .forwards = picture->mode.kind == KILN_MODE_EXACT ? 0 : picture->forwards,
+        .start_sigma = picture->start_sigma,
+        .own_forwards = picture->own_forwards,
         .wait_ms = picture->wait_ms,
         .text_ms = picture->text_ms,
         .denoise_ms = picture->denoise_ms,
@@ -92,6 +94,20 @@ static int open_ledger(struct committer *committer, struct kiln_error *err)
     return kiln_ledger_open(committer->worker->config, name, &committer->ledger, err);
 }
 
+/* What a picture saved that the cache chose a donor for; its seconds as `kiln usage` counts them. */
+static void count_reuse(const struct kiln_picture *picture)
+{
+    const double saved = picture->own_forwards - picture->forwards;
+    if (!picture->job->donor.job)
+        return;
+    kiln_metric_add(KILN_METRIC_REUSES, picture->fallback, 1);
+    if (picture->own_forwards <= 0 || picture->forwards <= 0)
+        return;
+    kiln_metric_observe(KILN_METRIC_SAVED_STEPS, 0, saved);
+    kiln_metric_observe(KILN_METRIC_SAVED_SECONDS, 0,
+                        picture->denoise_ms * saved / picture->forwards / 1e3);
+}
+
 /* Commits rendered pictures, at most GROUP_MAX, and counts what the stages took; ret_ours[i]:
  * picture i was still ours. */
 static int commit(struct committer *committer, struct kiln_picture *const *pictures, size_t count,
@@ -117,6 +133,8 @@ static int commit(struct committer *committer, struct kiln_picture *const *pictu
         };
         for (uint32_t s = 0; s < sizeof stages_ms / sizeof stages_ms[0] && ret_ours[i]; s++)
             kiln_metric_observe(KILN_METRIC_STAGE_SECONDS, s, stages_ms[s] / 1e3);
+        if (ret_ours[i])
+            count_reuse(picture);
     }
     return code;
 }

@@ -16,7 +16,7 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/job/sizes.h"
-#include "worker/state/flights.h"
+#include "worker/state/portion.h"
 
 /* How a job ends here; what the committer has to write. */
 enum kiln_outcome {
@@ -49,9 +49,10 @@ struct kiln_picture {
     DiffusionZOutput output; /* the encode stage releases it */
     double wait_ms, text_ms, denoise_ms, decode_ms;
     struct kiln_mode mode; /* as rendered */
-    const char *fallback; /* why it did not begin from the job's donor; NULL: it did, or has none */
+    enum kiln_fallback fallback; /* why it did not begin from the job's donor */
     uint32_t steps;       /* that the run took, at both sizes with coarse first */
     double forwards;      /* their cost, in steps at full size */
+    double start_sigma, own_forwards; /* of the call (stages/call.h) */
     uint32_t coarse_width, coarse_height;
     bool own_sigmas; /* of the model's kiln.json */
 

@@ -95,7 +95,7 @@ static void print_words(const struct kiln_cli *cli, const char *name, const char
 static void print_mode(const struct kiln_cli *cli, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
-    char mode[KILN_MODE_MAX], cost[64] = "";
+    char mode[KILN_MODE_MAX], cost[64] = "", saving[64];
     kiln_mode_text(&job->mode, mode);
     const bool other = row->forwards > 0 && strcmp(mode, row->rendered_mode) != 0;
     if (row->forwards > 0)
@@ -104,15 +104,15 @@ static void print_mode(const struct kiln_cli *cli, const struct kiln_job_row *ro
     kiln_print_fit(cli, HANG, "  mode       %s%s%s%s", kiln_mode_shown(mode),
                    other ? ", rendered " : "", other ? kiln_mode_shown(row->rendered_mode) : "",
                    cost);
-    if (job->donor.job && row->fallback[0])
+    if (kiln_row_reused(row))
+        kiln_print_fit(cli, HANG, "  began from the latent of job %" PRIu64 " (%s) %s",
+                       job->donor.job, kiln_reuse_class_name((enum kiln_reuse_class)job->donor.hit),
+                       kiln_reuse_saving(row->start_sigma, row->own_forwards, row->forwards, saving,
+                                         sizeof saving));
+    else if (job->donor.job)
         kiln_print_fit(cli, HANG,
                        "  full run   the latent of job %" PRIu64 " was chosen, but it is %s",
                        job->donor.job, row->fallback);
-    else if (job->donor.job)
-        kiln_print_fit(cli, HANG,
-                       "  began from the latent of job %" PRIu64 " (%s), saved %g of %u steps",
-                       job->donor.job, kiln_reuse_class_name((enum kiln_reuse_class)job->donor.hit),
-                       job->steps - row->forwards, job->steps);
     if (job->init_job)
         kiln_print_fit(cli, HANG, "  start      latent of job %" PRIu64 "", job->init_job);
     if (job->init_image)

@@ -1,5 +1,7 @@
 /* usage.c - `kiln usage`: jobs, pictures, GPU-seconds and bytes by tenant and by day (UTC).
- * GPU-seconds are those of finished pictures (text, denoise, decode), not of failed attempts. */
+ * GPU-seconds are those of finished pictures (text, denoise, decode), not of failed attempts.
+ * Seconds saved are those of steps that a stored latent made unnecessary, at the measured pace of
+ * the steps that the same run took. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +23,8 @@ static int list_usage(void *arg, const struct kiln_usage_row *row, struct kiln_e
     struct usage *usage = arg;
     struct kiln_text *line = &usage->listing.line;
     if (usage->listing.cli->json) {
-        kiln_json_put(line, "{jobs:u pictures:u gpu_seconds:d bytes:u", row->jobs, row->pictures,
-                      row->gpu_seconds, row->bytes);
+        kiln_json_put(line, "{jobs:u pictures:u gpu_seconds:d gpu_seconds_saved:d bytes:u",
+                      row->jobs, row->pictures, row->gpu_seconds, row->seconds_saved, row->bytes);
         if (usage->by & KILN_USAGE_TENANT)
             kiln_json_put(line, "tenant:s", row->tenant);
         if (usage->by & KILN_USAGE_DAY)
@@ -33,8 +35,9 @@ static int list_usage(void *arg, const struct kiln_usage_row *row, struct kiln_e
             kiln_text_printf(line, "%-11s", row->day);
         if (usage->by & KILN_USAGE_TENANT)
             kiln_text_cell(line, usage->listing.cli, row->tenant, 20);
-        kiln_text_printf(line, "%10" PRIu64 " %10" PRIu64 " %14.1f %10s\n", row->jobs,
-                         row->pictures, row->gpu_seconds, KILN_BYTES(row->bytes));
+        kiln_text_printf(line, "%10" PRIu64 " %10" PRIu64 " %14.1f %9.1f %10s\n", row->jobs,
+                         row->pictures, row->gpu_seconds, row->seconds_saved,
+                         KILN_BYTES(row->bytes));
     }
     return kiln_listing_put(&usage->listing, err);
 }
@@ -70,10 +73,10 @@ int kiln_verb_usage(struct kiln_cli *cli, const struct kiln_args *args)
     if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
-    kiln_listing_head(&usage.listing, "%s%s%10s %10s %14s %10s",
+    kiln_listing_head(&usage.listing, "%s%s%10s %10s %14s %9s %10s",
                       usage.by & KILN_USAGE_DAY ? "DAY        " : "",
                       usage.by & KILN_USAGE_TENANT ? "TENANT              " : "", "JOBS",
-                      "PICTURES", "GPU-SECONDS", "STORED");
+                      "PICTURES", "GPU-SECONDS", "SAVED", "STORED");
     if (rc == 0)
         rc =
             kiln_ledger_usage(ledger, kiln_pool(cli), since_ms, usage.by, list_usage, &usage, &err);

@@ -18,6 +18,7 @@
 #include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/pauses.h"
 #include "schemas/clock.h"
+#include "schemas/reuse/class.h"
 #include "schemas/route.h"
 #include "storage/ledger/ledger.h"
 
@@ -217,6 +218,22 @@ static void explain_parent(struct why *why, const struct kiln_job *job)
         because(why, "it starts from the latent of job %" PRIu64, job->init_job);
 }
 
+/* Whether the cache gave its run a latent to begin from. */
+static void explain_donor(struct why *why, const struct kiln_job_row *row)
+{
+    const struct kiln_donor *donor = &row->job.donor;
+    char saving[64];
+    if (kiln_row_reused(row))
+        because(why, "its run began from the latent of job %" PRIu64 " (%s) %s", donor->job,
+                kiln_reuse_class_name((enum kiln_reuse_class)donor->hit),
+                kiln_reuse_saving(row->start_sigma, row->own_forwards, row->forwards, saving,
+                                  sizeof saving));
+    else if (donor->job)
+        because(why, "the latent of job %" PRIu64 " was chosen for its run, which began from noise "
+                     "because that latent is %s",
+                donor->job, row->fallback);
+}
+
 /* What loras "auto" chose. */
 static void explain_route(struct why *why, const struct kiln_job *job)
 {
@@ -258,6 +275,8 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
                            kiln_job_state_name(row->job.state), "parent",
                            parent ? json_integer((json_int_t)parent) : json_null());
     int rc = explain_state(why, row, err);
+    if (rc == 0)
+        explain_donor(why, row);
     if (rc == 0)
         explain_parent(why, &row->job);
     if (rc == 0)

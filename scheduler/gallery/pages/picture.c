@@ -13,6 +13,7 @@
 #include "scheduler/gallery/parts/recipe.h"
 #include "scheduler/gallery/parts/tiles.h"
 #include "schemas/job/line.h"
+#include "schemas/reuse/class.h"
 #include "schemas/route.h"
 #include "storage/ledger/safety/verdict.h"
 
@@ -162,7 +163,8 @@ static void add_loras(struct kiln_text *out, const struct kiln_job *job)
 static void add_donor(struct kiln_text *out, const struct kiln_gallery_picture *picture)
 {
     const struct kiln_job_row *row = picture->job;
-    if (!row->job.donor.job || row->fallback[0])
+    char saving[64];
+    if (!kiln_row_reused(row))
         return;
     kiln_text_puts(out, "<div><dt>Began from</dt><dd>");
     if (picture->donor)
@@ -170,8 +172,9 @@ static void add_donor(struct kiln_text *out, const struct kiln_gallery_picture *
                          picture->donor);
     else
         kiln_text_puts(out, "a stored latent");
-    kiln_text_printf(out, ", saved %g of %u steps</dd></div>", row->job.steps - row->forwards,
-                     row->job.steps);
+    kiln_text_printf(out, "%s %s</dd></div>", row->start_sigma > 0 ? "" : ",",
+                     kiln_reuse_saving(row->start_sigma, row->own_forwards, row->forwards, saving,
+                                       sizeof saving));
 }
 
 /* Why "auto" chose these LoRAs, and the words that it drew them with. */

@@ -81,11 +81,12 @@
     "  INSERT INTO image (job_id, batch_id, seed, guidance, width, height, steps, attempt,"        \
     "    wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"             \
     "    negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, style,"     \
-    "    tenant, worker, mode, forwards, donor, hit, fallback)"                                    \
+    "    tenant, worker, mode, forwards, donor, hit, fallback, start_sigma, own_forwards)"         \
     "  SELECT id, batch_id, seed, guidance, width, height, steps, attempt, $6::real, $7::real,"    \
     "    $8::real, $9::real, $10::real, $11::real, pool, prompt, negative_prompt, $12::text,"      \
     "    model, $13::text, $14::text, loras, lora_set, style, tenant, worker,"                     \
-    "    $30::text, $31::real, nullif($32::bigint, 0), nullif($33::smallint, 0), $34::text"        \
+    "    $30::text, $31::real, nullif($32::bigint, 0), nullif($33::smallint, 0), $34::text,"       \
+    "    nullif($36::real, 0), nullif($37::real, 0)"                                               \
     "  FROM moved WHERE kind = 0"                                                                  \
     "), stored AS ("                                                                               \
     "  INSERT INTO object (job_id, role, key, sha256, bytes, width, height, content_type)"         \

@@ -122,19 +122,23 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     "), objects AS (DELETE FROM object o USING page WHERE o.job_id = page.id RETURNING o.bytes"    \
     "), marks AS (DELETE FROM favourite f USING page WHERE f.job_id = page.id"                     \
     "), images AS (DELETE FROM image i USING page WHERE i.job_id = page.id"                        \
-    "  RETURNING i.job_id, (i.text_ms + i.denoise_ms + i.decode_ms) / 1000 AS gpu_seconds"         \
+    "  RETURNING i.job_id, (i.text_ms + i.denoise_ms + i.decode_ms) / 1000 AS gpu_seconds,"        \
+    "  " KILN_SQL_SAVED_SECONDS " AS saved"                                                        \
     "), jobs AS (DELETE FROM job j USING page WHERE j.id = page.id"                                \
     "  RETURNING j.id, j.pool, j.tenant, j.state, j.kind, j.finished_at"                           \
-    "), kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, gpu_seconds)"  \
+    "), kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, gpu_seconds,"  \
+    "    gpu_seconds_saved)"                                                                       \
     "  SELECT pool, tenant, (finished_at AT TIME ZONE 'UTC')::date, count(*), count(i.job_id),"    \
-    "    coalesce(sum(i.gpu_seconds), 0) + coalesce(sum(l.gpu_seconds), 0) FROM jobs"              \
+    "    coalesce(sum(i.gpu_seconds), 0) + coalesce(sum(l.gpu_seconds), 0),"                       \
+    "    coalesce(sum(i.saved), 0) FROM jobs"                                                      \
     "  LEFT JOIN images i ON i.job_id = jobs.id LEFT JOIN latents l ON l.job_id = jobs.id"         \
     "  WHERE state = " KILN_SQL_DONE                                                               \
     " AND (i.job_id IS NOT NULL OR (kind = 1 AND l.job_id IS NOT NULL))"                           \
     "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                                          \
     "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
     "    pictures = u.pictures + excluded.pictures,"                                               \
-    "    gpu_seconds = u.gpu_seconds + excluded.gpu_seconds"                                       \
+    "    gpu_seconds = u.gpu_seconds + excluded.gpu_seconds,"                                      \
+    "    gpu_seconds_saved = u.gpu_seconds_saved + excluded.gpu_seconds_saved"                     \
     "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard" KILN_TALLY_COLUMNS ")"          \
     "  SELECT $1, pg_backend_pid() % 32" REMOVED_COUNTS " FROM jobs"                               \
     "  ON CONFLICT (batch_id, shard) DO UPDATE SET first_at = t.first_at" KILN_TALLY_ADDS          \

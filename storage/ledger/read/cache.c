@@ -235,9 +235,7 @@ int kiln_ledger_hits(struct kiln_ledger *ledger, const char *pool, kiln_each_hit
     static const struct kiln_statement statement = {
         "cache_hits",
         "SELECT hit, CASE WHEN fallback IS NULL THEN mode ELSE '' END, coalesce(fallback, ''),"
-        " count(*), coalesce(sum(steps - forwards) FILTER (WHERE fallback IS NULL), 0)::float8,"
-        " coalesce(sum(denoise_ms * (steps / nullif(forwards, 0) - 1))"
-        "  FILTER (WHERE fallback IS NULL), 0)::float8 / 1000"
+        " count(*), sum(" KILN_SQL_SAVED_STEPS "), sum(" KILN_SQL_SAVED_SECONDS ")"
         " FROM image WHERE donor IS NOT NULL AND pool = $1::text GROUP BY 1, 2, 3 ORDER BY 1, 2, "
         "3"};
     struct kiln_params params = {0};

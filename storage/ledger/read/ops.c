@@ -19,7 +19,7 @@ static int read_usage(void *arg, const PGresult *rows, int row, struct kiln_erro
     const struct kiln_caller *caller = arg;
     struct kiln_usage_row usage;
     KILN_READ(rows, row, 0, usage.tenant, usage.day, usage.jobs, usage.pictures, usage.gpu_seconds,
-              usage.bytes);
+              usage.seconds_saved, usage.bytes);
     return ((kiln_each_usage *)caller->each)(caller->arg, &usage, err);
 }
 
@@ -32,23 +32,26 @@ int kiln_ledger_usage(struct kiln_ledger *ledger, const char *pool, int64_t sinc
         "usage",
         "WITH made AS ("
         "  SELECT job_id, tenant, created_at, 1 AS pictures,"
-        "    (text_ms + denoise_ms + decode_ms)::float8 / 1000 AS gpu_seconds FROM image"
+        "    (text_ms + denoise_ms + decode_ms)::float8 / 1000 AS gpu_seconds,"
+        "    " KILN_SQL_SAVED_SECONDS " AS saved FROM image"
         "  WHERE pool = $1::text AND created_at >= " SINCE_2
         "  UNION ALL SELECT l.job_id, j.tenant, l.created_at, 0,"
-        "    coalesce(l.gpu_ms, 0)::float8 / 1000 FROM latent l"
+        "    coalesce(l.gpu_ms, 0)::float8 / 1000, 0 FROM latent l"
         "  JOIN job j ON j.id = l.job_id WHERE j.pool = $1 AND j.kind = 1"
         "  AND l.created_at >= " SINCE_2
         "), stored AS (SELECT job_id, sum(bytes) AS bytes FROM object"
         "  WHERE created_at >= " SINCE_2 " GROUP BY 1"
         "), spent AS ("
         "  SELECT tenant, (created_at AT TIME ZONE 'UTC')::date AS day, count(*) AS jobs,"
-        "    sum(pictures) AS pictures, sum(gpu_seconds) AS gpu_seconds, sum(bytes) AS bytes"
+        "    sum(pictures) AS pictures, sum(gpu_seconds) AS gpu_seconds, sum(saved) AS saved,"
+        "    sum(bytes) AS bytes"
         "  FROM made LEFT JOIN stored USING (job_id) GROUP BY 1, 2"
-        "  UNION ALL SELECT tenant, day, jobs, pictures, gpu_seconds, 0 FROM usage_removed"
+        "  UNION ALL SELECT tenant, day, jobs, pictures, gpu_seconds, gpu_seconds_saved, 0"
+        "  FROM usage_removed"
         "  WHERE pool = $1 AND day >= (" SINCE_2 " AT TIME ZONE 'UTC')::date"
         ") SELECT CASE WHEN $3::bool THEN tenant ELSE '' END,"
         "  CASE WHEN $4::bool THEN to_char(day, 'YYYY-MM-DD') ELSE '' END, sum(jobs)::bigint,"
-        "  sum(pictures)::bigint, sum(gpu_seconds), coalesce(sum(bytes), 0)::bigint"
+        "  sum(pictures)::bigint, sum(gpu_seconds), sum(saved), coalesce(sum(bytes), 0)::bigint"
         " FROM spent GROUP BY 1, 2 ORDER BY 2, 1"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, since_ms, (by & KILN_USAGE_TENANT) != 0, (by & KILN_USAGE_DAY) != 0);

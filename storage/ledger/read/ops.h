@@ -17,6 +17,7 @@ struct kiln_usage_row {
     char day[16];                   /* 2026-11-21, UTC; "" unless asked for */
     uint64_t jobs, pictures;        /* jobs that were done; pictures: of them */
     double gpu_seconds;             /* text, denoise and decode of the pictures */
+    double seconds_saved;           /* by runs that began from stored latents (KILN_SQL_SAVED) */
     uint64_t bytes;                 /* stored of them now */
 };
 typedef int kiln_each_usage(void *arg, const struct kiln_usage_row *usage, struct kiln_error *err);

@@ -123,9 +123,16 @@ struct kiln_job_row {
     uint32_t object_count;                          /* 0 unless asked for */
     char rendered_mode[KILN_MODE_MAX];              /* the same; "coarse=auto" is resolved */
     double forwards; /* what the run cost, in steps at full size; 0: not asked for, or not done */
+    double start_sigma;  /* where a run from a start began; 0: from noise, or not known */
+    double own_forwards; /* what the run would have cost without its donor */
     char fallback[16]; /* why it did not begin from job.donor; "": it did, or had none */
     char model_name[KILN_NAME_MAX + 1], model_hash[80]; /* of the run, likewise; "": not known */
 };
+/* Whether its run began from the latent of row->job.donor. */
+static inline bool kiln_row_reused(const struct kiln_job_row *row)
+{
+    return row->job.donor.job != 0 && !row->fallback[0];
+}
 typedef int kiln_each_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err);
 
 /* Jobs in the order they came; batch NULL: all; state -1: any.  Objects are left out.  Read in

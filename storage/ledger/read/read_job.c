@@ -26,13 +26,14 @@
     "(SELECT json_agg(json_build_array(o.role, o.key, o.sha256, o.bytes, o.width, o.height) "      \
     " ORDER BY o.role = 'latent', o.width DESC, o.height DESC, o.bytes DESC)"                      \
     " FROM object o WHERE o.job_id = j.id), r.mode, r.forwards, r.model_name, r.model_hash,"  \
-    " r.donor, r.hit, r.fallback"
+    " r.donor, r.hit, r.fallback, r.start_sigma, r.own_forwards"
 #define FROM_JOB " FROM job j JOIN batch b ON b.id = j.batch_id "
 #define FROM_RENDERED                                                                              \
     FROM_JOB "LEFT JOIN LATERAL (SELECT mode, coalesce(forwards, steps) AS forwards, model_name,"  \
-             "  model_hash, donor, hit, fallback FROM image WHERE job_id = j.id UNION ALL"         \
-             "  SELECT mode, coalesce(forwards, steps), NULL, model_hash, NULL, NULL, NULL"        \
-             "  FROM latent"                                                                       \
+             "  model_hash, donor, hit, fallback, start_sigma, "                                   \
+             "  coalesce(own_forwards, steps) AS own_forwards FROM image WHERE job_id = j.id"      \
+             "  UNION ALL SELECT mode, coalesce(forwards, steps), NULL, model_hash, NULL, NULL,"   \
+             "  NULL, NULL, steps FROM latent"                                                     \
              "  WHERE job_id = j.id LIMIT 1) r ON true "
 
 static int read_objects(const char *text, struct kiln_job_row *row, struct kiln_error *err)
@@ -73,7 +74,8 @@ static int read_job(void *arg, const PGresult *rows, int at, struct kiln_error *
               row.assigned_ms, row.finished_ms, row.gone);
     if (PQnfields(rows) > OBJECTS_COLUMN) {
         KILN_READ(rows, at, OBJECTS_COLUMN + 1, row.rendered_mode, row.forwards, row.model_name,
-                  row.model_hash, row.job.donor.job, row.job.donor.hit, row.fallback);
+                  row.model_hash, row.job.donor.job, row.job.donor.hit, row.fallback,
+                  row.start_sigma, row.own_forwards);
         rc = read_objects(kiln_row_text(rows, at, OBJECTS_COLUMN), &row, err);
     }
     caller->rows++;

@@ -198,14 +198,17 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
                            err);
 }
 
-/* What the accounts keep of rows that go; `gone` has pool, tenant, day, pictures, gpu_seconds. */
+/* What the accounts keep of rows that go; `gone` has pool, tenant, day, pictures, gpu_seconds and
+ * saved. */
 #define KEPT                                                                                       \
-    "kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, gpu_seconds)"     \
-    "  SELECT pool, tenant, day, count(*), sum(pictures), coalesce(sum(gpu_seconds), 0) FROM gone" \
+    "kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, gpu_seconds,"     \
+    "  gpu_seconds_saved) SELECT pool, tenant, day, count(*), sum(pictures),"                      \
+    "  coalesce(sum(gpu_seconds), 0), sum(saved) FROM gone"                                        \
     "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                                          \
     "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
     "  pictures = u.pictures + excluded.pictures,"                                                 \
-    "  gpu_seconds = u.gpu_seconds + excluded.gpu_seconds)"
+    "  gpu_seconds = u.gpu_seconds + excluded.gpu_seconds,"                                        \
+    "  gpu_seconds_saved = u.gpu_seconds_saved + excluded.gpu_seconds_saved)"
 /* `page` is read in order of id however little of it is old, so that a page costs the same wherever
  * it lies; `old` is what goes of it.  Every row says where the next page begins and whether there
  * is one; without anything old that is all it says. */
@@ -261,7 +264,8 @@ int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const struct kiln_drop
         "), stored AS (DELETE FROM object o USING old WHERE o.job_id = old.job_id AND NOT $4"
         "), gone AS (DELETE FROM image i USING old WHERE i.job_id = old.job_id AND NOT $4"
         "  RETURNING i.pool, i.tenant, (i.created_at AT TIME ZONE 'UTC')::date AS day,"
-        "  1 AS pictures, (i.text_ms + i.denoise_ms + i.decode_ms)::float8 / 1000 AS gpu_seconds"
+        "  1 AS pictures, (i.text_ms + i.denoise_ms + i.decode_ms)::float8 / 1000 AS gpu_seconds,"
+        "  " KILN_SQL_SAVED_SECONDS " AS saved"
         "), " KEPT THEIR_OBJECTS};
     return drop_page(ledger, &drop, what, cursor, ret_pictures, ret_more, err);
 }
@@ -284,7 +288,7 @@ int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop 
         "  RETURNING l.job_id, l.created_at, l.gpu_ms::float8 / 1000 AS gpu_seconds"
         "), stored AS (DELETE FROM object o USING old WHERE o.job_id = old.job_id AND NOT $4"
         "), gone AS (SELECT j.pool, j.tenant, (c.created_at AT TIME ZONE 'UTC')::date AS day,"
-        "  0 AS pictures, c.gpu_seconds FROM cached c JOIN job j ON j.id = c.job_id"
+        "  0 AS pictures, c.gpu_seconds, 0 AS saved FROM cached c JOIN job j ON j.id = c.job_id"
         "), " KEPT THEIR_OBJECTS};
     static_assert(KILN_KIND_LATENT_CACHE == 1, "the number in the statement");
     return drop_page(ledger, &drop, what, cursor, ret_latents, ret_more, err);
@@ -303,9 +307,8 @@ int kiln_ledger_latent_worths(struct kiln_ledger *ledger, const char *pool, uint
         "  ORDER BY job_id LIMIT " READ_PAGE
         "), ours AS (SELECT l.job_id, o.bytes, l.states, l.created_at FROM page l"
         "  JOIN job j ON j.id = l.job_id AND j.pool = $1::text JOIN object o ON o.key = l.key"
-        ") SELECT p.at, p.more, l.job_id, l.bytes, (SELECT coalesce(sum(i.denoise_ms *"
-        "  (i.steps / nullif(i.forwards, 0) - 1)), 0)::float8 / 1000 FROM image i"
-        "  WHERE i.donor = l.job_id AND i.fallback IS NULL),"
+        ") SELECT p.at, p.more, l.job_id, l.bytes, (SELECT coalesce(sum("
+        KILN_SQL_SAVED_SECONDS "), 0) FROM image i WHERE i.donor = l.job_id),"
         " extract(epoch FROM now() - l.created_at)::bigint, l.states = 1"
         " FROM (SELECT coalesce(max(job_id), $2) AS at, count(*) = " READ_PAGE
         "  AS more FROM page) p LEFT JOIN ours l ON true ORDER BY l.job_id"};
@@ -352,7 +355,7 @@ int kiln_ledger_evict_latents(struct kiln_ledger *ledger, const char *pool, cons
         "  AND NOT $3::boolean RETURNING u.*, l.created_at, l.gpu_ms::float8 / 1000 AS gpu_seconds"
         "), stored AS (DELETE FROM object o USING named n WHERE o.key = n.key AND NOT $3"
         "), gone AS (SELECT pool, tenant, (created_at AT TIME ZONE 'UTC')::date AS day,"
-        "  0 AS pictures, gpu_seconds FROM cached WHERE kind = 1"
+        "  0 AS pictures, gpu_seconds, 0 AS saved FROM cached WHERE kind = 1"
         "), " KEPT " SELECT job_id, key, bytes FROM named ORDER BY job_id"};
     static_assert(KILN_KIND_LATENT_CACHE == 1, "the number in the statement");
     struct kiln_params params = {0};

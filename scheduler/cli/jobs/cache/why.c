@@ -98,18 +98,20 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
     struct why *why = arg;
     const struct kiln_search_watch watch = {take_prompt, take_pool, why};
     const struct kiln_donor *had = &row->job.donor;
+    char saving[64];
     const char *silent;
     int code = kiln_cache_load(why->cache, err); /* all donors: not for a job that does not exist */
     if (code)
         return code;
     why->job = &row->job;
-    if (!why->cli->json && row->fallback[0])
+    if (!why->cli->json && kiln_row_reused(row))
+        printf("it began from the latent of job %" PRIu64 " (%s) %s\n", had->job,
+               kiln_reuse_class_name((enum kiln_reuse_class)had->hit),
+               kiln_reuse_saving(row->start_sigma, row->own_forwards, row->forwards, saving,
+                                 sizeof saving));
+    else if (!why->cli->json && had->job)
         printf("rendered in full, not from the latent of job %" PRIu64 " (fallback: %s)\n",
                had->job, row->fallback);
-    else if (!why->cli->json && had->job)
-        printf("it began from the latent of job %" PRIu64 " (%s), saved %g of %u steps\n", had->job,
-               kiln_reuse_class_name((enum kiln_reuse_class)had->hit),
-               row->job.steps - row->forwards, row->job.steps);
     const struct kiln_donor found = kiln_cache_look(why->cache, &row->job, &watch, &silent);
     why->status = print(why, &found, silent);
     return 0;

@@ -18,7 +18,7 @@ int kiln_describe_picture(const struct kiln_job_row *row, enum kiln_picture_form
     kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
     if (job->init_image)
         snprintf(start, sizeof start, "%s", job->init_image);
-    else if (job->init_job || (job->donor.job && !row->fallback[0]))
+    else if (job->init_job || kiln_row_reused(row))
         snprintf(start, sizeof start, "job:%" PRIu64,
                  job->init_job ? job->init_job : job->donor.job);
     const struct kiln_webp_about about = {.prompt = kiln_job_drawn(job),
