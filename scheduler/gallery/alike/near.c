@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/policy/slots.h"
+#include "scheduler/policy/slots.h" /* kiln_hash_u64 */
+#include "schemas/places.h"
+#include "schemas/room.h"
 #include "storage/formats/pictures/pdq.h"
 
-#define FIRST_ROWS 1024
 #define WORDS (KILN_FINGERPRINT_HASH_BYTES / 8)
 /* One function for each instruction set: counting bits is one instruction, or a dozen. */
 #if defined __x86_64__
@@ -28,8 +29,10 @@ struct kiln_near {
     pthread_rwlock_t lock;
     struct hash *hashes;
     uint64_t *jobs;
-    struct kiln_slots by_job; /* a row's number is its slot */
-    uint32_t rows;            /* up to the last one in use; those of job 0 are free */
+    size_t hash_room, job_room;
+    struct kiln_places by_job;
+    uint32_t rows;        /* up to the last one that was in use; those of job 0 are free */
+    uint32_t free, count; /* the first free row, and how many are in use */
 };
 
 int kiln_near_new(struct kiln_near **ret, struct kiln_error *err)
@@ -37,6 +40,7 @@ int kiln_near_new(struct kiln_near **ret, struct kiln_error *err)
     struct kiln_near *near = calloc(1, sizeof *near);
     if (!near)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the hashes of the gallery");
+    near->free = KILN_PLACES_NONE;
     pthread_rwlock_init(&near->lock, NULL);
     *ret = near;
     return 0;
@@ -47,7 +51,7 @@ void kiln_near_free(struct kiln_near *near)
     if (!near)
         return;
     pthread_rwlock_destroy(&near->lock);
-    kiln_slots_release(&near->by_job);
+    kiln_places_release(&near->by_job);
     free(near->hashes), free(near->jobs);
     free(near);
 }
@@ -60,59 +64,70 @@ bool kiln_near_tells(const struct kiln_fingerprint *print)
 /* --- rows ------------------------------------------------------------------------------------- */
 static uint32_t find(const struct kiln_near *near, uint64_t job)
 {
-    uint32_t row =
-        near->by_job.capacity ? kiln_slots_find(&near->by_job, kiln_hash_u64(job)) : KILN_NONE;
-    while (row != KILN_NONE && near->jobs[row] != job)
-        row = kiln_slots_next(&near->by_job, row);
+    uint32_t place = kiln_hash_u64(job), row;
+    while ((row = kiln_places_look(&near->by_job, &place)) != KILN_PLACES_NONE)
+        if (near->jobs[row] == job)
+            break;
     return row;
 }
 
-/* Twice the room; a fresh table gives out the slots 0, 1, 2, ..., so full rows keep their numbers.
- */
-static bool grow(struct kiln_near *near)
+static bool hash_at(const void *things, uint32_t row, uint32_t *ret)
 {
-    const uint32_t capacity = near->by_job.capacity ? 2 * near->by_job.capacity : FIRST_ROWS;
-    struct kiln_slots slots;
-    struct hash *hashes = realloc(near->hashes, capacity * sizeof *hashes);
-    if (!hashes)
-        return false;
-    near->hashes = hashes;
-    uint64_t *jobs = realloc(near->jobs, capacity * sizeof *jobs);
-    if (!jobs)
-        return false;
-    near->jobs = jobs;
-    if (kiln_slots_init(&slots, capacity, NULL) != 0)
-        return false;
-    for (uint32_t row = 0; row < near->rows; row++)
-        kiln_slots_alloc(&slots, kiln_hash_u64(jobs[row]));
-    kiln_slots_release(&near->by_job);
-    near->by_job = slots;
-    return true;
+    const struct kiln_near *near = things;
+    *ret = kiln_hash_u64(near->jobs[row]);
+    return near->jobs[row] != 0;
 }
 
+/* Room for a picture: in a row and in the table. */
+static bool grow(struct kiln_near *near)
+{
+    if (near->free == KILN_PLACES_NONE) {
+        struct hash *hashes = kiln_room(near->hashes, near->rows, &near->hash_room, sizeof *hashes);
+        near->hashes = hashes ? hashes : near->hashes;
+        uint64_t *jobs = kiln_room(near->jobs, near->rows, &near->job_room, sizeof *jobs);
+        near->jobs = jobs ? jobs : near->jobs;
+        if (!hashes || !jobs)
+            return false;
+    }
+    return kiln_places_fit(&near->by_job, near, near->rows, hash_at);
+}
+
+/* The row is the first free one, whose hash says which the next free one is. */
 static void remove_row(struct kiln_near *near, uint32_t row)
 {
-    kiln_slots_free(&near->by_job, row);
     near->jobs[row] = 0;
+    near->hashes[row].words[0] = near->free;
+    near->free = row;
+    near->count--;
+}
+
+static uint32_t take_row(struct kiln_near *near)
+{
+    const uint32_t row = near->free == KILN_PLACES_NONE ? near->rows++ : near->free;
+    if (row == near->free)
+        near->free = (uint32_t)near->hashes[row].words[0];
+    near->count++;
+    return row;
 }
 
 static bool put(struct kiln_near *near, const struct kiln_fingerprint *print)
 {
     uint32_t row = find(near, print->job);
     if (!kiln_near_tells(print)) {
-        if (row != KILN_NONE)
+        if (row != KILN_PLACES_NONE)
             remove_row(near, row);
         return true;
     }
-    if (row == KILN_NONE && near->by_job.used == KILN_NEAR_MOST)
-        return true;
-    if (row == KILN_NONE && near->by_job.used == near->by_job.capacity && !grow(near))
-        return false;
-    if (row == KILN_NONE)
-        row = kiln_slots_alloc(&near->by_job, kiln_hash_u64(print->job));
-    near->jobs[row] = print->job;
+    if (row == KILN_PLACES_NONE) {
+        if (near->count == KILN_NEAR_MOST)
+            return true;
+        if (!grow(near))
+            return false;
+        row = take_row(near);
+        near->jobs[row] = print->job;
+        kiln_places_add(&near->by_job, kiln_hash_u64(print->job), row);
+    }
     memcpy(&near->hashes[row], print->hash, sizeof near->hashes[row]);
-    near->rows = row < near->rows ? near->rows : row + 1;
     return true;
 }
 
@@ -129,7 +144,7 @@ void kiln_near_remove(struct kiln_near *near, uint64_t job)
 {
     pthread_rwlock_wrlock(&near->lock);
     const uint32_t row = find(near, job);
-    if (row != KILN_NONE)
+    if (row != KILN_PLACES_NONE)
         remove_row(near, row);
     pthread_rwlock_unlock(&near->lock);
 }
@@ -137,7 +152,7 @@ void kiln_near_remove(struct kiln_near *near, uint64_t job)
 uint32_t kiln_near_count(struct kiln_near *near)
 {
     pthread_rwlock_rdlock(&near->lock);
-    const uint32_t count = near->by_job.used;
+    const uint32_t count = near->count;
     pthread_rwlock_unlock(&near->lock);
     return count;
 }

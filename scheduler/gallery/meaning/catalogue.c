@@ -12,7 +12,10 @@
 #include <string.h>
 
 #include "scheduler/gallery/meaning/digests.h"
+#include "scheduler/policy/slots.h" /* kiln_hash_u64 */
 #include "scheduler/sim/intern.h"
+#include "schemas/places.h"
+#include "schemas/room.h"
 
 #define FIRST_ROWS 1024
 #define LORA_SEPARATOR ' '
@@ -26,7 +29,7 @@ struct kind {
 _Static_assert(sizeof(struct kind) == 5 * sizeof(uint32_t) + 4 * sizeof(uint16_t), "padding");
 
 struct row {
-    uint64_t job;
+    uint64_t job __attribute__((packed, aligned(4))); /* or each row had four bytes of padding */
     uint32_t created_s; /* seconds since 1970, until 2106 */
     uint32_t prompt;
     uint32_t next; /* another picture of the prompt, or KILN_NONE */
@@ -34,15 +37,17 @@ struct row {
     int8_t level, vote;
     bool starred, gone;
 };
+_Static_assert(sizeof(struct row) == 28, "a million of them");
 
 struct kiln_catalogue {
     pthread_rwlock_t lock;
     struct kiln_digests prompts;
     struct kiln_intern names, kinds;
-    struct kiln_slots by_job; /* a row's number is its slot */
+    struct kiln_places by_job;
     struct row *rows;
+    size_t rows_room;
     uint32_t *first; /* of the chain of a prompt */
-    uint32_t first_room, gone;
+    uint32_t row_count, first_room, gone;
     uint64_t changes; /* of pictures that were here before */
 };
 
@@ -71,7 +76,7 @@ void kiln_catalogue_free(struct kiln_catalogue *c)
     pthread_rwlock_destroy(&c->lock);
     kiln_digests_release(&c->prompts);
     kiln_intern_release(&c->names), kiln_intern_release(&c->kinds);
-    kiln_slots_release(&c->by_job);
+    kiln_places_release(&c->by_job);
     free(c->rows), free(c->first);
     free(c);
 }
@@ -79,28 +84,27 @@ void kiln_catalogue_free(struct kiln_catalogue *c)
 /* --- rows ----------------------------------------------------------------------------------- */
 static uint32_t find(const struct kiln_catalogue *c, uint64_t job)
 {
-    uint32_t row = c->by_job.capacity ? kiln_slots_find(&c->by_job, kiln_hash_u64(job)) : KILN_NONE;
-    while (row != KILN_NONE && c->rows[row].job != job)
-        row = kiln_slots_next(&c->by_job, row);
+    uint32_t place = kiln_hash_u64(job), row;
+    while ((row = kiln_places_look(&c->by_job, &place)) != KILN_PLACES_NONE)
+        if (c->rows[row].job == job)
+            break;
     return row;
 }
 
-/* Twice the room; a fresh table gives out the slots 0, 1, 2, ..., so rows keep their numbers. */
+static bool hash_at(const void *things, uint32_t row, uint32_t *ret)
+{
+    const struct kiln_catalogue *c = things;
+    *ret = kiln_hash_u64(c->rows[row].job);
+    return true;
+}
+
 static bool grow(struct kiln_catalogue *c)
 {
-    const uint32_t capacity = c->by_job.capacity ? 2 * c->by_job.capacity : FIRST_ROWS;
-    struct kiln_slots slots;
-    struct row *rows = realloc(c->rows, capacity * sizeof *rows);
+    struct row *rows = kiln_room(c->rows, c->row_count, &c->rows_room, sizeof *rows);
     if (!rows)
         return false;
     c->rows = rows;
-    if (kiln_slots_init(&slots, capacity, NULL) != 0)
-        return false;
-    for (uint32_t i = 0; i < c->by_job.used; i++)
-        kiln_slots_alloc(&slots, kiln_hash_u64(rows[i].job));
-    kiln_slots_release(&c->by_job);
-    c->by_job = slots;
-    return true;
+    return kiln_places_fit(&c->by_job, c, c->row_count, hash_at);
 }
 
 static bool grow_prompts(struct kiln_catalogue *c)
@@ -178,9 +182,10 @@ static bool put(struct kiln_catalogue *c, const struct kiln_prompt_picture *p, u
         if (!chained)
             unchain(c, at);
     } else {
-        if (c->by_job.used == c->by_job.capacity && !grow(c))
+        if (!grow(c))
             return false;
-        at = kiln_slots_alloc(&c->by_job, kiln_hash_u64(p->job));
+        at = c->row_count++;
+        kiln_places_add(&c->by_job, kiln_hash_u64(p->job), at);
     }
     row.next = chained ? c->rows[at].next : c->first[row.prompt];
     if (!chained)
@@ -248,7 +253,7 @@ uint32_t kiln_catalogue_prompt_of(struct kiln_catalogue *c, uint64_t job)
 uint32_t kiln_catalogue_count(struct kiln_catalogue *c, uint32_t *ret_prompts)
 {
     pthread_rwlock_rdlock(&c->lock);
-    uint32_t count = c->by_job.used - c->gone;
+    uint32_t count = c->row_count - c->gone;
     if (ret_prompts)
         *ret_prompts = c->prompts.count;
     pthread_rwlock_unlock(&c->lock);
@@ -333,8 +338,8 @@ uint32_t kiln_catalogue_mask(struct kiln_catalogue *c, const struct kiln_gallery
     if (seen && from == 0)
         memset(mask, 0, (bits / 64 + 1) * sizeof *mask);
     if (seen)
-        *seen = (struct kiln_catalogue_seen){c->by_job.used, c->changes};
-    for (uint32_t i = from; i < c->by_job.used && !passing.nothing; i++) {
+        *seen = (struct kiln_catalogue_seen){c->row_count, c->changes};
+    for (uint32_t i = from; i < c->row_count && !passing.nothing; i++) {
         const struct row *row = &c->rows[i];
         if (!passes(c, &passing, row))
             continue;

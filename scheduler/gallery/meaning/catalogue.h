@@ -2,8 +2,8 @@
  *
  * A search by meaning compares prompts, each once however many pictures were made from it.  The
  * catalogue gives prompts their numbers, says which prompts have a picture that passes a filter,
- * and which picture of a prompt to show.  It holds about 45 bytes a picture
- * and as much a prompt.
+ * and which picture of a prompt to show.  It holds at most 39 bytes a picture
+ * and about as much a prompt, beside its vector.
  *
  * One thread changes it while others ask: every call takes a lock.
  */

@@ -4,14 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/policy/slots.h" /* KILN_NONE */
+#include "scheduler/policy/treap.h" /* KILN_NONE */
 #include "schemas/room.h"
 
-#define FIRST_PLACES 64 /* a power of two, as later ones */
+_Static_assert(KILN_NONE == KILN_PLACES_NONE, "both say: none");
 
 void kiln_digests_release(struct kiln_digests *digests)
 {
-    free(digests->at), free(digests->places);
+    free(digests->at);
+    kiln_places_release(&digests->places);
     memset(digests, 0, sizeof *digests);
 }
 
@@ -37,60 +38,56 @@ bool kiln_digests_valid(const char *hex)
     return read_hex(hex, digest);
 }
 
-/* Where the digest is, or the free place where it would be.  There is a free one. */
-static uint32_t place_of(const struct kiln_digests *digests, const uint8_t *digest)
+static uint32_t hash_of(const uint8_t *digest)
 {
-    uint32_t at;
-    memcpy(&at, digest, sizeof at); /* any bytes of a hash are a hash */
-    for (at &= digests->mask; digests->places[at]; at = (at + 1) & digests->mask)
-        if (memcmp(digests->at[digests->places[at] - 1], digest, KILN_SHA256_SIZE) == 0)
-            break;
-    return at;
+    uint32_t hash;
+    memcpy(&hash, digest, sizeof hash); /* any bytes of a hash are a hash */
+    return hash;
 }
 
-/* So that at most three of four places are taken. */
+static bool hash_at(const void *things, uint32_t n, uint32_t *ret)
+{
+    const struct kiln_digests *digests = things;
+    *ret = hash_of(digests->at[n]);
+    return true;
+}
+
+static uint32_t find(const struct kiln_digests *digests, const uint8_t *digest)
+{
+    uint32_t place = hash_of(digest), n;
+    while ((n = kiln_places_look(&digests->places, &place)) != KILN_PLACES_NONE)
+        if (memcmp(digests->at[n], digest, KILN_SHA256_SIZE) == 0)
+            break;
+    return n;
+}
+
 static bool grow(struct kiln_digests *digests)
 {
-    const uint32_t size = digests->places ? digests->mask + 1 : 0;
     uint8_t(*at)[KILN_SHA256_SIZE] =
         kiln_room(digests->at, digests->count, &digests->room, sizeof *at);
     if (!at)
         return false;
     digests->at = at;
-    if (digests->count < size / 4 * 3)
-        return true;
-    const uint32_t larger = size ? 2 * size : FIRST_PLACES;
-    uint32_t *places = calloc(larger, sizeof *places);
-    if (!places)
-        return false;
-    free(digests->places);
-    digests->places = places;
-    digests->mask = larger - 1;
-    for (uint32_t i = 0; i < digests->count; i++)
-        places[place_of(digests, at[i])] = i + 1;
-    return true;
+    return kiln_places_fit(&digests->places, digests, digests->count, hash_at);
 }
 
 uint32_t kiln_digests_find(const struct kiln_digests *digests, const char *hex)
 {
     uint8_t digest[KILN_SHA256_SIZE];
-    if (digests->count == 0 || !read_hex(hex, digest))
-        return KILN_NONE;
-    const uint32_t number = digests->places[place_of(digests, digest)];
-    return number ? number - 1 : KILN_NONE;
+    return read_hex(hex, digest) ? find(digests, digest) : KILN_NONE;
 }
 
 uint32_t kiln_digests_put(struct kiln_digests *digests, const char *hex)
 {
     uint8_t digest[KILN_SHA256_SIZE];
-    if (!read_hex(hex, digest) || !grow(digests))
+    if (!read_hex(hex, digest))
         return KILN_NONE;
-    uint32_t *place = &digests->places[place_of(digests, digest)];
-    if (*place == 0) {
-        memcpy(digests->at[digests->count++], digest, sizeof digest);
-        *place = digests->count;
-    }
-    return *place - 1;
+    const uint32_t known = find(digests, digest);
+    if (known != KILN_NONE || !grow(digests))
+        return known;
+    memcpy(digests->at[digests->count], digest, sizeof digest);
+    kiln_places_add(&digests->places, hash_of(digest), digests->count);
+    return digests->count++;
 }
 
 void kiln_digests_hex(const struct kiln_digests *digests, uint32_t number,

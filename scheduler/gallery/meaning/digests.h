@@ -11,11 +11,12 @@
 #include <stdint.h>
 
 #include "schemas/digest.h"
+#include "schemas/places.h"
 
 struct kiln_digests { /* zero-initialised: none */
     uint8_t (*at)[KILN_SHA256_SIZE];
-    uint32_t *places; /* of a hash table with linear probing: number + 1, 0: free */
-    uint32_t count, mask;
+    struct kiln_places places;
+    uint32_t count;
     size_t room;
 };
 
