@@ -39,6 +39,12 @@ conf=deep/er/b/kiln.conf
 stacks+=(deep/er/b)
 ok psql "$(sed -n 's/^postgres = //p' $conf)" -Atc 'SELECT count(*) FROM job'
 says '^0$' out.txt
+# Postgres reads its buffers again after a restart, if it has the library for it.
+ok psql "$(sed -n 's/^postgres = //p' $conf)" -Atc "SELECT concat_ws(' ', current_setting('checkpoint_timeout'),
+    current_setting('shared_preload_libraries'), setting) FROM pg_config WHERE name = 'PKGLIBDIR'"
+read -r pause preload library <out.txt
+[ "$pause" = 15min ] || die "a checkpoint after $pause"
+[ ! -e "$library/pg_prewarm.so" ] || [ "$preload" = pg_prewarm ] || die "Postgres preloads '$preload'"
 ok kiln down --dir deep/er/b
 ok up --dir b
 echo '{"prompt": "in b", "width": 64, "height": 64}' >one.jsonl

@@ -24,6 +24,8 @@
 #define READY_LIMIT_S 120         /* replaying a long log takes its time */
 #define BUFFERS_MB_MIN 128
 #define BUFFERS_MB_MAX 2048
+#define LOG_MB_MIN 1024 /* of Postgres itself */
+#define LOG_MB_MAX 4096
 #define ROOM_BYTES (150ull << 20) /* a new Postgres is 40 MB and wants 64 MB of log */
 
 /* --- Redis ------------------------------------------------------------------------------------ */
@@ -109,6 +111,29 @@ static long buffers_mb(void)
     return mb < BUFFERS_MB_MIN ? BUFFERS_MB_MIN : mb > BUFFERS_MB_MAX ? BUFFERS_MB_MAX : mb;
 }
 
+/* MB of log until a checkpoint begins.  Each page that changes after one is logged whole: at 200
+ * commits a second beside a gallery two of three bytes of the log are such pages
+ * (scripts/bench/RESULTS.md).  A sixteenth of a small disk, and never less than the default. */
+static long log_mb(const char *dir)
+{
+    struct statvfs fs;
+    if (statvfs(dir, &fs) != 0)
+        return LOG_MB_MIN;
+    const unsigned long long mb = (unsigned long long)fs.f_bavail * fs.f_frsize >> 24;
+    return mb < LOG_MB_MIN ? LOG_MB_MIN : mb > LOG_MB_MAX ? LOG_MB_MAX : (long)mb;
+}
+
+/* After a restart Postgres reads again what it had in its buffers, in a second or two, if its
+ * library for that is installed: without it searches take half as long again until all of it has
+ * been asked for. */
+static const char *preload(const char *bin)
+{
+    char path[PATH_MAX];
+    return access(kiln_join(path, bin, "../lib/pg_prewarm.so"), R_OK) == 0
+               ? "shared_preload_libraries = 'pg_prewarm'\n"
+               : "";
+}
+
 /* initdb, our settings and the database, all inside fresh. */
 static int initialise(const struct kiln_stack *stack, const char *bin, const char *fresh,
                       struct kiln_error *err)
@@ -128,9 +153,10 @@ static int initialise(const struct kiln_stack *stack, const char *bin, const cha
                         "\n# Kiln: a private server.  The socket is its owner's alone, which is "
                         "why trust is enough.\n"
                         "listen_addresses = ''\nunix_socket_permissions = 0700\n"
-                        "max_connections = 200\nshared_buffers = %ldMB\n"
+                        "max_connections = 200\nshared_buffers = %ldMB\n%s"
+                        "max_wal_size = %ldMB\ncheckpoint_timeout = 15min\n"
                         "log_line_prefix = '%%m [%%p] %%a '\n",
-                        buffers_mb()) >= 0;
+                        buffers_mb(), preload(bin), log_mb(fresh)) >= 0;
     ok = file && fclose(file) == 0 && ok;
     if (!ok)
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", conf,
