@@ -214,5 +214,13 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .options = favourite_options,
      .words = {1, KILN_WORDS_MAX},
      .run = kiln_verb_favourite},
+    {.name = "vote",
+     .spelling = "rate",
+     .args = "up|down|none JOB...",
+     .summary = "say which pictures are good or bad; `kiln lora learn` reads it",
+     .examples = "kiln vote up 17 23\nkiln vote none 17     takes a vote back",
+     .more = "A vote is the picture's, not a person's, and the gallery's buttons set the same one.",
+     .words = {2, KILN_WORDS_MAX},
+     .run = kiln_verb_vote},
     {.name = NULL},
 };

@@ -25,6 +25,7 @@ static const struct kiln_option lora_options[] = {
     {"enable", NULL, "prompts may choose it"},
     {"disable", NULL, "no prompt chooses it; job lines can still name it"},
     {"yes", NULL, "rm: do not ask"},
+    {"dry-run", NULL, "learn: print what would change, and write nothing"},
     {"at", "VERSION", "ls, show, try: the registry as it was at this version"},
     {"loras", "FILE", "try: read this loras.json instead of the registry"},
     {"negative-prompt", "TEXT", "try: the negative prompt; LoRAs that it names are not chosen"},
@@ -35,14 +36,16 @@ static const struct kiln_option lora_options[] = {
 
 const struct kiln_verb kiln_verbs_lora[] = {
     {.name = "lora",
-     .args = "add|import|ls|show|edit|replace|rename|rm|try ...",
+     .args = "add|import|ls|show|edit|replace|rename|rm|try|learn ...",
      .summary = "manage the registry of LoRAs, and show which of them a prompt asks for",
      .more = "add FILE|DIR checks names and shapes against the model, measures the strength, puts\n"
              "the file into the store and registers it. import reads a loras.json or the sidecars\n"
              "of ComfyUI-Lora-Manager. edit NAME, replace NAME FILE and rename OLD NEW apply to\n"
              "later jobs: a job keeps the file that it was accepted with. rm NAME is\n"
              "refused while jobs wait for the LoRA. try PROMPT shows which LoRAs loras \"auto\"\n"
-             "would choose, and why. Every change makes a new version of the registry; --at\n"
+             "would choose, and why. learn gives LoRAs that \"auto\" chose a small bias, by the\n"
+             "votes on their pictures and by favourites. Every change makes a new version of the "
+             "registry; --at\n"
              "shows an earlier one. An option with an empty value removes that text.",
      .examples =
          "kiln lora add ink.safetensors --triggers 'ink wash' --positive 'sumi-e,brush ink'\n"
@@ -50,7 +53,8 @@ const struct kiln_verb kiln_verbs_lora[] = {
          "kiln lora ls\n"
          "kiln lora edit ink --scale 0.8 --negative 'ink bottle'\n"
          "kiln lora try 'a fox, pixel art'\n"
-         "kiln lora try 'an aquarelle of a barn, no neon' --loras loras.json --json",
+         "kiln lora try 'an aquarelle of a barn, no neon' --loras loras.json --json\n"
+         "kiln lora learn --dry-run",
      .options = lora_options,
      .words = {1, 3},
      .settings = KILN_SETTINGS_LENIENT,

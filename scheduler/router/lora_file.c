@@ -2,10 +2,12 @@
 #include "scheduler/router/lora_file.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/router/learn.h"
 #include "schemas/names.h"
 #include "schemas/text/text.h"
 #include "schemas/text/utf8.h"
@@ -32,7 +34,7 @@ int kiln_lora_text_steers(const char *text)
 
 void kiln_lora_file_forget(json_t *entry)
 {
-    static const char *const keys[] = {"file", "layout", "rank"};
+    static const char *const keys[] = {"file", "layout", "rank", "bias"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         (void)json_object_del(entry, keys[i]);
 }
@@ -104,6 +106,17 @@ static int read_number(const struct place *place, const char *key, const json_t 
     return 0;
 }
 
+static int read_bias(const struct place *place, const char *key, const json_t *value,
+                     struct kiln_router_lora *lora, struct kiln_error *err)
+{
+    const double most = KILN_LEARN_MOST / 1000.0;
+    const double bias = json_is_number(value) ? json_number_value(value) : 1;
+    if (!(fabs(bias) <= most))
+        return wrong(place, key, "must be a number from -0.5 to 0.5", err);
+    lora->bias = (int)lround(1000 * bias);
+    return 0;
+}
+
 static int read_bool(const struct place *place, const char *key, const json_t *value, bool *ret,
                      struct kiln_error *err)
 {
@@ -165,6 +178,8 @@ static int read_key(const struct place *place, const char *key, const json_t *va
         return read_number(place, key, value, &lora->min, err);
     if (IS("max"))
         return read_number(place, key, value, &lora->max, err);
+    if (IS("bias"))
+        return read_bias(place, key, value, lora, err);
     if (IS("enabled"))
         return read_bool(place, key, value, &lora->enabled, err);
     if (IS("commercial")) {

@@ -28,7 +28,8 @@ struct kiln_lora_facts {
 int kiln_lora_file_try(const char *lora, const char *where, const struct kiln_lexicon *lexicon,
                        struct kiln_lora_facts *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Removes the keys that describe the file: the registry knows them from the file itself. */
+/* Removes what a registry knows by itself: keys that describe the file, and what ratings taught
+ * another registry. */
 void kiln_lora_file_forget(json_t *entry);
 
 /* The first character of a text that steers a terminal (kiln_utf8_steering; 0: what is no

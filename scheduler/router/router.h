@@ -14,7 +14,8 @@
  *     k  best keyword phrase: (share of its idf that is found)^3; its own and the lexicon's
  *     b  B/(B + 4) of BM25F over name, triggers, keywords, description, examples
  *     n  a phrase of a concept that its own excludes ("photorealistic" for a painting)
- *     p = 1/(1 + exp(-z)),  z = weights . (1, t, k, b, n), fitted by `kiln bench routing --fit`
+ *     p = 1/(1 + exp(-z)),  z = weights . (1, t, k, b, n), fitted by `kiln bench routing --fit`,
+ *     plus the bias that ratings of its pictures have taught (learn.h), unless a trigger stands
  * Then the team (team.c): the best one first; the words that spoke for it speak for no other.
  */
 #ifndef KILN_ROUTER_H
@@ -68,6 +69,7 @@ struct kiln_router_lora {
     struct kiln_texts triggers, positive, negative, examples;
     char *description; /* or NULL */
     double scale, min, max;
+    int bias; /* of z, thousandths, learnt from ratings (learn.h); 0: none */
 };
 
 struct kiln_router;

@@ -230,5 +230,7 @@ void kiln_router_score(struct kiln_router_reader *reader, const struct kiln_rout
         c->z = w->bias + (int)(((int64_t)w->t * c->t + (int64_t)w->k * c->k + (int64_t)w->b * c->b +
                                 (int64_t)w->n * c->n) /
                                1000);
+        if (c->t == 0)
+            c->z += reader->router->loras[c->lora].bias;
     }
 }

@@ -129,6 +129,7 @@ _kiln()
             add | rm | ls) _kiln_offer -W "$(_kiln_batches)" ;;
             favourite) _kiln_offer -W 'add rm ls' ;;
             esac ;;
+        vote) [ "$before" = vote ] && _kiln_offer -W 'up down none' ;;
         backfill)
             case $before in
             show | pause | resume | rm) _kiln_offer -W "$(_kiln_orders)" ;;
@@ -137,7 +138,7 @@ _kiln()
         lora)
             case $before in
             show | edit | replace | rename | rm) _kiln_offer -W "$(_kiln_registry)" ;;
-            lora) _kiln_offer -W 'add import ls show edit replace rename rm try' ;;
+            lora) _kiln_offer -W 'add import ls show edit replace rename rm try learn' ;;
             *) _kiln_offer -f ;;
             esac ;;
         quota) _kiln_offer -W 'set ls rm' ;;

@@ -201,6 +201,41 @@ until_sql "SELECT state FROM job j JOIN batch b ON b.id = batch_id WHERE name = 
 grep -q "LoRA peel: the file in the store has the sha256 $(sha "$loras/neon.safetensors"), not $(sha "$loras/sticker.safetensors")" out.txt ||
     die "the failure does not name the LoRA and both hashes: $(cat out.txt)"
 
+# --- votes teach a small bias, when somebody says so
+fails 64 kiln vote sideways 1
+says "unknown vote 'sideways'"
+fails 66 kiln vote up 999999
+ok kiln lora learn
+says 'nothing to learn'
+fails 64 kiln lora learn watercolor
+ok kiln enqueue - --batch voted <<<'{"prompt": "a fox, aquarelle", "size": "64x64", "loras": "auto"}'
+until_sql "SELECT count(*) FROM image JOIN job j ON j.id = job_id WHERE j.route LIKE '%watercolor%'" 1
+voted=$(sql "SELECT job_id FROM image JOIN job j ON j.id = job_id WHERE j.route LIKE '%watercolor%'")
+ok kiln rate up "$voted" --json
+json out.txt 'd == {"vote": 1, "pictures": 1}'
+ok kiln lora show watercolor --json
+before=$(python3 -c 'import json; print(json.load(open("out.txt"))["version"])')
+learnt=0
+for words in "--dry-run" "" ""; do # the third time nothing is new
+    ok kiln lora learn $words --json
+    cp out.txt learnt.$((++learnt))
+done
+json learnt.1 'd == {"name": "watercolor", "was": 0.0, "bias": 0.007, "liked": 1, "rated": 1}'
+json learnt.2 'd["bias"] == 0.007 and d["version"] > '"$before"
+[ ! -s learnt.3 ] || die "the same votes teach twice"
+ok kiln lora show watercolor --json
+json out.txt 'd["entry"]["bias"] == 0.007'
+ok kiln vote down "$voted"
+ok kiln lora learn
+says '^watercolor .*+0.007 -> -0.007  +0 -1$' out.txt
+ok kiln lora replace watercolor "$loras/hatched.safetensors" # of which nobody has seen a picture
+ok kiln lora show watercolor --json
+json out.txt '"bias" not in d["entry"]'
+ok kiln lora replace watercolor "$loras/watercolor.safetensors"
+ok kiln vote none "$voted"
+ok kiln lora learn
+says 'nothing to learn'
+
 # --- a tenant's LoRA is for no other tenant, also in the cache, whose jobs skip the intake
 ok kiln lora edit peel --of-tenant ann
 fails 65 kiln cache build --template 'a star' --set size=64x64 --loras peel --sigmas 0.5

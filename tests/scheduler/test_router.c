@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <pthread.h>
 
+#include "scheduler/router/learn.h"
 #include "scheduler/router/lora_file.h"
 #include "scheduler/router/router.h"
 
@@ -168,6 +169,84 @@ static void the_team_has_rules(void **state)
     assert_string_equal(team("tilda, bonsai, mira_elf"), "mira fox"); /* two subjects */
     assert_string_equal(team("pxl, neon style, tilda, gdry"), "fox neon pixel");
     assert_string_equal(team("twn"), "twin-a"); /* one trigger of two: by name, and one of them */
+}
+
+/* The p of the first candidate, with this bias. */
+static int p_with_bias(const char *bias, const char *prompt)
+{
+    char text[200];
+    struct kiln_router *usual = router;
+    struct kiln_router_reader *usual_reader = reader;
+    snprintf(text, sizeof text,
+             "{\"loras\": [{\"name\": \"knife\", \"triggers\": [\"knfpnt\"], \"positive\": "
+             "[\"impasto\"]%s}]}",
+             bias);
+    router = build(text);
+    reader = kiln_router_reader_new(router);
+    assert_non_null(reader);
+    (void)team(prompt);
+    const int p = route.shown_count ? route.shown[0].p : -1;
+    kiln_router_reader_free(reader);
+    kiln_router_free(router);
+    router = usual;
+    reader = usual_reader;
+    return p;
+}
+
+/* It moves what words say a little, and neither an exact trigger nor a prompt without evidence. */
+static void a_learnt_bias_moves_words_alone(void **state)
+{
+    (void)state;
+    const int plain = p_with_bias("", "an impasto crab");
+    const int more = p_with_bias(", \"bias\": 0.5", "an impasto crab");
+    const int less = p_with_bias(", \"bias\": -0.5", "an impasto crab");
+    assert_true(less < plain && plain < more && less > 800);
+    assert_int_equal(p_with_bias(", \"bias\": -0.5", "a crab, knfpnt"),
+                     p_with_bias("", "a crab, knfpnt"));
+    assert_int_equal(p_with_bias(", \"bias\": 0.5", "a crab"), -1);
+}
+
+static void a_bias_out_of_bounds_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"0.51", "-0.501", "\"0.1\"", "true", "1e300"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[100];
+        struct kiln_error err;
+        struct kiln_router_lora *loras;
+        size_t count;
+        snprintf(text, sizeof text, "{\"loras\": [{\"name\": \"x\", \"bias\": %s}]}", wrong[i]);
+        assert_int_equal(kiln_lora_file_read(text, strlen(text), "test", &loras, &count, &err),
+                         KILN_BAD_INPUT);
+        assert_non_null(strstr(err.text, "'bias' must be a number from -0.5 to 0.5"));
+    }
+}
+
+static int bias(uint64_t liked, uint64_t rated, uint64_t pool_liked, uint64_t pool_rated)
+{
+    return kiln_learn_bias((struct kiln_ratings){liked, rated},
+                           (struct kiln_ratings){pool_liked, pool_rated});
+}
+
+/* The formula of learn.h by hand: m = 51/102, q = (5 + 18)/(10 + 20), half of logit(23/30). */
+static void ratings_become_a_small_bias(void **state)
+{
+    (void)state;
+    assert_int_equal(bias(18, 20, 50, 100), 250); /* logit(q) = 1.19, which is over 0.5 */
+    assert_int_equal(bias(12, 20, 50, 100), 134); /* logit(17/30) = 0.268 */
+    assert_int_equal(bias(2, 20, 50, 100), -250);
+    assert_int_equal(bias(0, 0, 50, 100), 0);
+    assert_int_equal(bias(0, 0, 0, 0), 0);
+    assert_int_equal(bias(1, 1, 1, 1), 7); /* m = 2/3, q = 23/33: one picture says little */
+    assert_int_equal(bias(10, 20, 50, 100), 0);
+    const uint64_t most = INT64_MAX;
+    assert_int_equal(bias(most, most, most, 2 * most), 500);
+    assert_int_equal(bias(0, most, most, 2 * most), -500);
+    for (uint64_t n = 1; n < 400; n++) {
+        assert_in_range(bias(n, n, 7 * n, 9 * n) + 500, 500, 1000);
+        assert_true(bias(n, n, 7 * n, 9 * n) >= bias(n - 1, n, 7 * n, 9 * n));
+        assert_true(bias(0, n, n, n) <= 0 && bias(n, n, n, n) >= 0);
+    }
 }
 
 static void the_pool_decides_who_may(void **state)
@@ -365,6 +444,9 @@ int main(void)
         cmocka_unit_test(praise_is_no_evidence),
         cmocka_unit_test(a_character_needs_its_name),
         cmocka_unit_test(the_team_has_rules),
+        cmocka_unit_test(a_learnt_bias_moves_words_alone),
+        cmocka_unit_test(a_bias_out_of_bounds_is_refused),
+        cmocka_unit_test(ratings_become_a_small_bias),
         cmocka_unit_test(the_pool_decides_who_may),
         cmocka_unit_test(a_style_counts_as_a_word),
         cmocka_unit_test(scales_shrink_with_the_team),

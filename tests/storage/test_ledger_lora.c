@@ -9,7 +9,10 @@
 #include <pthread.h>
 
 #include "storage/ledger/lora/change.h"
+#include "storage/ledger/lora/ratings.h"
+#include "storage/ledger/safety/vote.h"
 #include "storage/ledger/upkeep/backup.h"
+#include "storage/ledger/upkeep/favourite.h"
 #include "storage/ledger/upkeep/garbage.h"
 #include "tests/support/rig.h"
 
@@ -133,9 +136,10 @@ static void every_version_can_be_read_again(void **state)
 static void a_job_gets_the_files_behind_its_loras(void **state)
 {
     (void)state;
-    struct kiln_lora_name names[] = {{.name = "ink", .sha256 = A64, .stored = true},
-                                     {.name = "mine", .tenant = "ann", .sha256 = B64, .stored = true},
-                                     {.name = "seen", .sha256 = C64}};
+    struct kiln_lora_name names[] = {
+        {.name = "ink", .sha256 = A64, .stored = true},
+        {.name = "mine", .tenant = "ann", .sha256 = B64, .stored = true},
+        {.name = "seen", .sha256 = C64}};
     const struct kiln_lora_list three = {.at = names, .count = 3};
     struct kiln_job job = {.tenant = "ann", .lora_count = KILN_LORAS_MAX};
     static const char *const wanted[KILN_LORAS_MAX] = {"seen", "mine", "ink"};
@@ -259,12 +263,12 @@ static void changes_at_the_same_moment_follow_each_other(void **state)
 static void see(const char *name, const char *sha256, const char *expected)
 {
     char found[KILN_LORA_SHA256_MAX];
-    kiln_test_ok(kiln_lora_register_seen(
-                     rig.ledger, "p",
-                     &(struct kiln_lora_seen){
-                         .name = name, .tenant = "", .sha256 = sha256, .bytes = 77},
-                     found, &rig.err),
-                 rig.err);
+    kiln_test_ok(
+        kiln_lora_register_seen(
+            rig.ledger, "p",
+            &(struct kiln_lora_seen){.name = name, .tenant = "", .sha256 = sha256, .bytes = 77},
+            found, &rig.err),
+        rig.err);
     assert_string_equal(found, expected);
 }
 
@@ -360,6 +364,82 @@ static void waiting_jobs_are_counted(void **state)
     kiln_test_ok(kiln_lora_waiting(rig.ledger, "q", "ink", A64, &count, &rig.err), rig.err);
     assert_int_equal(count, 0);
     kiln_rig_release(jobs, 3);
+}
+
+/* --- ratings ---------------------------------------------------------------------------------- */
+
+static struct kiln_lora_ratings rated[4];
+static size_t rated_count;
+
+static int note_ratings(void *arg, const struct kiln_lora_ratings *row, struct kiln_error *err)
+{
+    (void)arg;
+    (void)err;
+    assert_in_range(rated_count, 0, 3);
+    rated[rated_count++] = *row;
+    return 0;
+}
+
+static void read_ratings(void)
+{
+    rated_count = 0;
+    kiln_test_ok(kiln_lora_ratings(rig.ledger, "p", note_ratings, NULL, &rig.err), rig.err);
+}
+
+static void vote(uint64_t job, int value)
+{
+    kiln_test_ok(kiln_ledger_vote(rig.ledger, "p", job, value, &rig.err), rig.err);
+}
+
+/* The vote wins over the favourite; jobs that named their LoRAs, or got none, do not count. */
+static void ratings_belong_to_the_file_that_was_chosen(void **state)
+{
+    (void)state;
+    struct kiln_job jobs[6];
+    uint64_t changes, pictures;
+    char sql[300];
+    const uint64_t at = changed(0, "brush", A64, "{\"name\": \"brush\"}");
+    changed(0, "felt", B64, "{\"name\": \"felt\"}");
+    read_ratings();
+    assert_int_equal(rated_count, 0);
+    assert_int_equal(kiln_rig_assigned("rated", 6, jobs), 6);
+    for (int i = 0; i < 6; i++) {
+        static const char *const loras[] = {"[{\"name\":\"brush\"}]",
+                                            "[{\"name\":\"brush\"},{\"name\":\"felt\"}]",
+                                            "[{\"name\":\"brush\"}]",
+                                            "[{\"name\":\"felt\"}]",
+                                            "[]",
+                                            "[{\"name\":\"brush\"}]"};
+        assert_true(kiln_rig_commit(&jobs[i]));
+        snprintf(sql, sizeof sql,
+                 "UPDATE job SET loras = '%s', route = CASE %d WHEN 5 THEN NULL ELSE"
+                 " '{\"v\":%llu,\"r\":1,\"p\":[]}' END WHERE id = %llu",
+                 loras[i], i, (unsigned long long)at + 1, (unsigned long long)jobs[i].id);
+        free(kiln_test_sql(rig.stack, sql));
+    }
+    vote(jobs[0].id, 1);
+    vote(jobs[1].id, -1);
+    kiln_test_ok(kiln_ledger_mark(rig.ledger, "p", (uint64_t[]){jobs[1].id, jobs[2].id}, 2, NULL,
+                                  true, &changes, &pictures, &rig.err),
+                 rig.err);
+    vote(jobs[4].id, 1);
+    vote(jobs[5].id, -1);
+    changed(live("brush"), "pen", A64, "{\"name\": \"pen\", \"bias\": 0.125}"); /* another name */
+    read_ratings();
+    assert_int_equal(rated_count, 2);
+    assert_string_equal(rated[0].name, "felt");
+    assert_true(rated[0].liked == 0 && rated[0].rated == 1);
+    assert_string_equal(rated[1].name, "pen");
+    assert_true(rated[1].liked == 2 && rated[1].rated == 3 && rated[1].bias == 0.125);
+    assert_true(rated[1].pool_liked == 2 && rated[1].pool_rated == 3);
+    changed(live("pen"), "pen", C64, "{\"name\": \"pen\", \"bias\": 0.125}"); /* another file */
+    read_ratings();
+    assert_int_equal(rated_count, 2);
+    assert_true(rated[1].rated == 0 && rated[1].bias == 0.125 && !rated[1].seen);
+    changed(live("felt"), "felt", B64, NULL);
+    read_ratings();
+    assert_int_equal(rated_count, 1);
+    kiln_rig_release(jobs, 6);
 }
 
 /* --- files in the store ----------------------------------------------------------------------- */
@@ -479,6 +559,7 @@ int main(void)
         cmocka_unit_test(a_file_of_a_directory_is_registered_on_sight),
         cmocka_unit_test(a_lora_leaves_with_its_file),
         cmocka_unit_test(waiting_jobs_are_counted),
+        cmocka_unit_test(ratings_belong_to_the_file_that_was_chosen),
         cmocka_unit_test(a_file_stays_while_somebody_needs_it),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, stop);

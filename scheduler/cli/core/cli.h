@@ -42,7 +42,7 @@ typedef int kiln_verb_function(struct kiln_cli *cli, const struct kiln_args *arg
 
 struct kiln_verb {
     const char *name;
-    const char *spelling;              /* the American one, which is accepted too; or NULL */
+    const char *spelling;              /* another one that is accepted too; or NULL */
     const char *args;                  /* "BATCH [--timeout S]" */
     const char *summary;               /* one line */
     const char *more;                  /* further help, NULL for none */

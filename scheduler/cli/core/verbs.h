@@ -10,7 +10,7 @@ kiln_verb_function kiln_verb_backup, kiln_verb_backfill, kiln_verb_batch, kiln_v
     kiln_verb_gc, kiln_verb_help, kiln_verb_jobs, kiln_verb_lora, kiln_verb_loras, kiln_verb_models,
     kiln_verb_migrate, kiln_verb_pause, kiln_verb_quota, kiln_verb_redraw, kiln_verb_forward,
     kiln_verb_restore, kiln_verb_run, kiln_verb_show, kiln_verb_status, kiln_verb_styles,
-    kiln_verb_up, kiln_verb_usage, kiln_verb_wait, kiln_verb_watch, kiln_verb_why, kiln_verb_worker,
-    kiln_verb_workers;
+    kiln_verb_up, kiln_verb_usage, kiln_verb_vote, kiln_verb_wait, kiln_verb_watch, kiln_verb_why,
+    kiln_verb_worker, kiln_verb_workers;
 
 #endif

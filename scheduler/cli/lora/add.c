@@ -296,6 +296,7 @@ static int replace(struct kiln_lora_registry *registry, const struct kiln_args *
                    struct kiln_lora_found *found)
 {
     int status = kiln_lora_entry_options(registry->cli, args, found->entry);
+    (void)json_object_del(found->entry, "bias"); /* which ratings of the file before taught */
     return status ? status : kiln_lora_add_file(registry, args->rest[2], found->entry, found);
 }
 

@@ -23,6 +23,7 @@ static const struct {
     {"replace", kiln_lora_replace, TEXTS},
     {"rename", kiln_lora_rename, ""},
     {"rm", kiln_lora_remove, " yes "},
+    {"learn", kiln_lora_learn, " dry-run "},
     {"try", kiln_lora_try,
      " loras at negative-prompt style base variant of-tenant commercial video "},
 };
@@ -44,6 +45,6 @@ int kiln_verb_lora(struct kiln_cli *cli, const struct kiln_args *args)
     }
     return kiln_usage(cli,
                       "unknown subcommand '%.40s'; there are add, import, ls, show, edit, replace, "
-                      "rename, rm and try",
+                      "rename, rm, try and learn",
                       word);
 }

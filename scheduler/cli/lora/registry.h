@@ -68,6 +68,7 @@ int kiln_lora_replace(struct kiln_cli *cli, const struct kiln_args *args);
 int kiln_lora_edit(struct kiln_cli *cli, const struct kiln_args *args);
 int kiln_lora_rename(struct kiln_cli *cli, const struct kiln_args *args);
 int kiln_lora_remove(struct kiln_cli *cli, const struct kiln_args *args);
+int kiln_lora_learn(struct kiln_cli *cli, const struct kiln_args *args);
 int kiln_lora_ls(struct kiln_cli *cli, const struct kiln_args *args);
 int kiln_lora_show(struct kiln_cli *cli, const struct kiln_args *args);
 
