@@ -107,6 +107,28 @@ static bool alone(const struct kiln_router_reader *reader, struct kiln_span span
     return true;
 }
 
+/* Whether the word stands before the span, or before its article: "as a sticker". */
+static bool follows_word(const struct kiln_router_reader *reader, struct kiln_span span,
+                         const char *word)
+{
+    size_t at = span.from;
+    if (at > 0 && (is_word(reader, at - 1, "a") || is_word(reader, at - 1, "an")))
+        at--;
+    return at > 0 && is_word(reader, at - 1, word);
+}
+
+/* "The eggs are hatching". */
+static bool is_happening(const struct kiln_router_reader *reader, struct kiln_span span)
+{
+    static const char *const being[] = {"is", "are", "was", "were"};
+    const struct kiln_route_token *token = &reader->tokens.at[span.from];
+    const char *text = reader->tokens.letters + token->text;
+    bool follows = false;
+    for (size_t i = 0; i < sizeof being / sizeof *being; i++)
+        follows |= is_word(reader, span.from - 1, being[i]);
+    return follows && token->length > 3 && memcmp(text + token->length - 3, "ing", 3) == 0;
+}
+
 static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_phrase *phrase,
                      struct kiln_span span)
 {
@@ -122,12 +144,16 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
     if (follows && is_word(reader, span.from - 1, "of") && span.from > 1 &&
         (classes_at(reader, span.from - 2, clause) & KILN_WORD_CONTAINER))
         return THING;
+    if (phrase->count == 1 && follows && is_happening(reader, span))
+        return THING;
     if (phrase->count > 1 || !follows || (next & KILN_WORD_LOOK) || alone(reader, span, clause) ||
-        is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "as") ||
-        is_word(reader, span.from - 1, "like") || is_word(reader, span.from - 1, "of"))
+        is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of") ||
+        follows_word(reader, span, "as") || follows_word(reader, span, "like"))
         return LOOK;
     if (next & KILN_WORD_PLACE)
         return PLACED;
+    if (follows_word(reader, span, "but")) /* "not clay but a sticker" */
+        return LOOK;
     if (span.to >= reader->tokens.count || at[span.to].clause != clause) /* "a clay", "fox clay" */
         return phrase->common && (classes_at(reader, span.from - 1, clause) & KILN_WORD_SMALL)
                    ? LAST_COMMON

@@ -35,7 +35,7 @@
 #define KILN_ROUTER_PROSE_MAX 2000 /* bytes of an example, or read of a description */
 #define KILN_ROUTER_REASON_MAX KILN_ROUTE_MAX /* bytes */
 #define KILN_ROUTER_SHOWN 8        /* candidates that a route explains */
-#define KILN_ROUTER_ID 1 /* raised when the same line and version may give another answer */
+#define KILN_ROUTER_ID 2 /* raised when the same line and version may give another answer */
 
 enum kiln_lora_category {
     KILN_LORA_STYLE,
@@ -143,7 +143,7 @@ struct kiln_route {
         *prompt; /* as drawn: with the missing triggers; lent until the reader's next route */
     bool trigger_dropped;                    /* a trigger had no room within KILN_PROMPT_MAX */
     bool tags;                               /* the prompt has <lora:...>, which is not obeyed */
-    char reason[KILN_ROUTER_REASON_MAX + 1]; /* {"v":version,"r":1,"p":[["neon",0.97,"..."]]} */
+    char reason[KILN_ROUTER_REASON_MAX + 1]; /* {"v":version,"r":2,"p":[["neon",0.97,"..."]]} */
     struct kiln_route_candidate shown[KILN_ROUTER_SHOWN]; /* chosen ones first, then by p */
     uint32_t shown_count;
 };

@@ -17,7 +17,9 @@ class Style:
 
 # What else asks for a style, and phrases with its words that do not: `positive` and `negative` of loras.json.
 PHRASES = {
-    "neon": (("glowing outlines", "neon lights", "light tubes"), ("starry night", "neon tetra", "neon green")),
+    "neon": (("neon", "glowing outlines", "neon lights", "light tubes"),
+             ("starry night", "neon tetra", "neon green", "neon blue", "neon red", "neon pink", "neon purple",
+              "neon yellow", "neon orange")),
     "pixel": (("retro game sprite", "blocky pixels", "16-bit"), ("pixel phone", "checkerboard", "checked background")),
     "watercolor": (("aquarelle", "pale washes"), ("ocean water", "watercolor set", "watercolor box")),
     "hatched": (("pen and ink", "etching", "cross hatching"),

@@ -139,6 +139,9 @@ static void things_are_no_looks(void **state)
     assert_string_equal(team("the clay on the table"), "");
     assert_string_equal(team("a fox, clay"), "clay");
     assert_string_equal(team("a clay fox"), "clay");
+    assert_string_equal(team("a fox as a clay"), "clay");
+    assert_string_equal(team("not neon but a clay: a fox"), "clay");
+    assert_string_equal(team("the eggs are etching"), "");
     assert_string_equal(team("neon tetra"), "");
     assert_string_equal(team("a neon sign in a starry night"), "neon");
 }
