@@ -39,7 +39,8 @@ struct kiln_seen_thing {
 struct kiln_seen {
     int count;
     struct kiln_seen_thing things[KILN_SEEN_THINGS_MAX];
-    int background, first, second, style; /* first and second: colours of the background */
+    int background, first, second; /* first and second: colours of the background */
+    int style, style_next;         /* the likeliest, and the one after it */
 };
 
 /* Reads dir/labels.json.  KILN_NOT_FOUND without it, KILN_BAD_INPUT naming the key. */

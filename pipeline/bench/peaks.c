@@ -94,4 +94,8 @@ void kiln_judge_whole(const struct kiln_judge_labels *labels, const float *whole
     ret->second = largest(whole, labels->colours.count, 1);
     whole += labels->colours.count;
     ret->style = largest(whole, labels->styles.count, 1);
+    ret->style_next = ret->style == 0 && labels->styles.count > 1;
+    for (int i = 0; i < labels->styles.count; i++)
+        if (i != ret->style && whole[i] > whole[ret->style_next])
+            ret->style_next = i;
 }

@@ -14,7 +14,8 @@ int kiln_judge_whole_width(const struct kiln_judge_labels *labels);
 void kiln_judge_peaks(const struct kiln_judge_labels *labels, const float *local, int rows,
                       int cols, struct kiln_seen *ret);
 
-/* whole: background, first colour, second colour, style.  Fills the same fields of *ret. */
+/* whole: background, first colour, second colour, style.  Fills the same fields of *ret, and
+ * style_next. */
 void kiln_judge_whole(const struct kiln_judge_labels *labels, const float *whole,
                       struct kiln_seen *ret);
 

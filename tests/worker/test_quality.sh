@@ -13,6 +13,11 @@ expect 0 "json" "${small[@]}" --json
 grep -q '"rows":\[{"prompts":"held","size":"64x64","steps":1,"dtype":"fp32","pictures":2,' out || fail "json: $(cat out)"
 expect 0 "a style" "${small[@]}" --style neon --json
 grep -q '"in_style":' out || fail "--style is not counted"
+expect 0 "two styles" "${small[@]}" --style neon,clay --json
+grep -q '"in_style":' out || fail "--style with two is not counted"
+for styles in neon,neon neon,clay,pixel neon, ,neon; do
+    expect 65 "$styles" "${small[@]}" --style $styles
+done
 expect 0 "an own suffix" "${small[@]}" --style neon --suffix ""
 expect 0 "coarse first" "${small[@]}" --sizes 128 --coarse 1+1 --json
 grep -q '"mode":"coarse=1+1"' out || fail "the mode in json: $(cat out)"

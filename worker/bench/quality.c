@@ -23,7 +23,7 @@ struct bench {
     struct kiln_quality_options options;
     char suffix[128];
     struct kiln_pictures pictures;
-    int style; /* position in the labels, or -1 */
+    int style, style_also; /* positions in the labels, or -1 */
     struct kiln_quality_row rows[KILN_QUALITY_ROWS_MAX];
     int row_count;
 };
@@ -97,6 +97,17 @@ static int render(struct bench *bench, struct kiln_quality_row *row, struct load
     return code;
 }
 
+/* Two styles may come in either order. */
+static bool shows_style(const struct bench *bench, const struct kiln_seen *seen)
+{
+    if (bench->style < 0)
+        return true;
+    if (bench->style_also < 0)
+        return seen->style == bench->style;
+    return (seen->style == bench->style && seen->style_next == bench->style_also) ||
+           (seen->style == bench->style_also && seen->style_next == bench->style);
+}
+
 static int judge_one(struct bench *bench, struct kiln_quality_row *row, const struct load *load,
                      size_t i, struct kiln_error *err)
 {
@@ -114,7 +125,7 @@ static int judge_one(struct bench *bench, struct kiln_quality_row *row, const st
     if (code)
         return code;
     kiln_tally_add(&row->tally, &picture.score);
-    bool in_style = bench->style < 0 || picture.seen.style == bench->style;
+    bool in_style = shows_style(bench, &picture.seen);
     row->in_style += in_style;
     if (!bench->options.failures || (in_style && kiln_score_whole(&picture.score)))
         return 0;
@@ -176,27 +187,48 @@ static int run_rows(struct bench *bench, struct kiln_error *err)
 
 /* --- the verb --------------------------------------------------------------------------------- */
 
+/* --style A or A,B; words: what names them in a prompt. */
+static int read_styles(struct bench *bench, char *words, size_t size, struct kiln_error *err)
+{
+    const struct kiln_label_list *styles = &bench->pictures.labels->styles;
+    const char *at = bench->options.style;
+    int *const found[] = {&bench->style, &bench->style_also};
+    for (int i = 0; at && i < 2; i++) {
+        const size_t len = strcspn(at, ","), used = strlen(words);
+        char name[KILN_LABEL_MAX] = "", suffix[64];
+        if (len < sizeof name)
+            memcpy(name, at, len);
+        *found[i] = kiln_pictures_style(&bench->pictures, name, suffix);
+        if (*found[i] < 0 || (i && bench->style_also == bench->style))
+            break;
+        snprintf(words + used, size - used, "%s", suffix);
+        at = at[len] ? at + len + 1 : NULL;
+    }
+    if (!at)
+        return 0;
+    char known[256] = "";
+    size_t put = 0;
+    for (int i = 0; i < styles->count && put < sizeof known; i++)
+        put += (size_t)snprintf(known + put, sizeof known - put, "%s%s", i ? ", " : "; it knows ",
+                                styles->names[i]);
+    return kiln_fail(err, KILN_BAD_INPUT, "--style %s: one or two styles of the judge%s",
+                     bench->options.style, known);
+}
+
 static int open_bench(struct bench *bench, struct kiln_error *err)
 {
     const struct kiln_quality_options *o = &bench->options;
-    char words[64] = "";
-    bench->style = -1;
+    char words[128] = "";
+    bench->style = bench->style_also = -1;
     bench->row_count = kiln_quality_plan(o, bench->rows, err);
     if (!bench->row_count)
         return err->code;
     int code = kiln_pictures_judge(&bench->pictures, o->judge, o->device, err);
     if (code)
         return code;
-    const struct kiln_label_list *styles = &bench->pictures.labels->styles;
-    if (o->style && (bench->style = kiln_pictures_style(&bench->pictures, o->style, words)) < 0) {
-        char known[256] = "";
-        size_t at = 0;
-        for (int i = 0; i < styles->count && at < sizeof known; i++)
-            at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "; it knows ",
-                                   styles->names[i]);
-        return kiln_fail(err, KILN_BAD_INPUT, "--style %s: the judge knows no such style%s",
-                         o->style, known);
-    }
+    code = read_styles(bench, words, sizeof words, err);
+    if (code)
+        return code;
     snprintf(bench->suffix, sizeof bench->suffix, "%s", o->suffix ? o->suffix : words);
     if (o->failures && mkdir(o->failures, 0777) != 0 && errno != EEXIST)
         return kiln_fail(err, KILN_IO, "make directory %s: %s", o->failures, strerror(errno));
