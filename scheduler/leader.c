@@ -170,7 +170,7 @@ static int work(struct kiln_leader *leader, bool bus, struct kiln_error *err)
         rc = kiln_reconcile(leader, now_ms, err);
     }
     rc = rc ? rc : kiln_costs_keep(leader, now_ms, err);
-    kiln_cache_tend(leader->cache, now_ms);
+    kiln_cache_tend(leader->cache, leader->ledger, leader->pool, now_ms);
     rc = rc ? rc : kiln_load_pauses(leader, now_ms, err);
     rc = rc ? rc : kiln_load(leader, now_ms, err);
     if (rc == 0 && bus)

@@ -12,11 +12,13 @@
 #include "scheduler/cache/rule.h"
 #include "schemas/clock.h"
 #include "schemas/digest.h"
+#include "schemas/room.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/telemetry/metrics.h"
 #include "storage/daemon/outage.h"
 #include "storage/formats/card/model_words.h"
 #include "storage/formats/regular.h"
+#include "storage/ledger/queue/quota.h"
 #include "storage/ledger/read/donors.h"
 
 #define FILES_MS 30000 /* between readings of kiln.json, and looks at words.txt */
@@ -24,6 +26,16 @@
 #define NAP_MS 100     /* the thread ends within this */
 #define PATH_BYTES_MAX 4608
 #define MODELS_MAX 64 /* names of models; donors of further ones are left out */
+
+/* Whether runs of a tenant may begin from stored latents, where its quota says it. */
+struct rule {
+    char tenant[KILN_NAME_MAX + 1];
+    bool off;
+};
+struct rules {
+    struct rule *at;
+    size_t count, room;
+};
 
 /* Which weights render a model now: those of its newest donor. */
 struct model {
@@ -37,7 +49,7 @@ struct kiln_cache {
     pthread_t thread;
     bool started;
     atomic_bool stop, asked; /* asked: a job wants a donor */
-    int64_t card_due_ms;
+    int64_t card_due_ms, quotas_due_ms;
     struct stat card_stat; /* of what was read last; zeroed: there was none */
     /* of the thread */
     int64_t words_due_ms;
@@ -46,6 +58,7 @@ struct kiln_cache {
     bool full; /* and it was logged */
 
     pthread_mutex_t lock; /* of all below; the thread alone changes what is below the card */
+    struct rules rules;
     struct kiln_model_card card;
     struct kiln_reuse_words *words; /* NULL: only donors of the same prompt are found */
     struct kiln_donor_index *index; /* NULL before the first donor is read */
@@ -279,6 +292,7 @@ void kiln_cache_close(struct kiln_cache *cache)
     pthread_mutex_destroy(&cache->lock);
     kiln_donor_index_free(cache->index);
     kiln_reuse_words_free(cache->words);
+    free(cache->rules.at);
     free(cache);
 }
 
@@ -307,10 +321,52 @@ static void read_card(struct kiln_cache *cache)
     pthread_mutex_unlock(&cache->lock);
 }
 
-void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms)
+static int keep_rule(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
 {
+    struct rules *rules = arg;
+    if (quota->teleport == KILN_TELEPORT_OLD)
+        return 0;
+    struct rule *at = kiln_room(rules->at, rules->count, &rules->room, sizeof *at);
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the quotas");
+    rules->at = at;
+    struct rule *rule = &rules->at[rules->count++];
+    *rule = (struct rule){.off = quota->teleport == KILN_TELEPORT_OFF};
+    snprintf(rule->tenant, sizeof rule->tenant, "%s", quota->tenant);
+    return 0;
+}
+
+/* After a failure the rules are those of before. */
+static int read_rules(struct kiln_cache *cache, struct kiln_ledger *ledger, const char *pool,
+                      struct kiln_error *err)
+{
+    struct rules rules = {0};
+    int code = kiln_ledger_quotas(ledger, pool, keep_rule, &rules, err);
+    if (code) {
+        free(rules.at);
+        return code;
+    }
+    pthread_mutex_lock(&cache->lock);
+    struct rule *old = cache->rules.at;
+    cache->rules = rules;
+    pthread_mutex_unlock(&cache->lock);
+    free(old);
+    return 0;
+}
+
+void kiln_cache_tend(struct kiln_cache *cache, struct kiln_ledger *ledger, const char *pool,
+                     int64_t now_ms)
+{
+    struct kiln_error err;
     if (!atomic_load(&cache->asked))
         return;
+    if (now_ms >= cache->quotas_due_ms) {
+        if (read_rules(cache, ledger, pool, &err) != 0) {
+            kiln_log(KILN_LOG_WARNING, "quotas_unread", kiln_f("error", "%s", err.text));
+            return;
+        }
+        cache->quotas_due_ms = now_ms + POLL_MS;
+    }
     if (now_ms >= cache->card_due_ms) {
         cache->card_due_ms = now_ms + FILES_MS;
         read_card(cache);
@@ -319,10 +375,11 @@ void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms)
         cache->started = pthread_create(&cache->thread, NULL, follow, cache) == 0;
 }
 
-int kiln_cache_load(struct kiln_cache *cache, struct kiln_error *err)
+int kiln_cache_load(struct kiln_cache *cache, struct kiln_ledger *ledger, const char *pool,
+                    struct kiln_error *err)
 {
     struct kiln_donors *donors = NULL;
-    int code = 0;
+    int code = read_rules(cache, ledger, pool, err);
     read_card(cache);
     for (bool complete = false, more; !complete && code == 0;)
         code = step(cache, &donors, &complete, &more, err);
@@ -331,6 +388,20 @@ int kiln_cache_load(struct kiln_cache *cache, struct kiln_error *err)
 }
 
 /* --- look-ups --------------------------------------------------------------------------------- */
+
+/* Whether the quota of the tenant turns teleport off, or else that of "*"; the lock is held. */
+static bool turned_off(const struct rules *rules, const char *tenant)
+{
+    bool off = false;
+    for (size_t i = 0; i < rules->count; i++) {
+        const struct rule *rule = &rules->at[i];
+        if (tenant && strcmp(rule->tenant, tenant) == 0)
+            return rule->off;
+        if (strcmp(rule->tenant, KILN_TENANT_ANY) == 0)
+            off = rule->off;
+    }
+    return off;
+}
 
 /* Why nothing is looked for, or NULL; the lock is held. */
 static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
@@ -342,6 +413,8 @@ static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
                    ? "runs with a start, LoRAs, guidance, variety or a stored trajectory never "
                      "begin from a stored latent by themselves"
                    : "the job does not ask for it: teleport is off";
+    if (turned_off(&cache->rules, job->tenant))
+        return "teleport is off for its tenant (`kiln quota ls`)";
     if (reuse->row_count == 0)
         return "the model's kiln.json has no table of teleport, or it cannot be read from here";
     if (!model)

@@ -18,6 +18,7 @@
 #include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "schemas/job.h"
+#include "storage/ledger/ledger.h"
 
 #define KILN_DONORS_MAX 1000000
 #define KILN_DONORS_TEXT_MAX (256ull << 20) /* bytes of their prompts */
@@ -28,13 +29,16 @@ struct kiln_cache;
 int kiln_cache_open(const struct kiln_config *config, struct kiln_cache **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_cache_close(struct kiln_cache *cache); /* accepts NULL */
-/* Once a job has asked: looks at the model's card now and then, if the setting `model` names a
+/* Once a job has asked: reads what the tenants' quotas say of teleport, once a second, and without
+ * that no card; looks at the model's card now and then, if the setting `model` names a
  * directory that can be seen from here; reads it if it is another file than before, and starts the
  * thread when the card has rows.  A card that is not valid counts as none and is logged. */
-void kiln_cache_tend(struct kiln_cache *cache, int64_t now_ms);
-/* Instead of that, for a program that looks once: reads the card and all donors, in the caller's
- * thread. */
-int kiln_cache_load(struct kiln_cache *cache, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_cache_tend(struct kiln_cache *cache, struct kiln_ledger *ledger, const char *pool,
+                     int64_t now_ms);
+/* Instead of that, for a program that looks once: reads the quotas, the card and all donors, in the
+ * caller's thread. */
+int kiln_cache_load(struct kiln_cache *cache, struct kiln_ledger *ledger, const char *pool,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks
  * for, its prompt and its size.  Any thread. */

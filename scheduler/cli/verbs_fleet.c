@@ -45,6 +45,7 @@ static const struct kiln_option cache_options[] = {
 static const struct kiln_option quota_options[] = {
     {"queued", "N", "the most queued jobs, or none for no limit"},
     {"gpu-seconds-day", "S", "the most GPU-seconds in a day (UTC), or none for no limit"},
+    {"reuse", "off|auto|none", "whether runs may begin from stored latents; none: as for '*'"},
     {"yes", NULL, "rm: do not ask"},
     {NULL, NULL, NULL}};
 static const struct kiln_option drain_options[] = {
@@ -107,14 +108,17 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .options = pause_options,
      .run = kiln_verb_pause},
     {.name = "quota",
-     .args = "set TENANT [--queued N] [--gpu-seconds-day S] | ls | rm TENANT [--yes]",
-     .summary = "limit a tenant's queued jobs and GPU-seconds a day",
+     .args = "set TENANT [--queued N] [--gpu-seconds-day S] [--reuse off|auto|none] | ls | "
+             "rm TENANT [--yes]",
+     .summary = "limit a tenant's queued jobs and GPU-seconds a day, and its use of stored latents",
      .examples = "kiln quota set ann --queued 10000 --gpu-seconds-day 3600\n"
                  "kiln quota set '*' --queued 1000     every tenant without a quota of its own\n"
+                 "kiln quota set '*' --reuse off    no run of the pool begins from a stored latent\n"
                  "kiln quota ls",
      .more = "Jobs above the limit of queued jobs are refused.  A tenant that has used its "
              "GPU-seconds is paused until midnight (UTC), and `kiln why` says so.  Backfills are "
-             "limited by their low-water marks.",
+             "limited by their low-water marks.  --reuse off holds whatever a job line asks "
+             "for; --reuse auto exempts a tenant from the '*' that turns it off.",
      .options = quota_options,
      .words = {1, 2},
      .run = kiln_verb_quota},

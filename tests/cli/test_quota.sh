@@ -13,7 +13,7 @@ lines() { # TENANT FIRST LAST
 }
 
 for words in "quota" "quota drop ann" "quota set" "quota set ann" "quota set no/name --queued 3" "quota ls ann" \
-    "quota set ann --queued -1" "quota set ann --queued 1.5" "quota set ann --queued many" "quota set ann --gpu-seconds-day 0" \
+    "quota set ann --reuse perhaps" "quota set ann --queued -1" "quota set ann --queued 1.5" "quota set ann --queued many" "quota set ann --gpu-seconds-day 0" \
     "quota rm ann --queued 3"; do
     fails 64 kiln $words
 done
@@ -24,7 +24,7 @@ fails 66 kiln quota rm ann
 # --- jobs waiting: what is beyond is refused, and comes in when it is sent again
 ok kiln pause --all --yes
 ok kiln quota set ann --queued 10 --json
-json out.txt 'd == {"tenant": "ann", "queued": 10, "gpu_seconds_day": None}'
+json out.txt 'd == {"tenant": "ann", "queued": 10, "gpu_seconds_day": None, "teleport": None}'
 lines ann 1 25 >ann.jsonl
 lines bob 1 15 >bob.jsonl
 sleep 0.6 # the intake reads the quotas twice a second

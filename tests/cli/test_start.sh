@@ -298,6 +298,26 @@ printf '{"prompt":"a red fox","size":"64x64","seed":9999}\n' >plain.jsonl
 ok kiln enqueue plain.jsonl --batch plain
 ok kiln wait plain --timeout 60
 [ "$(sql "SELECT mode FROM image WHERE seed = 9999")" = "" ] || die "teleport is on by default"
+# A quota turns it off, for a tenant or for all, whatever a job asks for.
+hit 'a quota fox' 100 teleport=6
+ok kiln quota set default --reuse off --json
+json out.txt 'd["teleport"] == "off" and d["queued"] is None'
+sleep 2 # the cache reads the quotas once a second
+fox 'a quota fox' 1001 100
+[ "$drawn" = "||0" ] || die "teleport is off for the tenant: $drawn"
+ok kiln cache why "$(sql "SELECT job_id FROM image WHERE prompt = 'a quota fox' AND seed = 1001")"
+says 'it runs in full: teleport is off for its tenant' out.txt
+ok kiln quota set default --reuse none
+ok kiln quota set '*' --reuse off
+ok kiln quota ls
+says '^[*] .* off  *$' out.txt
+sleep 2
+fox 'a quota fox' 1002 100
+[ "$drawn" = "||0" ] || die "teleport is off for all tenants: $drawn"
+ok kiln quota set default --reuse auto
+hit 'a quota fox' 100 teleport=6
+ok kiln quota rm '*' --yes
+ok kiln quota rm default --yes
 # A donor that is gone, damaged, of another model or without sense is a full run, never a failure.
 fallback() { # WHY SQL-OR-COMMAND...: does that to every donor of a prompt of its own
     why=$1

@@ -1,4 +1,5 @@
-/* quota.c - `kiln quota set|ls|rm`: how much a tenant may have waiting, and use in a day. */
+/* quota.c - `kiln quota set|ls|rm`: how much a tenant may have waiting, and use in a day, and whether
+ * its runs may begin from stored latents. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,30 @@ static int read_limit(struct kiln_cli *cli, const struct kiln_args *args, const 
     return 0;
 }
 
+/* off, auto or none; unchanged when the option was not given. */
+static int read_teleport(struct kiln_cli *cli, const struct kiln_args *args,
+                         enum kiln_teleport *teleport)
+{
+    const char *text = kiln_arg(args, "reuse");
+    if (!text)
+        return 0;
+    if (strcmp(text, "none") == 0)
+        *teleport = KILN_TELEPORT_OLD;
+    else if (strcmp(text, "off") == 0)
+        *teleport = KILN_TELEPORT_OFF;
+    else if (strcmp(text, "auto") == 0)
+        *teleport = KILN_TELEPORT_AUTO;
+    else
+        return kiln_usage(cli, "--reuse '%.40s' is neither off, auto nor none", text);
+    return 0;
+}
+
+/* NULL: the quota does not say. */
+static const char *teleport_name(const struct kiln_quota *quota)
+{
+    return quota->teleport == KILN_TELEPORT_OLD ? NULL : kiln_teleport_name(quota->teleport);
+}
+
 static int find_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
 {
     struct kiln_quota *found = arg;
@@ -58,6 +83,8 @@ static int set(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct ki
     int status = read_limit(cli, args, "queued", 0, (double)quota.queued, &queued);
     if (status == 0)
         status = read_limit(cli, args, "gpu-seconds-day", 1, quota.gpu_s_day, &quota.gpu_s_day);
+    if (status == 0)
+        status = read_teleport(cli, args, &quota.teleport);
     if (status)
         return status;
     quota.queued = (int64_t)queued;
@@ -71,8 +98,9 @@ static int set(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct ki
         return 0;
     json_t *jobs = quota.queued >= 0 ? json_integer(quota.queued) : json_null();
     json_t *seconds = quota.gpu_s_day >= 0 ? json_real(quota.gpu_s_day) : json_null();
-    return kiln_print_json(cli, json_pack("{s:s, s:o, s:o}", "tenant", tenant, "queued", jobs,
-                                          "gpu_seconds_day", seconds));
+    return kiln_print_json(cli, json_pack("{s:s, s:o, s:o, s:s?}", "tenant", tenant, "queued", jobs,
+                                          "gpu_seconds_day", seconds, "teleport",
+                                          teleport_name(&quota)));
 }
 
 /* --- ls --------------------------------------------------------------------------------------- */
@@ -122,8 +150,9 @@ static int print_quota(struct rows *rows, const struct kiln_quota *quota, struct
                       quota->tenant, (uint64_t)quota->queued);
         kiln_json_put(line, quota->gpu_s_day >= 0 ? "gpu_seconds_day:d" : "gpu_seconds_day:n",
                       quota->gpu_s_day);
-        kiln_json_put(line, "waiting:u gpu_seconds_today:d held:b who:s at:t}\n", waiting,
-                      day.used_s, day.held, quota->who, quota->at_ms);
+        kiln_json_put(line, "teleport:s waiting:u gpu_seconds_today:d held:b who:s at:t}\n",
+                      teleport_name(quota), waiting, day.used_s, day.held, quota->who,
+                      quota->at_ms);
         return kiln_listing_put(&rows->listing, err);
     }
     if (quota->queued >= 0)
@@ -131,8 +160,10 @@ static int print_quota(struct rows *rows, const struct kiln_quota *quota, struct
     if (quota->gpu_s_day >= 0)
         snprintf(seconds, sizeof seconds, "%.1f", quota->gpu_s_day);
     kiln_text_cell(line, rows->listing.cli, quota->tenant, 20);
-    kiln_text_printf(line, " %9llu of %-9s %11.1f of %-11s %s\n", (unsigned long long)waiting,
-                     queued, day.used_s, seconds, day.held ? "paused" : "");
+    kiln_text_printf(line, " %9llu of %-9s %11.1f of %-11s %-8s %s\n", (unsigned long long)waiting,
+                     queued, day.used_s, seconds,
+                     quota->teleport == KILN_TELEPORT_OLD ? "-" : teleport_name(quota),
+                     day.held ? "paused" : "");
     return kiln_listing_put(&rows->listing, err);
 }
 
@@ -141,8 +172,8 @@ static int list(struct kiln_cli *cli, struct kiln_ledger *ledger)
     struct rows rows = {.listing = {.cli = cli, .none = "no quotas"}, .ledger = ledger};
     struct kiln_error err;
     int rc = kiln_ledger_quotas(ledger, kiln_pool(cli), keep_quota, &rows, &err);
-    kiln_listing_head(&rows.listing, "%-20s %9s of %-9s %11s of %-11s", "TENANT", "WAITING",
-                      "QUOTA", "SECONDS", "A DAY");
+    kiln_listing_head(&rows.listing, "%-20s %9s of %-9s %11s of %-11s %-8s", "TENANT", "WAITING",
+                      "QUOTA", "SECONDS", "A DAY", "TELEPORT");
     for (size_t i = 0; i < rows.count && rc == 0; i++)
         rc = print_quota(&rows, &rows.at[i], &err);
     free(rows.at);
@@ -189,8 +220,9 @@ int kiln_verb_quota(struct kiln_cli *cli, const struct kiln_args *args)
                                   : "name the tenant, or '*' for all without a quota of their own");
     bool yes = kiln_arg(args, "yes") != NULL, limits = args->given_count > (yes ? 1 : 0);
     if (put != limits)
-        return kiln_usage(cli, put ? "give a limit: --queued N or --gpu-seconds-day S"
-                                   : "--queued and --gpu-seconds-day are only for `quota set`");
+        return kiln_usage(
+            cli, put ? "give a limit: --queued N, --gpu-seconds-day S or --reuse off"
+                     : "--queued, --gpu-seconds-day and --reuse are only for `quota set`");
     if (tenant && strcmp(tenant, KILN_TENANT_ANY) != 0 &&
         !kiln_name_valid(tenant, strlen(tenant), KILN_NAME_MAX))
         return kiln_usage(cli, "'%.80s' is not a tenant's name: " KILN_NAME_RULE, tenant);

@@ -7,7 +7,8 @@ static int read_quota(void *arg, const PGresult *rows, int row, struct kiln_erro
 {
     const struct kiln_caller *caller = arg;
     struct kiln_quota quota;
-    KILN_READ(rows, row, 0, quota.tenant, quota.who, quota.queued, quota.gpu_s_day, quota.at_ms);
+    KILN_READ(rows, row, 0, quota.tenant, quota.who, quota.queued, quota.gpu_s_day, quota.teleport,
+              quota.at_ms);
     return ((kiln_each_quota *)caller->each)(caller->arg, &quota, err);
 }
 
@@ -16,6 +17,7 @@ int kiln_ledger_quotas(struct kiln_ledger *ledger, const char *pool, kiln_each_q
 {
     static const struct kiln_statement quotas = {
         "quotas", "SELECT tenant, who, coalesce(queued, -1), coalesce(gpu_s_day, -1),"
+                  " coalesce(teleport, 0),"
                   " (extract(epoch FROM at) * 1000)::bigint FROM quota WHERE pool = $1::text"
                   " ORDER BY tenant"};
     struct kiln_params params = {0};
@@ -27,12 +29,15 @@ int kiln_ledger_quota_set(struct kiln_ledger *ledger, const char *pool,
                           const struct kiln_quota *quota, struct kiln_error *err)
 {
     static const struct kiln_statement set = {
-        "quota_set", "INSERT INTO quota (pool, tenant, who, queued, gpu_s_day) VALUES ($1::text,"
-                     " $2::text, $3::text, nullif($4::bigint, -1), nullif($5::float8, -1))"
+        "quota_set", "INSERT INTO quota (pool, tenant, who, queued, gpu_s_day, teleport)"
+                     " VALUES ($1::text, $2::text, $3::text, nullif($4::bigint, -1),"
+                     " nullif($5::float8, -1), nullif($6::smallint, 0))"
                      " ON CONFLICT (pool, tenant) DO UPDATE SET who = excluded.who,"
-                     " queued = excluded.queued, gpu_s_day = excluded.gpu_s_day, at = now()"};
+                     " queued = excluded.queued, gpu_s_day = excluded.gpu_s_day,"
+                     " teleport = excluded.teleport, at = now()"};
     struct kiln_params params = {0};
-    KILN_BIND(&params, pool, quota->tenant, quota->who, quota->queued, quota->gpu_s_day);
+    KILN_BIND(&params, pool, quota->tenant, quota->who, quota->queued, quota->gpu_s_day,
+              (int)quota->teleport);
     return kiln_ledger_run(ledger, &set, &params, NULL, err);
 }
 

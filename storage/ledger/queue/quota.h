@@ -1,7 +1,9 @@
-/* quota.h - limits of a tenant: its queued jobs, and its GPU-seconds a day.
+/* quota.h - limits of a tenant: its queued jobs, its GPU-seconds a day, and whether its runs may
+ * begin from stored latents.
  *
  * A quota is a row a tenant; tenant "*" stands for all tenants without a row.  Intake refuses jobs
  * beyond the first limit.  Beyond the second the scheduler pauses the tenant until midnight (UTC).
+ * The scheduler's cache obeys the third (scheduler/cache/cache.h).
  * The cost of reading grows with the queued jobs, or with the pictures of the day.
  */
 #ifndef KILN_LEDGER_QUOTA_H
@@ -17,6 +19,8 @@ struct kiln_quota {
     char who[KILN_PAUSE_WHO_MAX + 1];
     int64_t queued;   /* jobs that may be queued; -1: any number */
     double gpu_s_day; /* GPU-seconds of a day; -1: any number */
+    enum kiln_teleport teleport; /* OFF: its runs never begin from a latent that the cache chose;
+                                  * AUTO: they may; OLD: as the row of "*" says, else AUTO */
     int64_t at_ms;
 };
 typedef int kiln_each_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err);

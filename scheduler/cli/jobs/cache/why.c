@@ -21,6 +21,7 @@
 struct why {
     struct kiln_cli *cli;
     struct kiln_cache *cache;
+    struct kiln_ledger *ledger;
     const struct kiln_job *job;
     json_t *pools, *compared;
     int shown, more, status;
@@ -100,7 +101,8 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
     const struct kiln_donor *had = &row->job.donor;
     char saving[64];
     const char *silent;
-    int code = kiln_cache_load(why->cache, err); /* all donors: not for a job that does not exist */
+    /* All donors: not for a job that does not exist. */
+    int code = kiln_cache_load(why->cache, why->ledger, kiln_pool(why->cli), err);
     if (code)
         return code;
     why->job = &row->job;
@@ -120,17 +122,16 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
 int kiln_latents_why(struct kiln_cli *cli, const char *job)
 {
     struct kiln_error err;
-    struct kiln_ledger *ledger = NULL;
     uint64_t id;
     int status = kiln_arg_job(cli, job, &id);
     if (status)
         return status;
     struct why why = {.cli = cli, .pools = json_array(), .compared = json_array()};
-    int code = kiln_open_reader(cli, &ledger, &err);
+    int code = kiln_open_reader(cli, &why.ledger, &err);
     code = code ? code : kiln_cache_open(cli->config, &why.cache, &err);
-    code = code ? code : kiln_ledger_job(ledger, kiln_pool(cli), id, explain, &why, &err);
+    code = code ? code : kiln_ledger_job(why.ledger, kiln_pool(cli), id, explain, &why, &err);
     kiln_cache_close(why.cache);
-    kiln_ledger_close(ledger);
+    kiln_ledger_close(why.ledger);
     json_decref(why.pools);
     json_decref(why.compared);
     return code ? kiln_report(cli, &err) : why.status;
