@@ -348,7 +348,17 @@ says 'latents from which runs may begin, .*: [1-9][0-9]* bad one'
 ok kiln cache stat --json
 json out.txt '{r["fallback"] for r in d if "steps_saved" in r} == {None, "missing", "damaged", "unfit"}'
 json out.txt 'all(r["steps_saved"] == r["pictures"] * int(r["mode"].split("=")[1]) and r["gpu_seconds_saved"] >= 0 and r["class"] in ("same_prompt", "canonical", "reworded", "donor_says_more") for r in d if r.get("mode"))'
+json out.txt "[(r['newest_pictures'], r['reused']) for r in d if 'variety' in r] == [($(sql "SELECT count(*), count(*) FILTER (WHERE donor > 0 AND fallback IS NULL) FROM image i JOIN job j ON j.id = i.job_id WHERE j.teleport = 2" | tr '|' ','))] and all(r['reused'] >= r['donors'] >= 2 and r['reused'] > r['most_of_one_donor'] > 1 for r in d if 'variety' in r)"
+# What the gallery knows of the pixels: one pair differs in 4 bits, one in 128, the others are too flat.
+until_sql 'SELECT count(*) FROM image LEFT JOIN gallery_picture p USING (job_id) WHERE p.pdq IS NULL' 0
+sql "UPDATE gallery_picture SET quality = 49;
+    WITH p AS (SELECT job_id, donor, row_number() OVER (ORDER BY job_id) AS n FROM (SELECT DISTINCT ON (donor) job_id, donor FROM image WHERE donor > 0 AND fallback IS NULL AND donor NOT IN (SELECT job_id FROM image WHERE donor > 0)) q),
+    d AS (UPDATE gallery_picture g SET quality = 50, pdq = decode(repeat('00', 32), 'hex') FROM p WHERE n <= 2 AND g.job_id = p.donor)
+    UPDATE gallery_picture g SET quality = 50, pdq = decode(CASE n WHEN 1 THEN '0f' || repeat('00', 31) ELSE repeat('0f', 32) END, 'hex') FROM p WHERE n <= 2 AND g.job_id = p.job_id" >/dev/null
+ok kiln cache stat --json
+json out.txt '[(r["compared"], r["near_copies"], r["variety"]) for r in d if "variety" in r] == [(2, 1, 0.5)]'
 ok kiln cache stat
+says 'variety: 0.50; 1 of 2 compared look nearly like'
 says 'teleport=1: [1-9][0-9]* steps and [0-9.]* GPU-seconds saved'
 says ': rendered in full (fallback: missing)$'
 port=$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/scheduler.log | tail -1)

@@ -1,6 +1,7 @@
 /* cache.c - see cache.h. */
 #include "storage/ledger/read/cache.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,4 +243,33 @@ int kiln_ledger_hits(struct kiln_ledger *ledger, const char *pool, kiln_each_hit
     KILN_BIND(&params, pool);
     return kiln_ledger_run_each(ledger, &statement, &params, read_hits, KILN_CALLER(each, arg),
                                 err);
+}
+
+int kiln_ledger_variety(struct kiln_ledger *ledger, const char *pool, uint32_t bits,
+                        uint32_t quality, struct kiln_variety *ret, struct kiln_error *err)
+{
+    static_assert(KILN_VARIETY_PICTURES == 10000 && KILN_TELEPORT_AUTO == 2,
+                  "the numbers in the statement");
+    /* Pictures whose jobs do not ask may be many: no more than 100,000 are passed over. */
+    static const struct kiln_statement variety = {
+        "cache_variety",
+        "WITH newest AS MATERIALIZED (SELECT i.job_id,"
+        "   CASE WHEN i.fallback IS NULL THEN i.donor END AS donor FROM (SELECT job_id, donor,"
+        "    fallback FROM image WHERE pool = $1::text ORDER BY job_id DESC LIMIT 100000) i"
+        "  JOIN job j ON j.id = i.job_id WHERE j.teleport = 2 ORDER BY i.job_id DESC LIMIT 10000"
+        "), shares AS (SELECT count(*) AS n FROM newest WHERE donor IS NOT NULL GROUP BY donor"
+        "), bits AS (SELECT bit_count(('x' || encode(a.pdq, 'hex'))::bit(256)"
+        "   # ('x' || encode(b.pdq, 'hex'))::bit(256)) AS n FROM newest"
+        "  JOIN gallery_picture a ON a.job_id = newest.job_id AND a.quality >= $3::integer"
+        "  JOIN gallery_picture b ON b.job_id = newest.donor AND b.quality >= $3"
+        "  WHERE length(a.pdq) = 32 AND length(b.pdq) = 32"
+        ") SELECT (SELECT count(*) FROM newest), coalesce(sum(n), 0)::bigint, count(*),"
+        "  coalesce(max(n), 0), (SELECT count(*) FROM bits),"
+        "  (SELECT count(*) FROM bits WHERE n <= $2::integer) FROM shares"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, pool, bits, quality);
+    return kiln_ledger_ask(ledger, &variety, &params,
+                           KILN_FIELDS(ret->pictures, ret->reused, ret->donors, ret->most,
+                                       ret->compared, ret->near),
+                           err);
 }

@@ -63,4 +63,20 @@ typedef int kiln_each_hits(void *arg, const struct kiln_hits_row *row, struct ki
 int kiln_ledger_hits(struct kiln_ledger *ledger, const char *pool, kiln_each_hits *each, void *arg,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Whether the pictures of the pool become near-copies of a few: of the newest pictures whose jobs
+ * ask for stored latents, how many began from one, from how many donors, at most how many from the
+ * same, and how many of those whose pixels the gallery knows look nearly like their donor's
+ * picture. */
+struct kiln_variety {
+    uint64_t pictures; /* looked at, at most KILN_VARIETY_PICTURES */
+    uint64_t reused, donors, most;
+    uint64_t compared, near; /* of reused: both pictures have a fingerprint; and differ little */
+};
+#define KILN_VARIETY_PICTURES 10000
+/* Pictures of which at most `bits` of PDQ differ are near; those of a lower quality are too flat to
+ * be compared. */
+int kiln_ledger_variety(struct kiln_ledger *ledger, const char *pool, uint32_t bits,
+                        uint32_t quality, struct kiln_variety *ret,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

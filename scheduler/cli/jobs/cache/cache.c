@@ -10,6 +10,7 @@
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/verbs.h"
 #include "schemas/reuse/class.h"
+#include "storage/formats/pictures/pdq.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/cache.h"
 
@@ -55,6 +56,37 @@ static int list_hits(void *arg, const struct kiln_hits_row *row, struct kiln_err
     return 0;
 }
 
+/* One line, where any picture could begin from a stored latent. */
+static int list_variety(struct kiln_listing *listing, struct kiln_ledger *ledger,
+                        struct kiln_error *err)
+{
+    struct kiln_variety seen;
+    int rc = kiln_ledger_variety(ledger, kiln_pool(listing->cli), KILN_PDQ_NEAR,
+                                 KILN_PDQ_QUALITY_MIN, &seen, err);
+    if (rc || seen.pictures == 0)
+        return rc;
+    const double variety = 1 - (double)seen.near / (double)(seen.compared ? seen.compared : 1);
+    if (listing->cli->json) {
+        kiln_json_put(&listing->line,
+                      "{newest_pictures:u reused:u donors:u most_of_one_donor:u compared:u "
+                      "near_copies:u ",
+                      seen.pictures, seen.reused, seen.donors, seen.most, seen.compared, seen.near);
+        kiln_json_put(&listing->line, seen.compared ? "variety:d}\n" : "variety:n}\n", variety);
+        return kiln_listing_put(listing, err);
+    }
+    kiln_say(listing->cli,
+             "variety: of the newest %s whose jobs ask for it, %" PRIu64
+             " began from stored latents, of %s, at most %" PRIu64 " from one",
+             KILN_COUNT(seen.pictures, "picture"), seen.reused, KILN_COUNT(seen.donors, "donor"),
+             seen.most);
+    if (seen.compared)
+        kiln_say(listing->cli,
+                 "variety: %.2f; %" PRIu64 " of %" PRIu64
+                 " compared look nearly like the picture of their donor",
+                 variety, seen.near, seen.compared);
+    return 0;
+}
+
 static int stat_cache(struct kiln_cli *cli)
 {
     struct kiln_listing listing = {.cli = cli, .none = "no cached latents"};
@@ -67,6 +99,8 @@ static int stat_cache(struct kiln_cli *cli)
         rc = kiln_ledger_cache(ledger, kiln_pool(cli), list_row, &listing, &err);
     if (rc == 0)
         rc = kiln_ledger_hits(ledger, kiln_pool(cli), list_hits, &listing, &err);
+    if (rc == 0)
+        rc = list_variety(&listing, ledger, &err);
     kiln_ledger_close(ledger);
     return kiln_listing_end(&listing, rc, &err);
 }
