@@ -16,8 +16,9 @@ static int hundredths(double scale)
 
 /* Each recommended scale times 1, 0.8, 0.65 by the size of the team, the sum of their magnitudes at
  * most 1.2 for two and 1.5 for three, in steps of 0.05.  A LoRA's own limits come last and win over
- * all of these.  The probability does not enter: being sure of the choice says nothing about its
- * strength. */
+ * all of these.  The probability does not enter: above the recommended scale the judge sees fewer
+ * styles and more faults, and of two, 0.6 each show best (scripts/bench/lora_scales.py and
+ * RESULTS.md). */
 void kiln_route_scales(const struct kiln_router *router, struct kiln_route *route)
 {
     static const int shares[] = {0, 100, 80, 65}, caps[] = {0, 0, 120, 150};

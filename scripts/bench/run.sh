@@ -32,3 +32,6 @@ scripts/bench/engine.sh --sizes 256,512 --dtypes fp32,bf16
 echo
 echo "== quality: how much of what prompts say is in the pictures, on the CPU =="
 "$build/kiln" bench quality -n 25
+echo
+echo "== auto: LoRAs chosen by prompts, beside LoRAs set by hand =="
+python3 scripts/bench/auto_loras.py --build "$build" -n 60

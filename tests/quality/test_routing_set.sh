@@ -1,7 +1,8 @@
 #!/bin/bash
 # The labelled prompts of `kiln bench routing`: as many of each kind as their page says, labels that
 # name LoRAs, no prompt twice, and no three words in a row that test or sealed prompts share with
-# dev prompts, or prompts of the kind "para" with the lexicon or the texts of the LoRAs.
+# dev prompts, or prompts of the kind "para" with the lexicon or the texts of the LoRAs.  And
+# styles.jsonl: fifty prompts for each style.
 set -u
 cd "${KILN_SOURCE:?}/tests/quality/routing" || exit 1
 exec python3 - ../../../scheduler/router/lexicon.txt <<'END'
@@ -59,6 +60,13 @@ for part in ("test", "sealed"):
             continue  # both must name what they are about
         known = dev | (written if row["kind"] == "para" else set())
         faults += [f"{part}, '{three}' is known: {row['prompt']}" for three in shingles(row["prompt"]) if three in known]
+styles = [json.loads(line) for line in open("../styles.jsonl", encoding="utf-8")]
+asks = [row for row in styles if "style" in row and row["kind"] != "para"]
+count = collections.Counter(row["style"] for row in asks)
+if len(count) != 6 or set(count.values()) != {50} or sum("style" not in row for row in styles) < 60:
+    faults.append(f"styles.jsonl: {count}, {len(styles)} prompts")
+if len({row["prompt"] for row in styles} | {row["seed"] for row in styles}) != 2 * len(styles):
+    faults.append("styles.jsonl: a prompt or a seed twice")
 print("\n".join(faults) or "the labelled prompts follow their rules")
 sys.exit(bool(faults))
 END
