@@ -53,6 +53,8 @@ int kiln_costs_keep(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
 void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *member,
                       const struct kiln_assigned *assigned, const struct kiln_event *event)
 {
+    if (event->fetch_ms > 0)
+        kiln_cost_learn_fetch(leader->costs, event->fetch_ms / 1000);
     if (assigned->width == 0) /* from before this leadership, or with donors (dispatch.c) */
         return;
     struct kiln_cost_shape shape = {.model = assigned->model,

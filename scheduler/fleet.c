@@ -377,6 +377,8 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
                                         .batch_max = beat->batch_max,
                                         .device = beat->device_class,
                                         .minor = member->minor,
+                                        .files = beat->files_told ? beat->files : NULL,
+                                        .file_count = beat->file_count,
                                         .draining = beat->draining ||
                                                     !same_protocol(member, beat) ||
                                                     kiln_fleet_is_blocked(leader, member, now_ms)};
@@ -419,7 +421,8 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
         return;
     /* Nothing takes longer than it was in flight: a time that says so is not learned. */
     double in_flight_ms = (double)(kiln_clock_ms() - assigned->since_ms);
-    if (event->compute_ms + event->switch_ms <= in_flight_ms * 1.05 + LEARN_SLACK_MS)
+    if (event->compute_ms + event->switch_ms + event->fetch_ms <=
+        in_flight_ms * 1.05 + LEARN_SLACK_MS)
         kiln_costs_learn(leader, member, assigned, event);
     else
         kiln_log_limited(&leader->limits[KILN_LIMIT_EVENT], "times_unbelievable", event->worker,

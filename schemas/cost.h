@@ -18,8 +18,9 @@ enum kiln_cost_kind {
     KILN_COST_LOAD_COLD = 3, /* seconds to load a LoRA set that the worker never had */
     KILN_COST_LOAD_WARM = 4, /* ... that it had before: the file is in its memory */
     KILN_COST_CAPTURE = 5,   /* seconds more that the first batch of a size takes */
+    KILN_COST_FETCH = 6,     /* seconds to fetch one LoRA file from the store */
 };
-#define KILN_COST_KINDS 6
+#define KILN_COST_KINDS 7
 
 struct kiln_cost_row {
     enum kiln_cost_kind kind;

@@ -92,6 +92,13 @@ size_t kiln_lora_set_key(const struct kiln_lora *loras, uint32_t count, char *ou
     return set_text(loras, count, true, out, size);
 }
 
+uint64_t kiln_lora_digits(const char *sha256)
+{
+    char digits[KILN_LORA_KEY_DIGITS + 1];
+    snprintf(digits, sizeof digits, "%.*s", KILN_LORA_KEY_DIGITS, sha256);
+    return strtoull(digits, NULL, 16);
+}
+
 bool kiln_lora_set_meant(const char *text, const char *key)
 {
     if (strcmp(text, key) == 0)

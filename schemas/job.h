@@ -144,6 +144,8 @@ size_t kiln_lora_set_key(const struct kiln_lora *loras, uint32_t count, char *ou
 /* Whether a person's text means the set of this key: with the same hashes, or with none. */
 bool kiln_lora_set_meant(const char *text, const char *key);
 #define KILN_LORA_KEY_DIGITS 16
+/* These digits as a number. */
+uint64_t kiln_lora_digits(const char *sha256);
 #define KILN_LORA_SET_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 17 + KILN_LORA_KEY_DIGITS) + 1)
 /* Text of the files behind a set: "name:sha256+name:sha256", sorted by name. */
 #define KILN_LORA_FILES_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 66) + 1)

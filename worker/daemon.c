@@ -111,6 +111,7 @@ static int start_threads(struct kiln_daemon *daemon, struct kiln_error *err)
                   {kiln_collector, 1},
                   {kiln_compute, 1},
                   {kiln_starts, 1},
+                  {kiln_inventory, 1},
                   {kiln_listener, 1}};
     const size_t stage_count = sizeof stages / sizeof stages[0];
     uint32_t total = 0;

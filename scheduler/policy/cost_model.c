@@ -17,6 +17,7 @@
 /* Assumed before the first measurement: an H200 at a good part of its bf16 rate. */
 #define FIRST_SECONDS_PER_TFLOP (1.0 / 500.0)
 #define FIRST_SWITCH_SECONDS 1.0
+#define FIRST_FETCH_SECONDS 1.0
 #define SECONDS_MAX 86400.0
 #define SMOOTHING 0.25    /* weight of a new value once the mean has settled */
 #define CLIP 3.0          /* usual deviations that a value may lie off before it is clipped */
@@ -139,6 +140,12 @@ static struct about of_load(const struct kiln_cost_load *load, const char *devic
                           or_empty(device),
                           lora_set,
                           {0}};
+}
+
+/* Files come over one network, whatever the device. */
+static struct about of_fetch(void)
+{
+    return (struct about){KILN_COST_FETCH, "", "", "", {0}};
 }
 
 /* The mean over all sets of a model; no set has this text. */
@@ -302,10 +309,8 @@ double kiln_cost_capture(const struct kiln_cost_model *costs, const struct kiln_
     return mean_or(costs, of_capture(shape, shape->device), fleet);
 }
 
-double kiln_cost_load(const struct kiln_cost_model *costs, const struct kiln_cost_load *load)
+static double load_alone(const struct kiln_cost_model *costs, const struct kiln_cost_load *load)
 {
-    if (load->kind == KILN_SWITCH_RESIDENT)
-        return 0;
     /* A warm load that nobody measured costs what a cold one does, at most. */
     struct kiln_cost_load cold = *load;
     cold.kind = KILN_SWITCH_COLD;
@@ -319,10 +324,18 @@ double kiln_cost_load(const struct kiln_cost_model *costs, const struct kiln_cos
     return mean_or(costs, of_load(load, load->device, load->lora_set), usual);
 }
 
+double kiln_cost_load(const struct kiln_cost_model *costs, const struct kiln_cost_load *load)
+{
+    if (load->kind == KILN_SWITCH_RESIDENT)
+        return 0;
+    double fetch_s = load->fetches ? mean_or(costs, of_fetch(), FIRST_FETCH_SECONDS) : 0;
+    return load_alone(costs, load) + load->fetches * fetch_s;
+}
+
 double kiln_cost_switch(const struct kiln_cost_model *costs, const char *model,
                         const char *lora_set)
 {
-    struct kiln_cost_load load = {model, lora_set, "", KILN_SWITCH_COLD};
+    struct kiln_cost_load load = {model, lora_set, "", KILN_SWITCH_COLD, 0};
     return kiln_cost_load(costs, &load);
 }
 
@@ -354,10 +367,16 @@ void kiln_cost_learn_load(struct kiln_cost_model *costs, const struct kiln_cost_
     learn(costs, of_load(load, "", ANY_SET), seconds);
 }
 
+void kiln_cost_learn_fetch(struct kiln_cost_model *costs, double seconds)
+{
+    if (possible(seconds))
+        learn(costs, of_fetch(), seconds);
+}
+
 void kiln_cost_learn_switch(struct kiln_cost_model *costs, const char *model, const char *lora_set,
                             double seconds)
 {
-    struct kiln_cost_load load = {model, lora_set, "", KILN_SWITCH_COLD};
+    struct kiln_cost_load load = {model, lora_set, "", KILN_SWITCH_COLD, 0};
     kiln_cost_learn_load(costs, &load, seconds);
 }
 

@@ -12,7 +12,8 @@
  *     forwards: the steps of an exact run; of another mode kiln_mode_forwards (schemas/job/mode.h)
  *
  * Switching to a LoRA set is of three kinds: nothing if it is resident, warm if this worker had
- * it before, cold otherwise.  The first batch of a size on a worker costs a capture more.
+ * it before, cold otherwise.  Each file that is not on the worker's disk is fetched from the store
+ * first.  The first batch of a size on a worker costs a capture more.
  *
  * The estimator of a row is a mean with exponential forgetting whose new values are clipped to
  * three usual deviations around it (Huber's rule), the deviation being estimated the same way.
@@ -47,6 +48,7 @@ struct kiln_cost_load {
     const char *model, *lora_set;
     const char *device; /* NULL or "" = any */
     enum kiln_switch_kind kind;
+    uint32_t fetches; /* files that come from the store first */
 };
 
 struct kiln_cost_model *kiln_cost_model_new(uint32_t rows_max); /* NULL: no memory */
@@ -62,7 +64,7 @@ uint32_t kiln_cost_measured(const struct kiln_cost_model *costs,
                             const struct kiln_cost_shape *shape, double *ret_s);
 /* Seconds that the first batch of this size costs more. */
 double kiln_cost_capture(const struct kiln_cost_model *costs, const struct kiln_cost_shape *shape);
-/* Seconds to load; a cold load that was never measured is the model's usual one. */
+/* Seconds to fetch and load; a cold load that was never measured is the model's usual one. */
 double kiln_cost_load(const struct kiln_cost_model *costs, const struct kiln_cost_load *load);
 /* The same for a worker nothing is known of: cold, on any device. */
 double kiln_cost_switch(const struct kiln_cost_model *costs, const char *model,
@@ -78,6 +80,7 @@ void kiln_cost_learn_capture(struct kiln_cost_model *costs, const struct kiln_co
                              double seconds);
 void kiln_cost_learn_load(struct kiln_cost_model *costs, const struct kiln_cost_load *load,
                           double seconds);
+void kiln_cost_learn_fetch(struct kiln_cost_model *costs, double seconds); /* of one file */
 void kiln_cost_learn_switch(struct kiln_cost_model *costs, const char *model, const char *lora_set,
                             double seconds); /* cold, on any device */
 

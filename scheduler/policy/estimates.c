@@ -3,6 +3,7 @@
  * An estimate of a group or a set is kept until the model has learned COST_TURNS more values.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "scheduler/policy/state.h"
@@ -93,13 +94,45 @@ enum kiln_switch_kind kiln_policy_switch_kind(const struct kiln_policy *p,
                : KILN_SWITCH_COLD;
 }
 
+static int compare_files(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void kiln_policy_set_files(struct kiln_policy *p, uint32_t worker, const uint64_t *files,
+                           uint32_t count)
+{
+    struct pol_worker *w = &p->workers[worker];
+    w->tells_files = files != NULL;
+    w->file_count = !files                             ? 0
+                    : count < KILN_HEARTBEAT_FILES_MAX ? count
+                                                       : KILN_HEARTBEAT_FILES_MAX;
+    if (w->file_count == 0)
+        return;
+    memcpy(p->disks[worker].at, files, w->file_count * sizeof *files);
+    qsort(p->disks[worker].at, w->file_count, sizeof *files, compare_files);
+}
+
+uint32_t kiln_policy_fetches(const struct kiln_policy *p, const struct pol_worker *worker,
+                             uint32_t set)
+{
+    const struct pol_set *s = &p->sets[set];
+    const uint64_t *files = p->disks[worker - p->workers].at;
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < s->file_count && worker->tells_files; i++)
+        missing += !bsearch(&s->files[i], files, worker->file_count, sizeof *files, compare_files);
+    return missing;
+}
+
 double kiln_policy_load_s(const struct kiln_policy *p, const struct pol_worker *worker,
                           uint32_t set)
 {
     const struct kiln_cost_load load = {.model = p->models[p->sets[set].model].name,
                                         .lora_set = p->sets[set].lora_set,
                                         .device = worker->device,
-                                        .kind = kiln_policy_switch_kind(p, worker, set)};
+                                        .kind = kiln_policy_switch_kind(p, worker, set),
+                                        .fetches = kiln_policy_fetches(p, worker, set)};
     return kiln_cost_load(p->costs, &load);
 }
 

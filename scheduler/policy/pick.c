@@ -19,7 +19,8 @@
 
 #define WALK_SETS 32   /* sets looked at in one order */
 #define WALK_GROUPS 8  /* groups of one set */
-#define WALK_WORKERS 8 /* idle workers looked at for one that had the set before */
+#define WALK_WORKERS 8 /* idle workers looked at for one that had the set before, */
+#define WALK_FILES 64  /* or at least has its files */
 #define OVERLOAD 1.05  /* a set is overloaded beyond this share of the mean load */
 #define AHEAD 8.0      /* how far own deadlines may be ahead, in units of another's slack */
 #define STAY_MIN 2.0   /* loads' worth of work before deadlines pull a worker from its set */
@@ -283,18 +284,25 @@ static bool overdue(struct kiln_policy *p, const struct pol_worker *worker,
 }
 
 /* --- rules 3 and 4: the best of the other sets ----------------------------------------------- */
+/* The first that the worker may take; of those that rank equally, the one that it has to fetch the
+ * fewest files for. */
 static uint32_t best_free(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
                           int64_t now_ms)
 {
     uint32_t *root = &p->models[model].free_sets;
-    uint32_t set = kiln_policy_best_set(p, root);
-    for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
+    uint32_t set = kiln_policy_best_set(p, root), best = KILN_NONE, least = UINT32_MAX;
+    for (int i = 0; i < WALK_SETS && set != KILN_NONE && least > 0; i++) {
         uint32_t group = group_of_set(p, worker, set, now_ms);
-        if (group != KILN_NONE)
-            return group;
+        if (group != KILN_NONE && best != KILN_NONE && !same_rank(p, group, best))
+            break;
+        uint32_t fetches = group == KILN_NONE ? least : kiln_policy_fetches(p, worker, set);
+        if (fetches < least) {
+            best = group;
+            least = fetches;
+        }
         set = kiln_treap_next(p->set_rank, *root, set);
     }
-    return KILN_NONE;
+    return best;
 }
 
 /* Seconds of loading that one more holder of the set will probably save, by how often the set is
@@ -484,13 +492,17 @@ static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t group)
     if (w->in_flight_count > 0 || w->set == set)
         return worker;
     double least = regret_s(p, w) + kiln_policy_load_s(p, w, set);
-    for (int i = 0; i < WALK_WORKERS && other != KILN_NONE; i++) {
+    bool fetches = kiln_policy_fetches(p, w, set) > 0;
+    for (int i = 0; i < (fetches ? WALK_FILES : WALK_WORKERS) && other != KILN_NONE; i++) {
         const struct pol_worker *o = &p->workers[other];
         bool needed = o->set != KILN_NONE && p->sets[o->set].ready > 0;
         if (o->in_flight_count == 0 && !needed && o->speed >= w->speed && allowed(p, o, group)) {
             double loses = regret_s(p, o) + kiln_policy_load_s(p, o, set);
-            worker = loses < least ? other : worker;
-            least = fmin(least, loses);
+            if (loses < least) {
+                worker = other;
+                least = loses;
+                fetches = kiln_policy_fetches(p, o, set) > 0;
+            }
         }
         other = kiln_treap_next(p->worker_room, root, other);
     }

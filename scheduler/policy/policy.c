@@ -30,7 +30,8 @@ static const struct {
     SLAB(set_due, SETS),        SLAB(set_load, SETS),       SLAB(set_hot, SETS),
     SLAB(tenants, TENANTS),     SLAB(tenant_used, TENANTS), SLAB(workers, WORKERS),
     SLAB(worker_used, WORKERS), SLAB(worker_room, WORKERS), SLAB(holder_rank, WORKERS),
-    SLAB(models, MODELS),       SLAB(fine, RING),           SLAB(coarse, RING),
+    SLAB(disks, WORKERS),       SLAB(models, MODELS),       SLAB(fine, RING),
+    SLAB(coarse, RING),
 };
 #define SLABS (sizeof(slabs) / sizeof(slabs[0]))
 

@@ -22,6 +22,10 @@
  * worker that has nothing else in flight.  A job that failed is kept from that worker for a minute
  * while another one takes jobs of its kind: the fault may be the worker's, or its store's.
  *
+ * A LoRA file that a worker does not have on its disk is fetched first, which takes it longer than
+ * a worker that has the file: of idle workers the one that begins sooner takes the set, and of sets
+ * that wait equally long a worker opens the one that it fetches least for.
+ *
  * A worker runs one assignment and has one ahead.  Of short ones it has more ahead: an assignment
  * hides the latency of a message only for as long as it runs.
  *
@@ -67,7 +71,11 @@ struct kiln_policy_worker {
     double left_s;                /* of the running batch, by its steps; 0: unknown */
     uint32_t batch_max;
     bool draining;
-    uint32_t minor;     /* of the protocol: it gets jobs of the modes it knows (kiln_mode_minor) */
+    uint32_t minor; /* of the protocol: it gets jobs of the modes it knows (kiln_mode_minor) */
+    /* LoRA files on its disk, as in its heartbeats; copied.  NULL: not told, so nothing counts as
+     * missing there. */
+    const uint64_t *files;
+    uint32_t file_count;
     const char *device; /* class of hardware, for the cost model; NULL or "" = any */
 };
 

@@ -22,6 +22,7 @@
 #include "scheduler/policy/policy.h"
 #include "scheduler/policy/slots.h"
 #include "scheduler/policy/treap.h"
+#include "schemas/wire/wire.h"
 
 #define AGEING_MS (3600 * 1000LL) /* what a level of priority is worth */
 #define AVOID_MS (60 * 1000LL)    /* how long a job is kept from the worker where it failed */
@@ -79,6 +80,8 @@ struct pol_group {
 struct pol_set {
     uint32_t model;
     char lora_set[KILN_LORA_SET_MAX];
+    uint64_t files[KILN_LORAS_MAX]; /* that lora_set names */
+    uint32_t file_count;
     uint32_t groups;         /* root */
     uint32_t deadlines;      /* root: jobs with a deadline, by deadline */
     uint32_t refs;           /* groups, holders, assignments */
@@ -142,9 +145,15 @@ struct pol_worker {
     uint32_t busy;     /* assignments that it runs or will run; others are rendered */
     uint32_t finished; /* rendered since it is known here */
     bool draining, room, in_rooms;
-    uint32_t name_hash; /* never 0 */
-    uint32_t minor;     /* of the protocol */
-    uint64_t tried;     /* epoch in which nothing was found for it */
+    uint32_t name_hash;  /* never 0 */
+    uint32_t minor;      /* of the protocol */
+    uint64_t tried;      /* epoch in which nothing was found for it */
+    bool tells_files;    /* disks has what is on its disk, */
+    uint32_t file_count; /* in ascending order */
+};
+
+struct pol_disk { /* of LoRAs on a worker's disk */
+    uint64_t at[KILN_HEARTBEAT_FILES_MAX];
 };
 
 #define MODELS_MAX 64
@@ -164,6 +173,7 @@ struct kiln_policy {
     struct pol_worker *workers;
     struct pol_model *models;
     bool *worker_used;
+    struct pol_disk *disks; /* of the workers; the memory of those that tell none is not touched */
     /* treap nodes, one array for each treap that a thing can be in */
     struct kiln_treap_node *job_rank, *job_due, *queue_rank, *group_rank, *set_rank, *set_due,
         *set_load, *set_hot, *tenant_used, *worker_room, *holder_rank;
@@ -227,6 +237,12 @@ enum kiln_switch_kind kiln_policy_switch_kind(const struct kiln_policy *p,
                                               const struct pol_worker *worker, uint32_t set);
 double kiln_policy_load_s(const struct kiln_policy *p, const struct pol_worker *worker,
                           uint32_t set);
+/* What is on the worker's disk (kiln_policy_worker). */
+void kiln_policy_set_files(struct kiln_policy *p, uint32_t worker, const uint64_t *files,
+                           uint32_t count);
+/* Files of the set that the worker would have to fetch first, as far as it tells. */
+uint32_t kiln_policy_fetches(const struct kiln_policy *p, const struct pol_worker *worker,
+                             uint32_t set);
 /* Whether the worker has graphs for the group's size, and what recording them costs if not. */
 uint32_t kiln_policy_size_hash(const struct pol_group *group);
 bool kiln_policy_has_size(const struct pol_worker *worker, const struct pol_group *group);

@@ -89,6 +89,14 @@ uint32_t kiln_policy_get_tenant(struct kiln_policy *p, const char *name)
     return slot;
 }
 
+/* The hashes behind the names of a set ("name:scale@HASH"); a name has no '@'. */
+static void read_files(struct pol_set *set)
+{
+    const char *at = set->lora_set;
+    while (set->file_count < KILN_LORAS_MAX && (at = strchr(at, '@')) != NULL)
+        set->files[set->file_count++] = kiln_lora_digits(++at);
+}
+
 uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *lora_set)
 {
     uint32_t hash = hash_text(model, lora_set), slot = kiln_slots_find(&p->set_slots, hash);
@@ -102,6 +110,7 @@ uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *
     memset(set, 0, sizeof(*set));
     snprintf(set->lora_set, sizeof(set->lora_set), "%s", lora_set);
     set->model = model;
+    read_files(set);
     set->groups = set->deadlines = set->ranked_holders = KILN_NONE;
     p->models[model].refs++;
     return slot;
@@ -140,7 +149,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
     snprintf(p->groups[slot].mode, KILN_MODE_MAX, "%s", mode);
     p->groups[slot].minor =
         kiln_mode_parse(mode, &read) ? kiln_mode_minor(&read) : KILN_MODE_MINOR_ALL;
-    if (strchr(p->sets[set].lora_set, '@')) /* it names files */
+    if (p->sets[set].file_count > 0)
         p->groups[slot].minor = KILN_WIRE_MINOR_FILES;
     read = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = job->skip, .reused = true};
     if (job->skip > 0)

@@ -151,6 +151,15 @@ static void estimate(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
     }
 }
 
+/* Whether every worker says that it lacks a file of the set. */
+static bool is_nowhere(const struct kiln_policy *p, uint32_t set)
+{
+    for (uint32_t i = 0; i < p->worker_span; i++)
+        if (p->worker_used[i] && kiln_policy_fetches(p, &p->workers[i], set) == 0)
+            return false;
+    return true;
+}
+
 static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
                 struct kiln_policy_why *why)
 {
@@ -208,8 +217,9 @@ static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
         return;
     case KILN_REASON_UNOPENED:
         snprintf(out, size,
-                 "its LoRA set is resident in no worker; workers keep theirs while the "
+                 "its LoRA set is resident in no worker%s; workers keep theirs while the "
                  "penalty of waiting is below the cost of switching (%.2f s)",
+                 is_nowhere(p, group->set) ? ", and no worker has all its files on disk" : "",
                  kiln_cost_switch(p->costs, model, set->lora_set));
         return;
     }

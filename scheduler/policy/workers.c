@@ -245,6 +245,7 @@ int kiln_policy_worker_set(struct kiln_policy *p, const char *name,
     worker->speed = speed;
     worker->draining = report->draining;
     worker->minor = report->minor;
+    kiln_policy_set_files(p, slot, report->files, report->file_count);
     const uint32_t busy = busy_of(worker);
     if (busy < was_busy)
         recount_free(worker, p->last_ms);

@@ -1,8 +1,10 @@
-/* heartbeat.c - the heartbeat of a worker: its lease, what it holds and what it has resident.
+/* heartbeat.c - the heartbeat of a worker: its lease, what it holds, what it has resident and on
+ * its disk.
  *
  * What it holds is two lists on the wire and one here: readers of before minor 3 refuse a beat
  * whose `held` has more than four entries, and pass over `held_more`, which they do not know.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "schemas/names.h"
@@ -48,6 +50,15 @@ static void write_ids(struct kiln_text *out, const char *name, const struct kiln
     kiln_text_puts(out, "]");
 }
 
+static void write_files(struct kiln_text *out, const struct kiln_heartbeat *beat)
+{
+    kiln_text_puts(out, ",\"lora_files\":[");
+    for (uint32_t i = 0; i < beat->file_count && i < KILN_HEARTBEAT_FILES_MAX; i++)
+        kiln_text_printf(out, "%s\"%0*" PRIx64 "\"", i > 0 ? "," : "", KILN_LORA_KEY_DIGITS,
+                         beat->files[i]);
+    kiln_text_puts(out, "]");
+}
+
 char *kiln_heartbeat_encode(const struct kiln_heartbeat *beat)
 {
     struct kiln_text out = {0};
@@ -60,6 +71,8 @@ char *kiln_heartbeat_encode(const struct kiln_heartbeat *beat)
         kiln_text_puts(&out, ",");
         write_ids(&out, "held_more", beat, first, count);
     }
+    if (beat->files_told)
+        write_files(&out, beat);
     return kiln_wire_close(&out);
 }
 
@@ -68,45 +81,74 @@ struct reading {
     bool held, more; /* these lists were read */
 };
 
-/* One list after the other, however long each is. */
-static int read_held(void *arg, const struct kiln_json_value *key,
-                     const struct kiln_json_value *value, struct kiln_error *err)
+/* Whether there was room for it, and it is one. */
+typedef bool take_entry(struct kiln_heartbeat *beat, const char *text, size_t len);
+
+static bool take_id(struct kiln_heartbeat *beat, const char *text, size_t len)
 {
-    struct reading *reading = arg;
-    struct kiln_heartbeat *beat = reading->beat;
+    if (beat->held_count == KILN_HEARTBEAT_HELD_MAX ||
+        !kiln_name_valid(text, len, KILN_WIRE_ID_MAX))
+        return false;
+    memcpy(beat->held[beat->held_count++], text, len + 1);
+    return true;
+}
+
+static bool take_file(struct kiln_heartbeat *beat, const char *text, size_t len)
+{
+    if (beat->file_count == KILN_HEARTBEAT_FILES_MAX || len != KILN_LORA_KEY_DIGITS ||
+        strspn(text, "0123456789abcdef") != len)
+        return false;
+    beat->files[beat->file_count++] = kiln_lora_digits(text);
+    return true;
+}
+
+/* rule: what a list of these must be. */
+static int read_list(struct kiln_heartbeat *beat, const char *name, const char *rule, bool *seen,
+                     const struct kiln_json_value *value, take_entry *take, struct kiln_error *err)
+{
     struct kiln_json_reader reader;
-    bool is_more = kiln_json_equals(key, "held_more");
-    if (!is_more && !kiln_json_equals(key, "held"))
-        return 0;
-    bool *seen = is_more ? &reading->more : &reading->held;
+    struct kiln_json_value entry;
+    char text[KILN_WIRE_ID_MAX + 1];
+    size_t len;
     if (*seen)
-        return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"%s\" must be given once",
-                         is_more ? "held_more" : "held");
+        return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"%s\" must be given once", name);
     *seen = true;
     if (value->type != KILN_JSON_ARRAY ||
         kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err))
-        return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"held\" must be a list");
-    for (;;) {
-        struct kiln_json_value id;
-        bool more;
-        size_t len;
-        if (kiln_json_next(&reader, NULL, &id, &more, err))
-            return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"held\" is not valid");
+        return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"%s\" must be a list", name);
+    for (bool more = true;;) {
+        if (kiln_json_next(&reader, NULL, &entry, &more, err))
+            return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"%s\" is not valid", name);
         if (!more)
             return 0;
-        if (beat->held_count == KILN_HEARTBEAT_HELD_MAX)
-            return kiln_fail(
-                err, KILN_PROTOCOL,
-                "heartbeat: fields \"held\" and \"held_more\" have more than %d entries",
-                KILN_HEARTBEAT_HELD_MAX);
-        char *at = beat->held[beat->held_count];
-        if (id.type != KILN_JSON_STRING || !kiln_json_string(&id, at, sizeof beat->held[0], &len) ||
-            !kiln_name_valid(at, len, KILN_WIRE_ID_MAX))
-            return kiln_fail(err, KILN_PROTOCOL,
-                             "heartbeat: field \"held\" must list ids of up to %d characters",
-                             KILN_WIRE_ID_MAX);
-        beat->held_count++;
+        if (entry.type != KILN_JSON_STRING || !kiln_json_string(&entry, text, sizeof text, &len) ||
+            !take(beat, text, len))
+            return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"%s\" must list %s", name,
+                             rule);
     }
+}
+
+#define TEXT(number) #number
+#define NUMBER(number) TEXT(number)
+#define IDS                                                                                        \
+    "ids of up to " NUMBER(KILN_WIRE_ID_MAX) " characters, " NUMBER(                               \
+        KILN_HEARTBEAT_HELD_MAX) " in all"
+#define FILES                                                                                      \
+    "the first " NUMBER(KILN_LORA_KEY_DIGITS) " digits of hashes, at most " NUMBER(                \
+        KILN_HEARTBEAT_FILES_MAX)
+
+static int read_lists(void *arg, const struct kiln_json_value *key,
+                      const struct kiln_json_value *value, struct kiln_error *err)
+{
+    struct reading *reading = arg;
+    struct kiln_heartbeat *beat = reading->beat;
+    if (kiln_json_equals(key, "held"))
+        return read_list(beat, "held", IDS, &reading->held, value, take_id, err);
+    if (kiln_json_equals(key, "held_more"))
+        return read_list(beat, "held_more", IDS, &reading->more, value, take_id, err);
+    if (kiln_json_equals(key, "lora_files"))
+        return read_list(beat, "lora_files", FILES, &beat->files_told, value, take_file, err);
+    return 0;
 }
 
 int kiln_heartbeat_decode(const char *text, size_t len, struct kiln_heartbeat *ret,
@@ -116,7 +158,7 @@ int kiln_heartbeat_decode(const char *text, size_t len, struct kiln_heartbeat *r
     memset(&beat, 0, sizeof beat);
     beat.places = KILN_HEARTBEAT_UNTOLD;
     struct reading reading = {.beat = &beat};
-    int code = kiln_wire_read(text, len, &table, &beat, read_held, &reading, err);
+    int code = kiln_wire_read(text, len, &table, &beat, read_lists, &reading, err);
     if (!code)
         *ret = beat;
     return code;

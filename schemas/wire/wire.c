@@ -181,6 +181,7 @@ static const struct kiln_wire_field event_fields[] = {
     KILN_WIRE_FIELD(struct kiln_event, attempt, KILN_WIRE_TRY, false),
     KILN_WIRE_FIELD(struct kiln_event, compute_ms, KILN_WIRE_MS, false),
     KILN_WIRE_FIELD(struct kiln_event, switch_ms, KILN_WIRE_MS, false),
+    KILN_WIRE_FIELD(struct kiln_event, fetch_ms, KILN_WIRE_MS, false),
 };
 static const struct kiln_wire_table event_table = {
     "event", event_fields, sizeof event_fields / sizeof event_fields[0], false};

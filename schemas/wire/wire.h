@@ -28,7 +28,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 13
+#define KILN_WIRE_MINOR 14
 #endif
 #define KILN_WIRE_MINOR_FILES 13
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
@@ -101,6 +101,7 @@ int kiln_control_decode(const char *text, size_t len, struct kiln_control *ret,
 #define KILN_HEARTBEAT_HELD_MAX 16
 #define KILN_HEARTBEAT_ERROR_MAX 256
 #define KILN_HEARTBEAT_UNTOLD UINT32_MAX /* places in a heartbeat of an older worker */
+#define KILN_HEARTBEAT_FILES_MAX 256
 struct kiln_heartbeat {
     char worker[KILN_NAME_MAX + 1];
     char incarnation[KILN_WIRE_ID_MAX + 1]; /* new at each start: two workers of one id differ */
@@ -135,6 +136,11 @@ struct kiln_heartbeat {
     char trouble_code[24]; /* kiln_code_name */
     char trouble_error[KILN_HEARTBEAT_ERROR_MAX];
     uint32_t trouble_ms; /* for how long */
+    /* LoRA files on its disk, each the first KILN_LORA_KEY_DIGITS of its SHA-256, the last used
+     * ones.  Not told: an older worker, or one that has not looked yet. */
+    bool files_told;
+    uint64_t files[KILN_HEARTBEAT_FILES_MAX];
+    uint32_t file_count;
 };
 char *kiln_heartbeat_encode(const struct kiln_heartbeat *beat);
 int kiln_heartbeat_decode(const char *text, size_t len, struct kiln_heartbeat *ret,
@@ -158,7 +164,8 @@ struct kiln_event {
     uint64_t job;                          /* DONE, FAILED, RETURNED, CANCELLED: 1 .. */
     uint32_t attempt;                      /* 0 = not told */
     int code;                              /* enum kiln_code of a failure */
-    double compute_ms, switch_ms;          /* FINISHED: for the cost model */
+    double compute_ms, switch_ms;          /* FINISHED: for the cost model, */
+    double fetch_ms; /* and of one LoRA file from the store; 0 = none was fetched */
 };
 char *kiln_event_encode(const struct kiln_event *event);
 int kiln_event_decode(const char *text, size_t len, struct kiln_event *ret,

@@ -183,6 +183,8 @@ ok kiln enqueue - --batch drawn <<<'{"prompt": "a star", "size": "64x64", "loras
 until_sql "SELECT loras -> 0 ->> 'sha256' FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'drawn'" "$watercolor"
 until_sql "SELECT array_to_string(lora_files, '+') FROM latent" "glow:$watercolor"
 cmp s/loras/"$watercolor".safetensors "$loras/watercolor.safetensors" || die "the worker has another file"
+tells() { kiln workers --json | python3 -c "import json, sys; sys.exit(json.loads(sys.stdin.readline())['lora_files'] != $1)"; }
+soon tells 1 || die "the heartbeat does not name the file that was fetched"
 ok kiln loras --json # files of this machine's lora_dir, and the registry
 json out.txt '[(l["path"], l["registered"], l["stored"]) for l in d if l["lora"] == "glow"] == [(None, True, True)]'
 ok kiln loras

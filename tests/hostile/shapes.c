@@ -53,6 +53,7 @@ static const struct shape event_shape[] = {
     {"?attempt", {"1"}},
     {"?compute_ms", {"100"}},
     {"?switch_ms", {"0"}},
+    {"?fetch_ms", {"0"}},
     {"?code", {"\"ok\"", "\"timeout\""}},
     {NULL, {NULL}},
 };
@@ -97,6 +98,7 @@ static const struct shape beat_shape[] = {
     {"?running", {"\"h-none\""}},
     {"?held", {"[\"h-none\"]", "[]"}},
     {"?held_more", {"[\"h-more\"]"}},
+    {"?lora_files", {"[\"9f86d081884c7d65\"]", "[]"}},
     {NULL, {NULL}},
 };
 #define JOB_HEAD "[{\"id\":1000000000001,\"attempt\":1,\"batch_id\":12,\"index\":0,"

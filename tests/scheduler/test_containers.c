@@ -247,7 +247,8 @@ static void loads_are_cold_warm_or_nothing(void **state)
 {
     (void)state;
     struct kiln_cost_model *costs = kiln_cost_model_new(64);
-    struct kiln_cost_load cold = {"m", "ink:1", "h200", KILN_SWITCH_COLD}, warm = cold, none = cold;
+    struct kiln_cost_load cold = {"m", "ink:1", "h200", KILN_SWITCH_COLD, 0};
+    struct kiln_cost_load warm = cold, none = cold, away = cold;
     warm.kind = KILN_SWITCH_WARM;
     none.kind = KILN_SWITCH_RESIDENT;
     for (int i = 0; i < 8; i++)
@@ -258,7 +259,15 @@ static void loads_are_cold_warm_or_nothing(void **state)
     assert_true(fabs(kiln_cost_load(costs, &cold) - 4) < 1e-6);
     assert_true(fabs(kiln_cost_load(costs, &warm) - 0.25) < 1e-6);
     assert_true(kiln_cost_load(costs, &none) == 0);
-    struct kiln_cost_load stranger = {"m", "never:1", "", KILN_SWITCH_WARM};
+    away.fetches = 2;
+    assert_true(kiln_cost_load(costs, &away) > 4); /* before any was fetched: longer all the same */
+    kiln_cost_learn_fetch(costs, 3.0);
+    assert_true(fabs(kiln_cost_load(costs, &away) - 10) < 1e-6);
+    away.kind = KILN_SWITCH_RESIDENT;
+    assert_true(kiln_cost_load(costs, &away) == 0);
+    kiln_cost_learn_fetch(costs, -1); /* cannot be */
+    kiln_cost_learn_fetch(costs, 1e9);
+    struct kiln_cost_load stranger = {"m", "never:1", "", KILN_SWITCH_WARM, 0};
     assert_true(fabs(kiln_cost_load(costs, &stranger) - 0.25) < 1e-6);
     struct kiln_cost_shape s = shape(1024, 1);
     assert_true(kiln_cost_capture(costs, &s) == 0);
@@ -274,17 +283,18 @@ static void what_was_learned_can_be_kept(void **state)
     (void)state;
     struct kiln_cost_model *from = kiln_cost_model_new(64), *to = kiln_cost_model_new(64);
     struct kiln_cost_shape s = shape(1024, 3), t = shape(768, 1);
-    struct kiln_cost_load load = {"m", "ink:1", "h200", KILN_SWITCH_WARM};
+    struct kiln_cost_load load = {"m", "ink:1", "h200", KILN_SWITCH_WARM, 1};
     s.device = "h200";
     kiln_cost_learn_compute(from, &s, 2.5);
     kiln_cost_learn_load(from, &load, 0.5);
+    kiln_cost_learn_fetch(from, 7.5);
     uint64_t turn = 0, middle;
     struct kiln_cost_row row;
     uint32_t rows = 0;
     for (; kiln_cost_changed(from, &turn, &row); rows++)
         assert_true(kiln_cost_restore(to, &row));
     middle = turn;
-    assert_int_equal(rows, 9);
+    assert_int_equal(rows, 10);
     assert_int_equal(turn, kiln_cost_turn(from));
     kiln_cost_learn_compute(from, &t, 1.5); /* only what changed since then */
     for (rows = 0; kiln_cost_changed(from, &middle, &row); rows++)

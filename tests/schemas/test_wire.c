@@ -229,13 +229,13 @@ static void events_and_receipts_come_back(void **state)
 {
     (void)state;
     struct kiln_error err;
-    struct kiln_event event = {KILN_EVENT_FAILED, "w0", "a-1", 7, 3, KILN_POISONED, 12.5, 0},
+    struct kiln_event event = {KILN_EVENT_FAILED, "w0", "a-1", 7, 3, KILN_POISONED, 12.5, 0, 2.5},
                       event_back;
     char *text = kiln_event_encode(&event);
     assert_int_equal(kiln_event_decode(text, strlen(text), &event_back, &err), 0);
     assert_int_equal(event_back.kind, event.kind);
     assert_int_equal(event_back.code, KILN_POISONED);
-    assert_true(event_back.compute_ms == 12.5);
+    assert_true(event_back.compute_ms == 12.5 && event_back.fetch_ms == 2.5);
     assert_string_equal(event_back.worker, "w0");
     free(text);
     struct kiln_receipt receipt = {"b-1", 5, 2, 1, "line: bad \"x\"", "c:\"q\"#0", "h:12#1"};

@@ -1,4 +1,4 @@
-/* test_wire_loras.c - the hashes of LoRA files in an assignment. */
+/* test_wire_loras.c - the hashes of LoRA files, in an assignment and in a heartbeat. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -75,8 +75,74 @@ static void hashes_of_loras_are_as_many_as_loras(void **state)
     kiln_assignment_release(&a);
 }
 
+/* --- in a heartbeat -----------------------------------------------------------------------------
+ */
+
+static void files_on_disk_are_told_or_not(void **state)
+{
+    (void)state;
+    static struct kiln_heartbeat beat, back;
+    struct kiln_error err;
+    beat = (struct kiln_heartbeat){.worker = "w", .incarnation = "i", .version = 1};
+    for (uint32_t count = 0; count <= KILN_HEARTBEAT_FILES_MAX; count += 64) {
+        beat.files_told = true;
+        beat.file_count = count;
+        for (uint32_t i = 0; i < count; i++)
+            beat.files[i] = i * UINT64_C(0x0123456789abcdef); /* the first is all zeros */
+        char *text = kiln_heartbeat_encode(&beat);
+        assert_true(strlen(text) < 8192);
+        if (kiln_heartbeat_decode(text, strlen(text), &back, &err) != 0)
+            fail_msg("%s: %s", text, err.text);
+        assert_memory_equal(&beat, &back, sizeof beat);
+        free(text);
+    }
+    beat.files_told = false;
+    char *text = kiln_heartbeat_encode(&beat);
+    assert_null(strstr(text, "lora_files"));
+    assert_int_equal(kiln_heartbeat_decode(text, strlen(text), &back, &err), 0);
+    assert_false(back.files_told);
+    assert_int_equal(back.file_count, 0);
+    free(text);
+}
+
+static void wrong_files_are_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "7",
+        "{}",
+        "[7]",
+        "[\"9f86\"]",
+        "[\"9F86D081884C7D65\"]",
+        "[\"9f86d081884c7d650\"]",
+        "[\"../../../../etc/\"]",
+        "[\"" SHA "\"]",
+        "[],\"lora_files\":[]",
+    };
+    struct kiln_heartbeat beat;
+    struct kiln_error err;
+    static char text[32768];
+    for (size_t i = 0; i <= sizeof wrong / sizeof *wrong; i++) {
+        const bool last = i == sizeof wrong / sizeof *wrong; /* one more than there is room for */
+        int len = snprintf(text, sizeof text,
+                           "{\"v\":1,\"worker\":\"w\",\"incarnation\":\"i\",\"version\":1,"
+                           "\"room\":1,\"batch_max\":1,\"lora_files\":%s",
+                           last ? "[\"9f86d081884c7d65\"" : wrong[i]);
+        for (int k = 0; last && k < KILN_HEARTBEAT_FILES_MAX; k++)
+            len += snprintf(text + len, sizeof text - (size_t)len, ",\"9f86d081884c7d65\"");
+        snprintf(text + len, sizeof text - (size_t)len, last ? "]}" : "}");
+        if (kiln_heartbeat_decode(text, strlen(text), &beat, &err) != KILN_PROTOCOL)
+            fail_msg("row %zu is read", i);
+        assert_non_null(strstr(err.text, "lora_files"));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hashes_of_loras_are_as_many_as_loras)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hashes_of_loras_are_as_many_as_loras),
+        cmocka_unit_test(files_on_disk_are_told_or_not),
+        cmocka_unit_test(wrong_files_are_refused),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

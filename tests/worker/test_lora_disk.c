@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "schemas/digest.h"
+#include "schemas/job.h"
 #include "worker/state/lora_disk.h"
 
 #define BYTES 1000 /* of each file */
@@ -224,10 +225,16 @@ static void the_longest_unused_go_and_pinned_ones_stay(void **state)
     }
     tick();
     assert_true(on_disk(disk, sha256[1])); /* which is a use */
+    uint64_t listed[4];
+    assert_int_equal(kiln_lora_disk_list(disk, listed, 4), 3);
+    for (int i = 0; i < 3; i++) /* the last used first */
+        assert_true(listed[i] == kiln_lora_digits(sha256[i == 0 ? 1 : i == 1 ? 2 : 0]));
+    assert_int_equal(kiln_lora_disk_list(disk, listed, 1), 1);
     snprintf(part, sizeof part, "%s/%.64s.safetensors.part", rig->cache, sha256[4]);
     FILE *left = fopen(part, "we"); /* by a crash */
     assert_non_null(left);
     fclose(left);
+    assert_int_equal(kiln_lora_disk_list(disk, listed, 4), 3); /* which is no file */
     tick();
     kiln_lora_unpin(fetch(rig, disk, sha256[3]));
     assert_true(access(part, F_OK) != 0);

@@ -1,4 +1,5 @@
 /* test_starts_loras.c - LoRA files on their way from the store to a batch. */
+#include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "tests/support/files.h"
 #include "tests/worker/starts_rig.h"
@@ -160,12 +161,56 @@ static void a_lora_waits_for_a_store_that_is_away(void **state)
     close_rig(&rig);
 }
 
+/* The list of the heartbeats: files of the cache, the last used first, then those of lora_dir. */
+static void what_is_on_the_machine_is_told(void **state)
+{
+    (void)state;
+    struct rig rig;
+    pthread_t thread;
+    static struct kiln_heartbeat beat;
+    char own[KILN_LORA_SHA256_MAX], far[KILN_LORA_SHA256_MAX], dirs[2][200], path[300];
+    put_lora("own", false, own);
+    put_lora("from afar", false, far);
+    open_with_loras(&rig, dirs, "own", NULL);
+    snprintf(path, sizeof path, "%s/notes.txt", dirs[0]);
+    kiln_test_write(path, "no LoRA");
+    kiln_board_beat(&rig.worker.board, &beat);
+    assert_false(beat.files_told);
+    atomic_fetch_add(&rig.worker.threads, 1);
+    assert_int_equal(pthread_create(&thread, NULL, kiln_inventory, &rig.worker), 0);
+    arrive_with(&rig, "far", "far", far);
+    struct kiln_portion *portion = next_portion(&rig);
+    assert_int_equal(portion->jobs[0].code, 0);
+    assert_true(portion->flight->fetch_ms > 0);
+    const uint64_t want = kiln_lora_digits(far);
+    double until_ms = kiln_monotonic_ms() + LIMIT_MS;
+    do {
+        usleep(10000);
+        kiln_board_beat(&rig.worker.board, &beat);
+        assert_true(kiln_monotonic_ms() < until_ms);
+    } while (!beat.files_told || beat.file_count < 3 || beat.files[0] != want);
+    uint32_t owned = 0;
+    for (uint32_t i = 1; i < beat.file_count; i++)
+        owned += beat.files[i] == kiln_lora_digits(own);
+    assert_int_equal(owned, 1);
+    assert_true(beat.files[beat.file_count - 1] == kiln_lora_digits(own)); /* "mine" is before it */
+    forget(&rig, portion);
+    arrive_with(&rig, "again", "far", far);
+    portion = next_portion(&rig);
+    assert_true(portion->flight->fetch_ms == 0);
+    forget(&rig, portion);
+    atomic_store(&rig.worker.drain, KILN_DRAIN_ASKED);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    close_rig(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loras_come_from_the_folder_or_from_the_store),
         cmocka_unit_test(a_lora_that_is_damaged_or_gone_fails_its_jobs),
         cmocka_unit_test(a_lora_waits_for_a_store_that_is_away),
+        cmocka_unit_test(what_is_on_the_machine_is_told),
     };
     return cmocka_run_group_tests(tests, start_stack, stop_stack);
 }

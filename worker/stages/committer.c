@@ -270,12 +270,14 @@ static void settle(struct kiln_worker *worker, struct kiln_picture *picture)
         .kind = KILN_EVENT_FINISHED,
         .compute_ms = flight->compute_ms,
         .switch_ms = flight->switch_ms,
+        .fetch_ms = flight->fetch_ms,
     };
     snprintf(event.assignment, sizeof event.assignment, "%s", flight->assignment.id);
     kiln_log(KILN_LOG_INFO, "assignment_finished", kiln_f("assignment", "%s", event.assignment),
              kiln_f("jobs", "%u", flight->assignment.job_count),
              kiln_f("compute_ms", "%.1f", event.compute_ms),
-             kiln_f("switch_ms", "%.1f", event.switch_ms));
+             kiln_f("switch_ms", "%.1f", event.switch_ms),
+             kiln_f("fetch_ms", "%.1f", event.fetch_ms));
     kiln_worker_report(worker, &event);
     kiln_flight_free(flight);
     kiln_board_kick(&worker->board);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "schemas/clock.h"
 #include "schemas/limits.h"
 #include "storage/formats/file_hash.h"
 
@@ -47,13 +48,18 @@ int kiln_lora_files_fetch(const struct kiln_config *config, struct kiln_lora_dis
                           struct kiln_store *store, struct kiln_flight *flight,
                           struct kiln_error *err)
 {
+    const double began_ms = kiln_monotonic_ms();
+    uint32_t fetched = 0;
     int code = 0;
     for (uint32_t i = 0; i < flight->assignment.lora_count && code == 0; i++) {
         const struct kiln_lora *lora = &flight->assignment.loras[i];
-        if (!is_here(config, disk, flight, i))
-            code =
-                kiln_lora_disk_fetch(disk, store, lora->name, lora->sha256, &flight->pins[i], err);
+        if (is_here(config, disk, flight, i))
+            continue;
+        code = kiln_lora_disk_fetch(disk, store, lora->name, lora->sha256, &flight->pins[i], err);
+        fetched += code == 0;
     }
+    if (fetched > 0)
+        flight->fetch_ms = (kiln_monotonic_ms() - began_ms) / fetched;
     return code;
 }
 

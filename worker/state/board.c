@@ -204,6 +204,21 @@ void kiln_board_wait(struct kiln_board *board, int wait_ms)
     pthread_mutex_unlock(&board->mutex);
 }
 
+void kiln_board_files(struct kiln_board *board, const uint64_t *files, uint32_t count)
+{
+    pthread_mutex_lock(&board->mutex);
+    const bool same = board->files_told && board->file_count == count &&
+                      memcmp(board->files, files, count * sizeof *files) == 0;
+    memcpy(board->files, files, count * sizeof *files);
+    board->file_count = count;
+    board->files_told = true;
+    if (!same) {
+        board->kicked = true;
+        pthread_cond_signal(&board->changed);
+    }
+    pthread_mutex_unlock(&board->mutex);
+}
+
 void kiln_board_trouble(struct kiln_board *board, enum kiln_peer peer, const struct kiln_error *err)
 {
     struct kiln_board_trouble *trouble = &board->troubles[peer];
@@ -272,6 +287,9 @@ void kiln_board_beat(struct kiln_board *board, struct kiln_heartbeat *beat)
     beat->computed_ms = (uint64_t)board->computed_ms;
     beat->deaf_ms = deaf > 0 ? (uint32_t)deaf : 0;
     beat->batch_max = board->settings.batch_max;
+    beat->files_told = board->files_told;
+    beat->file_count = board->file_count;
+    memcpy(beat->files, board->files, board->file_count * sizeof *board->files);
     fill_trouble(board, beat);
     beat->drawn = beat->held_count > board->to_render ? beat->held_count - board->to_render : 0;
     pthread_mutex_unlock(&board->mutex);

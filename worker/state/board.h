@@ -34,6 +34,9 @@ struct kiln_board {
     char running[KILN_WIRE_ID_MAX + 1];
     const int32_t *step; /* written atomically by the call that began last; or NULL */
     uint64_t done, failed;
+    bool files_told; /* the next list has been set: LoRA files on this machine, as in heartbeats */
+    uint64_t files[KILN_HEARTBEAT_FILES_MAX];
+    uint32_t file_count;
     double heard_ms; /* monotonic: the last good read of the stream */
     uint32_t calls;  /* of the engine, begun and not ended */
     double began_ms; /* the last of them */
@@ -93,6 +96,8 @@ void kiln_board_trouble(struct kiln_board *board, enum kiln_peer peer,
                         const struct kiln_error *err);
 /* Whether that is told, and has lasted for so long. */
 bool kiln_board_refused(struct kiln_board *board, enum kiln_peer peer, double for_ms);
+/* The inventory thread: LoRA files on this machine, at most KILN_HEARTBEAT_FILES_MAX. */
+void kiln_board_files(struct kiln_board *board, const uint64_t *files, uint32_t count);
 /* The listener: the stream was read. */
 void kiln_board_heard(struct kiln_board *board);
 

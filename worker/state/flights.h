@@ -33,6 +33,8 @@ struct kiln_flight {
     /* Of the LoRAs that are used from the disk cache, by the starts thread before the first portion
      * is passed on; NULL: from lora_dir. */
     struct kiln_lora_pin *pins[KILN_LORAS_MAX];
+    double fetch_ms; /* of one of its LoRAs from the store; 0: none was.  By the starts thread,
+                        likewise */
     double compute_ms, switch_ms; /* by the collector, before it passes the last job on */
 };
 

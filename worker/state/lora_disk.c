@@ -16,6 +16,7 @@
 
 #include "schemas/clock.h"
 #include "schemas/digest.h"
+#include "schemas/job.h"
 #include "schemas/limits.h"
 #include "schemas/room.h"
 #include "schemas/telemetry/log.h"
@@ -146,6 +147,7 @@ void kiln_lora_unpin(struct kiln_lora_pin *pin)
 
 struct file {
     char sha256[KILN_LORA_SHA256_MAX];
+    bool part; /* what a crash left of a fetch */
     uint64_t bytes;
     struct timespec used;
 };
@@ -156,16 +158,16 @@ struct files {
     uint64_t bytes;
 };
 
-/* The hash in the name of one of our files, with what a crash left of a fetch. */
-static bool name_hash(const char *name, char sha256[KILN_LORA_SHA256_MAX])
+/* Whether it is the name of one of our files, and whose. */
+static bool name_hash(const char *name, struct file *ret)
 {
     const char *dot = strchr(name, '.');
-    if (!dot || dot - name != KILN_LORA_SHA256_MAX - 1 ||
-        (strcmp(dot, DATA) != 0 && strcmp(dot, DATA ".part") != 0))
+    ret->part = dot && strcmp(dot, DATA ".part") == 0;
+    if (!dot || dot - name != KILN_LORA_SHA256_MAX - 1 || (strcmp(dot, DATA) != 0 && !ret->part))
         return false;
-    memcpy(sha256, name, KILN_LORA_SHA256_MAX - 1);
-    sha256[KILN_LORA_SHA256_MAX - 1] = '\0';
-    return kiln_sha256_valid(sha256);
+    memcpy(ret->sha256, name, KILN_LORA_SHA256_MAX - 1);
+    ret->sha256[KILN_LORA_SHA256_MAX - 1] = '\0';
+    return kiln_sha256_valid(ret->sha256);
 }
 
 static void list_files(const struct kiln_lora_disk *disk, struct files *ret)
@@ -175,7 +177,7 @@ static void list_files(const struct kiln_lora_disk *disk, struct files *ret)
         struct file file = {.bytes = 0};
         struct stat st;
         char lock[PATH_MAX];
-        if (!name_hash(entry->d_name, file.sha256) ||
+        if (!name_hash(entry->d_name, &file) ||
             fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         struct file *at = kiln_room(ret->at, ret->count, &ret->room, sizeof *at);
@@ -201,6 +203,20 @@ static int older(const void *a, const void *b)
     if (x->used.tv_nsec != y->used.tv_nsec)
         return x->used.tv_nsec < y->used.tv_nsec ? -1 : 1;
     return strcmp(x->sha256, y->sha256);
+}
+
+uint32_t kiln_lora_disk_list(const struct kiln_lora_disk *disk, uint64_t *ret, uint32_t max)
+{
+    struct files files = {0};
+    uint32_t count = 0;
+    list_files(disk, &files);
+    if (files.count)
+        qsort(files.at, files.count, sizeof *files.at, older);
+    for (size_t i = files.count; i > 0 && count < max; i--)
+        if (!files.at[i - 1].part)
+            ret[count++] = kiln_lora_digits(files.at[i - 1].sha256);
+    free(files.at);
+    return count;
 }
 
 /* False for a file in use. */

@@ -38,6 +38,10 @@ void kiln_lora_unpin(struct kiln_lora_pin *pin); /* frees it; accepts NULL */
 struct kiln_lora_pin *kiln_lora_disk_pin(struct kiln_lora_disk *disk,
                                          const char sha256[KILN_LORA_SHA256_MAX]);
 
+/* The first digits (KILN_LORA_KEY_DIGITS) of the hashes of at most max files, the last used first;
+ * returns how many.  Reads no file, so one that is damaged is listed.  Any thread. */
+uint32_t kiln_lora_disk_list(const struct kiln_lora_disk *disk, uint64_t *ret, uint32_t max);
+
 /* Likewise, and fetches a file that is not there.  The store is the caller's; any thread.  name: of
  * the LoRA, for messages.  KILN_NOT_FOUND: the store has no such file; KILN_CORRUPT: its bytes have
  * another hash, twice; KILN_TIMEOUT: somebody else has been fetching it for a minute;

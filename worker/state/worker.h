@@ -91,6 +91,7 @@ void *kiln_encoder(void *worker);
 void *kiln_uploader(void *worker);
 void *kiln_committer(void *worker);
 void *kiln_reporter(void *worker);
+void *kiln_inventory(void *worker);
 void *kiln_heartbeat(void *worker);
 
 struct kiln_bus;

@@ -128,7 +128,7 @@ static json_t *worker_json(const struct kiln_roster_worker *worker)
                          kiln_worker_trouble_json(worker));
     snprintf(protocol, sizeof protocol, "%u.%u", beat->version, beat->minor);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
-                     "s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o}",
+                     "s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}",
                      "worker", worker->row.name, "state", state_of(worker), "host", beat->host,
                      "device", beat->device, "engine", beat->engine, "model", beat->model, "loras",
                      beat->lora_set, "pid", (int)beat->pid, "held", (int)beat->held_count, "room",
@@ -138,7 +138,9 @@ static json_t *worker_json(const struct kiln_roster_worker *worker)
                      kiln_time_text(beat->started_ms, started, sizeof started), "release",
                      beat->release, "protocol", protocol, "ready_ms", (json_int_t)beat->ready_ms,
                      "wanted_ms", (json_int_t)beat->wanted_ms, "computed_ms",
-                     (json_int_t)beat->computed_ms, "trouble", kiln_worker_trouble_json(worker));
+                     (json_int_t)beat->computed_ms, "lora_files",
+                     beat->files_told ? json_integer(beat->file_count) : json_null(), "trouble",
+                     kiln_worker_trouble_json(worker));
 }
 
 json_t *kiln_roster_json(const struct kiln_roster *roster, bool all)
