@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@
 #include "storage/ledger/lora/lora.h"
 
 #define SUFFIX ".safetensors"
-#define LOOK_MS 5000
+#define LOOK_MS 500
+#define LOOK_SHARE 20 /* a look that takes longer than its share of that is made less often */
 #define FILES_MAX 10000
 
 /* One file as it was registered. */
@@ -285,6 +287,7 @@ int kiln_lora_folder_register(struct kiln_lora_folder *folder, struct kiln_ledge
     if (rc || folder->at < folder->count)
         return rc;
     folder->at = 0;
-    folder->next_ms = kiln_monotonic_ms() + LOOK_MS;
+    const double now_ms = kiln_monotonic_ms();
+    folder->next_ms = now_ms + fmax(LOOK_MS, LOOK_SHARE * (now_ms - began_ms));
     return folder->ended ? 0 : end_gone(folder, ledger, err);
 }

@@ -20,7 +20,8 @@
 #define WALK_SETS 32   /* sets looked at in one order */
 #define WALK_GROUPS 8  /* groups of one set */
 #define WALK_WORKERS 8 /* idle workers looked at for one that had the set before, */
-#define WALK_FILES 64  /* or at least has its files */
+#define WALK_FILES 64  /* or at least has its files, */
+#define WALK_ALL 1024  /* or alone has the files that a group failed without */
 #define OVERLOAD 1.05  /* a set is overloaded beyond this share of the mean load */
 #define AHEAD 8.0      /* how far own deadlines may be ahead, in units of another's slack */
 #define STAY_MIN 2.0   /* loads' worth of work before deadlines pull a worker from its set */
@@ -45,19 +46,24 @@ static bool knows_mode(const struct kiln_policy *p, const struct pol_worker *wor
 }
 
 /* Whether the jobs of the group failed at this worker last, and another one may soon take them: it
- * gets them for AVOID_MS. */
+ * gets them for AVOID_MS.  They may have failed because the store lacks a LoRA that only some
+ * workers have: if there is such a worker, it gets them before all others. */
 static bool better_elsewhere(const struct kiln_policy *p, const struct pol_worker *worker,
                              uint32_t group)
 {
     const struct pol_group *g = &p->groups[group];
     const uint32_t model = p->sets[g->set].model;
-    if (g->avoid == 0 || g->avoid != worker->name_hash || p->last_ms >= g->avoid_until_ms)
+    if (g->avoid == 0 || p->last_ms >= g->avoid_until_ms)
         return false;
-    for (uint32_t i = 0; i < p->worker_span; i++) {
+    const bool failed = g->avoid == worker->name_hash;
+    const uint32_t missing = kiln_policy_fetches(p, worker, g->set);
+    for (uint32_t i = 0; i < p->worker_span && (failed || missing > 0); i++) {
         const struct pol_worker *other = &p->workers[i];
-        if (p->worker_used[i] && other != worker && !other->draining && other->batch_max > 0 &&
+        if (p->worker_used[i] && other->name_hash != g->avoid && other != worker &&
+            !other->draining && other->batch_max > 0 &&
             (other->capacity > 0 || other->in_flight_count > 0) &&
-            (model == p->pool_model || model == other->model) && knows_mode(p, other, group))
+            (model == p->pool_model || model == other->model) && knows_mode(p, other, group) &&
+            (failed || kiln_policy_fetches(p, other, g->set) < missing))
             return true;
     }
     return false;
@@ -542,8 +548,8 @@ static bool pick_hot(struct kiln_policy *p, uint32_t level, int64_t until_ms, in
     return false;
 }
 
-/* The others; what one of them does not want, the next ones do not either, unless it is slow or
- * does not know the mode or files of LoRAs. */
+/* The others; what one of them does not want, the next ones do not either, unless it is slow, does
+ * not know the mode or files of LoRAs, or lacks a file that others have. */
 static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t until_ms, int64_t now_ms,
                       struct kiln_policy_pick *ret)
 {
@@ -552,7 +558,8 @@ static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t until_ms, i
         if (m->refs == 0 || m->rooms == KILN_NONE || p->models[p->pool_model].ready + m->ready == 0)
             continue;
         uint32_t worker = kiln_treap_after(p->worker_room, m->rooms, (int64_t)level - 1);
-        for (int i = 0; i < WALK_WORKERS && worker != KILN_NONE;) {
+        const int most = p->sought > 0 ? WALK_ALL : WALK_WORKERS;
+        for (int i = 0; i < most && worker != KILN_NONE;) {
             if (p->worker_room[worker].hi > level || p->worker_room[worker].lo > until_ms)
                 break;
             if (try_worker(p, worker, now_ms, ret))

@@ -116,6 +116,11 @@ uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *
     return slot;
 }
 
+static bool is_sought(const struct kiln_policy *p, uint32_t group)
+{
+    return p->groups[group].avoid != 0 && p->sets[p->groups[group].set].file_count > 0;
+}
+
 uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
                                const struct kiln_policy_job *job)
 {
@@ -151,6 +156,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
         kiln_mode_parse(mode, &read) ? kiln_mode_minor(&read) : KILN_MODE_MINOR_ALL;
     if (p->sets[set].file_count > 0)
         p->groups[slot].minor = KILN_WIRE_MINOR_FILES;
+    p->sought += is_sought(p, slot);
     read = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = job->skip, .reused = true};
     if (job->skip > 0)
         kiln_mode_text(&read, p->groups[slot].runs);
@@ -197,6 +203,7 @@ void kiln_policy_drop_group(struct kiln_policy *p, uint32_t group)
     if (p->groups[group].refs > 0)
         return;
     uint32_t set = p->groups[group].set;
+    p->sought -= is_sought(p, group);
     kiln_slots_free(&p->group_slots, group);
     p->sets[set].refs--;
     kiln_policy_drop_set(p, set);

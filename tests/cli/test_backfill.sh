@@ -94,7 +94,10 @@ until_sql "SELECT count(*), sum(jsonb_array_length(loras)), bool_or(lora_auto) F
 ok kiln backfill rm older --yes
 
 # --- loras "auto" from a file to a picture, with its reason in plain words
-sql "SELECT lora_change('default', 0, 'lamp', '', repeat('a', 64), '{\"bytes\":9,\"rank\":4,\"modules\":2,\"stored\":false}', true, true, false, 'test',
+echo 'a file of lamps' >lamp.safetensors
+lamp=$(sha256sum lamp.safetensors | cut -d' ' -f1)
+install -Dm644 lamp.safetensors "s/store/loras/$lamp.safetensors"
+sql "SELECT lora_change('default', 0, 'lamp', '', '$lamp', '{\"bytes\":16,\"rank\":4,\"modules\":2,\"stored\":true}', true, true, false, 'test',
 '{\"name\":\"lamp\",\"triggers\":[\"lamp style\"],\"positive\":[\"lit by lamps\"],\"scale\":0.7}'::jsonb)" >version.txt
 version=$(cat version.txt) # the demo model's LoRAs came before
 printf '{"prompt":"a fox lit by lamps","loras":"auto","size":"64x64"}\n{"prompt":"a fox","loras":"auto","size":"64x64"}\n' >auto.jsonl

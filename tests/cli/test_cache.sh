@@ -88,18 +88,24 @@ build --template 'a drawn fox' --set size=64x64 --set steps=4
 counts '1, 1, 0, 0, 0'
 sql "UPDATE latent SET model_hash = '$weights'; UPDATE image SET model_hash = '$weights'" >/dev/null
 
-# --- a LoRA whose file was exchanged under its name: likewise, and beside it one that was not
+# --- a LoRA whose file was exchanged under its name: another set, and beside it one that was not
 : >loras/plain.safetensors
 ok kiln up --dir s --lora-dir "$PWD/loras"
 first=$(sha256sum loras/neon.safetensors | cut -d' ' -f1)
+registered() { [ "$(sql "SELECT sha256 FROM lora WHERE name = '$1' AND until IS NULL")" = "$2" ]; }
+soon registered neon "$first" || die "neon is not registered"
+soon registered plain "$first" || die "plain is not registered"
 fox=(--template 'a fox at night' --set size=64x64 --set steps=4)
 build "${fox[@]}" --loras neon:0.5+plain
 build "${fox[@]}" --loras plain
 ok kiln wait latent-cache --timeout 60
-[ "$(sql "SELECT lora_files::text FROM latent WHERE lora_set = 'neon:0.5+plain:1'")" = "{neon:$first,plain:$first}" ] || die "the files are not noted"
+[ "$(sql "SELECT lora_files::text FROM latent WHERE lora_set = 'neon:0.5@${first:0:16}+plain:1@${first:0:16}'")" = "{neon:$first,plain:$first}" ] ||
+    die "the files are not noted"
 echo other >loras/neon.safetensors
+other=$(sha256sum loras/neon.safetensors | cut -d' ' -f1)
+soon registered neon "$other" || die "the exchanged file is not registered"
 build "${fox[@]}" --loras neon:0.5+plain --dry-run
-counts '1, 1, 0, 0, 0' # nobody has drawn with the other file yet
+counts '1, 0, 0, 0, 0'
 ok kiln enqueue - --batch lit --lora-dir loras <<<'{"prompt": "a lamp", "size": "64x64", "steps": 4, "loras": "neon:0.2"}'
 ok kiln wait lit --timeout 60
 build "${fox[@]}" --loras plain --dry-run
@@ -111,12 +117,9 @@ build "${fox[@]}" --loras neon:0.5+plain
 counts '1, 1, 0, 0, 0'
 build --template 'a drawn fox' --set size=64x64 --loras neon:0.5 --dry-run
 counts '1, 0, 0, 0, 0' # drawn above, with the model's own neon
-sql "UPDATE latent SET lora_files = NULL WHERE lora_set = 'neon:0.5'" >/dev/null
-build --template 'a drawn fox' --set size=64x64 --loras neon:0.5 --dry-run
-counts '1, 1, 0, 0, 0' # as rows of before, which do not say theirs
-latent=$(sql "SELECT max(key) FROM latent WHERE lora_set = 'neon:0.5+plain:1'")
+latent=$(sql "SELECT max(key) FROM latent WHERE lora_set = 'neon:0.5@${other:0:16}+plain:1@${first:0:16}'")
 zstd -dcq "s/store/$latent" >latent.safetensors || die "no latent file"
-grep -aq "\"lora_files\":\"neon:$(sha256sum loras/neon.safetensors | cut -d' ' -f1)+plain:$first\"" latent.safetensors || die "the latent file does not name its LoRA files"
+grep -aq "\"lora_files\":\"neon:$other+plain:$first\"" latent.safetensors || die "the latent file does not name its LoRA files"
 
 # --- states at noise levels: the nearest ones, by their own sigmas, in the file and in the row
 build "${set[@]}" --sigmas 0.9,0.5,0
@@ -139,9 +142,9 @@ PYTHON
 ok kiln cache stat --json
 exact="FROM latent l JOIN object o ON o.key = l.key WHERE l.mode = ''"
 json out.txt "sum(r['latents'] for r in d) == $(sql "SELECT count(*) $exact") and sum(r['bytes'] for r in d) == $(sql "SELECT sum(bytes) $exact") and sum(r['states'] for r in d) == $(sql "SELECT sum(states) $exact")"
-json out.txt 'd[0]["width"] == 64 and d[0]["loras"] == "" and len({(r["width"], r["height"], r["loras"]) for r in d}) == len(d) == 6'
+json out.txt 'd[0]["width"] == 64 and d[0]["loras"] == "" and len({(r["width"], r["height"], r["loras"]) for r in d}) == len(d) == 7'
 ok kiln cache stat
-[ "$(wc -l <out.txt)" = 6 ] || die "not a line a group"
+[ "$(wc -l <out.txt)" = 7 ] || die "not a line a group"
 
 # --- more than the limit is refused whole, before anything is looked up; what raises it is named
 choices="{$(seq -s '|' 400)}"

@@ -260,4 +260,24 @@ soon tries || die "a file of lora_dir that has changed is not registered again"
 rm own/seen.safetensors
 leaves() { ! tries; }
 soon leaves || die "a LoRA whose file is gone is still offered"
+
+# --- a file that only lora_dir has is fixed by its hash, too, and is never replaced by another one
+registered() { [ "$(sql "SELECT sha256 FROM lora WHERE name = 'local' AND until IS NULL")" = "$1" ]; }
+echo 'the first file' >own/local.safetensors
+first=$(sha own/local.safetensors)
+soon registered "$first" || die "a file of lora_dir is not registered"
+ok kiln enqueue - --batch local <<<'{"prompt": "a star", "size": "64x64", "loras": "local"}'
+until_sql "SELECT count(*) FROM latent WHERE lora_files = ARRAY['local:$first']" 1
+ok kiln pause --all --yes
+ok kiln enqueue - --batch exchanged --no-wait <<<'{"prompt": "a moon", "size": "64x64", "loras": "local"}'
+until_sql "SELECT lora_set FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'exchanged'" "local:1@${first:0:16}"
+echo 'another file' >own/local.safetensors
+ok kiln resume --all
+until_sql "SELECT state FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'exchanged'" 3
+"$kiln_bin/kiln" errors --json >out.txt
+grep -q "LoRA local: the file with sha256 $first is neither on this machine nor in the store" out.txt ||
+    die "the failure does not name the file: $(cat out.txt)"
+echo 'the first file' >own/local.safetensors
+ok kiln retry exchanged
+until_sql "SELECT count(*) FROM latent WHERE lora_files = ARRAY['local:$first']" 2
 ok kiln down --dir s

@@ -112,6 +112,65 @@ static void who_has_waited_longer_goes_first_fetched_or_not(void **state)
     assert_int_equal(pick_at(6000).ids[0], 2);
 }
 
+/* Another machine has it, and the store does not: the job comes back once and goes there, also if
+ * that worker is the last of many or busy just now. */
+static void what_failed_for_want_of_a_file_goes_where_it_is(void **state)
+{
+    (void)state;
+    const uint64_t owl = OWL, fox = FOX;
+    char name[16];
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        worker_with_files(name, &owl, 1, 1);
+    }
+    worker_with_files("has", &fox, 1, 0);
+    kiln_policy_adopt(policy, "has", 77, false); /* busy, and takes nothing ahead */
+    struct kiln_policy_job j = job(1, FOX_SET);
+    j.avoid = "w3";
+    add(j);
+    none_at(1000);
+    none_at(30000);
+    kiln_policy_release(policy, "has", 77);
+    worker_with_files("has", &fox, 1, 1);
+    assert_string_equal(pick_at(31000).worker, "has");
+}
+
+static void a_worker_with_the_file_is_not_waited_for_for_ever(void **state)
+{
+    (void)state;
+    const uint64_t owl = OWL, fox = FOX;
+    worker_with_files("failed", &owl, 1, 1);
+    worker_with_files("lacks", &owl, 1, 1);
+    worker_with_files("has", &fox, 1, 0);
+    kiln_policy_adopt(policy, "has", 77, false);
+    struct kiln_policy_job j = job(1, FOX_SET);
+    j.avoid = "failed";
+    add(j);
+    none_at(59000);
+    (void)pick_at(60001);
+}
+
+/* And if nobody has it, or the only one that has it is the one where it failed. */
+static void what_no_other_worker_has_any_other_may_try(void **state)
+{
+    (void)state;
+    const uint64_t owl = OWL, fox = FOX;
+    worker_with_files("has", &fox, 1, 1);
+    worker_with_files("lacks", &owl, 1, 1);
+    struct kiln_policy_job j = job(1, FOX_SET);
+    j.avoid = "has";
+    add(j);
+    assert_string_equal(pick_at(1000).worker, "lacks");
+    kiln_policy_worker_remove(policy, "lacks");
+    kiln_policy_worker_remove(policy, "has");
+    worker_with_files("a", &owl, 1, 1);
+    worker_with_files("b", &owl, 1, 1);
+    j.id = 2;
+    j.avoid = "a";
+    add(j);
+    assert_string_equal(pick_at(2000).worker, "b");
+}
+
 /* The worker is at a set of its own, so both others wait. */
 static void why_says_that_a_file_is_nowhere(void **state)
 {
@@ -202,6 +261,9 @@ int main(void)
         KILN_POLICY_TEST(a_measured_fetch_is_expected),
         KILN_POLICY_TEST(equal_sets_are_opened_where_their_files_are),
         KILN_POLICY_TEST(who_has_waited_longer_goes_first_fetched_or_not),
+        KILN_POLICY_TEST(what_failed_for_want_of_a_file_goes_where_it_is),
+        KILN_POLICY_TEST(a_worker_with_the_file_is_not_waited_for_for_ever),
+        KILN_POLICY_TEST(what_no_other_worker_has_any_other_may_try),
         KILN_POLICY_TEST(why_says_that_a_file_is_nowhere),
         KILN_POLICY_TEST(where_every_file_is_there_all_decisions_are_as_before),
     };

@@ -11,10 +11,11 @@
  * A donor, a start that the cache chose, is tried once: if it is gone, damaged, does not fit or is
  * not there at once, its jobs begin from noise.
  *
- * A start that is gone, damaged or of another model fails its jobs alone; a LoRA that is gone from
- * the store or damaged there fails those of the assignment.  While the store or the ledger is away
- * the look-up waits, for at most hold_s, and assignments that need neither overtake it. After that
- * the jobs return to the queue.  A worker that ends looks nothing up.
+ * A start that is gone, damaged or of another model fails its jobs alone; a LoRA that is damaged in
+ * the store fails those of the assignment.  If the store does not have the LoRA, the jobs return:
+ * another worker may have it in its lora_dir or cache.  That counts as a try.  While the store or
+ * the ledger is away the look-up waits, for at most hold_s, and assignments that need neither
+ * overtake it. After that the jobs return to the queue.  A worker that ends looks nothing up.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -396,7 +397,7 @@ static void take(struct look *look, struct kiln_portion *portion, uint32_t index
         if (code == 0 || kiln_flight_stop(look->flight, i) != KILN_STOP_NONE)
             continue;
         entry->code = code;
-        entry->final = of_the_start(code);
+        entry->final = of_the_start(code) && !(look->loras_missing && code == KILN_NOT_FOUND);
         kiln_utf8_copy(entry->reason, sizeof entry->reason, err->text);
         kiln_log(KILN_LOG_WARNING, look->loras_missing ? "lora_missing" : "start_missing",
                  kiln_f("job", "%" PRIu64, job->id), kiln_f("code", "%s", kiln_code_name(code)),

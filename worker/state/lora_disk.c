@@ -276,9 +276,9 @@ static int get(struct kiln_store *store, const char *name, const char *sha256, v
                              name, key);
         if (code == KILN_NOT_FOUND)
             return kiln_fail(err, code,
-                             "LoRA %s: %s is no longer in the store; `kiln lora replace` or `add` "
-                             "puts it back",
-                             name, key);
+                             "LoRA %s: the file with sha256 %s is neither on this machine nor in "
+                             "the store; `kiln lora add` or `replace` stores it",
+                             name, sha256);
         if (code != 0)
             return code;
         kiln_sha256(*ret, *ret_size, digest);

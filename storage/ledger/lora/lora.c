@@ -128,8 +128,7 @@ int kiln_lora_pin(const struct kiln_lora_list *list, struct kiln_job *job, struc
         if (known->tenant[0] && strcmp(known->tenant, job->tenant) != 0)
             return kiln_fail(err, KILN_BAD_INPUT, "loras: \"%s\" is not for tenant \"%s\"",
                              lora->name, job->tenant);
-        if (known->stored)
-            snprintf(lora->sha256, sizeof lora->sha256, "%s", known->sha256);
+        snprintf(lora->sha256, sizeof lora->sha256, "%s", known->sha256);
     }
     return 0;
 }

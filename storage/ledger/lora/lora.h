@@ -54,9 +54,9 @@ void kiln_lora_list_release(struct kiln_lora_list *list); /* takes a zeroed one 
 /* NULL: the registry has no LoRA of that name. */
 const struct kiln_lora_name *kiln_lora_find(const struct kiln_lora_list *list, const char *name);
 
-/* Gives each LoRA of the job that has no hash the hash of its file.  If the store does not have the
- * file it gets none, and each worker uses its own file of that name.  KILN_BAD_INPUT: a LoRA of
- * another tenant. */
+/* Gives each LoRA of the job that has no hash the hash of its file, which may be in the store or in
+ * directories of LoRAs alone.  One that the registry does not have gets none: each worker uses its
+ * own file of that name.  KILN_BAD_INPUT: a LoRA of another tenant. */
 int kiln_lora_pin(const struct kiln_lora_list *list, struct kiln_job *job,
                   struct kiln_error *err) KILN_MUST_CHECK;
 
