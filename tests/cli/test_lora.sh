@@ -280,4 +280,34 @@ grep -q "LoRA local: the file with sha256 $first is neither on this machine nor 
 echo 'the first file' >own/local.safetensors
 ok kiln retry exchanged
 until_sql "SELECT count(*) FROM latent WHERE lora_files = ARRAY['local:$first']" 2
+# --- ten thousand: listed, tried, and chosen among by the running scheduler
+ok kiln pause --all --yes
+sql "WITH many AS (
+        SELECT 'many-' || i AS name, encode(sha256(('file ' || i)::bytea), 'hex') AS sha256,
+            'w' || translate(lpad(i::text, 5, '0'), '0123456789', 'abcdefghij') AS word
+        FROM generate_series(1, 10000) i
+    ), version AS (UPDATE lora_registry SET version = version + 1 RETURNING pool, version
+    ), files AS (
+        INSERT INTO lora_file (bytes, rank, modules, stored, sha256)
+        SELECT 9, 4, 2, true, sha256 FROM many)
+    INSERT INTO lora (lora, since, enabled, routable, seen, pool, name, tenant, sha256, who, entry)
+    SELECT 1000000 + row_number() OVER (), version, true, true, false, pool, name, '', sha256, 'test',
+        jsonb_build_object('name', name, 'triggers', jsonb_build_array(word || ' style'),
+            'positive', jsonb_build_array(word || ' outlines', 'light in ' || word),
+            'description', 'Pictures with the look of ' || word || ', thick lines and few colours, '
+                || 'on paper that has seen better days, for posters, cards and covers of books.')
+    FROM many, version" >/dev/null
+ok kiln lora ls --json
+[ "$(wc -l <out.txt)" -ge 10000 ] || die "only $(wc -l <out.txt) LoRAs are listed"
+ok kiln lora ls
+grep -q '^many-9999 ' out.txt || die "the list lacks one of ten thousand"
+ok kiln lora try 'a fox in wajjjj style' # 9999
+says '^many-9999 ' out.txt
+for i in $(seq 1000 1199); do
+    echo "{\"prompt\": \"a fox, wa$(echo "$i" | tr 0-9 a-j) style\", \"size\": \"64x64\", \"loras\": \"auto\"}"
+done >many.jsonl
+ok kiln enqueue many.jsonl --batch many --no-wait
+until_sql "SELECT count(*) FROM job j JOIN batch b ON b.id = batch_id WHERE b.name = 'many' AND
+    loras -> 0 ->> 'name' = 'many-' || translate(substr(prompt, 10, 4), 'abcdefghij', '0123456789')" 200
+ok kiln cancel many --yes
 ok kiln down --dir s

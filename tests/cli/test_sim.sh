@@ -188,4 +188,36 @@ for words in "" "--trace" "--trace one.csv --policy best" "--trace one.csv --wor
     fails 64 kiln sim $words
     [ ! -s out.txt ] || die "'sim $words' wrote to stdout"
 done
+# --- loras "auto" over sixty LoRAs ---------------------------------------------------------------
+# The sets that the router gives to triggers and to labelled prompts, asked for unequally often: all
+# at once, and as a stream that arrives faster than eight workers render.  The bound knows no
+# arrivals.  A switch of 0.03 s is one between sets that a worker keeps.
+python3 - "$kiln_bin/kiln" "$source_dir/tests/quality/routing" <<'PYTHON' || die "no traces of routed jobs"
+import json, random, subprocess, sys
+kiln, routing = sys.argv[1:]
+loras = [l for l in json.load(open(routing + "/loras.json"))["loras"] if l.get("triggers")][:60]
+json.dump({"loras": loras}, open("sixty.json", "w"))
+prompts = [f'a fox by a lake, {l["triggers"][0]}' for l in loras]
+prompts += [json.loads(line)["prompt"] for line in open(routing + "/dev.jsonl", encoding="utf-8")][::12]
+sets = []
+for prompt in prompts:
+    out = subprocess.run([kiln, "lora", "try", prompt, "--loras", "sixty.json", "--json"],
+                         capture_output=True, text=True, check=True).stdout
+    sets.append("+".join(sorted(f'{l["name"]}_{l["scale"]:g}' for l in json.loads(out)["loras"])))
+used = {name.rsplit("_", 1)[0] for text in sets for name in text.split("+") if text}
+assert len(used) >= 55 and 0 < sets.count("") < 20, (len(used), sets.count(""))
+rng = random.Random(34)
+rng.shuffle(sets)
+for name, gap_s in ("routed-backlog.csv", 0), ("routed-stream.csv", 1 / (8 * 1.25)):
+    at = 0.0
+    with open(name, "w") as out:
+        print("arrival_s,loras,service_s", file=out)
+        for text in rng.choices(sets, [1 / (i + 1) ** 0.8 for i in range(len(sets))], k=6000):
+            print(f"{at:.6f},{text},1", file=out)
+            at += gap_s * rng.expovariate(1)
+PYTHON
+for case in "backlog 0.03" "backlog 0.3" "backlog 1" "stream 0.03"; do
+    ok kiln sim --trace "routed-${case% *}.csv" --workers 8 --lora-switch-s "${case#* }" --json
+    json out.txt 'd["jobs"] == 6000 and d["switches_min"] >= 55 and d["ratio"] <= 1.02'
+done
 echo ok
