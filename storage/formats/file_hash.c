@@ -13,7 +13,9 @@
 #include "storage/formats/regular.h"
 
 #define READ_BYTES (1 << 20)
-#define KNOWN_MAX 256 /* files; the least recently used one is replaced */
+/* Files; the least recently used one is replaced.  Far more than a heartbeat names: who asks for
+ * all of these in turn reads none of them again. */
+#define KNOWN_MAX 1024
 
 _Static_assert(KILN_FILE_HASH_MAX == 2 * KILN_SHA256_SIZE + 1, "hex digits and a NUL");
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/clock.h"
 #include "schemas/limits.h"
 #include "schemas/names.h"
 #include "storage/formats/file_hash.h"
@@ -18,6 +19,10 @@
 #include "worker/state/worker.h"
 
 #define LOOK_MS 2000
+/* One file is read at a time: after one that was, a job that waits for the hash of its own goes
+ * first. */
+#define READ_MS 2.0
+#define GIVE_WAY_MS 20
 #define SUFFIX ".safetensors"
 
 struct inventory {
@@ -38,7 +43,7 @@ static bool ends(const struct kiln_worker *worker)
 }
 
 /* Up to the bound, so that of a huge directory no more files are read. */
-static void add_own(const struct kiln_worker *worker, struct inventory *inventory)
+static void add_own(struct kiln_worker *worker, struct inventory *inventory)
 {
     char dir[KILN_LORA_PATH_MAX], path[2 * KILN_LORA_PATH_MAX], hex[KILN_FILE_HASH_MAX];
     struct dirent **entries = NULL;
@@ -47,9 +52,13 @@ static void add_own(const struct kiln_worker *worker, struct inventory *inventor
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, entries[i]->d_name);
         free(entries[i]);
-        if (!ends(worker) && inventory->count < KILN_HEARTBEAT_FILES_MAX &&
-            kiln_file_hash(path, KILN_LORA_BYTES_MAX, hex))
+        if (ends(worker) || inventory->count == KILN_HEARTBEAT_FILES_MAX)
+            continue;
+        const double began_ms = kiln_monotonic_ms();
+        if (kiln_file_hash(path, KILN_LORA_BYTES_MAX, hex))
             inventory->files[inventory->count++] = kiln_lora_digits(hex);
+        if (kiln_monotonic_ms() - began_ms > READ_MS)
+            kiln_worker_pause(worker, GIVE_WAY_MS);
     }
     free(entries);
 }
