@@ -49,8 +49,7 @@ static bool holds(const struct kiln_card_reuse_row *row, const struct kiln_job *
     return row->variety >= floor && pool->donors >= row->donors && pool->uses < row->uses;
 }
 
-/* What the job's own mode costs, in forwards of the full size. */
-static double own_forwards(const struct kiln_model_card *card, const struct kiln_job *job)
+double kiln_reuse_own_forwards(const struct kiln_model_card *card, const struct kiln_job *job)
 {
     const struct kiln_card_picture picture = {
         .width = job->width, .height = job->height, .steps = job->steps, .guidance = job->guidance};
@@ -68,7 +67,7 @@ uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_
     for (uint32_t i = 0; i < table->row_count; i++)
         if (table->rows[i].depth > depth && holds(&table->rows[i], job, pool))
             depth = table->rows[i].depth;
-    return job->steps - depth < own_forwards(card, job) ? depth : 0;
+    return job->steps - depth < kiln_reuse_own_forwards(card, job) ? depth : 0;
 }
 
 const char *kiln_reuse_refusal(const struct kiln_model_card *card, const struct kiln_job *job,

@@ -41,6 +41,8 @@ bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_j
  * run from a donor must cost less than the job's own mode, in forwards of the full size. */
 uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
                           const struct kiln_reuse_pool *pool);
+/* What the job's own mode costs, in forwards of the full size. */
+double kiln_reuse_own_forwards(const struct kiln_model_card *card, const struct kiln_job *job);
 /* Why kiln_reuse_depth is 0, as a clause for people. */
 const char *kiln_reuse_refusal(const struct kiln_model_card *card, const struct kiln_job *job,
                                const struct kiln_reuse_pool *pool);

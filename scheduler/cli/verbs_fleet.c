@@ -31,6 +31,10 @@ static const struct kiln_option backfill_options[] = {
 static const struct kiln_option cache_options[] = {
     {"prompts", "FILE", "a file of prompts, as for enqueue"},
     {"template", "TEXT", "one prompt; {a|b} are choices"},
+    {"from-history", NULL, "build: the prompts of the ledger whose donors would save the most"},
+    {"top", "N", "of --from-history: so many prompts (100)"},
+    {"donors", "K", "of --from-history: so many donors of each, stored ones included (8)"},
+    {"alike", "A", "of --from-history: alike of the jobs to come, 0 to 100 (0)"},
     {"sigmas", "LIST", "store the states nearest to these sigmas (0: the finished latent)"},
     {"loras", "L", "none or name:scale+...; the same as --set loras=L"},
     {"set", "KEY=VALUE", "set this key of every job; may be repeated"},
@@ -139,11 +143,12 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .words = {1, 2},
      .run = kiln_verb_backfill},
     {.name = "cache",
-     .args = "build --prompts FILE|--template TEXT [--sigmas LIST] ... | stat | verify [--full] | "
-             "why JOB | prune [--budget BYTES] [--dry-run] [--yes]",
+     .args = "build --prompts FILE|--template TEXT|--from-history [--sigmas LIST] ... | stat | "
+             "verify [--full] | why JOB | prune [--budget BYTES] [--dry-run] [--yes]",
      .summary = "store latents without pictures, for later runs to start from",
      .examples = "kiln cache build --prompts popular.txt --set size=1024x1024\n"
                  "kiln cache build --prompts popular.txt --sigmas 0.9,0.75\n"
+                 "kiln cache build --from-history --top 50 --alike 50 --dry-run\n"
                  "kiln cache stat\n"
                  "kiln cache verify --full         reads every latent that a run may begin from\n"
                  "kiln cache why 17                from which latent job 17 would begin, and why\n"
@@ -158,6 +163,10 @@ const struct kiln_verb kiln_verbs_fleet[] = {
          "rendered with the current files of its model and LoRAs: those that the newest "
          "latents of the pool name.  So a replaced file counts from the first latent "
          "rendered with it.  Latents that name no LoRA files count as current.\n"
+         "build --from-history takes the prompts that the newest pictures repeat, and reckons "
+         "what more donors would save by the model's table of teleport if each prompt is "
+         "rendered as often again.  --dry-run lists them with the GPU-seconds that they would "
+         "save and take to make.  Full runs leave donors as well, at no cost.\n"
          "verify checks the latents from which other runs may begin: that they are in the "
          "store, of the right size.  Exit code 1: some are not.  why looks a job up as the "
          "scheduler would now, by the model's kiln.json and words.txt in the directory of the "

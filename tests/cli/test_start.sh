@@ -378,6 +378,40 @@ done
 grep -Eq '^kiln_worker_saved_steps_sum\{pool="default"\} [1-9]' metrics.txt || die "no steps saved among the metrics"
 grep -Eq '^kiln_worker_saved_seconds_count\{pool="default"\} [1-9]' metrics.txt || die "no seconds saved among the metrics"
 
+# --- donors for the prompts of the history, by what they would save
+for i in $(seq 12); do printf '{"prompt":"a popular {owl|}","template":false,"size":"64x64","seed":%s}\n' "$i"; done >owls.jsonl
+ok kiln enqueue owls.jsonl --batch owls
+ok kiln wait owls --timeout 60
+owl() { sql "SELECT count(*) FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt LIKE 'a popular%'"; }
+gone="job_id IN (SELECT id FROM job WHERE prompt LIKE 'a popular%')"
+sql "DELETE FROM latent WHERE $gone; DELETE FROM object WHERE $gone AND role = 'latent';
+    UPDATE image SET denoise_ms = 8000 WHERE $gone" >/dev/null # so a step takes a second
+history() { ok kiln cache build --from-history --top 1 "$@"; }
+history --donors 4 --dry-run --json
+json out.txt '(d["prompts"], d["wanted"], d["missing"], d["ordered"]) == (1, 4, 4, 0) and abs(d["gpu_seconds_saved"] - 4) < 1e-6 and abs(d["gpu_seconds_cost"] - 32) < 1e-6'
+history --donors 1 --alike 100 --dry-run --json # six steps of each of the twelve
+json out.txt '(d["prompts"], d["wanted"]) == (1, 1) and abs(d["gpu_seconds_saved"] - 72) < 1e-6 and abs(d["gpu_seconds_cost"] - 8) < 1e-6'
+history --donors 4 --dry-run
+says "^prompt of job $(sql "SELECT max(id) FROM job WHERE prompt LIKE 'a popular%'"), 64x64: 12 pictures, 0 donors stored, 4 to make in 32.0 GPU-seconds, expected to save 4.0$" out.txt
+[ "$(owl)" = 0 ] || die "a dry run made donors"
+history --donors 4 --json
+json out.txt 'd["ordered"] == 4 and d["batch"] == "latent-cache"'
+ok kiln wait latent-cache --timeout 60
+[ "$(owl)|$(sql "SELECT count(DISTINCT j.seed), count(*) FILTER (WHERE j.kind = 1 AND j.priority = -10 AND j.steps = 8) FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt LIKE 'a popular%'")" = "4|4|4" ] || die "not four donors of four seeds"
+history --donors 4 --dry-run # nothing more of this prompt
+! grep -q '12 pictures' out.txt || die "a full pool gets more donors"
+# One that was evicted is made again, with its seed.
+lost=$(sql "SELECT max(l.job_id) FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt LIKE 'a popular%'")
+sql "DELETE FROM latent WHERE job_id = $lost; DELETE FROM object WHERE job_id = $lost" >/dev/null
+history --donors 4 --json
+json out.txt 'd["ordered"] == 1 and abs(d["gpu_seconds_saved"] - 1) < 1e-6'
+ok kiln wait latent-cache --timeout 60
+[ "$(owl)|$(sql "SELECT count(*) FROM latent l JOIN job j ON j.id = l.job_id WHERE j.seed = (SELECT seed FROM job WHERE id = $lost)")" = "4|1" ] || die "the evicted donor was not made again"
+fails 64 kiln cache build --from-history --template x
+fails 64 kiln cache build --template x --top 3
+fails 64 kiln cache build --from-history --donors 65
+fails 78 kiln cache build --from-history --model /nonexistent
+
 # --- trouble while jobs with donors are assigned: each is rendered, once
 workers() { for name in worker-0 worker-1; do kill "-$1" "$(pid_of s $name)" || die "no $name"; done; }
 held() { # N: so many jobs with donors wait in the streams of stopped workers; their first seed in $held

@@ -245,6 +245,57 @@ int kiln_ledger_hits(struct kiln_ledger *ledger, const char *pool, kiln_each_hit
                                 err);
 }
 
+static int read_popular(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct kiln_caller *caller = arg;
+    struct kiln_popular_row popular = {0};
+    const char *seeds;
+    char *end;
+    KILN_READ(rows, row, 0, popular.job, popular.prompt_hash, popular.model_hash, popular.width,
+              popular.height, popular.pictures, popular.step_s, seeds);
+    for (const char *at = seeds; at && *at && popular.donors < KILN_POPULAR_SEEDS; at = end) {
+        popular.seeds[popular.donors++] = strtoull(at, &end, 10);
+        if (end == at)
+            return kiln_fail(err, KILN_CORRUPT, "ledger: a seed of job %llu is no number",
+                             (unsigned long long)popular.job);
+    }
+    return ((kiln_each_popular *)caller->each)(caller->arg, &popular, err);
+}
+
+/* $2 steps, $3 prompts, $4 donors of a prompt.  Only texts of fixed length are grouped. */
+#define POPULAR_PICTURES "1000000"
+#define POPULAR_SQL                                                                                \
+    DRAWN_NOW                                                                                      \
+    ", recent AS (SELECT job_id, prompt_hash, width, height, model, denoise_ms,"                   \
+    "   coalesce(forwards, steps) AS forwards FROM image WHERE pool = $1 AND lora_set = ''"        \
+    "   AND guidance = 0 AND steps = $2::integer AND mode NOT LIKE '%variety%'"                    \
+    "   AND (mode = '' OR mode LIKE 'coarse=%' OR mode LIKE 'teleport=%')"                         \
+    "  ORDER BY job_id DESC LIMIT " POPULAR_PICTURES                                               \
+    "), popular AS (SELECT max(job_id) AS job_id, prompt_hash, width, height, model,"              \
+    "   count(*) AS n, coalesce(sum(denoise_ms::float8) / nullif(sum(forwards::float8), 0), 0)"    \
+    "   / 1000 AS step_s FROM recent GROUP BY 2, 3, 4, 5 HAVING count(*) > 1"                      \
+    "  ORDER BY count(*) * coalesce(sum(denoise_ms::float8)"                                       \
+    "   / nullif(sum(forwards::float8), 0), 0) DESC, prompt_hash LIMIT $3::integer"                \
+    ") SELECT p.job_id, p.prompt_hash, coalesce(m.model_hash, ''), p.width, p.height, p.n,"        \
+    "  p.step_s, array_to_string(ARRAY(SELECT l.seed FROM latent l JOIN job j ON j.id = l.job_id"  \
+    "   WHERE l.prompt_hash = p.prompt_hash AND l.width = p.width AND l.height = p.height"         \
+    "   AND l.model = p.model AND l.steps = $2 AND l.lora_set = '' AND l.guidance = 0"             \
+    "   AND l.mode = '' AND l.sigma = 0 AND j.pool = $1"                                           \
+    "   AND l.model_hash = coalesce(m.model_hash, l.model_hash)"                                   \
+    "   ORDER BY l.job_id LIMIT $4::integer), ' ')"                                                \
+    " FROM popular p LEFT JOIN now_drawn m ON m.model = p.model"
+
+int kiln_ledger_popular(struct kiln_ledger *ledger, const char *pool, uint32_t steps, uint32_t top,
+                        uint32_t donors, kiln_each_popular *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {"cache_popular", POPULAR_SQL};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, pool, steps, 4 * top + 1000,
+              donors < KILN_POPULAR_SEEDS ? donors : (uint32_t)KILN_POPULAR_SEEDS);
+    return kiln_ledger_run_each(ledger, &statement, &params, read_popular, KILN_CALLER(each, arg),
+                                err);
+}
+
 int kiln_ledger_variety(struct kiln_ledger *ledger, const char *pool, uint32_t bits,
                         uint32_t quality, struct kiln_variety *ret, struct kiln_error *err)
 {

@@ -63,6 +63,26 @@ typedef int kiln_each_hits(void *arg, const struct kiln_hits_row *row, struct ki
 int kiln_ledger_hits(struct kiln_ledger *ledger, const char *pool, kiln_each_hits *each, void *arg,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* A prompt that was rendered more than once, with one size and model. */
+#define KILN_POPULAR_SEEDS 64
+struct kiln_popular_row {
+    uint64_t job; /* the newest of its pictures */
+    char prompt_hash[65], model_hash[65]; /* model_hash: of the model's present weights, or "" */
+    uint32_t width, height;
+    uint64_t pictures;
+    double step_s;   /* GPU-seconds of a step at full size, the mean of these pictures */
+    uint32_t donors; /* stored latents that runs of the prompt may begin from, and their seeds */
+    uint64_t seeds[KILN_POPULAR_SEEDS];
+};
+typedef int kiln_each_popular(void *arg, const struct kiln_popular_row *row,
+                              struct kiln_error *err);
+/* Of the newest million pictures that could begin from stored latents and have so many steps, by
+ * falling time of the device: somewhat more than `top` prompts, since the caller may reject some.
+ * donors: of a prompt no more than so many are counted, at most KILN_POPULAR_SEEDS. */
+int kiln_ledger_popular(struct kiln_ledger *ledger, const char *pool, uint32_t steps, uint32_t top,
+                        uint32_t donors, kiln_each_popular *each, void *arg,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Whether the pictures of the pool become near-copies of a few: of the newest pictures whose jobs
  * ask for stored latents, how many began from one, from how many donors, at most how many from the
  * same, and how many of those whose pixels the gallery knows look nearly like their donor's

@@ -16,6 +16,7 @@
 
 #include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/jobs/cache/cache.h"
+#include "scheduler/cli/jobs/cache/history.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "scheduler/cli/jobs/enqueue/prompts.h"
 #include "schemas/digest.h"
@@ -30,6 +31,9 @@ struct build {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
     struct kiln_prompts prompts;
+    bool from_history; /* the prompts are those of history */
+    struct kiln_history_wish wish;
+    struct kiln_history history;
     long limit;
     bool dry_run, enqueuing;     /* enqueuing: the second pass */
     struct kiln_digest_map keys; /* those met in this pass */
@@ -271,6 +275,16 @@ static int check_plan(const struct build *build, struct kiln_error *err)
     if (build->failed)
         kiln_warn(cli, "%s failed before; to retry: kiln retry " KILN_CACHE_BATCH,
                   KILN_COUNT(build->failed, "latent"));
+    if (build->from_history && build->history.count == 0)
+        kiln_say(cli, "more donors would save nothing for the prompts of the history");
+    else if (build->from_history)
+        kiln_say(cli,
+                 "donors for %s of the history: expected to save %.1f GPU-seconds if they are "
+                 "rendered as often again, at a cost of %.1f",
+                 KILN_COUNT(build->history.count, "prompt"), build->history.saved_s,
+                 build->history.cost_s);
+    if (build->from_history && build->dry_run && !cli->json)
+        kiln_history_print(&build->history);
     kiln_say(cli, "%s: %" PRIu64 " stored, %" PRIu64 " on their way, %" PRIu64 " missing",
              KILN_COUNT(build->wanted, "latent"), build->stored, build->waiting, build->missing);
     return 0;
@@ -292,7 +306,7 @@ static int print_result(const struct build *build)
             "%s not enqueued: tenant '%s' has reached its limit of waiting jobs (`kiln quota ls`); "
             "repeat the command when some have finished",
             KILN_COUNT(build->beyond, "latent"), build->full);
-    if (build->stored == build->wanted)
+    if (build->wanted > 0 && build->stored == build->wanted)
         kiln_say(cli, "all latents are stored");
     else if (!build->dry_run)
         kiln_say(cli, "%s enqueued",
@@ -302,19 +316,28 @@ static int print_result(const struct build *build)
     int status = build->beyond ? EX_TEMPFAIL : 0;
     if (!cli->json)
         return status;
-    int printed = kiln_print_json(
-        cli, json_pack("{s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "batch",
-                       exists ? KILN_CACHE_BATCH : NULL, "wanted", (json_int_t)build->wanted,
-                       "stored", (json_int_t)build->stored, "waiting", (json_int_t)build->waiting,
-                       "failed", (json_int_t)build->failed, "missing", (json_int_t)build->missing,
-                       "ordered", (json_int_t)build->enqueued, "beyond_quota",
-                       (json_int_t)build->beyond, "dry_run", (int)build->dry_run));
+    json_t *result =
+        json_pack("{s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "batch",
+                  exists ? KILN_CACHE_BATCH : NULL, "wanted", (json_int_t)build->wanted, "stored",
+                  (json_int_t)build->stored, "waiting", (json_int_t)build->waiting, "failed",
+                  (json_int_t)build->failed, "missing", (json_int_t)build->missing, "ordered",
+                  (json_int_t)build->enqueued, "beyond_quota", (json_int_t)build->beyond, "dry_run",
+                  (int)build->dry_run);
+    if (build->from_history) {
+        json_object_set_new(result, "prompts", json_integer((json_int_t)build->history.count));
+        json_object_set_new(result, "gpu_seconds_saved", json_real(build->history.saved_s));
+        json_object_set_new(result, "gpu_seconds_cost", json_real(build->history.cost_s));
+    }
+    int printed = kiln_print_json(cli, result);
     return status ? status : printed;
 }
 
 static int read_all(struct build *build, struct kiln_error *err)
 {
-    int rc = kiln_prompts_each(&build->prompts, take_line, build, err);
+    int rc = build->from_history
+                 ? kiln_history_each(&build->history, build->cli, build->ledger, &build->prompts,
+                                     take_line, build, err)
+                 : kiln_prompts_each(&build->prompts, take_line, build, err);
     if (rc == 0)
         rc = flush(build, err);
     kiln_digest_map_release(&build->keys);
@@ -330,6 +353,9 @@ static int build_latents(struct build *build, const struct kiln_args *args, stru
     int rc = kiln_open_reader(build->cli, &build->ledger, err);
     if (rc == 0)
         rc = kiln_prompts_open(build->cli, args, prompts, err);
+    if (rc == 0 && build->from_history)
+        rc = kiln_history_choose(build->cli, build->ledger, prompts, &build->wish, &build->history,
+                                 err);
     if (rc == 0)
         rc = read_all(build, err);
     if (rc == 0)
@@ -348,10 +374,37 @@ static void release(struct build *build)
     release_page(build);
     kiln_digest_map_release(&build->keys);
     kiln_prompts_release(&build->prompts);
+    kiln_history_release(&build->history);
     kiln_ledger_close(build->ledger);
     free(build->jobs);
     free(build->wants);
     free(build);
+}
+
+/* --from-history with --top, --donors and --alike, or a source of prompts. */
+static int read_source(struct build *build, const struct kiln_args *args)
+{
+    static const char *const others[] = {"prompts", "template", "sigmas", "loras"};
+    static const char *const own[] = {"top", "donors", "alike"};
+    struct kiln_cli *cli = build->cli;
+    long top, donors, alike;
+    build->from_history = kiln_arg(args, "from-history") != NULL;
+    for (size_t i = 0; i < sizeof own / sizeof *own && !build->from_history; i++)
+        if (kiln_arg(args, own[i]))
+            return kiln_usage(cli, "--%s is only for --from-history", own[i]);
+    if (!build->from_history)
+        return kiln_prompts_check(cli, args);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (kiln_arg(args, others[i]))
+            return kiln_usage(cli, "--from-history takes no --%s", others[i]);
+    int status = kiln_arg_int(cli, args, "top", 1, KILN_HISTORY_TOP_MAX, 100, &top);
+    if (status == 0)
+        status = kiln_arg_int(cli, args, "donors", 1, KILN_POPULAR_SEEDS, 8, &donors);
+    if (status == 0)
+        status = kiln_arg_int(cli, args, "alike", 0, KILN_ALIKE_MAX, 0, &alike);
+    if (status == 0)
+        build->wish = (struct kiln_history_wish){(uint32_t)top, (uint32_t)donors, (uint32_t)alike};
+    return status;
 }
 
 int kiln_latents_build(struct kiln_cli *cli, const struct kiln_args *args)
@@ -370,7 +423,7 @@ int kiln_latents_build(struct kiln_cli *cli, const struct kiln_args *args)
     }
     build->cli = cli;
     build->dry_run = kiln_arg(args, "dry-run") != NULL;
-    int status = kiln_prompts_check(cli, args);
+    int status = read_source(build, args);
     if (status == 0)
         status = kiln_arg_int(cli, args, kiln_arg(args, "most") ? "most" : "limit", 1,
                               KILN_BATCH_JOBS_MAX, LATENTS_MAX, &build->limit);
