@@ -26,6 +26,7 @@ struct bench {
     DiffusionZItem items[KILN_ASSIGN_MAX];
     DiffusionZOutput outputs[KILN_ASSIGN_MAX];
     DiffusionZBatch batch;
+    float *latent; /* from which whole images begin; NULL: from noise */
     float *output;
     size_t output_count;
 };
@@ -161,11 +162,37 @@ void kiln_stage_batch(const struct kiln_stage_case *args, DiffusionZBatch *batch
     batch->coarse_height = args->coarse_height;
 }
 
+/* All begin from one latent of random values: what they cost does not depend on what is in it. */
+static int start_from_latent(struct bench *b, struct kiln_error *err)
+{
+    const struct kiln_vae_config *c = &b->e->config.vae;
+    const int64_t shape[3] = {c->latent_channels, b->args->height / c->factor,
+                              b->args->width / c->factor};
+    const size_t count = (size_t)(shape[0] * shape[1] * shape[2]);
+    b->latent = malloc(count * sizeof *b->latent);
+    if (!b->latent)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a latent");
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    kt_to_host_f32(s, kt_randn(s, SEED, 3, shape), b->latent, count);
+    int code = kt_scope_check(s, err);
+    kt_scope_free(s);
+    for (int i = 0; i < b->batch.item_count; i++)
+        b->items[i].start_latent = b->latent;
+    b->batch.start = DIFFUSIONZ_FROM_STEP;
+    b->batch.start_step = b->args->skip_steps;
+    return code;
+}
+
 static int time_image(struct bench *b, struct kiln_error *err)
 {
     double values[KILN_STAGE_RUNS_MAX], steps[KILN_STAGE_RUNS_MAX];
     kiln_stage_batch(b->args, &b->batch);
     b->batch.skip_decode = 0;
+    if (b->args->skip_steps) {
+        int code = start_from_latent(b, err);
+        if (code)
+            return code;
+    }
     const int forwards = kiln_engine_forwards(b->e, &b->batch);
     for (int i = -1; i < b->args->image_repeats; i++) {
         DiffusionZTimes times = {0};
@@ -318,6 +345,7 @@ int kiln_stages_time(DiffusionZContext *ctx, const struct kiln_stage_case *args,
         b->output = NULL;
     }
     free(b->output);
+    free(b->latent);
     free(b);
     return code;
 }

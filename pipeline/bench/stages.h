@@ -33,6 +33,7 @@ struct kiln_stage_case {
     /* Of whole images: coarse first as in DiffusionZBatch, handed over at coarse_sigma; or 0. */
     int32_t coarse_steps, coarse_width, coarse_height, rest_steps;
     double coarse_sigma;
+    int32_t skip_steps; /* of whole images: from a latent, noised to the sigma of this step; or 0 */
     /* Of whole images, as in DiffusionZBatch: sigmas and LoRAs of the model's own; or 0. */
     const double *sigmas;
     const DiffusionZStepLora *step_loras;

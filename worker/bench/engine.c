@@ -91,6 +91,8 @@ static void print_heading(const struct bench *b)
            o->random_weights ? " (random weights)" : "", b->device, b->device_class);
     if (o->mode.kind == KILN_MODE_COARSE)
         printf(", whole pictures coarse first %u+%u", o->mode.small, o->mode.full);
+    if (o->common.skip_steps)
+        printf(", whole pictures from a latent, %d steps skipped", o->common.skip_steps);
     if (o->deterministic) {
         puts(""); /* no times, so no table */
         return;
@@ -184,11 +186,11 @@ static void print_json(const struct bench *b)
     }
     for (int i = 0; i < b->row_count; i++)
         json_array_append_new(rows, row_json(b, &b->rows[i]));
-    json_t *whole =
-        json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:s, s:o, s:o}", "bench", "engine", "model",
-                  b->options.model, "random_weights", o->random_weights, "device", b->device,
-                  "device_class", b->device_class, "tokens", o->common.tokens, "steps",
-                  o->common.num_steps, "mode", mode, "loads", loads, "rows", rows);
+    json_t *whole = json_pack(
+        "{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:s, s:i, s:o, s:o}", "bench", "engine", "model",
+        b->options.model, "random_weights", o->random_weights, "device", b->device, "device_class",
+        b->device_class, "tokens", o->common.tokens, "steps", o->common.num_steps, "mode", mode,
+        "skip", o->common.skip_steps, "loads", loads, "rows", rows);
     json_dumpf(whole, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(whole);

@@ -28,6 +28,7 @@ const char kiln_bench_engine_usage[] =
     "                         else 8)\n"
     "  --coarse S+L           whole pictures coarse first: S steps at half the side,\n"
     "                         then L (off)\n"
+    "  --skip N               whole pictures from a latent, N steps skipped (0)\n"
     "  --stages LIST          of forward,text,decode,image (all)\n"
     "  --repeat N --warmup N  runs of a stage that count, after some that do not (8,\n"
     "                         3)\n"
@@ -103,6 +104,7 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
         {"tokens", kiln_take_small, .to = &o.common.tokens, KILN_STAGE_TOKENS_MIN, KILN_TOKENS_MAX},
         {"steps", kiln_take_small, .to = &o.common.num_steps, KILN_STEPS_MIN, KILN_STEPS_MAX},
         {"coarse", kiln_take_coarse, .to = &o.mode},
+        {"skip", kiln_take_small, .to = &o.common.skip_steps, 0, KILN_STEPS_MAX - 1},
         {"stages", take_stages, .to = &o.common.stages},
         {"repeat", kiln_take_small, .to = &o.common.repeats, 1, runs},
         {"warmup", kiln_take_small, .to = &o.common.warmups, 0, runs},
@@ -121,6 +123,14 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
         (int32_t)o.mode.small > o.common.num_steps)
         code = kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
                          o.mode.small, o.mode.full, o.common.num_steps);
+    if (!code && !o.help && o.common.skip_steps &&
+        (o.mode.kind == KILN_MODE_COARSE || o.deterministic))
+        code = kiln_fail(err, KILN_BAD_INPUT,
+                         "--skip goes with neither --coarse nor "
+                         "--deterministic");
+    if (!code && !o.help && o.common.skip_steps >= o.common.num_steps)
+        code = kiln_fail(err, KILN_BAD_INPUT, "--skip %d: the schedule has only %d steps",
+                         o.common.skip_steps, o.common.num_steps);
     if (code)
         return code;
     add_usual(&o);
