@@ -17,7 +17,7 @@ swift swift-proxy swift-account swift-container swift-object memcached spin prom
 
 # Ubuntu has Chromium as a snap only, which tests cannot use.
 if [ "${BROWSER:-1}" != 0 ] && apt-cache show chromium 2>/dev/null | grep -q '^Filename'; then
-    packages="$packages chromium"
+    packages="$packages chromium fonts-dejavu-core"
 fi
 
 missing=""

@@ -2,10 +2,11 @@
 """Makes scripts/demo/gallery.webp, the picture in README.md: the demo's web gallery in Chromium.
 
     make demo
-    python3 scripts/demo/screenshot.py ADDRESS
+    python3 scripts/demo/screenshot.py ADDRESS [FILE]
 
-ADDRESS is the one that `make demo` prints.  Run it and commit the result when the gallery's page,
-the sketch model, its LoRAs or prompts.jsonl change.  Needs Chromium (`make setup`).
+ADDRESS is the one that `make demo` prints, FILE another one to write.  Run it and commit the result
+when the gallery's page, the sketch model, its LoRAs or prompts.jsonl change.  Needs Chromium (`make
+setup`).  tests/gallery/test_browser.sh runs it, and compares.
 """
 import base64
 import sys
@@ -22,7 +23,7 @@ LOADED = ("[...document.querySelectorAll('.grid img')].filter((each) => each.get
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     if not find():
         sys.exit("there is no Chromium; install the package chromium")
@@ -36,8 +37,9 @@ def main():
         data = base64.b64decode(page("Page.captureScreenshot", format="webp", quality=QUALITY)["data"])
     if len(data) > BYTES_MAX:
         sys.exit(f"{len(data)} bytes; {BYTES_MAX} are the limit")
-    (HERE / "gallery.webp").write_bytes(data)
-    print(f"scripts/demo/gallery.webp, {len(data)} bytes")
+    file = Path(sys.argv[2]) if len(sys.argv) > 2 else HERE / "gallery.webp"
+    file.write_bytes(data)
+    print(f"{file}, {len(data)} bytes")
 
 
 main()

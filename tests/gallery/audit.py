@@ -13,6 +13,14 @@ AXE_RUN = """axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag2
 SHIFT = """new Promise((done) => { let sum = 0; new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) if (!entry.hadRecentInput) sum += entry.value; })
   .observe({type: "layout-shift", buffered: true}); setTimeout(() => done(sum), 300); })"""
+MOVES = """[...document.querySelectorAll("*")].filter((each) => [null, "::before", "::after"].some((part) => {
+  const style = getComputedStyle(each, part);
+  return style.animationName != "none" || style.scrollBehavior == "smooth" ||
+    style.transitionDuration.split(",").some((time) => parseFloat(time) > 0); }))
+  .map((each) => each.tagName + "." + each.className).slice(0, 5)"""
+SCROLLS = """window.smooth = []; for (const owner of [window, Element.prototype]) for (const name of ["scroll",
+  "scrollTo", "scrollBy", "scrollIntoView"]) { const before = owner[name]; if (before) owner[name] = function (...all) {
+  if (all.some((each) => each?.behavior == "smooth")) window.smooth.push(name); return before.apply(this, all); }; }"""
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
@@ -33,6 +41,15 @@ class Audit:
     def shot(self, page, name, width, dark):
         if self.shots:
             page.shot(f"{self.shots}/{name}-{width}-{'dark' if dark else 'light'}.png")
+
+    def moves(self, page):
+        """Parts of the page that would move, fade or scroll by and by."""
+        return page.run(f"[{MOVES}, document.getAnimations().map((each) => each.animationName ?? 'transition'), "
+                        "window.smooth].flat()")
+
+    def watch_scrolling(self, page):
+        """Before the page is opened: scripts that scroll by and by are noticed by moves()."""
+        page("Page.addScriptToEvaluateOnNewDocument", source=SCROLLS)
 
     def look(self, page, name, width, dark, allowed=None):
         """Everything of a page that has just been opened."""

@@ -1,12 +1,16 @@
 """check_browser.py - the gallery in Chromium: accessibility (axe-core), keys, focus, going back, the
-list that goes on, no script, layout shift.  Screenshots go to $SHOTS if it is set.
+list that goes on, no script, layout shift, what pages look like, reduced motion, README's screenshot.
+Screenshots go to $SHOTS if it is set.
 """
+import base64
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from audit import Audit
 from browser import Browser
+from looks import Looks, cells, unlike
 from web import HOST, PORT, check, finish
 
 BASE = f"http://{HOST}:{PORT}"
@@ -15,9 +19,14 @@ PAGES = {"front": "/", "search": "/?q=red&aspect=square", "nothing": "/?q=zebra"
          "batches": "/batches", "fleet": "/fleet", "help": "/help", "lost": "/nothing",
          "compare": f"/compare?a={EVIL}&b=1", "sheet": "/sheet?batch=first&x=size&y=prompt",
          "show": "/show?q=red", "review": "/review", "decided": "/review?list=decided"}
+COMPARED = ("front", "picture", "show", "help")
+DEMO = Path(__file__).resolve().parents[2] / "scripts/demo"
+BROKEN = (".grid { display: block !important }", ":root { --tile: 200px !important }", "header nav { display: none !important }",
+          ":root { --bg: #f0e0d0 !important }", ".tile { opacity: .5 }")
 audit = Audit(sys.argv[1] if len(sys.argv) > 1 else None)
 
 with Browser() as browser:
+    looks = Looks(browser)
     for width, height, dark in ((390, 844, False), (390, 844, True), (1280, 900, False), (1280, 900, True),
                                 (2560, 1400, False), (2560, 1400, True)):
         page = browser.page(width, height, dark=dark)
@@ -26,6 +35,45 @@ with Browser() as browser:
                 continue
             page.open(BASE + path)
             audit.look(page, name, width, dark, "404" if name == "lost" else None)
+            if name in COMPARED:
+                looks.compare(page, name, width, height, dark)
+    looks.save()
+    page = browser.page(1280, 900)
+    for css in BROKEN if looks.fits else ():
+        page.open(BASE + "/")
+        check(looks.notices(page, "front", 1280, 900, False, css), f"a broken page looks right: {css}")
+
+    # --- less motion ---
+    page = browser.page(1280, 900)
+    page.open(BASE + "/")
+    check(audit.moves(page), "nothing moves at all, so this tells nothing")
+    page.open(BASE + "/show?q=red")
+    check(page.run("document.querySelector('.play').textContent") == "Pause", "the slide show does not play")
+    page = browser.page(1280, 900, reduced=True)
+    audit.watch_scrolling(page)
+    for name in PAGES:
+        page.open(BASE + PAGES[name])
+        check(not audit.moves(page), f"{name} moves: {audit.moves(page)}")
+    page.open(BASE + "/show?q=red")
+    check(page.run("document.querySelector('.play').textContent") == "Play", "the slide show plays by itself")
+    page.open(BASE + "/")
+    page.run("document.querySelector('.grid .tile a').focus()")
+    for key in ("ArrowDown", "ArrowDown", "End", "Home", "ArrowRight", "Enter", "ArrowRight", "Escape"):
+        page.key(key)
+        if key == "Enter":
+            check(page.until("document.querySelector('dialog').open"), "Enter opens")
+        check(not audit.moves(page), f"{key} moves: {audit.moves(page)}")
+
+    # --- the picture in README is made by its script, and looks like the page of today ---
+    made = Path("screenshot.webp")
+    subprocess.run([sys.executable, DEMO / "screenshot.py", BASE + "/", made], check=True, stdout=subprocess.DEVNULL)
+    shots = [base64.b64encode(path.read_bytes()).decode() for path in (made, DEMO / "gallery.webp")]
+    size = "(async (i) => (i.src = 'data:image/webp;base64,%s', await i.decode(), [i.width, i.height]))(new Image())"
+    sizes = [looks.canvas.run(size % shot) for shot in shots]
+    check(sizes[0] == sizes[1], f"gallery.webp is {sizes[1]} large, scripts/demo/screenshot.py makes {sizes[0]}")
+    bars = [cells(looks.canvas, shot, 12, 11, "webp")[:1] for shot in shots]  # above the pictures
+    for difference in unlike(*bars) if looks.fits else ():
+        check(False, f"gallery.webp is not of this page: {difference}; run make demo and scripts/demo/screenshot.py")
     # With the filters open, and targets large enough to hit.
     page = browser.page(390, 844)
     page.open(BASE + "/")
@@ -147,4 +195,5 @@ with Browser() as browser:
     count = len(page("DOM.querySelectorAll", nodeId=root, selector=".grid .tile a")["nodeIds"])
     check(count == 48, f"{count} tiles without scripts")
     check(page("DOM.querySelector", nodeId=root, selector="a[rel=next]")["nodeId"], "a link to the next page")
-finish("accessibility, keys, focus, scrolling and coming back" + ("" if audit.axe else ", without axe-core"))
+finish("accessibility, looks, motion, keys, focus, scrolling and coming back" + ("" if audit.axe else ", without axe-core")
+       + ("" if looks.fits else ", looks not compared: install fonts-dejavu-core"))

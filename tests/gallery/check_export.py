@@ -57,6 +57,16 @@ with Browser() as browser:
         check(alt == f"Prompt: {prompts[job]}", f"{job} is called {alt}")
     check(page.run("getComputedStyle(document.querySelector('.tile img')).outlineWidth") == "1px", "no edge")
 
+    page = browser.page(1280, 900, reduced=True)
+    audit.watch_scrolling(page)
+    page.open(INDEX)
+    page.run("document.querySelector('.tile a').focus()")
+    for key in ("ArrowDown", "End", "Enter", "ArrowRight", "Escape"):
+        page.key(key)
+        check(not audit.moves(page), f"with less motion, {key} moves: {audit.moves(page)}")
+    page = browser.page(1280, 900)
+    page.open(INDEX)
+
     # --- the list goes on; a search changes it and its address
     page.run("document.querySelector('a[rel=next]').click()")
     check(page.until(f"{TILES} == 96"), "more pictures")

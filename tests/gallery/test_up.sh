@@ -52,6 +52,21 @@ url=$(url_of err.txt)
 [ "$(page "$url?batch=one")" = 200 ] || die "no page of the batch at '$url'"
 says 'Prompt: a red star' page.txt
 
+# `make demo` on this stack: the page on disk, and the address of the gallery that runs on.  Setup and
+# build, which a fake make leaves out, are what this test began with.
+mkdir -p demo/demo fake
+ln -s "$kiln_bin/kiln" demo/kiln
+ln -s "$PWD/s" demo/demo/stack
+printf '#!/bin/sh\n' >fake/make
+chmod +x fake/make
+ok env PATH="$PWD/fake:$PATH" BUILD="$PWD/demo" OUT="$PWD/shown" "$source_dir/scripts/demo/demo.sh"
+[ "$(tail -1 out.txt)" = "$PWD/shown/index.html" ] && [ -s shown/index.html ] || die "no page on disk: $(cat out.txt)"
+url=$(sed -n 's/^demo: search all pictures: //p' err.txt)
+[ "$url" = "$(cat s/run/gallery.url)" ] || die "the demo says '$url'"
+[ "$(page "$url")" = 200 ] || die "no page at '$url' after the demo"
+says 'Prompt: two black triangles side by side at sunset' page.txt
+[ "$(grep -c '^demo:' err.txt)" -ge 4 ] && tail -1 err.txt | grep -q '^demo: open this page' || die "the end of the demo: $(tail -3 err.txt)"
+
 gallery=$(pid_of s gallery)
 ok kiln down --dir s
 says '^gallery *stopped'

@@ -71,10 +71,9 @@ void kiln_bench_times_report(struct kiln_bench_times *times, const char *name, d
                "%u failed\n",
                name, p50, mean, p99, most, times->count, times->count / seconds, times->failed);
     else
-        json_array_append_new(list,
-                              json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "what", name,
-                                        "count", (json_int_t)times->count, "failed",
-                                        (json_int_t)times->failed, "p50_ms", p50, "mean_ms", mean,
-                                        "p99_ms", p99, "most_ms", most, "a_second",
-                                        times->count / seconds));
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "what",
+                                              name, "count", (json_int_t)times->count, "failed",
+                                              (json_int_t)times->failed, "p50_ms", p50, "mean_ms",
+                                              mean, "p99_ms", p99, "most_ms", most, "a_second",
+                                              times->count / seconds));
 }
