@@ -407,6 +407,14 @@ history --donors 4 --json
 json out.txt 'd["ordered"] == 1 and abs(d["gpu_seconds_saved"] - 1) < 1e-6'
 ok kiln wait latent-cache --timeout 60
 [ "$(owl)|$(sql "SELECT count(*) FROM latent l JOIN job j ON j.id = l.job_id WHERE j.seed = (SELECT seed FROM job WHERE id = $lost)")" = "4|1" ] || die "the evicted donor was not made again"
+# More than a page of them.
+for i in $(seq 11); do printf '{"prompt":"a herd of %s owls","size":"64x64","seed":"1-2","latents":"none"}\n' "$i"; done >herds.jsonl
+ok kiln enqueue herds.jsonl --batch herds
+ok kiln wait herds --timeout 60
+sql "UPDATE image SET denoise_ms = 1000 WHERE prompt LIKE 'a herd%'" >/dev/null
+ok kiln cache build --from-history --top 11 --donors 64 --json
+json out.txt 'd["prompts"] == 11 and d["ordered"] == d["wanted"] > 600'
+ok kiln wait latent-cache --timeout 120
 fails 64 kiln cache build --from-history --template x
 fails 64 kiln cache build --template x --top 3
 fails 64 kiln cache build --from-history --donors 65

@@ -29,8 +29,9 @@
     "  split_part(file, ':', 1) AS name, file FROM newest, unnest(lora_files) file"                \
     "  ORDER BY 1, created_at DESC) "
 
-/* Wanted states are there if the same were asked for, or if the whole trajectory is; the finished
- * latent if the file ends with it. */
+/* The jobs of a key are found by key, not by walking all jobs from the newest one: OFFSET 0 keeps
+ * the order by id out of the inner query.  Wanted states are there if the same were asked for, or
+ * if the whole trajectory is; the finished latent if the file ends with it. */
 #define LOOK_SQL                                                                                   \
     DRAWN_NOW                                                                                      \
     "SELECT CASE WHEN EXISTS (SELECT FROM latent l JOIN job j ON j.id = l.job_id"                  \
@@ -53,8 +54,9 @@
     "  $8::text[], $9::text[], $10::smallint[]) WITH ORDINALITY AS g (key, prompt_hash, width,"    \
     "  height, model, lora_set, seed, sigmas, latents, place)"                                     \
     " LEFT JOIN batch b ON b.pool = $1 AND b.name = '" KILN_CACHE_BATCH "'"                        \
-    " LEFT JOIN LATERAL (SELECT id, state FROM job WHERE batch_id = b.id AND key >= g.key"         \
-    "  AND key < g.key || ';' ORDER BY id DESC LIMIT 1) n ON true ORDER BY g.place"
+    " LEFT JOIN LATERAL (SELECT id, state FROM (SELECT id, state FROM job"                         \
+    "   WHERE batch_id = b.id AND key >= g.key AND key < g.key || ';' OFFSET 0) k"                 \
+    "  ORDER BY id DESC LIMIT 1) n ON true ORDER BY g.place"
 
 int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
                            const struct kiln_cache_want *wants, size_t count,

@@ -137,44 +137,56 @@ int kiln_history_choose(const struct kiln_cli *cli, struct kiln_ledger *ledger,
 
 /* --- the lines of what was chosen ------------------------------------------------------------- */
 
-struct writing {
-    const struct kiln_history_pick *pick;
-    const struct kiln_cli *cli;
-    struct kiln_prompts *prompts;
-    kiln_each_prompt *each;
-    void *arg;
+/* A prompt, copied: what is done with its lines asks the ledger, too. */
+struct prompt {
+    char *text, *negative, *model;
 };
 
-static int write_lines(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+static void release_prompt(struct prompt *prompt)
 {
-    struct writing *writing = arg;
-    struct kiln_prompts *prompts = writing->prompts;
+    free(prompt->text);
+    free(prompt->negative);
+    free(prompt->model);
+}
+
+static int copy_prompt(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct prompt *prompt = arg;
+    prompt->text = strdup(row->job.prompt);
+    prompt->negative = strdup(row->job.negative_prompt ? row->job.negative_prompt : "");
+    prompt->model = strdup(row->job.model ? row->job.model : "");
+    return prompt->text && prompt->negative && prompt->model
+               ? 0
+               : kiln_fail(err, KILN_NO_MEMORY, "no memory for a prompt");
+}
+
+/* Gives the lines of one prompt.  *ret_refused: the first one was; so will its other seeds be. */
+static int give_lines(const struct kiln_history_pick *pick, const struct prompt *prompt,
+                      struct kiln_prompts *prompts, kiln_each_prompt *each, void *arg,
+                      bool *ret_refused, struct kiln_error *err)
+{
     char tenant[] = "default";
-    struct kiln_job job = {.prompt = row->job.prompt,
-                           .negative_prompt = row->job.negative_prompt,
-                           .model = row->job.model,
+    struct kiln_job job = {.prompt = prompt->text,
+                           .negative_prompt = prompt->negative,
+                           .model = prompt->model,
                            .tenant = tenant,
-                           .width = writing->pick->width,
-                           .height = writing->pick->height,
-                           .steps = writing->pick->steps,
+                           .width = pick->width,
+                           .height = pick->height,
+                           .steps = pick->steps,
                            .latents = KILN_LATENTS_FINAL};
     int rc = 0;
-    for (uint32_t i = 0; i < writing->pick->new_count && rc == 0; i++) {
+    for (uint32_t i = 0; i < pick->new_count && rc == 0; i++) {
         struct kiln_text line = {0};
-        job.seed = writing->pick->seeds[i];
+        job.seed = pick->seeds[i];
         kiln_job_line_write(&job, true, &line);
         rc = line.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a line")
                          : kiln_expand_begin(prompts->expand, line.at, line.len,
                                              &prompts->context.job, err);
+        *ret_refused = rc == KILN_BAD_INPUT;
         prompts->lines += rc == 0;
         if (rc == 0)
-            rc = writing->each(writing->arg, line.at, line.len, err);
+            rc = each(arg, line.at, line.len, err);
         kiln_text_release(&line);
-        if (rc == KILN_BAD_INPUT && i == 0) { /* so will its other seeds be */
-            kiln_warn(writing->cli, "the prompt of job %" PRIu64 " is left out: %s", row->job.id,
-                      err->text);
-            return 0;
-        }
     }
     return rc;
 }
@@ -186,14 +198,18 @@ int kiln_history_each(const struct kiln_history *history, const struct kiln_cli 
     int rc = 0;
     prompts->lines = 0;
     for (size_t i = 0; i < history->count && rc == 0; i++) {
-        struct writing writing = {&history->picks[i], cli, prompts, each, arg};
-        rc = kiln_ledger_job(ledger, kiln_pool(cli), history->picks[i].job, write_lines, &writing,
-                             err);
-        if (rc == KILN_NOT_FOUND) {
-            kiln_warn(cli, "job %" PRIu64 " has gone: its prompt is left out",
-                      history->picks[i].job);
+        const struct kiln_history_pick *pick = &history->picks[i];
+        struct prompt prompt = {0};
+        bool refused = false;
+        rc = kiln_ledger_job(ledger, kiln_pool(cli), pick->job, copy_prompt, &prompt, err);
+        const bool gone = rc == KILN_NOT_FOUND;
+        if (rc == 0)
+            rc = give_lines(pick, &prompt, prompts, each, arg, &refused, err);
+        if (gone || refused) {
+            kiln_warn(cli, "the prompt of job %" PRIu64 " is left out: %s", pick->job, err->text);
             rc = 0;
         }
+        release_prompt(&prompt);
     }
     return rc;
 }
