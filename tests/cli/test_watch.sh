@@ -71,6 +71,17 @@ until_screen '^ q quit   tab section   arrows'
 tmux resize-window -x 80 -y 24
 until_screen 'bad_input'
 same watch_80x24.txt
+# --- what other verbs list is not wrapped in terminals of 60 and of 80 columns
+for width in 60 80; do
+    tmux kill-server 2>/dev/null
+    server=$((server + 1))
+    tmux new-session -d -x $width -y 200 "for verb in status workers batches jobs\ held errors usage quota; do $kiln_bin/kiln \$verb; done; echo over; sleep 100"
+    until_screen '^over'
+    for verb in groups: worker-1 held bad_input; do says "$verb" screen.txt; done
+    tmux capture-pane -p | sed 's/ *$//' >apart.txt
+    tmux capture-pane -pJ | sed 's/ *$//' | diff apart.txt - >wrapped.txt ||
+        die "a line is longer than $width columns: $(cat wrapped.txt)"
+done
 watch 200 60 # and as the first size
 until_screen '^ worker-1 idle'
 same watch_200x60.txt
