@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from config import MODEL
 from render import draw, pack
-from speech import spoken
+from speech import PLAIN, spoken
 from styles import calling
 from tokenizer import wrap
 from world import sample_scene
@@ -56,7 +56,7 @@ def encode_texts(tokenizer, texts, length=None):
     return ids, torch.tensor([len(r) for r in rows])
 
 
-def _maker(index, seed, jobs, out, suffixes, plain):
+def _maker(index, seed, jobs, out, suffixes, plain, share):
     torch.set_num_threads(1)
     rng = random.Random(seed * 1000 + index)
     tokenizer, theirs = tokenizer_of(MODEL), tokenizer_of(plain) if plain else None
@@ -66,7 +66,7 @@ def _maker(index, seed, jobs, out, suffixes, plain):
         scenes, texts, plains = [], [], []
         while len(scenes) < count:
             scene = sample_scene(rng, w / h, count=rng.choices([1, 2, 3], HOW_MANY)[0])
-            text, same = spoken(scene, rng, w / h)
+            text, same = spoken(scene, rng, w / h, share)
             if suffixes:
                 text += rng.choice(suffixes)
             elif bucket == 32 and rng.random() < EMPTY:
@@ -85,16 +85,17 @@ def _maker(index, seed, jobs, out, suffixes, plain):
 class Pool:
     """Batches of latents by size.  encode(pictures) -> latents; style as in render.draw.
 
-    plain names the model folder whose tokenizer encodes the plain text of every scene; batches hold it too, then."""
+    plain names the model folder whose tokenizer encodes the plain text of every scene; batches hold it too, then; share: of its
+    plain sentences, as in speech.spoken."""
 
-    def __init__(self, sizes, encode, seed, per_size, style="base", suffixes=None, plain=None, *, device, workers, tokens):
+    def __init__(self, sizes, encode, seed, per_size, style="base", suffixes=None, plain=None, *, share=PLAIN, device, workers, tokens):
         context = mp.get_context("spawn")
         self.jobs, self.out = context.Queue(), context.Queue(64)
         self.sizes, self.encode, self.style, self.device, self.tokens = sizes, encode, style, device, tokens
         self.rng = random.Random(seed)
         self.cap = {size: max(3, round(per_size * weight / sizes[0][1])) for size, weight in sizes}
         self.batches = {size: [] for size, _ in sizes}
-        self.workers = [context.Process(target=_maker, args=(i, seed, self.jobs, self.out, suffixes, plain), daemon=True)
+        self.workers = [context.Process(target=_maker, args=(i, seed, self.jobs, self.out, suffixes, plain, share), daemon=True)
                         for i in range(workers)]
         for worker in self.workers:
             worker.start()

@@ -10,14 +10,14 @@ from plans import asked_of, heard, plain, plan_of, vary
 from sentences import free
 from world import line_up, sample_scene
 
-OLD = 0.45                     # share of captions.py's own sentences
+PLAIN = 0.45                   # share of captions.py's own sentences
 LOUD = 0.04                    # of these, all in capitals
 
 
-def spoken(scene, rng, aspect):
-    """(free text, plain text) of a scene, after which the scene has what was left unsaid made plain: a white background, and several
-    things of which no place is said stand in the order of the words.  Eight steps cannot choose an arrangement (README.md, "What helped most")."""
-    if rng.random() < OLD:
+def spoken(scene, rng, aspect, share=PLAIN):
+    """(free text, plain text) of a scene; share: how many of the free ones are captions.py's own.  The scene then has what was left unsaid
+    made plain: a white background, and several things of which no place is said stand in the order of the words.  Eight steps cannot choose an arrangement (README.md, "What helped most")."""
+    if rng.random() < share:
         text, asked = caption(rng, scene)
         same = plain(heard(scene, asked))
         if rng.random() < LOUD:

@@ -38,7 +38,7 @@ from flow import (Model, decode, difference, encoder_of, follow, load_model, loa
                   save_weights, sheet, tokens)
 from muon import Muon
 from replay import Replay, adamw, forget, set_rate
-from speech import spoken
+from speech import PLAIN, spoken
 from world import sample_scene
 
 LR = {"flow": (4e-3, 1.5e-3), "guided": (1.6e-3, 6e-4), "reword": (3e-3, 1.5e-3)}      # Muon, AdamW
@@ -202,6 +202,7 @@ def main():
     parser.add_argument("--rate", type=float, default=1.0, help="times the learning rates")
     parser.add_argument("--calm", type=float, default=1.0, help="the share of the rates of all that is not the text side")
     parser.add_argument("--large", type=float, default=0.5, help="share of steps with large pictures")
+    parser.add_argument("--plain", type=float, default=PLAIN, help="share of sentences that are captions.py's own")
     parser.add_argument("--tokens", type=int, default=16384, help="a step")
     parser.add_argument("--per-size", type=int, default=192, help="batches kept of the first size")
     parser.add_argument("--workers", type=int, default=14)
@@ -222,7 +223,8 @@ def main():
     torch.manual_seed(args.seed * 100 + rank)
     seed = args.seed + 100 * rank + {"guided": 10, "reword": 20}.get(args.stage, 5 if args.start else 0)
     small, large = (SMALL_FEW, LARGE_FEW) if args.stage == "reword" else (SMALL, LARGE)
-    pool = Pool(small + large, encoder_of(vae), seed, args.per_size, plain=args.teacher if args.stage == "reword" else None, device=args.device, workers=args.workers, tokens=args.tokens)
+    pool = Pool(small + large, encoder_of(vae), seed, args.per_size, plain=args.teacher if args.stage == "reword" else None,
+                share=args.plain, device=args.device, workers=args.workers, tokens=args.tokens)
     print(f"pool ready: {sum(len(v) for v in pool.batches.values())} batches", flush=True)
     learn = Replay(trainer.step, pool.quiet)
     muon_lr, adam_lr = (args.rate * peak for peak in LR[args.stage])
