@@ -54,6 +54,8 @@ ok kiln export b --out 'v1.2 of b.png/'
 mkdir holiday && echo mine >holiday/beach.jpg
 fails 73 kiln export b --out holiday
 says 'holiday has beach.jpg, and no export made the directory; choose another one, or add --force'
+fails 73 kiln run jobs.jsonl --out holiday
+says 'holiday has beach.jpg, and no export made the directory'
 [ "$(ls -A holiday)" = beach.jpg ] || die "something was written: $(ls -A holiday)"
 ok kiln export b --out holiday --force
 [ "$(cat holiday/beach.jpg)" = mine ] || die "--force took away what is not in the way"

@@ -31,6 +31,10 @@ fi
 cp -a "$base" "$work/root"
 root=$work/root
 
+if command -v lintian >/dev/null; then
+    say "lintian finds nothing but what is overridden with a reason"
+    lintian --fail-on error,warning "$build"/deb/*.deb || die "lintian"
+fi
 say "the earlier version: these packages with a lower number, another file and another kiln.conf"
 debs=$build/deb new='' old=0.1.9
 mkdir "$work/old"
