@@ -75,6 +75,8 @@ struct pol_group {
     bool alone, listed;
     uint32_t avoid;         /* hash of the name of the worker where its jobs failed; 0 = none */
     int64_t avoid_until_ms; /* of the job that failed last */
+    uint64_t fewest_at;     /* epoch that fewest is from; 0 = none */
+    uint32_t fewest;        /* files that the best other worker must fetch (pick.c) */
 };
 
 struct pol_set {

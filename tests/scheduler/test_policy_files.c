@@ -150,6 +150,33 @@ static void a_worker_with_the_file_is_not_waited_for_for_ever(void **state)
     (void)pick_at(60001);
 }
 
+/* Who has the file is looked up again as soon as a worker comes, tells another list or leaves, also
+ * within one millisecond. */
+static void a_worker_that_no_longer_has_the_file_is_not_waited_for(void **state)
+{
+    (void)state;
+    const uint64_t owl = OWL, fox = FOX;
+    struct kiln_policy_job j = job(1, FOX_SET);
+    j.avoid = "failed";
+    worker_with_files("failed", &owl, 1, 1);
+    add(j);
+    worker_with_files("has", &fox, 1, 0);
+    kiln_policy_adopt(policy, "has", 77, false);
+    none_at(1000);
+    worker_with_files("lacks", &owl, 1, 1);
+    none_at(1000);
+    worker_with_files("has", &owl, 1, 0);
+    const struct kiln_policy_pick pick = pick_at(1000);
+    assert_string_equal(pick.worker, "lacks");
+    kiln_policy_finish(policy, "lacks", pick.tag);
+    worker_with_files("has", &fox, 1, 0);
+    j.id = 2;
+    add(j);
+    none_at(1000);
+    kiln_policy_worker_remove(policy, "has");
+    assert_string_equal(pick_at(1000).worker, "lacks");
+}
+
 /* And if nobody has it, or the only one that has it is the one where it failed. */
 static void what_no_other_worker_has_any_other_may_try(void **state)
 {
@@ -263,6 +290,7 @@ int main(void)
         KILN_POLICY_TEST(who_has_waited_longer_goes_first_fetched_or_not),
         KILN_POLICY_TEST(what_failed_for_want_of_a_file_goes_where_it_is),
         KILN_POLICY_TEST(a_worker_with_the_file_is_not_waited_for_for_ever),
+        KILN_POLICY_TEST(a_worker_that_no_longer_has_the_file_is_not_waited_for),
         KILN_POLICY_TEST(what_no_other_worker_has_any_other_may_try),
         KILN_POLICY_TEST(why_says_that_a_file_is_nowhere),
         KILN_POLICY_TEST(where_every_file_is_there_all_decisions_are_as_before),
