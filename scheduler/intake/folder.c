@@ -18,17 +18,17 @@
 #include "scheduler/router/lora_file.h"
 #include "schemas/clock.h"
 #include "schemas/digest.h"
+#include "schemas/job/inputs.h"
 #include "schemas/limits.h"
-#include "schemas/names.h"
 #include "schemas/room.h"
 #include "schemas/telemetry/log.h"
 #include "storage/formats/file_hash.h"
 #include "storage/formats/regular.h"
 #include "storage/ledger/lora/lora.h"
 
-#define SUFFIX ".safetensors"
 #define LOOK_MS 500
-#define LOOK_SHARE 20 /* a look that takes longer than its share of that is made less often */
+#define LOOK_SHARE 20     /* a look that takes longer than its share of that is made less often, */
+#define LOOK_MOST_MS 5000 /* but at least this often: one that hashes a large file is slow once */
 #define FILES_MAX 10000
 
 /* One file as it was registered. */
@@ -164,9 +164,8 @@ static bool list_files(const char *path, struct known **ret, size_t *ret_count)
     DIR *dir = opendir(path);
     bool whole = dir != NULL;
     for (struct dirent *entry; whole && (entry = readdir(dir));) {
-        const size_t len = strlen(entry->d_name), suffix = sizeof SUFFIX - 1;
-        if (len <= suffix || strcmp(entry->d_name + len - suffix, SUFFIX) != 0 ||
-            !kiln_name_valid(entry->d_name, len - suffix, KILN_NAME_MAX))
+        const size_t len = kiln_lora_stem(entry->d_name);
+        if (len == 0)
             continue;
         struct known *at = kiln_room(files, count, &room, sizeof *at);
         whole = at && count < FILES_MAX;
@@ -175,7 +174,7 @@ static bool list_files(const char *path, struct known **ret, size_t *ret_count)
             break;
         at = &files[count++];
         memset(at, 0, sizeof *at);
-        snprintf(at->name, sizeof at->name, "%.*s", (int)(len - suffix), entry->d_name);
+        snprintf(at->name, sizeof at->name, "%.*s", (int)len, entry->d_name);
     }
     if (dir)
         closedir(dir);
@@ -217,7 +216,7 @@ static int take_file(struct kiln_lora_folder *folder, struct kiln_ledger *ledger
     char now[KILN_LORA_SHA256_MAX];
     uint8_t digest[KILN_SHA256_SIZE];
     struct stat st;
-    snprintf(path, sizeof path, "%s/%s" SUFFIX, folder->dir, known->name);
+    snprintf(path, sizeof path, "%s/%s.safetensors", folder->dir, known->name);
     if (stat(path, &st) != 0)
         return 0;
     const bool same_file = known->reading && kiln_regular_same(&st, &known->st);
@@ -273,7 +272,8 @@ int kiln_lora_folder_register(struct kiln_lora_folder *folder, struct kiln_ledge
         return 0;
     if (folder->at == 0) {
         if (!list_files(folder->dir, &files, &count)) {
-            folder->next_ms = began_ms + LOOK_MS;
+            /* One that is too large is logged each time. */
+            folder->next_ms = began_ms + LOOK_MOST_MS;
             return 0;
         }
         take_list(folder, files, count);
@@ -288,6 +288,6 @@ int kiln_lora_folder_register(struct kiln_lora_folder *folder, struct kiln_ledge
         return rc;
     folder->at = 0;
     const double now_ms = kiln_monotonic_ms();
-    folder->next_ms = now_ms + fmax(LOOK_MS, LOOK_SHARE * (now_ms - began_ms));
+    folder->next_ms = now_ms + fmin(fmax(LOOK_MS, LOOK_SHARE * (now_ms - began_ms)), LOOK_MOST_MS);
     return folder->ended ? 0 : end_gone(folder, ledger, err);
 }

@@ -198,7 +198,7 @@ struct kiln_policy {
     uint32_t deadlines;
     int64_t horizon_ms, horizon_at_ms;
     uint32_t sweep;
-    uint32_t sought; /* groups that failed somewhere and need files: perhaps few workers have them */
+    uint32_t sought; /* groups that failed somewhere and need files, which few workers may have */
     uint64_t epoch, next_tag, picks, switches;
 };
 

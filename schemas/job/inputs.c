@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "schemas/limits.h"
+#include "schemas/names.h"
+
 #define LORA_ENDING ".safetensors"
 
 static size_t hex_digits(const char *text)
@@ -38,4 +41,13 @@ bool kiln_lora_key_valid(const char *key)
     const size_t prefix = sizeof KILN_LORAS_PREFIX - 1;
     return strncmp(key, KILN_LORAS_PREFIX, prefix) == 0 && hex_digits(key + prefix) == 64 &&
            strcmp(key + prefix + 64, LORA_ENDING) == 0;
+}
+
+size_t kiln_lora_stem(const char *file)
+{
+    const size_t len = strlen(file), ending = sizeof LORA_ENDING - 1;
+    return len > ending && strcmp(file + len - ending, LORA_ENDING) == 0 &&
+                   kiln_name_valid(file, len - ending, KILN_NAME_MAX)
+               ? len - ending
+               : 0;
 }

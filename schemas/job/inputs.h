@@ -8,6 +8,7 @@
 #define KILN_INPUTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define KILN_INPUTS_PREFIX "inputs/"
 #define KILN_INPUT_KEY_FORM "\"inputs/<sha256>.<webp|png|jpg>\""
@@ -25,5 +26,8 @@ bool kiln_sha256_valid(const char *text);
 /* "loras/<sha256>.safetensors" of valid digits. */
 void kiln_lora_key(const char *sha256, char out[KILN_LORA_KEY_MAX]);
 bool kiln_lora_key_valid(const char *key);
+/* The length of NAME if this is NAME.safetensors, the name of a LoRA's file in a directory, and
+ * NAME a valid name; else 0. */
+size_t kiln_lora_stem(const char *file);
 
 #endif

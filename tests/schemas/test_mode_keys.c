@@ -332,6 +332,12 @@ static void keys_of_loras_have_one_form(void **state)
     assert_true(kiln_sha256_valid(SHA));
     assert_false(kiln_sha256_valid(SHA "0"));
     assert_false(kiln_sha256_valid(""));
+    static const char *const no_loras[] = {".safetensors",         "ink",
+                                           "ink.safetensors.part", "i nk.safetensors",
+                                           "ink.safetensor",       "loras.json"};
+    assert_int_equal(kiln_lora_stem("ink-2.safetensors"), strlen("ink-2"));
+    for (size_t i = 0; i < sizeof no_loras / sizeof *no_loras; i++)
+        assert_int_equal(kiln_lora_stem(no_loras[i]), 0);
 }
 
 int main(void)

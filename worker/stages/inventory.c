@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "schemas/clock.h"
+#include "schemas/job/inputs.h"
 #include "schemas/limits.h"
-#include "schemas/names.h"
 #include "storage/formats/file_hash.h"
 #include "worker/stages/lora_files.h"
 #include "worker/state/worker.h"
@@ -23,7 +23,6 @@
  * first. */
 #define READ_MS 2.0
 #define GIVE_WAY_MS 20
-#define SUFFIX ".safetensors"
 
 struct inventory {
     uint64_t files[KILN_HEARTBEAT_FILES_MAX];
@@ -32,9 +31,7 @@ struct inventory {
 
 static int is_lora(const struct dirent *entry)
 {
-    const size_t len = strlen(entry->d_name), suffix = sizeof SUFFIX - 1;
-    return len > suffix && strcmp(entry->d_name + len - suffix, SUFFIX) == 0 &&
-           kiln_name_valid(entry->d_name, len - suffix, KILN_NAME_MAX);
+    return kiln_lora_stem(entry->d_name) > 0;
 }
 
 static bool ends(const struct kiln_worker *worker)

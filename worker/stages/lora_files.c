@@ -12,9 +12,9 @@
 static void own_path(const struct kiln_config *config, const char *name,
                      char out[KILN_LORA_PATH_MAX])
 {
-    const char *dir = kiln_config_text(config, KILN_KEY_LORA_DIR);
-    snprintf(out, KILN_LORA_PATH_MAX, "%s%s/%s.safetensors",
-             dir[0] ? dir : kiln_config_text(config, KILN_KEY_MODEL), dir[0] ? "" : "/loras", name);
+    kiln_config_lora_dir(config, out, KILN_LORA_PATH_MAX);
+    const size_t len = strlen(out);
+    snprintf(out + len, KILN_LORA_PATH_MAX - len, "/%s.safetensors", name);
 }
 
 /* Whether lora_dir has the file that the LoRA stands for. */

@@ -88,10 +88,11 @@ int kiln_lora_learn(struct kiln_cli *cli, const struct kiln_args *args)
         status = rc ? 0 : print_step(cli, &plan.at[i], version);
     }
     if (rc == 0 && plan.seen)
-        kiln_warn(cli, "%s of lora_dir cannot learn: `kiln lora add` puts them into the registry",
+        kiln_warn(cli,
+                  "left out: %s that only lora_dir has; add the file with `kiln lora add` first",
                   KILN_COUNT(plan.seen, "LoRA"));
     if (rc == 0 && plan.count == 0)
-        kiln_say(cli, "nothing to learn: the biases are what the votes say");
+        kiln_say(cli, "nothing to learn: the biases already agree with the votes");
     else if (rc == 0)
         kiln_say(cli, "%s %s", KILN_COUNT(plan.count, "LoRA"),
                  dry ? "would change; nothing is written" : "changed");

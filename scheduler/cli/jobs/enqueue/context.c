@@ -13,24 +13,21 @@
 #include <string.h>
 
 #include "schemas/job/expand.h"
-#include "schemas/names.h"
+#include "schemas/job/inputs.h"
 #include "schemas/room.h"
 #include "storage/formats/card/model_card.h"
 #include "storage/formats/styles_file.h"
 #include "storage/ledger/ledger.h"
 
-#define SUFFIX ".safetensors"
-
 /* Adds the NAME of NAME.safetensors; ignores other files. */
 static int add_lora(struct kiln_enqueue_context *context, const char *file, size_t *room,
                     struct kiln_error *err)
 {
-    size_t len = strlen(file), suffix = strlen(SUFFIX);
-    if (len <= suffix || strcmp(file + len - suffix, SUFFIX) != 0 ||
-        !kiln_name_valid(file, len - suffix, KILN_NAME_MAX))
+    const size_t len = kiln_lora_stem(file);
+    if (len == 0)
         return 0;
     char **names = kiln_room(context->lora_names, context->lora_count, room, sizeof *names);
-    char *name = names ? strndup(file, len - suffix) : NULL;
+    char *name = names ? strndup(file, len) : NULL;
     context->lora_names = names ? names : context->lora_names;
     if (!name)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
@@ -226,7 +223,7 @@ void kiln_lora_path(const struct kiln_config *config, const char *name, char out
 {
     kiln_config_lora_dir(config, out, PATH_MAX);
     const size_t len = strlen(out);
-    snprintf(out + len, PATH_MAX - len, "/%s" SUFFIX, name);
+    snprintf(out + len, PATH_MAX - len, "/%s.safetensors", name);
 }
 
 void kiln_enqueue_context_release(struct kiln_enqueue_context *context)
