@@ -36,8 +36,9 @@ static struct {
  * in the table. */
 static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 
-/* False for a file that cannot be read or was changed meanwhile. */
-static bool hash_file(int fd, const struct stat *before, char hex[KILN_FILE_HASH_MAX])
+/* False for a file that cannot be read or was changed meanwhile, and if *ends became not 0. */
+static bool hash_file(int fd, const struct stat *before, const _Atomic int *ends,
+                      char hex[KILN_FILE_HASH_MAX])
 {
     struct stat after;
     uint8_t digest[KILN_SHA256_SIZE], *room = malloc(READ_BYTES);
@@ -46,6 +47,7 @@ static bool hash_file(int fd, const struct stat *before, char hex[KILN_FILE_HASH
     for (ssize_t n = 1; ok && n != 0;) {
         n = read(fd, room, READ_BYTES);
         ok = n < 0 ? errno == EINTR : EVP_DigestUpdate(sum, room, (size_t)n) == 1;
+        ok = ok && !(ends && atomic_load(ends) != 0);
     }
     ok = ok && EVP_DigestFinal_ex(sum, digest, NULL) == 1 && fstat(fd, &after) == 0 &&
          kiln_regular_same(before, &after);
@@ -88,6 +90,12 @@ static void keep(const struct stat *st, const char hex[KILN_FILE_HASH_MAX])
 
 bool kiln_file_hash(const char *path, uint64_t max, char hex[KILN_FILE_HASH_MAX])
 {
+    return kiln_file_hash_until(path, max, NULL, hex);
+}
+
+bool kiln_file_hash_until(const char *path, uint64_t max, const _Atomic int *ends,
+                          char hex[KILN_FILE_HASH_MAX])
+{
     struct stat st;
     int fd;
     if (kiln_regular_open(path, &fd, &st, NULL) != 0)
@@ -97,7 +105,7 @@ bool kiln_file_hash(const char *path, uint64_t max, char hex[KILN_FILE_HASH_MAX]
     if (!ok && fits) {
         pthread_mutex_lock(&reading);
         ok = recall(&st, hex);
-        if (!ok && (ok = hash_file(fd, &st, hex)))
+        if (!ok && (ok = hash_file(fd, &st, ends, hex)))
             keep(&st, hex);
         pthread_mutex_unlock(&reading);
     }

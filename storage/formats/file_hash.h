@@ -7,6 +7,7 @@
 #ifndef KILN_FILE_HASH_H
 #define KILN_FILE_HASH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,5 +16,9 @@
 /* False for a file that cannot be read, is changed meanwhile, or has more than max bytes: whoever
  * waits for the hash of 100 GB waits for minutes.  UINT64_MAX for files that may have any size. */
 bool kiln_file_hash(const char *path, uint64_t max, char hex[KILN_FILE_HASH_MAX]);
+/* Likewise, and false if *ends is not 0 before the file has been read: a caller that must end does
+ * not wait for gigabytes. */
+bool kiln_file_hash_until(const char *path, uint64_t max, const _Atomic int *ends,
+                          char hex[KILN_FILE_HASH_MAX]);
 
 #endif

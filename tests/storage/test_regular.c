@@ -92,6 +92,26 @@ static void a_larger_file_is_not_hashed(void **state)
     assert_int_equal(unlink("hashed"), 0);
 }
 
+static _Atomic int ends;
+
+/* After the first piece of a file. */
+static void a_hash_is_given_up_when_the_caller_ends(void **state)
+{
+    (void)state;
+    char hex[KILN_FILE_HASH_MAX];
+    kiln_test_write("hashed", "abc");
+    assert_int_equal(truncate("hashed", (off_t)3 << 30), 0); /* sparse */
+    ends = 1;
+    assert_false(kiln_file_hash_until("hashed", KILN_LORA_BYTES_MAX, &ends, hex));
+    kiln_test_write("hashed", "abc");
+    assert_false(kiln_file_hash_until("hashed", KILN_LORA_BYTES_MAX, &ends, hex));
+    ends = 0;
+    assert_true(kiln_file_hash_until("hashed", KILN_LORA_BYTES_MAX, &ends, hex));
+    ends = 1; /* known by now, so nothing is read */
+    assert_true(kiln_file_hash_until("hashed", KILN_LORA_BYTES_MAX, &ends, hex));
+    assert_int_equal(unlink("hashed"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +119,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_larger_than_it_says),
         cmocka_unit_test(what_is_no_file),
         cmocka_unit_test(a_larger_file_is_not_hashed),
+        cmocka_unit_test(a_hash_is_given_up_when_the_caller_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

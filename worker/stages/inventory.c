@@ -2,9 +2,10 @@
  *
  * The scheduler prefers a worker that has a file over one that must fetch it.  The files of the
  * disk cache come first, the last used ones before others, then those of lora_dir by name.  A file
- * of lora_dir is read once for its hash (storage/formats/file_hash.h), which its first job needs
- * anyway. Nothing waits for this thread: a slow disk delays the list and nothing else.  Until all
- * files have been read once the worker tells no list, so that none counts as missing by mistake.
+ * of lora_dir is read once for its hash (storage/formats/file_hash.h).  Nothing waits for this
+ * thread: a slow disk delays the list and nothing else, and a worker that drains reads no file to
+ * its end.  Until all files have been read once the worker tells no list, so that none counts as
+ * missing by mistake.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -52,7 +53,7 @@ static void add_own(struct kiln_worker *worker, struct inventory *inventory)
         if (ends(worker) || inventory->count == KILN_HEARTBEAT_FILES_MAX)
             continue;
         const double began_ms = kiln_monotonic_ms();
-        if (kiln_file_hash(path, KILN_LORA_BYTES_MAX, hex))
+        if (kiln_file_hash_until(path, KILN_LORA_BYTES_MAX, &worker->drain, hex))
             inventory->files[inventory->count++] = kiln_lora_digits(hex);
         if (kiln_monotonic_ms() - began_ms > READ_MS)
             kiln_worker_pause(worker, GIVE_WAY_MS);
