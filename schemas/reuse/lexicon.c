@@ -201,7 +201,7 @@ static int enter_form(struct kiln_reuse_words *words, const char *form, size_t l
 static int parse_line(struct kiln_reuse_words *words, enum kiln_sense_class class, const char *line,
                       size_t len, bool replace, struct kiln_error *err)
 {
-    struct kiln_sense sense = {.class = class};
+    struct kiln_sense sense = {.class = class, .own = replace};
     const char *colon = memchr(line, ':', len), *rest = colon ? colon + 1 : line + len;
     const char *head = line, *less;
     size_t head_len = colon ? (size_t)(colon - line) : len, left = (size_t)(line + len - rest);
@@ -239,7 +239,7 @@ static int section_of(const char *line, size_t len)
     return 0;
 }
 
-/* replace: a word that is there already gets its meaning of this text. */
+/* replace: of a model; a word that is there already gets its meaning of this text. */
 static int parse_text(struct kiln_reuse_words *words, const char *text, bool replace,
                       struct kiln_error *err)
 {

@@ -56,6 +56,7 @@ struct kiln_sense {
     const char *wider;   /* the meaning that includes it ("red" of "crimson"), or NULL */
     enum kiln_sense_class class;
     bool plural;
+    bool own; /* from a model's own lists (kiln_reuse_words_add) */
 };
 
 struct kiln_reuse_words;

@@ -86,6 +86,14 @@ json out.txt 'sorted((g["width"], g["height"]) for g in d["groups"]) == [(672, 3
 says '^kiln: model m was not made for 1024x768, so such pictures may be poor; it knows 256x256..512x512, 672x384$'
 [ "$(grep -c 'not made for' err.txt)" = 1 ] || die "said more than once"
 
+# So are nouns that a model with word lists of its own was not taught.
+printf '[thing]\nstar: starlet\n' >m/words.txt
+printf '{"prompt":"a star"}\n{"prompt":"a cat, a starlet"}\n{"prompt":"two cats and a cat"}\n{"prompt":"a cat"}\n' >nouns.jsonl
+ok kiln enqueue nouns.jsonl --dry-run --model m
+[ "$(grep -c "^kiln: model m was not taught 'cats\?' and makes a guess; README.md of the model lists what it knows$" err.txt)" = 2 ] ||
+    die "nouns: $(cat err.txt)"
+rm m/words.txt
+
 # A plan sends nothing.
 before=$(entries)
 ok kiln --json enqueue good.jsonl --dry-run --set size=512x512 --set count=100

@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "storage/formats/card/model_card.h"
-#include "storage/formats/card/model_words.h"
 
 static struct kiln_model_card parse(const char *text)
 {
@@ -120,7 +119,7 @@ static void rows_of_reuse_are_read(void **state)
     struct kiln_model_card card =
         parse("{\"teleport\": {\"model\": \"572f17112d631616\", \"dtypes\": [\"bf16\"], \"rows\": ["
               "{" ROW ", \"later\": 1}, {\"class\": \"donor_says_more\", \"depth\": 7, \"donors\": "
-                      "1, \"uses\": 9,"
+              "1, \"uses\": 9,"
               " \"variety\": 0, \"loss\": [0, 0], \"for\": [\"64x64\", \"128x64..256x256\"]}]}}");
     const struct kiln_card_reuse *reuse = &card.reuse;
     assert_int_equal(reuse->row_count, 2);
@@ -485,55 +484,6 @@ static void files_are_read_or_refused(void **state)
     rmdir(dir);
 }
 
-static void write_words(const char *path, const char *text, size_t len)
-{
-    FILE *out = fopen(path, "w");
-    assert_non_null(out);
-    assert_int_equal(fwrite(text, 1, len, out), len);
-    assert_int_equal(fclose(out), 0);
-}
-
-/* A model's words go before the built-in ones; a bad file is refused by its line. */
-static void words_are_read_or_refused(void **state)
-{
-    (void)state;
-    char dir[] = "/tmp/kiln-words-XXXXXX", path[64];
-    struct kiln_reuse_words *words;
-    struct kiln_error err;
-    bool own = true;
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof path, "%s/words.txt", dir);
-    const struct kiln_words_version none = kiln_model_words_version(dir);
-    assert_true(none.size == 0 && none.file == 0);
-    assert_int_equal(kiln_model_words_read(dir, &words, &own, &err), 0);
-    assert_false(own);
-    const struct kiln_sense *sense = kiln_sense_find(words, "vixen", 5, NULL);
-    assert_null(sense);
-    kiln_reuse_words_free(words);
-    static const char good[] = "[being]\nfox: vixen\n";
-    write_words(path, good, sizeof good - 1);
-    const struct kiln_words_version first = kiln_model_words_version(dir);
-    assert_int_equal(first.size, sizeof good - 1);
-    assert_int_equal(kiln_model_words_read(dir, &words, &own, &err), 0);
-    assert_true(own);
-    sense = kiln_sense_find(words, "vixen", 5, NULL);
-    assert_true(sense && strcmp(sense->meaning, "fox") == 0);
-    kiln_reuse_words_free(words);
-    static const char *const bad[] = {"[being]\n[beast]\n", "fox: vixen\n", "[being]\n\0\n"};
-    static const char *const why[] = {"line 2", "before the first section", "zero byte"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        write_words(path, bad[i], i == 2 ? 10 : strlen(bad[i]));
-        assert_int_equal(kiln_model_words_read(dir, &words, &own, &err), KILN_CONFIG);
-        assert_non_null(strstr(err.text, path));
-        assert_non_null(strstr(err.text, why[i]));
-    }
-    unlink(path);
-    assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(kiln_model_words_read(dir, &words, &own, &err), KILN_CONFIG); /* no waiting */
-    unlink(path);
-    rmdir(dir);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -552,7 +502,6 @@ int main(void)
         cmocka_unit_test(a_bad_card_is_refused_by_name),
         cmocka_unit_test(lists_and_depth_are_bounded),
         cmocka_unit_test(files_are_read_or_refused),
-        cmocka_unit_test(words_are_read_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,9 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/limits.h"
+#include "schemas/reuse/known.h"
 #include "storage/formats/card/model_card.h"
+#include "storage/formats/card/model_words.h"
 #include "storage/formats/file_hash.h"
 #include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/safetensors.h"
@@ -217,6 +219,23 @@ static void warn_of_size(const struct render *render)
                 kiln_model_card_sizes_text(&render->card, sizes, sizeof sizes));
 }
 
+/* A model that lists its words guesses at other nouns; without a list nobody knows. */
+static void warn_of_noun(const struct render *render)
+{
+    struct kiln_reuse_words *words = NULL;
+    struct kiln_error unread;
+    char noun[KILN_NOUN_MAX];
+    bool own = false;
+    if (kiln_model_words_read(render->options.model_path, &words, &own, &unread))
+        return;
+    if (own && kiln_reuse_unknown_noun(words, render->item.prompt, noun, &unread) == 0 && noun[0])
+        fprintf(stderr,
+                "kiln render: the model was not taught '%s' and makes a guess; README.md of the "
+                "model lists what it knows\n",
+                noun);
+    kiln_reuse_words_free(words);
+}
+
 /* What --coarse auto means for the picture with the loaded model; says why not, if the card is not
  * of this model. */
 static void decide_auto(struct render *render, const DiffusionZContext *context)
@@ -409,8 +428,10 @@ int kiln_verb_render(int argc, char **argv)
     }
     if (code == 0 && r.init)
         code = read_start(&r, &err);
-    if (code == 0)
+    if (code == 0) {
         warn_of_size(&r);
+        warn_of_noun(&r);
+    }
     code = code ? code : render(&r, &err);
     kiln_verb_names_release(&r.names);
     free(r.start.rgb);

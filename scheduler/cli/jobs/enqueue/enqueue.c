@@ -22,7 +22,7 @@
 #include "scheduler/cli/jobs/enqueue/context.h"
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "scheduler/cli/jobs/enqueue/identity.h"
-#include "scheduler/cli/jobs/enqueue/size_watch.h"
+#include "scheduler/cli/jobs/enqueue/model_watch.h"
 #include "scheduler/cli/jobs/enqueue/uploads.h"
 #include "schemas/digest.h"
 #include "schemas/job/expand.h"
@@ -92,7 +92,7 @@ struct run {
     char source[KILN_BATCH_NAME_MAX + 1]; /* the file's name; "": it has none */
     struct kiln_digest_map custom_ids;    /* the line where each occurs first */
     struct kiln_uploads uploads;          /* pictures that jobs start from */
-    struct kiln_size_watch sizes;
+    struct kiln_model_watch watch;
     struct kiln_bus *bus; /* NULL while only checking */
     char stream[128], token[KILN_WIRE_ID_MAX + 1];
     uint64_t index;    /* of the next job */
@@ -173,7 +173,7 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
         job.batch = unnamed;
     }
     if (!code && !run->seek)
-        kiln_size_watch_see(&run->sizes, job.width, job.height);
+        kiln_model_watch_see(&run->watch, job.width, job.height, job.prompt);
     if (!code && dry_run)
         kiln_plan_add(&run->result->plan, &job, !run->entry.known);
     if (!code && run->bus) {
@@ -472,7 +472,7 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
          kiln_webhook_check(request->on_done, kiln_config_text(cli->config, KILN_KEY_WEBHOOK_HOSTS),
                             &err)))
         return kiln_usage(cli, "--on-done: %s", err.code ? err.text : "the URL is too long");
-    kiln_size_watch_open(cli, &run.sizes);
+    kiln_model_watch_open(cli, &run.watch);
     int code = check_and_send(&run, &err);
     if (cli->progress && run.index >= 65536)
         fputc('\n', stderr);
@@ -493,7 +493,7 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     kiln_identity_release(&run.identity);
     kiln_digest_map_release(&run.custom_ids);
     kiln_uploads_release(&run.uploads);
-    kiln_size_watch_release(&run.sizes);
+    kiln_model_watch_release(&run.watch);
     kiln_enqueue_context_release(&run.context);
     return status;
 }
