@@ -121,8 +121,9 @@ const struct kiln_verb kiln_verbs_fleet[] = {
                  "kiln quota ls",
      .more = "Jobs above the limit of queued jobs are refused.  A tenant that has used its "
              "GPU-seconds is paused until midnight (UTC), and `kiln why` says so.  Backfills are "
-             "limited by their low-water marks.  --reuse off holds whatever a job line asks "
-             "for; --reuse auto exempts a tenant from the '*' that turns it off.",
+             "limited by their low-water marks.  --reuse off applies whatever a job line asks "
+             "for; --reuse auto exempts a tenant from the '*' that turns it off.  A tenant whose "
+             "quota has only --reuse keeps the limits of '*'.",
      .options = quota_options,
      .words = {1, 2},
      .run = kiln_verb_quota},

@@ -93,7 +93,7 @@ static struct tenant *find_tenant(struct kiln_queue_quota *q, const char *name)
     for (size_t i = 0; i < q->quota_count && !has_own; i++) {
         if (strcmp(q->quotas[i].tenant, KILN_TENANT_ANY) == 0)
             any = q->quotas[i].queued;
-        has_own = strcmp(q->quotas[i].tenant, name) == 0;
+        has_own = strcmp(q->quotas[i].tenant, name) == 0 && kiln_quota_limits(&q->quotas[i]);
         own = has_own ? q->quotas[i].queued : own;
     }
     q->tenant_count += q->tenant_count < TENANTS_MAX;

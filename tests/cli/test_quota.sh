@@ -68,6 +68,8 @@ json out.txt 'd["refused"] == []'
 
 # --- everybody else
 ok kiln quota set '*' --queued 3
+ok kiln quota set eve --reuse off # which is no limit, so that the one of '*' still applies
+says "tenant 'eve' has no limits of its own: those of '[*]' apply"
 sleep 0.6
 fails 65 kiln enqueue - --batch eve < <(lines eve 1 9)
 says 'the scheduler refused 6 jobs, the first: tenant .eve. has reached its limit of 3 waiting jobs'
@@ -92,6 +94,7 @@ fails 65 kiln enqueue - --batch gus2 --json < <(lines gus 3 4) # a pipe cannot b
 json out.txt 'd["refused"][0]["line"] is None'
 ok kiln resume --all
 ok kiln quota rm '*' --yes
+ok kiln quota rm eve --yes
 fails 66 kiln quota rm anne
 says "the nearest is 'ann'"
 

@@ -94,6 +94,8 @@ static int set(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct ki
     if (kiln_ledger_quota_set(ledger, kiln_pool(cli), &quota, &err))
         return kiln_report(cli, &err);
     kiln_say(cli, "takes effect within seconds");
+    if (!kiln_quota_limits(&quota) && strcmp(tenant, KILN_TENANT_ANY) != 0)
+        kiln_say(cli, "tenant '%s' has no limits of its own: those of '*' apply", tenant);
     if (!cli->json)
         return 0;
     json_t *jobs = quota.queued >= 0 ? json_integer(quota.queued) : json_null();

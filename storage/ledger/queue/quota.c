@@ -67,13 +67,17 @@ int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const c
     return kiln_ledger_ask(ledger, &count, &params, KILN_FIELDS(*ret), err);
 }
 
+/* The row that limits the tenant, of its own and that of "*": as kiln_quota_limits. */
+#define LIMITS_OF(tenant)                                                                          \
+    " FROM quota WHERE pool = $1::text AND tenant IN (" tenant ", '" KILN_TENANT_ANY "')"          \
+    "  AND (queued IS NOT NULL OR gpu_s_day IS NOT NULL OR teleport IS NULL)"                      \
+    "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1"
+
 int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
                          int64_t *ret_limit, uint64_t *ret_waiting, struct kiln_error *err)
 {
     static const struct kiln_statement quota = {
-        "quota_of", "SELECT coalesce((SELECT coalesce(queued, -1) FROM quota WHERE pool = $1::text"
-                    "  AND tenant IN ($2::text, '" KILN_TENANT_ANY "')"
-                    "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1), -1)"};
+        "quota_of", "SELECT coalesce((SELECT coalesce(queued, -1)" LIMITS_OF("$2::text") "), -1)"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, tenant);
     int rc = kiln_ledger_ask(ledger, &quota, &params, KILN_FIELDS(*ret_limit), err);
@@ -113,9 +117,7 @@ int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day 
         "  h.name IS NOT NULL AS held FROM used u FULL JOIN held h ON h.name = u.tenant)"
         " SELECT b.tenant, b.s, coalesce(q.gpu_s_day, -1), b.held,"
         "  (extract(epoch FROM " TODAY " + interval '1 day') * 1000)::bigint FROM someone b"
-        " LEFT JOIN LATERAL (SELECT gpu_s_day FROM quota WHERE pool = $1"
-        "  AND tenant IN (b.tenant, '" KILN_TENANT_ANY "')"
-        "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1) q ON true"};
+        " LEFT JOIN LATERAL (SELECT gpu_s_day" LIMITS_OF("b.tenant") ") q ON true"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool);
     return kiln_ledger_run_each(ledger, &day, &params, read_day, KILN_CALLER(each, arg), err);

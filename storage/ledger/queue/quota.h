@@ -1,8 +1,9 @@
 /* quota.h - limits of a tenant: its queued jobs, its GPU-seconds a day, and whether its runs may
  * begin from stored latents.
  *
- * A quota is a row a tenant; tenant "*" stands for all tenants without a row.  Intake refuses jobs
- * beyond the first limit.  Beyond the second the scheduler pauses the tenant until midnight (UTC).
+ * A quota is a row a tenant; tenant "*" stands for all tenants without a row.  The limits of "*" also
+ * hold for a tenant whose row says only the third (kiln_quota_limits).  Intake refuses jobs beyond
+ * the first limit.  Beyond the second the scheduler pauses the tenant until midnight (UTC).
  * The scheduler's cache obeys the third (scheduler/cache/cache.h).
  * The cost of reading grows with the queued jobs, or with the pictures of the day.
  */
@@ -23,6 +24,12 @@ struct kiln_quota {
                                   * AUTO: they may; OLD: as the row of "*" says, else AUTO */
     int64_t at_ms;
 };
+/* Whether its limits replace those of "*".  A row without any is an exemption, unless it was made to
+ * say something about teleport. */
+static inline bool kiln_quota_limits(const struct kiln_quota *quota)
+{
+    return quota->queued >= 0 || quota->gpu_s_day >= 0 || quota->teleport == KILN_TELEPORT_OLD;
+}
 typedef int kiln_each_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err);
 int kiln_ledger_quotas(struct kiln_ledger *ledger, const char *pool, kiln_each_quota *each,
                        void *arg, struct kiln_error *err) KILN_MUST_CHECK;
