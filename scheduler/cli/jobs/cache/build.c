@@ -283,6 +283,8 @@ static int check_plan(const struct build *build, struct kiln_error *err)
                  "rendered as often again, at a cost of %.1f",
                  KILN_COUNT(build->history.count, "prompt"), build->history.saved_s,
                  build->history.cost_s);
+    if (build->history.cost_s > build->history.saved_s)
+        kiln_warn(cli, "these donors take more GPU time to make than they are expected to save");
     if (build->from_history && build->dry_run && !cli->json)
         kiln_history_print(&build->history);
     kiln_say(cli, "%s: %" PRIu64 " stored, %" PRIu64 " on their way, %" PRIu64 " missing",
