@@ -20,6 +20,7 @@ PAGES = {"front": "/", "search": "/?q=red&aspect=square", "nothing": "/?q=zebra"
          "compare": f"/compare?a={EVIL}&b=1", "sheet": "/sheet?batch=first&x=size&y=prompt",
          "show": "/show?q=red", "review": "/review", "decided": "/review?list=decided"}
 COMPARED = ("front", "picture", "show", "help")
+PAUSED = "try { sessionStorage.setItem('kiln-show', 'paused'); } catch { }"  # or it goes on while it is looked at
 DEMO = Path(__file__).resolve().parents[2] / "scripts/demo"
 BROKEN = (".grid { display: block !important }", ":root { --tile: 200px !important }", "header nav { display: none !important }",
           ":root { --bg: #f0e0d0 !important }", ".tile { opacity: .5 }")
@@ -30,6 +31,7 @@ with Browser() as browser:
     for width, height, dark in ((390, 844, False), (390, 844, True), (1280, 900, False), (1280, 900, True),
                                 (2560, 1400, False), (2560, 1400, True)):
         page = browser.page(width, height, dark=dark)
+        page("Page.addScriptToEvaluateOnNewDocument", source=PAUSED)
         for name, path in PAGES.items():
             if width > 2000 and not audit.shots and name not in ("front", "picture"):
                 continue
@@ -66,7 +68,8 @@ with Browser() as browser:
 
     # --- the picture in README is made by its script, and looks like the page of today ---
     made = Path("screenshot.webp")
-    subprocess.run([sys.executable, DEMO / "screenshot.py", BASE + "/", made], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, DEMO / "screenshot.py", BASE + "/", made], check=True, timeout=300,
+                   stdout=subprocess.DEVNULL)
     shots = [base64.b64encode(path.read_bytes()).decode() for path in (made, DEMO / "gallery.webp")]
     size = "(async (i) => (i.src = 'data:image/webp;base64,%s', await i.decode(), [i.width, i.height]))(new Image())"
     sizes = [looks.canvas.run(size % shot) for shot in shots]
