@@ -70,6 +70,7 @@ json out.txt 'd["refused"] == []'
 ok kiln quota set '*' --queued 3
 ok kiln quota set eve --reuse off # which is no limit, so that the one of '*' still applies
 says "tenant 'eve' has no limits of its own: those of '[*]' apply"
+ok kiln pause --all --yes # so that none is drawn meanwhile
 sleep 0.6
 fails 65 kiln enqueue - --batch eve < <(lines eve 1 9)
 says 'the scheduler refused 6 jobs, the first: tenant .eve. has reached its limit of 3 waiting jobs'
@@ -81,7 +82,6 @@ cat >fay.jsonl <<'LINES'
 {"prompt": "a {red|blue} car", "width": 64, "height": 64, "tenant": "fay", "custom_id": "six"}
 {"prompt": "the last", "width": 64, "height": 64, "tenant": "fay"}
 LINES
-ok kiln pause --all --yes # so that none is drawn meanwhile
 fails 65 kiln enqueue fay.jsonl --batch fay --json
 json out.txt 'd["accepted"] == 3 and [r["line"] for r in d["refused"]] == [1, 4] and "2 jobs, from line 4 to line 5, the first: " in d["refused"][1]["error"]'
 [ "$(grep -c "^fay.jsonl:1: " err.txt)" = 1 ] || die "a refused line is told again"
@@ -103,7 +103,7 @@ used=$(sql "SELECT sum(text_ms + denoise_ms + decode_ms) FROM image WHERE tenant
 ok kiln quota set ann --queued none --gpu-seconds-day 100
 sql "UPDATE image SET denoise_ms = denoise_ms + 100000 WHERE job_id = (SELECT max(job_id) FROM image WHERE tenant = 'ann')"
 until_sql "SELECT count(*) FROM hold WHERE scope = 'quota' AND name = 'ann' AND held" 1
-sleep 0.6 # the leader reads the holds twice a second
+sleep 2 # the leader reads the holds twice a second
 ok kiln enqueue - --batch late < <(lines ann 30 33)
 ok kiln enqueue - --batch others < <(lines bob 30 33)
 ok kiln wait others --timeout 60
