@@ -47,6 +47,17 @@ grep -q '^bf16 128x96, batch 3: each picture has the bits it has alone$' out || 
 expect 64 "more coarse steps than steps" "${bench[@]}" --coarse 4+3
 expect 65 "too small to halve" "${bench[@]}" --coarse 1+1
 grep -q '64x64 is too small to halve' err || fail "too small to halve: $(cat err)"
+expect 0 "from a latent" "$kiln" bench engine --config "$sketch" --sizes 64 --batch 2 --steps 4 --image-repeat 1 \
+    --dtype fp32 --stages image --skip 3 --json
+python3 - out <<'P' || fail "from a latent: $(cat out)"
+import json, sys
+whole = json.load(open(sys.argv[1]))
+assert (whole["skip"], whole["steps"], len(whole["rows"])) == (3, 4, 1) and whole["rows"][0]["image_ms"] > 0, whole
+P
+expect 64 "no step is left" "${bench[@]}" --steps 3 --skip 3
+grep -q -e '--skip 3: the schedule has only 3 steps' err || fail "no step is left: $(cat err)"
+expect 64 "from a latent, coarse first" "${bench[@]}" --steps 4 --coarse 2+1 --skip 1
+expect 64 "bits from a latent" "${bench[@]}" --steps 4 --skip 1 --deterministic
 
 for words in --bogus "--sizes 100x100" "--sizes x" "--batch 0" "--batch 65" "--dtype fp4" "--tokens 8" \
     "--tokens 513" "--stages lunch" "--repeat 0" "--sizes 64,64,64,64,64,64,64,64,64" "--device tpu" more; do

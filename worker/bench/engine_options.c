@@ -126,8 +126,7 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
     if (!code && !o.help && o.common.skip_steps &&
         (o.mode.kind == KILN_MODE_COARSE || o.deterministic))
         code = kiln_fail(err, KILN_BAD_INPUT,
-                         "--skip goes with neither --coarse nor "
-                         "--deterministic");
+                         "--skip cannot be combined with --coarse or --deterministic");
     if (!code && !o.help && o.common.skip_steps >= o.common.num_steps)
         code = kiln_fail(err, KILN_BAD_INPUT, "--skip %d: the schedule has only %d steps",
                          o.common.skip_steps, o.common.num_steps);
