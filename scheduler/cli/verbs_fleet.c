@@ -32,9 +32,9 @@ static const struct kiln_option cache_options[] = {
     {"prompts", "FILE", "a file of prompts, as for enqueue"},
     {"template", "TEXT", "one prompt; {a|b} are choices"},
     {"from-history", NULL, "build: the prompts of the ledger whose donors would save the most"},
-    {"top", "N", "of --from-history: so many prompts (100)"},
-    {"donors", "K", "of --from-history: so many donors of each, stored ones included (8)"},
-    {"alike", "A", "of --from-history: alike of the jobs to come, 0 to 100 (0)"},
+    {"top", "N", "with --from-history: how many prompts (100)"},
+    {"donors", "K", "with --from-history: donors of each, including stored ones (8)"},
+    {"alike", "A", "with --from-history: alike of future jobs, 0 to 100 (0)"},
     {"sigmas", "LIST", "store the states nearest to these sigmas (0: the finished latent)"},
     {"loras", "L", "none or name:scale+...; the same as --set loras=L"},
     {"set", "KEY=VALUE", "set this key of every job; may be repeated"},
@@ -164,8 +164,8 @@ const struct kiln_verb kiln_verbs_fleet[] = {
          "rendered with the current files of its model and LoRAs: those that the newest "
          "latents of the pool name.  So a replaced file counts from the first latent "
          "rendered with it.  Latents that name no LoRA files count as current.\n"
-         "build --from-history takes the prompts that the newest pictures repeat, and reckons "
-         "what more donors would save by the model's table of teleport if each prompt is "
+         "build --from-history takes the prompts that the newest pictures repeat, and estimates "
+         "from the model's teleport table what more donors would save if each prompt is "
          "rendered as often again.  --dry-run lists them with the GPU-seconds that they would "
          "save and take to make.  Full runs leave donors as well, at no cost.\n"
          "verify checks the latents from which other runs may begin: that they are in the "

@@ -364,6 +364,7 @@ ok kiln cache stat --json
 json out.txt '[(r["compared"], r["near_copies"], r["variety"]) for r in d if "variety" in r] == [(2, 1, 0.5)]'
 ok kiln cache stat
 says 'variety: 0.50; 1 of 2 compared look nearly like'
+says '^variety: [1-9][0-9]* of the newest [1-9][0-9]* pictures with teleport "auto" began from [1-9][0-9]* stored latents, at most [1-9]'
 says 'teleport=1: [1-9][0-9]* steps and [0-9.]* GPU-seconds saved'
 says ': rendered in full (fallback: missing)$'
 port=$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/scheduler.log | tail -1)

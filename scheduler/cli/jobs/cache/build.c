@@ -279,8 +279,8 @@ static int check_plan(const struct build *build, struct kiln_error *err)
         kiln_say(cli, "more donors would save nothing for the prompts of the history");
     else if (build->from_history)
         kiln_say(cli,
-                 "donors for %s of the history: expected to save %.1f GPU-seconds if they are "
-                 "rendered as often again, at a cost of %.1f",
+                 "donors for %s of the history: expected to save %.1f GPU-seconds if each prompt is "
+                 "rendered as often again; making them takes %.1f",
                  KILN_COUNT(build->history.count, "prompt"), build->history.saved_s,
                  build->history.cost_s);
     if (build->history.cost_s > build->history.saved_s)

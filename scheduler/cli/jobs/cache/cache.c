@@ -75,10 +75,10 @@ static int list_variety(struct kiln_listing *listing, struct kiln_ledger *ledger
         return kiln_listing_put(listing, err);
     }
     kiln_say(listing->cli,
-             "variety: of the newest %s whose jobs ask for it, %" PRIu64
-             " began from stored latents, of %s, at most %" PRIu64 " from one",
-             KILN_COUNT(seen.pictures, "picture"), seen.reused, KILN_COUNT(seen.donors, "donor"),
-             seen.most);
+             "variety: %" PRIu64 " of the newest %s with teleport \"auto\" began from %s, "
+             "at most %" PRIu64 " from the same one",
+             seen.reused, KILN_COUNT(seen.pictures, "picture"),
+             KILN_COUNT(seen.donors, "stored latent"), seen.most);
     if (seen.compared)
         kiln_say(listing->cli,
                  "variety: %.2f; %" PRIu64 " of %" PRIu64
