@@ -38,14 +38,14 @@ const struct kiln_verb kiln_verbs_lora[] = {
     {.name = "lora",
      .args = "add|import|ls|show|edit|replace|rename|rm|try|learn ...",
      .summary = "manage the registry of LoRAs, and show which of them a prompt asks for",
-     .more = "add FILE|DIR checks names and shapes against the model, measures the strength, puts\n"
-             "the file into the store and registers it. import reads a loras.json or the sidecars\n"
-             "of ComfyUI-Lora-Manager. edit NAME, replace NAME FILE and rename OLD NEW apply to\n"
-             "later jobs: a job keeps the file that it was accepted with. rm NAME is\n"
-             "refused while jobs wait for the LoRA. try PROMPT shows which LoRAs loras \"auto\"\n"
-             "would choose, and why. learn gives LoRAs that \"auto\" chose a small bias, by the\n"
+     .more = "add FILE|DIR checks names and shapes against the model, measures the strength, puts "
+             "the file into the store and registers it. import reads a loras.json or the sidecars "
+             "of ComfyUI-Lora-Manager. edit NAME, replace NAME FILE and rename OLD NEW apply to "
+             "later jobs: a job keeps the file that it was accepted with. rm NAME is "
+             "refused while jobs wait for the LoRA. try PROMPT shows which LoRAs loras \"auto\" "
+             "would choose, and why. learn gives LoRAs that \"auto\" chose a small bias, by the "
              "votes on their pictures and by favourites. Every change makes a new version of the "
-             "registry; --at\n"
+             "registry; --at "
              "shows an earlier one. An option with an empty value removes that text.",
      .examples =
          "kiln lora add ink.safetensors --triggers 'ink wash' --positive 'sumi-e,brush ink'\n"
