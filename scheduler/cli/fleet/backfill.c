@@ -197,9 +197,8 @@ static int remove_backfill(struct kiln_cli *cli, struct kiln_ledger *ledger, con
                   batch);
         return kiln_report(cli, &err);
     }
-    kiln_say(cli,
-             "Removed backfill %s and cancelled %" PRIu64 " jobs; its pictures stay in batch %s",
-             name, cancelled, batch);
+    kiln_say(cli, "Removed backfill %s and cancelled %s; its pictures stay in batch %s", name,
+             KILN_COUNT(cancelled, "job"), batch);
     return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:s, s:I}", "removed", name, "batch",
                                                       batch, "cancelled", (json_int_t)cancelled))
                      : 0;
