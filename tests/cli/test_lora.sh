@@ -215,6 +215,8 @@ until_sql "SELECT count(*) FROM image JOIN job j ON j.id = job_id WHERE j.route 
 voted=$(sql "SELECT job_id FROM image JOIN job j ON j.id = job_id WHERE j.route LIKE '%watercolor%'")
 ok kiln rate up "$voted" --json
 json out.txt 'd == {"vote": 1, "pictures": 1}'
+fails 66 kiln vote up 999999 "$voted" --json # the one that is there keeps its vote
+json out.txt 'd == {"vote": 1, "pictures": 1}'
 ok kiln lora show watercolor --json
 before=$(python3 -c 'import json; print(json.load(open("out.txt"))["version"])')
 learnt=0

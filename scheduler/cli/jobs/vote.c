@@ -24,14 +24,22 @@ int kiln_verb_vote(struct kiln_cli *cli, const struct kiln_args *args)
         if (status)
             return status;
     }
-    int rc = kiln_open_ledger(cli, &ledger, &err);
-    for (size_t i = 0; i < count && rc == 0; i++)
-        rc = kiln_ledger_vote(ledger, kiln_pool(cli), ids[i], votes[vote].value, &err);
-    kiln_ledger_close(ledger);
-    if (rc)
+    if (kiln_open_ledger(cli, &ledger, &err))
         return kiln_report(cli, &err);
-    kiln_say(cli, "%s: vote %s", KILN_COUNT(count, "picture"), votes[vote].word);
-    return cli->json ? kiln_print_json(cli, json_pack("{s:i, s:I}", "vote", votes[vote].value,
-                                                      "pictures", (json_int_t)count))
-                     : 0;
+    /* A job without a picture does not keep the others from their votes. */
+    size_t set = 0;
+    int rc = 0, status = 0;
+    for (size_t i = 0; i < count && (rc == 0 || rc == KILN_NOT_FOUND); i++) {
+        rc = kiln_ledger_vote(ledger, kiln_pool(cli), ids[i], votes[vote].value, &err);
+        const int one = rc ? kiln_report(cli, &err) : 0;
+        status = status ? status : one;
+        set += rc == 0;
+    }
+    kiln_ledger_close(ledger);
+    kiln_say(cli, "%s: vote %s", KILN_COUNT(set, "picture"), votes[vote].word);
+    const int printed =
+        cli->json ? kiln_print_json(cli, json_pack("{s:i, s:I}", "vote", votes[vote].value,
+                                                   "pictures", (json_int_t)set))
+                  : 0;
+    return status ? status : printed;
 }
