@@ -47,7 +47,7 @@ struct model {
 struct kiln_cache {
     const struct kiln_config *config;
     pthread_t thread;
-    bool started;
+    bool started, ruled; /* ruled: the quotas have been read */
     atomic_bool stop, asked; /* asked: a job wants a donor */
     int64_t card_due_ms, quotas_due_ms;
     struct stat card_stat; /* of what was read last; zeroed: there was none */
@@ -361,12 +361,14 @@ void kiln_cache_tend(struct kiln_cache *cache, struct kiln_ledger *ledger, const
     if (!atomic_load(&cache->asked))
         return;
     if (now_ms >= cache->quotas_due_ms) {
-        if (read_rules(cache, ledger, pool, &err) != 0) {
-            kiln_log(KILN_LOG_WARNING, "quotas_unread", kiln_f("error", "%s", err.text));
-            return;
-        }
         cache->quotas_due_ms = now_ms + POLL_MS;
+        if (read_rules(cache, ledger, pool, &err) == 0)
+            cache->ruled = true;
+        else
+            kiln_log(KILN_LOG_WARNING, "quotas_unread", kiln_f("error", "%s", err.text));
     }
+    if (!cache->ruled)
+        return;
     if (now_ms >= cache->card_due_ms) {
         cache->card_due_ms = now_ms + FILES_MS;
         read_card(cache);
