@@ -222,13 +222,10 @@ static void warn_of_size(const struct render *render)
 /* A model that lists its words guesses at other nouns; without a list nobody knows. */
 static void warn_of_noun(const struct render *render)
 {
-    struct kiln_reuse_words *words = NULL;
+    struct kiln_reuse_words *words = kiln_model_words_own(render->options.model_path);
     struct kiln_error unread;
     char noun[KILN_NOUN_MAX];
-    bool own = false;
-    if (kiln_model_words_read(render->options.model_path, &words, &own, &unread))
-        return;
-    if (own && kiln_reuse_unknown_noun(words, render->item.prompt, noun, &unread) == 0 && noun[0])
+    if (words && kiln_reuse_unknown_noun(words, render->item.prompt, noun, &unread) == 0 && noun[0])
         fprintf(stderr,
                 "kiln render: the model was not taught '%s' and makes a guess; README.md of the "
                 "model lists what it knows\n",

@@ -66,3 +66,17 @@ int kiln_model_words_read(const char *dir, struct kiln_reuse_words **ret, bool *
     *ret_own = own;
     return 0;
 }
+
+struct kiln_reuse_words *kiln_model_words_own(const char *dir)
+{
+    struct kiln_reuse_words *words = NULL;
+    struct kiln_error unread;
+    bool own = false;
+    if (kiln_model_words_version(dir).file == 0 ||
+        kiln_model_words_read(dir, &words, &own, &unread) != 0)
+        return NULL;
+    if (own)
+        return words;
+    kiln_reuse_words_free(words);
+    return NULL;
+}

@@ -26,5 +26,8 @@ struct kiln_words_version kiln_model_words_version(const char *dir);
  * file that cannot be read or is not valid; the error names it and the line. */
 int kiln_model_words_read(const char *dir, struct kiln_reuse_words **ret, bool *ret_own,
                           struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for warnings: NULL for a model without a valid file, which costs one stat if there is
+ * none. */
+struct kiln_reuse_words *kiln_model_words_own(const char *dir);
 
 #endif

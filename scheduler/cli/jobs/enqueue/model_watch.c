@@ -12,7 +12,6 @@ void kiln_model_watch_open(const struct kiln_cli *cli, struct kiln_model_watch *
 {
     struct kiln_error unread;
     const char *dir = kiln_config_text(cli->config, KILN_KEY_MODEL), *slash = strrchr(dir, '/');
-    bool own = false;
     *ret = (struct kiln_model_watch){.cli = cli, .model = slash && slash[1] ? slash + 1 : dir};
     /* Test cards show any prompt at any size; of a request to the gallery nobody reads warnings. */
     if (!dir[0] || cli->silent ||
@@ -23,10 +22,7 @@ void kiln_model_watch_open(const struct kiln_cli *cli, struct kiln_model_watch *
         free(ret->card);
         ret->card = NULL;
     }
-    if (kiln_model_words_read(dir, &ret->words, &own, &unread) == 0 && !own) {
-        kiln_reuse_words_free(ret->words);
-        ret->words = NULL;
-    }
+    ret->words = kiln_model_words_own(dir);
 }
 
 static void see_size(struct kiln_model_watch *watch, uint32_t width, uint32_t height)
