@@ -2,9 +2,10 @@
 # The labelled prompts of `kiln bench routing`: as many of each kind as their page says, labels that
 # name LoRAs, no prompt twice, and no three words in a row that test or sealed prompts share with
 # dev prompts, or prompts of the kind "para" with the lexicon or the texts of the LoRAs.  And
-# styles.jsonl: fifty prompts for each style.
+# styles.jsonl: fifty prompts for each style.  The second labels are complete.
 set -u
 cd "${KILN_SOURCE:?}/tests/quality/routing" || exit 1
+[ ! -e second.tsv ] || python3 ../../../scripts/bench/routing_agreement.py compare second.tsv || exit 1
 exec python3 - ../../../scheduler/router/lexicon.txt <<'END'
 import collections, json, re, sys
 
