@@ -9,6 +9,7 @@
 #include "scheduler/policy/state.h"
 
 #define COST_TURNS 32
+#define OVERLOAD 1.05 /* a set is overloaded beyond this share of the mean load */
 
 struct kiln_cost_shape kiln_policy_shape(const struct kiln_policy *p, uint32_t group, uint32_t jobs,
                                          const struct pol_worker *worker)
@@ -161,4 +162,34 @@ double kiln_policy_capture_s(const struct kiln_policy *p, const struct pol_worke
 int64_t kiln_policy_lead_ms(const struct kiln_policy *p)
 {
     return LEAD_MS + (int64_t)(1000 * fmin(p->load_s, LEAD_LOAD_S));
+}
+
+/* --- a set among others ---------------------------------------------------------------------- */
+/* Seconds until the holders have rendered all that waits for the set, once they are at it. */
+double kiln_policy_holders_s(const struct kiln_policy *p, uint32_t set)
+{
+    return p->sets[set].backlog_s / fmax(p->sets[set].holder_speed, 1e-3);
+}
+
+/* Its holders would still be at it when all others have finished. */
+bool kiln_policy_overloaded(struct kiln_policy *p, uint32_t set)
+{
+    double mean = p->backlog_s / fmax(p->speed_sum, 1e-3);
+    return kiln_policy_holders_s(p, set) > mean * OVERLOAD + kiln_policy_switch_s(p, set);
+}
+
+/* Seconds of loading that one more holder of the set will probably save, by how often the set is
+ * asked for lately. */
+double kiln_policy_worth_s(struct kiln_policy *p, uint32_t set, uint32_t holders)
+{
+    double asked = kiln_policy_heat(p, set, 0) / fmax(holders, 1);
+    return kiln_policy_switch_s(p, set) * asked / (1 + asked);
+}
+
+/* What the worker loses by giving its set up. */
+double kiln_policy_regret_s(struct kiln_policy *p, const struct pol_worker *worker)
+{
+    return worker->set == KILN_NONE
+               ? 0
+               : kiln_policy_worth_s(p, worker->set, p->sets[worker->set].holders);
 }

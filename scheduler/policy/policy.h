@@ -7,7 +7,7 @@
  * Vocabulary: a *set* is (model, LoRA set): what a worker must load, so changing it costs time.
  * A *group* is a set plus width, height, steps, mode, guidance and the steps that a stored latent
  * is expected to save: what can share a batch, from whatever starts.  A *holder* of a set is a
- * worker in which it is or will be resident.  The rules, first match wins (pick.c):
+ * worker in which it is or will be resident.  The rules, first match wins (choose.c):
  *
  *   1. overdue   jobs whose deadline needs the fleet from now on (deadlines.c), those of the
  *                worker's own set before others

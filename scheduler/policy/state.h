@@ -11,8 +11,8 @@
  *
  * "root" in a comment is the root of a treap (treap.h).  The calls between the files are one-way:
  *
- *     treap, slots <- tables, estimates <- deadlines <- ranks <- workers <- batch, pick, take_back,
- *     why, policy
+ *     treap, slots <- tables, estimates <- deadlines <- ranks <- workers <- may <- urgent <- choose
+ *     <- pick;  workers <- batch, take_back, why, policy
  */
 #ifndef KILN_POLICY_STATE_H
 #define KILN_POLICY_STATE_H
@@ -76,7 +76,7 @@ struct pol_group {
     uint32_t avoid;         /* hash of the name of the worker where its jobs failed; 0 = none */
     int64_t avoid_until_ms; /* of the job that failed last */
     uint64_t fewest_at;     /* epoch that fewest is from; 0 = none */
-    uint32_t fewest;        /* files that the best other worker must fetch (pick.c) */
+    uint32_t fewest;        /* files that the best other worker must fetch (may.c) */
 };
 
 struct pol_set {
@@ -253,6 +253,14 @@ double kiln_policy_capture_s(const struct kiln_policy *p, const struct pol_worke
                              uint32_t group);
 /* How long before a worker is idle it gets its next work: long enough to load a set. */
 int64_t kiln_policy_lead_ms(const struct kiln_policy *p);
+/* Seconds until the holders have rendered all that waits for the set, once they are at it. */
+double kiln_policy_holders_s(const struct kiln_policy *p, uint32_t set);
+/* Its holders would still be at it when all others have finished. */
+bool kiln_policy_overloaded(struct kiln_policy *p, uint32_t set);
+/* Seconds of loading that so many holders of the set will probably save. */
+double kiln_policy_worth_s(struct kiln_policy *p, uint32_t set, uint32_t holders);
+/* What the worker loses by giving its set up. */
+double kiln_policy_regret_s(struct kiln_policy *p, const struct pol_worker *worker);
 
 /* --- deadlines.c ----------------------------------------------------------------------------- */
 void kiln_policy_add_deadline(struct kiln_policy *p, uint32_t job);
@@ -301,5 +309,23 @@ void kiln_policy_add_assignment(struct kiln_policy *p, uint32_t worker,
 /* How many jobs of the group the worker should render at once. */
 uint32_t kiln_policy_batch_size(struct kiln_policy *p, const struct pol_worker *worker,
                                 uint32_t group);
+
+/* --- may.c, urgent.c, choose.c: from a worker to the group that it is served with ------------- */
+struct pol_choice {
+    uint32_t group;
+    uint32_t job; /* goes first; KILN_NONE: in the order of the group */
+    enum kiln_policy_rule rule;
+};
+/* Whether the worker may take the group; whether some holder of the set may. */
+bool kiln_policy_allowed(const struct kiln_policy *p, const struct pol_worker *worker,
+                         uint32_t group);
+bool kiln_policy_holder_may(const struct kiln_policy *p, uint32_t set, uint32_t group);
+/* Rule 1: a deadline that goes first, in the worker's model or the pool's (KILN_NONE: no second
+ * one); false: there is none. */
+bool kiln_policy_overdue(struct kiln_policy *p, const struct pol_worker *worker,
+                         const uint32_t models[2], int64_t now_ms, struct pol_choice *ret);
+/* All rules; false: nothing for this worker. */
+bool kiln_policy_choose(struct kiln_policy *p, const struct pol_worker *worker, int64_t now_ms,
+                        struct pol_choice *ret);
 
 #endif

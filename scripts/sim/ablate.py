@@ -16,8 +16,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PICK, DUE, STATE = ("scheduler/policy/pick.c", "scheduler/policy/deadlines.c",
-                    "scheduler/policy/state.h")
+PICK, CHOOSE, URGENT, ESTIMATES, DUE, STATE = (
+    "scheduler/policy/" + name for name in
+    ("pick.c", "choose.c", "urgent.c", "estimates.c", "deadlines.c", "state.h"))
 SWITCHES = ["0.03", "0.3", "1", "5"]
 SEEDS = ["1", "2", "3"]
 ONLINE = ["--kind", "online", "--jobs", "30000", "--load"]
@@ -40,34 +41,34 @@ for load in "0.70", "0.95":
 
 # What it is, the file, its text, the text that switches it off.
 RULES = [
-    ("a set joins another worker only beyond the mean load", PICK,
-     "load(p, set) > mean * OVERLOAD + kiln_policy_switch_s(p, set)",
-     "load(p, set) > 2 * kiln_policy_switch_s(p, set)"),
-    ("OVERLOAD 1.05, not 1", PICK, "#define OVERLOAD 1.05", "#define OVERLOAD 1.0"),
-    ("promises of a set that nobody holds may overtake", PICK,
+    ("a set joins another worker only beyond the mean load", ESTIMATES,
+     "kiln_policy_holders_s(p, set) > mean * OVERLOAD + kiln_policy_switch_s(p, set)",
+     "kiln_policy_holders_s(p, set) > 2 * kiln_policy_switch_s(p, set)"),
+    ("OVERLOAD 1.05, not 1", ESTIMATES, "#define OVERLOAD 1.05", "#define OVERLOAD 1.0"),
+    ("promises of a set that nobody holds may overtake", URGENT,
      "if (own_due && due_ms != INT64_MAX && too_far", "if (false && too_far"),
-    ("... and one that cannot wait any longer", PICK,
+    ("... and one that cannot wait any longer", URGENT,
      "return due_ms <= last_ms && due_ms >= now_ms && due_ms <",
      "return false && due_ms <= last_ms && due_ms <"),
-    ("two loads' worth of work before promises pull a worker away", PICK,
+    ("two loads' worth of work before promises pull a worker away", URGENT,
      "#define STAY_MIN 2.0", "#define STAY_MIN 0.0"),
-    ("a holder that is free in time is waited for", PICK,
+    ("a holder that is free in time is waited for", URGENT,
      "set == worker->set || holder_in_time(p, set, now_ms)", "set == worker->set"),
-    ("... and for a lost promise any holder", PICK, "        return !overloaded(p, set);",
+    ("... and for a lost promise any holder", URGENT, "        return !kiln_policy_overloaded(p, set);",
      "        return false;"),
-    ("an idle worker helps with a held set", PICK,
+    ("an idle worker helps with a held set", CHOOSE,
      "best == KILN_NONE && worker->busy == 0;", "best == KILN_NONE && false;"),
-    ("a set in memory is worth what it will save", PICK,
+    ("a set in memory is worth what it will save", ESTIMATES,
      "    return kiln_policy_switch_s(p, set) * asked", "    return 0 * asked"),
     ("the worker that loses least takes the set", PICK,
      "if (w->in_flight_count > 0 || w->set == set)", "if (true || w->set == set)"),
-    ("waiting counts beyond half of one's own", PICK, "/ 1000 - my_age / 2;",
+    ("waiting counts beyond half of one's own", CHOOSE, "/ 1000 - my_age / 2;",
      "/ 1000 - 0 * my_age;"),
-    ("tenants are balanced", PICK,
+    ("tenants are balanced", CHOOSE,
      "return fmax(waited / PATIENCE, served / FAIR_PATIENCE);",
      "return waited / PATIENCE + 0 * served;"),
-    ("a worker keeps its size", PICK, "            if (same_size(worker, &p->groups[group])) {",
-     "            if (false && same_size(worker, &p->groups[group])) {"),
+    ("a worker keeps its size", CHOOSE, "if (is_size_of(worker, &p->groups[group]) &&",
+     "if (false && is_size_of(worker, &p->groups[group]) &&"),
     ("PATIENCE 128, not 64", STATE, "#define PATIENCE 128.0", "#define PATIENCE 64.0"),
     ("QUANTUM_S 20, not 80", STATE, "#define QUANTUM_S 20.0", "#define QUANTUM_S 80.0"),
     ("promised work counts from half of the time", DUE, "#define SHARE 0.5", "#define SHARE 1.0"),
@@ -131,7 +132,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="kiln-ablate.") as scratch:
         work, tree = pathlib.Path(scratch), pathlib.Path(scratch) / "tree"
         shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-        build = ["make", "-s", "-C", tree, "WARN=-Wall -Wno-unused", "build/kiln"]
+        build = ["make", "-s", "-C", tree, "WARN=-Wall -Wno-unused", "build/kiln",
+                 "build/kiln-bench"]
         subprocess.check_call(build, stdout=sys.stderr)
         base = measure(work, tree / "build/kiln")
         print("| without: | worse in | better in | most | least |\n| --- | --- | --- | --- | --- |")
