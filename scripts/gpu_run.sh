@@ -3,7 +3,8 @@
 # the GPU tests, pictures of the sketch model on every device, their timings and differences.
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
 # A bundle of kind "fleet" has the step fleet alone: a queue through every GPU, FLEET="--devices 1,2" for
-# how many, FLEET_FULL="--jobs 24" of the full-size model.
+# how many, FLEET_FULL="--jobs 24" of the full-size model.  With STEPS=stream it is the bench of stored
+# latents on a stream of jobs instead, STREAM="--points exact" its options, $OUT/stream.tar.gz its records.
 # A bundle of kind "cpu" has the step cpu alone: the sketch model on this host's processors beside
 # diffusers, with 2, 8 and 16 threads, as a Markdown table within 8 minutes; CPU="--repeat 2" are options.
 # STEPS="kernels bench" runs these alone; without STEPS all but load-full, peer, check and cpu.
@@ -15,7 +16,7 @@ usual="kernels kernel-bench ops ops-bench load parity image text image-bench eng
 render quality errors sketch-bench bench memory small-card sanitize"
 steps=" ${STEPS:-$usual} "
 for name in $steps; do
-    case " $usual load-full peer check fleet cpu " in
+    case " $usual load-full peer check fleet stream cpu " in
     *" $name "*) ;;
     *) echo "there is no step $name" >&2 && exit 64 ;;
     esac
@@ -36,7 +37,7 @@ for dir in "$(dirname "$torch")"/nvidia/*/lib; do path=$path:$dir; done
 path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
-[ ! -e "$here/bin/kiln-scheduler" ] || steps=" fleet "
+[ ! -e "$here/bin/kiln-scheduler" ] || [ "${STEPS:-}" = stream ] || steps=" fleet "
 [ -e "$here/lib/libkiln_cuda.so" ] || steps=" cpu "
 
 # The full-size model; its folder is copied, since the tokenizer in it is a link.
@@ -229,11 +230,21 @@ if wants cpu; then
         --sizes 256,512,768 --repeat 4 --threads all --alone --budget-s 300 ${CPU:-}
     sed 's/^/    /' "$out/step"
 fi
-if wants fleet; then
+if wants fleet || wants stream; then
     PATH=$here/bin:$PATH
     if [ ! -e /usr/share/zoneinfo/UTC ]; then # Postgres asks for it, and nothing else
         mkdir -p /usr/share/zoneinfo && cp "$here/zoneinfo/UTC" /usr/share/zoneinfo/
     fi
+fi
+if wants stream; then
+    # shellcheck disable=SC2086
+    step "stored latents on a stream" "${STREAM_S:-570}" "$python" "$root/scripts/bench/teleport_stream.py" \
+        --build "$here/bin" --device "${FLEET_DEVICE:-cuda:0}" --out "$here/stream" \
+        ${STREAM:---points exact --workers 8 --batch 8}
+    sed 's/^/    /' "$out/step"
+    tar -C "$here" -czf "$out/stream.tar.gz" stream
+fi
+if wants fleet; then
     # Where the system says that the GPUs are, and what the workers make of it.
     for gpu in /proc/driver/nvidia/gpus/*; do
         bus=$(basename "$gpu" | tr '[:upper:]' '[:lower:]')

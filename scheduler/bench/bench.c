@@ -212,7 +212,7 @@ int kiln_bench_verb(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_usage(
             cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
                  "fleet, gallery, gallery-load, embed, reuse, teleport-stream, routing, quality, "
-                 "coarse, teleport, captions and engine");
+                 "coarse, teleport, judge, captions and engine");
     if ((status = kiln_arg_int(cli, args, "lines", 1000, 10000000, kind->lines, &bench.lines)) ||
         (status = kiln_arg_int(cli, args, "jobs", 1, 10000000, kind->jobs, &bench.jobs)) ||
         (status = kiln_arg_int(cli, args, "workers", 1, kind->workers_max, kind->workers,

@@ -1,5 +1,5 @@
-/* model.c - `kiln bench engine`, `quality`, `coarse`, `teleport` and `captions`: the benches of
- * libkiln_bench.so.
+/* model.c - `kiln bench engine`, `quality`, `coarse`, `teleport`, `judge` and `captions`: the
+ * benches of libkiln_bench.so.
  *
  * That library (worker/bench/bench.h) has the engine in it.  It is opened for these alone:
  * loading LibTorch takes half a second and 110 MB, which no other bench shall have.

@@ -430,12 +430,15 @@ struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_jo
                                   const struct kiln_search_watch *watch, const char **ret_silent)
 {
     struct kiln_donor ret = {0};
+    const double began_ms = kiln_monotonic_ms();
     pthread_mutex_lock(&cache->lock);
     *ret_silent = silent(cache, job);
     if (!*ret_silent)
         ret = kiln_donor_search(cache->index, &cache->card, cache->words, job,
                                 model_of(cache, job->model)->weights, watch);
     pthread_mutex_unlock(&cache->lock);
+    if (!*ret_silent)
+        kiln_metric_observe(KILN_METRIC_DONOR_SECONDS, 0, (kiln_monotonic_ms() - began_ms) / 1e3);
     return ret;
 }
 

@@ -57,7 +57,7 @@ const struct kiln_verb kiln_verbs_measure[] = {
     {.name = "bench",
      .args = "enqueue|queue|restart|recovery|policy|fleet|gallery|gallery-load|embed|reuse|"
              "teleport-stream|routing|"
-             "quality|coarse|teleport|captions|engine "
+             "quality|coarse|teleport|judge|captions|engine "
              "[--lines N] [--jobs N] [--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
@@ -83,13 +83,14 @@ const struct kiln_verb kiln_verbs_measure[] = {
          "kiln bench quality               how much of what prompts say is in the pictures\n"
          "kiln bench coarse                what coarse first saves and loses, for coarse \"auto\"\n"
          "kiln bench teleport              what a start from a stored latent saves and loses\n"
+         "kiln bench judge                 looks at pictures that exist, and how alike they are\n"
          "kiln bench captions              how well captions are found by meaning\n"
          "kiln bench engine --device cuda:0    the engine, stage by stage",
      .more = "`kiln bench quality --help` shows the options of that bench; so do coarse, teleport, "
-             "captions and engine.",
+             "judge, captions and engine.",
      .options = bench_options,
      .untouched =
-         (const char *const[]){"quality", "coarse", "teleport", "captions", "engine", NULL},
+         (const char *const[]){"quality", "coarse", "teleport", "judge", "captions", "engine", NULL},
      .words = {1, 1},
      .settings = KILN_SETTINGS_BARE,
      .program = "kiln-bench"},

@@ -43,6 +43,8 @@ static const double answers[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
                                  0.25,   0.5,   1,      2.5,   5,    10,    30,   0};
 static const double stretches[] = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
                                    2.5,   5,     10,   30,    60,   300, 1800, 0};
+static const double moments[] = {1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 0.001,
+                                 0.0025, 0.005, 0.01, 0.025, 0.05, 0};
 static const double sizes[] = {1, 2, 4, 8, 16, 32, 64, 0};
 static const double steps[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 0};
 
@@ -99,6 +101,10 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
     [KILN_METRIC_DONOR_LOOKUPS] = {"kiln_donor_lookups_total",
                                    "Assigned jobs that asked for a stored latent to begin from.",
                                    KILN_METRIC_OF_SCHEDULER, "result", lookups, NULL},
+    [KILN_METRIC_DONOR_SECONDS] =
+        {"kiln_donor_lookup_seconds",
+         "Time of looking for a stored latent in memory, for the queue's order or an assignment.",
+         KILN_METRIC_OF_SCHEDULER, NULL, NULL, moments},
     [KILN_METRIC_DONOR_STEPS] =
         {"kiln_donor_steps",
          "Steps that runs may skip because a stored latent was found, by how alike the prompts are.",

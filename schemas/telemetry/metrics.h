@@ -35,6 +35,7 @@ enum kiln_metric {
     KILN_METRIC_LEASES_LOST,
     KILN_METRIC_JOBS_RETURNED, /* from a worker, by enum kiln_return_cause */
     KILN_METRIC_DONOR_LOOKUPS, /* by enum kiln_donor_lookup */
+    KILN_METRIC_DONOR_SECONDS, /* histogram: a look-up, also one that assigns nothing yet */
     KILN_METRIC_DONOR_STEPS,   /* histogram: that a donor lets a run skip, by its class less 1 */
     /* kiln-worker */
     KILN_METRIC_STORE_SECONDS, /* histogram, by enum kiln_store_way */

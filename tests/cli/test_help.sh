@@ -28,8 +28,8 @@ for verb in '' config job $(kiln help | sed -n 's/^  \([a-z]*\)  .*/\1/p' | sort
     [ "$(letters piped.txt)" = "$(letters whole.txt)" ] || die "help $verb loses words"
 done
 [ "$(COLUMNS=1000 kiln help job | wc -l)" -lt "$(kiln help job | wc -l)" ] || die "COLUMNS is not read"
-for program in 'kiln bench quality' 'kiln bench coarse' 'kiln bench teleport' 'kiln bench captions' \
-    'kiln bench engine' 'kiln render' 'kiln tokenize' kiln-worker kiln-scheduler; do
+for program in 'kiln bench quality' 'kiln bench coarse' 'kiln bench teleport' 'kiln bench judge' \
+    'kiln bench captions' 'kiln bench engine' 'kiln render' 'kiln tokenize' kiln-worker kiln-scheduler; do
     case $program in kiln-scheduler) ;; *) [ -x "$kiln_bin/kiln-worker" ] || continue ;; esac
     # shellcheck disable=SC2086 # verbs and subcommands
     ok "$kiln_bin"/$program --help

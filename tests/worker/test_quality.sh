@@ -1,6 +1,6 @@
 #!/bin/bash
 # `kiln bench quality` keeps its contract: table, JSON, wrong pictures, exit codes.  What the demo
-# model reaches is the business of tests/quality/test_accuracy.sh.
+# model reaches is the business of tests/quality/test_accuracy.sh.  `kiln bench judge`: distances.
 . "$KILN_SOURCE/tests/worker/lib.sh"
 lists=$KILN_SOURCE/tests/quality
 quality=("$kiln" bench quality --model "$KILN_SOURCE/pipeline/models/sketch" --judge "$KILN_SOURCE/pipeline/models/judge")
@@ -44,6 +44,42 @@ expect 65 "what the judge cannot name" "${quality[@]}" --prompts cat.jsonl
 grep -q 'cat.jsonl:1' err || fail "no line number: $(cat err)"
 expect 0 "help" "$kiln" bench quality --help
 grep -q -e '--at-least' out || fail "kiln bench quality --help: $(head -c 200 out)"
+
+# Latents that are 1 and 2 apart everywhere, the third in no group; and a picture without one.
+judge=("$kiln" bench judge --judge "$KILN_SOURCE/pipeline/models/judge")
+expect 0 "a picture" "$worker" render --model "$KILN_SOURCE/pipeline/models/sketch" --prompt "a red star" --steps 1 \
+    --width 64 --height 64 --out p.png
+python3 - <<'PYTHON'
+import json, struct
+for name, value in ("a", 1.0), ("b", 2.0), ("c", 4.0):
+    metadata = {"kiln.latent": "1", "encoding": "f32", "sigmas": "[0]", "shape": "[1,16,8,8]", "model": "m", "lora_set": "",
+                "schedule": "euler steps=8", "job": "", "seed": "0"}
+    tensor = {"dtype": "F32", "shape": [1, 16, 8, 8], "data_offsets": [0, 4096]}
+    header = json.dumps({"__metadata__": metadata, "latent": tensor}).encode()
+    header += b" " * (-len(header) % 8)
+    open(name, "wb").write(struct.pack("<Q", len(header)) + header + struct.pack("<1024f", *[value] * 1024))
+PYTHON
+for latent in a b c; do
+    zstd -q --check $latent || fail "no zstd"
+    group='"group":7,'
+    [ $latent != c ] || group=
+    printf '{"picture":"p.png","latent":"%s.zst",%s"asked":{"things":[{"shape":"star"}],"count":false}}\n' \
+        $latent "$group"
+done >list.jsonl
+printf '{"picture":"p.png","asked":{"things":[],"count":false}}\n' >>list.jsonl
+expect 0 "judged" "${judge[@]}" --list list.jsonl
+[ "$(sed -E 's/"right":[01],"asked":1,"whole":(true|false)/star/' out)" = '{star,"near":1.0,"near_any":1.0}
+{star,"near":1.0,"near_any":1.0}
+{star,"near":null,"near_any":2.0}
+{"right":0,"asked":0,"whole":true,"near":null,"near_any":null}' ] || fail "judged: $(cat out)"
+expect 64 "no list" "${judge[@]}"
+expect 66 "a list that is missing" "${judge[@]}" --list none.jsonl
+for line in nonsense '{"picture":7}' '{"picture":"p.png","group":-1,"asked":{"things":[]}}' \
+    '{"picture":"p.png","latent":"p.png","asked":{"things":[]}}' '{"picture":"p.png"}'; do
+    { sed -n 1p list.jsonl && echo "$line"; } >bad.jsonl
+    expect 65 "$line" "${judge[@]}" --list bad.jsonl
+    grep -q 'bad.jsonl:2' err || fail "no line number for $line: $(cat err)"
+done
 
 [ $bad = 0 ] || exit 1
 echo "bench quality keeps its contract"

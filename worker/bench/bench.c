@@ -16,6 +16,8 @@ int kiln_bench_model(int argc, char **argv)
         return kiln_bench_teleport(argc, argv);
     if (strcmp(argv[0], "captions") == 0)
         return kiln_bench_captions(argc, argv);
+    if (strcmp(argv[0], "judge") == 0)
+        return kiln_bench_judge(argc, argv);
     return strcmp(argv[0], "coarse") == 0 ? kiln_bench_coarse(argc, argv)
                                           : kiln_bench_quality(argc, argv);
 }

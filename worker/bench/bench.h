@@ -6,14 +6,15 @@
 #ifndef KILN_WORKER_BENCH_H
 #define KILN_WORKER_BENCH_H
 
-/* Runs the bench that argv[0] names, "engine", "quality", "coarse", "teleport" or "captions", with
- * the options after it.  Returns an exit status. */
+/* Runs the bench that argv[0] names, "engine", "quality", "coarse", "teleport", "judge" or
+ * "captions", with the options after it.  Returns an exit status. */
 int kiln_bench_model(int argc, char **argv);
 
 /* Its benches. */
 int kiln_bench_captions(int argc, char **argv);
 int kiln_bench_coarse(int argc, char **argv);
 int kiln_bench_engine(int argc, char **argv);
+int kiln_bench_judge(int argc, char **argv);
 int kiln_bench_quality(int argc, char **argv);
 int kiln_bench_teleport(int argc, char **argv);
 
