@@ -133,6 +133,12 @@ static void rows_of_reuse_are_read(void **state)
     assert_true(kiln_card_reuse_fits(reuse, "572f17112d631616", "bf16"));
     assert_false(kiln_card_reuse_fits(reuse, "572f17112d631617", "bf16"));
     assert_false(kiln_card_reuse_fits(reuse, "572f17112d631616", "fp8"));
+    assert_int_equal(kiln_card_reuse_soften(reuse, 1), 0);
+    card = parse("{\"teleport\": {\"soften\": [4, 0, 16]}}");
+    assert_int_equal(kiln_card_reuse_soften(&card.reuse, 1), 4);
+    assert_int_equal(kiln_card_reuse_soften(&card.reuse, 2), 0);
+    assert_int_equal(kiln_card_reuse_soften(&card.reuse, 3), 16);
+    assert_int_equal(kiln_card_reuse_soften(&card.reuse, 4), 0);
     card = parse("{}");
     assert_false(kiln_card_reuse_fits(&card.reuse, "572f17112d631616", "bf16"));
 }
@@ -146,6 +152,10 @@ static void bad_rows_of_reuse_are_refused_by_name(void **state)
         {"3", "\"teleport\": expected an object"},
         {"{\"model\": \"x\"}", "\"teleport.model\""},
         {"{\"dtypes\": [\"int4\"]}", "\"teleport.dtypes\""},
+        {"{\"soften\": 4}", "\"teleport.soften\": expected a list"},
+        {"{\"soften\": [1.5]}", "\"teleport.soften\": expected whole numbers"},
+        {"{\"soften\": [257]}", "\"teleport.soften\": expected a number from 0 to 256"},
+        {"{\"soften\": [1,1,1,1,1,1,1,1,1]}", "at most 8 depths"},
         {"{\"rows\": {}}", "\"teleport.rows\": expected a list"},
         {"{\"rows\": [{}]}", "number 1 lacks \"class\""},
         {"{\"rows\": [{" ROW "}, {\"class\": \"same_prompt\"}]}", "number 2 lacks \"depth\""},

@@ -284,6 +284,7 @@ diff <(tail -n +3 first) <(tail -n +3 out) >/dev/null || fail "records say somet
 expect 0 "goes on" "${teleport[@]}" --count 3 --refused 0 --pools 0 --no-fewer --records t.jsonl
 [ "$(wc -l <t.jsonl)" = $((lines + 16)) ] || fail "four pairs of four runs more: $lines, then $(wc -l <t.jsonl)"
 expect 65 "records of other noise" "${tiny[@]}" --seed 1
+expect 65 "records of donors as they are" "${tiny[@]}" --soften 0
 grep -q 't.jsonl: the file is of another model, file of pairs' err || fail "other noise: $(cat err)"
 # As many pairs without a fault as a row needs.
 python3 - t.jsonl "$pairs" >rule.jsonl <<'P'
@@ -309,6 +310,7 @@ card = whole["teleport"]
 assert card["model"] == card["measured"]["hash"] and card["dtypes"] == ["bf16"] and card["steps"] == 2, card
 assert card["rows"] == [{"class": "same_prompt", "depth": 1, "donors": 1, "uses": 4, "variety": 0.97,
                          "loss": [0.2, 1.0], "for": ["64x64"]}], card["rows"]
+assert card["soften"] == [4, 8, 8], card
 assert len(card["not_offered"]) == 3, card["not_offered"]
 P
 rm model/kiln.json
@@ -318,7 +320,7 @@ grep -q 'short.tsv:1: expected class, target, donor and what the target asks for
 printf 'same\ta red star\ta red star\t{"things":[{"shape":"blob"}]}\n' >blob.tsv
 expect 65 "an unknown shape" "${teleport[@]/$pairs/blob.tsv}" --count 1
 grep -q 'blob.tsv:1: shape: the judge knows no "blob"' err || fail "a blob: $(cat err)"
-for words in "--report" "--dtype auto --write" "--seeds 9" "--steps 1" "--sizes 100"; do
+for words in "--report" "--dtype auto --write" "--seeds 9" "--steps 1" "--sizes 100" "--soften 257"; do
     expect 64 "$words" "${teleport[@]}" $words
 done
 expect 66 "no pairs" "${teleport[@]/$pairs/none.tsv}"

@@ -28,6 +28,8 @@
 
 /* --- latents to start from -------------------------------------------------------------------- */
 
+static bool rising; /* latents grow by 1 with each column */
+
 /* The file of a latent with equal values. */
 static uint8_t *latent_file(uint32_t side, float value, const char *model, size_t *ret_size)
 {
@@ -39,7 +41,7 @@ static uint8_t *latent_file(uint32_t side, float value, const char *model, size_
     latent.values = malloc(count * sizeof(float));
     assert_non_null(latent.values);
     for (size_t i = 0; i < count; i++)
-        latent.values[i] = value;
+        latent.values[i] = value + (float)(rising ? i % latent.width : 0);
     snprintf(latent.model, sizeof latent.model, "%s", model);
     snprintf(latent.schedule, sizeof latent.schedule, "euler steps=2");
     kiln_test_ok(kiln_latent_encode(&latent, KILN_LATENT_BF16_PLANES, 1, &data, ret_size, &err),
@@ -185,6 +187,28 @@ static void a_start_is_fetched_once_for_all_jobs_of_it(void **state)
         assert_true(value_of(portion, i) == (portion->jobs[i].index == 1 ? 0.0f : 1.0f));
     }
     forget(&rig, portion);
+    close_rig(&rig);
+}
+
+static void a_donor_is_softened_as_the_card_says(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t donors[1];
+    char keys[1][KILN_OBJECT_KEY_MAX + 1];
+    rising = true;
+    make_donors("soft", 64, MODEL, 1, donors, keys);
+    rising = false;
+    open_rig(&rig, NULL);
+    struct kiln_card_reuse *reuse = &rig.worker.engine->card.reuse;
+    for (uint32_t depths = 1; depths <= 2; depths++) { /* two steps are skipped */
+        reuse->soften_count = depths;
+        reuse->soften[depths - 1] = 4;
+        arrive_from(&rig, depths == 1 ? "hard" : "soft", 64, NULL, NULL, donors, 1);
+        struct kiln_portion *portion = next_portion(&rig);
+        assert_true(value_of(&portion[0], 0) == (depths == 1 ? 5 : 4.5F));
+        forget(&rig, portion);
+    }
     close_rig(&rig);
 }
 
@@ -510,6 +534,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_without_starts_pass_through),
         cmocka_unit_test(a_start_is_fetched_once_for_all_jobs_of_it),
+        cmocka_unit_test(a_donor_is_softened_as_the_card_says),
         cmocka_unit_test(a_bad_start_fails_its_jobs_alone),
         cmocka_unit_test(a_smaller_latent_of_the_same_shape_is_enlarged),
         cmocka_unit_test(large_starts_come_in_portions),

@@ -9,7 +9,7 @@
  * most three portions are in memory.
  *
  * A donor, a start that the cache chose, is tried once: if it is gone, damaged, does not fit or is
- * not there at once, its jobs begin from noise.
+ * not there at once, its jobs begin from noise.  For early steps it is softened.
  *
  * A start that is gone, damaged or of another model fails its jobs alone; a LoRA that is damaged in
  * the store fails those of the assignment.  If the store does not have the LoRA, the jobs return:
@@ -27,6 +27,7 @@
 #include "schemas/text/utf8.h"
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
+#include "worker/engine/soften.h"
 #include "worker/stages/lora_files.h"
 #include "worker/stages/prefetch.h"
 #include "worker/stages/start_load.h"
@@ -143,7 +144,8 @@ static bool same_key(const char *a, const char *b)
 static bool same_start(const struct kiln_job *a, const struct kiln_job *b)
 {
     return same_key(a->init_image, b->init_image) && same_key(a->init_mask, b->init_mask) &&
-           a->init_job == b->init_job && a->donor.job == b->donor.job;
+           a->init_job == b->init_job && a->donor.job == b->donor.job &&
+           a->donor.step == b->donor.step; /* by which a donor is softened */
 }
 
 /* Whether somebody still wants the job of this number or one that starts from the same. */
@@ -354,6 +356,18 @@ static bool measured(const struct kiln_renderer *engine)
            kiln_card_reuse_fits(&engine->card.reuse, engine->model_hash, engine->dtype);
 }
 
+/* A latent that was loaded for a donor, as the run begins from it. */
+static void soften(const struct look *look, uint32_t index, struct kiln_start *start)
+{
+    const struct kiln_assignment *assignment = &look->flight->assignment;
+    const struct kiln_start_want *want = &look->want;
+    const uint32_t cells = kiln_card_reuse_soften(&look->starts->worker->engine->card.reuse,
+                                                  assignment->jobs[index].donor.step);
+    if (cells > 0)
+        kiln_soften(start->latent, want->latent_channels, want->height / want->latent_factor,
+                    want->width / want->latent_factor, cells);
+}
+
 /* One try for the latent of a job's donor.  code: what asking the ledger gave. */
 static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code,
                                      struct kiln_start *ret)
@@ -373,7 +387,9 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
         look->answers = code == 0 || of_the_start(code);
     }
     heed_answer(look);
-    if (code)
+    if (code == 0)
+        soften(look, index, ret);
+    else
         kiln_log(KILN_LOG_WARNING, "donor_unused", kiln_f("donor", "%" PRIu64, donor),
                  kiln_f("why", "%s", kiln_fallback_name(fallback_of(code))),
                  kiln_f("error", "%s", err.text));

@@ -1,6 +1,6 @@
 /* model_card_reuse.c - the object "teleport" of kiln.json: what runs from stored latents may skip.
  *
- *     {"model": "572f17112d631616", "dtypes": ["bf16"], "steps": 8, "rows":
+ *     {"model": "572f17112d631616", "dtypes": ["bf16"], "steps": 8, "soften": [4, 8], "rows":
  *       [{"class": "same_prompt", "depth": 1, "donors": 4, "uses": 4, "variety": 0.99,
  *         "loss": [0.1, 0.4], "for": ["256x256"]}]}
  */
@@ -142,6 +142,18 @@ static int read_row(const struct kiln_json_value *value, void *ret, struct kiln_
     return code;
 }
 
+static int read_cells(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    double cells;
+    int code = read_number(value, 0, KILN_CARD_SOFTEN_MAX, &cells, err);
+    if (code == 0 && cells != (uint32_t)cells)
+        code = kiln_fail(err, KILN_CONFIG, "expected whole numbers");
+    if (code == 0)
+        reuse->soften[reuse->soften_count++] = (uint32_t)cells;
+    return code;
+}
+
 static int read_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
                     void *ret, struct kiln_error *err)
 {
@@ -156,6 +168,12 @@ static int read_key(const struct kiln_json_value *key, const struct kiln_json_va
     if (kiln_json_equals(key, "steps"))
         return kiln_card_count(value, &reuse->steps, err) ? kiln_card_refuse("teleport.steps", err)
                                                           : 0;
+    if (kiln_json_equals(key, "soften")) {
+        reuse->soften_count = 0;
+        return kiln_card_values(value, KILN_CARD_SOFTEN, "depths", read_cells, reuse, err)
+                   ? kiln_card_refuse("teleport.soften", err)
+                   : 0;
+    }
     if (kiln_json_equals(key, "rows")) {
         reuse->row_count = 0;
         return kiln_card_values(value, KILN_CARD_REUSE_ROWS, "rows", read_row, reuse, err)
@@ -183,6 +201,11 @@ bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse, const char *model
 {
     return reuse->row_count > 0 && (!reuse->model[0] || strcmp(reuse->model, model_hash) == 0) &&
            kiln_card_dtypes_have(&reuse->dtypes, dtype);
+}
+
+uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t depth)
+{
+    return depth <= reuse->soften_count ? reuse->soften[depth - 1] : 0;
 }
 
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height)

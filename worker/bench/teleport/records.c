@@ -14,13 +14,21 @@ static const char *const names[KILN_TELEPORT_MEASURES] = {
     [KILN_TELEPORT_TO_FULL] = "to_full", [KILN_TELEPORT_TO_DONOR] = "to_donor",
 };
 
+json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < bench->options.soften_count; i++)
+        json_array_append_new(list, json_integer(bench->options.soften[i]));
+    return list;
+}
+
 static json_t *heading(const struct kiln_teleport_bench *bench)
 {
     const struct kiln_teleport_options *o = &bench->options;
-    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:s}", "bench", "teleport", "model",
+    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "bench", "teleport", "model",
                      diffusionz_model_hash(bench->pictures.context), "pairs", bench->pairs_hash,
-                     "seeds", o->seeds, "seed", (json_int_t)o->seed, "steps", o->steps, "device",
-                     bench->at.device_class);
+                     "seeds", o->seeds, "seed", (json_int_t)o->seed, "steps", o->steps, "soften",
+                     kiln_teleport_soften(bench), "device", bench->at.device_class);
 }
 
 /* What names a run, or a pool at a depth, in the file. */
@@ -102,7 +110,7 @@ static void take(void *arg, const json_t *line)
 int kiln_teleport_records_open(struct kiln_teleport_bench *bench, struct kiln_error *err)
 {
     return kiln_records_open(&bench->records, bench->options.records, heading(bench),
-                             "model, file of pairs, number of seeds or steps, seed, or device",
+                             "model, file of pairs, number of seeds or steps, seed, softening, or device",
                              bench->options.report, take, bench, err);
 }
 

@@ -170,6 +170,10 @@ void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
         "another seed, the noise floor.  donor: its own picture, by what the target asks.  skip N: "
         "from the donor's latent,");
     puts("N steps skipped.  Values have their standard error over the pairs.");
+    for (int i = 0; i < o->soften_count; i++)
+        if (o->soften[i])
+            printf("For skip %d donors are softened to %u x %u cells.\n", i + 1, o->soften[i],
+                   o->soften[i]);
 }
 
 /* One value of all groups and runs as a table: rows are groups, columns runs. */
@@ -383,9 +387,10 @@ int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
     free(found);
     if (code)
         return code;
-    *ret = json_pack("{s:s, s:[s], s:i, s:o, s:o, s:o}", "model",
+    *ret = json_pack("{s:s, s:[s], s:i, s:o, s:o, s:o, s:o}", "model",
                      diffusionz_model_hash(bench->pictures.context), "dtypes",
-                     kiln_dtype_names[bench->options.dtype], "steps", bench->options.steps, "rows",
-                     rows, "not_offered", not_offered, "measured", kiln_teleport_json(bench));
+                     kiln_dtype_names[bench->options.dtype], "steps", bench->options.steps, "soften",
+                     kiln_teleport_soften(bench), "rows", rows, "not_offered", not_offered,
+                     "measured", kiln_teleport_json(bench));
     return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
 }

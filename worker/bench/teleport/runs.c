@@ -8,6 +8,7 @@
 
 #include "pipeline/bench/detail.h"
 #include "worker/bench/teleport/teleport.h"
+#include "worker/engine/soften.h"
 
 #define CHANNELS_MAX 64
 #define LOW_SIZE (CHANNELS_MAX * KILN_LOW_CELLS * KILN_LOW_CELLS)
@@ -16,6 +17,27 @@ uint64_t kiln_teleport_seed(const struct kiln_teleport_options *options, uint32_
                             enum kiln_teleport_noise noise, uint32_t number)
 {
     return (((options->seed << 32) + line) * 4 + (uint64_t)noise) * 256 + number;
+}
+
+/* Lets the items begin from copies of their donors, as a worker softens them; free(*ret_copies). */
+static int soften(struct kiln_teleport_bench *bench, struct kiln_picture_size size, uint32_t cells,
+                  DiffusionZItem *items, int count, float **ret_copies, struct kiln_error *err)
+{
+    int32_t channels, factor;
+    diffusionz_latent_shape(bench->pictures.context, &channels, &factor);
+    const uint32_t width = size.width / (uint32_t)factor, height = size.height / (uint32_t)factor;
+    const size_t one = (size_t)channels * height * width;
+    float *copies = malloc((size_t)count * one * sizeof *copies);
+    if (!copies)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the donors");
+    for (int i = 0; i < count; i++) {
+        float *copy = copies + (size_t)i * one;
+        memcpy(copy, items[i].start_latent, one * sizeof *copy);
+        kiln_soften(copy, (uint32_t)channels, height, width, cells);
+        items[i].start_latent = copy;
+    }
+    *ret_copies = copies;
+    return 0;
 }
 
 int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_size size,
@@ -32,7 +54,12 @@ int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_
         .start = depth ? DIFFUSIONZ_FROM_STEP : DIFFUSIONZ_FROM_NOISE,
         .start_step = depth,
     };
-    int code = kiln_pictures_render(&bench->pictures, &batch, outputs, NULL, err);
+    const uint32_t cells =
+        depth > 0 && depth <= bench->options.soften_count ? bench->options.soften[depth - 1] : 0;
+    float *copies = NULL;
+    int code = cells ? soften(bench, size, cells, items, count, &copies, err) : 0;
+    code = code ? code : kiln_pictures_render(&bench->pictures, &batch, outputs, NULL, err);
+    free(copies);
     if (code == 0 && outputs[0].latent_channels > CHANNELS_MAX)
         code = kiln_fail(err, KILN_UNSUPPORTED, "latents of more than %d channels", CHANNELS_MAX);
     return code;

@@ -41,7 +41,8 @@ struct kiln_teleport_options {
     const char *records;                       /* NULL where not given */
     int32_t device, threads, steps, seeds, dtype;
     struct kiln_bench_size sizes[KILN_TELEPORT_SIZES_MAX];
-    int size_count;
+    int size_count, soften_count;
+    uint32_t soften[KILN_CARD_SOFTEN]; /* as in kiln.json */
     uint64_t count, refused, pools; /* pairs of a group at most; pools of a class */
     uint64_t seed;                  /* another one: the same pairs with other noise */
     bool no_fewer, report, json, write, help;
@@ -175,6 +176,8 @@ int kiln_teleport_records_open(struct kiln_teleport_bench *bench,
                                struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_teleport_record(struct kiln_teleport_bench *bench, const struct kiln_teleport_table *table,
                          int run, size_t pair, struct kiln_error *err) KILN_MUST_CHECK;
+/* The list --soften. */
+json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench);
 /* depth 0: the full runs of the pool. */
 int kiln_teleport_record_pool(struct kiln_teleport_bench *bench,
                               const struct kiln_teleport_table *table,

@@ -1,0 +1,24 @@
+/* soften.c - see soften.h. */
+#include "worker/engine/soften.h"
+
+#include <stddef.h>
+
+void kiln_soften(float *latent, uint32_t channels, uint32_t height, uint32_t width, uint32_t cells)
+{
+    const uint32_t rows = cells < height ? cells : height, cols = cells < width ? cells : width;
+    for (uint32_t c = 0; c < channels; c++)
+        for (uint32_t cell = 0; cell < rows * cols; cell++) {
+            const uint32_t row = cell / cols, col = cell % cols;
+            const uint32_t top = row * height / rows, bottom = (row + 1) * height / rows;
+            const uint32_t left = col * width / cols, right = (col + 1) * width / cols;
+            float *plane = latent + (size_t)c * height * width;
+            double sum = 0;
+            for (uint32_t y = top; y < bottom; y++)
+                for (uint32_t x = left; x < right; x++)
+                    sum += (double)plane[(size_t)y * width + x];
+            const float mean = (float)(sum / ((double)(bottom - top) * (right - left)));
+            for (uint32_t y = top; y < bottom; y++)
+                for (uint32_t x = left; x < right; x++)
+                    plane[(size_t)y * width + x] = mean;
+        }
+}
