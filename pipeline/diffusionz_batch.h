@@ -67,7 +67,25 @@ typedef struct DiffusionZItem {
     /* 0 .. 1, more variety between seeds: noise of the item's seed on the features of its prompt
      * during the first steps (pipeline/engine/variety.c).  0: none. */
     double variety;
+    /* Beside start_latent up to DIFFUSIONZ_STARTS_MAX - 1 more of its size, lent likewise: all of
+     * them become one start, with equal weights, in the way of combine. */
+    const float *const *more_latents;
+    int32_t more_count, combine; /* enum diffusionz_combine */
+    /* With start_latent, and neither a mask nor by_difference: bounds of the output's change, of
+     * which the upper one is above 0.  A run outside them is given up: its output has the error
+     * KILN_BAD_INPUT and start_refused.  Both 0: the change is not measured. */
+    double change_least, change_most;
 } DiffusionZItem;
+
+/* How several clean latents become one.  Noise is added once, afterwards, so its level is exact
+ * whatever the way. */
+#define DIFFUSIONZ_STARTS_MAX 5
+enum diffusionz_combine {
+    DIFFUSIONZ_SINGLE = 0, /* the first alone */
+    DIFFUSIONZ_LERP,       /* their mean */
+    DIFFUSIONZ_SLERP,      /* along arcs, one after the other */
+    DIFFUSIONZ_TREE        /* along arcs, in pairs, then pairs of pairs */
+};
 
 /* Where the items of a batch begin.  A start is noised to a sigma with the noise of its item's
  * seed, x = (1 - sigma) * start + sigma * noise, and the steps below that sigma follow. */
@@ -138,6 +156,12 @@ typedef struct DiffusionZOutput {
     /* [h][w][3] of each size of the batch, in its order; h and w are kiln_downscale_fit's.  NULL
      * where the picture is not larger than that, and with skip_decode. */
     uint8_t *smaller[DIFFUSIONZ_SMALLER_MAX];
+    /* Where the item has bounds for it: how far the first step's prediction of the clean latent is
+     * from the start, the root mean square of the difference as a share of the start's.  0: not
+     * measured. */
+    double change;
+    int32_t start_refused; /* 1: change was out of bounds; and then */
+    int32_t wasted;        /* the steps that the device took for the item */
 } DiffusionZOutput;
 
 /* Where a batch's LoRAs came from: KEPT, they were loaded or none was wanted; READY, they were

@@ -167,6 +167,40 @@ int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, str
     return check_results(b, err);
 }
 
+/* Several starts of one item, and bounds for what its first step changes. */
+static int check_latents(const DiffusionZBatch *b, int i, struct kiln_error *err)
+{
+    const DiffusionZItem *item = &b->items[i];
+    if (item->more_count < 0 || item->more_count >= DIFFUSIONZ_STARTS_MAX ||
+        item->combine < DIFFUSIONZ_SINGLE || item->combine > DIFFUSIONZ_TREE)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "item %d: %d more latents, combined in way %d: at most %d more, and ways "
+                         "0 to %d",
+                         i, item->more_count, item->combine, DIFFUSIONZ_STARTS_MAX - 1,
+                         DIFFUSIONZ_TREE);
+    bool all = !item->more_count || (item->start_latent && item->more_latents);
+    for (int k = 0; k < item->more_count && all; k++)
+        all = item->more_latents[k] != NULL;
+    if (!all)
+        return kiln_fail(err, KILN_BAD_INPUT, "item %d: a latent to combine is missing", i);
+    if (item->more_count && b->by_difference)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "item %d: an edit by difference starts from one latent", i);
+    const bool bounds = item->change_least != 0 || item->change_most != 0;
+    if (bounds && !(item->change_least >= 0 && item->change_most > 0 &&
+                    item->change_most >= item->change_least))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "item %d: a change of %g to %g: the bounds must be 0 or more, and the "
+                         "upper one above 0",
+                         i, item->change_least, item->change_most);
+    if (bounds && (!item->start_latent || item->start_mask || b->by_difference))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "item %d: the change is measured of runs from a latent, without a mask "
+                         "or a difference",
+                         i);
+    return 0;
+}
+
 int kiln_engine_check_starts(const DiffusionZBatch *b, struct kiln_error *err)
 {
     const bool needed = b->start != DIFFUSIONZ_FROM_NOISE && b->coarse_steps == 0;
@@ -194,6 +228,9 @@ int kiln_engine_check_starts(const DiffusionZBatch *b, struct kiln_error *err)
         if (item->start_mask && !given)
             return kiln_fail(err, KILN_BAD_INPUT,
                              "item %d: has a mask, but no start of which it keeps a part", i);
+        const int code = check_latents(b, i, err);
+        if (code)
+            return code;
     }
     return 0;
 }

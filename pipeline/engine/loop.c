@@ -145,8 +145,10 @@ static void record(const struct kiln_run *r, struct kiln_shape_plan *plan)
 struct step_args {
     struct kiln_shape_plan *plan;
     int step;
-    bool queued; /* the step is queued; a second try must not repeat it */
-    int blended; /* items whose masks have been applied after it */
+    bool queued;             /* the step is queued; a second try must not repeat it */
+    struct kt_fetch *change; /* of a first step, until it is with the queued ones */
+    bool checked;            /* it is such a step */
+    int blended;             /* items whose masks have been applied after it */
 };
 
 /* Applies the masks of the items after a step; false, with the scope failed, if that has to be
@@ -167,7 +169,8 @@ static bool apply_masks(const struct kiln_run *r, struct kt_scope *s,
     return true;
 }
 
-/* Queues a step, what masks keep, and the copy of its flags. */
+/* Queues a step, what masks keep, and the copies of its flags and, after a first step, of what it
+ * has changed. */
 static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
                        void *arg)
 {
@@ -175,8 +178,11 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
     struct kiln_shape_plan *plan = args->plan;
     const int64_t items = plan->shape.items, one[2] = {1, 1};
     const int row = r->phase->row + args->step;
+    kt before[KILN_GROUP_MAX];
     struct kiln_error err;
     if (!args->queued) {
+        const bool changes =
+            args->step == 0 && kiln_change_before(r, s, group, plan->latent, before);
         for (int i = 0; i < group->count; i++) {
             kt trajectory = group->items[i]->trajectory; /* NULL: not wanted, or ended */
             if (trajectory)
@@ -197,6 +203,9 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
         if (kt_scope_check(s, &err))
             return;
         args->queued = true;
+        if (changes)
+            args->change = kiln_change_fetch(r, group, plan->latent, before);
+        args->checked = changes;
         r->new_shape = r->new_shape || !plan->warm;
         if (computed)
             kiln_graph_cache_warm(plan);
@@ -208,7 +217,9 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
         return;
     r->queued[r->queued_count].group = *group;
     r->queued[r->queued_count].step = row;
+    r->queued[r->queued_count].change = args->change;
     r->queued[r->queued_count++].bad = bad;
+    args->change = NULL;
 }
 
 /* Only if there is memory for all: a group that is split starts again from what its items had. */
@@ -246,9 +257,12 @@ void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group)
     for (int step = 0; step < steps && whole && kiln_group_alive(group); step++) {
         if (r->queued_count == KILN_STEPS_QUEUED_MAX)
             kiln_steps_take(r);
+        struct step_args args = {.plan = plan, .step = step};
         if (kiln_group_alive(group))
-            whole = kiln_memory_try_group(r, group, queue_step,
-                                          &(struct step_args){.plan = plan, .step = step});
+            whole = kiln_memory_try_group(r, group, queue_step, &args);
+        kt_fetch_free(args.change); /* of a step that failed */
+        while (args.checked && r->queued_count > 0 && kt_fetch_arrived(r->queued[0].bad))
+            kiln_steps_take(r); /* before another step, where that waits for nothing */
         if (step == busy && whole)
             kiln_start_prepare_noise(r, group);
     }

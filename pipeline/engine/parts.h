@@ -67,6 +67,8 @@ struct kiln_item {
     kt trajectory; /* [steps, channels, height, width], or NULL */
     struct kt_fetch *fetches[KILN_FETCHES];
     int steps_done; /* of all phases */
+    int steps_seen; /* of its groups, also after its end: what the device did for it */
+    bool measured;  /* its change is on the way to the host */
     bool begun;     /* its steps of this phase have been queued */
     bool ended;     /* with an error in *out */
 };
@@ -93,8 +95,9 @@ struct kiln_run {
     /* Steps that have not been seen to end, the oldest first. */
     struct {
         struct kiln_group group;
-        int step;             /* of all phases */
-        struct kt_fetch *bad; /* per item: whether its latent is not finite */
+        int step;                /* of all phases */
+        struct kt_fetch *bad;    /* per item: whether its latent is not finite */
+        struct kt_fetch *change; /* after a first step: per item, where it is wanted; or NULL */
     } queued[KILN_STEPS_QUEUED_MAX];
     int queued_count;
     int progress;                /* the largest reported so far */
@@ -203,6 +206,23 @@ bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret);
 void kiln_mask_take(struct kiln_run *r, struct kiln_item *item);
 /* Changes latent, the state of an item with a mask at this sigma: what it keeps is its start. */
 void kiln_mask_apply(struct kt_scope *s, const struct kiln_item *item, kt latent, float sigma);
+
+/* --- combine.c -------------------------------------------------------------------------------- */
+/* The clean latent that the item's starts come to, in item's scope; ends an item of which one is
+ * not finite, and returns NULL then. */
+kt kiln_combine_starts(struct kiln_item *item, const int64_t shape[3]);
+
+/* --- change.c --------------------------------------------------------------------------------- */
+/* Copies, into s, the states before the phase's first step of the items whose change is measured;
+ * NULL for others.  latents: of the group, [items,C,H,W].  Returns whether there are any. */
+bool kiln_change_before(const struct kiln_run *r, struct kt_scope *s,
+                        const struct kiln_group *group, kt latents, kt ret[KILN_GROUP_MAX]);
+/* Queues, behind that step, the measure and its copy to the host: a value an item.  NULL without
+ * memory: these items are not checked. */
+struct kt_fetch *kiln_change_fetch(const struct kiln_run *r, const struct kiln_group *group,
+                                   kt latents, const kt before[KILN_GROUP_MAX]);
+/* Notes the changes of a group that have arrived; ends items whose change is out of bounds. */
+void kiln_change_take(const struct kiln_group *group, const float *changes);
 
 /* --- start.c ---------------------------------------------------------------------------------- */
 /* Takes over the start that the item was given, if it was; ends an item whose start is unfit. */

@@ -97,6 +97,8 @@ int kiln_engine_finish(struct kiln_run *r, DiffusionZTimes *ret_times, struct ki
     for (int i = 0; i < r->batch->item_count; i++)
         if (!r->items[i].ended && r->items[i].scope)
             collect(r, &r->items[i]);
+    for (int i = 0; i < r->batch->item_count; i++)
+        r->outputs[i].wasted = r->outputs[i].start_refused ? r->items[i].steps_seen : 0;
     kiln_run_lap(r, &r->times.decode_ms);
     int code = check_device(r, err);
     r->times.device_ms = kt_clock_take(r->e->clock);

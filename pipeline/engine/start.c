@@ -4,7 +4,8 @@
  *
  *     noise       that of a CPU torch.Generator with the item's seed, at the schedule's first
  *                 sigma, which is 1
- *     a latent    (1 - sigma) * latent + sigma * noise, with that noise
+ *     a latent    (1 - sigma) * latent + sigma * noise, with that noise; several latents become one
+ *                 first (combine.c)
  *     a picture   the same with a sample of the VAE's encoder in place of the latent.  As in
  *                 diffusers the sample takes the first draw of the seed's generator and the noise
  *                 the second one
@@ -21,8 +22,6 @@
  * (tests/quality/three.jsonl, the sketch model, 4+3 at 512 px) 95.0 % came out right in every word,
  * as with noise of another seed for the small phase.
  */
-#include <math.h>
-
 #include "pipeline/engine/parts.h"
 
 static kt noise_of(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item,
@@ -38,16 +37,9 @@ static void take_latent(struct kiln_run *r, struct kiln_item *item)
 {
     const struct kiln_phase *p = r->phase;
     const int64_t shape[3] = {r->e->config.transformer.channels, p->height, p->width};
-    const float *values = item->in->start_latent;
-    for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; i++)
-        if (!isfinite(values[i])) {
-            struct kiln_error err;
-            kiln_fail(&err, KILN_BAD_INPUT, "the latent to start from is not finite (value %lld)",
-                      (long long)i);
-            kiln_item_end(item, &err);
-            return;
-        }
-    kt latent = kt_from_host(item->scope, values, KT_F32, KT_F32, 3, shape);
+    kt latent = kiln_combine_starts(item, shape);
+    if (item->ended)
+        return;
     if (r->batch->by_difference) /* its predictions start from noise */
         item->start = latent;
     else

@@ -25,7 +25,7 @@ static void show_progress(struct kiln_run *r)
 void kiln_steps_take(struct kiln_run *r)
 {
     const struct kiln_group *group = &r->queued[0].group;
-    struct kt_fetch *fetch = r->queued[0].bad;
+    struct kt_fetch *fetch = r->queued[0].bad, *change = r->queued[0].change;
     const int step = r->queued[0].step;
     struct kiln_error err;
     size_t bytes;
@@ -40,8 +40,14 @@ void kiln_steps_take(struct kiln_run *r)
             kiln_item_end(group->items[i], &err);
         }
         group->items[i]->steps_done = step + 1;
+        group->items[i]->steps_seen++;
     }
     kt_fetch_free(fetch);
+    if (change && kt_fetch_wait(change, &err))
+        kiln_group_end(group, &err);
+    else if (change)
+        kiln_change_take(group, kt_fetch_data(change, &bytes));
+    kt_fetch_free(change);
     r->queued_count--;
     for (int i = 0; i < r->queued_count; i++)
         r->queued[i] = r->queued[i + 1];

@@ -43,7 +43,7 @@ static int load_plugin(int device, kiln_error *err)
     void *library = dlopen("libkiln_cuda.so", RTLD_NOW | RTLD_GLOBAL);
     if (!library)
         return say_unloaded(device, dlerror(), err);
-    auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_16"));
+    auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_17"));
     if (!found)
         return kiln_fail(err, KILN_DEVICE,
                          "device cuda:%d: libkiln_cuda.so is of another version of Kiln", device);

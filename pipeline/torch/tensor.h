@@ -96,7 +96,8 @@ kt kt_repeat_rows(struct kt_scope *s, kt row, int64_t rows); /* [1,n] -> [rows,n
 kt kt_add(struct kt_scope *s, kt x, kt y);      /* broadcasts */
 kt kt_multiply(struct kt_scope *s, kt x, kt y); /* broadcasts */
 kt kt_affine(struct kt_scope *s, kt x, double scale, double shift);
-/* The standard deviation of each column of x [rows,n] about its mean, over all rows: [1,n], fp32. */
+/* The standard deviation of each column of x [rows,n] about its mean, over all rows: [1,n], fp32.
+ */
 kt kt_column_deviation(struct kt_scope *s, kt x);
 kt kt_silu(struct kt_scope *s, kt x);
 kt kt_relu(struct kt_scope *s, kt x);
@@ -197,6 +198,12 @@ kt kt_linear_items(struct kt_scope *s, kt x, kt weight, kt bias, int items);
 /* The start of a run: (1 - sigma) * clean + sigma * noise, both fp32, clean [C,h,w], noise [C,H,W].
  * A clean latent of another size is enlarged first (kernels/pictures/latent_enlarge.h). */
 kt kt_noised(struct kt_scope *s, kt clean, kt noise, double sigma);
+/* Of count clean latents, 1 to 5, fp32 and of one shape: their weighted sum; and what lies t of the
+ * way along the arc from one to another (kernels/pictures/latent_mix.h). */
+kt kt_mixed(struct kt_scope *s, const kt *clean, const double *weights, int count);
+kt kt_slerp(struct kt_scope *s, kt a, kt b, double t);
+/* The root mean square of x - y as a share of that of y, for fp32 of one shape: [1]. */
+kt kt_relative_difference(struct kt_scope *s, kt x, kt y);
 /* Latent [C,H,W] in fp32 to token rows [H/p * W/p, p*p*C]: patches line by line, the values of a
  * patch by line, column, channel.  Several items, [items,C,H,W], follow one another. */
 kt kt_patchify(struct kt_scope *s, kt latent, int patch, enum kt_dtype dtype);

@@ -466,6 +466,37 @@ static void starts(void)
     }
 }
 
+/* Latents that have a picture in common, as donors of one prompt do. */
+static kt donor(struct kt_scope *s, kt common, uint64_t seed, const int64_t *z)
+{
+    kt own = operand(s, KT_F32, seed, 1, z[2], z[0] * z[1]);
+    return kt_add(s, common, kt_reshape(s, own, 3, (int64_t[]){z[2], z[0], z[1]}));
+}
+
+static void combined(void)
+{
+    static const int64_t sizes[][3] = {{64, 64, 16}, {128, 128, 16}, {45, 80, 16}, {3, 5, 3}};
+    static const double weights[3] = {0.5, 0.3, 0.2};
+    for (int i = 0; i < 4; i++) {
+        const int64_t *z = sizes[i];
+        struct sides s = sides_open();
+        kt mixed[2], arc[2], change[2];
+        for (int side = 0; side < 2; side++) {
+            struct kt_scope *at = side ? s.gpu : s.cpu;
+            kt common = latent_of(at, z[2], z[0], z[1]);
+            const kt all[3] = {donor(at, common, 5, z), donor(at, common, 6, z), common};
+            mixed[side] = kt_mixed(at, all, weights, 3);
+            arc[side] = kt_slerp(at, all[0], all[1], 0.25);
+            change[side] = kt_relative_difference(at, all[0], all[1]);
+        }
+        LABEL("combined %lldx%lldx%lld", (long long)z[2], (long long)z[0], (long long)z[1]);
+        check_relative(&s, part("mean"), mixed[1], mixed[0], 1e-6);
+        check_relative(&s, part("arc"), arc[1], arc[0], 1e-6);
+        check_relative(&s, part("difference"), change[1], change[0], 1e-5);
+        sides_close(&s, label);
+    }
+}
+
 static void marks(void)
 {
     struct sides s = sides_open();
@@ -497,6 +528,7 @@ int main(int argc, char **argv)
                                           {"linear_swiglu beside", linear_swiglu_beside},
                                           {"patches", patches},
                                           {"starts", starts},
+                                          {"combined", combined},
                                           {"non-finite marks", marks}};
     need_gpu();
     return run_groups(groups, sizeof groups / sizeof *groups, argc > 1 ? argv[1] : "") > 0;

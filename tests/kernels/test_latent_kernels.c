@@ -172,6 +172,46 @@ static void squares_of_noise_weights_keep_the_level(void **state)
     free(a), free(b), free(x);
 }
 
+/* A start from several donors, in each way: their clean latents become one, and noise is added
+ * once. */
+static void combined_starts_have_noise_of_their_level(void **state)
+{
+    (void)state;
+    enum { LARGE = 1 << 18 };
+    float *a = noises(15, LARGE), *b = noises(16, LARGE), *e = noises(17, LARGE);
+    float *clean = floats(18, LARGE), *x = floats(19, LARGE);
+    double workspace[KILN_SLERP_WORKSPACE];
+    for (int arc = 0; arc < 2; arc++) {
+        const struct kiln_latent_mix lerp = {.clean = {a, b},
+                                             .clean_weight = {0.5f, 0.5f},
+                                             .clean_count = 2,
+                                             .x = clean,
+                                             .n = LARGE};
+        const struct kiln_slerp slerp = {
+            .a = a, .b = b, .x = clean, .n = LARGE, .t = 0.5f, .workspace = workspace};
+        if (arc)
+            kiln_slerp_ref(&slerp);
+        else
+            kiln_latent_mix_ref(&lerp);
+        for (float sigma = 0.3f; sigma < 1; sigma += 0.2f) {
+            const struct kiln_latent_mix start = {.clean = {clean},
+                                                  .noise = {e},
+                                                  .clean_weight = {1},
+                                                  .noise_weight = {1},
+                                                  .clean_count = 1,
+                                                  .noise_count = 1,
+                                                  .x = x,
+                                                  .n = LARGE,
+                                                  .sigma = sigma};
+            kiln_latent_mix_ref(&start);
+            for (int i = 0; i < LARGE; i++)
+                x[i] -= (1 - sigma) * clean[i];
+            assert_true(fabs(variance(x, LARGE) / (double)(sigma * sigma) - 1) < 0.01);
+        }
+    }
+    free(a), free(b), free(e), free(clean), free(x);
+}
+
 static void slerp_keeps_the_length(void **state)
 {
     (void)state;
@@ -261,6 +301,7 @@ int main(void)
         cmocka_unit_test(a_step_marks_the_item_that_is_not_finite),
         cmocka_unit_test(a_split_comes_together_again),
         cmocka_unit_test(squares_of_noise_weights_keep_the_level),
+        cmocka_unit_test(combined_starts_have_noise_of_their_level),
         cmocka_unit_test(slerp_keeps_the_length),
         cmocka_unit_test(slerp_of_parallels_is_a_line),
         cmocka_unit_test(bytes_by_the_definition),

@@ -168,7 +168,7 @@ static int capability(int device)
 }
 
 extern "C" __attribute__((visibility("default")))
-const kiln_cuda_plugin kiln_cuda_plugin_16 = {TORCH_VERSION,
+const kiln_cuda_plugin kiln_cuda_plugin_17 = {TORCH_VERSION,
                                               count,
                                               start,
                                               memory,

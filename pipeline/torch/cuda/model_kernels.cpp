@@ -13,6 +13,7 @@
 #include "kernels/attention/qkv_rope.h"
 #include "kernels/fp8.h"
 #include "kernels/pictures/latent_enlarge.h"
+#include "kernels/pictures/latent_mix.h"
 #include "kernels/pictures/patches.h"
 #include "kernels/products/gated_product.h"
 #include "kernels/products/low_rank_codes.h"
@@ -407,9 +408,23 @@ static void latent_enlarge(const kiln_latent_enlarge &args, const at::Tensor &no
     });
 }
 
+static void latent_mix(const kiln_latent_mix &args, const at::Tensor &x)
+{
+    launch_on(x, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_latent_mix_launch(&args, stream, err);
+    });
+}
+
+static void slerp(const kiln_slerp &args, const at::Tensor &x)
+{
+    launch_on(x, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_slerp_launch(&args, stream, err);
+    });
+}
+
 const model_kernels cuda_model_kernels = {
-    rms_norm,    add_rms_norm,  layer_norm,     swiglu,        linear_swiglu,
-    quantise,    low_rank_down, low_rank_codes, turn_heads,    attend,
-    attend_e4m3, patchify,      euler_step,     latent_enlarge};
+    rms_norm,      add_rms_norm,   layer_norm, swiglu, linear_swiglu, quantise,
+    low_rank_down, low_rank_codes, turn_heads, attend, attend_e4m3,   patchify,
+    euler_step,    latent_enlarge, latent_mix, slerp};
 
 } // namespace kiln

@@ -12,6 +12,8 @@
 #include "pipeline/torch/internal.hpp"
 
 struct kiln_latent_enlarge;
+struct kiln_latent_mix;
+struct kiln_slerp;
 struct kiln_low_rank_codes;
 
 namespace kiln
@@ -49,6 +51,9 @@ struct model_kernels {
     void (*euler_step)(const struct kt_euler_step &args);
     /* Of operands that lie where the noise does. */
     void (*latent_enlarge)(const kiln_latent_enlarge &args, const at::Tensor &noise);
+    /* Of operands that lie where the result does. */
+    void (*latent_mix)(const kiln_latent_mix &args, const at::Tensor &x);
+    void (*slerp)(const kiln_slerp &args, const at::Tensor &x);
 };
 
 /* Recordings of what is asked of the current stream, which is not the default one; they throw, too.
@@ -79,7 +84,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_16;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_17;
 
 namespace kiln
 {

@@ -1,5 +1,6 @@
 /* latent.cpp - the latent picture: its start, the transformer's token rows, the sampler's step. */
 #include "kernels/pictures/latent_enlarge.h"
+#include "kernels/pictures/latent_mix.h"
 #include "pipeline/torch/cpu/kernels.hpp"
 
 #include "pipeline/torch/cuda/plugin.hpp"
@@ -75,6 +76,49 @@ static void check_start(const at::Tensor &clean, const at::Tensor &noise, double
                 sigma);
 }
 
+static void check_clean(const at::Tensor &x, const at::Tensor &as)
+{
+    TORCH_CHECK(x.scalar_type() == at::kFloat && x.sizes() == as.sizes() && x.numel() > 0,
+                "a latent of shape ", x.sizes(), " and one of ", as.sizes());
+}
+
+static at::Tensor mixed(const kt *clean, const double *weights, int count)
+{
+    TORCH_CHECK(count >= 1 && count <= KILN_MIX_MAX, count, " latents of one start");
+    kiln_latent_mix args{};
+    at::Tensor from[KILN_MIX_MAX];
+    for (int i = 0; i < count; i++) {
+        check_clean(clean[i]->t, clean[0]->t);
+        from[i] = clean[i]->t.contiguous();
+        args.clean[i] = from[i].const_data_ptr<float>();
+        args.clean_weight[i] = static_cast<float>(weights[i]);
+    }
+    const at::Tensor x = at::empty_like(from[0]);
+    args.clean_count = count, args.n = x.numel(), args.x = x.data_ptr<float>();
+    const model_kernels *gpu = gpu_kernels(x, at::kFloat);
+    if (gpu)
+        gpu->latent_mix(args, x);
+    else
+        kiln_latent_mix_ref(&args);
+    return x;
+}
+
+static at::Tensor slerp(const at::Tensor &a, const at::Tensor &b, double t)
+{
+    check_clean(a, b);
+    const at::Tensor from = a.contiguous(), to = b.contiguous(), x = at::empty_like(from);
+    const at::Tensor workspace = at::empty({KILN_SLERP_WORKSPACE}, x.options().dtype(at::kDouble));
+    const kiln_slerp args{from.const_data_ptr<float>(), to.const_data_ptr<float>(),
+                          x.data_ptr<float>(),          x.numel(),
+                          static_cast<float>(t),        workspace.data_ptr<double>()};
+    const model_kernels *gpu = gpu_kernels(x, at::kFloat);
+    if (gpu)
+        gpu->slerp(args, x);
+    else
+        kiln_slerp_ref(&args);
+    return x;
+}
+
 static void check_patches(const at::Tensor &latent, int64_t p)
 {
     TORCH_CHECK((latent.dim() == 3 || latent.dim() == 4) && latent.scalar_type() == at::kFloat &&
@@ -118,6 +162,29 @@ kt kt_noised(kt_scope *s, kt clean, kt noise, double sigma)
     return run(s, "noised", {clean, noise}, [&] {
         kiln::check_start(clean->t, noise->t, sigma);
         return kiln::noised(clean->t, noise->t, sigma);
+    });
+}
+
+kt kt_mixed(kt_scope *s, const kt *clean, const double *weights, int count)
+{
+    kt all[KILN_MIX_MAX] = {};
+    for (int i = 0; i < KILN_MIX_MAX; i++) /* a missing one is an error of its own */
+        all[i] = i < count ? clean[i] : clean[0];
+    return run(s, "mixed", {all[0], all[1], all[2], all[3], all[4]},
+               [&] { return kiln::mixed(clean, weights, count); });
+}
+
+kt kt_slerp(kt_scope *s, kt a, kt b, double t)
+{
+    return run(s, "slerp", {a, b}, [&] { return kiln::slerp(a->t, b->t, t); });
+}
+
+kt kt_relative_difference(kt_scope *s, kt x, kt y)
+{
+    return run(s, "relative_difference", {x, y}, [&] {
+        kiln::check_clean(x->t, y->t);
+        const at::Tensor off = at::sub(x->t, y->t).square().sum(), of = y->t.square().sum();
+        return at::div(off, of).sqrt().reshape({1});
     });
 }
 
