@@ -2,6 +2,7 @@
 #include "schemas/reuse/class.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *kiln_reuse_class_name(enum kiln_reuse_class class)
 {
@@ -16,5 +17,17 @@ const char *kiln_reuse_saving(double sigma, double own, double forwards, char *o
         snprintf(out, size, "at sigma %.4g, saved %.3g of %.3g steps", sigma, own - forwards, own);
     else
         snprintf(out, size, "saved %.3g of %.3g steps", own - forwards, own);
+    return out;
+}
+
+const char *kiln_reuse_fallback(const char *why, double wasted, char *out, size_t size)
+{
+    if (strcmp(why, KILN_REUSE_UNLIKE) == 0)
+        snprintf(out, size,
+                 "does not go with the prompt, by what the first step changed (%g step%s "
+                 "wasted)",
+                 wasted, wasted == 1 ? "" : "s");
+    else
+        snprintf(out, size, "is %s", why);
     return out;
 }

@@ -29,8 +29,8 @@ static const char *const causes[] = {"crashed", "unbegun", "missing", "unsent", 
 static const char *const lookups[] = {"miss", "hit", NULL};
 static const char *const classes[] = {"same_prompt", "canonical", "reworded", "donor_says_more",
                                       NULL};
-static const char *const reuses[] = {"began", "missing", "damaged",    "unfit",
-                                     "odd",   "away",    "unmeasured", NULL};
+static const char *const reuses[] = {"began", "missing",    "damaged", "unfit", "odd",
+                                     "away",  "unmeasured", "unlike",  NULL};
 static const char *const ends[] = {"done", "failed", "returned", "cancelled", "dropped", NULL};
 static const char *const stages[] = {"wait",   "text",   "denoise", "decode",
                                      "encode", "upload", "commit",  NULL};
@@ -43,8 +43,8 @@ static const double answers[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
                                  0.25,   0.5,   1,      2.5,   5,    10,    30,   0};
 static const double stretches[] = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
                                    2.5,   5,     10,   30,    60,   300, 1800, 0};
-static const double moments[] = {1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 0.001,
-                                 0.0025, 0.005, 0.01, 0.025, 0.05, 0};
+static const double moments[] = {1e-5,   2.5e-5, 5e-5, 1e-4,  2.5e-4, 5e-4, 0.001,
+                                 0.0025, 0.005,  0.01, 0.025, 0.05,   0};
 static const double sizes[] = {1, 2, 4, 8, 16, 32, 64, 0};
 static const double steps[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 0};
 
@@ -105,10 +105,10 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
         {"kiln_donor_lookup_seconds",
          "Time of looking for a stored latent in memory, for the queue's order or an assignment.",
          KILN_METRIC_OF_SCHEDULER, NULL, NULL, moments},
-    [KILN_METRIC_DONOR_STEPS] =
-        {"kiln_donor_steps",
-         "Steps that runs may skip because a stored latent was found, by how alike the prompts are.",
-         KILN_METRIC_OF_SCHEDULER, "class", classes, steps},
+    [KILN_METRIC_DONOR_STEPS] = {"kiln_donor_steps",
+                                 "Steps that runs may skip because a stored latent was found, by "
+                                 "how alike the prompts are.",
+                                 KILN_METRIC_OF_SCHEDULER, "class", classes, steps},
     [KILN_METRIC_JOBS_ENDED] = {"kiln_worker_jobs_total",
                                 "Jobs that this worker was through with, by how.",
                                 KILN_METRIC_OF_WORKER, "outcome", ends, NULL},
@@ -136,6 +136,9 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
         {"kiln_worker_saved_seconds",
          "Time of the device that these steps would have taken, at the pace of the others.",
          KILN_METRIC_OF_WORKER, NULL, NULL, stretches},
+    [KILN_METRIC_WASTED_STEPS] = {"kiln_worker_wasted_steps_total",
+                                  "Steps of runs that began from a latent and were given up.",
+                                  KILN_METRIC_OF_WORKER, NULL, NULL, NULL},
     [KILN_METRIC_GALLERY_SECONDS] = {"kiln_gallery_request_seconds",
                                      "Time of requests from the header to the last byte.",
                                      KILN_METRIC_OF_GALLERY, "kind", web_kinds, answers},

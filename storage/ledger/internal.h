@@ -35,10 +35,11 @@ struct kiln_statement {
 #define KILN_PLANNED_ONCE_PREFIX "once:"
 
 /* Of a row of image: the steps, at full size, and the GPU-seconds that a run from a donor saved
- * against the job's own mode.  The seconds are those that the steps would have taken at the
- * measured pace of the steps that did run. */
+ * against the job's own mode; below 0 where a run from it was given up.  The seconds are those that
+ * the steps would have taken at the measured pace of the steps that did run. */
 #define KILN_SQL_SAVED(what)                                                                       \
-    "CASE WHEN donor IS NOT NULL AND fallback IS NULL AND forwards > 0 THEN (" what ")::float8 "   \
+    "CASE WHEN donor IS NOT NULL AND forwards > 0"                                                 \
+    " AND (fallback IS NULL OR fallback = '" KILN_REUSE_UNLIKE "') THEN (" what ")::float8 "       \
     "ELSE 0 END"
 #define KILN_SQL_SAVED_STEPS KILN_SQL_SAVED("coalesce(own_forwards, steps) - forwards")
 #define KILN_SQL_SAVED_SECONDS                                                                     \

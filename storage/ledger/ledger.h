@@ -16,6 +16,7 @@
 #include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "schemas/job.h"
+#include "schemas/reuse/class.h" /* KILN_REUSE_UNLIKE */
 
 struct kiln_ledger;
 
@@ -204,9 +205,11 @@ struct kiln_commit {
     const char *lora_files; /* "NAME:SHA256+...", "" without LoRAs; NULL: not known */
     struct kiln_mode mode;  /* as rendered: never COARSE_AUTO; zeroed: exact */
     const char *fallback; /* why the run did not begin from job->donor; NULL: it did, or has none */
-    double forwards;      /* what its steps cost, in steps at full size; 0: job->steps */
-    double start_sigma;   /* the noise level at which it began from a start; 0: from noise */
-    double own_forwards;  /* from a donor: what the job's own mode would have cost; else 0 */
+    /* What its steps cost, in steps at full size; 0: job->steps.  With KILN_REUSE_UNLIKE those of
+     * the run that was given up are among them. */
+    double forwards;
+    double start_sigma;  /* the noise level at which it began from a start; 0: from noise */
+    double own_forwards; /* from a donor: what the job's own mode would have cost; else 0 */
     double wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms;
 };
 /* One transaction: image (kind image), object and latent rows, the job to done where it is still

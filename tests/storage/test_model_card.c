@@ -143,6 +143,25 @@ static void rows_of_reuse_are_read(void **state)
     assert_false(kiln_card_reuse_fits(&card.reuse, "572f17112d631616", "bf16"));
 }
 
+static void bounds_of_the_change_are_found(void **state)
+{
+    (void)state;
+    struct kiln_model_card card =
+        parse("{\"teleport\": {\"rows\": [{" ROW "}, {" ROW ", \"change\": [0, 0.5]}, "
+              "{\"class\": \"reworded\", \"depth\": 7, \"donors\": 1, \"uses\": 1, \"variety\": 0,"
+              " \"loss\": [0, 0], \"for\": [\"64x64\"], \"change\": [0.25, 1.5]}]}}");
+    const struct kiln_card_reuse *reuse = &card.reuse;
+    double bounds[2];
+    assert_true(kiln_card_reuse_bounds(reuse, KILN_REUSE_SAME_PROMPT, reuse->rows[0].depth, 256,
+                                       256, bounds));
+    assert_true(bounds[0] == 0 && bounds[1] == 0.5);
+    assert_true(kiln_card_reuse_bounds(reuse, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
+    assert_true(bounds[0] == 0.25 && bounds[1] == 1.5);
+    assert_false(kiln_card_reuse_bounds(reuse, KILN_REUSE_REWORDED, 7, 64, 96, bounds));
+    assert_false(kiln_card_reuse_bounds(reuse, KILN_REUSE_REWORDED, 6, 64, 64, bounds));
+    assert_false(kiln_card_reuse_bounds(reuse, KILN_REUSE_CANONICAL, 7, 64, 64, bounds));
+}
+
 static void bad_rows_of_reuse_are_refused_by_name(void **state)
 {
     (void)state;
@@ -165,6 +184,10 @@ static void bad_rows_of_reuse_are_refused_by_name(void **state)
         {"{\"rows\": [{\"loss\": [1]}]}", "expected two numbers"},
         {"{\"rows\": [{\"loss\": [1, 2, 3]}]}", "at most 2 losses"},
         {"{\"rows\": [{\"for\": [\"big\"]}]}", "\"for\""},
+        {"{\"rows\": [{\"change\": [1]}]}", "\"change\": expected two numbers: the least"},
+        {"{\"rows\": [{\"change\": [2, 1]}]}", "\"change\": expected two numbers: the least"},
+        {"{\"rows\": [{\"change\": [0, 0]}]}", "\"change\": expected two numbers: the least"},
+        {"{\"rows\": [{\"change\": [-1, 1]}]}", "\"change\": expected a number from 0"},
         {"{\"steps\": 1, \"rows\": [{" ROW "}]}", "number 1: depth 1 of 1 steps leaves none"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -501,6 +524,7 @@ int main(void)
         cmocka_unit_test(sizes_are_known_or_not),
         cmocka_unit_test(a_schedule_is_read),
         cmocka_unit_test(rows_of_reuse_are_read),
+        cmocka_unit_test(bounds_of_the_change_are_found),
         cmocka_unit_test(bad_rows_of_reuse_are_refused_by_name),
         cmocka_unit_test(bad_schedules_are_refused_by_name),
         cmocka_unit_test(weights_of_steps_are_read),

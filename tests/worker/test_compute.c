@@ -1,4 +1,5 @@
-/* test_compute.c - the compute thread without work: it returns the engine's unused memory once. */
+/* test_compute.c - the compute thread: without work it returns the engine's unused memory once;
+ * runs that are given up come again, in full. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,8 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
+#include "worker/stages/call.h"
+#include "worker/state/picture.h"
 #include "worker/state/worker.h"
 
 #define LIMIT_MS 60000
@@ -114,8 +117,174 @@ static void an_idle_worker_returns_memory_once(void **state)
     kiln_config_free(config);
 }
 
+/* --- runs that are given up after their first step -------------------------------------------- */
+
+/* What the calls of the engine were asked for: where they began, how many items, and bounds. */
+static struct {
+    int32_t start, count;
+    double least, most;
+} calls[8];
+static int call_count, refused_items;
+
+/* Refuses the first `refused_items` items of a batch that has starts; the others are rendered. */
+static int begin_checked(struct kiln_renderer *self, const DiffusionZBatch *batch,
+                         DiffusionZOutput *outputs, struct kiln_renderer_run **ret,
+                         struct kiln_error *err)
+{
+    (void)self, (void)err;
+    calls[call_count].start = batch->start;
+    calls[call_count].count = batch->item_count;
+    calls[call_count].least = batch->items[0].change_least;
+    calls[call_count++].most = batch->items[0].change_most;
+    for (int32_t i = 0; i < batch->item_count; i++) {
+        outputs[i] = (DiffusionZOutput){0};
+        if (batch->start == DIFFUSIONZ_FROM_NOISE || i >= refused_items)
+            continue;
+        outputs[i] = (DiffusionZOutput){.error_code = KILN_BAD_INPUT,
+                                        .error_msg = strdup("refused"),
+                                        .change = 3,
+                                        .start_refused = 1,
+                                        .wasted = 1};
+    }
+    *ret = (struct kiln_renderer_run *)calls; /* any address */
+    return 0;
+}
+
+static int finish_checked(struct kiln_renderer_run *run, DiffusionZTimes *ret_times,
+                          struct kiln_error *err)
+{
+    (void)run, (void)err;
+    *ret_times = (DiffusionZTimes){.denoise_ms = 60};
+    return 0;
+}
+
+static double start_sigma(const struct kiln_renderer *self, const DiffusionZBatch *batch)
+{
+    (void)self;
+    return batch->start == DIFFUSIONZ_FROM_NOISE ? 0 : 0.9;
+}
+
+static void release_output(DiffusionZOutput *output)
+{
+    free(output->error_msg);
+    *output = (DiffusionZOutput){0};
+}
+
+static struct kiln_renderer checked_engine = {
+    .name = "checked",
+    .renders_any_model = true,
+    .forwards = forwards,
+    .start_sigma = start_sigma,
+    .begin = begin_checked,
+    .finish = finish_checked,
+    .release = release_output,
+    .card.reuse = {.row_count = 1,
+                   .steps = 4,
+                   .rows = {{.class = KILN_REUSE_REWORDED,
+                             .depth = 1,
+                             .change = {0.25, 0.5},
+                             .sizes = {{64, 64, 64, 64}},
+                             .size_count = 1}}},
+};
+
+enum { JOBS = 3 };
+
+/* An assignment of three jobs with one donor. */
+static void pass_reused(struct kiln_worker *worker)
+{
+    struct kiln_assignment assignment = {.width = 64, .height = 64, .steps = 4, .job_count = JOBS};
+    struct kiln_flight *flight = NULL;
+    struct kiln_error err;
+    snprintf(assignment.id, sizeof assignment.id, "a-reused");
+    assignment.jobs = calloc(JOBS, sizeof assignment.jobs[0]);
+    assert_non_null(assignment.jobs);
+    for (int i = 0; i < JOBS; i++)
+        assignment.jobs[i] =
+            (struct kiln_job){.id = 10 + (uint64_t)i,
+                              .prompt = strdup("a fox"),
+                              .width = 64,
+                              .height = 64,
+                              .steps = 4,
+                              .donor = {.job = 5, .step = 1, .hit = KILN_REUSE_REWORDED}};
+    assert_int_equal(kiln_flights_add(&worker->flights, &assignment, JOBS, &flight, &err), 0);
+    kiln_board_want(&worker->board);
+    struct kiln_portion *portion = kiln_portion_new(flight);
+    assert_non_null(portion);
+    portion->starts[0] = (struct kiln_start){.latent = calloc(1, sizeof(float))};
+    portion->start_count = 1;
+    for (uint32_t i = 0; i < JOBS; i++)
+        assert_non_null(kiln_portion_add(portion, i, 0));
+    portion->first = portion->last = true;
+    atomic_fetch_add(&worker->waiting, 1);
+    assert_int_equal(kiln_queue_push(worker->ready, portion, 1, LIMIT_MS), 0);
+}
+
+static struct kiln_picture *next_picture(struct kiln_worker *worker)
+{
+    void *picture;
+    size_t count;
+    assert_int_equal(kiln_queue_pop(worker->rendered, &picture, 1, &count, LIMIT_MS), 0);
+    return picture;
+}
+
+static void check_refused(int refused)
+{
+    struct kiln_config *config = kiln_config_new();
+    struct kiln_worker worker;
+    struct kiln_error err;
+    pthread_t compute, collector;
+    call_count = 0;
+    refused_items = refused;
+    assert_int_equal(kiln_config_set(config, "postgres", "host=/nowhere", "the test", &err), 0);
+    assert_int_equal(kiln_worker_init(&worker, config, "w", &err), 0);
+    worker.engine = &checked_engine;
+    atomic_store(&worker.threads, 2);
+    kiln_board_up(&worker.board);
+    assert_int_equal(pthread_create(&compute, NULL, kiln_compute, &worker), 0);
+    assert_int_equal(pthread_create(&collector, NULL, kiln_collector, &worker), 0);
+    pass_reused(&worker);
+    kiln_queue_close(worker.ready); /* nothing more comes, but for what comes again */
+    for (int i = 0; i < JOBS; i++) {
+        struct kiln_picture *picture = next_picture(&worker);
+        const bool in_full = i >= JOBS - refused; /* those that fit come first */
+        assert_int_equal(picture->job->id, in_full ? 10 + i - (JOBS - refused) : 10 + refused + i);
+        assert_int_equal(picture->fallback, in_full ? KILN_FALLBACK_UNLIKE : KILN_FALLBACK_NONE);
+        assert_int_equal(picture->wasted, in_full);
+        assert_int_equal(picture->mode.kind, in_full ? KILN_MODE_EXACT : KILN_MODE_START_STEP);
+        assert_float_equal(picture->forwards, in_full ? 5 : 4, 0);
+        assert_float_equal(picture->own_forwards, 4, 0);
+        const double share = in_full ? 60.0 / refused + 60.0 / JOBS / 4 : 60.0 / JOBS;
+        assert_float_equal(picture->denoise_ms, share, 1e-9);
+        kiln_picture_free(picture);
+    }
+    pthread_join(compute, NULL);
+    pthread_join(collector, NULL);
+    assert_int_equal(atomic_load(&worker.checked), 0);
+    assert_int_equal(call_count, 1 + (refused > 0));
+    assert_int_equal(calls[0].start, DIFFUSIONZ_FROM_STEP);
+    assert_float_equal(calls[0].least, 0.25, 0);
+    assert_float_equal(calls[0].most, 0.5, 0);
+    assert_int_equal(calls[1].count, refused);
+    assert_int_equal(calls[1].start, DIFFUSIONZ_FROM_NOISE);
+    assert_float_equal(calls[1].most, 0, 0);
+    worker.engine = NULL;
+    kiln_worker_release(&worker);
+    kiln_config_free(config);
+    memset(calls, 0, sizeof calls);
+}
+
+static void refused_runs_are_rendered_in_full_after_the_others(void **state)
+{
+    (void)state;
+    for (int refused = 0; refused <= JOBS; refused++)
+        check_refused(refused);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_idle_worker_returns_memory_once)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_idle_worker_returns_memory_once),
+        cmocka_unit_test(refused_runs_are_rendered_in_full_after_the_others),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,11 +21,14 @@ struct kiln_call {
     uint32_t index[KILN_ASSIGN_MAX]; /* of the jobs in the flight */
     uint32_t reused_from; /* the step at which all items begin from their donors; 0: they do not */
     enum kiln_fallback fallbacks[KILN_ASSIGN_MAX]; /* why an item with a donor does not */
-    struct kiln_mode mode;                         /* as rendered: auto is decided */
-    uint32_t steps;  /* that each item takes, at both sizes with coarse first */
-    double forwards; /* their cost, in steps at full size */
-    double start_sigma;  /* at which a run from a start begins; 0: from noise */
-    double own_forwards; /* with donors: the cost of the job's own mode; else 0 */
+    uint32_t wasted[KILN_ASSIGN_MAX];              /* steps that were taken before it, in vain, */
+    double wasted_ms[KILN_ASSIGN_MAX];             /* and their time */
+    bool checked;          /* an item may be given up after its first step, and then comes again */
+    struct kiln_mode mode; /* as rendered: auto is decided */
+    uint32_t steps;        /* that each item takes, at both sizes with coarse first */
+    double forwards;       /* their cost, in steps at full size */
+    double start_sigma;    /* at which a run from a start begins; 0: from noise */
+    double own_forwards;   /* with donors: the cost of the job's own mode; else 0 */
     uint32_t coarse_width, coarse_height;
     bool own_sigmas;                   /* those of the model's kiln.json */
     struct kiln_batch_steps own_steps; /* what the batch has of it */

@@ -5,6 +5,7 @@
  * how long it kept the device busy: from its begin, or from the end of the batch before if that was
  * later.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,11 +43,13 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     picture->denoise_ms = times->denoise_ms * share;
     picture->decode_ms = times->decode_ms * share;
     picture->mode = call->mode;
+    picture->denoise_ms += call->wasted_ms[i];
     picture->fallback = call->fallbacks[i];
+    picture->wasted = call->wasted[i];
     picture->steps = call->steps;
-    picture->forwards = call->forwards;
+    picture->forwards = call->forwards + call->wasted[i];
     picture->start_sigma = call->start_sigma;
-    picture->own_forwards = call->own_forwards;
+    picture->own_forwards = call->wasted[i] ? call->forwards : call->own_forwards;
     picture->own_sigmas = call->own_sigmas;
     picture->coarse_width = call->coarse_width;
     picture->coarse_height = call->coarse_height;
@@ -67,6 +70,42 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
                           output->error_msg ? output->error_msg : "no reason was given");
     worker->engine->release(output);
     kiln_worker_pass(worker->outcomes, picture);
+}
+
+/* The items that were given up after their first step, as a portion that the compute thread renders
+ * in full; NULL if there are none.  Their errors are freed. */
+static struct kiln_portion *take_refused(struct kiln_worker *worker, struct kiln_call *call,
+                                         const DiffusionZTimes *times)
+{
+    struct kiln_portion *again = NULL;
+    for (uint32_t i = 0; i < call->count; i++) {
+        DiffusionZOutput *output = &call->outputs[i];
+        if (!output->start_refused ||
+            kiln_flight_stop(call->flight, call->index[i]) != KILN_STOP_NONE)
+            continue;
+        while (!again && !(again = kiln_portion_new(call->flight)))
+            kiln_worker_pause(worker, 100); /* memory comes back, or the process is killed */
+        struct kiln_portion_job *job = kiln_portion_add(again, call->index[i], -1);
+        job->fallback = KILN_FALLBACK_UNLIKE;
+        job->wasted = (uint32_t)output->wasted;
+        /* A call's time is divided by its items, and an item's by its steps. */
+        job->wasted_ms =
+            times->denoise_ms / call->count * (call->steps ? job->wasted / (double)call->steps : 0);
+        kiln_log(KILN_LOG_INFO, "donor_refused",
+                 kiln_f("job", "%" PRIu64, call->flight->assignment.jobs[call->index[i]].id),
+                 kiln_f("change", "%.4g", output->change),
+                 kiln_f("wasted_steps", "%u", job->wasted));
+    }
+    return again;
+}
+
+/* Whether take_refused has taken the item. */
+static bool is_taken(const struct kiln_portion *again, uint32_t index)
+{
+    for (uint32_t i = 0; again && i < again->job_count; i++)
+        if (again->jobs[i].index == index)
+            return true;
+    return false;
 }
 
 static uint64_t pixels_of(const struct kiln_call *call)
@@ -158,7 +197,10 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
         call->outputs[i] =
             (DiffusionZOutput){.error_code = code, .error_msg = strdup(call->err.text)};
     judge_device(collector, call, begun);
-    const bool last = call->last;
+    struct kiln_portion *again = begun ? take_refused(worker, call, &times) : NULL;
+    if (again)
+        again->last = call->last;
+    const bool last = call->last && !again, checked = call->checked;
     if (last) {
         kiln_metric_add(KILN_METRIC_BATCHES, 0, 1);
         char mode[KILN_MODE_MAX];
@@ -168,8 +210,17 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
                  kiln_f("ms", "%.1f", flight->compute_ms + flight->switch_ms));
     }
     for (uint32_t i = 0; i < call->count; i++) /* the last job may free the flight */
-        pass_on(worker, call, &times, i);
+        if (is_taken(again, call->index[i]))
+            worker->engine->release(&call->outputs[i]);
+        else
+            pass_on(worker, call, &times, i);
     free(call);
+    if (again && kiln_queue_push(worker->again, again, 1, 0) != 0) { /* never: it has room */
+        kiln_worker_return(worker, again, KILN_STOP_DRAINED);
+        kiln_portion_free(again);
+    }
+    if (checked)
+        atomic_fetch_sub(&worker->checked, 1);
     if (last)
         kiln_board_settle(&worker->board);
     kiln_board_kick(&worker->board);

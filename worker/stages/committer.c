@@ -59,7 +59,8 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
         .lora_files = picture->lora_files_known ? picture->lora_files : NULL,
         .mode = picture->mode,
         .fallback = kiln_fallback_name(picture->fallback),
-        .forwards = picture->mode.kind == KILN_MODE_EXACT ? 0 : picture->forwards,
+        .forwards =
+            picture->mode.kind == KILN_MODE_EXACT && picture->wasted == 0 ? 0 : picture->forwards,
         .start_sigma = picture->start_sigma,
         .own_forwards = picture->own_forwards,
         .wait_ms = picture->wait_ms,
@@ -94,13 +95,17 @@ static int open_ledger(struct committer *committer, struct kiln_error *err)
     return kiln_ledger_open(committer->worker->config, name, &committer->ledger, err);
 }
 
-/* What a picture saved that the cache chose a donor for; its seconds as `kiln usage` counts them. */
+/* What a picture saved that the cache chose a donor for; its seconds as `kiln usage` counts them.
+ */
 static void count_reuse(const struct kiln_picture *picture)
 {
     const double saved = picture->own_forwards - picture->forwards;
     if (!picture->job->donor.job)
         return;
     kiln_metric_add(KILN_METRIC_REUSES, picture->fallback, 1);
+    kiln_metric_add(KILN_METRIC_WASTED_STEPS, 0, picture->wasted);
+    if (picture->wasted > 0)
+        return;
     if (picture->own_forwards <= 0 || picture->forwards <= 0)
         return;
     kiln_metric_observe(KILN_METRIC_SAVED_STEPS, 0, saved);

@@ -25,6 +25,7 @@
  * pictures of 256 px differ by in time; at 1024 px it is up to an eighth of a picture, once
  * (kernels/LAB.md). */
 #define IDLE_MS 1000
+#define CHECKED_MS 5     /* between looks for portions that come again */
 #define REFUSED_MS 10000 /* of a store: then what has not begun goes to other workers */
 
 struct compute {
@@ -110,6 +111,22 @@ static bool same_call(const struct kiln_job *a, const struct kiln_job *b)
            (a->latents == KILN_LATENTS_TRAJECTORY) == (b->latents == KILN_LATENTS_TRAJECTORY);
 }
 
+/* Lets a run from a donor be given up if its first step changes more or less than the first steps
+ * of runs that come out right, where the card says how much that is. */
+static void set_bounds(const struct compute *compute, struct kiln_call *call,
+                       const struct kiln_job *job, DiffusionZItem *item)
+{
+    double bounds[2];
+    if (call->reused_from == 0 || !item->start_latent ||
+        !kiln_card_reuse_bounds(&compute->worker->engine->card.reuse,
+                                (enum kiln_reuse_class)job->donor.hit, call->reused_from,
+                                job->width, job->height, bounds))
+        return;
+    item->change_least = bounds[0];
+    item->change_most = bounds[1];
+    call->checked = true;
+}
+
 /* The next wanted jobs that can share a call of the engine. */
 static struct kiln_call *next_call(struct compute *compute, const struct kiln_portion *portion)
 {
@@ -128,9 +145,11 @@ static struct kiln_call *next_call(struct compute *compute, const struct kiln_po
             continue;
         call->reused_from = reused_from(portion, i);
         call->fallbacks[call->count] = portion->jobs[i].fallback;
+        call->wasted[call->count] = portion->jobs[i].wasted;
+        call->wasted_ms[call->count] = portion->jobs[i].wasted_ms;
         compute->wanted[i] = false;
         call->index[call->count] = index;
-        call->items[call->count++] = (DiffusionZItem){
+        call->items[call->count] = (DiffusionZItem){
             .prompt = kiln_job_drawn(&jobs[index]),
             .negative_prompt = jobs[index].negative_prompt,
             .seed = jobs[index].seed,
@@ -141,6 +160,7 @@ static struct kiln_call *next_call(struct compute *compute, const struct kiln_po
             .start_mask = start < 0 ? NULL : portion->starts[start].mask,
             .variety = jobs[index].mode.variety,
         };
+        set_bounds(compute, call, &jobs[index], &call->items[call->count++]);
     }
     return call;
 }
@@ -214,6 +234,8 @@ static void run_portion(struct compute *compute, const struct kiln_portion *port
         struct kiln_call *call = next_call(compute, portion);
         wanted -= call->count;
         call->last = wanted == 0 && portion->last;
+        if (call->checked)
+            atomic_fetch_add(&worker->checked, 1);
         in_place = begin_call(compute, call) == 0 || in_place;
         /* The queue has a place for the first call.  For others the collector makes one, since each
          * call has a time limit. */
@@ -221,6 +243,25 @@ static void run_portion(struct compute *compute, const struct kiln_portion *port
             continue;
     }
     kiln_board_end(&worker->board, in_place ? lora_set : NULL);
+}
+
+/* The next portion, those that come again first.  Codes as kiln_queue_pop; KILN_CANCELLED once no
+ * more can come. */
+static int next_portion(struct kiln_worker *worker, struct kiln_portion **ret)
+{
+    void *item;
+    size_t count;
+    const bool checked = atomic_load(&worker->checked) > 0; /* before the queue is looked at */
+    int code = kiln_queue_pop(worker->again, &item, 1, &count, 0);
+    if (code != 0)
+        code = kiln_queue_pop(worker->ready, &item, 1, &count, checked ? CHECKED_MS : IDLE_MS);
+    if (code == KILN_CANCELLED && checked) {
+        kiln_worker_pause(worker, CHECKED_MS);
+        code = KILN_TIMEOUT;
+    }
+    if (code == 0)
+        *ret = item;
+    return code;
 }
 
 static void rest(struct compute *compute)
@@ -241,21 +282,20 @@ void *kiln_compute(void *arg)
     for (int i = 0; i < KILN_PICTURE_SMALLER; i++)
         compute.smaller[i] = (int32_t)kiln_stored_sizes[i + 1].longest;
     for (;;) {
-        void *item;
-        size_t count;
+        struct kiln_portion *portion;
         bool refused = kiln_board_refused(&worker->board, KILN_PEER_STORE, REFUSED_MS);
         if (kiln_worker_drain(worker) == KILN_DRAIN_NO && !refused &&
             !kiln_worker_may_begin(worker, 500))
             continue;
-        int code = kiln_queue_pop(worker->ready, &item, 1, &count, IDLE_MS);
+        int code = next_portion(worker, &portion);
         if (code == KILN_CANCELLED)
             break;
         if (code != 0) {
-            rest(&compute);
+            if (atomic_load(&worker->checked) == 0)
+                rest(&compute);
             continue;
         }
         compute.idle = false;
-        struct kiln_portion *portion = item;
         uint32_t wanted = 0;
         if (portion->first)
             atomic_fetch_sub(&worker->waiting, 1);

@@ -48,10 +48,11 @@ struct kiln_picture {
 
     DiffusionZOutput output; /* the encode stage releases it */
     double wait_ms, text_ms, denoise_ms, decode_ms;
-    struct kiln_mode mode; /* as rendered */
-    enum kiln_fallback fallback; /* why it did not begin from the job's donor */
-    uint32_t steps;       /* that the run took, at both sizes with coarse first */
-    double forwards;      /* their cost, in steps at full size */
+    struct kiln_mode mode;            /* as rendered */
+    enum kiln_fallback fallback;      /* why it did not begin from the job's donor */
+    uint32_t wasted;                  /* steps of a run from the donor that was given up */
+    uint32_t steps;                   /* that the run took, at both sizes with coarse first */
+    double forwards;                  /* their cost, in steps at full size */
     double start_sigma, own_forwards; /* of the call (stages/call.h) */
     uint32_t coarse_width, coarse_height;
     bool own_sigmas; /* of the model's kiln.json */

@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "schemas/reuse/class.h"
+
 const char *kiln_fallback_name(enum kiln_fallback fallback)
 {
-    static const char *const names[] = {NULL,  "missing", "damaged",   "unfit",
-                                        "odd", "away",    "unmeasured"};
+    static const char *const names[] = {NULL,  "missing", "damaged",    "unfit",
+                                        "odd", "away",    "unmeasured", KILN_REUSE_UNLIKE};
     return names[fallback];
 }
 

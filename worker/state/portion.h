@@ -31,6 +31,8 @@ enum kiln_fallback {
     KILN_FALLBACK_ODD,        /* values that no latent of a model has */
     KILN_FALLBACK_AWAY,       /* the store or the ledger did not answer at once */
     KILN_FALLBACK_UNMEASURED, /* kiln.json of this worker's model says nothing about it */
+    KILN_FALLBACK_UNLIKE,     /* the first step from it changed as much, or as little, as no run
+                                 that comes out right: prompt and latent do not go together */
 };
 /* "missing", "damaged", ...; NULL for none. */
 const char *kiln_fallback_name(enum kiln_fallback fallback);
@@ -42,6 +44,8 @@ struct kiln_portion_job {
     bool final;     /* and it is not worth another attempt */
     char reason[256];
     enum kiln_fallback fallback; /* with start -1 and code 0 */
+    uint32_t wasted;             /* with UNLIKE: the steps of the run that was given up, */
+    double wasted_ms;            /* and its share of the time of its call */
 };
 
 struct kiln_portion {

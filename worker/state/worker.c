@@ -21,6 +21,7 @@
 #define RENDERED_ITEMS 64
 #define RENDERED_BYTES ((size_t)256 << 20)
 #define CALLS_UNDER_WAY 2 /* one that the collector waits for and the next one */
+#define AGAIN_ITEMS (CALLS_UNDER_WAY + KILN_ASSIGN_MAX) /* and all calls of one portion */
 #define FILES_ITEMS 128
 #define FILES_BYTES ((size_t)128 << 20)
 #define OUTCOMES_ITEMS 128
@@ -83,6 +84,7 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     worker->arrived = kiln_queue_new(KILN_HEARTBEAT_HELD_MAX, KILN_HEARTBEAT_HELD_MAX);
     worker->ready = kiln_queue_new(KILN_HEARTBEAT_HELD_MAX, KILN_PORTION_BYTES);
     worker->asked = kiln_queue_new(ASKED_ITEMS, ASKED_ITEMS);
+    worker->again = kiln_queue_new(AGAIN_ITEMS, AGAIN_ITEMS);
     worker->rendered = kiln_queue_new(RENDERED_ITEMS + CALLS_UNDER_WAY * KILN_ASSIGN_MAX, SIZE_MAX);
     worker->files = kiln_queue_new(FILES_ITEMS, FILES_BYTES);
     worker->outcomes = kiln_queue_new(OUTCOMES_ITEMS, OUTCOMES_BYTES);
@@ -91,7 +93,8 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
         kiln_config_text(config, KILN_KEY_LORA_CACHE_DIR),
         (uint64_t)(kiln_config_number(config, KILN_KEY_LORA_CACHE_GB) * 1e9), &worker->drain);
     if (!worker->lora_disk || !worker->arrived || !worker->ready || !worker->asked ||
-        !worker->rendered || !worker->files || !worker->outcomes || !worker->reports) {
+        !worker->again || !worker->rendered || !worker->files || !worker->outcomes ||
+        !worker->reports) {
         kiln_worker_release(worker);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the worker's queues");
     }
@@ -103,6 +106,7 @@ void kiln_worker_release(struct kiln_worker *worker)
     kiln_queue_free(worker->arrived);
     kiln_queue_free(worker->ready);
     kiln_queue_free(worker->asked);
+    kiln_queue_free(worker->again);
     kiln_queue_free(worker->rendered);
     kiln_queue_free(worker->files);
     kiln_queue_free(worker->outcomes);

@@ -57,9 +57,11 @@ struct kiln_worker {
     struct kiln_queue *arrived;                     /* struct kiln_flight * */
     struct kiln_queue *ready;                       /* struct kiln_portion * */
     struct kiln_queue *asked;                       /* struct kiln_call * */
+    struct kiln_queue *again;                       /* struct kiln_portion *, before ready */
     struct kiln_queue *rendered, *files, *outcomes; /* struct kiln_picture * */
     struct kiln_queue *reports;                     /* struct kiln_event *, malloc'd */
 
+    _Atomic uint32_t checked; /* calls under way of which a portion may come again */
     _Atomic uint32_t waiting; /* flights that have arrived and not begun */
     _Atomic int drain;        /* enum kiln_drain */
     _Atomic int64_t heart_ms; /* when the heartbeat thread last ran its loop */

@@ -95,7 +95,7 @@ static void print_words(const struct kiln_cli *cli, const char *name, const char
 static void print_mode(const struct kiln_cli *cli, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
-    char mode[KILN_MODE_MAX], cost[64] = "", saving[64];
+    char mode[KILN_MODE_MAX], cost[64] = "", saving[64], why[128];
     kiln_mode_text(&job->mode, mode);
     const bool other = row->forwards > 0 && strcmp(mode, row->rendered_mode) != 0;
     if (row->forwards > 0)
@@ -111,8 +111,9 @@ static void print_mode(const struct kiln_cli *cli, const struct kiln_job_row *ro
                                          sizeof saving));
     else if (job->donor.job)
         kiln_print_fit(cli, HANG,
-                       "  full run   the latent of job %" PRIu64 " was chosen, but it is %s",
-                       job->donor.job, row->fallback);
+                       "  full run   the latent of job %" PRIu64 " was chosen, but it %s",
+                       job->donor.job,
+                       kiln_reuse_fallback(row->fallback, kiln_row_wasted(row), why, sizeof why));
     if (job->init_job)
         kiln_print_fit(cli, HANG, "  start      latent of job %" PRIu64 "", job->init_job);
     if (job->init_image)

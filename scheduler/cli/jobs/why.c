@@ -222,16 +222,18 @@ static void explain_parent(struct why *why, const struct kiln_job *job)
 static void explain_donor(struct why *why, const struct kiln_job_row *row)
 {
     const struct kiln_donor *donor = &row->job.donor;
-    char saving[64];
+    char saving[64], reason[128];
     if (kiln_row_reused(row))
         because(why, "its run began from the latent of job %" PRIu64 " (%s) %s", donor->job,
                 kiln_reuse_class_name((enum kiln_reuse_class)donor->hit),
                 kiln_reuse_saving(row->start_sigma, row->own_forwards, row->forwards, saving,
                                   sizeof saving));
     else if (donor->job)
-        because(why, "the latent of job %" PRIu64 " was chosen for its run, which began from noise "
-                     "because that latent is %s",
-                donor->job, row->fallback);
+        because(why,
+                "the latent of job %" PRIu64 " was chosen for its run, which began from noise "
+                "because that latent %s",
+                donor->job,
+                kiln_reuse_fallback(row->fallback, kiln_row_wasted(row), reason, sizeof reason));
 }
 
 /* What loras "auto" chose. */

@@ -71,6 +71,8 @@ struct kiln_card_reuse_row {
     double loss_whole;      /* likewise of prompts that are wholly right */
     struct kiln_card_sizes sizes[KILN_CARD_REUSE_SIZES]; /* at which it was measured */
     uint32_t size_count;
+    double change[2]; /* bounds of what the first step of a right run changes of its start, as a
+                         share of the start's size (diffusionz_batch.h); 0, 0: not said */
 };
 struct kiln_card_reuse {
     struct kiln_card_reuse_row rows[KILN_CARD_REUSE_ROWS];
@@ -150,6 +152,9 @@ bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse, const char *model
 uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t depth);
 /* Whether the row was measured at this size. */
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height);
+/* The bounds of the change for runs of a class and depth at this size; false: nothing is said. */
+bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, enum kiln_reuse_class class,
+                            uint32_t depth, uint32_t width, uint32_t height, double ret[2]);
 
 /* What the measurements of a card depend on. */
 struct kiln_card_picture {

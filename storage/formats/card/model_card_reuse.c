@@ -10,6 +10,7 @@
 
 #define COUNT_MAX 1000000 /* of donors and uses */
 #define LOSS_MAX 100      /* points */
+#define CHANGE_MAX 1000   /* times the size of the start */
 
 /* A number between the bounds. */
 static int read_number(const struct kiln_json_value *value, double min, double max, double *ret,
@@ -50,22 +51,43 @@ static int read_class(const struct kiln_json_value *value, enum kiln_reuse_class
                             text);
 }
 
-struct losses {
+/* Two numbers. */
+struct two {
     double at[2];
     uint32_t count;
 };
 
 static int read_loss(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
 {
-    struct losses *losses = ret;
+    struct two *losses = ret;
     return read_number(value, -LOSS_MAX, LOSS_MAX, &losses->at[losses->count++], err);
+}
+
+/* [LEAST, MOST] */
+static int read_bound(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct two *bounds = ret;
+    return read_number(value, 0, CHANGE_MAX, &bounds->at[bounds->count++], err);
+}
+
+static int read_change(const struct kiln_json_value *value, struct kiln_card_reuse_row *row,
+                       struct kiln_error *err)
+{
+    struct two bounds = {{0}, 0};
+    int code = kiln_card_values(value, 2, "bounds", read_bound, &bounds, err);
+    if (code == 0 && (bounds.count != 2 || !(bounds.at[1] > 0) || bounds.at[0] > bounds.at[1]))
+        code = kiln_fail(err, KILN_CONFIG,
+                         "expected two numbers: the least change, and the most, above 0");
+    row->change[0] = bounds.at[0];
+    row->change[1] = bounds.at[1];
+    return code;
 }
 
 /* [ATTRIBUTES, WHOLE PROMPTS] */
 static int read_losses(const struct kiln_json_value *value, struct kiln_card_reuse_row *row,
                        struct kiln_error *err)
 {
-    struct losses losses = {{0}, 0};
+    struct two losses = {{0}, 0};
     int code = kiln_card_values(value, 2, "losses", read_loss, &losses, err);
     if (code == 0 && losses.count != 2)
         code = kiln_fail(err, KILN_CONFIG, "expected two numbers: attributes and whole prompts");
@@ -108,6 +130,8 @@ static int read_row_key(const struct kiln_json_value *key, const struct kiln_jso
         reading->has_loss = true;
         return read_losses(value, row, err) ? kiln_card_refuse("loss", err) : 0;
     }
+    if (kiln_json_equals(key, "change"))
+        return read_change(value, row, err) ? kiln_card_refuse("change", err) : 0;
     if (kiln_json_equals(key, "for"))
         return kiln_card_list(value, &row->size_count, KILN_CARD_REUSE_SIZES, read_for, row, err)
                    ? kiln_card_refuse("for", err)
@@ -115,7 +139,7 @@ static int read_row_key(const struct kiln_json_value *key, const struct kiln_jso
     return 0;
 }
 
-/* Nothing has a default: a row says what was measured. */
+/* But for the bounds of the change nothing has a default: a row says what was measured. */
 static const char *missing(const struct reading *reading)
 {
     const struct kiln_card_reuse_row *row = &reading->row;
@@ -211,4 +235,18 @@ uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t de
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height)
 {
     return kiln_card_sizes_have(row->sizes, row->size_count, width, height);
+}
+
+bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, enum kiln_reuse_class class,
+                            uint32_t depth, uint32_t width, uint32_t height, double ret[2])
+{
+    for (uint32_t i = 0; i < reuse->row_count; i++) {
+        const struct kiln_card_reuse_row *row = &reuse->rows[i];
+        if (row->class != class || row->depth != depth || !(row->change[1] > 0) ||
+            !kiln_card_reuse_at(row, width, height))
+            continue;
+        memcpy(ret, row->change, sizeof row->change);
+        return true;
+    }
+    return false;
 }

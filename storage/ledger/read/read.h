@@ -10,9 +10,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "schemas/error.h"
 #include "schemas/job.h"
+#include "schemas/reuse/class.h"
 #include "schemas/wire/wire.h"
 
 struct kiln_ledger;
@@ -125,13 +127,18 @@ struct kiln_job_row {
     double forwards; /* what the run cost, in steps at full size; 0: not asked for, or not done */
     double start_sigma;  /* where a run from a start began; 0: from noise, or not known */
     double own_forwards; /* what the run would have cost without its donor */
-    char fallback[16]; /* why it did not begin from job.donor; "": it did, or had none */
+    char fallback[16];   /* why it did not begin from job.donor; "": it did, or had none */
     char model_name[KILN_NAME_MAX + 1], model_hash[80]; /* of the run, likewise; "": not known */
 };
 /* Whether its run began from the latent of row->job.donor. */
 static inline bool kiln_row_reused(const struct kiln_job_row *row)
 {
     return row->job.donor.job != 0 && !row->fallback[0];
+}
+/* Steps of a run from that latent that was given up. */
+static inline double kiln_row_wasted(const struct kiln_job_row *row)
+{
+    return strcmp(row->fallback, KILN_REUSE_UNLIKE) == 0 ? row->forwards - row->own_forwards : 0;
 }
 typedef int kiln_each_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err);
 

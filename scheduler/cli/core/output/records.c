@@ -155,8 +155,10 @@ void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
                                  : NULL,
                   row->fallback[0] ? row->fallback : NULL);
     kiln_json_put(out, row->start_sigma > 0 ? "start_sigma:d" : "start_sigma:n", row->start_sigma);
-    kiln_json_put(out, kiln_row_reused(row) ? "steps_saved:d" : "steps_saved:n",
+    const double wasted = kiln_row_wasted(row);
+    kiln_json_put(out, kiln_row_reused(row) || wasted > 0 ? "steps_saved:d" : "steps_saved:n",
                   row->own_forwards - row->forwards);
+    kiln_json_put(out, wasted > 0 ? "steps_wasted:d" : "steps_wasted:n", wasted);
     kiln_json_put(
         out,
         "gone:b worker:s tries:i crashes:i created_at:t queued_at:t not_before:t assigned_at:t "
