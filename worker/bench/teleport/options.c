@@ -38,6 +38,12 @@ const char kiln_teleport_usage[] =
     "  --steps N              of a full run (as kiln.json of the model says, else 8)\n"
     "  --soften N,...         cells a side to which donors are softened, by the steps\n"
     "                         that are skipped; 0: they stay as they are (4,8,8)\n"
+    "  --combine              also from the nearest 2 and 4 of 8 donors, combined: their\n"
+    "                         mean (lerp), along arcs (slerp), and along arcs in pairs\n"
+    "                         (tree)\n"
+    "  --fit                  fit a learned gate beside the rules of the guard: on the\n"
+    "                         pairs of odd lines, tested on the others\n"
+    "  --embedder DIR         for --fit: a model that embeds texts, for their cosine\n"
     "  --no-fewer             leave out the runs of fewer steps\n"
     "  --dtype fp32|bf16|fp8  (bf16)\n"
     "  --device cpu|cuda:N    (cpu)\n"
@@ -110,6 +116,9 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
         {"steps", kiln_take_small, .to = &o.steps, 2, KILN_STEPS_MAX},
         {"soften", kiln_take_small, .to = o.soften, 0, KILN_CARD_SOFTEN_MAX, &o.soften_count,
          sizeof *o.soften, KILN_CARD_SOFTEN},
+        {"combine", NULL, .to = &o.combine},
+        {"fit", NULL, .to = &o.fit},
+        {"embedder", kiln_take_text, .to = &o.embedder},
         {"no-fewer", NULL, .to = &o.no_fewer},
         {"dtype", kiln_take_dtype, .to = &o.dtype},
         {"device", kiln_take_device, .to = &o.device},
@@ -122,7 +131,8 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
         {"json", NULL, .to = &o.json},
         {0},
     };
-    static const char *const local[] = {"--model", "--judge", "--lists", "--records", NULL};
+    static const char *const local[] = {"--model",   "--judge",    "--lists",
+                                        "--records", "--embedder", NULL};
     kiln_measured_command("bench teleport", local, argc, argv, o.command, sizeof o.command);
     int code = kiln_verb_options("bench teleport", argc, argv, table, &o.help, err);
     if (code || o.help) {

@@ -40,8 +40,15 @@ struct reading {
     size_t room;
 };
 
-static int take(struct reading *r, uint32_t line, int group, const char *target, const char *donor,
-                const char *asked, struct kiln_error *err)
+/* Whether the two prompts state the same facts, or the donor more; see tests/quality/reuse. */
+static bool same_facts(const char *kind)
+{
+    return strncmp(kind, "same", 4) == 0 || strncmp(kind, "reworded", 8) == 0 ||
+           strncmp(kind, "fewer", 5) == 0;
+}
+
+static int take(struct reading *r, uint32_t line, int group, const char *kind, const char *target,
+                const char *donor, const char *asked, struct kiln_error *err)
 {
     struct kiln_teleport_pairs *pairs = r->pairs;
     struct kiln_teleport_pair *items =
@@ -52,6 +59,7 @@ static int take(struct reading *r, uint32_t line, int group, const char *target,
     struct kiln_teleport_pair *pair = &items[pairs->count++];
     *pair = (struct kiln_teleport_pair){.target = strdup(target),
                                         .donor = strdup(donor),
+                                        .same_facts = same_facts(kind),
                                         .line = line,
                                         .group = group,
                                         .rank = (int)pairs->groups[group].pairs++};
@@ -86,7 +94,7 @@ static int read_line(struct reading *r, uint32_t number, char *line, struct kiln
     const bool refused = class == KILN_REUSE_NONE;
     if (r->pairs->groups[group].pairs >= (refused ? r->options->refused : r->options->count))
         return 0;
-    return take(r, number, group, target, donor, asked, err);
+    return take(r, number, group, kind, target, donor, asked, err);
 }
 
 /* So that a bench that is interrupted has measured something of every group. */

@@ -12,6 +12,7 @@ static const char *const names[KILN_TELEPORT_MEASURES] = {
     [KILN_TELEPORT_RIGHT] = "right",     [KILN_TELEPORT_ASKED] = "asked",
     [KILN_TELEPORT_WHOLE] = "whole",     [KILN_TELEPORT_PICTURES] = "pictures",
     [KILN_TELEPORT_TO_FULL] = "to_full", [KILN_TELEPORT_TO_DONOR] = "to_donor",
+    [KILN_TELEPORT_CHANGE] = "change",   [KILN_TELEPORT_APART] = "apart",
 };
 
 json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench)
@@ -109,9 +110,10 @@ static void take(void *arg, const json_t *line)
 
 int kiln_teleport_records_open(struct kiln_teleport_bench *bench, struct kiln_error *err)
 {
-    return kiln_records_open(&bench->records, bench->options.records, heading(bench),
-                             "model, file of pairs, number of seeds or steps, seed, softening, or device",
-                             bench->options.report, take, bench, err);
+    return kiln_records_open(
+        &bench->records, bench->options.records, heading(bench),
+        "model, file of pairs, number of seeds or steps, seed, softening, or device",
+        bench->options.report, take, bench, err);
 }
 
 int kiln_teleport_record(struct kiln_teleport_bench *bench, const struct kiln_teleport_table *table,

@@ -9,6 +9,12 @@
 
 /* --- a row ------------------------------------------------------------------------------------ */
 
+/* Runs from several donors have tables of their own (combined.c). */
+static bool is_single(const struct kiln_teleport_bench *bench, int run)
+{
+    return bench->runs[run].kind != KILN_TELEPORT_COMBINED;
+}
+
 static bool has_pair(const struct kiln_teleport_bench *bench, int group, size_t pair)
 {
     return group < 0 || bench->pairs.items[pair].group == group;
@@ -17,9 +23,9 @@ static bool has_pair(const struct kiln_teleport_bench *bench, int group, size_t 
 /* What a run lost or won: against the mean of the full runs of each pair, but again against full. A
  * donor with the target's own prompt is a full run as well, and makes the error smaller where
  * pictures are much like it. */
-static double difference(const struct kiln_teleport_bench *bench,
-                         const struct kiln_teleport_table *table, int run,
-                         enum kiln_teleport_measure measure, size_t pair)
+double kiln_teleport_difference(const struct kiln_teleport_bench *bench,
+                                const struct kiln_teleport_table *table, int run,
+                                enum kiln_teleport_measure measure, size_t pair)
 {
     const int group = bench->pairs.items[pair].group;
     const bool same = bench->pairs.groups[group].class == KILN_REUSE_SAME_PROMPT;
@@ -30,7 +36,8 @@ static double difference(const struct kiln_teleport_bench *bench,
         const double value = kiln_teleport_column(table, i, measure)[pair];
         const bool full = other == KILN_TELEPORT_FULL ||
                           (other == KILN_TELEPORT_AGAIN && kind != other) ||
-                          (other == KILN_TELEPORT_DONOR && same && kind == KILN_TELEPORT_SKIP);
+                          (other == KILN_TELEPORT_DONOR && same &&
+                           (kind == KILN_TELEPORT_SKIP || kind == KILN_TELEPORT_COMBINED));
         if (!full || isnan(value))
             continue;
         sum += value;
@@ -62,8 +69,8 @@ int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
         at[ASKED][n] = kiln_teleport_column(table, run, KILN_TELEPORT_ASKED)[i];
         at[WHOLE][n] = kiln_teleport_column(table, run, KILN_TELEPORT_WHOLE)[i];
         at[PICTURES][n] = kiln_teleport_column(table, run, KILN_TELEPORT_PICTURES)[i];
-        at[OFF_VALUE][n] = difference(bench, table, run, KILN_TELEPORT_RIGHT, i);
-        at[OFF_WHOLE][n] = difference(bench, table, run, KILN_TELEPORT_WHOLE, i);
+        at[OFF_VALUE][n] = kiln_teleport_difference(bench, table, run, KILN_TELEPORT_RIGHT, i);
+        at[OFF_WHOLE][n] = kiln_teleport_difference(bench, table, run, KILN_TELEPORT_WHOLE, i);
         at[TO_FULL][n] = kiln_teleport_column(table, run, KILN_TELEPORT_TO_FULL)[i];
         at[TO_DONOR][n] = kiln_teleport_column(table, run, KILN_TELEPORT_TO_DONOR)[i];
         at[AGAIN][n] = kiln_teleport_column(table, 1, KILN_TELEPORT_TO_FULL)[i];
@@ -139,6 +146,7 @@ int kiln_teleport_found(const struct kiln_teleport_bench *bench, struct kiln_tel
                                                      .pictures = row.pictures,
                                                      .attributes = row.to_attributes,
                                                      .whole = row.to_whole};
+                code = code ? code : kiln_teleport_bounds(bench, table, g, run, to->change, err);
                 for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
                     for (int u = 0; u < KILN_TELEPORT_USES; u++)
                         to->near[p][u] =
@@ -184,10 +192,12 @@ static int print_grid(const struct kiln_teleport_bench *bench,
     int code = 0;
     printf("\n%s right, %%\n\n| pairs | n |", whole ? "Whole prompts" : "Attributes");
     for (int run = 0; run < bench->run_count; run++)
-        printf(" %s |", bench->runs[run].name);
+        if (is_single(bench, run))
+            printf(" %s |", bench->runs[run].name);
     printf("\n| --- | --- |");
     for (int run = 0; run < bench->run_count; run++)
-        printf(" --- |");
+        if (is_single(bench, run))
+            printf(" --- |");
     puts("");
     for (int g = -1; g < bench->pairs.group_count && code == 0; g++) {
         code = kiln_teleport_row_fill(bench, table, g, 0, &row, err);
@@ -195,6 +205,8 @@ static int print_grid(const struct kiln_teleport_bench *bench,
             continue;
         printf("| %s | %zu |", g < 0 ? "all" : bench->pairs.groups[g].name, row.pairs);
         for (int run = 0; run < bench->run_count && code == 0; run++) {
+            if (!is_single(bench, run))
+                continue;
             code = kiln_teleport_row_fill(bench, table, g, run, &row, err);
             if (code == 0)
                 kiln_figure_print(whole ? row.whole : row.attributes, 100, 1, false);
@@ -218,6 +230,8 @@ static int print_hits(const struct kiln_teleport_bench *bench,
     for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)
         for (int run = 1; run < bench->run_count; run++) {
             const struct kiln_teleport_run *how = &bench->runs[run];
+            if (!is_single(bench, run))
+                continue;
             code = kiln_teleport_row_fill(bench, table, g, run, &row, err);
             if (code)
                 return code;
@@ -323,7 +337,8 @@ static json_t *group_json(const struct kiln_teleport_bench *bench,
     size_t pairs = 0;
     json_t *attributes = json_array(), *whole = json_array(), *runs = json_array();
     for (int run = 0; run < bench->run_count; run++) {
-        if (kiln_teleport_row_fill(bench, table, group, run, &row, &unused) || row.pairs == 0)
+        if (!is_single(bench, run) ||
+            kiln_teleport_row_fill(bench, table, group, run, &row, &unused) || row.pairs == 0)
             continue;
         pairs = pairs > row.pairs ? pairs : row.pairs;
         json_array_append_new(runs, json_string(bench->runs[run].name));
@@ -389,8 +404,8 @@ int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
         return code;
     *ret = json_pack("{s:s, s:[s], s:i, s:o, s:o, s:o, s:o}", "model",
                      diffusionz_model_hash(bench->pictures.context), "dtypes",
-                     kiln_dtype_names[bench->options.dtype], "steps", bench->options.steps, "soften",
-                     kiln_teleport_soften(bench), "rows", rows, "not_offered", not_offered,
-                     "measured", kiln_teleport_json(bench));
+                     kiln_dtype_names[bench->options.dtype], "steps", bench->options.steps,
+                     "soften", kiln_teleport_soften(bench), "rows", rows, "not_offered",
+                     not_offered, "measured", kiln_teleport_json(bench));
     return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
 }

@@ -174,12 +174,18 @@ static json_t *row_json(const struct candidate *row)
 {
     char size[24];
     size_text(row->found->size, size);
-    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:[f, f], s:[s]}", "class",
-                     kiln_reuse_class_name(row->found->class), "depth",
-                     (json_int_t)row->found->depth, "donors", (json_int_t)row->donors, "uses",
-                     (json_int_t)row->uses, "variety", rounded(row->variety, false, 3), "loss",
-                     loss_of(row->found->attributes, row->found->asked),
-                     loss_of(row->found->whole, row->found->pictures), "for", size);
+    const double *change = row->found->change;
+    json_t *ret = json_pack(
+        "{s:s, s:I, s:I, s:I, s:f, s:[f, f], s:[s]}", "class",
+        kiln_reuse_class_name(row->found->class), "depth", (json_int_t)row->found->depth, "donors",
+        (json_int_t)row->donors, "uses", (json_int_t)row->uses, "variety",
+        rounded(row->variety, false, 3), "loss", loss_of(row->found->attributes, row->found->asked),
+        loss_of(row->found->whole, row->found->pictures), "for", size);
+    if (ret && change[1] > 0)
+        json_object_set_new(
+            ret, "change",
+            json_pack("[f, f]", rounded(change[0], false, 4), rounded(change[1], true, 4)));
+    return ret;
 }
 
 static json_t *why_not(const struct kiln_teleport_finding *found, const char *why)

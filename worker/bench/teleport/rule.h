@@ -51,6 +51,7 @@ struct kiln_teleport_finding {
     double asked, pictures;                 /* how many attributes and pictures there were */
     struct kiln_estimate attributes, whole; /* differences to full runs, 0..1; below 0 is a loss */
     struct kiln_estimate near[KILN_TELEPORT_POOLS][KILN_TELEPORT_USES]; /* shares of full runs' */
+    double change[2]; /* bounds of what the first step of a right run changes; NaN: not known */
 };
 
 /* Whether a depth is as good as a full run; why: what is not, "" if it is. */

@@ -10,8 +10,8 @@
 #include "worker/bench/teleport/teleport.h"
 #include "worker/engine/soften.h"
 
-#define CHANNELS_MAX 64
-#define LOW_SIZE (CHANNELS_MAX * KILN_LOW_CELLS * KILN_LOW_CELLS)
+#define LOW_SIZE KILN_TELEPORT_LOW
+#define NOISE_CHOICE 128 /* numbers of the noise of donors to choose from; below are pools */
 
 uint64_t kiln_teleport_seed(const struct kiln_teleport_options *options, uint32_t line,
                             enum kiln_teleport_noise noise, uint32_t number)
@@ -19,24 +19,34 @@ uint64_t kiln_teleport_seed(const struct kiln_teleport_options *options, uint32_
     return (((options->seed << 32) + line) * 4 + (uint64_t)noise) * 256 + number;
 }
 
-/* Lets the items begin from copies of their donors, as a worker softens them; free(*ret_copies). */
+/* Copies of the latents that items begin from. */
+struct softened {
+    float *values; /* one latent behind the other */
+    const float *more[KILN_PICTURES_BATCH][DIFFUSIONZ_STARTS_MAX];
+};
+
+/* Lets the items begin from copies of their donors, as a worker softens them; free(ret->values). */
 static int soften(struct kiln_teleport_bench *bench, struct kiln_picture_size size, uint32_t cells,
-                  DiffusionZItem *items, int count, float **ret_copies, struct kiln_error *err)
+                  DiffusionZItem *items, int count, struct softened *ret, struct kiln_error *err)
 {
     int32_t channels, factor;
     diffusionz_latent_shape(bench->pictures.context, &channels, &factor);
     const uint32_t width = size.width / (uint32_t)factor, height = size.height / (uint32_t)factor;
     const size_t one = (size_t)channels * height * width;
-    float *copies = malloc((size_t)count * one * sizeof *copies);
-    if (!copies)
+    ret->values = malloc((size_t)count * DIFFUSIONZ_STARTS_MAX * one * sizeof *ret->values);
+    if (!ret->values)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the donors");
+    float *copy = ret->values;
     for (int i = 0; i < count; i++) {
-        float *copy = copies + (size_t)i * one;
-        memcpy(copy, items[i].start_latent, one * sizeof *copy);
-        kiln_soften(copy, (uint32_t)channels, height, width, cells);
-        items[i].start_latent = copy;
+        for (int k = 0; k <= items[i].more_count; k++, copy += one) {
+            const float *from = k ? items[i].more_latents[k - 1] : items[i].start_latent;
+            memcpy(copy, from, one * sizeof *copy);
+            kiln_soften(copy, (uint32_t)channels, height, width, cells);
+            ret->more[i][k] = copy;
+        }
+        items[i].start_latent = ret->more[i][0];
+        items[i].more_latents = ret->more[i] + 1;
     }
-    *ret_copies = copies;
     return 0;
 }
 
@@ -56,12 +66,13 @@ int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_
     };
     const uint32_t cells =
         depth > 0 && depth <= bench->options.soften_count ? bench->options.soften[depth - 1] : 0;
-    float *copies = NULL;
-    int code = cells ? soften(bench, size, cells, items, count, &copies, err) : 0;
+    struct softened softened = {0};
+    int code = cells ? soften(bench, size, cells, items, count, &softened, err) : 0;
     code = code ? code : kiln_pictures_render(&bench->pictures, &batch, outputs, NULL, err);
-    free(copies);
-    if (code == 0 && outputs[0].latent_channels > CHANNELS_MAX)
-        code = kiln_fail(err, KILN_UNSUPPORTED, "latents of more than %d channels", CHANNELS_MAX);
+    free(softened.values);
+    if (code == 0 && outputs[0].latent_channels > KILN_TELEPORT_CHANNELS_MAX)
+        code = kiln_fail(err, KILN_UNSUPPORTED, "latents of more than %d channels",
+                         KILN_TELEPORT_CHANNELS_MAX);
     return code;
 }
 
@@ -71,9 +82,9 @@ struct group {
     struct kiln_teleport_table *table;
     size_t first, count;
     int channels;
-    float *donors[KILN_PICTURES_BATCH]; /* their final latents; NULL: not rendered yet */
-    float *low_donors, *low_full;       /* [item][LOW_SIZE] */
-    bool has_full;
+    struct kiln_teleport_donors donors;
+    float *low_full; /* [item][LOW_SIZE] */
+    bool has_full, has_choice;
 };
 
 static int items_of(const struct group *group)
@@ -97,28 +108,40 @@ static DiffusionZItem item_of(const struct group *group, int item, enum kiln_tel
     };
 }
 
-/* Latents of full runs: the donors', which are kept, or the targets', of which the low part is. */
-static int latents(struct group *group, enum kiln_teleport_noise noise, struct kiln_error *err)
+/* Of a donor beside the item's own: another picture of the same prompt. */
+static uint64_t choice_seed(const struct group *group, int item, int which)
+{
+    const struct kiln_teleport_options *o = &group->bench->options;
+    return kiln_teleport_seed(
+        o, group->bench->pairs.items[pair_of(group, item)].line, KILN_NOISE_POOL,
+        (uint32_t)(NOISE_CHOICE + item % o->seeds * KILN_TELEPORT_CHOICE + which));
+}
+
+/* Latents of full runs: the donors of this number, which are kept, or the targets' (-1), of which
+ * the low part is. */
+static int latents(struct group *group, int which, struct kiln_error *err)
 {
     struct kiln_teleport_bench *bench = group->bench;
     const int all = items_of(group), batch = kiln_pictures_batch(bench->options.device);
-    float *low = noise == KILN_NOISE_DONOR ? group->low_donors : group->low_full;
+    float *low = which < 0 ? group->low_full : kiln_teleport_donor_low(&group->donors, which, 0);
     int code = 0;
     for (int at = 0; at < all && code == 0; at += batch) {
         const int count = all - at < batch ? all - at : batch;
         DiffusionZItem items[KILN_PICTURES_BATCH];
         DiffusionZOutput outputs[KILN_PICTURES_BATCH] = {0};
         for (int i = 0; i < count; i++)
-            items[i] = item_of(group, at + i, noise);
+            items[i] = item_of(group, at + i, which < 0 ? KILN_NOISE_TARGET : KILN_NOISE_DONOR);
+        for (int i = 0; i < count && which > 0; i++)
+            items[i].seed = choice_seed(group, at + i, which);
         code = kiln_teleport_render(bench, group->table->size, bench->options.steps, 0, false,
                                     items, count, outputs, err);
         for (int i = 0; i < count && code == 0; i++) {
             group->channels = outputs[i].latent_channels;
             kiln_low_pass(outputs[i].latent, group->channels, outputs[i].latent_height,
                           outputs[i].latent_width, low + (at + i) * LOW_SIZE);
-            if (noise != KILN_NOISE_DONOR)
+            if (which < 0)
                 continue;
-            group->donors[at + i] = outputs[i].latent; /* taken over */
+            group->donors.latents[which][at + i] = outputs[i].latent; /* taken over */
             outputs[i].latent = NULL;
         }
         diffusionz_release_outputs(outputs, count);
@@ -126,11 +149,24 @@ static int latents(struct group *group, enum kiln_teleport_noise noise, struct k
     return code;
 }
 
+/* Renders more donors for each item, and sorts them. */
+static int make_choice(struct group *group, struct kiln_error *err)
+{
+    int code = 0;
+    for (int which = 1; which < KILN_TELEPORT_CHOICE && code == 0; which++)
+        code = latents(group, which, err);
+    for (int i = 0; i < items_of(group) && code == 0; i++)
+        kiln_teleport_donors_sort(&group->donors, i, group->channels);
+    group->has_choice = code == 0;
+    return code;
+}
+
 static int look(struct group *group, int run, int item, const DiffusionZOutput *output,
                 struct kiln_error *err)
 {
     struct kiln_teleport_table *table = group->table;
-    const enum kiln_teleport_kind kind = group->bench->runs[run].kind;
+    const struct kiln_teleport_run *how = &group->bench->runs[run];
+    const enum kiln_teleport_kind kind = how->kind;
     const size_t pair = pair_of(group, item);
     float low[LOW_SIZE];
     struct kiln_seen seen;
@@ -155,11 +191,36 @@ static int look(struct group *group, int run, int item, const DiffusionZOutput *
         kiln_teleport_column(table, run, KILN_TELEPORT_TO_FULL)[pair] +=
             kiln_low_distance(low, group->low_full + item * LOW_SIZE, group->channels);
     if (kind == KILN_TELEPORT_DONOR)
-        memcpy(group->low_donors + item * LOW_SIZE, low, sizeof low);
+        memcpy(kiln_teleport_donor_low(&group->donors, 0, item), low, sizeof low);
+    kiln_teleport_column(table, run, KILN_TELEPORT_CHANGE)[pair] += output->change;
     if (kind == KILN_TELEPORT_SKIP)
-        kiln_teleport_column(table, run, KILN_TELEPORT_TO_DONOR)[pair] +=
-            kiln_low_distance(low, group->low_donors + item * LOW_SIZE, group->channels);
+        kiln_teleport_column(table, run, KILN_TELEPORT_TO_DONOR)[pair] += kiln_low_distance(
+            low, kiln_teleport_donor_low(&group->donors, 0, item), group->channels);
+    if (kind != KILN_TELEPORT_COMBINED)
+        return 0;
+    kiln_teleport_column(table, run, KILN_TELEPORT_TO_DONOR)[pair] +=
+        kiln_teleport_donors_near(&group->donors, item, how->donors, group->channels, low);
+    kiln_teleport_column(table, run, KILN_TELEPORT_APART)[pair] +=
+        kiln_teleport_donors_apart(&group->donors, item, how->donors, group->channels);
     return 0;
+}
+
+/* Lets an item begin from its donor, or from its nearest ones; more: room for those beside it. */
+static void set_start(const struct group *group, const struct kiln_teleport_run *how, int item,
+                      DiffusionZItem *out, const float *more[DIFFUSIONZ_STARTS_MAX])
+{
+    const struct kiln_teleport_donors *donors = &group->donors;
+    if (how->kind != KILN_TELEPORT_SKIP && how->kind != KILN_TELEPORT_COMBINED)
+        return;
+    out->start_latent = donors->latents[0][item];
+    out->change_most = INFINITY; /* measured, and never out of bounds */
+    if (how->kind == KILN_TELEPORT_SKIP)
+        return;
+    for (int i = 1; i < how->donors; i++)
+        more[i - 1] = donors->latents[donors->order[item][i]][item];
+    out->more_latents = more;
+    out->more_count = how->donors - 1;
+    out->combine = how->way;
 }
 
 static int slice(struct group *group, int run, int at, int count, struct kiln_error *err)
@@ -171,19 +232,19 @@ static int slice(struct group *group, int run, int at, int count, struct kiln_er
     const enum kiln_teleport_noise noise = how->kind == KILN_TELEPORT_AGAIN   ? KILN_NOISE_AGAIN
                                            : how->kind == KILN_TELEPORT_DONOR ? KILN_NOISE_DONOR
                                                                               : KILN_NOISE_TARGET;
+    const float *more[KILN_PICTURES_BATCH][DIFFUSIONZ_STARTS_MAX];
     for (int i = 0; i < count; i++) {
         items[i] = item_of(group, at + i, noise);
-        if (how->kind == KILN_TELEPORT_SKIP)
-            items[i].start_latent = group->donors[at + i];
+        set_start(group, how, at + i, &items[i], more[i]);
     }
     const int32_t fewer = how->kind == KILN_TELEPORT_FEWER ? how->depth : 0;
-    const int32_t skip = how->kind == KILN_TELEPORT_SKIP ? how->depth : 0;
+    const int32_t skip = items[0].start_latent ? how->depth : 0;
     int code = kiln_teleport_render(bench, group->table->size, bench->options.steps - fewer, skip,
                                     true, items, count, outputs, err);
     for (int i = 0; i < count && code == 0; i++)
         code = look(group, run, at + i, &outputs[i], err);
     for (int i = 0; i < count && code == 0 && noise == KILN_NOISE_DONOR; i++) {
-        group->donors[at + i] = outputs[i].latent; /* taken over */
+        group->donors.latents[0][at + i] = outputs[i].latent; /* taken over */
         outputs[i].latent = NULL;
     }
     diffusionz_release_outputs(outputs, count);
@@ -195,10 +256,13 @@ static int run_group(struct group *group, int run, struct kiln_error *err)
     const enum kiln_teleport_kind kind = group->bench->runs[run].kind;
     const int all = items_of(group), batch = kiln_pictures_batch(group->bench->options.device);
     int code = 0;
-    if (kind == KILN_TELEPORT_SKIP && !group->donors[0])
-        code = latents(group, KILN_NOISE_DONOR, err);
+    if ((kind == KILN_TELEPORT_SKIP || kind == KILN_TELEPORT_COMBINED) &&
+        !group->donors.latents[0][0])
+        code = latents(group, 0, err);
+    if (kind == KILN_TELEPORT_COMBINED && !group->has_choice && code == 0)
+        code = make_choice(group, err);
     if (kind != KILN_TELEPORT_FULL && !group->has_full && code == 0)
-        code = latents(group, KILN_NOISE_TARGET, err); /* they were measured before an end */
+        code = latents(group, -1, err); /* they were measured before an end */
     group->has_full = true;
     for (int m = 0; m < KILN_TELEPORT_MEASURES; m++)
         for (size_t i = 0; i < group->count; i++)
@@ -226,26 +290,24 @@ int kiln_teleport_fill(struct kiln_teleport_bench *bench, struct kiln_teleport_t
     const int seeds = bench->options.seeds, batch = kiln_pictures_batch(bench->options.device);
     const size_t together = seeds < batch ? (size_t)(batch / seeds) : 1;
     struct group group = {.bench = bench, .table = table};
-    group.low_donors = malloc(KILN_PICTURES_BATCH * LOW_SIZE * sizeof(float));
+    group.donors.low =
+        malloc((size_t)KILN_TELEPORT_CHOICE * KILN_PICTURES_BATCH * LOW_SIZE * sizeof(float));
     group.low_full = malloc(KILN_PICTURES_BATCH * LOW_SIZE * sizeof(float));
-    int code = group.low_donors && group.low_full
+    int code = group.donors.low && group.low_full
                    ? 0
                    : kiln_fail(err, KILN_NO_MEMORY, "no memory to compare latents");
     for (; group.first < table->pairs && code == 0; group.first += group.count) {
         const size_t left = table->pairs - group.first;
         group.count = left < together ? left : together;
-        group.has_full = false;
+        group.has_full = group.has_choice = false;
         kiln_teleport_progress(table, "pairs", group.first, table->pairs);
         for (int run = 0; run < bench->run_count && code == 0; run++)
             if (!measured(&group, run))
                 code = run_group(&group, run, err);
-        for (int i = 0; i < KILN_PICTURES_BATCH; i++) {
-            free(group.donors[i]);
-            group.donors[i] = NULL;
-        }
+        kiln_teleport_donors_clear(&group.donors);
     }
     kiln_teleport_progress(table, "pairs", 0, 0);
-    free(group.low_donors);
+    free(group.donors.low);
     free(group.low_full);
     return code;
 }

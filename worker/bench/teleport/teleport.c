@@ -10,6 +10,22 @@
 #include "worker/bench/measured/card.h"
 #include "worker/verbs/verbs.h"
 
+static const struct way {
+    int32_t way, donors;
+    const char *name;
+} ways[KILN_TELEPORT_WAYS] = {
+    {DIFFUSIONZ_LERP, 2, "lerp"}, {DIFFUSIONZ_SLERP, 2, "slerp"}, /* a tree of two is the same */
+    {DIFFUSIONZ_LERP, 4, "lerp"}, {DIFFUSIONZ_SLERP, 4, "slerp"}, {DIFFUSIONZ_TREE, 4, "tree"},
+};
+
+static void add_combined(struct kiln_teleport_bench *bench, const struct way *way, int32_t depth)
+{
+    struct kiln_teleport_run *run = &bench->runs[bench->run_count++];
+    *run = (struct kiln_teleport_run){
+        .kind = KILN_TELEPORT_COMBINED, .depth = depth, .way = way->way, .donors = way->donors};
+    snprintf(run->name, sizeof run->name, "%s %d, skip %d", way->name, way->donors, depth);
+}
+
 static void add_run(struct kiln_teleport_bench *bench, enum kiln_teleport_kind kind, int32_t depth)
 {
     const int32_t left = bench->options.steps - depth;
@@ -33,6 +49,9 @@ static void plan_runs(struct kiln_teleport_bench *bench)
     add_run(bench, KILN_TELEPORT_DONOR, 0);
     for (int32_t depth = 1; depth < bench->options.steps; depth++)
         add_run(bench, KILN_TELEPORT_SKIP, depth);
+    for (int i = 0; i < KILN_TELEPORT_WAYS && bench->options.combine; i++)
+        for (int32_t depth = 1; depth < bench->options.steps; depth++)
+            add_combined(bench, &ways[i], depth);
     for (int32_t fewer = 1; fewer < bench->options.steps && !bench->options.no_fewer; fewer++)
         add_run(bench, KILN_TELEPORT_FEWER, fewer);
 }
@@ -101,6 +120,16 @@ static int print_card(const struct kiln_teleport_bench *bench, const json_t *car
     return good ? 0 : kiln_fail(err, KILN_IO, "write the results");
 }
 
+static int print_table(const struct kiln_teleport_bench *bench,
+                       const struct kiln_teleport_table *table, struct kiln_error *err)
+{
+    int code = kiln_teleport_print(bench, table, err);
+    code = code ? code : kiln_teleport_print_combined(bench, table, err);
+    code = code ? code : kiln_teleport_print_changes(bench, table, err);
+    fflush(stdout);
+    return code;
+}
+
 static int run_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
 {
     const struct kiln_teleport_options *o = &bench->options;
@@ -113,9 +142,15 @@ static int run_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
         code = o->report ? 0 : kiln_teleport_fill(bench, table, err);
         code = code || o->report ? code : kiln_teleport_fill_pools(bench, table, err);
         if (code == 0 && !o->json)
-            code = kiln_teleport_print(bench, table, err);
+            code = print_table(bench, table, err);
     }
     code = code ? code : kiln_teleport_card(bench, &card, err);
+    if (code == 0 && o->fit) {
+        json_t *gate = NULL;
+        code = kiln_teleport_fit(bench, &gate, err);
+        if (code == 0 && json_object_set_new(card, "gate", gate) != 0)
+            code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
+    }
     code = code ? code : print_card(bench, card, err);
     if (code == 0 && o->write)
         code = kiln_measured_card_write(o->model, "teleport", card, err);

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pipeline/bench/detail.h"
 #include "schemas/limits.h"
 #include "schemas/reuse/class.h"
 #include "storage/formats/file_hash.h"
@@ -33,8 +34,9 @@
 #define KILN_TELEPORT_POOLS_EACH_MAX 256 /* of a class */
 #define KILN_TELEPORT_GROUPS_MAX 24
 #define KILN_TELEPORT_GROUP_NAME 40
-/* full, again, donor, and each depth twice: steps skipped, and fewer steps. */
-#define KILN_TELEPORT_RUNS_MAX (3 + 2 * (KILN_STEPS_MAX - 1))
+#define KILN_TELEPORT_WAYS 5 /* in which several donors are combined */
+/* full, again, donor, and each depth: steps skipped, combined, and fewer steps. */
+#define KILN_TELEPORT_RUNS_MAX (3 + (2 + KILN_TELEPORT_WAYS) * (KILN_STEPS_MAX - 1))
 
 struct kiln_teleport_options {
     const char *model, *judge, *lists, *pairs; /* lists: the folder of the standard prompts */
@@ -43,9 +45,10 @@ struct kiln_teleport_options {
     struct kiln_bench_size sizes[KILN_TELEPORT_SIZES_MAX];
     int size_count, soften_count;
     uint32_t soften[KILN_CARD_SOFTEN]; /* as in kiln.json */
-    uint64_t count, refused, pools; /* pairs of a group at most; pools of a class */
-    uint64_t seed;                  /* another one: the same pairs with other noise */
-    bool no_fewer, report, json, write, help;
+    uint64_t count, refused, pools;    /* pairs of a group at most; pools of a class */
+    uint64_t seed;                     /* another one: the same pairs with other noise */
+    const char *embedder;              /* its directory, for --fit; NULL: none */
+    bool combine, fit, no_fewer, report, json, write, help;
     char command[512]; /* as typed, without the paths of this machine */
 };
 
@@ -59,6 +62,7 @@ extern const char kiln_teleport_usage[];
 struct kiln_teleport_pair {
     char *target, *donor;
     struct kiln_asked asked; /* by the target */
+    bool same_facts;         /* by how the pair was made, not by the guard */
     uint32_t line;           /* of the file; seeds depend on it alone */
     int group, rank;         /* rank: how many pairs of its group stand before it */
 };
@@ -92,13 +96,15 @@ enum kiln_teleport_kind {
     KILN_TELEPORT_AGAIN,
     KILN_TELEPORT_DONOR,
     KILN_TELEPORT_SKIP,
+    KILN_TELEPORT_COMBINED, /* as SKIP, from several donors */
     KILN_TELEPORT_FEWER
 };
 
 struct kiln_teleport_run {
     enum kiln_teleport_kind kind;
-    int32_t depth; /* SKIP: steps skipped; FEWER: steps fewer */
-    char name[24]; /* "full", "again", "donor", "skip 3", "5 steps" */
+    int32_t depth;       /* SKIP, COMBINED: steps skipped; FEWER: steps fewer */
+    int32_t way, donors; /* COMBINED: enum diffusionz_combine, and how many */
+    char name[24];       /* "full", "again", "donor", "skip 3", "lerp 2, skip 3", "5 steps" */
 };
 
 /* What is measured of one run and one pair: sums over its seeds. */
@@ -108,7 +114,9 @@ enum kiln_teleport_measure {
     KILN_TELEPORT_WHOLE,
     KILN_TELEPORT_PICTURES,
     KILN_TELEPORT_TO_FULL,  /* distance of low-pass latents to the full run of the same seed, */
-    KILN_TELEPORT_TO_DONOR, /* and to the donor */
+    KILN_TELEPORT_TO_DONOR, /* and to the donor, of several the nearest */
+    KILN_TELEPORT_CHANGE,   /* of the start by the first step (DiffusionZOutput) */
+    KILN_TELEPORT_APART,    /* COMBINED: the largest distance between two of the donors */
     KILN_TELEPORT_MEASURES
 };
 
@@ -146,6 +154,35 @@ static inline double *kiln_teleport_column(const struct kiln_teleport_table *tab
 {
     return table->values + ((size_t)run * KILN_TELEPORT_MEASURES + (size_t)measure) * table->pairs;
 }
+
+/* --- donors ----------------------------------------------------------------------------------- */
+
+#define KILN_TELEPORT_CHANNELS_MAX 64
+#define KILN_TELEPORT_LOW (KILN_TELEPORT_CHANNELS_MAX * KILN_LOW_CELLS * KILN_LOW_CELLS)
+#define KILN_TELEPORT_CHOICE 8 /* donors of an item, of which the nearest are combined */
+
+/* The donors of items that are rendered together; the first one of an item is its own. */
+struct kiln_teleport_donors {
+    float *latents[KILN_TELEPORT_CHOICE][KILN_PICTURES_BATCH]; /* owned; NULL: not rendered yet */
+    float *low; /* [KILN_TELEPORT_CHOICE][KILN_PICTURES_BATCH][KILN_TELEPORT_LOW], owned */
+    int order[KILN_PICTURES_BATCH][KILN_TELEPORT_CHOICE]; /* from the first one to the farthest */
+};
+
+static inline float *kiln_teleport_donor_low(const struct kiln_teleport_donors *donors, int which,
+                                             int item)
+{
+    return donors->low + ((size_t)which * KILN_PICTURES_BATCH + (size_t)item) * KILN_TELEPORT_LOW;
+}
+/* Sorts the donors of an item by their distance to its first one. */
+void kiln_teleport_donors_sort(struct kiln_teleport_donors *donors, int item, int channels);
+/* The largest distance between two of the nearest `count`. */
+double kiln_teleport_donors_apart(const struct kiln_teleport_donors *donors, int item, int count,
+                                  int channels);
+/* The distance from `low` to the next of them. */
+double kiln_teleport_donors_near(const struct kiln_teleport_donors *donors, int item, int count,
+                                 int channels, const float *low);
+/* Frees the latents, not low. */
+void kiln_teleport_donors_clear(struct kiln_teleport_donors *donors);
 
 /* --- rendering -------------------------------------------------------------------------------- */
 
@@ -198,6 +235,10 @@ struct kiln_teleport_row {
 int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
                            const struct kiln_teleport_table *table, int group, int run,
                            struct kiln_teleport_row *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* What a run lost or won of a pair, against the mean of the pair's full runs. */
+double kiln_teleport_difference(const struct kiln_teleport_bench *bench,
+                                const struct kiln_teleport_table *table, int run,
+                                enum kiln_teleport_measure measure, size_t pair);
 /* Everything measured of the accepted groups, as kiln_teleport_card takes it. */
 int kiln_teleport_found(const struct kiln_teleport_bench *bench, struct kiln_teleport_finding **ret,
                         size_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
@@ -207,11 +248,36 @@ void kiln_teleport_heading(const struct kiln_teleport_bench *bench);
 int kiln_teleport_print(const struct kiln_teleport_bench *bench,
                         const struct kiln_teleport_table *table,
                         struct kiln_error *err) KILN_MUST_CHECK;
+/* What runs from several donors come to; nothing where none were rendered. */
+int kiln_teleport_print_combined(const struct kiln_teleport_bench *bench,
+                                 const struct kiln_teleport_table *table,
+                                 struct kiln_error *err) KILN_MUST_CHECK;
+/* The change in the first step, by group and depth, and which of the runs the bounds of a class
+ * would give up. */
+int kiln_teleport_print_changes(const struct kiln_teleport_bench *bench,
+                                const struct kiln_teleport_table *table,
+                                struct kiln_error *err) KILN_MUST_CHECK;
+/* The bounds of the change for runs of a group that came out right; NaN where too few were
+ * measured.
+ */
+int kiln_teleport_bounds(const struct kiln_teleport_bench *bench,
+                         const struct kiln_teleport_table *table, int group, int run,
+                         double ret_bounds[2], struct kiln_error *err) KILN_MUST_CHECK;
 /* What was measured and how, as it is in kiln.json under "measured"; NULL without memory. */
 json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench);
 /* The object "teleport" of kiln.json. */
 int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
+/* How much the words of two prompts have in common: the target's that the donor has, the donor's
+ * that the target has, those in the same order, each a share; and the logarithm of the ratio of
+ * their numbers. */
+#define KILN_TELEPORT_OVERLAPS 4
+void kiln_teleport_overlap(const char *target, const char *donor,
+                           double ret[KILN_TELEPORT_OVERLAPS]);
+/* Fits a learned gate for each size and depth and prints what it would accept; *ret: the object
+ * "gate" of "teleport" in kiln.json. */
+int kiln_teleport_fit(const struct kiln_teleport_bench *bench, json_t **ret,
+                      struct kiln_error *err) KILN_MUST_CHECK;
 /* Prints what is offered, and what is not and why. */
 void kiln_teleport_card_print(const json_t *card);
 
