@@ -29,7 +29,7 @@ $(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker: $(BUILD)/%/kiln-worker:
 OTHER_RELEASES := $(if $(SAN),,$(BUILD)/later/kiln-scheduler $(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker)
 
 # Tests of the parts of pipeline/ that need no LibTorch: quick to link, and there for sanitizers too.
-TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_tokenizer_files test_lora test_files_without_memory test_judge_score test_detail test_graph_cache test_text_packed test_load_ring test_teleport_rule)
+TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_tokenizer_files test_lora test_files_without_memory test_judge_score test_detail test_graph_cache test_text_packed test_load_ring test_teleport_rule test_teleport_gate)
 TESTS := $(sort $(TESTS) $(TORCH_FREE))
 $(TORCH_FREE): $(BUILD)/tests/pipeline/%: $(BUILD)/obj/tests/pipeline/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_pipeline))
 	@mkdir -p $(@D)

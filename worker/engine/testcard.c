@@ -8,6 +8,7 @@
  *     @lost         the device is found lost with this picture, and what is behind it in the batch
  *                   is not drawn; closing the engine hangs
  *     @crash        the process dies as by a segmentation fault, in the first step
+ *     @change=X     the first step changes a start by X (1 without the word)
  *
  * A batch may begin anywhere, as with the real engine, which refuses the same: the card shows the
  * mode, and its blocks the start.
@@ -185,6 +186,21 @@ static uint64_t mark_of(const DiffusionZBatch *batch, const DiffusionZItem *item
 
 /* --- rendering -------------------------------------------------------------------------------- */
 
+/* Gives the run of an item up whose first step changes its start more or less than its bounds. */
+static void check_change(const DiffusionZItem *item, DiffusionZOutput *output)
+{
+    const char *at = strstr(item->prompt, "@change=");
+    const double change = at ? strtod(at + strlen("@change="), NULL) : 1;
+    if (item->change_most <= 0 || output->error_code)
+        return;
+    if (!(change >= item->change_least && change <= item->change_most)) {
+        fail_item(output, KILN_BAD_INPUT, "the first step changes the start out of bounds");
+        output->start_refused = 1;
+        output->wasted = 1;
+    }
+    output->change = change;
+}
+
 static void walk_steps(const DiffusionZBatch *batch, DiffusionZOutput *outputs)
 {
     long step_ms = 0;
@@ -199,6 +215,8 @@ static void walk_steps(const DiffusionZBatch *batch, DiffusionZOutput *outputs)
                 kill(getpid(), SIGKILL); /* as sudden as a fault, without a core file */
         if (step_ms > 0)
             nanosleep(&(struct timespec){step_ms / 1000, step_ms % 1000 * 1000000}, NULL);
+        for (int32_t i = 0; i < batch->item_count && step == 0; i++)
+            check_change(&batch->items[i], &outputs[i]);
         if (batch->progress)
             __atomic_store_n(batch->progress, step + 1, __ATOMIC_RELEASE);
     }
