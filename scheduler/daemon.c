@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "scheduler/intake/routes.h"
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
@@ -41,6 +42,7 @@ static int read_settings(struct daemon *daemon, struct kiln_error *err)
     int rc = kiln_config_flags(daemon->argc, daemon->argv, rest, &rest_count, &config, err);
     rc = rc ? rc : kiln_config_flags_refuse(rest, rest_count, err);
     free(rest);
+    rc = rc ? rc : kiln_routes_check(config, err);
     if (rc) {
         kiln_config_free(config);
         return rc;

@@ -74,6 +74,8 @@ bool kiln_route_read(const struct kiln_job *job, struct kiln_route_reason *ret)
             known += value.type == KILN_JSON_NUMBER && kiln_json_u64(&value, &ret->version);
         else if (kiln_json_equals(&key, "r"))
             known += value.type == KILN_JSON_NUMBER && kiln_json_u64(&value, &router);
+        else if (kiln_json_equals(&key, "e") && value.type == KILN_JSON_STRING)
+            (void)kiln_json_string(&value, ret->embedder, sizeof ret->embedder, NULL);
         else if (kiln_json_equals(&key, "p"))
             known += read_entries(job, &value, ret);
     }
@@ -91,12 +93,14 @@ void kiln_route_words(const struct kiln_job *job, struct kiln_text *out)
     struct kiln_route_reason reason;
     if (!kiln_route_read(job, &reason))
         return;
+    const char *by = reason.embedder[0] ? ", embedder " : "";
     if (job->lora_count == 0)
-        kiln_text_printf(out, "auto chose no LoRA (registry version %llu): none fits the prompt",
-                         (unsigned long long)reason.version);
+        kiln_text_printf(out,
+                         "auto chose no LoRA (registry version %llu%s%s): none fits the prompt",
+                         (unsigned long long)reason.version, by, reason.embedder);
     else
-        kiln_text_printf(out, "auto chose from registry version %llu",
-                         (unsigned long long)reason.version);
+        kiln_text_printf(out, "auto chose from registry version %llu%s%s",
+                         (unsigned long long)reason.version, by, reason.embedder);
     const char *between = ": ";
     for (uint32_t i = 0; i < job->lora_count; i++) {
         kiln_text_printf(out, "%s%s at %.4g", between, job->loras[i].name, job->loras[i].scale);

@@ -2,9 +2,11 @@
  *
  * The router keeps its reason as JSON of at most KILN_ROUTE_MAX bytes (kiln_job.route):
  *
- *     {"v":41,"r":1,"p":[["neon",0.97,"trigger neon glow"],["noir",0.41,"style taken"]]}
+ *     {"v":41,"r":2,"e":"3f2a9c01","p":[["neon",0.97,"trigger neon glow"],["noir",0.41,"style
+ *     taken"]]}
  *
- * v is the version of the registry, r the id of the router; then the LoRAs that were chosen, in
+ * v is the version of the registry, r the number of the router, e the id of its embedder
+ * (scheduler/embedding/model.h), left out if it has none; then the LoRAs that were chosen, in
  * their order, and those that nearly were.  Entries that have no room are left out.
  */
 #ifndef KILN_ROUTE_H
@@ -17,6 +19,7 @@
 
 #define KILN_ROUTE_ENTRIES 8
 #define KILN_ROUTE_WORDS 64
+#define KILN_ROUTE_EMBEDDER_SIZE 16 /* bytes, with its NUL */
 
 struct kiln_text;
 
@@ -31,6 +34,7 @@ struct kiln_route_entry {
 struct kiln_route_reason {
     uint64_t version;
     uint32_t router, count;
+    char embedder[KILN_ROUTE_EMBEDDER_SIZE]; /* "": none */
     struct kiln_route_entry entries[KILN_ROUTE_ENTRIES];
 };
 

@@ -13,11 +13,15 @@ static const struct kiln_option bench_options[] = {
     {"sizes", "LIST", "fleet: sizes that take turns (512x512,768x512)"},
     {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},
     {"step-ms", "MS", "fleet: what a step of a batch takes on the test card (10)"},
-    {"embedder", "DIR", "embed: a text embedder, such as all-MiniLM-L6-v2 or potion-base-8M"},
+    {"embedder", "DIR",
+     "embed, routing: a text embedder, such as all-MiniLM-L6-v2 or potion-base-8M; routing: or "
+     "builtin, the text encoder of the model"},
     {"repeats", "PERCENT", "teleport-stream: jobs that repeat an earlier prompt (30)"},
     {"rewordings", "PERCENT", "teleport-stream: jobs that reword one (15)"},
     {"set-dir", "DIR", "routing: loras.json and the labelled prompts (tests/quality/routing)"},
-    {"fit", "FILE", "routing: only fit the weights on dev.jsonl and write them, as C"},
+    {"fit", "FILE",
+     "routing: only fit the weights on dev.jsonl and write them: as C, or with --embedder DIR "
+     "for DIR/kiln_router.json"},
     {"wrong", "PART", "routing: only print the prompts of dev, test or sealed that went wrong"},
     {NULL, NULL, NULL}};
 static const struct kiln_option sim_options[] = {

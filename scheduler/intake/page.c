@@ -72,7 +72,6 @@ static void drop_jobs(struct kiln_page *page)
 void kiln_page_clear(struct kiln_page *page)
 {
     drop_jobs(page);
-    page->turned = false;
     page->end_count = page->aside_count = 0;
 }
 
@@ -153,39 +152,11 @@ static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry 
 }
 
 /* --- jobs ------------------------------------------------------------------------------------ */
-/* Chooses the job's LoRAs by the registry as it is when the page begins.  *ret_refused: the job was
- * refused, and the ledger has the reason. */
-static int choose_loras(struct kiln_page *page, const struct kiln_intake_entry *entry,
-                        const char *id, const char *key, struct kiln_job *job, bool *ret_refused,
-                        struct kiln_error *err)
-{
-    struct kiln_error why;
-    *ret_refused = false;
-    if (!job->lora_auto && job->lora_count == 0)
-        return 0;
-    if (!page->turned)
-        kiln_routes_turn(page->routes);
-    page->turned = true;
-    int rc = kiln_routes_choose(page->routes, job, &why);
-    if (rc == 0)
-        return 0;
-    if (kiln_page_waits(rc) || rc == KILN_NO_MEMORY)
-        return kiln_fail(err, rc, "%s", why.text);
-    *ret_refused = true;
-    return refuse(page, id, entry->batch, entry->token, key, why.text, err);
-}
-
 /* Takes over *job whatever happens. */
 static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
                     const char *key, struct kiln_job *job, bool has_seed, struct kiln_error *err)
 {
     struct kiln_new_job *new = &page->jobs[page->job_count];
-    bool refused;
-    int rc = choose_loras(page, entry, id, key, job, &refused, err);
-    if (rc || refused) {
-        kiln_job_release(job);
-        return rc;
-    }
     free(job->batch);
     job->batch = strdup(entry->batch);
     if (!has_seed)
@@ -332,6 +303,43 @@ static void drop_marked(struct kiln_page *page)
         page->unnumbered[kept++] = page->unnumbered[i];
     }
     page->job_count = kept;
+}
+
+/* --- LoRAs ------------------------------------------------------------------------------------ */
+static int choose_for(struct kiln_page *page, size_t at, struct kiln_error *err)
+{
+    struct kiln_new_job *new = &page->jobs[at];
+    struct kiln_error why;
+    int rc = kiln_routes_choose(page->routes, &new->job, &why);
+    page->out[at] = rc != 0;
+    if (rc == 0)
+        return 0;
+    if (kiln_page_waits(rc) || rc == KILN_NO_MEMORY)
+        return kiln_fail(err, rc, "%s", why.text);
+    page->offered--;
+    return refuse(page, new->entry, new->job.batch, new->token, new->key, why.text, err);
+}
+
+/* By the registry as it is now.  With an embedder a few jobs at a time are prepared together. */
+static int choose_loras(struct kiln_page *page, struct kiln_error *err)
+{
+    bool any = false;
+    int rc = 0;
+    for (size_t i = 0; i < page->job_count; i++)
+        any |= page->jobs[i].job.lora_auto || page->jobs[i].job.lora_count > 0;
+    if (!any)
+        return 0;
+    kiln_routes_turn(page->routes);
+    for (size_t from = 0; from < page->job_count && rc == 0; from += KILN_ROUTES_AHEAD) {
+        const size_t left = page->job_count - from,
+                     count = left < KILN_ROUTES_AHEAD ? left : KILN_ROUTES_AHEAD;
+        rc = kiln_routes_prepare(page->routes, page->jobs + from, count, err);
+        for (size_t i = from; i < from + count && rc == 0; i++)
+            rc = choose_for(page, i, err);
+    }
+    if (rc == 0)
+        drop_marked(page);
+    return rc;
 }
 
 /* --- the index of each job ------------------------------------------------------------------- */
@@ -534,13 +542,13 @@ int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
 {
     if (page->job_count == 0)
         return 0;
-    int rc = check_starts(page, err);
+    int rc = choose_loras(page, err);
+    rc = rc ? rc : check_starts(page, err);
     rc = rc ? rc : check_quotas(page, err);
     rc = rc ? rc : number_jobs(page, err);
     if (rc == 0 && page->job_count > 0)
         rc = insert(page, 0, page->job_count, err);
     if (rc == 0)
         drop_jobs(page);
-    page->turned = false;
     return rc;
 }

@@ -40,10 +40,9 @@ struct kiln_page {
     struct kiln_expand *expand;
     struct kiln_queue_quota *quota;
     struct kiln_routes *routes; /* the caller's */
-    bool turned;                /* the registry was looked at since the last flush */
-    bool *out;                 /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
-    struct kiln_new_job *jobs; /* [KILN_PAGE_JOBS] */
-    bool *unnumbered;          /* of each of them: its entry names no index */
+    bool *out;                  /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
+    struct kiln_new_job *jobs;  /* [KILN_PAGE_JOBS] */
+    bool *unnumbered;           /* of each of them: its entry names no index */
     size_t job_count;
     struct kiln_page_end *ends; /* [KILN_PAGE_ENTRIES] */
     size_t end_count;
@@ -66,8 +65,9 @@ void kiln_page_clear(struct kiln_page *page);
  * ledger and is no failure. */
 int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
                   struct kiln_error *err) KILN_MUST_CHECK;
-/* Numbers and inserts the jobs so far, but for those beyond their tenants' quotas.  What the ledger
- * refuses is halved until the one at fault is alone; that one is set aside and recorded as refused.
+/* Chooses LoRAs for, numbers and inserts the jobs so far, but for those beyond their tenants'
+ * quotas.  What the ledger refuses is halved until the one at fault is alone; that one is set aside
+ * and recorded as refused.
  */
 int kiln_page_flush(struct kiln_page *page, struct kiln_error *err) KILN_MUST_CHECK;
 

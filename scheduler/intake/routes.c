@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "scheduler/embedding/desk.h"
+#include "scheduler/embedding/loras.h"
 #include "scheduler/intake/folder.h"
 #include "scheduler/router/lora_file.h"
 #include "schemas/clock.h"
@@ -41,8 +43,12 @@ struct kiln_routes {
     struct kiln_styles *styles; /* NULL: the built-in ones */
     struct kiln_lexicon *lexicon;
     struct kiln_lora_folder *folder;
-    struct kiln_model_card card;                                  /* its base and variant */
-    struct snapshot *now;                                         /* the intake's; NULL: none yet */
+    struct kiln_model_card card;           /* its base and variant */
+    struct kiln_embedding_model *embedder; /* NULL: words alone */
+    struct kiln_desk *desk;
+    struct kiln_embedding_loras *vectors; /* the thread's */
+    int8_t *rows;                         /* [KILN_MEANING_SEGMENTS][dims], the intake's */
+    struct snapshot *now;                 /* the intake's; NULL: none yet */
     char own[KILN_PROMPT_MAX + 1], negative[KILN_PROMPT_MAX + 1]; /* scratch of the intake */
     pthread_t thread;
     bool started;
@@ -122,8 +128,16 @@ static char *readable(const struct kiln_routes *routes, const struct kiln_lora_l
     return text;
 }
 
-static int build(const struct kiln_routes *routes, struct snapshot *snapshot,
-                 struct kiln_error *err)
+static bool stops(void *arg)
+{
+    struct kiln_routes *routes = arg;
+    pthread_mutex_lock(&routes->lock);
+    const bool stop = routes->stop;
+    pthread_mutex_unlock(&routes->lock);
+    return stop;
+}
+
+static int build(struct kiln_routes *routes, struct snapshot *snapshot, struct kiln_error *err)
 {
     const struct kiln_lora_list *list = &snapshot->list;
     int rc = build_of(routes, list->texts, list->texts_len, list->version, &snapshot->router, err);
@@ -131,6 +145,9 @@ static int build(const struct kiln_routes *routes, struct snapshot *snapshot,
     if (texts)
         rc = build_of(routes, texts, strlen(texts), list->version, &snapshot->router, err);
     free(texts);
+    if (rc == 0 && routes->embedder)
+        rc = kiln_embedding_loras(routes->embedder, snapshot->router, routes->vectors, stops,
+                                  routes, err);
     if (rc == 0 && !(snapshot->reader = kiln_router_reader_new(snapshot->router)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to route prompts");
     return rc;
@@ -157,6 +174,8 @@ static int look(struct kiln_routes *routes, struct kiln_ledger *ledger, uint64_t
              kiln_f("version", "%llu", (unsigned long long)snapshot->list.version),
              kiln_f("loras", "%zu", snapshot->list.count),
              kiln_f("routable", "%zu", kiln_router_count(snapshot->router)),
+             kiln_f("embedder", "%s",
+                    routes->embedder ? kiln_embedding_model_id(routes->embedder) : "none"),
              kiln_f("ms", "%lld", (long long)(kiln_clock_ms() - began_ms)));
     pthread_mutex_lock(&routes->lock);
     snapshot_free(routes->next);
@@ -236,6 +255,35 @@ static void read_card(struct kiln_routes *routes)
         routes->card = (struct kiln_model_card){0};
 }
 
+/* The directory of the setting, or NULL. */
+static const char *embedder_dir(const struct kiln_config *config)
+{
+    const char *dir = kiln_config_text(config, KILN_KEY_ROUTER_EMBEDDER);
+    return dir[0] && strcmp(dir, "none") != 0 ? dir : NULL;
+}
+
+int kiln_routes_check(const struct kiln_config *config, struct kiln_error *err)
+{
+    const char *dir = embedder_dir(config);
+    struct kiln_embedding_model *model = NULL;
+    int rc = dir ? kiln_embedding_model_open(dir, &model, err) : 0;
+    kiln_embedding_model_close(model);
+    return rc;
+}
+
+static int open_embedder(struct kiln_routes *routes, struct kiln_error *err)
+{
+    const char *dir = embedder_dir(routes->config);
+    int rc = dir ? kiln_embedding_model_open(dir, &routes->embedder, err) : 0;
+    if (rc || !dir)
+        return rc;
+    routes->vectors = kiln_embedding_loras_new();
+    routes->rows = malloc(KILN_MEANING_SEGMENTS * kiln_embedding_model_dims(routes->embedder));
+    if (!routes->vectors || !routes->rows)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the router's embedder");
+    return kiln_desk_open(routes->embedder, &routes->desk, err);
+}
+
 int kiln_routes_open(const struct kiln_config *config, struct kiln_routes **ret,
                      struct kiln_error *err)
 {
@@ -257,6 +305,7 @@ int kiln_routes_open(const struct kiln_config *config, struct kiln_routes **ret,
     rc =
         rc ? rc
            : kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &routes->styles, err);
+    rc = rc ? rc : open_embedder(routes, err);
     if (rc == 0 && pthread_create(&routes->thread, NULL, follow, routes) != 0)
         rc = kiln_fail(err, KILN_NO_MEMORY, "the thread of the router of LoRAs cannot be started");
     routes->started = rc == 0;
@@ -283,6 +332,10 @@ void kiln_routes_close(struct kiln_routes *routes)
     kiln_lora_folder_free(routes->folder);
     kiln_lexicon_free(routes->lexicon);
     kiln_styles_free(routes->styles);
+    kiln_desk_close(routes->desk);
+    kiln_embedding_loras_free(routes->vectors);
+    kiln_embedding_model_close(routes->embedder);
+    free(routes->rows);
     pthread_cond_destroy(&routes->changed);
     pthread_mutex_destroy(&routes->lock);
     free(routes);
@@ -334,17 +387,73 @@ static size_t take_own_words(struct kiln_routes *routes, const struct kiln_job *
     return strlen(job->prompt) - len;
 }
 
-static int route(struct kiln_routes *routes, struct kiln_job *job, struct kiln_error *err)
+/* Its texts are in the scratch memory until the next one. */
+static struct kiln_router_request request_of(struct kiln_routes *routes, const struct kiln_job *job)
 {
-    const struct snapshot *snapshot = routes->now;
-    struct kiln_route route;
-    struct kiln_router_request request = {
+    return (struct kiln_router_request){
         .prompt = routes->own,
         .negative_prompt = routes->negative,
         .style = job->style,
         .around = take_own_words(routes, job),
         .pool = {routes->card.base, routes->card.variant, job->tenant, false, false}};
-    int rc = kiln_router_route(snapshot->reader, &request, &route, err);
+}
+
+/* A prompt that the router cannot read has no texts; choosing for it says why. */
+static size_t texts_of(struct kiln_routes *routes, const struct kiln_job *job,
+                       const char *ret[KILN_MEANING_SEGMENTS])
+{
+    const struct kiln_router_request request = request_of(routes, job);
+    struct kiln_error unread;
+    size_t count;
+    return kiln_router_segments(routes->now->reader, &request, ret, &count, &unread) ? 0 : count;
+}
+
+int kiln_routes_prepare(struct kiln_routes *routes, const struct kiln_new_job *jobs, size_t count,
+                        struct kiln_error *err)
+{
+    const char *texts[KILN_MEANING_SEGMENTS];
+    char *all[KILN_ROUTES_AHEAD * KILN_MEANING_SEGMENTS];
+    size_t wanted = 0;
+    bool failed = false;
+    if (!routes->embedder || !routes->now)
+        return 0;
+    for (size_t i = 0; i < count && i < KILN_ROUTES_AHEAD; i++) {
+        const size_t n = jobs[i].job.lora_auto ? texts_of(routes, &jobs[i].job, texts) : 0;
+        for (size_t t = 0; t < n; t++)
+            failed |= !(all[wanted++] = strdup(texts[t]));
+    }
+    int rc = failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for prompts")
+                    : kiln_desk_prepare(routes->desk, (const char *const *)all, wanted,
+                                        KILN_ROUTES_EMBED_MS, err);
+    for (size_t i = 0; i < wanted; i++)
+        free(all[i]);
+    return rc;
+}
+
+/* The vectors that kiln_routes_prepare has made. */
+static int find_vectors(struct kiln_routes *routes, struct kiln_router_request *request,
+                        const int8_t *ret[KILN_MEANING_SEGMENTS], struct kiln_error *err)
+{
+    const char *texts[KILN_MEANING_SEGMENTS];
+    int rc = kiln_router_segments(routes->now->reader, request, texts, &request->vector_count, err);
+    for (size_t i = 0; i < request->vector_count && !rc; i++) {
+        int8_t *row = routes->rows + i * kiln_embedding_model_dims(routes->embedder);
+        ret[i] = row;
+        if (!kiln_desk_find(routes->desk, texts[i], row))
+            rc = kiln_fail(err, KILN_UNAVAILABLE, "a prompt has no vectors yet");
+    }
+    request->vectors = ret;
+    return rc;
+}
+
+static int route(struct kiln_routes *routes, struct kiln_job *job, struct kiln_error *err)
+{
+    const struct snapshot *snapshot = routes->now;
+    const int8_t *vectors[KILN_MEANING_SEGMENTS];
+    struct kiln_route route;
+    struct kiln_router_request request = request_of(routes, job);
+    int rc = routes->embedder ? find_vectors(routes, &request, vectors, err) : 0;
+    rc = rc ? rc : kiln_router_route(snapshot->reader, &request, &route, err);
     if (rc)
         return rc;
     job->lora_count = 0;

@@ -2,13 +2,15 @@
  *
  *     thread:  files of lora_dir            -> the registry (folder.h)
  *              registry of the ledger, when its version is new  -> a snapshot of the router
+ *              with an embedder: vectors of the LoRAs' texts (scheduler/embedding/loras.h)
  *     intake:  kiln_routes_turn, once a page: takes the newest snapshot over
+ *              kiln_routes_prepare, for some jobs: with an embedder, vectors of their prompts
  *              kiln_routes_choose, for each job: in memory alone
  *
- * The route is a function of the line and of the registry's version, which the row keeps with the
- * reason, so a job that is read twice from the stream, or queued again, keeps what it got first.  A
- * change of the registry is seen by every page that begins after it.  LoRAs whose texts this
- * release cannot read are left out and logged.
+ * The route is a function of the line, the registry's version and the embedder, which the row keeps
+ * with the reason, so a job that is read twice from the stream, or queued again, keeps what it got
+ * first.  A change of the registry is seen by every page that begins after it.  LoRAs whose texts
+ * this release cannot read are left out and logged.
  */
 #ifndef KILN_INTAKE_ROUTES_H
 #define KILN_INTAKE_ROUTES_H
@@ -19,16 +21,30 @@
 
 #define KILN_ROUTES_FIRST_MS 10000 /* jobs wait so long for the first snapshot, */
 #define KILN_ROUTES_NEXT_MS 2000   /* and a page for a newer one; then it takes the one before */
+#define KILN_ROUTES_EMBED_MS 10000 /* jobs wait so long for their vectors; then the page fails */
+#define KILN_ROUTES_AHEAD 128      /* jobs that are prepared together */
 
+struct kiln_new_job; /* storage/ledger/ledger.h */
 struct kiln_routes;
 
-/* Starts the thread.  config must outlive it. */
+/* KILN_CONFIG with a sentence if the setting router_embedder names a directory that cannot be used;
+ * for the start of a scheduler. */
+int kiln_routes_check(const struct kiln_config *config, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Starts the threads.  config must outlive it. */
 int kiln_routes_open(const struct kiln_config *config, struct kiln_routes **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_routes_close(struct kiln_routes *routes); /* accepts NULL */
 
 /* The following jobs are chosen for by the registry as it is from now on.  One thread at a time. */
 void kiln_routes_turn(struct kiln_routes *routes);
+
+/* Makes the vectors of the prompts of the jobs among jobs[0 .. count) that have loras "auto"; count
+ * is at most KILN_ROUTES_AHEAD.  Without an embedder there is nothing to do.  KILN_TIMEOUT,
+ * KILN_UNAVAILABLE: the embedder is too slow or fails: later may work, and no job is chosen for
+ * without it. */
+int kiln_routes_prepare(struct kiln_routes *routes, const struct kiln_new_job *jobs, size_t count,
+                        struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Fills the LoRAs of a job of loras "auto", its drawn prompt and the reason; and of LoRAs that a
  * line names the hashes of their files.  A job that names none and has no "auto" stays as it is.

@@ -154,15 +154,26 @@ static uint64_t place_of(const struct kiln_backfill_due *backfill)
     return backfill->cursor % backfill->pass_jobs;
 }
 
-/* Called after the key is made, because the choice is not part of the key. */
-static int choose_loras(struct kiln_top_up *t, struct kiln_job *job, struct kiln_error *err)
+/* Called after the keys are made, because the choice is not part of them. */
+static int choose_loras(struct kiln_top_up *t, struct kiln_error *err)
 {
-    if (!job->lora_auto && job->lora_count == 0)
+    bool any = false;
+    int rc = 0;
+    for (size_t i = 0; i < t->job_count; i++)
+        any |= t->jobs[i].job.lora_auto || t->jobs[i].job.lora_count > 0;
+    if (!any)
         return 0;
     if (!t->turned)
         kiln_routes_turn(t->routes);
     t->turned = true;
-    return kiln_routes_choose(t->routes, job, err);
+    for (size_t from = 0; from < t->job_count && rc == 0; from += KILN_ROUTES_AHEAD) {
+        const size_t left = t->job_count - from,
+                     count = left < KILN_ROUTES_AHEAD ? left : KILN_ROUTES_AHEAD;
+        rc = kiln_routes_prepare(t->routes, t->jobs + from, count, err);
+        for (size_t i = from; i < from + count && rc == 0; i++)
+            rc = kiln_routes_choose(t->routes, &t->jobs[i].job, err);
+    }
+    return rc;
 }
 
 /* Lowest priority and no deadline, whatever the line says: that is what makes it backfill.  Its key
@@ -198,7 +209,7 @@ static int add_job(struct kiln_top_up *t, uint64_t which, struct kiln_error *err
     kiln_sha256(t->line.at, t->line.len, digest);
     kiln_hex(digest, 16, hex);
     snprintf(key, KEY_MAX, "p:%s:%llu", hex, (unsigned long long)new->job.seed);
-    return choose_loras(t, &new->job, err);
+    return 0;
 }
 
 /* A line that was valid when the backfill was added may have lost its style since. */
@@ -240,6 +251,7 @@ static int top_up_one(struct kiln_top_up *t, const struct kiln_backfill_due *bac
     t->fault = (struct kiln_error){0};
     int rc = kiln_ledger_backfill_walk(t->ledger, backfill->id, place_of(backfill),
                                        (uint32_t)t->wanted, walk_line, t, err);
+    rc = rc ? rc : choose_loras(t, err);
     uint64_t made = 0, again = 0;
     if (rc == 0 && t->job_count)
         rc = kiln_ledger_top_up(t->ledger, t->pool, backfill, t->jobs, t->job_count, t->job_count,

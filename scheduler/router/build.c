@@ -327,6 +327,7 @@ void kiln_router_free(struct kiln_router *router)
     free(router->anchor_list);
     free(router->postings);
     free(router->spoken);
+    kiln_meaning_free(router->meaning);
     kiln_map_release(&router->phrase_of);
     kiln_map_release(&router->anchors);
     kiln_map_release(&router->words);

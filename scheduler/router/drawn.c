@@ -79,10 +79,11 @@ static void add_entry(const struct kiln_router *router, const struct kiln_route_
     kiln_utf8_copy(text, sizeof text, c->text);
     if (c->why == KILN_ROUTE_CHOSEN)
         snprintf(words, sizeof words, "%s%s",
-                 c->by_trigger ? "trigger "
-                 : *text       ? ""
-                               : "words",
-                 text);
+                 c->by_trigger   ? "trigger "
+                 : c->by_meaning ? "meaning"
+                 : *text         ? ""
+                                 : "words",
+                 c->by_meaning ? "" : text);
     else
         snprintf(words, sizeof words, "%s", kiln_route_why_name(c->why));
     const char *name = router->loras[c->lora].name;
@@ -98,8 +99,11 @@ void kiln_route_reason(const struct kiln_router *router, struct kiln_route *rout
 {
     struct kiln_text entry = {0};
     char *out = route->reason;
-    size_t at = (size_t)snprintf(out, sizeof route->reason, "{\"v\":%llu,\"r\":%d,\"p\":[",
-                                 (unsigned long long)router->version, KILN_ROUTER_ID);
+    char embedder[sizeof ",\"e\":\"\"" + KILN_MEANING_ID_SIZE] = "";
+    if (router->meaning)
+        snprintf(embedder, sizeof embedder, ",\"e\":\"%s\"", router->meaning->id);
+    size_t at = (size_t)snprintf(out, sizeof route->reason, "{\"v\":%llu,\"r\":%d%s,\"p\":[",
+                                 (unsigned long long)router->version, KILN_ROUTER_ID, embedder);
     unsigned entries = 0;
     for (uint32_t i = 0; i < route->shown_count; i++) {
         const struct kiln_route_candidate *c = &route->shown[i];

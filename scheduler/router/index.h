@@ -3,6 +3,7 @@
 #define KILN_ROUTER_INDEX_H
 
 #include "scheduler/router/map.h"
+#include "scheduler/router/meaning.h"
 #include "scheduler/router/router.h"
 #include "scheduler/router/tokens.h"
 
@@ -61,6 +62,7 @@ struct kiln_router {
         char text[24];
     } * spoken;
     size_t spoken_count, spoken_room;
+    struct kiln_meaning *meaning; /* NULL: words alone */
 };
 
 /* A phrase in a prompt. */
@@ -76,8 +78,10 @@ struct kiln_hit {
 
 struct kiln_candidate {
     uint32_t lora;
-    int t, k, b, n, z;
+    int t, k, b, n, c, m, x, z;
     bool barred, has_trigger, has_first;
+    bool by_meaning; /* z is the embedder's */
+    bool thing;      /* its own words stand there and ask for no look */
     uint32_t phrase; /* of the strongest evidence; UINT32_MAX: none */
     bool by_trigger;
 };
@@ -96,6 +100,15 @@ struct kiln_router_reader {
     struct kiln_candidate *candidates; /* room for one a LoRA */
     size_t candidate_count;
     char *prompt; /* as drawn */
+    struct kiln_segment {
+        uint32_t clause; /* UINT32_MAX: all of them */
+        bool used;       /* spoke for a LoRA that is chosen */
+        char text[KILN_MEANING_TEXT_MAX + 1];
+    } segments[KILN_MEANING_SEGMENTS];
+    size_t segment_count;
+    const int8_t *const *vectors; /* of the segments, the request's */
+    int16_t *cosines;  /* [KILN_MEANING_SEGMENTS][loras], thousandths; NULL: no embedder */
+    int32_t *products; /* scratch */
 };
 
 /* build_words.c: the postings of BM25F, and the words that are recognised when misspelt. */
@@ -112,17 +125,36 @@ void kiln_router_guess(struct kiln_router_reader *reader);
 void kiln_router_find(struct kiln_router_reader *reader);
 
 /* score.c: fills reader->candidates from the hits and words that are not used up, in no order. */
-#define KILN_Z_LEAST_TRIGGER (-847) /* p of 0.3: nothing below it is chosen */
+#define KILN_Z_LEAST_TRIGGER (-847) /* p of 0.3: nothing below it is chosen, */
+#define KILN_Z_NOTHING (-1000000)   /* of a LoRA without evidence */
+#define KILN_Z_LEAST 0              /* nor below 0.5 without a trigger */
 void kiln_router_score(struct kiln_router_reader *reader, const struct kiln_router_pool *pool,
                        const struct kiln_router_weights *weights);
 /* Whether the LoRA has the phrase as a trigger or a keyword. */
 bool kiln_router_has(const struct kiln_router *router, uint32_t lora, uint32_t phrase);
+bool kiln_router_suits(const struct kiln_router_lora *lora, const struct kiln_router_pool *pool);
+/* The candidate of a LoRA, which becomes one if it suits the pool; NULL if not. */
+struct kiln_candidate *kiln_router_candidate(struct kiln_router_reader *reader, uint32_t lora,
+                                             const struct kiln_router_pool *pool);
 bool kiln_candidate_before(const struct kiln_candidate *a, const struct kiln_candidate *b);
 int kiln_router_p(int z); /* thousandths */
 static inline bool kiln_spans_meet(struct kiln_span a, struct kiln_span b)
 {
     return a.from < b.to && b.from < a.to;
 }
+
+/* meaning.c.  Memory of a reader; the segments of the words that were read; their cosines; the
+ * evidence c, m and x of the candidates and of the LoRAs that are nearest. */
+bool kiln_router_meaning_room(struct kiln_router_reader *reader);
+void kiln_router_split(struct kiln_router_reader *reader);
+int kiln_router_compare(struct kiln_router_reader *reader,
+                        const struct kiln_router_request *request,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_router_add_meaning(struct kiln_router_reader *reader,
+                             const struct kiln_router_pool *pool);
+/* The whole prompt, and the clause that spoke for a LoRA chosen without words, speak for no other
+ * one. */
+void kiln_router_use_segments(struct kiln_router_reader *reader, uint32_t lora, bool by_meaning);
 
 /* read.c: the words of a request. */
 int kiln_router_read(struct kiln_router_reader *reader, const struct kiln_router_request *request,

@@ -15,7 +15,8 @@ struct kiln_router_reader *kiln_router_reader_new(const struct kiln_router *rout
     reader->candidate_of = calloc(router->count + 1, sizeof *reader->candidate_of);
     reader->candidates = calloc(router->count + 1, sizeof *reader->candidates);
     reader->prompt = malloc(KILN_PROMPT_MAX + 1);
-    if (reader->candidate_of && reader->candidates && reader->prompt)
+    if (reader->candidate_of && reader->candidates && reader->prompt &&
+        kiln_router_meaning_room(reader))
         return reader;
     kiln_router_reader_free(reader);
     return NULL;
@@ -29,6 +30,8 @@ void kiln_router_reader_free(struct kiln_router_reader *reader)
     free(reader->candidate_of);
     free(reader->candidates);
     free(reader->prompt);
+    free(reader->cosines);
+    free(reader->products);
     free(reader);
 }
 
@@ -42,10 +45,12 @@ int kiln_router_read(struct kiln_router_reader *reader, const struct kiln_router
         return kiln_fail(err, KILN_BAD_INPUT, "the prompt has over %d bytes", KILN_PROMPT_MAX);
     struct kiln_route_tokens *tokens = &reader->tokens;
     kiln_route_tokens_clear(tokens);
+    tokens->keep_clean = reader->router->meaning != NULL;
     int rc = kiln_route_tokens_add(tokens, request->prompt, len, true, err);
     if (!rc && style && *style)
         rc = kiln_route_tokens_add(tokens, style, strlen(style), false, err);
     const size_t wanted = tokens->count;
+    tokens->keep_clean = false;
     if (!rc && negative_len > 0)
         rc = kiln_route_tokens_add(tokens, negative, negative_len, false, err);
     if (rc)
@@ -54,5 +59,18 @@ int kiln_router_read(struct kiln_router_reader *reader, const struct kiln_router
         tokens->at[i].mark = KILN_MARK_NEGATED;
     kiln_router_guess(reader);
     kiln_router_find(reader);
+    kiln_router_split(reader);
     return 0;
+}
+
+int kiln_router_segments(struct kiln_router_reader *reader,
+                         const struct kiln_router_request *request,
+                         const char *ret[KILN_MEANING_SEGMENTS], size_t *ret_count,
+                         struct kiln_error *err)
+{
+    *ret_count = 0;
+    int rc = reader->router->meaning ? kiln_router_read(reader, request, err) : 0;
+    for (size_t i = 0; i < reader->segment_count && !rc; i++)
+        ret[(*ret_count)++] = reader->segments[i].text;
+    return rc;
 }

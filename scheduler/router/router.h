@@ -16,6 +16,7 @@
  *     n  a phrase of a concept that its own excludes ("photorealistic" for a painting)
  *     p = 1/(1 + exp(-z)),  z = weights . (1, t, k, b, n), fitted by `kiln bench routing --fit`,
  *     plus the bias that ratings of its pictures have taught (learn.h), unless a trigger stands
+ * Where words choose nothing, an embedder may, if the snapshot has one (meaning.h).
  * Then the team (team.c): the best one first; the words that spoke for it speak for no other.
  */
 #ifndef KILN_ROUTER_H
@@ -34,7 +35,7 @@
 #define KILN_ROUTER_TEXT_MAX 120   /* bytes of a trigger or keyword */
 #define KILN_ROUTER_PROSE_MAX 2000 /* bytes of an example, or read of a description */
 #define KILN_ROUTER_REASON_MAX KILN_ROUTE_MAX /* bytes */
-#define KILN_ROUTER_SHOWN 8        /* candidates that a route explains */
+#define KILN_ROUTER_SHOWN 8                   /* candidates that a route explains */
 #define KILN_ROUTER_ID 2 /* raised when the same line and version may give another answer */
 
 enum kiln_lora_category {
@@ -109,6 +110,9 @@ struct kiln_router_request {
     size_t around;               /* bytes of the style's words, which are drawn beside the prompt */
     struct kiln_router_pool pool;
     const struct kiln_router_weights *weights; /* NULL: the fitted ones */
+    /* With an embedder: a vector [dims] for each text of kiln_router_segments. */
+    const int8_t *const *vectors;
+    size_t vector_count;
 };
 
 enum kiln_route_why {
@@ -126,10 +130,11 @@ const char *kiln_route_why_name(enum kiln_route_why why);
 
 struct kiln_route_candidate {
     uint32_t lora;
-    int p;          /* thousandths */
-    int t, k, b, n; /* thousandths */
+    int p;                   /* thousandths */
+    int t, k, b, n, c, m, x; /* thousandths */
     enum kiln_route_why why;
     bool by_trigger;  /* what text is: a trigger or a keyword */
+    bool by_meaning;  /* the embedder chose it; text is "" */
     const char *text; /* the phrase that spoke most for it, or "" */
 };
 
@@ -143,12 +148,13 @@ struct kiln_route {
         *prompt; /* as drawn: with the missing triggers; lent until the reader's next route */
     bool trigger_dropped;                    /* a trigger had no room within KILN_PROMPT_MAX */
     bool tags;                               /* the prompt has <lora:...>, which is not obeyed */
-    char reason[KILN_ROUTER_REASON_MAX + 1]; /* {"v":version,"r":2,"p":[["neon",0.97,"..."]]} */
+    char reason[KILN_ROUTER_REASON_MAX + 1]; /* schemas/route.h */
     struct kiln_route_candidate shown[KILN_ROUTER_SHOWN]; /* chosen ones first, then by p */
     uint32_t shown_count;
 };
 
-/* KILN_BAD_INPUT: not UTF-8, or longer than KILN_PROMPT_MAX. */
+/* KILN_BAD_INPUT: not UTF-8, or longer than KILN_PROMPT_MAX.  KILN_INTERNAL: the snapshot has an
+ * embedder, and the request not the vectors of its segments. */
 int kiln_router_route(struct kiln_router_reader *reader, const struct kiln_router_request *request,
                       struct kiln_route *ret, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -38,7 +38,7 @@ static bool same_name(const char *a, const char *b)
     }
 }
 
-static bool suits(const struct kiln_router_lora *lora, const struct kiln_router_pool *pool)
+bool kiln_router_suits(const struct kiln_router_lora *lora, const struct kiln_router_pool *pool)
 {
     const bool given = pool->variant && *pool->variant && *lora->variant;
     if (!lora->enabled || (pool->commercial && lora->commercial != KILN_COMMERCIAL_YES) ||
@@ -53,13 +53,12 @@ static bool suits(const struct kiln_router_lora *lora, const struct kiln_router_
     return !*lora->tenant || (pool->tenant && strcmp(lora->tenant, pool->tenant) == 0);
 }
 
-/* The candidate of a LoRA, which becomes one if it suits the pool; NULL if not.  Memory is for all
- * LoRAs, so it does not fail. */
-static struct kiln_candidate *candidate(struct kiln_router_reader *reader, uint32_t lora,
-                                        const struct kiln_router_pool *pool)
+/* Memory is for all LoRAs, so it does not fail. */
+struct kiln_candidate *kiln_router_candidate(struct kiln_router_reader *reader, uint32_t lora,
+                                             const struct kiln_router_pool *pool)
 {
     if (!reader->candidate_of[lora]) {
-        if (!suits(&reader->router->loras[lora], pool))
+        if (!kiln_router_suits(&reader->router->loras[lora], pool))
             return NULL;
         reader->candidates[reader->candidate_count++] =
             (struct kiln_candidate){.lora = lora, .phrase = UINT32_MAX};
@@ -121,7 +120,7 @@ static void weigh(struct kiln_router_reader *reader, const struct kiln_hit *hit,
     const struct kiln_router *router = reader->router;
     const struct kiln_phrase *phrase = &router->phrases[hit->phrase];
     const bool trigger = use->role == KILN_ROLE_TRIGGER;
-    struct kiln_candidate *c = candidate(reader, use->lora, pool);
+    struct kiln_candidate *c = kiln_router_candidate(reader, use->lora, pool);
     if (!c)
         return;
     if (trigger && hit->exact && !hit->denied) {
@@ -138,8 +137,10 @@ static void weigh(struct kiln_router_reader *reader, const struct kiln_hit *hit,
     const bool look = category == KILN_LORA_STYLE || category == KILN_LORA_EFFECT;
     const bool strong = trigger && hit->exact && phrase->count > 1;
     int asks = !look || strong ? 1000 : hit->look;
-    if (asks == 0 || (!strong && covered(reader, use->lora, hit->span)))
+    if (asks == 0 || (!strong && covered(reader, use->lora, hit->span))) {
+        c->thing = true;
         return;
+    }
     if (hit->inside != UINT32_MAX && !kiln_router_has(router, use->lora, hit->inside))
         asks = asks * INSIDE / 1000;
     const int share = hit->share * hit->share / 1000 * hit->share / 1000;
@@ -197,7 +198,7 @@ static void add_words(struct kiln_router_reader *reader, const struct kiln_route
             continue;
         for (const struct kiln_posting *p = router->postings + *list; p->lora != UINT32_MAX; p++)
             if (all || reader->candidate_of[p->lora]) {
-                struct kiln_candidate *c = candidate(reader, p->lora, pool);
+                struct kiln_candidate *c = kiln_router_candidate(reader, p->lora, pool);
                 if (c)
                     c->b += (int)p->impact;
             }
@@ -216,6 +217,17 @@ bool kiln_candidate_before(const struct kiln_candidate *a, const struct kiln_can
     return a->z != b->z ? a->z > b->z : a->lora < b->lora; /* which is by name */
 }
 
+/* Whether one of the candidates may be chosen by its words. */
+static bool words_choose(const struct kiln_router_reader *reader)
+{
+    for (size_t i = 0; i < reader->candidate_count; i++) {
+        const struct kiln_candidate *c = &reader->candidates[i];
+        if (!c->barred && c->z >= (c->t >= 1000 ? KILN_Z_LEAST_TRIGGER : KILN_Z_LEAST))
+            return true;
+    }
+    return false;
+}
+
 void kiln_router_score(struct kiln_router_reader *reader, const struct kiln_router_pool *pool,
                        const struct kiln_router_weights *w)
 {
@@ -225,7 +237,6 @@ void kiln_router_score(struct kiln_router_reader *reader, const struct kiln_rout
     add_words(reader, pool, w->bias + w->b >= KILN_Z_LEAST_TRIGGER);
     for (size_t i = 0; i < reader->candidate_count; i++) {
         struct kiln_candidate *c = &reader->candidates[i];
-        reader->candidate_of[c->lora] = 0;
         c->k = c->k > c->t ? c->k : 0; /* a trigger is a phrase too, and counts once */
         c->z = w->bias + (int)(((int64_t)w->t * c->t + (int64_t)w->k * c->k + (int64_t)w->b * c->b +
                                 (int64_t)w->n * c->n) /
@@ -233,4 +244,8 @@ void kiln_router_score(struct kiln_router_reader *reader, const struct kiln_rout
         if (c->t == 0)
             c->z += reader->router->loras[c->lora].bias;
     }
+    if (reader->router->meaning && !words_choose(reader))
+        kiln_router_add_meaning(reader, pool);
+    for (size_t i = 0; i < reader->candidate_count; i++)
+        reader->candidate_of[reader->candidates[i].lora] = 0;
 }

@@ -5,7 +5,6 @@
 #include "scheduler/router/index.h"
 #include "schemas/words/marks.h"
 
-#define Z_LEAST 0 /* p of 0.5 */
 #define SUBJECTS_MAX 2
 #define TEAM_MAX KILN_LORAS_MAX
 
@@ -47,7 +46,7 @@ static enum kiln_route_why may_join(const struct kiln_router *router, const stru
         return KILN_ROUTE_BARRED;
     if (lora->category == KILN_LORA_CHARACTER && c->t == 0 && c->k < 1000)
         return KILN_ROUTE_NAME_ONLY;
-    if (c->z < (c->t >= 1000 ? KILN_Z_LEAST_TRIGGER : Z_LEAST))
+    if (c->z < (c->t >= 1000 ? KILN_Z_LEAST_TRIGGER : KILN_Z_LEAST))
         return KILN_ROUTE_WEAK;
     if (team->count == TEAM_MAX)
         return KILN_ROUTE_FULL;
@@ -87,9 +86,13 @@ static void show(const struct kiln_router *router, const struct kiln_candidate *
         .k = c->k,
         .b = c->b,
         .n = c->n,
+        .c = c->c,
+        .m = c->m,
+        .x = c->x,
+        .by_meaning = c->by_meaning,
         .why = why,
         .by_trigger = c->by_trigger,
-        .text = c->phrase == UINT32_MAX ? "" : router->phrases[c->phrase].text};
+        .text = c->by_meaning || c->phrase == UINT32_MAX ? "" : router->phrases[c->phrase].text};
 }
 
 static void join(struct kiln_router_reader *reader, const struct kiln_candidate *c,
@@ -107,6 +110,8 @@ static void join(struct kiln_router_reader *reader, const struct kiln_candidate 
             for (uint32_t i = hit->span.from; i < hit->span.to; i++)
                 reader->tokens.at[i].used = true;
     }
+    if (reader->router->meaning)
+        kiln_router_use_segments(reader, c->lora, c->by_meaning);
 }
 
 /* The best candidates, in order. */
@@ -167,6 +172,7 @@ int kiln_router_route(struct kiln_router_reader *reader, const struct kiln_route
     struct team team = {.count = 0};
     struct kiln_route route = {.count = 0};
     int rc = kiln_router_read(reader, request, err);
+    rc = rc || !router->meaning ? rc : kiln_router_compare(reader, request, err);
     if (rc)
         return rc;
     do {

@@ -141,6 +141,30 @@ static void add_word(void *arg, const struct kiln_word *word)
     tokens->letters_len += len;
 }
 
+/* Appends to what is said; without memory the tokens have failed. */
+static void keep(struct kiln_route_tokens *tokens, const char *text, size_t len)
+{
+    if (!tokens->keep_clean)
+        return;
+    if (tokens->clean_len + len > tokens->clean_room) {
+        const size_t room = (tokens->clean_len + len) * 2;
+        char *clean = realloc(tokens->clean, room);
+        tokens->failed |= !clean;
+        if (!clean)
+            return;
+        tokens->clean = clean;
+        tokens->clean_room = room;
+    }
+    memcpy(tokens->clean + tokens->clean_len, text, len);
+    tokens->clean_len += len;
+}
+
+static void end_clause(struct kiln_route_tokens *tokens)
+{
+    tokens->clauses++;
+    keep(tokens, "\n", 1);
+}
+
 /* The length of what separates clauses at text[0..len), or 0. */
 static size_t separator(const char *text, size_t len)
 {
@@ -171,8 +195,11 @@ static void split(struct adding *adding, const char *folded, size_t len, const u
         if (at > start) {
             adding->mark = marks[start];
             kiln_words_each(folded + start, at - start, &position, add_word, adding);
+            if (adding->mark == KILN_MARK_NONE)
+                keep(adding->tokens, folded + start, at - start);
         }
-        adding->tokens->clauses += end > 0;
+        if (end > 0)
+            end_clause(adding->tokens);
         start = at = at + end;
     }
 }
@@ -197,7 +224,7 @@ int kiln_route_tokens_add(struct kiln_route_tokens *tokens, const char *text, si
             memset(tokens->marks, KILN_MARK_NONE, len);
         tokens->marks[len] = KILN_MARK_NONE;
         tokens->tags |= marked && memmem(folded, len, "<lora:", 6) != NULL;
-        tokens->clauses++;
+        end_clause(tokens);
         split(&(struct adding){tokens, folded, 0}, folded, len, tokens->marks);
     }
     tokens->failed |= !tokens->marks;
@@ -208,7 +235,7 @@ int kiln_route_tokens_add(struct kiln_route_tokens *tokens, const char *text, si
 
 void kiln_route_tokens_clear(struct kiln_route_tokens *tokens)
 {
-    tokens->count = tokens->letters_len = 0;
+    tokens->count = tokens->letters_len = tokens->clean_len = 0;
     tokens->clauses = 0;
     tokens->tags = tokens->failed = false;
 }
@@ -218,6 +245,7 @@ void kiln_route_tokens_release(struct kiln_route_tokens *tokens)
     free(tokens->at);
     free(tokens->letters);
     free(tokens->marks);
+    free(tokens->clean);
     *tokens = (struct kiln_route_tokens){0};
 }
 

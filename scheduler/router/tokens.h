@@ -33,6 +33,9 @@ struct kiln_route_tokens {
     bool failed;          /* no memory */
     unsigned char *marks; /* scratch */
     size_t marks_room;
+    bool keep_clean; /* also keep what is said, without what is quoted or denied: */
+    char *clean;     /* a line a clause, the number of lines before it is its number */
+    size_t clean_len, clean_room;
 };
 
 /* Adds the words of text; marked: also look for quotations and denials.  Its clauses are its own.

@@ -158,6 +158,10 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
                "share from which its level counts; what is not certain either way is unsure"),
     [KILN_KEY_GALLERY_METRICS_PORT] = INT("gallery_metrics_port", "9460", 0, 65535,
                                           "/metrics and /healthz of the gallery; 0: off"),
+    [KILN_KEY_ROUTER_EMBEDDER] =
+        TEXT("router_embedder", "none",
+             "loras \"auto\" by meaning as well: a directory with a text embedder and its "
+             "kiln_router.json; none: by words"),
     [KILN_KEY_GALLERY_EMBEDDER] =
         TEXT("gallery_embedder", "auto",
              "search by meaning: a directory with a text embedder; auto: the model's own; none"),

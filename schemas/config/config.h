@@ -75,6 +75,7 @@ enum kiln_key {
     KILN_KEY_GALLERY_CLASSIFIER_LEVELS,  /* "label=level, ..." */
     KILN_KEY_GALLERY_CLASSIFIER_CERTAIN, /* 0.5 .. 1 */
     KILN_KEY_GALLERY_METRICS_PORT,       /* /metrics and /healthz of kiln-gallery; 0 = none */
+    KILN_KEY_ROUTER_EMBEDDER,            /* none | DIR: loras "auto" also compares meanings */
     KILN_KEY_GALLERY_EMBEDDER,           /* auto | none | DIR: what search by meaning compares */
     KILN_KEY_WEBHOOK_HOSTS,              /* HOST or HOST:PORT, ...; "" = none is told */
     KILN_KEY_WEBHOOK_SECRET_FILE,        /* signs what they are told */

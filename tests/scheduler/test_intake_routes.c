@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pipeline/embed/embedder.h"
+#include "scheduler/embedding/model.h"
 #include "tests/scheduler/intake_rig.h"
 
 #define SHA "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -167,6 +169,48 @@ static void a_registry_beyond_the_bounds_is_read_as_far_as_they_go(void **state)
     row_is("named", "loras->0->>'sha256'", OTHER_SHA);
 }
 
+/* With an embedder: prompts whose vectors the thread makes, and an id in each reason. */
+static void meaning_chooses_and_the_row_names_the_embedder(void **state)
+{
+    (void)state;
+    const char *source = getenv("KILN_SOURCE");
+    char command[1200], dir[200], path[300];
+    struct kiln_embedder *e;
+    snprintf(dir, sizeof dir, "%s/potion", stack->dir);
+    snprintf(command, sizeof command,
+             "rm -rf '%s' && cp -r '%s/tests/golden/embed/potion' '%s' && chmod -R u+w '%s'", dir,
+             source ? source : ".", dir, dir);
+    assert_int_equal(system(command), 0);
+    kiln_test_ok(kiln_config_set(stack->config, "router_embedder", dir, "test", &err), err);
+    assert_int_equal(kiln_routes_check(stack->config, &err), KILN_CONFIG); /* it has no weights */
+    assert_non_null(strstr(err.text, "kiln_router.json"));
+    kiln_test_ok(kiln_embedder_open(dir, NULL, &e, &err), err);
+    snprintf(path, sizeof path, "%s/" KILN_EMBEDDING_WEIGHTS, dir);
+    const struct kiln_meaning_weights weights = {.bias = -9000, .c = 10000};
+    kiln_test_ok(kiln_embedding_weights_write(path, kiln_embedder_info(e)->recipe, &weights, &err),
+                 err);
+    kiln_embedder_close(e);
+    kiln_test_ok(kiln_routes_check(stack->config, &err), err);
+    add_lora("disc", "", SHA, ",\"triggers\":[\"dsc\"],\"description\":\"a crimson disc\"");
+    reopen_routes();
+    send("b", "means", "{\"prompt\":\"a crimson disc\",\"loras\":\"auto\"}");
+    send("b", "bad", "{\"prompt\":\"x\",\"loras\":\"auto\",\"steps\":0}");
+    for (int i = 0; i < 300; i++) { /* more than are prepared together */
+        char key[16], line[80];
+        snprintf(key, sizeof key, "k%d", i);
+        snprintf(line, sizeof line, "{\"prompt\":\"a red star %d\",\"loras\":\"auto\"}", i);
+        send("b", key, line);
+    }
+    assert_int_equal(take_all(), 301);
+    row_is("means", "lora_set", "disc:1@aaaaaaaaaaaaaaaa");
+    row_is("means", "prompt_drawn", "dsc, a crimson disc");
+    row_is("means", "length(route::json->>'e')", "8");
+    row_is("k299", "lora_set", "");
+    row_is("k299", "route::json->>'e' = (SELECT route::json->>'e' FROM job WHERE key = 'means')",
+           "true");
+    kiln_test_ok(kiln_config_set(stack->config, "router_embedder", "none", "test", &err), err);
+}
+
 static void a_lora_of_a_tenant_is_for_that_tenant(void **state)
 {
     (void)state;
@@ -238,6 +282,7 @@ int main(void)
         ROUTED(a_change_in_mid_stream_is_for_later_jobs),
         ROUTED(a_registry_of_another_release_is_read_as_far_as_it_goes),
         ROUTED(a_registry_beyond_the_bounds_is_read_as_far_as_they_go),
+        ROUTED(meaning_chooses_and_the_row_names_the_embedder),
         ROUTED(a_lora_of_a_tenant_is_for_that_tenant),
         ROUTED(hostile_prompts_come_in),
         ROUTED(the_loras_of_the_model_are_chosen_out_of_the_box), /* it sets lora_dir */

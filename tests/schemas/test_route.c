@@ -50,6 +50,12 @@ static void what_auto_chose_stays_in_the_line(void **state)
     kiln_text_clear(&words);
     kiln_route_words(&back, &words);
     assert_int_equal(words.len, 0);
+    free(job.route);
+    job.route = strdup("{\"v\":41,\"r\":2,\"e\":\"3f2a9c01\",\"p\":[[\"ink\",0.6,\"meaning\"]]}");
+    kiln_text_clear(&words);
+    kiln_route_words(&job, &words);
+    assert_string_equal(words.at, "auto chose from registry version 41, embedder 3f2a9c01: ink at "
+                                  "0.8 (60 %, meaning)");
     static const char *const damaged[] = {"",
                                           "{}",
                                           "[1]",

@@ -13,7 +13,7 @@ SIM_OBJ := $(call obj,$(filter-out $(wildcard tests/sim/test_*.c),$(wildcard tes
   $(addprefix tests/hostile/,bytes.c values.c shapes.c))
 SIM := $(BUILD)/tests/sim/sim
 
-$(SIM): $(SIM_OBJ) $(call lib,worker scheduler storage schemas)
+$(SIM): $(SIM_OBJ) $(call lib,worker scheduler embed storage kernels schemas)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SIM_WRAPPED:%=-Wl,--wrap=%) $(SYSLIBS)

@@ -3,7 +3,7 @@
 #
 #     schemas <- storage <- scheduler <- scheduler/cli        storage <- worker
 #     schemas <- kernels <- pipeline <- worker                storage/formats <- pipeline
-#     pipeline/embed <- scheduler; pipeline/lora/file <- scheduler/cli/lora
+#     pipeline/embed <- scheduler (kernels/vectors <- scheduler/router); pipeline/lora/file <- scheduler/cli/lora
 #
 # Between the rooms of a folder the order is one-way as well.  Nothing includes worker/ or scheduler/
 # from outside. Tests may include anything.
@@ -48,10 +48,12 @@ storage/ledger/upkeep:      schemas/ storage/ledger storage/ledger/read storage/
 
 scheduler/policy:           schemas/
 scheduler/sim:              schemas/ scheduler/policy
-scheduler/intake:           schemas/ storage/ scheduler/router
-scheduler/router:           schemas/
+scheduler/intake:           schemas/ storage/ scheduler/router scheduler/embedding
+scheduler/router:           schemas/ kernels/vectors
+scheduler/embedding:        schemas/ storage/formats scheduler/router pipeline/embed
 scheduler/cache:            schemas/ storage/
-scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake scheduler/cache pipeline/embed/
+scheduler:                  schemas/ storage/ scheduler/policy scheduler/intake scheduler/cache scheduler/embedding
+scheduler:                  pipeline/embed/
 
 scheduler/gallery/alike:    schemas/ storage/ scheduler/policy scheduler/gallery/background.h
 scheduler/gallery/meaning:  schemas/ storage/ pipeline/embed/ kernels/vectors scheduler/policy scheduler/sim
@@ -68,14 +70,14 @@ scheduler/cli/fleet:        scheduler/pauses.h scheduler/intake/window.h
 scheduler/cli/fleet/watch:  schemas/ storage/ scheduler/cli/core/ scheduler/cli/fleet
 scheduler/cli/jobs:         schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/cli/jobs:         scheduler/cli/jobs/ scheduler/pauses.h scheduler/policy/bounds.h
-scheduler/cli/lora:         schemas/ storage/ scheduler/cli/core/ scheduler/router pipeline/lora/file
+scheduler/cli/lora:         schemas/ storage/ scheduler/cli/core/ scheduler/router scheduler/embedding pipeline/lora/file
 scheduler/cli/lora:         scheduler/cli/fleet/pause.h
 scheduler/cli/upkeep:       schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
 scheduler/bench:            scheduler/policy scheduler/sim scheduler/cache pipeline/embed
 scheduler/bench/routing:    schemas/ storage/ scheduler/bench/bench.h scheduler/cli/core scheduler/cli/lora/open.h
-scheduler/bench/routing:    scheduler/router
+scheduler/bench/routing:    scheduler/router scheduler/embedding pipeline/embed pipeline/embed/captions
 scheduler/bench/gallery:    schemas/ storage/ scheduler/bench/bench.h scheduler/cli/core/
 scheduler/bench/gallery:    pipeline/embed pipeline/embed/index
 scheduler/cli:              schemas/ storage/ scheduler/cli/

@@ -12,7 +12,7 @@
 #include "scheduler/bench/routing/routing.h"
 #include "schemas/room.h"
 
-#define PARTS 5 /* bias, t, k, b, n */
+#define PARTS 5 /* bias, t, k, b, n; of meaning bias, b, c, m, x */
 #define STEPS 60
 #define PENALTY 0.02 /* of all but the bias */
 
@@ -27,19 +27,22 @@ struct rows {
 };
 
 static int add_rows(struct kiln_router_reader *reader, const struct kiln_routing_case *c,
-                    struct rows *rows, struct kiln_error *err)
+                    bool meaning, struct rows *rows, struct kiln_error *err)
 {
     for (size_t i = 0; i < reader->candidate_count; i++) {
         const struct kiln_candidate *seen = &reader->candidates[i];
-        if (seen->barred || kiln_routing_in(&c->may, seen->lora))
+        if (seen->barred || kiln_routing_in(&c->may, seen->lora) || (meaning && !seen->by_meaning))
             continue;
         struct row *at = kiln_room(rows->at, rows->count, &rows->room, sizeof *at);
         if (!at)
             return kiln_fail(err, KILN_NO_MEMORY, "no memory to fit weights");
         rows->at = at;
-        at[rows->count++] = (struct row){
-            {1, seen->t / 1000.0, seen->k / 1000.0, seen->b / 1000.0, seen->n / 1000.0},
-            kiln_routing_wanted(c, seen->lora)};
+        const double label = kiln_routing_wanted(c, seen->lora);
+        const int words[] = {1000, seen->t, seen->k, seen->b, seen->n};
+        const int means[] = {1000, seen->b, seen->c, seen->m, seen->x};
+        for (int p = 0; p < PARTS; p++)
+            at[rows->count].x[p] = (meaning ? means[p] : words[p]) / 1000.0;
+        at[rows->count++].label = label;
     }
     return 0;
 }
@@ -88,38 +91,77 @@ static void newton(const struct rows *rows, const bool used[PARTS], double w[PAR
     }
 }
 
-int kiln_routing_fit(const struct kiln_router *router, const struct kiln_router_pool *pool,
-                     const struct kiln_routing_set *set, unsigned parts,
-                     struct kiln_router_weights *ret, struct kiln_error *err)
+/* The weights of those evidences that `used` names; a sign that is wrong takes one out. */
+static void fit_rows(const struct rows *rows, const int signs[PARTS], bool used[PARTS],
+                     int ret[PARTS])
 {
-    struct kiln_router_reader *reader = kiln_router_reader_new(router);
-    struct rows rows = {0};
-    int rc = reader ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory to fit weights");
-    for (size_t i = 0; i < set->count && !rc; i++) {
-        const struct kiln_router_request request = {.prompt = set->at[i].prompt, .pool = *pool};
-        rc = kiln_router_read(reader, &request, err);
-        if (!rc) /* without weights every LoRA with any evidence is a candidate */
-            kiln_router_score(reader, pool, &(struct kiln_router_weights){.bias = 0});
-        rc = rc ? rc : add_rows(reader, &set->at[i], &rows, err);
-    }
-    bool used[PARTS] = {true, parts & KILN_PART_T, parts & KILN_PART_K, parts & KILN_PART_B,
-                        parts & KILN_PART_N};
     double w[PARTS];
-    for (bool again = !rc; again;) {
+    for (bool again = true; again;) {
         again = false;
-        newton(&rows, used, w);
+        newton(rows, used, w);
         for (int p = 1; p < PARTS; p++)
-            if (used[p] && (p == PARTS - 1 ? w[p] > 0 : w[p] < 0)) {
+            if (used[p] && w[p] * signs[p] < 0) {
                 used[p] = false;
-                w[p] = 0;
                 again = true;
             }
     }
-    if (!rc)
-        *ret = (struct kiln_router_weights){(int)lround(w[0] * 1000), (int)lround(w[1] * 1000),
-                                            (int)lround(w[2] * 1000), (int)lround(w[3] * 1000),
-                                            (int)lround(w[4] * 1000)};
+    for (int p = 0; p < PARTS; p++)
+        ret[p] = used[p] ? (int)lround(w[p] * 1000) : 0;
+}
+
+static const int signs[PARTS] = {0, 1, 1, 1, -1}; /* that each weight must have */
+
+int kiln_routing_fit(const struct kiln_routing_under_test *of, const struct kiln_routing_set *set,
+                     unsigned parts, struct kiln_router_weights *ret, struct kiln_error *err)
+{
+    struct kiln_routing_reader reader = {0};
+    struct rows rows = {0};
+    int rc = kiln_routing_reader_open(of, &reader, err), w[PARTS];
+    for (size_t i = 0; i < set->count && !rc; i++) {
+        struct kiln_router_request request;
+        rc = kiln_routing_request(&reader, set->at[i].prompt, &request, err);
+        rc = rc ? rc : kiln_router_read(reader.reader, &request, err);
+        if (!rc) /* without weights every LoRA with any evidence is a candidate */
+            kiln_router_score(reader.reader, &of->pool, &(struct kiln_router_weights){.bias = 0});
+        rc = rc ? rc : add_rows(reader.reader, &set->at[i], false, &rows, err);
+    }
+    bool used[PARTS] = {true, parts & KILN_PART_T, parts & KILN_PART_K, parts & KILN_PART_B,
+                        parts & KILN_PART_N};
+    if (!rc) {
+        fit_rows(&rows, signs, used, w);
+        *ret = (struct kiln_router_weights){w[0], w[1], w[2], w[3], w[4]};
+    }
     free(rows.at);
-    kiln_router_reader_free(reader);
+    kiln_routing_reader_release(&reader);
+    return rc;
+}
+
+int kiln_routing_fit_meaning(const struct kiln_routing_under_test *of,
+                             const struct kiln_routing_set *set,
+                             const struct kiln_router_weights *words,
+                             struct kiln_meaning_weights *ret, struct kiln_error *err)
+{
+    const struct kiln_meaning_weights before = of->router->meaning->weights;
+    struct kiln_routing_reader reader = {0};
+    struct rows rows = {0};
+    int rc = kiln_routing_reader_open(of, &reader, err), w[PARTS];
+    of->router->meaning->weights = (struct kiln_meaning_weights){.bias = 0};
+    for (size_t i = 0; i < set->count && !rc; i++) {
+        struct kiln_router_request request;
+        rc = kiln_routing_request(&reader, set->at[i].prompt, &request, err);
+        rc = rc ? rc : kiln_router_read(reader.reader, &request, err);
+        rc = rc ? rc : kiln_router_compare(reader.reader, &request, err);
+        if (!rc) /* by_meaning: where words choose nothing */
+            kiln_router_score(reader.reader, &of->pool, words);
+        rc = rc ? rc : add_rows(reader.reader, &set->at[i], true, &rows, err);
+    }
+    of->router->meaning->weights = before;
+    bool used[PARTS] = {true, words->b != 0, true, true, true};
+    if (!rc) {
+        fit_rows(&rows, signs, used, w);
+        *ret = (struct kiln_meaning_weights){w[0], w[1], w[2], w[3], w[4]};
+    }
+    free(rows.at);
+    kiln_routing_reader_release(&reader);
     return rc;
 }

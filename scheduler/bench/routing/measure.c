@@ -164,23 +164,24 @@ static size_t distinct(const uint64_t *values, size_t count, size_t jobs)
     return found;
 }
 
-int kiln_routing_sets(const struct kiln_router *router, const struct kiln_router_pool *pool,
-                      const struct kiln_routing_set *sets, size_t set_count, size_t jobs,
-                      size_t *ret, size_t *ret_labels, struct kiln_error *err)
+int kiln_routing_sets(const struct kiln_routing_under_test *of, const struct kiln_routing_set *sets,
+                      size_t set_count, size_t jobs, size_t *ret, size_t *ret_labels,
+                      struct kiln_error *err)
 {
     size_t count = 0, room = 0;
     for (size_t s = 0; s < set_count; s++)
         room += sets[s].count;
-    struct kiln_router_reader *reader = kiln_router_reader_new(router);
+    struct kiln_routing_reader reader = {0};
     uint64_t *routed = calloc(room + 1, sizeof *routed), *labels = calloc(room + 1, sizeof *labels);
-    int rc =
-        reader && routed && labels ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for routes");
+    int rc = routed && labels ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for routes");
+    rc = rc ? rc : kiln_routing_reader_open(of, &reader, err);
     for (size_t s = 0; s < set_count && !rc; s++)
         for (size_t i = 0; i < sets[s].count && !rc; i++) {
             const struct kiln_routing_case *c = &sets[s].at[i];
-            const struct kiln_router_request request = {.prompt = c->prompt, .pool = *pool};
+            struct kiln_router_request request;
             struct kiln_route route;
-            rc = kiln_router_route(reader, &request, &route, err);
+            rc = kiln_routing_request(&reader, c->prompt, &request, err);
+            rc = rc ? rc : kiln_router_route(reader.reader, &request, &route, err);
             if (rc)
                 break;
             routed[count] = set_hash(&route);
@@ -195,24 +196,26 @@ int kiln_routing_sets(const struct kiln_router *router, const struct kiln_router
     }
     free(routed);
     free(labels);
-    kiln_router_reader_free(reader);
+    kiln_routing_reader_release(&reader);
     return rc;
 }
 
-int kiln_routing_measure(const struct kiln_router *router, const struct kiln_router_pool *pool,
+int kiln_routing_measure(const struct kiln_routing_under_test *of,
                          const struct kiln_routing_set *set,
                          const struct kiln_router_weights *weights, struct kiln_routing_result *ret,
                          struct kiln_error *err)
 {
-    struct kiln_router_reader *reader = kiln_router_reader_new(router);
+    struct kiln_routing_reader reader = {0};
     struct kiln_routing_outcome *out = calloc(set->count + 1, sizeof *out);
     struct fraction *at = calloc(2 * set->count + 1, sizeof *at), *scratch = at + set->count;
-    int rc = reader && out && at ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for routes");
+    int rc = out && at ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for routes");
+    rc = rc ? rc : kiln_routing_reader_open(of, &reader, err);
     for (size_t i = 0; i < set->count && !rc; i++) {
-        const struct kiln_router_request request = {
-            .prompt = set->at[i].prompt, .pool = *pool, .weights = weights};
+        struct kiln_router_request request;
         struct kiln_route route;
-        rc = kiln_router_route(reader, &request, &route, err);
+        rc = kiln_routing_request(&reader, set->at[i].prompt, &request, err);
+        request.weights = weights;
+        rc = rc ? rc : kiln_router_route(reader.reader, &request, &route, err);
         if (!rc)
             out[i] = outcome_of(&set->at[i], &route);
     }
@@ -229,20 +232,21 @@ int kiln_routing_measure(const struct kiln_router *router, const struct kiln_rou
     }
     free(at);
     free(out);
-    kiln_router_reader_free(reader);
+    kiln_routing_reader_release(&reader);
     return rc;
 }
 
-int kiln_routing_print_wrong(const struct kiln_router *router, const struct kiln_router_pool *pool,
+int kiln_routing_print_wrong(const struct kiln_routing_under_test *of,
                              const struct kiln_routing_set *set, struct kiln_error *err)
 {
-    struct kiln_router_reader *reader = kiln_router_reader_new(router);
-    int rc = reader ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for routes");
+    struct kiln_routing_reader reader = {0};
+    int rc = kiln_routing_reader_open(of, &reader, err);
     for (size_t i = 0; i < set->count && !rc; i++) {
         const struct kiln_routing_case *c = &set->at[i];
-        const struct kiln_router_request request = {.prompt = c->prompt, .pool = *pool};
+        struct kiln_router_request request;
         struct kiln_route route;
-        rc = kiln_router_route(reader, &request, &route, err);
+        rc = kiln_routing_request(&reader, c->prompt, &request, err);
+        rc = rc ? rc : kiln_router_route(reader.reader, &request, &route, err);
         if (rc)
             break;
         const struct kiln_routing_outcome out = outcome_of(c, &route);
@@ -250,6 +254,6 @@ int kiln_routing_print_wrong(const struct kiln_router *router, const struct kiln
             continue;
         printf("%-8s %s\n         %s\n", kiln_routing_kinds[c->kind], c->prompt, route.reason);
     }
-    kiln_router_reader_free(reader);
+    kiln_routing_reader_release(&reader);
     return rc;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "scheduler/bench/routing/routing.h"
+#include "scheduler/embedding/loras.h"
 #include "scheduler/router/lora_file.h"
 #include "schemas/clock.h"
 #include "storage/formats/user_file.h"
@@ -38,6 +39,18 @@ static bool describe(const struct kiln_router *router, const struct kiln_route *
     return there;
 }
 
+/* The vectors of its LoRAs, if there is an embedder; the weights are those of the router under
+ * test.
+ */
+static int add_vectors(const struct kiln_routing_under_test *of, struct kiln_router *router,
+                       struct kiln_embedding_loras *known, struct kiln_error *err)
+{
+    int rc = of->embedder ? kiln_embedding_loras(of->embedder, router, known, NULL, NULL, err) : 0;
+    if (!rc && of->embedder)
+        router->meaning->weights = of->router->meaning->weights;
+    return rc;
+}
+
 /* The registry without LoRA `left_out`; SIZE_MAX leaves all in. */
 static int build(const char *path, const struct kiln_lexicon *lexicon, size_t left_out,
                  char name[KILN_NAME_MAX + 1], struct kiln_router **ret, struct kiln_error *err)
@@ -56,27 +69,38 @@ static int build(const char *path, const struct kiln_lexicon *lexicon, size_t le
 }
 
 int kiln_routing_one_more(const char *path, const struct kiln_lexicon *lexicon,
-                          const struct kiln_router_pool *pool, const struct kiln_routing_set *set,
-                          double *ret_share, struct kiln_error *err)
+                          const struct kiln_routing_under_test *of,
+                          const struct kiln_routing_set *set, double *ret_share,
+                          struct kiln_error *err)
 {
+    struct kiln_embedding_loras *known = kiln_embedding_loras_new();
+    struct kiln_routing_under_test whole = *of, fewer = *of;
+    struct kiln_routing_reader with = {0};
     struct kiln_router *all = NULL;
     char name[KILN_NAME_MAX + 1] = "";
     size_t changed = 0, routes = 0;
     int rc = build(path, lexicon, SIZE_MAX, name, &all, err);
-    struct kiln_router_reader *with = rc ? NULL : kiln_router_reader_new(all);
-    for (size_t left = 0; !rc && with && left < kiln_router_count(all); left++) {
-        struct kiln_router *fewer = NULL;
-        rc = build(path, lexicon, left, name, &fewer, err);
-        struct kiln_router_reader *without = rc ? NULL : kiln_router_reader_new(fewer);
-        for (size_t i = 0; without && i < set->count && !rc; i++) {
-            const struct kiln_router_request request = {.prompt = set->at[i].prompt, .pool = *pool};
+    whole.router = all;
+    rc = rc ? rc : add_vectors(of, all, known, err);
+    rc = rc ? rc : kiln_routing_reader_open(&whole, &with, err);
+    for (size_t left = 0; !rc && left < kiln_router_count(all); left++) {
+        struct kiln_router *router = NULL;
+        struct kiln_routing_reader without = {0};
+        rc = build(path, lexicon, left, name, &router, err);
+        fewer.router = router;
+        rc = rc ? rc : add_vectors(of, router, known, err);
+        rc = rc ? rc : kiln_routing_reader_open(&fewer, &without, err);
+        for (size_t i = 0; i < set->count && !rc; i++) {
+            struct kiln_router_request request;
             struct kiln_route a, b;
             char before[512], after[512];
-            rc = kiln_router_route(without, &request, &a, err);
-            rc = rc ? rc : kiln_router_route(with, &request, &b, err);
+            rc = kiln_routing_request(&without, set->at[i].prompt, &request, err);
+            rc = rc ? rc : kiln_router_route(without.reader, &request, &a, err);
+            rc = rc ? rc : kiln_routing_request(&with, set->at[i].prompt, &request, err);
+            rc = rc ? rc : kiln_router_route(with.reader, &request, &b, err);
             if (rc)
                 break;
-            (void)describe(fewer, &a, name, before, sizeof before);
+            (void)describe(router, &a, name, before, sizeof before);
             /* A prompt that asks for the new LoRA should change. */
             bool asked = false;
             for (size_t l = 0; l < kiln_router_count(all); l++)
@@ -89,11 +113,12 @@ int kiln_routing_one_more(const char *path, const struct kiln_lexicon *lexicon,
                 changed += strcmp(before, after) != 0;
             }
         }
-        kiln_router_reader_free(without);
-        kiln_router_free(fewer);
+        kiln_routing_reader_release(&without);
+        kiln_router_free(router);
     }
-    kiln_router_reader_free(with);
+    kiln_routing_reader_release(&with);
     kiln_router_free(all);
+    kiln_embedding_loras_free(known);
     *ret_share = routes ? (double)changed / (double)routes : 0;
     return rc;
 }
@@ -163,9 +188,11 @@ static void join_prompts(const struct kiln_routing_set *set, size_t number, char
 }
 
 int kiln_routing_speed(const char *path, const struct kiln_lexicon *lexicon,
-                       const struct kiln_router_pool *pool, const struct kiln_routing_set *set,
+                       const struct kiln_routing_under_test *of, const struct kiln_routing_set *set,
                        size_t count, double *ret_us, double *ret_build_ms, struct kiln_error *err)
 {
+    struct kiln_routing_under_test among = *of;
+    struct kiln_routing_reader reader = {0};
     struct kiln_router_lora *loras = NULL;
     struct kiln_router *router = NULL;
     size_t have = 0;
@@ -175,24 +202,27 @@ int kiln_routing_speed(const char *path, const struct kiln_lexicon *lexicon,
     double start = kiln_ms_of(CLOCK_THREAD_CPUTIME_ID);
     rc = rc ? rc : kiln_router_build(loras, have, 1, lexicon, &router, err);
     *ret_build_ms = kiln_ms_of(CLOCK_THREAD_CPUTIME_ID) - start;
-    struct kiln_router_reader *reader = rc ? NULL : kiln_router_reader_new(router);
-    if (!rc && !reader)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for routes");
+    among.router = router;
+    rc = rc ? rc : add_vectors(of, router, NULL, err);
+    rc = rc ? rc : kiln_routing_reader_open(&among, &reader, err);
     for (size_t i = 0; i < PROMPTS && !rc; i++)
         join_prompts(set, i, prompts[i], sizeof *prompts);
     *ret_us = 0;
     for (int round = 0; round < ROUNDS && !rc; round++) {
-        start = kiln_ms_of(CLOCK_THREAD_CPUTIME_ID);
+        double ms = 0;
         for (size_t i = 0; i < PROMPTS && !rc; i++) {
-            const struct kiln_router_request request = {.prompt = prompts[i], .pool = *pool};
+            struct kiln_router_request request;
             struct kiln_route route;
-            rc = kiln_router_route(reader, &request, &route, err);
+            rc = kiln_routing_request(&reader, prompts[i], &request, err);
+            start = kiln_ms_of(CLOCK_THREAD_CPUTIME_ID);
+            rc = rc ? rc : kiln_router_route(reader.reader, &request, &route, err);
+            ms += kiln_ms_of(CLOCK_THREAD_CPUTIME_ID) - start;
         }
-        const double us = (kiln_ms_of(CLOCK_THREAD_CPUTIME_ID) - start) * 1000 / PROMPTS;
+        const double us = ms * 1000 / PROMPTS;
         *ret_us = round == 0 || us < *ret_us ? us : *ret_us;
     }
     free(prompts);
-    kiln_router_reader_free(reader);
+    kiln_routing_reader_release(&reader);
     kiln_router_free(router);
     return rc;
 }

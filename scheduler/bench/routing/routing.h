@@ -2,6 +2,7 @@
 #ifndef KILN_BENCH_ROUTING_H
 #define KILN_BENCH_ROUTING_H
 
+#include "scheduler/embedding/desk.h"
 #include "scheduler/router/index.h"
 
 #define KILN_ROUTING_LIST 6 /* LoRAs in a list of a prompt */
@@ -45,12 +46,44 @@ bool kiln_routing_in(const struct kiln_routing_list *list, uint32_t lora);
 /* Whether the LoRA is wanted: one of `must`. */
 bool kiln_routing_wanted(const struct kiln_routing_case *c, uint32_t lora);
 
-/* Which parts of the evidence count. */
+/* What is measured: a router, with its embedder or without (NULL). */
+struct kiln_routing_under_test {
+    const struct kiln_router *router;
+    const struct kiln_embedding_model *embedder;
+    struct kiln_desk *desk; /* of the embedder */
+    struct kiln_router_pool pool;
+};
+/* embedded.c: a reader of it, and the request of a prompt with its vectors, which the reader's next
+ * one ends. */
+struct kiln_routing_reader {
+    const struct kiln_routing_under_test *of;
+    struct kiln_router_reader *reader;
+    int8_t *rows;
+    const int8_t *vectors[KILN_MEANING_SEGMENTS];
+};
+int kiln_routing_reader_open(const struct kiln_routing_under_test *of,
+                             struct kiln_routing_reader *ret,
+                             struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_routing_reader_release(struct kiln_routing_reader *reader);
+int kiln_routing_request(struct kiln_routing_reader *reader, const char *prompt,
+                         struct kiln_router_request *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* An embedder for a measurement: a directory, or "builtin": the text encoder of the model. */
+int kiln_routing_embedder(const char *name, const char *model, struct kiln_embedding_model **ret,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Which parts of the words' evidence count. */
 enum { KILN_PART_T = 1, KILN_PART_K = 2, KILN_PART_B = 4, KILN_PART_N = 8, KILN_PART_ALL = 15 };
 /* fit.c: logistic regression over the candidates of the set's prompts. */
-int kiln_routing_fit(const struct kiln_router *router, const struct kiln_router_pool *pool,
-                     const struct kiln_routing_set *set, unsigned parts,
-                     struct kiln_router_weights *ret, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_routing_fit(const struct kiln_routing_under_test *of, const struct kiln_routing_set *set,
+                     unsigned parts, struct kiln_router_weights *ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The embedder's weights, over the prompts for which these words choose nothing. */
+int kiln_routing_fit_meaning(const struct kiln_routing_under_test *of,
+                             const struct kiln_routing_set *set,
+                             const struct kiln_router_weights *words,
+                             struct kiln_meaning_weights *ret,
+                             struct kiln_error *err) KILN_MUST_CHECK;
 
 /* What came of one prompt. */
 struct kiln_routing_outcome {
@@ -75,27 +108,29 @@ struct kiln_routing_result {
 };
 
 /* measure.c */
-int kiln_routing_measure(const struct kiln_router *router, const struct kiln_router_pool *pool,
+int kiln_routing_measure(const struct kiln_routing_under_test *of,
                          const struct kiln_routing_set *set,
                          const struct kiln_router_weights *weights, struct kiln_routing_result *ret,
                          struct kiln_error *err) KILN_MUST_CHECK;
 /* Distinct LoRA sets, scales included, among `jobs` prompts drawn from the sets with replacement;
  * none is one, too.  *ret_labels: of the teams that the labels ask for. */
-int kiln_routing_sets(const struct kiln_router *router, const struct kiln_router_pool *pool,
-                      const struct kiln_routing_set *sets, size_t set_count, size_t jobs,
-                      size_t *ret, size_t *ret_labels, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_routing_sets(const struct kiln_routing_under_test *of, const struct kiln_routing_set *sets,
+                      size_t set_count, size_t jobs, size_t *ret, size_t *ret_labels,
+                      struct kiln_error *err) KILN_MUST_CHECK;
 /* Prints every prompt that went wrong. */
-int kiln_routing_print_wrong(const struct kiln_router *router, const struct kiln_router_pool *pool,
+int kiln_routing_print_wrong(const struct kiln_routing_under_test *of,
                              const struct kiln_routing_set *set,
                              struct kiln_error *err) KILN_MUST_CHECK;
 
 /* more.c: the share of routes that change when one LoRA joins the others, over all LoRAs; and
- * microseconds a prompt of about 35 words among `count` LoRAs. */
+ * microseconds a prompt of about 35 words, its vectors ready, among `count` LoRAs.  The router of
+ * *of does not count, only its embedder, weights and pool. */
 int kiln_routing_one_more(const char *path, const struct kiln_lexicon *lexicon,
-                          const struct kiln_router_pool *pool, const struct kiln_routing_set *set,
-                          double *ret_share, struct kiln_error *err) KILN_MUST_CHECK;
+                          const struct kiln_routing_under_test *of,
+                          const struct kiln_routing_set *set, double *ret_share,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_routing_speed(const char *path, const struct kiln_lexicon *lexicon,
-                       const struct kiln_router_pool *pool, const struct kiln_routing_set *set,
+                       const struct kiln_routing_under_test *of, const struct kiln_routing_set *set,
                        size_t count, double *ret_us, double *ret_build_ms,
                        struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -7,6 +7,7 @@
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/lora/open.h"
 #include "scheduler/cli/lora/registry.h"
+#include "scheduler/embedding/loras.h"
 #include "scheduler/router/lora_file.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/lora/lora.h"
@@ -14,11 +15,15 @@
 static json_t *candidate_json(const struct kiln_router *router,
                               const struct kiln_route_candidate *c)
 {
-    return json_pack("{s:s, s:f, s:s, s:s, s:s?, s:f, s:f, s:f, s:f}", "name",
+    return json_pack("{s:s, s:f, s:s, s:s, s:s?, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
                      kiln_router_lora(router, c->lora)->name, "p", c->p / 1000.0, "why",
-                     kiln_route_why_name(c->why), "by", c->by_trigger ? "trigger" : "words", "text",
-                     *c->text ? c->text : NULL, "t", c->t / 1000.0, "k", c->k / 1000.0, "b",
-                     c->b / 1000.0, "n", c->n / 1000.0);
+                     kiln_route_why_name(c->why), "by",
+                     c->by_trigger   ? "trigger"
+                     : c->by_meaning ? "meaning"
+                                     : "words",
+                     "text", *c->text ? c->text : NULL, "t", c->t / 1000.0, "k", c->k / 1000.0, "b",
+                     c->b / 1000.0, "n", c->n / 1000.0, "c", c->c / 1000.0, "m", c->m / 1000.0, "x",
+                     c->x / 1000.0);
 }
 
 static int print_json(const struct kiln_cli *cli, const struct kiln_router *router,
@@ -55,7 +60,9 @@ static void print_text(const struct kiln_router *router, const char *prompt,
         snprintf(chosen, sizeof chosen, "    -");
         if (c->why == KILN_ROUTE_CHOSEN)
             snprintf(chosen, sizeof chosen, "%5.2f", scale);
-        if (*c->text)
+        if (c->by_meaning)
+            snprintf(why, sizeof why, ", by meaning (cosine %.2f)", c->c / 1000.0);
+        else if (*c->text)
             snprintf(why, sizeof why, ", %s \"%s\"", c->by_trigger ? "trigger" : "phrase", c->text);
         kiln_print_line("%-20s %s  p %.2f  %s%s", lora->name, chosen, c->p / 1000.0,
                         c->why == KILN_ROUTE_CHOSEN ? kiln_lora_category_name(lora->category)
@@ -77,6 +84,26 @@ static int open_router(struct kiln_cli *cli, const char *path, uint64_t version,
     int rc = kiln_open_reader(cli, &ledger, err);
     rc = rc ? rc : kiln_loras_open_registry(ledger, kiln_pool(cli), version, lexicon, ret, err);
     kiln_ledger_close(ledger);
+    return rc;
+}
+
+/* Routes by the embedder of the settings, if there is one. */
+static int route_prompt(struct kiln_cli *cli, struct kiln_router *router,
+                        struct kiln_router_request *request, struct kiln_router_reader **reader,
+                        struct kiln_route *ret, struct kiln_error *err)
+{
+    const char *dir = kiln_config_text(cli->config, KILN_KEY_ROUTER_EMBEDDER);
+    const bool embeds = dir[0] && strcmp(dir, "none") != 0;
+    struct kiln_embedding_model *model = NULL;
+    struct kiln_embedding_vectors vectors = {0};
+    int rc = embeds ? kiln_embedding_model_open(dir, &model, err) : 0;
+    rc = rc || !embeds ? rc : kiln_embedding_loras(model, router, NULL, NULL, NULL, err);
+    if (!rc && !(*reader = kiln_router_reader_new(router)))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to route a prompt");
+    rc = rc || !embeds ? rc : kiln_embedding_model_request(model, *reader, request, &vectors, err);
+    rc = rc ? rc : kiln_router_route(*reader, request, ret, err);
+    kiln_embedding_vectors_release(&vectors);
+    kiln_embedding_model_close(model);
     return rc;
 }
 
@@ -106,9 +133,8 @@ int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
                  .commercial = kiln_arg(args, "commercial") != NULL}};
     if (open_router(cli, path, at, &lexicon, &router, &err))
         return kiln_report(cli, &err);
-    struct kiln_router_reader *reader = kiln_router_reader_new(router);
-    int rc = reader ? kiln_router_route(reader, &request, &route, &err)
-                    : kiln_fail(&err, KILN_NO_MEMORY, "no memory to route a prompt");
+    struct kiln_router_reader *reader = NULL;
+    int rc = route_prompt(cli, router, &request, &reader, &route, &err);
     if (rc)
         status = kiln_report(cli, &err);
     else if (cli->json)
