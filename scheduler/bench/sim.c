@@ -11,6 +11,7 @@
 
 #include "scheduler/bench/bench.h"
 #include "scheduler/cli/jobs/enqueue/input_lines.h"
+#include "scheduler/sim/disks.h"
 #include "scheduler/sim/report.h"
 #include "storage/formats/replace.h"
 
@@ -36,7 +37,7 @@ static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
 {
     const char *name = kiln_arg(args, "policy");
     int policy = name ? kiln_sim_policy_by_name(name) : KILN_SIM_KILN, status;
-    long workers = 0, window = 0, seed = 0, batch = 0;
+    long workers = 0, window = 0, seed = 0, batch = 0, disk = 0;
     double percent = 0, lookup_ms = 0;
     const char *depths = kiln_arg(args, "depths");
     if (policy < 0)
@@ -47,6 +48,9 @@ static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
         (status = kiln_arg_int(cli, args, "window", 1, UINT32_MAX, 32, &window)) ||
         (status = kiln_arg_int(cli, args, "seed", 0, LONG_MAX, 0, &seed)) ||
         (status = number_arg(cli, args, "lora-switch-s", 0, SECONDS_MAX, 1, &ret->switch_s)) ||
+        (status = number_arg(cli, args, "lora-fetch-s", 0, SECONDS_MAX, 0, &ret->fetch_s)) ||
+        (status = kiln_arg_int(cli, args, "lora-disk", KILN_SIM_DISK_MIN, KILN_SIM_DISK_MAX,
+                               KILN_SIM_DISK_MAX, &disk)) ||
         (status = number_arg(cli, args, "base-s", 1e-6, SECONDS_MAX, 1, &ret->base_s)) ||
         (status = number_arg(cli, args, "noise", 0, 1, 0, &ret->noise)) ||
         (status = kiln_arg_int(cli, args, "batch", 1, KILN_ASSIGN_MAX, 1, &batch)) ||
@@ -65,6 +69,10 @@ static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
     if (percent == 0 && (depths || kiln_arg(args, "lookup-ms")))
         return kiln_usage(cli,
                           "--depths and --lookup-ms say what hits are like; add --hits PERCENT");
+    if (ret->fetch_s == 0 && kiln_arg(args, "lora-disk"))
+        return kiln_usage(cli,
+                          "--lora-disk says how many files a worker keeps; add --lora-fetch-s S");
+    ret->disk = (uint32_t)disk;
     ret->batch = (uint32_t)batch;
     ret->hits.share = percent / 100;
     ret->hits.lookup_s = lookup_ms / 1000;

@@ -30,6 +30,8 @@ static const struct kiln_option sim_options[] = {
     {"policy", "NAME", "kiln, fifo or affinity (kiln)"},
     {"window", "W", "how many waiting jobs affinity looks ahead (32)"},
     {"lora-switch-s", "S", "seconds to change a worker's LoRA set (1)"},
+    {"lora-fetch-s", "S", "seconds to fetch a LoRA file that a worker's disk lacks (0)"},
+    {"lora-disk", "N", "files of LoRAs that a worker's disk keeps (256)"},
     {"base-s", "S", "seconds of a 1024x1024 picture of 8 steps without a service_s (1)"},
     {"noise", "SHARE", "standard deviation of a picture's time over its mean (0)"},
     {"batch", "N", "kiln: pictures of an assignment (1)"},

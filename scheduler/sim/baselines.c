@@ -109,10 +109,10 @@ static uint32_t pick(void *self, int64_t now_ns, uint32_t *ret_jobs, uint32_t *r
 }
 
 static void finished(void *self, uint32_t worker, const uint32_t *jobs, uint32_t count,
-                     bool switched, double seconds)
+                     bool switched, uint32_t fetches, double seconds)
 {
     struct baseline *base = self;
-    (void)jobs, (void)count, (void)switched, (void)seconds;
+    (void)jobs, (void)count, (void)switched, (void)fetches, (void)seconds;
     list_append(&base->free, base->in_free, worker);
 }
 

@@ -3,7 +3,8 @@
  * Jobs are added when they arrive, assignments are released when they end, and both teach the cost
  * model, as fleet.c does; assignments with hits do not.  A worker takes one assignment at a time,
  * of one picture unless the options say more.  It begins with a set that no job has, because it has
- * loaded nothing yet; the policy can only express "holds this set".
+ * loaded nothing yet; the policy can only express "holds this set".  With fetch_s the sets name
+ * files, and a heartbeat with what is on the disk follows each picture.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +23,33 @@ struct kiln_rule {
     struct kiln_cost_model *costs;
     struct kiln_policy *policy;
     uint64_t *tags; /* of the assignment of each worker */
+    char set[KILN_LORA_SET_MAX];
 };
 
-static const char *set_text(const struct kiln_rule *rule, uint32_t job)
+/* Valid until the next call. */
+static const char *set_text(struct kiln_rule *rule, uint32_t job)
 {
     const struct kiln_trace *trace = rule->world->trace;
-    return kiln_intern_text(&trace->sets, trace->jobs[job].set);
+    const char *set = kiln_intern_text(&trace->sets, trace->jobs[job].set);
+    if (!rule->world->disks)
+        return set;
+    kiln_disks_set_text(set, rule->set, sizeof rule->set);
+    return rule->set;
+}
+
+/* What the worker says of itself after its last set, NULL for none. */
+static int beat(struct kiln_rule *rule, uint32_t worker, const char *set, struct kiln_error *err)
+{
+    struct kiln_policy_worker report = {.model = "",
+                                        .lora_set = set ? set : NOTHING,
+                                        .capacity = 1,
+                                        .batch_max = kiln_sim_batch(rule->world->options),
+                                        .minor = KILN_WIRE_MINOR};
+    char name[16];
+    if (rule->world->disks)
+        report.files = kiln_disks_files(rule->world->disks, worker, &report.file_count);
+    snprintf(name, sizeof name, "%u", worker);
+    return kiln_policy_worker_set(rule->policy, name, &report, err);
 }
 
 static struct kiln_cost_shape cost_shape(const struct kiln_trace *trace, uint32_t shape)
@@ -81,7 +103,7 @@ static uint32_t pick(void *self, int64_t now_ns, uint32_t *ret_jobs, uint32_t *r
 }
 
 static void finished(void *self, uint32_t worker, const uint32_t *jobs, uint32_t count,
-                     bool switched, double seconds)
+                     bool switched, uint32_t fetches, double seconds)
 {
     struct kiln_rule *rule = self;
     const struct kiln_trace *trace = rule->world->trace;
@@ -98,6 +120,12 @@ static void finished(void *self, uint32_t worker, const uint32_t *jobs, uint32_t
     if (switched)
         kiln_cost_learn_switch(rule->costs, "", set_text(rule, jobs[0]),
                                rule->world->options->switch_s);
+    for (uint32_t i = 0; i < fetches; i++)
+        kiln_cost_learn_fetch(rule->costs, rule->world->options->fetch_s);
+    if (fetches > 0) { /* it is known already, so there is room for it */
+        struct kiln_error full;
+        (void)!beat(rule, worker, set_text(rule, jobs[0]), &full);
+    }
 }
 
 /* Time alone can change the policy's mind (a deadline becomes urgent, a penalty grows); the daemon
@@ -143,6 +171,8 @@ static int teach(struct kiln_rule *rule, struct kiln_error *err)
         }
     }
     kiln_cost_learn_switch(rule->costs, "", "", rule->world->options->switch_s);
+    if (rule->world->disks)
+        kiln_cost_learn_fetch(rule->costs, rule->world->options->fetch_s);
     bool taught = sums && counts;
     free(sums);
     free(counts);
@@ -189,16 +219,8 @@ int kiln_sim_rule_kiln(const struct kiln_sim_world *world, struct kiln_sim_rule 
                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
     rc = rc ? rc : kiln_policy_new(&limits, rule->costs, &rule->policy, err);
     rc = rc ? rc : teach(rule, err);
-    const struct kiln_policy_worker worker = {.model = "",
-                                              .lora_set = NOTHING,
-                                              .capacity = 1,
-                                              .batch_max = kiln_sim_batch(world->options),
-                                              .minor = KILN_WIRE_MINOR};
-    for (uint32_t i = 0; i < world->options->workers && rc == 0; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "%u", i);
-        rc = kiln_policy_worker_set(rule->policy, name, &worker, err);
-    }
+    for (uint32_t i = 0; i < world->options->workers && rc == 0; i++)
+        rc = beat(rule, i, NULL, err);
     if (rc) {
         free_rule(rule);
         return rc;

@@ -126,7 +126,10 @@ int kiln_sim_report(const struct kiln_trace *trace, const struct kiln_sim_option
     struct kiln_sim_report report = {.jobs = trace->count,
                                      .makespan_s = seconds(run->end_ns),
                                      .switches = run->switches,
-                                     .switch_s = (double)run->switches * options->switch_s,
+                                     .switch_s = (double)run->switches * options->switch_s +
+                                                 (double)run->fetches * options->fetch_s,
+                                     .fetch_s = options->fetch_s,
+                                     .fetches = run->fetches,
                                      .fair_gap_gpu_s = run->fair_gap_s,
                                      .calls = run->calls,
                                      .lookup_s = run->lookup_s};
@@ -167,6 +170,8 @@ void kiln_sim_report_json(const struct kiln_sim_report *report, struct kiln_text
     number(out, "wait_max_s", report->wait_max_s);
     whole(out, "missed_max_wait", report->missed_max_wait);
     number(out, "fair_gap_gpu_s", report->fair_gap_gpu_s);
+    if (report->fetch_s > 0)
+        whole(out, "fetches", report->fetches);
 }
 
 static void column_json(struct kiln_text *out, const char *key,
@@ -233,6 +238,10 @@ void kiln_sim_report_text(const struct kiln_sim_report *report,
     kiln_text_printf(out, "%-16s %12llu        at least %llu: each set once\n", "switches",
                      (unsigned long long)report->switches,
                      (unsigned long long)report->switches_min);
+    if (options->fetch_s > 0)
+        kiln_text_printf(out, "%-16s %12llu        files of LoRAs, %g s each; disks of %u\n",
+                         "fetches", (unsigned long long)report->fetches, options->fetch_s,
+                         options->disk);
     row(out, "computing", 100 * report->work_s / fleet_s, "%", "of the fleet's time");
     row(out, "switching", 100 * report->switch_s / fleet_s, "%", "of the fleet's time");
     row(out, "wait, mean", report->wait_mean_s, "s", "from arrival to the start of its compute");

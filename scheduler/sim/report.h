@@ -12,6 +12,8 @@ struct kiln_sim_report {
     double ratio;          /* makespan over lower_bound_s */
     uint64_t switches;     /* loads of a set that a worker did not hold, its first one included */
     uint64_t switches_min; /* each set once */
+    double fetch_s;        /* of a LoRA file; 0: fetches are not counted, and not shown */
+    uint64_t fetches;
     double wait_mean_s;
     double wait_p50_s, wait_p99_s; /* the smallest wait that so many do not exceed */
     double wait_max_s;

@@ -6,6 +6,7 @@
 #ifndef KILN_SIM_RULE_H
 #define KILN_SIM_RULE_H
 
+#include "scheduler/sim/disks.h"
 #include "scheduler/sim/sim.h"
 #include "schemas/limits.h"
 
@@ -15,7 +16,8 @@ struct kiln_sim_world {
     const struct kiln_sim_options *options;
     const int64_t *service_ns; /* of each job, as the cost model would say: in full, no noise */
     const uint8_t *skips;      /* steps that each will skip */
-    uint32_t *resident;        /* the set of each worker; KILN_NONE before its first */
+    const struct kiln_disks *disks; /* NULL: fetching costs nothing */
+    uint32_t *resident;             /* the set of each worker; KILN_NONE before its first */
 };
 
 struct kiln_sim_rule {
@@ -25,9 +27,10 @@ struct kiln_sim_rule {
     /* Takes waiting jobs of one set for a free worker: fills ret_jobs[KILN_ASSIGN_MAX] and returns
      * how many, at most options->batch; 0: nothing now. */
     uint32_t (*pick)(void *self, int64_t now_ns, uint32_t *ret_jobs, uint32_t *ret_worker);
-    /* The worker has rendered them in so many seconds of compute and is free. */
+    /* The worker has rendered them in so many seconds of compute and is free; before the first it
+     * switched, and fetched so many files. */
     void (*finished)(void *self, uint32_t worker, const uint32_t *jobs, uint32_t count,
-                     bool switched, double seconds);
+                     bool switched, uint32_t fetches, double seconds);
     /* When to ask again although nothing has happened; INT64_MAX for never. */
     int64_t (*next_ns)(void *self, int64_t now_ns);
     void (*free)(void *self);

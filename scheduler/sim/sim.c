@@ -34,6 +34,7 @@ struct sim {
     struct kiln_sim_rule rule;
     struct kiln_sim_run *run;
     struct kiln_fair *fair;
+    struct kiln_disks *disks;
     int64_t *service_ns;
     uint8_t *skips;
     struct running *heap; /* the earliest end first */
@@ -176,7 +177,12 @@ static void start(struct sim *sim, const uint32_t *jobs, uint32_t count, uint32_
 {
     const uint32_t set = sim->trace->jobs[jobs[0]].set;
     const bool switched = sim->world.resident[worker] != set;
-    int64_t at_ns = sim->now_ns + lookup_ns(sim, jobs, count) + (switched ? sim->switch_ns : 0);
+    const uint32_t fetches =
+        switched && sim->disks
+            ? kiln_disks_use(sim->disks, worker, kiln_intern_text(&sim->trace->sets, set))
+            : 0;
+    int64_t at_ns = sim->now_ns + lookup_ns(sim, jobs, count) + (switched ? sim->switch_ns : 0) +
+                    llround(fetches * sim->options->fetch_s * 1e9);
     sim->starts_ns[worker] = at_ns;
     for (uint32_t i = 0; i < count; i++)
         sim->run->served[jobs[i]] = (struct kiln_sim_served){.worker = worker, .end_ns = -1};
@@ -184,7 +190,9 @@ static void start(struct sim *sim, const uint32_t *jobs, uint32_t count, uint32_
         if (sim->run->served[jobs[i]].end_ns < 0)
             call(sim, jobs, count, sim->skips[jobs[i]], &at_ns);
     sim->run->served[jobs[0]].switched = switched;
+    sim->run->served[jobs[0]].fetches = fetches;
     sim->run->switches += switched;
+    sim->run->fetches += fetches;
     if (at_ns > sim->run->end_ns)
         sim->run->end_ns = at_ns;
     sim->world.resident[worker] = set;
@@ -235,7 +243,8 @@ static int loop(struct sim *sim, struct kiln_error *err)
             const uint32_t *done = &sim->jobs[ended.worker * kiln_sim_batch(sim->options)];
             double seconds = (double)(ended.end_ns - sim->starts_ns[ended.worker]) * 1e-9;
             sim->rule.finished(sim->rule.self, ended.worker, done, sim->counts[ended.worker],
-                               sim->run->served[done[0]].switched, seconds);
+                               sim->run->served[done[0]].switched,
+                               sim->run->served[done[0]].fetches, seconds);
         }
         while (sim->arrived < sim->trace->count && jobs[sim->arrived].arrival_ns <= sim->now_ns) {
             kiln_fair_arrived(sim->fair, jobs[sim->arrived].tenant);
@@ -267,7 +276,7 @@ static int fill_services(struct sim *sim, struct kiln_error *err)
                 ? job->service_ns
                 : kiln_sim_formula_ns(kiln_trace_shape(trace, job->shape), sim->options->base_s);
         total_s += (double)sim->service_ns[i] * 1e-9 + sim->options->switch_s +
-                   sim->options->hits.lookup_s;
+                   KILN_LORAS_MAX * sim->options->fetch_s + sim->options->hits.lookup_s;
         work_s[job->tenant] += (double)sim->service_ns[i] * 1e-9;
     }
     if (sim->options->noise > 0)
@@ -299,6 +308,9 @@ static int open_sim(struct sim *sim, struct kiln_error *err)
                          sim->trace->count, workers);
     for (uint32_t i = 0; i < workers; i++)
         sim->world.resident[i] = KILN_NONE;
+    if (sim->options->fetch_s > 0 && !(sim->disks = kiln_disks_new(workers, sim->options->disk)))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the disks of %u workers", workers);
+    sim->world.disks = sim->disks;
     sim->world.trace = sim->trace;
     sim->world.options = sim->options;
     sim->world.service_ns = sim->service_ns;
@@ -331,6 +343,7 @@ int kiln_sim(const struct kiln_trace *trace, const struct kiln_sim_options *opti
     if (sim.rule.self)
         sim.rule.free(sim.rule.self);
     kiln_fair_free(sim.fair);
+    kiln_disks_free(sim.disks);
     free(sim.service_ns);
     free(sim.heap);
     free(sim.jobs);

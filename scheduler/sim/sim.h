@@ -21,6 +21,9 @@
  *
  *     batch_fixed * max(s_i) + (1 - batch_fixed) * sum(s_i)
  *
+ * With fetch_s > 0 a switch also fetches the files of LoRAs that the worker's disk lacks (disks.h),
+ * at fetch_s each; the policy kiln is told what is on the disks when a picture ends.
+ *
  * Waiting ends when the call with the job's own picture starts, behind the switch it needed.
  *
  * Which pictures begin from stored latents is the hit model of hits.h; a look-up holds up the
@@ -50,6 +53,8 @@ struct kiln_sim_options {
     uint32_t workers;
     uint32_t window; /* of affinity */
     double switch_s;
+    double fetch_s;     /* of a LoRA file, 0: all workers have all of them */
+    uint32_t disk;      /* files of LoRAs that a worker keeps: disks.h has the bounds */
     double base_s;      /* a picture of 1024x1024 and 8 steps, where the trace does not say */
     double noise;       /* standard deviation of a picture's time over its mean; 0: exact */
     uint64_t seed;      /* of the noise and of the hits */
@@ -69,14 +74,15 @@ struct kiln_sim_served {
     int64_t start_ns, end_ns; /* of its compute */
     int64_t work_ns;          /* its share of its call */
     uint32_t worker;
-    uint32_t skip; /* steps that a stored latent saved; 0: it ran in full */
-    bool switched; /* its set was loaded for it, in the switch_s before start_ns */
+    uint32_t skip;    /* steps that a stored latent saved; 0: it ran in full */
+    bool switched;    /* its set was loaded for it, in the switch_s before start_ns, */
+    uint32_t fetches; /* behind the fetches of so many files */
 };
 
 struct kiln_sim_run {
     struct kiln_sim_served *served; /* one a job of the trace */
     int64_t end_ns;                 /* of the last picture */
-    uint64_t switches;
+    uint64_t switches, fetches;
     uint64_t calls;              /* of engines */
     double lookup_s, fair_gap_s; /* fair_gap_s: see fair.h */
 };

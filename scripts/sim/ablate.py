@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """ablate.py - what each rule and constant of the scheduling policy is worth.
 
-    scripts/sim/ablate.py [NAME...] > table.md
+    scripts/sim/ablate.py [--traces PART] [NAME...] > table.md
 
 Switches off one rule at a time in a copy of the source, builds `kiln` there, runs it over the same
 traces as table.sh plus bursts and priorities, and prints what changed against the policy as it is.
 A rule that changes no makespan, mean wait or missed promise does not earn its lines.  The results
-are those of virtual time: a busy machine changes nothing.  All rules take about ten minutes.
+are those of virtual time: a busy machine changes nothing.  All rules take about ten minutes; --traces
+keeps to the traces with PART in their names.
 """
 import pathlib
 import re
@@ -34,6 +35,15 @@ TRACES = {
     "mixed promises": [*ONLINE, "0.9", *MIXED, "--max-wait", "60", "--priorities"],
     "short": [*ONLINE, "0.95", "--service", "0.05", "--max-wait", "8"],
 }
+# In these, workers fetch files of LoRAs: the disks of eight workers hold half of 300 files each, or
+# a fifth.
+SIM = {}
+for disk in "150", "60":
+    files = ["--no-lora", "0.2", "--sets", "300"]
+    for name, options in {"backlog": ["--kind", "backlog", "--jobs", "20000"],
+                          "online 0.70": [*ONLINE, "0.7"]}.items():
+        TRACES[f"{name}, files on disks of {disk}"] = [*options, *files]
+        SIM[f"{name}, files on disks of {disk}"] = ["--lora-fetch-s", "2", "--lora-disk", disk]
 for load in "0.70", "0.95":
     TRACES["online " + load] = [*ONLINE, load]
     TRACES["online, tenants " + load] = [*ONLINE, load, *MIXED]
@@ -75,6 +85,8 @@ RULES = [
     ("the reserve has two batches", DUE, "short_s + 2 * p->batch_s;", "short_s;"),
     ("the reserve has what lies ahead of short jobs", DUE, "RESERVE_MIN_S + short_s",
      "RESERVE_MIN_S + 0 * short_s"),
+    ("what is on the disks of the workers counts", ESTIMATES,
+     "i < s->file_count && worker->tells_files; i++)", "i < s->file_count && false; i++)"),
     ("promised work counts its load", DUE,
      "p->sets[set].holders == 0 ? kiln_policy_switch_s(p, set) : 0;",
      "p->sets[set].holders == 0 ? 0 : 0;"),
@@ -101,7 +113,7 @@ def measure(work, kiln):
             for seed in SEEDS:
                 out = subprocess.check_output(
                     [kiln, "sim", "--trace", trace(work, name, options, switch, seed),
-                     "--lora-switch-s", switch], text=True)
+                     "--lora-switch-s", switch, *SIM.get(name, [])], text=True)
                 for i, key in enumerate(KEYS):
                     sums[i] += float(re.search("^" + key + r"\s+([0-9.]+)", out, re.M)[1])
             cells[name, switch] = [s / len(SEEDS) for s in sums]
@@ -129,9 +141,13 @@ def changes(base, other):
 
 def main():
     wanted = sys.argv[1:]
+    if wanted[:1] == ["--traces"]:
+        for name in [name for name in TRACES if wanted[1] not in name]:
+            del TRACES[name]
+        wanted = wanted[2:]
     with tempfile.TemporaryDirectory(prefix="kiln-ablate.") as scratch:
         work, tree = pathlib.Path(scratch), pathlib.Path(scratch) / "tree"
-        shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", "tests"))
         build = ["make", "-s", "-C", tree, "WARN=-Wall -Wno-unused", "build/kiln",
                  "build/kiln-bench"]
         subprocess.check_call(build, stdout=sys.stderr)

@@ -45,6 +45,42 @@ static void the_first_load_is_a_switch(void **state)
     }
 }
 
+/* a, then b, then a again on one worker; b+c takes two files, and a disk of three loses what was
+ * used longest ago. */
+static void files_are_fetched_once_while_the_disk_has_room(void **state)
+{
+    (void)state;
+    options.fetch_s = 10;
+    options.disk = 3;
+    read_text("arrival_s,loras,service_s\n0,a,1\n100,b+c,1\n200,a,1\n300,d,1\n400,b+c,1\n500,,1\n");
+    static const int64_t starts[] = {11, 121, 201, 311, 411, 501}; /* d put b out: one file again */
+    static const uint32_t fetches[] = {1, 2, 0, 1, 1, 0};
+    for (int i = 0; i < 3; i++) {
+        simulate(policies[i], 1, 1);
+        for (int j = 0; j < 6; j++) {
+            assert_int_equal(run.served[j].start_ns, starts[j] * S);
+            assert_int_equal(run.served[j].fetches, fetches[j]);
+        }
+        assert_int_equal(report.fetches, 5);
+        assert_float_equal(report.switch_s, 6 + 50, 1e-12);
+    }
+}
+
+/* Two sets wait; the worker that is free has the files of the second on its disk, and the policy
+ * knows it.  Without files it takes the first. */
+static void the_policy_knows_what_is_on_the_disks(void **state)
+{
+    (void)state;
+    read_text("arrival_s,loras,service_s\n0,b,1\n50,c,1\n100,a,1\n100,b,1\n");
+    options.disk = 8;
+    for (int with = 0; with < 2; with++) {
+        options.fetch_s = with ? 10 : 0;
+        simulate(KILN_SIM_KILN, 1, 1);
+        assert_int_equal(run.served[with ? 3 : 2].start_ns, 101 * S);
+        assert_int_equal(run.served[with ? 2 : 3].start_ns, (with ? 113 : 103) * S);
+    }
+}
+
 /* A B A B on one worker, a second each and a second to switch. */
 static void alternating_sets(void **state)
 {
@@ -386,6 +422,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_first_load_is_a_switch),
+        TEST(files_are_fetched_once_while_the_disk_has_room),
+        TEST(the_policy_knows_what_is_on_the_disks),
         TEST(alternating_sets),
         TEST(a_long_job_is_a_bound),
         TEST(no_lora_is_a_set),
