@@ -3,9 +3,10 @@
  * A pure function of the model's measured table (kiln.json, storage/formats/card/model_card.h), of
  * the donors that there are and of the job's wish `alike`.  A run from a donor is as right as a
  * full one where the table says so; what it costs is variety: what the donor has, the picture
- * keeps.  So at `alike` 0 a row holds only if pictures drawn from such a pool are at least 95 % as
- * far from their nearest neighbour as full runs are.  That takes several donors, each used a few
- * times; a donor that is used up sends the next job on a full run, whose latent is a new donor.  A
+ * keeps, unless the donor is softened (worker/engine/soften.h).  So at `alike` 0 a row holds only if
+ * pictures drawn from such a pool are at least 95 % as far from their nearest neighbour, donors
+ * included, as full runs are.  A donor that is used up sends the next job on a full run, whose
+ * latent is a new donor.  A
  * prompt that was never drawn before has no donor of its class "same_prompt", so a stream without
  * repeats never becomes one of near-copies.
  *

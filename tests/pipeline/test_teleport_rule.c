@@ -28,18 +28,18 @@ static void put(float *at, int picture, float value)
 static void variety_counts_donors_but_only_of_the_pool(void **state)
 {
     (void)state;
-    static float donors[8 * CELLS], drawn[32 * CELLS];
+    static float donors[8 * CELLS], drawn[64 * CELLS];
     struct kiln_teleport_varied v;
     for (int d = 0; d < 8; d++) {
         put(donors, d, (float)(100 * d));
-        for (int use = 0; use < 4; use++) /* from donor d: 3, 8, 13, 18 above it */
+        for (int use = 0; use < 8; use++) /* from donor d: 3, 8, 13, ... above it */
             put(drawn, use * 8 + d, (float)(100 * d + 3 + 5 * use));
     }
     kiln_teleport_vary(donors, drawn, 1, &v);
     NEAR(v.near[0][0], 3.0);
     NEAR(v.near[0][1], (3 + 5) / 2.0); /* 3 is nearest to its donor, 8 to 3 */
-    NEAR(v.near[0][2], (3 + 5 + 5 + 5) / 4.0);
-    NEAR(v.near[3][2], (3 + 5 + 5 + 5) / 4.0); /* other donors are far away */
+    NEAR(v.near[0][2], (3 + 7 * 5) / 8.0);
+    NEAR(v.near[3][2], (3 + 7 * 5) / 8.0); /* other donors are far away */
     assert_true(isnan(v.spread[0][0]));        /* one picture alone */
     NEAR(v.spread[0][1], 5.0);
     NEAR(v.spread[1][0], 100.0); /* 3 and 103 */
@@ -49,15 +49,15 @@ static void variety_counts_donors_but_only_of_the_pool(void **state)
 static void full_runs_are_compared_in_groups_of_the_same_size(void **state)
 {
     (void)state;
-    static float full[40 * CELLS];
+    static float full[72 * CELLS];
     struct kiln_teleport_varied v;
-    for (int i = 0; i < 40; i++) /* couples 1 apart, couples 10 apart */
+    for (int i = 0; i < 72; i++) /* couples 1 apart, couples 10 apart */
         put(full, i, (float)(10 * (i / 2) + i % 2));
     kiln_teleport_vary_full(full, 1, &v);
     NEAR(v.near[0][0], 1.0); /* 1 donor, 1 use: couples */
-    /* 1 donor, 2 uses: 13 blocks of three, (0 1 10) and (11 20 21) in turn: 1, 1, 9 and 9, 1, 1. */
+    /* 1 donor, 2 uses: 24 blocks of three, (0 1 10) and (11 20 21) in turn: 1, 1, 9 and 9, 1, 1. */
     NEAR(v.near[0][1], 11.0 / 3);
-    NEAR(v.near[3][2], 1.0);              /* all 40 */
+    NEAR(v.near[3][2], 1.0);              /* all 72 */
     NEAR(v.spread[0][0], v.spread[3][2]); /* always among all */
 }
 
@@ -119,7 +119,7 @@ static void rows_say_no_more_than_was_measured(void **state)
     struct kiln_teleport_finding found[] = {finding(KILN_REUSE_SAME_PROMPT, 1, 0.1, -0.8, 1.0),
                                             finding(KILN_REUSE_SAME_PROMPT, 2, -3, -9, 0.8)};
     json_t *rows = rows_of(found, 2, &not_offered);
-    /* One donor, used once, leaves 1 - 0.01; two may be used twice, four and eight four times. */
+    /* One donor, used once, leaves 1 - 0.01; two may be used twice, four and eight eight times. */
     assert_true(json_array_size(rows) >= 3);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *loss = json_object_get(row, "loss");
@@ -154,7 +154,7 @@ static void superfluous_rows_are_left_out(void **state)
     const json_t *one = json_array_get(rows, 0), *two = json_array_get(rows, 1);
     assert_int_equal(json_integer_value(json_object_get(one, "depth")), 2);
     assert_int_equal(json_integer_value(json_object_get(one, "donors")), 1);
-    assert_int_equal(json_integer_value(json_object_get(one, "uses")), 4);
+    assert_int_equal(json_integer_value(json_object_get(one, "uses")), 8);
     assert_int_equal(json_integer_value(json_object_get(two, "depth")), 7);
     assert_int_equal(json_integer_value(json_object_get(two, "donors")), 1);
     assert_int_equal(json_array_size(not_offered), 0);

@@ -308,9 +308,9 @@ whole = json.load(open(sys.argv[1]))
 assert whole["coarse"] == {"auto": "off", "for": []}, whole
 card = whole["teleport"]
 assert card["model"] == card["measured"]["hash"] and card["dtypes"] == ["bf16"] and card["steps"] == 2, card
-assert card["rows"] == [{"class": "same_prompt", "depth": 1, "donors": 1, "uses": 4, "variety": 0.97,
+assert card["rows"] == [{"class": "same_prompt", "depth": 1, "donors": 1, "uses": 8, "variety": 0.97,
                          "loss": [0.2, 1.0], "for": ["64x64"]}], card["rows"]
-assert card["soften"] == [4, 8, 8], card
+assert card["soften"] == [8, 4], card
 assert len(card["not_offered"]) == 3, card["not_offered"]
 P
 rm model/kiln.json

@@ -203,7 +203,7 @@ static void a_donor_is_softened_as_the_card_says(void **state)
     struct kiln_card_reuse *reuse = &rig.worker.engine->card.reuse;
     for (uint32_t depths = 1; depths <= 2; depths++) { /* two steps are skipped */
         reuse->soften_count = depths;
-        reuse->soften[depths - 1] = 4;
+        reuse->soften[depths - 1] = 2;
         arrive_from(&rig, depths == 1 ? "hard" : "soft", 64, NULL, NULL, donors, 1);
         struct kiln_portion *portion = next_portion(&rig);
         assert_true(value_of(&portion[0], 0) == (depths == 1 ? 5 : 4.5F));

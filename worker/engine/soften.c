@@ -3,9 +3,15 @@
 
 #include <stddef.h>
 
-void kiln_soften(float *latent, uint32_t channels, uint32_t height, uint32_t width, uint32_t cells)
+static uint32_t cells_of(uint32_t size, uint32_t side)
 {
-    const uint32_t rows = cells < height ? cells : height, cols = cells < width ? cells : width;
+    const uint32_t cells = (size + side / 2) / side;
+    return cells > 0 ? cells : 1;
+}
+
+void kiln_soften(float *latent, uint32_t channels, uint32_t height, uint32_t width, uint32_t side)
+{
+    const uint32_t rows = cells_of(height, side), cols = cells_of(width, side);
     for (uint32_t c = 0; c < channels; c++)
         for (uint32_t cell = 0; cell < rows * cols; cell++) {
             const uint32_t row = cell / cols, col = cell % cols;

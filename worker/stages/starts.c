@@ -361,11 +361,11 @@ static void soften(const struct look *look, uint32_t index, struct kiln_start *s
 {
     const struct kiln_assignment *assignment = &look->flight->assignment;
     const struct kiln_start_want *want = &look->want;
-    const uint32_t cells = kiln_card_reuse_soften(&look->starts->worker->engine->card.reuse,
+    const uint32_t side = kiln_card_reuse_soften(&look->starts->worker->engine->card.reuse,
                                                   assignment->jobs[index].donor.step);
-    if (cells > 0)
+    if (side > 0)
         kiln_soften(start->latent, want->latent_channels, want->height / want->latent_factor,
-                    want->width / want->latent_factor, cells);
+                    want->width / want->latent_factor, side);
 }
 
 /* One try for the latent of a job's donor.  code: what asking the ledger gave. */

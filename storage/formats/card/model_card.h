@@ -30,7 +30,7 @@
 #define KILN_CARD_REUSE_ROWS 64
 #define KILN_CARD_REUSE_SIZES 8
 #define KILN_CARD_SOFTEN 8       /* depths */
-#define KILN_CARD_SOFTEN_MAX 256 /* cells a side */
+#define KILN_CARD_SOFTEN_MAX 256 /* values of a side */
 /* Points of 100 that what the card offers may lose against full runs. */
 #define KILN_CARD_LOSS_ATTRIBUTES 0.5
 #define KILN_CARD_LOSS_WHOLE 1.5
@@ -80,8 +80,8 @@ struct kiln_card_reuse {
     uint32_t steps;              /* of the schedule that was measured */
     char model[KILN_CARD_MODEL]; /* hash of the model that was measured; "": not said */
     struct kiln_card_dtypes dtypes;
-    /* By steps skipped less 1: the cells of a side to which donors are softened
-     * (worker/engine/soften.h); 0: they stay as they are. */
+    /* By steps skipped less 1: the side of the cells, in values of the latent, to which donors are
+     * flattened (worker/engine/soften.h); 0: they stay as they are. */
     uint32_t soften[KILN_CARD_SOFTEN], soften_count;
 };
 
@@ -148,7 +148,8 @@ bool kiln_model_card_fits(struct kiln_model_card *card, const char *model_hash, 
  * format; false where nothing was measured. */
 bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse, const char *model_hash,
                           const char *dtype);
-/* The cells of a donor for a run that skips `depth` steps, 1 or more; 0: it stays as it is. */
+/* The side of a donor's cells for a run that skips `depth` steps, 1 or more; 0: it stays as it is.
+ */
 uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t depth);
 /* Whether the row was measured at this size. */
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height);

@@ -1,6 +1,6 @@
 /* model_card_reuse.c - the object "teleport" of kiln.json: what runs from stored latents may skip.
  *
- *     {"model": "572f17112d631616", "dtypes": ["bf16"], "steps": 8, "soften": [4, 8], "rows":
+ *     {"model": "572f17112d631616", "dtypes": ["bf16"], "steps": 8, "soften": [8, 4], "rows":
  *       [{"class": "same_prompt", "depth": 1, "donors": 4, "uses": 4, "variety": 0.99,
  *         "loss": [0.1, 0.4], "for": ["256x256"]}]}
  */
@@ -166,15 +166,15 @@ static int read_row(const struct kiln_json_value *value, void *ret, struct kiln_
     return code;
 }
 
-static int read_cells(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+static int read_side(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
 {
     struct kiln_card_reuse *reuse = ret;
-    double cells;
-    int code = read_number(value, 0, KILN_CARD_SOFTEN_MAX, &cells, err);
-    if (code == 0 && cells != (uint32_t)cells)
+    double side;
+    int code = read_number(value, 0, KILN_CARD_SOFTEN_MAX, &side, err);
+    if (code == 0 && side != (uint32_t)side)
         code = kiln_fail(err, KILN_CONFIG, "expected whole numbers");
     if (code == 0)
-        reuse->soften[reuse->soften_count++] = (uint32_t)cells;
+        reuse->soften[reuse->soften_count++] = (uint32_t)side;
     return code;
 }
 
@@ -194,7 +194,7 @@ static int read_key(const struct kiln_json_value *key, const struct kiln_json_va
                                                           : 0;
     if (kiln_json_equals(key, "soften")) {
         reuse->soften_count = 0;
-        return kiln_card_values(value, KILN_CARD_SOFTEN, "depths", read_cells, reuse, err)
+        return kiln_card_values(value, KILN_CARD_SOFTEN, "depths", read_side, reuse, err)
                    ? kiln_card_refuse("teleport.soften", err)
                    : 0;
     }

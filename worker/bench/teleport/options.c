@@ -9,7 +9,7 @@
 #define PAIRS_MAX 100000
 
 /* Measured: scripts/bench/RESULTS.md. */
-static const uint32_t soften_usual[] = {4, 8, 8};
+static const uint32_t soften_usual[] = {8, 4};
 
 const char kiln_teleport_usage[] =
     "Usage: kiln bench teleport [options]\n"
@@ -31,13 +31,14 @@ const char kiln_teleport_usage[] =
     "                         (100)\n"
     "  --refused N            at most N pairs of each kind that it refuses (30)\n"
     "  --pools N              prompts of each accepted class whose variety is\n"
-    "                         measured, with 8 donors and 4 pictures from each\n"
+    "                         measured, with 8 donors and 8 pictures from each\n"
     "                         (6; at most 256)\n"
     "  --seeds K              pictures of each pair (1)\n"
     "  --seed N               another N: the same pairs with other noise (0)\n"
     "  --steps N              of a full run (as kiln.json of the model says, else 8)\n"
-    "  --soften N,...         cells a side to which donors are softened, by the steps\n"
-    "                         that are skipped; 0: they stay as they are (4,8,8)\n"
+    "  --soften N,...         for runs that skip 1, 2, ... steps: flatten donors in cells\n"
+    "                         of N x N values of the latent; 0: they stay as they are\n"
+    "                         (8,4)\n"
     "  --combine              also from the nearest 2 and 4 of 8 donors, combined: their\n"
     "                         mean (lerp), along arcs (slerp), and along arcs in pairs\n"
     "                         (tree)\n"

@@ -180,7 +180,7 @@ void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
     puts("N steps skipped.  Values have their standard error over the pairs.");
     for (int i = 0; i < o->soften_count; i++)
         if (o->soften[i])
-            printf("For skip %d donors are softened to %u x %u cells.\n", i + 1, o->soften[i],
+            printf("For skip %d donors are flattened in cells of %u x %u values.\n", i + 1, o->soften[i],
                    o->soften[i]);
 }
 

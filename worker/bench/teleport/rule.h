@@ -18,13 +18,13 @@
 #include "schemas/reuse/class.h"
 #include "worker/bench/measured/figures.h"
 
-/* Pools of 1, 2, 4 and 8 donors, of which each is used once, twice or four times. */
+/* Pools of 1, 2, 4 and 8 donors, of which each is used once, twice or eight times. */
 #define KILN_TELEPORT_POOLS 4
 #define KILN_TELEPORT_USES 3
 #define KILN_TELEPORT_DONORS_MAX 8
-#define KILN_TELEPORT_USES_MAX 4
+#define KILN_TELEPORT_USES_MAX 8
 static const uint32_t kiln_teleport_donors[KILN_TELEPORT_POOLS] = {1, 2, 4, 8};
-static const uint32_t kiln_teleport_uses[KILN_TELEPORT_USES] = {1, 2, 4};
+static const uint32_t kiln_teleport_uses[KILN_TELEPORT_USES] = {1, 2, 8};
 
 /* By donors and uses.  near: the mean distance of a picture from a donor to the nearest other
  * picture, donors included; spread: the mean distance of the pictures from donors to each other,
@@ -34,11 +34,11 @@ struct kiln_teleport_varied {
     double spread[KILN_TELEPORT_POOLS][KILN_TELEPORT_USES];
 };
 
-/* donors: [8] low-pass latents (pipeline/bench/detail.h), one behind the other; drawn: [4][8], from
+/* donors: [8] low-pass latents (pipeline/bench/detail.h), one behind the other; drawn: [8][8], from
  * each donor in turn. */
 void kiln_teleport_vary(const float *donors, const float *drawn, int channels,
                         struct kiln_teleport_varied *ret);
-/* full: [8 + 32] of full runs.  Each combination is measured on as many blocks of its size as there
+/* full: [8 + 64] of full runs.  Each combination is measured on as many blocks of its size as there
  * are. */
 void kiln_teleport_vary_full(const float *full, int channels, struct kiln_teleport_varied *ret);
 

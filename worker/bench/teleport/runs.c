@@ -26,7 +26,7 @@ struct softened {
 };
 
 /* Lets the items begin from copies of their donors, as a worker softens them; free(ret->values). */
-static int soften(struct kiln_teleport_bench *bench, struct kiln_picture_size size, uint32_t cells,
+static int soften(struct kiln_teleport_bench *bench, struct kiln_picture_size size, uint32_t side,
                   DiffusionZItem *items, int count, struct softened *ret, struct kiln_error *err)
 {
     int32_t channels, factor;
@@ -41,7 +41,7 @@ static int soften(struct kiln_teleport_bench *bench, struct kiln_picture_size si
         for (int k = 0; k <= items[i].more_count; k++, copy += one) {
             const float *from = k ? items[i].more_latents[k - 1] : items[i].start_latent;
             memcpy(copy, from, one * sizeof *copy);
-            kiln_soften(copy, (uint32_t)channels, height, width, cells);
+            kiln_soften(copy, (uint32_t)channels, height, width, side);
             ret->more[i][k] = copy;
         }
         items[i].start_latent = ret->more[i][0];
@@ -64,10 +64,10 @@ int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_
         .start = depth ? DIFFUSIONZ_FROM_STEP : DIFFUSIONZ_FROM_NOISE,
         .start_step = depth,
     };
-    const uint32_t cells =
+    const uint32_t side =
         depth > 0 && depth <= bench->options.soften_count ? bench->options.soften[depth - 1] : 0;
     struct softened softened = {0};
-    int code = cells ? soften(bench, size, cells, items, count, &softened, err) : 0;
+    int code = side ? soften(bench, size, side, items, count, &softened, err) : 0;
     code = code ? code : kiln_pictures_render(&bench->pictures, &batch, outputs, NULL, err);
     free(softened.values);
     if (code == 0 && outputs[0].latent_channels > KILN_TELEPORT_CHANNELS_MAX)

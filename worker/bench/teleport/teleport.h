@@ -9,7 +9,7 @@
  * would do.
  *
  * What a pool of donors leaves of variety is measured apart, by pools: eight donors of one prompt
- * and four pictures from each, at each depth, without a judge.
+ * and eight pictures from each, at each depth, without a judge.
  */
 #ifndef KILN_BENCH_TELEPORT_H
 #define KILN_BENCH_TELEPORT_H
