@@ -11,7 +11,7 @@
 #include "worker/engine/soften.h"
 
 #define LOW_SIZE KILN_TELEPORT_LOW
-#define NOISE_CHOICE 128 /* numbers of the noise of donors to choose from; below are pools */
+#define NOISE_CHOICE 160 /* numbers of the noise of donors to choose from; below are pools */
 
 uint64_t kiln_teleport_seed(const struct kiln_teleport_options *options, uint32_t line,
                             enum kiln_teleport_noise noise, uint32_t number)
