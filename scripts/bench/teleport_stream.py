@@ -10,11 +10,12 @@ Which scene: those of the stream have ranks by chance, and the n-th is asked for
 The stream runs once with teleport off and once for each `alike`, each time through a private stack of its own: queue,
 store, ledger, workers.  Both runs have the same lines and seeds.  Then `kiln bench judge` looks at the pictures.
 
-Steps: forwards of the full size, of results.jsonl.  GPU: seconds of the device, of `kiln usage`; with several workers
-on one GPU they hold each other up, so these compare runs of one kind alone.  Losses are points, of pairs of the same
-job; distances are in % of the run without teleport; after each its standard error, over scenes.  A scene's pictures
-are neighbours whether their prompts have the same words or not.  near: mean distance of a picture to the nearest
-other of its scene, for all that have one; of hits alone; and for all pictures to the nearest of all.
+Steps: forwards of the full size, of results.jsonl. GPU: seconds of the device, of `kiln usage`; with several workers
+on one GPU they hold each other up, so these compare runs of one kind alone. Attributes and whole prompts are
+differences to the same jobs without teleport in points, below 0 a loss; distances are in % of the run without
+teleport; after each its standard error, over scenes. A scene's pictures are neighbours whether their prompts have the
+same words or not. near: mean distance of a picture to the nearest other of its scene, for all that have one; of hits
+alone; and for all pictures to the nearest of all.
 
 Needs no Python package.
 """
@@ -135,8 +136,8 @@ def render(args, stream, coarse, alike, place):
             file.write(json.dumps({"prompt": text, "seed": args.seed * 1000003 + number, "coarse": coarse,
                                    "teleport": "off" if alike is None else "auto", "alike": alike or 0}) + "\n")
     stack = os.path.join(place, "stack")
-    run(args, "up", "-q", "--dir", stack, "--workers", str(args.workers), "--device", args.device, "--model", args.model,
-        "--dtype", args.dtype, "--size", f"{args.size}x{args.size}", "--no-gallery", "--scheduler-port", str(port),
+    run(args, "up", "-q", "--dir", stack, "--workers", str(args.workers), "--device", args.device,
+        "--model", args.model, "--dtype", args.dtype, "--size", f"{args.size}x{args.size}", "--no-gallery", "--scheduler-port", str(port),
         "--batch-max", str(args.batch), *(["--threads", str(args.threads)] if args.threads else []))
     config = ["--config", os.path.join(stack, "kiln.conf")]
     try:
@@ -169,8 +170,9 @@ def begin_judge(args, stream, place):
             file.write(json.dumps({"picture": os.path.join(out, files["full"]), "asked": what, "group": scene,
                                    "latent": os.path.join(out, files["latent"])}) + "\n")
     seen = open(os.path.join(place, "seen.jsonl"), "w", encoding="utf-8")
-    return rows, seen, subprocess.Popen([os.path.join(args.build, "kiln"), "bench", "judge", "--list", asked, "--model", args.model,
-                                         "--judge", os.path.join(ROOT, "pipeline/models/judge"), "--device", args.device], stdout=seen)
+    command = [os.path.join(args.build, "kiln"), "bench", "judge", "--list", asked, "--model", args.model, "--judge",
+               os.path.join(ROOT, "pipeline/models/judge"), "--device", args.device]
+    return rows, seen, subprocess.Popen(command, stdout=seen)
 
 
 def end_judge(stream, place, started):
@@ -256,7 +258,7 @@ def mean(jobs, key):
 def print_table(args, points):
     print(f"\n{args.jobs} jobs of {args.size}x{args.size}, {args.dtype} on {args.device}, {args.workers} workers, "
           f"seed {args.seed}\n")
-    print("| runs | repeats | alike | steps saved | GPU saved | hits | lost: attributes | whole | near | of hits | "
+    print("| runs | repeats | alike | steps saved | GPU saved | hits | attributes | whole | near | of hits | "
           "of all pictures | look-ups |\n" + "| --- " * 12 + "|")
     for point in points:
         f, name = point["figures"], "coarse" if point["coarse"] == "auto" else "exact"
@@ -324,8 +326,9 @@ def main():
         kind = point["coarse"], point["repeats"]
         if point["alike"] is None:
             full[kind] = point
-        point["figures"] = None if point["alike"] is None else figures(point["jobs"], full[kind]["jobs"], point["about"],
-                                                                       full[kind]["about"])
+        point["figures"] = None
+        if point["alike"] is not None:
+            point["figures"] = figures(point["jobs"], full[kind]["jobs"], point["about"], full[kind]["about"])
         with open(point["place"] + ".jsonl", "w", encoding="utf-8") as file:
             file.write(json.dumps({k: v for k, v in point.items() if k not in ("jobs", "place")}) + "\n")
             file.writelines(json.dumps(job, separators=(",", ":")) + "\n" for job in point["jobs"])
