@@ -95,10 +95,11 @@ static bool take_id(struct kiln_heartbeat *beat, const char *text, size_t len)
 
 static bool take_file(struct kiln_heartbeat *beat, const char *text, size_t len)
 {
-    if (beat->file_count == KILN_HEARTBEAT_FILES_MAX || len != KILN_LORA_KEY_DIGITS ||
-        strspn(text, "0123456789abcdef") != len)
+    if (len != KILN_LORA_KEY_DIGITS || strspn(text, "0123456789abcdef") != len)
         return false;
-    beat->files[beat->file_count++] = kiln_lora_digits(text);
+    if (beat->file_count < KILN_HEARTBEAT_FILES_MAX)
+        beat->files[beat->file_count] = kiln_lora_digits(text);
+    beat->file_count++;
     return true;
 }
 
@@ -133,9 +134,7 @@ static int read_list(struct kiln_heartbeat *beat, const char *name, const char *
 #define IDS                                                                                        \
     "ids of up to " NUMBER(KILN_WIRE_ID_MAX) " characters, " NUMBER(                               \
         KILN_HEARTBEAT_HELD_MAX) " in all"
-#define FILES                                                                                      \
-    "the first " NUMBER(KILN_LORA_KEY_DIGITS) " digits of hashes, at most " NUMBER(                \
-        KILN_HEARTBEAT_FILES_MAX)
+#define FILES "the first " NUMBER(KILN_LORA_KEY_DIGITS) " digits of hashes"
 
 static int read_lists(void *arg, const struct kiln_json_value *key,
                       const struct kiln_json_value *value, struct kiln_error *err)
@@ -159,6 +158,13 @@ int kiln_heartbeat_decode(const char *text, size_t len, struct kiln_heartbeat *r
     beat.places = KILN_HEARTBEAT_UNTOLD;
     struct reading reading = {.beat = &beat};
     int code = kiln_wire_read(text, len, &table, &beat, read_lists, &reading, err);
+    /* More files than there is room for: the list counts as none, since a file that it left out
+     * would count as missing. */
+    if (beat.file_count > KILN_HEARTBEAT_FILES_MAX) {
+        memset(beat.files, 0, sizeof beat.files);
+        beat.file_count = 0;
+        beat.files_told = false;
+    }
     if (!code)
         *ret = beat;
     return code;

@@ -2,10 +2,10 @@
  *
  * The scheduler prefers a worker that has a file over one that must fetch it.  The files of the
  * disk cache come first, the last used ones before others, then those of lora_dir by name.  A file
- * of lora_dir is read once for its hash (storage/formats/file_hash.h).  Nothing waits for this
- * thread: a slow disk delays the list and nothing else, and a worker that drains reads no file to
- * its end.  Until all files have been read once the worker tells no list, so that none counts as
- * missing by mistake.
+ * of lora_dir is read once for its hash (storage/formats/file_hash.h), not again after a restart
+ * (own_hashes.h).  Nothing waits for this thread: a slow disk delays the list and nothing else, and
+ * a worker that drains reads no file to its end.  Until all files have been read once the worker
+ * tells no list, so that none counts as missing by mistake.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #include "schemas/limits.h"
 #include "storage/formats/file_hash.h"
 #include "worker/stages/lora_files.h"
+#include "worker/state/own_hashes.h"
 #include "worker/state/worker.h"
 
 #define LOOK_MS 2000
@@ -41,7 +42,8 @@ static bool ends(const struct kiln_worker *worker)
 }
 
 /* Up to the bound, so that of a huge directory no more files are read. */
-static void add_own(struct kiln_worker *worker, struct inventory *inventory)
+static void add_own(struct kiln_worker *worker, struct kiln_own_hashes *own,
+                    struct inventory *inventory)
 {
     char dir[KILN_LORA_PATH_MAX], path[2 * KILN_LORA_PATH_MAX], hex[KILN_FILE_HASH_MAX];
     struct dirent **entries = NULL;
@@ -52,9 +54,14 @@ static void add_own(struct kiln_worker *worker, struct inventory *inventory)
         free(entries[i]);
         if (ends(worker) || inventory->count == KILN_HEARTBEAT_FILES_MAX)
             continue;
+        uint64_t digits = kiln_own_hashes_find(own, path);
         const double began_ms = kiln_monotonic_ms();
-        if (kiln_file_hash_until(path, KILN_LORA_BYTES_MAX, &worker->drain, hex))
-            inventory->files[inventory->count++] = kiln_lora_digits(hex);
+        if (!digits && kiln_file_hash_until(path, KILN_LORA_BYTES_MAX, &worker->drain, hex)) {
+            digits = kiln_lora_digits(hex);
+            kiln_own_hashes_put(own, path, digits);
+        }
+        if (digits)
+            inventory->files[inventory->count++] = digits;
         if (kiln_monotonic_ms() - began_ms > READ_MS)
             kiln_worker_pause(worker, GIVE_WAY_MS);
     }
@@ -65,12 +72,16 @@ void *kiln_inventory(void *arg)
 {
     struct kiln_worker *worker = arg;
     struct inventory inventory;
+    struct kiln_own_hashes own;
+    kiln_own_hashes_load(&own, kiln_config_text(worker->config, KILN_KEY_LORA_CACHE_DIR));
     while (!ends(worker)) {
         inventory.count =
             kiln_lora_disk_list(worker->lora_disk, inventory.files, KILN_HEARTBEAT_FILES_MAX);
-        add_own(worker, &inventory);
-        if (!ends(worker))
+        add_own(worker, &own, &inventory);
+        if (!ends(worker)) {
             kiln_board_files(&worker->board, inventory.files, inventory.count);
+            kiln_own_hashes_save(&own);
+        }
         kiln_worker_pause(worker, LOOK_MS);
     }
     atomic_fetch_sub(&worker->threads, 1);

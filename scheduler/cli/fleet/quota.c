@@ -1,5 +1,5 @@
-/* quota.c - `kiln quota set|ls|rm`: how much a tenant may have waiting, and use in a day, and whether
- * its runs may begin from stored latents. */
+/* quota.c - `kiln quota set|ls|rm`: how much a tenant may have waiting, and use in a day, and
+ * whether its runs may begin from stored latents. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,19 +222,23 @@ int kiln_verb_quota(struct kiln_cli *cli, const struct kiln_args *args)
                                   : "name the tenant, or '*' for all without a quota of their own");
     bool yes = kiln_arg(args, "yes") != NULL, limits = args->given_count > (yes ? 1 : 0);
     if (put != limits)
-        return kiln_usage(
-            cli, put ? "give a limit: --queued N, --gpu-seconds-day S or --reuse off"
-                     : "--queued, --gpu-seconds-day and --reuse are only for `quota set`");
+        return kiln_usage(cli,
+                          put ? "give a limit: --queued N, --gpu-seconds-day S or --reuse off"
+                              : "--queued, --gpu-seconds-day and --reuse are only for `quota set`");
     if (tenant && strcmp(tenant, KILN_TENANT_ANY) != 0 &&
         !kiln_name_valid(tenant, strlen(tenant), KILN_NAME_MAX))
         return kiln_usage(cli, "'%.80s' is not a tenant's name: " KILN_NAME_RULE, tenant);
     if (put && kiln_name_reserved(tenant))
         return kiln_usage(cli, "'%s' is not a tenant's name: " KILN_NAMES_RESERVED, tenant);
+    enum kiln_teleport unused; /* a wrong word is told before a server is asked */
+    int status = put ? read_teleport(cli, args, &unused) : 0;
+    if (status)
+        return status;
     if (ls ? kiln_open_reader(cli, &ledger, &err) : kiln_open_ledger(cli, &ledger, &err))
         return kiln_report(cli, &err);
-    int status = put  ? set(cli, ledger, args, tenant)
-                 : ls ? list(cli, ledger)
-                      : remove_quota(cli, ledger, tenant, yes);
+    status = put  ? set(cli, ledger, args, tenant)
+             : ls ? list(cli, ledger)
+                  : remove_quota(cli, ledger, tenant, yes);
     kiln_ledger_close(ledger);
     return status;
 }
