@@ -109,7 +109,7 @@ static void prefetch_loras(DiffusionZContext *ctx, const DiffusionZBatch *next)
     const size_t count =
         kiln_engine_first_loras(ctx->engine, next, ctx->under_path ? &under : NULL, uses);
     if (count > 0)
-        kiln_loras_prefetch(ctx->engine->loras, uses, count);
+        kiln_loras_prefetch(ctx->engine->sets[0].loras, uses, count);
     pthread_mutex_unlock(&ctx->under_lock);
 }
 

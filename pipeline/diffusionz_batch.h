@@ -41,11 +41,18 @@ typedef struct DiffusionZLora {
 
 /* A LoRA of the model rather than of a job, for a range of steps: distilled models may switch
  * weights on the way from noise to picture. */
-#define DIFFUSIONZ_STEP_LORAS_MAX 4
+#define DIFFUSIONZ_STEP_LORAS_MAX 4 /* and as many transformers */
 typedef struct DiffusionZStepLora {
     DiffusionZLora lora;
     int32_t first, end; /* steps first .. end - 1 of the schedule of num_steps, counted from 0 */
 } DiffusionZStepLora;
+
+/* A transformer in place of the model's, for a range of steps: a folder inside the model's
+ * directory that its kiln.json names, so that it was loaded with the model. */
+typedef struct DiffusionZStepTransformer {
+    const char *folder;
+    int32_t first, end;
+} DiffusionZStepTransformer;
 
 typedef struct DiffusionZItem {
     const char *prompt, *negative_prompt; /* lent for the call; negative NULL = "" */
@@ -142,6 +149,9 @@ typedef struct DiffusionZBatch {
      * one's.  All items go through the steps of one set before any goes on with the next. */
     const DiffusionZStepLora *step_loras;
     int32_t step_lora_count; /* 0 .. DIFFUSIONZ_STEP_LORAS_MAX */
+    /* Likewise; no two of them have a step in common.  LoRAs apply to all transformers. */
+    const DiffusionZStepTransformer *step_transformers;
+    int32_t step_transformer_count; /* 0 .. DIFFUSIONZ_STEP_LORAS_MAX */
 } DiffusionZBatch;
 
 typedef struct DiffusionZOutput {

@@ -143,7 +143,7 @@ int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *lora_path, floa
         return kiln_context_note(&err);
     const struct kiln_lora_use use = {.path = copy, .weight = weight};
     pthread_mutex_lock(&ctx->lock);
-    int code = kiln_engine_loras(ctx->engine, &use, 1, &err);
+    int code = kiln_engine_loras(&ctx->engine->sets[0], &use, 1, &err);
     if (!code)
         set_under(ctx, copy, weight);
     pthread_mutex_unlock(&ctx->lock);
@@ -160,7 +160,9 @@ int32_t diffusionz_unload_lora(DiffusionZContext *ctx)
         return kiln_context_note(&err);
     }
     pthread_mutex_lock(&ctx->lock);
-    int code = kiln_engine_loras(ctx->engine, NULL, 0, &err);
+    int code = 0;
+    for (int i = 0; i < ctx->engine->set_count && !code; i++)
+        code = kiln_engine_loras(&ctx->engine->sets[i], NULL, 0, &err);
     set_under(ctx, NULL, 0);
     pthread_mutex_unlock(&ctx->lock);
     return code ? kiln_context_note(&err) : 0;

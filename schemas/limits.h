@@ -24,7 +24,7 @@
 #define KILN_LORAS_MAX 3        /* LoRAs of one job */
 #define KILN_ROUTED_MAX 512     /* bytes that "auto" puts in front of a prompt */
 #define KILN_ROUTE_MAX 160      /* bytes of why it chose so */
-#define KILN_STEP_LORAS_MAX 4   /* LoRAs that a model has for steps of its own */
+#define KILN_STEP_LORAS_MAX 4   /* weights that a model has for some of its steps */
 #define KILN_LORA_SCALE_MAX 4.0 /* absolute value */
 #define KILN_PRIORITY_MAX 10    /* -10 .. 10 */
 #define KILN_PRIORITY_BACKFILL (-KILN_PRIORITY_MAX) /* goes only when nothing else waits */

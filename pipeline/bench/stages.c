@@ -152,6 +152,8 @@ void kiln_stage_batch(const struct kiln_stage_case *args, DiffusionZBatch *batch
     batch->sigmas = args->sigmas;
     batch->step_loras = args->step_loras;
     batch->step_lora_count = args->step_lora_count;
+    batch->step_transformers = args->step_transformers;
+    batch->step_transformer_count = args->step_transformer_count;
     if (args->coarse_steps == 0)
         return;
     batch->start = DIFFUSIONZ_FROM_SIGMA;

@@ -34,10 +34,12 @@ struct kiln_stage_case {
     int32_t coarse_steps, coarse_width, coarse_height, rest_steps;
     double coarse_sigma;
     int32_t skip_steps; /* of whole images: from a latent, noised to the sigma of this step; or 0 */
-    /* Of whole images, as in DiffusionZBatch: sigmas and LoRAs of the model's own; or 0. */
+    /* Of whole images, as in DiffusionZBatch: sigmas and weights of the model's own; or 0. */
     const double *sigmas;
     const DiffusionZStepLora *step_loras;
     int32_t step_lora_count;
+    const DiffusionZStepTransformer *step_transformers;
+    int32_t step_transformer_count;
 };
 
 /* Milliseconds, of one item. */

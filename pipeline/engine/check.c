@@ -117,6 +117,36 @@ static int check_step_loras(const DiffusionZBatch *b, struct kiln_error *err)
     return 0;
 }
 
+/* The transformers that the model has for some of its steps. */
+static int check_step_transformers(const struct kiln_engine *e, const DiffusionZBatch *b,
+                                   struct kiln_error *err)
+{
+    if (b->step_transformer_count < 0 || b->step_transformer_count > DIFFUSIONZ_STEP_LORAS_MAX ||
+        (b->step_transformer_count && !b->step_transformers))
+        return kiln_fail(err, KILN_BAD_INPUT, "%d transformers of steps: at most %d",
+                         b->step_transformer_count, DIFFUSIONZ_STEP_LORAS_MAX);
+    for (int i = 0; i < b->step_transformer_count; i++) {
+        const DiffusionZStepTransformer *of = &b->step_transformers[i],
+                                        *other = b->step_transformers;
+        if (!of->folder || kiln_engine_set(e, of->folder) < 0)
+            return kiln_fail(
+                err, KILN_BAD_INPUT,
+                "transformer %d of steps: \"%.80s\" was not loaded with the model; " KILN_MODEL_CARD
+                " did not name it then",
+                i, of->folder ? of->folder : "");
+        if (of->first < 0 || of->first >= of->end || of->end > b->num_steps)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "transformer %d of steps: steps %d to %d of %d are no range", i,
+                             of->first, of->end - 1, b->num_steps);
+        for (; other < of; other++)
+            if (other->first < of->end && of->first < other->end)
+                return kiln_fail(err, KILN_BAD_INPUT,
+                                 "transformer %d of steps: its steps are also those of \"%.80s\"",
+                                 i, other->folder);
+    }
+    return 0;
+}
+
 /* Where the runs of the batch begin, and their steps. */
 static int check_schedule(const struct kiln_engine *e, const DiffusionZBatch *b,
                           struct kiln_error *err)
@@ -145,6 +175,7 @@ static int check_schedule(const struct kiln_engine *e, const DiffusionZBatch *b,
                          "steps %d from the start on: must be 0 to %d, and 0 without a start sigma",
                          b->rest_steps, KILN_STEPS_MAX);
     int code = check_step_loras(b, err);
+    code = code ? code : check_step_transformers(e, b, err);
     code = code ? code : check_coarse(e, b, err);
     return code ? code : check_difference(b, err);
 }

@@ -47,6 +47,16 @@ static const char *weights_in(char path[PATH_MAX], const char *dir, const char *
     return random ? NULL : path;
 }
 
+/* Of the quantised matrices of all transformers and the text encoder. */
+static struct kiln_fp8_cache *open_cache(const struct kiln_engine *e, const char *dir)
+{
+    const char *folders[KILN_WEIGHT_SETS_MAX + 1] = {"transformer", "text_encoder"};
+    for (int i = 1; i < e->set_count; i++)
+        folders[i + 1] = e->sets[i].folder;
+    return kiln_fp8_cache_open(dir, folders, (size_t)e->set_count + 1, e->device,
+                               KILN_FP8_CACHE_WORTH);
+}
+
 static int load_parts(struct kiln_engine *e, const char *dir, bool random, struct kiln_error *err)
 {
     char path[PATH_MAX];
@@ -67,14 +77,11 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool random, struc
     if (code)
         return code;
     const enum kt_dtype matrices = e->e4m3 ? KT_E4M3 : e->dtype;
-    struct kiln_fp8_cache *cache =
-        e->e4m3 && !random ? kiln_fp8_cache_open(dir, e->device, KILN_FP8_CACHE_WORTH) : NULL;
+    struct kiln_fp8_cache *cache = e->e4m3 && !random ? open_cache(e, dir) : NULL;
     code = kiln_text_encoder_load(weights_in(path, dir, "text_encoder", random), &e->config.text,
                                   e->weights, matrices, cache, &e->text_encoder, err);
     if (!code)
-        code = kiln_transformer_load(weights_in(path, dir, "transformer", random),
-                                     &e->config.transformer, e->weights, matrices, cache,
-                                     &e->params, &e->transformer, err);
+        code = kiln_engine_sets_load(e, dir, random, matrices, cache, err);
     kiln_fp8_cache_close(cache, code == 0, e->note, sizeof e->note);
     if (!code)
         code = kiln_vae_load(weights_in(path, dir, "vae", random), &e->config.vae, e->weights,
@@ -103,6 +110,7 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool random,
     code = code ? code : choose_dtype(e, o, err);
     kiln_loading_note(o->model_path, 0, 0);
     code = code ? code : kiln_model_config_read(o->model_path, &e->config, err);
+    code = code ? code : kiln_engine_sets_list(e, o->model_path, random, err);
     if (!code && !random)
         code = kiln_model_hash(o->model_path, e->hash, err);
     if (code)
@@ -124,9 +132,9 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool random,
     if (e->dtype == KT_BF16 && kt_packs(e->weights, e->config.transformer.head_dim))
         e->group_rows = KILN_GROUP_ROWS;
     code = kiln_engine_loras_open(e, err);
-    if (!code && o->lora_way != DIFFUSIONZ_LORA_AUTO)
-        kiln_loras_mode(e->loras, o->lora_way == DIFFUSIONZ_LORA_MERGED ? KILN_LORA_MERGED
-                                                                        : KILN_LORA_BESIDE);
+    for (int i = 0; i < e->set_count && !code && o->lora_way != DIFFUSIONZ_LORA_AUTO; i++)
+        kiln_loras_mode(e->sets[i].loras, o->lora_way == DIFFUSIONZ_LORA_MERGED ? KILN_LORA_MERGED
+                                                                                : KILN_LORA_BESIDE);
     return code;
 }
 
@@ -153,13 +161,10 @@ void kiln_engine_close(struct kiln_engine *e)
         return;
     kiln_graph_cache_free(e->graphs);
     kt_clock_free(e->clock);
-    kt_scope_free(e->times_scope);
-    kiln_loras_free(e->loras);
+    kiln_engine_sets_release(e);
     kiln_feature_cache_free(e->features);
     kiln_text_prefetch_release(&e->prefetch);
-    kiln_param_table_release(&e->params);
     kiln_vae_free(e->vae);
-    kiln_transformer_free(e->transformer);
     kiln_text_encoder_free(e->text_encoder);
     kiln_tokenizer_free(e->tokenizer);
     kt_scope_free(e->weights);

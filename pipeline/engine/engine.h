@@ -36,10 +36,29 @@
 #include "pipeline/torch/clock.h"
 #include "schemas/error.h"
 #include "schemas/limits.h"
+#include "storage/formats/card/model_card.h"
 
 /* Rows of the joint sequence up to which small pictures are rendered together: about one picture of
  * 1024 x 1024.  With more rows products gain nothing, and activations need more memory. */
 #define KILN_GROUP_ROWS 5120
+
+/* A transformer of the model with what belongs to its weights.  The steps of a run may have
+ * different ones. */
+struct kiln_weight_set {
+    const struct kiln_engine *e;
+    char folder[KILN_CARD_PATH]; /* inside the model's directory */
+    struct kiln_transformer *transformer;
+    struct kiln_param_table params;
+    struct kiln_loras *loras;
+    /* The time table and strides of the last run's steps; dropped when the LoRA set changes. */
+    struct kt_scope *times_scope;
+    kt times, strides;
+    struct kiln_time_key {
+        int steps; /* 0: there is no table */
+        float times[2 * KILN_STEPS_MAX], strides[2 * KILN_STEPS_MAX];
+    } times_key;
+};
+#define KILN_WEIGHT_SETS_MAX (1 + KILN_STEP_LORAS_MAX)
 
 struct kiln_engine {
     struct kiln_model_config config;
@@ -53,19 +72,11 @@ struct kiln_engine {
     struct kt_scope *weights; /* owns every tensor of the model */
     struct kiln_tokenizer *tokenizer;
     struct kiln_text_encoder *text_encoder;
-    struct kiln_transformer *transformer;
     struct kiln_vae *vae;
-    struct kiln_param_table params;
-    struct kiln_loras *loras;
+    struct kiln_weight_set sets[KILN_WEIGHT_SETS_MAX]; /* the first is in the folder transformer */
+    int set_count;
     struct kiln_feature_cache *features;
     struct kiln_text_prefetch prefetch; /* texts of the next batch; any thread adds them */
-    /* The time table and strides of the last run's steps; dropped when the LoRA set changes. */
-    struct kt_scope *times_scope;
-    kt times, strides;
-    struct kiln_time_key {
-        int steps; /* 0: there is no table */
-        float times[2 * KILN_STEPS_MAX], strides[2 * KILN_STEPS_MAX];
-    } times_key;
     struct kiln_graph_cache *graphs;
     int64_t group_rows; /* limit of a group; lower once memory was short; 0: each picture alone */
     /* Latents of this many pixels and more need all memory, or a decode in strips of strip_rows; 0:
@@ -82,11 +93,26 @@ int kiln_engine_open(const DiffusionZOptions *options, bool random_weights,
                      struct kiln_engine **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_engine_close(struct kiln_engine *e); /* accepts NULL */
 
-/* Makes e->loras; the weights are loaded. */
+/* --- weight_sets.c; for engine.c and run.c --- */
+/* Lists the transformers of the model, whose config has been read; all must have the shape of the
+ * first, and unless weights are random, be those that kiln.json names. */
+int kiln_engine_sets_list(struct kiln_engine *e, const char *dir, bool random,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+/* The number of the set in that folder of the directory; -1: none. */
+int kiln_engine_set(const struct kiln_engine *e, const char *folder);
+int kiln_engine_sets_load(struct kiln_engine *e, const char *dir, bool random,
+                          enum kt_dtype matrices, struct kiln_fp8_cache *cache,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_engine_sets_release(struct kiln_engine *e);
+/* Makes the sets' LoRAs; the weights are loaded. */
 int kiln_engine_loras_open(struct kiln_engine *e, struct kiln_error *err) KILN_MUST_CHECK;
-/* Loads exactly this set, as kiln_loras_set does. */
-int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
+/* Loads exactly these LoRAs, as kiln_loras_set does. */
+int kiln_engine_loras(struct kiln_weight_set *set, const struct kiln_lora_use *uses, size_t count,
                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Makes the set's time table and strides for these steps, unless it has them. */
+int kiln_engine_times(struct kiln_weight_set *set, const struct kiln_time_key *key,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_engine_drop_times(struct kiln_weight_set *set);
 
 /* The LoRAs that a checked batch begins with; returns their number. */
 size_t kiln_engine_first_loras(const struct kiln_engine *e, const DiffusionZBatch *batch,

@@ -15,7 +15,7 @@ bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret)
 {
     const int patch = r->e->config.transformer.patch;
     const int64_t tokens = r->phase->height / patch * (r->phase->width / patch);
-    const bool alone = kiln_loras_beside(r->e->loras) || kiln_memory_is_tight(r);
+    const bool alone = kiln_loras_beside(r->set->loras) || kiln_memory_is_tight(r);
     int64_t caption = 0, negative = 0, most = 1;
     *ret = (struct kiln_group){.count = 0};
     for (int i = 0; i < r->batch->item_count && ret->count < most; i++) {

@@ -17,7 +17,7 @@ static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
     struct kt_scope *s = plan->scope;
     int64_t h = r->phase->height / c->patch, w = r->phase->width / c->patch,
             pad = kiln_pad_rows(h * w);
-    const int64_t n = shape->items, columns = kiln_residual_columns(r->e->transformer);
+    const int64_t n = shape->items, columns = kiln_residual_columns(r->set->transformer);
     plan->latent =
         kt_zeros(s, KT_F32, 4, (int64_t[]){n, c->channels, r->phase->height, r->phase->width});
     plan->caption = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->caption_rows, columns});
@@ -26,7 +26,7 @@ static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
         plan->negative = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->negative_rows, columns});
         plan->negative_rope = kiln_rope_joint(s, c, h, w, pad, shape->negative_rows);
     }
-    plan->modulation = kt_zeros(s, KT_F32, 2, (int64_t[]){1, kiln_time_width(r->e->transformer)});
+    plan->modulation = kt_zeros(s, KT_F32, 2, (int64_t[]){1, kiln_time_width(r->set->transformer)});
     plan->stride = kt_zeros(s, KT_F32, 1, (int64_t[]){n});
     plan->bad = kt_zeros(s, KT_I32, 1, (int64_t[]){n});
 }
@@ -42,7 +42,8 @@ static struct kiln_shape_plan *plan_for(struct kiln_run *r, const struct kiln_gr
                                      .caption_rows = kt_size(kiln_phase_caption(r, item), 0),
                                      .negative_rows = kt_size(item->negative, 0),
                                      .guidance = item->negative ? r->batch->guidance_scale : 0,
-                                     .arrangement = kiln_loras_arrangement(r->e->loras)};
+                                     .set = r->phase->weights.set,
+                                     .arrangement = kiln_loras_arrangement(r->set->loras)};
     struct kiln_error err;
     for (int attempt = 0; attempt < 2; attempt++) {
         struct kiln_shape_plan *plan = kiln_graph_cache_get(graphs, &shape);
@@ -127,7 +128,7 @@ static void run_step(struct kt_scope *s, const void *arg)
                                    .guidance = (double)plan->shape.guidance,
                                    .stride = plan->stride,
                                    .bad = plan->bad};
-    kiln_sampler_step(work->r->e->transformer, s, &step);
+    kiln_sampler_step(work->r->set->transformer, s, &step);
 }
 
 /* Records the plan's step.  On failure later steps are computed: slower, with the same bits. */
@@ -190,8 +191,8 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
                              kt_narrow(s, plan->latent, 0, i, 1));
         }
         put_varied(r, s, plan, group, args->step);
-        kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, row, 1));
-        kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, row, 1), 2, one);
+        kt_copy_into(s, plan->modulation, kt_narrow(s, r->set->times, 0, row, 1));
+        kt stride = kt_reshape(s, kt_narrow(s, r->set->strides, 0, row, 1), 2, one);
         kt_copy_into(s, plan->stride, kt_reshape(s, kt_repeat_rows(s, stride, items), 1, &items));
         if (!kiln_memory_is_tight(r) && kiln_graph_cache_should_record(r->e->graphs, plan))
             record(r, plan);

@@ -30,22 +30,29 @@ enum {
 /* What becomes of that which a phase ends with, a clean latent but for STATE. */
 enum kiln_phase_result {
     KILN_RESULT_LATENT, /* the next phase starts from them, or they are the pictures */
-    KILN_RESULT_STATE,  /* none: the next phase goes on from the state, with other LoRAs */
+    KILN_RESULT_STATE,  /* none: the next phase goes on from the state, with other weights */
     KILN_RESULT_BEFORE, /* predictions of the prompts that the starts were rendered with; and */
     KILN_RESULT_AFTER   /* of the items' own: the starts, with the difference, are the latents */
 };
 
-/* Steps of a batch at one size, on one schedule and with one set of LoRAs. */
+/* The weights of a step. */
+struct kiln_step_weights {
+    uint32_t loras; /* of the batch's step_loras, a bit each */
+    int set;        /* of the engine's weight sets */
+};
+
+/* Steps of a batch at one size, on one schedule and with the same weights. */
 struct kiln_phase {
     struct kiln_schedule schedule;
     int64_t height, width; /* of the latent */
     int row;               /* of its first step in the time table */
     enum kiln_phase_result result;
-    uint32_t loras; /* of the batch's step_loras, a bit each */
+    struct kiln_step_weights weights;
 };
 /* Coarse first has a small phase and a full one, an edit by difference two predictions and the
- * steps after them.  Each LoRA that the model has for a range of steps divides a phase twice. */
-#define KILN_PHASES_MAX (3 + 2 * 2 * KILN_STEP_LORAS_MAX)
+ * steps after them.  Each LoRA and each transformer that the model has for a range of steps divides
+ * a phase twice. */
+#define KILN_PHASES_MAX (3 + 2 * 2 * 2 * KILN_STEP_LORAS_MAX)
 
 struct kiln_item {
     const DiffusionZItem *in;
@@ -91,6 +98,7 @@ struct kiln_run {
     struct kiln_phase phases[KILN_PHASES_MAX];
     int phase_count, steps;         /* of each item, in all phases */
     const struct kiln_phase *phase; /* the one that is queued; the last one from then on */
+    struct kiln_weight_set *set;    /* the weights of the phase that was entered last */
     struct kiln_item items[KILN_ASSIGN_MAX];
     /* Steps that have not been seen to end, the oldest first. */
     struct {
@@ -115,6 +123,8 @@ int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
                      struct kiln_phase ret[KILN_PHASES_MAX]);
 /* The noise level at which the items of a checked batch begin at the size of the pictures. */
 double kiln_phases_start_sigma(const struct kiln_engine *e, const DiffusionZBatch *b);
+/* Whether the steps of two phases have the same weights. */
+bool kiln_phase_same_weights(const struct kiln_phase *a, const struct kiln_phase *b);
 /* The last one, at the size of the pictures. */
 const struct kiln_phase *kiln_run_full(const struct kiln_run *r);
 

@@ -6,10 +6,11 @@
  * as every start is, and no phase needs a step of its own kind.  The predictions of an edit by
  * difference are such phases, too: a schedule of one step, at the size of the pictures.
  *
- * Where the model has other LoRAs for other steps, a phase is divided: its parts go on from each
- * other's states, and between them the weights change once for all items.  Which LoRAs a step has
- * depends on its noise level alone, so that a run that starts in the middle, or walks the rest of
- * the levels in steps of its own, has the weights that were trained for them.
+ * Where the model has other weights for other steps, LoRAs or a transformer, a phase is divided:
+ * its parts go on from each other's states, and between them the weights change once for all items.
+ * Which weights a step has depends on its noise level alone, so that a run that starts in the
+ * middle, or walks the rest of the levels in steps of its own, has those that were trained for
+ * them.
  */
 #include "pipeline/engine/parts.h"
 
@@ -40,41 +41,56 @@ static struct kiln_schedule schedule_of(const struct kiln_sampler_config *config
 
 /* The phases that have been listed. */
 struct list {
+    const struct kiln_engine *e;
     const DiffusionZBatch *batch;
     struct kiln_schedule whole; /* of the batch: all steps, from noise */
     struct kiln_phase *phases;
     int count, row;
 };
 
-/* The LoRAs of a step at this noise level: those of the last step of the schedule that is not below
- * it. */
-static uint32_t loras_at(const struct list *list, float sigma)
+/* The weights of a step at this noise level: those of the last step of the schedule that is not
+ * below it. */
+static struct kiln_step_weights weights_at(const struct list *list, float sigma)
 {
     const DiffusionZBatch *b = list->batch;
+    struct kiln_step_weights ret = {.loras = 0};
     int step = 0;
-    uint32_t ret = 0;
     while (step + 1 < list->whole.steps &&
            (double)list->whole.sigmas[step + 1] >= (double)sigma - KILN_SIGMA_MARGIN)
         step++;
     for (int i = 0; i < b->step_lora_count; i++)
         if (step >= b->step_loras[i].first && step < b->step_loras[i].end)
-            ret |= UINT32_C(1) << i;
+            ret.loras |= UINT32_C(1) << i;
+    for (int i = 0; i < b->step_transformer_count; i++)
+        if (step >= b->step_transformers[i].first && step < b->step_transformers[i].end)
+            ret.set = kiln_engine_set(list->e, b->step_transformers[i].folder);
     return ret;
 }
 
-/* Adds a phase, divided where its LoRAs change. */
+static bool same_weights(struct kiln_step_weights a, struct kiln_step_weights b)
+{
+    return a.loras == b.loras && a.set == b.set;
+}
+
+bool kiln_phase_same_weights(const struct kiln_phase *a, const struct kiln_phase *b)
+{
+    return same_weights(a->weights, b->weights);
+}
+
+/* Adds a phase, divided where its weights change. */
 static void add(struct list *list, const struct kiln_phase *whole)
 {
     const float *sigmas = whole->schedule.sigmas;
     const int steps = whole->schedule.steps;
     for (int first = 0, count = 1; first < steps; first += count, count = 1) {
-        const uint32_t loras = loras_at(list, sigmas[first]);
-        while (first + count < steps && loras_at(list, sigmas[first + count]) == loras)
+        const struct kiln_step_weights weights = weights_at(list, sigmas[first]);
+        while (first + count < steps &&
+               same_weights(weights_at(list, sigmas[first + count]), weights))
             count++;
         struct kiln_phase *part = &list->phases[list->count++];
         *part = *whole;
         kiln_schedule_part(&part->schedule, first, count);
-        part->loras = loras;
+        part->weights = weights;
         part->row = list->row;
         list->row += count;
         if (first + count < steps)
@@ -86,7 +102,7 @@ int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
                      struct kiln_phase ret[KILN_PHASES_MAX])
 {
     const int factor = e->config.vae.factor;
-    struct list list = {.batch = b, .phases = ret};
+    struct list list = {.e = e, .batch = b, .phases = ret};
     struct kiln_phase phase = {.height = b->coarse_height / factor,
                                .width = b->coarse_width / factor};
     fill(&list.whole, &e->config.sampler, b);

@@ -10,14 +10,6 @@
 #include "pipeline/engine/parts.h"
 #include "schemas/clock.h"
 
-static void drop_time_table(struct kiln_engine *e)
-{
-    kt_scope_free(e->times_scope);
-    e->times = e->strides = NULL;
-    e->times_scope = NULL;
-    e->times_key.steps = 0;
-}
-
 /* The times and strides of all phases, one after the other. */
 static void list_steps(const struct kiln_run *r, struct kiln_time_key *key)
 {
@@ -28,26 +20,6 @@ static void list_steps(const struct kiln_run *r, struct kiln_time_key *key)
         memcpy(key->times + row, of->times, (size_t)of->steps * sizeof *of->times);
         memcpy(key->strides + row, of->strides, (size_t)of->steps * sizeof *of->strides);
     }
-}
-
-/* Makes the engine's time table and strides for the run's steps, unless it has them. */
-static int prepare_time_table(struct kiln_run *r, struct kiln_error *err)
-{
-    struct kiln_engine *e = r->e;
-    struct kiln_time_key key;
-    list_steps(r, &key);
-    if (memcmp(&key, &e->times_key, sizeof key) == 0)
-        return 0;
-    drop_time_table(e);
-    e->times_scope = kt_scope_new(e->device);
-    e->times = kiln_time_table(e->transformer, e->times_scope, key.times, key.steps);
-    e->strides =
-        kt_from_host(e->times_scope, key.strides, KT_F32, KT_F32, 1, (int64_t[]){key.steps});
-    e->times_key = key;
-    int code = kt_scope_check(e->times_scope, err);
-    if (code)
-        drop_time_table(e);
-    return code;
 }
 
 /* Makes the items, each with memory for its results and its own start. */
@@ -68,24 +40,17 @@ static void prepare_items(struct kiln_run *r)
     }
 }
 
-int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
-                      struct kiln_error *err)
-{
-    bool changed = false;
-    kt_threads_set(e->threads); /* merging on the CPU uses this thread's operations */
-    int code = kiln_loras_set(e->loras, uses, count, &changed, err);
-    if (changed)
-        drop_time_table(e); /* the time table holds products of the weights */
-    return code;
-}
-
-/* Loads the LoRAs of a phase, and makes the table that depends on them. */
+/* Goes over to the weight set of a phase, loads its LoRAs, and makes the table that depends on
+ * both. */
 static int load(struct kiln_run *r, const struct kiln_phase *phase, struct kiln_error *err)
 {
     struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
+    struct kiln_time_key key;
     const size_t count = kiln_phase_loras(phase, r->batch, r->under, uses);
-    int code = kiln_engine_loras(r->e, uses, count, err);
-    return code ? code : prepare_time_table(r, err);
+    r->set = &r->e->sets[phase->weights.set];
+    int code = kiln_engine_loras(r->set, uses, count, err);
+    list_steps(r, &key);
+    return code ? code : kiln_engine_times(r->set, &key, err);
 }
 
 /* The same; without memory, which graphs of earlier batches may occupy, frees them and tries
@@ -101,8 +66,8 @@ static int enter(struct kiln_run *r, const struct kiln_phase *phase, struct kiln
     return code;
 }
 
-/* Goes over to the LoRAs of a later phase; without them no item can go on. */
-static void change_loras(struct kiln_run *r, const struct kiln_phase *phase)
+/* Goes over to the weights of a later phase; without them no item can go on. */
+static void change_weights(struct kiln_run *r, const struct kiln_phase *phase)
 {
     struct kiln_error err;
     if (enter(r, phase, &err) == 0) {
@@ -141,8 +106,8 @@ static void queue_items(struct kiln_run *r)
     prepare_items(r);
     kiln_text_prepare(r);
     for (int i = 0; i < r->phase_count; i++) {
-        if (i > 0 && r->phases[i].loras != r->phases[i - 1].loras)
-            change_loras(r, &r->phases[i]);
+        if (i > 0 && !kiln_phase_same_weights(&r->phases[i], &r->phases[i - 1]))
+            change_weights(r, &r->phases[i]);
         queue_phase(r, &r->phases[i]);
     }
     kiln_text_wait(r); /* in case no item came to its steps */
@@ -180,7 +145,7 @@ int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
     kt_threads_set(e->threads);
     kiln_run_name_loras(r);
     code = enter(r, &r->phases[0], err);
-    r->times.lora_from = (int32_t)kiln_loras_source(r->e->loras);
+    r->times.lora_from = (int32_t)kiln_loras_source(r->set->loras);
     if (code) {
         free(r);
         return code;

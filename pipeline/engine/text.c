@@ -97,7 +97,7 @@ static int caption_once(const struct kiln_run *r, struct kt_scope *s, const char
     int code = 0;
     struct kt_scope *inner = kt_scope_new(e->device);
     kt features = features_of(r, inner, prompt, &code, err);
-    kt caption = code ? NULL : kiln_caption(e->transformer, inner, features);
+    kt caption = code ? NULL : kiln_caption(r->set->transformer, inner, features);
     code = code ? code : kt_scope_check(inner, err);
     *ret = code ? NULL : kt_keep(s, caption);
     kt_scope_free(inner);

@@ -34,7 +34,7 @@ kt kiln_variety_caption(const struct kiln_run *r, struct kt_scope *s, const stru
     if (now > 0) {
         kt plain = kt_to(s, item->features, KT_F32);
         kt noisy = kt_add(s, plain, kt_affine(s, item->feature_noise, now, 0));
-        return kiln_caption(r->e->transformer, s, noisy);
+        return kiln_caption(r->set->transformer, s, noisy);
     }
     return step > 0 && weight(r, item, step - 1) > 0 ? item->caption : NULL;
 }

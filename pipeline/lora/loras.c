@@ -14,6 +14,7 @@ struct kiln_loras {
     enum kiln_lora_mode mode;
     struct kiln_lora_merge *merge;
     struct kiln_lora_cache *cache;
+    struct kiln_lora_cache *own_cache; /* the same; NULL if it is another one's */
     struct kiln_lora_slots *slots;
     struct kiln_lora_stack now; /* in the slots */
     bool by_files;              /* the present set is loaded through merge */
@@ -22,16 +23,20 @@ struct kiln_loras {
     enum diffusionz_lora_from from;
 };
 
-struct kiln_loras *kiln_loras_new(const struct kiln_param_table *params, int device,
-                                  enum kt_dtype dtype, const struct kiln_lora_plain *plain)
+/* Takes over own, which is NULL if cache is lent. */
+static struct kiln_loras *make(const struct kiln_param_table *params, int device,
+                               struct kiln_lora_cache *cache, struct kiln_lora_cache *own,
+                               const struct kiln_lora_plain *plain)
 {
     struct kiln_loras *l = calloc(1, sizeof *l);
-    if (!l)
+    if (!l) {
+        kiln_lora_cache_free(own);
         return NULL;
+    }
     l->device = device;
+    l->cache = cache;
+    l->own_cache = own;
     l->merge = kiln_lora_merge_new(params, device);
-    l->cache = kiln_lora_cache_new(params, device, dtype == KT_F32 ? KT_F32 : KT_BF16,
-                                   KILN_LORA_CACHE_BYTES);
     l->slots = kiln_lora_slots_new(params, device, plain);
     for (size_t i = 0; i < params->count; i++)
         l->quantised = l->quantised || kt_dtype_of(*params->items[i].slot) == KT_E4M3;
@@ -41,11 +46,27 @@ struct kiln_loras *kiln_loras_new(const struct kiln_param_table *params, int dev
     return NULL;
 }
 
+struct kiln_loras *kiln_loras_new(const struct kiln_param_table *params, int device,
+                                  enum kt_dtype dtype, const struct kiln_lora_plain *plain)
+{
+    struct kiln_lora_cache *own = kiln_lora_cache_new(
+        params, device, dtype == KT_F32 ? KT_F32 : KT_BF16, KILN_LORA_CACHE_BYTES);
+    return make(params, device, own, own, plain);
+}
+
+/* An image names matrices by their places, which depend on the shape of the model alone. */
+struct kiln_loras *kiln_loras_new_beside(struct kiln_loras *first,
+                                         const struct kiln_param_table *params,
+                                         const struct kiln_lora_plain *plain)
+{
+    return make(params, first->device, first->cache, NULL, plain);
+}
+
 void kiln_loras_free(struct kiln_loras *l)
 {
     if (!l)
         return;
-    kiln_lora_cache_free(l->cache);
+    kiln_lora_cache_free(l->own_cache);
     kiln_lora_merge_free(l->merge);
     kiln_lora_slots_free(l->slots);
     kiln_lora_stack_release(&l->now);

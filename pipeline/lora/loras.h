@@ -23,6 +23,11 @@ struct kiln_loras;
  * KT_BF16.  plain: see slots.h; may be NULL.  NULL without memory. */
 struct kiln_loras *kiln_loras_new(const struct kiln_param_table *params, int device,
                                   enum kt_dtype dtype, const struct kiln_lora_plain *plain);
+/* The same for another transformer of the same shape: what `first` has read of a file serves both.
+ * first must outlive it. */
+struct kiln_loras *kiln_loras_new_beside(struct kiln_loras *first,
+                                         const struct kiln_param_table *params,
+                                         const struct kiln_lora_plain *plain);
 void kiln_loras_free(struct kiln_loras *l); /* restores the weights; accepts NULL */
 
 /* How later sets are applied; unloads the present one. */

@@ -4,6 +4,8 @@
  */
 #include "pipeline/model/config.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pipeline/model/json.h"
@@ -132,11 +134,13 @@ static void derive_transformer(struct kiln_model_json *c, struct kiln_transforme
 /* n_kv_heads and axes_lens are not asked for: the model has no grouped heads whatever the first
  * says (diffusers does not read it either), and angles are computed for any place, where the second
  * is the length of diffusers' tables of them. */
-static int read_transformer(const char *dir, struct kiln_transformer_config *t,
+static int read_transformer(const char *dir, const char *folder, struct kiln_transformer_config *t,
                             struct kiln_error *err)
 {
     struct kiln_model_json c;
-    kiln_model_json_open(&c, dir, "transformer/config.json");
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s/config.json", folder);
+    kiln_model_json_open(&c, dir, name);
     kiln_model_only_text(&c, "_class_name", "ZImageTransformer2DModel");
     kiln_model_only_null(&c, "quantization_config");
     kiln_model_only_null(&c, "siglip_feat_dim");
@@ -226,7 +230,7 @@ int kiln_model_config_read(const char *dir, struct kiln_model_config *ret, struc
 {
     struct kiln_model_config m = {0};
     int code = read_text(dir, &m.text, err);
-    code = code ? code : read_transformer(dir, &m.transformer, err);
+    code = code ? code : read_transformer(dir, "transformer", &m.transformer, err);
     code = code ? code : read_vae(dir, &m.vae, err);
     code = code ? code : read_sampler(dir, &m.sampler, err);
     if (code)
@@ -242,5 +246,39 @@ int kiln_model_config_read(const char *dir, struct kiln_model_config *ret, struc
                          "vae/config.json has latent_channels %d",
                          dir, m.transformer.channels, m.vae.latent_channels);
     *ret = m;
+    return 0;
+}
+
+int kiln_model_config_same(const char *dir, const char *folder,
+                           const struct kiln_transformer_config *first, struct kiln_error *err)
+{
+    struct kiln_transformer_config t = {0};
+    int code = read_transformer(dir, folder, &t, err);
+    if (code)
+        return code;
+    const struct {
+        const char *key;
+        double here, there;
+    } values[] = {
+        {"in_channels", t.channels, first->channels},
+        {"dim", t.width, first->width},
+        {"n_layers", t.layers, first->layers},
+        {"n_refiner_layers", t.refiner_layers, first->refiner_layers},
+        {"n_heads", t.heads, first->heads},
+        {"cap_feat_dim", t.caption_width, first->caption_width},
+        {"norm_eps", t.norm_eps, first->norm_eps},
+        {"rope_theta", t.rope_theta, first->rope_theta},
+        {"t_scale", t.time_scale, first->time_scale},
+        {"qk_norm", t.qk_norm, first->qk_norm},
+        {"axes_dims[0]", t.axes[0], first->axes[0]},
+        {"axes_dims[1]", t.axes[1], first->axes[1]},
+        {"axes_dims[2]", t.axes[2], first->axes[2]},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (values[i].here != values[i].there)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "%s/%s/config.json has %s %g, but transformer/config.json has %g: the "
+                             "transformers of a model have one shape",
+                             dir, folder, values[i].key, values[i].here, values[i].there);
     return 0;
 }

@@ -55,5 +55,10 @@ struct kiln_model_config {
  * KILN_UNSUPPORTED for an unsupported option; the text names file and key. */
 int kiln_model_config_read(const char *dir, struct kiln_model_config *ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether the transformer in another folder of the directory has the sizes of the first one: the
+ * same errors, and KILN_BAD_INPUT for a value that differs, with its key. */
+int kiln_model_config_same(const char *dir, const char *folder,
+                           const struct kiln_transformer_config *first,
+                           struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -73,7 +73,7 @@ static bool same_shape(const struct kiln_shape *a, const struct kiln_shape *b)
 {
     return a->items == b->items && a->height == b->height && a->width == b->width &&
            a->caption_rows == b->caption_rows && a->negative_rows == b->negative_rows &&
-           a->guidance == b->guidance && a->arrangement == b->arrangement &&
+           a->guidance == b->guidance && a->set == b->set && a->arrangement == b->arrangement &&
            a->text_segments == b->text_segments &&
            memcmp(a->text_blocks, b->text_blocks, sizeof a->text_blocks) == 0;
 }

@@ -34,6 +34,7 @@ struct kiln_shape {
     int64_t height, width;               /* of the latent */
     int64_t caption_rows, negative_rows; /* padded; the negative prompt's 0 without guidance */
     float guidance;                      /* a constant of the graph */
+    int set;                             /* of the model's weight sets */
     int arrangement;                     /* of kiln_loras_arrangement */
     /* Of a text pass; all of the above is 0 then. */
     int64_t text_blocks[KILN_SHAPE_TEXT_BLOCKS]; /* rows of each block; 0: no block */

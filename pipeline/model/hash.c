@@ -39,17 +39,22 @@ static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, str
     return 0;
 }
 
-/* The LoRAs that kiln.json names for some of the steps: weights of the model, too. */
-static int add_step_loras(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)
+/* What kiln.json names for some of the steps: weights of the model, too. */
+static int add_step_weights(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)
 {
     struct kiln_model_card card;
     int code = kiln_model_card_read(dir, &card, err);
     for (uint32_t i = 0; !code && i < card.weight_count; i++) {
         const struct kiln_card_weights *w = &card.weights[i];
         char text[KILN_CARD_SHA256 + 64];
-        const int len = snprintf(text, sizeof text, "steps %u-%u of %u %s:%.9g\n", w->first, w->end,
-                                 card.steps, w->sha256, w->scale);
+        int len = snprintf(text, sizeof text, "steps %u-%u of %u ", w->first, w->end, card.steps);
+        len +=
+            w->transformer
+                ? snprintf(text + len, sizeof text - (size_t)len, "transformer %s\n", w->sha256)
+                : snprintf(text + len, sizeof text - (size_t)len, "%s:%.9g\n", w->sha256, w->scale);
         EVP_DigestUpdate(sum, text, (size_t)len);
+        if (w->transformer)
+            code = add_weights(sum, dir, w->path, err);
     }
     return code;
 }
@@ -74,7 +79,7 @@ static int add_model(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)
         code = add_file(sum, dir, config_files[i], err);
     for (size_t i = 0; !code && i < sizeof weight_folders / sizeof *weight_folders; i++)
         code = add_weights(sum, dir, weight_folders[i], err);
-    return code ? code : add_step_loras(sum, dir, err);
+    return code ? code : add_step_weights(sum, dir, err);
 }
 
 static int add_classifier(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)

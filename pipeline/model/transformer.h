@@ -21,15 +21,15 @@
 struct kiln_fp8_cache;
 struct kiln_transformer;
 
-/* dir: the folder transformer, or NULL for random weights.  The weights live in scope.  dtype
+/* dir: the transformer's folder, or NULL for random weights.  The weights live in scope.  dtype
  * KT_E4M3: the large matrices of joint layers and noise refiner are quantised rows, from the cache
- * (may be NULL) if it has them, without plain copies; small or sensitive weights are bf16, those of
- * norms fp32.  params receives the linear layers that a LoRA may change; its slots point into *ret.
- */
+ * (may be NULL) if it has them under this name, without plain copies; small or sensitive weights
+ * are bf16, those of norms fp32.  params receives the linear layers that a LoRA may change; its
+ * slots point into *ret. */
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
                           struct kt_scope *scope, enum kt_dtype dtype, struct kiln_fp8_cache *cache,
-                          struct kiln_param_table *params, struct kiln_transformer **ret,
-                          struct kiln_error *err) KILN_MUST_CHECK;
+                          const char *name, struct kiln_param_table *params,
+                          struct kiln_transformer **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_transformer_free(struct kiln_transformer *t); /* accepts NULL */
 
 /* Columns of the residual stream's rows: the width, plus tails if these rows have any. */

@@ -84,8 +84,8 @@ static void note_stream(struct kt_scope *scope, struct kiln_transformer *t, bool
 
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
                           struct kt_scope *scope, enum kt_dtype dtype, struct kiln_fp8_cache *cache,
-                          struct kiln_param_table *params, struct kiln_transformer **ret,
-                          struct kiln_error *err)
+                          const char *name, struct kiln_param_table *params,
+                          struct kiln_transformer **ret, struct kiln_error *err)
 {
     struct kiln_weights *w;
     const bool e4m3 = dtype == KT_E4M3;
@@ -101,7 +101,7 @@ int kiln_transformer_load(const char *dir, const struct kiln_transformer_config 
     }
     t->config = *config;
     t->dtype = plain;
-    kiln_weights_cache(w, cache, "transformer");
+    kiln_weights_cache(w, cache, name);
     load_ends(w, t);
     note_stream(scope, t, !e4m3);
     for (int i = 0; i < refiner; i++) {

@@ -128,7 +128,8 @@ static void open_file(struct kiln_fp8_cache *c)
     c->st = NULL;
 }
 
-struct kiln_fp8_cache *kiln_fp8_cache_open(const char *dir, int device, uint64_t worth)
+struct kiln_fp8_cache *kiln_fp8_cache_open(const char *dir, const char *const *folders,
+                                           size_t folder_count, int device, uint64_t worth)
 {
     struct kiln_fp8_cache *c = calloc(1, sizeof *c);
     uint64_t bytes = 0;
@@ -136,9 +137,9 @@ struct kiln_fp8_cache *kiln_fp8_cache_open(const char *dir, int device, uint64_t
         return NULL;
     c->device = device;
     const int len = snprintf(c->path, sizeof c->path, "%s/%s", dir, KILN_FP8_CACHE_NAME);
-    const bool known = len > 0 && (size_t)len < sizeof c->path - sizeof ".part" &&
-                       add_folder(c, dir, "transformer", &bytes) &&
-                       add_folder(c, dir, "text_encoder", &bytes);
+    bool known = len > 0 && (size_t)len < sizeof c->path - sizeof ".part";
+    for (size_t i = 0; i < folder_count; i++)
+        known = known && add_folder(c, dir, folders[i], &bytes);
     if (!known || bytes < worth) {
         free(c);
         return NULL;

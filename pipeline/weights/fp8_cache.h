@@ -18,9 +18,11 @@
 
 struct kiln_fp8_cache;
 
-/* dir: the model's.  worth: KILN_FP8_CACHE_WORTH; another value in tests.  NULL, which all
- * functions accept, means no cache: without memory, or for small weights. */
-struct kiln_fp8_cache *kiln_fp8_cache_open(const char *dir, int device, uint64_t worth);
+/* dir: the model's; folders: those in it that have the weights.  worth: KILN_FP8_CACHE_WORTH;
+ * another value in tests.  NULL, which all functions accept, means no cache: without memory, or for
+ * small weights. */
+struct kiln_fp8_cache *kiln_fp8_cache_open(const char *dir, const char *const *folders,
+                                           size_t folder_count, int device, uint64_t worth);
 
 /* The matrix of this name, in scope; NULL if it is not in the file: then the caller makes it and
  * calls kiln_fp8_cache_note. */

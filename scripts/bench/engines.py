@@ -53,7 +53,9 @@ class Batch(ctypes.Structure):
                 ("rest_steps", ctypes.c_int32), ("coarse_steps", ctypes.c_int32),
                 ("coarse_width", ctypes.c_int32), ("coarse_height", ctypes.c_int32),
                 ("by_difference", ctypes.c_int32), ("step_loras", ctypes.c_void_p),
-                ("step_lora_count", ctypes.c_int32)]
+                ("step_lora_count", ctypes.c_int32),
+                ("step_transformers", ctypes.c_void_p),
+                ("step_transformer_count", ctypes.c_int32)]
 
 
 class Output(ctypes.Structure):

@@ -1,8 +1,11 @@
 /* file_hash.c - see file_hash.h. */
 #include "storage/formats/file_hash.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -110,5 +113,42 @@ bool kiln_file_hash_until(const char *path, uint64_t max, const _Atomic int *end
         pthread_mutex_unlock(&reading);
     }
     close(fd);
+    return ok;
+}
+
+static int is_weights(const struct dirent *d)
+{
+    const size_t len = strlen(d->d_name), end = strlen(".safetensors");
+    return d->d_name[0] != '.' && len > end && strcmp(d->d_name + len - end, ".safetensors") == 0;
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+bool kiln_folder_hash(const char *dir, char hex[KILN_FILE_HASH_MAX])
+{
+    char path[PATH_MAX], line[KILN_FILE_HASH_MAX + sizeof(((struct dirent *)0)->d_name) + 4];
+    struct dirent **files = NULL;
+    uint8_t digest[KILN_SHA256_SIZE];
+    const int count = scandir(dir, &files, is_weights, by_bytes);
+    EVP_MD_CTX *sum = EVP_MD_CTX_new();
+    bool ok = count > 0 && sum && EVP_DigestInit_ex(sum, EVP_sha256(), NULL) == 1;
+    for (int i = 0; i < count; i++) {
+        char own[KILN_FILE_HASH_MAX];
+        const int len = snprintf(path, sizeof path, "%s/%s", dir, files[i]->d_name);
+        ok = ok && len > 0 && (size_t)len < sizeof path && kiln_file_hash(path, UINT64_MAX, own);
+        if (ok) {
+            const int size = snprintf(line, sizeof line, "%s  %s\n", own, files[i]->d_name);
+            ok = EVP_DigestUpdate(sum, line, (size_t)size) == 1;
+        }
+        free(files[i]);
+    }
+    free(files);
+    ok = ok && EVP_DigestFinal_ex(sum, digest, NULL) == 1;
+    if (ok)
+        kiln_hex(digest, sizeof digest, hex);
+    EVP_MD_CTX_free(sum);
     return ok;
 }

@@ -20,5 +20,9 @@ bool kiln_file_hash(const char *path, uint64_t max, char hex[KILN_FILE_HASH_MAX]
  * not wait for gigabytes. */
 bool kiln_file_hash_until(const char *path, uint64_t max, const _Atomic int *ends,
                           char hex[KILN_FILE_HASH_MAX]);
+/* The hash of a folder of weights, in one file or in shards: that which
+ * `LC_ALL=C sha256sum *.safetensors | sha256sum` prints there.  False if it has no such file, or
+ * one that cannot be read. */
+bool kiln_folder_hash(const char *dir, char hex[KILN_FILE_HASH_MAX]);
 
 #endif

@@ -334,7 +334,7 @@ static void ranks_share_the_room(void **state)
         struct lora_draw *draw = &draws[i % 3];
         draw->mode = KILN_LORA_BESIDE;
         again = lora_rig_draw(e, draw, &n);
-        const struct kiln_linear_layer *layer = &kiln_joint_block(e->transformer, 0)->qkv;
+        const struct kiln_linear_layer *layer = &kiln_joint_block(e->sets[0].transformer, 0)->qkv;
         assert_int_equal(layer->both != NULL, draw->lora_count > 0);
         if (i < 3) {
             first[i] = again;
@@ -392,7 +392,7 @@ static uint16_t *noise(size_t count, float size, uint32_t seed)
 /* A pair for every linear layer of every block. */
 static void write_full_lora(const struct kiln_engine *e, const char *path, uint32_t seed)
 {
-    const struct kiln_param_table *params = &e->params;
+    const struct kiln_param_table *params = &e->sets[0].params;
     struct kiln_st_tensor *tensors = calloc(2 * params->count, sizeof *tensors);
     char(*names)[128] = calloc(2 * params->count, sizeof *names);
     const size_t longest = (size_t)RANK * 20480;
@@ -452,7 +452,7 @@ static double full_switch(const char *path)
     const struct kiln_lora_use use = {path, 1};
     struct kiln_error err;
     double start = kiln_monotonic_ms();
-    if (kiln_engine_loras(full, &use, path ? 1 : 0, &err))
+    if (kiln_engine_loras(&full->sets[0], &use, path ? 1 : 0, &err))
         fail_msg("%s", err.text);
     struct kt_scope *s = kt_scope_new(0);
     kt_wait(s);

@@ -68,7 +68,7 @@ static inline void stretch_step(DiffusionZContext *ctx, int step, float length)
     struct kiln_engine *e = ctx->engine;
     struct kiln_error err;
     struct kt_scope *s = kt_scope_new(e->device);
-    kt_copy_into(s, kt_narrow(s, e->strides, 0, step, 1),
+    kt_copy_into(s, kt_narrow(s, e->sets[0].strides, 0, step, 1),
                  kt_from_host(s, &length, KT_F32, KT_F32, 1, (int64_t[]){1}));
     kt_wait(s);
     if (kt_scope_check(s, &err))
@@ -84,7 +84,7 @@ static inline void poison_step(DiffusionZContext *ctx, int step)
 
 static inline void forget_schedule(DiffusionZContext *ctx)
 {
-    ctx->engine->times_key.steps = 0;
+    ctx->engine->sets[0].times_key.steps = 0;
 }
 
 #endif

@@ -427,15 +427,15 @@ static struct kiln_engine *open_quantised(const char *dir)
     struct kiln_error err;
     char path[256];
     snprintf(path, sizeof path, "%s/transformer", dir);
-    kiln_loras_free(e->loras);
-    kiln_param_table_release(&e->params);
-    kiln_transformer_free(e->transformer);
+    kiln_loras_free(e->sets[0].loras);
+    kiln_param_table_release(&e->sets[0].params);
+    kiln_transformer_free(e->sets[0].transformer);
     e->e4m3 = true;
-    if (kiln_transformer_load(path, &e->config.transformer, e->weights, KT_E4M3, NULL, &e->params,
-                              &e->transformer, &err) ||
+    if (kiln_transformer_load(path, &e->config.transformer, e->weights, KT_E4M3, NULL, "",
+                              &e->sets[0].params, &e->sets[0].transformer, &err) ||
         kiln_engine_loras_open(e, &err))
         fail_msg("%s", err.text);
-    kiln_loras_mode(e->loras, KILN_LORA_MERGED);
+    kiln_loras_mode(e->sets[0].loras, KILN_LORA_MERGED);
     return e;
 }
 
@@ -468,12 +468,12 @@ static void a_model_exchanged_since_it_was_loaded(void **state)
     const struct kiln_lora_use use = {golden("loras/kohya.safetensors"), 1};
     struct kiln_error err = {0};
     turn_a_bit(dir);
-    assert_int_equal(kiln_engine_loras(e, &use, 1, &err), KILN_CORRUPT);
+    assert_int_equal(kiln_engine_loras(&e->sets[0], &use, 1, &err), KILN_CORRUPT);
     printf("    %s\n", err.text);
     assert_non_null(strstr(err.text, dir));
     assert_non_null(strstr(err.text, "another model"));
     turn_a_bit(dir);
-    if (kiln_engine_loras(e, &use, 1, &err))
+    if (kiln_engine_loras(&e->sets[0], &use, 1, &err))
         fail_msg("%s", err.text);
     kiln_engine_close(e);
 }

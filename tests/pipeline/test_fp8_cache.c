@@ -44,6 +44,8 @@ static void add_sums(struct loaded *l, struct kt_scope *s, kt matrix)
     l->count++;
 }
 
+static const char *const folders[] = {"transformer", "text_encoder"};
+
 static struct loaded load(void)
 {
     struct loaded l = {.count = 0};
@@ -52,14 +54,15 @@ static struct loaded load(void)
     struct kiln_text_encoder *te = NULL;
     struct kiln_transformer *t = NULL;
     struct kiln_error err;
-    struct kiln_fp8_cache *c = kiln_fp8_cache_open(model, KT_CPU, 0);
+    struct kiln_fp8_cache *c = kiln_fp8_cache_open(model, folders, 2, KT_CPU, 0);
     assert_non_null(c);
     char folder[800];
     snprintf(folder, sizeof folder, "%s/text_encoder", model);
     if (kiln_text_encoder_load(folder, &config.text, s, KT_E4M3, c, &te, &err))
         fail_msg("%s", err.text);
     snprintf(folder, sizeof folder, "%s/transformer", model);
-    if (kiln_transformer_load(folder, &config.transformer, s, KT_E4M3, c, &params, &t, &err))
+    if (kiln_transformer_load(folder, &config.transformer, s, KT_E4M3, c, "transformer", &params,
+                              &t, &err))
         fail_msg("%s", err.text);
     kiln_fp8_cache_close(c, true, l.note, sizeof l.note);
     for (int i = 0; i < te->count; i++) {
@@ -193,8 +196,8 @@ static void done_without(void **state)
 {
     (void)state;
     copy_model();
-    assert_null(kiln_fp8_cache_open(model, KT_CPU, KILN_FP8_CACHE_WORTH));
-    assert_null(kiln_fp8_cache_open("nowhere", KT_CPU, 0));
+    assert_null(kiln_fp8_cache_open(model, folders, 2, KT_CPU, KILN_FP8_CACHE_WORTH));
+    assert_null(kiln_fp8_cache_open("nowhere", folders, 2, KT_CPU, 0));
     assert_null(kiln_fp8_cache_take(NULL, NULL, "x", 1, 1));
     kiln_fp8_cache_close(NULL, true, NULL, 0);
     assert_int_equal(mkdir(in_model(KILN_FP8_CACHE_NAME ".part"), 0755), 0);

@@ -139,15 +139,15 @@ static void a_set_that_is_written_into_is_refused(void **state)
         struct kiln_error err = {0};
         void *wrote;
         bool changed;
-        kiln_loras_mode(e->loras, modes[i]);
+        kiln_loras_mode(e->sets[0].loras, modes[i]);
         assert_int_equal(pthread_create(&w.thread, NULL, write_on, &w), 0);
-        int code = set_until_refused(e->loras, &err);
+        int code = set_until_refused(e->sets[0].loras, &err);
         __atomic_store_n(&w.end, true, __ATOMIC_RELEASE);
         assert_int_equal(pthread_join(w.thread, &wrote), 0);
         assert_non_null(wrote);
         if (code != KILN_CORRUPT || !strstr(err.text, LIVE " was changed"))
             fail_msg("mode %d: code %d: %s", (int)modes[i], code, err.text);
-        if (kiln_loras_set(e->loras, &use, 1, &changed, &err)) /* nobody writes any more */
+        if (kiln_loras_set(e->sets[0].loras, &use, 1, &changed, &err)) /* nobody writes any more */
             fail_msg("%s", err.text);
         assert_true(changed);
     }

@@ -1,6 +1,5 @@
 /* test_lora_slots.c - LoRAs in slots: the layout, beside and merged against the exact merge, many
- * switches, the cache.  On the CPU, through the code that GPUs use.
- */
+ * switches, the cache.  On the CPU, through the code that GPUs use. */
 #include <fcntl.h>
 #include <math.h>
 #include <sched.h>
@@ -16,12 +15,14 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define SIDE 64
 
-static struct kiln_engine *engine; /* tests/golden/models/plain in fp32 */
+static struct kiln_engine *engine;  /* tests/golden/models/plain in fp32 */
+static struct kiln_weight_set *own; /* its only one */
 
 static int open_engine(void **state)
 {
     (void)state;
     engine = lora_rig_open(golden("models/plain"), KT_CPU, DIFFUSIONZ_FP32);
+    own = engine->sets;
     return 0;
 }
 
@@ -50,7 +51,7 @@ static void matrices_of_a_layout_lie_apart(void **state)
     struct kiln_lora_layout l;
     struct kiln_error err;
     size_t end = 0, packed = 0, layers = 0;
-    assert_int_equal(kiln_lora_layout_init(&l, &engine->params, 32, KT_BF16, &err), 0);
+    assert_int_equal(kiln_lora_layout_init(&l, &own->params, 32, KT_BF16, &err), 0);
     for (size_t i = 0; i < l.count; i++) {
         const struct kiln_lora_place *p = &l.places[i];
         assert_int_equal(p->rows, kt_size(*p->slot, 0));
@@ -130,26 +131,26 @@ static void a_thousand_switches_leave_no_trace(void **state)
 static int put(const char *name, float weight, bool *ret_changed, struct kiln_error *err)
 {
     const struct kiln_lora_use use = {golden(name), weight};
-    return kiln_loras_set(engine->loras, &use, 1, ret_changed, err);
+    return kiln_loras_set(own->loras, &use, 1, ret_changed, err);
 }
 
 static void memory_stays_within_an_arrangement(void **state)
 {
     (void)state;
     const enum kiln_lora_mode modes[2] = {KILN_LORA_BESIDE, KILN_LORA_MERGED};
-    const struct kiln_block *b = kiln_joint_block(engine->transformer, 0);
+    const struct kiln_block *b = kiln_joint_block(own->transformer, 0);
     struct kiln_error err;
     bool changed;
     for (int i = 0; i < 2; i++) {
-        kiln_loras_mode(engine->loras, modes[i]);
-        assert_int_equal(kiln_loras_arrangement(engine->loras), 0);
+        kiln_loras_mode(own->loras, modes[i]);
+        assert_int_equal(kiln_loras_arrangement(own->loras), 0);
         const struct kiln_linear_layer bare = b->qkv;
         assert_null(bare.down);
         assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
         assert_true(changed);
         const struct kiln_linear_layer first = b->qkv;
         const kt modulation = b->modulation;
-        const int arrangement = kiln_loras_arrangement(engine->loras);
+        const int arrangement = kiln_loras_arrangement(own->loras);
         assert_int_not_equal(arrangement, 0);
         assert_int_equal(first.down != NULL, modes[i] == KILN_LORA_BESIDE);
         assert_int_equal(first.weight == bare.weight, modes[i] == KILN_LORA_BESIDE);
@@ -157,10 +158,10 @@ static void memory_stays_within_an_arrangement(void **state)
         assert_false(changed);
         assert_int_equal(put("loras/second.safetensors", 0.5f, &changed, &err), 0);
         assert_true(changed);
-        assert_int_equal(kiln_loras_arrangement(engine->loras), arrangement);
+        assert_int_equal(kiln_loras_arrangement(own->loras), arrangement);
         assert_memory_equal(&b->qkv, &first, sizeof first);
         assert_ptr_equal(b->modulation, modulation);
-        kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+        kiln_loras_mode(own->loras, KILN_LORA_AUTO);
         assert_memory_equal(&b->qkv, &bare, sizeof bare);
     }
 }
@@ -181,7 +182,7 @@ static void load_transformer(struct kt_scope *scope, enum kt_dtype dtype,
 {
     struct kiln_error err;
     if (kiln_transformer_load(golden("models/plain/transformer"), &engine->config.transformer,
-                              scope, dtype, NULL, params, ret, &err))
+                              scope, dtype, NULL, "", params, ret, &err))
         fail_msg("%s", err.text);
 }
 
@@ -216,7 +217,7 @@ static struct lora_gap products_gap(const struct second *q, double *ret_effect)
     struct kt_scope *s = kt_scope_new(KT_CPU);
     struct kiln_error err;
     size_t n;
-    const struct kiln_linear_layer *want = &kiln_joint_block(engine->transformer, 0)->gate_up;
+    const struct kiln_linear_layer *want = &kiln_joint_block(own->transformer, 0)->gate_up;
     const struct kiln_linear_layer *layer = &kiln_joint_block(q->t, 0)->gate_up;
     const int64_t width = kt_size(want->weight, 1);
     const kt noise = kt_to(s, kt_randn(s, 9, 2, (int64_t[]){64, width}), KT_BF16);
@@ -225,7 +226,7 @@ static struct lora_gap products_gap(const struct second *q, double *ret_effect)
     const kt rows = kt_rms_norm(s, noise, ones, 1e-5, kiln_linear_form(layer));
     float *b = values_of(s, kiln_linear(s, x, want, 1), &n);
     float *a = values_of(s, kiln_linear(s, rows, layer, 1), &n);
-    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+    kiln_loras_mode(own->loras, KILN_LORA_AUTO);
     float *without = values_of(s, kiln_linear(s, x, want, 1), &n);
     struct lora_gap gap = lora_rig_gap(a, b, n);
     *ret_effect = lora_rig_gap(without, b, n).relative;
@@ -256,7 +257,7 @@ static void quantised_weights_take_both_ways(void **state)
         kiln_loras_mode(q.loras, modes[i]);
         if (kiln_loras_set(q.loras, uses, 2, &changed, &err))
             fail_msg("%s", err.text);
-        assert_int_equal(kiln_loras_set(engine->loras, uses, 2, &changed, &err), 0);
+        assert_int_equal(kiln_loras_set(own->loras, uses, 2, &changed, &err), 0);
         struct lora_gap gap = products_gap(&q, &effect);
         printf("e4m3 %s: relative %.2e, cosine %.6f; the set moves it by %.2e\n",
                i ? "merged" : "beside", gap.relative, gap.cosine, effect);
@@ -292,7 +293,7 @@ static void check_weight_with_room(enum kt_dtype dtype, int64_t room, double rel
     kiln_loras_mode(q.loras, KILN_LORA_BESIDE);
     if (kiln_loras_set(q.loras, uses, 2, &changed, &err))
         fail_msg("%s", err.text);
-    assert_int_equal(kiln_loras_set(engine->loras, uses, 2, &changed, &err), 0);
+    assert_int_equal(kiln_loras_set(own->loras, uses, 2, &changed, &err), 0);
     assert_int_equal(kt_size(layer->both, 1), kt_size(bare.weight, 1) + 32);
     assert_null(kiln_joint_block(q.t, 0)->out.both); /* which has none */
     assert_int_equal(kiln_linear_form(layer).room, room);
@@ -354,19 +355,19 @@ static void a_rank_beyond_all_classes_is_merged_from_its_file(void **state)
     assert_true(gap.relative == 0 && effect > 0);
     /* From there to slots and back. */
     const struct kiln_lora_use wide = {"wide.safetensors", 1};
-    const struct kiln_block *b = kiln_joint_block(engine->transformer, 0);
+    const struct kiln_block *b = kiln_joint_block(own->transformer, 0);
     struct kiln_error err;
     bool changed;
-    kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
+    kiln_loras_mode(own->loras, KILN_LORA_BESIDE);
     const kt bare = b->out.weight;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(kiln_loras_set(engine->loras, &wide, 1, &changed, &err), 0);
+        assert_int_equal(kiln_loras_set(own->loras, &wide, 1, &changed, &err), 0);
         assert_true(changed && b->out.weight != bare && !b->out.down);
-        assert_true(kiln_loras_arrangement(engine->loras) < -1);
+        assert_true(kiln_loras_arrangement(own->loras) < -1);
         assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
         assert_true(changed && b->out.weight == bare && b->out.down);
     }
-    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+    kiln_loras_mode(own->loras, KILN_LORA_AUTO);
     assert_ptr_equal(b->out.weight, bare);
 }
 
@@ -375,35 +376,35 @@ static void a_failed_merge_brings_back_what_was_in_place(void **state)
 {
     (void)state;
     const struct kiln_lora_use wide = {"wide_huge.safetensors", 1};
-    const struct kiln_block *b = kiln_joint_block(engine->transformer, 0);
+    const struct kiln_block *b = kiln_joint_block(own->transformer, 0);
     struct kiln_error err;
     bool changed;
     write_lora(wide.path, "layers.0.attention.to_out.0", 520, 1e30f, 0);
     for (int mode = KILN_LORA_MERGED; mode <= KILN_LORA_BESIDE; mode++) {
-        kiln_loras_mode(engine->loras, mode);
+        kiln_loras_mode(own->loras, mode);
         assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
         const struct kiln_linear_layer before = b->out;
-        const int arrangement = kiln_loras_arrangement(engine->loras);
-        assert_int_equal(kiln_loras_set(engine->loras, &wide, 1, &changed, &err), KILN_CORRUPT);
+        const int arrangement = kiln_loras_arrangement(own->loras);
+        assert_int_equal(kiln_loras_set(own->loras, &wide, 1, &changed, &err), KILN_CORRUPT);
         assert_true(
             changed); /* for a while: what was computed from the weights is computed again */
         assert_memory_equal(&b->out, &before, sizeof before);
-        assert_int_equal(kiln_loras_arrangement(engine->loras), arrangement);
+        assert_int_equal(kiln_loras_arrangement(own->loras), arrangement);
         assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
         assert_false(changed);
     }
-    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
-    assert_int_equal(kiln_loras_arrangement(engine->loras), 0);
+    kiln_loras_mode(own->loras, KILN_LORA_AUTO);
+    assert_int_equal(kiln_loras_arrangement(own->loras), 0);
 }
 
 static void refuse(const char *path, int code, const char *word)
 {
     const struct kiln_lora_use use = {path, 1};
-    const struct kiln_block *b = kiln_joint_block(engine->transformer, 0);
+    const struct kiln_block *b = kiln_joint_block(own->transformer, 0);
     const struct kiln_linear_layer before = b->out;
     struct kiln_error err;
     bool changed = false;
-    int got = kiln_loras_set(engine->loras, &use, 1, &changed, &err);
+    int got = kiln_loras_set(own->loras, &use, 1, &changed, &err);
     if (got != code || !strstr(err.text, word) || !strstr(err.text, path))
         fail_msg("expected code %d with \"%s\", got %d: %s", code, word, got, err.text);
     assert_false(changed);
@@ -418,13 +419,13 @@ static void what_cannot_be_used_is_named_and_changes_nothing(void **state)
     write_lora("other.safetensors", "layers.7.attention.to_out.0", 4, 1, 0);
     write_lora("huge.safetensors", "layers.0.attention.to_out.0", 4, 1e30f, 0);
     write_lora("zeros.safetensors", "layers.0.attention.to_out.0", 1, 0, 1e300);
-    kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
+    kiln_loras_mode(own->loras, KILN_LORA_BESIDE);
     assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
     refuse("other.safetensors", KILN_BAD_INPUT, "layers.7.attention.to_out.0");
     refuse("huge.safetensors", KILN_CORRUPT, "not finite");
     refuse("zeros.safetensors", KILN_CORRUPT, "not finite");
     refuse("absent.safetensors", KILN_NOT_FOUND, "no such file");
-    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+    kiln_loras_mode(own->loras, KILN_LORA_AUTO);
 }
 
 /* --- the cache -------------------------------------------------------------------------------- */
@@ -446,11 +447,11 @@ static void take(struct kiln_lora_cache *c, const char *name, float weight)
 static void the_cache_keeps_what_was_used_last(void **state)
 {
     (void)state;
-    struct kiln_lora_cache *c = kiln_lora_cache_new(&engine->params, KT_CPU, KT_F32, SIZE_MAX);
+    struct kiln_lora_cache *c = kiln_lora_cache_new(&own->params, KT_CPU, KT_F32, SIZE_MAX);
     take(c, "loras/kohya.safetensors", 1);
     const size_t one = kiln_lora_cache_count(c).bytes;
     kiln_lora_cache_free(c);
-    c = kiln_lora_cache_new(&engine->params, KT_CPU, KT_F32, 2 * one);
+    c = kiln_lora_cache_new(&own->params, KT_CPU, KT_F32, 2 * one);
     static const struct {
         const char *name;
         float weight;
@@ -474,7 +475,7 @@ static void the_cache_keeps_what_was_used_last(void **state)
 static void a_set_asked_for_ahead_is_there(void **state)
 {
     (void)state;
-    struct kiln_lora_cache *c = kiln_lora_cache_new(&engine->params, KT_CPU, KT_F32, SIZE_MAX);
+    struct kiln_lora_cache *c = kiln_lora_cache_new(&own->params, KT_CPU, KT_F32, SIZE_MAX);
     const struct kiln_lora_use use = {golden("loras/kohya.safetensors"), 1};
     const struct kiln_lora_use absent = {"absent.safetensors", 1};
     kiln_lora_cache_prefetch(c, &absent, 1);
@@ -494,7 +495,7 @@ static void a_set_asked_for_ahead_is_there(void **state)
 static void waiting_for_a_set_has_an_end(void **state)
 {
     (void)state;
-    struct kiln_lora_cache *c = kiln_lora_cache_new(&engine->params, KT_CPU, KT_F32, SIZE_MAX);
+    struct kiln_lora_cache *c = kiln_lora_cache_new(&own->params, KT_CPU, KT_F32, SIZE_MAX);
     struct kiln_lora_stack stack;
     struct kiln_error err;
     int code = 0;
@@ -547,13 +548,13 @@ static void the_library_takes_wishes_and_refuses_nonsense(void **state)
     const struct kiln_lora_use use = {golden("loras/second.safetensors"), 0.3f};
     struct kiln_error err;
     bool changed;
-    kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
+    kiln_loras_mode(own->loras, KILN_LORA_BESIDE);
     for (int i = 0; i < 20; i++) {
-        kiln_loras_prefetch(engine->loras, &use, 1);
-        assert_int_equal(kiln_loras_set(engine->loras, &use, 1, &changed, &err), 0);
+        kiln_loras_prefetch(own->loras, &use, 1);
+        assert_int_equal(kiln_loras_set(own->loras, &use, 1, &changed, &err), 0);
         assert_int_equal(changed, i == 0);
     }
-    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+    kiln_loras_mode(own->loras, KILN_LORA_AUTO);
 }
 
 /* A file that is exchanged under its name is another set. */
@@ -564,15 +565,15 @@ static void an_exchanged_file_is_read_again(void **state)
     bool changed;
     const struct kiln_lora_use use = {"mine.safetensors", 1};
     const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
-    kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
+    kiln_loras_mode(own->loras, KILN_LORA_BESIDE);
     write_lora(use.path, "layers.0.attention.to_out.0", 4, 0.1f, 0);
     assert_int_equal(utimensat(AT_FDCWD, use.path, times, 0), 0);
-    assert_int_equal(kiln_loras_set(engine->loras, &use, 1, &changed, &err), 0);
+    assert_int_equal(kiln_loras_set(own->loras, &use, 1, &changed, &err), 0);
     assert_true(changed);
     write_lora(use.path, "layers.0.attention.to_out.0", 4, 0.2f, 0);
-    assert_int_equal(kiln_loras_set(engine->loras, &use, 1, &changed, &err), 0);
+    assert_int_equal(kiln_loras_set(own->loras, &use, 1, &changed, &err), 0);
     assert_true(changed);
-    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+    kiln_loras_mode(own->loras, KILN_LORA_AUTO);
 }
 
 int main(void)

@@ -287,7 +287,7 @@ static void an_item_has_the_same_bits_in_a_batch(void **state)
     static float latents[3][VALUES];
     for (int m = 0; m < 3; m++) {
         DiffusionZOutput all[4], one;
-        kiln_loras_mode(ctx->engine->loras, modes[m]);
+        kiln_loras_mode(ctx->engine->sets[0].loras, modes[m]);
         DiffusionZBatch b = batch_of(items, 4);
         b.step_loras = both;
         b.step_lora_count = 2;
@@ -302,7 +302,7 @@ static void an_item_has_the_same_bits_in_a_batch(void **state)
         memcpy(latents[m], all[1].latent, sizeof latents[m]);
         diffusionz_release_outputs(all, 4);
     }
-    kiln_loras_mode(ctx->engine->loras, KILN_LORA_AUTO);
+    kiln_loras_mode(ctx->engine->sets[0].loras, KILN_LORA_AUTO);
     assert_near(latents[1], latents[0], 1e-3);
     assert_near(latents[2], latents[0], 1e-3);
 }

@@ -109,8 +109,8 @@ pipeline/text:              schemas/ kernels/ storage/formats pipeline/torch pip
 pipeline/lora:              schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              pipeline/diffusionz_batch.h pipeline/lora/file
 pipeline/lora/file:         schemas/ kernels storage/formats
-pipeline/engine:            schemas/ kernels/ storage/formats pipeline/torch pipeline/weights pipeline/model
-pipeline/engine:            pipeline/text pipeline/lora pipeline/diffusionz_batch.h
+pipeline/engine:            schemas/ kernels/ storage/formats storage/formats/card pipeline/torch pipeline/weights
+pipeline/engine:            pipeline/model pipeline/text pipeline/lora pipeline/diffusionz_batch.h
 pipeline:                   schemas/ kernels/ storage/formats storage/formats/pictures pipeline/
 pipeline/bench:             schemas/ kernels/ storage/formats pipeline/
 

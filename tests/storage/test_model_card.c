@@ -222,12 +222,22 @@ static void weights_of_steps_are_read(void **state)
     assert_string_equal(card.weights[1].sha256, FAST);
     kiln_card_weights_path(&card.weights[0], "m", path);
     assert_string_equal(path, "m/loras/fast.safetensors");
+    assert_false(card.weights[0].transformer || card.weights[1].transformer);
+    card = parse("{\"schedule\": {\"steps\": 4, \"weights\": ["
+                 "{\"steps\": [1, 2], \"transformer\": \"sets/base\", \"sha256\": \"" FAST "\"},"
+                 "{\"steps\": [2, 3], \"lora\": \"b\", \"sha256\": \"" FAST "\"},"
+                 "{\"steps\": [3, 3], \"transformer\": \"c\", \"sha256\": \"" FAST "\"}]}}");
+    assert_int_equal(card.weight_count, 3);
+    assert_true(card.weights[0].transformer && !card.weights[1].transformer);
+    assert_string_equal(card.weights[0].path, "sets/base");
+    assert_int_equal(card.weights[0].end, 2);
 }
 
 static void bad_weights_are_refused_by_name(void **state)
 {
     (void)state;
-#define OF ", \"lora\": \"b\", \"sha256\": \"" FAST "\"}"
+#define SHA ", \"sha256\": \"" FAST "\""
+#define OF ", \"lora\": \"b\"" SHA "}"
     static const struct {
         const char *weights, *says;
     } cases[] = {
@@ -247,8 +257,23 @@ static void bad_weights_are_refused_by_name(void **state)
         {"[{\"lora\": \"\"}]", "inside the model's directory"},
         {"[{\"sha256\": \"cc\"}]", "64 hex digits"},
         {"[{\"scale\": 5}]", "\"scale\": expected a number from -4 to 4"},
-        {"[{\"steps\": [1, 2], \"transformer\": \"transformer_2\"}]",
-         "\"schedule.weights\": \"transformer\": a second transformer is not supported"},
+        {"[{\"transformer\": \"/t\"}]", "path of a folder inside the model's directory"},
+        {"[{\"transformer\": \"../t\"}]", "path of a folder inside the model's directory"},
+        {"[{\"transformer\": \"\"}]", "path of a folder inside the model's directory"},
+        {"[{\"transformer\": 3}]", "path of a folder inside the model's directory"},
+        {"[{\"transformer\": \"a//b\"}]", "names with one \"/\" between them"},
+        {"[{\"transformer\": \"a/\"}]", "names with one \"/\" between them"},
+        {"[{\"transformer\": \"./a\"}]", "names with one \"/\" between them"},
+        {"[{\"transformer\": \"a/./b\"}]", "names with one \"/\" between them"},
+        {"[{\"transformer\": \"transformer\"}]", "is what steps without an entry have"},
+        {"[{\"transformer\": \"a\", \"lora\": \"b\"}]", "beside another name of weights"},
+        {"[{\"lora\": \"b\", \"transformer\": \"a\"}]", "beside another name of weights"},
+        {"[{\"steps\": [1, 2], \"transformer\": \"a\"}]", "number 1 lacks \"sha256\""},
+        {"[{\"steps\": [1, 2], \"scale\": 2, \"transformer\": \"a\"" SHA "}]",
+         "number 1: \"scale\" is for LoRAs"},
+        {"[{\"steps\": [1, 2], \"transformer\": \"a\"" SHA
+         "}, {\"steps\": [2, 3], \"transformer\": \"b\"" SHA "}]",
+         "number 2: its steps are also those of the transformer of number 1"},
         {"[{\"steps\": [1, 1]" OF ",{\"steps\": [1, 1]" OF ",{\"steps\": [1, 1]" OF
          ",{\"steps\": [1, 1]" OF ",{\"steps\": [1, 1]" OF "]",
          "at most 4 weights"},

@@ -37,7 +37,7 @@ float *lora_rig_draw(struct kiln_engine *e, const struct lora_draw *draw, size_t
                                    .skip_decode = 1};
     DiffusionZOutput out;
     struct kiln_error err;
-    kiln_loras_mode(e->loras, draw->mode);
+    kiln_loras_mode(e->sets[0].loras, draw->mode);
     if (kiln_engine_run(e, &batch, NULL, &out, NULL, &err))
         fail_msg("%s", err.text);
     if (out.error_code)
@@ -107,7 +107,7 @@ double lora_rig_switch(struct kiln_engine *e, const struct lora_draw *a, const s
     double start = kiln_monotonic_ms();
     for (int i = 0; i < switches; i++) {
         const struct lora_draw *next = turn[i % 3];
-        if (kiln_engine_loras(e, uses, uses_of(next, uses), &err))
+        if (kiln_engine_loras(&e->sets[0], uses, uses_of(next, uses), &err))
             fail_msg("switch %d: %s", i, err.text);
     }
     struct kt_scope *s = kt_scope_new(e->device);

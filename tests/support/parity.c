@@ -140,7 +140,7 @@ static void compare_stream(const struct bench *b, const char *name, kt x)
 /* The model's output in the latent's shape: a step of stride -1 from zero. */
 static kt output_of(const struct bench *b, const struct kiln_forward *forward)
 {
-    const struct kiln_transformer *t = b->engine->transformer;
+    const struct kiln_transformer *t = b->engine->sets[0].transformer;
     const int64_t shape[3] = {kt_size(b->noise, 0), kt_size(b->noise, 1), kt_size(b->noise, 2)};
     const struct kt_euler_step step = {
         .latent = kt_zeros(b->scope, KT_F32, 3, shape),
@@ -153,7 +153,7 @@ static kt output_of(const struct bench *b, const struct kiln_forward *forward)
 
 static void check_first_step(const struct bench *b, const struct kiln_schedule *schedule)
 {
-    const struct kiln_transformer *t = b->engine->transformer;
+    const struct kiln_transformer *t = b->engine->sets[0].transformer;
     int64_t p = t->config.patch, h = kt_size(b->noise, 1) / p, w = kt_size(b->noise, 2) / p;
     kt times = kiln_time_table(t, b->scope, schedule->times, schedule->steps);
     const struct kiln_forward forward = {.items = 1,
@@ -278,14 +278,14 @@ static void run_case(void **state)
     int lora_count = read_loras(&b, loras, lora_paths);
     for (int i = 0; i < lora_count; i++)
         uses[i] = (struct kiln_lora_use){loras[i].path, loras[i].weight};
-    if (kiln_engine_loras(b.engine, uses, (size_t)lora_count, &err))
+    if (kiln_engine_loras(&b.engine->sets[0], uses, (size_t)lora_count, &err))
         fail_msg("%s", err.text);
 
     b.features = check_text(&b, text_of(&b, "prompt"), "token_ids", "text_features");
     if (kiln_st_find(b.st, "negative_token_ids"))
         check_text(&b, text_of(&b, "negative_prompt"), "negative_token_ids",
                    "negative_text_features");
-    b.caption = kiln_caption(b.engine->transformer, b.scope, b.features);
+    b.caption = kiln_caption(b.engine->sets[0].transformer, b.scope, b.features);
     compare_stream(&b, "refined_caption", b.caption);
     const struct kiln_st_tensor *noise = reference(&b, "noise");
     b.noise = kt_randn(b.scope, (uint64_t)json_integer_value(json_object_get(b.spec, "seed")), 3,

@@ -220,9 +220,17 @@ static void the_weights_of_the_card_are_passed_on(void **state)
     kiln_test_write(path, "abcd");
     assert_int_equal(set_mode("", 512, 512, &call, &batch), KILN_CORRUPT);
     assert_non_null(strstr(call.err.text, "is another file than the one that kiln.json names"));
+    engine->card.weights[0].transformer = true; /* it is loaded with the model, and checked then */
+    assert_int_equal(set_mode("", 512, 512, &call, &batch), 0);
+    assert_int_equal(batch.step_lora_count, 0);
+    assert_int_equal(batch.step_transformer_count, 1);
+    assert_string_equal(batch.step_transformers[0].folder, "fast.safetensors");
+    assert_int_equal(batch.step_transformers[0].first, 2);
+    assert_int_equal(batch.step_transformers[0].end, 8);
     engine->card.steps = 4;
     assert_int_equal(set_mode("", 512, 512, &call, &batch), 0);
     assert_int_equal(batch.step_lora_count, 0);
+    assert_int_equal(batch.step_transformer_count, 0);
     engine->card = before;
     engine->model_dir = "";
     unlink(path);

@@ -263,6 +263,8 @@ static int set_mode(struct bench *b, struct kiln_stage_case *args, struct kiln_e
     args->sigmas = batch.sigmas;
     args->step_loras = batch.step_loras;
     args->step_lora_count = batch.step_lora_count;
+    args->step_transformers = batch.step_transformers;
+    args->step_transformer_count = batch.step_transformer_count;
     if (!kiln_batch_set_mode(&batch, mode, NULL, 0))
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %dx%d is too small to halve",
                          mode->small, mode->full, args->width, args->height);

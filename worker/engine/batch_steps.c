@@ -18,16 +18,22 @@ int kiln_batch_set_steps(DiffusionZBatch *batch, const struct kiln_model_card *c
     batch->sigmas = kiln_model_card_sigmas(card, (uint32_t)batch->num_steps);
     if (card->weight_count == 0 || (uint32_t)batch->num_steps != card->steps)
         return 0;
+    batch->step_lora_count = batch->step_transformer_count = 0;
     int code = kiln_card_weights_check(card, dir, err);
     if (code)
         return code;
     for (uint32_t i = 0; i < card->weight_count; i++) {
         const struct kiln_card_weights *w = &card->weights[i];
+        if (w->transformer) {
+            keep->transformers[batch->step_transformer_count++] =
+                (DiffusionZStepTransformer){w->path, (int32_t)w->first, (int32_t)w->end};
+            continue;
+        }
         kiln_card_weights_path(w, dir, keep->paths[i]);
-        keep->loras[i] = (DiffusionZStepLora){
+        keep->loras[batch->step_lora_count++] = (DiffusionZStepLora){
             {keep->paths[i], (float)w->scale}, (int32_t)w->first, (int32_t)w->end};
     }
     batch->step_loras = keep->loras;
-    batch->step_lora_count = (int32_t)card->weight_count;
+    batch->step_transformers = keep->transformers;
     return 0;
 }

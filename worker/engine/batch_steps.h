@@ -9,14 +9,16 @@
 #include "pipeline/diffusionz_batch.h"
 #include "storage/formats/card/model_card.h"
 
-/* What a batch points to; lives as long as the batch. */
+/* What a batch points to, as it does to the card; lives as long as the batch. */
 struct kiln_batch_steps {
     char paths[KILN_STEP_LORAS_MAX][KILN_CARD_PATH_MAX];
     DiffusionZStepLora loras[KILN_STEP_LORAS_MAX];
+    DiffusionZStepTransformer transformers[KILN_STEP_LORAS_MAX];
 };
 
-/* Sets sigmas and LoRAs of steps; num_steps is set.  dir: the model's directory.  KILN_NOT_FOUND or
- * KILN_CORRUPT if a file is not the one that the card names: it was replaced since. */
+/* Sets sigmas, LoRAs and transformers of steps; num_steps is set.  dir: the model's directory.
+ * KILN_NOT_FOUND or KILN_CORRUPT if a file is not the one that the card names: it was replaced
+ * since. */
 int kiln_batch_set_steps(DiffusionZBatch *batch, const struct kiln_model_card *card,
                          const char *dir, struct kiln_batch_steps *keep,
                          struct kiln_error *err) KILN_MUST_CHECK;

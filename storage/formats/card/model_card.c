@@ -108,21 +108,35 @@ const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_
 int kiln_card_weights_check(const struct kiln_model_card *card, const char *dir,
                             struct kiln_error *err)
 {
+    int code = 0;
+    for (uint32_t i = 0; i < card->weight_count && code == 0; i++)
+        if (!card->weights[i].transformer)
+            code = kiln_card_weights_are(&card->weights[i], dir, err);
+    return code;
+}
+
+int kiln_card_weights_are(const struct kiln_card_weights *weights, const char *dir,
+                          struct kiln_error *err)
+{
     char path[KILN_CARD_PATH_MAX], sha256[KILN_FILE_HASH_MAX];
-    for (uint32_t i = 0; i < card->weight_count; i++) {
-        kiln_card_weights_path(&card->weights[i], dir, path);
-        if (!kiln_file_hash(path, UINT64_MAX, sha256))
-            return kiln_fail(err, KILN_NOT_FOUND,
-                             "%s, which " KILN_MODEL_CARD " names for steps %u to %u, cannot be "
-                             "read",
-                             path, card->weights[i].first + 1, card->weights[i].end);
-        if (strcmp(sha256, card->weights[i].sha256) != 0)
-            return kiln_fail(err, KILN_CORRUPT,
-                             "%s is another file than the one that " KILN_MODEL_CARD " names: its "
-                             "SHA-256 is %.16s..., not %.16s...",
-                             path, sha256, card->weights[i].sha256);
-    }
-    return 0;
+    kiln_card_weights_path(weights, dir, path);
+    if (weights->transformer ? !kiln_folder_hash(path, sha256)
+                             : !kiln_file_hash(path, UINT64_MAX, sha256))
+        return kiln_fail(err, KILN_NOT_FOUND,
+                         "%s, which " KILN_MODEL_CARD " names for steps %u to %u, cannot be read",
+                         path, weights->first + 1, weights->end);
+    if (strcmp(sha256, weights->sha256) == 0)
+        return 0;
+    if (weights->transformer)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "%s is another transformer than the one that " KILN_MODEL_CARD
+                         " names: `LC_ALL=C sha256sum *.safetensors | sha256sum` there is "
+                         "%.16s..., not %.16s...",
+                         path, sha256, weights->sha256);
+    return kiln_fail(err, KILN_CORRUPT,
+                     "%s is another file than the one that " KILN_MODEL_CARD " names: its SHA-256 "
+                     "is %.16s..., not %.16s...",
+                     path, sha256, weights->sha256);
 }
 
 void kiln_card_weights_path(const struct kiln_card_weights *weights, const char *dir,

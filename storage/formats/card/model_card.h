@@ -48,11 +48,14 @@ struct kiln_card_lora {
     uint32_t size_count;
 };
 
-/* A LoRA on top of the model's weights for steps first .. end - 1, counted from 0. */
+/* Weights for steps first .. end - 1, counted from 0: a LoRA on top of the model's, or the folder
+ * of a transformer in place of the model's. */
 struct kiln_card_weights {
     uint32_t first, end;
-    char path[KILN_CARD_PATH], sha256[KILN_CARD_SHA256];
-    double scale;
+    bool transformer;
+    char path[KILN_CARD_PATH];     /* inside the model's directory */
+    char sha256[KILN_CARD_SHA256]; /* of the LoRA's file, or kiln_folder_hash of the folder */
+    double scale;                  /* of a LoRA */
 };
 
 /* The number formats that something was measured in; none: not said. */
@@ -131,10 +134,14 @@ const char *kiln_model_card_sizes_text(const struct kiln_model_card *card, char 
 /* The card's sigmas for a run of so many steps, borrowed; NULL: those of the model's scheduler. */
 const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps);
 
-/* Whether the files of the card's weights, in the model's directory, are those that it names; a
- * repeated request costs a stat a file.  KILN_NOT_FOUND or KILN_CORRUPT, with the file. */
+/* Whether the card's LoRAs, in the model's directory, are the files that it names; a repeated
+ * request costs a stat a file.  Its transformers are checked when they are loaded, once.
+ * KILN_NOT_FOUND or KILN_CORRUPT, with the file. */
 int kiln_card_weights_check(const struct kiln_model_card *card, const char *dir,
                             struct kiln_error *err) KILN_MUST_CHECK;
+/* The same of one entry, LoRA or transformer. */
+int kiln_card_weights_are(const struct kiln_card_weights *weights, const char *dir,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 /* A longer path is cut short, and then names no file. */
 void kiln_card_weights_path(const struct kiln_card_weights *weights, const char *dir,
                             char path[KILN_CARD_PATH_MAX]);

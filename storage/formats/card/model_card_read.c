@@ -207,17 +207,34 @@ static int read_range(const struct kiln_json_value *value, struct kiln_card_weig
     return 0;
 }
 
-/* A path inside the model's directory. */
-static int read_path(const struct kiln_json_value *value, char path[KILN_CARD_PATH],
-                     struct kiln_error *err)
+/* A path inside the model's directory: of a LoRA's file, or of a transformer's folder.  That of a
+ * folder has one form only: it is what the engine knows the transformer by. */
+static int read_path(const struct kiln_json_value *value, const char *key,
+                     struct kiln_card_weights *w, struct kiln_error *err)
 {
+    char *path = w->path;
     size_t len;
+    if (path[0])
+        return kiln_fail(err, KILN_CONFIG, "\"%s\": names weights beside another name of weights",
+                         key);
+    w->transformer = strcmp(key, "transformer") == 0;
     if (value->type != KILN_JSON_STRING || !kiln_json_string(value, path, KILN_CARD_PATH, &len) ||
         len == 0 || strlen(path) != len || path[0] == '/' || strstr(path, ".."))
         return kiln_fail(err, KILN_CONFIG,
-                         "\"lora\": expected the path of a file inside the model's directory, of "
-                         "at most %d bytes and without \"..\"",
-                         KILN_CARD_PATH - 1);
+                         "\"%s\": expected the path of a %s inside the model's directory, of at "
+                         "most %d bytes and without \"..\"",
+                         key, w->transformer ? "folder" : "file", KILN_CARD_PATH - 1);
+    if (!w->transformer)
+        return 0;
+    if (path[len - 1] == '/' || path[0] == '.' || strstr(path, "//") || strstr(path, "/."))
+        return kiln_fail(err, KILN_CONFIG,
+                         "\"transformer\": \"%.80s\": expected names with one \"/\" between them, "
+                         "none of which begins with \".\"",
+                         path);
+    if (strcmp(path, "transformer") == 0)
+        return kiln_fail(err, KILN_CONFIG,
+                         "\"transformer\": \"transformer\" is what steps without an entry have; "
+                         "name another folder");
     return 0;
 }
 
@@ -227,7 +244,9 @@ static int read_weights_key(const struct kiln_json_value *key, const struct kiln
     if (kiln_json_equals(key, "steps"))
         return read_range(value, w, err);
     if (kiln_json_equals(key, "lora"))
-        return read_path(value, w->path, err);
+        return read_path(value, "lora", w, err);
+    if (kiln_json_equals(key, "transformer"))
+        return read_path(value, "transformer", w, err);
     if (kiln_json_equals(key, "sha256"))
         return read_sha256(value, w->sha256, err);
     if (kiln_json_equals(key, "scale") &&
@@ -235,14 +254,10 @@ static int read_weights_key(const struct kiln_json_value *key, const struct kiln
          !(w->scale >= -KILN_LORA_SCALE_MAX && w->scale <= KILN_LORA_SCALE_MAX)))
         return kiln_fail(err, KILN_CONFIG, "\"scale\": expected a number from -%g to %g",
                          KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX);
-    if (kiln_json_equals(key, "transformer"))
-        return kiln_fail(err, KILN_CONFIG,
-                         "\"transformer\": a second transformer is not supported, only a LoRA "
-                         "(\"lora\"): two would need twice the memory");
     return 0;
 }
 
-/* {"steps": [1, 2], "lora": PATH, "sha256": ..., "scale": 1} */
+/* {"steps": [1, 2], "lora": PATH, "sha256": ..., "scale": 1}, or with "transformer": FOLDER */
 static int read_weights(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
 {
     struct kiln_model_card *card = ret;
@@ -256,10 +271,15 @@ static int read_weights(const struct kiln_json_value *value, void *ret, struct k
     int code = kiln_json_open(&reader, value->text, value->len, KILN_JSON_OBJECT, err);
     while (code == 0 && (code = kiln_json_next(&reader, &key, &member, &more, err)) == 0 && more)
         code = read_weights_key(&key, &member, &w, err);
-    const char *missing = !w.end ? "steps" : !w.path[0] ? "lora" : !w.sha256[0] ? "sha256" : NULL;
+    const char *missing = !w.end         ? "\"steps\""
+                          : !w.path[0]   ? "\"lora\" or \"transformer\""
+                          : !w.sha256[0] ? "\"sha256\""
+                                         : NULL;
     if (code == 0 && missing)
-        code =
-            kiln_fail(err, KILN_CONFIG, "number %u lacks \"%s\"", card->weight_count + 1, missing);
+        code = kiln_fail(err, KILN_CONFIG, "number %u lacks %s", card->weight_count + 1, missing);
+    if (code == 0 && w.transformer && w.scale != 1)
+        code = kiln_fail(err, KILN_CONFIG, "number %u: \"scale\" is for LoRAs, not transformers",
+                         card->weight_count + 1);
     if (code == 0)
         card->weights[card->weight_count++] = w;
     return code;
@@ -284,6 +304,22 @@ static int read_schedule_key(const struct kiln_json_value *key, const struct kil
     return 0;
 }
 
+/* A step has one transformer. */
+static int check_overlap(const struct kiln_model_card *card, uint32_t number,
+                         struct kiln_error *err)
+{
+    const struct kiln_card_weights *w = &card->weights[number];
+    for (uint32_t i = 0; i < number && w->transformer; i++) {
+        const struct kiln_card_weights *other = &card->weights[i];
+        if (other->transformer && other->first < w->end && w->first < other->end)
+            return kiln_fail(err, KILN_CONFIG,
+                             "\"schedule.weights\": number %u: its steps are also those of the "
+                             "transformer of number %u",
+                             number + 1, i + 1);
+    }
+    return 0;
+}
+
 static int read_schedule(const struct kiln_json_value *value, struct kiln_model_card *card,
                          struct kiln_error *err)
 {
@@ -299,6 +335,8 @@ static int read_schedule(const struct kiln_json_value *value, struct kiln_model_
         if (card->weights[i].end > card->steps)
             code = kiln_fail(err, KILN_CONFIG, "\"schedule.weights\": number %u: step %u of %u",
                              i + 1, card->weights[i].end, card->steps);
+        else
+            code = check_overlap(card, i, err);
     return code;
 }
 
