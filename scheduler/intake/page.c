@@ -11,14 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/intake/named.h"
 #include "schemas/clock.h"
-#include "schemas/job/coarse.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/text/utf8.h"
 #include "storage/ledger/queue/source.h"
-#include "storage/ledger/read/latents.h"
 
 int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
                    struct kiln_error *err)
@@ -414,83 +413,28 @@ static int number_jobs(struct kiln_page *page, struct kiln_error *err)
 }
 
 /* --- other jobs that a job names -------------------------------------------------------------- */
-/* Why the job cannot start from the latent of its init_job; "" if it can.  Of which model the
- * latent is, only a worker can compare: it knows its own. */
-static void find_fault(const struct kiln_job *job, const struct kiln_latent_row *latent, char *out,
-                       size_t size)
+/* Notes whether the ledger takes job `at` of the page, and why not. */
+static int note_named(void *arg, size_t at, const char *reason, struct kiln_error *err)
 {
-    const unsigned long long id = job->init_job;
-    out[0] = '\0';
-    if (!latent->known)
-        snprintf(out, size, "init_job is %llu; there is no such job", id);
-    else if (!latent->key[0])
-        snprintf(
-            out, size,
-            "init_job is %llu; no latent of it is stored: it is not done, or was rendered with "
-            "latents \"none\"",
-            id);
-    else if (latent->sigma != 0)
-        snprintf(out, size, "init_job is %llu; its stored latent ends at sigma %g, unfinished", id,
-                 latent->sigma);
-    else if (!kiln_start_fits((struct kiln_picture_size){latent->width, latent->height},
-                              (struct kiln_picture_size){job->width, job->height}))
-        snprintf(out, size,
-                 "init_job is %llu; its latent is of %ux%u, and this job of %ux%u; a latent is "
-                 "enlarged up to %d times, and keeps its shape",
-                 id, latent->width, latent->height, job->width, job->height,
-                 KILN_START_ENLARGE_MAX);
-    else if (job->mode.edited && (latent->width != job->width || latent->height != job->height))
-        snprintf(out, size,
-                 "init_job is %llu; its latent is of %ux%u, and this job of %ux%u; an edit keeps "
-                 "the size",
-                 id, latent->width, latent->height, job->width, job->height);
+    struct kiln_page *page = arg;
+    const struct kiln_new_job *new = &page->jobs[at];
+    page->out[at] = reason[0] != '\0';
+    page->offered -= page->out[at];
+    return page->out[at]
+               ? refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err)
+               : 0;
 }
 
-/* Why the job cannot be taken in, by what the ledger says of the jobs it names: *row is the first
- * of them; moves *row behind the last.  "" if it can. */
-static void check_named(const struct kiln_job *job, const struct kiln_latent_row **row, char *out,
-                        size_t size)
-{
-    out[0] = '\0';
-    if (job->init_job)
-        find_fault(job, (*row)++, out, size);
-    if (kiln_job_names_parent(job) && !(*row)++->known && !out[0])
-        snprintf(out, size, "parent is %llu; there is no such job",
-                 (unsigned long long)job->parent);
-}
-
-/* Refuses the jobs whose start or parent is not there, with one look at the ledger.  A parent that
- * exists is older than its child, so nothing can be made from itself.  Later it may be removed. */
+/* Refuses the jobs whose start or parent is not there or does not fit. */
 static int check_starts(struct kiln_page *page, struct kiln_error *err)
 {
-    size_t asked = 0, next = 0;
-    for (size_t i = 0; i < page->job_count; i++)
-        asked += (page->jobs[i].job.init_job != 0) + kiln_job_names_parent(&page->jobs[i].job);
-    if (asked == 0)
+    bool any = false;
+    for (size_t i = 0; i < page->job_count && !any; i++)
+        any = kiln_job_names_another(&page->jobs[i].job);
+    if (!any)
         return 0;
-    uint64_t *ids = calloc(asked, sizeof(*ids));
-    struct kiln_latent_row *latents = calloc(asked, sizeof(*latents));
-    const struct kiln_latent_row *row = latents;
-    int rc = ids && latents ? 0 : kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
-    for (size_t i = 0; i < page->job_count && rc == 0; i++) {
-        const struct kiln_job *job = &page->jobs[i].job;
-        if (job->init_job)
-            ids[next++] = job->init_job;
-        if (kiln_job_names_parent(job))
-            ids[next++] = job->parent;
-    }
-    rc = rc ? rc : kiln_ledger_latents(page->ledger, page->pool, ids, asked, latents, err);
-    for (size_t i = 0; i < page->job_count && rc == 0; i++) {
-        const struct kiln_new_job *new = &page->jobs[i];
-        char reason[KILN_ERROR_TEXT_MAX];
-        check_named(&new->job, &row, reason, sizeof(reason));
-        page->out[i] = reason[0] != '\0';
-        page->offered -= page->out[i];
-        if (page->out[i])
-            rc = refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err);
-    }
-    free(ids);
-    free(latents);
+    int rc = kiln_named_check(page->ledger, page->pool, page->jobs, page->job_count, note_named,
+                              page, err);
     if (rc == 0)
         drop_marked(page);
     return rc;

@@ -194,14 +194,19 @@ static uint64_t make_done_job(const char *sigma)
     return id;
 }
 
+static const char *start_model = ""; /* of start_from's jobs */
+
 static void start_from(uint64_t job, const char *size, const char *says)
 {
     static int turn;
-    char line[200], token[24];
+    char line[240], token[24], model[64] = "";
     snprintf(token, sizeof(token), "s%d", ++turn);
+    if (start_model[0])
+        snprintf(model, sizeof(model), ",\"model\":\"%s\"", start_model);
     snprintf(line, sizeof(line),
-             "{\"prompt\":\"x\",\"size\":\"%s\",\"init_job\":%llu,\"custom_id\":\"%s\"}", size,
-             (unsigned long long)job, token);
+             "{\"prompt\":\"x\",\"size\":\"%s\",\"init_job\":%llu,\"custom_id\":\"%s\""
+             "%s}",
+             size, (unsigned long long)job, token, model);
     kiln_test_enqueue(stack, "starts", token, line, (uint32_t)turn, 1, true);
     take_all();
     struct kiln_receipt receipt = kiln_test_receipt(stack, token);
@@ -227,6 +232,45 @@ static void a_start_must_be_there(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE mode = 'start=3' AND"
                                             " init_job > 0 AND parent = init_job"),
                      2);
+    stream_is_empty();
+}
+
+/* The newest picture of the model was rendered with these weights. */
+static void render_now(const char *model, const char *hash)
+{
+    char sql[300];
+    static int seconds;
+    snprintf(sql, sizeof(sql),
+             "UPDATE latent SET model = '%s', model_hash = '%s', created_at = now() + interval"
+             " '%d s' WHERE job_id = %llu",
+             model, hash, ++seconds, (unsigned long long)make_done_job("0"));
+    free(kiln_test_sql(stack, sql));
+}
+
+static void start_by(const char *model, uint64_t job, const char *says)
+{
+    start_model = model;
+    start_from(job, "256x256", says);
+    start_model = "";
+}
+
+/* The weights that count are those of the newest picture of the job's model. */
+static void a_start_must_be_of_the_same_weights(void **state)
+{
+    (void)state;
+    const uint64_t id = make_done_job("0");
+    start_by("unknown", id, NULL); /* the worker decides */
+    render_now("same", "h");
+    render_now("other", "k");
+    start_by("", id, NULL);
+    start_by("same", id, NULL);
+    start_by("other", id,
+             "of a model with other weights (h) than the pool renders other with now (k)");
+    render_now("", "k"); /* the pool's model was exchanged */
+    start_by("", id, "other weights (h) than the pool renders its own model with now (k)");
+    start_by("same", id, NULL);
+    render_now("", "h"); /* and put back */
+    start_by("", id, NULL);
     stream_is_empty();
 }
 
@@ -528,6 +572,7 @@ int main(void)
         TEST(bad_lines_do_not_hold_up_good_ones),
         TEST(a_url_is_kept_if_its_host_is_allowed),
         TEST(a_start_must_be_there),
+        TEST(a_start_must_be_of_the_same_weights),
         TEST(a_parent_must_exist),
         TEST(a_picture_is_named_by_its_key),
         TEST(the_setting_applies_to_lines_that_do_not_say),

@@ -136,6 +136,13 @@ int kiln_ledger_prompts(struct kiln_ledger *ledger, const char *pool, const uint
     return kiln_fail(err, KILN_UNSUPPORTED, "the simulated ledger has no prompts");
 }
 
+int kiln_ledger_model_hash(struct kiln_ledger *ledger, const char *pool, const char *model,
+                           char ret[65], struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)model, (void)ret;
+    return kiln_fail(err, KILN_UNSUPPORTED, "the simulated ledger has no models");
+}
+
 int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
                     const struct kiln_latent_row *row, const struct kiln_start_want *want,
                     struct kiln_start *ret, struct kiln_error *err)

@@ -52,7 +52,7 @@ static int check_row(const struct kiln_latent_row *row, const struct kiln_start_
     if (!row->key[0])
         return kiln_fail(err, KILN_NOT_FOUND, "init_job %" PRIu64 ": no latent of it is stored",
                          row->job);
-    if (strcmp(row->model_hash, want->model_hash) != 0)
+    if (!kiln_latent_of_model(row, want->model_hash))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "init_job %" PRIu64 ": its latent is of model %.64s, and this model is %s",
                          row->job, row->model_hash, want->model_hash);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "schemas/error.h"
 #include "schemas/limits.h"
@@ -22,6 +23,14 @@ struct kiln_latent_row {
     uint32_t states;
     double sigma; /* of the last state; 0 = finished */
 };
+
+/* Whether a run with the weights of this hash can start from the latent: only with those that it
+ * was rendered with, since its values may mean another picture to others.  The one rule of intake,
+ * `kiln redraw` and workers. */
+static inline bool kiln_latent_of_model(const struct kiln_latent_row *row, const char *model_hash)
+{
+    return strcmp(row->model_hash, model_hash) == 0;
+}
 
 /* Fills ret[i] for the job ids[i], which may repeat. */
 int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,

@@ -77,7 +77,7 @@ static int check_donor(const struct kiln_job *job, const struct kiln_latent_row 
     if (latent->sigma != 0)
         return kiln_fail(err, KILN_BAD_INPUT, "its stored latent ends at sigma %g, unfinished",
                          latent->sigma);
-    if (current_hash[0] && strcmp(latent->model_hash, current_hash) != 0)
+    if (current_hash[0] && !kiln_latent_of_model(latent, current_hash))
         return kiln_fail(
             err, KILN_BAD_INPUT,
             "its latent is of a model with other weights (%.12s) than the pool renders "
