@@ -46,7 +46,7 @@ $(BUILD)/tests/gpu/test_kernels: $(call obj,$(KERNEL_CHECKS) $(SRC_cuda)) $(call
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -L$(CUDA)/lib64 -lcudart_static -lrt -ldl
 
 $(BUILD)/tests/gpu/test_image_cuda $(BUILD)/tests/gpu/test_text_cuda $(BUILD)/tests/gpu/bench_image: $(call obj,tests/gpu/image_rig.c)
-$(BUILD)/tests/gpu/test_graph_cuda $(BUILD)/tests/gpu/test_trouble_cuda: $(call obj,tests/gpu/loop_rig.c)
+$(BUILD)/tests/gpu/test_graph_cuda $(BUILD)/tests/gpu/test_trouble_cuda $(BUILD)/tests/gpu/test_starts_cuda: $(call obj,tests/gpu/loop_rig.c)
 
 $(BUILD)/tests/gpu/test_ops_cuda $(BUILD)/tests/gpu/test_attention_cuda $(BUILD)/tests/gpu/bench_ops: $(call obj,tests/gpu/ops_rig.c)
 $(BUILD)/tests/gpu/bench_ops $(BUILD)/tests/gpu/bench_image: TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'

@@ -97,7 +97,7 @@ static void a_nan_is_named_at_the_end(void **state)
 
 #define MATRICES_MAX 64
 
-static const char *const folders[] = {"transformer", "text_encoder"};
+static const char *const weight_folders[] = {"transformer", "text_encoder"};
 
 /* The sums of the transformer's quantised matrices. */
 static size_t load_sums(const char *model, bool cached, uint64_t sums[MATRICES_MAX][2], char *note)
@@ -110,7 +110,7 @@ static size_t load_sums(const char *model, bool cached, uint64_t sums[MATRICES_M
     size_t count = 0;
     if (kiln_model_config_read(model, &config, &err))
         fail_msg("%s", err.text);
-    struct kiln_fp8_cache *c = cached ? kiln_fp8_cache_open(model, folders, 2, 0, 0) : NULL;
+    struct kiln_fp8_cache *c = cached ? kiln_fp8_cache_open(model, weight_folders, 2, 0, 0) : NULL;
     struct kt_scope *s = kt_scope_new(0);
     snprintf(path, sizeof path, "%s/transformer", model);
     if (kiln_transformer_load(path, &config.transformer, s, KT_E4M3, c, "transformer", &params, &t,
@@ -228,7 +228,7 @@ static int load_rows(const char *model, int count, bool cached, double *ret_seco
     kt slot;
     snprintf(path, sizeof path, "%s/transformer", model);
     const double start = kiln_monotonic_ms() / 1e3;
-    struct kiln_fp8_cache *c = cached ? kiln_fp8_cache_open(model, folders, 2, 0, 0) : NULL;
+    struct kiln_fp8_cache *c = cached ? kiln_fp8_cache_open(model, weight_folders, 2, 0, 0) : NULL;
     struct kt_scope *s = kt_scope_new(0);
     int code = kiln_weights_open(path, "w0000.weight", s, KT_BF16, NULL, &w, &err);
     if (!code) {

@@ -508,7 +508,7 @@ struct full_case {
 static void a_set_costs_little_at_full_size(void **state)
 {
     const struct full_case *c = *state;
-    kiln_loras_mode(full->loras, c->mode);
+    kiln_loras_mode(full->sets[0].loras, c->mode);
     (void)full_step(2); /* what an engine does once is not the switch's */
     double cold = full_switch(full_loras[0]), worst = 0, sum = 0, bare, with;
     (void)full_switch(full_loras[1]);
@@ -528,7 +528,7 @@ static void a_set_costs_little_at_full_size(void **state)
     assert_true(sum / 20 <= 30);
     if (c->mode == KILN_LORA_AUTO)
         assert_true(with / bare <= 1.03);
-    kiln_loras_mode(full->loras, KILN_LORA_AUTO);
+    kiln_loras_mode(full->sets[0].loras, KILN_LORA_AUTO);
 }
 
 int main(int argc, char **argv)
