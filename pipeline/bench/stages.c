@@ -185,9 +185,9 @@ static int start_from_latent(struct bench *b, struct kiln_error *err)
     return code;
 }
 
-static int time_image(struct bench *b, struct kiln_error *err)
+static int time_images(struct bench *b, struct kiln_error *err)
 {
-    double values[KILN_STAGE_RUNS_MAX], steps[KILN_STAGE_RUNS_MAX];
+    double values[KILN_STAGE_RUNS_MAX], steps[KILN_STAGE_RUNS_MAX], overs[KILN_STAGE_RUNS_MAX];
     kiln_stage_batch(b->args, &b->batch);
     b->batch.skip_decode = 0;
     if (b->args->skip_steps) {
@@ -202,17 +202,29 @@ static int time_image(struct bench *b, struct kiln_error *err)
         double start = kiln_monotonic_ms();
         int code = run_batch(b, &times, err);
         double end = kiln_monotonic_ms();
+        const double over = kt_span_take(b->e->hand_over);
         diffusionz_release_outputs(b->outputs, b->batch.item_count);
         if (code)
             return code;
         if (i < 0)
             continue;
         values[i] = (end - start) / b->batch.item_count;
+        overs[i] = over > 0 ? over : 0;
         steps[i] = times.denoise_ms / b->batch.item_count / forwards;
     }
     b->times->image_ms = median(values, b->args->image_repeats);
     b->times->step_ms = median(steps, b->args->image_repeats);
+    b->times->hand_over_ms = median(overs, b->args->image_repeats);
     return 0;
+}
+
+static int time_image(struct bench *b, struct kiln_error *err)
+{
+    b->e->hand_over = kt_span_new(b->e->device);
+    int code = time_images(b, err);
+    kt_span_free(b->e->hand_over);
+    b->e->hand_over = NULL;
+    return code;
 }
 
 /* --- single stages -------------------------------------------------------------------------- */

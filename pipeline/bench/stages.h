@@ -46,10 +46,13 @@ struct kiln_stage_case {
 struct kiln_stage_times {
     double forward_ms; /* one step of the transformer, without any other work in the batch */
     double forward_best_ms, forward_worst_ms;
-    double step_ms;    /* the same within whole images; coarse first, the mean over both sizes */
-    double text_ms;    /* the text encoder on one prompt */
-    double decode_ms;  /* one latent to a picture on the device */
-    double image_ms;   /* from the prompt to pixels in host memory, no features cached */
+    double step_ms;   /* the same within whole images; coarse first, the mean over both sizes */
+    double text_ms;   /* the text encoder on one prompt */
+    double decode_ms; /* one latent to a picture on the device */
+    double image_ms;  /* from the prompt to pixels in host memory, no features cached */
+    /* Coarse first, of the batch: from the end of the last small step to the start of the first
+     * full one, by the device's clock: enlarging, noise, and the set-up of the step; else 0. */
+    double hand_over_ms;
     double flops;      /* of a forward */
     double ceiling_ms; /* of a forward: see roofline.h */
     /* The most bytes on the device: in tensors, and in total by this process and all others. */

@@ -34,6 +34,7 @@
 #include "pipeline/text/feature_cache.h"
 #include "pipeline/text/tokenizer.h"
 #include "pipeline/torch/clock.h"
+#include "pipeline/torch/span.h"
 #include "schemas/error.h"
 #include "schemas/limits.h"
 #include "storage/formats/card/model_card.h"
@@ -84,6 +85,8 @@ struct kiln_engine {
     int64_t tight_pixels, strip_pixels;
     int strip_rows;
     struct kt_clock *clock;         /* of the device's work */
+    struct kt_span *hand_over;      /* from the last small step to the first full one; NULL but in
+                                     * benchmarks, which own it */
     char note[KILN_ERROR_TEXT_MAX]; /* of diffusionz_note */
 };
 

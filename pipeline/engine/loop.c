@@ -170,6 +170,13 @@ static bool apply_masks(const struct kiln_run *r, struct kt_scope *s,
     return true;
 }
 
+/* Whether the phase is the small one of a run that is coarse first. */
+static bool is_small(const struct kiln_run *r)
+{
+    const struct kiln_phase *full = kiln_run_full(r);
+    return kiln_run_pixels(r) < full->height * full->width;
+}
+
 /* Queues a step, what masks keep, and the copies of its flags and, after a first step, of what it
  * has changed. */
 static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
@@ -197,6 +204,8 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
         if (!kiln_memory_is_tight(r) && kiln_graph_cache_should_record(r->e->graphs, plan))
             record(r, plan);
         const bool computed = !plan->graph;
+        if (!is_small(r))
+            kt_span_end(r->e->hand_over);
         if (computed)
             run_step(s, &(struct step_work){r, plan});
         else
@@ -267,6 +276,8 @@ void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group)
         if (step == busy && whole)
             kiln_start_prepare_noise(r, group);
     }
+    if (is_small(r))
+        kt_span_begin(r->e->hand_over);
     if (whole && kiln_group_alive(group))
         kiln_memory_try_group(r, group, keep_latents, plan);
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "pipeline/torch/clock.h"
+#include "pipeline/torch/span.h"
 #include "pipeline/torch/tensor.h"
 #include "schemas/clock.h"
 
@@ -110,9 +111,37 @@ static void nonsense_does_no_harm(void **state)
     kt_clock_free(NULL);
 }
 
+/* The last begin and the first end after it count, once. */
+static void a_span_has_one_begin_and_one_end(void **state)
+{
+    (void)state;
+    struct kt_span *s = kt_span_new(KT_CPU);
+    kt_span_end(s); /* of nothing */
+    assert_true(kt_span_take(s) == -1);
+    kt_span_begin(s);
+    assert_true(kt_span_take(s) == -1);
+    kt_span_begin(s);
+    work(200);
+    kt_span_begin(s);
+    work(20);
+    kt_span_end(s);
+    kt_span_begin(s); /* it has ended */
+    kt_span_end(s);
+    const double ms = kt_span_take(s);
+    if (ms < 20 || ms > 190)
+        fail_msg("20 ms took %.1f ms", ms);
+    assert_true(kt_span_take(s) == -1);
+    kt_span_free(s);
+    kt_span_begin(NULL);
+    kt_span_end(NULL);
+    assert_true(kt_span_take(NULL) == -1);
+    kt_span_free(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_span_has_one_begin_and_one_end),
         cmocka_unit_test(rest_is_not_counted),
         cmocka_unit_test(what_overlaps_is_counted_once),
         cmocka_unit_test(what_runs_on_counts_the_next_time),

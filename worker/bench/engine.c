@@ -102,9 +102,9 @@ static void print_heading(const struct bench *b)
     if (o->device >= 0)
         printf("ceiling: a forward's products alone, each at the rate measured on an %s\n",
                KILN_CEILING_CARD);
-    printf("%-5s %-9s %5s %10s %8s %8s %8s %8s %9s %8s %8s %8s\n", "type", "size", "batch",
+    printf("%-5s %-9s %5s %10s %8s %8s %8s %8s %9s %8s %8s %8s%s\n", "type", "size", "batch",
            "forward ms", "TFLOP/s", "ceiling", "step ms", "text ms", "decode ms", "image s",
-           "peak GB", "error");
+           "peak GB", "error", o->mode.kind == KILN_MODE_COARSE ? " hand-over ms" : "");
 }
 
 /* A number, or a dash if it was not measured. */
@@ -140,9 +140,12 @@ static void print_row(const struct bench *b)
     print_number(8, 3, t->image_ms / 1e3);
     print_number(8, 2, (double)t->peak_device / GIGA);
     if (row->error < 0)
-        printf(" %8s\n", "-");
+        printf(" %8s", "-");
     else
-        printf(" %8.1e\n", row->error); /* nan if an output is no number */
+        printf(" %8.1e", row->error); /* nan if an output is no number */
+    if (b->options.mode.kind == KILN_MODE_COARSE)
+        print_number(12, 3, t->hand_over_ms);
+    putchar('\n');
     fflush(stdout);
 }
 
@@ -160,14 +163,14 @@ static json_t *row_json(const struct bench *b, const struct row *row)
     }
     json_object_update_new(
         value,
-        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}",
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}",
                   "forward_ms", t->forward_ms, "forward_best_ms", t->forward_best_ms,
                   "forward_worst_ms", t->forward_worst_ms, "step_ms", t->step_ms, "text_ms",
-                  t->text_ms, "decode_ms", t->decode_ms, "image_ms", t->image_ms, "flops", t->flops,
-                  "tflops", tflops(row), "ceiling_ms", t->ceiling_ms, "ceiling_share",
-                  share(b, row), "peak_tensor_bytes", (json_int_t)t->peak_tensors,
-                  "peak_device_bytes", (json_int_t)t->peak_device, "error",
-                  row->error >= 0 ? json_real(row->error) : json_null()));
+                  t->text_ms, "decode_ms", t->decode_ms, "image_ms", t->image_ms, "hand_over_ms",
+                  t->hand_over_ms, "flops", t->flops, "tflops", tflops(row), "ceiling_ms",
+                  t->ceiling_ms, "ceiling_share", share(b, row), "peak_tensor_bytes",
+                  (json_int_t)t->peak_tensors, "peak_device_bytes", (json_int_t)t->peak_device,
+                  "error", row->error >= 0 ? json_real(row->error) : json_null()));
     return value;
 }
 

@@ -27,7 +27,7 @@ const char kiln_bench_engine_usage[] =
     "  --steps N              of a whole picture (as kiln.json of the model says,\n"
     "                         else 8)\n"
     "  --coarse S+L           whole pictures coarse first: S steps at half the side,\n"
-    "                         then L (off)\n"
+    "                         then L; also times the hand-over between them (off)\n"
     "  --skip N               whole pictures from a latent, N steps skipped (0)\n"
     "  --stages LIST          of forward,text,decode,image (all)\n"
     "  --repeat N --warmup N  runs of a stage that count, after some that do not (8,\n"
