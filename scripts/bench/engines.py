@@ -37,7 +37,9 @@ class Item(ctypes.Structure):
                 ("seed", ctypes.c_uint64), ("cancel", ctypes.c_void_p),
                 ("start_latent", ctypes.c_void_p), ("start_rgb", ctypes.c_void_p),
                 ("start_mask", ctypes.c_void_p), ("start_prompt", ctypes.c_void_p),
-                ("variety", ctypes.c_double)]
+                ("variety", ctypes.c_double), ("more_latents", ctypes.c_void_p),
+                ("more_count", ctypes.c_int32), ("combine", ctypes.c_int32),
+                ("change_least", ctypes.c_double), ("change_most", ctypes.c_double)]
 
 
 class Batch(ctypes.Structure):
@@ -65,7 +67,8 @@ class Output(ctypes.Structure):
                 ("trajectory", ctypes.POINTER(ctypes.c_float)),
                 ("sigmas", ctypes.POINTER(ctypes.c_double)), ("latent_channels", ctypes.c_int32),
                 ("latent_height", ctypes.c_int32), ("latent_width", ctypes.c_int32),
-                ("smaller", ctypes.c_void_p * 2)]
+                ("smaller", ctypes.c_void_p * 2), ("change", ctypes.c_double),
+                ("start_refused", ctypes.c_int32), ("wasted", ctypes.c_int32)]
 
 
 class Times(ctypes.Structure):
