@@ -22,6 +22,7 @@
 #define KILN_GUIDANCE_MAX 30.0
 #define KILN_COUNT_MAX 10000    /* pictures of one line */
 #define KILN_LORAS_MAX 3        /* LoRAs of one job */
+#define KILN_COMBINE_MAX 5 /* stored latents that become the start of one run */
 #define KILN_ROUTED_MAX 512     /* bytes that "auto" puts in front of a prompt */
 #define KILN_ROUTE_MAX 160      /* bytes of why it chose so */
 #define KILN_STEP_LORAS_MAX 4   /* weights that a model has for some of its steps */

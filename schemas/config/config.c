@@ -67,6 +67,13 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
                              "off, auto (as kiln.json says) or S+L: early steps at half the side"),
     [KILN_KEY_TELEPORT] = CHOICE("teleport", "off", "off|auto",
                                  "auto: a run may begin from a stored latent, as kiln.json says"),
+    [KILN_KEY_COMBINE] = CHOICE("combine", "single", "single|lerp|slerp|tree",
+                                "how stored latents of one prompt become the start of a run"),
+    [KILN_KEY_COMBINE_DONORS] = INT("combine_donors", "2", 2, KILN_COMBINE_MAX,
+                                    "stored latents that combine takes at most"),
+    [KILN_KEY_COMBINE_APART] =
+        NUMBER("combine_apart", "0.15", 0, 100,
+               "how far apart latents that combine takes are at most, at large (low-pass)"),
     [KILN_KEY_CACHE_BUDGET_GB] =
         NUMBER("cache_budget_gb", "0", 0, 1e9,
                "GB of stored latents that `kiln cache prune` keeps; 0: no budget"),

@@ -25,15 +25,18 @@ enum kiln_key {
     KILN_KEY_S3_CREDENTIALS_FILE, /* "" = environment, then ~/.aws/credentials */
     KILN_KEY_S3_PROFILE,
     KILN_KEY_POOL,
-    KILN_KEY_MODEL,           /* model directory */
-    KILN_KEY_LORA_DIR,        /* NAME.safetensors files; "" = <model>/loras */
-    KILN_KEY_LORA_CACHE_DIR,  /* where workers keep LoRA files of the store, */
-    KILN_KEY_LORA_CACHE_GB,   /* and how many bytes of them */
-    KILN_KEY_STYLES,          /* a JSON file of more presets; "" = none */
-    KILN_KEY_SIZE,            /* of a picture whose job line sets none */
-    KILN_KEY_DEFAULT_STEPS,   /* of a picture whose job line sets none; 0: the model's */
-    KILN_KEY_COARSE,          /* off | auto | S+L, of a picture whose job line does not say */
-    KILN_KEY_TELEPORT,        /* off | auto, of a picture whose job line does not say */
+    KILN_KEY_MODEL,          /* model directory */
+    KILN_KEY_LORA_DIR,       /* NAME.safetensors files; "" = <model>/loras */
+    KILN_KEY_LORA_CACHE_DIR, /* where workers keep LoRA files of the store, */
+    KILN_KEY_LORA_CACHE_GB,  /* and how many bytes of them */
+    KILN_KEY_STYLES,         /* a JSON file of more presets; "" = none */
+    KILN_KEY_SIZE,           /* of a picture whose job line sets none */
+    KILN_KEY_DEFAULT_STEPS,  /* of a picture whose job line sets none; 0: the model's */
+    KILN_KEY_COARSE,         /* off | auto | S+L, of a picture whose job line does not say */
+    KILN_KEY_TELEPORT,       /* off | auto, of a picture whose job line does not say */
+    KILN_KEY_COMBINE,        /* single | lerp | slerp | tree, of several stored latents */
+    KILN_KEY_COMBINE_DONORS,
+    KILN_KEY_COMBINE_APART,
     KILN_KEY_CACHE_BUDGET_GB, /* of stored latents, for kiln cache prune; 0 = none */
     KILN_KEY_DEVICE,          /* cpu | cuda:N */
     KILN_KEY_DTYPE,           /* auto | fp32 | bf16 | fp8 */

@@ -17,6 +17,20 @@ static const char *start_word(const struct kiln_mode *mode)
     return mode->masked ? "inpaint" : mode->edited ? "edit" : mode->reused ? "teleport" : "start";
 }
 
+const char *kiln_combine_name(enum kiln_combine combine)
+{
+    static const char *const names[KILN_COMBINES] = {"single", "lerp", "slerp", "tree"};
+    return (unsigned)combine < KILN_COMBINES ? names[combine] : "unknown";
+}
+
+int kiln_combine_by_name(const char *name)
+{
+    for (int i = 0; i < KILN_COMBINES; i++)
+        if (strcmp(name, kiln_combine_name((enum kiln_combine)i)) == 0)
+            return i;
+    return -1;
+}
+
 /* Without variety. */
 static size_t plain_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
 {
@@ -35,6 +49,9 @@ static size_t plain_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
         break;
     case KILN_MODE_START_STEP:
         len = snprintf(ret, KILN_MODE_MAX, "%s=%u", start_word(mode), mode->step);
+        if (mode->reused && mode->combine != KILN_COMBINE_SINGLE)
+            len += snprintf(ret + len, KILN_MODE_MAX - (size_t)len, ",%s=%u",
+                            kiln_combine_name(mode->combine), mode->donors);
         break;
     case KILN_MODE_START_SIGMA:
         len = snprintf(ret, KILN_MODE_MAX, "%s@%.4g", start_word(mode), mode->sigma);
@@ -118,13 +135,30 @@ static bool read_sigma(const char *text, double *ret)
     return kiln_mode_sigma(strtod(text, &end), ret) && !*end;
 }
 
+/* ",WAY=N" behind the step of a run from several donors, to the end of the text. */
+static bool read_combined(const char *text, struct kiln_mode *ret)
+{
+    char name[8];
+    const char *equals = strchr(text, '=');
+    if (*text != ',' || !equals || (size_t)(equals - text) > sizeof name)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)(equals - text - 1), text + 1);
+    const int combine = kiln_combine_by_name(name);
+    if (combine <= KILN_COMBINE_SINGLE)
+        return false;
+    ret->combine = (enum kiln_combine)combine;
+    text = equals + 1;
+    return read_steps(&text, 2, &ret->donors) && !*text && ret->donors <= KILN_COMBINE_MAX;
+}
+
 /* "=N" or "@SIGMA" behind the word of a start. */
 static bool read_start(const char *text, struct kiln_mode *ret)
 {
     if (*text == '=') {
         text++;
         ret->kind = KILN_MODE_START_STEP;
-        return read_steps(&text, 0, &ret->step) && !*text && ret->step < KILN_STEPS_MAX;
+        return read_steps(&text, 0, &ret->step) && ret->step < KILN_STEPS_MAX &&
+               (!*text || (ret->reused && read_combined(text, ret)));
     }
     ret->kind = KILN_MODE_START_SIGMA;
     return *text == '@' && read_sigma(text + 1, &ret->sigma);

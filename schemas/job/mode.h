@@ -19,6 +19,9 @@
  *   "edit@0.5"        as start@0.5, likewise
  *   "teleport=2"      as start=2, from the latent of a job that the cache chose; of pictures alone:
  *                     the job keeps the mode that it has without the cache
+ *   "teleport=2,lerp=3"
+ *                     from the latents of three jobs, which became one; "slerp", "tree" likewise
+ *                     (enum kiln_combine)
  *   "variety=0.3"     noise on the features of the prompt in the first steps, so that pictures of
  *                     different seeds differ more; behind another mode "coarse=4+3,variety=0.3"
  *
@@ -49,6 +52,16 @@ enum kiln_mode_kind {
     KILN_MODE_START_SIGMA
 };
 
+/* How several latents become one start: not at all, their mean, along arcs, or along arcs in pairs
+ * (pipeline/engine/combine.c); the numbers of diffusionz_batch.h. */
+enum kiln_combine {
+    KILN_COMBINE_SINGLE,
+    KILN_COMBINE_LERP,
+    KILN_COMBINE_SLERP,
+    KILN_COMBINE_TREE,
+    KILN_COMBINES
+};
+
 struct kiln_mode {
     enum kiln_mode_kind kind;
     uint32_t small, full; /* COARSE: steps at the small size, 1 .. KILN_STEPS_MAX, and after it */
@@ -57,12 +70,17 @@ struct kiln_mode {
     bool masked;          /* START_STEP, START_SIGMA: a mask keeps a part of the start, */
     bool edited;          /* or the start gets a difference first; not both */
     bool reused;          /* START_STEP: the cache chose the start */
-    double variety;       /* 0 .. 1, four decimals; 0: none.  EXACT with variety is not exact */
+    enum kiln_combine combine; /* reused: not SINGLE if it is of several latents: */
+    uint32_t donors;           /* 2 .. KILN_COMBINE_MAX; else 0 */
+    double variety; /* 0 .. 1, four decimals; 0: none.  EXACT with variety is not exact */
 };
 #define KILN_EDIT_FORWARDS 2 /* that a difference takes */
 
 /* The text of a mode; returns its length.  Equal modes have equal texts. */
 size_t kiln_mode_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX]);
+/* "single", "lerp", "slerp", "tree"; -1 for an unknown name. */
+const char *kiln_combine_name(enum kiln_combine combine);
+int kiln_combine_by_name(const char *name);
 bool kiln_mode_same(const struct kiln_mode *a, const struct kiln_mode *b);
 /* The text for people: "exact" in place of "". */
 const char *kiln_mode_shown(const char *text);

@@ -41,6 +41,9 @@ static void texts_are_read_and_written_as_they_were(void **state)
     check_whole("inpaint@1", KILN_MODE_START_SIGMA);
     check_whole("teleport=1", KILN_MODE_START_STEP);
     check_whole("teleport=49", KILN_MODE_START_STEP);
+    check_whole("teleport=2,lerp=2", KILN_MODE_START_STEP);
+    check_whole("teleport=2,slerp=5", KILN_MODE_START_STEP);
+    check_whole("teleport=12,tree=3", KILN_MODE_START_STEP);
     check_whole("variety=0.3", KILN_MODE_EXACT);
     check_whole("variety=1", KILN_MODE_EXACT);
     check_whole("coarse=auto,variety=0.0001", KILN_MODE_COARSE_AUTO);
@@ -119,9 +122,27 @@ static void other_texts_are_refused(void **state)
         "start=3,,variety=0.3",
     };
     static const char *const masked[] = {
-        "inpaint",      "inpaint=", "inpaint=50", "inpaint@",    "inpaint@0",
-        "inpaint@0.50", "inpain=1", "inpaints=1", "teleport=0",  "teleport@0.5",
-        "inpaint 5",    "=1",       "@0.5",       "start=1@0.5",
+        "inpaint",
+        "inpaint=",
+        "inpaint=50",
+        "inpaint@",
+        "inpaint@0",
+        "teleport=2,lerp=1",
+        "teleport=2,lerp=6",
+        "teleport=2,single=2",
+        "teleport=2,near=2",
+        "teleport=2,",
+        "start=2,lerp=2",
+        "teleport=2,lerp=2,tree=2",
+        "inpaint@0.50",
+        "inpain=1",
+        "inpaints=1",
+        "teleport=0",
+        "teleport@0.5",
+        "inpaint 5",
+        "=1",
+        "@0.5",
+        "start=1@0.5",
     };
     struct kiln_mode mode;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

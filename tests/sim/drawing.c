@@ -129,6 +129,14 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
     return kiln_fail(err, KILN_UNSUPPORTED, "the simulated ledger has no latents");
 }
 
+int kiln_ledger_like_latents(struct kiln_ledger *ledger, const char *pool, uint64_t job,
+                             uint32_t most, struct kiln_latent_row *ret, uint32_t *ret_count,
+                             struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)job, (void)most, (void)ret, (void)ret_count;
+    return kiln_fail(err, KILN_UNSUPPORTED, "the simulated ledger has no latents");
+}
+
 int kiln_ledger_prompts(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
                         size_t count, char **ret, struct kiln_error *err)
 {

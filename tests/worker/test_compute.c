@@ -187,6 +187,9 @@ static struct kiln_renderer checked_engine = {
                              .size_count = 1}}},
 };
 
+/* Latents beside the donor's; 0: none. */
+static uint32_t more_latents;
+
 enum { JOBS = 3 };
 
 /* An assignment of three jobs with one donor. */
@@ -211,6 +214,9 @@ static void pass_reused(struct kiln_worker *worker)
     struct kiln_portion *portion = kiln_portion_new(flight);
     assert_non_null(portion);
     portion->starts[0] = (struct kiln_start){.latent = calloc(1, sizeof(float))};
+    for (uint32_t i = 0; i < more_latents; i++)
+        portion->starts[0].more[i] = calloc(1, sizeof(float));
+    portion->starts[0].more_count = more_latents;
     portion->start_count = 1;
     for (uint32_t i = 0; i < JOBS; i++)
         assert_non_null(kiln_portion_add(portion, i, 0));
@@ -236,6 +242,7 @@ static void check_refused(int refused)
     call_count = 0;
     refused_items = refused;
     assert_int_equal(kiln_config_set(config, "postgres", "host=/nowhere", "the test", &err), 0);
+    assert_int_equal(kiln_config_set(config, "combine", "tree", "the test", &err), 0);
     assert_int_equal(kiln_worker_init(&worker, config, "w", &err), 0);
     worker.engine = &checked_engine;
     atomic_store(&worker.threads, 2);
@@ -251,6 +258,8 @@ static void check_refused(int refused)
         assert_int_equal(picture->fallback, in_full ? KILN_FALLBACK_UNLIKE : KILN_FALLBACK_NONE);
         assert_int_equal(picture->wasted, in_full);
         assert_int_equal(picture->mode.kind, in_full ? KILN_MODE_EXACT : KILN_MODE_START_STEP);
+        assert_int_equal(picture->mode.donors, in_full || !more_latents ? 0 : 1 + more_latents);
+        assert_int_equal(picture->mode.combine, picture->mode.donors ? KILN_COMBINE_TREE : 0);
         assert_float_equal(picture->forwards, in_full ? 5 : 4, 0);
         assert_float_equal(picture->own_forwards, 4, 0);
         const double share = in_full ? 60.0 / refused + 60.0 / JOBS / 4 : 60.0 / JOBS;
@@ -262,8 +271,8 @@ static void check_refused(int refused)
     assert_int_equal(atomic_load(&worker.checked), 0);
     assert_int_equal(call_count, 1 + (refused > 0));
     assert_int_equal(calls[0].start, DIFFUSIONZ_FROM_STEP);
-    assert_float_equal(calls[0].least, 0.25, 0);
-    assert_float_equal(calls[0].most, 0.5, 0);
+    assert_float_equal(calls[0].least, more_latents ? 0 : 0.25, 0);
+    assert_float_equal(calls[0].most, more_latents ? 0 : 0.5, 0); /* measured of one donor */
     assert_int_equal(calls[1].count, refused);
     assert_int_equal(calls[1].start, DIFFUSIONZ_FROM_NOISE);
     assert_float_equal(calls[1].most, 0, 0);
@@ -276,8 +285,10 @@ static void check_refused(int refused)
 static void refused_runs_are_rendered_in_full_after_the_others(void **state)
 {
     (void)state;
-    for (int refused = 0; refused <= JOBS; refused++)
+    for (int refused = 0; refused <= JOBS; refused++) {
+        more_latents = refused == 0 ? 2 : 0;
         check_refused(refused);
+    }
 }
 
 int main(void)

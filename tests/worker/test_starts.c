@@ -212,6 +212,65 @@ static void a_donor_is_softened_as_the_card_says(void **state)
     close_rig(&rig);
 }
 
+static void set_of(const char *table, const char *set, uint64_t id)
+{
+    char sql[400];
+    snprintf(sql, sizeof sql, "UPDATE %s SET %s WHERE job_id = %llu", table, set,
+             (unsigned long long)id);
+    free(kiln_test_sql(stack, sql));
+}
+
+/* Donors of one prompt, at large 1 apart from the next. */
+static void like_donors_are_combined_where_they_agree(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *combine, *most, *apart;
+        uint32_t count;
+        float values[2]; /* newest first */
+    } cases[] = {
+        {"single", "5", "9", 0, {0, 0}},  {"lerp", "3", "1.5", 1, {2, 0}}, /* 0 is 2 from 2 */
+        {"slerp", "3", "2.5", 2, {3, 2}}, {"tree", "2", "2.5", 1, {3, 0}},
+        {"lerp", "5", "0.5", 0, {0, 0}},
+    };
+    struct rig rig;
+    uint64_t donors[4];
+    char keys[4][KILN_OBJECT_KEY_MAX + 1];
+    rising = true;
+    make_donors("alike", 64, MODEL, 4, donors, keys);
+    rising = false;
+    for (int i = 0; i < 4; i++)
+        set_of("latent", "prompt_hash = 'alike'", donors[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const settings[] = {"combine",     cases[i].combine, "combine_donors",
+                                        cases[i].most, "combine_apart",  cases[i].apart,
+                                        NULL};
+        open_rig(&rig, settings);
+        arrive_from(&rig, "alike", 64, NULL, NULL, donors + 1, 1);
+        struct kiln_portion *portion = next_portion(&rig);
+        const struct kiln_start *start = &portion->starts[0];
+        assert_true(value_of(portion, 0) == 1 + 5);
+        assert_int_equal(start->more_count, cases[i].count);
+        for (uint32_t k = 0; k < start->more_count; k++)
+            assert_true(start->more[k][5] == cases[i].values[k] + 5);
+        assert_int_equal(start->bytes, (1 + start->more_count) * 16 * 64 * sizeof(float));
+        forget(&rig, portion);
+        close_rig(&rig);
+    }
+    write_object(keys[3], "x", 1); /* a damaged one is left out */
+    open_rig(&rig, (const char *const[]){"combine", "lerp", "combine_donors", "5", "combine_apart",
+                                         "2.5", NULL});
+    arrive_from(&rig, "left out", 64, NULL, NULL, donors + 1, 1);
+    struct kiln_portion *portion = next_portion(&rig);
+    assert_int_equal(portion->jobs[0].fallback, KILN_FALLBACK_NONE);
+    assert_int_equal(portion->starts[0].more_count, 2);
+    assert_true(portion->starts[0].more[1][5] == 0 + 5);
+    forget(&rig, portion);
+    close_rig(&rig);
+    struct kiln_error err;
+    kiln_test_ok(kiln_config_set(stack->config, "combine", "single", "test", &err), err);
+}
+
 /* The failure of job number `index`. */
 static const struct kiln_portion_job *failed(const struct kiln_portion *portion, uint32_t index)
 {
@@ -220,14 +279,6 @@ static const struct kiln_portion_job *failed(const struct kiln_portion *portion,
             return &portion->jobs[i];
     fail_msg("no job %u", index);
     return NULL;
-}
-
-static void set_of(const char *table, const char *set, uint64_t id)
-{
-    char sql[400];
-    snprintf(sql, sizeof sql, "UPDATE %s SET %s WHERE job_id = %llu", table, set,
-             (unsigned long long)id);
-    free(kiln_test_sql(stack, sql));
 }
 
 /* Replaces the bytes of a stored latent and tells the ledger, as somebody would who may write to
@@ -535,6 +586,7 @@ int main(void)
         cmocka_unit_test(jobs_without_starts_pass_through),
         cmocka_unit_test(a_start_is_fetched_once_for_all_jobs_of_it),
         cmocka_unit_test(a_donor_is_softened_as_the_card_says),
+        cmocka_unit_test(like_donors_are_combined_where_they_agree),
         cmocka_unit_test(a_bad_start_fails_its_jobs_alone),
         cmocka_unit_test(a_smaller_latent_of_the_same_shape_is_enlarged),
         cmocka_unit_test(large_starts_come_in_portions),

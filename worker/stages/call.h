@@ -23,6 +23,7 @@ struct kiln_call {
     enum kiln_fallback fallbacks[KILN_ASSIGN_MAX]; /* why an item with a donor does not */
     uint32_t wasted[KILN_ASSIGN_MAX];              /* steps that were taken before it, in vain, */
     double wasted_ms[KILN_ASSIGN_MAX];             /* and their time */
+    uint32_t donors[KILN_ASSIGN_MAX]; /* latents that each item begins from, if several */
     bool checked;          /* an item may be given up after its first step, and then comes again */
     struct kiln_mode mode; /* as rendered: auto is decided */
     uint32_t steps;        /* that each item takes, at both sizes with coarse first */

@@ -43,6 +43,10 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     picture->denoise_ms = times->denoise_ms * share;
     picture->decode_ms = times->decode_ms * share;
     picture->mode = call->mode;
+    if (call->donors[i] > 1) {
+        picture->mode.combine = (enum kiln_combine)call->items[i].combine;
+        picture->mode.donors = call->donors[i];
+    }
     picture->denoise_ms += call->wasted_ms[i];
     picture->fallback = call->fallbacks[i];
     picture->wasted = call->wasted[i];

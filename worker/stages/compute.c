@@ -112,12 +112,12 @@ static bool same_call(const struct kiln_job *a, const struct kiln_job *b)
 }
 
 /* Lets a run from a donor be given up if its first step changes more or less than the first steps
- * of runs that come out right, where the card says how much that is. */
+ * of runs that come out right, where the card says how much that is of runs from one donor. */
 static void set_bounds(const struct compute *compute, struct kiln_call *call,
                        const struct kiln_job *job, DiffusionZItem *item)
 {
     double bounds[2];
-    if (call->reused_from == 0 || !item->start_latent ||
+    if (call->reused_from == 0 || !item->start_latent || item->more_count > 0 ||
         !kiln_card_reuse_bounds(&compute->worker->engine->card.reuse,
                                 (enum kiln_reuse_class)job->donor.hit, call->reused_from,
                                 job->width, job->height, bounds))
@@ -125,6 +125,24 @@ static void set_bounds(const struct compute *compute, struct kiln_call *call,
     item->change_least = bounds[0];
     item->change_most = bounds[1];
     call->checked = true;
+}
+
+/* Lets the last item begin from several latents, in the way of the setting. */
+static void set_more(const struct compute *compute, struct kiln_call *call,
+                     const struct kiln_start *start)
+{
+    DiffusionZItem *item = &call->items[call->count];
+    if (start->more_count == 0)
+        return;
+    item->more_latents = (const float *const *)start->more;
+    item->more_count = (int32_t)start->more_count;
+    _Static_assert(
+        DIFFUSIONZ_TREE == (int)KILN_COMBINE_TREE && DIFFUSIONZ_SLERP == (int)KILN_COMBINE_SLERP &&
+            DIFFUSIONZ_LERP == (int)KILN_COMBINE_LERP && DIFFUSIONZ_STARTS_MAX == KILN_COMBINE_MAX,
+        "the engine's numbers");
+    item->combine =
+        kiln_combine_by_name(kiln_config_text(compute->worker->config, KILN_KEY_COMBINE));
+    call->donors[call->count] = 1 + start->more_count;
 }
 
 /* The next wanted jobs that can share a call of the engine. */
@@ -160,6 +178,8 @@ static struct kiln_call *next_call(struct compute *compute, const struct kiln_po
             .start_mask = start < 0 ? NULL : portion->starts[start].mask,
             .variety = jobs[index].mode.variety,
         };
+        if (start >= 0)
+            set_more(compute, call, &portion->starts[start]);
         set_bounds(compute, call, &jobs[index], &call->items[call->count++]);
     }
     return call;

@@ -28,6 +28,7 @@
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
 #include "worker/engine/soften.h"
+#include "worker/stages/combine.h"
 #include "worker/stages/lora_files.h"
 #include "worker/stages/prefetch.h"
 #include "worker/stages/start_load.h"
@@ -362,10 +363,10 @@ static void soften(const struct look *look, uint32_t index, struct kiln_start *s
     const struct kiln_assignment *assignment = &look->flight->assignment;
     const struct kiln_start_want *want = &look->want;
     const uint32_t side = kiln_card_reuse_soften(&look->starts->worker->engine->card.reuse,
-                                                  assignment->jobs[index].donor.step);
-    if (side > 0)
-        kiln_soften(start->latent, want->latent_channels, want->height / want->latent_factor,
-                    want->width / want->latent_factor, side);
+                                                 assignment->jobs[index].donor.step);
+    for (uint32_t i = 0; i <= start->more_count && side > 0; i++)
+        kiln_soften(i ? start->more[i - 1] : start->latent, want->latent_channels,
+                    want->height / want->latent_factor, want->width / want->latent_factor, side);
 }
 
 /* One try for the latent of a job's donor.  code: what asking the ledger gave. */
@@ -383,6 +384,9 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
     if (code == 0) {
         kiln_store_try_once(starts->store, true);
         code = kiln_donor_load(starts->store, &look->rows[index], &look->want, ret, &err);
+        if (code == 0)
+            kiln_combine_add(starts->worker, starts->ledger, starts->store, donor, &look->want,
+                             ret);
         kiln_store_try_once(starts->store, false);
         look->answers = code == 0 || of_the_start(code);
     }

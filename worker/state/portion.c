@@ -16,6 +16,8 @@ const char *kiln_fallback_name(enum kiln_fallback fallback)
 void kiln_start_release(struct kiln_start *start)
 {
     free(start->latent);
+    for (uint32_t i = 0; i < start->more_count; i++)
+        free(start->more[i]);
     free(start->rgb);
     free(start->prompt);
     free(start->mask);

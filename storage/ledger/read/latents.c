@@ -31,6 +31,36 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
     return 0;
 }
 
+int kiln_ledger_like_latents(struct kiln_ledger *ledger, const char *pool, uint64_t job,
+                             uint32_t most, struct kiln_latent_row *ret, uint32_t *ret_count,
+                             struct kiln_error *err)
+{
+    static const struct kiln_statement look = {
+        "like_latents",
+        "SELECT m.job_id, true, m.key, coalesce(o.sha256, ''), o.bytes, m.model, m.model_hash,"
+        " m.width, m.height, m.states, m.sigma FROM latent l JOIN latent m"
+        " ON m.prompt_hash = l.prompt_hash AND m.model_hash = l.model_hash"
+        " AND m.width = l.width AND m.height = l.height AND m.model = l.model"
+        " AND m.steps = l.steps AND m.lora_set = l.lora_set AND m.guidance = l.guidance"
+        " AND m.mode = l.mode AND m.sigma = 0 AND m.job_id <> l.job_id"
+        " JOIN job j ON j.id = m.job_id AND j.pool = $1 LEFT JOIN object o ON o.key = m.key"
+        " WHERE l.job_id = $2::bigint ORDER BY m.job_id DESC LIMIT $3::integer"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    KILN_BIND(&params, pool, job, most);
+    int rc = kiln_ledger_run(ledger, &look, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret_count = 0;
+    for (int i = 0; i < PQntuples(rows) && *ret_count < most; i++) {
+        struct kiln_latent_row *row = &ret[(*ret_count)++];
+        KILN_READ(rows, i, 0, row->job, row->known, row->key, row->sha256, row->bytes, row->model,
+                  row->model_hash, row->width, row->height, row->states, row->sigma);
+    }
+    PQclear(rows);
+    return 0;
+}
+
 int kiln_ledger_prompts(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
                         size_t count, char **ret, struct kiln_error *err)
 {

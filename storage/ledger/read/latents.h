@@ -37,6 +37,12 @@ int kiln_ledger_latents(struct kiln_ledger *ledger, const char *pool, const uint
                         size_t count, struct kiln_latent_row *ret,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The newest other finished latents of the pool, at most `most`, that were rendered as the job's:
+ * same prompt, model and files, size, steps, LoRAs, guidance and mode. */
+int kiln_ledger_like_latents(struct kiln_ledger *ledger, const char *pool, uint64_t job,
+                             uint32_t most, struct kiln_latent_row *ret, uint32_t *ret_count,
+                             struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Fills ret[i] with the prompt of the job ids[i] as it was rendered, malloc'd; NULL if the pool has
  * no such job.  Entries that are not NULL are kept as they are. */
 int kiln_ledger_prompts(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
