@@ -41,6 +41,8 @@ expect 64 "figures of no timing" "${bench[@]}" --deterministic --json
 
 expect 0 "coarse first" "${bench[@]}" --sizes 128x96 --steps 2 --coarse 2+1 --stages image --json
 grep -q '"mode":"coarse=2+1"' out || fail "the mode in json: $(cat out)"
+python3 -c 'import json; assert json.load(open("out"))["rows"][0]["hand_over_ms"] > 0' ||
+    fail "the hand-over is not timed: $(cat out)"
 expect 0 "the same bits coarse first" "$kiln" bench engine --config "$sketch" --sizes 128x96 --batch 3 --steps 2 \
     --dtype bf16 --coarse 2+1 --deterministic
 grep -q '^bf16 128x96, batch 3: each picture has the bits it has alone$' out || fail "coarse bits: $(cat out)"
