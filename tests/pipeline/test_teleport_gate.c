@@ -1,5 +1,6 @@
 /* test_teleport_gate.c - the learned gate of `kiln bench teleport`: what it can learn, that it is
- * calibrated, and the words that two prompts have in common.
+ * calibrated, and the words that two prompts have in common; which donors are combined, and the
+ * bounds of what a first step changes.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -133,6 +134,65 @@ static void overlap_counts_words(void **state)
     check_overlap("", "star", 1, 0, 0);
 }
 
+/* --- donors and bounds ------------------------------------------------------------------------ */
+
+static void the_nearest_donors_come_first(void **state)
+{
+    (void)state;
+    static const float at[KILN_TELEPORT_CHOICE] = {10, 17, 9, 40, 12, 3, 80, 11};
+    struct kiln_teleport_donors donors = {0};
+    donors.low = calloc((size_t)KILN_TELEPORT_CHOICE * KILN_PICTURES_BATCH * KILN_TELEPORT_LOW,
+                        sizeof *donors.low);
+    assert_non_null(donors.low);
+    const int item = 3, cells = KILN_LOW_CELLS * KILN_LOW_CELLS;
+    for (int which = 0; which < KILN_TELEPORT_CHOICE; which++)
+        for (int i = 0; i < cells; i++)
+            kiln_teleport_donor_low(&donors, which, item)[i] = at[which];
+    kiln_teleport_donors_sort(&donors, item, 1);
+    static const int order[KILN_TELEPORT_CHOICE] = {0, 2, 7, 4, 1, 5, 3, 6};
+    assert_memory_equal(donors.order[item], order, sizeof order);
+    assert_float_equal(kiln_teleport_donors_apart(&donors, item, 2, 1), 1, 1e-9); /* 10, 9 */
+    assert_float_equal(kiln_teleport_donors_apart(&donors, item, 4, 1), 3, 1e-9); /* 9 to 12 */
+    float low[KILN_LOW_CELLS * KILN_LOW_CELLS];
+    for (int i = 0; i < cells; i++)
+        low[i] = 12.5f;
+    assert_float_equal(kiln_teleport_donors_near(&donors, item, 2, 1, low), 2.5, 1e-9);
+    assert_float_equal(kiln_teleport_donors_near(&donors, item, 4, 1, low), 0.5, 1e-9);
+    free(donors.low);
+}
+
+enum { PAIRS = 300 };
+
+/* Runs that came out wrong, and pairs of other groups, say nothing about good ones. */
+static void bounds_are_those_of_right_runs(void **state)
+{
+    (void)state;
+    static struct kiln_teleport_pair pairs[PAIRS];
+    static double values[KILN_TELEPORT_MEASURES * PAIRS];
+    struct kiln_teleport_table table = {.pairs = PAIRS, .values = values};
+    struct kiln_teleport_bench *bench = calloc(1, sizeof *bench);
+    struct kiln_error err;
+    double bounds[2];
+    assert_non_null(bench);
+    bench->run_count = 1;
+    bench->pairs.items = pairs;
+    for (int i = 0; i < PAIRS; i++) { /* of group 0: 101 right with 0.00 .. 1.00, others wild */
+        const bool good = i > 0 && i <= 101;
+        pairs[i].group = i <= 200 ? 0 : 1;
+        kiln_teleport_column(&table, 0, KILN_TELEPORT_PICTURES)[i] = 2;
+        kiln_teleport_column(&table, 0, KILN_TELEPORT_WHOLE)[i] = good || i > 200 ? 2 : 1;
+        kiln_teleport_column(&table, 0, KILN_TELEPORT_CHANGE)[i] = good ? 2 * (1 + i / 100.0) : 99;
+    }
+    assert_int_equal(kiln_teleport_bounds(bench, &table, 0, 0, bounds, &err), 0);
+    assert_float_equal(bounds[0], 1.01 + 0.001, 1e-9); /* a tenth of the first gap of 0.01 */
+    assert_float_equal(bounds[1], 2.01 - 0.001, 1e-9);
+    kiln_teleport_column(&table, 0, KILN_TELEPORT_WHOLE)[1] = 0;
+    kiln_teleport_column(&table, 0, KILN_TELEPORT_WHOLE)[2] = 0;
+    assert_int_equal(kiln_teleport_bounds(bench, &table, 0, 0, bounds, &err), 0);
+    assert_true(isnan(bounds[0]) && isnan(bounds[1])); /* 99 runs are too few */
+    free(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +202,8 @@ int main(void)
         cmocka_unit_test(calibration_gives_probabilities),
         cmocka_unit_test(one_example_is_too_few),
         cmocka_unit_test(overlap_counts_words),
+        cmocka_unit_test(the_nearest_donors_come_first),
+        cmocka_unit_test(bounds_are_those_of_right_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
