@@ -22,7 +22,9 @@ static const struct state_row rows[] = {
     {"23", KILN_BAD_INPUT, NULL},
     {"25006", KILN_UNAVAILABLE, "the database takes no writes now (a standby, or set read-only)"},
     {"26000", KILN_UNAVAILABLE, "the server forgot a prepared statement (a pooler in between?)"},
-    {"28", KILN_DENIED, "check the user and the password (PGPASSFILE) of the setting postgres"},
+    {"28", KILN_DENIED,
+     "check the user and the password (PGPASSFILE) of the setting postgres, or name the settings of "
+     "another user, as in --config /etc/kiln/secrets/kiln_operator.conf"},
     {"3D000", KILN_CONFIG, "check dbname in the setting postgres"},
     {"3F", KILN_DENIED, "the database user has no schema to create tables in"},
     {"40", KILN_UNAVAILABLE, NULL},
@@ -80,6 +82,8 @@ int kiln_pg_explain(const PGconn *conn, const PGresult *result, const char *what
         state_in_text(message, ret_sqlstate);
     first_line(message, line, sizeof line);
     /* libpq itself found this out: there is no state for it. */
+    if (!state && conn && PQconnectionNeedsPassword(conn))
+        snprintf(ret_sqlstate, 6, "28P01");
     bool read_only = !state && strstr(message, "session is read-only");
     const struct state_row *row = row_of(read_only ? "25006" : ret_sqlstate);
     bool lost = !conn || PQstatus(conn) == CONNECTION_BAD;

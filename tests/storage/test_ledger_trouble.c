@@ -177,6 +177,9 @@ static void wrong_credentials_are_denied_without_telling_them(void **state)
     }
     assert_int_equal(rc, KILN_DENIED);
     expect_text("PGPASSFILE");
+    snprintf(conninfo, sizeof conninfo, "host=127.0.0.1 port=%d user=guest dbname=postgres", port);
+    assert_int_equal(check_with(conninfo), KILN_DENIED); /* none is given: libpq's own finding */
+    expect_text("PGPASSFILE");
     snprintf(conninfo, sizeof conninfo, "host=127.0.0.1 port=%d user=stranger dbname=postgres",
              port);
     assert_int_equal(check_with(conninfo), KILN_DENIED);

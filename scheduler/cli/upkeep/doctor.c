@@ -168,7 +168,10 @@ static void check_postgres(struct kiln_doctor *doctor)
     bool led = false;
     if (kiln_migrate(doctor->cli->config, &look, &err)) {
         kiln_finding(doctor, "postgres", VERDICT_BAD,
-                     "start Postgres (a private stack: `kiln up`), or correct the setting postgres",
+                     err.code == KILN_DENIED
+                         ? "run kiln doctor with the settings of a user who may connect"
+                         : "start Postgres (a private stack: `kiln up`), or correct the setting "
+                           "postgres",
                      "%s", err.text);
         return;
     }
