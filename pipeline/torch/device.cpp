@@ -32,8 +32,8 @@ static int say_unloaded(int device, const char *reason, kiln_error *err)
                          device, missing);
     return kiln_fail(err, KILN_DEVICE,
                      "device cuda:%d: libkiln_cuda.so or what it needs cannot be loaded: %s "
-                     "(`make` builds it where nvcc is, `make setup` fetches cuBLAS, cuDNN and "
-                     "the rest of CUDA where a GPU is)",
+                     "(the package kiln-worker-cuda has it; from source `make` builds it where "
+                     "nvcc is, and `make setup` fetches the libraries of CUDA where a GPU is)",
                      device, reason);
 }
 

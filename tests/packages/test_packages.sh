@@ -102,6 +102,14 @@ compose = yaml.safe_load(text["compose.yaml"])["services"]
 need([compose[s]["command"][0] for s in ("scheduler", "standby", "worker-0", "gallery")] ==
      ["kiln-scheduler", "kiln-scheduler", "kiln-worker", "kiln"], "compose: other programs")
 need(compose["worker-0"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"], "compose: no GPU")
+# A container sees its own GPUs alone, so each worker has one and calls it cuda:0; nothing else gets any.
+need("NVIDIA_VISIBLE_DEVICES" not in re.sub("(?m)^#.*", "", text["Containerfile"]), "the image asks for GPUs by itself")
+for name, service in compose.items():
+    devices = service.get("deploy", {}).get("resources", {}).get("reservations", {}).get("devices", [])
+    if name.startswith("worker"):
+        need([d["device_ids"] for d in devices] == [[name.split("-")[1]]], f"compose: {name} has not the one GPU of its number")
+        need(service["environment"]["KILN_DEVICE"] == "cuda:0", f"compose: {name} calls its GPU {service['environment']['KILN_DEVICE']}")
+    need(name.startswith("worker") or not devices, f"compose: {name} has a GPU")
 objects = {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(text["kubernetes.yaml"])}
 secret = objects["Secret", "kiln"]["stringData"]
 for (kind, name), d in objects.items():
@@ -131,6 +139,12 @@ for (kind, name), d in objects.items():
 need(objects["Deployment", "scheduler"]["spec"]["replicas"] == 2, "no standby")
 worker = objects["StatefulSet", "worker"]["spec"]["template"]["spec"]
 need(worker["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1, "not one GPU a worker")
+need({"name": "KILN_DEVICE", "value": "cuda:0"} in worker["containers"][0]["env"], "the pod's GPU is not cuda:0")
+# The flags that the pages and the worker's message name are those of CDI.
+for page in ("containers/README.md", "OPERATIONS.md", "../pipeline/torch/cuda/cuda_device.cpp"):
+    with open(f"{sys.argv[1]}/../{page}") as f:
+        content = re.sub(r'"\s*"', "", f.read())
+    need(re.search(r"--device nvidia\.com/gpu=(0|all)\b", content), f"{page} does not say how a container gets a GPU")
 need(worker["terminationGracePeriodSeconds"] >= 60, "a worker has no time to finish its batch")
 PYTHON
 echo ok

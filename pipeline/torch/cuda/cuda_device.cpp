@@ -25,6 +25,10 @@
 
 #include "kernels/device_code.h"
 
+/* NVIDIA's first driver with CUDA 13: docs.nvidia.com/deploy/cuda-compatibility. */
+#define KILN_DRIVER_RELEASE 580
+static_assert(CUDART_VERSION / 1000 == 13, "the first driver release of another CUDA");
+
 /* The first line of the exception in flight. */
 static void explain(char *reason, size_t size)
 {
@@ -40,16 +44,23 @@ static void explain(char *reason, size_t size)
     reason[strcspn(reason, "\n")] = '\0';
 }
 
-/* Whether there is a driver, and it is older than the CUDA that this was built with: LibTorch then
+/* Whether the driver is missing, or older than the CUDA that this was built with: LibTorch then
  * advises to install PyTorch. */
-static bool is_driver_too_old(char *reason, size_t size)
+static bool lacks_driver(char *reason, size_t size)
 {
     int devices, driver = 0;
     const cudaError_t code = cudaGetDeviceCount(&devices);
     (void)cudaGetLastError();
-    if (code != cudaErrorInsufficientDriver || cudaDriverGetVersion(&driver) != cudaSuccess ||
-        driver == 0)
+    if (code != cudaErrorInsufficientDriver || cudaDriverGetVersion(&driver) != cudaSuccess)
         return false;
+    if (driver == 0) {
+        snprintf(reason, size,
+                 "NVIDIA's driver is missing: `nvidia-smi` must list the GPU (CUDA %d needs "
+                 "release %d or later; in a container the runtime brings it, as with --device "
+                 "nvidia.com/gpu=all). `--device cpu` renders without a GPU",
+                 CUDART_VERSION / 1000, KILN_DRIVER_RELEASE);
+        return true;
+    }
     snprintf(reason, size,
              "the driver speaks CUDA %d.%d, this build needs %d.%d: update the driver, or build "
              "Kiln with a LibTorch for that CUDA",
@@ -59,7 +70,7 @@ static bool is_driver_too_old(char *reason, size_t size)
 
 static int count(char *reason, size_t size)
 {
-    if (is_driver_too_old(reason, size))
+    if (lacks_driver(reason, size))
         return 0;
     try {
         int devices = c10::cuda::device_count_ensure_non_zero();
