@@ -36,11 +36,11 @@ if command -v lintian >/dev/null; then
     lintian --fail-on error,warning "$build"/deb/*.deb || die "lintian"
 fi
 say "the earlier version: these packages with a lower number, another file and another kiln.conf"
-debs=$build/deb new='' old=0.1.9
-mkdir "$work/old"
+debs=$build/deb new='' old=0.1.9 earlier=$work/earlier
+mkdir "$work/old" "$earlier"
 for deb in "$debs"/*.deb; do
     name=$(dpkg-deb -f "$deb" Package)
-    [ "$name" != kiln-worker-cuda ] || continue # GPUs' libraries alone are 3 GB
+    [ "$name" != kiln-worker-cuda ] || continue # 3 GB: the earlier version is made of scripts, below
     new=$(dpkg-deb -f "$deb" Version)
     dpkg-deb -R "$deb" "$work/old/$name"
     sed -i "s/$(printf '%s' "$new" | sed 's/[.]/\\&/g')/$old/" "$work/old/$name/DEBIAN/control"
@@ -49,20 +49,29 @@ for deb in "$debs"/*.deb; do
         echo '# of 0.1.9' >>"$work/old/$name/etc/kiln/kiln.conf"
         touch "$work/old/$name/usr/share/kiln/gone-since"
     fi
-    dpkg-deb --root-owner-group -Znone -b "$work/old/$name" "$root/var/tmp/$name.deb" >/dev/null || die "$name is not built again"
+    dpkg-deb --root-owner-group -Znone -b "$work/old/$name" "$earlier/$name.deb" >/dev/null || die "$name is not built again"
     rm -r "${work:?}/old/$name"
     cp "$deb" "$root/var/tmp/$name.new.deb"
 done
 [ -n "$new" ] || die "no packages in $debs: make deb"
-# The scripts of kiln-worker-cuda, without its 3 GB.
+# kiln-worker-cuda with its scripts and nothing else: the earlier version, and the new one too where
+# `make deb` has left it out.
 mkdir -p "$work/cuda/DEBIAN"
 grep -v DEBHELPER "$here/../../scripts/deb/kiln-worker-cuda.postinst" >"$work/cuda/DEBIAN/postinst"
 chmod 755 "$work/cuda/DEBIAN/postinst"
 for version in $old "$new"; do
     printf 'Package: kiln-worker-cuda\nVersion: %s\nArchitecture: %s\nDepends: kiln-worker-cpu (= %s)\nMaintainer: none\nDescription: scripts alone\n' \
         "$version" "$(dpkg --print-architecture)" "$version" >"$work/cuda/DEBIAN/control"
-    dpkg-deb --root-owner-group -b "$work/cuda" "$root/var/tmp/kiln-worker-cuda$([ "$version" = $old ] || echo .new).deb" >/dev/null || die "kiln-worker-cuda"
+    dpkg-deb --root-owner-group -b "$work/cuda" "$earlier/kiln-worker-cuda$([ "$version" = $old ] || echo .new).deb" >/dev/null || die "kiln-worker-cuda"
 done
+mv "$earlier/kiln-worker-cuda.new.deb" "$root/var/tmp/"
+cp "$earlier"/*.deb "$root/var/tmp/"
+cuda=$(ls "$debs"/kiln-worker-cuda_*.deb 2>/dev/null)
+if [ -n "$cuda" ]; then
+    cp "$cuda" "$root/var/tmp/kiln-worker-cuda.new.deb"
+else
+    echo "kiln-worker-cuda was not built (see make deb): its scripts alone are installed"
+fi
 
 say "installed by apt with what they need"
 list() { find "$root" -xdev | sed "s#^$root##" | grep -v '^/var/tmp/' | sort; }
@@ -78,8 +87,6 @@ for page in 'kiln' 'kiln-run' '5 kiln.conf' '8 kiln-worker'; do
     chrooted "$root" man -w $page >/dev/null || die "no manual page $page"
 done
 find "$root/etc/systemd/system" -name '*kiln*' | grep . && die "a unit is enabled by itself"
-
-cp -a "$root" "$work/second" # another host, which stays at the earlier version
 
 say "booted: set up as OPERATIONS.md says, a batch rendered under the units"
 boot first "$root" || skip "this machine has no $machine_lacks"
@@ -106,6 +113,12 @@ as_kiln kiln enqueue /tmp/two.txt --set size=128x128
 as_kiln kiln wait two --timeout 120
 in_ok systemctl start kiln-gc.service
 
+without_gpu() { # PATTERN: what a renderer for a GPU says, with exit code 69
+    inside kiln render --device cuda:0 --prompt 'a red star' --size 256x256 --out /tmp/x.webp >"$work/out" 2>&1
+    [ $? = 69 ] && grep -q "device cuda:0: .*$1" "$work/out" && ! inside test -e /tmp/x.webp || { cat "$work/out"; die "render says nothing of '$1'"; }
+}
+without_gpu 'the package kiln-worker-cuda has it'
+
 say "upgraded in mid-batch"
 printf 'a {red|blue|green|white} {star|ring|heart}\n' | inside tee /tmp/many.txt >/dev/null
 as_kiln kiln enqueue /tmp/many.txt --set size=256x256 --set count=2
@@ -126,7 +139,16 @@ in_ok su postgres -c "psql -qAtc 'SELECT max(tries) <= 1 AND max(crashes) = 0 FR
 [ ! -e "$root/usr/share/kiln/gone-since" ] || die "a file of the earlier version stays"
 grep -q '0\.1\.9' "$root/etc/kiln/kiln.conf" && die "an unedited kiln.conf is not the new one"
 
-. "$here/fleet.sh"
+say "a worker for a GPU on a machine without one"
+if [ -n "$cuda" ]; then
+    in_ok dpkg-query -W -f '${Depends}\n' kiln-worker-cuda
+    grep -qF "kiln-worker-cpu (= $new)," "$work/out" || die "kiln-worker-cuda depends on $(cat "$work/out")"
+    without_gpu "NVIDIA's driver is missing: .nvidia-smi. must list the GPU"
+    in_ok systemctl start --no-block kiln-worker@1
+    until_in 120 sh -c "kiln worker ls | grep -q '^first-gpu1 .*given_up .*exit 69'"
+    in_ok kiln worker logs gpu1
+    grep -q "NVIDIA's driver is missing" "$work/out" || { cat "$work/out"; die "the log does not say why"; }
+fi
 
 say "a ledger that is to be migrated first: nothing is restarted"
 in_ok su postgres -c "psql -d kiln -c 'DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)'"
@@ -145,5 +167,8 @@ list | comm -13 "$work/before" - | grep -i kiln >"$work/left"
 # Pictures and passwords stay, and what the operator made by hand.
 grep -vE '^/(var/lib|srv)/kiln(/store(/.*)?)?$|^/etc/kiln(/secrets(/.*)?)?$|^/etc/systemd/system/kiln-worker@0\.service\.d(/cpu\.conf)?$' "$work/left" && die "purging leaves these files"
 grep -q '^/var/lib/kiln/store/.*\.webp$' "$work/left" || die "purging took the pictures"
+[ ! -e "$root/usr/lib/kiln" ] || die "purging leaves $(ls "$root/usr/lib/kiln")"
+rm -rf --one-file-system "$root"
+. "$here/fleet.sh"
 . "$here/image.sh"
 echo "ok: $new installed, run, upgraded over $old and purged on $suite"
