@@ -53,7 +53,7 @@ for name in ink ink-v2 clay; do
     cp "$source_dir/pipeline/models/sketch/loras/$([ $name = clay ] && echo clay || echo neon).safetensors" $name.safetensors
 done
 echo '{"loras": [{"name": "clay", "triggers": ["clay model"]}]}' >loras.json
-sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|enqueue|retry|cancel|drain|restore|worker|migrate --roles|backup|batch rm|events --follow|gallery serve)|/etc/kiln/ann/' |
+sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|enqueue|retry|cancel|drain|restore|worker|migrate --roles|backup|batch rm|events --follow|gallery serve|bench)|/etc/kiln/ann/' |
     while read -r command; do
         (eval "$command") >out.txt 2>err.txt </dev/null || { cat err.txt >&2; die "'$command' ended with $?"; }
         echo "$command" >>ran.txt
