@@ -53,19 +53,19 @@ for name in ink ink-v2 clay; do
     cp "$source_dir/pipeline/models/sketch/loras/$([ $name = clay ] && echo clay || echo neon).safetensors" $name.safetensors
 done
 echo '{"loras": [{"name": "clay", "triggers": ["clay model"]}]}' >loras.json
-sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|enqueue|retry|cancel|drain|restore|worker|migrate --roles|backup|batch rm|events --follow|gallery serve|bench)|/etc/kiln/ann/' |
+sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|enqueue|retry|cancel|drain|restore|worker|migrate --roles|backup|batch rm|events --follow|gallery serve|bench)|/etc/kiln/ann/|/models/' |
     while read -r command; do
         (eval "$command") >out.txt 2>err.txt </dev/null || { cat err.txt >&2; die "'$command' ended with $?"; }
         echo "$command" >>ran.txt
     done || exit 1
 [ "$(wc -l <ran.txt)" -ge 35 ] || die "only $(wc -l <ran.txt) commands were run"
 
-# --- metrics and their labels; six of the words that look like one are users
+# --- metrics and their labels; seven of the words that look like one are users and a file
 for log in scheduler worker-0 gallery; do
     exec 3<>"/dev/tcp/127.0.0.1/$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/$log.log)"
     printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
     timeout 60 cat <&3
 done >metrics.txt
-for metric in $(grep -o '\bkiln_[a-z_]*[a-z]' "$page" | grep -v -x -E 'kiln_(scheduler|worker|operator|producer|reader|owner)' | sort -u); do
+for metric in $(grep -o '\bkiln_[a-z_]*[a-z]' "$page" | grep -v -x -E 'kiln_(scheduler|worker|operator|producer|reader|owner|router)' | sort -u); do
     grep -q "^$metric\(_count\)\?[ {]" metrics.txt || die "no page has $metric"
 done
