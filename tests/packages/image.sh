@@ -29,9 +29,11 @@ box kiln sh -c 'kiln render --prompt "a red star" --width 64 --height 64 --out /
 # A GPU: the image has no library for one, and podman knows of none without NVIDIA's list of them.
 box kiln kiln render --device cuda:0 --prompt x --out /tmp/x.webp >"$work/out" 2>&1
 [ $? = 69 ] && grep -q 'the package kiln-worker-cuda has it' "$work/out" || { cat "$work/out"; die "the image says nothing of kiln-worker-cuda"; }
-[ -e /etc/cdi ] || [ -e /var/run/cdi ] || ! box --device nvidia.com/gpu=all kiln true >"$work/out" 2>&1 ||
-    die "podman starts a container with a GPU that it does not know"
-, is not ready, and ends when it is told to.
+if [ ! -e /etc/cdi ] && [ ! -e /var/run/cdi ]; then
+    ! box --device nvidia.com/gpu=all kiln true >"$work/out" 2>&1 && grep -q 'nvidia.com/gpu=all' "$work/out" ||
+        { cat "$work/out"; die "podman does not refuse a GPU that it does not know"; }
+fi
+# A scheduler without servers lives, is not ready, and ends when it is told to.
 pod run -d --name scheduler --network none --read-only "${limits[@]}" kiln kiln-scheduler >/dev/null || die "the scheduler does not start"
 pid=$(pod inspect -f '{{.State.Pid}}' scheduler)
 for _ in $(seq 300); do nsenter --target "$pid" --net curl -sf -o /dev/null http://127.0.0.1:9461/livez && break; sleep 0.2; done
