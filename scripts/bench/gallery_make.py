@@ -164,8 +164,8 @@ def link(conninfo, pool, store, files):
     query = ("SELECT o.key, m.key FROM (SELECT job_id FROM image WHERE pool = '%s' ORDER BY job_id"
              " DESC LIMIT %d) i JOIN object o USING (job_id) JOIN LATERAL (SELECT s.key FROM object s"
              " JOIN job j ON j.id = s.job_id WHERE s.job_id IN (SELECT job_id FROM image WHERE pool"
-             " = '%s' ORDER BY job_id LIMIT 64) AND s.role = o.role AND s.sha256 = o.sha256 LIMIT 1)"
-             " m ON true" % (pool, files, pool))
+             " = '%s' ORDER BY job_id LIMIT 64) AND s.role = o.role AND s.sha256 = o.sha256 ORDER BY"
+             " s.job_id LIMIT 1) m ON true" % (pool, files, pool))
     pairs = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-F", " ", "-c", query, conninfo],
                            check=True, capture_output=True, text=True).stdout.split("\n")
     for pair in filter(None, pairs):
