@@ -310,7 +310,7 @@ card = whole["teleport"]
 assert card["model"] == card["measured"]["hash"] and card["dtypes"] == ["bf16"] and card["steps"] == 2, card
 assert card["rows"] == [{"class": "same_prompt", "depth": 1, "donors": 1, "uses": 8, "variety": 0.97,
                          "loss": [0.2, 1.0], "for": ["64x64"]}], card["rows"]
-assert card["soften"] == [8, 4], card
+assert card["soften"] == [5, 4], card
 assert len(card["not_offered"]) == 3, card["not_offered"]
 P
 rm model/kiln.json

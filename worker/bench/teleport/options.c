@@ -9,7 +9,7 @@
 #define PAIRS_MAX 100000
 
 /* Measured: scripts/bench/RESULTS.md. */
-static const uint32_t soften_usual[] = {8, 4};
+static const uint32_t soften_usual[] = {5, 4};
 
 const char kiln_teleport_usage[] =
     "Usage: kiln bench teleport [options]\n"
@@ -36,14 +36,14 @@ const char kiln_teleport_usage[] =
     "  --seeds K              pictures of each pair (1)\n"
     "  --seed N               another N: the same pairs with other noise (0)\n"
     "  --steps N              of a full run (as kiln.json of the model says, else 8)\n"
-    "  --soften N,...         for runs that skip 1, 2, ... steps: flatten donors in cells\n"
-    "                         of N x N values of the latent; 0: they stay as they are\n"
-    "                         (8,4)\n"
-    "  --combine              also from the nearest 2 and 4 of 8 donors, combined: their\n"
-    "                         mean (lerp), along arcs (slerp), and along arcs in pairs\n"
-    "                         (tree)\n"
-    "  --fit                  fit a learned gate beside the rules of the guard: on the\n"
-    "                         pairs of odd lines, tested on the others\n"
+    "  --soften N,...         for runs that skip 1, 2, ... steps: flatten donors in\n"
+    "                         cells of N x N values of the latent; 0: they stay as\n"
+    "                         they are (5,4)\n"
+    "  --combine              also from the nearest 2 and 4 of 8 donors, combined:\n"
+    "                         their mean (lerp), along arcs (slerp), and along arcs\n"
+    "                         in pairs (tree)\n"
+    "  --fit                  fit a learned gate beside the rules of the guard: on\n"
+    "                         the pairs of odd lines, tested on the others\n"
     "  --embedder DIR         for --fit: a model that embeds texts, for their cosine\n"
     "  --no-fewer             leave out the runs of fewer steps\n"
     "  --dtype fp32|bf16|fp8  (bf16)\n"
