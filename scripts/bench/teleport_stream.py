@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """teleport_stream.py - what stored latents save and lose on a stream of jobs like a gallery's, rendered for real.
 
-    python3 scripts/bench/teleport_stream.py [--jobs 5000] [--size 256] [--device cuda:0] [--workers 8] [--out DIR]
-        [--points exact,coarse,repeats]
+    python3 scripts/bench/teleport_stream.py [--jobs 5000] [--size 256] [--device cuda:0] [--workers 8] [--waves 20]
+        [--out DIR] [--points exact,coarse,repeats]
 
 A job asks for a new scene, repeats a prompt of the stream with a new seed, or says one in other words: typed
 otherwise, the same sentence in other words, or another sentence, in equal parts (tests/quality/reuse/make_pairs.py).
@@ -131,10 +131,6 @@ def render(args, stream, coarse, alike, place):
     os.makedirs(place)
     os.chmod(place, 0o711)                   # Postgres has a user of its own
     lines, port = os.path.join(place, BATCH + ".jsonl"), free_port()
-    with open(lines, "w", encoding="utf-8") as file:
-        for number, (_, text, _) in enumerate(stream):
-            file.write(json.dumps({"prompt": text, "seed": args.seed * 1000003 + number, "coarse": coarse,
-                                   "teleport": "off" if alike is None else "auto", "alike": alike or 0}) + "\n")
     stack = os.path.join(place, "stack")
     run(args, "up", "-q", "--dir", stack, "--workers", str(args.workers), "--device", args.device,
         "--model", args.model, "--dtype", args.dtype, "--size", f"{args.size}x{args.size}", "--no-gallery", "--scheduler-port", str(port),
@@ -142,8 +138,14 @@ def render(args, stream, coarse, alike, place):
     config = ["--config", os.path.join(stack, "kiln.conf")]
     try:
         begin = time.monotonic()
-        run(args, "enqueue", lines, "--batch", BATCH, "-q", *config)
-        run(args, "wait", BATCH, "--timeout", str(args.limit), "-q", *config)
+        for wave in range(args.waves):       # the file grows: what is in the batch already stays as it is
+            with open(lines, "a", encoding="utf-8") as file:
+                for number in range(len(stream) * wave // args.waves, len(stream) * (wave + 1) // args.waves):
+                    file.write(json.dumps({"prompt": stream[number][1], "seed": args.seed * 1000003 + number,
+                                           "coarse": coarse, "teleport": "off" if alike is None else "auto",
+                                           "alike": alike or 0}) + "\n")
+            run(args, "enqueue", lines, "--batch", BATCH, "-q", *config)
+            run(args, "wait", BATCH, "--timeout", str(args.limit), "-q", *config)
         seconds = time.monotonic() - begin
         run(args, "export", BATCH, "--out", os.path.join(place, "out"), "--latents", "-q", *config)
         usage = json.loads(run(args, "usage", "--json", *config, capture=True).splitlines()[0])
@@ -257,7 +259,7 @@ def mean(jobs, key):
 
 def print_table(args, points):
     print(f"\n{args.jobs} jobs of {args.size}x{args.size}, {args.dtype} on {args.device}, {args.workers} workers, "
-          f"seed {args.seed}\n")
+          f"{args.waves} waves, seed {args.seed}\n")
     print("| runs | repeats | alike | steps saved | GPU saved | hits | attributes | whole | near | of hits | "
           "of all pictures | look-ups |\n" + "| --- " * 12 + "|")
     for point in points:
@@ -293,6 +295,7 @@ def main():
     parser.add_argument("--threads", type=int, default=0, help="of a worker on the CPU")
     parser.add_argument("--points", default="exact", help="of " + ", ".join(POINTS) + ", or COARSE:REPEATS:ALIKE")
     parser.add_argument("--rewordings", type=int, default=SHARES[1], help="%% of the jobs, if any repeat")
+    parser.add_argument("--waves", type=int, default=1, help="parts of the stream, each enqueued when the one before is done")
     parser.add_argument("--judges", type=int, default=4, help="at a time")
     parser.add_argument("--limit", type=int, default=3600, help="seconds of a run")
     parser.add_argument("--seed", type=int, default=33)
