@@ -6,9 +6,8 @@
  * keeps, unless the donor is softened (worker/engine/soften.h).  So at `alike` 0 a row holds only if
  * pictures drawn from such a pool are at least 95 % as far from their nearest neighbour, donors
  * included, as full runs are.  A donor that is used up sends the next job on a full run, whose
- * latent is a new donor.  A
- * prompt that was never drawn before has no donor of its class "same_prompt", so a stream without
- * repeats never becomes one of near-copies.
+ * latent is a new donor.  A prompt that was never drawn before has no donor of its class
+ * "same_prompt", so a stream without repeats never becomes one of near-copies.
  *
  * Source of the numbers: measured, scripts/bench/RESULTS.md; the floor falls with `alike` from 0.95
  * over 0.75 at 50 to nothing at 100.

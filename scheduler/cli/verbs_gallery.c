@@ -6,7 +6,7 @@ static const struct kiln_option gallery_options[] = {
     {"allow-enqueue", NULL,
      "serve: take jobs, from whoever has the token of gallery_producer_token_file"},
     {"url-file", "FILE", "serve: write the address to this file once it listens"},
-    {"out", "DIR", "export: the directory; if it exists, only missing files are downloaded"},
+    {"out", "DIR", "export: a new or empty directory, or one that was exported to"},
     {"html", NULL, "export: also write the gallery page index.html"},
     {"latents", NULL, "export: also download the latent files"},
     {"filter", "NAME=VALUE",

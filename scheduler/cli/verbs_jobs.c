@@ -50,7 +50,7 @@ static const struct kiln_option move_options[] = {BATCH_OPTION, {NULL, NULL, NUL
 static const struct kiln_option cancel_options[] = {
     BATCH_OPTION, {"yes", NULL, "of a batch: do not ask"}, {NULL, NULL, NULL}};
 static const struct kiln_option export_options[] = {
-    {"out", "DIR", "the directory; if it exists, only missing files are downloaded"},
+    {"out", "DIR", "a new or empty directory, or one that this batch was exported to"},
     {"html", NULL, "also write the gallery page index.html"},
     {"latents", NULL, "also download the latent files"},
     {"format", "F", "of full-size pictures: webp, png or jpeg (webp); openai: also answers.jsonl"},

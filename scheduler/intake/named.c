@@ -43,9 +43,11 @@ static int hash_for(struct check *check, const struct kiln_job *job, const char 
     const char *model = model_of(job);
     *ret = "";
     for (size_t i = 0; i < check->model_count; i++)
-        if (strcmp(check->models[i].model, model) == 0)
+        if (strcmp(check->models[i].model, model) == 0) {
             *ret = check->models[i].hash;
-    if ((*ret)[0] || check->model_count == MODELS_MAX)
+            return 0;
+        }
+    if (check->model_count == MODELS_MAX)
         return 0;
     struct weights *w = &check->models[check->model_count];
     int rc = kiln_ledger_model_hash(check->ledger, check->pool, model, w->hash, err);

@@ -49,6 +49,7 @@ struct kiln_routes {
     struct kiln_embedding_loras *vectors; /* the thread's */
     int8_t *rows;                         /* [KILN_MEANING_SEGMENTS][dims], the intake's */
     struct snapshot *now;                 /* the intake's; NULL: none yet */
+    int64_t prepared_ms;                  /* by then the vectors of its page are there */
     char own[KILN_PROMPT_MAX + 1], negative[KILN_PROMPT_MAX + 1]; /* scratch of the intake */
     pthread_t thread;
     bool started;
@@ -360,6 +361,7 @@ void kiln_routes_turn(struct kiln_routes *routes)
     }
     pthread_mutex_unlock(&routes->lock);
     snapshot_free(old);
+    routes->prepared_ms = kiln_clock_ms() + KILN_ROUTES_EMBED_MS;
 }
 
 static int unavailable(struct kiln_routes *routes, struct kiln_error *err)
@@ -417,6 +419,7 @@ int kiln_routes_prepare(struct kiln_routes *routes, const struct kiln_new_job *j
     bool failed = false;
     if (!routes->embedder || !routes->now)
         return 0;
+    const int64_t left_ms = routes->prepared_ms - kiln_clock_ms();
     for (size_t i = 0; i < count && i < KILN_ROUTES_AHEAD; i++) {
         const size_t n = jobs[i].job.lora_auto ? texts_of(routes, &jobs[i].job, texts) : 0;
         for (size_t t = 0; t < n; t++)
@@ -424,7 +427,7 @@ int kiln_routes_prepare(struct kiln_routes *routes, const struct kiln_new_job *j
     }
     int rc = failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for prompts")
                     : kiln_desk_prepare(routes->desk, (const char *const *)all, wanted,
-                                        KILN_ROUTES_EMBED_MS, err);
+                                        left_ms > 0 ? left_ms : 0, err);
     for (size_t i = 0; i < wanted; i++)
         free(all[i]);
     return rc;

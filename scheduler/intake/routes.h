@@ -21,7 +21,7 @@
 
 #define KILN_ROUTES_FIRST_MS 10000 /* jobs wait so long for the first snapshot, */
 #define KILN_ROUTES_NEXT_MS 2000   /* and a page for a newer one; then it takes the one before */
-#define KILN_ROUTES_EMBED_MS 10000 /* jobs wait so long for their vectors; then the page fails */
+#define KILN_ROUTES_EMBED_MS 10000 /* a page waits so long for its vectors; then it fails */
 #define KILN_ROUTES_AHEAD 128      /* jobs that are prepared together */
 
 struct kiln_new_job; /* storage/ledger/ledger.h */
@@ -36,7 +36,8 @@ int kiln_routes_open(const struct kiln_config *config, struct kiln_routes **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_routes_close(struct kiln_routes *routes); /* accepts NULL */
 
-/* The following jobs are chosen for by the registry as it is from now on.  One thread at a time. */
+/* A page begins: its jobs are chosen for by the registry as it is from now on, and its wait for
+ * vectors begins.  One thread at a time. */
 void kiln_routes_turn(struct kiln_routes *routes);
 
 /* Makes the vectors of the prompts of the jobs among jobs[0 .. count) that have loras "auto"; count

@@ -125,8 +125,8 @@ void kiln_router_guess(struct kiln_router_reader *reader);
 void kiln_router_find(struct kiln_router_reader *reader);
 
 /* score.c: fills reader->candidates from the hits and words that are not used up, in no order. */
-#define KILN_Z_LEAST_TRIGGER (-847) /* p of 0.3: nothing below it is chosen, */
 #define KILN_Z_NOTHING (-1000000)   /* of a LoRA without evidence */
+#define KILN_Z_LEAST_TRIGGER (-847) /* p of 0.3: nothing below it is chosen, */
 #define KILN_Z_LEAST 0              /* nor below 0.5 without a trigger */
 void kiln_router_score(struct kiln_router_reader *reader, const struct kiln_router_pool *pool,
                        const struct kiln_router_weights *weights);

@@ -26,7 +26,6 @@
 #define KILN_MEANING_ID_SIZE KILN_ROUTE_EMBEDDER_SIZE
 #define KILN_MEANING_SEGMENTS 4    /* of one prompt */
 #define KILN_MEANING_TEXT_MAX 2000 /* bytes of a segment, and of a LoRA's text */
-#define KILN_MEANING_DIMS_MAX 4096
 
 /* z in thousandths; b is 0 .. 1000, c -1000 .. 1000, m and x 0 .. 2000. */
 struct kiln_meaning_weights {

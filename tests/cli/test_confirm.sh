@@ -168,4 +168,23 @@ at_tty '' 0 kiln drain --all --yes --wait
 ok kiln up --dir s
 fails 64 kiln drain --all --wait
 kiln workers | grep -q '^worker-0 .*live' || die "nobody could be asked, and the worker was drained"
+
+# --- what is gone for good
+pictures() { sql "SELECT count(*) FROM image"; }
+[ "$(pictures)" -ge 3 ] || die "there is nothing to remove"
+had=$(pictures)
+at_tty n 64 kiln batch rm b
+says 'Batch b and the rows of its 3 jobs and pictures will be removed for good' out.txt
+at_tty n 64 kiln gc --older-than 0s
+[ "$(pictures)" = "$had" ] || die "a no removes pictures"
+ok kiln backup --out backup
+at_tty y 0 kiln batch rm b
+[ "$(pictures)" = $((had - 3)) ] || die "a yes does not remove them"
+ok kiln down --dir s --daemons
+at_tty n 64 kiln restore backup
+[ "$(pictures)" = $((had - 3)) ] || die "a no restores"
+at_tty y 0 kiln restore backup
+[ "$(pictures)" = "$had" ] || die "a yes does not restore"
+at_tty y 0 kiln gc --older-than 0s
+[ "$(pictures)" = 0 ] || die "a yes does not remove what is old"
 echo ok

@@ -146,6 +146,7 @@ static struct kiln_run *run_of(const int64_t *caption_rows)
     r->phases[0] = (struct kiln_phase){.height = SIDE / 8, .width = SIDE / 8};
     r->phase = r->phases; /* 16 tokens, padded to 32 */
     r->phase_count = 1;
+    r->set = ctx->engine->sets;
     for (int i = 0; caption_rows[i]; i++) {
         struct kiln_item *item = &r->items[r->copy.item_count++];
         *item = (struct kiln_item){.in = &items[0], .scope = kt_scope_new(KT_CPU)};

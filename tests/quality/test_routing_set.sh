@@ -5,7 +5,7 @@
 # styles.jsonl: fifty prompts for each style.  The second labels are complete.
 set -u
 cd "${KILN_SOURCE:?}/tests/quality/routing" || exit 1
-[ ! -e second.tsv ] || python3 ../../../scripts/bench/routing_agreement.py compare second.tsv || exit 1
+python3 ../../../scripts/bench/routing_agreement.py compare second.tsv || exit 1
 exec python3 - ../../../scheduler/router/lexicon.txt <<'END'
 import collections, json, re, sys
 

@@ -22,31 +22,58 @@ static void write_text(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
+static uint64_t known(const char *path)
+{
+    struct kiln_own_hash at;
+    return kiln_own_hashes_find(&own, path, &at);
+}
+
+/* The file is read, and has this hash. */
+static void put(const char *path, uint64_t digits)
+{
+    struct kiln_own_hash at;
+    assert_int_equal(kiln_own_hashes_find(&own, path, &at), 0);
+    kiln_own_hashes_put(&own, path, &at, digits);
+}
+
 static void a_file_is_known_in_the_state_in_which_it_was_read(void **state)
 {
     (void)state;
     write_text("a", "one");
     write_text("b", "two");
     kiln_own_hashes_load(&own, "cache");
-    assert_int_equal(kiln_own_hashes_find(&own, "a"), 0);
-    kiln_own_hashes_put(&own, "a", 0xabcd);
-    kiln_own_hashes_put(&own, "b", UINT64_MAX);
-    kiln_own_hashes_put(&own, "nowhere", 7);
+    put("a", 0xabcd);
+    put("b", UINT64_MAX);
+    put("nowhere", 7);
     kiln_own_hashes_save(&own);
     for (int i = 0; i < 3; i++) { /* each time one starts again */
         kiln_own_hashes_load(&own, "cache");
         assert_int_equal(own.count, 2);
-        assert_int_equal(kiln_own_hashes_find(&own, "a"), 0xabcd);
-        assert_true(kiln_own_hashes_find(&own, "b") == UINT64_MAX);
-        assert_int_equal(kiln_own_hashes_find(&own, "nowhere"), 0);
+        assert_int_equal(known("a"), 0xabcd);
+        assert_true(known("b") == UINT64_MAX);
+        assert_int_equal(known("nowhere"), 0);
         kiln_own_hashes_save(&own);
     }
     write_text("a", "ONE"); /* as long as before */
-    assert_int_equal(kiln_own_hashes_find(&own, "a"), 0);
-    assert_true(kiln_own_hashes_find(&own, "b") == UINT64_MAX);
+    assert_int_equal(known("a"), 0);
+    assert_true(known("b") == UINT64_MAX);
     kiln_own_hashes_save(&own); /* the old state of a was not asked for */
     kiln_own_hashes_load(&own, "cache");
     assert_int_equal(own.count, 1);
+}
+
+static void a_file_that_was_replaced_while_it_was_read_is_not_kept(void **state)
+{
+    (void)state;
+    struct kiln_own_hash at;
+    write_text("a", "one");
+    write_text("new", "two");
+    kiln_own_hashes_load(&own, "none");
+    assert_int_equal(kiln_own_hashes_find(&own, "a", &at), 0);
+    assert_int_equal(rename("new", "a"), 0);
+    kiln_own_hashes_put(&own, "a", &at, 0xabcd);
+    assert_int_equal(own.count, 0);
+    assert_int_equal(known("a"), 0);
 }
 
 static void a_damaged_list_counts_as_empty(void **state)
@@ -71,15 +98,16 @@ static void a_damaged_list_counts_as_empty(void **state)
     kiln_own_hashes_load(&own, "cache"); /* more than there is room for */
     assert_int_equal(own.count, 0);
     kiln_own_hashes_load(&own, "cache/" KILN_OWN_HASHES_NAME); /* no directory */
-    kiln_own_hashes_put(&own, "b", 5);
+    put("b", 5);
     kiln_own_hashes_save(&own);
-    assert_int_equal(kiln_own_hashes_find(&own, "b"), 5);
+    assert_int_equal(known("b"), 5);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_known_in_the_state_in_which_it_was_read),
+        cmocka_unit_test(a_file_that_was_replaced_while_it_was_read_is_not_kept),
         cmocka_unit_test(a_damaged_list_counts_as_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
         return;
     }
     enum kiln_stop why = kiln_flight_stop(call->flight, call->index[i]);
-    if (output->error_code == KILN_CANCELLED && why != KILN_STOP_NONE)
+    if ((output->error_code == KILN_CANCELLED || output->start_refused) && why != KILN_STOP_NONE)
         kiln_picture_stop(picture, why);
     else if (output->error_code == 0)
         kiln_picture_fail(picture, call->lora_err.code, call->lora_err.text);

@@ -46,8 +46,8 @@ static bool agrees(const struct kiln_worker *worker, const struct kiln_start_wan
     return true;
 }
 
-void kiln_combine_add(const struct kiln_worker *worker, struct kiln_ledger *ledger,
-                      struct kiln_store *store, uint64_t donor, const struct kiln_start_want *want,
+int kiln_combine_add(const struct kiln_worker *worker, struct kiln_ledger *ledger,
+                     struct kiln_store *store, uint64_t donor, const struct kiln_start_want *want,
                       struct kiln_start *start)
 {
     const uint32_t most = (uint32_t)kiln_config_int(worker->config, KILN_KEY_COMBINE_DONORS);
@@ -56,15 +56,18 @@ void kiln_combine_add(const struct kiln_worker *worker, struct kiln_ledger *ledg
     uint32_t count = 0;
     if (kiln_combine_by_name(kiln_config_text(worker->config, KILN_KEY_COMBINE)) <=
         KILN_COMBINE_SINGLE)
-        return;
+        return 0;
     if (kiln_ledger_like_latents(ledger, worker->pool, donor, LOOKED_AT, rows, &count, &err)) {
         kiln_log(KILN_LOG_WARNING, "donors_not_combined", kiln_f("donor", "%" PRIu64, donor),
                  kiln_f("error", "%s", err.text));
-        return;
+        return 0;
     }
     for (uint32_t i = 0; i < count && 1 + start->more_count < most; i++) {
         struct kiln_start other = {0};
-        if (kiln_donor_load(store, &rows[i], want, &other, &err) != 0)
+        const int code = kiln_donor_load(store, &rows[i], want, &other, &err);
+        if (code != 0 && !kiln_start_is_bad(code))
+            return code;
+        if (code != 0)
             continue;
         if (agrees(worker, want, start, other.latent)) {
             start->more[start->more_count++] = other.latent; /* taken over */
@@ -73,4 +76,5 @@ void kiln_combine_add(const struct kiln_worker *worker, struct kiln_ledger *ledg
         }
         kiln_start_release(&other);
     }
+    return 0;
 }

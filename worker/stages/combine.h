@@ -12,8 +12,9 @@
 
 /* Adds to the start of a donor the latents of pictures of the same prompt that agree with it,
  * within the settings.  A latent that is gone or damaged, or a ledger that does not answer, leaves
- * the start as it is. */
-void kiln_combine_add(const struct kiln_worker *worker, struct kiln_ledger *ledger,
+ * the start as it is.  Returns 0, or what reading failed with where the store does not answer: the
+ * start is good, and nothing else should be tried. */
+int kiln_combine_add(const struct kiln_worker *worker, struct kiln_ledger *ledger,
                       struct kiln_store *store, uint64_t donor, const struct kiln_start_want *want,
                       struct kiln_start *start);
 /* The root of the mean squared difference of the means of 8 x 8 cells of each channel; as

@@ -54,11 +54,12 @@ static void add_own(struct kiln_worker *worker, struct kiln_own_hashes *own,
         free(entries[i]);
         if (ends(worker) || inventory->count == KILN_HEARTBEAT_FILES_MAX)
             continue;
-        uint64_t digits = kiln_own_hashes_find(own, path);
+        struct kiln_own_hash state;
+        uint64_t digits = kiln_own_hashes_find(own, path, &state);
         const double began_ms = kiln_monotonic_ms();
         if (!digits && kiln_file_hash_until(path, KILN_LORA_BYTES_MAX, &worker->drain, hex)) {
             digits = kiln_lora_digits(hex);
-            kiln_own_hashes_put(own, path, digits);
+            kiln_own_hashes_put(own, path, &state, digits);
         }
         if (digits)
             inventory->files[inventory->count++] = digits;

@@ -35,4 +35,7 @@ int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
                     const struct kiln_start_want *want, struct kiln_start *ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Whether a failure is of the start alone and for good: it is gone, damaged or does not fit. */
+bool kiln_start_is_bad(int code);
+
 #endif

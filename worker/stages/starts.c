@@ -217,13 +217,6 @@ static int ask_rows(struct look *look, struct kiln_error *err)
     return 0;
 }
 
-/* Whether a failure is of the start alone and for good: it is gone, damaged or does not fit. */
-static bool of_the_start(int code)
-{
-    return code == KILN_NOT_FOUND || code == KILN_BAD_INPUT || code == KILN_UNSUPPORTED ||
-           code == KILN_CORRUPT;
-}
-
 /* The prompt that an edit's latent was rendered with; several jobs may share the start. */
 static int take_prompt(struct look *look, uint32_t index, struct kiln_start *start,
                        struct kiln_error *err)
@@ -256,7 +249,7 @@ static int reach_store(struct look *look, struct kiln_error *err)
         code = kiln_store_open(starts->worker->config, &starts->store, err);
     if (code == 0 && !look->answers)
         code = kiln_store_reach(starts->store, err);
-    if (of_the_start(code)) /* a store whose directory or bucket is missing has lost no start */
+    if (kiln_start_is_bad(code)) /* a store whose directory or bucket is missing has lost no start */
         code = err->code = KILN_UNAVAILABLE;
     look->answers = code == 0;
     return code;
@@ -280,7 +273,7 @@ static int try_load(struct look *look, uint32_t index, struct kiln_start *ret,
                                   &look->rows[index], &look->want, ret, err);
     if (code == 0 && look->flight->assignment.mode.edited)
         code = take_prompt(look, index, ret, err);
-    look->answers = look->answers && (code == 0 || of_the_start(code));
+    look->answers = look->answers && (code == 0 || kiln_start_is_bad(code));
     return code;
 }
 
@@ -309,7 +302,7 @@ static int try_loras(struct look *look, struct kiln_error *err)
     code = kiln_lora_files_fetch(worker->config, worker->lora_disk, look->starts->store,
                                  look->flight, err);
     kiln_store_try_once(look->starts->store, false);
-    look->answers = look->answers && (code == 0 || of_the_start(code) || code == KILN_IO);
+    look->answers = look->answers && (code == 0 || kiln_start_is_bad(code) || code == KILN_IO);
     return code;
 }
 
@@ -380,15 +373,16 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
         return KILN_FALLBACK_UNMEASURED;
     if (code || look->donors_away)
         return KILN_FALLBACK_AWAY;
+    int others = 0; /* what looking for more latents ended with */
     code = reach_store(look, &err);
     if (code == 0) {
         kiln_store_try_once(starts->store, true);
         code = kiln_donor_load(starts->store, &look->rows[index], &look->want, ret, &err);
         if (code == 0)
-            kiln_combine_add(starts->worker, starts->ledger, starts->store, donor, &look->want,
-                             ret);
+            others = kiln_combine_add(starts->worker, starts->ledger, starts->store, donor,
+                                      &look->want, ret);
         kiln_store_try_once(starts->store, false);
-        look->answers = code == 0 || of_the_start(code);
+        look->answers = others == 0 && (code == 0 || kiln_start_is_bad(code));
     }
     heed_answer(look);
     if (code == 0)
@@ -397,7 +391,7 @@ static enum kiln_fallback load_donor(struct look *look, uint32_t index, int code
         kiln_log(KILN_LOG_WARNING, "donor_unused", kiln_f("donor", "%" PRIu64, donor),
                  kiln_f("why", "%s", kiln_fallback_name(fallback_of(code))),
                  kiln_f("error", "%s", err.text));
-    look->donors_away = fallback_of(code) == KILN_FALLBACK_AWAY;
+    look->donors_away = others != 0 || fallback_of(code) == KILN_FALLBACK_AWAY;
     return fallback_of(code);
 }
 
@@ -417,7 +411,7 @@ static void take(struct look *look, struct kiln_portion *portion, uint32_t index
         if (code == 0 || kiln_flight_stop(look->flight, i) != KILN_STOP_NONE)
             continue;
         entry->code = code;
-        entry->final = of_the_start(code) && !(look->loras_missing && code == KILN_NOT_FOUND);
+        entry->final = kiln_start_is_bad(code) && !(look->loras_missing && code == KILN_NOT_FOUND);
         kiln_utf8_copy(entry->reason, sizeof entry->reason, err->text);
         kiln_log(KILN_LOG_WARNING, look->loras_missing ? "lora_missing" : "start_missing",
                  kiln_f("job", "%" PRIu64, job->id), kiln_f("code", "%s", kiln_code_name(code)),

@@ -38,14 +38,17 @@ static bool look(const char *path, struct kiln_own_hash *ret)
     return true;
 }
 
+static bool is_same(const struct kiln_own_hash *a, const struct kiln_own_hash *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
+}
+
 static struct kiln_own_hash *find(struct kiln_own_hashes *own, const struct kiln_own_hash *state)
 {
-    for (uint32_t i = 0; i < own->count; i++) {
-        struct kiln_own_hash *at = &own->at[i];
-        if (at->device == state->device && at->inode == state->inode && at->size == state->size &&
-            at->mtime_ns == state->mtime_ns && at->ctime_ns == state->ctime_ns)
-            return at;
-    }
+    for (uint32_t i = 0; i < own->count; i++)
+        if (is_same(&own->at[i], state))
+            return &own->at[i];
     return NULL;
 }
 
@@ -80,24 +83,27 @@ void kiln_own_hashes_load(struct kiln_own_hashes *own, const char *dir)
     free(text);
 }
 
-uint64_t kiln_own_hashes_find(struct kiln_own_hashes *own, const char *path)
+uint64_t kiln_own_hashes_find(struct kiln_own_hashes *own, const char *path,
+                              struct kiln_own_hash *ret_state)
 {
-    struct kiln_own_hash state, *found = look(path, &state) ? find(own, &state) : NULL;
+    *ret_state = (struct kiln_own_hash){0};
+    struct kiln_own_hash *found = look(path, ret_state) ? find(own, ret_state) : NULL;
     if (!found)
         return 0;
     found->asked = true;
     return found->digits;
 }
 
-void kiln_own_hashes_put(struct kiln_own_hashes *own, const char *path, uint64_t digits)
+void kiln_own_hashes_put(struct kiln_own_hashes *own, const char *path,
+                         const struct kiln_own_hash *state, uint64_t digits)
 {
-    struct kiln_own_hash state;
-    if (digits == 0 || own->count == KILN_HEARTBEAT_FILES_MAX || !look(path, &state) ||
-        find(own, &state))
+    struct kiln_own_hash now;
+    if (digits == 0 || own->count == KILN_HEARTBEAT_FILES_MAX || !look(path, &now) ||
+        !is_same(&now, state) || find(own, &now))
         return;
-    state.digits = digits;
-    state.asked = true;
-    own->at[own->count++] = state;
+    now.digits = digits;
+    now.asked = true;
+    own->at[own->count++] = now;
     own->changed = true;
 }
 

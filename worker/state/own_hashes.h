@@ -28,10 +28,13 @@ struct kiln_own_hashes {
 };
 
 void kiln_own_hashes_load(struct kiln_own_hashes *own, const char *dir);
-/* The first digits (kiln_lora_digits) of the file's hash; 0: it is not known in this state. */
-uint64_t kiln_own_hashes_find(struct kiln_own_hashes *own, const char *path);
-/* Keeps what was read of the file; nothing if there is no room. */
-void kiln_own_hashes_put(struct kiln_own_hashes *own, const char *path, uint64_t digits);
+/* The first digits (kiln_lora_digits) of the file's hash; 0: it is not known in the state that
+ * *ret_state then has, to be handed over to kiln_own_hashes_put after the file was read. */
+uint64_t kiln_own_hashes_find(struct kiln_own_hashes *own, const char *path,
+                              struct kiln_own_hash *ret_state);
+/* Keeps what was read of the file; nothing if there is no room or the file is another one by now. */
+void kiln_own_hashes_put(struct kiln_own_hashes *own, const char *path,
+                         const struct kiln_own_hash *state, uint64_t digits);
 /* Forgets what was not asked for since the last time, and writes the list if it is another.  A
  * directory that cannot be written costs the list and nothing else. */
 void kiln_own_hashes_save(struct kiln_own_hashes *own);

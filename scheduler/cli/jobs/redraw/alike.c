@@ -7,7 +7,7 @@
 #define SMALL_PX 256.0
 #define LARGE_PX 512.0
 static const double variety[KILN_ALIKE_STEPS][2] = {
-    {100, 100}, {87, 67}, {53, 35}, {35, 20}, {22, 13}, {15, 9}, {10, 6}, {6, 4},
+    {100, 100}, {69, 53}, {39, 24}, {24, 16}, {18, 11}, {13, 8}, {9, 6}, {6, 3},
 };
 
 double kiln_alike_variety(int skip, uint32_t width, uint32_t height)

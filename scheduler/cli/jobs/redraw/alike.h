@@ -5,8 +5,9 @@
  * of the variety that fresh seeds have, 100 - alike in percent, and the table says how many of 8
  * steps to skip for it.
  *
- * The one table of this mapping is in alike.c.  Measured with the sketch model, 500 prompts, 8 new
- * seeds from one donor: the spread of low-pass latents as a share of that of full runs.
+ * The one table of this mapping is in alike.c.  Measured with the sketch model (2f789df05cc61238),
+ * 20 prompts, pictures from one donor of each (`kiln bench teleport --soften 0`, "mean, 1"): the
+ * distance of low-pass latents as a share of that of full runs.
  */
 #ifndef KILN_CLI_REDRAW_ALIKE_H
 #define KILN_CLI_REDRAW_ALIKE_H
