@@ -166,10 +166,14 @@ static bool pending(const struct kiln_desk *desk, struct kiln_memo_key key)
     return false;
 }
 
-/* Waits until `until`; false: it is past. */
+/* Waits for a change; false: it is past `until`, and nobody has had the lock meanwhile if it was. */
 static bool wait(struct kiln_desk *desk, const struct timespec *until)
 {
-    return pthread_cond_timedwait(&desk->changed, &desk->lock, until) == 0;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const bool past = now.tv_sec > until->tv_sec ||
+                      (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec);
+    return !past && pthread_cond_timedwait(&desk->changed, &desk->lock, until) == 0;
 }
 
 static int timeout(size_t left, size_t count, int64_t limit_ms, struct kiln_error *err)
