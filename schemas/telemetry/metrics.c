@@ -103,7 +103,7 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
                                    KILN_METRIC_OF_SCHEDULER, "result", lookups, NULL},
     [KILN_METRIC_DONOR_SECONDS] =
         {"kiln_donor_lookup_seconds",
-         "Time of looking for a stored latent in memory, for the queue's order or an assignment.",
+         "Time of looking for stored latents, for the queue's order or an assignment.",
          KILN_METRIC_OF_SCHEDULER, NULL, NULL, moments},
     [KILN_METRIC_DONOR_STEPS] = {"kiln_donor_steps",
                                  "Steps that runs may skip because a stored latent was found, by "

@@ -258,8 +258,7 @@ int kiln_teleport_print_changes(const struct kiln_teleport_bench *bench,
                                 const struct kiln_teleport_table *table,
                                 struct kiln_error *err) KILN_MUST_CHECK;
 /* The bounds of the change for runs of a group that came out right; NaN where too few were
- * measured.
- */
+ * measured, or several runs a pair, whose mean is no bound of one run. */
 int kiln_teleport_bounds(const struct kiln_teleport_bench *bench,
                          const struct kiln_teleport_table *table, int group, int run,
                          double ret_bounds[2], struct kiln_error *err) KILN_MUST_CHECK;
