@@ -2,7 +2,7 @@
 #include "scheduler/cache/rule.h"
 
 #define FLOOR_VARIED 0.95 /* at alike 0, */
-#define FLOOR_HALF 0.75   /* at 50; nothing at 100 */
+#define FLOOR_HALF 0.70   /* at 50; nothing at 100 */
 
 double kiln_reuse_floor(uint32_t alike)
 {

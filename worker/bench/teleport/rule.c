@@ -15,7 +15,7 @@
 
 #define PAIRS_MIN 30
 
-static const double levels[] = {0.95, 0.75, 0.375};
+static const double levels[] = {0.95, 0.7, 0.35};
 #define LEVELS (int)(sizeof levels / sizeof *levels)
 
 /* --- variety ---------------------------------------------------------------------------------- */
