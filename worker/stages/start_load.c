@@ -264,9 +264,3 @@ int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
         kiln_start_release(ret);
     return code;
 }
-
-bool kiln_start_is_bad(int code)
-{
-    return code == KILN_NOT_FOUND || code == KILN_BAD_INPUT || code == KILN_UNSUPPORTED ||
-           code == KILN_CORRUPT;
-}

@@ -36,6 +36,10 @@ int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Whether a failure is of the start alone and for good: it is gone, damaged or does not fit. */
-bool kiln_start_is_bad(int code);
+static inline bool kiln_start_is_bad(int code)
+{
+    return code == KILN_NOT_FOUND || code == KILN_BAD_INPUT || code == KILN_UNSUPPORTED ||
+           code == KILN_CORRUPT;
+}
 
 #endif
