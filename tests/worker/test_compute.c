@@ -123,8 +123,10 @@ static void an_idle_worker_returns_memory_once(void **state)
 static struct {
     int32_t start, count;
     double least, most;
+    int to_render; /* of the board, as the call begins */
 } calls[8];
 static int call_count, refused_items;
+static struct kiln_board *board;
 
 /* Refuses the first `refused_items` items of a batch that has starts; the others are rendered. */
 static int begin_checked(struct kiln_renderer *self, const DiffusionZBatch *batch,
@@ -135,6 +137,9 @@ static int begin_checked(struct kiln_renderer *self, const DiffusionZBatch *batc
     calls[call_count].start = batch->start;
     calls[call_count].count = batch->item_count;
     calls[call_count].least = batch->items[0].change_least;
+    pthread_mutex_lock(&board->mutex);
+    calls[call_count].to_render = (int)board->to_render;
+    pthread_mutex_unlock(&board->mutex);
     calls[call_count++].most = batch->items[0].change_most;
     for (int32_t i = 0; i < batch->item_count; i++) {
         outputs[i] = (DiffusionZOutput){0};
@@ -192,8 +197,30 @@ static uint32_t more_latents;
 
 enum { JOBS = 3 };
 
-/* An assignment of three jobs with one donor. */
-static void pass_reused(struct kiln_worker *worker)
+/* A portion of the jobs from .. to - 1, which begin from one donor or, all of them, from noise. */
+static void pass_portion(struct kiln_worker *worker, struct kiln_flight *flight, uint32_t from,
+                         uint32_t to, bool donor)
+{
+    struct kiln_portion *portion = kiln_portion_new(flight);
+    assert_non_null(portion);
+    for (uint32_t i = 0; i < more_latents && donor; i++)
+        portion->starts[0].more[i] = calloc(1, sizeof(float));
+    if (donor) {
+        portion->starts[0].latent = calloc(1, sizeof(float));
+        portion->starts[0].more_count = more_latents;
+        portion->start_count = 1;
+    }
+    for (uint32_t i = from; i < to; i++)
+        assert_non_null(kiln_portion_add(portion, i, donor ? 0 : -1));
+    portion->first = from == 0;
+    portion->last = to == JOBS;
+    if (portion->first)
+        atomic_fetch_add(&worker->waiting, 1);
+    assert_int_equal(kiln_queue_push(worker->ready, portion, 1, LIMIT_MS), 0);
+}
+
+/* An assignment of three jobs with one donor, of which the first `reused` begin from it. */
+static void pass_reused(struct kiln_worker *worker, uint32_t reused)
 {
     struct kiln_assignment assignment = {.width = 64, .height = 64, .steps = 4, .job_count = JOBS};
     struct kiln_flight *flight = NULL;
@@ -211,18 +238,9 @@ static void pass_reused(struct kiln_worker *worker)
                               .donor = {.job = 5, .step = 1, .hit = KILN_REUSE_REWORDED}};
     assert_int_equal(kiln_flights_add(&worker->flights, &assignment, JOBS, &flight, &err), 0);
     kiln_board_want(&worker->board);
-    struct kiln_portion *portion = kiln_portion_new(flight);
-    assert_non_null(portion);
-    portion->starts[0] = (struct kiln_start){.latent = calloc(1, sizeof(float))};
-    for (uint32_t i = 0; i < more_latents; i++)
-        portion->starts[0].more[i] = calloc(1, sizeof(float));
-    portion->starts[0].more_count = more_latents;
-    portion->start_count = 1;
-    for (uint32_t i = 0; i < JOBS; i++)
-        assert_non_null(kiln_portion_add(portion, i, 0));
-    portion->first = portion->last = true;
-    atomic_fetch_add(&worker->waiting, 1);
-    assert_int_equal(kiln_queue_push(worker->ready, portion, 1, LIMIT_MS), 0);
+    pass_portion(worker, flight, 0, reused, true);
+    if (reused < JOBS)
+        pass_portion(worker, flight, reused, JOBS, false);
 }
 
 static struct kiln_picture *next_picture(struct kiln_worker *worker)
@@ -233,26 +251,50 @@ static struct kiln_picture *next_picture(struct kiln_worker *worker)
     return picture;
 }
 
-static void check_refused(int refused)
-{
-    struct kiln_config *config = kiln_config_new();
+/* A worker that has nothing but these two threads, and an assignment. */
+struct checked {
+    struct kiln_config *config;
     struct kiln_worker worker;
-    struct kiln_error err;
     pthread_t compute, collector;
+};
+
+static void begin_worker(struct checked *c, int refused, uint32_t reused)
+{
+    struct kiln_error err;
+    c->config = kiln_config_new();
     call_count = 0;
     refused_items = refused;
-    assert_int_equal(kiln_config_set(config, "postgres", "host=/nowhere", "the test", &err), 0);
-    assert_int_equal(kiln_config_set(config, "combine", "tree", "the test", &err), 0);
-    assert_int_equal(kiln_worker_init(&worker, config, "w", &err), 0);
-    worker.engine = &checked_engine;
-    atomic_store(&worker.threads, 2);
-    kiln_board_up(&worker.board);
-    assert_int_equal(pthread_create(&compute, NULL, kiln_compute, &worker), 0);
-    assert_int_equal(pthread_create(&collector, NULL, kiln_collector, &worker), 0);
-    pass_reused(&worker);
-    kiln_queue_close(worker.ready); /* nothing more comes, but for what comes again */
+    memset(calls, 0, sizeof calls);
+    assert_int_equal(kiln_config_set(c->config, "postgres", "host=/nowhere", "the test", &err), 0);
+    assert_int_equal(kiln_config_set(c->config, "combine", "tree", "the test", &err), 0);
+    assert_int_equal(kiln_worker_init(&c->worker, c->config, "w", &err), 0);
+    c->worker.engine = &checked_engine;
+    board = &c->worker.board;
+    atomic_store(&c->worker.threads, 2);
+    kiln_board_up(board);
+    assert_int_equal(pthread_create(&c->compute, NULL, kiln_compute, &c->worker), 0);
+    assert_int_equal(pthread_create(&c->collector, NULL, kiln_collector, &c->worker), 0);
+    pass_reused(&c->worker, reused);
+    kiln_queue_close(c->worker.ready); /* nothing more comes, but for what comes again */
+}
+
+static void end_worker(struct checked *c)
+{
+    pthread_join(c->compute, NULL);
+    pthread_join(c->collector, NULL);
+    assert_int_equal(atomic_load(&c->worker.checked), 0);
+    assert_int_equal(board->to_render, 0);
+    c->worker.engine = NULL;
+    kiln_worker_release(&c->worker);
+    kiln_config_free(c->config);
+}
+
+static void check_refused(int refused)
+{
+    struct checked c;
+    begin_worker(&c, refused, JOBS);
     for (int i = 0; i < JOBS; i++) {
-        struct kiln_picture *picture = next_picture(&worker);
+        struct kiln_picture *picture = next_picture(&c.worker);
         const bool in_full = i >= JOBS - refused; /* those that fit come first */
         assert_int_equal(picture->job->id, in_full ? 10 + i - (JOBS - refused) : 10 + refused + i);
         assert_int_equal(picture->fallback, in_full ? KILN_FALLBACK_UNLIKE : KILN_FALLBACK_NONE);
@@ -266,9 +308,7 @@ static void check_refused(int refused)
         assert_float_equal(picture->denoise_ms, share, 1e-9);
         kiln_picture_free(picture);
     }
-    pthread_join(compute, NULL);
-    pthread_join(collector, NULL);
-    assert_int_equal(atomic_load(&worker.checked), 0);
+    end_worker(&c);
     assert_int_equal(call_count, 1 + (refused > 0));
     assert_int_equal(calls[0].start, DIFFUSIONZ_FROM_STEP);
     assert_float_equal(calls[0].least, more_latents ? 0 : 0.25, 0);
@@ -276,10 +316,6 @@ static void check_refused(int refused)
     assert_int_equal(calls[1].count, refused);
     assert_int_equal(calls[1].start, DIFFUSIONZ_FROM_NOISE);
     assert_float_equal(calls[1].most, 0, 0);
-    worker.engine = NULL;
-    kiln_worker_release(&worker);
-    kiln_config_free(config);
-    memset(calls, 0, sizeof calls);
 }
 
 static void refused_runs_are_rendered_in_full_after_the_others(void **state)
@@ -291,9 +327,26 @@ static void refused_runs_are_rendered_in_full_after_the_others(void **state)
     }
 }
 
+/* The last portion may be rendered before what was refused of an earlier one comes again. */
+static void an_assignment_is_rendered_when_nothing_of_it_comes_again(void **state)
+{
+    (void)state;
+    for (int time = 0; time < 20; time++) {
+        struct checked c;
+        begin_worker(&c, 1, 1);
+        for (int i = 0; i < JOBS; i++)
+            kiln_picture_free(next_picture(&c.worker));
+        end_worker(&c);
+        assert_int_equal(call_count, 3);
+        for (int i = 0; i < call_count; i++)
+            assert_in_range(calls[i].to_render, 1, 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_assignment_is_rendered_when_nothing_of_it_comes_again),
         cmocka_unit_test(an_idle_worker_returns_memory_once),
         cmocka_unit_test(refused_runs_are_rendered_in_full_after_the_others),
     };

@@ -202,10 +202,12 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
             (DiffusionZOutput){.error_code = code, .error_msg = strdup(call->err.text)};
     judge_device(collector, call, begun);
     struct kiln_portion *again = begun ? take_refused(worker, call, &times) : NULL;
-    if (again)
-        again->last = call->last;
-    const bool last = call->last && !again, checked = call->checked;
-    if (last) {
+    if (again) { /* to be rendered by itself, whichever call of the flight is the last */
+        again->last = true;
+        kiln_board_want(&worker->board);
+    }
+    const bool last = call->last, checked = call->checked;
+    if (last && call->fallbacks[0] != KILN_FALLBACK_UNLIKE) {
         kiln_metric_add(KILN_METRIC_BATCHES, 0, 1);
         char mode[KILN_MODE_MAX];
         kiln_mode_text(&call->mode, mode);
@@ -222,6 +224,7 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
     if (again && kiln_queue_push(worker->again, again, 1, 0) != 0) { /* never: it has room */
         kiln_worker_return(worker, again, KILN_STOP_DRAINED);
         kiln_portion_free(again);
+        kiln_board_settle(&worker->board);
     }
     if (checked)
         atomic_fetch_sub(&worker->checked, 1);

@@ -52,7 +52,7 @@ struct kiln_portion_job {
 
 struct kiln_portion {
     struct kiln_flight *flight; /* lives until the last of its jobs is settled */
-    bool first, last;           /* of the flight's portions */
+    bool first, last;           /* of the flight's portions; last: also one that comes again */
     uint32_t job_count, start_count;
     size_t bytes; /* of the starts */
     struct kiln_portion_job jobs[KILN_ASSIGN_MAX];
