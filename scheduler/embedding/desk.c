@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "scheduler/embedding/memo.h"
+#include "schemas/clock.h"
 
 #define TOGETHER KILN_EMBEDDING_TOGETHER
 
@@ -176,11 +177,11 @@ static bool wait(struct kiln_desk *desk, const struct timespec *until)
     return !past && pthread_cond_timedwait(&desk->changed, &desk->lock, until) == 0;
 }
 
-static int timeout(size_t left, size_t count, int64_t limit_ms, struct kiln_error *err)
+static int timeout(size_t left, size_t count, int limit_ms, struct kiln_error *err)
 {
     return kiln_fail(err, KILN_TIMEOUT,
                      "the router's embedder has not finished %zu of %zu texts within %.3g s", left,
-                     count, (double)limit_ms / 1000);
+                     count, limit_ms / 1000.0);
 }
 
 static int ask(struct kiln_desk *desk, const char *text, struct kiln_memo_key key,
@@ -197,7 +198,7 @@ static int ask(struct kiln_desk *desk, const char *text, struct kiln_memo_key ke
 
 /* What neither the memo nor the queue has by now has failed. */
 static int collect(struct kiln_desk *desk, const struct kiln_memo_key *keys, size_t count,
-                   const struct timespec *until, int64_t limit_ms, struct kiln_error *err)
+                   const struct timespec *until, int limit_ms, struct kiln_error *err)
 {
     for (size_t next = 0;;) {
         while (next < count && kiln_memo_find(desk->memo, keys[next]))
@@ -213,10 +214,9 @@ static int collect(struct kiln_desk *desk, const struct kiln_memo_key *keys, siz
 }
 
 int kiln_desk_prepare(struct kiln_desk *desk, const char *const *texts, size_t count,
-                      int64_t limit_ms, struct kiln_error *err)
+                      int limit_ms, struct kiln_error *err)
 {
     struct kiln_memo_key *keys = calloc(count + 1, sizeof *keys);
-    struct timespec until;
     if (!keys || count > KILN_DESK_TEXTS) {
         free(keys);
         return kiln_fail(err, count > KILN_DESK_TEXTS ? KILN_FULL : KILN_NO_MEMORY,
@@ -224,10 +224,7 @@ int kiln_desk_prepare(struct kiln_desk *desk, const char *const *texts, size_t c
     }
     for (size_t i = 0; i < count; i++)
         keys[i] = kiln_memo_key(texts[i]);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += limit_ms % 1000 * 1000000;
-    until.tv_sec += limit_ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = kiln_deadline_in(limit_ms);
     int rc = 0;
     pthread_mutex_lock(&desk->lock);
     for (size_t i = 0; i < count && !rc;) {

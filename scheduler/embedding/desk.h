@@ -26,7 +26,7 @@ void kiln_desk_close(struct kiln_desk *desk); /* accepts NULL; waits for the pas
 /* texts: at most KILN_DESK_TEXTS; copied.  KILN_TIMEOUT after limit_ms.  KILN_UNAVAILABLE: the
  * embedder failed, with its reason; the next call tries again.  One thread at a time. */
 int kiln_desk_prepare(struct kiln_desk *desk, const char *const *texts, size_t count,
-                      int64_t limit_ms, struct kiln_error *err) KILN_MUST_CHECK;
+                      int limit_ms, struct kiln_error *err) KILN_MUST_CHECK;
 /* Copies the vector of a text of the last call; false: it was not among its texts. */
 bool kiln_desk_find(struct kiln_desk *desk, const char *text, int8_t *row);
 /* Texts that were embedded since the start. */

@@ -60,6 +60,12 @@ static int read_weights(struct kiln_embedding_model *model, const char *dir, str
     return rc;
 }
 
+const char *kiln_embedding_dir(const struct kiln_config *config)
+{
+    const char *dir = kiln_config_text(config, KILN_KEY_ROUTER_EMBEDDER);
+    return dir[0] && strcmp(dir, "none") != 0 ? dir : NULL;
+}
+
 int kiln_embedding_model_open(const char *dir, struct kiln_embedding_model **ret,
                               struct kiln_error *err)
 {

@@ -13,6 +13,7 @@
 #define KILN_EMBEDDING_MODEL_H
 
 #include "scheduler/router/meaning.h"
+#include "schemas/config/config.h"
 #include "schemas/error.h"
 
 #define KILN_EMBEDDING_WEIGHTS "kiln_router.json"
@@ -20,6 +21,9 @@
 
 struct kiln_embedder; /* pipeline/embed/embedder.h */
 struct kiln_embedding_model;
+
+/* The directory of the setting router_embedder; NULL: none. */
+const char *kiln_embedding_dir(const struct kiln_config *config);
 
 /* KILN_CONFIG with the reason, the directory and what to do: no such model, no weights, weights of
  * another model or router. */

@@ -305,8 +305,9 @@ static void drop_marked(struct kiln_page *page)
 }
 
 /* --- LoRAs ------------------------------------------------------------------------------------ */
-static int choose_for(struct kiln_page *page, size_t at, struct kiln_error *err)
+static int choose_for(void *arg, size_t at, struct kiln_error *err)
 {
+    struct kiln_page *page = arg;
     struct kiln_new_job *new = &page->jobs[at];
     struct kiln_error why;
     int rc = kiln_routes_choose(page->routes, &new->job, &why);
@@ -319,23 +320,14 @@ static int choose_for(struct kiln_page *page, size_t at, struct kiln_error *err)
     return refuse(page, new->entry, new->job.batch, new->token, new->key, why.text, err);
 }
 
-/* By the registry as it is now.  With an embedder a few jobs at a time are prepared together. */
+/* By the registry as it is now. */
 static int choose_loras(struct kiln_page *page, struct kiln_error *err)
 {
-    bool any = false;
-    int rc = 0;
-    for (size_t i = 0; i < page->job_count; i++)
-        any |= page->jobs[i].job.lora_auto || page->jobs[i].job.lora_count > 0;
-    if (!any)
+    if (!kiln_routes_are_wanted(page->jobs, page->job_count))
         return 0;
     kiln_routes_turn(page->routes);
-    for (size_t from = 0; from < page->job_count && rc == 0; from += KILN_ROUTES_AHEAD) {
-        const size_t left = page->job_count - from,
-                     count = left < KILN_ROUTES_AHEAD ? left : KILN_ROUTES_AHEAD;
-        rc = kiln_routes_prepare(page->routes, page->jobs + from, count, err);
-        for (size_t i = from; i < from + count && rc == 0; i++)
-            rc = choose_for(page, i, err);
-    }
+    int rc = kiln_routes_choose_all(page->routes, page->jobs, page->job_count, choose_for, page,
+                                    err);
     if (rc == 0)
         drop_marked(page);
     return rc;

@@ -29,6 +29,7 @@
 #define RETRY_MS 100                               /* the least pause after a look that failed */
 #define FOLDER_FIRST_MS (KILN_ROUTES_FIRST_MS / 2) /* for files of lora_dir, while jobs wait */
 #define FOLDER_NEXT_MS (KILN_ROUTES_NEXT_MS / 4)
+#define AHEAD ((size_t)128) /* jobs that are prepared together */
 
 /* The registry at one version. */
 struct snapshot {
@@ -185,21 +186,10 @@ static int look(struct kiln_routes *routes, struct kiln_ledger *ledger, uint64_t
     return 0;
 }
 
-static struct timespec in_ms(int64_t ms)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += ms / 1000;
-    at.tv_nsec += ms % 1000 * 1000000;
-    at.tv_sec += at.tv_nsec / 1000000000;
-    at.tv_nsec %= 1000000000;
-    return at;
-}
-
 /* Waits for the next look; false: there is none. */
-static bool wait_turn(struct kiln_routes *routes, int64_t least_ms, uint64_t *ret_asked)
+static bool wait_turn(struct kiln_routes *routes, int least_ms, uint64_t *ret_asked)
 {
-    struct timespec least = in_ms(least_ms), most = in_ms(LOOK_MS);
+    struct timespec least = kiln_deadline_in(least_ms), most = kiln_deadline_in(LOOK_MS);
     int waited = 0;
     pthread_mutex_lock(&routes->lock);
     while (!routes->stop && least_ms > 0 && waited == 0)
@@ -221,7 +211,7 @@ static void *follow(void *arg)
                                  .effect = "new versions of the registry are not seen"};
     struct kiln_ledger *ledger = NULL;
     uint64_t have = KILN_LORA_NOW, asked = 0;
-    int64_t pause_ms = 0;
+    int pause_ms = 0;
     do {
         struct kiln_error err = {0};
         int rc =
@@ -256,16 +246,9 @@ static void read_card(struct kiln_routes *routes)
         routes->card = (struct kiln_model_card){0};
 }
 
-/* The directory of the setting, or NULL. */
-static const char *embedder_dir(const struct kiln_config *config)
-{
-    const char *dir = kiln_config_text(config, KILN_KEY_ROUTER_EMBEDDER);
-    return dir[0] && strcmp(dir, "none") != 0 ? dir : NULL;
-}
-
 int kiln_routes_check(const struct kiln_config *config, struct kiln_error *err)
 {
-    const char *dir = embedder_dir(config);
+    const char *dir = kiln_embedding_dir(config);
     struct kiln_embedding_model *model = NULL;
     int rc = dir ? kiln_embedding_model_open(dir, &model, err) : 0;
     kiln_embedding_model_close(model);
@@ -274,7 +257,7 @@ int kiln_routes_check(const struct kiln_config *config, struct kiln_error *err)
 
 static int open_embedder(struct kiln_routes *routes, struct kiln_error *err)
 {
-    const char *dir = embedder_dir(routes->config);
+    const char *dir = kiln_embedding_dir(routes->config);
     int rc = dir ? kiln_embedding_model_open(dir, &routes->embedder, err) : 0;
     if (rc || !dir)
         return rc;
@@ -347,7 +330,7 @@ void kiln_routes_close(struct kiln_routes *routes)
 void kiln_routes_turn(struct kiln_routes *routes)
 {
     struct snapshot *old = NULL;
-    const struct timespec until = in_ms(routes->now ? KILN_ROUTES_NEXT_MS : KILN_ROUTES_FIRST_MS);
+    const struct timespec until = kiln_deadline_in(routes->now ? KILN_ROUTES_NEXT_MS : KILN_ROUTES_FIRST_MS);
     int waited = 0;
     pthread_mutex_lock(&routes->lock);
     const uint64_t ticket = ++routes->asked;
@@ -410,30 +393,36 @@ static size_t texts_of(struct kiln_routes *routes, const struct kiln_job *job,
     return kiln_router_segments(routes->now->reader, &request, ret, &count, &unread) ? 0 : count;
 }
 
-int kiln_routes_prepare(struct kiln_routes *routes, const struct kiln_new_job *jobs, size_t count,
-                        struct kiln_error *err)
+/* Makes the vectors of the prompts of the jobs among jobs[0 .. count) that have loras "auto". */
+static int prepare(struct kiln_routes *routes, const struct kiln_new_job *jobs, size_t count,
+                   struct kiln_error *err)
 {
     const char *texts[KILN_MEANING_SEGMENTS];
-    char *all[KILN_ROUTES_AHEAD * KILN_MEANING_SEGMENTS];
+    char *all[AHEAD * KILN_MEANING_SEGMENTS];
     size_t wanted = 0;
     bool failed = false;
     if (!routes->embedder || !routes->now)
         return 0;
-    const int64_t left_ms = routes->prepared_ms - kiln_clock_ms();
-    for (size_t i = 0; i < count && i < KILN_ROUTES_AHEAD; i++) {
+    const int64_t left_ms = routes->prepared_ms - kiln_clock_ms(); /* at most EMBED_MS */
+    for (size_t i = 0; i < count; i++) {
         const size_t n = jobs[i].job.lora_auto ? texts_of(routes, &jobs[i].job, texts) : 0;
         for (size_t t = 0; t < n; t++)
             failed |= !(all[wanted++] = strdup(texts[t]));
     }
     int rc = failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for prompts")
                     : kiln_desk_prepare(routes->desk, (const char *const *)all, wanted,
-                                        left_ms > 0 ? left_ms : 0, err);
+                                        left_ms > 0 ? (int)left_ms : 0, err);
     for (size_t i = 0; i < wanted; i++)
         free(all[i]);
-    return rc;
+    return rc != KILN_TIMEOUT
+               ? rc
+               : kiln_fail(err, rc,
+                           "the router's embedder has not finished the prompts of a page within "
+                           "%d s",
+                           KILN_ROUTES_EMBED_MS / 1000);
 }
 
-/* The vectors that kiln_routes_prepare has made. */
+/* The vectors that `prepare` has made. */
 static int find_vectors(struct kiln_routes *routes, struct kiln_router_request *request,
                         const int8_t *ret[KILN_MEANING_SEGMENTS], struct kiln_error *err)
 {
@@ -482,4 +471,26 @@ int kiln_routes_choose(struct kiln_routes *routes, struct kiln_job *job, struct 
     if (!routes->now)
         return unavailable(routes, err);
     return job->lora_auto ? route(routes, job, err) : kiln_lora_pin(&routes->now->list, job, err);
+}
+
+bool kiln_routes_are_wanted(const struct kiln_new_job *jobs, size_t count)
+{
+    bool any = false;
+    for (size_t i = 0; i < count; i++)
+        any |= jobs[i].job.lora_auto || jobs[i].job.lora_count > 0;
+    return any;
+}
+
+int kiln_routes_choose_all(struct kiln_routes *routes, const struct kiln_new_job *jobs,
+                           size_t count, int (*choose)(void *arg, size_t at, struct kiln_error *),
+                           void *arg, struct kiln_error *err)
+{
+    int rc = 0;
+    for (size_t from = 0; from < count && rc == 0; from += AHEAD) {
+        const size_t some = count - from < AHEAD ? count - from : AHEAD;
+        rc = prepare(routes, jobs + from, some, err);
+        for (size_t i = from; i < from + some && rc == 0; i++)
+            rc = choose(arg, i, err);
+    }
+    return rc;
 }

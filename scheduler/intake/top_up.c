@@ -154,26 +154,21 @@ static uint64_t place_of(const struct kiln_backfill_due *backfill)
     return backfill->cursor % backfill->pass_jobs;
 }
 
+static int choose_for(void *arg, size_t at, struct kiln_error *err)
+{
+    struct kiln_top_up *t = arg;
+    return kiln_routes_choose(t->routes, &t->jobs[at].job, err);
+}
+
 /* Called after the keys are made, because the choice is not part of them. */
 static int choose_loras(struct kiln_top_up *t, struct kiln_error *err)
 {
-    bool any = false;
-    int rc = 0;
-    for (size_t i = 0; i < t->job_count; i++)
-        any |= t->jobs[i].job.lora_auto || t->jobs[i].job.lora_count > 0;
-    if (!any)
+    if (!kiln_routes_are_wanted(t->jobs, t->job_count))
         return 0;
     if (!t->turned)
         kiln_routes_turn(t->routes);
     t->turned = true;
-    for (size_t from = 0; from < t->job_count && rc == 0; from += KILN_ROUTES_AHEAD) {
-        const size_t left = t->job_count - from,
-                     count = left < KILN_ROUTES_AHEAD ? left : KILN_ROUTES_AHEAD;
-        rc = kiln_routes_prepare(t->routes, t->jobs + from, count, err);
-        for (size_t i = from; i < from + count && rc == 0; i++)
-            rc = kiln_routes_choose(t->routes, &t->jobs[i].job, err);
-    }
-    return rc;
+    return kiln_routes_choose_all(t->routes, t->jobs, t->job_count, choose_for, t, err);
 }
 
 /* Lowest priority and no deadline, whatever the line says: that is what makes it backfill.  Its key

@@ -6,6 +6,7 @@
 #include "kernels/pictures/latent_enlarge.h"
 #include "pipeline/engine/parts.h"
 #include "tests/pipeline/one_context.h"
+#include "tests/pipeline/ways.h"
 
 #define WIDE 160
 #define HIGH 64
@@ -203,38 +204,14 @@ static DiffusionZBatch way(int number, DiffusionZItem item[2])
     DiffusionZBatch b = batch_of(item, 2);
     item[0] = items[0];
     item[1] = items[1];
-    if (number == 1)
-        b.guidance_scale = 3;
-    if (number == 2)
-        item[0].variety = 1;
-    if (number >= 3 && number <= 5) {
-        item[0].start_latent = item[1].start_latent = start;
-        b.start = DIFFUSIONZ_FROM_STEP;
-        b.start_step = number == 4 ? 0 : 1;
-    }
-    if (number == 4)
-        item[0].start_mask = mask;
-    if (number == 5) {
-        item[0].start_prompt = item[1].start_prompt = "a ring";
-        b.by_difference = 1;
-    }
-    if (number == 6) {
-        b.coarse_steps = 3;
-        b.coarse_width = HALF_WIDE;
-        b.coarse_height = HALF_HIGH;
-        b.start = DIFFUSIONZ_FROM_SIGMA;
-        b.start_sigma = 0.95;
-        b.rest_steps = 4;
-    }
+    kiln_test_way(number, &b, item, start, mask);
     return b;
 }
-#define WAYS 7
-
 static void a_lora_of_strength_0_in_the_middle_changes_no_bit(void **state)
 {
     (void)state;
     const DiffusionZStepLora nothing = {{first.path, 0}, 1, 3};
-    for (int i = 0; i < WAYS; i++) {
+    for (int i = 0; i < KILN_TEST_WAYS; i++) {
         DiffusionZItem item[2];
         DiffusionZBatch b = way(i, item);
         DiffusionZOutput plain[2], out[2];
@@ -260,7 +237,7 @@ static void for_all_steps_it_is_a_lora_of_the_batch(void **state)
     (void)state;
     const DiffusionZStepLora whole = {second, 0, STEPS};
     const DiffusionZLora loras[2] = {first, second};
-    for (int i = 0; i < WAYS; i++) {
+    for (int i = 0; i < KILN_TEST_WAYS; i++) {
         DiffusionZItem item[2];
         DiffusionZBatch b = way(i, item);
         DiffusionZOutput want[2], out[2];

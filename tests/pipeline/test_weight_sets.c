@@ -14,6 +14,7 @@
 #include "storage/formats/file_hash.h"
 #include "storage/formats/safetensors.h"
 #include "tests/pipeline/abi.h"
+#include "tests/pipeline/ways.h"
 #include "tests/support/files.h"
 
 #define WIDE 160
@@ -245,36 +246,14 @@ static DiffusionZBatch way(int number, DiffusionZItem item[2])
     DiffusionZBatch b = batch_of(item, 2);
     item[0] = items[0];
     item[1] = items[1];
-    if (number == 1)
-        b.guidance_scale = 3;
-    if (number == 2)
-        item[0].variety = 1;
-    if (number >= 3 && number <= 5) {
-        item[0].start_latent = item[1].start_latent = start;
-        b.start = DIFFUSIONZ_FROM_STEP;
-        b.start_step = number == 4 ? 0 : 1;
-    }
-    if (number == 4)
-        item[0].start_mask = mask;
-    if (number == 5) {
-        item[0].start_prompt = item[1].start_prompt = "a ring";
-        b.by_difference = 1;
-    }
-    if (number == 6) {
-        b.coarse_steps = 3;
-        b.coarse_width = 80;
-        b.coarse_height = 64;
-        b.start = DIFFUSIONZ_FROM_SIGMA;
-        b.start_sigma = 0.95;
-        b.rest_steps = 4;
-    }
-    if (number == 7) {
+    kiln_test_way(number, &b, item, start, mask);
+    if (number == KILN_TEST_WAYS) {
         b.loras = &lora;
         b.lora_count = 1;
     }
     return b;
 }
-#define WAYS 8
+#define WAYS (KILN_TEST_WAYS + 1)
 
 static void it_does_not_matter_which_of_two_is_the_second(void **state)
 {

@@ -92,15 +92,14 @@ static int route_prompt(struct kiln_cli *cli, struct kiln_router *router,
                         struct kiln_router_request *request, struct kiln_router_reader **reader,
                         struct kiln_route *ret, struct kiln_error *err)
 {
-    const char *dir = kiln_config_text(cli->config, KILN_KEY_ROUTER_EMBEDDER);
-    const bool embeds = dir[0] && strcmp(dir, "none") != 0;
+    const char *dir = kiln_embedding_dir(cli->config);
     struct kiln_embedding_model *model = NULL;
     struct kiln_embedding_vectors vectors = {0};
-    int rc = embeds ? kiln_embedding_model_open(dir, &model, err) : 0;
-    rc = rc || !embeds ? rc : kiln_embedding_loras(model, router, NULL, NULL, NULL, err);
+    int rc = dir ? kiln_embedding_model_open(dir, &model, err) : 0;
+    rc = rc || !dir ? rc : kiln_embedding_loras(model, router, NULL, NULL, NULL, err);
     if (!rc && !(*reader = kiln_router_reader_new(router)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to route a prompt");
-    rc = rc || !embeds ? rc : kiln_embedding_model_request(model, *reader, request, &vectors, err);
+    rc = rc || !dir ? rc : kiln_embedding_model_request(model, *reader, request, &vectors, err);
     rc = rc ? rc : kiln_router_route(*reader, request, ret, err);
     kiln_embedding_vectors_release(&vectors);
     kiln_embedding_model_close(model);

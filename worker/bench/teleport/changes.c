@@ -13,7 +13,7 @@
 #define RIGHT_MIN 100 /* runs that came out right, for bounds */
 #define TAIL 0.001    /* on each side */
 
-static int compare(const void *a, const void *b)
+int kiln_teleport_by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -51,7 +51,7 @@ static size_t collect(const struct kiln_teleport_bench *bench,
         if (bench->pairs.items[i].group == group && change_of(table, run, i) > 0 &&
             (all || right(table, run, i)))
             ret[n++] = change_of(table, run, i);
-    qsort(ret, n, sizeof *ret, compare);
+    qsort(ret, n, sizeof *ret, kiln_teleport_by_value);
     return n;
 }
 

@@ -54,12 +54,6 @@ static void print_row(const struct set *set, int run, const struct values *v)
     kiln_figure_print(kiln_estimate_ratio(v->near, v->again, n), 100, 0, false);
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* How far apart the donors of the nearest third are at most; NaN if none were measured. */
 static double third(const struct set *set, double *room)
 {
@@ -67,7 +61,7 @@ static double third(const struct set *set, double *room)
     for (size_t i = 0; i < set->table->pairs; i++)
         if (counts(set, i) && !isnan(set->apart[i]))
             room[n++] = set->apart[i];
-    qsort(room, n, sizeof *room, compare);
+    qsort(room, n, sizeof *room, kiln_teleport_by_value);
     return n ? room[(n - 1) / 3] : NAN;
 }
 

@@ -257,6 +257,8 @@ int kiln_teleport_print_combined(const struct kiln_teleport_bench *bench,
 int kiln_teleport_print_changes(const struct kiln_teleport_bench *bench,
                                 const struct kiln_teleport_table *table,
                                 struct kiln_error *err) KILN_MUST_CHECK;
+/* Orders doubles, for qsort. */
+int kiln_teleport_by_value(const void *a, const void *b);
 /* The bounds of the change for runs of a group that came out right; NaN where too few were
  * measured, or several runs a pair, whose mean is no bound of one run. */
 int kiln_teleport_bounds(const struct kiln_teleport_bench *bench,

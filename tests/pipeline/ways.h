@@ -1,0 +1,40 @@
+/* ways.h - every way in which a batch may begin, for tests that a change of weights spares no step.
+ */
+#ifndef KILN_TEST_WAYS_H
+#define KILN_TEST_WAYS_H
+
+#include "pipeline/diffusionz_batch.h"
+
+#define KILN_TEST_WAYS 7
+
+/* Lets a batch of 160 x 64 px with these two items begin in way 0 .. KILN_TEST_WAYS - 1: exact, with
+ * guidance, with variety, from a latent, with a mask, by difference, and coarse first. */
+static inline void kiln_test_way(int number, DiffusionZBatch *b, DiffusionZItem item[2],
+                                 const float *start, const float *mask)
+{
+    if (number == 1)
+        b->guidance_scale = 3;
+    if (number == 2)
+        item[0].variety = 1;
+    if (number >= 3 && number <= 5) {
+        item[0].start_latent = item[1].start_latent = start;
+        b->start = DIFFUSIONZ_FROM_STEP;
+        b->start_step = number == 4 ? 0 : 1;
+    }
+    if (number == 4)
+        item[0].start_mask = mask;
+    if (number == 5) {
+        item[0].start_prompt = item[1].start_prompt = "a ring";
+        b->by_difference = 1;
+    }
+    if (number == 6) {
+        b->coarse_steps = 3;
+        b->coarse_width = 80;
+        b->coarse_height = 64;
+        b->start = DIFFUSIONZ_FROM_SIGMA;
+        b->start_sigma = 0.95;
+        b->rest_steps = 4;
+    }
+}
+
+#endif
