@@ -31,9 +31,12 @@ int kiln_engine_sets_list(struct kiln_engine *e, const char *dir, bool random,
         const struct kiln_card_weights *w = &card.weights[i];
         if (!w->transformer || kiln_engine_set(e, w->path) > 0)
             continue;
-        code = kiln_model_config_same(dir, w->path, &e->config.transformer, err);
-        if (!code)
-            add(e, w->path);
+        struct kiln_error why;
+        code = kiln_model_config_same(dir, w->path, &e->config.transformer, &why);
+        if (code)
+            return kiln_fail(err, code, "%s/kiln.json: \"transformer\": \"%s\": %s", dir, w->path,
+                             why.text);
+        add(e, w->path);
     }
     for (uint32_t i = 0; !code && !random && i < card.weight_count; i++) {
         if (!card.weights[i].transformer)

@@ -301,6 +301,8 @@ def main():
     parser.add_argument("--seed", type=int, default=33)
     parser.add_argument("--out", default="teleport-stream", help="a new folder; what each job became is left there")
     args = parser.parse_args()
+    if not 1 <= args.waves <= args.jobs:
+        parser.error("--waves: from 1 to the number of jobs")
     args.model, args.build, args.out = (os.path.abspath(p) for p in (args.model, args.build, args.out))
     wanted = []
     for name in args.points.split(","):

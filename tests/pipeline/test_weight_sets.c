@@ -410,7 +410,7 @@ static void a_folder_that_is_missing_or_another_is_refused_by_name(void **state)
     (void)state;
     copy_model("bad");
     write_card("bad", "late", 3, 4);
-    refused("bad", KILN_NOT_FOUND, "bad/late/config.json", "");
+    refused("bad", KILN_NOT_FOUND, "bad/late/config.json", "bad/kiln.json: ");
     write_other("bad", "late", NULL);
     refused("bad", KILN_CORRUPT, "bad/late", "is another transformer than the one that kiln.json");
     shell("rm bad/late/" WEIGHTS);
