@@ -421,12 +421,18 @@ static void *paint(void *arg)
     for (int i = 0; i < 6; i++) {
         const struct picture_case c = {i % 2 ? LONG_PROMPT : "a red star", p->side, p->side, 4, 0};
         DiffusionZOutput first = draw_case(ctx, &c, 3), second = draw_case(ctx, &c, 3);
-        p->off += memcmp(first.rgb, second.rgb, (size_t)(c.width * c.height) * 3) != 0;
+        if (memcmp(first.rgb, second.rgb, (size_t)(c.width * c.height) * 3) != 0) {
+            printf("%s: picture %d is not the same twice\n", p->dir, i);
+            p->off++;
+        }
         diffusionz_release_outputs(&first, 1);
         diffusionz_release_outputs(&second, 1);
         kiln_graph_cache_drop_graphs(ctx->engine->graphs);
     }
-    p->off += diffusionz_note(ctx)[0] != '\0';
+    if (diffusionz_note(ctx)[0]) {
+        printf("%s: %s\n", p->dir, diffusionz_note(ctx));
+        p->off++;
+    }
     diffusionz_free(ctx);
     return NULL;
 }
@@ -444,7 +450,8 @@ static void two_contexts_do_not_see_each_other(void **state)
     }
 }
 
-int main(void)
+/* test_graph_cuda [NAME]: only the tests with this name, which may have a * in it. */
+int main(int argc, char **argv)
 {
     static int fp32 = DIFFUSIONZ_FP32, bf16 = DIFFUSIONZ_BF16, fp8 = DIFFUSIONZ_FP8;
     static struct worth half = {DIFFUSIONZ_BF16, "bf16", 1e-2, 0.999},
@@ -469,5 +476,7 @@ int main(void)
         cmocka_unit_test(two_contexts_do_not_see_each_other),
     };
     need_gpu();
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests_name("graph_cuda", tests, NULL, NULL);
 }
