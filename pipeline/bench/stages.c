@@ -320,6 +320,9 @@ static int run_case(struct bench *b, struct kiln_error *err)
     b->batch = (DiffusionZBatch){
         .items = b->items, .item_count = a->item_count, .width = a->width, .height = a->height};
     kt_threads_set(b->e->threads);
+    /* Memory that only the case before needed is not this one's. */
+    kiln_graph_cache_clear(b->e->graphs);
+    kt_device_trim(b->e->device);
     kt_memory_reset_peak(b->e->device);
     const struct kiln_forward_size size = kiln_forward_size(c, a->width, a->height, a->tokens);
     b->times->flops = kiln_forward_flops(&c->transformer, size);

@@ -6,6 +6,6 @@
 int main(void)
 {
     const struct parity limits = {
-        .device = KT_CPU, .dtype = DIFFUSIONZ_FP32, .stage = 1e-4, .levels = 1};
+        .device = KT_CPU, .dtype = DIFFUSIONZ_FP32, .stage = 1e-4, .encoder = 1e-4, .levels = 1};
     return parity_run("parity", &limits);
 }

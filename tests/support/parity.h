@@ -15,8 +15,9 @@
 struct parity {
     int device;   /* KT_CPU or a CUDA index */
     int dtype;    /* enum diffusionz_dtype */
-    double stage; /* limit of both errors of a stage and of the final latent */
-    int levels;   /* of 255 */
+    double stage;   /* limit of both errors of a stage and of the final latent */
+    double encoder; /* the same of the autoencoder's encoder, from a picture to a latent */
+    int levels;     /* of 255 */
 };
 
 /* Runs the cases as a cmocka group; the number of those that failed. */

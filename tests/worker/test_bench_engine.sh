@@ -9,7 +9,7 @@ full=$KILN_SOURCE/scripts/bench/z-image-turbo
 quick=(--sizes 64 --steps 1 --repeat 1 --warmup 0 --image-repeat 1)
 bench=("$kiln" bench engine --config "$sketch" "${quick[@]}")
 expect 0 "a table" "${bench[@]}" --random-weights --batch 1,2 --sizes 64,96x64 --dtype fp32 --stages forward
-[ "$(grep -cE '^fp32 +(64x64|96x64) +[12] ' out)" = 4 ] || fail "a table of four rows: $(cat out)"
+[ "$(grep -cE '^fp32 +(64x64|96x64) +[12] exact ' out)" = 4 ] || fail "a table of four rows: $(cat out)"
 [ "$(grep -c ' loaded in ' out)" = 1 ] || fail "the load: $(cat out)"
 expect 0 "json" "${bench[@]}" --random-weights --dtype fp32,bf16 --json
 python3 - out <<'P' || fail "json: $(cat out)"
@@ -34,18 +34,25 @@ grep -q 'random' out && fail "weights are said to be random: $(cat out)"
 
 expect 0 "the same bits" "$kiln" bench engine --config "$sketch" --sizes 64,96x64 --batch 1,4 --steps 2 \
     --dtype fp32,bf16 --deterministic
-[ "$(grep -cE '^(fp32|bf16) (64x64|96x64), batch [14]: each picture has the bits it has alone$' out)" = 8 ] ||
+[ "$(grep -cE '^(fp32|bf16) (64x64|96x64), batch [14], exact: each picture has the bits it has alone$' out)" = 8 ] ||
     fail "eight cases with the same bits: $(cat out)"
 grep -q 'medians\|forward ms' out && fail "a table of what is not timed: $(cat out)"
 expect 64 "figures of no timing" "${bench[@]}" --deterministic --json
 
-expect 0 "coarse first" "${bench[@]}" --sizes 128x96 --steps 2 --coarse 2+1 --stages image --json
-grep -q '"mode":"coarse=2+1"' out || fail "the mode in json: $(cat out)"
-python3 -c 'import json; assert json.load(open("out"))["rows"][0]["hand_over_ms"] > 0' ||
-    fail "the hand-over is not timed: $(cat out)"
+expect 0 "coarse first" "${bench[@]}" --sizes 128x96 --steps 2 --coarse off,2+1 --stages image --json
+python3 - out <<'P' || fail "exact and coarse first: $(cat out)"
+import json, sys
+exact, coarse = json.load(open(sys.argv[1]))["rows"]
+assert exact["mode"] == "" and exact["hand_over_ms"] == 0, exact
+assert coarse["mode"] == "coarse=2+1" and coarse["hand_over_ms"] > 0, coarse
+assert all(row["image_ms"] > 0 for row in (exact, coarse)), (exact, coarse)
+P
+expect 0 "one under the other" "${bench[@]}" --sizes 128x96 --steps 2 --coarse off,2+1 --stages image --dtype fp32
+[ "$(grep -oE '^fp32 +128x96 +1 (exact|2\+1)' out | tr -s ' ' | tr '\n' ,)" = "fp32 128x96 1 exact,fp32 128x96 1 2+1," ] ||
+    fail "a row for each mode: $(cat out)"
 expect 0 "the same bits coarse first" "$kiln" bench engine --config "$sketch" --sizes 128x96 --batch 3 --steps 2 \
     --dtype bf16 --coarse 2+1 --deterministic
-grep -q '^bf16 128x96, batch 3: each picture has the bits it has alone$' out || fail "coarse bits: $(cat out)"
+grep -q '^bf16 128x96, batch 3, 2+1: each picture has the bits it has alone$' out || fail "coarse bits: $(cat out)"
 expect 64 "more coarse steps than steps" "${bench[@]}" --coarse 4+3
 expect 65 "too small to halve" "${bench[@]}" --coarse 1+1
 grep -q '64x64 is too small to halve' err || fail "too small to halve: $(cat err)"

@@ -15,18 +15,21 @@ small=("${coarse[@]}" --sizes 128 --steps 2 --modes 1+1)
 # --- the real engine, small and quick ---
 expect 0 "a table" "${small[@]}" --count 2 --enlarge 1 --records r.jsonl
 grep -q '^### 128x128, bf16, 4 pictures a row' out || fail "no table: $(cat out)"
-[ "$(grep -cE '^\| (exact|1\+1|enlarge 1|1 step) \|' out)" = 4 ] || fail "four runs: $(cat out)"
+[ "$(grep -cE '^\| (exact|1\+1|donor|enlarge 1|1 step) \| [^|]*\| [0-9]' out)" = 5 ] || fail "five runs: $(cat out)"
+grep -qE '^\| donor \| 64x64 \| 0.50 \|.* - \| [0-9.]+ ± [0-9.]+ \| [0-9.]+ ± [0-9.]+ \|$' out ||
+    fail "the donor has the cost of its size, and a sharpness of its own: $(cat out)"
+grep -qE '^\| enlarge 1 \| [-+][0-9.]+ ± [0-9.]+ \| [-+][0-9.]+ ± [0-9.]+ \|$' out || fail "beside its donor: $(cat out)"
 grep -q '^| 1+1 | 64x64 | 1.25 |' out || fail "the cost of 1+1: $(cat out)"
-[ "$(wc -l <r.jsonl)" = 9 ] || fail "records: $(cat r.jsonl)"
+[ "$(wc -l <r.jsonl)" = 11 ] || fail "records: $(cat r.jsonl)"
 [ ! -e model/kiln.json ] || fail "kiln.json was written without --write"
 expect 0 "json of the same records" "${small[@]}" --count 2 --enlarge 1 --records r.jsonl --json
-[ "$(wc -l <r.jsonl)" = 9 ] || fail "what was recorded is measured again"
+[ "$(wc -l <r.jsonl)" = 11 ] || fail "what was recorded is measured again"
 python3 - out r.jsonl <<'P' || fail "json: $(cat out)"
 import json, math, sys
 card = json.load(open(sys.argv[1]))
 records = [json.loads(line) for line in open(sys.argv[2])][1:]
 rows = {row["run"]: row for row in card["measured"]["rows"]}
-assert list(rows) == ["exact", "1+1", "enlarge 1", "1 step"], list(rows)
+assert list(rows) == ["exact", "1+1", "donor", "enlarge 1", "1 step"], list(rows)
 assert card["measured"]["prompt_count"] == 2 and card["measured"]["seeds"] == 2, card["measured"]
 for name, row in rows.items():
     mine = [r for r in records if r["run"][3] == name]
@@ -41,18 +44,22 @@ for name, row in rows.items():
         assert abs(row[key][1] - error) <= 1e-4 * max(error, 1e-3), (name, key, row[key], error)
     assert abs(row["spread"][0] - (a["spread"] + b["spread"]) / 2) < 1e-4, (name, row["spread"])
 assert rows["1+1"]["from"] == "64x64" and rows["exact"]["from"] is None, rows
+assert rows["donor"]["sharpness_of_exact"] is None and rows["donor"]["sharpness"][0] > 1e-4, rows["donor"]
+for key in ("attributes", "whole"):  # of the same number of attributes and pictures
+    apart = rows["enlarge 1"][key][0] - rows["donor"][key][0]
+    assert abs(rows["enlarge 1"][key + "_to_donor"][0] - apart) < 2e-4, (key, rows["enlarge 1"])
 assert rows["exact"]["spread"][0] > 0.01 and rows["exact"]["sharpness"][0] > 1e-4, rows["exact"]
 assert card["auto"] == "off" and card["for"] == [], card
 P
 expect 0 "a bench goes on" "${small[@]}" --count 3 --no-fewer --records r.jsonl
-[ "$(wc -l <r.jsonl)" = 11 ] || fail "one prompt and two runs more: $(wc -l <r.jsonl)"
+[ "$(wc -l <r.jsonl)" = 13 ] || fail "one prompt and two runs more: $(wc -l <r.jsonl)"
 printf '{"run":["bf16","128x128","","exact",""],"prompt":3,"rig' >>r.jsonl # killed while it wrote
 expect 0 "half a line" "${small[@]}" --count 4 --no-fewer --records r.jsonl
 [ "$(tail -n 2 r.jsonl | python3 -c 'import json, sys; print(sum(json.loads(l)["prompt"] for l in sys.stdin))')" = 6 ] ||
     fail "after half a line: $(tail -n 3 r.jsonl)"
 expect 0 "a report" "${small[@]}" --count 300 --no-fewer --records r.jsonl --report
 grep -q '8 pictures a row' out || fail "a report of four prompts: $(cat out)"
-[ "$(grep -c . r.jsonl)" = 14 ] || fail "a report has measured: $(grep -c . r.jsonl)"
+[ "$(grep -c . r.jsonl)" = 16 ] || fail "a report has measured: $(grep -c . r.jsonl)"
 expect 64 "a report of nothing" "${small[@]}" --report
 expect 66 "a report of no file" "${small[@]}" --records none.jsonl --report
 [ ! -e none.jsonl ] || fail "a report has made its file"

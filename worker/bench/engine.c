@@ -25,7 +25,8 @@
 #define TEXT_SIZE 24
 
 #define GIGA 1e9
-#define ROWS_MAX (KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX)
+#define ROWS_MAX                                                                                   \
+    (KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX)
 
 /* The first dtype's output at one size. */
 struct reference {
@@ -42,6 +43,7 @@ struct load {
 
 struct row {
     int32_t dtype;
+    struct kiln_mode mode; /* of whole pictures */
     struct kiln_stage_case args;
     struct kiln_stage_times times;
     double error;      /* of one forward, relative to the first dtype's; negative: unknown */
@@ -82,6 +84,15 @@ static double share(const struct bench *b, const struct row *row)
 
 /* --- for people ------------------------------------------------------------------------------- */
 
+/* "exact" or "4+3". */
+static const char *mode_name(const struct row *row, char text[KILN_MODE_MAX])
+{
+    if (row->mode.kind == KILN_MODE_EXACT)
+        return "exact";
+    kiln_mode_text(&row->mode, text);
+    return strchr(text, '=') + 1;
+}
+
 static void print_heading(const struct bench *b)
 {
     const struct kiln_bench_options *o = &b->options;
@@ -89,8 +100,6 @@ static void print_heading(const struct bench *b)
         return;
     printf("model %s%s, device %s (%s)", b->options.model,
            o->random_weights ? " (random weights)" : "", b->device, b->device_class);
-    if (o->mode.kind == KILN_MODE_COARSE)
-        printf(", whole pictures coarse first %u+%u", o->mode.small, o->mode.full);
     if (o->common.skip_steps)
         printf(", whole pictures from a latent, %d steps skipped", o->common.skip_steps);
     if (o->deterministic) {
@@ -102,9 +111,9 @@ static void print_heading(const struct bench *b)
     if (o->device >= 0)
         printf("ceiling: a forward's products alone, each at the rate measured on an %s\n",
                KILN_CEILING_CARD);
-    printf("%-5s %-9s %5s %10s %8s %8s %8s %8s %9s %8s %8s %8s%s\n", "type", "size", "batch",
-           "forward ms", "TFLOP/s", "ceiling", "step ms", "text ms", "decode ms", "image s",
-           "peak GB", "error", o->mode.kind == KILN_MODE_COARSE ? " hand-over ms" : "");
+    printf("%-5s %-9s %5s %-6s %10s %8s %8s %8s %8s %9s %8s %8s %8s %12s\n", "type", "size",
+           "batch", "mode", "forward ms", "TFLOP/s", "ceiling", "step ms", "text ms", "decode ms",
+           "image s", "peak GB", "error", "hand-over ms");
 }
 
 /* A number, or a dash if it was not measured. */
@@ -120,11 +129,12 @@ static void print_row(const struct bench *b)
 {
     const struct row *row = &b->rows[b->row_count - 1];
     const struct kiln_stage_times *t = &row->times;
-    char size[TEXT_SIZE];
+    char size[TEXT_SIZE], mode[KILN_MODE_MAX];
     if (b->options.json)
         return;
     snprintf(size, sizeof size, "%dx%d", row->args.width, row->args.height);
-    printf("%-5s %-9s %5d", kiln_dtype_names[row->dtype], size, row->args.item_count);
+    printf("%-5s %-9s %5d %-6s", kiln_dtype_names[row->dtype], size, row->args.item_count,
+           mode_name(row, mode));
     if (row->failure[0]) {
         printf(" %s\n", row->failure);
         fflush(stdout);
@@ -143,8 +153,7 @@ static void print_row(const struct bench *b)
         printf(" %8s", "-");
     else
         printf(" %8.1e", row->error); /* nan if an output is no number */
-    if (b->options.mode.kind == KILN_MODE_COARSE)
-        print_number(12, 3, t->hand_over_ms);
+    print_number(12, 3, t->hand_over_ms);
     putchar('\n');
     fflush(stdout);
 }
@@ -154,9 +163,11 @@ static void print_row(const struct bench *b)
 static json_t *row_json(const struct bench *b, const struct row *row)
 {
     const struct kiln_stage_times *t = &row->times;
-    json_t *value =
-        json_pack("{s:s, s:i, s:i, s:i}", "dtype", kiln_dtype_names[row->dtype], "width",
-                  row->args.width, "height", row->args.height, "batch", row->args.item_count);
+    char mode[KILN_MODE_MAX];
+    kiln_mode_text(&row->mode, mode);
+    json_t *value = json_pack("{s:s, s:i, s:i, s:i, s:s}", "dtype", kiln_dtype_names[row->dtype],
+                              "width", row->args.width, "height", row->args.height, "batch",
+                              row->args.item_count, "mode", mode);
     if (row->failure[0]) {
         json_object_set_new(value, "failure", json_string(row->failure));
         return value;
@@ -178,8 +189,6 @@ static void print_json(const struct bench *b)
 {
     const struct kiln_bench_options *o = &b->options;
     json_t *loads = json_array(), *rows = json_array();
-    char mode[KILN_MODE_MAX];
-    kiln_mode_text(&o->mode, mode);
     for (int i = 0; i < b->load_count; i++) {
         const struct load *load = &b->loads[i];
         json_array_append_new(
@@ -189,11 +198,11 @@ static void print_json(const struct bench *b)
     }
     for (int i = 0; i < b->row_count; i++)
         json_array_append_new(rows, row_json(b, &b->rows[i]));
-    json_t *whole = json_pack(
-        "{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:s, s:i, s:o, s:o}", "bench", "engine", "model",
-        b->options.model, "random_weights", o->random_weights, "device", b->device, "device_class",
-        b->device_class, "tokens", o->common.tokens, "steps", o->common.num_steps, "mode", mode,
-        "skip", o->common.skip_steps, "loads", loads, "rows", rows);
+    json_t *whole =
+        json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:i, s:o, s:o}", "bench", "engine", "model",
+                  b->options.model, "random_weights", o->random_weights, "device", b->device,
+                  "device_class", b->device_class, "tokens", o->common.tokens, "steps",
+                  o->common.num_steps, "skip", o->common.skip_steps, "loads", loads, "rows", rows);
     json_dumpf(whole, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(whole);
@@ -255,9 +264,9 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
 }
 
 /* The model's own steps; coarse first, at half the side. */
-static int set_mode(struct bench *b, struct kiln_stage_case *args, struct kiln_error *err)
+static int set_mode(struct bench *b, const struct kiln_mode *mode, struct kiln_stage_case *args,
+                    struct kiln_error *err)
 {
-    const struct kiln_mode *mode = &b->options.mode;
     DiffusionZBatch batch = {
         .width = args->width, .height = args->height, .num_steps = args->num_steps};
     int code = kiln_batch_set_steps(&batch, &b->card, b->options.model, &b->steps, err);
@@ -281,24 +290,26 @@ static int set_mode(struct bench *b, struct kiln_stage_case *args, struct kiln_e
 
 /* If the case does not fit on the device, the row says so and the bench goes on. */
 static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int size, int batch,
-                   struct kiln_error *err)
+                   int mode, struct kiln_error *err)
 {
     struct row *row = &b->rows[b->row_count];
     float *output = NULL;
+    char name[KILN_MODE_MAX];
     size_t count = 0;
-    *row = (struct row){.dtype = dtype, .args = b->options.common, .error = -1};
+    *row = (struct row){
+        .dtype = dtype, .mode = b->options.modes[mode], .args = b->options.common, .error = -1};
     row->args.width = b->options.sizes[size].width;
     row->args.height = b->options.sizes[size].height;
     row->args.item_count = b->options.batches[batch];
-    int code = set_mode(b, &row->args, err);
+    int code = set_mode(b, &row->mode, &row->args, err);
     if (code)
         return code;
     if (b->options.deterministic) {
         int differs = kiln_bench_same(ctx, &row->args, err);
         if (!differs)
-            printf("%s %dx%d, batch %d: each picture has the bits it has alone\n",
-                   kiln_dtype_names[dtype], row->args.width, row->args.height,
-                   row->args.item_count);
+            printf("%s %dx%d, batch %d, %s: each picture has the bits it has alone\n",
+                   kiln_dtype_names[dtype], row->args.width, row->args.height, row->args.item_count,
+                   mode_name(row, name));
         return differs;
     }
     code = kiln_stages_time(ctx, &row->args, &row->times, &output, &count, err);
@@ -317,9 +328,11 @@ static int run_dtype(struct bench *b, int32_t dtype, struct kiln_error *err)
     DiffusionZContext *ctx = NULL;
     int code = b->options.model ? kiln_model_card_read(b->options.model, &b->card, err) : 0;
     code = code ? code : open_model(b, dtype, &ctx, err);
-    for (int i = 0; i < b->options.size_count; i++)
-        for (int k = 0; k < b->options.batch_count && !code; k++)
-            code = run_row(b, ctx, dtype, i, k, err);
+    const struct kiln_bench_options *o = &b->options;
+    for (int i = 0; i < o->size_count; i++)
+        for (int k = 0; k < o->batch_count; k++)
+            for (int m = 0; m < o->mode_count && !code; m++)
+                code = run_row(b, ctx, dtype, i, k, m, err);
     diffusionz_free(ctx);
     return code;
 }

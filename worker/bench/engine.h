@@ -1,7 +1,7 @@
 /* engine.h - `kiln bench engine`: how fast the engine is on a device, stage by stage.
  *
- * A row of the table is one picture size at one batch size and dtype.  With --random-weights only
- * the configs are needed, so that the full-size model can be measured without its weights.
+ * A row of the table is one picture size at one batch size, dtype and mode.  With --random-weights
+ * only the configs are needed, so that the full-size model can be measured without its weights.
  */
 #ifndef KILN_BENCH_ENGINE_H
 #define KILN_BENCH_ENGINE_H
@@ -13,16 +13,16 @@
 #include "schemas/job/mode.h"
 #include "worker/bench/size.h"
 
-#define KILN_BENCH_LIST_MAX 8 /* values of --sizes, --batch, --dtype */
+#define KILN_BENCH_LIST_MAX 8 /* values of --sizes, --batch, --dtype, --coarse */
 
 struct kiln_bench_options {
     const char *model;
     int32_t device, threads;
     struct kiln_bench_size sizes[KILN_BENCH_LIST_MAX];
     int32_t batches[KILN_BENCH_LIST_MAX], dtypes[KILN_BENCH_LIST_MAX];
-    int size_count, batch_count, dtype_count;
+    struct kiln_mode modes[KILN_BENCH_LIST_MAX]; /* of whole pictures: exact or coarse first */
+    int size_count, batch_count, dtype_count, mode_count;
     struct kiln_stage_case common; /* the same in all rows */
-    struct kiln_mode mode;         /* of whole images: exact or coarse first */
     bool random_weights, deterministic, json, help;
 };
 

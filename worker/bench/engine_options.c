@@ -26,8 +26,9 @@ const char kiln_bench_engine_usage[] =
     "  --tokens N             of each prompt, with its template (100)\n"
     "  --steps N              of a whole picture (as kiln.json of the model says,\n"
     "                         else 8)\n"
-    "  --coarse S+L           whole pictures coarse first: S steps at half the side,\n"
-    "                         then L; also times the hand-over between them (off)\n"
+    "  --coarse off,S+L,...   whole pictures exact, or coarse first: S steps at half\n"
+    "                         the side, then L, with the time of the hand-over\n"
+    "                         between them (off)\n"
     "  --skip N               whole pictures from a latent, N steps skipped (0)\n"
     "  --stages LIST          of forward,text,decode,image (all)\n"
     "  --repeat N --warmup N  runs of a stage that count, after some that do not (8,\n"
@@ -80,6 +81,26 @@ static void add_usual(struct kiln_bench_options *o)
         o->batches[o->batch_count++] = 1;
     if (!o->dtype_count)
         o->dtypes[o->dtype_count++] = DIFFUSIONZ_AUTO;
+    if (!o->mode_count)
+        o->modes[o->mode_count++] = (struct kiln_mode){.kind = KILN_MODE_EXACT};
+}
+
+static int check(const struct kiln_bench_options *o, struct kiln_error *err)
+{
+    const int32_t steps = o->common.num_steps, skip = o->common.skip_steps;
+    if (o->deterministic && o->json)
+        return kiln_fail(err, KILN_BAD_INPUT, "--deterministic has no figures for --json");
+    for (int i = 0; i < o->mode_count; i++)
+        if (o->modes[i].kind == KILN_MODE_COARSE && (int32_t)o->modes[i].small > steps)
+            return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
+                             o->modes[i].small, o->modes[i].full, steps);
+    if (skip && (o->mode_count > 0 || o->deterministic))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--skip cannot be combined with --coarse or --deterministic");
+    if (skip >= steps)
+        return kiln_fail(err, KILN_BAD_INPUT, "--skip %d: the schedule has only %d steps", skip,
+                         steps);
+    return 0;
 }
 
 int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *ret,
@@ -103,7 +124,7 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
         {"dtype", kiln_take_dtype, .to = o.dtypes, 0, 0, &o.dtype_count, sizeof *o.dtypes, most},
         {"tokens", kiln_take_small, .to = &o.common.tokens, KILN_STAGE_TOKENS_MIN, KILN_TOKENS_MAX},
         {"steps", kiln_take_small, .to = &o.common.num_steps, KILN_STEPS_MIN, KILN_STEPS_MAX},
-        {"coarse", kiln_take_coarse, .to = &o.mode},
+        {"coarse", kiln_take_coarse, .to = o.modes, 0, 0, &o.mode_count, sizeof *o.modes, most},
         {"skip", kiln_take_small, .to = &o.common.skip_steps, 0, KILN_STEPS_MAX - 1},
         {"stages", take_stages, .to = &o.common.stages},
         {"repeat", kiln_take_small, .to = &o.common.repeats, 1, runs},
@@ -117,19 +138,8 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
     int code = kiln_verb_options("bench engine", argc, argv, table, &o.help, err);
     if (!o.common.num_steps)
         o.common.num_steps = kiln_batch_steps_usual(o.model);
-    if (!code && !o.help && o.deterministic && o.json)
-        code = kiln_fail(err, KILN_BAD_INPUT, "--deterministic has no figures for --json");
-    if (!code && !o.help && o.mode.kind == KILN_MODE_COARSE &&
-        (int32_t)o.mode.small > o.common.num_steps)
-        code = kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
-                         o.mode.small, o.mode.full, o.common.num_steps);
-    if (!code && !o.help && o.common.skip_steps &&
-        (o.mode.kind == KILN_MODE_COARSE || o.deterministic))
-        code = kiln_fail(err, KILN_BAD_INPUT,
-                         "--skip cannot be combined with --coarse or --deterministic");
-    if (!code && !o.help && o.common.skip_steps >= o.common.num_steps)
-        code = kiln_fail(err, KILN_BAD_INPUT, "--skip %d: the schedule has only %d steps",
-                         o.common.skip_steps, o.common.num_steps);
+    if (!code && !o.help)
+        code = check(&o, err);
     if (code)
         return code;
     add_usual(&o);

@@ -35,7 +35,8 @@ static int look(struct group *group, int run, size_t prompt, const DiffusionZOut
 {
     struct kiln_coarse_table *table = group->table;
     const struct kiln_asked *asked = &group->bench->requests.items[prompt].asked;
-    const int32_t width = (int32_t)table->size.width, height = (int32_t)table->size.height;
+    const struct kiln_picture_size size = kiln_coarse_size_of(table, &table->runs[run]);
+    const int32_t width = (int32_t)size.width, height = (int32_t)size.height;
     struct kiln_seen seen;
     struct kiln_score score;
     int code = kiln_pictures_look(&group->bench->pictures, asked, output->rgb, width, height, &seen,

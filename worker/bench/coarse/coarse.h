@@ -57,6 +57,7 @@ extern const char kiln_coarse_usage[];
 enum kiln_coarse_kind {
     KILN_RUN_EXACT,
     KILN_RUN_COARSE,
+    KILN_RUN_DONOR, /* exact at the small size: what ENLARGE begins from */
     KILN_RUN_ENLARGE,
     KILN_RUN_FEWER,
     KILN_RUN_VARIETY
@@ -67,7 +68,7 @@ struct kiln_coarse_run {
     struct kiln_mode mode; /* of the large size; ENLARGE: a start */
     int32_t steps;         /* of the schedule */
     double cost;           /* in forwards of the large size */
-    char name[32];         /* "exact", "4+3", "enlarge 3", "5 steps", "variety 0.3" */
+    char name[32];         /* "exact", "4+3", "donor", "enlarge 3", "5 steps", "variety 0.3" */
 };
 
 /* What is measured of one run and one prompt, over its seeds: sums, but a mean for SPREAD. */
@@ -113,7 +114,14 @@ struct kiln_coarse {
 /* Whether a run has a small size. */
 static inline bool kiln_coarse_is_small(const struct kiln_coarse_run *run)
 {
-    return run->kind == KILN_RUN_COARSE || run->kind == KILN_RUN_ENLARGE;
+    return run->kind == KILN_RUN_COARSE || run->kind == KILN_RUN_DONOR ||
+           run->kind == KILN_RUN_ENLARGE;
+}
+/* The size of a run's pictures. */
+static inline struct kiln_picture_size kiln_coarse_size_of(const struct kiln_coarse_table *table,
+                                                           const struct kiln_coarse_run *run)
+{
+    return run->kind == KILN_RUN_DONOR ? table->small : table->size;
 }
 
 /* Fills tables; the requests are read, unless for a sheet. */
@@ -147,12 +155,14 @@ int kiln_coarse_record(struct kiln_coarse *bench, const struct kiln_coarse_table
 
 /* --- the report ------------------------------------------------------------------------------- */
 
-/* Shares are 0..1.  The to_ and of_ ones compare with exact: differences and ratios of pairs. */
+/* Shares are 0..1.  The to_ and of_ ones compare with exact: differences and ratios of pairs; the
+ * donor_ ones, of enlarged pictures, are differences to the donor's.  NaN: not comparable. */
 struct kiln_coarse_row {
     size_t prompts;
     int64_t pictures;
     struct kiln_estimate attributes, whole, style, sharpness, spread, steps_s, picture_s;
     struct kiln_estimate to_attributes, to_whole, to_style, of_sharpness, of_spread, faster;
+    struct kiln_estimate donor_attributes, donor_whole;
     double asked; /* attributes, in number */
 };
 void kiln_coarse_row_fill(const struct kiln_coarse_table *table, int run,

@@ -28,7 +28,7 @@ const char kiln_coarse_usage[] =
     "  --steps N              of an exact run (as kiln.json of the model says, else\n"
     "                         8)\n"
     "  --enlarge N,...        also: exact at the small size, enlarged, and N last\n"
-    "                         steps (none)\n"
+    "                         steps, beside that small picture, its donor (none)\n"
     "  --variety X,...        also: exact but for this variety, 0 to 1 (none);\n"
     "                         without --modes no coarse runs\n"
     "  --no-fewer             leave out the rows of fewer steps at equal cost\n"

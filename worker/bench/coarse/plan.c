@@ -49,6 +49,9 @@ static void fill_runs(const struct kiln_coarse_options *o, struct kiln_coarse_ta
         snprintf(run->name, sizeof run->name, "%u+%u", mode->small, mode->full);
     }
     const int coarse_to = table->run_count;
+    if (table->lora < 0 && o->enlarge_count > 0 && !o->sheet)
+        snprintf(add(table, KILN_RUN_DONOR, o->steps, share(table) * o->steps)->name,
+                 sizeof table->runs[0].name, "donor");
     for (int i = 0; table->lora < 0 && i < o->enlarge_count; i++) {
         struct kiln_coarse_run *run =
             add(table, KILN_RUN_ENLARGE, o->steps, share(table) * o->steps + o->enlarge[i]);

@@ -16,17 +16,20 @@ void kiln_coarse_size_text(struct kiln_picture_size size, char out[24])
 
 /* --- a row ------------------------------------------------------------------------------------ */
 
-/* The estimate of sum(of run) / sum(by of run), or with `exact` of the difference to exact. */
+#define NO_RUN -1
+#define EXACT 0 /* the first run */
+
+/* The estimate of sum(of run) / sum(by of run), or of the difference to run `beside`. */
 static struct kiln_estimate share(const struct kiln_coarse_table *table, int run,
                                   enum kiln_coarse_measure of, enum kiln_coarse_measure by,
-                                  bool exact)
+                                  int beside)
 {
     const double *x = kiln_coarse_column(table, run, of);
-    const double *reference = kiln_coarse_column(table, 0, of);
+    const double *reference = beside == NO_RUN ? NULL : kiln_coarse_column(table, beside, of);
     struct kiln_estimate estimate = {NAN, NAN};
     double *off = malloc(table->prompts * sizeof *off);
     for (size_t i = 0; off && i < table->prompts; i++)
-        off[i] = x[i] - (exact ? reference[i] : 0);
+        off[i] = x[i] - (reference ? reference[i] : 0);
     if (off)
         estimate = kiln_estimate_ratio(off, kiln_coarse_column(table, run, by), table->prompts);
     free(off);
@@ -37,8 +40,17 @@ static struct kiln_estimate share(const struct kiln_coarse_table *table, int run
 static struct kiln_estimate of_exact(const struct kiln_coarse_table *table, int run,
                                      enum kiln_coarse_measure of)
 {
-    return kiln_estimate_ratio(kiln_coarse_column(table, run, of), kiln_coarse_column(table, 0, of),
-                               table->prompts);
+    return kiln_estimate_ratio(kiln_coarse_column(table, run, of),
+                               kiln_coarse_column(table, EXACT, of), table->prompts);
+}
+
+/* The run that an enlarged one begins from; NO_RUN for another run. */
+static int donor_of(const struct kiln_coarse_table *table, int run)
+{
+    for (int i = 0; table->runs[run].kind == KILN_RUN_ENLARGE && i < run; i++)
+        if (table->runs[i].kind == KILN_RUN_DONOR)
+            return i;
+    return NO_RUN;
 }
 
 /* The mean of a column over the prompts that have it. */
@@ -71,22 +83,31 @@ void kiln_coarse_row_fill(const struct kiln_coarse_table *t, int run, struct kil
     *ret = (struct kiln_coarse_row){
         .pictures = (int64_t)sum(kiln_coarse_column(t, run, KILN_OF_PICTURES), t->prompts),
         .asked = sum(kiln_coarse_column(t, run, KILN_OF_ASKED), t->prompts),
-        .attributes = share(t, run, KILN_OF_RIGHT, KILN_OF_ASKED, false),
-        .whole = share(t, run, KILN_OF_WHOLE, KILN_OF_PICTURES, false),
-        .style = share(t, run, KILN_OF_STYLED, KILN_OF_PICTURES, false),
-        .sharpness = share(t, run, KILN_OF_SHARPNESS, KILN_OF_PICTURES, false),
+        .attributes = share(t, run, KILN_OF_RIGHT, KILN_OF_ASKED, NO_RUN),
+        .whole = share(t, run, KILN_OF_WHOLE, KILN_OF_PICTURES, NO_RUN),
+        .style = share(t, run, KILN_OF_STYLED, KILN_OF_PICTURES, NO_RUN),
+        .sharpness = share(t, run, KILN_OF_SHARPNESS, KILN_OF_PICTURES, NO_RUN),
         .spread = mean(t, kiln_coarse_column(t, run, KILN_OF_SPREAD)),
         .steps_s =
             kiln_estimate_ratio(steps, kiln_coarse_column(t, run, KILN_OF_PICTURES), t->prompts),
-        .to_attributes = share(t, run, KILN_OF_RIGHT, KILN_OF_ASKED, true),
-        .to_whole = share(t, run, KILN_OF_WHOLE, KILN_OF_PICTURES, true),
-        .to_style = share(t, run, KILN_OF_STYLED, KILN_OF_PICTURES, true),
+        .to_attributes = share(t, run, KILN_OF_RIGHT, KILN_OF_ASKED, EXACT),
+        .to_whole = share(t, run, KILN_OF_WHOLE, KILN_OF_PICTURES, EXACT),
+        .to_style = share(t, run, KILN_OF_STYLED, KILN_OF_PICTURES, EXACT),
         .of_sharpness = of_exact(t, run, KILN_OF_SHARPNESS),
         .of_spread = of_exact(t, run, KILN_OF_SPREAD),
         .faster = kiln_estimate_ratio(kiln_coarse_column(t, 0, KILN_OF_STEPS_S), steps, t->prompts),
     };
     for (size_t i = 0; i < t->prompts; i++)
         ret->prompts += !isnan(steps[i]);
+    const struct kiln_estimate none = {NAN, NAN};
+    const int donor = donor_of(t, run);
+    ret->donor_attributes = ret->donor_whole = none;
+    if (donor != NO_RUN) {
+        ret->donor_attributes = share(t, run, KILN_OF_RIGHT, KILN_OF_ASKED, donor);
+        ret->donor_whole = share(t, run, KILN_OF_WHOLE, KILN_OF_PICTURES, donor);
+    }
+    if (t->runs[run].kind == KILN_RUN_DONOR) /* of pictures of another size */
+        ret->of_sharpness = none;
     ret->picture_s = (struct kiln_estimate){ret->steps_s.value + rest.value,
                                             hypot(ret->steps_s.error, rest.error)};
 }
@@ -109,6 +130,8 @@ void kiln_coarse_heading(const struct kiln_coarse *bench)
          "between seeds of a prompt, low-pass");
     puts("latents.  After each value its standard error over the prompts; comparisons with exact "
          "are of pairs.");
+    if (o->enlarge_count > 0)
+        puts("donor: the exact picture of the small size that an enlarged one begins from.");
 }
 
 static void print_row(const struct kiln_coarse_table *table, int run)
@@ -138,6 +161,26 @@ static void print_row(const struct kiln_coarse_table *table, int run)
     puts("");
 }
 
+/* Full runs at a size that the model renders badly are no measure of enlarged pictures: a second
+ * table compares these with what they began from. */
+static void print_donors(const struct kiln_coarse_table *table)
+{
+    struct kiln_coarse_row row;
+    bool first = true;
+    for (int run = 0; run < table->run_count; run++) {
+        if (donor_of(table, run) == NO_RUN)
+            continue;
+        kiln_coarse_row_fill(table, run, &row);
+        if (first)
+            puts("\n| run | attributes to donor | whole to donor |\n| --- | --- | --- |");
+        first = false;
+        printf("| %s |", table->runs[run].name);
+        kiln_figure_print(row.donor_attributes, 100, 1, true);
+        kiln_figure_print(row.donor_whole, 100, 1, true);
+        puts("");
+    }
+}
+
 void kiln_coarse_print(const struct kiln_coarse *bench, const struct kiln_coarse_table *table)
 {
     struct kiln_coarse_row exact;
@@ -157,6 +200,7 @@ void kiln_coarse_print(const struct kiln_coarse *bench, const struct kiln_coarse
            table->style >= 0 ? " --- | --- |" : "");
     for (int run = 0; run < table->run_count; run++)
         print_row(table, run);
+    print_donors(table);
     fflush(stdout);
 }
 
@@ -203,6 +247,11 @@ static json_t *row_json(const struct kiln_coarse *bench, const struct kiln_coars
     json_object_set_new(value, "sharpness_of_exact", kiln_figure_pair(row.of_sharpness));
     json_object_set_new(value, "spread_of_exact", kiln_figure_pair(row.of_spread));
     json_object_set_new(value, "faster", kiln_figure_pair(row.faster));
+    if (donor_of(table, run) != NO_RUN)
+        json_object_update_new(value, json_pack("{s:o, s:o}", "attributes_to_donor",
+                                                kiln_figure_pair(row.donor_attributes),
+                                                "whole_to_donor",
+                                                kiln_figure_pair(row.donor_whole)));
     return value;
 }
 

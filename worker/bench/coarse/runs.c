@@ -79,11 +79,12 @@ int kiln_coarse_render(struct kiln_coarse *bench, const struct kiln_coarse_table
                        struct kiln_error *err)
 {
     const struct kiln_coarse_options *o = &bench->options;
+    const struct kiln_picture_size size = kiln_coarse_size_of(table, run);
     DiffusionZBatch batch = {
         .items = items,
         .item_count = count,
-        .width = (int32_t)table->size.width,
-        .height = (int32_t)table->size.height,
+        .width = (int32_t)size.width,
+        .height = (int32_t)size.height,
         .num_steps = run->steps,
         .loras = table->lora < 0 ? NULL : &o->loras[table->lora],
         .lora_count = table->lora >= 0,
