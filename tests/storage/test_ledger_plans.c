@@ -374,6 +374,42 @@ static void the_cache_is_summed_in_pages(void **state)
     free(log);
 }
 
+static int note_popular(void *arg, const struct kiln_popular_row *row, struct kiln_error *error)
+{
+    struct kiln_popular_row *found = arg;
+    (void)error;
+    *found = *row;
+    return 0;
+}
+
+/* Follows the test above: its prompt with 3,000 latents, 300 of them in this size, gets pictures.
+ * What counts them does not read the rows of pictures, and of the latents no more than are asked
+ * for. */
+static void popular_prompts_come_from_an_index(void **state)
+{
+    (void)state;
+    struct kiln_popular_row found = {0};
+    struct kiln_ledger *session = NULL;
+    free(kiln_test_sql(stack, "UPDATE image SET prompt_hash = 'h5000000', width = 64, height = 64"
+                              " WHERE job_id IN (SELECT job_id FROM image WHERE pool = 'p' ORDER BY"
+                              "  job_id DESC LIMIT 100)"));
+    free(kiln_test_sql(stack, "VACUUM ANALYZE image"));
+    kiln_test_ok(kiln_ledger_open_reading(stack->config, "people", 0, &session, &err), err);
+    kiln_test_ok(kiln_ledger_popular(session, "p", 8, 20, 8, note_popular, &found, &err), err);
+    kiln_ledger_close(session);
+    assert_string_equal(found.prompt_hash, "h5000000");
+    assert_int_equal(found.pictures, 100);
+    assert_int_equal(found.donors, 8);
+    char *log = kiln_test_postgres_log(stack);
+    char *plan = plan_of(log, "popular AS (SELECT");
+    const char *latents = strstr(plan, "latent_look_up on latent");
+    if (!strstr(plan, "Index Only Scan Backward using image_popular on image") || !latents ||
+        most_rows(latents) > 8)
+        fail_msg("%s\nexpected an index only scan of image_popular, and 8 latents", plan);
+    free(plan);
+    free(log);
+}
+
 /* Refusals, calls and keys of a batch go a page at a time, too. */
 static void a_batch_goes_in_pages(void **state)
 {
@@ -450,6 +486,7 @@ int main(void)
         cmocka_unit_test(questions_of_people_find_their_index),
         cmocka_unit_test(a_page_of_garbage_reads_a_page),
         cmocka_unit_test(the_cache_is_summed_in_pages),
+        cmocka_unit_test(popular_prompts_come_from_an_index),
         cmocka_unit_test(a_batch_goes_in_pages),
         cmocka_unit_test(a_commit_touches_no_index_of_its_job),
     };

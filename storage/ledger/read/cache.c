@@ -264,7 +264,10 @@ static int read_popular(void *arg, const PGresult *rows, int row, struct kiln_er
     return ((kiln_each_popular *)caller->each)(caller->arg, &popular, err);
 }
 
-/* $2 steps, $3 prompts, $4 donors of a prompt.  Only texts of fixed length are grouped. */
+/* $2 steps, $3 prompts, $4 donors of a prompt.  Only texts of fixed length are grouped.  The pictures
+ * come from the index image_popular alone, whose condition is repeated here: their rows are several
+ * times as large.  A prompt may have very many latents, so the first $4 that are found end the look;
+ * a caller that wants so many needs no others. */
 #define POPULAR_PICTURES "1000000"
 #define POPULAR_SQL                                                                                \
     DRAWN_NOW                                                                                      \
@@ -283,8 +286,7 @@ static int read_popular(void *arg, const PGresult *rows, int row, struct kiln_er
     "   WHERE l.prompt_hash = p.prompt_hash AND l.width = p.width AND l.height = p.height"         \
     "   AND l.model = p.model AND l.steps = $2 AND l.lora_set = '' AND l.guidance = 0"             \
     "   AND l.mode = '' AND l.sigma = 0 AND j.pool = $1"                                           \
-    "   AND l.model_hash = coalesce(m.model_hash, l.model_hash)"                                   \
-    "   ORDER BY l.job_id LIMIT $4::integer), ' ')"                                                \
+    "   AND l.model_hash = coalesce(m.model_hash, l.model_hash) LIMIT $4::integer), ' ')"          \
     " FROM popular p LEFT JOIN now_drawn m ON m.model = p.model"
 
 int kiln_ledger_popular(struct kiln_ledger *ledger, const char *pool, uint32_t steps, uint32_t top,
