@@ -6,6 +6,9 @@
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
+mkdir model # for runs that begin from stored latents
+printf '{"teleport": {"rows": [{"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]}]}}\n' >model/kiln.json
+export KILN_MODEL=$PWD/model
 export KILN_LEASE_S=3 KILN_HEARTBEAT_S=0.3
 ok kiln up --dir s --engine testcard --lease-s 3 --heartbeat-s 0.3
 unset KILN_LEASE_S KILN_HEARTBEAT_S
@@ -105,6 +108,17 @@ json out.txt 'len(d["workers"]) == 1'
 ok kiln why 1 $reader
 ok kiln events --since 1h $reader
 
+# --- a run that begins from a stored latent
+began() {
+    seed=$((seed + 1))
+    printf '{"prompt":"a fox","size":"64x64","seed":%s,"teleport":"auto","alike":100}\n' "$seed" >fox.jsonl
+    ok kiln enqueue fox.jsonl --batch foxes $operator
+    ok kiln wait foxes --timeout 60 $operator
+    [ "$(as reader "SELECT count(*) > 0 FROM image WHERE prompt = 'a fox' AND mode = 'teleport=6' AND fallback IS NULL")" = t ]
+}
+seed=0
+soon began || die "no run began from a latent: $(as reader "SELECT mode, donor, fallback FROM image WHERE prompt = 'a fox'")"
+
 # --- drained, killed and lost: leases come back under the same rights
 sed 's/red|blue|green/@step_ms=400 red|@step_ms=400 blue/; 2d' jobs.jsonl >more.jsonl
 ok kiln enqueue more.jsonl --batch c $operator
@@ -161,6 +175,14 @@ refused as scheduler "DELETE FROM job"
 refused as scheduler "DELETE FROM image"
 refused as scheduler "UPDATE image SET prompt = 'x'"
 refused as scheduler "UPDATE schema_migrations SET version = 0"
+# Latents and what began from them: a worker adds its own, the scheduler only reads.
+for what in 'UPDATE latent SET sigma = 0' 'UPDATE image SET donor = 1' 'SELECT donor FROM image' 'SELECT donors FROM assignment' \
+    "SELECT assignment_note_donors('default', 'x', '{1}')" 'INSERT INTO latent_gone DEFAULT VALUES'; do
+    refused as worker "$what"
+done
+for what in 'DELETE FROM latent' 'UPDATE latent SET sigma = 0' 'INSERT INTO latent DEFAULT VALUES' 'UPDATE image SET donor = 1' 'DELETE FROM latent_gone'; do
+    refused as scheduler "$what"
+done
 refused as operator "ALTER TABLE job DISABLE TRIGGER ALL"
 fails 77 kiln cancel b --yes $reader
 fails 77 kiln migrate --roles $operator
