@@ -177,11 +177,12 @@ def loss(w, gram, toward, square):
 
 
 def forward(net, x, mask):
-    h = np.tanh(x @ net[0] + net[1])
-    return h, softmax((h @ net[2])[:, :, 0], mask)
+    """Hidden values [samples * DONORS][HIDDEN], and weights."""
+    h = np.tanh(x.reshape(-1, x.shape[2]) @ net[0] + net[1])
+    return h, softmax((h @ net[2]).reshape(mask.shape), mask)
 
 
-def train(x, mask, gram, toward, square, seed, rounds=1500, rate=3e-3):
+def train(x, mask, gram, toward, square, seed, rounds=400, rate=5e-3):
     """Adam on all samples at once."""
     rng = np.random.default_rng(seed)
     net = [rng.normal(0, 1 / math.sqrt(x.shape[2]), (x.shape[2], HIDDEN)), np.zeros(HIDDEN), np.zeros((HIDDEN, 1))]
@@ -189,9 +190,9 @@ def train(x, mask, gram, toward, square, seed, rounds=1500, rate=3e-3):
     for step in range(1, rounds + 1):
         h, w = forward(net, x, mask)
         slope = 2 * (np.einsum("nij,nj->ni", gram, w) - toward) / len(x)
-        logits = (w * (slope - (w * slope).sum(1, keepdims=True)))[:, :, None]
+        logits = (w * (slope - (w * slope).sum(1, keepdims=True))).reshape(-1, 1)
         back = logits @ net[2].T * (1 - h * h)
-        slopes = [np.einsum("nif,nih->fh", x, back), back.sum((0, 1)), np.einsum("nih,nio->ho", h, logits)]
+        slopes = [x.reshape(-1, x.shape[2]).T @ back, back.sum(0), h.T @ logits]
         for p, g, (m, v) in zip(net, slopes, moments):
             g = g + 1e-4 * p
             m += 0.1 * (g - m)
