@@ -6,7 +6,7 @@
 struct kiln_bound_fleet kiln_bound_fleet_of(uint32_t workers)
 {
     double any = workers > 0;
-    return (struct kiln_bound_fleet){workers, any, any};
+    return (struct kiln_bound_fleet){workers, any, any, workers};
 }
 
 /* Nothing takes no time, even for nobody. */
@@ -34,12 +34,16 @@ struct kiln_bound kiln_bound_of(const struct kiln_bound_set *sets, size_t count,
     return bound;
 }
 
-double kiln_bound_arrivals(const struct kiln_bound_job *jobs, size_t count,
+double kiln_bound_arrivals(const struct kiln_bound_job *jobs, size_t count, double load_s,
                            struct kiln_bound_fleet fleet)
 {
     double end_s = 0, after_s = 0;
+    uint64_t sets = 0;
     for (size_t i = count; i-- > 0;) {
         after_s += jobs[i].work_s;
+        sets += jobs[i].last;
+        if (jobs[i].last && sets > fleet.workers)
+            after_s += load_s * fleet.speed_min;
         end_s = fmax(end_s, jobs[i].arrival_s + shared(after_s, fleet.speed_sum));
         end_s = fmax(end_s, jobs[i].arrival_s + shared(jobs[i].work_s, fleet.speed_max));
     }

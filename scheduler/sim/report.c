@@ -101,17 +101,19 @@ static int fill_bounds(const struct kiln_trace *trace, const struct kiln_sim_opt
         free(jobs);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the bounds");
     }
-    for (uint32_t i = 0; i < trace->count; i++) {
+    for (uint32_t i = trace->count; i-- > 0;) {
         double work_s = seconds(run->served[i].work_ns);
         struct kiln_bound_set *set = &sets[trace->jobs[i].set];
+        jobs[i] = (struct kiln_bound_job){.arrival_s = seconds(trace->jobs[i].arrival_ns),
+                                          .work_s = work_s,
+                                          .last = work_s > 0 && set->work_s <= 0};
         set->work_s += work_s;
         set->longest_s = work_s > set->longest_s ? work_s : set->longest_s;
         set->switch_s = options->switch_s;
-        jobs[i] = (struct kiln_bound_job){seconds(trace->jobs[i].arrival_ns), work_s};
     }
     struct kiln_bound bound = kiln_bound_of(sets, trace->sets.count, fleet);
     ret->lower_bound_s = bound.makespan_s;
-    ret->arrivals_s = kiln_bound_arrivals(jobs, trace->count, fleet);
+    ret->arrivals_s = kiln_bound_arrivals(jobs, trace->count, options->switch_s, fleet);
     ret->switches_min = bound.switches;
     ret->work_s = bound.work_s;
     free(sets);
@@ -232,7 +234,7 @@ void kiln_sim_report_text(const struct kiln_sim_report *report,
     row(out, "ratio", report->ratio, "", "makespan over lower bound");
     if (report->arrivals_s > report->lower_bound_s) {
         row(out, "arrivals end", report->arrivals_s, "s",
-            "no schedule is shorter: the last jobs come that late");
+            "no schedule is shorter: the jobs come that late");
         row(out, "ratio to that", kiln_bound_ratio(report->makespan_s, report->arrivals_s), "", "");
     }
     kiln_text_printf(out, "%-16s %12llu        at least %llu: each set once\n", "switches",
