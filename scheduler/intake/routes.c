@@ -380,7 +380,10 @@ static struct kiln_router_request request_of(struct kiln_routes *routes, const s
         .negative_prompt = routes->negative,
         .style = job->style,
         .around = take_own_words(routes, job),
-        .pool = {routes->card.base, routes->card.variant, job->tenant, false, false}};
+        .pool = {.base = routes->card.base,
+                 .variant = routes->card.variant,
+                 .tenant = job->tenant,
+                 .licences = kiln_config_text(routes->config, KILN_KEY_ROUTER_LICENCES)}};
 }
 
 /* A prompt that the router cannot read has no texts; choosing for it says why. */

@@ -8,9 +8,10 @@
  *              kiln_routes_choose, for each job: in memory alone
  *
  * The route is a function of the line, the registry's version and the embedder, which the row keeps
- * with the reason, so a job that is read twice from the stream, or queued again, keeps what it got
- * first.  A change of the registry is seen by every page that begins after it.  LoRAs whose texts
- * this release cannot read are left out and logged.
+ * with the reason, and of the settings: the model's base and variant, and router_licences.  A job
+ * that is read twice from the stream, or queued again, keeps what it got first.  A change of the
+ * registry is seen by every page that begins after it.  LoRAs whose texts this release cannot read
+ * are left out and logged.
  */
 #ifndef KILN_INTAKE_ROUTES_H
 #define KILN_INTAKE_ROUTES_H

@@ -312,6 +312,7 @@ void kiln_router_lora_release(struct kiln_router_lora *lora)
     texts_release(&lora->negative);
     texts_release(&lora->examples);
     free(lora->description);
+    free(lora->licence);
     lora->description = NULL;
 }
 

@@ -126,19 +126,19 @@ static int read_bool(const struct place *place, const char *key, const json_t *v
     return 0;
 }
 
-static int read_description(const struct place *place, const char *key, const json_t *value,
-                            struct kiln_router_lora *lora, struct kiln_error *err)
+static int read_text(const struct place *place, const char *key, const json_t *value, char **ret,
+                     struct kiln_error *err)
 {
     if (!json_is_string(value))
         return wrong(place, key, "must be a text", err);
-    lora->description = strdup(json_string_value(value));
-    return lora->description ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for LoRAs");
+    *ret = strdup(json_string_value(value));
+    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for LoRAs");
 }
 
 /* What a trainer wrote about the file; the router does not need it. */
 static bool ignored(const char *key)
 {
-    static const char *const keys[] = {"name", "file", "layout", "rank", "licence", "source"};
+    static const char *const keys[] = {"name", "file", "layout", "rank", "source"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
@@ -171,7 +171,9 @@ static int read_key(const struct place *place, const char *key, const json_t *va
     if (IS("examples"))
         return read_texts(place, key, value, &lora->examples, err);
     if (IS("description"))
-        return read_description(place, key, value, lora, err);
+        return read_text(place, key, value, &lora->description, err);
+    if (IS("licence"))
+        return read_text(place, key, value, &lora->licence, err);
     if (IS("scale"))
         return read_number(place, key, value, &lora->scale, err);
     if (IS("min"))

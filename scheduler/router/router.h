@@ -69,6 +69,7 @@ struct kiln_router_lora {
     bool enabled;
     struct kiln_texts triggers, positive, negative, examples;
     char *description; /* or NULL */
+    char *licence;     /* its name or text; NULL: unknown */
     double scale, min, max;
     int bias; /* of z, thousandths, learnt from ratings (learn.h); 0: none */
 };
@@ -94,7 +95,8 @@ void kiln_router_reader_free(struct kiln_router_reader *reader);
 /* Whom a LoRA must suit; empty texts suit all. */
 struct kiln_router_pool {
     const char *base, *variant, *tenant;
-    bool video, commercial; /* commercial: only LoRAs whose licence is known to allow it */
+    const char *licences; /* the setting router_licences: licences with commas between */
+    bool video;           /* LoRAs for video, not for pictures */
 };
 
 /* z in thousandths; t, k, b and n are 0 .. 1000. */

@@ -21,27 +21,46 @@ int kiln_router_p(int z)
     return (int)lround(1000 / (1 + exp(-z / 1000.0)));
 }
 
-/* "Z-Image", "ZImage" and "z_image" are one. */
-static bool same_name(const char *a, const char *b)
+/* "Z-Image", "ZImage" and "z_image" are one.  b: of that length. */
+static bool same_part(const char *a, const char *b, size_t len)
 {
-    for (;;) {
+    for (const char *end = b + len;; a++, b++) {
         while (*a && strchr("-_. ", *a))
             a++;
-        while (*b && strchr("-_. ", *b))
+        while (b < end && strchr("-_. ", *b))
             b++;
         const int x = *a >= 'A' && *a <= 'Z' ? *a | 0x20 : *a;
-        const int y = *b >= 'A' && *b <= 'Z' ? *b | 0x20 : *b;
+        const int y = b == end ? 0 : *b >= 'A' && *b <= 'Z' ? *b | 0x20 : *b;
         if (x != y || !x)
             return x == y;
-        a++;
-        b++;
     }
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    return same_part(a, b, strlen(b));
+}
+
+/* An unknown licence allows nothing. */
+static bool licensed(const struct kiln_router_lora *lora, const char *licences)
+{
+    if (!licences || !*licences)
+        return true;
+    for (const char *at = licences; *at;) {
+        const size_t len = strcspn(at, ",");
+        if (same_part("commercial", at, len)
+                ? lora->commercial == KILN_COMMERCIAL_YES
+                : lora->licence && *lora->licence && same_part(lora->licence, at, len))
+            return true;
+        at += len + (at[len] == ',');
+    }
+    return false;
 }
 
 bool kiln_router_suits(const struct kiln_router_lora *lora, const struct kiln_router_pool *pool)
 {
     const bool given = pool->variant && *pool->variant && *lora->variant;
-    if (!lora->enabled || (pool->commercial && lora->commercial != KILN_COMMERCIAL_YES) ||
+    if (!lora->enabled || !licensed(lora, pool->licences) ||
         lora->type == (pool->video ? KILN_LORA_IMAGE : KILN_LORA_VIDEO) ||
         (lora->category == KILN_LORA_MOTION && !pool->video))
         return false;

@@ -58,6 +58,9 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_LORA_CACHE_GB] =
         NUMBER("lora_cache_gb", "20", 0, 1e6,
                "what they take there at most, in GB; files in use may exceed it"),
+    [KILN_KEY_LORA_STORE_GB] =
+        NUMBER("lora_store_gb", "0", 0, 1e9,
+               "GB of LoRA files in the store beyond which `kiln lora` adds none; 0: no limit"),
     [KILN_KEY_STYLES] = TEXT("styles", "", "JSON file of more style presets"),
     [KILN_KEY_SIZE] = TEXT("size", "1024x1024", "size of a picture whose job line sets none"),
     [KILN_KEY_DEFAULT_STEPS] =
@@ -169,6 +172,10 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
         TEXT("router_embedder", "none",
              "loras \"auto\" by meaning as well: a directory with a text embedder and its "
              "kiln_router.json; none: by words"),
+    [KILN_KEY_ROUTER_LICENCES] = TEXT(
+        "router_licences", "",
+        "licences of LoRAs that loras \"auto\" may choose, with commas; commercial: all that are "
+        "known to allow commercial use; empty: any"),
     [KILN_KEY_GALLERY_EMBEDDER] =
         TEXT("gallery_embedder", "auto",
              "search by meaning: a directory with a text embedder; auto: the model's own; none"),

@@ -29,6 +29,7 @@ enum kiln_key {
     KILN_KEY_LORA_DIR,       /* NAME.safetensors files; "" = <model>/loras */
     KILN_KEY_LORA_CACHE_DIR, /* where workers keep LoRA files of the store, */
     KILN_KEY_LORA_CACHE_GB,  /* and how many bytes of them */
+    KILN_KEY_LORA_STORE_GB,  /* bytes of LoRA files in the store; 0 = any number */
     KILN_KEY_STYLES,         /* a JSON file of more presets; "" = none */
     KILN_KEY_SIZE,           /* of a picture whose job line sets none */
     KILN_KEY_DEFAULT_STEPS,  /* of a picture whose job line sets none; 0: the model's */
@@ -79,6 +80,7 @@ enum kiln_key {
     KILN_KEY_GALLERY_CLASSIFIER_CERTAIN, /* 0.5 .. 1 */
     KILN_KEY_GALLERY_METRICS_PORT,       /* /metrics and /healthz of kiln-gallery; 0 = none */
     KILN_KEY_ROUTER_EMBEDDER,            /* none | DIR: loras "auto" also compares meanings */
+    KILN_KEY_ROUTER_LICENCES,            /* of LoRAs that loras "auto" may choose; "" = any */
     KILN_KEY_GALLERY_EMBEDDER,           /* auto | none | DIR: what search by meaning compares */
     KILN_KEY_WEBHOOK_HOSTS,              /* HOST or HOST:PORT, ...; "" = none is told */
     KILN_KEY_WEBHOOK_SECRET_FILE,        /* signs what they are told */

@@ -226,6 +226,30 @@ static void a_lora_of_a_tenant_is_for_that_tenant(void **state)
     free(reason);
 }
 
+/* No LoRA for video, and none whose licence the setting does not name; a line may name them. */
+static void a_lora_of_another_kind_or_licence_is_not_chosen(void **state)
+{
+    (void)state;
+    kiln_test_ok(kiln_config_set(stack->config, "router_licences", "mit", "test", &err), err);
+    add_lora("film", "", SHA,
+             ",\"triggers\":[\"film style\"],\"type\":\"video\",\"licence\":\"MIT\"");
+    add_lora("free", "", SHA, ",\"triggers\":[\"free style\"],\"licence\":\"MIT\"");
+    add_lora("paid", "", SHA, ",\"triggers\":[\"paid style\"],\"licence\":\"ask me\"");
+    add_lora("unsaid", "", SHA, ",\"triggers\":[\"unsaid style\"]");
+    send("b", "film", "{\"prompt\":\"a fox, film style\",\"loras\":\"auto\"}");
+    send("b", "free", "{\"prompt\":\"a fox, free style\",\"loras\":\"auto\"}");
+    send("b", "paid", "{\"prompt\":\"a fox, paid style\",\"loras\":\"auto\"}");
+    send("b", "unsaid", "{\"prompt\":\"a fox, unsaid style\",\"loras\":\"auto\"}");
+    send("b", "named", "{\"prompt\":\"a fox\",\"loras\":\"paid\"}");
+    assert_int_equal(take_all(), 5);
+    kiln_test_ok(kiln_config_set(stack->config, "router_licences", "", "test", &err), err);
+    row_is("film", "lora_set", "");
+    row_is("free", "lora_set", "free:1@aaaaaaaaaaaaaaaa");
+    row_is("paid", "lora_set", "");
+    row_is("unsaid", "lora_set", "");
+    row_is("named", "lora_set", "paid:1@aaaaaaaaaaaaaaaa");
+}
+
 static void hostile_prompts_come_in(void **state)
 {
     (void)state;
@@ -243,11 +267,12 @@ static void hostile_prompts_come_in(void **state)
     send("b", "quoted", "{\"loras\":\"auto\",\"prompt\":\"a sign that says \\\"neon style\\\"\"}");
     send("b", "barred",
          "{\"loras\":\"auto\",\"prompt\":\"neon style\",\"negative_prompt\":\"neon style\"}");
+    send("b", "word", "{\"loras\":\"auto\",\"prompt\":\"fox\"}");
     send("b", "empty", "{\"loras\":\"auto\",\"prompt\":\"\"}");
-    assert_int_equal(take_all(), 6);
+    assert_int_equal(take_all(), 7);
     row_is("long", "prompt_drawn", "null");
     row_is("long", "lora_set", "neon:0.8@aaaaaaaaaaaaaaaa");
-    static const char *const without[] = {"emoji", "denied", "quoted", "barred", "empty"};
+    static const char *const without[] = {"emoji", "denied", "quoted", "barred", "word", "empty"};
     for (size_t i = 0; i < sizeof without / sizeof *without; i++)
         row_is(without[i], "lora_set", "");
     free(line);
@@ -284,6 +309,7 @@ int main(void)
         ROUTED(a_registry_beyond_the_bounds_is_read_as_far_as_they_go),
         ROUTED(meaning_chooses_and_the_row_names_the_embedder),
         ROUTED(a_lora_of_a_tenant_is_for_that_tenant),
+        ROUTED(a_lora_of_another_kind_or_licence_is_not_chosen),
         ROUTED(hostile_prompts_come_in),
         ROUTED(the_loras_of_the_model_are_chosen_out_of_the_box), /* it sets lora_dir */
     };

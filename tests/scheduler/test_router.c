@@ -48,6 +48,9 @@ static const char registry[] =
     "{\"name\": \"orbit\", \"category\": \"motion\", \"type\": \"video\", \"triggers\": [\"orbit "
     "shot\"]},"
     "{\"name\": \"paid\", \"triggers\": [\"pdd\"], \"commercial\": false},"
+    "{\"name\": \"open\", \"triggers\": [\"opn\"], \"commercial\": true, \"licence\": "
+    "\"Apache-2.0\"},"
+    "{\"name\": \"shared\", \"triggers\": [\"shrd\"], \"licence\": \"CC BY-NC 4.0\"},"
     "{\"name\": \"twin-a\", \"triggers\": [\"twn\"]}, {\"name\": \"twin-b\", \"triggers\": "
     "[\"twn\"]}"
     "]}";
@@ -269,9 +272,33 @@ static void the_pool_decides_who_may(void **state)
         ask(&(struct kiln_router_request){.prompt = "orbit shot", .pool = {.video = true}}),
         "orbit");
     assert_string_equal(ask(&(struct kiln_router_request){.prompt = "pdd"}), "paid");
-    assert_string_equal(ask(&(struct kiln_router_request){.prompt = "pdd, neon style",
-                                                          .pool = {.commercial = true}}),
-                        ""); /* an unknown licence allows nothing */
+}
+
+static void the_pool_decides_which_licences(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *licences, *prompt, *chosen;
+    } cases[] = {
+        {"", "opn", "open"},
+        {"commercial", "pdd, neon style", ""}, /* an unknown licence allows nothing */
+        {"commercial", "shrd", ""},
+        {"commercial", "opn", "open"},
+        {"apache 2.0", "opn", "open"},
+        {"apache 2.0", "shrd", ""},
+        {"apache 2", "opn", ""},
+        {"apache 2.01", "opn", ""},
+        {"mit, cc-by-nc-4.0", "shrd", "shared"},
+        {"mit, cc-by-nc-4.0", "opn", ""},
+        {"mit, cc-by-nc-4.0", "neon style", ""},
+        {"mit , commercial", "opn", "open"},
+        {",", "neon style", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(
+            ask(&(struct kiln_router_request){.prompt = cases[i].prompt,
+                                              .pool = {.licences = cases[i].licences}}),
+            cases[i].chosen);
 }
 
 static void a_style_counts_as_a_word(void **state)
@@ -451,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_bias_out_of_bounds_is_refused),
         cmocka_unit_test(ratings_become_a_small_bias),
         cmocka_unit_test(the_pool_decides_who_may),
+        cmocka_unit_test(the_pool_decides_which_licences),
         cmocka_unit_test(a_style_counts_as_a_word),
         cmocka_unit_test(scales_shrink_with_the_team),
         cmocka_unit_test(a_scale_stays_within_the_loras_limits),

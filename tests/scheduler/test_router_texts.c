@@ -61,6 +61,7 @@ static void wrong_files_are_refused_by_name(void **state)
     refused("{\"loras\": [{\"name\": \"a\", \"scale\": 0}]}", "scale 0");
     refused("{\"loras\": [{\"name\": \"a\", \"scale\": 0.5, \"min\": 0.6}]}", "[0.6, 4]");
     refused("{\"loras\": [{\"name\": \"a\", \"enabled\": 1}]}", "true or false");
+    refused("{\"loras\": [{\"name\": \"a\", \"licence\": 1}]}", "'licence' must be a text");
     char text[1024];
     snprintf(text, sizeof text, "{\"loras\": [{\"name\": \"a\", \"triggers\": [\"%0*d\"]}]}",
              KILN_ROUTER_TEXT_MAX + 1, 0);

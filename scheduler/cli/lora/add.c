@@ -16,6 +16,7 @@
 #include "pipeline/lora/file/strength.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/lora/entry.h"
+#include "scheduler/cli/lora/header.h"
 #include "scheduler/cli/lora/registry.h"
 #include "scheduler/router/router.h"
 #include "schemas/digest.h"
@@ -69,27 +70,6 @@ static int check_state(int fd, const char *path, const struct stat *before, stru
                      "%s was changed while it was read; add it when it is complete", path);
 }
 
-/* Prints what the header claims about the file.  Strangers wrote it. */
-static void say_suggestions(const struct kiln_cli *cli, const struct kiln_lora_file *file,
-                            const char *name)
-{
-    static const struct {
-        const char *key, *what;
-    } texts[] = {{"modelspec.trigger_phrase", "triggers"}, {"modelspec.title", "title"},
-                 {"modelspec.description", "description"}, {"modelspec.usage_hint", "usage"},
-                 {"modelspec.license", "licence"},         {"modelspec.architecture", "base"},
-                 {"ss_base_model_version", "base"}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        const char *text = kiln_lora_metadata(file, texts[i].key);
-        char clean[121];
-        if (!text)
-            continue;
-        kiln_lora_clean_text(text, clean, sizeof clean - 1);
-        if (*clean)
-            kiln_say(cli, "      the header of %s claims as %s: %s", name, texts[i].what, clean);
-    }
-}
-
 static int take_file(struct kiln_lora_registry *registry, const char *path, const char *name,
                      struct taken *ret, struct kiln_error *err)
 {
@@ -112,7 +92,7 @@ static int take_file(struct kiln_lora_registry *registry, const char *path, cons
     }
     close(fd);
     if (!rc)
-        say_suggestions(registry->cli, file, name);
+        kiln_lora_say_claims(registry->cli, file, name);
     kiln_lora_close(file);
     if (rc)
         return rc;
@@ -136,6 +116,25 @@ static int put(struct kiln_lora_registry *registry, const struct taken *taken,
     struct kiln_put put = {
         .key = key, .data = taken->data, .size = taken->size, .content_type = CONTENT_TYPE};
     return kiln_store_put(registry->store, &put, 1, err);
+}
+
+/* Two people who add files at once may exceed the limit by one of them. */
+static int check_room(struct kiln_lora_registry *registry, const char *path,
+                      const struct taken *taken, struct kiln_error *err)
+{
+    const double limit = kiln_config_number(registry->cli->config, KILN_KEY_LORA_STORE_GB) * 1e9;
+    uint64_t bytes = 0;
+    bool there = false;
+    int rc = limit > 0
+                 ? kiln_lora_stored(registry->ledger, taken->facts.sha256, &bytes, &there, err)
+                 : 0;
+    if (rc || limit <= 0 || there || (double)bytes + (double)taken->size <= limit)
+        return rc;
+    return kiln_fail(err, KILN_FULL,
+                     "%s (%s) would not fit: the store has %s of LoRA files, and lora_store_gb "
+                     "allows %s; remove LoRAs with `kiln lora rm` and then `kiln gc`, or raise the "
+                     "limit",
+                     path, KILN_BYTES(taken->size), KILN_BYTES(bytes), KILN_BYTES(limit));
 }
 
 static int put_and_write(struct kiln_lora_registry *registry, const struct taken *taken,
@@ -201,6 +200,8 @@ int kiln_lora_add_file(struct kiln_lora_registry *registry, const char *path, js
     for (size_t i = 0; rc == 0 && i < list.count; i++)
         if (strcmp(list.at[i].sha256, taken.facts.sha256) == 0 && strcmp(list.at[i].name, name))
             kiln_warn(cli, "%s: LoRA '%s' has the same file", name, list.at[i].name);
+    if (rc == 0)
+        rc = check_room(registry, path, &taken, &err);
     if (rc == 0)
         rc = put_and_write(registry, &taken, entry, before ? before->row.id : 0, &version, &err);
     if (rc)

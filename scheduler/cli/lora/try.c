@@ -120,7 +120,7 @@ int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
     if (args->rest_count != 2)
         return kiln_usage(cli, "give the prompt as one word: kiln lora try 'a fox, pixel art'");
     if (path && at != KILN_LORA_NOW)
-        return kiln_usage(cli, "--at is a version of the registry, and --loras a file");
+        return kiln_usage(cli, "--version is a version of the registry, and --loras a file");
     struct kiln_router_request request = {
         .prompt = args->rest[1],
         .negative_prompt = kiln_arg(args, "negative-prompt"),
@@ -128,8 +128,10 @@ int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
         .pool = {.base = kiln_arg(args, "base"),
                  .variant = kiln_arg(args, "variant"),
                  .tenant = kiln_arg(args, "of-tenant"),
-                 .video = kiln_arg(args, "video") != NULL,
-                 .commercial = kiln_arg(args, "commercial") != NULL}};
+                 .licences = kiln_arg(args, "commercial")
+                                 ? "commercial"
+                                 : kiln_config_text(cli->config, KILN_KEY_ROUTER_LICENCES),
+                 .video = kiln_arg(args, "video") != NULL}};
     if (open_router(cli, path, at, &lexicon, &router, &err))
         return kiln_report(cli, &err);
     struct kiln_router_reader *reader = NULL;

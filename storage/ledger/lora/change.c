@@ -52,6 +52,17 @@ int kiln_lora_change(struct kiln_ledger *ledger, const char *pool,
     return 0;
 }
 
+int kiln_lora_stored(struct kiln_ledger *ledger, const char *sha256, uint64_t *ret_bytes,
+                     bool *ret_there, struct kiln_error *err)
+{
+    static const struct kiln_statement sum = {
+        "lora_stored", "SELECT coalesce(sum(bytes), 0)::bigint,"
+                       " coalesce(bool_or(sha256 = $1::text), false) FROM lora_file WHERE stored"};
+    struct kiln_params params = {0};
+    KILN_BIND(&params, sha256);
+    return kiln_ledger_ask(ledger, &sum, &params, KILN_FIELDS(*ret_bytes, *ret_there), err);
+}
+
 int kiln_lora_waiting(struct kiln_ledger *ledger, const char *pool, const char *name,
                       const char *sha256, uint64_t *ret, struct kiln_error *err)
 {

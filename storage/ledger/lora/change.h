@@ -25,6 +25,10 @@ int kiln_lora_change(struct kiln_ledger *ledger, const char *pool,
                      const struct kiln_lora_change *change, uint64_t *ret_version,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The bytes of all files that the store has, of all pools, and whether this file is among them. */
+int kiln_lora_stored(struct kiln_ledger *ledger, const char *sha256, uint64_t *ret_bytes,
+                     bool *ret_there, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* How many queued and assigned jobs of the pool need the LoRA: by its name, or by its file. */
 int kiln_lora_waiting(struct kiln_ledger *ledger, const char *pool, const char *name,
                       const char *sha256, uint64_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
