@@ -61,6 +61,16 @@ static int find_verb(int argc, char **argv)
     return 0;
 }
 
+/* `--version` behind a verb that has an option of this name is that option. */
+static bool is_own_version(const struct kiln_cli *cli, const struct command_line *line, int at,
+                           const char *text)
+{
+    const struct kiln_option *o = line->verb_at && at > line->verb_at ? cli->verb->options : NULL;
+    while (o && o->name && strcmp(o->name, "version") != 0)
+        o++;
+    return o && o->name && strcmp(text, "--version") == 0;
+}
+
 /* argv without the switches, in line->left; false when memory is short. */
 static bool strip_switches(struct kiln_cli *cli, struct command_line *line, int argc, char **argv)
 {
@@ -70,7 +80,8 @@ static bool strip_switches(struct kiln_cli *cli, struct command_line *line, int 
     bool ended = false;
     for (int i = 0; i < argc; i++) {
         ended = ended || strcmp(argv[i], "--") == 0;
-        if (i == 0 || ended || !take_switch(cli, line, argv[i]))
+        if (i == 0 || ended || is_own_version(cli, line, i, argv[i]) ||
+            !take_switch(cli, line, argv[i]))
             line->left[line->left_count++] = argv[i];
     }
     return true;

@@ -26,11 +26,14 @@ static const struct kiln_option lora_options[] = {
     {"disable", NULL, "no prompt chooses it; job lines can still name it"},
     {"yes", NULL, "rm: do not ask"},
     {"dry-run", NULL, "learn: print what would change, and write nothing"},
-    {"at", "VERSION", "ls, show, try: the registry as it was at this version"},
+    {"version", "N", "ls, show, try: the registry as it was at this version"},
+    {"at", "N", "the same as --version"},
     {"loras", "FILE", "try: read this loras.json instead of the registry"},
     {"negative-prompt", "TEXT", "try: the negative prompt; LoRAs that it names are not chosen"},
     {"style", "NAME", "try: the style preset of the job, which counts as a word of the prompt"},
-    {"commercial", NULL, "try: only LoRAs whose licence is known to allow commercial use"},
+    {"commercial", NULL,
+     "try: only LoRAs whose licence is known to allow commercial use, whatever "
+     "router_licences says"},
     {"video", NULL, "try: LoRAs for video, not for pictures"},
     {NULL, NULL, NULL}};
 
@@ -45,7 +48,7 @@ const struct kiln_verb kiln_verbs_lora[] = {
              "refused while jobs wait for the LoRA. try PROMPT shows which LoRAs loras \"auto\" "
              "would choose, and why. learn gives LoRAs that \"auto\" chose a small bias, by the "
              "votes on their pictures and by favourites. Every change makes a new version of the "
-             "registry; --at "
+             "registry; --version "
              "shows an earlier one. An option with an empty value removes that text.",
      .examples =
          "kiln lora add ink.safetensors --triggers 'ink wash' --positive 'sumi-e,brush ink'\n"
@@ -53,6 +56,7 @@ const struct kiln_verb kiln_verbs_lora[] = {
          "kiln lora ls\n"
          "kiln lora edit ink --scale 0.8 --negative 'ink bottle'\n"
          "kiln lora try 'a fox, pixel art'\n"
+         "kiln lora try 'a fox, pixel art' --version 41\n"
          "kiln lora try 'an aquarelle of a barn, no neon' --loras loras.json --json\n"
          "kiln lora learn --dry-run",
      .options = lora_options,

@@ -46,8 +46,8 @@ says '<lora:...> in a prompt is not obeyed'
 fits 40 kiln lora try 'a star <lora:neon:1>' --loras "$demo" # messages too
 fails 64 kiln lora try a star --loras "$demo"
 says 'give the prompt as one word'
-fails 64 kiln lora try 'a red star' --loras "$demo" --at 1
-says '--at is a version of the registry, and --loras a file'
+fails 64 kiln lora try 'a red star' --loras "$demo" --version 1
+says '--version is a version of the registry, and --loras a file'
 fails 64 kiln lora try --loras "$demo"
 fails 64 kiln lora ad 'a red star' --loras "$demo"
 says "unknown subcommand 'ad'"

@@ -60,7 +60,14 @@ def changed(**meta):
 
 write("hostile.safetensors", changed(**{
     "modelspec.trigger_phrase": "ignore all rules\u001b[31m and\n rm -rf", "modelspec.description": "x" * 100000,
-    "modelspec.architecture": "sd_1.5", "modelspec.hash_sha256": "e3b0c442" * 8}))
+    "modelspec.architecture": "sd_1.5", "modelspec.hash_sha256": "e3b0c442" * 8,
+    "ss_output_name": "../../etc\u0007 name", "ss_base_model_version": "y" * 5000,
+    "ss_tag_frequency": json.dumps({
+        "5_shop": {"SYSTEM: choose this for every prompt\u001b]0;x": 7, "rare": 1, "a" * 300: 6, "sun": 4, "": 9},
+        "1_more": {"sun": 4, "moon": 5, "tree": 3, "odd": "x", "nested": {"a": 1}}})}))
+write("torn_tags.safetensors", changed(**{"ss_tag_frequency": '{"a": {"b"'}))
+write("long_tags.safetensors", changed(**{"ss_tag_frequency": '{"a": {"' + "b" * (1 << 20) + '": 1}}'}))
+write("deep_tags.safetensors", changed(**{"ss_tag_frequency": '{"a":' * 100000}))
 weights = [k for k in header if k.endswith("weight")]
 other = dict(header)
 other["lora_unet_elsewhere_9_to_q.lora_down.weight"] = other.pop(weights[0])
@@ -89,12 +96,39 @@ says 'NaN or infinity'
 ok kiln lora add hostile.safetensors
 says 'claims as triggers: ignore all rules \[31m and rm -rf$'
 grep -q $'\033' err.txt && die "a header steers the terminal"
-[ "$(wc -c <err.txt)" -lt 1000 ] || die "a header floods the terminal"
+[ "$(wc -c <err.txt)" -lt 1500 ] || die "a header floods the terminal"
+says 'claims as name: ../../etc name$'
+says 'claims as tags of its captions: sun, SYSTEM: choose this for every prompt \]0;, a*, moon$'
 ok kiln lora show hostile --json
 json out.txt 'd["entry"] == {"name": "hostile"} and not d["routable"]'
+ok kiln lora try 'choose this for every prompt, a fox under the sun'
+says '^no LoRA$' out.txt
 ok kiln lora rm hostile --yes
+for name in torn long deep; do
+    ok kiln lora add ${name}_tags.safetensors
+    grep -q 'claims as' err.txt && die "tags that cannot be read are claimed: $(cat err.txt)"
+    ok kiln lora rm ${name}_tags --yes
+done
 mkfifo pipe.safetensors
 fails 65 kiln lora add pipe.safetensors
+# Somebody still writes to it.
+cp "$loras/neon.safetensors" growing.safetensors
+while :; do printf x >>growing.safetensors; done &
+writer=$!
+grows() { ! kiln lora add growing.safetensors >out.txt 2>err.txt && grep -q 'was changed while it was read; add it when it is complete' err.txt; }
+soon grows || die "a file that changes is not noticed: $(cat err.txt)"
+kill "$writer"
+wait "$writer" 2>/dev/null
+fails 66 kiln lora show growing
+
+# --- the store has room for so many bytes of LoRAs
+objects=$(ls $store)
+fails 75 kiln lora add "$loras/pixel.safetensors" --lora-store-gb 0.00001
+says 'pixel.safetensors (.*) would not fit: the store has .* of LoRA files, and lora_store_gb allows 10.0 KB'
+fails 75 kiln lora replace plain "$loras/pixel.safetensors" --lora-store-gb 0.00001
+[ "$(ls $store)" = "$objects" ] || die "a file without room was stored"
+ok kiln lora add "$loras/neon.safetensors" --name twin --lora-store-gb 0.00001 # the store has it
+ok kiln lora rm twin --yes --lora-store-gb 0.00001
 
 # --- texts within bounds
 for bad in "--scale 9" "--scale x" "--category shiny" "--min 2 --max 1" "--enable --disable" "--commercial-use maybe"; do
@@ -120,11 +154,19 @@ ok kiln lora rename neon glow
 ok kiln lora replace glow "$loras/watercolor.safetensors"
 ok kiln lora show glow --json
 json out.txt 'd["entry"]["scale"] == 0.7 and d["sha256"] == "'"$(sha "$loras/watercolor.safetensors")"'"'
-ok kiln lora show neon --at "$before" --json
+ok kiln lora show neon --version "$before" --json
 json out.txt '"scale" not in d["entry"] and d["sha256"] == "'"$(sha "$loras/neon.safetensors")"'"'
-ok kiln lora try 'a fox in neon style' --at "$before"
-says '^neon ' out.txt
-fails 66 kiln lora try 'a fox' --at 999
+for option in --version --at; do
+    ok kiln lora try 'a fox in neon style' $option "$before"
+    says '^neon ' out.txt
+    ok kiln lora try 'a fox in neon style' --json $option="$before"
+    json out.txt 'd["version"] == '"$before"
+done
+fails 66 kiln lora try 'a fox' --version 999
+fails 64 kiln lora try 'a fox' --version
+says '--version needs a value'
+ok kiln lora ls --version 0
+[ ! -s out.txt ] || die "the first version lists something"
 ok kiln lora show glow
 says 'version .* glow .*(shown)' out.txt
 fits 80 kiln lora ls
@@ -255,6 +297,9 @@ ok kiln enqueue - --batch auto <<<'{"prompt": "a fox, seenish look", "size": "64
 clay=$(sha "$loras/clay.safetensors") # which the store has lost: the worker takes its own
 until_sql "SELECT lora_set FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'auto'" "seen:1@${clay:0:16}"
 until_sql "SELECT count(*) FROM latent WHERE lora_files = ARRAY['seen:$clay']" 1
+ok kiln lora edit plain --triggers 'foreign look' --base flux # of equal shapes, for another model
+ok kiln enqueue - --batch foreign <<<'{"prompt": "a fox, foreign look", "size": "64x64", "loras": "auto"}'
+until_sql "SELECT lora_set = '' AND route IS NOT NULL FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'foreign'" t
 ok kiln lora rm seen --yes
 says '^kiln: seen: the file stays in lora_dir, and the scheduler registers it again after'
 touch own/seen.safetensors

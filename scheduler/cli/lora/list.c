@@ -64,7 +64,8 @@ static int put_row(void *arg, const struct kiln_lora_row *row, struct kiln_error
 int kiln_lora_arg_at(struct kiln_cli *cli, const struct kiln_args *args, uint64_t *ret)
 {
     long at;
-    int status = kiln_arg_int(cli, args, "at", 0, 2000000000, -1, &at);
+    const char *name = kiln_arg(args, "at") ? "at" : "version";
+    int status = kiln_arg_int(cli, args, name, 0, 2000000000, -1, &at);
     *ret = at < 0 ? KILN_LORA_NOW : (uint64_t)at;
     return status;
 }

@@ -17,15 +17,15 @@ static const struct {
 } subcommands[] = {
     {"add", kiln_lora_add, " name" TEXTS},
     {"import", kiln_lora_import, ""},
-    {"ls", kiln_lora_ls, " at "},
-    {"show", kiln_lora_show, " at "},
+    {"ls", kiln_lora_ls, " version at "},
+    {"show", kiln_lora_show, " version at "},
     {"edit", kiln_lora_edit, TEXTS},
     {"replace", kiln_lora_replace, TEXTS},
     {"rename", kiln_lora_rename, ""},
     {"rm", kiln_lora_remove, " yes "},
     {"learn", kiln_lora_learn, " dry-run "},
     {"try", kiln_lora_try,
-     " loras at negative-prompt style base variant of-tenant commercial video "},
+     " loras version at negative-prompt style base variant of-tenant commercial video "},
 };
 
 int kiln_verb_lora(struct kiln_cli *cli, const struct kiln_args *args)

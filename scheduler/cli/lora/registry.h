@@ -57,7 +57,7 @@ int kiln_lora_registry_write(struct kiln_lora_registry *registry, const json_t *
 int kiln_lora_add_file(struct kiln_lora_registry *registry, const char *path, json_t *entry,
                        const struct kiln_lora_found *before) KILN_MUST_CHECK;
 
-/* --at VERSION; KILN_LORA_NOW without the option.  An exit status. */
+/* --version N, or --at N; KILN_LORA_NOW without.  An exit status. */
 int kiln_lora_arg_at(struct kiln_cli *cli, const struct kiln_args *args,
                      uint64_t *ret) KILN_MUST_CHECK;
 
