@@ -5,6 +5,8 @@
  *         encoding "f32":          latent     F32 [states, channels, height, width]
  *         encoding "bf16-planes":  latent.hi  U8  of the same shape: bits 15..8 of each bf16
  *                                  latent.lo  U8  of the same shape: bits 7..0
+ *         encoding "i8-steps":     latent.codes   I8   of the same shape
+ *                                  latent.scales  F32  [states, channels, 1, 2]
  *         __metadata__: strings, by the table `fields` below; schemas/latent.md explains them
  *
  * A file is valid when it is one frame that decompresses to exactly its declared size, with a
@@ -27,11 +29,10 @@
 
 #include "schemas/text/json.h"
 #include "schemas/text/text.h"
+#include "storage/formats/latent_values.h"
 #include "storage/formats/safetensors.h"
 
 #define FORMAT_VERSION "1"
-#define STATES_MAX (KILN_STEPS_MAX + 1)
-#define NDIM 4
 
 #define META_FORMAT "kiln.latent"
 #define META_ENCODING "encoding"
@@ -55,61 +56,7 @@ static const struct field {
 #define NUMBERS 5 /* the pairs that are no text of the table */
 #define PAIRS_MAX (2 * (NUMBERS + FIELDS) + 1)
 
-static const char *const encoding_names[] = {"f32", "bf16-planes"};
-
-const char *kiln_latent_encoding_name(enum kiln_latent_encoding encoding)
-{
-    return encoding_names[encoding == KILN_LATENT_BF16_PLANES];
-}
-
-/* Number of values, or 0 if a side is 0 or the file would pass its limit. */
-static size_t count_values(const struct kiln_latent *latent)
-{
-    uint64_t sides[NDIM] = {latent->states, latent->channels, latent->height, latent->width};
-    uint64_t count = 1, max = KILN_LATENT_FILE_MAX / sizeof(float);
-    for (int i = 0; i < NDIM; i++) {
-        if (sides[i] == 0 || sides[i] > max / count)
-            return 0;
-        count *= sides[i];
-    }
-    return (size_t)count;
-}
-
 /* --- writing ---------------------------------------------------------------------------------- */
-
-/* Nearest, ties to even: adding half a step, and the last kept bit, carries exactly when it must.
- */
-static uint16_t to_bf16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (isnan(value)) /* stays NaN even when all its mantissa bits are cut off */
-        return (uint16_t)(bits >> 16 | (bits & 0x7f0000 ? 0 : 0x40));
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* Values to two planes in one pass; the loop is simple enough to be vectorised. */
-static void split_planes(const float *values, size_t count, uint8_t *hi, uint8_t *lo)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint16_t half = to_bf16(values[i]);
-        hi[i] = (uint8_t)(half >> 8);
-        lo[i] = (uint8_t)half;
-    }
-}
-
-/* A tensor of the latent's shape over borrowed data. */
-static struct kiln_st_tensor tensor_of(const struct kiln_latent *latent, const char *name,
-                                       enum kiln_st_dtype dtype, const void *data, size_t size)
-{
-    return (struct kiln_st_tensor){
-        .name = name,
-        .dtype = dtype,
-        .ndim = NDIM,
-        .shape = {latent->states, latent->channels, latent->height, latent->width},
-        .data = data,
-        .size = size};
-}
 
 /* The sigmas as a JSON array in a string: every safetensors reader gives strings. */
 static char *sigmas_text(const struct kiln_latent *latent)
@@ -130,32 +77,10 @@ static void shape_text(const struct kiln_latent *latent, char out[SHAPE_TEXT_MAX
              latent->width);
 }
 
-/* The values in the chosen encoding, and the metadata, as the bytes of a safetensors file. */
-static int encode_tensors(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
-                          size_t count, const char *const *metadata, uint8_t **ret,
-                          size_t *ret_size, struct kiln_error *err)
-{
-    if (encoding == KILN_LATENT_F32) {
-        struct kiln_st_tensor tensor =
-            tensor_of(latent, "latent", KILN_ST_F32, latent->values, count * sizeof(float));
-        return kiln_st_encode(&tensor, 1, metadata, ret, ret_size, err);
-    }
-    uint8_t *planes = malloc(2 * count);
-    if (!planes)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a latent of %zu values", count);
-    split_planes(latent->values, count, planes, planes + count);
-    struct kiln_st_tensor tensors[2] = {
-        tensor_of(latent, "latent.hi", KILN_ST_U8, planes, count),
-        tensor_of(latent, "latent.lo", KILN_ST_U8, planes + count, count)};
-    int code = kiln_st_encode(tensors, 2, metadata, ret, ret_size, err);
-    free(planes);
-    return code;
-}
-
 /* The uncompressed file.  The order of the pairs is the order in the file, so that equal latents
  * give equal bytes and equal object names. */
 static int encode_plain(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
-                        size_t count, uint8_t **ret, size_t *ret_size, struct kiln_error *err)
+                        uint8_t **ret, size_t *ret_size, struct kiln_error *err)
 {
     char seed[24], shape[SHAPE_TEXT_MAX];
     snprintf(seed, sizeof seed, "%" PRIu64, latent->seed);
@@ -174,7 +99,7 @@ static int encode_plain(const struct kiln_latent *latent, enum kiln_latent_encod
         pairs[at++] = fields[i].key;
         pairs[at++] = text;
     }
-    int code = encode_tensors(latent, encoding, count, pairs, ret, ret_size, err);
+    int code = kiln_latent_values_write(latent, encoding, pairs, ret, ret_size, err);
     free(sigmas);
     return code;
 }
@@ -221,7 +146,7 @@ static int compress(const uint8_t *plain, size_t plain_size, int level, uint8_t 
 /* Checks what the caller passes, before anything is allocated. */
 static int check_latent(const struct kiln_latent *latent, int level, struct kiln_error *err)
 {
-    if (latent->states > STATES_MAX || count_values(latent) == 0)
+    if (latent->states > KILN_LATENT_STATES_MAX || kiln_latent_count(latent) == 0)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "a latent of %u states of %ux%ux%u values cannot be written",
                          latent->states, latent->channels, latent->height, latent->width);
@@ -242,7 +167,7 @@ int kiln_latent_encode(const struct kiln_latent *latent, enum kiln_latent_encodi
         return code;
     uint8_t *plain = NULL;
     size_t plain_size = 0;
-    code = encode_plain(latent, encoding, count_values(latent), &plain, &plain_size, err);
+    code = encode_plain(latent, encoding, &plain, &plain_size, err);
     if (!code)
         code = compress(plain, plain_size, level, ret_data, ret_size, err);
     free(plain);
@@ -325,21 +250,22 @@ static int read_texts(const struct kiln_st *st, struct kiln_latent *latent, stru
     return KILN_OK;
 }
 
-/* Reads the array; returns how many sigmas it has, or STATES_MAX + 1 if it is not valid. */
+/* Reads the array; returns how many sigmas it has, or KILN_LATENT_STATES_MAX + 1 if it is not
+ * valid. */
 static uint32_t read_sigmas(const char *text, double *sigmas)
 {
     struct kiln_json_reader reader;
     struct kiln_json_value value;
     bool more = true;
     if (kiln_json_open(&reader, text, strlen(text), KILN_JSON_ARRAY, NULL))
-        return STATES_MAX + 1;
+        return KILN_LATENT_STATES_MAX + 1;
     for (uint32_t n = 0;; n++) {
         if (kiln_json_next(&reader, NULL, &value, &more, NULL))
-            return STATES_MAX + 1;
+            return KILN_LATENT_STATES_MAX + 1;
         if (!more)
             return n;
-        if (n == STATES_MAX || !kiln_json_double(&value, &sigmas[n]) || sigmas[n] < 0)
-            return STATES_MAX + 1;
+        if (n == KILN_LATENT_STATES_MAX || !kiln_json_double(&value, &sigmas[n]) || sigmas[n] < 0)
+            return KILN_LATENT_STATES_MAX + 1;
     }
 }
 
@@ -380,72 +306,6 @@ static int check_shape(const struct kiln_st *st, const struct kiln_latent *laten
                      said);
 }
 
-/* A tensor of the encoding: dtype and four dimensions that fit the limits. */
-static int find_tensor(const struct kiln_st *st, const char *name, enum kiln_st_dtype dtype,
-                       const struct kiln_st_tensor **ret, struct kiln_error *err)
-{
-    const struct kiln_st_tensor *tensor = kiln_st_find(st, name);
-    if (!tensor || tensor->dtype != dtype || tensor->ndim != NDIM)
-        return kiln_fail(err, KILN_CORRUPT,
-                         "the latent file has no tensor '%s' of type %s with %d dimensions", name,
-                         kiln_st_dtype_name(dtype), NDIM);
-    for (int i = 0; i < NDIM; i++)
-        if (tensor->shape[i] < 1 || tensor->shape[i] > KILN_LATENT_FILE_MAX)
-            return kiln_fail(err, KILN_CORRUPT, "dimension %d of the latent file's '%s' is %lld", i,
-                             name, (long long)tensor->shape[i]);
-    if (tensor->shape[0] > STATES_MAX)
-        return kiln_fail(err, KILN_CORRUPT, "the latent file has %lld states; at most %d are read",
-                         (long long)tensor->shape[0], STATES_MAX);
-    *ret = tensor;
-    return KILN_OK;
-}
-
-static void join_planes(const uint8_t *hi, const uint8_t *lo, size_t count, float *values)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits = (uint32_t)hi[i] << 24 | (uint32_t)lo[i] << 16;
-        memcpy(&values[i], &bits, sizeof bits);
-    }
-}
-
-/* Shape and values, those of the last state only if `last`.  The sizes are proven to agree before
- * one byte is copied. */
-static int read_values(const struct kiln_st *st, enum kiln_latent_encoding encoding, bool last,
-                       struct kiln_latent *latent, struct kiln_error *err)
-{
-    bool planes = encoding == KILN_LATENT_BF16_PLANES;
-    const struct kiln_st_tensor *hi = NULL, *lo = NULL;
-    int code = find_tensor(st, planes ? "latent.hi" : "latent", planes ? KILN_ST_U8 : KILN_ST_F32,
-                           &hi, err);
-    if (!code && planes)
-        code = find_tensor(st, "latent.lo", KILN_ST_U8, &lo, err);
-    if (code)
-        return code;
-    if (kiln_st_count(st) != (planes ? 2u : 1u) ||
-        (lo && memcmp(lo->shape, hi->shape, NDIM * sizeof *hi->shape) != 0))
-        return kiln_fail(err, KILN_CORRUPT,
-                         "the latent file's tensors do not fit its encoding '%s'",
-                         kiln_latent_encoding_name(encoding));
-    latent->states = (uint32_t)hi->shape[0];
-    latent->channels = (uint32_t)hi->shape[1];
-    latent->height = (uint32_t)hi->shape[2];
-    latent->width = (uint32_t)hi->shape[3];
-    size_t count = count_values(latent);
-    if (count == 0 || hi->size != count * (planes ? 1 : sizeof(float)))
-        return kiln_fail(err, KILN_CORRUPT, "the latent file's tensor sizes do not fit its shape");
-    const size_t skip = last ? count - count / latent->states : 0;
-    count -= skip;
-    if (!(latent->values = malloc(count * sizeof(float))))
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a latent of %zu values", count);
-    if (planes)
-        join_planes((const uint8_t *)hi->data + skip, (const uint8_t *)lo->data + skip, count,
-                    latent->values);
-    else
-        memcpy(latent->values, (const uint8_t *)hi->data + skip * sizeof(float),
-               count * sizeof(float));
-    return KILN_OK;
-}
-
 /* From an open safetensors file; on failure *latent may hold values, which the caller frees. */
 static int read_latent(const struct kiln_st *st, bool last, struct kiln_latent *latent,
                        enum kiln_latent_encoding *ret_encoding, struct kiln_error *err)
@@ -461,12 +321,13 @@ static int read_latent(const struct kiln_st *st, bool last, struct kiln_latent *
                          "the latent file has format %.20s; this program reads " FORMAT_VERSION,
                          format);
     enum kiln_latent_encoding encoding = KILN_LATENT_F32;
-    if (strcmp(name, encoding_names[KILN_LATENT_BF16_PLANES]) == 0)
-        encoding = KILN_LATENT_BF16_PLANES;
-    else if (strcmp(name, encoding_names[KILN_LATENT_F32]) != 0)
+    while (encoding < KILN_LATENT_ENCODINGS &&
+           strcmp(name, kiln_latent_encoding_name(encoding)) != 0)
+        encoding++;
+    if (encoding == KILN_LATENT_ENCODINGS)
         return kiln_fail(err, KILN_UNSUPPORTED, "the latent file has the unknown encoding '%.40s'",
                          name);
-    if (!(code = read_values(st, encoding, last, latent, err)) &&
+    if (!(code = kiln_latent_values_read(st, encoding, last, latent, err)) &&
         !(code = read_texts(st, latent, err)) && !(code = read_numbers(st, latent, err)) &&
         !(code = check_shape(st, latent, err)))
         *ret_encoding = encoding;

@@ -2,7 +2,8 @@
  *
  * Encodings: "f32" keeps fp32 values as one F32 tensor; "bf16-planes" rounds to bf16 (nearest
  * even) and stores high and low bytes as two U8 tensors, which zstd compresses 1.5x instead
- * of 1.3x. `zstd -d` and any safetensors reader open the file.
+ * of 1.3x; "i8-steps" rounds to steps of an eighth of a channel's deviation, for latents that only
+ * begin other runs. `zstd -d` and any safetensors reader open the file.
  */
 #ifndef KILN_LATENTFILE_H
 #define KILN_LATENTFILE_H
@@ -15,7 +16,12 @@
 #include "schemas/job/mode.h"
 #include "schemas/limits.h"
 
-enum kiln_latent_encoding { KILN_LATENT_F32 = 0, KILN_LATENT_BF16_PLANES = 1 };
+enum kiln_latent_encoding {
+    KILN_LATENT_F32 = 0,
+    KILN_LATENT_BF16_PLANES = 1,
+    KILN_LATENT_I8_STEPS = 2, /* only finite values: else KILN_BAD_INPUT */
+    KILN_LATENT_ENCODINGS
+};
 const char *kiln_latent_encoding_name(enum kiln_latent_encoding encoding);
 
 struct kiln_latent {

@@ -146,6 +146,33 @@ json out.txt 'd[0]["width"] == 64 and d[0]["loras"] == "" and len({(r["width"], 
 ok kiln cache stat
 [ "$(wc -l <out.txt)" = 7 ] || die "not a line a group"
 
+# --- latents of the cache are rounded to steps; those of pictures, and those that people store or
+# want with other states, are not
+[ "$(sql "SELECT string_agg(DISTINCT encoding || ' ' || (b.name = 'latent-cache' AND j.latents = 0), ',' ORDER BY encoding || ' ' || (b.name = 'latent-cache' AND j.latents = 0)) FROM latent l JOIN job j ON j.id = l.job_id JOIN batch b ON b.id = j.batch_id")" = "bf16-planes false,i8-steps true" ] ||
+    die "the encodings are not those of the cache and of others"
+ok kiln enqueue - --batch own <<<'{"prompt": "a fox of my own", "size": "64x64", "steps": 4, "kind": "latent-cache"}'
+ok kiln wait own --timeout 60
+[ "$(sql "SELECT encoding FROM latent l JOIN job j ON j.id = l.job_id JOIN batch b ON b.id = j.batch_id WHERE b.name = 'own'")" = bf16-planes ] || die "a latent that somebody stored is rounded"
+ok kiln cache stat --json
+json out.txt "sum(r['built'] for r in d) == $(sql "SELECT count(*) FROM latent l JOIN job j ON j.id = l.job_id JOIN batch b ON b.id = j.batch_id WHERE b.name = 'latent-cache'") and sum(r['latents'] for r in d) > sum(r['built'] for r in d) > 0"
+key=$(sql "SELECT key FROM latent WHERE encoding = 'i8-steps' ORDER BY job_id LIMIT 1")
+zstd -dqc "s/store/$key" >latent.safetensors
+python3 - <<'PYTHON' || die "schemas/latent.md does not describe the file of a cached latent"
+import json, struct
+data = open("latent.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+head, body = json.loads(data[8:8 + size]), data[8 + size:]
+codes, scales = head["latent.codes"], head["latent.scales"]
+assert head["__metadata__"]["encoding"] == "i8-steps" and len(head) == 3, head
+assert codes["dtype"] == "I8" and codes["shape"] == [1, 16, 8, 8], codes
+assert scales["dtype"] == "F32" and scales["shape"] == [1, 16, 1, 2], scales
+begin, end = scales["data_offsets"]
+pairs = struct.unpack("<32f", body[begin:end])
+assert all(step >= 0 for step in pairs[1::2]), pairs
+assert min(struct.unpack("<1024b", body[slice(*codes["data_offsets"])])) >= -127
+PYTHON
+ok kiln cache verify --full
+
 # --- more than the limit is refused whole, before anything is looked up; what raises it is named
 choices="{$(seq -s '|' 400)}"
 fails 64 kiln cache build --template x --limit 0

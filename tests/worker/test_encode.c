@@ -13,6 +13,7 @@
 
 #include "kernels/pictures/downscale.h"
 #include "schemas/digest.h"
+#include "schemas/names.h"
 #include "storage/formats/latentfile.h"
 #include "storage/formats/pictures/webp.h"
 #include "worker/engine/testcard_draw.h"
@@ -279,6 +280,44 @@ static void test_kinds(void **state)
     tear_down(&bench);
 }
 
+/* Only what `kiln cache build` ordered is rounded: of its batch, and without other states. */
+static void test_latents_of_the_cache_are_small(void **state)
+{
+    (void)state;
+    char cache[] = KILN_CACHE_BATCH, other[] = "mine";
+    const struct {
+        enum kiln_job_kind kind;
+        enum kiln_latents latents;
+        char *batch;
+        const char *encoding;
+    } cases[] = {
+        {KILN_KIND_LATENT_CACHE, KILN_LATENTS_FINAL, cache, "i8-steps"},
+        {KILN_KIND_LATENT_CACHE, KILN_LATENTS_TRAJECTORY, cache, "bf16-planes"},
+        {KILN_KIND_LATENT_CACHE, KILN_LATENTS_FINAL, other, "bf16-planes"},
+        {KILN_KIND_IMAGE, KILN_LATENTS_FINAL, cache, "bf16-planes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bench bench;
+        set_up(&bench, 64, 64);
+        char *batch = bench.job.batch;
+        bench.job.kind = cases[i].kind;
+        bench.job.latents = cases[i].latents;
+        bench.job.batch = cases[i].batch;
+        encode(&bench);
+        assert_string_equal(bench.picture->latent_encoding, cases[i].encoding);
+        const struct kiln_picture_object *file =
+            &bench.picture->objects[bench.picture->object_count - 1];
+        struct kiln_latent latent;
+        enum kiln_latent_encoding encoding;
+        struct kiln_error err;
+        assert_int_equal(kiln_latent_decode(file->data, file->size, &latent, &encoding, &err), 0);
+        assert_string_equal(kiln_latent_encoding_name(encoding), cases[i].encoding);
+        kiln_latent_release(&latent);
+        bench.job.batch = batch;
+        tear_down(&bench);
+    }
+}
+
 /* The model says how large a latent is: one whose VAE has five levels of eight channels. */
 static void test_latent_of_another_shape(void **state)
 {
@@ -485,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_no_creation_time),
         cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_latents_of_the_cache_are_small),
         cmocka_unit_test(test_latent_of_another_shape),
         cmocka_unit_test(test_trajectory),
         cmocka_unit_test(test_modes),

@@ -106,12 +106,14 @@ int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
     "  UNION ALL SELECT * FROM latent WHERE prompt_hash = (SELECT at FROM last)"                   \
     "), summed AS (SELECT l.model, l.model_hash, l.width, l.height, l.lora_set, count(*),"         \
     "  count(DISTINCT l.prompt_hash) AS prompts, sum(l.states)::bigint,"                           \
-    "  sum(o.bytes)::bigint, coalesce(sum(l.gpu_ms), 0)::float8 / 1000"                            \
+    "  sum(o.bytes)::bigint, coalesce(sum(l.gpu_ms), 0)::float8 / 1000,"                           \
+    "  count(*) FILTER (WHERE j.batch_id = (SELECT b.id FROM batch b WHERE b.pool = $1::text"      \
+    "   AND b.name = '" KILN_CACHE_BATCH "'))"                                                     \
     "  FROM whole l JOIN object o ON o.key = l.key JOIN job j ON j.id = l.job_id"                  \
-    "  WHERE j.pool = $1::text AND l.mode = '' GROUP BY 1, 2, 3, 4, 5"                             \
+    "  WHERE j.pool = $1 AND l.mode = '' GROUP BY 1, 2, 3, 4, 5"                                   \
     ") SELECT s.*, last.at, last.more FROM last LEFT JOIN summed s ON true"
-#define STAT_AT 10 /* the columns behind those of the sums */
-#define STAT_MORE 11
+#define STAT_AT 11 /* the columns behind those of the sums */
+#define STAT_MORE 12
 
 struct sums {
     struct kiln_cache_row *rows;
@@ -153,6 +155,7 @@ static void merge(struct sums *sums)
         into->states += row->states;
         into->bytes += row->bytes;
         into->gpu_seconds += row->gpu_seconds;
+        into->built += row->built;
     }
     sums->count = sums->merged = out;
 }
@@ -179,7 +182,7 @@ static int add_row(struct sums *sums, const PGresult *rows, int row, struct kiln
         return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for the groups of the cache");
     KILN_READ(rows, row, 0, cache->model, cache->model_hash, cache->width, cache->height,
               cache->lora_set, cache->latents, cache->prompts, cache->states, cache->bytes,
-              cache->gpu_seconds);
+              cache->gpu_seconds, cache->built);
     return 0;
 }
 
@@ -323,8 +326,8 @@ int kiln_ledger_variety(struct kiln_ledger *ledger, const char *pool, uint32_t b
         "  (SELECT count(*) FROM bits WHERE n <= $2::integer) FROM shares"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, bits, quality);
-    return kiln_ledger_ask(ledger, &variety, &params,
-                           KILN_FIELDS(ret->pictures, ret->reused, ret->donors, ret->most,
-                                       ret->compared, ret->near),
-                           err);
+    return kiln_ledger_ask(
+        ledger, &variety, &params,
+        KILN_FIELDS(ret->pictures, ret->reused, ret->donors, ret->most, ret->compared, ret->near),
+        err);
 }

@@ -40,7 +40,8 @@ struct kiln_cache_row {
     char model_hash[65], lora_set[KILN_LORA_SET_MAX];
     uint32_t width, height;
     uint64_t latents, prompts, states, bytes;
-    double gpu_seconds; /* of those that were built for the cache alone */
+    double gpu_seconds; /* of those without a picture */
+    uint64_t built;     /* of the latents: ordered by `kiln cache build` */
 };
 typedef int kiln_each_cache(void *arg, const struct kiln_cache_row *row, struct kiln_error *err);
 /* All stored latents of exact runs by model, size and LoRA set, the most first.  Reads every row, a
@@ -66,7 +67,7 @@ int kiln_ledger_hits(struct kiln_ledger *ledger, const char *pool, kiln_each_hit
 /* A prompt that was rendered more than once, with one size and model. */
 #define KILN_POPULAR_SEEDS 64
 struct kiln_popular_row {
-    uint64_t job; /* the newest of its pictures */
+    uint64_t job;                         /* the newest of its pictures */
     char prompt_hash[65], model_hash[65]; /* model_hash: of the model's present weights, or "" */
     uint32_t width, height;
     uint64_t pictures;

@@ -21,15 +21,17 @@ static int list_row(void *arg, const struct kiln_cache_row *row, struct kiln_err
     if (listing->cli->json)
         kiln_json_put(line,
                       "{model:s model_hash:s width:i height:i loras:s latents:u prompts:u states:u "
-                      "bytes:u gpu_seconds:d}\n",
+                      "bytes:u gpu_seconds:d built:u}\n",
                       row->model, row->model_hash, row->width, row->height, row->lora_set,
-                      row->latents, row->prompts, row->states, row->bytes, row->gpu_seconds);
+                      row->latents, row->prompts, row->states, row->bytes, row->gpu_seconds,
+                      row->built);
     else {
         kiln_text_cell(line, listing->cli, row->model[0] ? row->model : "-", 14);
         kiln_text_printf(line, " %4ux%-4u ", row->width, row->height);
-        kiln_text_cell(line, listing->cli, row->lora_set[0] ? row->lora_set : "-", 16);
-        kiln_text_printf(line, " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %7s\n", row->latents,
-                         row->prompts, row->states, KILN_BYTES(row->bytes));
+        kiln_text_cell(line, listing->cli, row->lora_set[0] ? row->lora_set : "-", 14);
+        kiln_text_printf(line, " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7s\n",
+                         row->latents, row->built, row->prompts, row->states,
+                         KILN_BYTES(row->bytes));
     }
     return kiln_listing_put(listing, err);
 }
@@ -93,8 +95,8 @@ static int stat_cache(struct kiln_cli *cli)
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
     int rc = kiln_open_reader(cli, &ledger, &err);
-    kiln_listing_head(&listing, "%-14s %9s %-16s %9s %9s %9s %7s", "MODEL", "SIZE", "LORAS",
-                      "LATENTS", "PROMPTS", "STATES", "BYTES");
+    kiln_listing_head(&listing, "%-14s %9s %-14s %7s %7s %7s %7s %7s", "MODEL", "SIZE", "LORAS",
+                      "LATENTS", "BUILT", "PROMPTS", "STATES", "BYTES");
     if (rc == 0)
         rc = kiln_ledger_cache(ledger, kiln_pool(cli), list_row, &listing, &err);
     if (rc == 0)
@@ -113,7 +115,8 @@ struct subcommand {
 int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
 {
     static const struct subcommand subcommands[] = {
-        {"build", " prompts template sigmas loras set most limit dry-run from-history top donors alike "},
+        {"build",
+         " prompts template sigmas loras set most limit dry-run from-history top donors alike "},
         {"stat", " "},
         {"verify", " full "},
         {"why", " "},
