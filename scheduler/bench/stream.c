@@ -73,7 +73,8 @@ static uint32_t skip(struct stream *s, struct prompt *from, enum kiln_reuse_clas
     const int donor = least_used(from);
     if (donor < 0)
         return 0;
-    const struct kiln_reuse_pool pool = {class, from->donors, from->uses[donor]};
+    const struct kiln_reuse_pool pool = {
+        .class = class, .donors = from->donors, .uses = from->uses[donor]};
     const uint32_t depth = kiln_reuse_depth(s->card, &s->job, &pool);
     if (depth == 0)
         return 0;

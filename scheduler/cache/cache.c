@@ -47,7 +47,7 @@ struct model {
 struct kiln_cache {
     const struct kiln_config *config;
     pthread_t thread;
-    bool started, ruled; /* ruled: the quotas have been read */
+    bool started, ruled;     /* ruled: the quotas have been read */
     atomic_bool stop, asked; /* asked: a job wants a donor */
     int64_t card_due_ms, quotas_due_ms;
     struct stat card_stat; /* of what was read last; zeroed: there was none */
@@ -146,8 +146,13 @@ static bool wants_words(struct kiln_cache *cache)
 {
     bool wanted = false;
     pthread_mutex_lock(&cache->lock);
-    for (uint32_t i = 0; i < cache->card.reuse.row_count; i++)
-        wanted = wanted || cache->card.reuse.rows[i].class != KILN_REUSE_SAME_PROMPT;
+    for (int small = 0; small < 2; small++) {
+        uint32_t count;
+        const struct kiln_card_reuse_row *rows =
+            kiln_card_reuse_rows(&cache->card.reuse, small, &count);
+        for (uint32_t i = 0; i < count; i++)
+            wanted = wanted || rows[i].class != KILN_REUSE_SAME_PROMPT;
+    }
     pthread_mutex_unlock(&cache->lock);
     return wanted;
 }

@@ -29,10 +29,12 @@ static bool is_for(const struct kiln_card_reuse_row *row, const struct kiln_job 
 }
 
 bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_job *job,
-                         enum kiln_reuse_class class)
+                         enum kiln_reuse_class class, bool small)
 {
-    for (uint32_t i = 0; card->reuse.steps == job->steps && i < card->reuse.row_count; i++)
-        if (is_for(&card->reuse.rows[i], job, class))
+    uint32_t count;
+    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card->reuse, small, &count);
+    for (uint32_t i = 0; card->reuse.steps == job->steps && i < count; i++)
+        if (is_for(&rows[i], job, class))
             return true;
     return false;
 }
@@ -49,24 +51,40 @@ static bool holds(const struct kiln_card_reuse_row *row, const struct kiln_job *
     return row->variety >= floor && pool->donors >= row->donors && pool->uses < row->uses;
 }
 
-double kiln_reuse_own_forwards(const struct kiln_model_card *card, const struct kiln_job *job)
+/* The mode in which the job runs without a donor. */
+static struct kiln_mode own_mode(const struct kiln_model_card *card, const struct kiln_job *job)
 {
     const struct kiln_card_picture picture = {
         .width = job->width, .height = job->height, .steps = job->steps, .guidance = job->guidance};
-    const struct kiln_mode mode = kiln_model_card_mode(card, &job->mode, &picture);
+    return kiln_model_card_mode(card, &job->mode, &picture);
+}
+
+double kiln_reuse_own_forwards(const struct kiln_model_card *card, const struct kiln_job *job)
+{
+    const struct kiln_mode mode = own_mode(card, job);
     return kiln_mode_forwards(&mode, job->steps);
+}
+
+bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln_job *job,
+                           struct kiln_picture_size *ret)
+{
+    return own_mode(card, job).kind == KILN_MODE_COARSE &&
+           kiln_coarse_size((struct kiln_picture_size){job->width, job->height}, card->coarse_sizes,
+                            card->coarse_size_count, ret);
 }
 
 uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
                           const struct kiln_reuse_pool *pool)
 {
-    const struct kiln_card_reuse *table = &card->reuse;
-    uint32_t depth = 0;
-    if (table->steps != job->steps || !kiln_reuse_wants(job))
+    uint32_t depth = 0, count;
+    const struct kiln_card_reuse_row *rows =
+        kiln_card_reuse_rows(&card->reuse, pool->small, &count);
+    if (card->reuse.steps != job->steps || !kiln_reuse_wants(job) ||
+        (pool->small && own_mode(card, job).kind != KILN_MODE_COARSE))
         return 0;
-    for (uint32_t i = 0; i < table->row_count; i++)
-        if (table->rows[i].depth > depth && holds(&table->rows[i], job, pool))
-            depth = table->rows[i].depth;
+    for (uint32_t i = 0; i < count; i++)
+        if (rows[i].depth > depth && holds(&rows[i], job, pool))
+            depth = rows[i].depth;
     return job->steps - depth < kiln_reuse_own_forwards(card, job) ? depth : 0;
 }
 
@@ -75,12 +93,15 @@ const char *kiln_reuse_refusal(const struct kiln_model_card *card, const struct 
 {
     const double floor = kiln_reuse_floor(job->alike);
     bool enough = floor <= 0, fresh = floor <= 0, varied = floor <= 0;
-    if (!kiln_reuse_measured(card, job, pool->class))
+    uint32_t count;
+    const struct kiln_card_reuse_row *rows =
+        kiln_card_reuse_rows(&card->reuse, pool->small, &count);
+    if (!kiln_reuse_measured(card, job, pool->class, pool->small))
         return "the model's table has no row for them at this size and number of steps";
     if (pool->donors == 0)
         return "none is stored";
-    for (uint32_t i = 0; i < card->reuse.row_count; i++) {
-        const struct kiln_card_reuse_row *row = &card->reuse.rows[i];
+    for (uint32_t i = 0; i < count; i++) {
+        const struct kiln_card_reuse_row *row = &rows[i];
         if (!is_for(row, job, pool->class) || pool->donors < row->donors)
             continue;
         enough = true;

@@ -3,15 +3,18 @@
  * A pure function of the model's measured table (kiln.json, storage/formats/card/model_card.h), of
  * the donors that there are and of the job's wish `alike`.  A run from a donor is as right as a
  * full one where the table says so; what it costs is variety: what the donor has, the picture
- * keeps, unless the donor is softened (worker/engine/soften.h).  So at `alike` 0 a row holds only if
- * pictures drawn from such a pool are at least 95 % as far from their nearest neighbour, donors
+ * keeps, unless the donor is softened (worker/engine/soften.h).  So at `alike` 0 a row holds only
+ * if pictures drawn from such a pool are at least 95 % as far from their nearest neighbour, donors
  * included, as full runs are.  A donor that is used up sends the next job on a full run, whose
- * latent is a new donor.  A prompt that was never drawn before has no donor of its class
- * "same_prompt", so a stream without repeats never becomes one of near-copies.
+ * latent is a new donor.  A job that is rendered coarse first may also begin from a latent of its
+ * small size, enlarged, which stands for its small phase.
+ *
+ * A prompt that was never drawn before has no donor of its class "same_prompt", so a stream without
+ * repeats never becomes one of near-copies.
  *
  * Source of the numbers: measured, scripts/bench/RESULTS.md; the floor falls with `alike` from 0.95
- * over 0.70 at 50 to nothing at 100.  Pictures of a stream are farther apart than those of one pool:
- * at 50 they keep 92 % of the distance of full runs, where 75 % are wanted.
+ * over 0.70 at 50 to nothing at 100.  Pictures of a stream are farther apart than those of one
+ * pool: at 50 they keep 92 % of the distance of full runs, where 75 % are wanted.
  */
 #ifndef KILN_REUSE_RULE_H
 #define KILN_REUSE_RULE_H
@@ -24,6 +27,7 @@ struct kiln_reuse_pool {
     enum kiln_reuse_class class;
     uint32_t donors;
     uint32_t uses; /* of the one that was used least */
+    bool small;    /* of the small size of coarse runs: enlarged before the run begins */
 };
 
 /* The variety that a run must leave, as a share of full runs'. */
@@ -34,9 +38,14 @@ double kiln_reuse_floor(uint32_t alike);
  * keeps no trajectory. */
 bool kiln_reuse_wants(const struct kiln_job *job);
 
-/* Whether any row is for donors of this class at the job's size and number of steps. */
+/* Whether any row is for donors of this class, small or not, at the job's size and number of steps.
+ */
 bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_job *job,
-                         enum kiln_reuse_class class);
+                         enum kiln_reuse_class class, bool small);
+
+/* The small size of the job, if it is rendered coarse first; else it has no small donors. */
+bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln_job *job,
+                           struct kiln_picture_size *ret);
 
 /* The most steps that the card lets the job skip with a donor of the pool; 0: it runs in full.  A
  * run from a donor must cost less than the job's own mode, in forwards of the full size. */

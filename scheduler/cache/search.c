@@ -154,19 +154,26 @@ static void watch_others(struct search *search, const struct kiln_donor_keys *ke
         }
 }
 
+/* Which classes are looked for; whether any needs the facts of the prompt. */
+static bool choose(struct search *search, bool small)
+{
+    bool worded = false;
+    for (int class = KILN_REUSE_SAME_PROMPT; class < KILN_REUSE_CLASS_COUNT; class ++) {
+        search->wanted[class] =
+            kiln_reuse_measured(search->card, search->job, (enum kiln_reuse_class) class, small);
+        worded = worded || (class != KILN_REUSE_SAME_PROMPT && search->wanted[class]);
+    }
+    return worded;
+}
+
 /* The better of what was best and what the donors of this kind allow. */
-static void look(struct search *search, uint64_t weights, bool coarse)
+static void look(struct search *search, const struct kiln_donor_kind *kind, bool small)
 {
     const struct kiln_job *job = search->job;
-    const struct kiln_donor_kind kind = {.model = job->model,
-                                         .weights = weights,
-                                         .width = job->width,
-                                         .height = job->height,
-                                         .steps = job->steps,
-                                         .coarse = coarse};
     struct found founds[KILN_REUSE_CLASS_COUNT] = {0};
     struct kiln_donor_keys keys;
-    kiln_donor_keys(&kind, search->hash, job->negative_prompt, search->facts, &keys);
+    (void)choose(search, small);
+    kiln_donor_keys(kind, search->hash, job->negative_prompt, search->facts, &keys);
     if (search->wanted[KILN_REUSE_SAME_PROMPT])
         add_prompt(search, keys.at[KILN_DONOR_EXACT], &founds[KILN_REUSE_SAME_PROMPT]);
     if (keys.worded && search->wanted[KILN_REUSE_CANONICAL])
@@ -179,10 +186,11 @@ static void look(struct search *search, uint64_t weights, bool coarse)
     for (int class = KILN_REUSE_SAME_PROMPT; class < KILN_REUSE_CLASS_COUNT; class ++) {
         struct found *found = &founds[class];
         found->pool.class = (enum kiln_reuse_class) class;
+        found->pool.small = small;
         const uint32_t depth =
             found->pool.donors ? kiln_reuse_depth(search->card, job, &found->pool) : 0;
         if (search->watch && search->watch->pool)
-            search->watch->pool(search->watch->arg, coarse, &found->pool, depth,
+            search->watch->pool(search->watch->arg, kind, &found->pool, depth,
                                 depth ? NULL : kiln_reuse_refusal(search->card, job, &found->pool));
         if (depth > search->best.step)
             search->best = (struct kiln_donor){found->job, depth, class};
@@ -196,18 +204,28 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_index *index,
                                     const struct kiln_search_watch *watch)
 {
     char hash[65];
-    bool worded = false;
     struct search search = {
         .index = index, .card = card, .words = words, .job = job, .watch = watch, .hash = hash};
-    for (int class = KILN_REUSE_SAME_PROMPT; class < KILN_REUSE_CLASS_COUNT; class ++) {
-        search.wanted[class] = kiln_reuse_measured(card, job, (enum kiln_reuse_class) class);
-        worded = worded || (class != KILN_REUSE_SAME_PROMPT && search.wanted[class]);
-    }
+    struct kiln_donor_kind kind = {.model = job->model,
+                                   .weights = weights,
+                                   .width = job->width,
+                                   .height = job->height,
+                                   .steps = job->steps};
+    struct kiln_picture_size size;
+    const bool small = card->reuse.small_count > 0 && kiln_reuse_small_size(card, job, &size);
     kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, hash);
-    search.facts = worded ? kiln_donor_facts(words, kiln_job_drawn(job)) : NULL;
-    look(&search, weights, false);
+    if (choose(&search, false) || (small && choose(&search, true)))
+        search.facts = kiln_donor_facts(words, kiln_job_drawn(job));
+    look(&search, &kind, false);
+    kind.coarse = true;
     if (job->mode.kind != KILN_MODE_EXACT) /* an exact picture begins from exact ones alone */
-        look(&search, weights, true);
+        look(&search, &kind, false);
+    kind.coarse = false;
+    if (small) {
+        kind.width = size.width;
+        kind.height = size.height;
+        look(&search, &kind, true);
+    }
     kiln_facts_free(search.facts);
     return search.best;
 }

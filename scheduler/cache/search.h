@@ -19,10 +19,10 @@
 
 /* What a donor and a job must agree in, beside their prompts. */
 struct kiln_donor_kind {
-    const char *model; /* as jobs name it */
-    uint64_t weights;  /* hash of the model's files */
-    uint32_t width, height, steps;
-    bool coarse; /* the donor was rendered coarse first */
+    const char *model;             /* as jobs name it */
+    uint64_t weights;              /* hash of the model's files */
+    uint32_t width, height, steps; /* of the donor, which may be of the job's small size */
+    bool coarse;                   /* the donor was rendered coarse first */
 };
 
 /* prompt_hash, negative: see kiln_prompt_hash.  facts: of the prompt; NULL: it is found only to the
@@ -39,8 +39,8 @@ struct kiln_search_watch {
     /* A prompt that was judged; reason: why not, "" if it may be used. */
     void (*prompt)(void *arg, const char *prompt, enum kiln_reuse_class class, const char *reason);
     /* The donors of a class, and how many steps they allow; refusal: why none, else NULL. */
-    void (*pool)(void *arg, bool coarse, const struct kiln_reuse_pool *pool, uint32_t depth,
-                 const char *refusal);
+    void (*pool)(void *arg, const struct kiln_donor_kind *kind, const struct kiln_reuse_pool *pool,
+                 uint32_t depth, const char *refusal);
     void *arg;
 };
 

@@ -38,6 +38,7 @@ static const struct kiln_option cache_options[] = {
     {"sigmas", "LIST", "store the states nearest to these sigmas (0: the finished latent)"},
     {"loras", "L", "none or name:scale+...; the same as --set loras=L"},
     {"set", "KEY=VALUE", "set this key of every job; may be repeated"},
+    {"half", NULL, "latents of the small size that coarse runs of these jobs use"},
     {"most", "N", "refuse prompts that name more latents than this (100000)"},
     {"limit", "N", "the name of --most in older releases"},
     {"dry-run", NULL, "build: only count what is missing; prune: only list what would go"},
@@ -115,10 +116,11 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .args = "set TENANT [--queued N] [--gpu-seconds-day S] [--reuse off|auto|none] | ls | "
              "rm TENANT [--yes]",
      .summary = "limit a tenant's queued jobs and GPU-seconds a day, and its use of stored latents",
-     .examples = "kiln quota set ann --queued 10000 --gpu-seconds-day 3600\n"
-                 "kiln quota set '*' --queued 1000     every tenant without a quota of its own\n"
-                 "kiln quota set '*' --reuse off    no run of the pool begins from a stored latent\n"
-                 "kiln quota ls",
+     .examples =
+         "kiln quota set ann --queued 10000 --gpu-seconds-day 3600\n"
+         "kiln quota set '*' --queued 1000     every tenant without a quota of its own\n"
+         "kiln quota set '*' --reuse off    no run of the pool begins from a stored latent\n"
+         "kiln quota ls",
      .more = "Jobs above the limit of queued jobs are refused.  A tenant that has used its "
              "GPU-seconds is paused until midnight (UTC), and `kiln why` says so.  Backfills are "
              "limited by their low-water marks.  --reuse off applies whatever a job line asks "
@@ -144,11 +146,13 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .words = {1, 2},
      .run = kiln_verb_backfill},
     {.name = "cache",
-     .args = "build --prompts FILE|--template TEXT|--from-history [--sigmas LIST] ... | stat | "
-             "verify [--full] | why JOB | prune [--budget BYTES] [--dry-run] [--yes]",
+     .args =
+         "build --prompts FILE|--template TEXT|--from-history [--sigmas LIST|--half] ... | stat | "
+         "verify [--full] | why JOB | prune [--budget BYTES] [--dry-run] [--yes]",
      .summary = "store latents without pictures, for later runs to start from",
      .examples = "kiln cache build --prompts popular.txt --set size=1024x1024\n"
                  "kiln cache build --prompts popular.txt --sigmas 0.9,0.75\n"
+                 "kiln cache build --prompts popular.txt --set size=1024x1024 --half\n"
                  "kiln cache build --from-history --top 50 --alike 50 --dry-run\n"
                  "kiln cache stat\n"
                  "kiln cache verify --full         reads every latent that a run may begin from\n"
@@ -168,6 +172,9 @@ const struct kiln_verb kiln_verbs_fleet[] = {
          "from the model's teleport table what more donors would save if each prompt is "
          "rendered as often again.  --dry-run lists them with the GPU-seconds that they would "
          "save and take to make.  Full runs leave donors as well, at no cost.\n"
+         "build --half makes latents of the small size, at a quarter of the cost and the bytes.  "
+         "Only jobs that are rendered coarse first begin from them, where the model's teleport "
+         "table has rows of small donors.\n"
          "verify checks the latents from which other runs may begin: that they are in the "
          "store, of the right size.  Exit code 1: some are not.  why looks a job up as the "
          "scheduler would now, by the model's kiln.json and words.txt in the directory of the "

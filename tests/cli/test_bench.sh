@@ -34,6 +34,8 @@ json out.txt 'd["alike"][4]["hits"]["reworded"] > 0 and d["alike"][4]["saved_per
 ok kiln bench teleport-stream --model table --repeats 0 --rewordings 0 --json
 json out.txt 'all(a["saved_percent"] == 0 and a["lost_whole"] == 0 for a in d["alike"])'
 fails 64 kiln bench teleport-stream --repeats 101
+fails 64 kiln bench teleport --small --fit
+says '--small goes without --combine and --fit'
 fails 64 kiln bench teleport-stream --repeats 80 --rewordings 30
 
 # LoRAs by prompts: the goals on prompts that no weight was fitted on.  What is sealed stays sealed.

@@ -282,7 +282,7 @@ says '"a small blue fox": reworded$' out.txt
 ! grep -q 'wolf' out.txt || die "a prompt of another subject was compared"
 says "^now it would begin from the latent of job [0-9]* (" out.txt
 ok kiln cache why "$job" --json
-json out.txt 'd["donor"] > 0 and d["steps"] >= 4 and d["reason"] is None and {"class", "donors", "uses", "steps", "reason", "coarse"} == set(d["pools"][0]) and any(c["prompt"] == "a small blue fox" and c["class"] == "reworded" for c in d["compared"])'
+json out.txt 'd["donor"] > 0 and d["steps"] >= 4 and d["reason"] is None and {"class", "donors", "uses", "steps", "reason", "coarse", "small"} == set(d["pools"][0]) and any(c["prompt"] == "a small blue fox" and c["class"] == "reworded" for c in d["compared"])'
 job=$(sql "SELECT job_id FROM image WHERE prompt = 'a small green fox'")
 ok kiln cache why "$job"
 says '"a small blue fox": none, the colours differ: green, blue$' out.txt

@@ -199,6 +199,40 @@ static void what_is_judged_is_bounded(void **state)
     check(longest, 0, 0, 0);
 }
 
+/* A job that is rendered coarse first may begin from a latent of its small size. */
+static void small_donors_are_found(void **state)
+{
+    (void)state;
+    static const char table[] =
+        "{\"coarse\": {\"sizes\": [\"128x128\"]}, \"teleport\": {\"rows\": [" ROW(
+            "same_prompt", "5") "], \"small\": {\"rows\": [" ROW("same_prompt",
+                                                                 "6") "," ROW("reworded",
+                                                                              "6") "]}}}";
+    struct kiln_donor_kind half = plain;
+    half.width = half.height = 128;
+    struct kiln_job job = job_of("a small red cat on a sofa");
+    const uint64_t small = put(&half, "a small red cat on a sofa", "");
+    assert_int_equal(find_with(table, words, &job).job, 0); /* an exact job has none */
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_COARSE, .small = 4, .full = 3, .sigma = 0.75};
+    assert_int_equal(find_with(table, words, &job).job, small);
+    assert_int_equal(find_with(table, words, &job).step, 6);
+    assert_int_equal(find_with(same_prompt, words, &job).job, 0); /* without rows of them */
+    const uint64_t whole = put(&plain, "a small red cat on a sofa", "");
+    assert_int_equal(find_with(table, words, &job).job, small); /* which saves more */
+    kiln_donor_index_remove(index_of_test, small);
+    assert_int_equal(find_with(table, words, &job).job, whole);
+    job = job_of("a little red cat on a couch");
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_COARSE, .small = 4, .full = 3, .sigma = 0.75};
+    assert_int_equal(find_with(table, words, &job).job, 0); /* reworded has a row of small ones */
+    const uint64_t other = put(&half, "a small red cat on a sofa", "");
+    assert_int_equal(find_with(table, words, &job).job, other);
+    assert_int_equal(find_with(table, words, &job).hit, KILN_REUSE_REWORDED);
+    half.coarse = true; /* its own small phase was a quarter */
+    kiln_donor_index_remove(index_of_test, other);
+    put(&half, "a small red cat on a sofa", "");
+    assert_int_equal(find_with(table, words, &job).job, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +241,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(all_else_must_be_equal, start, end),
         cmocka_unit_test_setup_teardown(a_class_without_rows_is_not_used, start, end),
         cmocka_unit_test_setup_teardown(what_is_judged_is_bounded, start, end),
+        cmocka_unit_test_setup_teardown(small_donors_are_found, start, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,13 @@ static const char text[] =
     "{\"class\": \"same_prompt\", \"depth\": 7, \"donors\": 1, \"uses\": 16, \"variety\": 0.06,"
     "  \"loss\": [0.4, 1.4], \"for\": [\"256x256\"]},"
     "{\"class\": \"donor_says_more\", \"depth\": 6, \"donors\": 1, \"uses\": 1, \"variety\": 0.1,"
-    "  \"loss\": [-0.2, 0], \"for\": [\"256x256\"]}]}}";
+    "  \"loss\": [-0.2, 0], \"for\": [\"256x256\"]}], \"small\": {\"rows\": ["
+    "{\"class\": \"same_prompt\", \"depth\": 5, \"donors\": 8, \"uses\": 1, \"variety\": 0.8,"
+    "  \"loss\": [0, 0], \"for\": [\"256x512\"]},"
+    "{\"class\": \"same_prompt\", \"depth\": 6, \"donors\": 1, \"uses\": 1, \"variety\": 0.1,"
+    "  \"loss\": [0.2, 0.5], \"for\": [\"256x512\"]},"
+    "{\"class\": \"same_prompt\", \"depth\": 7, \"donors\": 1, \"uses\": 1, \"variety\": 0.1,"
+    "  \"loss\": [0.2, 1.6], \"for\": [\"256x512\"]}]}}}";
 
 static struct kiln_model_card read_card(void)
 {
@@ -45,7 +51,7 @@ static uint32_t depth_of(const struct kiln_job *job, enum kiln_reuse_class class
                          uint32_t uses)
 {
     const struct kiln_model_card card = read_card();
-    const struct kiln_reuse_pool pool = {class, donors, uses};
+    const struct kiln_reuse_pool pool = {.class = class, .donors = donors, .uses = uses};
     return kiln_reuse_depth(&card, job, &pool);
 }
 
@@ -101,7 +107,7 @@ static void only_what_was_measured(void **state)
     job.steps = 9;
     assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 0);
     const struct kiln_model_card nothing = {0};
-    const struct kiln_reuse_pool pool = {KILN_REUSE_SAME_PROMPT, 8, 0};
+    const struct kiln_reuse_pool pool = {.class = KILN_REUSE_SAME_PROMPT, .donors = 8};
     job = want(100);
     assert_int_equal(kiln_reuse_depth(&nothing, &job, &pool), 0);
 }
@@ -141,6 +147,45 @@ static void a_coarse_run_is_cheaper_than_a_shallow_hit(void **state)
     assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 8, 0), 0);
 }
 
+static uint32_t small_depth(const struct kiln_job *job, uint32_t donors, uint32_t uses)
+{
+    const struct kiln_model_card card = read_card();
+    const struct kiln_reuse_pool pool = {
+        .class = KILN_REUSE_SAME_PROMPT, .donors = donors, .uses = uses, .small = true};
+    return kiln_reuse_depth(&card, job, &pool);
+}
+
+/* They have rows of their own, and serve only what is rendered coarse first. */
+static void small_donors_are_for_coarse_runs(void **state)
+{
+    (void)state;
+    const struct kiln_model_card card = read_card();
+    struct kiln_picture_size size = {0};
+    struct kiln_job job = want(100);
+    job.height = 512;
+    assert_int_equal(small_depth(&job, 1, 0), 0); /* exact */
+    assert_false(kiln_reuse_small_size(&card, &job, &size));
+    job.mode.kind = KILN_MODE_COARSE_AUTO; /* 4+3 at this size */
+    assert_int_equal(small_depth(&job, 1, 9), 6);
+    assert_true(kiln_reuse_small_size(&card, &job, &size));
+    assert_int_equal(size.width, 128);
+    assert_int_equal(size.height, 256);
+    job.alike = 30; /* floor 0.8 */
+    assert_int_equal(small_depth(&job, 8, 0), 5);
+    assert_int_equal(small_depth(&job, 8, 1), 0);
+    assert_int_equal(small_depth(&job, 7, 0), 0);
+    job.alike = 0;
+    assert_int_equal(small_depth(&job, 8, 0), 0);
+    assert_false(kiln_reuse_measured(&card, &job, KILN_REUSE_REWORDED, true));
+    job.alike = 100;
+    job.mode = (struct kiln_mode){.kind = KILN_MODE_COARSE, .small = 4, .full = 1, .sigma = 0.75};
+    assert_int_equal(small_depth(&job, 1, 0), 0); /* 2 forwards, as its own mode */
+    job = want(100);                              /* auto is exact at this size */
+    job.mode.kind = KILN_MODE_COARSE_AUTO;
+    assert_false(kiln_reuse_small_size(&card, &job, &size));
+    assert_int_equal(small_depth(&job, 1, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +195,7 @@ int main(void)
         cmocka_unit_test(only_what_was_measured),
         cmocka_unit_test(some_jobs_never),
         cmocka_unit_test(a_coarse_run_is_cheaper_than_a_shallow_hit),
+        cmocka_unit_test(small_donors_are_for_coarse_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

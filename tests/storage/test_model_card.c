@@ -152,14 +152,32 @@ static void bounds_of_the_change_are_found(void **state)
               " \"loss\": [0, 0], \"for\": [\"64x64\"], \"change\": [0.25, 1.5]}]}}");
     const struct kiln_card_reuse *reuse = &card.reuse;
     double bounds[2];
-    assert_true(kiln_card_reuse_bounds(reuse, KILN_REUSE_SAME_PROMPT, reuse->rows[0].depth, 256,
-                                       256, bounds));
+    assert_true(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_SAME_PROMPT, reuse->rows[0].depth,
+                                       256, 256, bounds));
     assert_true(bounds[0] == 0 && bounds[1] == 0.5);
-    assert_true(kiln_card_reuse_bounds(reuse, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
+    assert_true(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
     assert_true(bounds[0] == 0.25 && bounds[1] == 1.5);
-    assert_false(kiln_card_reuse_bounds(reuse, KILN_REUSE_REWORDED, 7, 64, 96, bounds));
-    assert_false(kiln_card_reuse_bounds(reuse, KILN_REUSE_REWORDED, 6, 64, 64, bounds));
-    assert_false(kiln_card_reuse_bounds(reuse, KILN_REUSE_CANONICAL, 7, 64, 64, bounds));
+    assert_false(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_REWORDED, 7, 64, 96, bounds));
+    assert_false(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_REWORDED, 6, 64, 64, bounds));
+    assert_false(kiln_card_reuse_bounds(reuse, false, KILN_REUSE_CANONICAL, 7, 64, 64, bounds));
+    assert_false(kiln_card_reuse_bounds(reuse, true, KILN_REUSE_REWORDED, 7, 64, 64, bounds));
+}
+
+static void rows_of_small_donors_stand_apart(void **state)
+{
+    (void)state;
+    uint32_t count;
+    const struct kiln_model_card card =
+        parse("{\"teleport\": {\"small\": {\"measured\": {}, \"rows\": [{\"class\": \"canonical\","
+              " \"depth\": 6, \"donors\": 1, \"uses\": 1, \"variety\": 0, \"loss\": [0, 0],"
+              " \"for\": [\"64x64\"]}]}, \"rows\": [{" ROW "}, {" ROW "}]}}");
+    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(&card.reuse, false, &count);
+    assert_int_equal(count, 2);
+    assert_int_equal(rows[1].class, KILN_REUSE_SAME_PROMPT);
+    rows = kiln_card_reuse_rows(&card.reuse, true, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(rows[0].class, KILN_REUSE_CANONICAL);
+    assert_int_equal(rows[0].depth, 6);
 }
 
 static void bad_rows_of_reuse_are_refused_by_name(void **state)
@@ -189,6 +207,10 @@ static void bad_rows_of_reuse_are_refused_by_name(void **state)
         {"{\"rows\": [{\"change\": [0, 0]}]}", "\"change\": expected two numbers: the least"},
         {"{\"rows\": [{\"change\": [-1, 1]}]}", "\"change\": expected a number from 0"},
         {"{\"steps\": 1, \"rows\": [{" ROW "}]}", "number 1: depth 1 of 1 steps leaves none"},
+        {"{\"steps\": 1, \"small\": {\"rows\": [{" ROW "}]}}",
+         "\"teleport.small.rows\": number 1: depth 1 of 1 steps leaves none"},
+        {"{\"small\": 3}", "\"teleport.small\": expected an object"},
+        {"{\"small\": {\"rows\": [{}]}}", "number 1 lacks \"class\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
@@ -550,6 +572,7 @@ int main(void)
         cmocka_unit_test(a_schedule_is_read),
         cmocka_unit_test(rows_of_reuse_are_read),
         cmocka_unit_test(bounds_of_the_change_are_found),
+        cmocka_unit_test(rows_of_small_donors_stand_apart),
         cmocka_unit_test(bad_rows_of_reuse_are_refused_by_name),
         cmocka_unit_test(bad_schedules_are_refused_by_name),
         cmocka_unit_test(weights_of_steps_are_read),

@@ -67,7 +67,7 @@ static int load_masked(const char *key, const char *mask, uint32_t width, uint32
                        struct kiln_start *ret, struct kiln_error *err)
 {
     const struct kiln_job job = {.init_image = (char *)key, .init_mask = (char *)mask};
-    const struct kiln_start_want want = {width, height, "model", 16, 8};
+    const struct kiln_start_want want = {width, height, "model", 16, 8, false};
     const struct kiln_latent_row row = {0};
     *ret = (struct kiln_start){0};
     return kiln_start_load(store, &job, &row, &want, ret, err);
@@ -218,13 +218,13 @@ static void a_job_that_names_no_start_is_refused(void **state)
 }
 
 /* Loads a donor of 64x64 px whose values are +-spread around mean, but for one that is `odd`. */
-static int load_donor(float mean, float spread, float odd, uint32_t side, struct kiln_start *ret,
-                      struct kiln_error *err)
+static int load_donor(float mean, float spread, float odd, uint32_t side, bool small,
+                      struct kiln_start *ret, struct kiln_error *err)
 {
     struct kiln_latent latent = {.states = 1, .channels = 16, .height = 8, .width = 8};
     struct kiln_latent_row row = {
         .job = 5, .known = true, .model_hash = "model", .width = 64, .height = 64, .states = 1};
-    const struct kiln_start_want want = {side, side, "model", 16, 8};
+    const struct kiln_start_want want = {side, side, "model", 16, 8, small};
     uint8_t digest[KILN_SHA256_SIZE], *data;
     size_t size;
     latent.values = malloc(1024 * sizeof(float));
@@ -255,31 +255,37 @@ static void a_donor_has_the_values_of_a_latent(void **state)
     static const struct {
         float mean, spread, odd;
         uint32_t side;
+        bool small;
         int code;
     } cases[] = {
-        {0, 1, 0, 64, 0},
-        {2, 0.5f, 0, 64, 0},
-        {0, 0, 0, 64, KILN_UNSUPPORTED},   /* grey everywhere */
-        {1, 0, 0, 64, KILN_UNSUPPORTED},   /* likewise */
-        {0, 100, 0, 64, KILN_UNSUPPORTED}, /* far too large */
-        {50, 1, 0, 64, KILN_UNSUPPORTED},
-        {0, 1, 3e38f, 64, KILN_UNSUPPORTED},
-        {0, 1, 0, 128, KILN_BAD_INPUT}, /* a start would be enlarged */
+        {0, 1, 0, 64, false, 0},
+        {2, 0.5f, 0, 64, false, 0},
+        {0, 0, 0, 64, false, KILN_UNSUPPORTED},   /* grey everywhere */
+        {1, 0, 0, 64, false, KILN_UNSUPPORTED},   /* likewise */
+        {0, 100, 0, 64, false, KILN_UNSUPPORTED}, /* far too large */
+        {50, 1, 0, 64, false, KILN_UNSUPPORTED},
+        {0, 1, 3e38f, 64, false, KILN_UNSUPPORTED},
+        {0, 1, 0, 128, false, KILN_BAD_INPUT}, /* a start would be enlarged, */
+        {0, 1, 0, 128, true, 0},               /* and so is a small donor */
+        {0, 1, 0, 64, true, 0},
+        {0, 0, 0, 128, true, KILN_UNSUPPORTED},
+        {0, 1, 0, 512, true, KILN_BAD_INPUT}, /* eight times */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct kiln_start start;
         struct kiln_error err = {0};
-        int code =
-            load_donor(cases[i].mean, cases[i].spread, cases[i].odd, cases[i].side, &start, &err);
+        int code = load_donor(cases[i].mean, cases[i].spread, cases[i].odd, cases[i].side,
+                              cases[i].small, &start, &err);
         if (code != cases[i].code)
             fail_msg("%zu: %s \"%s\"", i, kiln_code_name(code), err.text);
         assert_true(code == 0 ? start.latent != NULL : !start.latent);
+        assert_int_equal(start.enlarged, code == 0 && cases[i].side > 64);
         kiln_start_release(&start);
     }
     struct kiln_start start = {0};
     struct kiln_error err = {0};
-    assert_int_not_equal(load_donor(0, 1, NAN, 64, &start, &err), 0);
-    assert_int_not_equal(load_donor(0, 1, INFINITY, 64, &start, &err), 0);
+    assert_int_not_equal(load_donor(0, 1, NAN, 64, false, &start, &err), 0);
+    assert_int_not_equal(load_donor(0, 1, INFINITY, 64, false, &start, &err), 0);
 }
 
 int main(void)

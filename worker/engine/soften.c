@@ -2,6 +2,9 @@
 #include "worker/engine/soften.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+
+#include "kernels/pictures/latent_enlarge.h"
 
 static uint32_t cells_of(uint32_t size, uint32_t side)
 {
@@ -27,4 +30,21 @@ void kiln_soften(float *latent, uint32_t channels, uint32_t height, uint32_t wid
                 for (uint32_t x = left; x < right; x++)
                     plane[(size_t)y * width + x] = mean;
         }
+}
+
+float *kiln_latent_enlarged(const float *clean, uint32_t channels, uint32_t height, uint32_t width,
+                            uint32_t out_height, uint32_t out_width)
+{
+    /* Noise of which nothing is mixed in. */
+    float *ret = calloc((size_t)channels * out_height * out_width, sizeof *ret);
+    if (ret)
+        kiln_latent_enlarge_ref(&(struct kiln_latent_enlarge){.clean = clean,
+                                                              .noise = ret,
+                                                              .x = ret,
+                                                              .channels = (int)channels,
+                                                              .height = (int)height,
+                                                              .width = (int)width,
+                                                              .out_height = (int)out_height,
+                                                              .out_width = (int)out_width});
+    return ret;
 }

@@ -114,11 +114,11 @@ static bool same_call(const struct kiln_job *a, const struct kiln_job *b)
 /* Lets a run from a donor be given up if its first step changes more or less than the first steps
  * of runs that come out right, where the card says how much that is of runs from one donor. */
 static void set_bounds(const struct compute *compute, struct kiln_call *call,
-                       const struct kiln_job *job, DiffusionZItem *item)
+                       const struct kiln_job *job, bool enlarged, DiffusionZItem *item)
 {
     double bounds[2];
     if (call->reused_from == 0 || !item->start_latent || item->more_count > 0 ||
-        !kiln_card_reuse_bounds(&compute->worker->engine->card.reuse,
+        !kiln_card_reuse_bounds(&compute->worker->engine->card.reuse, enlarged,
                                 (enum kiln_reuse_class)job->donor.hit, call->reused_from,
                                 job->width, job->height, bounds))
         return;
@@ -180,7 +180,8 @@ static struct kiln_call *next_call(struct compute *compute, const struct kiln_po
         };
         if (start >= 0)
             set_more(compute, call, &portion->starts[start]);
-        set_bounds(compute, call, &jobs[index], &call->items[call->count++]);
+        set_bounds(compute, call, &jobs[index], start >= 0 && portion->starts[start].enlarged,
+                   &call->items[call->count++]);
     }
     return call;
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/pictures/latent_enlarge.h"
 #include "schemas/digest.h"
 #include "schemas/job/coarse.h"
 #include "schemas/job/inputs.h"
@@ -15,6 +14,7 @@
 #include "storage/formats/pictures/picture_mask.h"
 #include "storage/formats/pictures/picture_read.h"
 #include "storage/formats/pictures/picture_resize.h"
+#include "worker/engine/soften.h"
 
 #define LATENTS_PREFIX "latents/"
 #define LATENT_BYTES_MAX ((uint64_t)KILN_LATENT_FILE_MAX / 2) /* compressed, of all states */
@@ -102,19 +102,11 @@ static int enlarge(struct kiln_latent *latent, const struct kiln_start_want *wan
     const size_t values = (size_t)want->latent_channels * width * height;
     *ret = (struct kiln_start){.latent = latent->values, .bytes = values * sizeof(float)};
     latent->values = NULL;
-    if (width == latent->width && height == latent->height)
+    ret->enlarged = width != latent->width || height != latent->height;
+    if (!ret->enlarged)
         return 0;
-    float *large = calloc(values, sizeof *large); /* noise of which nothing is mixed in */
-    if (large)
-        kiln_latent_enlarge_ref(
-            &(struct kiln_latent_enlarge){.clean = ret->latent,
-                                          .noise = large,
-                                          .x = large,
-                                          .channels = (int)want->latent_channels,
-                                          .height = (int)latent->height,
-                                          .width = (int)latent->width,
-                                          .out_height = (int)height,
-                                          .out_width = (int)width});
+    float *large = kiln_latent_enlarged(ret->latent, want->latent_channels, latent->height,
+                                        latent->width, height, width);
     free(ret->latent);
     ret->latent = large;
     return large ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory to enlarge a latent");
@@ -255,7 +247,8 @@ int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,
                     const struct kiln_start_want *want, struct kiln_start *ret,
                     struct kiln_error *err)
 {
-    if (row->key[0] && (row->width != want->width || row->height != want->height))
+    if (row->key[0] && !want->small_donors &&
+        (row->width != want->width || row->height != want->height))
         return kiln_fail(err, KILN_BAD_INPUT, "donor %" PRIu64 " is of %ux%u px, not %ux%u",
                          row->job, row->width, row->height, want->width, want->height);
     int code = load_latent(store, row, want, ret, err);

@@ -15,6 +15,7 @@ struct kiln_start_want {
     uint32_t width, height;                  /* of the pictures to render */
     const char *model_hash;                  /* of the model that renders, */
     uint32_t latent_channels, latent_factor; /* and its latents; factor: pixels a value and side */
+    bool small_donors;                       /* a smaller donor is enlarged, as a start is */
 };
 
 /* Fetches the start of a job, and its mask if it has one.  With init_image it is that picture,
@@ -28,7 +29,8 @@ int kiln_start_load(struct kiln_store *store, const struct kiln_job *job,
                     const struct kiln_latent_row *row, const struct kiln_start_want *want,
                     struct kiln_start *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Likewise the latent of a donor, from what the ledger says of it.  Its size is the job's.
+/* Likewise the latent of a donor, from what the ledger says of it.  Its size is the job's, or a
+ * smaller one of this shape where that is wanted.
  * KILN_UNSUPPORTED: values that no latent has (not finite, one value everywhere, or far too large).
  */
 int kiln_donor_load(struct kiln_store *store, const struct kiln_latent_row *row,

@@ -249,7 +249,8 @@ static int reach_store(struct look *look, struct kiln_error *err)
         code = kiln_store_open(starts->worker->config, &starts->store, err);
     if (code == 0 && !look->answers)
         code = kiln_store_reach(starts->store, err);
-    if (kiln_start_is_bad(code)) /* a store whose directory or bucket is missing has lost no start */
+    if (kiln_start_is_bad(
+            code)) /* a store whose directory or bucket is missing has lost no start */
         code = err->code = KILN_UNAVAILABLE;
     look->answers = code == 0;
     return code;
@@ -485,6 +486,16 @@ static void fill(struct look *look, struct kiln_portion *portion, int code,
     }
 }
 
+/* Whether jobs of the assignment are rendered coarse first, if they are like those with donors:
+ * without LoRAs and guidance. */
+static bool is_coarse(const struct kiln_renderer *engine, const struct kiln_assignment *assignment)
+{
+    const struct kiln_card_picture picture = {
+        .width = assignment->width, .height = assignment->height, .steps = assignment->steps};
+    return kiln_model_card_mode(&engine->card, &assignment->mode, &picture).kind ==
+           KILN_MODE_COARSE;
+}
+
 static void look_up(struct starts *starts, struct kiln_flight *flight)
 {
     struct kiln_worker *worker = starts->worker;
@@ -495,6 +506,7 @@ static void look_up(struct starts *starts, struct kiln_flight *flight)
                         .want = {.width = assignment->width,
                                  .height = assignment->height,
                                  .model_hash = worker->engine->model_hash,
+                                 .small_donors = is_coarse(worker->engine, assignment),
                                  .latent_channels = (uint32_t)worker->engine->latent_channels,
                                  .latent_factor = (uint32_t)worker->engine->latent_factor}};
     struct kiln_error err = {0};

@@ -17,6 +17,7 @@ struct kiln_start {
     float *latent;
     float *more[KILN_COMBINE_MAX - 1]; /* beside it, of a donor: latents to combine it with */
     uint32_t more_count;
+    bool enlarged; /* the latents were of a smaller size */
     uint8_t *rgb;
     float *mask;
     char *prompt; /* of the latent's job, for edits; else NULL */

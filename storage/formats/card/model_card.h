@@ -28,6 +28,7 @@
 #define KILN_CARD_PATH_MAX 4608 /* with the directory */
 #define KILN_CARD_WHY 256
 #define KILN_CARD_REUSE_ROWS 64
+#define KILN_CARD_SMALL_ROWS 32
 #define KILN_CARD_REUSE_SIZES 8
 #define KILN_CARD_SOFTEN 8       /* depths */
 #define KILN_CARD_SOFTEN_MAX 256 /* values of a side */
@@ -80,6 +81,9 @@ struct kiln_card_reuse_row {
 struct kiln_card_reuse {
     struct kiln_card_reuse_row rows[KILN_CARD_REUSE_ROWS];
     uint32_t row_count;
+    /* Likewise of runs from latents of the small size of coarse runs, enlarged. */
+    struct kiln_card_reuse_row small_rows[KILN_CARD_SMALL_ROWS];
+    uint32_t small_count;
     uint32_t steps;              /* of the schedule that was measured */
     char model[KILN_CARD_MODEL]; /* hash of the model that was measured; "": not said */
     struct kiln_card_dtypes dtypes;
@@ -158,11 +162,15 @@ bool kiln_card_reuse_fits(const struct kiln_card_reuse *reuse, const char *model
 /* The side of a donor's cells for a run that skips `depth` steps, 1 or more; 0: it stays as it is.
  */
 uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t depth);
+/* The rows of donors of the small size, or of the job's own. */
+const struct kiln_card_reuse_row *kiln_card_reuse_rows(const struct kiln_card_reuse *reuse,
+                                                       bool small, uint32_t *ret_count);
 /* Whether the row was measured at this size. */
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height);
 /* The bounds of the change for runs of a class and depth at this size; false: nothing is said. */
-bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, enum kiln_reuse_class class,
-                            uint32_t depth, uint32_t width, uint32_t height, double ret[2]);
+bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, bool small,
+                            enum kiln_reuse_class class, uint32_t depth, uint32_t width,
+                            uint32_t height, double ret[2]);
 
 /* What the measurements of a card depend on. */
 struct kiln_card_picture {

@@ -2,7 +2,7 @@
  *
  *     {"model": "572f17112d631616", "dtypes": ["bf16"], "steps": 8, "soften": [8, 4], "rows":
  *       [{"class": "same_prompt", "depth": 1, "donors": 4, "uses": 4, "variety": 0.99,
- *         "loss": [0.1, 0.4], "for": ["256x256"]}]}
+ *         "loss": [0.1, 0.4], "for": ["256x256"]}], "small": {"rows": [...]}}
  */
 #include <string.h>
 
@@ -153,17 +153,41 @@ static const char *missing(const struct reading *reading)
                                    : NULL;
 }
 
-static int read_row(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+/* Adds a row; the caller's bound leaves room for it. */
+static int add_row(const struct kiln_json_value *value, struct kiln_card_reuse_row *rows,
+                   uint32_t *count, struct kiln_error *err)
 {
-    struct kiln_card_reuse *reuse = ret;
     struct reading reading = {0};
     int code = kiln_card_object("rows", value, read_row_key, &reading, err);
     if (code == 0 && missing(&reading))
-        code = kiln_fail(err, KILN_CONFIG, "number %u lacks \"%s\"", reuse->row_count + 1,
-                         missing(&reading));
+        code = kiln_fail(err, KILN_CONFIG, "number %u lacks \"%s\"", *count + 1, missing(&reading));
     if (code == 0)
-        reuse->rows[reuse->row_count++] = reading.row;
+        rows[(*count)++] = reading.row;
     return code;
+}
+
+static int read_row(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    return add_row(value, reuse->rows, &reuse->row_count, err);
+}
+
+static int read_small_row(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    return add_row(value, reuse->small_rows, &reuse->small_count, err);
+}
+
+static int read_small_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                          void *ret, struct kiln_error *err)
+{
+    struct kiln_card_reuse *reuse = ret;
+    if (!kiln_json_equals(key, "rows"))
+        return 0;
+    reuse->small_count = 0;
+    return kiln_card_values(value, KILN_CARD_SMALL_ROWS, "rows", read_small_row, reuse, err)
+               ? kiln_card_refuse("teleport.small.rows", err)
+               : 0;
 }
 
 static int read_side(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
@@ -204,7 +228,9 @@ static int read_key(const struct kiln_json_value *key, const struct kiln_json_va
                    ? kiln_card_refuse("teleport.rows", err)
                    : 0;
     }
-    return 0;
+    return kiln_json_equals(key, "small")
+               ? kiln_card_object("teleport.small", value, read_small_key, reuse, err)
+               : 0;
 }
 
 int kiln_card_reuse_read(const struct kiln_json_value *value, struct kiln_card_reuse *ret,
@@ -212,11 +238,16 @@ int kiln_card_reuse_read(const struct kiln_json_value *value, struct kiln_card_r
 {
     ret->steps = KILN_STEPS_DEFAULT;
     int code = kiln_card_object("teleport", value, read_key, ret, err);
-    for (uint32_t i = 0; i < ret->row_count && code == 0; i++)
-        if (ret->rows[i].depth >= ret->steps)
-            code = kiln_fail(err, KILN_CONFIG,
-                             "\"teleport.rows\": number %u: depth %u of %u steps leaves none",
-                             i + 1, ret->rows[i].depth, ret->steps);
+    for (int small = 0; small < 2; small++) {
+        uint32_t count;
+        const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(ret, small, &count);
+        for (uint32_t i = 0; i < count && code == 0; i++)
+            if (rows[i].depth >= ret->steps)
+                code = kiln_fail(err, KILN_CONFIG,
+                                 "\"teleport.%srows\": number %u: depth %u of %u steps leaves "
+                                 "none",
+                                 small ? "small." : "", i + 1, rows[i].depth, ret->steps);
+    }
     return code;
 }
 
@@ -232,16 +263,26 @@ uint32_t kiln_card_reuse_soften(const struct kiln_card_reuse *reuse, uint32_t de
     return depth <= reuse->soften_count ? reuse->soften[depth - 1] : 0;
 }
 
+const struct kiln_card_reuse_row *kiln_card_reuse_rows(const struct kiln_card_reuse *reuse,
+                                                       bool small, uint32_t *ret_count)
+{
+    *ret_count = small ? reuse->small_count : reuse->row_count;
+    return small ? reuse->small_rows : reuse->rows;
+}
+
 bool kiln_card_reuse_at(const struct kiln_card_reuse_row *row, uint32_t width, uint32_t height)
 {
     return kiln_card_sizes_have(row->sizes, row->size_count, width, height);
 }
 
-bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, enum kiln_reuse_class class,
-                            uint32_t depth, uint32_t width, uint32_t height, double ret[2])
+bool kiln_card_reuse_bounds(const struct kiln_card_reuse *reuse, bool small,
+                            enum kiln_reuse_class class, uint32_t depth, uint32_t width,
+                            uint32_t height, double ret[2])
 {
-    for (uint32_t i = 0; i < reuse->row_count; i++) {
-        const struct kiln_card_reuse_row *row = &reuse->rows[i];
+    uint32_t count;
+    const struct kiln_card_reuse_row *rows = kiln_card_reuse_rows(reuse, small, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct kiln_card_reuse_row *row = &rows[i];
         if (row->class != class || row->depth != depth || !(row->change[1] > 0) ||
             !kiln_card_reuse_at(row, width, height))
             continue;

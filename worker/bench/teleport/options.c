@@ -39,6 +39,9 @@ const char kiln_teleport_usage[] =
     "  --soften N,...         for runs that skip 1, 2, ... steps: flatten donors in\n"
     "                         cells of N x N values of the latent; 0: they stay as\n"
     "                         they are (5,4)\n"
+    "  --small                from donors of the small size of coarse runs, enlarged;\n"
+    "                         more than half of the steps skipped. Goes without\n"
+    "                         --combine and --fit\n"
     "  --combine              also from the nearest 2 and 4 of 8 donors, combined:\n"
     "                         their mean (lerp), along arcs (slerp), and along arcs\n"
     "                         in pairs (tree)\n"
@@ -61,7 +64,7 @@ const char kiln_teleport_usage[] =
     "\n"
     "--write offers a depth of a class where attributes lose at most 0.5 and whole\n"
     "prompts at most 1.5 points. The standard error counts against it, so few pairs\n"
-    "are not enough.\n"
+    "are not enough. It replaces all rows, or with --small those of small donors.\n"
     "\n"
     "Examples:\n"
     "  kiln bench teleport --count 5 --refused 2 --pools 1\n"
@@ -77,6 +80,8 @@ static int check(const struct kiln_teleport_options *o, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT, "--pairs FILE is missing");
     if (o->report && !o->records)
         return kiln_fail(err, KILN_BAD_INPUT, "--report needs --records FILE");
+    if (o->small && (o->combine || o->fit))
+        return kiln_fail(err, KILN_BAD_INPUT, "--small goes without --combine and --fit");
     if (o->dtype == DIFFUSIONZ_AUTO && o->write)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--dtype auto: " KILN_MODEL_CARD
@@ -117,6 +122,7 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
         {"steps", kiln_take_small, .to = &o.steps, 2, KILN_STEPS_MAX},
         {"soften", kiln_take_small, .to = o.soften, 0, KILN_CARD_SOFTEN_MAX, &o.soften_count,
          sizeof *o.soften, KILN_CARD_SOFTEN},
+        {"small", NULL, .to = &o.small},
         {"combine", NULL, .to = &o.combine},
         {"fit", NULL, .to = &o.fit},
         {"embedder", kiln_take_text, .to = &o.embedder},

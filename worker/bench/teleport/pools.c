@@ -43,8 +43,9 @@ static int render(struct pool *pool, const char *prompt, int first_noise, int co
                                            (uint32_t)(first_noise + at + i)),
                 .start_latent = depth ? pool->donors[(at + i) % DONORS] : NULL,
             };
-        code = kiln_teleport_render(bench, pool->table->size, bench->options.steps, depth, false,
-                                    items, some, outputs, err);
+        code = keep ? kiln_teleport_render_donors(bench, pool->table, items, some, outputs, err)
+                    : kiln_teleport_render(bench, pool->table->size, bench->options.steps, depth,
+                                           false, items, some, outputs, err);
         for (int i = 0; i < some && code == 0; i++) {
             kiln_low_pass(outputs[i].latent, pool->channels, outputs[i].latent_height,
                           outputs[i].latent_width,
@@ -72,7 +73,7 @@ static int fill_pool(struct pool *pool, struct kiln_teleport_pool *ret, struct k
         ret->has[0] = true;
         code = kiln_teleport_record_pool(bench, pool->table, ret, 0, err);
     }
-    for (int32_t depth = 1; depth < bench->options.steps && code == 0; depth++) {
+    for (int32_t depth = bench->first_depth; depth < bench->options.steps && code == 0; depth++) {
         if (ret->has[depth])
             continue;
         if (!pool->donors[0])

@@ -28,10 +28,14 @@ json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench)
 static json_t *heading(const struct kiln_teleport_bench *bench)
 {
     const struct kiln_teleport_options *o = &bench->options;
-    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "bench", "teleport", "model",
-                     diffusionz_model_hash(bench->pictures.context), "pairs", bench->pairs_hash,
-                     "seeds", o->seeds, "seed", (json_int_t)o->seed, "steps", o->steps, "soften",
-                     kiln_teleport_soften(bench), "device", bench->at.device_class);
+    json_t *ret =
+        json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "bench", "teleport", "model",
+                  diffusionz_model_hash(bench->pictures.context), "pairs", bench->pairs_hash,
+                  "seeds", o->seeds, "seed", (json_int_t)o->seed, "steps", o->steps, "soften",
+                  kiln_teleport_soften(bench), "device", bench->at.device_class);
+    if (ret && o->small) /* without it the heading is that of before there were small donors */
+        json_object_set_new(ret, "small", json_true());
+    return ret;
 }
 
 /* What names a run, or a pool at a depth, in the file. */
@@ -134,10 +138,10 @@ int kiln_teleport_records_open(struct kiln_teleport_bench *bench, struct kiln_er
 {
     if (bench->options.report)
         take_device(bench);
-    return kiln_records_open(
-        &bench->records, bench->options.records, heading(bench),
-        "model, file of pairs, number of seeds or steps, seed, softening, or device",
-        bench->options.report, take, bench, err);
+    return kiln_records_open(&bench->records, bench->options.records, heading(bench),
+                             "model, file of pairs, number of seeds or steps, seed, softening, "
+                             "size of donors, or device",
+                             bench->options.report, take, bench, err);
 }
 
 int kiln_teleport_record(struct kiln_teleport_bench *bench, const struct kiln_teleport_table *table,

@@ -178,10 +178,10 @@ void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
         "another seed, the noise floor.  donor: its own picture, by what the target asks.  skip N: "
         "from the donor's latent,");
     puts("N steps skipped.  Values have their standard error over the pairs.");
-    for (int i = 0; i < o->soften_count; i++)
+    for (int i = bench->first_depth - 1; i < o->soften_count; i++)
         if (o->soften[i])
-            printf("For skip %d donors are flattened in cells of %u x %u values.\n", i + 1, o->soften[i],
-                   o->soften[i]);
+            printf("For skip %d donors are flattened in cells of %u x %u values.\n", i + 1,
+                   o->soften[i], o->soften[i]);
 }
 
 /* One value of all groups and runs as a table: rows are groups, columns runs. */
@@ -267,8 +267,8 @@ static void print_variety(const struct kiln_teleport_bench *bench,
         printf(" --- |");
     puts("");
     for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)
-        for (int32_t depth = 1; depth < bench->options.steps && pools_of(bench, table, g);
-             depth++) {
+        for (int32_t depth = bench->first_depth;
+             depth < bench->options.steps && pools_of(bench, table, g); depth++) {
             printf("| %s | %zu | skip %d |", bench->pairs.groups[g].name, pools_of(bench, table, g),
                    depth);
             for (int p = 0; p < KILN_TELEPORT_POOLS; p++)
@@ -285,6 +285,8 @@ int kiln_teleport_print(const struct kiln_teleport_bench *bench,
 {
     printf("\n### %ux%u, %s\n", table->size.width, table->size.height,
            kiln_dtype_names[bench->options.dtype]);
+    if (bench->options.small)
+        printf("\nDonors are of %ux%u, enlarged.\n", table->donor.width, table->donor.height);
     int code = print_grid(bench, table, true, err);
     code = code ? code : print_grid(bench, table, false, err);
     code = code ? code : print_hits(bench, table, err);
@@ -377,8 +379,8 @@ json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench)
         for (int g = 0; g < bench->pairs.group_count; g++) {
             if (bench->pairs.groups[g].pairs > 0)
                 json_array_append_new(rows, group_json(bench, table, g));
-            for (int32_t depth = 1; depth < bench->options.steps && pools_of(bench, table, g);
-                 depth++)
+            for (int32_t depth = bench->first_depth;
+                 depth < bench->options.steps && pools_of(bench, table, g); depth++)
                 json_array_append_new(rows, pool_json(bench, table, g, depth));
         }
     }

@@ -76,6 +76,37 @@ int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_
     return code;
 }
 
+/* The latents of outputs at the size of the table. */
+static int enlarge(const struct kiln_teleport_table *table, DiffusionZOutput *outputs, int count,
+                   struct kiln_error *err)
+{
+    const struct kiln_picture_size size = table->size, donor = table->donor;
+    for (int i = 0; i < count; i++) {
+        DiffusionZOutput *output = &outputs[i];
+        const uint32_t height = (uint32_t)output->latent_height * size.height / donor.height;
+        const uint32_t width = (uint32_t)output->latent_width * size.width / donor.width;
+        float *large = kiln_latent_enlarged(output->latent, (uint32_t)output->latent_channels,
+                                            (uint32_t)output->latent_height,
+                                            (uint32_t)output->latent_width, height, width);
+        if (!large)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory to enlarge a latent");
+        free(output->latent);
+        output->latent = large;
+        output->latent_height = (int32_t)height;
+        output->latent_width = (int32_t)width;
+    }
+    return 0;
+}
+
+int kiln_teleport_render_donors(struct kiln_teleport_bench *bench,
+                                const struct kiln_teleport_table *table, DiffusionZItem *items,
+                                int count, DiffusionZOutput *outputs, struct kiln_error *err)
+{
+    int code = kiln_teleport_render(bench, table->donor, bench->options.steps, 0, false, items,
+                                    count, outputs, err);
+    return code || !bench->options.small ? code : enlarge(table, outputs, count, err);
+}
+
 /* Pairs that are rendered together, all seeds of each one behind the other. */
 struct group {
     struct kiln_teleport_bench *bench;
@@ -133,8 +164,10 @@ static int latents(struct group *group, int which, struct kiln_error *err)
             items[i] = item_of(group, at + i, which < 0 ? KILN_NOISE_TARGET : KILN_NOISE_DONOR);
         for (int i = 0; i < count && which > 0; i++)
             items[i].seed = choice_seed(group, at + i, which);
-        code = kiln_teleport_render(bench, group->table->size, bench->options.steps, 0, false,
-                                    items, count, outputs, err);
+        code = which < 0
+                   ? kiln_teleport_render(bench, group->table->size, bench->options.steps, 0, false,
+                                          items, count, outputs, err)
+                   : kiln_teleport_render_donors(bench, group->table, items, count, outputs, err);
         for (int i = 0; i < count && code == 0; i++) {
             group->channels = outputs[i].latent_channels;
             kiln_low_pass(outputs[i].latent, group->channels, outputs[i].latent_height,

@@ -48,7 +48,7 @@ struct kiln_teleport_options {
     uint64_t count, refused, pools;    /* pairs of a group at most; pools of a class */
     uint64_t seed;                     /* another one: the same pairs with other noise */
     const char *embedder;              /* its directory, for --fit; NULL: none */
-    bool combine, fit, no_fewer, report, json, write, help;
+    bool combine, fit, no_fewer, small, report, json, write, help;
     char command[512]; /* as typed, without the paths of this machine */
 };
 
@@ -130,6 +130,7 @@ struct kiln_teleport_pool {
 
 struct kiln_teleport_table {
     struct kiln_picture_size size;
+    struct kiln_picture_size donor; /* of donors; with --small smaller, and they are enlarged */
     size_t pairs;
     double *values; /* [run][measure][pair]; NaN: not measured yet */
     struct kiln_teleport_pool *pools;
@@ -143,6 +144,7 @@ struct kiln_teleport_bench {
     struct kiln_teleport_run runs[KILN_TELEPORT_RUNS_MAX];
     int run_count;
     struct kiln_teleport_table tables[KILN_TELEPORT_SIZES_MAX];
+    int32_t first_depth; /* the fewest steps that are skipped */
     struct kiln_measured_at at;
     char pairs_hash[KILN_FILE_HASH_MAX];
     const char *pairs_name; /* the file without its folder */
@@ -197,6 +199,12 @@ int kiln_teleport_render(struct kiln_teleport_bench *bench, struct kiln_picture_
                          int32_t steps, int32_t depth, bool decode, DiffusionZItem *items,
                          int count, DiffusionZOutput *outputs,
                          struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Full runs of donors, without pictures; their latents are of the table's size. */
+int kiln_teleport_render_donors(struct kiln_teleport_bench *bench,
+                                const struct kiln_teleport_table *table, DiffusionZItem *items,
+                                int count, DiffusionZOutput *outputs,
+                                struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Renders and measures what the table lacks. */
 int kiln_teleport_fill(struct kiln_teleport_bench *bench, struct kiln_teleport_table *table,
@@ -266,7 +274,7 @@ int kiln_teleport_bounds(const struct kiln_teleport_bench *bench,
                          double ret_bounds[2], struct kiln_error *err) KILN_MUST_CHECK;
 /* What was measured and how, as it is in kiln.json under "measured"; NULL without memory. */
 json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench);
-/* The object "teleport" of kiln.json. */
+/* The object "teleport" of kiln.json, or with --small what belongs under "small" of it. */
 int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 /* How much the words of two prompts have in common: the target's that the donor has, the donor's

@@ -20,6 +20,7 @@
 #include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "scheduler/cli/jobs/enqueue/prompts.h"
 #include "schemas/digest.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/quota.h"
 #include "storage/ledger/read/cache.h"
@@ -35,6 +36,8 @@ struct build {
     struct kiln_history_wish wish;
     struct kiln_history history;
     long limit;
+    bool half; /* of the small size, which card says */
+    struct kiln_model_card card;
     bool dry_run, enqueuing;     /* enqueuing: the second pass */
     struct kiln_digest_map keys; /* those met in this pass */
     /* the page being filled */
@@ -214,6 +217,21 @@ static int take_latent(struct build *build, struct kiln_job *job, bool any_seed,
     return rc == 0 && build->count == PAGE ? flush(build, err) : rc;
 }
 
+/* Gives the job the small size of coarse runs of its own. */
+static int halve(const struct build *build, struct kiln_job *job, struct kiln_error *err)
+{
+    struct kiln_picture_size small;
+    if (!kiln_coarse_size((struct kiln_picture_size){job->width, job->height},
+                          build->card.coarse_sizes, build->card.coarse_size_count, &small))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--half: coarse runs of %ux%u have no small size in " KILN_MODEL_CARD
+                         " of the model",
+                         job->width, job->height);
+    job->width = small.width;
+    job->height = small.height;
+    return 0;
+}
+
 /* The key of a latent names its LoRAs, and the router chooses only later.  An option overrides all
  * lines. */
 static int refuse_auto(struct build *build, struct kiln_error *err)
@@ -250,12 +268,15 @@ static int take_line(void *arg, const char *text, size_t len, struct kiln_error 
             kiln_job_release(&job);
             return refuse_auto(build, err);
         }
+        rc = build->half ? halve(build, &job, err) : 0;
         free(job.batch);
         job.batch = strdup(KILN_CACHE_BATCH);
-        if (job.batch)
+        if (rc == 0 && !job.batch)
+            rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a job");
+        if (rc == 0)
             rc = take_latent(build, &job, !kiln_expand_has_seed(expand), err);
         else
-            rc = (kiln_job_release(&job), kiln_fail(err, KILN_NO_MEMORY, "no memory for a job"));
+            kiln_job_release(&job);
     }
     return rc;
 }
@@ -278,11 +299,12 @@ static int check_plan(const struct build *build, struct kiln_error *err)
     if (build->from_history && build->history.count == 0)
         kiln_say(cli, "more donors would save nothing for the prompts of the history");
     else if (build->from_history)
-        kiln_say(cli,
-                 "donors for %s of the history: expected to save %.1f GPU-seconds if each prompt is "
-                 "rendered as often again; making them takes %.1f",
-                 KILN_COUNT(build->history.count, "prompt"), build->history.saved_s,
-                 build->history.cost_s);
+        kiln_say(
+            cli,
+            "donors for %s of the history: expected to save %.1f GPU-seconds if each prompt is "
+            "rendered as often again; making them takes %.1f",
+            KILN_COUNT(build->history.count, "prompt"), build->history.saved_s,
+            build->history.cost_s);
     if (build->history.cost_s > build->history.saved_s)
         kiln_warn(cli, "these donors take more GPU time to make than they are expected to save");
     if (build->from_history && build->dry_run && !cli->json)
@@ -318,13 +340,12 @@ static int print_result(const struct build *build)
     int status = build->beyond ? EX_TEMPFAIL : 0;
     if (!cli->json)
         return status;
-    json_t *result =
-        json_pack("{s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "batch",
-                  exists ? KILN_CACHE_BATCH : NULL, "wanted", (json_int_t)build->wanted, "stored",
-                  (json_int_t)build->stored, "waiting", (json_int_t)build->waiting, "failed",
-                  (json_int_t)build->failed, "missing", (json_int_t)build->missing, "ordered",
-                  (json_int_t)build->enqueued, "beyond_quota", (json_int_t)build->beyond, "dry_run",
-                  (int)build->dry_run);
+    json_t *result = json_pack(
+        "{s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "batch", exists ? KILN_CACHE_BATCH : NULL,
+        "wanted", (json_int_t)build->wanted, "stored", (json_int_t)build->stored, "waiting",
+        (json_int_t)build->waiting, "failed", (json_int_t)build->failed, "missing",
+        (json_int_t)build->missing, "ordered", (json_int_t)build->enqueued, "beyond_quota",
+        (json_int_t)build->beyond, "dry_run", (int)build->dry_run);
     if (build->from_history) {
         json_object_set_new(result, "prompts", json_integer((json_int_t)build->history.count));
         json_object_set_new(result, "gpu_seconds_saved", json_real(build->history.saved_s));
@@ -336,10 +357,9 @@ static int print_result(const struct build *build)
 
 static int read_all(struct build *build, struct kiln_error *err)
 {
-    int rc = build->from_history
-                 ? kiln_history_each(&build->history, build->cli, build->ledger, &build->prompts,
-                                     take_line, build, err)
-                 : kiln_prompts_each(&build->prompts, take_line, build, err);
+    int rc = build->from_history ? kiln_history_each(&build->history, build->cli, build->ledger,
+                                                     &build->prompts, take_line, build, err)
+                                 : kiln_prompts_each(&build->prompts, take_line, build, err);
     if (rc == 0)
         rc = flush(build, err);
     kiln_digest_map_release(&build->keys);
@@ -353,6 +373,9 @@ static int build_latents(struct build *build, const struct kiln_args *args, stru
     prompts->sets[prompts->set_count++] = (struct kiln_set){"set", "priority=-10"};
     kiln_prompts_sets(prompts, args); /* these come last and so override the two above */
     int rc = kiln_open_reader(build->cli, &build->ledger, err);
+    if (rc == 0 && build->half)
+        rc = kiln_model_card_read(kiln_config_text(build->cli->config, KILN_KEY_MODEL),
+                                  &build->card, err);
     if (rc == 0)
         rc = kiln_prompts_open(build->cli, args, prompts, err);
     if (rc == 0 && build->from_history)
@@ -386,7 +409,7 @@ static void release(struct build *build)
 /* --from-history with --top, --donors and --alike, or a source of prompts. */
 static int read_source(struct build *build, const struct kiln_args *args)
 {
-    static const char *const others[] = {"prompts", "template", "sigmas", "loras"};
+    static const char *const others[] = {"prompts", "template", "sigmas", "loras", "half"};
     static const char *const own[] = {"top", "donors", "alike"};
     struct kiln_cli *cli = build->cli;
     long top, donors, alike;
@@ -425,6 +448,7 @@ int kiln_latents_build(struct kiln_cli *cli, const struct kiln_args *args)
     }
     build->cli = cli;
     build->dry_run = kiln_arg(args, "dry-run") != NULL;
+    build->half = kiln_arg(args, "half") != NULL;
     int status = read_source(build, args);
     if (status == 0)
         status = kiln_arg_int(cli, args, kiln_arg(args, "most") ? "most" : "limit", 1,

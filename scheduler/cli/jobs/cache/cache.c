@@ -116,7 +116,8 @@ int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
 {
     static const struct subcommand subcommands[] = {
         {"build",
-         " prompts template sigmas loras set most limit dry-run from-history top donors alike "},
+         " prompts template sigmas loras set half most limit dry-run from-history top donors "
+         "alike "},
         {"stat", " "},
         {"verify", " full "},
         {"why", " "},

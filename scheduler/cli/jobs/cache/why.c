@@ -48,25 +48,31 @@ static void take_prompt(void *arg, const char *prompt, enum kiln_reuse_class cla
     kiln_text_release(&text);
 }
 
-static void take_pool(void *arg, bool coarse, const struct kiln_reuse_pool *pool, uint32_t depth,
-                      const char *refusal)
+static void take_pool(void *arg, const struct kiln_donor_kind *kind,
+                      const struct kiln_reuse_pool *pool, uint32_t depth, const char *refusal)
 {
     struct why *why = arg;
-    const char *class = kiln_reuse_class_name(pool->class);
+    char class[80];
+    int len = snprintf(class, sizeof class, "%s", kiln_reuse_class_name(pool->class));
+    if (!why->cli->json && pool->small)
+        snprintf(class + len, sizeof class - (size_t)len, ", small size %ux%u", kind->width,
+                 kind->height);
+    else if (!why->cli->json && kind->coarse)
+        snprintf(class + len, sizeof class - (size_t)len, ", rendered coarse first");
     if (why->cli->json)
         json_array_append_new(why->pools,
-                              json_pack("{s:s, s:b, s:i, s:i, s:i, s:s?}", "class", class, "coarse",
-                                        (int)coarse, "donors", (int)pool->donors, "uses",
-                                        (int)pool->uses, "steps", (int)depth, "reason", refusal));
+                              json_pack("{s:s, s:b, s:b, s:i, s:i, s:i, s:s?}", "class", class,
+                                        "coarse", (int)kind->coarse, "small", (int)pool->small,
+                                        "donors", (int)pool->donors, "uses", (int)pool->uses,
+                                        "steps", (int)depth, "reason", refusal));
     else if (depth > 0)
-        printf("  %s%s: %s, the least used began %s; %u of %u steps may be skipped\n", class,
-               coarse ? ", rendered coarse first" : "", KILN_COUNT(pool->donors, "donor"),
-               KILN_COUNT(pool->uses, "picture"), depth, why->job->steps);
+        printf("  %s: %s, the least used began %s; %u of %u steps may be skipped\n", class,
+               KILN_COUNT(pool->donors, "donor"), KILN_COUNT(pool->uses, "picture"), depth,
+               why->job->steps);
     else if (pool->donors > 0)
-        printf("  %s%s: %s, %s\n", class, coarse ? ", rendered coarse first" : "",
-               KILN_COUNT(pool->donors, "donor"), refusal);
+        printf("  %s: %s, %s\n", class, KILN_COUNT(pool->donors, "donor"), refusal);
     else
-        printf("  %s%s: %s\n", class, coarse ? ", rendered coarse first" : "", refusal);
+        printf("  %s: %s\n", class, refusal);
 }
 
 static int print(const struct why *why, const struct kiln_donor *found, const char *silent)

@@ -1,0 +1,71 @@
+#!/bin/bash
+# Donors of half size, on a real stack: which jobs begin from them, what is told of it, and that
+# `kiln cache build --half` makes them.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+mkdir model
+printf '%s\n' '{"teleport": {"rows": [
+ {"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]}],
+ "small": {"rows": [
+ {"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["128x128"]}]}}}' >model/kiln.json
+export KILN_MODEL=$PWD/model
+ok kiln up --dir s --engine testcard
+export KILN_CONFIG=$PWD/s/kiln.conf
+
+large() { # PROMPT SEED COARSE ALIKE: renders it at 128x128; "MODE|FALLBACK|DONOR" of its picture in $drawn
+    printf '{"prompt":"%s","size":"128x128","seed":%s,"coarse":"%s","teleport":"auto","alike":%s}\n' "$1" "$2" "$3" "$4" >large.jsonl
+    ok kiln enqueue large.jsonl --batch large
+    ok kiln wait large --timeout 60
+    drawn=$(sql "SELECT mode, coalesce(fallback, ''), coalesce(donor, 0) FROM image WHERE prompt = '$1' AND seed = $2")
+}
+hit() { # PROMPT: seeds until a coarse job begins from a donor, which the scheduler finds within a second
+    for _ in $(seq 60); do
+        large "$1" $((++seed)) 4+3 100
+        [ "${drawn%%|*}" != teleport=6 ] || return 0
+        sleep 0.5
+    done
+    die "no coarse job began from a latent of its small size: $drawn"
+}
+seed=0
+
+# --- a picture of the small size, with the prompt of a coarse job
+printf '{"prompt":"a red fox","size":"64x64","seed":1}\n' >small.jsonl
+ok kiln enqueue small.jsonl --batch small
+ok kiln wait small --timeout 60
+hit 'a red fox'
+donor=${drawn##*|}
+[ "$(sql "SELECT width FROM latent WHERE job_id = $donor")" = 64 ] || die "a donor of another size"
+job=$(sql "SELECT job_id FROM image WHERE mode = 'teleport=6'")
+ok kiln show "$job"
+says "mode       coarse=4+3, rendered teleport=6, cost of 2 full steps" out.txt
+says "began from the latent of job $donor (same_prompt) at sigma 0.25, saved 2 of 4 steps" out.txt
+[ "$(sql "SELECT width, mode FROM latent WHERE job_id = $job")" = "128|teleport=6" ] || die "its latent does not say how it came about"
+ok kiln cache why "$job"
+says '^  same_prompt, small size 64x64: 1 donor, the least used began .*; 6 of 8 steps may be skipped$' out.txt
+ok kiln cache why "$job" --json
+json out.txt '{p["small"] for p in d["pools"]} == {False, True} and d["steps"] == 6'
+large 'a red fox' 7002 off 100
+[ "$drawn" = "||0" ] || die "an exact job began from a smaller latent: $drawn"
+large 'a red fox' 7003 4+3 0
+[ "$drawn" = "coarse=4+3||0" ] || die "a job that wants variety began from a small latent: $drawn"
+large 'a grey wolf' 7004 4+3 100
+[ "$drawn" = "coarse=4+3||0" ] || die "another prompt began from it: $drawn"
+ok kiln cache stat --json
+json out.txt '[(r["pictures"], r["steps_saved"]) for r in d if r.get("mode")] == [(1, 2)]'
+# One that is gone is a run in the job's own mode.
+rm "s/store/$(sql "SELECT key FROM latent WHERE job_id = $donor")"
+large 'a red fox' 7005 4+3 100
+[ "$drawn" = "coarse=4+3|missing|$donor" ] || die "a small donor that is gone: $drawn"
+
+# --- donors that are made on purpose
+half=(--template 'a large fox' --set size=128x128 --half --json)
+ok kiln cache build "${half[@]}"
+json out.txt 'd["ordered"] == 1'
+ok kiln wait latent-cache --timeout 60
+ok kiln cache build "${half[@]}"
+json out.txt '(d["stored"], d["ordered"]) == (1, 0)'
+[ "$(sql "SELECT l.width, l.height, l.encoding FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt = 'a large fox'")" = "64|64|i8-steps" ] || die "not a small donor"
+hit 'a large fox'
+fails 65 kiln cache build --template x --set size=64x64 --half
+says 'half: coarse runs of 64x64 have no small size in kiln.json'
