@@ -136,6 +136,10 @@ typedef struct DiffusionZBatch {
      * clean latent after them is enlarged and is the start: FROM_SIGMA with rest_steps, and items
      * without starts of their own. */
     int32_t coarse_steps, coarse_width, coarse_height;
+    /* A third level between the two, 0: none.  The next middle_steps steps of the schedule run at
+     * the middle size: the prediction of the coarse ones, enlarged, is noised to the sigma of the
+     * first of them, and their prediction is enlarged to the full size. */
+    int32_t middle_steps, middle_width, middle_height;
     /* 1: an edit by difference.  The start of an item is
      *
      *     start_latent + (prediction of prompt - prediction of start_prompt)
@@ -227,7 +231,7 @@ typedef struct kiln_run DiffusionZRun;
 DIFFUSIONZ_API int32_t diffusionz_begin_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                                               DiffusionZOutput *outputs, DiffusionZRun **ret);
 DIFFUSIONZ_API int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTimes *ret_times);
-/* Steps that the batch takes for each item, at both sizes with coarse first: where its progress
+/* Steps that the batch takes for each item, at all sizes with coarse first: where its progress
  * ends, and the length of its trajectories.  Reads only sizes, num_steps and the fields of starts;
  * 0 if those would be refused.  Any thread. */
 DIFFUSIONZ_API int32_t diffusionz_forwards(const DiffusionZContext *ctx,

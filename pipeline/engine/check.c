@@ -1,5 +1,6 @@
 /* check.c - checks a batch before anything runs, and counts its steps; see engine.h. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pipeline/engine/parts.h"
@@ -60,12 +61,34 @@ static int check_results(const DiffusionZBatch *b, struct kiln_error *err)
     return 0;
 }
 
+/* The size of a phase, which is enlarged to that of the next: the names of both. */
+static int check_smaller(const struct kiln_engine *e, const char *name, int width, int height,
+                         const char *next, int next_width, int next_height, struct kiln_error *err)
+{
+    char side[24];
+    snprintf(side, sizeof side, "%s width", name);
+    int code = check_side(e, side, width, err);
+    snprintf(side, sizeof side, "%s height", name);
+    code = code ? code : check_side(e, side, height, err);
+    if (!code && (width > next_width || height > next_height))
+        code = kiln_fail(err, KILN_BAD_INPUT, "%s size %d x %d: must not exceed the %s %d x %d",
+                         name, width, height, next, next_width, next_height);
+    return code;
+}
+
 static int check_coarse(const struct kiln_engine *e, const DiffusionZBatch *b,
                         struct kiln_error *err)
 {
+    const bool middle = b->middle_steps > 0;
     if (b->coarse_steps < 0 || b->coarse_steps > b->num_steps)
         return kiln_fail(err, KILN_BAD_INPUT, "coarse steps %d: must be 0 to %d, the steps",
                          b->coarse_steps, b->num_steps);
+    const int most = b->coarse_steps > 0 ? b->num_steps - b->coarse_steps : 0;
+    if (b->middle_steps < 0 || b->middle_steps > most)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "middle steps %d: must be 0 to %d, the steps after the coarse ones, and 0 "
+                         "without these",
+                         b->middle_steps, most);
     if (b->coarse_steps == 0)
         return 0;
     if (b->start != DIFFUSIONZ_FROM_SIGMA || b->rest_steps < 1)
@@ -75,15 +98,16 @@ static int check_coarse(const struct kiln_engine *e, const DiffusionZBatch *b,
                          b->coarse_steps);
     if (b->keep_trajectory)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "coarse steps %d: no trajectory is kept of steps at two sizes",
+                         "coarse steps %d: no trajectory is kept of steps at several sizes",
                          b->coarse_steps);
-    int code = check_side(e, "coarse width", b->coarse_width, err);
-    code = code ? code : check_side(e, "coarse height", b->coarse_height, err);
-    if (!code && (b->coarse_width > b->width || b->coarse_height > b->height))
-        code = kiln_fail(err, KILN_BAD_INPUT,
-                         "coarse size %d x %d: must not exceed the picture's %d x %d",
-                         b->coarse_width, b->coarse_height, b->width, b->height);
-    return code;
+    int code = middle ? check_smaller(e, "middle", b->middle_width, b->middle_height, "picture's",
+                                      b->width, b->height, err)
+                      : 0;
+    if (code)
+        return code;
+    return check_smaller(e, "coarse", b->coarse_width, b->coarse_height,
+                         middle ? "middle" : "picture's", middle ? b->middle_width : b->width,
+                         middle ? b->middle_height : b->height, err);
 }
 
 static int check_difference(const DiffusionZBatch *b, struct kiln_error *err)

@@ -85,7 +85,7 @@ struct kiln_engine {
     int64_t tight_pixels, strip_pixels;
     int strip_rows;
     struct kt_clock *clock;         /* of the device's work */
-    struct kt_span *hand_over;      /* from the last small step to the first full one; NULL but in
+    struct kt_span *hand_over;      /* from the last smaller step to the first full one; NULL but in
                                      * benchmarks, which own it */
     char note[KILN_ERROR_TEXT_MAX]; /* of diffusionz_note */
 };

@@ -170,7 +170,7 @@ static bool apply_masks(const struct kiln_run *r, struct kt_scope *s,
     return true;
 }
 
-/* Whether the phase is the small one of a run that is coarse first. */
+/* Whether the phase is one of the smaller sizes of a run that is coarse first. */
 static bool is_small(const struct kiln_run *r)
 {
     const struct kiln_phase *full = kiln_run_full(r);

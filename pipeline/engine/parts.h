@@ -49,9 +49,9 @@ struct kiln_phase {
     enum kiln_phase_result result;
     struct kiln_step_weights weights;
 };
-/* Coarse first has a small phase and a full one, an edit by difference two predictions and the
- * steps after them.  Each LoRA and each transformer that the model has for a range of steps divides
- * a phase twice. */
+/* Coarse first has a small phase, perhaps a middle one, and a full one; an edit by difference two
+ * predictions and the steps after them.  Each LoRA and each transformer that the model has for a
+ * range of steps divides phases twice, and a full phase may repeat sigmas of those before it. */
 #define KILN_PHASES_MAX (3 + 2 * 2 * 2 * KILN_STEP_LORAS_MAX)
 
 struct kiln_item {
@@ -64,7 +64,7 @@ struct kiln_item {
     /* The clean latent that the phase starts from, of any size, or NULL for noise; from the end of
      * the phase on its result, which is what the next phase starts from. */
     kt latent;
-    kt noise; /* that the next phase starts with, made early; or NULL */
+    kt noise; /* that a phase starts with, made early; of its size; or NULL */
     kt state; /* that the next phase goes on from, after KILN_RESULT_STATE; else NULL */
     /* [1, height, width]: 1 where the item is rendered anew, and 1 minus that; NULL: everywhere.
      * Such an item keeps latent and noise until its steps are done. */

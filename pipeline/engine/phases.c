@@ -1,9 +1,10 @@
 /* phases.c - the phases of a batch: at which size and through which sigmas its items go.
  *
- * A run has one phase; coarse first has two.  The small phase takes the first sigmas of the
- * schedule and strides from the last of them to 0 at once: that step ends at x - sigma * dx/dsigma,
- * which is the prediction of the clean latent.  So the hand-over (start.c) finds a clean latent,
- * as every start is, and no phase needs a step of its own kind.  The predictions of an edit by
+ * A run has one phase; coarse first has two, or three with a third level.  The small phase takes
+ * the first sigmas of the schedule and strides from the last of them to 0 at once: that step ends
+ * at x - sigma * dx/dsigma, which is the prediction of the clean latent.  So the hand-over
+ * (start.c) finds a clean latent, as every start is, and no phase needs a step of its own kind.
+ * The middle phase takes the sigmas that follow in the same way.  The predictions of an edit by
  * difference are such phases, too: a schedule of one step, at the size of the pictures.
  *
  * Where the model has other weights for other steps, LoRAs or a transformer, a phase is divided:
@@ -98,21 +99,30 @@ static void add(struct list *list, const struct kiln_phase *whole)
     }
 }
 
+/* Adds `count` steps of the schedule, from step `first` on, that end with a prediction at a smaller
+ * size; none if count is 0. */
+static void add_smaller(struct list *list, int first, int count, int width, int height)
+{
+    const struct kiln_model_config *config = &list->e->config;
+    struct kiln_phase phase = {.schedule = list->whole,
+                               .height = height / config->vae.factor,
+                               .width = width / config->vae.factor};
+    if (count == 0)
+        return;
+    kiln_schedule_skip(&phase.schedule, &config->sampler, first);
+    kiln_schedule_cut(&phase.schedule, &config->sampler, count);
+    add(list, &phase);
+}
+
 int kiln_phases_fill(const struct kiln_engine *e, const DiffusionZBatch *b,
                      struct kiln_phase ret[KILN_PHASES_MAX])
 {
     const int factor = e->config.vae.factor;
     struct list list = {.e = e, .batch = b, .phases = ret};
-    struct kiln_phase phase = {.height = b->coarse_height / factor,
-                               .width = b->coarse_width / factor};
+    struct kiln_phase phase = {.height = b->height / factor, .width = b->width / factor};
     fill(&list.whole, &e->config.sampler, b);
-    if (b->coarse_steps > 0) {
-        phase.schedule = list.whole;
-        kiln_schedule_cut(&phase.schedule, &e->config.sampler, b->coarse_steps);
-        add(&list, &phase);
-    }
-    phase.height = b->height / factor;
-    phase.width = b->width / factor;
+    add_smaller(&list, 0, b->coarse_steps, b->coarse_width, b->coarse_height);
+    add_smaller(&list, b->coarse_steps, b->middle_steps, b->middle_width, b->middle_height);
     for (int result = KILN_RESULT_BEFORE; b->by_difference && result <= KILN_RESULT_AFTER;
          result++) {
         phase.result = (enum kiln_phase_result)result;

@@ -9,7 +9,8 @@
  *     a picture   the same with a sample of the VAE's encoder in place of the latent.  As in
  *                 diffusers the sample takes the first draw of the seed's generator and the noise
  *                 the second one
- *     hand-over   the same with the prediction of the small phase, enlarged, in place of the latent
+ *     hand-over   the same with the prediction of the phase before, at a smaller size, enlarged, in
+ *                 place of the latent
  *     difference  the same with latent + (prediction of the item's prompt - prediction of the
  *                 latent's own prompt) in place of the latent, both from that noise: what the two
  *                 prompts have in common cancels out, and the rest of the picture stays.  Measured
@@ -17,8 +18,9 @@
  *                 of eight steps skipped, and in 77 without the difference
  *
  * The small phase starts from the noise that the seed has at its size.  So a picture rendered
- * coarse first resembles the small picture of its seed, which people choose by.  The noise of the
- * hand-over begins with the same values, at other places.  That does no harm: of 80 prompts
+ * coarse first resembles the small picture of its seed, which people choose by.  The noise of a
+ * hand-over is what the seed has at the size after it: it begins with the same values, at other
+ * places.  That does no harm: of 80 prompts
  * (tests/quality/three.jsonl, the sketch model, 4+3 at 512 px) 95.0 % came out right in every word,
  * as with noise of another seed for the small phase.
  */
@@ -29,6 +31,13 @@ static kt noise_of(const struct kiln_run *r, struct kt_scope *s, const struct ki
 {
     const int64_t shape[3] = {r->e->config.transformer.channels, phase->height, phase->width};
     return kt_randn(s, item->in->seed, 3, shape);
+}
+
+/* Whether the item has noise of the phase's size. */
+static bool has_noise(const struct kiln_item *item, const struct kiln_phase *phase)
+{
+    return item->noise && kt_size(item->noise, 1) == phase->height &&
+           kt_size(item->noise, 2) == phase->width;
 }
 
 /* --- starts that an item brings --------------------------------------------------------------- */
@@ -103,10 +112,8 @@ kt kiln_start_state(const struct kiln_run *r, struct kt_scope *s, const struct k
     const struct kiln_phase *p = r->phase;
     if (item->state)
         return item->state;
-    if (!item->latent)
-        return item->start ? item->noise : noise_of(r, s, item, p);
-    kt noise = item->noise ? item->noise : noise_of(r, s, item, p);
-    return kt_noised(s, item->latent, noise, (double)p->schedule.sigmas[0]);
+    kt noise = has_noise(item, p) ? item->noise : noise_of(r, s, item, p);
+    return item->latent ? kt_noised(s, item->latent, noise, (double)p->schedule.sigmas[0]) : noise;
 }
 
 /* --- the result of a phase -------------------------------------------------------------------- */
@@ -144,12 +151,14 @@ void kiln_start_prepare_noise(struct kiln_run *r, const struct kiln_group *group
         return;
     for (int i = 0; i < group->count; i++) {
         struct kiln_item *item = group->items[i];
-        if (item->ended || item->noise)
+        if (item->ended || has_noise(item, r->phase + 1))
             continue;
         struct kt_scope *s = kt_scope_new(r->e->device);
         kt noise = noise_of(r, s, item, r->phase + 1);
-        if (kt_scope_check(s, &err) == 0) /* else it is made when its phase begins */
+        if (kt_scope_check(s, &err) == 0) { /* else it is made when its phase begins */
+            kt_drop(item->scope, item->noise);
             item->noise = kt_keep(item->scope, noise);
+        }
         kt_scope_free(s);
     }
 }

@@ -54,6 +54,8 @@ class Batch(ctypes.Structure):
                 ("start_step", ctypes.c_int32), ("start_sigma", ctypes.c_double),
                 ("rest_steps", ctypes.c_int32), ("coarse_steps", ctypes.c_int32),
                 ("coarse_width", ctypes.c_int32), ("coarse_height", ctypes.c_int32),
+                ("middle_steps", ctypes.c_int32), ("middle_width", ctypes.c_int32),
+                ("middle_height", ctypes.c_int32),
                 ("by_difference", ctypes.c_int32), ("step_loras", ctypes.c_void_p),
                 ("step_lora_count", ctypes.c_int32),
                 ("step_transformers", ctypes.c_void_p),

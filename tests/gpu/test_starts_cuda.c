@@ -54,7 +54,7 @@ struct way {
     const char *name;
     int start, start_step, rest_steps;
     double sigma;
-    bool from_picture, masked, varied, coarse, edited;
+    bool from_picture, masked, varied, coarse, middle, edited;
     float guidance;
 };
 
@@ -78,6 +78,13 @@ static const struct way ways[] = {
      .rest_steps = 2,
      .coarse = true,
      .varied = true},
+    {.name = "coarse 3+1+2, variety",
+     .start = DIFFUSIONZ_FROM_SIGMA,
+     .sigma = 0.75,
+     .rest_steps = 2,
+     .coarse = true,
+     .middle = true,
+     .varied = true},
     {.name = "by difference", .start = DIFFUSIONZ_FROM_STEP, .start_step = 4, .edited = true},
 };
 #define WAYS (sizeof ways / sizeof ways[0])
@@ -86,6 +93,7 @@ static const struct way ways[] = {
  * are mixed. */
 static DiffusionZBatch batch_of(const struct way *way, DiffusionZItem items[ITEMS])
 {
+    const int small = way->middle ? SIDE / 4 : way->coarse ? SIDE / 2 : 0;
     for (int i = 0; i < ITEMS; i++) {
         const bool own = way->start != DIFFUSIONZ_FROM_NOISE && !way->coarse;
         items[i] = (DiffusionZItem){.prompt = prompts[i], .seed = (uint64_t)i + 1};
@@ -110,9 +118,14 @@ static DiffusionZBatch batch_of(const struct way *way, DiffusionZItem items[ITEM
                              .start_step = way->start_step,
                              .start_sigma = way->sigma,
                              .rest_steps = way->rest_steps,
-                             .coarse_steps = way->coarse ? 4 : 0,
-                             .coarse_width = way->coarse ? SIDE / 2 : 0,
-                             .coarse_height = way->coarse ? SIDE / 2 : 0,
+                             .coarse_steps = way->middle   ? 3
+                                             : way->coarse ? 4
+                                                           : 0,
+                             .coarse_width = small,
+                             .coarse_height = small,
+                             .middle_steps = way->middle,
+                             .middle_width = way->middle ? SIDE / 2 : 0,
+                             .middle_height = way->middle ? SIDE / 2 : 0,
                              .by_difference = way->edited};
 }
 

@@ -11,7 +11,7 @@
 #define STEPS 4
 #define VALUES (16 * (WIDE / 8) * (HIGH / 8))
 #define SMALL 64
-#define SMALL_VALUES (16 * (SMALL / 8) * (SMALL / 8))
+#define MIDDLE 112 /* its width, at the full height */
 
 /* Two lengths of captions among them. */
 static const DiffusionZItem items[4] = {
@@ -57,6 +57,18 @@ static DiffusionZBatch coarse_of(const DiffusionZItem *some, int count)
     b.coarse_steps = 2;
     b.rest_steps = 3;
     b.coarse_width = b.coarse_height = SMALL;
+    return b;
+}
+
+/* Coarse first at 2 or 3 sizes, of 5 steps either way. */
+static DiffusionZBatch levels_of(int levels, const DiffusionZItem *some, int count)
+{
+    DiffusionZBatch b = coarse_of(some, count);
+    if (levels < 3)
+        return b;
+    b.coarse_steps = b.middle_steps = 1;
+    b.middle_width = MIDDLE;
+    b.middle_height = HIGH;
     return b;
 }
 
@@ -275,10 +287,12 @@ static void neighbours_with_other_starts_change_nothing(void **state)
 static void neighbours_of_a_coarse_picture_change_nothing(void **state)
 {
     (void)state;
-    DiffusionZBatch b = coarse_of(items, 4);
-    expect_neighbours_change_nothing(&b);
-    b.guidance_scale = 3;
-    expect_neighbours_change_nothing(&b);
+    for (int levels = 2; levels <= 3; levels++) {
+        DiffusionZBatch b = levels_of(levels, items, 4);
+        expect_neighbours_change_nothing(&b);
+        b.guidance_scale = 3;
+        expect_neighbours_change_nothing(&b);
+    }
 }
 
 /* In groups, of another number of pictures at each size; products of more rows may sum in another
@@ -287,21 +301,23 @@ static void coarse_pictures_in_groups(void **state)
 {
     (void)state;
     const DiffusionZItem some[4] = {items[0], items[2], items[3], items[0]};
-    const DiffusionZBatch b = coarse_of(some, 4);
     DiffusionZOutput alone[4], together[4];
     static const int64_t rows[] = {4 * 64, 2 * 96}; /* 4 small and 2 large; 2 of each */
-    run(&b, alone);
-    for (int c = 0; c < 2; c++) {
-        ctx->engine->group_rows = rows[c];
-        run(&b, together);
-        ctx->engine->group_rows = 0;
-        for (int i = 0; i < 4; i++) {
-            assert_int_equal(together[i].error_code, 0);
-            assert_near(together[i].latent, alone[i].latent, VALUES);
+    for (int levels = 2; levels <= 3; levels++) {
+        const DiffusionZBatch b = levels_of(levels, some, 4);
+        run(&b, alone);
+        for (int c = 0; c < 2; c++) {
+            ctx->engine->group_rows = rows[c];
+            run(&b, together);
+            ctx->engine->group_rows = 0;
+            for (int i = 0; i < 4; i++) {
+                assert_int_equal(together[i].error_code, 0);
+                assert_near(together[i].latent, alone[i].latent, VALUES);
+            }
+            diffusionz_release_outputs(together, 4);
         }
-        diffusionz_release_outputs(together, 4);
+        diffusionz_release_outputs(alone, 4);
     }
-    diffusionz_release_outputs(alone, 4);
 }
 
 /* Schedules of the same length with other sigmas are kept apart, and exact runs stay as they were
@@ -310,8 +326,8 @@ static void runs_of_several_kinds_take_turns(void **state)
 {
     (void)state;
     DiffusionZItem item = items[0];
-    DiffusionZOutput first[4], again;
-    DiffusionZBatch kinds[4];
+    DiffusionZOutput first[5], again;
+    DiffusionZBatch kinds[5];
     const DiffusionZLora lora = {golden("loras/diffusers.safetensors"), 0.8f};
     kinds[0] = batch_of(items, 1);
     kinds[1] = batch_of(&item, 1);
@@ -323,58 +339,84 @@ static void runs_of_several_kinds_take_turns(void **state)
     kinds[3] = coarse_of(items, 1);
     kinds[3].loras = &lora;
     kinds[3].lora_count = 1;
-    for (int i = 0; i < 4; i++)
+    kinds[4] = levels_of(3, items, 1);
+    for (int i = 0; i < 5; i++)
         run(&kinds[i], &first[i]);
-    assert_memory_not_equal(first[2].latent, first[3].latent, VALUES * sizeof(float));
-    for (int i = 3; i >= 0; i--) {
+    for (int i = 3; i < 5; i++)
+        assert_memory_not_equal(first[2].latent, first[i].latent, VALUES * sizeof(float));
+    for (int i = 4; i >= 0; i--) {
         run(&kinds[i], &again);
         assert_same_item(&again, &first[i]);
         diffusionz_release_outputs(&again, 1);
     }
-    diffusionz_release_outputs(first, 4);
+    diffusionz_release_outputs(first, 5);
 }
 
 /* --- coarse first ----------------------------------------------------------------------------- */
 
-/* By hand: the first two steps of a small exact run and the prediction of its clean latent, which
- * the stride to sigma 0 gives; then a run that starts from that, enlarged. */
-static void a_coarse_run_is_two_runs(void **state)
+/* Runs the batch, of one item, at a smaller size and takes the prediction of the clean latent at
+ * its step k, which the stride to sigma 0 gives; enlarges it to a picture of width x height. */
+static void predict(DiffusionZBatch b, int k, int width, int height, float *ret)
+{
+    static float clean[VALUES], zero[VALUES];
+    DiffusionZOutput out;
+    b.keep_trajectory = 1;
+    run(&b, &out);
+    const int64_t from[3] = {16, b.height / 8, b.width / 8}, to[3] = {16, height / 8, width / 8};
+    const int64_t count = from[0] * from[1] * from[2];
+    const float *x = out.trajectory + k * count, *next = x + count;
+    const double s = out.sigmas[k], t = out.sigmas[k + 1];
+    for (int i = 0; i < count; i++)
+        clean[i] = (float)((double)x[i] - s * ((double)next[i] - (double)x[i]) / (t - s));
+    struct kt_scope *scope = kt_scope_new(KT_CPU);
+    kt enlarged = kt_noised(scope, kt_from_host(scope, clean, KT_F32, KT_F32, 3, from),
+                            kt_from_host(scope, zero, KT_F32, KT_F32, 3, to), 0);
+    kt_to_host_f32(scope, enlarged, ret, (size_t)(to[0] * to[1] * to[2]));
+    kt_scope_free(scope);
+    diffusionz_release_outputs(&out, 1);
+}
+
+/* By hand: the first steps of a small exact run; with a third level the next step of a run at the
+ * middle size, which starts from the prediction of these; then a run that starts from the last
+ * prediction. */
+static void a_coarse_run_is_a_run_at_each_size(void **state)
 {
     (void)state;
-    static float small[SMALL_VALUES], large[VALUES], zero[VALUES];
-    DiffusionZItem item = items[0];
-    DiffusionZBatch b = batch_of(&item, 1);
-    DiffusionZOutput sketch, whole, rest;
-    b.width = b.height = SMALL;
-    b.keep_trajectory = 1;
-    run(&b, &sketch);
-    const float *x = sketch.trajectory + SMALL_VALUES, *next = x + SMALL_VALUES;
-    const double s = sketch.sigmas[1], t = sketch.sigmas[2];
-    for (int i = 0; i < SMALL_VALUES; i++)
-        small[i] = (float)((double)x[i] - s * ((double)next[i] - (double)x[i]) / (t - s));
-    struct kt_scope *scope = kt_scope_new(KT_CPU);
-    const int64_t from[3] = {16, SMALL / 8, SMALL / 8}, to[3] = {16, HIGH / 8, WIDE / 8};
-    kt enlarged = kt_noised(scope, kt_from_host(scope, small, KT_F32, KT_F32, 3, from),
-                            kt_from_host(scope, zero, KT_F32, KT_F32, 3, to), 0);
-    kt_to_host_f32(scope, enlarged, large, VALUES);
-    kt_scope_free(scope);
-    item.start_latent = large;
-    b = batch_of(&item, 1);
-    b.start = DIFFUSIONZ_FROM_SIGMA;
-    b.start_sigma = 0.75;
-    b.rest_steps = 3;
-    run(&b, &rest);
-    item.start_latent = NULL;
-    b = coarse_of(&item, 1);
-    run(&b, &whole);
-    assert_int_equal(whole.error_code, 0);
-    assert_near(whole.latent, rest.latent, VALUES);
-    assert_int_equal(whole.latent_width, WIDE / 8);
-    assert_int_equal(whole.latent_height, HIGH / 8);
-    assert_null(whole.trajectory);
-    diffusionz_release_outputs(&sketch, 1);
-    diffusionz_release_outputs(&rest, 1);
-    diffusionz_release_outputs(&whole, 1);
+    static float middle[VALUES], large[VALUES];
+    for (int levels = 2; levels <= 3; levels++) {
+        DiffusionZItem item = items[0];
+        DiffusionZBatch b = batch_of(&item, 1);
+        DiffusionZOutput whole, rest;
+        b.width = b.height = SMALL;
+        if (levels == 2)
+            predict(b, 1, WIDE, HIGH, large);
+        else
+            predict(b, 0, MIDDLE, HIGH, middle);
+        if (levels == 3) {
+            b.width = MIDDLE;
+            b.height = HIGH;
+            b.start = DIFFUSIONZ_FROM_STEP;
+            b.start_step = 1;
+            item.start_latent = middle;
+            predict(b, 0, WIDE, HIGH, large);
+        }
+        item.start_latent = large;
+        b = batch_of(&item, 1);
+        b.start = DIFFUSIONZ_FROM_SIGMA;
+        b.start_sigma = 0.75;
+        b.rest_steps = 3;
+        run(&b, &rest);
+        item.start_latent = NULL;
+        b = levels_of(levels, &item, 1);
+        run(&b, &whole);
+        assert_int_equal(whole.error_code, 0);
+        assert_near(whole.latent, rest.latent, VALUES);
+        assert_int_equal(whole.latent_width, WIDE / 8);
+        assert_int_equal(whole.latent_height, HIGH / 8);
+        assert_null(whole.trajectory);
+        diffusionz_release_outputs(&rest, 1);
+        diffusionz_release_outputs(&whole, 1);
+    }
 }
 
 /* --- trouble ---------------------------------------------------------------------------------- */
@@ -389,28 +431,30 @@ static void what_ends_a_coarse_item_ends_no_other(void **state)
     poison(ctx, some[2].prompt);
     int32_t progress = -1;
     DiffusionZOutput out[4], alone;
-    DiffusionZBatch b = coarse_of(some, 4), one = coarse_of(items, 1);
-    b.progress = &progress;
-    run(&b, out);
-    assert_int_equal(progress, 5);
-    assert_int_equal(out[1].error_code, KILN_CANCELLED);
-    assert_int_equal(out[2].error_code, KILN_NOT_FINITE);
-    assert_string_equal(out[2].error_msg, "non-finite latent at step 1 of 5");
-    for (int i = 0; i < 4; i += 3) {
-        one.items = items + i;
-        run(&one, &alone);
-        assert_same_item(&out[i], &alone);
-        diffusionz_release_outputs(&alone, 1);
+    for (int levels = 2; levels <= 3; levels++) {
+        DiffusionZBatch b = levels_of(levels, some, 4), one = levels_of(levels, items, 1);
+        b.progress = &progress;
+        run(&b, out);
+        assert_int_equal(progress, 5);
+        assert_int_equal(out[1].error_code, KILN_CANCELLED);
+        assert_int_equal(out[2].error_code, KILN_NOT_FINITE);
+        assert_string_equal(out[2].error_msg, "non-finite latent at step 1 of 5");
+        for (int i = 0; i < 4; i += 3) {
+            one.items = items + i;
+            run(&one, &alone);
+            assert_same_item(&out[i], &alone);
+            diffusionz_release_outputs(&alone, 1);
+        }
+        diffusionz_release_outputs(out, 4);
     }
-    diffusionz_release_outputs(out, 4);
 }
 
-/* Steps of the full size are counted on from those of the small one. */
+/* Steps of a size are counted on from those of the smaller one. */
 static void a_step_that_is_not_finite_is_named(void **state)
 {
     (void)state;
     DiffusionZOutput before, out;
-    const DiffusionZBatch b = coarse_of(items, 1);
+    const DiffusionZBatch b = levels_of(3, items, 1);
     static const char *const messages[] = {
         "non-finite latent at step 1 of 5", "non-finite latent at step 2 of 5",
         "non-finite latent at step 3 of 5", "non-finite latent at step 4 of 5",
@@ -430,21 +474,24 @@ static void a_step_that_is_not_finite_is_named(void **state)
     diffusionz_release_outputs(&before, 1);
 }
 
-/* A cancel during the small phase, by a flag that the batch's own progress raises. */
-static void a_cancel_is_seen_in_the_small_phase(void **state)
+/* A cancel during the small phase, or between it and the middle one, by a flag that the batch's own
+ * progress raises. */
+static void a_cancel_is_seen_before_the_full_size(void **state)
 {
     (void)state;
-    int32_t progress = 0;
-    DiffusionZItem item = items[0];
-    item.cancel = &progress; /* up once the first step has ended */
-    DiffusionZBatch b = coarse_of(&item, 1);
-    b.progress = &progress;
-    DiffusionZOutput out;
-    run(&b, &out);
-    assert_int_equal(out.error_code, KILN_CANCELLED);
-    assert_null(out.latent);
-    assert_int_equal(progress, 5);
-    diffusionz_release_outputs(&out, 1);
+    for (int levels = 2; levels <= 3; levels++) {
+        int32_t progress = 0;
+        DiffusionZItem item = items[0];
+        item.cancel = &progress; /* up once the first step has ended */
+        DiffusionZBatch b = levels_of(levels, &item, 1);
+        b.progress = &progress;
+        DiffusionZOutput out;
+        run(&b, &out);
+        assert_int_equal(out.error_code, KILN_CANCELLED);
+        assert_null(out.latent);
+        assert_int_equal(progress, 5);
+        diffusionz_release_outputs(&out, 1);
+    }
 }
 
 /* No tensor may be larger than the largest that a picture alone needs. */
@@ -452,7 +499,7 @@ static void a_group_that_does_not_fit_is_split_in_its_phase(void **state)
 {
     (void)state;
     const DiffusionZItem some[4] = {items[0], items[2], items[3], items[0]};
-    DiffusionZBatch b = coarse_of(some, 4);
+    DiffusionZBatch b = levels_of(3, some, 4);
     DiffusionZOutput alone[4], together[4];
     int32_t progress = -1;
     b.skip_decode = 1;
@@ -495,10 +542,10 @@ int main(void)
         cmocka_unit_test(neighbours_of_a_coarse_picture_change_nothing),
         cmocka_unit_test(coarse_pictures_in_groups),
         cmocka_unit_test(runs_of_several_kinds_take_turns),
-        cmocka_unit_test(a_coarse_run_is_two_runs),
+        cmocka_unit_test(a_coarse_run_is_a_run_at_each_size),
         cmocka_unit_test(what_ends_a_coarse_item_ends_no_other),
         cmocka_unit_test(a_step_that_is_not_finite_is_named),
-        cmocka_unit_test(a_cancel_is_seen_in_the_small_phase),
+        cmocka_unit_test(a_cancel_is_seen_before_the_full_size),
         cmocka_unit_test(a_group_that_does_not_fit_is_split_in_its_phase),
     };
     return cmocka_run_group_tests(tests, make_starts, close_context);

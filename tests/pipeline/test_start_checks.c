@@ -28,6 +28,16 @@ static DiffusionZBatch coarse(void)
     return b;
 }
 
+static DiffusionZBatch three_levels(void)
+{
+    DiffusionZBatch b = coarse();
+    b.coarse_steps = 3;
+    b.middle_steps = 1;
+    b.middle_width = SIDE + 16;
+    b.middle_height = SIDE;
+    return b;
+}
+
 static void expect(DiffusionZBatch b, int code, const char *part)
 {
     DiffusionZOutput out = {0};
@@ -106,6 +116,39 @@ static void coarse_runs_are_refused_by_name(void **state)
     expect_field(b, KILN_BAD_INPUT, "coarse size 64 x 80: must not exceed the picture's 128 x 64");
 }
 
+static void third_levels_are_refused_by_name(void **state)
+{
+    (void)state;
+    DiffusionZBatch b = three_levels();
+    b.middle_steps = -1;
+    expect_field(b, KILN_BAD_INPUT, "middle steps -1: must be 0 to 5");
+    b.middle_steps = 6;
+    expect_field(b, KILN_BAD_INPUT, "middle steps 6: must be 0 to 5");
+    b.middle_steps = INT32_MAX;
+    expect_field(b, KILN_BAD_INPUT, "middle steps 2147483647: must be 0 to 5");
+    b = three_levels();
+    b.coarse_steps = 0;
+    expect_field(b, KILN_BAD_INPUT, "middle steps 1: must be 0 to 0");
+    b = three_levels();
+    b.keep_trajectory = 1;
+    expect_field(b, KILN_UNSUPPORTED, "no trajectory");
+    b = three_levels();
+    b.middle_width = 72;
+    expect_field(b, KILN_BAD_INPUT, "middle width 72");
+    b = three_levels();
+    b.middle_height = 48;
+    expect_field(b, KILN_BAD_INPUT, "middle height 48");
+    b = three_levels();
+    b.middle_height = 80;
+    expect_field(b, KILN_BAD_INPUT, "middle size 80 x 80: must not exceed the picture's 128 x 64");
+    b = three_levels();
+    b.coarse_width = 96;
+    expect_field(b, KILN_BAD_INPUT, "coarse size 96 x 64: must not exceed the middle 80 x 64");
+    b = three_levels();
+    b.by_difference = 1;
+    expect_field(b, KILN_BAD_INPUT, "an edit by difference needs starts");
+}
+
 /* A prefetch and the count of forwards do not need the items' starts. */
 static void starts_of_items_are_refused_by_name(void **state)
 {
@@ -171,6 +214,11 @@ static void forwards_are_counted(void **state)
     b.coarse_steps = 8;
     b.rest_steps = KILN_STEPS_MAX;
     assert_int_equal(diffusionz_forwards(ctx, &b), 58);
+    b = three_levels();
+    assert_int_equal(diffusionz_forwards(ctx, &b), 7);
+    b.num_steps = b.rest_steps = KILN_STEPS_MAX; /* as many as a time table has */
+    b.middle_steps = KILN_STEPS_MAX - b.coarse_steps;
+    assert_int_equal(diffusionz_forwards(ctx, &b), 2 * KILN_STEPS_MAX);
 }
 
 static void a_batch_says_at_which_noise_level_it_begins(void **state)
@@ -280,17 +328,45 @@ static void phases_of_a_coarse_run(void **state)
     assert_true(phases[1].schedule.sigmas[0] == 0.75f);
 }
 
+/* The middle phase takes the step of the schedule that follows those of the small one. */
+static void phases_of_a_third_level(void **state)
+{
+    (void)state;
+    struct kiln_phase two[KILN_PHASES_MAX], phases[KILN_PHASES_MAX];
+    DiffusionZBatch b = coarse();
+    kiln_phases_fill(ctx->engine, &b, two);
+    b = three_levels();
+    assert_int_equal(kiln_phases_fill(ctx->engine, &b, phases), 3);
+    assert_int_equal(phases[0].width, 8);
+    assert_int_equal(phases[0].schedule.steps, 3);
+    assert_int_equal(phases[1].width, 10);
+    assert_int_equal(phases[1].height, 8);
+    assert_int_equal(phases[1].row, 3);
+    assert_int_equal(phases[1].schedule.steps, 1);
+    assert_true(phases[1].schedule.sigmas[0] == two[0].schedule.sigmas[3]);
+    assert_true(phases[1].schedule.strides[0] == -phases[1].schedule.sigmas[0]);
+    for (int i = 0; i < 3; i++)
+        assert_true(phases[0].schedule.sigmas[i] == two[0].schedule.sigmas[i]);
+    assert_true(phases[0].schedule.strides[2] == -phases[0].schedule.sigmas[2]);
+    assert_int_equal(phases[2].width, 16);
+    assert_int_equal(phases[2].row, 4);
+    assert_int_equal(phases[2].schedule.steps, 3);
+    assert_memory_equal(phases[2].schedule.sigmas, two[1].schedule.sigmas, 4 * sizeof(float));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_of_start_are_refused_by_name),
         cmocka_unit_test(coarse_runs_are_refused_by_name),
+        cmocka_unit_test(third_levels_are_refused_by_name),
         cmocka_unit_test(starts_of_items_are_refused_by_name),
         cmocka_unit_test(forwards_are_counted),
         cmocka_unit_test(a_batch_says_at_which_noise_level_it_begins),
         cmocka_unit_test(parts_of_a_schedule),
         cmocka_unit_test(evenly_spaced_schedules),
         cmocka_unit_test(phases_of_a_coarse_run),
+        cmocka_unit_test(phases_of_a_third_level),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -5,10 +5,11 @@
 
 #include "pipeline/diffusionz_batch.h"
 
-#define KILN_TEST_WAYS 7
+#define KILN_TEST_WAYS 8
 
 /* Lets a batch of 160 x 64 px with these two items begin in way 0 .. KILN_TEST_WAYS - 1: exact, with
- * guidance, with variety, from a latent, with a mask, by difference, and coarse first. */
+ * guidance, with variety, from a latent, with a mask, by difference, coarse first, and that with a
+ * third level. */
 static inline void kiln_test_way(int number, DiffusionZBatch *b, DiffusionZItem item[2],
                                  const float *start, const float *mask)
 {
@@ -27,13 +28,19 @@ static inline void kiln_test_way(int number, DiffusionZBatch *b, DiffusionZItem 
         item[0].start_prompt = item[1].start_prompt = "a ring";
         b->by_difference = 1;
     }
-    if (number == 6) {
+    if (number >= 6) {
         b->coarse_steps = 3;
         b->coarse_width = 80;
         b->coarse_height = 64;
         b->start = DIFFUSIONZ_FROM_SIGMA;
         b->start_sigma = 0.95;
         b->rest_steps = 4;
+    }
+    if (number == 7) {
+        b->coarse_steps = 1;
+        b->middle_steps = 2;
+        b->middle_width = 112;
+        b->middle_height = 64;
     }
 }
 
