@@ -6,23 +6,20 @@
 
 #define LEFT_MIN_S 0.001 /* of a batch whose steps are all done: it is being decoded */
 
-/* Steps of the running batch at the small size.  A worker of before minor 6 does not say; and a
- * mode whose steps are not those of its heartbeat was rendered as another. */
-static uint32_t small_steps(const struct kiln_heartbeat *beat, const struct kiln_mode *mode)
+/* The running batch as a coarse run; one without smaller sizes has none of their steps.  A worker
+ * of before minor 6 does not say; and a mode whose steps are not those of its heartbeat was
+ * rendered as another. */
+static struct kiln_mode run_of(const struct kiln_heartbeat *beat, const struct kiln_mode *mode)
 {
-    if (beat->coarse_steps > 0)
-        return beat->coarse_steps;
-    const bool coarse = mode->kind == KILN_MODE_COARSE && mode->small + mode->full == beat->steps;
-    return coarse ? mode->small : 0;
-}
-
-/* The work of the first steps, in steps at full size. */
-static double work_of(uint32_t small, uint32_t steps)
-{
-    const struct kiln_mode begun = {.kind = KILN_MODE_COARSE,
-                                    .small = steps < small ? steps : small,
-                                    .full = steps > small ? steps - small : 0};
-    return kiln_mode_forwards(&begun, 0);
+    struct kiln_mode run = {.kind = KILN_MODE_COARSE};
+    if (beat->coarse_steps > 0) {
+        run.small = beat->coarse_steps;
+        run.middle = beat->middle_steps;
+    } else if (mode->kind == KILN_MODE_COARSE &&
+               mode->small + mode->middle + mode->full == beat->steps) {
+        run = *mode;
+    }
+    return run;
 }
 
 double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_heartbeat *beat,
@@ -38,9 +35,10 @@ double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_heartbeat *bea
     }
     if (beat->step == pace->step || beat->step > beat->steps || now_ms <= pace->since_ms)
         return 0;
-    const uint32_t small = small_steps(beat, mode);
-    double done = work_of(small, beat->step) - work_of(small, pace->step);
-    double step_s = (double)(now_ms - pace->since_ms) / 1000 / done;
-    double left_s = step_s * (work_of(small, beat->steps) - work_of(small, beat->step));
+    const struct kiln_mode run = run_of(beat, mode);
+    double all = kiln_mode_begun_forwards(&run, beat->steps);
+    double now = kiln_mode_begun_forwards(&run, beat->step);
+    double done = now - kiln_mode_begun_forwards(&run, pace->step);
+    double left_s = (double)(now_ms - pace->since_ms) / 1000 / done * (all - now);
     return left_s > LEFT_MIN_S ? left_s : LEFT_MIN_S;
 }

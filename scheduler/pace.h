@@ -17,9 +17,9 @@ struct kiln_pace {
 };
 
 /* Takes in a new heartbeat, read at now_ms, whose running batch was assigned in this mode; the
- * heartbeat says how many steps are at the small size, also where the worker decides that (auto).
- * Returns the seconds until the batch ends, or 0 if they are not known.  A step at half the side
- * counts as a quarter of one at full size. */
+ * heartbeat says how many steps are at smaller sizes, also where the worker decides that (auto).
+ * Returns the seconds until the batch ends, or 0 if they are not known.  Steps count as in
+ * kiln_mode_forwards. */
 double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_heartbeat *beat,
                         const struct kiln_mode *mode, int64_t now_ms);
 

@@ -162,6 +162,9 @@ void kiln_stage_batch(const struct kiln_stage_case *args, DiffusionZBatch *batch
     batch->coarse_steps = args->coarse_steps;
     batch->coarse_width = args->coarse_width;
     batch->coarse_height = args->coarse_height;
+    batch->middle_steps = args->middle_steps;
+    batch->middle_width = args->middle_width;
+    batch->middle_height = args->middle_height;
 }
 
 /* All begin from one latent of random values: what they cost does not depend on what is in it. */

@@ -32,6 +32,7 @@ struct kiln_stage_case {
     int32_t stages; /* a sum of enum kiln_stage; the times of the others are 0 */
     /* Of whole images: coarse first as in DiffusionZBatch, handed over at coarse_sigma; or 0. */
     int32_t coarse_steps, coarse_width, coarse_height, rest_steps;
+    int32_t middle_steps, middle_width, middle_height;
     double coarse_sigma;
     int32_t skip_steps; /* of whole images: from a latent, noised to the sigma of this step; or 0 */
     /* Of whole images, as in DiffusionZBatch: sigmas and weights of the model's own; or 0. */
@@ -46,11 +47,11 @@ struct kiln_stage_case {
 struct kiln_stage_times {
     double forward_ms; /* one step of the transformer, without any other work in the batch */
     double forward_best_ms, forward_worst_ms;
-    double step_ms;   /* the same within whole images; coarse first, the mean over both sizes */
+    double step_ms;   /* the same within whole images; coarse first, the mean over all sizes */
     double text_ms;   /* the text encoder on one prompt */
     double decode_ms; /* one latent to a picture on the device */
     double image_ms;  /* from the prompt to pixels in host memory, no features cached */
-    /* Coarse first, of the batch: from the end of the last small step to the start of the first
+    /* Coarse first, of the batch: from the end of the last smaller step to the start of the first
      * full one, by the device's clock: enlarging, noise, and the set-up of the step; else 0. */
     double hand_over_ms;
     double flops;      /* of a forward */

@@ -154,7 +154,7 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
     snprintf(p->groups[slot].mode, KILN_MODE_MAX, "%s", mode);
     p->groups[slot].minor =
         kiln_mode_parse(mode, &read) ? kiln_mode_minor(&read) : KILN_MODE_MINOR_ALL;
-    if (p->sets[set].file_count > 0)
+    if (p->sets[set].file_count > 0 && p->groups[slot].minor < KILN_WIRE_MINOR_FILES)
         p->groups[slot].minor = KILN_WIRE_MINOR_FILES;
     p->sought += is_sought(p, slot);
     read = (struct kiln_mode){.kind = KILN_MODE_START_STEP, .step = job->skip, .reused = true};

@@ -66,8 +66,8 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_DEFAULT_STEPS] =
         INT("default_steps", "0", 0, KILN_STEPS_MAX,
             "steps of a picture whose job line sets none; 0: as MODEL/kiln.json says, else 8"),
-    [KILN_KEY_COARSE] = TEXT("coarse", "auto",
-                             "off, auto (as kiln.json says) or S+L: early steps at half the side"),
+    [KILN_KEY_COARSE] =
+        TEXT("coarse", "auto", "off, auto (as kiln.json says), S+L or S+M+L: early steps smaller"),
     [KILN_KEY_TELEPORT] = CHOICE("teleport", "off", "off|auto",
                                  "auto: a run may begin from a stored latent, as kiln.json says"),
     [KILN_KEY_COMBINE] = CHOICE("combine", "single", "single|lerp|slerp|tree",

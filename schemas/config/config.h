@@ -33,9 +33,9 @@ enum kiln_key {
     KILN_KEY_STYLES,         /* a JSON file of more presets; "" = none */
     KILN_KEY_SIZE,           /* of a picture whose job line sets none */
     KILN_KEY_DEFAULT_STEPS,  /* of a picture whose job line sets none; 0: the model's */
-    KILN_KEY_COARSE,         /* off | auto | S+L, of a picture whose job line does not say */
-    KILN_KEY_TELEPORT,       /* off | auto, of a picture whose job line does not say */
-    KILN_KEY_COMBINE,        /* single | lerp | slerp | tree, of several stored latents */
+    KILN_KEY_COARSE,   /* off | auto | S+L | S+M+L, of a picture whose job line does not say */
+    KILN_KEY_TELEPORT, /* off | auto, of a picture whose job line does not say */
+    KILN_KEY_COMBINE,  /* single | lerp | slerp | tree, of several stored latents */
     KILN_KEY_COMBINE_DONORS,
     KILN_KEY_COMBINE_APART,
     KILN_KEY_CACHE_BUDGET_GB, /* of stored latents, for kiln cache prune; 0 = none */

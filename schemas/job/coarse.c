@@ -67,3 +67,41 @@ bool kiln_coarse_size(struct kiln_picture_size full, const struct kiln_picture_s
         }
     return found;
 }
+
+/* Whether the picture is large enough for the mode's levels. */
+static bool large_enough(const struct kiln_mode *mode, struct kiln_picture_size full)
+{
+    return mode->middle == 0 || (full.width >= KILN_COARSE_MIDDLE_SIDE_MIN &&
+                                 full.height >= KILN_COARSE_MIDDLE_SIDE_MIN);
+}
+
+bool kiln_coarse_sizes(const struct kiln_mode *mode, struct kiln_picture_size full,
+                       const struct kiln_picture_size *good, size_t count,
+                       struct kiln_picture_size *ret_small, struct kiln_picture_size *ret_middle)
+{
+    *ret_middle = (struct kiln_picture_size){0, 0};
+    if (mode->middle == 0)
+        return kiln_coarse_size(full, good, count, ret_small);
+    return large_enough(mode, full) && kiln_coarse_size(full, good, count, ret_middle) &&
+           kiln_coarse_size(*ret_middle, good, count, ret_small);
+}
+
+int kiln_coarse_check(const char *key, const struct kiln_mode *mode, struct kiln_picture_size full,
+                      uint32_t steps, struct kiln_error *err)
+{
+    const uint32_t early = mode->small + mode->middle;
+    char text[KILN_MODE_MAX];
+    if (mode->kind != KILN_MODE_COARSE)
+        return 0;
+    kiln_mode_steps_text(mode, text);
+    if (early > steps)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s \"%s\": %u steps before the full size, but steps is %u", key, text,
+                         early, steps);
+    if (!large_enough(mode, full))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s \"%s\": %ux%u is too small for three sizes; both sides must be at "
+                         "least %d",
+                         key, text, full.width, full.height, KILN_COARSE_MIDDLE_SIDE_MIN);
+    return 0;
+}

@@ -73,7 +73,8 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
                              "up to " STRING(KILN_SIGMAS_MAX) " different noise levels from 0 to "
                                                               "1, as \"0.9,0.75\" or a list"},
     [KILN_JOB_KEY_COARSE] = {"coarse", KILN_JOB_COARSE, 0, KILN_MODE_MAX - 1, NULL,
-                             "\"off\", \"auto\" or \"S+L\": S steps at half the side, then L"},
+                             "\"off\", \"auto\" or \"S+L\": S steps at half the side, then L; "
+                             "or \"S+M+L\": S at a quarter, M at half, then L"},
     [KILN_JOB_KEY_COARSE_SIGMA] = {"coarse_sigma", KILN_JOB_NUMBER, 0, 1, NULL,
                                    "a number above 0 and below 1, with up to four decimals"},
     [KILN_JOB_KEY_VARIETY] = {"variety", KILN_JOB_NUMBER, 0, 1, NULL,

@@ -57,7 +57,7 @@ enum kiln_job_key_type {
     KILN_JOB_SIZE,   /* a size or a list of sizes */
     KILN_JOB_STYLE,  /* the name of a preset or a list of them */
     KILN_JOB_SEED,   /* a whole number of 64 bits, or "FIRST-LAST" */
-    KILN_JOB_COARSE, /* "off", "auto" or "S+L" */
+    KILN_JOB_COARSE, /* "off", "auto", "S+L" or "S+M+L" */
     KILN_JOB_SIGMAS, /* "0.9,0.75" or a list of numbers */
     KILN_JOB_LORAS   /* "none", "auto", "NAME:SCALE+NAME" or a list of {name, scale} */
 };

@@ -121,12 +121,11 @@ static void put_start(struct kiln_text *out, const struct kiln_job *job)
  * if the line said so, since the setting may say another. */
 static void put_mode(struct kiln_text *out, const struct kiln_job *job)
 {
-    char pair[KILN_MODE_MAX];
+    char steps[KILN_MODE_MAX];
     if (kiln_mode_starts(&job->mode)) {
         put_start(out, job);
     } else if (job->mode.kind == KILN_MODE_COARSE) {
-        snprintf(pair, sizeof pair, "%u+%u", job->mode.small, job->mode.full);
-        put_text(out, KILN_JOB_KEY_COARSE, pair);
+        put_text(out, KILN_JOB_KEY_COARSE, kiln_mode_steps_text(&job->mode, steps));
         if (job->mode.sigma != KILN_COARSE_SIGMA)
             put_double(out, KILN_JOB_KEY_COARSE_SIGMA, job->mode.sigma);
     } else if (job->mode.kind == KILN_MODE_COARSE_AUTO || job->coarse_said) {

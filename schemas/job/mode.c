@@ -11,6 +11,7 @@
 /* How far u may be off for a sigma of four decimals: half a digit times the steepest slope, 3. */
 #define SIGMA_SLACK (3 * 0.5e-4)
 #define VARIETY "variety="
+#define HALF_COST 0.25 /* of a step at half the side: it has a quarter of the tokens */
 
 static const char *start_word(const struct kiln_mode *mode)
 {
@@ -31,9 +32,20 @@ int kiln_combine_by_name(const char *name)
     return -1;
 }
 
+const char *kiln_mode_steps_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
+{
+    const int len = snprintf(ret, KILN_MODE_MAX, "%u+", mode->small);
+    if (mode->middle > 0)
+        snprintf(ret + len, KILN_MODE_MAX - (size_t)len, "%u+%u", mode->middle, mode->full);
+    else
+        snprintf(ret + len, KILN_MODE_MAX - (size_t)len, "%u", mode->full);
+    return ret;
+}
+
 /* Without variety. */
 static size_t plain_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
 {
+    char steps[KILN_MODE_MAX];
     int len = 0;
     ret[0] = '\0';
     switch (mode->kind) {
@@ -43,7 +55,7 @@ static size_t plain_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX])
         len = snprintf(ret, KILN_MODE_MAX, "coarse=auto");
         break;
     case KILN_MODE_COARSE:
-        len = snprintf(ret, KILN_MODE_MAX, "coarse=%u+%u", mode->small, mode->full);
+        len = snprintf(ret, KILN_MODE_MAX, "coarse=%s", kiln_mode_steps_text(mode, steps));
         if (mode->sigma != KILN_COARSE_SIGMA)
             len += snprintf(ret + len, KILN_MODE_MAX - (size_t)len, "@%.4g", mode->sigma);
         break;
@@ -93,12 +105,16 @@ static bool read_steps(const char **text, uint32_t min, uint32_t *ret)
     return *ret >= min && *ret <= KILN_STEPS_MAX;
 }
 
-/* "S+L", moving *text behind it. */
-static bool read_pair(const char **text, struct kiln_mode *ret)
+/* "S+L" or "S+M+L", moving *text behind it. */
+static bool read_levels(const char **text, struct kiln_mode *ret)
 {
     *ret = (struct kiln_mode){.kind = KILN_MODE_COARSE, .sigma = KILN_COARSE_SIGMA};
-    if (!read_steps(text, 1, &ret->small) || *(*text)++ != '+')
+    if (!read_steps(text, 1, &ret->small) || *(*text)++ != '+' || !read_steps(text, 1, &ret->full))
         return false;
+    if (**text != '+')
+        return true;
+    ret->middle = ret->full;
+    (*text)++;
     return read_steps(text, 1, &ret->full);
 }
 
@@ -110,7 +126,7 @@ bool kiln_mode_parse_coarse(const char *text, struct kiln_mode *ret)
     ret->kind = KILN_MODE_COARSE_AUTO;
     if (strcmp(text, "auto") == 0)
         return true;
-    return read_pair(&text, ret) && *text == '\0';
+    return read_levels(&text, ret) && *text == '\0';
 }
 
 bool kiln_mode_sigma(double sigma, double *ret)
@@ -174,7 +190,7 @@ static bool read_plain(const char *text, struct kiln_mode *ret)
         ret->kind = KILN_MODE_COARSE_AUTO;
         if (strcmp(text, "auto") == 0)
             return true;
-        if (!read_pair(&text, ret))
+        if (!read_levels(&text, ret))
             return false;
         return !*text || (*text == '@' && read_sigma(text + 1, &ret->sigma) && ret->sigma < 1);
     }
@@ -244,6 +260,8 @@ double kiln_mode_strength(uint32_t step, uint32_t steps)
 
 uint32_t kiln_mode_minor(const struct kiln_mode *mode)
 {
+    if (mode->middle > 0)
+        return KILN_MODE_MINOR_MIDDLE;
     if (mode->variety > 0 || mode->masked)
         return KILN_MODE_MINOR_VARIETY;
     if (mode->edited)
@@ -267,11 +285,19 @@ static double steps_left(const struct kiln_mode *mode, uint32_t steps)
     return left > 1 ? left : 1;
 }
 
+double kiln_mode_begun_forwards(const struct kiln_mode *mode, uint32_t begun)
+{
+    const uint32_t small = begun < mode->small ? begun : mode->small;
+    const uint32_t middle = begun - small < mode->middle ? begun - small : mode->middle;
+    const double small_cost = mode->middle > 0 ? HALF_COST * HALF_COST : HALF_COST;
+    return small_cost * small + HALF_COST * middle + (begun - small - middle);
+}
+
 double kiln_mode_forwards(const struct kiln_mode *mode, uint32_t steps)
 {
     switch (mode->kind) {
     case KILN_MODE_COARSE:
-        return 0.25 * mode->small + mode->full;
+        return kiln_mode_begun_forwards(mode, mode->small + mode->middle + mode->full);
     case KILN_MODE_START_STEP:
     case KILN_MODE_START_SIGMA:
         return steps_left(mode, steps) + (mode->edited ? KILN_EDIT_FORWARDS : 0);

@@ -10,6 +10,10 @@
  *   "coarse=4+3"      4 steps of the schedule at about half the side; then the prediction of the
  *                     clean latent is enlarged, noised to KILN_COARSE_SIGMA, and 3 steps follow
  *   "coarse=4+3@0.8"  the same, noised to sigma 0.8
+ *   "coarse=3+1+3"    with a third level: 3 steps of the schedule at about a quarter of the side;
+ *                     their prediction is enlarged, noised to the sigma of the next step, and 1
+ *                     step follows at about half the side; then as above.  For large pictures
+ *                     (coarse.h); "@0.8" likewise
  *   "start=5"         from a start, noised to the sigma of step 5 of the schedule; the rest follows
  *   "start@0.5"       from a start, noised to sigma 0.5; the schedule's lower sigmas follow
  *   "inpaint=0"       as start=0, and what a mask keeps is set to the start after every step
@@ -64,12 +68,14 @@ enum kiln_combine {
 
 struct kiln_mode {
     enum kiln_mode_kind kind;
-    uint32_t small, full; /* COARSE: steps at the small size, 1 .. KILN_STEPS_MAX, and after it */
-    uint32_t step;        /* START_STEP: 0 .. KILN_STEPS_MAX - 1 */
-    double sigma;         /* COARSE: below 1; START_SIGMA: at most 1; above 0, four decimals */
-    bool masked;          /* START_STEP, START_SIGMA: a mask keeps a part of the start, */
-    bool edited;          /* or the start gets a difference first; not both */
-    bool reused;          /* START_STEP: the cache chose the start */
+    /* COARSE: steps at the smallest size, at the middle one (0: there is none), and at the full
+     * one; 1 .. KILN_STEPS_MAX each. */
+    uint32_t small, middle, full;
+    uint32_t step;             /* START_STEP: 0 .. KILN_STEPS_MAX - 1 */
+    double sigma;              /* COARSE: below 1; START_SIGMA: at most 1; above 0, four decimals */
+    bool masked;               /* START_STEP, START_SIGMA: a mask keeps a part of the start, */
+    bool edited;               /* or the start gets a difference first; not both */
+    bool reused;               /* START_STEP: the cache chose the start */
     enum kiln_combine combine; /* reused: not SINGLE if it is of several latents: */
     uint32_t donors;           /* 2 .. KILN_COMBINE_MAX; else 0 */
     double variety; /* 0 .. 1, four decimals; 0: none.  EXACT with variety is not exact */
@@ -86,7 +92,9 @@ bool kiln_mode_same(const struct kiln_mode *a, const struct kiln_mode *b);
 const char *kiln_mode_shown(const char *text);
 /* The mode of a text; false for anything that kiln_mode_text does not write. */
 bool kiln_mode_parse(const char *text, struct kiln_mode *ret);
-/* "off", "auto", "S+L" as in a job's key coarse; false for anything else. */
+/* The steps of a COARSE mode, "S+L" or "S+M+L"; returns ret. */
+const char *kiln_mode_steps_text(const struct kiln_mode *mode, char ret[KILN_MODE_MAX]);
+/* "off", "auto", or such steps, as in a job's key coarse; false for anything else. */
 bool kiln_mode_parse_coarse(const char *text, struct kiln_mode *ret);
 /* Rounds a sigma to its four decimals; false unless it is in (0, 1]. */
 bool kiln_mode_sigma(double sigma, double *ret);
@@ -104,11 +112,15 @@ uint32_t kiln_mode_minor(const struct kiln_mode *mode);
 #define KILN_MODE_MINOR_EDITS 8
 #define KILN_MODE_MINOR_VARIETY 9 /* and masks */
 #define KILN_MODE_MINOR_DONORS 11 /* that begin from a donor; others render the job in full */
-#define KILN_MODE_MINOR_ALL KILN_MODE_MINOR_VARIETY /* of a worker that knows all modes */
+#define KILN_MODE_MINOR_MIDDLE 15 /* coarse first with a third level */
+#define KILN_MODE_MINOR_ALL KILN_MODE_MINOR_MIDDLE /* of a worker that knows all modes */
 /* Whether the job needs a start. */
 bool kiln_mode_starts(const struct kiln_mode *mode);
 /* The cost of a run of `steps` in forwards of the full size, for estimates before anything was
- * measured: a small step counts a quarter.  COARSE_AUTO counts as exact. */
+ * measured: a step at half the side counts a quarter, one at a quarter of it a sixteenth.
+ * COARSE_AUTO counts as exact. */
 double kiln_mode_forwards(const struct kiln_mode *mode, uint32_t steps);
+/* The same of the first `begun` steps of a COARSE run; those beyond its smaller sizes are full. */
+double kiln_mode_begun_forwards(const struct kiln_mode *mode, uint32_t begun);
 
 #endif

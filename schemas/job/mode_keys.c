@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "schemas/job/coarse.h"
 #include "schemas/job/draft.h"
 #include "schemas/job/inputs.h"
 
@@ -22,11 +23,8 @@ static int check_coarse(const struct kiln_job *job, const struct kiln_mode *mode
         return kiln_fail(err, KILN_BAD_INPUT,
                          "coarse: %ux%u is too small; both sides must be at least %d", job->width,
                          job->height, 2 * KILN_SIDE_MIN);
-    if (mode->kind == KILN_MODE_COARSE && mode->small > job->steps)
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "coarse \"%u+%u\": %u steps at half the side, but steps is %u",
-                         mode->small, mode->full, mode->small, job->steps);
-    return 0;
+    return kiln_coarse_check("coarse", mode, (struct kiln_picture_size){job->width, job->height},
+                             job->steps, err);
 }
 
 /* The value of "coarse" and "coarse_sigma". */

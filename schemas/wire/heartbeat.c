@@ -32,7 +32,7 @@ static const struct kiln_wire_field fields[] = {
     BEAT(drawn, KILN_WIRE_U32, false),         BEAT(places, KILN_WIRE_U32, false),
     BEAT(coarse_steps, KILN_WIRE_U32, false),  BEAT(trouble, KILN_WIRE_TEXT, false),
     BEAT(trouble_code, KILN_WIRE_TEXT, false), BEAT(trouble_error, KILN_WIRE_TEXT, false),
-    BEAT(trouble_ms, KILN_WIRE_U32, false),
+    BEAT(trouble_ms, KILN_WIRE_U32, false),    BEAT(middle_steps, KILN_WIRE_U32, false),
 };
 /* Any version is read, so that `kiln workers` can show one that is too old or too new. */
 static const struct kiln_wire_table table = {"heartbeat", fields, sizeof fields / sizeof fields[0],

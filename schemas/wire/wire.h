@@ -28,7 +28,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 14
+#define KILN_WIRE_MINOR 15
 #endif
 #define KILN_WIRE_MINOR_FILES 13
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
@@ -123,6 +123,7 @@ struct kiln_heartbeat {
     uint32_t batch_max;                 /* jobs of one assignment */
     uint32_t step, steps;               /* of the running batch; 0,0 when idle */
     uint32_t coarse_steps;              /* those of steps at the small size; 0 = none, not told */
+    uint32_t middle_steps;              /* those after them at the middle size of a third level */
     bool draining;
     uint32_t deaf_ms;      /* since the last good read of the worker's stream */
     uint64_t done, failed; /* pictures since start */

@@ -32,7 +32,7 @@ struct kiln_latent {
     char model[65];                    /* model hash */
     char lora_set[KILN_LORA_SET_MAX];
     char lora_files[KILN_LORA_FILES_MAX]; /* "name:sha256+...", "": none, or not known */
-    char schedule[64];                    /* "euler steps=8" */
+    char schedule[128];                   /* "euler steps=8" */
     char mode[KILN_MODE_MAX];             /* schemas/job/mode.h; "" = exact */
     char job[32];                         /* job id, "" if none */
     uint64_t seed;

@@ -41,6 +41,7 @@ static void the_command_names_the_mode(void **state)
     expect("", "");
     expect("variety=0.3", " --variety 0.3");
     expect("coarse=4+3", " --coarse 4+3");
+    expect("coarse=3+1+3", " --coarse 3+1+3");
     expect("coarse=4+3@0.8", " --coarse 4+3 --coarse-sigma 0.8");
     expect("coarse=4+3,variety=0.5", " --coarse 4+3 --variety 0.5");
     expect("start=3", NULL);

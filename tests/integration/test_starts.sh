@@ -6,7 +6,7 @@ chmod 711 .
 mkdir model
 cp -r "$source_dir"/pipeline/models/sketch/. model
 chmod -R u=rwX,go=rX model
-echo '{"coarse": {"auto": "4+2", "sizes": ["128x128"], "for": ["256x256"]}}' >model/kiln.json
+echo '{"coarse": {"auto": "4+2", "sizes": ["128x128", "256x256", "512x512"], "for": ["256x256"]}}' >model/kiln.json
 stacks+=(s)
 ok kiln up --dir s --model "$PWD/model"
 export KILN_CONFIG=$PWD/s/kiln.conf
@@ -17,6 +17,7 @@ cat >first.jsonl <<'LINES'
 {"custom_id":"auto","prompt":"a red star on the left","size":"256x256","seed":3,"coarse":"auto"}
 {"custom_id":"said","prompt":"a red star on the left","size":"256x256","seed":3,"coarse":"4+2"}
 {"custom_id":"small","prompt":"a red star on the left","size":"128x128","seed":3,"coarse":"auto"}
+{"custom_id":"three","prompt":"a red star on the left","size":"1024x1024","seed":3,"coarse":"2+1+1"}
 LINES
 ok kiln enqueue first.jsonl --batch first
 ok kiln wait first --timeout 300
@@ -24,8 +25,8 @@ ok kiln export first --out first
 sha() { json "$1/results.jsonl" 'True'; python3 -c 'import json, sys
 print(*[json.loads(l)["images"][0]["sha256"] for l in open(sys.argv[1] + "/results.jsonl")])' "$1"; }
 modes() { sql "SELECT string_agg(i.mode || ' ' || coalesce(i.forwards::text, '-'), ',' ORDER BY j.index) FROM image i JOIN job j ON j.id = i.job_id JOIN batch b ON b.id = j.batch_id WHERE b.name = '$1'"; }
-[ "$(modes first)" = " -,coarse=4+3 4,coarse=4+2 3,coarse=4+2 3, -" ] || die "modes: $(modes first)"
-read -r exact coarse auto said small <<<"$(sha first)"
+[ "$(modes first)" = " -,coarse=4+3 4,coarse=4+2 3,coarse=4+2 3, -,coarse=2+1+1 1.375" ] || die "modes: $(modes first)"
+read -r exact coarse auto said small _ <<<"$(sha first)"
 [ "$exact" != "$coarse" ] && [ "$coarse" != "$auto" ] && [ "$exact" != "$auto" ] || die "two modes, one picture"
 [ "$auto" = "$said" ] || die "auto is not what the card says"
 

@@ -48,6 +48,28 @@ static void small_steps_count_a_quarter(void **state)
     assert_true(fabs(kiln_pace_left_s(&pace, &beat, &mode, 7000) - 2) < 1e-9);
 }
 
+/* At a quarter of the side, at half, and at full: of 4 * 1/16 + 2 * 1/4 + 3. */
+static void a_third_level_counts_a_sixteenth(void **state)
+{
+    (void)state;
+    const struct kiln_mode mode = {
+        .kind = KILN_MODE_COARSE, .small = 4, .middle = 2, .full = 3, .sigma = 0.75};
+    const struct kiln_mode automatic = {.kind = KILN_MODE_COARSE_AUTO};
+    for (int told = 0; told < 2; told++) { /* by the assignment, and by the heartbeat */
+        struct kiln_heartbeat beat = {.running = "a", .steps = 9};
+        beat.coarse_steps = told ? 4 : 0;
+        beat.middle_steps = told ? 2 : 0;
+        pace = (struct kiln_pace){0};
+        assert_true(kiln_pace_left_s(&pace, &beat, told ? &automatic : &mode, 0) == 0);
+        beat.step = 4;
+        double left = kiln_pace_left_s(&pace, &beat, told ? &automatic : &mode, 1000);
+        assert_true(fabs(left - 14) < 1e-9);
+        beat.step = 6;
+        left = kiln_pace_left_s(&pace, &beat, told ? &automatic : &mode, 3000);
+        assert_true(fabs(left - 12) < 1e-9);
+    }
+}
+
 /* Assigned as coarse=auto: the worker has decided, and its heartbeat says what. */
 static void what_auto_became_is_told(void **state)
 {
@@ -106,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(small_steps_count_a_quarter, fresh),
+        cmocka_unit_test_setup(a_third_level_counts_a_sixteenth, fresh),
         cmocka_unit_test_setup(what_auto_became_is_told, fresh),
         cmocka_unit_test_setup(two_beats_say_it, fresh),
         cmocka_unit_test_setup(the_pace_of_another_batch_says_nothing, fresh),

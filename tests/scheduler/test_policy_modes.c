@@ -91,6 +91,19 @@ static void each_worker_gets_the_modes_it_knows(void **state)
     assert_int_equal(pick.count, 1); /* another variety is another mode */
 }
 
+/* Files of LoRAs are no longer the newest that a group may need. */
+static void a_third_level_waits_for_a_worker_that_knows_it(void **state)
+{
+    (void)state;
+    add_mode(1, "", "coarse=3+1+3");
+    add_mode(2, "ink:1@0123456789abcdef", "coarse=3+1+3");
+    worker_of(KILN_MODE_MINOR_MIDDLE - 1, "old", "");
+    none_at(1000);
+    worker_of(KILN_MODE_MINOR_MIDDLE, "new", "");
+    assert_string_equal(pick_at(2000).worker, "new");
+    assert_string_equal(pick_at(3000).worker, "new");
+}
+
 /* One that fetches no files of the registry would draw what its own folder has under the name. */
 static void a_file_of_the_registry_waits_for_a_worker_that_fetches_it(void **state)
 {
@@ -240,6 +253,7 @@ int main(void)
         KILN_POLICY_TEST(a_batch_is_of_one_mode),
         KILN_POLICY_TEST(an_older_worker_gets_exact_jobs),
         KILN_POLICY_TEST(each_worker_gets_the_modes_it_knows),
+        KILN_POLICY_TEST(a_third_level_waits_for_a_worker_that_knows_it),
         KILN_POLICY_TEST(a_file_of_the_registry_waits_for_a_worker_that_fetches_it),
         KILN_POLICY_TEST(a_set_that_only_older_workers_hold_is_opened),
         KILN_POLICY_TEST(older_workers_hide_no_newer_one),

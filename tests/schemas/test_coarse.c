@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -83,6 +84,59 @@ static void nonsense_in_a_list_is_passed_over(void **state)
     expect((size){64, 64}, good, 5, (size){0, 0});
 }
 
+static void expect_three(size full, const size *good, size_t count, size small, size middle)
+{
+    const struct kiln_mode mode = {.kind = KILN_MODE_COARSE, .small = 3, .middle = 1, .full = 3};
+    size got_small = {0, 0}, got_middle;
+    const bool found = kiln_coarse_sizes(&mode, full, good, count, &got_small, &got_middle);
+    if (found != (small.width != 0))
+        fail_msg("%u x %u: %s", full.width, full.height, found ? "found" : "none");
+    if (found && (memcmp(&got_small, &small, sizeof small) != 0 ||
+                  memcmp(&got_middle, &middle, sizeof middle) != 0))
+        fail_msg("%u x %u: %u x %u, %u x %u", full.width, full.height, got_small.width,
+                 got_small.height, got_middle.width, got_middle.height);
+}
+
+/* The middle size is the small one of two levels, and the smallest is found from it alike. */
+static void sizes_of_a_third_level(void **state)
+{
+    (void)state;
+    static const size good[] = {{512, 512}, {256, 256}, {512, 384}};
+    expect_three((size){1024, 1024}, NULL, 0, (size){256, 256}, (size){512, 512});
+    expect_three((size){2048, 2048}, NULL, 0, (size){512, 512}, (size){1024, 1024});
+    expect_three((size){1536, 1024}, NULL, 0, (size){384, 256}, (size){768, 512});
+    expect_three((size){1008, 1024}, NULL, 0, (size){0, 0}, (size){0, 0}); /* too small */
+    expect_three((size){2048, 768}, NULL, 0, (size){0, 0}, (size){0, 0});
+    expect_three((size){1024, 1024}, good, 3, (size){256, 256}, (size){512, 512});
+    expect_three((size){1024, 1024}, good, 1, (size){0, 0}, (size){0, 0}); /* none below 512 */
+    expect_three((size){1368, 1024}, good, 3, (size){0, 0}, (size){0, 0});
+    const struct kiln_mode two = {.kind = KILN_MODE_COARSE, .small = 4, .full = 3};
+    size small, middle = {1, 1};
+    assert_true(kiln_coarse_sizes(&two, (size){512, 512}, NULL, 0, &small, &middle));
+    assert_true(small.width == 256 && middle.width == 0 && middle.height == 0);
+}
+
+static void what_does_not_fit_is_named(void **state)
+{
+    (void)state;
+    struct kiln_error err;
+    struct kiln_mode mode = {.kind = KILN_MODE_COARSE, .small = 6, .middle = 2, .full = 3};
+    assert_int_equal(kiln_coarse_check("coarse", &mode, (size){1024, 1024}, 8, &err), 0);
+    assert_int_equal(kiln_coarse_check("coarse", &mode, (size){1024, 1024}, 7, &err),
+                     KILN_BAD_INPUT);
+    assert_string_equal(err.text, "coarse \"6+2+3\": 8 steps before the full size, but steps is 7");
+    assert_int_equal(kiln_coarse_check("--coarse", &mode, (size){1024, 1008}, 8, &err),
+                     KILN_BAD_INPUT);
+    assert_string_equal(err.text,
+                        "--coarse \"6+2+3\": 1024x1008 is too small for three sizes; both "
+                        "sides must be at least 1024");
+    mode.middle = 0;
+    assert_int_equal(kiln_coarse_check("coarse", &mode, (size){128, 128}, 6, &err), 0);
+    assert_int_equal(kiln_coarse_check("coarse", &mode, (size){128, 128}, 5, &err), KILN_BAD_INPUT);
+    mode.kind = KILN_MODE_COARSE_AUTO;
+    assert_int_equal(kiln_coarse_check("coarse", &mode, (size){128, 128}, 1, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +144,8 @@ int main(void)
         cmocka_unit_test(halves_are_valid_sizes),
         cmocka_unit_test(the_listed_size_nearest_to_half),
         cmocka_unit_test(nonsense_in_a_list_is_passed_over),
+        cmocka_unit_test(sizes_of_a_third_level),
+        cmocka_unit_test(what_does_not_fit_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -416,6 +416,8 @@ static void random_mode(struct test_random *random, struct kiln_job *job)
         bool pair = which == 2;
         job->mode.kind = pair ? KILN_MODE_COARSE : KILN_MODE_COARSE_AUTO;
         job->mode.small = pair ? 1 + test_random_below(random, job->steps) : 0;
+        if (pair && job->width >= 1024 && job->height >= 1024)
+            job->mode.middle = test_random_below(random, job->steps - job->mode.small + 1);
         job->mode.full = pair ? 1 + test_random_below(random, 50) : 0;
         job->mode.sigma = pair ? (1 + test_random_below(random, 9999)) / 1e4 : 0;
     }
@@ -484,9 +486,7 @@ static void assert_same_job(const struct kiln_job *a, const struct kiln_job *b)
     assert_same_text(a->init_mask, b->init_mask);
     assert_int_equal(a->mode.masked, b->mode.masked);
     assert_true(a->init_job == b->init_job && a->parent == b->parent);
-    assert_int_equal(a->mode.kind, b->mode.kind);
-    assert_true(a->mode.small == b->mode.small && a->mode.full == b->mode.full);
-    assert_true(a->mode.step == b->mode.step && a->mode.sigma == b->mode.sigma);
+    assert_true(kiln_mode_same(&a->mode, &b->mode));
     assert_int_equal(a->lora_auto, b->lora_auto);
     assert_int_equal(a->lora_count, b->lora_count);
     for (uint32_t i = 0; i < a->lora_count; i++) {

@@ -29,6 +29,9 @@ static void texts_are_read_and_written_as_they_were(void **state)
     check_whole("coarse=auto", KILN_MODE_COARSE_AUTO);
     check_whole("coarse=4+3", KILN_MODE_COARSE);
     check_whole("coarse=50+50@0.0001", KILN_MODE_COARSE);
+    check_whole("coarse=3+1+3", KILN_MODE_COARSE);
+    check_whole("coarse=3+1+2@0.8,variety=0.3", KILN_MODE_COARSE);
+    check_whole("coarse=50+50+50@0.1234,variety=0.1234", KILN_MODE_COARSE);
     check_whole("start=0", KILN_MODE_START_STEP);
     check_whole("start=49", KILN_MODE_START_STEP);
     check_whole("start@0.5", KILN_MODE_START_SIGMA);
@@ -69,6 +72,10 @@ static void variety_is_rounded_and_needs_a_worker_that_knows_it(void **state)
     assert_int_equal(kiln_mode_minor(&mode), KILN_MODE_MINOR_STARTS);
     mode.variety = 0.1;
     assert_int_equal(kiln_mode_minor(&mode), KILN_MODE_MINOR_VARIETY);
+    assert_true(kiln_mode_parse("coarse=4+3", &mode));
+    assert_int_equal(kiln_mode_minor(&mode), KILN_MODE_MINOR_STARTS);
+    assert_true(kiln_mode_parse("coarse=3+1+3,variety=0.3", &mode));
+    assert_int_equal(kiln_mode_minor(&mode), KILN_MODE_MINOR_MIDDLE);
 }
 
 static void other_texts_are_refused(void **state)
@@ -94,6 +101,15 @@ static void other_texts_are_refused(void **state)
         "coarse=4+3@0.75",
         "coarse=4+3@0.80",
         "coarse=4+-3",
+        "coarse=3+1+",
+        "coarse=3+0+3",
+        "coarse=3+1+0",
+        "coarse=3++3",
+        "coarse=3+1+51",
+        "coarse=3+01+3",
+        "coarse=3+1+3+1",
+        "coarse=3+1+3@0.75",
+        "coarse=+3+1+3",
         "coarse=4+3@nan",
         "start",
         "start=",
@@ -160,7 +176,12 @@ static void a_job_says_off_auto_or_steps(void **state)
     assert_true(kiln_mode_parse_coarse("off", &mode) && mode.kind == KILN_MODE_EXACT);
     assert_true(kiln_mode_parse_coarse("auto", &mode) && mode.kind == KILN_MODE_COARSE_AUTO);
     assert_true(kiln_mode_parse_coarse("4+2", &mode) && mode.kind == KILN_MODE_COARSE);
-    assert_true(mode.small == 4 && mode.full == 2 && mode.sigma == KILN_COARSE_SIGMA);
+    assert_true(mode.small == 4 && mode.middle == 0 && mode.full == 2);
+    assert_true(mode.sigma == KILN_COARSE_SIGMA);
+    assert_true(kiln_mode_parse_coarse("3+1+2", &mode) && mode.kind == KILN_MODE_COARSE);
+    assert_true(mode.small == 3 && mode.middle == 1 && mode.full == 2);
+    assert_true(mode.sigma == KILN_COARSE_SIGMA);
+    assert_true(!kiln_mode_parse_coarse("3+1+2+1", &mode));
     assert_true(!kiln_mode_parse_coarse("4+2@0.8", &mode));
     assert_true(!kiln_mode_parse_coarse("", &mode));
     assert_true(!kiln_mode_parse_coarse("on", &mode));
@@ -200,6 +221,8 @@ static void forwards_that_a_mode_costs(void **state)
     assert_true(forwards("", 8) == 8);
     assert_true(forwards("coarse=auto", 8) == 8);
     assert_true(forwards("coarse=4+3", 8) == 4);
+    assert_true(forwards("coarse=3+1+3", 8) == 3.4375);
+    assert_true(forwards("coarse=2+2+3", 8) == 3.625);
     assert_true(forwards("start=5", 8) == 3);
     assert_true(forwards("start=9", 8) == 1);
     assert_true(forwards("edit=3", 8) == 7); /* two before its steps */
@@ -213,6 +236,21 @@ static void forwards_that_a_mode_costs(void **state)
     assert_true(forwards("inpaint@0.5", 8) == 2);
 }
 
+/* Of each first step of a run: small ones first, then those of the middle size. */
+static void forwards_of_a_run_that_has_begun(void **state)
+{
+    (void)state;
+    static const double two[] = {0, 0.25, 0.5, 1.5, 2.5};
+    static const double three[] = {0, 0.0625, 0.125, 0.375, 1.375, 2.375};
+    struct kiln_mode mode;
+    assert_true(kiln_mode_parse("coarse=2+2", &mode));
+    for (uint32_t i = 0; i < sizeof two / sizeof *two; i++)
+        assert_true(kiln_mode_begun_forwards(&mode, i) == two[i]);
+    assert_true(kiln_mode_parse("coarse=2+1+2", &mode));
+    for (uint32_t i = 0; i < sizeof three / sizeof *three; i++)
+        assert_true(kiln_mode_begun_forwards(&mode, i) == three[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +260,7 @@ int main(void)
         cmocka_unit_test(a_job_says_off_auto_or_steps),
         cmocka_unit_test(a_strength_starts_where_diffusers_does),
         cmocka_unit_test(forwards_that_a_mode_costs),
+        cmocka_unit_test(forwards_of_a_run_that_has_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

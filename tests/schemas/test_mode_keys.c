@@ -50,6 +50,8 @@ static void lines_say_a_mode(void **state)
         {"\"coarse\":\"auto\"", "coarse=auto"},
         {"\"coarse\":\"4+3\"", "coarse=4+3"},
         {"\"coarse\":\"8+2\"", "coarse=8+2"},
+        {"\"coarse\":\"3+1+3\"", "coarse=3+1+3"},
+        {"\"coarse\":\"3+1+3\",\"coarse_sigma\":0.8", "coarse=3+1+3@0.8"},
         {"\"coarse\":\"4+3\",\"coarse_sigma\":0.8", "coarse=4+3@0.8"},
         {"\"coarse\":\"4+3\",\"coarse_sigma\":0.75", "coarse=4+3"},
         {"\"coarse\":\"4+3\",\"size\":\"128x128\"", "coarse=4+3"},
@@ -102,7 +104,7 @@ static void lines_say_a_mode(void **state)
 static void a_setting_applies_where_it_fits(void **state)
 {
     (void)state;
-    struct kiln_job_context pair = {0}, automatic = {0};
+    struct kiln_job_context pair = {0}, automatic = {0}, three = {0};
     assert_true(kiln_mode_parse_coarse("6+3", &pair.coarse));
     assert_true(kiln_mode_parse_coarse("auto", &automatic.coarse));
     static const char *const rows[][3] = {
@@ -121,6 +123,10 @@ static void a_setting_applies_where_it_fits(void **state)
         check_mode(rows[i][0], &pair, rows[i][1]);
         check_mode(rows[i][0], &automatic, rows[i][2]);
     }
+    assert_true(kiln_mode_parse_coarse("3+1+3", &three.coarse));
+    check_mode("", &three, "coarse=3+1+3");
+    check_mode("\"size\":\"768x768\"", &three, "");
+    check_mode("\"steps\":3", &three, "");
 }
 
 static void canonical(const char *members, const struct kiln_job_context *context,
@@ -159,6 +165,8 @@ static void written_lines_say_it_shortly(void **state)
     canonical("\"coarse\":\"auto\"", &nothing_known, "\"coarse\":\"auto\"");
     canonical("\"coarse_sigma\":0.8,\"coarse\":\"4+3\"", &nothing_known,
               "\"coarse\":\"4+3\",\"coarse_sigma\":0.8");
+    canonical("\"coarse_sigma\":0.8,\"coarse\":\"3+1+3\"", &nothing_known,
+              "\"coarse\":\"3+1+3\",\"coarse_sigma\":0.8");
     canonical("\"coarse_sigma\":0.75,\"coarse\":\"4+3\"", &nothing_known, "\"coarse\":\"4+3\"");
     canonical(IMAGE ",\"strength\":0.6,\"coarse\":\"auto\"", &nothing_known, IMAGE);
     canonical(IMAGE ",\"strength\":0.55", &nothing_known, IMAGE);
@@ -202,7 +210,14 @@ static void bad_values_are_refused_by_name(void **state)
         {"\"coarse\":true", "coarse is true"},
         {"\"coarse\":\"4+0\"", "coarse is \"4+0\""},
         {"\"coarse\":\"4+3@0.8\"", "coarse is \"4+3@0.8\""},
-        {"\"coarse\":\"9+3\"", "coarse \"9+3\": 9 steps at half the side, but steps is 8"},
+        {"\"coarse\":\"9+3\"", "coarse \"9+3\": 9 steps before the full size, but steps is 8"},
+        {"\"coarse\":\"6+3+3\"", "coarse \"6+3+3\": 9 steps before the full size, but steps is 8"},
+        {"\"coarse\":\"3+1+3\",\"size\":\"1008x1024\"",
+         "coarse \"3+1+3\": 1008x1024 is too small for three sizes; both sides must be at least "
+         "1024"},
+        {"\"coarse\":\"3+1+3\",\"latents\":\"trajectory\"",
+         "coarse and latents \"trajectory\" are both given"},
+        {"\"coarse\":\"3+1+3\"," IMAGE, "coarse and a start (init_image or init_job)"},
         {"\"coarse\":\"4+3\",\"size\":\"112x1024\"",
          "coarse: 112x1024 is too small; both sides must be at least 128"},
         {"\"coarse\":\"4+3\",\"latents\":\"trajectory\"",

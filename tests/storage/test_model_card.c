@@ -45,6 +45,7 @@ static void a_card_is_read(void **state)
     assert_int_equal(parse("{\"coarse\": {\"auto\": \"off\"}}").coarse.kind, KILN_MODE_EXACT);
     assert_int_equal(parse("{}").coarse_for_count, 0);
     assert_int_equal(parse("{\"coarse\": {\"auto\": \"2+2\", \"steps\": 4}}").coarse_steps, 4);
+    assert_int_equal(parse("{\"coarse\": {\"auto\": \"3+1+3\"}}").coarse.middle, 1);
 }
 
 static void sizes_are_known_or_not(void **state)

@@ -56,6 +56,13 @@ grep -q '^bf16 128x96, batch 3, 2+1: each picture has the bits it has alone$' ou
 expect 64 "more coarse steps than steps" "${bench[@]}" --coarse 4+3
 expect 65 "too small to halve" "${bench[@]}" --coarse 1+1
 grep -q '64x64 is too small to halve' err || fail "too small to halve: $(cat err)"
+expect 64 "too small for a third level" "${bench[@]}" --steps 2 --coarse 1+1+1
+grep -q -e '--coarse "1+1+1": 64x64 is too small for three sizes' err || fail "three sizes: $(cat err)"
+expect 0 "a third level" "$kiln" bench engine --config "$sketch" --sizes 1024 --steps 2 --image-repeat 1 --dtype bf16 \
+    --stages image --coarse 1+1+1 --json
+grep -q '"mode":"coarse=1+1+1"' out || fail "the third level in json: $(cat out)"
+python3 -c 'import json; assert json.load(open("out"))["rows"][0]["hand_over_ms"] > 0' ||
+    fail "the hand-over of a third level is not timed: $(cat out)"
 expect 0 "from a latent" "$kiln" bench engine --config "$sketch" --sizes 64 --batch 2 --steps 4 --image-repeat 1 \
     --dtype fp32 --stages image --skip 3 --json
 python3 - out <<'P' || fail "from a latent: $(cat out)"

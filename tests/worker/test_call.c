@@ -96,6 +96,38 @@ static void coarse_first_runs_at_a_size_of_the_card(void **state)
     assert_non_null(strstr(call.err.text, "kiln.json of model testcard lists no small size"));
 }
 
+/* The middle size is the one of two levels, the smallest the one nearest to half of that. */
+static void a_third_level_runs_at_two_sizes_of_the_card(void **state)
+{
+    (void)state;
+    static struct kiln_call call;
+    DiffusionZBatch batch;
+    job = (struct kiln_job){.kind = KILN_KIND_IMAGE};
+    struct kiln_model_card *card = &engine->card;
+    card->coarse_sizes[card->coarse_size_count++] = (struct kiln_picture_size){512, 512};
+    assert_int_equal(set_mode("coarse=3+1+2", 1024, 1024, &call, &batch), 0);
+    assert_int_equal(batch.coarse_steps, 3);
+    assert_int_equal(batch.coarse_width, 256);
+    assert_int_equal(batch.middle_steps, 1);
+    assert_int_equal(batch.middle_width, 512);
+    assert_int_equal(batch.middle_height, 512);
+    assert_int_equal(batch.rest_steps, 2);
+    assert_int_equal(call.steps, 6);
+    assert_true(call.forwards == 2.4375);
+    assert_int_equal(call.coarse_height, 256);
+    assert_int_equal(call.middle_height, 512);
+    card->coarse_size_count--;
+    assert_int_equal(set_mode("coarse=3+1+2", 1024, 1024, &call, &batch), KILN_UNSUPPORTED);
+    /* A card that names it for a size that is too small. */
+    const struct kiln_mode before = card->coarse;
+    card->coarse = (struct kiln_mode){
+        .kind = KILN_MODE_COARSE, .small = 3, .middle = 1, .full = 3, .sigma = KILN_COARSE_SIGMA};
+    assert_int_equal(set_mode("coarse=auto", 512, 512, &call, &batch), 0);
+    assert_string_equal(mode_of(&call), "");
+    assert_int_equal(batch.middle_steps, 0);
+    card->coarse = before;
+}
+
 static void auto_is_decided_by_the_card_and_the_job(void **state)
 {
     (void)state;
@@ -242,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exact_call_is_as_before),
         cmocka_unit_test(coarse_first_runs_at_a_size_of_the_card),
+        cmocka_unit_test(a_third_level_runs_at_two_sizes_of_the_card),
         cmocka_unit_test(auto_is_decided_by_the_card_and_the_job),
         cmocka_unit_test(auto_depends_on_the_lora_file),
         cmocka_unit_test(what_a_donor_saves_is_against_the_jobs_own_mode),

@@ -175,6 +175,25 @@ P
 expect 0 "noise" "${coarse[@]}" --sizes 128 --steps 2 --modes 2+1 --count 300 --no-fewer --records noisy.jsonl --write
 grep -q '^- 2+1 at 128x128, bf16: spread: too few pictures to tell' out || fail "noise is not told: $(cat out)"
 grep -q '"sizes": \["64x64"\]' model/kiln.json || fail "the content held from 64x64: $(head -c 300 model/kiln.json)"
+# A third level: its records, what it is rendered from, and the card, which a worker reads.
+python3 - r.jsonl >third.jsonl <<'P'
+import json, sys
+print(open(sys.argv[1]).readline(), end="")
+for run, small, seconds in (("exact", "", 1), ("2+1", "512x512", .5), ("1+1+1", "256x256, 512x512", .4)):
+    for i in range(300):
+        print(json.dumps({"run": ["bf16", "1024x1024", "", run, small], "prompt": i, "right": 20, "asked": 20,
+                          "whole": 2, "styled": 2, "pictures": 2, "sharpness": .008, "spread": .16,
+                          "steps_s": seconds, "decode_s": .1}))
+P
+expect 0 "a third level" "${coarse[@]}" --sizes 1024 --small 256,512 --steps 2 --modes 2+1,1+1+1 --count 300 --no-fewer \
+    --records third.jsonl --report --write
+grep -q '^| 1+1+1 | 256x256, 512x512 | 1.31 | .* | 2.50 ± ' out || fail "the row of a third level: $(cat out)"
+grep -q '^coarse "auto": 1+1+1 at 1024x1024$' out || fail "a third level that holds is not offered: $(tail -n 5 out)"
+grep -q '"sizes": \["256x256", "512x512"\]' model/kiln.json || fail "its small sizes: $(head -c 300 model/kiln.json)"
+expect 0 "a third level by auto" "$kiln" render --model "$PWD/model" --prompt "a red star" --width 1024 --height 1024 \
+    --steps 2 --coarse auto --out m.webp --json --dtype bf16
+grep -q '"mode": "coarse=1+1+1"' out || fail "auto is no third level: $(cat out)"
+
 printf '{"coarse": 3}' >model/kiln.json
 expect 78 "a damaged kiln.json" "${small[@]}" --count 1 --write
 [ "$(cat model/kiln.json)" = '{"coarse": 3}' ] || fail "a damaged kiln.json was replaced"
@@ -257,13 +276,15 @@ grep -q "$hash" words || fail "the demo model's card is of other weights: $hash,
 # --- mistakes ---
 expect 64 "--write with a dtype that is not known" "${small[@]}" --dtype auto --write
 grep -q 'write needs fp32, bf16 or fp8' err || fail "--dtype auto --write: $(cat err)"
-for words in --bogus "--sizes 100x100" "--modes 1" "--modes auto" "--modes off" "--modes 3+1" "--steps 1" "--seeds 0" \
-    "--seeds 17" "--count 0" "--enlarge 2" "--dtype fp4" "--device tpu" "--sheet x.html --write" more; do
+for words in --bogus "--sizes 100x100" "--modes 1" "--modes auto" "--modes off" "--modes 3+1" "--modes 1+1+1" "--steps 1" \
+    "--seeds 0" "--seeds 17" "--count 0" "--enlarge 2" "--dtype fp4" "--device tpu" "--sheet x.html --write" more; do
     expect 64 "$words" "${small[@]}" $words
 done
 expect 65 "too small to halve" "${small[@]}" --sizes 64 --count 1
 expect 65 "no small size" "${small[@]}" --small 256 --count 1
 grep -q 'no size of --small suits it' err || fail "no small size: $(cat err)"
+expect 65 "no smallest size" "${coarse[@]}" --sizes 1024 --steps 2 --modes 1+1+1 --small 512 --count 1
+grep -q 'no size of --small suits the third level' err || fail "no smallest size: $(cat err)"
 expect 66 "no LoRA" "${small[@]}" --lora none
 expect 66 "no prompts" "${small[@]}" --prompts ./none.jsonl
 expect 0 "help" "$kiln" bench coarse --help

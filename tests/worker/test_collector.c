@@ -116,7 +116,7 @@ static void put(struct rig *rig, int number, bool begun, int code)
     for (uint32_t i = 0; i < call->count; i++)
         call->index[i] = i;
     call->started_ms = kiln_monotonic_ms();
-    kiln_board_call_begun(&rig->worker.board, &call->step, 0, 0);
+    kiln_board_call_begun(&rig->worker.board, &call->step, 0, 0, 0);
     assert_int_equal(kiln_queue_push(rig->worker.asked, call, 1, LIMIT_MS), 0);
 }
 

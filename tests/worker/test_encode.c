@@ -473,6 +473,8 @@ static void test_modes(void **state)
     } cases[] = {
         {"", "euler steps=8", NULL},
         {"coarse=4+3", "euler steps=8 to=4 small=32x32, rest=3 from sigma=0.75", NULL},
+        {"coarse=3+1+3",
+         "euler steps=8 to=3 small=32x32, to=4 middle=48x48, rest=3 from sigma=0.75", NULL},
         {"start=5", "euler steps=8 from=5", "job:4711"},
         {"start@0.5", "euler steps=8 from sigma=0.5", "job:4711"},
         {"inpaint=5", "euler steps=8 from=5", "job:4711"},
@@ -492,6 +494,7 @@ static void test_modes(void **state)
         bench.picture->steps = 3;
         bench.picture->forwards = 3.5;
         bench.picture->coarse_width = bench.picture->coarse_height = 32;
+        bench.picture->middle_width = bench.picture->middle_height = 48;
         encode(&bench);
         struct kiln_latent latent = latent_of(&bench);
         assert_string_equal(latent.mode, cases[i].mode);

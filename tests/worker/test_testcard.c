@@ -113,12 +113,16 @@ static void test_modes(void **state)
     static uint8_t rgb[128 * 128 * 3];
     latent[1][0] = 1;
     const DiffusionZBatch exact = {.width = 128, .height = 128, .num_steps = 8};
-    DiffusionZBatch coarse = exact, step = exact, sigma = exact;
+    DiffusionZBatch coarse = exact, middle, step = exact, sigma = exact;
     coarse.coarse_steps = 4;
     coarse.coarse_width = coarse.coarse_height = 64;
     coarse.start = sigma.start = DIFFUSIONZ_FROM_SIGMA;
     coarse.rest_steps = 3;
     coarse.start_sigma = sigma.start_sigma = 0.75;
+    middle = coarse;
+    middle.coarse_steps = 3;
+    middle.middle_steps = 1;
+    middle.middle_width = middle.middle_height = 96;
     step.start = DIFFUSIONZ_FROM_STEP;
     step.start_step = 5;
     const struct {
@@ -126,6 +130,7 @@ static void test_modes(void **state)
         DiffusionZItem item;
     } cards[] = {{&exact, {0}},
                  {&coarse, {0}},
+                 {&middle, {0}},
                  {&step, {.start_latent = latent[0]}},
                  {&step, {.start_latent = latent[1]}},
                  {&step, {.start_rgb = rgb}},
@@ -154,6 +159,9 @@ static void test_modes(void **state)
     coarse.keep_trajectory = 0;
     coarse.coarse_width = 256;
     assert_null(render(&coarse, &(DiffusionZItem){0}, &code));
+    assert_int_equal(code, KILN_BAD_INPUT);
+    middle.middle_steps = 6;
+    assert_null(render(&middle, &(DiffusionZItem){0}, &code));
     assert_int_equal(code, KILN_BAD_INPUT);
     step.start_step = 8;
     assert_null(render(&step, &(DiffusionZItem){.start_rgb = rgb}, &code));

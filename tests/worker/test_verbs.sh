@@ -154,7 +154,7 @@ expect 64 "unknown option" "${render[@]}" --out x.webp --bogus
 expect 64 "width" "${render[@]}" --out x.webp --width 100
 expect 64 "steps 0" "${render[@]}" --out x.webp --steps 0
 expect 64 "seed beyond 64 bits" "${render[@]}" --out x.webp --seed 18446744073709551616
-for words in "--coarse 0+3" "--coarse 4" "--coarse 4+51" "--coarse 2+1 --steps 1" \
+for words in "--coarse 0+3" "--coarse 4" "--coarse 4+51" "--coarse 2+1 --steps 1" "--coarse 1+1+1 --steps 2" \
     "--coarse-sigma 0.5" "--coarse 1+1 --coarse-sigma 0" "--coarse 1+1 --coarse-sigma 1"; do
     # shellcheck disable=SC2086
     expect 64 "$words" "${render[@]}" --out x.webp --width 128 --height 128 $words

@@ -267,6 +267,7 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
 static int set_mode(struct bench *b, const struct kiln_mode *mode, struct kiln_stage_case *args,
                     struct kiln_error *err)
 {
+    char steps[KILN_MODE_MAX];
     DiffusionZBatch batch = {
         .width = args->width, .height = args->height, .num_steps = args->num_steps};
     int code = kiln_batch_set_steps(&batch, &b->card, b->options.model, &b->steps, err);
@@ -278,11 +279,14 @@ static int set_mode(struct bench *b, const struct kiln_mode *mode, struct kiln_s
     args->step_transformers = batch.step_transformers;
     args->step_transformer_count = batch.step_transformer_count;
     if (!kiln_batch_set_mode(&batch, mode, NULL, 0))
-        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %dx%d is too small to halve",
-                         mode->small, mode->full, args->width, args->height);
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %s: %dx%d is too small to halve",
+                         kiln_mode_steps_text(mode, steps), args->width, args->height);
     args->coarse_steps = batch.coarse_steps;
     args->coarse_width = batch.coarse_width;
     args->coarse_height = batch.coarse_height;
+    args->middle_steps = batch.middle_steps;
+    args->middle_width = batch.middle_width;
+    args->middle_height = batch.middle_height;
     args->rest_steps = batch.rest_steps;
     args->coarse_sigma = batch.start_sigma;
     return 0;

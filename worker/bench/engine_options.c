@@ -28,7 +28,8 @@ const char kiln_bench_engine_usage[] =
     "                         else 8)\n"
     "  --coarse off,S+L,...   whole pictures exact, or coarse first: S steps at half\n"
     "                         the side, then L, with the time of the hand-over\n"
-    "                         between them (off)\n"
+    "                         between them (off); from 1024 px also S+M+L: S at a\n"
+    "                         quarter of the side, M at half\n"
     "  --skip N               whole pictures from a latent, N steps skipped (0)\n"
     "  --stages LIST          of forward,text,decode,image (all)\n"
     "  --repeat N --warmup N  runs of a stage that count, after some that do not (8,\n"
@@ -90,10 +91,6 @@ static int check(const struct kiln_bench_options *o, struct kiln_error *err)
     const int32_t steps = o->common.num_steps, skip = o->common.skip_steps;
     if (o->deterministic && o->json)
         return kiln_fail(err, KILN_BAD_INPUT, "--deterministic has no figures for --json");
-    for (int i = 0; i < o->mode_count; i++)
-        if (o->modes[i].kind == KILN_MODE_COARSE && (int32_t)o->modes[i].small > steps)
-            return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
-                             o->modes[i].small, o->modes[i].full, steps);
     if (skip && (o->mode_count > 0 || o->deterministic))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--skip cannot be combined with --coarse or --deterministic");
@@ -101,6 +98,20 @@ static int check(const struct kiln_bench_options *o, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT, "--skip %d: the schedule has only %d steps", skip,
                          steps);
     return 0;
+}
+
+/* Each mode at each size, when all are known. */
+static int check_modes(const struct kiln_bench_options *o, struct kiln_error *err)
+{
+    int code = 0;
+    for (int m = 0; m < o->mode_count; m++)
+        for (int i = 0; i < o->size_count && !code; i++) {
+            const struct kiln_picture_size size = {(uint32_t)o->sizes[i].width,
+                                                   (uint32_t)o->sizes[i].height};
+            code = kiln_coarse_check("--coarse", &o->modes[m], size, (uint32_t)o->common.num_steps,
+                                     err);
+        }
+    return code;
 }
 
 int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *ret,
@@ -140,9 +151,11 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
         o.common.num_steps = kiln_batch_steps_usual(o.model);
     if (!code && !o.help)
         code = check(&o, err);
+    add_usual(&o);
+    if (!code && !o.help)
+        code = check_modes(&o, err);
     if (code)
         return code;
-    add_usual(&o);
     *ret = o;
     return 0;
 }

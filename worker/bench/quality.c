@@ -84,11 +84,16 @@ static int render(struct bench *bench, struct kiln_quality_row *row, struct load
         .loras = bench->options.loras,
         .lora_count = bench->options.lora_count,
     };
+    const struct kiln_picture_size size = {(uint32_t)load->width, (uint32_t)load->height};
+    char steps[KILN_MODE_MAX];
+    int code = kiln_coarse_check("--coarse", mode, size, (uint32_t)row->steps, err);
+    if (code)
+        return code;
     if (!kiln_batch_set_mode(&batch, mode, NULL, 0))
-        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %dx%d is too small to halve",
-                         mode->small, mode->full, load->width, load->height);
+        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %s: %dx%d is too small to halve",
+                         kiln_mode_steps_text(mode, steps), load->width, load->height);
     double start = kiln_monotonic_ms();
-    int code = kiln_pictures_render(&bench->pictures, &batch, load->outputs, NULL, err);
+    code = kiln_pictures_render(&bench->pictures, &batch, load->outputs, NULL, err);
     /* The first batch warms up, so it counts only if there is no other. */
     if (load->at > 0 || load->count == load->requests.count) {
         row->seconds += (kiln_monotonic_ms() - start) / 1e3;

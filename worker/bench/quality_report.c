@@ -44,12 +44,12 @@ void kiln_quality_heading(const struct kiln_quality_options *options, const char
 {
     if (options->json)
         return;
-    char device[SIZE_TEXT];
+    char device[SIZE_TEXT], steps[KILN_MODE_MAX];
     printf("model %s %s, device %s", model_name, model_hash, device_text(options, device));
     for (int i = 0; i < options->lora_count; i++)
         printf(", lora %s:%g", options->loras[i].path, (double)options->loras[i].weight);
     if (options->mode.kind == KILN_MODE_COARSE)
-        printf(", coarse first %u+%u", options->mode.small, options->mode.full);
+        printf(", coarse first %s", kiln_mode_steps_text(&options->mode, steps));
     if (options->mode.variety > 0)
         printf(", variety %g", options->mode.variety);
     printf("\n%% right of what the prompts say; s: seconds a picture\n"

@@ -5,12 +5,15 @@ static bool set_coarse(DiffusionZBatch *batch, const struct kiln_mode *mode,
                        const struct kiln_picture_size *good, size_t good_count)
 {
     const struct kiln_picture_size full = {(uint32_t)batch->width, (uint32_t)batch->height};
-    struct kiln_picture_size small;
-    if (!kiln_coarse_size(full, good, good_count, &small))
+    struct kiln_picture_size small, middle;
+    if (!kiln_coarse_sizes(mode, full, good, good_count, &small, &middle))
         return false;
     batch->coarse_steps = (int32_t)mode->small;
     batch->coarse_width = (int32_t)small.width;
     batch->coarse_height = (int32_t)small.height;
+    batch->middle_steps = (int32_t)mode->middle;
+    batch->middle_width = (int32_t)middle.width;
+    batch->middle_height = (int32_t)middle.height;
     batch->start = DIFFUSIONZ_FROM_SIGMA;
     batch->start_sigma = mode->sigma;
     batch->rest_steps = (int32_t)mode->full;

@@ -87,22 +87,32 @@ static int32_t next_step(const DiffusionZBatch *batch)
     return step;
 }
 
+/* Whether a picture may be of this size before it is enlarged to the next one. */
+static bool size_valid(int32_t width, int32_t height, int32_t next_width, int32_t next_height)
+{
+    return width >= KILN_SIDE_MIN && width <= next_width && height >= KILN_SIDE_MIN &&
+           height <= next_height && width % KILN_SIDE_STEP == 0 && height % KILN_SIDE_STEP == 0;
+}
+
 static bool start_valid(const DiffusionZBatch *batch)
 {
-    const int32_t step = KILN_SIDE_STEP;
+    const bool middle = batch->middle_steps > 0;
     if (batch->start < DIFFUSIONZ_FROM_NOISE || batch->start > DIFFUSIONZ_FROM_SIGMA ||
         batch->start_step < 0 || batch->start_step >= batch->num_steps || batch->rest_steps < 0 ||
         batch->rest_steps > KILN_STEPS_MAX || batch->coarse_steps < 0 ||
-        batch->coarse_steps > batch->num_steps)
+        batch->coarse_steps > batch->num_steps || batch->middle_steps < 0 ||
+        batch->middle_steps > (batch->coarse_steps ? batch->num_steps - batch->coarse_steps : 0))
         return false;
     if (batch->start == DIFFUSIONZ_FROM_SIGMA ? !(batch->start_sigma > 0 && batch->start_sigma <= 1)
                                               : batch->rest_steps > 0)
         return false;
     return batch->coarse_steps == 0 ||
            (batch->start == DIFFUSIONZ_FROM_SIGMA && batch->rest_steps > 0 &&
-            batch->coarse_width >= KILN_SIDE_MIN && batch->coarse_width <= batch->width &&
-            batch->coarse_height >= KILN_SIDE_MIN && batch->coarse_height <= batch->height &&
-            batch->coarse_width % step == 0 && batch->coarse_height % step == 0);
+            size_valid(batch->coarse_width, batch->coarse_height,
+                       middle ? batch->middle_width : batch->width,
+                       middle ? batch->middle_height : batch->height) &&
+            (!middle ||
+             size_valid(batch->middle_width, batch->middle_height, batch->width, batch->height)));
 }
 
 static int check_starts(const DiffusionZBatch *batch, struct kiln_error *err)
@@ -113,7 +123,7 @@ static int check_starts(const DiffusionZBatch *batch, struct kiln_error *err)
                          "a batch that begins nowhere: start %d, step %d of %d", batch->start,
                          batch->start_step, batch->num_steps);
     if (batch->coarse_steps > 0 && batch->keep_trajectory)
-        return kiln_fail(err, KILN_UNSUPPORTED, "no trajectory is kept of steps at two sizes");
+        return kiln_fail(err, KILN_UNSUPPORTED, "no trajectory is kept of steps at several sizes");
     for (int32_t i = 0; i < batch->item_count; i++) {
         const DiffusionZItem *item = &batch->items[i];
         if (!batch->by_difference != !item->start_prompt)
@@ -132,7 +142,7 @@ static int check_starts(const DiffusionZBatch *batch, struct kiln_error *err)
 static int32_t count_steps(const DiffusionZBatch *batch)
 {
     if (batch->rest_steps > 0)
-        return batch->coarse_steps + batch->rest_steps;
+        return batch->coarse_steps + batch->middle_steps + batch->rest_steps;
     return batch->num_steps - next_step(batch) + (batch->start == DIFFUSIONZ_FROM_SIGMA ? 1 : 0) +
            (batch->by_difference ? KILN_EDIT_FORWARDS : 0);
 }
@@ -156,7 +166,10 @@ static double testcard_start_sigma(const struct kiln_renderer *engine, const Dif
 static void mode_text(const DiffusionZBatch *batch, char *out, size_t size)
 {
     out[0] = '\0';
-    if (batch->coarse_steps > 0)
+    if (batch->middle_steps > 0)
+        snprintf(out, size, "COARSE %d+%d+%d", batch->coarse_steps, batch->middle_steps,
+                 batch->rest_steps);
+    else if (batch->coarse_steps > 0)
         snprintf(out, size, "COARSE %d+%d", batch->coarse_steps, batch->rest_steps);
     else if (batch->start == DIFFUSIONZ_FROM_STEP)
         snprintf(out, size, "%s %d", batch->by_difference ? "EDIT" : "START", batch->start_step);

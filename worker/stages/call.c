@@ -33,7 +33,9 @@ static double cost(const DiffusionZBatch *batch, uint32_t steps)
 {
     const double full = (double)batch->width * batch->height;
     const double small = (double)batch->coarse_width * batch->coarse_height;
-    return steps - batch->coarse_steps * (1 - small / full);
+    const double middle = (double)batch->middle_width * batch->middle_height;
+    return steps - batch->coarse_steps * (1 - small / full) -
+           batch->middle_steps * (1 - middle / full);
 }
 
 /* Fills the batch's fields for the mode; automatic: a mode that finds no small size is exact. */
@@ -78,6 +80,8 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
     call->own_sigmas = batch->sigmas != NULL;
     call->coarse_width = (uint32_t)batch->coarse_width;
     call->coarse_height = (uint32_t)batch->coarse_height;
+    call->middle_width = (uint32_t)batch->middle_width;
+    call->middle_height = (uint32_t)batch->middle_height;
     call->steps = (uint32_t)engine->forwards(engine, batch);
     call->forwards = cost(batch, call->steps);
     if (kiln_mode_starts(&call->mode))

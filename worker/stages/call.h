@@ -26,11 +26,11 @@ struct kiln_call {
     uint32_t donors[KILN_ASSIGN_MAX]; /* latents that each item begins from, if several */
     bool checked;          /* an item may be given up after its first step, and then comes again */
     struct kiln_mode mode; /* as rendered: auto is decided */
-    uint32_t steps;        /* that each item takes, at both sizes with coarse first */
+    uint32_t steps;        /* that each item takes, at all sizes with coarse first */
     double forwards;       /* their cost, in steps at full size */
     double start_sigma;    /* at which a run from a start begins; 0: from noise */
     double own_forwards;   /* with donors: the cost of the job's own mode; else 0 */
-    uint32_t coarse_width, coarse_height;
+    uint32_t coarse_width, coarse_height, middle_width, middle_height;
     bool own_sigmas;                   /* those of the model's kiln.json */
     struct kiln_batch_steps own_steps; /* what the batch has of it */
     DiffusionZItem items[KILN_ASSIGN_MAX];

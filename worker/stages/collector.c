@@ -57,6 +57,8 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     picture->own_sigmas = call->own_sigmas;
     picture->coarse_width = call->coarse_width;
     picture->coarse_height = call->coarse_height;
+    picture->middle_width = call->middle_width;
+    picture->middle_height = call->middle_height;
     picture->lora_files_known = call->lora_files_known;
     memcpy(picture->lora_files, call->lora_files, sizeof picture->lora_files);
     if (output->error_code == 0 && call->lora_err.code == 0) {

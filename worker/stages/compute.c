@@ -220,7 +220,7 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
     code = code ? code : kiln_lora_files_check(assignment, call->lora_files, &call->err);
     code = code ? code : kiln_call_set_mode(call, engine, &batch);
     kiln_board_call_begun(&compute->worker->board, &call->step, call->steps,
-                          (uint32_t)batch.coarse_steps);
+                          (uint32_t)batch.coarse_steps, (uint32_t)batch.middle_steps);
     if (code != 0)
         return code;
     code = engine->begin(engine, &batch, call->outputs, &call->run, &call->err);

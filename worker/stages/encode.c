@@ -203,10 +203,14 @@ static void schedule_text(const struct kiln_picture *picture, char *out, size_t 
                        picture->own_sigmas ? " listed" : "");
     char *end = out + len;
     size -= (size_t)len;
-    if (mode->kind == KILN_MODE_COARSE)
-        snprintf(end, size, " to=%u small=%ux%u, rest=%u from sigma=%.4g", mode->small,
-                 picture->coarse_width, picture->coarse_height, mode->full, mode->sigma);
-    else if (mode->kind == KILN_MODE_START_STEP)
+    if (mode->kind == KILN_MODE_COARSE) {
+        char middle[48] = "";
+        if (mode->middle > 0)
+            snprintf(middle, sizeof middle, " to=%u middle=%ux%u,", mode->small + mode->middle,
+                     picture->middle_width, picture->middle_height);
+        snprintf(end, size, " to=%u small=%ux%u,%s rest=%u from sigma=%.4g", mode->small,
+                 picture->coarse_width, picture->coarse_height, middle, mode->full, mode->sigma);
+    } else if (mode->kind == KILN_MODE_START_STEP)
         snprintf(end, size, " from=%u", mode->step);
     else if (mode->kind == KILN_MODE_START_SIGMA)
         snprintf(end, size, " from sigma=%.4g", mode->sigma);

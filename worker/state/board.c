@@ -67,7 +67,7 @@ void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *as
     board->width = assignment->width;
     board->height = assignment->height;
     board->steps = assignment->steps;
-    board->coarse_steps = 0;
+    board->coarse_steps = board->middle_steps = 0;
     snprintf(board->running, sizeof board->running, "%s", assignment->id);
     board->step = NULL;
     pthread_mutex_unlock(&board->mutex);
@@ -113,12 +113,13 @@ static int32_t step_now(const struct kiln_board *board)
 }
 
 void kiln_board_call_begun(struct kiln_board *board, const int32_t *step, uint32_t steps,
-                           uint32_t coarse_steps)
+                           uint32_t coarse_steps, uint32_t middle_steps)
 {
     pthread_mutex_lock(&board->mutex);
     if (steps > 0 && board->steps > 0)
         board->steps = steps;
     board->coarse_steps = coarse_steps;
+    board->middle_steps = middle_steps;
     board->began_ms = board->stepped_ms = kiln_monotonic_ms();
     if (board->calls++ == 0)
         board->busy_since_ms = board->began_ms;
@@ -278,6 +279,7 @@ void kiln_board_beat(struct kiln_board *board, struct kiln_heartbeat *beat)
     beat->height = board->height;
     beat->steps = board->steps;
     beat->coarse_steps = board->steps ? board->coarse_steps : 0;
+    beat->middle_steps = board->steps ? board->middle_steps : 0;
     snprintf(beat->running, sizeof beat->running, "%s", board->running);
     beat->step = board->steps ? (uint32_t)step_now(board) : 0;
     beat->done = board->done;

@@ -30,7 +30,8 @@ struct kiln_board {
     char lora_set[KILN_LORA_SET_MAX]; /* resident */
     uint32_t width, height;           /* of the last batch */
     uint32_t steps;                   /* of the batch that compute begins now; 0: none */
-    uint32_t coarse_steps;            /* those of them at the small size */
+    uint32_t coarse_steps;            /* those of them at the small size, */
+    uint32_t middle_steps;            /* and after them at the middle one */
     char running[KILN_WIRE_ID_MAX + 1];
     const int32_t *step; /* written atomically by the call that began last; or NULL */
     uint64_t done, failed;
@@ -69,10 +70,10 @@ void kiln_board_want(struct kiln_board *board);
 void kiln_board_settle(struct kiln_board *board);
 /* The compute thread begins a call of the engine, the collector ends it; calls may overlap.
  * switch_ms of it was loading LoRAs, device_ms is the device's own clock.  step is read until then;
- * it ends at `steps` (0: at those of the assignment), of which coarse_steps are at the small size.
- */
+ * it ends at `steps` (0: at those of the assignment), of which coarse_steps are at the small size
+ * and middle_steps at the middle one. */
 void kiln_board_call_begun(struct kiln_board *board, const int32_t *step, uint32_t steps,
-                           uint32_t coarse_steps);
+                           uint32_t coarse_steps, uint32_t middle_steps);
 void kiln_board_call_ended(struct kiln_board *board, const int32_t *step, double switch_ms,
                            double device_ms);
 /* What the device did since kiln_board_up. */

@@ -51,10 +51,10 @@ struct kiln_picture {
     struct kiln_mode mode;            /* as rendered */
     enum kiln_fallback fallback;      /* why it did not begin from the job's donor */
     uint32_t wasted;                  /* steps of a run from the donor that was given up */
-    uint32_t steps;                   /* that the run took, at both sizes with coarse first */
+    uint32_t steps;                   /* that the run took, at all sizes with coarse first */
     double forwards;                  /* their cost, in steps at full size */
     double start_sigma, own_forwards; /* of the call (stages/call.h) */
-    uint32_t coarse_width, coarse_height;
+    uint32_t coarse_width, coarse_height, middle_width, middle_height;
     bool own_sigmas; /* of the model's kiln.json */
 
     struct kiln_picture_object objects[KILN_PICTURE_OBJECTS_MAX];

@@ -112,7 +112,7 @@ int kiln_take_coarse(const struct kiln_verb_option *option, char *value, struct 
         return 0;
     return kiln_fail(err, KILN_BAD_INPUT,
                      "--%s \"%s\": expected off%s, or S+L such as 4+3: S steps at about half the "
-                     "side, then L",
+                     "side, then L; or S+M+L: S at a quarter, M at half, then L",
                      option->name, value, option->max ? ", auto" : "");
 }
 

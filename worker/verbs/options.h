@@ -44,7 +44,7 @@ kiln_take kiln_take_number; /* double in [min, max] */
 kiln_take kiln_take_side;   /* int32_t: pixels of a side of a picture */
 kiln_take kiln_take_device; /* int32_t: -1 for "cpu", N for "cuda:N" */
 kiln_take kiln_take_dtype;  /* int32_t: enum diffusionz_dtype */
-kiln_take kiln_take_coarse; /* struct kiln_mode: "off" or "S+L"; with max 1 "auto" as well */
+kiln_take kiln_take_coarse; /* struct kiln_mode: "off" or steps; with max 1 "auto" as well */
 /* DiffusionZLora: FILE or FILE:W, cut at the colon; the option may be given `most` times.  A colon
  * without a number after it belongs to the name, unless only the part before it is a file; so does
  * any colon if only the whole name is one. */

@@ -40,8 +40,9 @@ static const char usage[] =
     "                         16:9, 16:9 xl\n"
     "  --steps N              1 to 50 (as kiln.json of the model says, else 8)\n"
     "  --coarse S+L|auto      S of the steps at about half the side, then L at full\n"
-    "                         size: faster; auto: what the model's kiln.json names\n"
-    "                         for the size, else not\n"
+    "                         size: faster; from 1024 px also S+M+L: S at a quarter\n"
+    "                         of the side, M at half; auto: what the model's\n"
+    "                         kiln.json names for the size, else not\n"
     "  --coarse-sigma X       noise level at which these begin, above 0 and below 1\n"
     "                         (0.75)\n"
     "  --init-image FILE      start from this picture: WebP, PNG or JPEG; without\n"
@@ -180,7 +181,9 @@ static int set_mode(struct render *render, struct kiln_error *err)
     const DiffusionZBatch *b = &render->batch;
     struct kiln_mode *mode = &render->mode;
     const bool coarse = mode->kind == KILN_MODE_COARSE;
+    const struct kiln_picture_size full = {(uint32_t)b->width, (uint32_t)b->height};
     const struct kiln_model_card *card = &render->card;
+    char steps[KILN_MODE_MAX];
     if (!kiln_mode_variety(render->item.variety, &mode->variety))
         return kiln_fail(err, KILN_BAD_INPUT, "--variety %g: must be 0 to 1", render->item.variety);
     render->item.variety = mode->variety;
@@ -190,20 +193,21 @@ static int set_mode(struct render *render, struct kiln_error *err)
         (!kiln_mode_sigma(render->coarse_sigma, &mode->sigma) || mode->sigma >= 1))
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse-sigma %g: must be above 0 and below 1",
                          render->coarse_sigma);
-    if (coarse && (int32_t)mode->small > b->num_steps)
-        return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: the schedule has only %d steps",
-                         mode->small, mode->full, b->num_steps);
+    int code = kiln_coarse_check("--coarse", mode, full, (uint32_t)b->num_steps, err);
+    if (code)
+        return code;
     if (mode->kind == KILN_MODE_COARSE_AUTO) /* as the loaded model has it */
         return 0;
     if (kiln_batch_set_mode(&render->batch, mode, card->coarse_sizes, card->coarse_size_count))
         return 0;
+    kiln_mode_steps_text(mode, steps);
     if (card->coarse_size_count)
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "--coarse %u+%u: " KILN_MODEL_CARD
+                         "--coarse %s: " KILN_MODEL_CARD
                          " of the model lists no small size for %d x %d",
-                         mode->small, mode->full, b->width, b->height);
-    return kiln_fail(err, KILN_BAD_INPUT, "--coarse %u+%u: %d x %d is too small to halve",
-                     mode->small, mode->full, b->width, b->height);
+                         steps, b->width, b->height);
+    return kiln_fail(err, KILN_BAD_INPUT, "--coarse %s: %d x %d is too small to halve", steps,
+                     b->width, b->height);
 }
 
 /* A size that the model was not made for is rendered, and nobody should wonder. */
@@ -244,7 +248,8 @@ static void decide_auto(struct render *render, const DiffusionZContext *context)
     if (!kiln_model_card_fits(card, diffusionz_model_hash(context),
                               kiln_dtype_names[diffusionz_dtype(context)], why))
         fprintf(stderr, "kiln render: %s\n", why);
-    const bool hash = b->lora_count == 1 && kiln_file_hash(b->loras[0].path, KILN_LORA_BYTES_MAX, sha256);
+    const bool hash =
+        b->lora_count == 1 && kiln_file_hash(b->loras[0].path, KILN_LORA_BYTES_MAX, sha256);
     const struct kiln_card_picture picture = {
         .width = (uint32_t)b->width,
         .height = (uint32_t)b->height,

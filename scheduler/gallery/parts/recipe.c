@@ -9,6 +9,7 @@ bool kiln_gallery_command(const struct kiln_job_row *row, struct kiln_text *out)
 {
     const struct kiln_job *job = &row->job;
     struct kiln_mode mode;
+    char steps[KILN_MODE_MAX];
     if (!kiln_mode_parse(row->rendered_mode, &mode) || kiln_mode_starts(&mode))
         return false;
     kiln_text_puts(out, "kiln render --prompt ");
@@ -24,7 +25,7 @@ bool kiln_gallery_command(const struct kiln_job_row *row, struct kiln_text *out)
         kiln_text_double(out, job->guidance);
     }
     if (mode.kind == KILN_MODE_COARSE) {
-        kiln_text_printf(out, " --coarse %u+%u", mode.small, mode.full);
+        kiln_text_printf(out, " --coarse %s", kiln_mode_steps_text(&mode, steps));
         if (mode.sigma != KILN_COARSE_SIGMA) {
             kiln_text_puts(out, " --coarse-sigma ");
             kiln_text_double(out, mode.sigma);

@@ -33,7 +33,7 @@ static int read_for(const char *text, void *ret, struct kiln_error *err)
     return kiln_card_bounds(text, &card->coarse_for[card->coarse_for_count], err);
 }
 
-/* "S+L", as in a job's key coarse. */
+/* "S+L" or "S+M+L", as in a job's key coarse. */
 static int read_auto(const struct kiln_json_value *value, struct kiln_model_card *card,
                      struct kiln_error *err)
 {
@@ -151,9 +151,9 @@ static int read_coarse(const struct kiln_json_value *value, struct kiln_model_ca
     card->coarse_steps = KILN_STEPS_DEFAULT;
     int code = kiln_card_object("coarse", value, read_coarse_key, card, err);
     if (code == 0 && card->coarse.kind == KILN_MODE_COARSE &&
-        card->coarse.small > card->coarse_steps)
+        card->coarse.small + card->coarse.middle > card->coarse_steps)
         code = kiln_fail(err, KILN_CONFIG, "\"coarse.auto\": %u small steps of a schedule of %u",
-                         card->coarse.small, card->coarse_steps);
+                         card->coarse.small + card->coarse.middle, card->coarse_steps);
     return code;
 }
 

@@ -29,6 +29,7 @@
 #define KILN_COARSE_SEEDS_MAX 16
 #define KILN_COARSE_VARIETIES_MAX 12
 #define KILN_COARSE_RUNS_MAX 52 /* of a table */
+#define KILN_COARSE_FROM 56     /* bytes of kiln_coarse_from_text */
 #define KILN_COARSE_TABLES_MAX (KILN_COARSE_LIST_MAX * KILN_COARSE_LIST_MAX * 9)
 
 struct kiln_coarse_options {
@@ -68,7 +69,7 @@ struct kiln_coarse_run {
     struct kiln_mode mode; /* of the large size; ENLARGE: a start */
     int32_t steps;         /* of the schedule */
     double cost;           /* in forwards of the large size */
-    char name[32];         /* "exact", "4+3", "donor", "enlarge 3", "5 steps", "variety 0.3" */
+    char name[32]; /* "exact", "4+3", "3+1+3", "donor", "enlarge 3", "5 steps", "variety 0.3" */
 };
 
 /* What is measured of one run and one prompt, over its seeds: sums, but a mean for SPREAD. */
@@ -87,10 +88,11 @@ enum kiln_coarse_measure {
 
 struct kiln_coarse_table {
     int32_t dtype;
-    struct kiln_picture_size size, small;
-    int lora;        /* position in the options, or -1 */
-    int style;       /* of the LoRA, position in the judge's labels, or -1 */
-    char suffix[64]; /* of the prompts */
+    struct kiln_picture_size size, small; /* small: the middle size of runs with a third level, */
+    struct kiln_picture_size smallest;    /* and their smallest; 0x0 if no mode has one */
+    int lora;                             /* position in the options, or -1 */
+    int style;                            /* of the LoRA, position in the judge's labels, or -1 */
+    char suffix[64];                      /* of the prompts */
     struct kiln_coarse_run runs[KILN_COARSE_RUNS_MAX];
     int run_count;
     size_t prompts;
@@ -111,12 +113,6 @@ struct kiln_coarse {
     struct kiln_records records;
 };
 
-/* Whether a run has a small size. */
-static inline bool kiln_coarse_is_small(const struct kiln_coarse_run *run)
-{
-    return run->kind == KILN_RUN_COARSE || run->kind == KILN_RUN_DONOR ||
-           run->kind == KILN_RUN_ENLARGE;
-}
 /* The size of a run's pictures. */
 static inline struct kiln_picture_size kiln_coarse_size_of(const struct kiln_coarse_table *table,
                                                            const struct kiln_coarse_run *run)
@@ -173,6 +169,9 @@ void kiln_coarse_print(const struct kiln_coarse *bench, const struct kiln_coarse
 /* All that was measured, as it is in kiln.json under "measured". */
 json_t *kiln_coarse_json(const struct kiln_coarse *bench);
 void kiln_coarse_size_text(struct kiln_picture_size size, char out[24]);
+/* The small size of a run, with a third level both of them: "256x256, 512x512"; "" for none. */
+void kiln_coarse_from_text(const struct kiln_coarse_table *table, int run,
+                           char out[KILN_COARSE_FROM]);
 /* Progress on stderr if that is a terminal; total 0 clears it. */
 void kiln_coarse_progress(const struct kiln_coarse_table *table, size_t done, size_t total);
 

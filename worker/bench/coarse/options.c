@@ -23,7 +23,8 @@ const char kiln_coarse_usage[] =
     "  --sizes N,WxH,...      full sizes (512)\n"
     "  --modes S+L,...        S steps at the small size, then L at full size\n"
     "                         (4+3,4+2; with other --steps half of them, then three\n"
-    "                         or two eighths)\n"
+    "                         or two eighths); from 1024 px also S+M+L: S at a\n"
+    "                         smaller size yet, M at the small one, then L\n"
     "  --small N,WxH,...      small sizes to choose from (about half the side)\n"
     "  --steps N              of an exact run (as kiln.json of the model says, else\n"
     "                         8)\n"
@@ -102,12 +103,18 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--variety without --modes: no coarse run is measured, "
                          "so leave out --write and --enlarge");
-    for (int i = 0; i < o->mode_count; i++)
+    for (int i = 0; i < o->mode_count; i++) {
         if (o->modes[i].kind != KILN_MODE_COARSE)
             return kiln_fail(err, KILN_BAD_INPUT, "--modes: expected S+L, such as 4+3");
-        else if ((int32_t)o->modes[i].small > o->steps)
-            return kiln_fail(err, KILN_BAD_INPUT, "--modes %u+%u: the schedule has %d steps",
-                             o->modes[i].small, o->modes[i].full, o->steps);
+        for (int s = 0; s < o->size_count; s++) {
+            const struct kiln_picture_size size = {(uint32_t)o->sizes[s].width,
+                                                   (uint32_t)o->sizes[s].height};
+            const int code =
+                kiln_coarse_check("--modes", &o->modes[i], size, (uint32_t)o->steps, err);
+            if (code)
+                return code;
+        }
+    }
     for (int i = 0; i < o->variety_count; i++)
         (void)kiln_mode_variety(o->varieties[i], &o->varieties[i]);
     for (int i = 0; i < o->enlarge_count; i++)

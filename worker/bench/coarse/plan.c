@@ -15,11 +15,19 @@ static struct kiln_coarse_run *add(struct kiln_coarse_table *table, enum kiln_co
     return run;
 }
 
-/* The share of a large forward that a small one costs. */
-static double share(const struct kiln_coarse_table *table)
+/* The share of a large forward that one of a smaller size costs. */
+static double share(const struct kiln_coarse_table *table, struct kiln_picture_size size)
 {
-    return (double)table->small.width * table->small.height /
-           ((double)table->size.width * table->size.height);
+    return (double)size.width * size.height / ((double)table->size.width * table->size.height);
+}
+
+/* Of a coarse run, in forwards of the large size. */
+static double cost_of(const struct kiln_coarse_table *table, const struct kiln_mode *mode)
+{
+    const double small = share(table, table->small);
+    if (mode->middle == 0)
+        return small * mode->small + mode->full;
+    return share(table, table->smallest) * mode->small + small * mode->middle + mode->full;
 }
 
 /* Fewer steps at about the cost of the coarse runs: the most that cost no more, and one more. */
@@ -43,18 +51,18 @@ static void fill_runs(const struct kiln_coarse_options *o, struct kiln_coarse_ta
              "exact");
     for (int i = 0; i < o->mode_count; i++) {
         const struct kiln_mode *mode = &o->modes[i];
-        struct kiln_coarse_run *run =
-            add(table, KILN_RUN_COARSE, o->steps, share(table) * mode->small + mode->full);
+        struct kiln_coarse_run *run = add(table, KILN_RUN_COARSE, o->steps, cost_of(table, mode));
+        char steps[KILN_MODE_MAX];
         run->mode = *mode;
-        snprintf(run->name, sizeof run->name, "%u+%u", mode->small, mode->full);
+        snprintf(run->name, sizeof run->name, "%.31s", kiln_mode_steps_text(mode, steps));
     }
     const int coarse_to = table->run_count;
     if (table->lora < 0 && o->enlarge_count > 0 && !o->sheet)
-        snprintf(add(table, KILN_RUN_DONOR, o->steps, share(table) * o->steps)->name,
+        snprintf(add(table, KILN_RUN_DONOR, o->steps, share(table, table->small) * o->steps)->name,
                  sizeof table->runs[0].name, "donor");
     for (int i = 0; table->lora < 0 && i < o->enlarge_count; i++) {
-        struct kiln_coarse_run *run =
-            add(table, KILN_RUN_ENLARGE, o->steps, share(table) * o->steps + o->enlarge[i]);
+        struct kiln_coarse_run *run = add(table, KILN_RUN_ENLARGE, o->steps,
+                                          share(table, table->small) * o->steps + o->enlarge[i]);
         run->mode = (struct kiln_mode){.kind = KILN_MODE_START_STEP,
                                        .step = (uint32_t)(o->steps - o->enlarge[i])};
         snprintf(run->name, sizeof run->name, "enlarge %d", o->enlarge[i]);
@@ -79,6 +87,15 @@ static int fill_table(struct kiln_coarse *bench, struct kiln_coarse_table *table
                          o->small_count ? "--sizes %s: no size of --small suits it"
                                         : "--sizes %s: too small to halve",
                          size);
+    for (int i = 0; i < o->mode_count; i++) {
+        struct kiln_picture_size middle;
+        if (o->modes[i].middle > 0 &&
+            !kiln_coarse_sizes(&o->modes[i], table->size, o->small, (size_t)o->small_count,
+                               &table->smallest, &middle))
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "--sizes %s: no size of --small suits the third level of --modes",
+                             size);
+    }
     table->style = -1;
     if (table->lora >= 0 && bench->pictures.labels)
         table->style =

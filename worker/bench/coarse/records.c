@@ -27,14 +27,14 @@ static json_t *heading(const struct kiln_coarse *bench)
 static json_t *key_of(const struct kiln_coarse *bench, const struct kiln_coarse_table *table,
                       int run)
 {
-    char size[24], small[24], lora[KILN_FILE_HASH_MAX + 16] = "";
+    char size[24], from[KILN_COARSE_FROM], lora[KILN_FILE_HASH_MAX + 16] = "";
     kiln_coarse_size_text(table->size, size);
-    kiln_coarse_size_text(table->small, small);
+    kiln_coarse_from_text(table, run, from);
     if (table->lora >= 0)
         snprintf(lora, sizeof lora, "%s:%g", bench->lora_hash[table->lora],
                  (double)bench->options.loras[table->lora].weight);
     return json_pack("[s, s, s, s, s]", kiln_dtype_names[table->dtype], size, lora,
-                     table->runs[run].name, kiln_coarse_is_small(&table->runs[run]) ? small : "");
+                     table->runs[run].name, from);
 }
 
 static void take(void *arg, const json_t *line)

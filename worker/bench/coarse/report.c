@@ -14,6 +14,20 @@ void kiln_coarse_size_text(struct kiln_picture_size size, char out[24])
     snprintf(out, 24, "%ux%u", size.width, size.height);
 }
 
+void kiln_coarse_from_text(const struct kiln_coarse_table *table, int run,
+                           char out[KILN_COARSE_FROM])
+{
+    const struct kiln_coarse_run *of = &table->runs[run];
+    char small[24], smallest[24];
+    out[0] = '\0';
+    if (of->kind != KILN_RUN_COARSE && of->kind != KILN_RUN_DONOR && of->kind != KILN_RUN_ENLARGE)
+        return;
+    kiln_coarse_size_text(table->small, small);
+    kiln_coarse_size_text(table->smallest, smallest);
+    const bool third = of->mode.middle > 0;
+    snprintf(out, KILN_COARSE_FROM, "%s%s%s", third ? smallest : "", third ? ", " : "", small);
+}
+
 /* --- a row ------------------------------------------------------------------------------------ */
 
 #define NO_RUN -1
@@ -138,11 +152,10 @@ static void print_row(const struct kiln_coarse_table *table, int run)
 {
     const bool exact = run == 0;
     struct kiln_coarse_row row;
-    char small[24] = "";
+    char from[KILN_COARSE_FROM];
     kiln_coarse_row_fill(table, run, &row);
-    if (kiln_coarse_is_small(&table->runs[run]))
-        kiln_coarse_size_text(table->small, small);
-    printf("| %s | %s | %.2f |", table->runs[run].name, small, table->runs[run].cost);
+    kiln_coarse_from_text(table, run, from);
+    printf("| %s | %s | %.2f |", table->runs[run].name, from, table->runs[run].cost);
     kiln_figure_print(row.steps_s, 1, 3, false);
     kiln_figure_print(exact ? (struct kiln_estimate){NAN, NAN} : row.faster, 1, 2, false);
     kiln_figure_print(row.picture_s, 1, 3, false);
@@ -223,19 +236,18 @@ static json_t *row_json(const struct kiln_coarse *bench, const struct kiln_coars
                         int run)
 {
     struct kiln_coarse_row row;
-    char size[24], small[24];
+    char size[24], from[KILN_COARSE_FROM];
     kiln_coarse_row_fill(table, run, &row);
     kiln_coarse_size_text(table->size, size);
-    kiln_coarse_size_text(table->small, small);
+    kiln_coarse_from_text(table, run, from);
     json_t *value = json_pack(
         "{s:s, s:s, s:s, s:s?, s:s?, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "size", size,
         "dtype", kiln_dtype_names[table->dtype], "run", table->runs[run].name, "from",
-        kiln_coarse_is_small(&table->runs[run]) ? small : NULL, "lora",
-        table->lora >= 0 ? bench->lora_name[table->lora] : NULL, "cost",
-        kiln_figure_json(table->runs[run].cost), "pictures", (json_int_t)row.pictures, "attributes",
-        kiln_figure_pair(row.attributes), "whole", kiln_figure_pair(row.whole), "sharpness",
-        kiln_figure_pair(row.sharpness), "spread", kiln_figure_pair(row.spread), "steps_s",
-        kiln_figure_pair(row.steps_s), "picture_s", kiln_figure_pair(row.picture_s));
+        from[0] ? from : NULL, "lora", table->lora >= 0 ? bench->lora_name[table->lora] : NULL,
+        "cost", kiln_figure_json(table->runs[run].cost), "pictures", (json_int_t)row.pictures,
+        "attributes", kiln_figure_pair(row.attributes), "whole", kiln_figure_pair(row.whole),
+        "sharpness", kiln_figure_pair(row.sharpness), "spread", kiln_figure_pair(row.spread),
+        "steps_s", kiln_figure_pair(row.steps_s), "picture_s", kiln_figure_pair(row.picture_s));
     if (table->style >= 0)
         json_object_set_new(value, "style", kiln_figure_pair(row.style));
     if (run == 0)
@@ -248,10 +260,10 @@ static json_t *row_json(const struct kiln_coarse *bench, const struct kiln_coars
     json_object_set_new(value, "spread_of_exact", kiln_figure_pair(row.of_spread));
     json_object_set_new(value, "faster", kiln_figure_pair(row.faster));
     if (donor_of(table, run) != NO_RUN)
-        json_object_update_new(value, json_pack("{s:o, s:o}", "attributes_to_donor",
-                                                kiln_figure_pair(row.donor_attributes),
-                                                "whole_to_donor",
-                                                kiln_figure_pair(row.donor_whole)));
+        json_object_update_new(value,
+                               json_pack("{s:o, s:o}", "attributes_to_donor",
+                                         kiln_figure_pair(row.donor_attributes), "whole_to_donor",
+                                         kiln_figure_pair(row.donor_whole)));
     return value;
 }
 

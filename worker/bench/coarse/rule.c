@@ -71,6 +71,11 @@ static int run_of(int mode)
     return 1 + mode;
 }
 
+static bool same_size(struct kiln_picture_size a, struct kiln_picture_size b)
+{
+    return a.width == b.width && a.height == b.height;
+}
+
 /* Whether a mode holds at a size with a LoRA (-1: none), in every dtype; `why` of the first where
  * it does not. */
 static bool holds_at(const struct kiln_coarse *bench, int mode, struct kiln_picture_size size,
@@ -79,8 +84,7 @@ static bool holds_at(const struct kiln_coarse *bench, int mode, struct kiln_pict
     bool any = false;
     for (int i = 0; i < bench->table_count; i++) {
         const struct kiln_coarse_table *table = &bench->tables[i];
-        if (table->lora != lora || table->size.width != size.width ||
-            table->size.height != size.height)
+        if (table->lora != lora || !same_size(table->size, size))
             continue;
         if (!kiln_coarse_holds(table, run_of(mode), why))
             return false;
@@ -145,9 +149,11 @@ static bool is_good_small(const struct kiln_coarse *bench, struct kiln_picture_s
     for (int i = 0; i < bench->table_count; i++)
         for (int m = 0; m < bench->options.mode_count; m++) {
             const struct kiln_coarse_table *table = &bench->tables[i];
+            const bool third = table->runs[run_of(m)].mode.middle > 0;
             kiln_coarse_row_fill(table, run_of(m), &row);
-            if (table->lora < 0 && table->small.width == small.width &&
-                table->small.height == small.height && content_holds(&row, why))
+            if (table->lora < 0 &&
+                (same_size(table->small, small) || (third && same_size(table->smallest, small))) &&
+                content_holds(&row, why))
                 return true;
         }
     return false;
@@ -159,12 +165,15 @@ static json_t *small_sizes(const struct kiln_coarse *bench)
 {
     const struct kiln_coarse_options *o = &bench->options;
     json_t *list = json_array();
-    const int count = o->small_count ? o->small_count : o->size_count;
-    for (int i = 0; i < count; i++) {
-        const struct kiln_picture_size small =
-            o->small_count ? o->small[i] : bench->tables[i].small;
-        if (is_good_small(bench, small))
-            append_size(list, small);
+    for (int i = 0; i < o->small_count; i++)
+        if (is_good_small(bench, o->small[i]))
+            append_size(list, o->small[i]);
+    for (int i = 0; i < o->size_count && !o->small_count; i++) {
+        const struct kiln_coarse_table *table = &bench->tables[i];
+        if (is_good_small(bench, table->small))
+            append_size(list, table->small);
+        if (table->smallest.width > 0 && is_good_small(bench, table->smallest))
+            append_size(list, table->smallest);
     }
     return list;
 }

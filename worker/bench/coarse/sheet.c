@@ -261,7 +261,12 @@ static int put_table(struct sheet *sheet, const struct kiln_coarse_table *table,
         code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the page");
     kiln_coarse_size_text(table->size, size);
     kiln_coarse_size_text(table->small, small);
-    fprintf(sheet->out, "<h2>%s, coarse from %s, %s", size, small, kiln_dtype_names[table->dtype]);
+    fprintf(sheet->out, "<h2>%s, coarse from %s", size, small);
+    if (table->smallest.width > 0) {
+        kiln_coarse_size_text(table->smallest, small);
+        fprintf(sheet->out, " and %s", small);
+    }
+    fprintf(sheet->out, ", %s", kiln_dtype_names[table->dtype]);
     if (table->lora >= 0) {
         fputs(", LoRA ", sheet->out);
         escape(sheet->out, sheet->bench->lora_name[table->lora]);

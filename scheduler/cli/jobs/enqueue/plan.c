@@ -3,8 +3,9 @@
  * It counts the matrix products of the transformer and the decoder, which take nearly all the time:
  * the linear layers of a block for each token, its attention for each pair of tokens.  An image
  * token is 16 x 16 pixels.  The refiners run on image and prompt separately, before the joint
- * layers.  A step at half the side counts as a quarter, and a start saves the steps before it.
- * Guidance above 0 adds a second forward pass a step, for the negative prompt.
+ * layers.  Steps at a smaller size count less, and a start saves the steps before it
+ * (kiln_mode_forwards).  Guidance above 0 adds a second forward pass a step, for the negative
+ * prompt.
  */
 #include "scheduler/cli/jobs/enqueue/plan.h"
 
