@@ -516,6 +516,45 @@ static void test_modes(void **state)
     }
 }
 
+/* Without metadata the bytes of a picture do not say how it came about; its key does.  That of an
+ * exact one is made of its bytes alone, as keys of older releases are. */
+static void test_modes_in_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mode;
+        uint64_t from, parent;
+        uint32_t steps;
+    } cases[] = {
+        {"", 0, 0, 8},           {"", 0, 7, 8},
+        {"coarse=4+3", 0, 0, 7}, {"coarse=4+2", 0, 0, 6},
+        {"start=5", 11, 0, 3},   {"start=5", 12, 0, 3},
+        {"start=5", 12, 7, 3},   {"variety=0.3", 0, 0, 8},
+        {"start@0.5", 11, 0, 3}, {"start@0.5", 11, 0, 2},
+    };
+    enum { CASES = sizeof cases / sizeof *cases };
+    char keys[CASES][KILN_OBJECT_KEY_MAX + 1], sha256[KILN_OBJECT_HASH_MAX] = "";
+    for (size_t i = 0; i < CASES; i++) {
+        struct bench bench;
+        set_up(&bench, 64, 64);
+        bench.job.init_job = cases[i].from;
+        bench.job.parent = cases[i].parent;
+        bench.picture->steps = cases[i].steps;
+        assert_true(kiln_mode_parse(cases[i].mode, &bench.picture->mode));
+        encode(&bench);
+        const struct kiln_picture_object *full = &bench.picture->objects[0];
+        assert_int_equal(strstr(full->key, "full-") != NULL, 1);
+        if (i == 0)
+            snprintf(sha256, sizeof sha256, "%s", full->sha256);
+        assert_string_equal(full->sha256, sha256); /* the same bytes */
+        assert_int_equal(strncmp(strstr(full->key, "full-") + 5, sha256, 16) == 0, i == 0);
+        snprintf(keys[i], sizeof keys[i], "%s", full->key);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(keys[k], keys[i]);
+        tear_down(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,6 +570,7 @@ int main(void)
         cmocka_unit_test(test_latent_of_another_shape),
         cmocka_unit_test(test_trajectory),
         cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_modes_in_keys),
         cmocka_unit_test(test_states_nearest_to_sigmas),
         cmocka_unit_test(test_metadata),
     };

@@ -22,6 +22,20 @@
 
 #define ZSTD_LEVEL 3
 
+/* What the run began from: an object, or "job:ID"; "" for noise. */
+static void start_text(const struct kiln_picture *picture, char out[KILN_INPUT_KEY_MAX])
+{
+    const struct kiln_job *job = picture->job;
+    out[0] = '\0';
+    if (!kiln_mode_starts(&picture->mode))
+        return;
+    if (job->init_image)
+        snprintf(out, KILN_INPUT_KEY_MAX, "%s", job->init_image);
+    else
+        snprintf(out, KILN_INPUT_KEY_MAX, "job:%" PRIu64,
+                 picture->mode.reused ? job->donor.job : job->init_job);
+}
+
 /* The picture owns data from now on. */
 static void add_object(struct kiln_picture *picture, const struct kiln_encode_options *options,
                        const char *role, uint8_t *data, size_t size, uint32_t width,
@@ -34,11 +48,16 @@ static void add_object(struct kiln_picture *picture, const struct kiln_encode_op
     kiln_hex(digest, sizeof digest, object->sha256);
     /* The time in the key is the job's, so that a repeated job gets the same keys. */
     const struct kiln_job *job = picture->job;
+    char hash[KILN_OBJECT_HASH_MAX], mode[KILN_MODE_MAX], start[KILN_INPUT_KEY_MAX];
+    kiln_mode_text(&picture->mode, mode);
+    start_text(picture, start);
+    kiln_object_hash(hash, object->sha256,
+                     &(struct kiln_object_origin){mode, start, job->parent, picture->steps});
     int64_t created_ms = job->created_ms > 0 ? job->created_ms : options->now_ms;
     if (latent)
-        kiln_latent_key(object->key, created_ms, job->id, options->model_name, object->sha256);
+        kiln_latent_key(object->key, created_ms, job->id, options->model_name, hash);
     else
-        kiln_image_key(object->key, created_ms, job->id, role, object->sha256);
+        kiln_image_key(object->key, created_ms, job->id, role, hash);
     object->role = role;
     object->content_type = latent ? "application/zstd" : "image/webp";
     object->data = data;
@@ -82,20 +101,6 @@ static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode
         return kiln_fail(err, KILN_INTERNAL, "the engine has not made the %s px picture of %u x %u",
                          role, width, height);
     return encode_webp(picture, options, webp, role, picture->output.smaller[i], w, h, err);
-}
-
-/* What the run began from: an object, or "job:ID"; "" for noise. */
-static void start_text(const struct kiln_picture *picture, char out[KILN_INPUT_KEY_MAX])
-{
-    const struct kiln_job *job = picture->job;
-    out[0] = '\0';
-    if (!kiln_mode_starts(&picture->mode))
-        return;
-    if (job->init_image)
-        snprintf(out, KILN_INPUT_KEY_MAX, "%s", job->init_image);
-    else
-        snprintf(out, KILN_INPUT_KEY_MAX, "job:%" PRIu64,
-                 picture->mode.reused ? job->donor.job : job->init_job);
 }
 
 static int encode_images(struct kiln_picture *picture, const struct kiln_encode_options *options,

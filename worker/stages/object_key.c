@@ -6,6 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "schemas/digest.h"
+#include "schemas/job/inputs.h"
+#include "schemas/job/mode.h"
+
 #define SHA_DIGITS 16
 
 /* A time outside the years 0..9999 can only come from a damaged message; it files under 0000/01. */
@@ -19,6 +23,21 @@ static void year_month(int64_t created_ms, int *ret_year, int *ret_month)
         *ret_year = utc.tm_year + 1900;
         *ret_month = utc.tm_mon + 1;
     }
+}
+
+void kiln_object_hash(char ret[KILN_OBJECT_HASH_MAX], const char *sha256,
+                      const struct kiln_object_origin *origin)
+{
+    char text[KILN_OBJECT_HASH_MAX + KILN_MODE_MAX + KILN_INPUT_KEY_MAX + 64];
+    uint8_t digest[KILN_SHA256_SIZE];
+    if (!origin->mode[0] && !origin->start[0] && origin->parent == 0) {
+        snprintf(ret, KILN_OBJECT_HASH_MAX, "%s", sha256);
+        return;
+    }
+    const int len = snprintf(text, sizeof text, "%s%c%s%c%s%c%" PRIu64 "%c%" PRIu32, sha256, 0,
+                             origin->mode, 0, origin->start, 0, origin->parent, 0, origin->steps);
+    kiln_sha256(text, (size_t)len, digest);
+    kiln_hex(digest, sizeof digest, ret);
 }
 
 void kiln_image_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint64_t job,
