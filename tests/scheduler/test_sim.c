@@ -347,6 +347,81 @@ static void random_runs_keep_the_books(void **state)
     }
 }
 
+/* --- jobs of several modes -------------------------------------------------------------------- */
+
+/* Arrivals for workers that are busy most of the time; the pictures cost the same whatever their
+ * mode, so that modes can only matter by who may share a batch. */
+static void trace_of_modes(uint64_t seed, uint32_t jobs, bool mixed)
+{
+    static const char *const modes[] = {"", "coarse=4+3", "coarse=4+2", "start=5"};
+    struct kiln_text text = {0};
+    uint32_t at_ms = 0;
+    random_state = seed;
+    kiln_text_puts(&text, "arrival_s,mode,service_s\n");
+    for (uint32_t i = 0; i < jobs; i++) {
+        const char *mode = modes[random_below(4)];
+        at_ms += random_below(random_below(8) ? 600 : 4000);
+        kiln_text_printf(&text, "%u.%03u,%s,1\n", at_ms / 1000, at_ms % 1000, mixed ? mode : "");
+    }
+    read_text(text.at);
+    kiln_text_release(&text);
+}
+
+/* Nanoseconds of from .. to in which a worker renders, added up over all workers.  The pictures of
+ * a call have one start and one end. */
+static int64_t busy_ns(const struct step *steps, int64_t from, int64_t to)
+{
+    int64_t busy = 0, seen = from;
+    for (uint32_t k = 0; k < trace->count; k++) {
+        const struct kiln_sim_served *s = &steps[k].served;
+        if (k > 0 && s->worker != steps[k - 1].served.worker)
+            seen = from;
+        const int64_t begins = s->start_ns > seen ? s->start_ns : seen;
+        const int64_t ends = s->end_ns < to ? s->end_ns : to;
+        if (ends > begins) {
+            busy += ends - begins;
+            seen = ends;
+        }
+    }
+    return busy;
+}
+
+/* From the arrival of each job to its start all workers are busy: whatever it waits for, it is no
+ * partner. */
+static void nobody_waits_beside_an_idle_worker(void)
+{
+    struct step *steps = calloc(trace->count, sizeof *steps);
+    for (uint32_t i = 0; i < trace->count; i++)
+        steps[i] = (struct step){run.served[i], i};
+    qsort(steps, trace->count, sizeof *steps, by_worker_and_start);
+    for (uint32_t i = 0; i < trace->count; i++) {
+        const int64_t from = trace->jobs[i].arrival_ns, to = run.served[i].start_ns;
+        assert_int_equal(busy_ns(steps, from, to), (to - from) * options.workers);
+    }
+    free(steps);
+}
+
+/* Jobs of four modes beside the same jobs, all exact: no worker idles for the sake of a batch, and
+ * the mean wait is the same.  Only the order differs: who shares the mode of an older job overtakes
+ * others, as with LoRA sets. */
+static void no_job_waits_for_a_partner_of_its_mode(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        const uint32_t workers = 1 + (uint32_t)seed % 3;
+        options.batch = 4;
+        trace_of_modes(seed, 300 * workers, false);
+        simulate(KILN_SIM_KILN, workers, 0);
+        nobody_waits_beside_an_idle_worker();
+        const double exact_s = report.wait_mean_s;
+        assert_true(exact_s > 0.1);
+        trace_of_modes(seed, 300 * workers, true);
+        simulate(KILN_SIM_KILN, workers, 0);
+        nobody_waits_beside_an_idle_worker();
+        assert_float_equal(report.wait_mean_s, exact_s, 1e-9);
+    }
+}
+
 /* The first to come is the first to start, whatever its set. */
 static void fifo_is_first_in_first_out(void **state)
 {
@@ -437,6 +512,7 @@ int main(void)
         TEST(a_pair_begins_anew),
         TEST(kiln_is_fairer_than_fifo),
         TEST(random_runs_keep_the_books),
+        TEST(no_job_waits_for_a_partner_of_its_mode),
         TEST(fifo_is_first_in_first_out),
         TEST(equal_input_gives_equal_output),
         TEST(noise_is_seeded),
