@@ -16,9 +16,12 @@ if [ "$(box kiln-base echo runs 2>>"$work/image.log")" != runs ]; then
 fi
 mkdir "$work/context"
 cp "$debs"/kiln_*.deb "$debs"/kiln-worker-cpu_*.deb "$work/context/"
-pod build --isolation chroot --network host "${limits[@]}" --build-arg BASE=localhost/kiln-base -t kiln \
-    -f "$here/../../scripts/containers/Containerfile" "$work/context" >"$work/image.log" 2>&1 ||
-    { tail -n 20 "$work/image.log"; die "the image is not built"; }
+build_image() { # OPTION...
+    pod build --isolation chroot --network host "${limits[@]}" --build-arg BASE=localhost/kiln-base "$@" \
+        -f "$here/../../scripts/containers/Containerfile" "$work/context" >"$work/image.log" 2>&1 ||
+        { tail -n 20 "$work/image.log"; die "the image is not built"; }
+}
+build_image -t kiln
 [ "$(box kiln id -u)" = 990 ] || die "the image runs as $(box kiln id)"
 for program in kiln kiln-scheduler kiln-worker; do
     box kiln $program --version | grep -qE "^$program [0-9.]+ \(" || die "the image has no $program"
@@ -42,3 +45,14 @@ for _ in $(seq 300); do nsenter --target "$pid" --net curl -sf -o /dev/null http
 pod stop -t 60 scheduler >/dev/null
 [ "$(pod inspect -f '{{.State.ExitCode}}' scheduler)" = 0 ] || die "the scheduler ended with $(pod inspect -f '{{.State.ExitCode}}' scheduler)"
 pod rm scheduler >/dev/null
+
+if [ ! -e /proc/driver/nvidia/version ]; then
+    echo "the image is not run on a GPU: this machine has none, and gpu_bundle.sh packs it for one that has"
+elif [ -z "$cuda" ]; then
+    echo "the image is not run on the GPU: kiln-worker-cuda was not built (see make deb)"
+else
+    cp "$cuda" "$work/context/"
+    build_image --build-arg GPU=1 -t kiln-gpu
+    gpu_image=kiln-gpu gpu_options=()
+    . "$here/gpu.sh"
+fi

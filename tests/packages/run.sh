@@ -19,7 +19,8 @@ done
 . "$here/machine.sh"
 [ -n "$suite" ] || skip "this distribution has no code name for debootstrap"
 work=$(mktemp -d /var/tmp/kiln-packages.XXXXXX)
-trap 'halt; umount -R "$work/podman/overlay" 2>/dev/null; rm -rf --one-file-system "$work"' EXIT
+cdi_made='' # by gpu.sh
+trap 'halt; umount -R "$work/podman/overlay" 2>/dev/null; rm -rf --one-file-system "$work" $cdi_made' EXIT
 trap 'exit 1' INT TERM
 base=$build/deb-base-$suite
 if [ ! -e "$base/made" ]; then
