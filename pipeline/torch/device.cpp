@@ -10,9 +10,11 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <string>
 
 #include <ATen/Context.h>
 #include <dlfcn.h>
+#include <glob.h>
 #include <torch/headeronly/version.h>
 
 #include "pipeline/torch/cuda/plugin.hpp"
@@ -37,6 +39,25 @@ static int say_unloaded(int device, const char *reason, kiln_error *err)
                      device, reason);
 }
 
+/* Opens NVRTC's built-ins, which lie beside CUDA's runtime.  cuDNN compiles kernels with NVRTC, which
+ * opens them by name alone, and where they are is in nobody's list of directories for that: where
+ * they are not open yet, cuDNN compiles nothing, and LibTorch's attention crashes. */
+static void open_nvrtc_builtins(void *library)
+{
+    void *runtime = dlsym(library, "cudaRuntimeGetVersion");
+    Dl_info place;
+    glob_t found;
+    if (!runtime || !dladdr(runtime, &place))
+        return;
+    const std::string path = place.dli_fname;
+    const std::string pattern = path.substr(0, path.rfind('/') + 1) + "libnvrtc-builtins.so.*";
+    if (glob(pattern.c_str(), 0, nullptr, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        dlopen(found.gl_pathv[i], RTLD_LAZY);
+    globfree(&found);
+}
+
 /* Loads libkiln_cuda.so from beside this library or from the library path. */
 static int load_plugin(int device, kiln_error *err)
 {
@@ -52,6 +73,7 @@ static int load_plugin(int device, kiln_error *err)
                          "device cuda:%d: libkiln_cuda.so was built for LibTorch %s, the pipeline "
                          "for %s",
                          device, found->torch_version, TORCH_VERSION);
+    open_nvrtc_builtins(library);
     plugin = found;
     return 0;
 }

@@ -14,6 +14,11 @@ work=$(mktemp -d /var/tmp/kiln-gpu.XXXXXX)
 cdi_made=''
 trap 'pod rm -f -t 2 --all >/dev/null 2>&1; umount -R "$work/podman/overlay" 2>/dev/null; rm -rf "$work" $cdi_made' EXIT
 tar -C "$work" -xf "$(dirname "$0")/files.tar.xz" || die "the bundle is damaged"
+for program in conmon crun; do # podman starts them without LD_LIBRARY_PATH
+    mv "$work/bin/$program" "$work/bin/$program.bin"
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$work/lib" "$work/bin/$program.bin" >"$work/bin/$program"
+    chmod 755 "$work/bin/$program"
+done
 export HOME=$work/home
 mkdir -p "$HOME/.config/containers"
 echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$HOME/.config/containers/policy.json"
