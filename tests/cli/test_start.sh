@@ -40,6 +40,8 @@ mkdir dir.png
 mkfifo pipe.png
 truncate -s 70M big.png
 ln -s red.png link.png
+cp red.png secret.png
+chmod 000 secret.png
 
 # --- what is refused, each by its line; nothing waits for a FIFO
 cat >bad.jsonl <<'LINES'
@@ -64,9 +66,20 @@ cat >bad.jsonl <<'LINES'
 {"prompt":"x","init_job":1,"size":"128x256","init_mask":"white.png"}
 {"prompt":"x","init_image":"nowhere.png","init_mask":"white.png"}
 {"prompt":"x","init_image":"red.png","init_mask":"inputs/0000000000000000000000000000000000000000000000000000000000000000.png"}
+{"prompt":"x","init_image":"red.png","strength":1.01}
+{"prompt":"x","init_image":"red.png","strength":NaN}
+{"prompt":"x","init_image":"red.png","start_sigma":1.5}
+{"prompt":"x","coarse":"3+1+3","size":"1008x1024"}
+{"prompt":"x","init_image":"secret.png"}
+{"prompt":"x","init_image":"red.png","init_mask":"./dir.png/../secret.png"}
+{"prompt":"x","init_image":"/dev/zero"}
+{"prompt":"x","init_image":"/etc/passwd"}
 LINES
-fails 65 timeout 60 "$kiln_bin/kiln" enqueue bad.jsonl --batch bad --json
-json out.txt '[r["line"] for r in d["refused"]] == list(range(1, 22)) and d["batch"] is None'
+# Enqueue reads what its caller may read, and nothing else; root may read all, unless this is taken away.
+as_caller=(timeout 60)
+[ "$(id -u)" != 0 ] || as_caller+=(setpriv --bounding-set=-dac_override,-dac_read_search)
+fails 65 "${as_caller[@]}" "$kiln_bin/kiln" enqueue bad.jsonl --batch bad --json
+json out.txt '[r["line"] for r in d["refused"]] == list(range(1, 30)) and d["batch"] is None'
 says '^bad.jsonl:1: init_image: open nowhere.png: No such file or directory$'
 says '^bad.jsonl:4: init_image: dir.png is not a regular file$'
 says '^bad.jsonl:5: init_image: pipe.png is not a regular file$'
@@ -83,6 +96,14 @@ says '^bad.jsonl:18: init_mask: tall.png: a mask of 64x96 pixels has neither the
 says '^bad.jsonl:19: init_mask: white.png: a mask of 64x64 pixels has neither the shape of the picture that it is for, 128x256, nor'
 says '^bad.jsonl:20: init_image: open nowhere.png: No such file or directory$'
 says '^bad.jsonl:21: init_mask: the store has no object inputs/00*.png$'
+says '^bad.jsonl:22: strength is 1.01; it must be a number above 0 and at most 1$'
+says '^bad.jsonl:23: not valid JSON'
+says '^bad.jsonl:24: start_sigma is 1.5; it must be a number above 0'
+says '^bad.jsonl:25: coarse "3+1+3": 1008x1024 is too small for three sizes; both sides must be at least 1024$'
+says '^bad.jsonl:26: init_image: open secret.png: Permission denied$'
+says '^bad.jsonl:27: init_mask: open ./dir.png/../secret.png: Permission denied$'
+says '^bad.jsonl:28: init_image: /dev/zero is not a regular file$'
+says '^bad.jsonl:29: init_image: /etc/passwd: '
 [ ! -d $store/inputs ] || die "a refused file was uploaded"
 sql 'SELECT 1' >/dev/null
 
@@ -166,6 +187,8 @@ json out.txt 'd["rendered_mode"] == "exact" and d["forwards"] == 4'
 printf '{"prompt":"x","size":"256x128","init_job":%s}\n{"prompt":"x","init_job":987654321}\n' "$donor" >starts.jsonl
 fails 65 kiln enqueue starts.jsonl --batch starts --json
 json out.txt 'd["accepted"] == 0 and "its latent is of 128x128, and this job of 256x128" in str(d["refused"])'
+fails 65 kiln enqueue - --batch starts --json < <(tail -1 starts.jsonl)
+json out.txt 'd["accepted"] == 0 and "init_job is 987654321; there is no such job" in str(d["refused"])'
 ok kiln enqueue - --batch child --json < <(printf '{"prompt":"x","size":"128x128","init_job":%s}\n' "$donor")
 json out.txt 'd["accepted"] == 1'
 ok kiln jobs --batch child --json
@@ -514,4 +537,16 @@ until_sql "SELECT count(*) FROM job WHERE mode = 'coarse=auto' AND prompt LIKE '
 until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
 kiln export b --out results >out.txt 2>err.txt
 json results/results.jsonl '[j["mode"] for j in d] == ["start=4", "start=4", "start@0.5", "coarse=4+3", "exact"] and d[3]["rendered_mode"] == "coarse=4+3" and d[4]["rendered_mode"] == "exact" and d[3]["forwards"] == 4 and d[4]["forwards"] == 8 and d[0]["init_image"] == "'"$red"'"'
+
+# --- the latent of a donor goes: jobs that wait for it fail with a sentence, later ones are refused
+ok kiln pause --all --yes
+ok kiln enqueue - --batch orphan < <(printf '{"prompt":"x","size":"128x128","init_job":%s,"seed":77}\n' "$donor")
+until_sql "SELECT count(*) FROM job WHERE seed = 77 AND init_job = $donor AND state = 0" 1
+sql "DELETE FROM latent WHERE job_id = $donor" >/dev/null
+ok kiln resume --all
+fails 1 kiln wait orphan --timeout 60
+ok kiln errors --json
+json out.txt 'd["jobs"] == 1 and "no latent of it is stored" in d["error"]'
+fails 65 kiln enqueue - --batch later --json < <(printf '{"prompt":"x","size":"128x128","init_job":%s}\n' "$donor")
+json out.txt 'd["accepted"] == 0 and "init_job is '"$donor"'; no latent of it is stored" in str(d["refused"])'
 echo ok

@@ -118,7 +118,7 @@ static int put(struct kiln_lora_registry *registry, const struct taken *taken,
     return kiln_store_put(registry->store, &put, 1, err);
 }
 
-/* Two people who add files at once may exceed the limit by one of them. */
+/* n commands at once may exceed the limit by n - 1 files: each sees only what is stored already. */
 static int check_room(struct kiln_lora_registry *registry, const char *path,
                       const struct taken *taken, struct kiln_error *err)
 {
