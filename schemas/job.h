@@ -53,9 +53,10 @@ enum kiln_teleport { KILN_TELEPORT_OLD = 0, KILN_TELEPORT_OFF = 1, KILN_TELEPORT
 
 /* The job from whose stored latent a run may begin: the cache chose it, no person. */
 struct kiln_donor {
-    uint64_t job;  /* 0: none */
-    uint32_t step; /* of the schedule, at which the run begins: so many are skipped, 1 or more */
-    int hit;       /* enum kiln_reuse_class of schemas/reuse/class.h */
+    uint64_t job;   /* 0: none */
+    uint32_t step;  /* of the schedule, at which the run begins: so many are skipped, 1 or more */
+    int hit;        /* enum kiln_reuse_class of schemas/reuse/class.h */
+    double variety; /* of the row of the model's table that allows it; 0 once sent to a worker */
 };
 
 struct kiln_lora {

@@ -468,7 +468,9 @@ struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_jo
         pthread_mutex_unlock(&cache->lock);
     }
     kiln_metric_add(KILN_METRIC_DONOR_LOOKUPS, donor.job ? KILN_DONOR_HIT : KILN_DONOR_MISS, 1);
-    if (donor.job)
+    if (donor.job) {
         kiln_metric_observe(KILN_METRIC_DONOR_STEPS, (uint32_t)donor.hit - 1, donor.step);
+        kiln_metric_observe(KILN_METRIC_DONOR_VARIETY, (uint32_t)donor.hit - 1, donor.variety);
+    }
     return donor;
 }

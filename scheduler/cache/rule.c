@@ -73,19 +73,29 @@ bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln
                             card->coarse_size_count, ret);
 }
 
-uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
-                          const struct kiln_reuse_pool *pool)
+const struct kiln_card_reuse_row *kiln_reuse_row(const struct kiln_model_card *card,
+                                                 const struct kiln_job *job,
+                                                 const struct kiln_reuse_pool *pool)
 {
-    uint32_t depth = 0, count;
+    const struct kiln_card_reuse_row *deepest = NULL;
+    uint32_t count;
     const struct kiln_card_reuse_row *rows =
         kiln_card_reuse_rows(&card->reuse, pool->small, &count);
     if (card->reuse.steps != job->steps || !kiln_reuse_wants(job) ||
         (pool->small && own_mode(card, job).kind != KILN_MODE_COARSE))
-        return 0;
+        return NULL;
     for (uint32_t i = 0; i < count; i++)
-        if (rows[i].depth > depth && holds(&rows[i], job, pool))
-            depth = rows[i].depth;
-    return job->steps - depth < kiln_reuse_own_forwards(card, job) ? depth : 0;
+        if ((!deepest || rows[i].depth > deepest->depth) && holds(&rows[i], job, pool))
+            deepest = &rows[i];
+    return deepest && job->steps - deepest->depth < kiln_reuse_own_forwards(card, job) ? deepest
+                                                                                      : NULL;
+}
+
+uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
+                          const struct kiln_reuse_pool *pool)
+{
+    const struct kiln_card_reuse_row *row = kiln_reuse_row(card, job, pool);
+    return row ? row->depth : 0;
 }
 
 const char *kiln_reuse_refusal(const struct kiln_model_card *card, const struct kiln_job *job,

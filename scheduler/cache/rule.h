@@ -47,8 +47,13 @@ bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_j
 bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln_job *job,
                            struct kiln_picture_size *ret);
 
-/* The most steps that the card lets the job skip with a donor of the pool; 0: it runs in full.  A
- * run from a donor must cost less than the job's own mode, in forwards of the full size. */
+/* The row of the card that lets the job skip the most steps with a donor of the pool, of several the
+ * first; NULL: it runs in full.  A run from a donor must cost less than the job's own mode, in
+ * forwards of the full size. */
+const struct kiln_card_reuse_row *kiln_reuse_row(const struct kiln_model_card *card,
+                                                 const struct kiln_job *job,
+                                                 const struct kiln_reuse_pool *pool);
+/* The steps of that row, or 0. */
 uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,
                           const struct kiln_reuse_pool *pool);
 /* What the job's own mode costs, in forwards of the full size. */

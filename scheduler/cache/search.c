@@ -187,13 +187,14 @@ static void look(struct search *search, const struct kiln_donor_kind *kind, bool
         struct found *found = &founds[class];
         found->pool.class = (enum kiln_reuse_class) class;
         found->pool.small = small;
-        const uint32_t depth =
-            found->pool.donors ? kiln_reuse_depth(search->card, job, &found->pool) : 0;
+        const struct kiln_card_reuse_row *row =
+            found->pool.donors ? kiln_reuse_row(search->card, job, &found->pool) : NULL;
+        const uint32_t depth = row ? row->depth : 0;
         if (search->watch && search->watch->pool)
             search->watch->pool(search->watch->arg, kind, &found->pool, depth,
                                 depth ? NULL : kiln_reuse_refusal(search->card, job, &found->pool));
         if (depth > search->best.step)
-            search->best = (struct kiln_donor){found->job, depth, class};
+            search->best = (struct kiln_donor){found->job, depth, class, row->variety};
     }
 }
 

@@ -37,6 +37,7 @@ enum kiln_metric {
     KILN_METRIC_DONOR_LOOKUPS, /* by enum kiln_donor_lookup */
     KILN_METRIC_DONOR_SECONDS, /* histogram: a look-up, also one that assigns nothing yet */
     KILN_METRIC_DONOR_STEPS,   /* histogram: that a donor lets a run skip, by its class less 1 */
+    KILN_METRIC_DONOR_VARIETY, /* histogram: of the row that allows it, a share, by class less 1 */
     /* kiln-worker */
     KILN_METRIC_STORE_SECONDS, /* histogram, by enum kiln_store_way */
     KILN_METRIC_STORE_ERRORS,

@@ -218,7 +218,7 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
     job->created_ms = envelope.created_ms;
     if (envelope.donor)
         job->donor =
-            (struct kiln_donor){envelope.donor, envelope.donor_step, (int)envelope.donor_class};
+            (struct kiln_donor){envelope.donor, envelope.donor_step, (int)envelope.donor_class, 0};
     if (envelope.parent)
         job->parent = envelope.parent;
     job->state = KILN_JOB_ASSIGNED;

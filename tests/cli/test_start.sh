@@ -317,10 +317,14 @@ fails 64 kiln cache why
 fails 64 kiln cache stat --full
 ok kiln cache verify --full
 says '^[1-9][0-9]* latents from which runs may begin, .*: all are right$'
-printf '{"prompt":"a red fox","size":"64x64","seed":9999}\n' >plain.jsonl
+printf '{"prompt":"a red fox","size":"64x64","seed":%s}\n' '9999' '9998,"teleport":"off"' >plain.jsonl
 ok kiln enqueue plain.jsonl --batch plain
 ok kiln wait plain --timeout 60
 [ "$(sql "SELECT mode FROM image WHERE seed = 9999")" = "" ] || die "teleport is on by default"
+job=$(sql "SELECT job_id FROM image WHERE seed = 9998 AND mode = '' AND donor IS NULL")
+[ -n "$job" ] || die "a job that says teleport off began from a donor"
+ok kiln cache why "$job"
+says '^it runs in full: the job does not ask for it: teleport is off$' out.txt
 # A quota turns it off, for a tenant or for all, whatever a job asks for.
 hit 'a quota fox' 100 teleport=6
 full() { # WHY: seeds until one does not begin from a donor, and then the next one: the cache reads the quotas once a second
@@ -412,6 +416,8 @@ curl -sS --max-time 60 "http://127.0.0.1:$port/metrics" >metrics.txt
 grep -Eq '^kiln_donor_lookups_total\{result="hit",pool="default"\} [1-9]' metrics.txt || die "no hits among the metrics"
 grep -Eq '^kiln_donor_lookups_total\{result="miss",pool="default"\} [1-9]' metrics.txt || die "no misses among the metrics"
 grep -Eq '^kiln_donor_steps_bucket\{le="1",class="same_prompt",pool="default"\} [1-9]' metrics.txt || die "no hits by class and depth among the metrics"
+grep -Eq '^kiln_donor_variety_bucket\{le="1",class="same_prompt",pool="default"\} [1-9]' metrics.txt || die "no variety of hits among the metrics"
+[ "$(grep '^kiln_donor_variety_count' metrics.txt | sed 's/.*} //')" = "$(grep '^kiln_donor_steps_count' metrics.txt | sed 's/.*} //')" ] || die "hits without a variety"
 ok kiln usage --json
 json out.txt "abs(d['gpu_seconds_saved'] - $(sql "SELECT sum(denoise_ms * (own_forwards / forwards - 1))::float8 / 1000 FROM image WHERE donor > 0 AND coalesce(fallback, 'unlike') = 'unlike'")) < 1e-3 and d['gpu_seconds_saved'] > 0"
 for name in worker-0 worker-1; do

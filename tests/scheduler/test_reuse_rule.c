@@ -95,6 +95,19 @@ static void alike_allows_more(void **state)
     assert_int_equal(depth_of(&job, KILN_REUSE_SAME_PROMPT, 0, 0), 0);
 }
 
+static void the_row_says_how_varied(void **state)
+{
+    (void)state;
+    const struct kiln_model_card card = read_card();
+    struct kiln_reuse_pool pool = {.class = KILN_REUSE_SAME_PROMPT, .donors = 8, .uses = 1};
+    struct kiln_job job = want(35);
+    assert_true(kiln_reuse_row(&card, &job, &pool)->variety == 0.81);
+    job = want(100);
+    assert_true(kiln_reuse_row(&card, &job, &pool)->variety == 0.06);
+    pool.donors = 0;
+    assert_null(kiln_reuse_row(&card, &job, &pool));
+}
+
 static void only_what_was_measured(void **state)
 {
     (void)state;
@@ -192,6 +205,7 @@ int main(void)
         cmocka_unit_test(the_floor_falls_with_alike),
         cmocka_unit_test(varied_pictures_need_a_pool),
         cmocka_unit_test(alike_allows_more),
+        cmocka_unit_test(the_row_says_how_varied),
         cmocka_unit_test(only_what_was_measured),
         cmocka_unit_test(some_jobs_never),
         cmocka_unit_test(a_coarse_run_is_cheaper_than_a_shallow_hit),

@@ -137,9 +137,12 @@ static void hits_are_counted_under_the_names_of_their_classes(void **state)
 {
     (void)state;
     assert_int_equal(kiln_metric_labels(KILN_METRIC_DONOR_STEPS), KILN_REUSE_CLASS_COUNT - 1);
-    for (int i = 1; i < KILN_REUSE_CLASS_COUNT; i++)
-        assert_string_equal(kiln_metric_label(KILN_METRIC_DONOR_STEPS, (uint32_t)i - 1),
-                            kiln_reuse_class_name((enum kiln_reuse_class)i));
+    assert_int_equal(kiln_metric_labels(KILN_METRIC_DONOR_VARIETY), KILN_REUSE_CLASS_COUNT - 1);
+    for (int i = 1; i < KILN_REUSE_CLASS_COUNT; i++) {
+        const char *name = kiln_reuse_class_name((enum kiln_reuse_class)i);
+        assert_string_equal(kiln_metric_label(KILN_METRIC_DONOR_STEPS, (uint32_t)i - 1), name);
+        assert_string_equal(kiln_metric_label(KILN_METRIC_DONOR_VARIETY, (uint32_t)i - 1), name);
+    }
 }
 
 static void what_a_run_saved_reads_as_people_say_it(void **state)
