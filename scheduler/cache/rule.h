@@ -47,8 +47,8 @@ bool kiln_reuse_measured(const struct kiln_model_card *card, const struct kiln_j
 bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln_job *job,
                            struct kiln_picture_size *ret);
 
-/* The row of the card that lets the job skip the most steps with a donor of the pool, of several the
- * first; NULL: it runs in full.  A run from a donor must cost less than the job's own mode, in
+/* The row of the card that lets the job skip the most steps with a donor of the pool, of several
+ * the first; NULL: it runs in full.  A run from a donor must cost less than the job's own mode, in
  * forwards of the full size. */
 const struct kiln_card_reuse_row *kiln_reuse_row(const struct kiln_model_card *card,
                                                  const struct kiln_job *job,
