@@ -39,15 +39,15 @@ static int say_unloaded(int device, const char *reason, kiln_error *err)
                      device, reason);
 }
 
-/* Opens NVRTC's built-ins, which lie beside CUDA's runtime.  cuDNN compiles kernels with NVRTC, which
- * opens them by name alone, and where they are is in nobody's list of directories for that: where
- * they are not open yet, cuDNN compiles nothing, and LibTorch's attention crashes. */
+/* cuDNN compiles kernels with NVRTC, which opens its built-ins by their bare name.  They are in no
+ * directory that it searches, so they are opened here; otherwise LibTorch's attention crashes.  They
+ * lie beside cuBLAS, as pip and the packages have it. */
 static void open_nvrtc_builtins(void *library)
 {
-    void *runtime = dlsym(library, "cudaRuntimeGetVersion");
+    void *cublas = dlsym(library, "cublasGetVersion_v2");
     Dl_info place;
     glob_t found;
-    if (!runtime || !dladdr(runtime, &place))
+    if (!cublas || !dladdr(cublas, &place))
         return;
     const std::string path = place.dli_fname;
     const std::string pattern = path.substr(0, path.rfind('/') + 1) + "libnvrtc-builtins.so.*";

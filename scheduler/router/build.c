@@ -313,7 +313,7 @@ void kiln_router_lora_release(struct kiln_router_lora *lora)
     texts_release(&lora->examples);
     free(lora->description);
     free(lora->licence);
-    lora->description = NULL;
+    lora->description = lora->licence = NULL;
 }
 
 void kiln_router_free(struct kiln_router *router)

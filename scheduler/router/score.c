@@ -48,9 +48,10 @@ static bool licensed(const struct kiln_router_lora *lora, const char *licences)
         return true;
     for (const char *at = licences; *at;) {
         const size_t len = strcspn(at, ",");
-        if (same_part("commercial", at, len)
-                ? lora->commercial == KILN_COMMERCIAL_YES
-                : lora->licence && *lora->licence && same_part(lora->licence, at, len))
+        const bool empty = strspn(at, "-_. ") >= len; /* as between the commas of "MIT,,ISC" */
+        if (!empty && (same_part("commercial", at, len)
+                           ? lora->commercial == KILN_COMMERCIAL_YES
+                           : lora->licence && same_part(lora->licence, at, len)))
             return true;
         at += len + (at[len] == ',');
     }

@@ -234,7 +234,7 @@ void kiln_sim_report_text(const struct kiln_sim_report *report,
     row(out, "ratio", report->ratio, "", "makespan over lower bound");
     if (report->arrivals_s > report->lower_bound_s) {
         row(out, "arrivals end", report->arrivals_s, "s",
-            "no schedule is shorter: the jobs come that late");
+            "no schedule is shorter: jobs come that late, and their sets are loaded");
         row(out, "ratio to that", kiln_bound_ratio(report->makespan_s, report->arrivals_s), "", "");
     }
     kiln_text_printf(out, "%-16s %12llu        at least %llu: each set once\n", "switches",

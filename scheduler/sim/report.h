@@ -8,7 +8,7 @@ struct kiln_sim_report {
     uint32_t jobs;
     double makespan_s;     /* from the first arrival to the end of the last picture */
     double lower_bound_s;  /* of bounds.h, from a cold start; arrivals not counted */
-    double arrivals_s;     /* the bound that the arrivals impose */
+    double arrivals_s;     /* of bounds.h, arrivals and the loads of their sets counted */
     double ratio;          /* makespan over lower_bound_s */
     uint64_t switches;     /* loads of a set that a worker did not hold, its first one included */
     uint64_t switches_min; /* each set once */

@@ -1,6 +1,6 @@
 #!/bin/bash
 # gpu_bundle.sh DIR - packs the image, podman and gpu.sh for a host that has a GPU and PyTorch's LibTorch
-# but neither podman nor a network, so that `sh DIR/run.sh`, as root in a checkout there, runs the image
+# but neither podman nor a network, so that `bash DIR/run.sh`, as root in a checkout there, runs the image
 # on its GPU.  Needs root, podman and `make deb` with kiln-worker-cuda.
 #
 # The image is that of scripts/containers, without what is on that host and would be too large: LibTorch

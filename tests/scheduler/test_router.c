@@ -51,6 +51,7 @@ static const char registry[] =
     "{\"name\": \"open\", \"triggers\": [\"opn\"], \"commercial\": true, \"licence\": "
     "\"Apache-2.0\"},"
     "{\"name\": \"shared\", \"triggers\": [\"shrd\"], \"licence\": \"CC BY-NC 4.0\"},"
+    "{\"name\": \"vague\", \"triggers\": [\"vge\"], \"licence\": \"...\"},"
     "{\"name\": \"twin-a\", \"triggers\": [\"twn\"]}, {\"name\": \"twin-b\", \"triggers\": "
     "[\"twn\"]}"
     "]}";
@@ -293,6 +294,7 @@ static void the_pool_decides_which_licences(void **state)
         {"mit, cc-by-nc-4.0", "neon style", ""},
         {"mit , commercial", "opn", "open"},
         {",", "neon style", ""},
+        {"mit,, - ,", "vge", ""}, /* nor does one that says nothing */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(

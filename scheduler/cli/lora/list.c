@@ -65,6 +65,8 @@ int kiln_lora_arg_at(struct kiln_cli *cli, const struct kiln_args *args, uint64_
 {
     long at;
     const char *name = kiln_arg(args, "at") ? "at" : "version";
+    if (kiln_arg(args, "at") && kiln_arg(args, "version"))
+        return kiln_usage(cli, "--at is the old name of --version: give one of them");
     int status = kiln_arg_int(cli, args, name, 0, 2000000000, -1, &at);
     *ret = at < 0 ? KILN_LORA_NOW : (uint64_t)at;
     return status;

@@ -42,8 +42,8 @@ static int read_auto(const struct kiln_json_value *value, struct kiln_model_card
     if (code != 0)
         return code;
     if (!kiln_mode_parse_coarse(text, &card->coarse) || card->coarse.kind == KILN_MODE_COARSE_AUTO)
-        return kiln_fail(err, KILN_CONFIG, "\"%s\": expected \"off\" or \"S+L\", such as \"4+3\"",
-                         text);
+        return kiln_fail(err, KILN_CONFIG,
+                         "\"%s\": expected \"off\", \"S+L\" or \"S+M+L\", such as \"4+3\"", text);
     return 0;
 }
 
