@@ -164,6 +164,7 @@ expect 0 "few pictures" "${coarse[@]}" --sizes 128 --steps 2 --modes 2+1 --count
 grep -q '^coarse "auto": exact$' out || fail "three prompts are enough: $(cat out)"
 grep -q '"auto": "off"' model/kiln.json || fail "kiln.json still offers: $(head -c 300 model/kiln.json)"
 grep -q '"teleport"' model/kiln.json || fail "kiln.json has lost a key"
+grep -q '"sizes": \["128x64"\]' model/kiln.json || fail "a small size that was not measured now is lost: $(head -c 300 model/kiln.json)"
 python3 - rule.jsonl >noisy.jsonl <<'P'
 import json, sys
 for i, line in enumerate(open(sys.argv[1])):
@@ -174,7 +175,7 @@ for i, line in enumerate(open(sys.argv[1])):
 P
 expect 0 "noise" "${coarse[@]}" --sizes 128 --steps 2 --modes 2+1 --count 300 --no-fewer --records noisy.jsonl --write
 grep -q '^- 2+1 at 128x128, bf16: spread: too few pictures to tell' out || fail "noise is not told: $(cat out)"
-grep -q '"sizes": \["64x64"\]' model/kiln.json || fail "the content held from 64x64: $(head -c 300 model/kiln.json)"
+grep -q '"sizes": \["64x64", "128x64"\]' model/kiln.json || fail "the content held from 64x64: $(head -c 300 model/kiln.json)"
 # A third level: its records, what it is rendered from, and the card, which a worker reads.
 python3 - r.jsonl >third.jsonl <<'P'
 import json, sys
@@ -189,11 +190,21 @@ expect 0 "a third level" "${coarse[@]}" --sizes 1024 --small 256,512 --steps 2 -
     --records third.jsonl --report --write
 grep -q '^| 1+1+1 | 256x256, 512x512 | 1.31 | .* | 2.50 ± ' out || fail "the row of a third level: $(cat out)"
 grep -q '^coarse "auto": 1+1+1 at 1024x1024$' out || fail "a third level that holds is not offered: $(tail -n 5 out)"
-grep -q '"sizes": \["256x256", "512x512"\]' model/kiln.json || fail "its small sizes: $(head -c 300 model/kiln.json)"
+grep -q '"sizes": \["256x256", "512x512", "64x64", "128x64"\]' model/kiln.json || fail "its small sizes, and those of before: $(head -c 300 model/kiln.json)"
 expect 0 "a third level by auto" "$kiln" render --model "$PWD/model" --prompt "a red star" --width 1024 --height 1024 \
     --steps 2 --coarse auto --out m.webp --json --dtype bf16
 grep -q '"mode": "coarse=1+1+1"' out || fail "auto is no third level: $(cat out)"
-
+python3 - third.jsonl >bad.jsonl <<'P'
+import json, sys
+for line in open(sys.argv[1]):
+    r = json.loads(line)
+    if "run" in r and r["run"][3] != "exact":
+        r["right"], r["whole"] = 10, 0
+    print(json.dumps(r))
+P
+expect 0 "a third level that loses" "${coarse[@]}" --sizes 1024 --small 256,512 --steps 2 --modes 2+1,1+1+1 --count 300 --no-fewer \
+    --records bad.jsonl --report --write
+grep -q '"sizes": \["64x64", "128x64"\]' model/kiln.json || fail "small sizes that are bad by now stay: $(head -c 300 model/kiln.json)"
 printf '{"coarse": 3}' >model/kiln.json
 expect 78 "a damaged kiln.json" "${small[@]}" --count 1 --write
 [ "$(cat model/kiln.json)" = '{"coarse": 3}' ] || fail "a damaged kiln.json was replaced"

@@ -234,7 +234,12 @@ static int run_tables(struct kiln_coarse *bench, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--write: no coarse run was measured, so " KILN_MODEL_CARD
                          " of the model stays as it is");
-    json_t *card = kiln_coarse_card(bench);
+    json_t *whole = NULL;
+    code = o->write ? kiln_measured_card_read(o->model, &whole, err) : 0;
+    if (code)
+        return code;
+    json_t *card = kiln_coarse_card(bench, json_object_get(whole, "coarse"));
+    json_decref(whole);
     if (!card)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
     if (o->json)

@@ -180,8 +180,9 @@ void kiln_coarse_progress(const struct kiln_coarse_table *table, size_t done, si
 /* Whether a run is as good as exact: what it loses, with its standard error, is within the limits
  * (rule.c).  `why`: what is not, "" if it is. */
 bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_FIGURE_WHY]);
-/* The object "coarse" of kiln.json. */
-json_t *kiln_coarse_card(const struct kiln_coarse *bench);
+/* The object "coarse" of kiln.json.  before: the present one, or NULL; its small sizes that were
+ * not measured now stay if it is of the same weights. */
+json_t *kiln_coarse_card(const struct kiln_coarse *bench, const json_t *before);
 /* Prints what is offered, and what is not and why. */
 void kiln_coarse_card_print(const json_t *card, FILE *out);
 

@@ -178,6 +178,35 @@ static json_t *small_sizes(const struct kiln_coarse *bench)
     return list;
 }
 
+/* Whether a table has this small size, as "WxH", at either level. */
+static bool is_measured_small(const struct kiln_coarse *bench, const char *text)
+{
+    char small[24], smallest[24];
+    for (int i = 0; i < bench->table_count; i++) {
+        kiln_coarse_size_text(bench->tables[i].small, small);
+        kiln_coarse_size_text(bench->tables[i].smallest, smallest); /* "0x0" is in no kiln.json */
+        if (strcmp(small, text) == 0 || strcmp(smallest, text) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What `before` says of small sizes that were not measured now stays true of the same weights. */
+static void keep_small_sizes(const struct kiln_coarse *bench, const json_t *before, json_t *list)
+{
+    const char *model = json_string_value(json_object_get(before, "model"));
+    size_t i;
+    json_t *size;
+    if (!model || strcmp(model, diffusionz_model_hash(bench->pictures.context)) != 0)
+        return;
+    json_array_foreach(json_object_get(before, "sizes"), i, size)
+    {
+        if (!is_measured_small(bench, json_string_value(size)) &&
+            json_array_size(list) < KILN_LIST_MAX)
+            json_array_append(list, size);
+    }
+}
+
 static json_t *loras_json(const struct kiln_coarse *bench, int mode)
 {
     json_t *list = json_array();
@@ -217,16 +246,17 @@ static json_t *words_json(const struct kiln_coarse *bench, int chosen)
     return list;
 }
 
-json_t *kiln_coarse_card(const struct kiln_coarse *bench)
+json_t *kiln_coarse_card(const struct kiln_coarse *bench, const json_t *before)
 {
     const int mode = choose(bench);
-    json_t *dtypes = json_array();
+    json_t *dtypes = json_array(), *sizes = small_sizes(bench);
+    keep_small_sizes(bench, before, sizes);
     for (int i = 0; i < bench->options.dtype_count; i++)
         json_array_append_new(dtypes, json_string(kiln_dtype_names[bench->options.dtypes[i]]));
     return json_pack("{s:s, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:o}", "auto",
                      mode < 0 ? "off" : bench->tables[0].runs[run_of(mode)].name, "model",
                      diffusionz_model_hash(bench->pictures.context), "dtypes", dtypes, "steps",
-                     bench->options.steps, "sizes", small_sizes(bench), "for",
+                     bench->options.steps, "sizes", sizes, "for",
                      sizes_of(bench, mode, -1, KILN_LIST_MAX), "loras", loras_json(bench, mode),
                      "not_offered", words_json(bench, mode), "measured", kiln_coarse_json(bench));
 }
