@@ -86,6 +86,20 @@ json out.txt 'sorted((g["width"], g["height"]) for g in d["groups"]) == [(672, 3
 says '^kiln: model m was not made for 1024x768, so such pictures may be poor; it knows 256x256..512x512, 672x384$'
 [ "$(grep -c 'not made for' err.txt)" = 1 ] || die "said more than once"
 
+# More variety than was measured to cost little is said once too, and where nobody measured it.
+echo '{"variety": {"most": {"64x64": 0.4}}}' >m/kiln.json
+printf '{"prompt":"x","size":"64x64","variety":0.4}\n{"prompt":"x","size":"64x64"}\n' >varied.jsonl
+ok kiln enqueue varied.jsonl --dry-run --model m
+! grep -q variety err.txt || die "told of a variety that holds: $(cat err.txt)"
+printf '{"prompt":"x","size":"64x64","variety":0.5}\n{"prompt":"x","size":"128x64","variety":0.1}\n' >varied.jsonl
+ok kiln enqueue varied.jsonl --dry-run --model m
+says '^kiln: model m: variety 0.5 at 64x64: the picture may show less of what the prompt says; measured to cost next to nothing: up to 0.4 at 64x64$'
+[ "$(grep -c variety err.txt)" = 1 ] || die "said more than once"
+sed -i 1d varied.jsonl
+ok kiln enqueue varied.jsonl --dry-run --model m
+says '^kiln: model m: variety 0.1 at 128x64: the picture may show less'
+echo '{"sizes": ["256x256..512x512", "672x384"]}' >m/kiln.json
+
 # So are nouns that a model with word lists of its own was not taught.
 printf '[thing]\nstar: starlet\n' >m/words.txt
 printf '{"prompt":"a star"}\n{"prompt":"a cat, a starlet"}\n{"prompt":"two cats and a cat"}\n{"prompt":"a cat"}\n' >nouns.jsonl

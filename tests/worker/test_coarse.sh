@@ -65,7 +65,7 @@ expect 66 "a report of no file" "${small[@]}" --records none.jsonl --report
 [ ! -e none.jsonl ] || fail "a report has made its file"
 head -n 1 r.jsonl >empty.jsonl
 expect 65 "--write of nothing" "${small[@]}" --records empty.jsonl --report --write
-grep -q 'no coarse run was measured' err || fail "--write of nothing: $(cat err)"
+grep -q 'no coarse run and no variety was measured' err || fail "--write of nothing: $(cat err)"
 [ ! -e model/kiln.json ] || fail "kiln.json was written of nothing"
 chmod 444 empty.jsonl
 expect 0 "a report of a file to read" "${small[@]}" --records empty.jsonl --report
@@ -205,6 +205,52 @@ P
 expect 0 "a third level that loses" "${coarse[@]}" --sizes 1024 --small 256,512 --steps 2 --modes 2+1,1+1+1 --count 300 --no-fewer \
     --records bad.jsonl --report --write
 grep -q '"sizes": \["64x64", "128x64"\]' model/kiln.json || fail "small sizes that are bad by now stay: $(head -c 300 model/kiln.json)"
+# Variety: the largest value up to which all hold; sizes of before stay, and so does the object coarse.
+python3 - r.jsonl >varied.jsonl <<'P'
+import json, sys
+print(json.dumps(json.loads(open(sys.argv[1]).readline()) | {"device": "another"}))  # a report is made anywhere
+for run, lost in (("exact", 0), ("variety 0.2", 1), ("variety 0.3", 120), ("variety 0.5", 0)):
+    for i in range(300):
+        print(json.dumps({"run": ["bf16", "128x128", "", run, ""], "prompt": i, "right": 20 - (i < lost), "asked": 20,
+                          "whole": 2, "styled": 2, "pictures": 2, "sharpness": .008, "spread": .16,
+                          "steps_s": 1, "decode_s": .1}))
+P
+hash=$(grep -o '"hash": "[0-9a-f]*"' model/kiln.json | head -n 1 | cut -d'"' -f4)
+cp model/kiln.json before.json
+python3 - model/kiln.json "$hash" <<'P'
+import json, sys
+whole = json.load(open(sys.argv[1])) | {"variety": {"model": sys.argv[2], "most": {"128x128": 1, "512x512": 0.2}}}
+json.dump(whole, open(sys.argv[1], "w"))
+P
+varied=("${coarse[@]}" --sizes 128,256 --steps 2 --variety 0.2,0.3,0.5 --count 300 --no-fewer --records varied.jsonl --report)
+expect 0 "variety" "${varied[@]}" --write
+grep -q '^variety: up to 0.2 at 128x128, up to 0.2 at 512x512$' out || fail "variety: $(tail -n 5 out)"
+grep -q '^- variety 0.3 at 128x128, bf16: attributes: -2.0 ± 0.1 points, more than the -0.5 allowed$' out || fail "why: $(tail -n 5 out)"
+python3 - model/kiln.json before.json "$hash" <<'P' || fail "kiln.json: $(tail -c 900 model/kiln.json)"
+import json, sys
+card, before = [json.load(open(f)) for f in sys.argv[1:3]]
+assert card["coarse"] == before["coarse"], "coarse is another one"
+variety = card["variety"]
+assert variety["model"] == sys.argv[3] and variety["most"] == {"128x128": 0.2, "512x512": 0.2}, variety["most"]
+assert variety["measured"]["device"] == "another", variety["measured"]
+assert [row["run"] for row in variety["measured"]["rows"] if row["size"] == "128x128"] == \
+    ["exact", "variety 0.2", "variety 0.3", "variety 0.5"], variety["measured"]["rows"]
+P
+expect 0 "variety as json" "${varied[@]}" --json
+python3 -c 'import json; assert json.load(open("out"))["variety"]["most"] == {"128x128": 0.2}' || fail "json: $(cat out)"
+sed -i 's/"model": "[0-9a-f]\{16\}"/"model": "0123456789abcdef"/' model/kiln.json # of other weights: nothing stays
+expect 0 "variety of other weights" "${varied[@]}" --write
+grep -q '"most": {"128x128": 0.2},' model/kiln.json || fail "sizes of other weights stay: $(tail -c 900 model/kiln.json)"
+head -n 1 varied.jsonl >nothing.jsonl
+cp model/kiln.json before.json
+expect 65 "--write of no variety" "${varied[@]/#varied.jsonl/nothing.jsonl}" --write
+grep -q 'no coarse run and no variety was measured' err || fail "--write of no variety: $(cat err)"
+cmp -s before.json model/kiln.json || fail "kiln.json was written of no variety"
+"$kiln" render --model "$PWD/model" --prompt "a red star" --width 128 --height 128 --steps 2 --variety 0.3 --out m.webp 2>said ||
+    fail "variety: $(cat said)"
+[ "$(grep -c '^kiln render: variety 0.3 at 128x128: the picture may show less of what the prompt says; measured' said)" = 1 ] ||
+    fail "more variety than was measured is not said: $(cat said)"
+
 printf '{"coarse": 3}' >model/kiln.json
 expect 78 "a damaged kiln.json" "${small[@]}" --count 1 --write
 [ "$(cat model/kiln.json)" = '{"coarse": 3}' ] || fail "a damaged kiln.json was replaced"

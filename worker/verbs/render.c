@@ -51,8 +51,9 @@ static const char usage[] =
     "                         rendered anew, where it is black it stays; both have\n"
     "                         one shape\n"
     "  --strength X           how much changes, above 0 to 1 (0.6; with a mask 1)\n"
-    "  --variety X            more variety between seeds, 0 to 1 (0); with the demo\n"
-    "                         model up to 0.4 costs little at 256 px, 0.2 at 512 px\n"
+    "  --variety X            more variety between seeds, 0 to 1 (0); how much costs\n"
+    "                         little is said by kiln.json of the model (demo model:\n"
+    "                         0.4 at 256 px, 0.2 at 512 px)\n"
     "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
     "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"
     "  --negative-prompt TEXT what the picture should not show\n"
@@ -221,6 +222,15 @@ static void warn_of_size(const struct render *render)
                 "knows %s\n",
                 b->width, b->height,
                 kiln_model_card_sizes_text(&render->card, sizes, sizeof sizes));
+}
+
+static void warn_of_variety(const struct render *render)
+{
+    char why[KILN_CARD_WHY];
+    const DiffusionZBatch *b = &render->batch;
+    if (kiln_model_card_too_varied(&render->card, render->mode.variety, (uint32_t)b->width,
+                                   (uint32_t)b->height, why))
+        fprintf(stderr, "kiln render: %s\n", why);
 }
 
 /* A model that lists its words guesses at other nouns; without a list nobody knows. */
@@ -432,6 +442,7 @@ int kiln_verb_render(int argc, char **argv)
         code = read_start(&r, &err);
     if (code == 0) {
         warn_of_size(&r);
+        warn_of_variety(&r);
         warn_of_noun(&r);
     }
     code = code ? code : render(&r, &err);

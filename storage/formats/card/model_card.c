@@ -86,18 +86,47 @@ bool kiln_model_card_knows(const struct kiln_model_card *card, uint32_t width, u
     return card->size_count == 0 || within(card->sizes, card->size_count, &picture);
 }
 
+/* Appends "256x256..512x512" to a text of `len` bytes, and returns its length, cut or not. */
+static size_t add_sizes(const struct kiln_card_sizes *s, char *out, size_t len, size_t size)
+{
+    if (len < size)
+        len += (size_t)snprintf(out + len, size - len, "%ux%u", s->width_min, s->height_min);
+    if (len < size && (s->width_min != s->width_max || s->height_min != s->height_max))
+        len += (size_t)snprintf(out + len, size - len, "..%ux%u", s->width_max, s->height_max);
+    return len;
+}
+
 const char *kiln_model_card_sizes_text(const struct kiln_model_card *card, char *out, size_t size)
 {
     size_t len = 0;
     out[0] = '\0';
     for (uint32_t i = 0; i < card->size_count && len < size; i++) {
-        const struct kiln_card_sizes *s = &card->sizes[i];
-        len += (size_t)snprintf(out + len, size - len, "%s%ux%u", i ? ", " : "", s->width_min,
-                                s->height_min);
-        if (len < size && (s->width_min != s->width_max || s->height_min != s->height_max))
-            len += (size_t)snprintf(out + len, size - len, "..%ux%u", s->width_max, s->height_max);
+        len += (size_t)snprintf(out + len, size - len, "%s", i ? ", " : "");
+        len = add_sizes(&card->sizes[i], out, len, size);
     }
     return out;
+}
+
+bool kiln_model_card_too_varied(const struct kiln_model_card *card, double variety, uint32_t width,
+                                uint32_t height, char why[KILN_CARD_WHY])
+{
+    why[0] = '\0';
+    if (!(variety > 0) || card->variety_count == 0)
+        return false;
+    for (uint32_t i = 0; i < card->variety_count; i++)
+        if (variety <= card->variety[i].most &&
+            kiln_card_sizes_have(&card->variety[i].sizes, 1, width, height))
+            return false;
+    size_t len = (size_t)snprintf(why, KILN_CARD_WHY,
+                                  "variety %g at %ux%u: the picture may show less of what the "
+                                  "prompt says; measured to cost next to nothing:",
+                                  variety, width, height);
+    for (uint32_t i = 0; i < card->variety_count && len < KILN_CARD_WHY; i++) {
+        len += (size_t)snprintf(why + len, KILN_CARD_WHY - len, "%s up to %g at ", i ? "," : "",
+                                card->variety[i].most);
+        len = add_sizes(&card->variety[i].sizes, why, len, KILN_CARD_WHY);
+    }
+    return true;
 }
 
 const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps)

@@ -92,6 +92,12 @@ struct kiln_card_reuse {
     uint32_t soften[KILN_CARD_SOFTEN], soften_count;
 };
 
+/* The most variety that costs no more than KILN_CARD_LOSS_*, at sizes that it was measured at. */
+struct kiln_card_variety {
+    struct kiln_card_sizes sizes;
+    double most; /* 0 .. 1 */
+};
+
 /* All zero: nothing was measured. */
 struct kiln_model_card {
     struct kiln_mode coarse; /* what coarse=auto means: KILN_MODE_COARSE, or EXACT */
@@ -113,6 +119,8 @@ struct kiln_model_card {
     uint32_t weight_count;
     char base[KILN_NAME_MAX + 1], variant[KILN_NAME_MAX + 1]; /* for LoRAs; "": not said */
     struct kiln_card_reuse reuse; /* what a run from a stored latent may skip */
+    struct kiln_card_variety variety[KILN_LIST_MAX];
+    uint32_t variety_count; /* 0: nobody has measured it */
 };
 
 /* Reads dir/kiln.json; without such a file *ret is all zero.  KILN_CONFIG for a file that cannot
@@ -135,6 +143,11 @@ uint32_t kiln_model_side(const char *dir);
 bool kiln_model_card_knows(const struct kiln_model_card *card, uint32_t width, uint32_t height);
 /* "256x256..512x512, 896x512": what it renders well, into out, which is returned. */
 const char *kiln_model_card_sizes_text(const struct kiln_model_card *card, char *out, size_t size);
+/* Whether a picture has more variety than was measured to cost little, or has it at a size where
+ * nobody measured it; `why` says so, with the measured values.  False, and "", too if the card has
+ * none. */
+bool kiln_model_card_too_varied(const struct kiln_model_card *card, double variety, uint32_t width,
+                                uint32_t height, char why[KILN_CARD_WHY]);
 /* The card's sigmas for a run of so many steps, borrowed; NULL: those of the model's scheduler. */
 const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps);
 

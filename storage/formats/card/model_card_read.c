@@ -347,6 +347,37 @@ static int read_known(const char *text, void *ret, struct kiln_error *err)
     return kiln_card_bounds(text, &card->sizes[card->size_count], err);
 }
 
+/* A size, or sizes within bounds, and the most variety there. */
+static int read_variety_size(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                             void *ret, struct kiln_error *err)
+{
+    struct kiln_model_card *card = ret;
+    struct kiln_card_variety variety;
+    char text[KILN_CARD_TEXT];
+    int code = card->variety_count < KILN_LIST_MAX
+                   ? kiln_card_text(key, text, err)
+                   : kiln_fail(err, KILN_CONFIG, "at most %d sizes are allowed", KILN_LIST_MAX);
+    code = code ? code : kiln_card_bounds(text, &variety.sizes, err);
+    if (code == 0 && (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &variety.most) ||
+                      !(variety.most >= 0 && variety.most <= 1)))
+        code = kiln_fail(err, KILN_CONFIG, "%s: expected a number from 0 to 1", text);
+    if (code)
+        return kiln_card_refuse("variety.most", err);
+    card->variety[card->variety_count++] = variety;
+    return 0;
+}
+
+/* {"most": {"256x256": 0.4}} */
+static int read_variety_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
+                            void *ret, struct kiln_error *err)
+{
+    struct kiln_model_card *card = ret;
+    if (!kiln_json_equals(key, "most"))
+        return 0;
+    card->variety_count = 0;
+    return kiln_card_object("variety.most", value, read_variety_size, card, err);
+}
+
 /* "base" or "variant". */
 static int read_name(const char *key, const struct kiln_json_value *value,
                      char ret[KILN_NAME_MAX + 1], struct kiln_error *err)
@@ -387,6 +418,8 @@ int kiln_model_card_parse(const char *text, size_t len, const char *path,
             code = read_name("variant", &value, card.variant, &why);
         else if (kiln_json_equals(&key, "teleport"))
             code = kiln_card_reuse_read(&value, &card.reuse, &why);
+        else if (kiln_json_equals(&key, "variety"))
+            code = kiln_card_object("variety", &value, read_variety_key, &card, &why);
     if (code != 0)
         return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG,
                          "%s: %s (correct or remove the file)", path, why.text);

@@ -204,17 +204,57 @@ static int open_bench(struct kiln_coarse *bench, struct kiln_error *err)
     return code ? code : kiln_coarse_model(bench, bench->tables[0].dtype, err);
 }
 
-/* Whether a coarse run of a table has a result: without one a card would say that nothing holds. */
-static bool any_coarse(const struct kiln_coarse *bench)
+/* Whether a run of this kind has a result: without one a card would say that nothing holds. */
+static bool any(const struct kiln_coarse *bench, enum kiln_coarse_kind kind)
 {
     struct kiln_coarse_row row;
     for (int i = 0; i < bench->table_count; i++)
         for (int run = 0; run < bench->tables[i].run_count; run++) {
             kiln_coarse_row_fill(&bench->tables[i], run, &row);
-            if (bench->tables[i].runs[run].kind == KILN_RUN_COARSE && row.prompts > 0)
+            if (bench->tables[i].runs[run].kind == kind && row.prompts > 0)
                 return true;
         }
     return false;
+}
+
+static int print_json(const json_t *card, json_t *variety, struct kiln_error *err)
+{
+    json_t *all = json_copy((json_t *)card);
+    if (variety)
+        json_object_set(all, "variety", variety);
+    const bool good =
+        json_dumpf(all, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6)) == 0 && putchar('\n') != EOF;
+    json_decref(all);
+    return good ? 0 : kiln_fail(err, KILN_IO, "write the results");
+}
+
+/* What follows from the tables: prints it, and writes it into kiln.json, which is now `whole`. */
+static int conclude(struct kiln_coarse *bench, const json_t *whole, struct kiln_error *err)
+{
+    const struct kiln_coarse_options *o = &bench->options;
+    const bool coarse = any(bench, KILN_RUN_COARSE), varied = any(bench, KILN_RUN_VARIETY);
+    if (o->write && !coarse && !varied)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--write: no coarse run and no variety was measured, so " KILN_MODEL_CARD
+                         " of the model stays as it is");
+    json_t *card = kiln_coarse_card(bench, json_object_get(whole, "coarse"));
+    json_t *variety = varied ? kiln_coarse_variety(bench, json_object_get(whole, "variety")) : NULL;
+    int code = card && (variety || !varied)
+                   ? 0
+                   : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
+    if (code == 0 && o->json)
+        code = print_json(card, variety, err);
+    if (code == 0 && !o->json && o->mode_count > 0)
+        kiln_coarse_card_print(card, stdout);
+    if (code == 0 && !o->json && variety)
+        kiln_coarse_variety_print(variety, stdout);
+    if (code == 0 && o->write && coarse)
+        code = kiln_measured_card_write(o->model, "coarse", card, err);
+    if (code == 0 && o->write && varied)
+        code = kiln_measured_card_write(o->model, "variety", variety, err);
+    json_decref(card);
+    json_decref(variety);
+    return code;
 }
 
 static int run_tables(struct kiln_coarse *bench, struct kiln_error *err)
@@ -228,30 +268,10 @@ static int run_tables(struct kiln_coarse *bench, struct kiln_error *err)
         if (code == 0 && !o->json)
             kiln_coarse_print(bench, &bench->tables[i]);
     }
-    if (code || (o->mode_count == 0 && !o->json))
-        return code;
-    if (o->write && !any_coarse(bench))
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "--write: no coarse run was measured, so " KILN_MODEL_CARD
-                         " of the model stays as it is");
     json_t *whole = NULL;
-    code = o->write ? kiln_measured_card_read(o->model, &whole, err) : 0;
-    if (code)
-        return code;
-    json_t *card = kiln_coarse_card(bench, json_object_get(whole, "coarse"));
+    code = code || !o->write ? code : kiln_measured_card_read(o->model, &whole, err);
+    code = code ? code : conclude(bench, whole, err);
     json_decref(whole);
-    if (!card)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
-    if (o->json)
-        code = json_dumpf(card, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6)) == 0 &&
-                       putchar('\n') != EOF
-                   ? 0
-                   : kiln_fail(err, KILN_IO, "write the results");
-    else
-        kiln_coarse_card_print(card, stdout);
-    if (code == 0 && o->write)
-        code = kiln_measured_card_write(o->model, "coarse", card, err);
-    json_decref(card);
     return code;
 }
 

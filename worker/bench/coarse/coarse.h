@@ -166,8 +166,9 @@ void kiln_coarse_row_fill(const struct kiln_coarse_table *table, int run,
 /* Markdown on stdout. */
 void kiln_coarse_heading(const struct kiln_coarse *bench);
 void kiln_coarse_print(const struct kiln_coarse *bench, const struct kiln_coarse_table *table);
-/* All that was measured, as it is in kiln.json under "measured". */
-json_t *kiln_coarse_json(const struct kiln_coarse *bench);
+/* What was measured, as it is in kiln.json under "measured": about VARIETY the exact runs and
+ * those, about COARSE all the others. */
+json_t *kiln_coarse_json(const struct kiln_coarse *bench, enum kiln_coarse_kind about);
 void kiln_coarse_size_text(struct kiln_picture_size size, char out[24]);
 /* The small size of a run, with a third level both of them: "256x256, 512x512"; "" for none. */
 void kiln_coarse_from_text(const struct kiln_coarse_table *table, int run,
@@ -180,11 +181,19 @@ void kiln_coarse_progress(const struct kiln_coarse_table *table, size_t done, si
 /* Whether a run is as good as exact: what it loses, with its standard error, is within the limits
  * (rule.c).  `why`: what is not, "" if it is. */
 bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[KILN_FIGURE_WHY]);
+/* The same of attributes and whole prompts alone, from a row. */
+bool kiln_coarse_content_holds(const struct kiln_coarse_row *row, char why[KILN_FIGURE_WHY]);
+/* Whether an object of kiln.json was measured with the weights of this bench. */
+bool kiln_coarse_same_model(const struct kiln_coarse *bench, const json_t *before);
 /* The object "coarse" of kiln.json.  before: the present one, or NULL; its small sizes that were
  * not measured now stay if it is of the same weights. */
 json_t *kiln_coarse_card(const struct kiln_coarse *bench, const json_t *before);
-/* Prints what is offered, and what is not and why. */
+/* The object "variety" of kiln.json.  before: the present one, or NULL; its sizes that were not
+ * measured now stay if it is of the same weights. */
+json_t *kiln_coarse_variety(const struct kiln_coarse *bench, const json_t *before);
+/* Print what is offered, and what is not and why. */
 void kiln_coarse_card_print(const json_t *card, FILE *out);
+void kiln_coarse_variety_print(const json_t *variety, FILE *out);
 
 /* --- the sheet -------------------------------------------------------------------------------- */
 

@@ -48,8 +48,8 @@ const char kiln_coarse_usage[] =
     "                         again with the same file\n"
     "  --report               measure nothing: report what the file of --records\n"
     "                         holds so far\n"
-    "  --write                write what was found into kiln.json of the model, for\n"
-    "                         coarse \"auto\"\n"
+    "  --write                write what was found into kiln.json of the model: for\n"
+    "                         coarse \"auto\", and how much variety costs little\n"
     "  --sheet FILE.html      write a page with the pictures of each run instead;\n"
     "                         needs no judge\n"
     "  --judge DIR            another judge\n"
@@ -59,7 +59,8 @@ const char kiln_coarse_usage[] =
     "--write offers the fastest mode that is as good as exact: attributes within 0.5\n"
     "and whole prompts within 1.5 points of exact, at least 97 % of its sharpness and\n"
     "95 % of its spread. The standard error counts against the mode, so a few\n"
-    "pictures are not enough; 300 prompts with 2 seeds are.\n"
+    "pictures are not enough; 300 prompts with 2 seeds are. Of --variety it notes the\n"
+    "largest value up to which attributes and whole prompts hold so, for each size.\n"
     "\n"
     "Examples:\n"
     "  kiln bench coarse --count 20\n"
@@ -99,10 +100,10 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
     if (o->sheet && (o->write || o->json || o->records))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--sheet measures nothing: leave out --write, --json and --records");
-    if (o->mode_count == 0 && (o->write || o->enlarge_count))
+    if (o->mode_count == 0 && o->enlarge_count)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--variety without --modes: no coarse run is measured, "
-                         "so leave out --write and --enlarge");
+                         "so leave out --enlarge");
     for (int i = 0; i < o->mode_count; i++) {
         if (o->modes[i].kind != KILN_MODE_COARSE)
             return kiln_fail(err, KILN_BAD_INPUT, "--modes: expected S+L, such as 4+3");

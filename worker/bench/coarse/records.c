@@ -62,6 +62,8 @@ static void take(void *arg, const json_t *line)
 
 int kiln_coarse_records_open(struct kiln_coarse *bench, struct kiln_error *err)
 {
+    if (bench->options.report)
+        kiln_records_device(bench->options.records, &bench->at);
     return kiln_records_open(&bench->records, bench->options.records, heading(bench),
                              "model, list of prompts, number of seeds or steps, or device",
                              bench->options.report, take, bench, err);

@@ -267,12 +267,15 @@ static json_t *row_json(const struct kiln_coarse *bench, const struct kiln_coars
     return value;
 }
 
-json_t *kiln_coarse_json(const struct kiln_coarse *bench)
+json_t *kiln_coarse_json(const struct kiln_coarse *bench, enum kiln_coarse_kind about)
 {
     json_t *rows = json_array();
     for (int i = 0; i < bench->table_count; i++)
-        for (int run = 0; run < bench->tables[i].run_count; run++)
-            json_array_append_new(rows, row_json(bench, &bench->tables[i], run));
+        for (int run = 0; run < bench->tables[i].run_count; run++) {
+            const enum kiln_coarse_kind kind = bench->tables[i].runs[run].kind;
+            if (kind == KILN_RUN_EXACT || (kind == KILN_RUN_VARIETY) == (about == KILN_RUN_VARIETY))
+                json_array_append_new(rows, row_json(bench, &bench->tables[i], run));
+        }
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o}", "command", bench->options.command, "date",
         bench->at.date, "device", bench->at.device_class, "model",

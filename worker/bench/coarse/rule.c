@@ -33,8 +33,7 @@ static bool style_holds(const struct kiln_coarse_table *table, const struct kiln
     return kiln_figure_share_within("style", row->to_style, (double)row->pictures, STYLE_LOSS, why);
 }
 
-/* Whether as much of the prompts is in the pictures of a row as in the exact ones. */
-static bool content_holds(const struct kiln_coarse_row *row, char why[KILN_FIGURE_WHY])
+bool kiln_coarse_content_holds(const struct kiln_coarse_row *row, char why[KILN_FIGURE_WHY])
 {
     why[0] = '\0';
     if (row->prompts < PROMPTS_MIN) {
@@ -53,7 +52,7 @@ bool kiln_coarse_holds(const struct kiln_coarse_table *table, int run, char why[
 {
     struct kiln_coarse_row row;
     kiln_coarse_row_fill(table, run, &row);
-    bool good = content_holds(&row, why);
+    bool good = kiln_coarse_content_holds(&row, why);
     good = style_holds(table, &row, why) && good;
     good = kiln_figure_within("sharpness", 100 - 100 * row.of_sharpness.value,
                               100 * row.of_sharpness.error, SHARPNESS_LOSS, why) &&
@@ -153,7 +152,7 @@ static bool is_good_small(const struct kiln_coarse *bench, struct kiln_picture_s
             kiln_coarse_row_fill(table, run_of(m), &row);
             if (table->lora < 0 &&
                 (same_size(table->small, small) || (third && same_size(table->smallest, small))) &&
-                content_holds(&row, why))
+                kiln_coarse_content_holds(&row, why))
                 return true;
         }
     return false;
@@ -191,13 +190,18 @@ static bool is_measured_small(const struct kiln_coarse *bench, const char *text)
     return false;
 }
 
+bool kiln_coarse_same_model(const struct kiln_coarse *bench, const json_t *before)
+{
+    const char *model = json_string_value(json_object_get(before, "model"));
+    return model && strcmp(model, diffusionz_model_hash(bench->pictures.context)) == 0;
+}
+
 /* What `before` says of small sizes that were not measured now stays true of the same weights. */
 static void keep_small_sizes(const struct kiln_coarse *bench, const json_t *before, json_t *list)
 {
-    const char *model = json_string_value(json_object_get(before, "model"));
     size_t i;
     json_t *size;
-    if (!model || strcmp(model, diffusionz_model_hash(bench->pictures.context)) != 0)
+    if (!kiln_coarse_same_model(bench, before))
         return;
     json_array_foreach(json_object_get(before, "sizes"), i, size)
     {
@@ -258,7 +262,8 @@ json_t *kiln_coarse_card(const struct kiln_coarse *bench, const json_t *before)
                      diffusionz_model_hash(bench->pictures.context), "dtypes", dtypes, "steps",
                      bench->options.steps, "sizes", sizes, "for",
                      sizes_of(bench, mode, -1, KILN_LIST_MAX), "loras", loras_json(bench, mode),
-                     "not_offered", words_json(bench, mode), "measured", kiln_coarse_json(bench));
+                     "not_offered", words_json(bench, mode), "measured",
+                     kiln_coarse_json(bench, KILN_RUN_COARSE));
 }
 
 void kiln_coarse_card_print(const json_t *card, FILE *out)

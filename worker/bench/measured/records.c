@@ -5,6 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+void kiln_records_device(const char *path, struct kiln_measured_at *at)
+{
+    FILE *file = fopen(path, "re");
+    char *line = NULL;
+    size_t size = 0;
+    if (file && getline(&line, &size, file) > 0) {
+        json_t *heading = json_loads(line, 0, NULL);
+        const char *device = json_string_value(json_object_get(heading, "device"));
+        if (device) {
+            snprintf(at->device_class, sizeof at->device_class, "%s", device);
+            snprintf(at->device, sizeof at->device, "%s", "of the records");
+        }
+        json_decref(heading);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+}
+
 /* Reads the file to its end; KILN_BAD_INPUT if it belongs to another measurement. */
 static int read_all(struct kiln_records *records, const json_t *heading, const char *depends,
                     kiln_records_take *take, void *arg, struct kiln_error *err)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "schemas/error.h"
+#include "worker/bench/measured/occasion.h"
 
 struct kiln_records {
     const char *path; /* borrowed; NULL: results are kept nowhere */
@@ -21,6 +22,9 @@ struct kiln_records {
 /* Called with each result of the file; line is lent for the call. */
 typedef void kiln_records_take(void *arg, const json_t *line);
 
+/* A report may be made on another machine than its records: it is of the device in their heading,
+ * which this puts into *at before the file is opened. */
+void kiln_records_device(const char *path, struct kiln_measured_at *at);
 /* Opens or creates the file and reads it to its end.  heading is taken over; NULL is no memory.
  * KILN_BAD_INPUT if the file has another heading; `depends` is what it says then that a heading
  * consists of.  read_only: the file must exist, and is never written. */

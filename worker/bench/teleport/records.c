@@ -114,30 +114,10 @@ static void take(void *arg, const json_t *line)
     }
 }
 
-/* A report may be made on another machine than its records: it is of their device. */
-static void take_device(struct kiln_teleport_bench *bench)
-{
-    FILE *file = fopen(bench->options.records, "re");
-    char *line = NULL;
-    size_t size = 0;
-    if (file && getline(&line, &size, file) > 0) {
-        json_t *heading = json_loads(line, 0, NULL);
-        const char *device = json_string_value(json_object_get(heading, "device"));
-        if (device) {
-            snprintf(bench->at.device_class, sizeof bench->at.device_class, "%s", device);
-            snprintf(bench->at.device, sizeof bench->at.device, "%s", "of the records");
-        }
-        json_decref(heading);
-    }
-    free(line);
-    if (file)
-        fclose(file);
-}
-
 int kiln_teleport_records_open(struct kiln_teleport_bench *bench, struct kiln_error *err)
 {
     if (bench->options.report)
-        take_device(bench);
+        kiln_records_device(bench->options.records, &bench->at);
     return kiln_records_open(&bench->records, bench->options.records, heading(bench),
                              "model, file of pairs, number of seeds or steps, seed, softening, "
                              "size of donors, or device",

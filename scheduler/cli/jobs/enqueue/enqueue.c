@@ -173,7 +173,7 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
         job.batch = unnamed;
     }
     if (!code && !run->seek)
-        kiln_model_watch_see(&run->watch, job.width, job.height, job.prompt);
+        kiln_model_watch_see(&run->watch, &job);
     if (!code && dry_run)
         kiln_plan_add(&run->result->plan, &job, !run->entry.known);
     if (!code && run->bus) {

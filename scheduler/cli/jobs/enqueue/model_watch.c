@@ -18,7 +18,7 @@ void kiln_model_watch_open(const struct kiln_cli *cli, struct kiln_model_watch *
         strcmp(kiln_config_text(cli->config, KILN_KEY_ENGINE), "testcard") == 0)
         return;
     ret->card = malloc(sizeof *ret->card);
-    if (ret->card && (kiln_model_card_read(dir, ret->card, &unread) || !ret->card->size_count)) {
+    if (ret->card && kiln_model_card_read(dir, ret->card, &unread)) {
         free(ret->card);
         ret->card = NULL;
     }
@@ -38,6 +38,16 @@ static void see_size(struct kiln_model_watch *watch, uint32_t width, uint32_t he
     kiln_warn(
         watch->cli, "model %s was not made for %ux%u, so such pictures may be poor; it knows %s",
         watch->model, width, height, kiln_model_card_sizes_text(watch->card, sizes, sizeof sizes));
+}
+
+static void see_variety(struct kiln_model_watch *watch, const struct kiln_job *job)
+{
+    char why[KILN_CARD_WHY];
+    if (!watch->card || watch->variety_told ||
+        !kiln_model_card_too_varied(watch->card, job->mode.variety, job->width, job->height, why))
+        return;
+    watch->variety_told = true;
+    kiln_warn(watch->cli, "model %s: %s", watch->model, why);
 }
 
 static void see_noun(struct kiln_model_watch *watch, const char *prompt)
@@ -60,11 +70,11 @@ static void see_noun(struct kiln_model_watch *watch, const char *prompt)
         watch->model, noun);
 }
 
-void kiln_model_watch_see(struct kiln_model_watch *watch, uint32_t width, uint32_t height,
-                          const char *prompt)
+void kiln_model_watch_see(struct kiln_model_watch *watch, const struct kiln_job *job)
 {
-    see_size(watch, width, height);
-    see_noun(watch, prompt);
+    see_size(watch, job->width, job->height);
+    see_variety(watch, job);
+    see_noun(watch, job->prompt);
 }
 
 void kiln_model_watch_release(struct kiln_model_watch *watch)
