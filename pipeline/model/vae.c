@@ -89,17 +89,24 @@ static kt middle(const struct kiln_vae *vae, struct kt_scope *s, const struct ki
     return residual(vae, s, &h->mid[1], x);
 }
 
+kt kiln_vae_decode_middle(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
+{
+    const struct kiln_vae_config *c = &vae->config;
+    const struct kiln_vae_half *h = &vae->decoder;
+    const int64_t shape[4] = {1, kt_size(latent, 0), kt_size(latent, 1), kt_size(latent, 2)};
+    kt z = kt_affine(s, latent, 1.0 / c->scaling, c->shift);
+    z = kt_to(s, kt_reshape(s, z, 4, shape), vae->dtype);
+    if (h->quant.weight)
+        z = kiln_vae_conv(s, z, &h->quant, 0, NULL);
+    return middle(vae, s, h, kiln_vae_conv(s, z, &h->in, 1, NULL));
+}
+
 /* The decoder up to its last `left` levels. */
 static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt latent, int left)
 {
     const struct kiln_vae_config *c = &vae->config;
     const struct kiln_vae_half *h = &vae->decoder;
-    const int64_t shape[4] = {1, kt_size(latent, 0), kt_size(latent, 1), kt_size(latent, 2)};
-    kt z = kt_affine(inner, latent, 1.0 / c->scaling, c->shift);
-    z = kt_to(inner, kt_reshape(inner, z, 4, shape), vae->dtype);
-    if (h->quant.weight)
-        z = kiln_vae_conv(inner, z, &h->quant, 0, NULL);
-    kt x = middle(vae, inner, h, kiln_vae_conv(inner, z, &h->in, 1, NULL));
+    kt x = kiln_vae_decode_middle(vae, inner, latent);
     for (int i = 0; i < c->levels - left; i++) {
         for (int j = 0; j < h->levels[i].count; j++)
             x = residual(vae, inner, &h->levels[i].residuals[j], x);

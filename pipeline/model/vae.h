@@ -33,6 +33,9 @@ kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent);
  * a tenth more time; 0: in one piece.  Strips are not blended: each reads the rows that it needs of
  * its neighbours, and norms are of the whole picture. */
 kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt latent, int rows);
+/* The decoder's features behind its middle block, [1,C,h,w] in the weights' dtype: as many rows and
+ * columns as the latent, for comparing pictures (pipeline/bench/features.h). */
+kt kiln_vae_decode_middle(const struct kiln_vae *vae, struct kt_scope *s, kt latent);
 /* Picture [1,3,H,W] in -1..1 (kt_of_rgb8) to the latent [C,h,w] that the encoder holds for most
  * likely, (mean - shift) * scale, as the sampler wants it.  The encoder is loaded; sides are
  * multiples of the factor. */

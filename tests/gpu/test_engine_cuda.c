@@ -5,6 +5,7 @@
  * it first asks for CUDA, and a bf16 picture on the CPU must not be what makes it ask.
  */
 #include "kernels/pictures/downscale.h"
+#include "pipeline/bench/features.h"
 #include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/picture.h"
@@ -47,6 +48,43 @@ static void the_sketch_model_draws_what_the_cpu_draws(void **state)
     diffusionz_release_outputs(&want, 1);
     diffusionz_release_outputs(&got, 1);
     diffusionz_release_outputs(&rough, 1);
+    diffusionz_free(cpu);
+    diffusionz_free(gpu);
+    diffusionz_free(half);
+}
+
+/* The distance of two pictures by features of the decoder, of their latents on the CPU in fp32. */
+static double features_apart(DiffusionZContext *ctx, const DiffusionZOutput two[2])
+{
+    struct kiln_features *of[2];
+    struct kiln_error err;
+    double ret;
+    for (int i = 0; i < 2; i++)
+        if (kiln_features_of(ctx, two[i].latent, two[i].latent_channels, two[i].latent_height,
+                             two[i].latent_width, &of[i], &err))
+            fail_msg("%s", err.text);
+    if (kiln_features_distance(of[0], of[1], &ret, &err))
+        fail_msg("%s", err.text);
+    kiln_features_free(of[0]);
+    kiln_features_free(of[1]);
+    return ret;
+}
+
+static void features_are_as_far_apart_as_on_the_cpu(void **state)
+{
+    (void)state;
+    DiffusionZContext *cpu = open_model(sketch(), -1, DIFFUSIONZ_FP32);
+    DiffusionZContext *gpu = open_model(sketch(), 0, DIFFUSIONZ_FP32);
+    DiffusionZContext *half = open_model(sketch(), 0, DIFFUSIONZ_BF16);
+    DiffusionZOutput two[2] = {draw(gpu, PROMPT, SKETCH_SIDE, 8, 1),
+                               draw(gpu, PROMPT, SKETCH_SIDE, 8, 2)};
+    const double want = features_apart(cpu, two), got = features_apart(gpu, two);
+    const double rough = features_apart(half, two);
+    printf("features: %.5f on the CPU, fp32 %.5f, bf16 %.5f\n", want, got, rough);
+    assert_true(want > 0.01);
+    assert_true(fabs(got - want) <= 1e-3 * want);
+    assert_true(fabs(rough - want) <= 2e-2 * want);
+    diffusionz_release_outputs(two, 2);
     diffusionz_free(cpu);
     diffusionz_free(gpu);
     diffusionz_free(half);
@@ -285,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cpu_context_may_come_first),
         cmocka_unit_test(the_sketch_model_draws_what_the_cpu_draws),
+        cmocka_unit_test(features_are_as_far_apart_as_on_the_cpu),
         cmocka_unit_test(smaller_pictures_are_those_of_the_reference),
         cmocka_unit_test(neighbours_change_nothing),
         {"drawn_together_bf16", pictures_drawn_together_have_the_bits_they_have_alone, NULL, NULL,
