@@ -31,15 +31,6 @@ static int choose_dtype(struct kiln_engine *e, const DiffusionZOptions *o, struc
     return 0;
 }
 
-/* The last part of the path, "." and slashes resolved. */
-static void name_of(const char *path, char *name, size_t size)
-{
-    char full[PATH_MAX];
-    const char *whole = realpath(path, full) ? full : path;
-    const char *slash = strrchr(whole, '/');
-    snprintf(name, size, "%.*s", (int)size - 1, slash && slash[1] ? slash + 1 : whole);
-}
-
 /* DIR/name, written to path; NULL for random weights. */
 static const char *weights_in(char path[PATH_MAX], const char *dir, const char *name, bool random)
 {
@@ -118,7 +109,7 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool random,
     e->threads = o->threads;
     e->random_weights = random;
     e->dir = strdup(o->model_path);
-    name_of(o->model_path, e->name, sizeof e->name);
+    kiln_model_name(o->model_path, e->name, sizeof e->name);
     kt_threads_set(e->threads);
     e->weights = kt_scope_new(e->device);
     e->features = kiln_feature_cache_new();

@@ -1,6 +1,7 @@
 /* hash.c - the identity of a model; see hash.h. */
 #include "pipeline/model/hash.h"
 
+#include <limits.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,4 +118,12 @@ int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct k
 int kiln_classifier_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct kiln_error *err)
 {
     return hash(dir, add_classifier, ret, err);
+}
+
+void kiln_model_name(const char *dir, char *name, size_t size)
+{
+    char full[PATH_MAX];
+    const char *whole = realpath(dir, full) ? full : dir;
+    const char *slash = strrchr(whole, '/');
+    snprintf(name, size, "%.*s", (int)size - 1, slash && slash[1] ? slash + 1 : whole);
 }

@@ -8,12 +8,16 @@
 #ifndef KILN_MODEL_HASH_H
 #define KILN_MODEL_HASH_H
 
+#include <stddef.h>
+
 #include "schemas/error.h"
 
 #define KILN_MODEL_HASH_LEN 16 /* hex digits */
 
 int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1],
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* The name of a model's directory, links resolved. */
+void kiln_model_name(const char *dir, char *name, size_t size);
 /* The same of an image classifier (pipeline/vision): its two config files and its weights. */
 int kiln_classifier_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1],
                          struct kiln_error *err) KILN_MUST_CHECK;

@@ -355,14 +355,18 @@ tiny=("${teleport[@]}" --count 2 --refused 1 --pools 1 --records t.jsonl)
 expect 0 "pairs and pools" "${tiny[@]}"
 grep -q '^### 64x64, bf16' out || fail "no table: $(cat out)"
 for group in same_prompt canonical reworded donor_says_more; do
-    [ "$(grep -c "^| $group | 2 |" out)" = 2 ] || fail "two pairs of $group: $(cat out)"
+    [ "$(grep -c "^| $group | 2 |" out)" = 3 ] || fail "two pairs of $group: $(cat out)"
     grep -q "^| $group | 1 | skip 1 |" out || fail "variety of $group: $(cat out)"
 done
-[ "$(grep -c '^| refused: colour | 1 |' out)" = 2 ] || fail "a refused pair: $(cat out)"
+[ "$(grep -c '^| refused: colour | 1 |' out)" = 3 ] || fail "a refused pair: $(cat out)"
 grep -q '^| pairs | n | full | again | donor | skip 1 | 1 step |$' out || fail "five runs: $(cat out)"
 grep -q '^- same_prompt, skip 1 at 64x64: 2 pairs are too few to tell$' out || fail "why nothing is offered: $(cat out)"
 lines=$(wc -l <t.jsonl)
 [ "$(grep -c '"near"' t.jsonl)" = 8 ] || fail "four pools, full and skip 1: $(cat t.jsonl)"
+# Of a full run there is no distance; of others, by features of the decoder, and of a start to its donor.
+grep -qE '^\| all \| 21 \| - \| 0\.[0-9]+ ± 0\.[0-9]+ \|' out || fail "distances between features: $(cat out)"
+grep -qE '^\| reworded \| skip 1 \| 1 \| 2 \|.*\| [0-9.]+ ± [0-9.]+ \| [0-9.]+ ± [0-9.]+ \|$' out || fail "features: $(cat out)"
+grep -qE '^\| reworded \| 1 step \| 1 \| 2 \|.*\| [0-9.]+ ± [0-9.]+ \| - \|$' out || fail "no donor, no distance: $(cat out)"
 cp out first
 expect 0 "a report" "${tiny[@]}" --report
 diff <(tail -n +3 first) <(tail -n +3 out) >/dev/null || fail "records say something else: $(diff first out | head -n 4)"
@@ -371,6 +375,29 @@ expect 0 "goes on" "${teleport[@]}" --count 3 --refused 0 --pools 0 --no-fewer -
 expect 65 "records of other noise" "${tiny[@]}" --seed 1
 expect 65 "records of donors as they are" "${tiny[@]}" --soften 0
 grep -q 't.jsonl: the file is of another model, file of pairs' err || fail "other noise: $(cat err)"
+# Coarse first where there is a small size, with its cost in forwards of the full one.
+expect 0 "coarse alone" "${teleport[@]/#64/128}" --count 1 --refused 0 --pools 0 --no-fewer --records coarse.jsonl
+grep -q '^| pairs | n | full | again | donor | skip 1 | coarse 1+1 |$' out || fail "a column of coarse runs: $(cat out)"
+[ "$(grep -cE '^\| (same_prompt|canonical|reworded|donor_says_more) \| coarse 1\+1 \| 1.25 \| 1 \|' out)" = 4 ] || fail "cost: $(cat out)"
+expect 64 "a mode of too many steps" "${teleport[@]}" --modes 3+1
+grep -q -e '--modes "3+1": 3 steps before the full size, but steps is 2' err || fail "3+1: $(cat err)"
+# Records of before features were measured, of another format and device: a report renders nothing.
+python3 - t.jsonl >old.jsonl <<'P'
+import json, sys
+for i, line in enumerate(open(sys.argv[1])):
+    record = json.loads(line)
+    for key in ("features", "features_donor"):
+        record.pop(key, None)
+    if i == 0:
+        record["device"] = "nvidia-h200"
+    elif "run" in record:
+        record["run"][0] = "fp8"
+    print(json.dumps(record))
+P
+expect 0 "a report of fp8" "${teleport[@]}" --dtype fp8 --count 2 --refused 1 --pools 1 --records old.jsonl --report
+grep -q '^### 64x64, fp8' out && grep -q 'of the records (nvidia-h200)' out || fail "fp8: $(cat out)"
+[ "$(grep -c "^| reworded | 2 |" out)" = 2 ] || fail "old records have no features: $(cat out)"
+grep -qE '^\| reworded \| skip 1 \| 1 \| 2 \|.*\| - \| - \|$' out || fail "old records have no features: $(cat out)"
 # As many pairs without a fault as a row needs.
 python3 - t.jsonl "$pairs" >rule.jsonl <<'P'
 import json, sys
@@ -386,7 +413,8 @@ for n in same[:2]:
         print(json.dumps({"run": ["bf16", "64x64", "pool, " + run, n], "near": [near] * 12, "spread": [1] * 12}))
 P
 printf '{"coarse": {"auto": "off", "for": []}}\n' >model/kiln.json
-expect 0 "kiln.json" "${teleport[@]}" --count 200 --refused 0 --pools 2 --no-fewer --records rule.jsonl --report --write
+rule=("${teleport[@]}" --count 200 --refused 0 --pools 2 --no-fewer --records rule.jsonl --report --write)
+expect 0 "kiln.json" "${rule[@]}"
 python3 - model/kiln.json <<'P' || fail "kiln.json: $(cat model/kiln.json)"
 import json, sys
 whole = json.load(open(sys.argv[1]))
@@ -397,7 +425,37 @@ assert card["rows"] == [{"class": "same_prompt", "depth": 1, "donors": 1, "uses"
                          "loss": [0.2, 1.0], "for": ["64x64"]}], card["rows"]
 assert card["soften"] == [5, 4], card
 assert len(card["not_offered"]) == 3, card["not_offered"]
+# Rows of other sizes, small donors and a gate, as if another command had measured them.
+row = card["rows"][0]
+row["for"] = ["64x64", "96x96"]
+card["rows"].append(dict(row, depth=1, **{"class": "reworded", "for": ["96x96"]}))
+card["rows"].append(dict(row, **{"class": "reworded", "for": ["64x64"]}))
+card["not_offered"] = ["canonical, skip 1 at 96x96: as it was", "canonical, skip 1 at 64x64: as it was"]
+card["small"] = {"rows": [dict(row, **{"for": ["128x128"]})]}
+card["measured"]["date"] = "2020-01-02"
+card["measured"]["rows"] = [{"size": "96x96", "pairs": "same_prompt"}, {"size": "64x64", "pairs": "gone"}]
+card["gate"] = "kept"
+json.dump(whole, open(sys.argv[1], "w"))
 P
+expect 0 "kiln.json again" "${rule[@]}"
+cp model/kiln.json once.json
+expect 0 "kiln.json once more" "${rule[@]}"
+cmp -s once.json model/kiln.json || fail "the same command writes something else: $(diff once.json model/kiln.json)"
+python3 - model/kiln.json <<'P' || fail "what other commands measured: $(cat model/kiln.json)"
+import json, sys
+card = json.load(open(sys.argv[1]))["teleport"]
+assert [(r["class"], r["for"]) for r in card["rows"]] == [
+    ("same_prompt", ["64x64"]), ("same_prompt", ["96x96"]), ("reworded", ["96x96"])], card["rows"]
+assert "canonical, skip 1 at 96x96: as it was" in card["not_offered"] and len(card["not_offered"]) == 4, card["not_offered"]
+assert card["small"]["rows"][0]["for"] == ["128x128"] and card["gate"] == "kept", card
+kept = [r for r in card["measured"]["rows"] if r["size"] == "96x96"]
+assert len(kept) == 1 and kept[0]["date"] == "2020-01-02" != card["measured"]["date"], kept
+assert not any(r["pairs"] == "gone" for r in card["measured"]["rows"] if "pairs" in r), card["measured"]["rows"]
+P
+sed -i 's/"dtypes": *"bf16"/"dtypes": "fp32"/; s/"dtypes": *\["bf16"\]/"dtypes": ["fp32"]/' model/kiln.json
+expect 0 "rows of another format" "${rule[@]}"
+grep -q 'the other rows of teleport in kiln.json have another "dtypes", so they are replaced' err || fail "replaced: $(cat err)"
+! grep -q '96x96' model/kiln.json || fail "rows of another format stay: $(cat model/kiln.json)"
 rm model/kiln.json
 printf 'same\ta red star\ta red star\n' >short.tsv
 expect 65 "a pair without an answer" "${teleport[@]/$pairs/short.tsv}" --count 1

@@ -4,6 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+int kiln_pictures_identify(struct kiln_pictures *p, const char *model, struct kiln_error *err)
+{
+    p->model = model;
+    kiln_model_name(model, p->name, sizeof p->name);
+    const int code = kiln_model_hash(model, p->hash, err);
+    return code ? code : kiln_model_card_read(model, &p->card, err);
+}
+
 int kiln_pictures_model(struct kiln_pictures *p, const DiffusionZOptions *options,
                         struct kiln_error *err)
 {
@@ -13,8 +21,7 @@ int kiln_pictures_model(struct kiln_pictures *p, const DiffusionZOptions *option
     p->context = NULL;
     p->device = options->device_id;
     p->dtype = options->dtype;
-    p->model = options->model_path;
-    int code = p->model ? kiln_model_card_read(p->model, &p->card, err) : 0;
+    int code = options->model_path ? kiln_pictures_identify(p, options->model_path, err) : 0;
     if (code)
         return code;
     code = diffusionz_open(options, &p->context);

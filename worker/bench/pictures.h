@@ -11,6 +11,7 @@
 #include "pipeline/bench/requests.h"
 #include "pipeline/bench/score.h"
 #include "pipeline/diffusionz_batch.h"
+#include "pipeline/model/hash.h"
 #include "worker/engine/batch_steps.h"
 
 #define KILN_PICTURES_BATCH 16 /* items of a call at most */
@@ -18,14 +19,18 @@
 /* All zero before the first open. */
 struct kiln_pictures {
     DiffusionZContext *context;
-    int32_t device, dtype;         /* of the open context */
-    const char *model;             /* its directory; borrowed */
+    int32_t device, dtype; /* of the open context */
+    const char *model;     /* its directory; borrowed */
+    char hash[KILN_MODEL_HASH_LEN + 1], name[KILN_NAME_MAX + 1];
     struct kiln_model_card card;   /* its kiln.json */
     struct kiln_batch_steps steps; /* of the batch that runs */
     struct kiln_judge *judge;
     const struct kiln_judge_labels *labels; /* borrowed from the judge */
 };
 
+/* Reads what names a model, and its kiln.json, but loads nothing: enough for a report. */
+int kiln_pictures_identify(struct kiln_pictures *p, const char *model,
+                           struct kiln_error *err) KILN_MUST_CHECK;
 /* Loads a model and reads its kiln.json, unless it is loaded with that dtype already. */
 int kiln_pictures_model(struct kiln_pictures *p, const DiffusionZOptions *options,
                         struct kiln_error *err) KILN_MUST_CHECK;

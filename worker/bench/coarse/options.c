@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "worker/bench/coarse/coarse.h"
+#include "worker/bench/modes.h"
 
 #define COUNT_DEFAULT 100
 #define SEEDS_DEFAULT 2
@@ -104,17 +105,12 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--variety without --modes: no coarse run is measured, "
                          "so leave out --enlarge");
-    for (int i = 0; i < o->mode_count; i++) {
-        if (o->modes[i].kind != KILN_MODE_COARSE)
-            return kiln_fail(err, KILN_BAD_INPUT, "--modes: expected S+L, such as 4+3");
-        for (int s = 0; s < o->size_count; s++) {
-            const struct kiln_picture_size size = {(uint32_t)o->sizes[s].width,
-                                                   (uint32_t)o->sizes[s].height};
-            const int code =
-                kiln_coarse_check("--modes", &o->modes[i], size, (uint32_t)o->steps, err);
-            if (code)
-                return code;
-        }
+    for (int s = 0; s < o->size_count; s++) {
+        const struct kiln_picture_size size = {(uint32_t)o->sizes[s].width,
+                                               (uint32_t)o->sizes[s].height};
+        const int code = kiln_bench_modes_check(o->modes, o->mode_count, size, o->steps, err);
+        if (code)
+            return code;
     }
     for (int i = 0; i < o->variety_count; i++)
         (void)kiln_mode_variety(o->varieties[i], &o->varieties[i]);
@@ -141,18 +137,6 @@ static int check(struct kiln_coarse_options *o, struct kiln_error *err)
     return code;
 }
 
-/* Of 8 steps, 4+3 and 4+2. */
-static void add_usual_modes(struct kiln_coarse_options *o)
-{
-    const uint32_t steps = (uint32_t)o->steps, full[2] = {(3 * steps + 7) / 8, (steps + 3) / 4};
-    for (int i = 0; i < 2; i++)
-        if (i == 0 || full[0] != full[1])
-            o->modes[o->mode_count++] = (struct kiln_mode){.kind = KILN_MODE_COARSE,
-                                                           .small = (steps + 1) / 2,
-                                                           .full = full[i],
-                                                           .sigma = KILN_COARSE_SIGMA};
-}
-
 static void set_defaults(struct kiln_coarse_options *o)
 {
     if (!o->count)
@@ -167,7 +151,7 @@ static void set_defaults(struct kiln_coarse_options *o)
         o->sizes[o->size_count++] = (struct kiln_bench_size){512, 512};
     const bool none_given = o->mode_count == 0 && o->variety_count == 0;
     if (none_given)
-        add_usual_modes(o);
+        o->mode_count = kiln_bench_modes_usual(o->steps, o->modes);
 }
 
 int kiln_coarse_options_read(int argc, char **argv, struct kiln_coarse_options *ret,

@@ -48,6 +48,8 @@ const char kiln_teleport_usage[] =
     "  --fit                  fit a learned gate beside the rules of the guard: on\n"
     "                         the pairs of odd lines, tested on the others\n"
     "  --embedder DIR         for --fit: a model that embeds texts, for their cosine\n"
+    "  --modes S+L,...        coarse first, without a donor, at sizes with a small size\n"
+    "                         (4+3,4+2 of 8 steps)\n"
     "  --no-fewer             leave out the runs of fewer steps\n"
     "  --dtype fp32|bf16|fp8  (bf16)\n"
     "  --device cpu|cuda:N    (cpu)\n"
@@ -64,7 +66,8 @@ const char kiln_teleport_usage[] =
     "\n"
     "--write offers a depth of a class where attributes lose at most 0.5 and whole\n"
     "prompts at most 1.5 points. The standard error counts against it, so few pairs\n"
-    "are not enough. It replaces all rows, or with --small those of small donors.\n"
+    "are not enough. It replaces the rows of the sizes of this command, or with\n"
+    "--small those of small donors.\n"
     "\n"
     "Examples:\n"
     "  kiln bench teleport --count 5 --refused 2 --pools 1\n"
@@ -80,6 +83,13 @@ static int check(const struct kiln_teleport_options *o, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT, "--pairs FILE is missing");
     if (o->report && !o->records)
         return kiln_fail(err, KILN_BAD_INPUT, "--report needs --records FILE");
+    for (int i = 0; i < o->size_count; i++) {
+        const struct kiln_picture_size size = {(uint32_t)o->sizes[i].width,
+                                               (uint32_t)o->sizes[i].height};
+        const int code = kiln_bench_modes_check(o->modes, o->mode_count, size, o->steps, err);
+        if (code)
+            return code;
+    }
     if (o->small && (o->combine || o->fit))
         return kiln_fail(err, KILN_BAD_INPUT, "--small goes without --combine and --fit");
     if (o->dtype == DIFFUSIONZ_AUTO && o->write)
@@ -98,6 +108,10 @@ static void set_defaults(struct kiln_teleport_options *o)
             o->soften[o->soften_count++] = soften_usual[i];
     if (!o->size_count)
         o->sizes[o->size_count++] = (struct kiln_bench_size){256, 256};
+    if (!o->mode_count)
+        o->mode_count = kiln_bench_modes_usual(o->steps, o->modes);
+    if (o->report) /* its device is that of the records */
+        o->device = -1;
 }
 
 int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_options *ret,
@@ -126,6 +140,8 @@ int kiln_teleport_options_read(int argc, char **argv, struct kiln_teleport_optio
         {"combine", NULL, .to = &o.combine},
         {"fit", NULL, .to = &o.fit},
         {"embedder", kiln_take_text, .to = &o.embedder},
+        {"modes", kiln_take_coarse, .to = o.modes, 0, 0, &o.mode_count, sizeof *o.modes,
+         KILN_TELEPORT_MODES_MAX},
         {"no-fewer", NULL, .to = &o.no_fewer},
         {"dtype", kiln_take_dtype, .to = &o.dtype},
         {"device", kiln_take_device, .to = &o.device},

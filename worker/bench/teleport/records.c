@@ -11,10 +11,11 @@
 #include "worker/engine/renderer.h"
 
 static const char *const names[KILN_TELEPORT_MEASURES] = {
-    [KILN_TELEPORT_RIGHT] = "right",     [KILN_TELEPORT_ASKED] = "asked",
-    [KILN_TELEPORT_WHOLE] = "whole",     [KILN_TELEPORT_PICTURES] = "pictures",
-    [KILN_TELEPORT_TO_FULL] = "to_full", [KILN_TELEPORT_TO_DONOR] = "to_donor",
-    [KILN_TELEPORT_CHANGE] = "change",   [KILN_TELEPORT_APART] = "apart",
+    [KILN_TELEPORT_RIGHT] = "right",       [KILN_TELEPORT_ASKED] = "asked",
+    [KILN_TELEPORT_WHOLE] = "whole",       [KILN_TELEPORT_PICTURES] = "pictures",
+    [KILN_TELEPORT_TO_FULL] = "to_full",   [KILN_TELEPORT_TO_DONOR] = "to_donor",
+    [KILN_TELEPORT_CHANGE] = "change",     [KILN_TELEPORT_APART] = "apart",
+    [KILN_TELEPORT_FEATURES] = "features", [KILN_TELEPORT_FEATURES_DONOR] = "features_donor",
 };
 
 json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench)
@@ -28,11 +29,10 @@ json_t *kiln_teleport_soften(const struct kiln_teleport_bench *bench)
 static json_t *heading(const struct kiln_teleport_bench *bench)
 {
     const struct kiln_teleport_options *o = &bench->options;
-    json_t *ret =
-        json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "bench", "teleport", "model",
-                  diffusionz_model_hash(bench->pictures.context), "pairs", bench->pairs_hash,
-                  "seeds", o->seeds, "seed", (json_int_t)o->seed, "steps", o->steps, "soften",
-                  kiln_teleport_soften(bench), "device", bench->at.device_class);
+    json_t *ret = json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "bench", "teleport",
+                            "model", bench->pictures.hash, "pairs", bench->pairs_hash, "seeds",
+                            o->seeds, "seed", (json_int_t)o->seed, "steps", o->steps, "soften",
+                            kiln_teleport_soften(bench), "device", bench->at.device_class);
     if (ret && o->small) /* without it the heading is that of before there were small donors */
         json_object_set_new(ret, "small", json_true());
     return ret;

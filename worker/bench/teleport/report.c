@@ -52,7 +52,20 @@ int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
                            const struct kiln_teleport_table *table, int group, int run,
                            struct kiln_teleport_row *ret, struct kiln_error *err)
 {
-    enum { VALUE, ASKED, WHOLE, PICTURES, OFF_VALUE, OFF_WHOLE, TO_FULL, TO_DONOR, AGAIN, COLUMNS };
+    enum {
+        VALUE,
+        ASKED,
+        WHOLE,
+        PICTURES,
+        OFF_VALUE,
+        OFF_WHOLE,
+        TO_FULL,
+        TO_DONOR,
+        AGAIN,
+        FEATURES,
+        FEATURES_DONOR,
+        COLUMNS
+    };
     const enum kiln_teleport_kind kind = bench->runs[run].kind;
     double *all = malloc(COLUMNS * (table->pairs + 1) * sizeof *all), *at[COLUMNS];
     if (!all)
@@ -74,6 +87,8 @@ int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
         at[TO_FULL][n] = kiln_teleport_column(table, run, KILN_TELEPORT_TO_FULL)[i];
         at[TO_DONOR][n] = kiln_teleport_column(table, run, KILN_TELEPORT_TO_DONOR)[i];
         at[AGAIN][n] = kiln_teleport_column(table, 1, KILN_TELEPORT_TO_FULL)[i];
+        at[FEATURES][n] = kiln_teleport_column(table, run, KILN_TELEPORT_FEATURES)[i];
+        at[FEATURES_DONOR][n] = kiln_teleport_column(table, run, KILN_TELEPORT_FEATURES_DONOR)[i];
         ret->asked += at[ASKED][n];
         ret->pictures += at[PICTURES][n];
         n++;
@@ -89,8 +104,21 @@ int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
                        : kiln_estimate_ratio(at[TO_FULL], at[AGAIN], n);
     ret->of_donor =
         kind == KILN_TELEPORT_SKIP ? kiln_estimate_ratio(at[TO_DONOR], at[AGAIN], n) : none;
+    ret->features =
+        kind == KILN_TELEPORT_FULL ? none : kiln_estimate_ratio(at[FEATURES], at[PICTURES], n);
+    ret->features_donor = kind == KILN_TELEPORT_SKIP
+                              ? kiln_estimate_ratio(at[FEATURES_DONOR], at[PICTURES], n)
+                              : none;
     free(all);
     return 0;
+}
+
+double kiln_teleport_cost(const struct kiln_teleport_bench *bench,
+                          const struct kiln_teleport_run *run)
+{
+    const int32_t steps = bench->options.steps;
+    return run->kind == KILN_TELEPORT_COARSE ? kiln_mode_forwards(&run->mode, (uint32_t)steps)
+                                             : steps - run->depth;
 }
 
 /* --- variety ---------------------------------------------------------------------------------- */
@@ -166,9 +194,8 @@ int kiln_teleport_found(const struct kiln_teleport_bench *bench, struct kiln_tel
 void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
 {
     const struct kiln_teleport_options *o = &bench->options;
-    printf("model %s %s, device %s (%s), %s\n", diffusionz_model_name(bench->pictures.context),
-           diffusionz_model_hash(bench->pictures.context), bench->at.device, bench->at.device_class,
-           bench->at.date);
+    printf("model %s %s, device %s (%s), %s\n", bench->pictures.name, bench->pictures.hash,
+           bench->at.device, bench->at.device_class, bench->at.date);
     printf("`%s`\n", o->command);
     printf("pairs of %s, %d seed%s each, %d steps in full\n\n", bench->pairs_name, o->seeds,
            o->seeds == 1 ? "" : "s", o->steps);
@@ -184,19 +211,48 @@ void kiln_teleport_heading(const struct kiln_teleport_bench *bench)
                    o->soften[i], o->soften[i]);
 }
 
+/* Whether a run has a column: those from several donors have none, nor coarse runs without results,
+ * for which the model names no small size. */
+static bool is_shown(const struct kiln_teleport_bench *bench,
+                     const struct kiln_teleport_table *table, int run)
+{
+    const double *pictures = kiln_teleport_column(table, run, KILN_TELEPORT_PICTURES);
+    bool shown = bench->runs[run].kind != KILN_TELEPORT_COARSE;
+    for (size_t i = 0; i < table->pairs && !shown; i++)
+        shown = !isnan(pictures[i]);
+    return shown && is_single(bench, run);
+}
+
+enum grid { GRID_WHOLE, GRID_ATTRIBUTES, GRID_FEATURES };
+
+static void print_cell(const struct kiln_teleport_row *row, enum grid grid)
+{
+    if (grid == GRID_FEATURES)
+        kiln_figure_print(row->features, 1, 3, false);
+    else
+        kiln_figure_print(grid == GRID_WHOLE ? row->whole : row->attributes, 100, 1, false);
+}
+
 /* One value of all groups and runs as a table: rows are groups, columns runs. */
 static int print_grid(const struct kiln_teleport_bench *bench,
-                      const struct kiln_teleport_table *table, bool whole, struct kiln_error *err)
+                      const struct kiln_teleport_table *table, enum grid grid,
+                      struct kiln_error *err)
 {
+    static const char *const titles[] = {
+        "Whole prompts right, %", "Attributes right, %",
+        "Distance to the full run of the same seed, by features of the VAE decoder; again: between "
+        "two full runs, the noise\nfloor"};
     struct kiln_teleport_row row;
-    int code = 0;
-    printf("\n%s right, %%\n\n| pairs | n |", whole ? "Whole prompts" : "Attributes");
+    int code = kiln_teleport_row_fill(bench, table, -1, 1, &row, err);
+    if (code || (grid == GRID_FEATURES && isnan(row.features.value)))
+        return code; /* records of before features were measured */
+    printf("\n%s\n\n| pairs | n |", titles[grid]);
     for (int run = 0; run < bench->run_count; run++)
-        if (is_single(bench, run))
+        if (is_shown(bench, table, run))
             printf(" %s |", bench->runs[run].name);
     printf("\n| --- | --- |");
     for (int run = 0; run < bench->run_count; run++)
-        if (is_single(bench, run))
+        if (is_shown(bench, table, run))
             printf(" --- |");
     puts("");
     for (int g = -1; g < bench->pairs.group_count && code == 0; g++) {
@@ -205,11 +261,11 @@ static int print_grid(const struct kiln_teleport_bench *bench,
             continue;
         printf("| %s | %zu |", g < 0 ? "all" : bench->pairs.groups[g].name, row.pairs);
         for (int run = 0; run < bench->run_count && code == 0; run++) {
-            if (!is_single(bench, run))
+            if (!is_shown(bench, table, run))
                 continue;
             code = kiln_teleport_row_fill(bench, table, g, run, &row, err);
             if (code == 0)
-                kiln_figure_print(whole ? row.whole : row.attributes, 100, 1, false);
+                print_cell(&row, grid);
         }
         puts("");
     }
@@ -224,9 +280,11 @@ static int print_hits(const struct kiln_teleport_bench *bench,
     puts(
         "\nHits against full runs: differences in points to the mean of the full runs of a pair (a "
         "donor with the same prompt\nis one); distance of low-pass latents to the full run of the "
-        "same seed and to the donor, % of that between two full runs\n");
-    puts("| class | run | cost | n | attributes | whole | to full run, % | to donor, % |");
-    puts("| --- | --- | --- | --- | --- | --- | --- | --- |");
+        "same seed and to the donor, % of that between two full runs;\nthe same distances by "
+        "features of the VAE decoder, as they are\n");
+    puts("| class | run | cost | n | attributes | whole | to full run, % | to donor, % | features, "
+         "to full run | features, to donor |");
+    puts("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for (int g = 0; g < KILN_REUSE_CLASS_COUNT - 1; g++)
         for (int run = 1; run < bench->run_count; run++) {
             const struct kiln_teleport_run *how = &bench->runs[run];
@@ -237,12 +295,14 @@ static int print_hits(const struct kiln_teleport_bench *bench,
                 return code;
             if (row.pairs == 0)
                 continue;
-            printf("| %s | %s | %d | %zu |", bench->pairs.groups[g].name, how->name,
-                   bench->options.steps - how->depth, row.pairs);
+            printf("| %s | %s | %g | %zu |", bench->pairs.groups[g].name, how->name,
+                   kiln_teleport_cost(bench, how), row.pairs);
             kiln_figure_print(row.to_attributes, 100, 2, true);
             kiln_figure_print(row.to_whole, 100, 2, true);
             kiln_figure_print(row.of_full, 100, 0, false);
             kiln_figure_print(row.of_donor, 100, 0, false);
+            kiln_figure_print(row.features, 1, 3, false);
+            kiln_figure_print(row.features_donor, 1, 3, false);
             puts("");
         }
     return 0;
@@ -287,8 +347,9 @@ int kiln_teleport_print(const struct kiln_teleport_bench *bench,
            kiln_dtype_names[bench->options.dtype]);
     if (bench->options.small)
         printf("\nDonors are of %ux%u, enlarged.\n", table->donor.width, table->donor.height);
-    int code = print_grid(bench, table, true, err);
-    code = code ? code : print_grid(bench, table, false, err);
+    int code = print_grid(bench, table, GRID_WHOLE, err);
+    code = code ? code : print_grid(bench, table, GRID_ATTRIBUTES, err);
+    code = code ? code : print_grid(bench, table, GRID_FEATURES, err);
     code = code ? code : print_hits(bench, table, err);
     if (code == 0)
         print_variety(bench, table);
@@ -308,26 +369,6 @@ void kiln_teleport_progress(const struct kiln_teleport_table *table, const char 
     fflush(stderr);
 }
 
-void kiln_teleport_card_print(const json_t *card)
-{
-    size_t i;
-    const json_t *row;
-    puts("\nteleport \"auto\":");
-    json_array_foreach(json_object_get(card, "rows"), i, row)
-    {
-        char *text = json_dumps(row, JSON_REAL_PRECISION(6));
-        printf("- %s\n", text ? text : "");
-        free(text);
-    }
-    if (i == 0)
-        puts("- nothing is offered: every run is a full one");
-    puts("\nnot offered:\n");
-    json_array_foreach(json_object_get(card, "not_offered"), i, row)
-        printf("- %s\n", json_string_value(row));
-    if (i == 0)
-        puts("- nothing: every depth is offered");
-}
-
 /* --- JSON ------------------------------------------------------------------------------------- */
 
 /* A group at a size: its runs in their order. */
@@ -338,6 +379,7 @@ static json_t *group_json(const struct kiln_teleport_bench *bench,
     struct kiln_teleport_row row;
     size_t pairs = 0;
     json_t *attributes = json_array(), *whole = json_array(), *runs = json_array();
+    json_t *features = json_array();
     for (int run = 0; run < bench->run_count; run++) {
         if (!is_single(bench, run) ||
             kiln_teleport_row_fill(bench, table, group, run, &row, &unused) || row.pairs == 0)
@@ -346,11 +388,12 @@ static json_t *group_json(const struct kiln_teleport_bench *bench,
         json_array_append_new(runs, json_string(bench->runs[run].name));
         json_array_append_new(attributes, kiln_figure_pair(row.attributes));
         json_array_append_new(whole, kiln_figure_pair(row.whole));
+        json_array_append_new(features, kiln_figure_pair(row.features));
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:o}", "size",
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:o, s:o}", "size",
                      json_sprintf("%ux%u", table->size.width, table->size.height), "pairs",
                      bench->pairs.groups[group].name, "n", (json_int_t)pairs, "runs", runs,
-                     "attributes", attributes, "whole", whole);
+                     "attributes", attributes, "whole", whole, "features", features);
 }
 
 /* Variety of a class at a size and depth, by donors and then by uses. */
@@ -386,28 +429,6 @@ json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench)
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:o}", "command", bench->options.command,
                      "date", bench->at.date, "device", bench->at.device_class, "model",
-                     diffusionz_model_name(bench->pictures.context), "hash",
-                     diffusionz_model_hash(bench->pictures.context), "pairs", bench->pairs_name,
+                     bench->pictures.name, "hash", bench->pictures.hash, "pairs", bench->pairs_name,
                      "seeds", bench->options.seeds, "rows", rows);
-}
-
-int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
-                       struct kiln_error *err)
-{
-    struct kiln_teleport_finding *found;
-    json_t *rows, *not_offered;
-    size_t count;
-    int code = kiln_teleport_found(bench, &found, &count, err);
-    if (code)
-        return code;
-    code = kiln_teleport_rows(found, count, &rows, &not_offered, err);
-    free(found);
-    if (code)
-        return code;
-    *ret = json_pack("{s:s, s:[s], s:i, s:o, s:o, s:o, s:o}", "model",
-                     diffusionz_model_hash(bench->pictures.context), "dtypes",
-                     kiln_dtype_names[bench->options.dtype], "steps", bench->options.steps,
-                     "soften", kiln_teleport_soften(bench), "rows", rows, "not_offered",
-                     not_offered, "measured", kiln_teleport_json(bench));
-    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
 }

@@ -8,6 +8,7 @@
 
 #include "pipeline/bench/detail.h"
 #include "worker/bench/teleport/teleport.h"
+#include "worker/engine/batch_mode.h"
 #include "worker/engine/soften.h"
 
 #define LOW_SIZE KILN_TELEPORT_LOW
@@ -115,6 +116,8 @@ struct group {
     int channels;
     struct kiln_teleport_donors donors;
     float *low_full; /* [item][LOW_SIZE] */
+    /* Of the full runs and of each item's own donor; NULL: not rendered yet. */
+    struct kiln_features *full[KILN_PICTURES_BATCH], *donor[KILN_PICTURES_BATCH];
     bool has_full, has_choice;
 };
 
@@ -148,6 +151,16 @@ static uint64_t choice_seed(const struct group *group, int item, int which)
         (uint32_t)(NOISE_CHOICE + item % o->seeds * KILN_TELEPORT_CHOICE + which));
 }
 
+/* Keeps the decoder's features of a full run or an own donor. */
+static int keep_features(const struct group *group, const DiffusionZOutput *output,
+                         struct kiln_features **place, struct kiln_error *err)
+{
+    kiln_features_free(*place);
+    *place = NULL;
+    return kiln_features_of(group->bench->pictures.context, output->latent, output->latent_channels,
+                            output->latent_height, output->latent_width, place, err);
+}
+
 /* Latents of full runs: the donors of this number, which are kept, or the targets' (-1), of which
  * the low part is. */
 static int latents(struct group *group, int which, struct kiln_error *err)
@@ -172,6 +185,9 @@ static int latents(struct group *group, int which, struct kiln_error *err)
             group->channels = outputs[i].latent_channels;
             kiln_low_pass(outputs[i].latent, group->channels, outputs[i].latent_height,
                           outputs[i].latent_width, low + (at + i) * LOW_SIZE);
+            if (which <= 0)
+                code = keep_features(group, &outputs[i],
+                                     which < 0 ? &group->full[at + i] : &group->donor[at + i], err);
             if (which < 0)
                 continue;
             group->donors.latents[which][at + i] = outputs[i].latent; /* taken over */
@@ -194,6 +210,32 @@ static int make_choice(struct group *group, struct kiln_error *err)
     return code;
 }
 
+/* Adds how far a run's features are from those of the full run, and of its donor. */
+static int compare_features(struct group *group, int run, int item, const DiffusionZOutput *output,
+                            struct kiln_error *err)
+{
+    const enum kiln_teleport_kind kind = group->bench->runs[run].kind;
+    const size_t pair = pair_of(group, item);
+    double distance = 0;
+    if (kind == KILN_TELEPORT_FULL)
+        return keep_features(group, output, &group->full[item], err);
+    struct kiln_features *own = NULL;
+    int code = keep_features(group, output, &own, err);
+    code = code ? code : kiln_features_distance(own, group->full[item], &distance, err);
+    kiln_teleport_column(group->table, run, KILN_TELEPORT_FEATURES)[pair] += distance;
+    if (code == 0 && kind == KILN_TELEPORT_SKIP) {
+        code = kiln_features_distance(own, group->donor[item], &distance, err);
+        kiln_teleport_column(group->table, run, KILN_TELEPORT_FEATURES_DONOR)[pair] += distance;
+    }
+    if (kind != KILN_TELEPORT_DONOR || code) {
+        kiln_features_free(own);
+        return code;
+    }
+    kiln_features_free(group->donor[item]);
+    group->donor[item] = own;
+    return 0;
+}
+
 static int look(struct group *group, int run, int item, const DiffusionZOutput *output,
                 struct kiln_error *err)
 {
@@ -207,6 +249,7 @@ static int look(struct group *group, int run, int item, const DiffusionZOutput *
     int code = kiln_pictures_look(&group->bench->pictures, &group->bench->pairs.items[pair].asked,
                                   output->rgb, (int32_t)table->size.width,
                                   (int32_t)table->size.height, &seen, &score, err);
+    code = code ? code : compare_features(group, run, item, output, err);
     if (code)
         return code;
     for (int i = 0; i < KILN_ATTRIBUTES; i++) {
@@ -256,6 +299,32 @@ static void set_start(const struct group *group, const struct kiln_teleport_run 
     out->combine = how->way;
 }
 
+/* Renders items coarse first, as a worker does. */
+static int render_coarse(struct group *group, const struct kiln_mode *mode, DiffusionZItem *items,
+                         int count, DiffusionZOutput *outputs, struct kiln_error *err)
+{
+    struct kiln_pictures *pictures = &group->bench->pictures;
+    DiffusionZBatch batch = {.items = items,
+                             .item_count = count,
+                             .width = (int32_t)group->table->size.width,
+                             .height = (int32_t)group->table->size.height,
+                             .num_steps = group->bench->options.steps};
+    if (!kiln_batch_set_mode(&batch, mode, pictures->card.coarse_sizes,
+                             pictures->card.coarse_size_count))
+        return kiln_fail(err, KILN_INTERNAL, "no small size for %dx%d", batch.width, batch.height);
+    return kiln_pictures_render(pictures, &batch, outputs, NULL, err);
+}
+
+bool kiln_teleport_renders(const struct kiln_teleport_bench *bench,
+                           const struct kiln_teleport_table *table, int run)
+{
+    const struct kiln_model_card *card = &bench->pictures.card;
+    struct kiln_picture_size small, middle;
+    return bench->runs[run].kind != KILN_TELEPORT_COARSE ||
+           kiln_coarse_sizes(&bench->runs[run].mode, table->size, card->coarse_sizes,
+                             card->coarse_size_count, &small, &middle);
+}
+
 static int slice(struct group *group, int run, int at, int count, struct kiln_error *err)
 {
     struct kiln_teleport_bench *bench = group->bench;
@@ -272,8 +341,10 @@ static int slice(struct group *group, int run, int at, int count, struct kiln_er
     }
     const int32_t fewer = how->kind == KILN_TELEPORT_FEWER ? how->depth : 0;
     const int32_t skip = items[0].start_latent ? how->depth : 0;
-    int code = kiln_teleport_render(bench, group->table->size, bench->options.steps - fewer, skip,
-                                    true, items, count, outputs, err);
+    int code = how->kind == KILN_TELEPORT_COARSE
+                   ? render_coarse(group, &how->mode, items, count, outputs, err)
+                   : kiln_teleport_render(bench, group->table->size, bench->options.steps - fewer,
+                                          skip, true, items, count, outputs, err);
     for (int i = 0; i < count && code == 0; i++)
         code = look(group, run, at + i, &outputs[i], err);
     for (int i = 0; i < count && code == 0 && noise == KILN_NOISE_DONOR; i++) {
@@ -317,6 +388,16 @@ static bool measured(const struct group *group, int run)
     return true;
 }
 
+static void clear_group(struct group *group)
+{
+    for (int i = 0; i < KILN_PICTURES_BATCH; i++) {
+        kiln_features_free(group->full[i]);
+        kiln_features_free(group->donor[i]);
+        group->full[i] = group->donor[i] = NULL;
+    }
+    kiln_teleport_donors_clear(&group->donors);
+}
+
 int kiln_teleport_fill(struct kiln_teleport_bench *bench, struct kiln_teleport_table *table,
                        struct kiln_error *err)
 {
@@ -335,9 +416,9 @@ int kiln_teleport_fill(struct kiln_teleport_bench *bench, struct kiln_teleport_t
         group.has_full = group.has_choice = false;
         kiln_teleport_progress(table, "pairs", group.first, table->pairs);
         for (int run = 0; run < bench->run_count && code == 0; run++)
-            if (!measured(&group, run))
+            if (kiln_teleport_renders(bench, table, run) && !measured(&group, run))
                 code = run_group(&group, run, err);
-        kiln_teleport_donors_clear(&group.donors);
+        clear_group(&group);
     }
     kiln_teleport_progress(table, "pairs", 0, 0);
     free(group.donors.low);

@@ -43,6 +43,14 @@ static void add_run(struct kiln_teleport_bench *bench, enum kiln_teleport_kind k
                                                : "donor");
 }
 
+static void add_coarse(struct kiln_teleport_bench *bench, const struct kiln_mode *mode)
+{
+    char steps[KILN_MODE_MAX];
+    struct kiln_teleport_run *run = &bench->runs[bench->run_count++];
+    *run = (struct kiln_teleport_run){.kind = KILN_TELEPORT_COARSE, .mode = *mode};
+    snprintf(run->name, sizeof run->name, "coarse %.16s", kiln_mode_steps_text(mode, steps));
+}
+
 static void plan_runs(struct kiln_teleport_bench *bench)
 {
     add_run(bench, KILN_TELEPORT_FULL, 0);
@@ -56,15 +64,17 @@ static void plan_runs(struct kiln_teleport_bench *bench)
     for (int i = 0; i < KILN_TELEPORT_WAYS && bench->options.combine; i++)
         for (int32_t depth = 1; depth < bench->options.steps; depth++)
             add_combined(bench, &ways[i], depth);
+    for (int i = 0; i < bench->options.mode_count; i++)
+        add_coarse(bench, &bench->options.modes[i]);
     for (int32_t fewer = 1; fewer < bench->options.steps && !bench->options.no_fewer; fewer++)
         add_run(bench, KILN_TELEPORT_FEWER, fewer);
 }
 
 /* The pools are the first pairs of the accepted groups. */
 static int plan_table(struct kiln_teleport_bench *bench, struct kiln_teleport_table *table,
-                      struct kiln_bench_size size, const struct kiln_model_card *card,
-                      struct kiln_error *err)
+                      struct kiln_bench_size size, struct kiln_error *err)
 {
+    const struct kiln_model_card *card = &bench->pictures.card;
     const struct kiln_teleport_pairs *pairs = &bench->pairs;
     table->size = (struct kiln_picture_size){(uint32_t)size.width, (uint32_t)size.height};
     table->donor = table->size;
@@ -106,19 +116,18 @@ static int open_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
     const struct kiln_teleport_options *o = &bench->options;
     const DiffusionZOptions model = {
         .model_path = o->model, .device_id = o->device, .dtype = o->dtype, .threads = o->threads};
-    struct kiln_model_card sizes = {0};
     json_t *card = NULL;
     kiln_measured_now(o->device, &bench->at);
     int code = o->write ? kiln_measured_card_read(o->model, &card, err) : 0;
     json_decref(card);
-    if (code == 0 && o->small)
-        code = kiln_model_card_read(o->model, &sizes, err);
+    code = code ? code : kiln_pictures_identify(&bench->pictures, o->model, err);
     code = code ? code : kiln_pictures_judge(&bench->pictures, o->judge, o->device, err);
     code = code ? code : read_pairs(bench, err);
     plan_runs(bench);
     for (int i = 0; i < o->size_count && code == 0; i++)
-        code = plan_table(bench, &bench->tables[i], o->sizes[i], &sizes, err);
-    code = code ? code : kiln_pictures_model(&bench->pictures, &model, err);
+        code = plan_table(bench, &bench->tables[i], o->sizes[i], err);
+    if (code == 0 && !o->report) /* which renders nothing */
+        code = kiln_pictures_model(&bench->pictures, &model, err);
     return code ? code : kiln_teleport_records_open(bench, err);
 }
 
@@ -144,36 +153,6 @@ static int print_table(const struct kiln_teleport_bench *bench,
     return code;
 }
 
-/* Puts the rows of small donors into the card beside its others, which must be of the same model,
- * number format, steps and softening, since these are said once for all rows. */
-static int add_small(const struct kiln_teleport_bench *bench, json_t **card, struct kiln_error *err)
-{
-    static const char *const shared[] = {"model", "dtypes", "steps", "soften"};
-    json_t *whole;
-    int code = kiln_measured_card_read(bench->options.model, &whole, err);
-    if (code)
-        return code;
-    json_t *had = json_incref(json_object_get(whole, "teleport"));
-    json_decref(whole);
-    for (size_t i = 0; i < sizeof shared / sizeof *shared && code == 0; i++)
-        if (!json_equal(json_object_get(had, shared[i]), json_object_get(*card, shared[i])))
-            code = kiln_fail(err, KILN_CONFIG,
-                             KILN_MODEL_CARD " has no rows of teleport with the same \"%s\": "
-                                             "measure without --small first",
-                             shared[i]);
-    for (size_t i = 0; i < sizeof shared / sizeof *shared && code == 0; i++)
-        json_object_del(*card, shared[i]);
-    if (code == 0 && json_object_set(had, "small", *card) != 0)
-        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
-    if (code) {
-        json_decref(had);
-        return code;
-    }
-    json_decref(*card);
-    *card = had;
-    return 0;
-}
-
 static int run_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
 {
     const struct kiln_teleport_options *o = &bench->options;
@@ -196,10 +175,8 @@ static int run_bench(struct kiln_teleport_bench *bench, struct kiln_error *err)
             code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the results");
     }
     code = code ? code : print_card(bench, card, err);
-    if (code == 0 && o->write && o->small)
-        code = add_small(bench, &card, err);
     if (code == 0 && o->write)
-        code = kiln_measured_card_write(o->model, "teleport", card, err);
+        code = kiln_teleport_card_write(bench, card, err);
     json_decref(card);
     return code;
 }

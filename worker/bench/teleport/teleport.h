@@ -19,12 +19,14 @@
 #include <stdint.h>
 
 #include "pipeline/bench/detail.h"
+#include "pipeline/bench/features.h"
 #include "schemas/limits.h"
 #include "schemas/reuse/class.h"
 #include "storage/formats/file_hash.h"
 #include "worker/bench/measured/figures.h"
 #include "worker/bench/measured/occasion.h"
 #include "worker/bench/measured/records.h"
+#include "worker/bench/modes.h"
 #include "worker/bench/pictures.h"
 #include "worker/bench/size.h"
 #include "worker/bench/teleport/rule.h"
@@ -35,15 +37,18 @@
 #define KILN_TELEPORT_GROUPS_MAX 24
 #define KILN_TELEPORT_GROUP_NAME 40
 #define KILN_TELEPORT_WAYS 5 /* in which several donors are combined */
-/* full, again, donor, and each depth: steps skipped, combined, and fewer steps. */
-#define KILN_TELEPORT_RUNS_MAX (3 + (2 + KILN_TELEPORT_WAYS) * (KILN_STEPS_MAX - 1))
+#define KILN_TELEPORT_MODES_MAX 4
+/* full, again, donor, coarse first, and each depth: steps skipped, combined, and fewer steps. */
+#define KILN_TELEPORT_RUNS_MAX                                                                     \
+    (3 + KILN_TELEPORT_MODES_MAX + (2 + KILN_TELEPORT_WAYS) * (KILN_STEPS_MAX - 1))
 
 struct kiln_teleport_options {
     const char *model, *judge, *lists, *pairs; /* lists: the folder of the standard prompts */
     const char *records;                       /* NULL where not given */
     int32_t device, threads, steps, seeds, dtype;
     struct kiln_bench_size sizes[KILN_TELEPORT_SIZES_MAX];
-    int size_count, soften_count;
+    struct kiln_mode modes[KILN_TELEPORT_MODES_MAX]; /* of coarse first */
+    int size_count, soften_count, mode_count;
     uint32_t soften[KILN_CARD_SOFTEN]; /* as in kiln.json */
     uint64_t count, refused, pools;    /* pairs of a group at most; pools of a class */
     uint64_t seed;                     /* another one: the same pairs with other noise */
@@ -97,14 +102,17 @@ enum kiln_teleport_kind {
     KILN_TELEPORT_DONOR,
     KILN_TELEPORT_SKIP,
     KILN_TELEPORT_COMBINED, /* as SKIP, from several donors */
+    KILN_TELEPORT_COARSE,   /* coarse first, without a donor */
     KILN_TELEPORT_FEWER
 };
 
 struct kiln_teleport_run {
     enum kiln_teleport_kind kind;
-    int32_t depth;       /* SKIP, COMBINED: steps skipped; FEWER: steps fewer */
-    int32_t way, donors; /* COMBINED: enum diffusionz_combine, and how many */
-    char name[24];       /* "full", "again", "donor", "skip 3", "lerp 2, skip 3", "5 steps" */
+    int32_t depth;         /* SKIP, COMBINED: steps skipped; FEWER: steps fewer */
+    int32_t way, donors;   /* COMBINED: enum diffusionz_combine, and how many */
+    struct kiln_mode mode; /* COARSE */
+    /* "full", "again", "donor", "skip 3", "lerp 2, skip 3", "coarse 4+2", "5 steps" */
+    char name[24];
 };
 
 /* What is measured of one run and one pair: sums over its seeds. */
@@ -117,6 +125,10 @@ enum kiln_teleport_measure {
     KILN_TELEPORT_TO_DONOR, /* and to the donor, of several the nearest */
     KILN_TELEPORT_CHANGE,   /* of the start by the first step (DiffusionZOutput) */
     KILN_TELEPORT_APART,    /* COMBINED: the largest distance between two of the donors */
+    /* Distances of decoder features (pipeline/bench/features.h), to the full run of the same seed,
+     * and of SKIP to the donor.  Records of before they were measured have none. */
+    KILN_TELEPORT_FEATURES,
+    KILN_TELEPORT_FEATURES_DONOR,
     KILN_TELEPORT_MEASURES
 };
 
@@ -206,6 +218,9 @@ int kiln_teleport_render_donors(struct kiln_teleport_bench *bench,
                                 int count, DiffusionZOutput *outputs,
                                 struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Whether the run can be rendered at the size of the table: COARSE needs a small size for it. */
+bool kiln_teleport_renders(const struct kiln_teleport_bench *bench,
+                           const struct kiln_teleport_table *table, int run);
 /* Renders and measures what the table lacks. */
 int kiln_teleport_fill(struct kiln_teleport_bench *bench, struct kiln_teleport_table *table,
                        struct kiln_error *err) KILN_MUST_CHECK;
@@ -238,7 +253,11 @@ struct kiln_teleport_row {
     double asked, pictures;
     struct kiln_estimate attributes, whole, to_attributes, to_whole;
     struct kiln_estimate of_full, of_donor; /* distances, as shares of that of two full runs */
+    struct kiln_estimate features, features_donor; /* distances of decoder features, means */
 };
+/* In forwards of the table's size. */
+double kiln_teleport_cost(const struct kiln_teleport_bench *bench,
+                          const struct kiln_teleport_run *run);
 /* group -1: all pairs. */
 int kiln_teleport_row_fill(const struct kiln_teleport_bench *bench,
                            const struct kiln_teleport_table *table, int group, int run,
@@ -277,6 +296,10 @@ json_t *kiln_teleport_json(const struct kiln_teleport_bench *bench);
 /* The object "teleport" of kiln.json, or with --small what belongs under "small" of it. */
 int kiln_teleport_card(const struct kiln_teleport_bench *bench, json_t **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
+/* Puts such an object into kiln.json: what is there of other sizes and under "small" stays, or with
+ * --small all else. */
+int kiln_teleport_card_write(const struct kiln_teleport_bench *bench, json_t *card,
+                             struct kiln_error *err) KILN_MUST_CHECK;
 /* How much the words of two prompts have in common: the target's that the donor has, the donor's
  * that the target has, those in the same order, each a share; and the logarithm of the ratio of
  * their numbers. */
