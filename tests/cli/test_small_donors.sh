@@ -67,5 +67,7 @@ ok kiln cache build "${half[@]}"
 json out.txt '(d["stored"], d["ordered"]) == (1, 0)'
 [ "$(sql "SELECT l.width, l.height, l.encoding FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt = 'a large fox'")" = "64|64|i8-steps" ] || die "not a small donor"
 hit 'a large fox'
+fails 64 kiln cache build --from-history --half
+says 'for small ones list the prompts: --prompts FILE --half'
 fails 65 kiln cache build --template x --set size=64x64 --half
 says 'half: coarse runs of 64x64 have no small size in kiln.json'

@@ -409,7 +409,7 @@ static void release(struct build *build)
 /* --from-history with --top, --donors and --alike, or a source of prompts. */
 static int read_source(struct build *build, const struct kiln_args *args)
 {
-    static const char *const others[] = {"prompts", "template", "sigmas", "loras", "half"};
+    static const char *const others[] = {"prompts", "template", "sigmas", "loras"};
     static const char *const own[] = {"top", "donors", "alike"};
     struct kiln_cli *cli = build->cli;
     long top, donors, alike;
@@ -422,6 +422,9 @@ static int read_source(struct build *build, const struct kiln_args *args)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (kiln_arg(args, others[i]))
             return kiln_usage(cli, "--from-history takes no --%s", others[i]);
+    if (build->half)
+        return kiln_usage(cli, "--from-history makes donors of the pictures' own size; for small "
+                               "ones list the prompts: --prompts FILE --half");
     int status = kiln_arg_int(cli, args, "top", 1, KILN_HISTORY_TOP_MAX, 100, &top);
     if (status == 0)
         status = kiln_arg_int(cli, args, "donors", 1, KILN_POPULAR_SEEDS, 8, &donors);
