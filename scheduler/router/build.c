@@ -69,6 +69,24 @@ static int add_use(struct kiln_router *router, struct kiln_use use, struct kiln_
     return 0;
 }
 
+/* The two words of a phrase as one, "crosshatching" for "cross hatching", unless that is a common
+ * word.  As a keyword even of a trigger, since the trigger itself is not in the prompt. */
+static int add_joined(struct kiln_router *router, struct kiln_route_tokens *tokens,
+                      const char *text, struct kiln_use use, struct kiln_error *err)
+{
+    if (!kiln_route_tokens_join(tokens) ||
+        kiln_lexicon_common(router->lexicon, tokens->at[0].form))
+        return 0;
+    const size_t before = router->phrase_count;
+    int rc = intern(router, tokens->at, 1, text, &use.phrase, err);
+    if (!rc && router->phrase_count > before)
+        router->phrases[use.phrase].joined = true;
+    if (use.role == KILN_ROLE_TRIGGER)
+        use.role = KILN_ROLE_KEYWORD;
+    use.first = false;
+    return rc ? rc : add_use(router, use, err);
+}
+
 /* Adds one text of a LoRA; *ret_concept: the concept of the lexicon that has it, or -1. */
 static int add_text(struct kiln_router *router, const char *text, struct kiln_use use,
                     int32_t *ret_concept, struct kiln_error *err)
@@ -81,6 +99,7 @@ static int add_text(struct kiln_router *router, const char *text, struct kiln_us
         rc = rc ? rc : add_use(router, use, err);
         *ret_concept =
             kiln_lexicon_find(router->lexicon, kiln_route_tokens_phrase(tokens.at, tokens.count));
+        rc = rc ? rc : add_joined(router, &tokens, text, use, err);
     }
     kiln_route_tokens_release(&tokens);
     return rc;
@@ -94,7 +113,10 @@ static int add_concept(struct kiln_router *router, uint32_t lora, int32_t number
     for (uint32_t i = 0; i < concept->count && !rc; i++) {
         int32_t same;
         rc = add_text(router, concept->phrases[i],
-                      (struct kiln_use){.lora = lora, .weight = weight, .role = (uint8_t)role},
+                      (struct kiln_use){.lora = lora,
+                                        .weight = weight,
+                                        .role = (uint8_t)role,
+                                        .bare = concept->bare >> i & 1},
                       &same, err);
     }
     return rc;
@@ -159,6 +181,8 @@ static int by_phrase(const void *a, const void *b)
         return x->role < y->role ? -1 : 1;
     if (x->weight != y->weight)
         return x->weight > y->weight ? -1 : 1;
+    if (x->bare != y->bare)
+        return x->bare ? 1 : -1;
     return x->first == y->first ? 0 : x->first ? -1 : 1;
 }
 

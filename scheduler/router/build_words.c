@@ -191,6 +191,8 @@ int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *er
         const char *text = router->phrases[i].text;
         kiln_route_tokens_clear(&tokens);
         rc = kiln_route_tokens_add(&tokens, text, strlen(text), false, err);
+        if (router->phrases[i].joined)
+            (void)kiln_route_tokens_join(&tokens);
         rc = rc ? rc : add_spoken(router, &tokens, &seen, err);
     }
     kiln_route_tokens_release(&tokens);

@@ -20,7 +20,7 @@
 
 /* How much a single word looks like asking for a look, thousandths. */
 enum {
-    LOOK = 1000,
+    FRONT = 990, /* in front of its clause */
     MODIFIES = 950,
     MODIFIES_COMMON = 700,
     LAST = 600,
@@ -117,16 +117,22 @@ static bool follows_word(const struct kiln_router_reader *reader, struct kiln_sp
     return at > 0 && is_word(reader, at - 1, word);
 }
 
-/* "The eggs are hatching". */
+/* "The eggs are hatching", "a chick that has just hatched". */
 static bool is_happening(const struct kiln_router_reader *reader, struct kiln_span span)
 {
-    static const char *const being[] = {"is", "are", "was", "were"};
+    static const struct {
+        const char *before, *ending;
+    } verbs[] = {{"is", "ing"},  {"are", "ing"}, {"was", "ing"}, {"were", "ing"},
+                 {"has", "ed"}, {"have", "ed"}, {"had", "ed"}, {"just", "ed"}};
     const struct kiln_route_token *token = &reader->tokens.at[span.from];
     const char *text = reader->tokens.letters + token->text;
-    bool follows = false;
-    for (size_t i = 0; i < sizeof being / sizeof *being; i++)
-        follows |= is_word(reader, span.from - 1, being[i]);
-    return follows && token->length > 3 && memcmp(text + token->length - 3, "ing", 3) == 0;
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        const size_t len = strlen(verbs[i].ending);
+        if (is_word(reader, span.from - 1, verbs[i].before) && token->length > len &&
+            memcmp(text + token->length - len, verbs[i].ending, len) == 0)
+            return true;
+    }
+    return false;
 }
 
 static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_phrase *phrase,
@@ -138,7 +144,7 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
     const bool follows = span.from > 0 && at[span.from - 1].clause == clause;
     const bool known = kiln_lexicon_known(reader->router->lexicon, phrase->forms[0]);
     if (phrase->count == 1 && !known) /* a word made up for this LoRA */
-        return LOOK;
+        return KILN_LOOK;
     if (next & KILN_WORD_THING)
         return THING;
     if (follows && is_word(reader, span.from - 1, "of") && span.from > 1 &&
@@ -146,14 +152,16 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
         return THING;
     if (phrase->count == 1 && follows && is_happening(reader, span))
         return THING;
-    if (phrase->count > 1 || !follows || (next & KILN_WORD_LOOK) || alone(reader, span, clause) ||
-        is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of") ||
-        follows_word(reader, span, "as") || follows_word(reader, span, "like"))
-        return LOOK;
+    if (phrase->count > 1 || (next & KILN_WORD_LOOK) || alone(reader, span, clause) ||
+        (follows && (is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of") ||
+                     follows_word(reader, span, "as") || follows_word(reader, span, "like"))))
+        return KILN_LOOK;
+    if (!follows)
+        return FRONT;
     if (next & KILN_WORD_PLACE)
         return PLACED;
     if (follows_word(reader, span, "but")) /* "not clay but a sticker" */
-        return LOOK;
+        return KILN_LOOK;
     if (span.to >= reader->tokens.count || at[span.to].clause != clause) /* "a clay", "fox clay" */
         return phrase->common && (classes_at(reader, span.from - 1, clause) & KILN_WORD_SMALL)
                    ? LAST_COMMON

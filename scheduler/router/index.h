@@ -19,6 +19,7 @@ struct kiln_use {
     uint16_t weight; /* thousandths; below 1000 for a narrower concept */
     uint8_t role;
     bool first; /* the first trigger of its LoRA */
+    bool bare;  /* counts only where it certainly asks for a look */
 };
 
 /* A phrase that at least one LoRA has.  It is looked for where its rarest word, the anchor,
@@ -30,6 +31,7 @@ struct kiln_phrase {
     uint8_t count, anchor;
     bool empty;  /* nothing but praise: "beautiful", "digital illustration" */
     bool common; /* one word that is a common word of English */
+    bool joined; /* two words written as one: "crosshatching" */
     uint32_t use, use_count;
 };
 
@@ -65,12 +67,14 @@ struct kiln_router {
     struct kiln_meaning *meaning; /* NULL: words alone */
 };
 
+#define KILN_LOOK 1000 /* of a hit that certainly asks for a look, thousandths */
+
 /* A phrase in a prompt. */
 struct kiln_hit {
     uint32_t phrase;
     struct kiln_span span;
     uint16_t share; /* of its idf that is found, thousandths */
-    uint16_t look;  /* how much it looks like asking for a look, thousandths: hits.c */
+    uint16_t look;  /* how much it looks like asking for a look, up to KILN_LOOK: hits.c */
     bool exact;     /* word for word */
     bool denied;
     uint32_t inside; /* phrase of a longer hit around it, UINT32_MAX for none */

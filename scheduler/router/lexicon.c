@@ -16,7 +16,7 @@
 #define CLASS_SHIFT 16
 #define IDF_EMPTY 3 /* of small words and praise, in tenths */
 #define CONCEPTS_MAX 5000
-#define PHRASES_MAX 64 /* of one concept */
+#define PHRASES_MAX 64 /* of one concept: a bit each in kiln_concept.bare */
 
 struct kiln_lexicon {
     char *text; /* concepts point into it */
@@ -125,8 +125,14 @@ static int read_line(struct kiln_lexicon *lexicon, char *line, unsigned number, 
     if (rc)
         return rc;
     concepts[concept].phrases = phrases;
-    for (uint32_t i = 0; i < concepts[concept].count && !rc; i++)
+    for (uint32_t i = 0; i < concepts[concept].count && !rc; i++) {
+        char *mark = strchr(phrases[i], '?');
+        if (mark) {
+            *mark = '\0';
+            concepts[concept].bare |= UINT64_C(1) << i;
+        }
         rc = add_phrase(lexicon, phrases[i], concept, number, err);
+    }
     late[0] = fields[2];
     late[1] = fields[3];
     return rc;

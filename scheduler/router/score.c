@@ -140,6 +140,8 @@ static void weigh(struct kiln_router_reader *reader, const struct kiln_hit *hit,
     const struct kiln_router *router = reader->router;
     const struct kiln_phrase *phrase = &router->phrases[hit->phrase];
     const bool trigger = use->role == KILN_ROLE_TRIGGER;
+    if (use->bare && !hit->denied && hit->look < KILN_LOOK)
+        return;
     struct kiln_candidate *c = kiln_router_candidate(reader, use->lora, pool);
     if (!c)
         return;

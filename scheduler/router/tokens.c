@@ -165,14 +165,16 @@ static void end_clause(struct kiln_route_tokens *tokens)
     keep(tokens, "\n", 1);
 }
 
-/* The length of what separates clauses at text[0..len), or 0. */
-static size_t separator(const char *text, size_t len)
+/* The length of what separates clauses at text[0..len), or 0.  A hyphen does between spaces. */
+static size_t separator(const char *text, size_t len, bool behind_space)
 {
-    static const char wide[][4] = {"，", "。", "、", "；", "：", "！", "？", "…", "—"};
+    static const char wide[][4] = {"，", "。", "、", "；", "：", "！", "？", "…", "—", "–"};
     static const bool ascii[128] = {
         [','] = true, ['.'] = true,  [';'] = true, [':'] = true, ['!'] = true, ['?'] = true,
         ['('] = true, [')'] = true,  ['['] = true, [']'] = true, ['{'] = true, ['}'] = true,
         ['|'] = true, ['\n'] = true, ['/'] = true, ['"'] = true};
+    if (text[0] == '-')
+        return behind_space && len > 1 && text[1] == ' ';
     if (!(text[0] & 0x80))
         return ascii[(unsigned char)text[0]];
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
@@ -187,7 +189,7 @@ static void split(struct adding *adding, const char *folded, size_t len, const u
     uint32_t position = 0;
     size_t start = 0;
     for (size_t at = 0; at <= len;) {
-        const size_t end = at < len ? separator(folded + at, len - at) : 1;
+        const size_t end = at < len ? separator(folded + at, len - at, at > 0 && folded[at - 1] == ' ') : 1;
         if (!end && marks[at] == marks[start]) {
             at++;
             continue;
@@ -231,6 +233,19 @@ int kiln_route_tokens_add(struct kiln_route_tokens *tokens, const char *text, si
     free(folded);
     return tokens->failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for the words of a prompt")
                           : 0;
+}
+
+bool kiln_route_tokens_join(struct kiln_route_tokens *tokens)
+{
+    struct kiln_route_token *at = tokens->at;
+    if (tokens->count != 2 || !at[0].length || !at[1].length)
+        return false;
+    char *letters = tokens->letters + at[0].text;
+    memmove(letters + at[0].length, tokens->letters + at[1].text, at[1].length);
+    at[0].length = (uint8_t)(at[0].length + at[1].length);
+    at[0].form = at[0].stem = kiln_map_hash(letters, at[0].length);
+    tokens->count = 1;
+    return true;
 }
 
 void kiln_route_tokens_clear(struct kiln_route_tokens *tokens)

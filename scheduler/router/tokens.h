@@ -44,6 +44,8 @@ int kiln_route_tokens_add(struct kiln_route_tokens *tokens, const char *text, si
                           bool marked, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_route_tokens_clear(struct kiln_route_tokens *tokens);
 void kiln_route_tokens_release(struct kiln_route_tokens *tokens);
+/* Makes two plain words one: "cross hatching", "crosshatching".  False for other texts. */
+bool kiln_route_tokens_join(struct kiln_route_tokens *tokens);
 /* Hash of a whole phrase: its forms in their order. */
 uint64_t kiln_route_tokens_phrase(const struct kiln_route_token *at, size_t count);
 
