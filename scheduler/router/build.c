@@ -74,8 +74,7 @@ static int add_use(struct kiln_router *router, struct kiln_use use, struct kiln_
 static int add_joined(struct kiln_router *router, struct kiln_route_tokens *tokens,
                       const char *text, struct kiln_use use, struct kiln_error *err)
 {
-    if (!kiln_route_tokens_join(tokens) ||
-        kiln_lexicon_common(router->lexicon, tokens->at[0].form))
+    if (!kiln_route_tokens_join(tokens) || kiln_lexicon_common(router->lexicon, tokens->at[0].form))
         return 0;
     const size_t before = router->phrase_count;
     int rc = intern(router, tokens->at, 1, text, &use.phrase, err);

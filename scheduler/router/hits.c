@@ -122,8 +122,8 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
 {
     static const struct {
         const char *before, *ending;
-    } verbs[] = {{"is", "ing"},  {"are", "ing"}, {"was", "ing"}, {"were", "ing"},
-                 {"has", "ed"}, {"have", "ed"}, {"had", "ed"}, {"just", "ed"}};
+    } verbs[] = {{"is", "ing"}, {"are", "ing"}, {"was", "ing"}, {"were", "ing"},
+                 {"has", "ed"}, {"have", "ed"}, {"had", "ed"},  {"just", "ed"}};
     const struct kiln_route_token *token = &reader->tokens.at[span.from];
     const char *text = reader->tokens.letters + token->text;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {

@@ -189,7 +189,8 @@ static void split(struct adding *adding, const char *folded, size_t len, const u
     uint32_t position = 0;
     size_t start = 0;
     for (size_t at = 0; at <= len;) {
-        const size_t end = at < len ? separator(folded + at, len - at, at > 0 && folded[at - 1] == ' ') : 1;
+        const size_t end =
+            at < len ? separator(folded + at, len - at, at > 0 && folded[at - 1] == ' ') : 1;
         if (!end && marks[at] == marks[start]) {
             at++;
             continue;

@@ -38,16 +38,22 @@ fails 64 kiln bench teleport --small --fit
 says '--small goes without --combine and --fit'
 fails 64 kiln bench teleport-stream --repeats 80 --rewordings 30
 
-# LoRAs by prompts: the goals on prompts that no weight was fitted on.  What is sealed stays sealed.
+# LoRAs by prompts: the goals on prompts that no weight was fitted on.  What is sealed stays sealed,
+# but for quoted and denied names, which must find nothing in any part.
 ok kiln bench routing --set-dir "$source_dir/tests/quality/routing" --json
 python3 - out.txt <<'END' || die "the router misses a goal"
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
-kinds = next(row for row in rows if row.get("part") == "test" and row["evidence"] == "shipped")["kinds"]
+shipped = {row["part"]: row for row in rows if row.get("evidence") == "shipped"}
+kinds, named = shipped["test"]["kinds"], shipped["named"]
 jobs = next(row for row in rows if "sets" in row)
 goals = {"trigger": kinds["trigger"]["top1"]["value"] == 1, "plain": kinds["plain"]["false"]["value"] <= 0.02,
          "hard": kinds["hard"]["false"]["value"] <= 0.05, "meaning": kinds["meaning"]["top1"]["value"] >= 0.85,
          "meaning F1": kinds["meaning"]["f1"]["value"] >= 0.8, "sets": jobs["sets"] <= 150,
+         "quoted": all(row["quoted"]["value"] == 0 for row in shipped.values()) and named["quoted"]["prompts"] >= 140,
+         "denied": all(row["denied"]["value"] == 0 for row in shipped.values()) and named["denied"]["prompts"] >= 140,
+         "thresholds": all(t["routed"]["low"] <= t["routed"]["value"] <= t["routed"]["high"] and t["wrong"]["value"] <= 0.05
+                           for t in shipped["test"]["thresholds"]),
          "one more": next(row["changed_by_one"] for row in rows if "changed_by_one" in row) <= 0.01}
 print({goal: met for goal, met in goals.items()})
 sys.exit(not all(goals.values()))

@@ -39,6 +39,11 @@ demo="$source_dir/pipeline/models/sketch/loras/loras.json"
 ok kiln lora try 'a 16-bit castle, no neon' --loras "$demo"
 says '^pixel  *1.00  p 0.9.  style, phrase "16 bit"' out.txt
 says '^drawn as: pixel art, a 16-bit castle, no neon$' out.txt
+# Only LoRAs of the model, whose base its card names; --base names another one.
+ok kiln lora try 'a fox, pixel art' --loras "$source_dir/tests/quality/routing/loras.json" --model "$source_dir/pipeline/models/sketch"
+says '^no LoRA$' out.txt
+ok kiln lora try 'a fox, pixel art' --loras "$source_dir/tests/quality/routing/loras.json" --model "$source_dir/pipeline/models/sketch" --base z-image
+says '^pixel ' out.txt
 ok kiln lora try 'a red star' --loras "$demo" --json
 json out.txt 'd["loras"] == [] and d["drawn"] == "a red star" and d["reason"].endswith("\"p\":[]}")'
 ok kiln lora try 'a star <lora:neon:1>' --loras "$demo"

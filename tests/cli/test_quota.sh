@@ -32,6 +32,7 @@ fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and len(d["refused"]) == 1 and "has reached its limit of 10 waiting jobs" in d["refused"][0]["error"]'
 json out.txt 'd["refused"][0]["line"] == 11 and d["refused"][0]["error"].startswith("15 jobs, from line 11 to line 25, the first: tenant")'
 says 'the scheduler refused 15 jobs, from line 11 to line 25, the first: tenant .ann. has reached its limit of 10'
+says 'kiln show .*. lists each with its reason'
 [ "$(sql "SELECT sum(refused) FROM intake_call")" = 15 ] || die "not fifteen refused"
 [ "$(sql "SELECT string_agg(index::text, ',' ORDER BY index) FROM job")" = 0,1,2,3,4,5,6,7,8,9 ] || die "not the first ten came in"
 ok kiln enqueue bob.jsonl --batch bob

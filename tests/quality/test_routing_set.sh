@@ -2,7 +2,8 @@
 # The labelled prompts of `kiln bench routing`: as many of each kind as their page says, labels that
 # name LoRAs, no prompt twice, and no three words in a row that test or sealed prompts share with
 # dev prompts, or prompts of the kind "para" with the lexicon or the texts of the LoRAs.  And
-# styles.jsonl: fifty prompts for each style.  The second labels are complete.
+# the lists of styles: fifty prompts for each style.  named.jsonl asks for nothing.  The second
+# labels are complete.
 set -u
 cd "${KILN_SOURCE:?}/tests/quality/routing" || exit 1
 python3 ../../../scripts/bench/routing_agreement.py compare second.tsv || exit 1
@@ -61,13 +62,19 @@ for part in ("test", "sealed"):
             continue  # both must name what they are about
         known = dev | (written if row["kind"] == "para" else set())
         faults += [f"{part}, '{three}' is known: {row['prompt']}" for three in shingles(row["prompt"]) if three in known]
-styles = [json.loads(line) for line in open("../styles.jsonl", encoding="utf-8")]
-asks = [row for row in styles if "style" in row and row["kind"] != "para"]
-count = collections.Counter(row["style"] for row in asks)
-if len(count) != 6 or set(count.values()) != {50} or sum("style" not in row for row in styles) < 60:
-    faults.append(f"styles.jsonl: {count}, {len(styles)} prompts")
-if len({row["prompt"] for row in styles} | {row["seed"] for row in styles}) != 2 * len(styles):
-    faults.append("styles.jsonl: a prompt or a seed twice")
+named = [json.loads(line) for line in open("named.jsonl", encoding="utf-8")]
+count = collections.Counter(row["writes"] for row in named if not row.get("must"))
+if min(count["quoted"], count["denied"]) < 140 or len({row["prompt"] for row in named}) != sum(count.values()):
+    faults.append(f"named: {count} of {len(named)} prompts")
+lists, every = {}, set()
+for name in ("styles", "styles_fresh", "styles_fresh2"):
+    rows = lists[name] = [json.loads(line) for line in open(f"../{name}.jsonl", encoding="utf-8")]
+    count = collections.Counter(row["style"] for row in rows if "style" in row and row["kind"] != "para")
+    if len(count) != 6 or set(count.values()) != {50} or sum("style" not in row for row in rows) < 60:
+        faults.append(f"{name}: {count}, {len(rows)} prompts")
+    every |= {row["prompt"] for row in rows} | {row["seed"] for row in rows}
+if len(every) != 2 * sum(map(len, lists.values())):
+    faults.append("a prompt or a seed of a style is there twice")
 print("\n".join(faults) or "the labelled prompts follow their rules")
 sys.exit(bool(faults))
 END

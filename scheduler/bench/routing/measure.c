@@ -10,6 +10,8 @@
 #define RESAMPLES 1000
 #define BINS 10
 
+const int kiln_routing_thresholds[KILN_ROUTING_THRESHOLDS] = {300, 500, 600, 800};
+
 /* Counts that a share is made of, for one prompt: value = sum up / sum down. */
 struct fraction {
     double up, down;
@@ -113,6 +115,34 @@ static struct kiln_routing_share figure(const struct kiln_routing_set *set,
                                             2.0 * out[i].found + out[i].extra + out[i].missed};
     }
     return share_of(at, count, scratch);
+}
+
+/* Of the prompts that write names of LoRAs in this way, those that got any. */
+static struct kiln_routing_share unwanted(const struct kiln_routing_set *set,
+                                          const struct kiln_routing_outcome *out,
+                                          enum kiln_routing_writes writes, struct fraction *at,
+                                          struct fraction *scratch)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < set->count; i++)
+        if (set->at[i].writes == writes)
+            at[count++] = (struct fraction){out[i].active, 1};
+    return share_of(at, count, scratch);
+}
+
+static void at_thresholds(const struct kiln_routing_outcome *out, size_t count, struct fraction *at,
+                          struct fraction *scratch, struct kiln_routing_result *ret)
+{
+    for (int t = 0; t < KILN_ROUTING_THRESHOLDS; t++) {
+        size_t routed = 0;
+        for (size_t i = 0; i < count; i++)
+            at[i] = (struct fraction){out[i].best_p >= kiln_routing_thresholds[t], 1};
+        ret->routed[t] = share_of(at, count, scratch);
+        for (size_t i = 0; i < count; i++)
+            if (out[i].best_p >= kiln_routing_thresholds[t])
+                at[routed++] = (struct fraction){!out[i].best_right, 1};
+        ret->wrong[t] = share_of(at, routed, scratch);
+    }
 }
 
 static int by_p(const void *a, const void *b)
@@ -228,6 +258,9 @@ int kiln_routing_measure(const struct kiln_routing_under_test *of,
         }
         ret->top_all = figure(set, out, -1, TOP, at, scratch);
         ret->f1_all = figure(set, out, -1, F1, at, scratch);
+        for (int w = 0; w < KILN_ROUTING_WRITES; w++)
+            ret->unwanted[w] = unwanted(set, out, w, at, scratch);
+        at_thresholds(out, set->count, at, scratch, ret);
         risks(out, set->count, ret);
     }
     free(at);

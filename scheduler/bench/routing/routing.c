@@ -28,9 +28,12 @@ static const struct variant variants[] = {{"trigger", KILN_PART_T},
                                           {"trigger+keywords", KILN_PART_T | KILN_PART_K},
                                           {"all", KILN_PART_ALL},
                                           {"shipped", 0}};
+#define VARIANTS (sizeof variants / sizeof *variants)
 /* With an embedder: no words at all; the program's words, and meaning where they choose nothing. */
 static const struct kiln_router_weights no_words = {.bias = -100000};
-static const char *const parts[] = {"dev", "test", "sealed"};
+/* What is drawn for the number of sets is what people may ask: named.jsonl is not. */
+enum { DRAWN = 3, PARTS };
+static const char *const parts[PARTS] = {"dev", "test", "sealed", "named"};
 static const size_t sizes[] = {100, 1000, 10000};
 
 struct opened {
@@ -42,7 +45,7 @@ struct opened {
     struct kiln_router *nearer; /* the same LoRAs with their vectors */
     struct kiln_lexicon *lexicon_of_nearer;
     struct kiln_routing_under_test words, meaning;
-    struct kiln_routing_set sets[3];
+    struct kiln_routing_set sets[PARTS];
 };
 
 static int open_set(const char *dir, struct opened *o, struct kiln_error *err)
@@ -50,7 +53,7 @@ static int open_set(const char *dir, struct opened *o, struct kiln_error *err)
     char path[PATH_MAX];
     snprintf(o->path, sizeof o->path, "%.*s/loras.json", PATH_MAX - 32, dir);
     int rc = kiln_loras_open(o->path, &o->lexicon, &o->router, err);
-    for (int i = 0; i < 3 && !rc; i++) {
+    for (int i = 0; i < PARTS && !rc; i++) {
         snprintf(path, sizeof path, "%.*s/%s.jsonl", PATH_MAX - 32, dir, parts[i]);
         rc = kiln_routing_read(path, o->router, &o->sets[i], err);
     }
@@ -61,7 +64,7 @@ static int open_set(const char *dir, struct opened *o, struct kiln_error *err)
 
 static void close_set(struct opened *o)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < PARTS; i++)
         kiln_routing_release(&o->sets[i]);
     kiln_router_free(o->router);
     kiln_router_free(o->nearer);
@@ -71,70 +74,36 @@ static void close_set(struct opened *o)
     kiln_lexicon_free(o->lexicon);
 }
 
-static json_t *share_json(const struct kiln_routing_share *s)
-{
-    return json_pack("{s:f, s:f, s:f, s:I}", "value", s->value, "low", s->low, "high", s->high,
-                     "prompts", (json_int_t)s->count);
-}
-
-static void print_row(const struct kiln_bench *bench, const char *part, const char *name,
-                      const struct kiln_routing_result *r)
-{
-    const struct kiln_routing_share *top = &r->top[KILN_ROUTING_MEANING],
-                                    *f1 = &r->f1[KILN_ROUTING_MEANING],
-                                    *plain = &r->none[KILN_ROUTING_PLAIN],
-                                    *hard = &r->none[KILN_ROUTING_HARD];
-    if (!bench->cli->json) {
-        printf("%-6s %-16s %5.1f  %5.1f [%3.0f-%3.0f]  %5.3f [%5.3f-%5.3f] %5.1f %5.3f %5.1f  "
-               "%4.1f [%4.1f]  %4.1f [%4.1f]  %4.1f/%.1f/%.1f  %.3f %.3f\n",
-               part, name, 100 * r->top[KILN_ROUTING_TRIGGER].value, 100 * top->value,
-               100 * top->low, 100 * top->high, f1->value, f1->low, f1->high,
-               100 * r->top[KILN_ROUTING_PARA].value, r->f1[KILN_ROUTING_TEAM].value,
-               100 * r->top[KILN_ROUTING_SCRIPT].value, 100 * plain->value, 100 * plain->high,
-               100 * hard->value, 100 * hard->high, 100 * r->risk[0], 100 * r->risk[1],
-               100 * r->risk[2], r->aurc, r->ece);
-        return;
-    }
-    json_t *kinds = json_object();
-    for (int k = 0; k < KILN_ROUTING_KINDS; k++)
-        (void)json_object_set_new(kinds, kiln_routing_kinds[k],
-                                  json_pack("{s:o, s:o, s:o}", "top1", share_json(&r->top[k]), "f1",
-                                            share_json(&r->f1[k]), "false",
-                                            share_json(&r->none[k])));
-    (void)kiln_print_json(
-        bench->cli, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:[f,f,f], s:f, s:f}", "bench",
-                              "routing", "part", part, "evidence", name, "kinds", kinds, "top1",
-                              share_json(&r->top_all), "f1", share_json(&r->f1_all), "risk",
-                              r->risk[0], r->risk[1], r->risk[2], "aurc", r->aurc, "ece", r->ece));
-}
+struct table {
+    struct kiln_routing_row at[(VARIANTS + 2) * PARTS];
+    size_t count;
+};
 
 /* The weights of one row of the table: fitted on dev.jsonl, or those of the program. */
-static int print_variant(const struct kiln_bench *bench, const struct opened *o,
-                         const struct kiln_routing_under_test *of, const struct variant *variant,
-                         struct kiln_error *err)
+static int add_variant(const struct opened *o, const struct kiln_routing_under_test *of,
+                       const struct variant *variant, struct table *table, struct kiln_error *err)
 {
     struct kiln_router_weights weights = kiln_router_weights;
     int rc = variant->parts ? kiln_routing_fit(of, &o->sets[0], variant->parts, &weights, err) : 0;
-    for (int part = 0; part < 3 && !rc; part++) {
-        struct kiln_routing_result result;
-        rc = kiln_routing_measure(of, &o->sets[part], &weights, &result, err);
-        if (!rc)
-            print_row(bench, parts[part], variant->name, &result);
+    for (int part = 0; part < PARTS && !rc; part++) {
+        struct kiln_routing_row *row = &table->at[table->count++];
+        *row = (struct kiln_routing_row){.part = parts[part], .evidence = variant->name};
+        rc = kiln_routing_measure(of, &o->sets[part], &weights, &row->result, err);
     }
     return rc;
 }
 
 /* The same with an embedder behind such words. */
-static int print_meaning(const struct kiln_bench *bench, const struct opened *o, const char *name,
-                         const struct kiln_router_weights *words, struct kiln_error *err)
+static int add_meaning(const struct opened *o, const char *name,
+                       const struct kiln_router_weights *words, struct table *table,
+                       struct kiln_error *err)
 {
     const struct kiln_routing_under_test *of = &o->meaning;
     int rc = kiln_routing_fit_meaning(of, &o->sets[0], words, &of->router->meaning->weights, err);
-    for (int part = 0; part < 3 && !rc; part++) {
-        struct kiln_routing_result result;
-        rc = kiln_routing_measure(of, &o->sets[part], words, &result, err);
-        if (!rc)
-            print_row(bench, parts[part], name, &result);
+    for (int part = 0; part < PARTS && !rc; part++) {
+        struct kiln_routing_row *row = &table->at[table->count++];
+        *row = (struct kiln_routing_row){.part = parts[part], .evidence = name};
+        rc = kiln_routing_measure(of, &o->sets[part], words, &row->result, err);
     }
     return rc;
 }
@@ -142,17 +111,17 @@ static int print_meaning(const struct kiln_bench *bench, const struct opened *o,
 static int print_table(const struct kiln_bench *bench, const struct opened *o,
                        struct kiln_error *err)
 {
+    static struct table table;
     int rc = 0;
-    if (!bench->cli->json)
-        printf("%-6s %-16s %5s  %15s  %19s %5s %5s %5s  %11s  %11s  %14s  %5s %5s\n", "part",
-               "evidence", "trig", "meaning [95 %]", "its F1 [95 %]", "para", "team", "other",
-               "plain [to]", "hard [to]", "risk 50/70/90", "AURC", "ECE");
-    for (size_t v = 0; v < sizeof variants / sizeof *variants && !rc; v++)
-        rc = print_variant(bench, o, &o->words, &variants[v], err);
-    if (rc || !o->embedder)
-        return rc;
-    rc = print_meaning(bench, o, "embedder", &no_words, err);
-    return rc ? rc : print_meaning(bench, o, "words+embedder", &kiln_router_weights, err);
+    for (size_t v = 0; v < VARIANTS && !rc; v++)
+        rc = add_variant(o, &o->words, &variants[v], &table, err);
+    if (!rc && o->embedder)
+        rc = add_meaning(o, "embedder", &no_words, &table, err);
+    if (!rc && o->embedder)
+        rc = add_meaning(o, "words+embedder", &kiln_router_weights, &table, err);
+    if (!rc)
+        kiln_routing_print(bench->cli, table.at, table.count);
+    return rc;
 }
 
 static int print_costs(const struct kiln_bench *bench, const struct opened *o,
@@ -162,7 +131,7 @@ static int print_costs(const struct kiln_bench *bench, const struct opened *o,
     const size_t size_count = of->embedder ? 2 : sizeof sizes / sizeof *sizes;
     double changed, us, build_ms;
     size_t found, labels;
-    int rc = kiln_routing_sets(of, o->sets, 3, JOBS, &found, &labels, err);
+    int rc = kiln_routing_sets(of, o->sets, DRAWN, JOBS, &found, &labels, err);
     if (rc)
         return rc;
     if (bench->cli->json)
@@ -246,7 +215,7 @@ static int run(const struct kiln_bench *bench, const struct opened *o, struct ki
         return write_weights(o, bench->fit, err);
     if (bench->wrong) {
         int part = 0;
-        while (part < 2 && strcmp(parts[part], bench->wrong) != 0)
+        while (part + 1 < PARTS && strcmp(parts[part], bench->wrong) != 0)
             part++;
         return kiln_routing_print_wrong(of, &o->sets[part], err);
     }

@@ -2,6 +2,7 @@
 #ifndef KILN_BENCH_ROUTING_H
 #define KILN_BENCH_ROUTING_H
 
+#include "scheduler/cli/core/cli.h"
 #include "scheduler/embedding/desk.h"
 #include "scheduler/router/index.h"
 
@@ -20,6 +21,14 @@ enum kiln_routing_kind {
 };
 extern const char *const kiln_routing_kinds[KILN_ROUTING_KINDS];
 
+/* How a prompt writes the names of LoRAs that it does not want: `writes` of its line. */
+enum kiln_routing_writes {
+    KILN_ROUTING_QUOTED, /* a sign that says "pixel art" */
+    KILN_ROUTING_DENIED, /* no pixel art */
+    KILN_ROUTING_WRITES
+};
+extern const char *const kiln_routing_writes[KILN_ROUTING_WRITES];
+
 struct kiln_routing_list {
     uint32_t at[KILN_ROUTING_LIST];
     uint32_t count;
@@ -28,6 +37,7 @@ struct kiln_routing_list {
 struct kiln_routing_case {
     char *prompt;
     enum kiln_routing_kind kind;
+    enum kiln_routing_writes writes;  /* KILN_ROUTING_WRITES: neither */
     struct kiln_routing_list must[3]; /* of each list one; must_count of them */
     uint32_t must_count;
     struct kiln_routing_list may;
@@ -38,7 +48,8 @@ struct kiln_routing_set {
     size_t count;
 };
 
-/* set.c: reads JSON lines {"kind", "prompt", "must": ["a", "b|c"], "may": [], "never": []}. */
+/* set.c: reads JSON lines {"kind", "prompt", "must": ["a", "b|c"], "may": [], "never": [],
+ * "writes"}. */
 int kiln_routing_read(const char *path, const struct kiln_router *router,
                       struct kiln_routing_set *ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_routing_release(struct kiln_routing_set *set);
@@ -100,10 +111,17 @@ struct kiln_routing_share {
     size_t count;
 };
 
+#define KILN_ROUTING_THRESHOLDS 4
+extern const int kiln_routing_thresholds[KILN_ROUTING_THRESHOLDS]; /* of p, thousandths */
+
 struct kiln_routing_result {
     struct kiln_routing_share top[KILN_ROUTING_KINDS], f1[KILN_ROUTING_KINDS],
         none[KILN_ROUTING_KINDS]; /* false activation, of prompts that want none */
     struct kiln_routing_share top_all, f1_all;
+    struct kiln_routing_share unwanted[KILN_ROUTING_WRITES]; /* false activation of these */
+    /* At each threshold of kiln_routing_thresholds: prompts whose most probable LoRA reaches it,
+     * and of those the ones for which that LoRA is wrong. */
+    struct kiln_routing_share routed[KILN_ROUTING_THRESHOLDS], wrong[KILN_ROUTING_THRESHOLDS];
     double risk[3], aurc, ece; /* risk at 50, 70 and 90 % coverage */
 };
 
@@ -121,6 +139,14 @@ int kiln_routing_sets(const struct kiln_routing_under_test *of, const struct kil
 int kiln_routing_print_wrong(const struct kiln_routing_under_test *of,
                              const struct kiln_routing_set *set,
                              struct kiln_error *err) KILN_MUST_CHECK;
+
+/* print.c: the tables, or with --json a line a row. */
+struct kiln_routing_row {
+    const char *part, *evidence;
+    struct kiln_routing_result result;
+};
+void kiln_routing_print(const struct kiln_cli *cli, const struct kiln_routing_row *rows,
+                        size_t count);
 
 /* more.c: the share of routes that change when one LoRA joins the others, over all LoRAs; and
  * microseconds a prompt of about 35 words, its vectors ready, among `count` LoRAs.  The router of

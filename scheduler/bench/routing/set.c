@@ -15,6 +15,9 @@ const char *const kiln_routing_kinds[KILN_ROUTING_KINDS] = {
     [KILN_ROUTING_PLAIN] = "plain",     [KILN_ROUTING_HARD] = "hard",
     [KILN_ROUTING_SCRIPT] = "script"};
 
+const char *const kiln_routing_writes[KILN_ROUTING_WRITES] = {
+    [KILN_ROUTING_QUOTED] = "quoted", [KILN_ROUTING_DENIED] = "denied"};
+
 bool kiln_routing_in(const struct kiln_routing_list *list, uint32_t lora)
 {
     for (uint32_t i = 0; i < list->count; i++)
@@ -53,13 +56,21 @@ static int read_case(const json_t *line, const struct kiln_router *router, const
     const char *prompt = json_string_value(json_object_get(line, "prompt"));
     const char *kind = json_string_value(json_object_get(line, "kind"));
     const json_t *must = json_object_get(line, "must"), *may = json_object_get(line, "may");
-    unsigned k = 0;
+    const char *writes = json_string_value(json_object_get(line, "writes"));
+    unsigned k = 0, w = 0;
     while (kind && k < KILN_ROUTING_KINDS && strcmp(kiln_routing_kinds[k], kind) != 0)
         k++;
     if (!prompt || !kind || k == KILN_ROUTING_KINDS || json_array_size(must) > 3)
         return kiln_fail(err, KILN_BAD_INPUT, "%s, line %zu: no prompt, or an unknown kind", where,
                          number);
+    while (writes && w < KILN_ROUTING_WRITES && strcmp(kiln_routing_writes[w], writes) != 0)
+        w++;
+    if (writes && (w == KILN_ROUTING_WRITES || json_array_size(must) > 0))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s, line %zu: 'writes' is quoted or denied, of a prompt without must",
+                         where, number);
     ret->kind = k;
+    ret->writes = writes ? w : KILN_ROUTING_WRITES;
     ret->prompt = strdup(prompt);
     for (size_t i = 0; i < json_array_size(must) + json_array_size(may) && ret->prompt; i++) {
         const bool wanted = i < json_array_size(must);

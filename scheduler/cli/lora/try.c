@@ -9,6 +9,7 @@
 #include "scheduler/cli/lora/registry.h"
 #include "scheduler/embedding/loras.h"
 #include "scheduler/router/lora_file.h"
+#include "storage/formats/card/model_card.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/lora/lora.h"
 
@@ -106,8 +107,19 @@ static int route_prompt(struct kiln_cli *cli, struct kiln_router *router,
     return rc;
 }
 
+/* As the scheduler has it: of a model whose card cannot be read no base is known. */
+static void read_card(const struct kiln_config *config, struct kiln_model_card *ret)
+{
+    struct kiln_error unread;
+    const char *dir = kiln_config_text(config, KILN_KEY_MODEL);
+    if (!*dir || kiln_model_card_read(dir, ret, &unread))
+        *ret = (struct kiln_model_card){0};
+}
+
 int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
 {
+    static struct kiln_model_card card;
+    const char *base = kiln_arg(args, "base"), *variant = kiln_arg(args, "variant");
     const char *path = kiln_arg(args, "loras");
     struct kiln_lexicon *lexicon = NULL;
     struct kiln_router *router = NULL;
@@ -121,12 +133,13 @@ int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_usage(cli, "give the prompt as one word: kiln lora try 'a fox, pixel art'");
     if (path && at != KILN_LORA_NOW)
         return kiln_usage(cli, "--version is a version of the registry, and --loras a file");
+    read_card(cli->config, &card);
     struct kiln_router_request request = {
         .prompt = args->rest[1],
         .negative_prompt = kiln_arg(args, "negative-prompt"),
         .style = kiln_arg(args, "style"),
-        .pool = {.base = kiln_arg(args, "base"),
-                 .variant = kiln_arg(args, "variant"),
+        .pool = {.base = base ? base : card.base,
+                 .variant = variant ? variant : card.variant,
                  .tenant = kiln_arg(args, "of-tenant"),
                  .licences = kiln_arg(args, "commercial")
                                  ? "commercial"

@@ -365,6 +365,8 @@ static void report_refused(struct run *run, const struct kiln_receipt *receipt)
         kiln_warn(run->cli, "the scheduler refused %s", text);
         keep_refusal(run->result, from, text);
     }
+    if (jobs > 1)
+        kiln_warn(run->cli, "`kiln show %s` lists each with its reason", run->result->batch);
     run->result->refused += jobs - 1;
 }
 
