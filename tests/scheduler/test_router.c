@@ -104,8 +104,10 @@ static void an_exact_trigger_is_first(void **state)
     assert_string_equal(team("NEON-STYLE crab"), "neon");
     assert_string_equal(team("impasto crab, oilcnv"), "oil");
     assert_string_equal(team("mira_elf asleep"), "mira");
-    assert_string_equal(team("neonstyle"), "");
+    assert_string_equal(team("xneon stylex"), "");
     assert_true(route.shown_count == 0 || route.shown[0].why != KILN_ROUTE_CHOSEN);
+    assert_string_equal(team("neonstyle"), "neon"); /* two words as one: not the trigger */
+    assert_false(route.shown[0].by_trigger);
     assert_string_equal(team("a crab, neon style"), "neon");
     assert_true(route.shown[0].by_trigger && route.shown[0].p >= 950);
 }
@@ -148,6 +150,32 @@ static void things_are_no_looks(void **state)
     assert_string_equal(team("the eggs are etching"), "");
     assert_string_equal(team("neon tetra"), "");
     assert_string_equal(team("a neon sign in a starry night"), "neon");
+}
+
+/* "pixel?" of the lexicon: a thing too, which counts only where it certainly is a look. */
+static void a_bare_word_must_be_a_look(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a fox, pixel"), "pixel");
+    assert_string_equal(team("a fox. Style: pixel"), "pixel");
+    assert_string_equal(team("a fox made of pixels"), "pixel");
+    assert_string_equal(team("a fox - pixel - masterpiece"), "pixel");
+    assert_string_equal(team("a screen with dead pixels"), "");
+    assert_string_equal(team("pixel the cat sleeps"), "");
+    assert_string_equal(team("a fox, no pixel"), "");
+}
+
+static void two_words_may_be_one(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a fox, godrays"), "rays");
+    assert_string_equal(team("a fox, oilpainting"), "oil");
+    assert_string_equal(team("a fox, oilpanting"), "oil"); /* and misspelt */
+    assert_string_equal(team("a fox, pixelart"), "pixel");
+    assert_string_equal(team("a fox, glowing-outlines"), "neon");
+    assert_string_equal(team("a fox, glowingoutlines"), "neon");
+    assert_string_equal(team("a fox, neonsign"), "neon"); /* has no trigger yet: */
+    assert_string_equal(route.prompt, "neon style, a fox, neonsign");
 }
 
 static void praise_is_no_evidence(void **state)
@@ -473,6 +501,8 @@ int main(void)
         cmocka_unit_test(quoted_or_denied_it_is_never_chosen),
         cmocka_unit_test(the_lexicon_knows_other_words),
         cmocka_unit_test(things_are_no_looks),
+        cmocka_unit_test(a_bare_word_must_be_a_look),
+        cmocka_unit_test(two_words_may_be_one),
         cmocka_unit_test(praise_is_no_evidence),
         cmocka_unit_test(a_character_needs_its_name),
         cmocka_unit_test(the_team_has_rules),
