@@ -22,7 +22,7 @@ static const struct kiln_option bench_options[] = {
     {"fit", "FILE",
      "routing: only fit the weights on dev.jsonl and write them: as C, or with --embedder DIR "
      "for DIR/kiln_router.json"},
-    {"wrong", "PART", "routing: only print the prompts of dev, test or sealed that went wrong"},
+    {"wrong", "PART", "routing: only print the prompts of dev, test, sealed or named that went wrong"},
     {NULL, NULL, NULL}};
 static const struct kiln_option sim_options[] = {
     {"trace", "FILE.csv", "the jobs; - is stdin"},

@@ -65,6 +65,8 @@ paste -d ' ' weights.h "$source_dir/scheduler/router/weights.h" |
          END { exit n != 5 }' ||
     die "the weights are not those that dev.jsonl gives"
 fails 66 kiln bench routing --set-dir nowhere
+fails 65 kiln bench routing --set-dir "$source_dir/tests/quality/routing" --wrong part
+says 'dev, test, sealed or named'
 
 # One real worker; a queue that is full for a moment only shows no idle share.
 ok kiln bench queue --lines 2000 --json

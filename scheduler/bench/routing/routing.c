@@ -31,8 +31,8 @@ static const struct variant variants[] = {{"trigger", KILN_PART_T},
 #define VARIANTS (sizeof variants / sizeof *variants)
 /* With an embedder: no words at all; the program's words, and meaning where they choose nothing. */
 static const struct kiln_router_weights no_words = {.bias = -100000};
-/* What is drawn for the number of sets is what people may ask: named.jsonl is not. */
-enum { DRAWN = 3, PARTS };
+/* LoRA sets are counted on the first three, whose prompts are such as people write. */
+enum { WRITTEN = 3, PARTS };
 static const char *const parts[PARTS] = {"dev", "test", "sealed", "named"};
 static const size_t sizes[] = {100, 1000, 10000};
 
@@ -131,7 +131,7 @@ static int print_costs(const struct kiln_bench *bench, const struct opened *o,
     const size_t size_count = of->embedder ? 2 : sizeof sizes / sizeof *sizes;
     double changed, us, build_ms;
     size_t found, labels;
-    int rc = kiln_routing_sets(of, o->sets, DRAWN, JOBS, &found, &labels, err);
+    int rc = kiln_routing_sets(of, o->sets, WRITTEN, JOBS, &found, &labels, err);
     if (rc)
         return rc;
     if (bench->cli->json)
@@ -215,8 +215,11 @@ static int run(const struct kiln_bench *bench, const struct opened *o, struct ki
         return write_weights(o, bench->fit, err);
     if (bench->wrong) {
         int part = 0;
-        while (part + 1 < PARTS && strcmp(parts[part], bench->wrong) != 0)
+        while (part < PARTS && strcmp(parts[part], bench->wrong) != 0)
             part++;
+        if (part == PARTS)
+            return kiln_fail(err, KILN_BAD_INPUT, "--wrong: dev, test, sealed or named, not '%s'",
+                             bench->wrong);
         return kiln_routing_print_wrong(of, &o->sets[part], err);
     }
     int rc = print_table(bench, o, err);
