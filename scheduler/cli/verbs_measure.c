@@ -22,7 +22,8 @@ static const struct kiln_option bench_options[] = {
     {"fit", "FILE",
      "routing: only fit the weights on dev.jsonl and write them: as C, or with --embedder DIR "
      "for DIR/kiln_router.json"},
-    {"wrong", "PART", "routing: only print the prompts of dev, test, sealed or named that went wrong"},
+    {"wrong", "PART",
+     "routing: only print the prompts of dev, test, sealed or named that went wrong"},
     {NULL, NULL, NULL}};
 static const struct kiln_option sim_options[] = {
     {"trace", "FILE.csv", "the jobs; - is stdin"},
@@ -95,8 +96,8 @@ const struct kiln_verb kiln_verbs_measure[] = {
      .more = "`kiln bench quality --help` shows the options of that bench; so do coarse, teleport, "
              "judge, captions and engine.",
      .options = bench_options,
-     .untouched =
-         (const char *const[]){"quality", "coarse", "teleport", "judge", "captions", "engine", NULL},
+     .untouched = (const char *const[]){"quality", "coarse", "teleport", "judge", "captions",
+                                        "engine", NULL},
      .words = {1, 1},
      .settings = KILN_SETTINGS_BARE,
      .program = "kiln-bench"},
