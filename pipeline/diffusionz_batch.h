@@ -182,10 +182,10 @@ typedef struct DiffusionZOutput {
  * prefetched to host memory; READ, the batch waited for their files. */
 enum diffusionz_lora_from { DIFFUSIONZ_LORA_KEPT = 0, DIFFUSIONZ_LORA_READY, DIFFUSIONZ_LORA_READ };
 
-/* The first four add up to the time from begin to finish, without the device's work for the batch
- * before.  On a GPU, decodes beside the steps of other items count as denoise_ms; decode_ms is the
- * wait after the last step.  Prefetched texts of the next batch count here, on the CPU as text_ms.
- */
+/* The first four add up to the time from begin to finish, in which the device may first have to end
+ * the batch before.  On a GPU, decodes beside the steps of other items count as denoise_ms;
+ * decode_ms is the wait after the last step.  Prefetched texts of the next batch count here, on the
+ * CPU as text_ms. */
 typedef struct DiffusionZTimes {
     double lora_ms, text_ms, denoise_ms, decode_ms;
     double device_ms;  /* how long the device was busy since the last finish, by its own clock */

@@ -28,6 +28,8 @@ struct kiln_renderer_run {
     const char *text;
 };
 
+static DiffusionZTimes measured = {.device_ms = 5}; /* by the engine, of every call */
+
 static int finish(struct kiln_renderer_run *run, DiffusionZTimes *ret_times, struct kiln_error *err)
 {
     int code = run->code;
@@ -36,7 +38,7 @@ static int finish(struct kiln_renderer_run *run, DiffusionZTimes *ret_times, str
         run->outputs[i] = (DiffusionZOutput){.error_code = item_code};
         run->outputs[i].error_msg = item_code ? strdup(run->text) : NULL;
     }
-    *ret_times = (DiffusionZTimes){.device_ms = 5};
+    *ret_times = measured;
     free(run);
     return code ? kiln_fail(err, code, "the device is lost") : 0;
 }
@@ -267,6 +269,37 @@ static void a_device_is_given_up_when_nothing_comes_out(void **state)
     }
 }
 
+/* Each of three calls that begin at once says that it took ten seconds, from its own begin.  Their
+ * pictures share what has really passed, in the engine's proportions. */
+static void no_time_counts_twice(void **state)
+{
+    (void)state;
+    const DiffusionZTimes before = measured;
+    const double start = kiln_monotonic_ms();
+    double text_ms = 0, denoise_ms = 0, decode_ms = 0;
+    struct rig rig;
+    open_rig(&rig);
+    measured = (DiffusionZTimes){.text_ms = 1000, .denoise_ms = 6000, .decode_ms = 3000};
+    for (int i = 0; i < CALLS; i++)
+        put(&rig, i, true, 0);
+    for (int i = 0; i < CALLS * KILN_ASSIGN_MAX; i++) {
+        void *item;
+        size_t count;
+        assert_int_equal(kiln_queue_pop(rig.worker.rendered, &item, 1, &count, LIMIT_MS), 0);
+        const struct kiln_picture *picture = item;
+        text_ms += picture->text_ms;
+        denoise_ms += picture->denoise_ms;
+        decode_ms += picture->decode_ms;
+        kiln_picture_free(item);
+    }
+    assert_true(denoise_ms > 0);
+    assert_true(text_ms + denoise_ms + decode_ms <= kiln_monotonic_ms() - start);
+    assert_float_equal(text_ms, denoise_ms / 6, 1e-6);
+    assert_float_equal(decode_ms, denoise_ms / 2, 1e-6);
+    close_rig(&rig);
+    measured = before;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_device_is_given_up_after_three),
         cmocka_unit_test(a_lost_device_is_given_up_at_once),
         cmocka_unit_test(a_device_is_given_up_when_nothing_comes_out),
+        cmocka_unit_test(no_time_counts_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

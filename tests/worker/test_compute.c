@@ -159,6 +159,7 @@ static int finish_checked(struct kiln_renderer_run *run, DiffusionZTimes *ret_ti
                           struct kiln_error *err)
 {
     (void)run, (void)err;
+    nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL); /* no call counts more than it took */
     *ret_times = (DiffusionZTimes){.denoise_ms = 60};
     return 0;
 }

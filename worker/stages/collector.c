@@ -1,9 +1,9 @@
 /* collector.c - the thread that waits for the calls which the compute thread has begun, and passes
  * their pictures on.
  *
- * Calls end in the order in which they began.  A batch's time, from which the scheduler learns, is
- * how long it kept the device busy: from its begin, or from the end of the batch before if that was
- * later.
+ * Calls end in the order in which they began.  A call's time, from which the scheduler learns and
+ * which tenants pay for, is how long it kept the device busy: from its begin, or from the end of
+ * the call before if that was later.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -172,6 +172,17 @@ static void judge_device(struct collector *collector, const struct kiln_call *ca
     kiln_worker_fail(collector->worker, &why);
 }
 
+/* The engine measures from a call's begin, when the device may still be at the call before: the
+ * stages of a call take its own time together, at most.  own_ms: without loading LoRAs. */
+static void count_once(DiffusionZTimes *times, double own_ms)
+{
+    const double all_ms = times->text_ms + times->denoise_ms + times->decode_ms;
+    const double share = all_ms > own_ms ? own_ms / all_ms : 1;
+    times->text_ms *= share;
+    times->denoise_ms *= share;
+    times->decode_ms *= share;
+}
+
 static void finish_call(struct collector *collector, struct kiln_call *call)
 {
     struct kiln_worker *worker = collector->worker;
@@ -185,9 +196,11 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
     /* The flight's times, which the committer reports with its last job. */
     double now = kiln_monotonic_ms();
     double since = call->started_ms > collector->ended_ms ? call->started_ms : collector->ended_ms;
+    const double own_ms = now - since > times.lora_ms ? now - since - times.lora_ms : 0;
     flight->switch_ms += times.lora_ms;
-    flight->compute_ms += now - since > times.lora_ms ? now - since - times.lora_ms : 0;
+    flight->compute_ms += own_ms;
     collector->ended_ms = now;
+    count_once(&times, own_ms);
     if (code != 0)
         kiln_log(KILN_LOG_ERROR, "batch_failed", kiln_f("assignment", "%s", flight->assignment.id),
                  kiln_f("code", "%s", kiln_code_name(code)), kiln_f("error", "%s", call->err.text));
