@@ -154,16 +154,21 @@ static void watch_others(struct search *search, const struct kiln_donor_keys *ke
         }
 }
 
-/* Which classes are looked for; whether any needs the facts of the prompt. */
-static bool choose(struct search *search, bool small)
+/* Which classes are looked for. */
+static void set_wanted(struct search *search, bool small)
 {
-    bool worded = false;
-    for (int class = KILN_REUSE_SAME_PROMPT; class < KILN_REUSE_CLASS_COUNT; class ++) {
+    for (int class = KILN_REUSE_SAME_PROMPT; class < KILN_REUSE_CLASS_COUNT; class ++)
         search->wanted[class] =
             kiln_reuse_measured(search->card, search->job, (enum kiln_reuse_class) class, small);
-        worded = worded || (class != KILN_REUSE_SAME_PROMPT && search->wanted[class]);
-    }
-    return worded;
+}
+
+/* Whether donors of another class than the same prompt are looked for. */
+static bool needs_facts(const struct kiln_model_card *card, const struct kiln_job *job, bool small)
+{
+    for (int class = KILN_REUSE_SAME_PROMPT + 1; class < KILN_REUSE_CLASS_COUNT; class ++)
+        if (kiln_reuse_measured(card, job, (enum kiln_reuse_class) class, small))
+            return true;
+    return false;
 }
 
 /* The better of what was best and what the donors of this kind allow. */
@@ -172,7 +177,7 @@ static void look(struct search *search, const struct kiln_donor_kind *kind, bool
     const struct kiln_job *job = search->job;
     struct found founds[KILN_REUSE_CLASS_COUNT] = {0};
     struct kiln_donor_keys keys;
-    (void)choose(search, small);
+    set_wanted(search, small);
     kiln_donor_keys(kind, search->hash, job->negative_prompt, search->facts, &keys);
     if (search->wanted[KILN_REUSE_SAME_PROMPT])
         add_prompt(search, keys.at[KILN_DONOR_EXACT], &founds[KILN_REUSE_SAME_PROMPT]);
@@ -215,7 +220,7 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_index *index,
     struct kiln_picture_size size;
     const bool small = card->reuse.small_count > 0 && kiln_reuse_small_size(card, job, &size);
     kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, hash);
-    if (choose(&search, false) || (small && choose(&search, true)))
+    if (needs_facts(card, job, false) || (small && needs_facts(card, job, true)))
         search.facts = kiln_donor_facts(words, kiln_job_drawn(job));
     look(&search, &kind, false);
     kind.coarse = true;

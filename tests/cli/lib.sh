@@ -3,6 +3,7 @@
 # kiln        the command of this build, with settings of the outside world taken away
 # ok, fails   run a command that must succeed, or must end with a given status
 # sql, until_sql   asks the ledger of $KILN_CONFIG, or until the answer is the one that is wanted
+# draw, hit   render a job that may begin from a stored latent, or seeds until one does
 # soon        repeats a command until it succeeds; fails after a minute, which a starved machine needs
 # json FILE EXPRESSION   checks a Python expression over the parsed file (d; a list for JSON lines)
 # fits COLUMNS COMMAND...   on a terminal of that width it ends with 0 and no line of stdout is wider
@@ -136,3 +137,20 @@ while True:
 sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
 sql_is() { [ "$(sql "$1")" = "$2" ]; } # SQL WANTED
 until_sql() { soon sql_is "$1" "$2" || die "'$1' is $(sql "$1") and not $2"; }
+
+draw() { # PROMPT SEED ALIKE [KEYS]: renders it; "MODE|FALLBACK|DONOR" of its picture in $drawn. KEYS: others of its line
+    printf '{"prompt":"%s","seed":%s,"teleport":"auto","alike":%s,%s}\n' "$1" "$2" "$3" "${4:-\"size\":\"64x64\"}" >draw.jsonl
+    ok kiln enqueue draw.jsonl --batch drawn
+    ok kiln wait drawn --timeout 60
+    drawn=$(sql "SELECT mode, coalesce(fallback, ''), coalesce(donor, 0) FROM image WHERE prompt = '$1' AND seed = $2")
+}
+seed=0
+hit() { # PROMPT ALIKE MODE [KEYS]: seeds until one begins from a donor, which the scheduler finds within a second
+    for _ in $(seq 60); do
+        seed=$((seed + 1))
+        draw "$1" "$seed" "$2" "${@:4}"
+        case $drawn in "$3||"[1-9]*) return ;; esac
+        sleep 0.5
+    done
+    die "no job of '$1' began from a donor: $drawn"
+}

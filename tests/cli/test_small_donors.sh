@@ -13,27 +13,16 @@ export KILN_MODEL=$PWD/model
 ok kiln up --dir s --engine testcard
 export KILN_CONFIG=$PWD/s/kiln.conf
 
-large() { # PROMPT SEED COARSE ALIKE: renders it at 128x128; "MODE|FALLBACK|DONOR" of its picture in $drawn
-    printf '{"prompt":"%s","size":"128x128","seed":%s,"coarse":"%s","teleport":"auto","alike":%s}\n' "$1" "$2" "$3" "$4" >large.jsonl
-    ok kiln enqueue large.jsonl --batch large
-    ok kiln wait large --timeout 60
-    drawn=$(sql "SELECT mode, coalesce(fallback, ''), coalesce(donor, 0) FROM image WHERE prompt = '$1' AND seed = $2")
+late=(100 teleport=6 '"size":"128x128","coarse":"4+3"')
+large() { # PROMPT SEED COARSE ALIKE
+    draw "$1" "$2" "$4" "\"size\":\"128x128\",\"coarse\":\"$3\""
 }
-hit() { # PROMPT: seeds until a coarse job begins from a donor, which the scheduler finds within a second
-    for _ in $(seq 60); do
-        large "$1" $((++seed)) 4+3 100
-        [ "${drawn%%|*}" != teleport=6 ] || return 0
-        sleep 0.5
-    done
-    die "no coarse job began from a latent of its small size: $drawn"
-}
-seed=0
 
 # --- a picture of the small size, with the prompt of a coarse job
 printf '{"prompt":"a red fox","size":"64x64","seed":1}\n' >small.jsonl
 ok kiln enqueue small.jsonl --batch small
 ok kiln wait small --timeout 60
-hit 'a red fox'
+hit 'a red fox' "${late[@]}"
 donor=${drawn##*|}
 [ "$(sql "SELECT width FROM latent WHERE job_id = $donor")" = 64 ] || die "a donor of another size"
 job=$(sql "SELECT job_id FROM image WHERE mode = 'teleport=6'")
@@ -66,7 +55,7 @@ ok kiln wait latent-cache --timeout 60
 ok kiln cache build "${half[@]}"
 json out.txt '(d["stored"], d["ordered"]) == (1, 0)'
 [ "$(sql "SELECT l.width, l.height, l.encoding FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt = 'a large fox'")" = "64|64|i8-steps" ] || die "not a small donor"
-hit 'a large fox'
+hit 'a large fox' "${late[@]}"
 fails 64 kiln cache build --from-history --half
 says 'for small ones list the prompts: --prompts FILE --half'
 fails 65 kiln cache build --template x --set size=64x64 --half

@@ -227,22 +227,6 @@ grep -rq "\"$white\"" masked-backup || die "no mask in the backup's list"
 [ "$(grep -rho "\"$red\"" masked-backup | wc -l)" = 1 ] || die "a picture is listed twice"
 
 # --- runs that begin from a latent that the cache chose
-fox() { # PROMPT SEED ALIKE: renders it; "MODE|FALLBACK|DONOR" of its picture in $drawn
-    printf '{"prompt":"%s","size":"64x64","seed":%s,"teleport":"auto","alike":%s}\n' "$1" "$2" "$3" >fox.jsonl
-    ok kiln enqueue fox.jsonl --batch foxes
-    ok kiln wait foxes --timeout 60
-    drawn=$(sql "SELECT mode, coalesce(fallback, ''), coalesce(donor, 0) FROM image WHERE prompt = '$1' AND seed = $2")
-}
-hit() { # PROMPT ALIKE MODE: seeds until one begins from a donor, which the scheduler finds within a second
-    for _ in $(seq 60); do
-        seed=$((seed + 1))
-        fox "$1" "$seed" "$2"
-        case $drawn in "$3||"[1-9]*) return ;; esac
-        sleep 0.5
-    done
-    die "no picture of $1 is $3: $drawn"
-}
-seed=0
 printf '{"prompt":"a brief fox","size":"64x64","steps":4}\n' >brief.jsonl
 ok kiln enqueue brief.jsonl --batch brief
 ok kiln wait brief --timeout 60
@@ -281,10 +265,10 @@ ok kiln wait mixed --timeout 60
 [ "$(sql "SELECT max(n) FROM (SELECT count(DISTINCT i.mode) AS n FROM image i JOIN job j ON j.id = i.job_id JOIN batch b ON b.id = j.batch_id WHERE b.name = 'mixed' GROUP BY j.assignment) u")" = 1 ] ||
     die "an assignment mixes runs of 8 and of 2 steps"
 [ "$(sql "SELECT count(*) FROM image WHERE prompt = 'a red fox' AND seed > 20000 AND mode = 'teleport=6'")" = 100 ] || die "some hits were lost"
-fox 'a brief fox' 1 100 # what came later is known to the cache
+draw 'a brief fox' 1 100 # what came later is known to the cache
 [ "$drawn" = "||0" ] || die "a run of 8 steps began from a latent of 4: $drawn"
 # Another prompt has no donor, whatever is asked; nor has a job that says nothing.
-fox 'a grey wolf' 1 100
+draw 'a grey wolf' 1 100
 [ "$drawn" = "||0" ] || die "a new prompt began from a latent: $drawn"
 # Prompts that say the same, or less; the model's own words.txt says what a vixen is.
 hit 'a small blue fox' 100 teleport=6 # so that the cache knows a donor
@@ -293,7 +277,7 @@ hit 'a little blue fox' 100 teleport=4
 hit 'a little blue vixen' 100 teleport=4
 hit 'a blue fox' 100 teleport=3
 for other in 'a small green fox' 'two small blue foxes' 'a small blue wolf' 'no small blue fox' 'a small blue fox at night'; do
-    fox "$other" 1 100
+    draw "$other" 1 100
     [ "$drawn" = "||0" ] || die "$other: began from the latent of another prompt: $drawn"
 done
 [ "$(sql "SELECT string_agg(DISTINCT hit::text, ' ' ORDER BY hit::text) FROM image WHERE hit IS NOT NULL")" = "1 2 3 4" ] || die "other classes of hits"
@@ -329,11 +313,11 @@ says '^it runs in full: the job does not ask for it: teleport is off$' out.txt
 hit 'a quota fox' 100 teleport=6
 full() { # WHY: seeds until one does not begin from a donor, and then the next one: the cache reads the quotas once a second
     for _ in $(seq 60); do
-        fox 'a quota fox' $((++seed)) 100
+        draw 'a quota fox' $((++seed)) 100
         [ "$drawn" != "||0" ] || break
         sleep 0.5
     done
-    fox 'a quota fox' $((++seed)) 100
+    draw 'a quota fox' $((++seed)) 100
     [ "$drawn" = "||0" ] || die "teleport is off for $1: $drawn"
 }
 ok kiln quota set default --reuse off --json
@@ -357,7 +341,7 @@ fallback() { # WHY SQL-OR-COMMAND...: does that to every donor of a prompt of it
     hit "a fox that is $why" 100 teleport=6
     for key in $(sql "SELECT l.key FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt = 'a fox that is $why'"); do "$@" "$key"; done
     seed=$((seed + 1))
-    fox "a fox that is $why" "$seed" 100
+    draw "a fox that is $why" "$seed" 100
     case $drawn in "|$why|"[1-9]*) ;; *) die "a donor that is $why: $drawn" ;; esac
     job=$(sql "SELECT job_id FROM image WHERE prompt = 'a fox that is $why' AND seed = $seed")
     ok kiln show "$job"
@@ -375,7 +359,7 @@ fallback unfit other
 stubborn='a stubborn fox @change=9'
 for _ in $(seq 60); do
     seed=$((seed + 1))
-    fox "$stubborn" "$seed" 100
+    draw "$stubborn" "$seed" 100
     case $drawn in "|unlike|"[1-9]*) break ;; esac
     sleep 0.5
 done
