@@ -10,8 +10,9 @@ Which scene: those of the stream have ranks by chance, and the n-th is asked for
 The stream runs once with teleport off and once for each `alike`, each time through a private stack of its own: queue,
 store, ledger, workers.  Both runs have the same lines and seeds.  Then `kiln bench judge` looks at the pictures.
 
-Steps: forwards of the full size, of results.jsonl. GPU: seconds of the device, of `kiln usage`; with several workers
-on one GPU they hold each other up, so these compare runs of one kind alone. Attributes and whole prompts are
+Steps: forwards of the full size, of results.jsonl. GPU: seconds of the device, of `kiln usage`. wall: from the first
+job sent to the last one stored. Several workers on one GPU hold each other up, and so do several --stacks: to measure
+time, take one of each. Attributes and whole prompts are
 differences to the same jobs without teleport in points, below 0 a loss; distances are in % of the run without
 teleport; after each its standard error, over scenes. A scene's pictures are neighbours whether their prompts have the
 same words or not. near: mean distance of a picture to the nearest other of its scene, for all that have one; of hits
@@ -21,6 +22,7 @@ Needs no Python package.
 """
 import argparse
 import collections
+import concurrent.futures
 import json
 import math
 import os
@@ -157,8 +159,8 @@ def render(args, stream, coarse, alike, place):
             "lookups": count, "lookup_s": looked}
 
 
-def begin_judge(args, stream, place):
-    """Starts `kiln bench judge` on what was rendered."""
+def judge(args, stream, place):
+    """[what is known of each job], by `kiln bench judge` on what was rendered"""
     out, rows = os.path.join(place, "out"), {}
     with open(os.path.join(out, "results.jsonl"), encoding="utf-8") as file:
         for row in map(json.loads, file):
@@ -171,21 +173,9 @@ def begin_judge(args, stream, place):
             files = rows[number]["files"]
             file.write(json.dumps({"picture": os.path.join(out, files["full"]), "asked": what, "group": scene,
                                    "latent": os.path.join(out, files["latent"])}) + "\n")
-    seen = open(os.path.join(place, "seen.jsonl"), "w", encoding="utf-8")
-    command = [os.path.join(args.build, "kiln"), "bench", "judge", "--list", asked, "--model", args.model, "--judge",
-               os.path.join(ROOT, "pipeline/models/judge"), "--device", args.device]
-    return rows, seen, subprocess.Popen(command, stdout=seen)
-
-
-def end_judge(stream, place, started):
-    """[what is known of each job]"""
-    rows, seen, process = started
-    status = process.wait()
-    seen.close()
-    if status:
-        sys.exit(f"kiln bench judge ended with {status}")
-    with open(seen.name, encoding="utf-8") as file:
-        found = [json.loads(line) for line in file]
+    found = [json.loads(line) for line in run(
+        args, "bench", "judge", "--list", asked, "--model", args.model, "--judge",
+        os.path.join(ROOT, "pipeline/models/judge"), "--device", args.device, capture=True).splitlines()]
     shutil.rmtree(os.path.join(place, "out"))
     return [{"scene": scene, "forwards": rows[i]["forwards"], "class": rows[i]["donor_class"] if hit(rows[i]) else None,
              "depth": rows[i]["steps_saved"] if hit(rows[i]) else 0, "fallback": rows[i]["fallback"], **found[i]}
@@ -259,21 +249,21 @@ def mean(jobs, key):
 
 def print_table(args, points):
     print(f"\n{args.jobs} jobs of {args.size}x{args.size}, {args.dtype} on {args.device}, {args.workers} workers, "
-          f"{args.waves} waves, seed {args.seed}\n")
-    print("| runs | repeats | alike | steps saved | GPU saved | hits | attributes | whole | near | of hits | "
-          "of all pictures | look-ups |\n" + "| --- " * 12 + "|")
+          f"{args.stacks} stacks, {args.waves} waves, seed {args.seed}\n")
+    print("| runs | repeats | alike | steps saved | GPU saved | wall saved | hits | attributes | whole | near | of hits | "
+          "of all pictures | look-ups |\n" + "| --- " * 13 + "|")
     for point in points:
         f, name = point["figures"], "coarse" if point["coarse"] == "auto" else "exact"
         if not f:
             right = 100 * sum(j["right"] for j in point["jobs"]) / sum(j["asked"] for j in point["jobs"])
             print(f"| {name} | {point['repeats']} % | off | {sum(j['forwards'] for j in point['jobs']):.0f} forwards | "
-                  f"{point['about']['gpu_s']:.1f} s | - | {right:.1f} % right | "
+                  f"{point['about']['gpu_s']:.1f} s | {point['about']['seconds']:.1f} s | - | {right:.1f} % right | "
                   f"{100 * mean(point['jobs'], 'whole'):.1f} % right | {mean(point['jobs'], 'near'):.3f} | - | "
                   f"{mean(point['jobs'], 'near_any'):.3f} | - |")
             continue
         print(f"| {name} | {point['repeats']} % | {point['alike']} | {f['saved']:.1f} % | {f['gpu']:.1f} % | "
-              f"{f['hits']:.1f} % | {show(f['attributes'], '+')} | {show(f['whole'], '+')} | {show(f['near'])} % | "
-              f"{show(f['near_hits'])} % | {show(f['near_any'])} % | {f['lookups']:.3f} % |")
+              f"{f['wall']:.1f} % | {f['hits']:.1f} % | {show(f['attributes'], '+')} | {show(f['whole'], '+')} | "
+              f"{show(f['near'])} % | {show(f['near_hits'])} % | {show(f['near_any'])} % | {f['lookups']:.3f} % |")
     print("\nHits by class and steps skipped, % of the jobs:")
     for point in points:
         if point["figures"] and point["figures"]["classes"]:
@@ -296,6 +286,7 @@ def main():
     parser.add_argument("--points", default="exact", help="of " + ", ".join(POINTS) + ", or COARSE:REPEATS:ALIKE")
     parser.add_argument("--rewordings", type=int, default=SHARES[1], help="%% of the jobs, if any repeat")
     parser.add_argument("--waves", type=int, default=1, help="parts of the stream, each enqueued when the one before is done")
+    parser.add_argument("--stacks", type=int, default=1, help="points rendered at a time")
     parser.add_argument("--judges", type=int, default=4, help="at a time")
     parser.add_argument("--limit", type=int, default=3600, help="seconds of a run")
     parser.add_argument("--seed", type=int, default=33)
@@ -312,20 +303,25 @@ def main():
                               for point in ((coarse, repeats, None), (coarse, repeats, alike))))
     os.makedirs(args.out)
     os.chmod(args.out, 0o711)
-    streams, points, waiting = {}, [], []
+    streams, points = {}, []
     for coarse, repeats, alike in runs:
         if repeats not in streams:
             streams[repeats] = make_stream(args.jobs, repeats, args.rewordings if repeats else 0, args.seed)
-        place = os.path.join(args.out, f"{coarse}-{repeats}-{'off' if alike is None else alike}")
-        point = {"coarse": coarse, "repeats": repeats, "alike": alike, "place": place,
-                 "about": render(args, streams[repeats], coarse, alike, place)}
-        print(f"{os.path.basename(place)}: {point['about']['seconds']:.1f} s", file=sys.stderr)
-        points.append(point)
-    for begin in range(0, len(points), args.judges):
-        some = points[begin:begin + args.judges]
-        waiting = [begin_judge(args, streams[p["repeats"]], p["place"]) for p in some]
-        for point, started in zip(some, waiting):
-            point["jobs"] = end_judge(streams[point["repeats"]], point["place"], started)
+        points.append({"coarse": coarse, "repeats": repeats, "alike": alike, "place": os.path.join(
+            args.out, f"{coarse}-{repeats}-{'off' if alike is None else alike}")})
+
+    def make(point):
+        return render(args, streams[point["repeats"]], point["coarse"], point["alike"], point["place"])
+
+    def see(point):
+        return judge(args, streams[point["repeats"]], point["place"])
+
+    for key, work, at_once in ("about", make, args.stacks), ("jobs", see, args.judges):
+        begin = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            for point, found in zip(points, pool.map(work, points)):
+                point[key] = found
+        print(f"{work.__name__}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
     full = {}
     for point in points:
         kind = point["coarse"], point["repeats"]
