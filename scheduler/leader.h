@@ -132,7 +132,9 @@ struct kiln_leader {
     uint64_t loaded_id, sweep_id;   /* cursors */
     int64_t sweep_began_ms;
     bool loaded, sweeping, queue_full;
-    bool expecting;             /* of waiting jobs it was looked up where they may begin */
+    bool expecting;             /* of waiting jobs it was looked up where they may begin, */
+    uint64_t expected_turn;     /* at this turn of the cache; */
+    int64_t expect_due_ms;      /* not again before */
     struct kiln_gauges *gauges; /* the daemon's; NULL without metrics */
     struct kiln_pauses pauses;  /* jobs that these match are kept out of the policy */
     /* the other threads */

@@ -6,8 +6,10 @@
  * somebody asks for it (retry, cancel), so no lost message can hide a job for long.
  *
  * While the cache knows its donors, each page is also asked which of its jobs would begin from a
- * stored latent, so that the policy groups them by the steps that are left.  A sweep asks again.
- * What a run really begins from is decided when it is assigned (dispatch.c).
+ * stored latent, so that the policy groups them by the steps that are left.  A sweep asks again,
+ * and the page of those that wait longest is asked whenever there are new donors: jobs that are
+ * found to be hits only when they are assigned would need calls of their own.  What a run really
+ * begins from is decided then (dispatch.c).
  *
  * Paused jobs wait in the ledger like any other, but the policy does not know of them: nothing has
  * to step over them, and they take no memory.  A new pause removes what waits at once; a sweep
@@ -24,8 +26,10 @@
 #define PAUSES_MS 400  /* a pause whose control message is lost takes effect within a second */
 #define POLL_MS 500    /* looks for new jobs without being told */
 #define EXPECT_MS 50   /* of look-ups a page; what is left counts as full runs */
+#define AGAIN_MS 1000  /* at least this long between looks for new donors, */
+#define AGAIN_PAGE 500 /* of so many jobs that wait longest */
 #define SWEEP_MS 60000 /* at least this long between sweeps, */
-#define SWEEP_SHARE 20 /* and this many times what the last one took */
+#define SWEEP_SHARE 20 /* and this many times what the last one took; also for AGAIN_MS */
 
 struct loading {
     struct kiln_leader *leader;
@@ -107,15 +111,29 @@ static int expect_one(void *arg, const struct kiln_job *job)
     return 0;
 }
 
-/* Jobs after_id < id <= last_id are in the policy. */
+/* The first `max` jobs of after_id < id <= last_id, which are in the policy. */
 static int expect_page(struct kiln_leader *leader, uint64_t after_id, uint64_t last_id,
-                       struct kiln_error *err)
+                       uint32_t max, struct kiln_error *err)
 {
     struct expecting expecting = {leader, kiln_clock_ms() + EXPECT_MS};
     if (last_id == after_id || !kiln_cache_ready(leader->cache))
         return 0;
-    return kiln_ledger_asking(leader->ledger, leader->pool, after_id, last_id, PAGE, expect_one,
+    return kiln_ledger_asking(leader->ledger, leader->pool, after_id, last_id, max, expect_one,
                               &expecting, err);
+}
+
+/* Looks for new donors of the jobs that go next. */
+static int expect_again(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    const uint64_t turn = kiln_cache_turn(leader->cache);
+    if (turn == leader->expected_turn || now_ms < leader->expect_due_ms)
+        return 0;
+    const int64_t began_ms = kiln_clock_ms();
+    int rc = expect_page(leader, 0, leader->loaded_id, AGAIN_PAGE, err);
+    const int64_t pause = (kiln_clock_ms() - began_ms) * SWEEP_SHARE;
+    leader->expected_turn = turn;
+    leader->expect_due_ms = now_ms + (pause > AGAIN_MS ? pause : AGAIN_MS);
+    return rc;
 }
 
 /* One page after *cursor; *ret_more: there may be another one. */
@@ -128,7 +146,7 @@ static int load_page(struct kiln_leader *leader, int64_t now_ms, uint64_t *curso
     const uint64_t after = *cursor;
     *cursor = loading.last_id;
     *ret_more = rc == 0 && loading.rows == PAGE;
-    rc = rc ? rc : expect_page(leader, after, *cursor, err);
+    rc = rc ? rc : expect_page(leader, after, *cursor, PAGE, err);
     if (rc == KILN_FULL && !leader->queue_full)
         kiln_log(KILN_LOG_WARNING, "queue_full",
                  kiln_f("effect", "%s", "later jobs wait in the ledger until others are rendered"));
@@ -198,7 +216,7 @@ int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err
         rc = load_new(leader, now_ms, err);
     if (rc == 0 && (leader->sweeping || now_ms >= leader->sweep_due_ms))
         rc = sweep(leader, now_ms, err);
-    return rc;
+    return rc ? rc : expect_again(leader, now_ms, err);
 }
 
 /* --- pauses ---------------------------------------------------------------------------------- */

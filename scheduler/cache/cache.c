@@ -65,6 +65,7 @@ struct kiln_cache {
     struct model models[MODELS_MAX];
     size_t model_count;
     bool complete; /* all donors of the ledger are in memory */
+    uint64_t turn;
 };
 
 static uint64_t hash_of(const char *text)
@@ -119,6 +120,7 @@ static void put_donor(struct kiln_cache *cache, const struct kiln_donor_row *row
     const int code = note_model(cache, row, kind.weights)
                          ? kiln_donor_index_put(cache->index, &entry)
                          : KILN_FULL;
+    cache->turn++;
     pthread_mutex_unlock(&cache->lock);
     if (code && !cache->full)
         kiln_log(KILN_LOG_WARNING, "donors_full", kiln_f("code", "%s", kiln_code_name(code)),
@@ -135,6 +137,7 @@ static int take_row(void *arg, const struct kiln_donor_row *row)
     }
     pthread_mutex_lock(&cache->lock);
     (void)kiln_donor_index_remove(cache->index, row->job);
+    cache->turn++;
     pthread_mutex_unlock(&cache->lock);
     return 0;
 }
@@ -445,6 +448,14 @@ struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_jo
     if (!*ret_silent)
         kiln_metric_observe(KILN_METRIC_DONOR_SECONDS, 0, (kiln_monotonic_ms() - began_ms) / 1e3);
     return ret;
+}
+
+uint64_t kiln_cache_turn(struct kiln_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    const uint64_t turn = cache->turn;
+    pthread_mutex_unlock(&cache->lock);
+    return turn;
 }
 
 bool kiln_cache_ready(struct kiln_cache *cache)

@@ -43,6 +43,8 @@ int kiln_cache_load(struct kiln_cache *cache, struct kiln_ledger *ledger, const 
 /* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks
  * for, its prompt and its size.  Any thread. */
 struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job);
+/* Grows with every donor that is found or lost. */
+uint64_t kiln_cache_turn(struct kiln_cache *cache);
 /* Whether all donors are in memory and the model's table has rows: else a look-up says little. */
 bool kiln_cache_ready(struct kiln_cache *cache);
 /* The same without the use.  *ret_silent: why nothing was looked for, or NULL.  watch (may be NULL)
