@@ -27,6 +27,8 @@ const char *kiln_reuse_fallback(const char *why, double wasted, char *out, size_
                  "does not go with the prompt, by what the first step changed (%g step%s "
                  "wasted)",
                  wasted, wasted == 1 ? "" : "s");
+    else if (strcmp(why, KILN_REUSE_SLOWER) == 0)
+        snprintf(out, size, "would have saved no time in its batch");
     else
         snprintf(out, size, "is %s", why);
     return out;

@@ -28,6 +28,7 @@ const char *kiln_reuse_saving(double sigma, double own, double forwards, char *o
 /* Why a run did not begin from the latent that was chosen ("missing", ...), as a clause about that
  * latent, into out, which is returned.  wasted: steps of a run from it that was given up. */
 #define KILN_REUSE_UNLIKE "unlike"
+#define KILN_REUSE_SLOWER "slower"
 const char *kiln_reuse_fallback(const char *why, double wasted, char *out, size_t size);
 
 #endif

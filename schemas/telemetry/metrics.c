@@ -29,8 +29,8 @@ static const char *const causes[] = {"crashed", "unbegun", "missing", "unsent", 
 static const char *const lookups[] = {"miss", "hit", NULL};
 static const char *const classes[] = {"same_prompt", "canonical", "reworded", "donor_says_more",
                                       NULL};
-static const char *const reuses[] = {"began", "missing",    "damaged", "unfit", "odd",
-                                     "away",  "unmeasured", "unlike",  NULL};
+static const char *const reuses[] = {"began", "missing",    "damaged", "unfit",  "odd",
+                                     "away",  "unmeasured", "unlike",  "slower", NULL};
 static const char *const ends[] = {"done", "failed", "returned", "cancelled", "dropped", NULL};
 static const char *const stages[] = {"wait",   "text",   "denoise", "decode",
                                      "encode", "upload", "commit",  NULL};

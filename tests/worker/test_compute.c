@@ -155,12 +155,14 @@ static int begin_checked(struct kiln_renderer *self, const DiffusionZBatch *batc
     return 0;
 }
 
+enum { CALL_MS = 6 };
+
 static int finish_checked(struct kiln_renderer_run *run, DiffusionZTimes *ret_times,
                           struct kiln_error *err)
 {
     (void)run, (void)err;
-    nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL); /* no call counts more than it took */
-    *ret_times = (DiffusionZTimes){.denoise_ms = 60};
+    nanosleep(&(struct timespec){.tv_nsec = CALL_MS * 1000000}, NULL); /* no less than it says */
+    *ret_times = (DiffusionZTimes){.denoise_ms = CALL_MS};
     return 0;
 }
 
@@ -192,6 +194,10 @@ static struct kiln_renderer checked_engine = {
                              .sizes = {{64, 64, 64, 64}},
                              .size_count = 1}}},
 };
+
+/* Calls that begin from the donor were measured to take so long here, full ones 10 ms; 0: none
+ * were. */
+static double reused_ms;
 
 /* Latents beside the donor's; 0: none. */
 static uint32_t more_latents;
@@ -270,6 +276,11 @@ static void begin_worker(struct checked *c, int refused, uint32_t reused)
     assert_int_equal(kiln_config_set(c->config, "combine", "tree", "the test", &err), 0);
     assert_int_equal(kiln_worker_init(&c->worker, c->config, "w", &err), 0);
     c->worker.engine = &checked_engine;
+    const struct kiln_call_kind kind = {.width = 64, .height = 64, .steps = 4};
+    for (int i = 0; i < KILN_CALL_TIMES_KNOWN && reused_ms > 0; i++) {
+        kiln_call_times_learn(c->worker.call_times, &kind, 0, JOBS, 10);
+        kiln_call_times_learn(c->worker.call_times, &kind, 1, JOBS, reused_ms);
+    }
     board = &c->worker.board;
     atomic_store(&c->worker.threads, 2);
     kiln_board_up(board);
@@ -305,7 +316,8 @@ static void check_refused(int refused)
         assert_int_equal(picture->mode.combine, picture->mode.donors ? KILN_COMBINE_TREE : 0);
         assert_float_equal(picture->forwards, in_full ? 5 : 4, 0);
         assert_float_equal(picture->own_forwards, 4, 0);
-        const double share = in_full ? 60.0 / refused + 60.0 / JOBS / 4 : 60.0 / JOBS;
+        const double share = in_full ? (double)CALL_MS / refused + (double)CALL_MS / JOBS / 4
+                                     : (double)CALL_MS / JOBS;
         assert_float_equal(picture->denoise_ms, share, 1e-9);
         kiln_picture_free(picture);
     }
@@ -344,9 +356,32 @@ static void an_assignment_is_rendered_when_nothing_of_it_comes_again(void **stat
     }
 }
 
+/* One for which a call was measured to take longer than without it. */
+static void a_donor_that_saves_no_time_is_left(void **state)
+{
+    (void)state;
+    more_latents = 0;
+    for (int slower = 0; slower < 2; slower++) {
+        struct checked c;
+        reused_ms = slower ? 20 : 5;
+        begin_worker(&c, 0, JOBS);
+        reused_ms = 0;
+        for (int i = 0; i < JOBS; i++) {
+            struct kiln_picture *picture = next_picture(&c.worker);
+            assert_int_equal(picture->fallback, slower ? KILN_FALLBACK_SLOWER : KILN_FALLBACK_NONE);
+            assert_int_equal(picture->mode.kind, slower ? KILN_MODE_EXACT : KILN_MODE_START_STEP);
+            kiln_picture_free(picture);
+        }
+        end_worker(&c);
+        assert_int_equal(call_count, 1);
+        assert_int_equal(calls[0].start, slower ? DIFFUSIONZ_FROM_NOISE : DIFFUSIONZ_FROM_STEP);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_donor_that_saves_no_time_is_left),
         cmocka_unit_test(an_assignment_is_rendered_when_nothing_of_it_comes_again),
         cmocka_unit_test(an_idle_worker_returns_memory_once),
         cmocka_unit_test(refused_runs_are_rendered_in_full_after_the_others),

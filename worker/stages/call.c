@@ -88,3 +88,13 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
         (void)kiln_mode_sigma(engine->start_sigma(engine, batch), &call->start_sigma);
     return 0;
 }
+
+bool kiln_call_kind_of(const struct kiln_assignment *assignment, const struct kiln_job *job,
+                       struct kiln_call_kind *ret)
+{
+    *ret = (struct kiln_call_kind){
+        .width = assignment->width, .height = assignment->height, .steps = assignment->steps};
+    kiln_mode_text(&assignment->mode, ret->mode);
+    return assignment->lora_count == 0 && job->guidance == 0 && job->kind == KILN_KIND_IMAGE &&
+           job->latents != KILN_LATENTS_TRAJECTORY;
+}

@@ -10,6 +10,7 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "worker/engine/batch_steps.h"
+#include "worker/engine/call_times.h"
 #include "worker/engine/renderer.h"
 #include "worker/state/flights.h"
 #include "worker/state/portion.h"
@@ -50,5 +51,9 @@ struct kiln_call {
  * kiln_batch_set_steps says. */
 int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engine,
                        DiffusionZBatch *batch) KILN_MUST_CHECK;
+
+/* The kind of the job's calls, for their times; false: the cache never chooses a latent for it. */
+bool kiln_call_kind_of(const struct kiln_assignment *assignment, const struct kiln_job *job,
+                       struct kiln_call_kind *ret);
 
 #endif

@@ -183,6 +183,19 @@ static void count_once(DiffusionZTimes *times, double own_ms)
     times->decode_ms *= share;
 }
 
+/* What the call took, if all of it came out and it is of the kind that may begin from stored
+ * latents. */
+static void learn(struct kiln_worker *worker, const struct kiln_call *call, double own_ms)
+{
+    const struct kiln_assignment *assignment = &call->flight->assignment;
+    struct kiln_call_kind kind;
+    for (uint32_t i = 0; i < call->count; i++)
+        if (call->outputs[i].error_code != 0)
+            return;
+    if (kiln_call_kind_of(assignment, &assignment->jobs[call->index[0]], &kind))
+        kiln_call_times_learn(worker->call_times, &kind, call->reused_from, call->count, own_ms);
+}
+
 static void finish_call(struct collector *collector, struct kiln_call *call)
 {
     struct kiln_worker *worker = collector->worker;
@@ -204,6 +217,8 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
     if (code != 0)
         kiln_log(KILN_LOG_ERROR, "batch_failed", kiln_f("assignment", "%s", flight->assignment.id),
                  kiln_f("code", "%s", kiln_code_name(code)), kiln_f("error", "%s", call->err.text));
+    if (code == 0 && begun)
+        learn(worker, call, own_ms);
     if (code == 0 && times.lora_from != DIFFUSIONZ_LORA_KEPT)
         kiln_metric_add(
             KILN_METRIC_LORA_SETS,

@@ -5,8 +5,10 @@
  * the attempt number fences the commit, and an idle device helps nobody.
  *
  * An assignment has one size, number of steps, mode and LoRA set.  Guidance, kind and trajectory
- * may differ and are arguments of a call, so the jobs run in as few calls of the engine as there
- * are kinds.  A call that has begun belongs to the collector: while it ends, the next one begins.
+ * may differ and are arguments of a call, and so is the step at which jobs begin that have donors:
+ * the jobs run in as few calls of the engine as there are kinds.  A donor for which a call would
+ * take longer than it saves is left (worker/engine/call_times.h).  A call that has begun belongs to
+ * the collector: while it ends, the next one begins.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +111,30 @@ static bool same_call(const struct kiln_job *a, const struct kiln_job *b)
 {
     return a->guidance == b->guidance && a->kind == b->kind &&
            (a->latents == KILN_LATENTS_TRAJECTORY) == (b->latents == KILN_LATENTS_TRAJECTORY);
+}
+
+/* Lets jobs run in full whose donors would save no time here. */
+static void leave_slow_donors(struct compute *compute, struct kiln_portion *portion)
+{
+    const struct kiln_assignment *assignment = &portion->flight->assignment;
+    const struct kiln_job *first = NULL; /* with a donor */
+    uint32_t pictures[KILN_STEPS_MAX] = {0};
+    struct kiln_call_kind kind;
+    for (uint32_t i = 0; i < portion->job_count && !first; i++)
+        if (compute->wanted[i] && reused_from(portion, i) > 0)
+            first = &assignment->jobs[portion->jobs[i].index];
+    if (!first || !kiln_call_kind_of(assignment, first, &kind))
+        return;
+    for (uint32_t i = 0; i < portion->job_count; i++)
+        if (compute->wanted[i] && same_call(first, &assignment->jobs[portion->jobs[i].index]))
+            pictures[reused_from(portion, i)]++;
+    if (!kiln_call_times_sort_out(compute->worker->call_times, &kind, pictures))
+        return;
+    for (uint32_t i = 0; i < portion->job_count; i++)
+        if (compute->wanted[i] && pictures[reused_from(portion, i)] == 0) {
+            portion->jobs[i].start = -1;
+            portion->jobs[i].fallback = KILN_FALLBACK_SLOWER;
+        }
 }
 
 /* Lets a run from a donor be given up if its first step changes more or less than the first steps
@@ -235,8 +261,7 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
 
 /* Begins all calls of a portion.  The collector may have freed the flight once the last call of its
  * last portion has begun. */
-static void run_portion(struct compute *compute, const struct kiln_portion *portion,
-                        uint32_t wanted)
+static void run_portion(struct compute *compute, struct kiln_portion *portion, uint32_t wanted)
 {
     struct kiln_worker *worker = compute->worker;
     struct kiln_flight *flight = portion->flight;
@@ -251,6 +276,7 @@ static void run_portion(struct compute *compute, const struct kiln_portion *port
         kiln_worker_prefetch(worker, next->flight);
     kiln_board_begin(&worker->board, &flight->assignment);
     kiln_board_kick(&worker->board);
+    leave_slow_donors(compute, portion);
     while (wanted > 0) {
         struct kiln_call *call = next_call(compute, portion);
         wanted -= call->count;

@@ -8,8 +8,10 @@
 
 const char *kiln_fallback_name(enum kiln_fallback fallback)
 {
-    static const char *const names[] = {NULL,  "missing", "damaged",    "unfit",
-                                        "odd", "away",    "unmeasured", KILN_REUSE_UNLIKE};
+    static const char *const names[] = {
+        NULL,   "missing",    "damaged",         "unfit",           "odd",
+        "away", "unmeasured", KILN_REUSE_UNLIKE, KILN_REUSE_SLOWER,
+    };
     return names[fallback];
 }
 

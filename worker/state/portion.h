@@ -36,6 +36,7 @@ enum kiln_fallback {
     KILN_FALLBACK_UNMEASURED, /* kiln.json of this worker's model says nothing about it */
     KILN_FALLBACK_UNLIKE,     /* the first step from it changed as much, or as little, as no run
                                  that comes out right: prompt and latent do not go together */
+    KILN_FALLBACK_SLOWER,     /* a call of its own would have taken longer than it saves */
 };
 /* "missing", "damaged", ...; NULL for none. */
 const char *kiln_fallback_name(enum kiln_fallback fallback);

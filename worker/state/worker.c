@@ -92,9 +92,10 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     worker->lora_disk = kiln_lora_disk_new(
         kiln_config_text(config, KILN_KEY_LORA_CACHE_DIR),
         (uint64_t)(kiln_config_number(config, KILN_KEY_LORA_CACHE_GB) * 1e9), &worker->drain);
-    if (!worker->lora_disk || !worker->arrived || !worker->ready || !worker->asked ||
-        !worker->again || !worker->rendered || !worker->files || !worker->outcomes ||
-        !worker->reports) {
+    worker->call_times = kiln_call_times_new();
+    if (!worker->lora_disk || !worker->call_times || !worker->arrived || !worker->ready ||
+        !worker->asked || !worker->again || !worker->rendered || !worker->files ||
+        !worker->outcomes || !worker->reports) {
         kiln_worker_release(worker);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the worker's queues");
     }
@@ -114,6 +115,7 @@ void kiln_worker_release(struct kiln_worker *worker)
     kiln_board_release(&worker->board);
     kiln_flights_release(&worker->flights);
     kiln_lora_disk_free(worker->lora_disk);
+    kiln_call_times_free(worker->call_times);
     kiln_renderer_close(worker->engine);
     memset(worker, 0, sizeof *worker);
 }

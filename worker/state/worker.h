@@ -24,6 +24,7 @@
 
 #include "schemas/config/config.h"
 #include "storage/daemon/health.h"
+#include "worker/engine/call_times.h"
 #include "worker/engine/renderer.h"
 #include "worker/state/board.h"
 #include "worker/state/flights.h"
@@ -51,6 +52,7 @@ struct kiln_worker {
     struct kiln_renderer *engine;
 
     struct kiln_lora_disk *lora_disk;
+    struct kiln_call_times *call_times; /* has a lock of its own */
 
     struct kiln_flights flights;
     struct kiln_board board;
