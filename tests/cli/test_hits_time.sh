@@ -1,0 +1,34 @@
+#!/bin/bash
+# Stored latents on a device that takes as long for eight pictures as for one, as a GPU does with small ones: jobs that
+# all come at once, half of them repeats, must not take it longer than the same jobs without. Which is a matter of
+# calls: jobs that begin at different steps share none. Prints the seconds of both.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+mkdir model
+printf '%s\n' '{"teleport": {"rows": [
+ {"class": "same_prompt", "depth": 1, "donors": 1, "uses": 4, "variety": 1, "loss": [0, 0], "for": ["64x64"]},
+ {"class": "same_prompt", "depth": 6, "donors": 1, "uses": 1, "variety": 0.1, "loss": [0, 0], "for": ["64x64"]}]}}' >model/kiln.json
+export KILN_MODEL=$PWD/model
+ok kiln up --dir s --engine testcard --batch-max 8 --no-gallery
+export KILN_CONFIG=$PWD/s/kiln.conf
+for how in off auto; do
+    python3 - $how >$how.jsonl <<'P'
+import json, random, sys
+how, rng = sys.argv[1], random.Random(7)
+for i in range(960):
+    scene = i if rng.randrange(4) == 0 or i < 8 else rng.randrange(i)
+    alike = rng.choice([0, 100])
+    print(json.dumps({"prompt": f"{how} fox {scene // 2} @step_ms=10", "size": "64x64", "seed": i, "teleport": how,
+                      **({"alike": alike} if how == "auto" else {})}))
+P
+    ok kiln enqueue $how.jsonl --batch $how
+    ok kiln wait $how --timeout 300
+done
+of="FROM image i JOIN job j ON j.id = i.job_id JOIN batch b ON b.id = j.batch_id WHERE b.name ="
+took="round((sum(i.denoise_ms) / 1000)::numeric, 1)"
+off=$(sql "SELECT $took $of 'off'") auto=$(sql "SELECT $took $of 'auto'")
+echo "device: $off s without stored latents, $auto s with them" >&2
+sql "SELECT coalesce(nullif(i.mode, ''), i.fallback, 'in full'), count(*), $took $of 'auto' GROUP BY 1 ORDER BY 1" >&2
+[ "$(sql "SELECT count(*) > 100 $of 'auto' AND i.mode LIKE 'teleport=%'")" = t ] || die "hardly a job began from a stored latent"
+[ "$(sql "SELECT $auto < 1.1 * $off")" = t ] || die "stored latents took $auto s of the device, $off s without"
