@@ -1,6 +1,6 @@
 #!/bin/bash
 # Stored latents on a device that takes as long for eight pictures as for one, as a GPU does with small ones: jobs that
-# all come at once, half of them repeats, must not take it longer than the same jobs without. Which is a matter of
+# all come at once, three of four repeats, must not take it longer than the same jobs without. Which is a matter of
 # calls: jobs that begin at different steps share none. Prints the seconds of both.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
