@@ -25,9 +25,10 @@
 #define LOAD_MS 150    /* of one step for new jobs: the bus is read in between */
 #define PAUSES_MS 400  /* a pause whose control message is lost takes effect within a second */
 #define POLL_MS 500    /* looks for new jobs without being told */
-#define EXPECT_MS 50   /* of look-ups a page; what is left counts as full runs */
+#define EXPECT_MS 50   /* of look-ups a page, at most; what is left stays as it was expected */
 #define AGAIN_MS 1000  /* at least this long between looks for new donors, */
-#define AGAIN_PAGE 500 /* of so many jobs that wait longest */
+#define AGAIN_PAGE 500 /* of so many jobs that wait longest, */
+#define AGAIN_EACH 4   /* milliseconds for each worker: below 0.5 % of their time */
 #define SWEEP_MS 60000 /* at least this long between sweeps, */
 #define SWEEP_SHARE 20 /* and this many times what the last one took; also for AGAIN_MS */
 
@@ -111,11 +112,12 @@ static int expect_one(void *arg, const struct kiln_job *job)
     return 0;
 }
 
-/* The first `max` jobs of after_id < id <= last_id, which are in the policy. */
+/* The first `max` jobs of after_id < id <= last_id, which are in the policy; look-ups for most_ms.
+ */
 static int expect_page(struct kiln_leader *leader, uint64_t after_id, uint64_t last_id,
-                       uint32_t max, struct kiln_error *err)
+                       uint32_t max, int64_t most_ms, struct kiln_error *err)
 {
-    struct expecting expecting = {leader, kiln_clock_ms() + EXPECT_MS};
+    struct expecting expecting = {leader, kiln_clock_ms() + most_ms};
     if (last_id == after_id || !kiln_cache_ready(leader->cache))
         return 0;
     return kiln_ledger_asking(leader->ledger, leader->pool, after_id, last_id, max, expect_one,
@@ -129,7 +131,8 @@ static int expect_again(struct kiln_leader *leader, int64_t now_ms, struct kiln_
     if (turn == leader->expected_turn || now_ms < leader->expect_due_ms)
         return 0;
     const int64_t began_ms = kiln_clock_ms();
-    int rc = expect_page(leader, 0, leader->loaded_id, AGAIN_PAGE, err);
+    const int64_t most_ms = at_most((int64_t)leader->member_count * AGAIN_EACH, EXPECT_MS);
+    int rc = expect_page(leader, 0, leader->loaded_id, AGAIN_PAGE, most_ms, err);
     const int64_t pause = (kiln_clock_ms() - began_ms) * SWEEP_SHARE;
     leader->expected_turn = turn;
     leader->expect_due_ms = now_ms + (pause > AGAIN_MS ? pause : AGAIN_MS);
@@ -146,7 +149,7 @@ static int load_page(struct kiln_leader *leader, int64_t now_ms, uint64_t *curso
     const uint64_t after = *cursor;
     *cursor = loading.last_id;
     *ret_more = rc == 0 && loading.rows == PAGE;
-    rc = rc ? rc : expect_page(leader, after, *cursor, PAGE, err);
+    rc = rc ? rc : expect_page(leader, after, *cursor, PAGE, EXPECT_MS, err);
     if (rc == KILN_FULL && !leader->queue_full)
         kiln_log(KILN_LOG_WARNING, "queue_full",
                  kiln_f("effect", "%s", "later jobs wait in the ledger until others are rendered"));

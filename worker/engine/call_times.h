@@ -1,6 +1,6 @@
 /* call_times.h - how long calls of the engine took here, and so which stored latents save time.
  *
- * Pictures that begin at different steps need calls of their own.  A device that takes little
+ * Pictures that begin at different steps need calls of their own.  A device that takes hardly
  * longer for eight small pictures than for one takes longer for three calls than for one of all
  * pictures in full, however many steps that saves.  So a worker notes how long its calls took, by
  * what they rendered, the step at which they began and their number of pictures: the median of the
