@@ -199,6 +199,8 @@ static struct kiln_renderer checked_engine = {
  * were. */
 static double reused_ms;
 
+static bool first_without; /* a donor, of the jobs of a portion */
+
 /* Latents beside the donor's; 0: none. */
 static uint32_t more_latents;
 
@@ -218,7 +220,7 @@ static void pass_portion(struct kiln_worker *worker, struct kiln_flight *flight,
         portion->start_count = 1;
     }
     for (uint32_t i = from; i < to; i++)
-        assert_non_null(kiln_portion_add(portion, i, donor ? 0 : -1));
+        assert_non_null(kiln_portion_add(portion, i, donor && !(first_without && i == 0) ? 0 : -1));
     portion->first = from == 0;
     portion->last = to == JOBS;
     if (portion->first)
@@ -279,7 +281,8 @@ static void begin_worker(struct checked *c, int refused, uint32_t reused)
     const struct kiln_call_kind kind = {.width = 64, .height = 64, .steps = 4};
     for (int i = 0; i < KILN_CALL_TIMES_KNOWN && reused_ms > 0; i++) {
         kiln_call_times_learn(c->worker.call_times, &kind, 0, JOBS, 10);
-        kiln_call_times_learn(c->worker.call_times, &kind, 1, JOBS, reused_ms);
+        kiln_call_times_learn(c->worker.call_times, &kind, 0, 1, 10);
+        kiln_call_times_learn(c->worker.call_times, &kind, 1, JOBS - 1, reused_ms);
     }
     board = &c->worker.board;
     atomic_store(&c->worker.threads, 2);
@@ -363,18 +366,22 @@ static void a_donor_that_saves_no_time_is_left(void **state)
     more_latents = 0;
     for (int slower = 0; slower < 2; slower++) {
         struct checked c;
-        reused_ms = slower ? 20 : 5;
+        int left = 0;
+        first_without = true;
+        reused_ms = slower ? 20 : 0;
         begin_worker(&c, 0, JOBS);
+        first_without = false;
         reused_ms = 0;
         for (int i = 0; i < JOBS; i++) {
             struct kiln_picture *picture = next_picture(&c.worker);
-            assert_int_equal(picture->fallback, slower ? KILN_FALLBACK_SLOWER : KILN_FALLBACK_NONE);
-            assert_int_equal(picture->mode.kind, slower ? KILN_MODE_EXACT : KILN_MODE_START_STEP);
+            left += picture->fallback == KILN_FALLBACK_SLOWER;
+            if (slower)
+                assert_int_equal(picture->mode.kind, KILN_MODE_EXACT);
             kiln_picture_free(picture);
         }
         end_worker(&c);
-        assert_int_equal(call_count, 1);
-        assert_int_equal(calls[0].start, slower ? DIFFUSIONZ_FROM_NOISE : DIFFUSIONZ_FROM_STEP);
+        assert_int_equal(left, slower ? JOBS - 1 : 0);
+        assert_int_equal(call_count, slower ? 1 : 2);
     }
 }
 

@@ -127,6 +127,8 @@ bool kiln_call_times_sort_out(struct kiln_call_times *times, const struct kiln_c
             return false;
         steps[count++] = step;
     }
+    if (count == 0 || (count == 1 && pictures[0] == 0)) /* one call, with fewer steps */
+        return false;
     pthread_mutex_lock(&times->lock);
     const uint32_t all = (1u << count) - 1;
     const double as_it_is = batch_ms(times, kind, pictures, steps, count, all);

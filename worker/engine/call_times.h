@@ -6,8 +6,9 @@
  * what they rendered, the step at which they began and their number of pictures: the median of the
  * last KILN_CALL_TIMES_KEPT of a kind.  Pictures are left to run in full if all calls that their
  * batch would need otherwise were measured, and take more than KILN_CALL_TIMES_MARGIN as long as
- * the calls without them.  What is not measured is tried; and every KILN_CALL_TIMES_AGAIN-th batch
- * is cut all the same, so that old times do not last.
+ * the calls without them.  A batch that is one call anyway is left as it is.  What is not measured
+ * is tried; and every KILN_CALL_TIMES_AGAIN-th batch is cut all the same, so that old times do not
+ * last.
  *
  * No I/O, no clock; memory for 256 kinds of calls.  Any thread.
  */
