@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "storage/ledger/gallery/fingerprints.h"
 #include "storage/ledger/gallery/follow.h"
 #include "storage/ledger/gallery/gallery.h"
 #include "storage/ledger/ledger.h"
@@ -150,6 +151,24 @@ static void review_all(void)
                  rig.err);
 }
 
+static int ignore_print(void *arg, const struct kiln_fingerprint_row *row, struct kiln_error *err)
+{
+    (void)arg, (void)row, (void)err;
+    return 0;
+}
+
+/* Pictures that all have fingerprints, in a session of the background's kind. */
+static void look_at_fingerprints(uint64_t last)
+{
+    free(kiln_test_sql(rig.stack, "INSERT INTO gallery_picture (job_id) SELECT job_id FROM image"));
+    free(kiln_test_sql(rig.stack, "ANALYZE gallery_picture"));
+    kiln_test_ok(
+        kiln_gallery_fingerprints_below(rig.ledger, last, 500, ignore_print, NULL, &rig.err),
+        rig.err);
+    kiln_test_ok(kiln_gallery_fingerprints_of(rig.ledger, &last, 1, ignore_print, NULL, &rig.err),
+                 rig.err);
+}
+
 static void every_question_finds_its_index(void **state)
 {
     (void)state;
@@ -165,6 +184,7 @@ static void every_question_finds_its_index(void **state)
                  rig.err);
     kiln_test_ok(kiln_gallery_children(session, &filter, job, 24, ignore, NULL, &rig.err), rig.err);
     review_all();
+    look_at_fingerprints(job);
     char *log = kiln_test_postgres_log(rig.stack);
     expect(log, "SELECT i.job_id, i.job_id, coalesce(i.safety_flag", "using image_review",
            "Seq Scan on image");
@@ -195,7 +215,15 @@ static void every_question_finds_its_index(void **state)
     expect(log, "SELECT i.safety_score", "image_prompt_hash", "Seq Scan on image");
     expect(log, "SELECT i.safety_score", "job_parent", "Seq Scan on job");
     expect(log, "SELECT c.id FROM job c JOIN image v", "job_parent", "Seq Scan on job");
-    /* The follower's, in a session with generic plans. */
+    /* Those of the background, in a session with generic plans. */
+    static const char *const pages[] = {
+        "FROM (SELECT * FROM (SELECT job_id, pool FROM image WHERE job_id <",
+        "FROM (SELECT job_id, pool FROM image WHERE job_id ="};
+    for (int i = 0; i < 2; i++) {
+        expect(log, pages[i], "using image_pkey", "Bitmap");
+        expect(log, pages[i], "using gallery_picture_pkey", "Hash");
+        expect(log, pages[i], "One-Time Filter: (gallery_picture.job_id IS NULL)", "Merge");
+    }
     expect(log, "SELECT changed, job_id FROM ((SELECT", "image_changed", "Seq Scan");
     expect(log, "SELECT changed, job_id FROM ((SELECT", "image_change_pkey", "Seq Scan");
     /* With a second bound its scan may begin at the first row of the table. */

@@ -8,14 +8,21 @@
 #include "storage/ledger/gallery/question.h"
 
 /* A picture i of `image`, its row p, and where there is none the files o.  The smallest file is
- * enough for a hash of 64 x 64 places. */
+ * enough for a hash of 64 x 64 places.
+ *
+ * The plan must suit a page.  OFFSET 0: rows of gallery_picture are looked up one by one; a join
+ * reads all of them where the planner expects a tenth of the pictures, which it does of a LIMIT
+ * that is a parameter.  So there is also a LIMIT that it knows. */
+#define TEXT_OF(number) #number
+#define PAGE_MAX(number) TEXT_OF(number)
 #define PRINTS(IMAGE)                                                                              \
     "SELECT i.job_id, i.pool, o.key, coalesce(p.file, o.file, 0), p.quality, p.colour, p.pdq"      \
-    " FROM (" IMAGE ") i LEFT JOIN gallery_picture p ON p.job_id = i.job_id"                       \
+    " FROM (" IMAGE ") i LEFT JOIN LATERAL (SELECT * FROM gallery_picture"                         \
+    "  WHERE job_id = i.job_id OFFSET 0) p ON true"                                                \
     " LEFT JOIN LATERAL (SELECT (array_agg(o.key ORDER BY o.width * o.height, o.role))[1] AS key," \
     "  max(" KILN_FINGERPRINT_FILE_SQL ") FILTER (WHERE o.role = 'full') AS file FROM object o"    \
-    "  WHERE o.job_id = i.job_id AND o.role IN ('256', '512', 'full')) o ON p.job_id IS NULL"      \
-    " ORDER BY i.job_id DESC"
+    "  WHERE p.job_id IS NULL AND o.job_id = i.job_id AND o.role IN ('256', '512', 'full')) o"     \
+    "  ON true ORDER BY i.job_id DESC"
 
 struct reading {
     kiln_each_fingerprint *each;
@@ -38,10 +45,11 @@ int kiln_gallery_fingerprints_below(struct kiln_ledger *session, uint64_t below,
 {
     static const struct kiln_statement statement = {
         "fingerprints_below",
-        PRINTS("SELECT job_id, pool FROM image WHERE job_id < $1::bigint ORDER BY job_id DESC"
-               " LIMIT $2::integer")};
+        PRINTS("SELECT * FROM (SELECT job_id, pool FROM image WHERE job_id < $1::bigint"
+               " ORDER BY job_id DESC LIMIT " PAGE_MAX(KILN_FINGERPRINTS_MAX) ") page LIMIT $2::integer")};
     struct reading reading = {each, arg};
     struct kiln_params params = {0};
+    assert(count <= KILN_FINGERPRINTS_MAX);
     KILN_BIND(&params, below, count);
     return kiln_ledger_run_each(session, &statement, &params, read_row, &reading, err);
 }
