@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "scheduler/gallery/background.h"
+#include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/telemetry/metrics.h"
 #include "storage/daemon/outage.h"
@@ -16,6 +17,7 @@
 #define RATE_PAUSE_MS 20 /* between pages of old pictures for the rule: searches come first */
 #define PAUSE_MS 1000    /* between two looks at a ledger without changes, */
 #define WANTED_MS 100    /* while the first search by meaning may come */
+#define EMBED_MS 1000    /* of new prompts in a row, before the ledger is looked at again */
 
 struct kiln_gallery_follow {
     struct kiln_follower *follower;
@@ -57,6 +59,18 @@ static int open_meaning(struct kiln_gallery_follow *follow, struct kiln_error *e
     return rc;
 }
 
+/* New prompts come in small batches; a look at the ledger for each would be four commits a batch. */
+static int keep_meaning(struct kiln_gallery_follow *follow, bool replaced, bool *ret_more,
+                        struct kiln_error *err)
+{
+    const int64_t until_ms = kiln_clock_ms() + EMBED_MS;
+    int rc = kiln_keeper_step(follow->keeper, replaced, ret_more, err);
+    while (rc == 0 && *ret_more && kiln_clock_ms() < until_ms &&
+           kiln_background_pause(&follow->background, 0))
+        rc = kiln_keeper_step(follow->keeper, false, ret_more, err);
+    return rc;
+}
+
 /* Both indexes, and the rule; *ret_pause_ms: when there is more to do. */
 static int step(struct kiln_gallery_follow *follow, int *ret_pause_ms, struct kiln_error *err)
 {
@@ -70,7 +84,7 @@ static int step(struct kiln_gallery_follow *follow, int *ret_pause_ms, struct ki
         kiln_alike_step(follow->alike, progress.writes, progress.replaced);
     }
     if (rc == 0)
-        rc = kiln_keeper_step(follow->keeper, progress.replaced, &more, err);
+        rc = keep_meaning(follow, progress.replaced, &more, err);
     if (rc == 0 && progress.writes)
         rc = kiln_rater_step(follow->rater, progress.replaced, &unrated, err);
     *ret_pause_ms = progress.more || more               ? 0

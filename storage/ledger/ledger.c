@@ -67,6 +67,11 @@ int kiln_ledger_open_reading(const struct kiln_config *config, const char *name,
     return rc;
 }
 
+void kiln_ledger_in_background(struct kiln_ledger *ledger)
+{
+    ledger->pg.background = true;
+}
+
 const struct kiln_ledger_limits *kiln_ledger_limits(const struct kiln_ledger *ledger)
 {
     return &ledger->limits;

@@ -28,6 +28,10 @@ int kiln_ledger_open(const struct kiln_config *config, const char *name, struct 
  * limit_ms (0: the setting statement_timeout_s), or two seconds more if the server hangs. */
 int kiln_ledger_open_reading(const struct kiln_config *config, const char *name, int64_t limit_ms,
                              struct kiln_ledger **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* For a session that only writes what can be made again from other tables; called right after it
+ * was opened.  A crash of the server may lose its last commits, in order: never a commit without
+ * those before it.  On this machine, its server process has a lower priority. */
+void kiln_ledger_in_background(struct kiln_ledger *ledger);
 void kiln_ledger_close(struct kiln_ledger *ledger); /* accepts NULL */
 /* Connects if needed and refuses a schema older or newer than this program. */
 int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err) KILN_MUST_CHECK;

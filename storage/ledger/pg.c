@@ -14,6 +14,10 @@
  * a million rows have arrived.  A reading session plans most questions with their values, writes
  * nothing, and reads as the role kiln_reader where the database has one that its user may become.
  *
+ * A session in the background writes only what can be made again from other tables.  Its commits do
+ * not wait for the disk, so workers' commits seldom wait for it there, and its server process has a
+ * low priority (priority.h).
+ *
  * A client that has waited long enough closes the connection; PQcancel would wait for a stopped
  * server without limit.  A reading session's server process notices within a second that its client
  * is gone; that of the queue is ended by the next connect.
@@ -27,10 +31,12 @@
 #include <string.h>
 
 #include "schemas/clock.h"
+#include "storage/ledger/priority.h"
 
 #define CLIENT_GRACE_MS 2000 /* the server's own limit comes first by this much */
 #define EARLIER_MS 3000      /* for the server to end what an earlier connection asked */
 #define SETTINGS_MAX 64
+#define BACKGROUND_NICE 10
 
 int kiln_pg_init(struct kiln_pg *pg, const struct kiln_config *config, const char *name,
                  struct kiln_error *err)
@@ -269,12 +275,15 @@ static int set_up_session(struct kiln_pg *pg, int earlier, struct kiln_error *er
     char sql[1024];
     snprintf(sql, sizeof sql,
              "SET statement_timeout = %lld; SET lock_timeout = %lld;"
-             "SET idle_in_transaction_session_timeout = 60000; %s SET jit = off;"
+             "SET idle_in_transaction_session_timeout = 60000; %s %s SET jit = off;"
              "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET extra_float_digits = 1;"
              "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3;"
              "SET tcp_keepalives_count = 3",
              (long long)pg->statement_ms, (long long)(pg->statement_ms * 2 / 3 + 1),
-             pg->reading ? READING_ONLY : PLANS_ONCE);
+             pg->reading ? READING_ONLY : PLANS_ONCE,
+             pg->background ? "SET synchronous_commit = off;" : "");
+    if (pg->background)
+        (void)kiln_pg_lower(pg->conn, BACKGROUND_NICE); /* best effort */
     int rc = kiln_pg_exec(pg, sql, pg->connect_ms, NULL, err);
     if (rc == 0 && earlier)
         rc = end_earlier(pg, earlier, err);

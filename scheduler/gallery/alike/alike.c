@@ -251,8 +251,12 @@ static int begin(struct kiln_alike *alike, struct kiln_error *err)
     pthread_mutex_unlock(&alike->lock);
     if (again || (alike->walk_again_ms && kiln_clock_ms() >= alike->walk_again_ms))
         walk_all(alike);
-    return alike->session ? 0
-                          : kiln_ledger_open(alike->config, "kiln-gallery", &alike->session, err);
+    if (alike->session)
+        return 0;
+    int code = kiln_ledger_open(alike->config, "kiln-gallery", &alike->session, err);
+    if (code == 0)
+        kiln_ledger_in_background(alike->session);
+    return code;
 }
 
 /* New pictures before old ones. */

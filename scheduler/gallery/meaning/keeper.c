@@ -93,6 +93,8 @@ static int open_sessions(struct kiln_keeper *keeper, struct kiln_error *err)
         code = kiln_ledger_open_reading(keeper->config, "kiln-gallery", 0, &keeper->reader, err);
     if (code == 0 && !keeper->writer)
         code = kiln_ledger_open(keeper->config, "kiln-gallery", &keeper->writer, err);
+    if (code == 0)
+        kiln_ledger_in_background(keeper->writer);
     return code;
 }
 

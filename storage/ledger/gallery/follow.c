@@ -49,6 +49,7 @@ struct kiln_follower {
     uint64_t last_job;
     uint64_t rebuild_at; /* a rebuild goes on below this job; 0: the index is complete */
     uint64_t counted;
+    uint64_t uncounted; /* pictures written since the last look at what is not counted */
     int64_t counted_ms; /* kiln_clock_ms */
     uint32_t steps;
     struct kiln_vector_place vectors; /* of prompts, looked at for those that went */
@@ -71,6 +72,7 @@ int kiln_follower_open(const struct kiln_config *config, const char *name,
         free(follower);
         return rc;
     }
+    kiln_ledger_in_background(follower->session);
     *ret = follower;
     return 0;
 }
@@ -280,6 +282,7 @@ static int write_jobs(struct kiln_follower *follower, const uint64_t *jobs, size
     if (!follower->leads)
         return look_up(follower, jobs, count, gone, err);
     int rc = kiln_documents_write(follower->session, jobs, count, gone, err);
+    follower->uncounted += count;
     if (rc == 0 && follower->options.written)
         rc = follower->options.written(follower->options.written_arg, jobs, count, err);
     for (size_t i = 0; i < count && rc == 0; i++)
@@ -373,10 +376,15 @@ static int count_words(struct kiln_follower *follower, struct kiln_follower_prog
     int64_t now_ms = kiln_clock_ms();
     uint32_t rows = 0;
     bool due = now_ms - follower->counted_ms >= follower->options.count_ms;
+    if (!due && follower->uncounted < KILN_COUNTED_ROWS)
+        return 0;
     int rc = kiln_documents_count_words(follower->session, &follower->counted,
                                         due ? 1 : KILN_COUNTED_ROWS, &rows, err);
-    if (rc || rows == 0)
+    if (rc)
         return rc;
+    follower->uncounted = rows == KILN_COUNTED_ROWS ? rows : 0; /* there may be another page */
+    if (rows == 0)
+        return 0;
     progress->more |= rows == KILN_COUNTED_ROWS;
     follower->counted_ms = now_ms;
     return store(follower, err);
