@@ -10,9 +10,9 @@
 #include <stdbool.h>
 
 /* The process that serves this connection gets this nice value (1 to 19), if it has no higher one.
- * False, and nothing is changed, for a server on another machine or in another container, one behind a proxy, or one of
- * another user: the number is only trusted if that process is a child of the one that listens on
- * the socket. */
+ * False, and nothing is changed, for a server on another machine or in another container, one
+ * behind a proxy, or one of another user: the number is only trusted if that process is a child of
+ * the one that listens on the socket. */
 bool kiln_pg_lower(PGconn *conn, int nice);
 
 #endif

@@ -8,6 +8,9 @@
  * A writer that stays open for an hour holds nothing back: its number stays in xip, and the rows
  * of others are read once.
  *
+ * Its commits do not wait for the disk.  The snapshot is stored after the rows that it stands for:
+ * a crash of the server that loses rows loses the snapshot with them.
+ *
  * The right to write is the leadership of a "pool" that no pool can be named: an advisory lock that
  * goes with the connection.  Whoever gets it begins with the stored snapshot, never with its own,
  * because a server that failed over may have lost the transactions that this one saw.
