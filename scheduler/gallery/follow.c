@@ -59,7 +59,8 @@ static int open_meaning(struct kiln_gallery_follow *follow, struct kiln_error *e
     return rc;
 }
 
-/* New prompts come in small batches; a look at the ledger for each would be four commits a batch. */
+/* New prompts come in small batches; with a look at the ledger after each, every batch would cost
+ * four commits. */
 static int keep_meaning(struct kiln_gallery_follow *follow, bool replaced, bool *ret_more,
                         struct kiln_error *err)
 {
