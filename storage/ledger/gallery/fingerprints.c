@@ -46,7 +46,8 @@ int kiln_gallery_fingerprints_below(struct kiln_ledger *session, uint64_t below,
     static const struct kiln_statement statement = {
         "fingerprints_below",
         PRINTS("SELECT * FROM (SELECT job_id, pool FROM image WHERE job_id < $1::bigint"
-               " ORDER BY job_id DESC LIMIT " PAGE_MAX(KILN_FINGERPRINTS_MAX) ") page LIMIT $2::integer")};
+               " ORDER BY job_id DESC LIMIT " PAGE_MAX(
+                   KILN_FINGERPRINTS_MAX) ") page LIMIT $2::integer")};
     struct reading reading = {each, arg};
     struct kiln_params params = {0};
     assert(count <= KILN_FINGERPRINTS_MAX);
