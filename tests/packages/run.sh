@@ -35,6 +35,8 @@ root=$work/root
 if command -v lintian >/dev/null; then
     say "lintian finds nothing but what is overridden with a reason"
     lintian --fail-on error,warning "$build"/deb/*.deb || die "lintian"
+else
+    say "lintian is not installed: the packages are not checked by it"
 fi
 say "the earlier version: these packages with a lower number, another file and another kiln.conf"
 debs=$build/deb new='' old=0.1.9 earlier=$work/earlier
