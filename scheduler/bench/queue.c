@@ -55,9 +55,9 @@ int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err)
         {.batch = "pictures", .load = KILN_BENCH_PICTURES, .jobs = through}};
     int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
     rc = rc ? rc : measure(bench, &rows[0], err);
-    rc = rc ? rc : kiln_bench_forget(bench, "intake", err);
     rc = rc ? rc : kiln_bench_loras(bench, err);
     rc = rc ? rc : measure(bench, &rows[1], err);
+    rc = rc ? rc : kiln_bench_forget(bench, "intake", err); /* both now: vacuum follows */
     rc = rc ? rc : kiln_bench_forget(bench, "auto", err);
     if (rc)
         return rc;

@@ -123,12 +123,17 @@ void kiln_array_double(struct kiln_array *array, double value);
 /* Binds an array with an element a row, which is an expression in i, of one of the types above:
  *     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)lines[i].first); */
 #define KILN_BIND_COLUMN(params, TYPE, count, element)                                             \
+    KILN_BIND_ROWS(kiln_bind_array, params, TYPE, count, element)
+/* The same, but one element stands for all rows if they agree. */
+#define KILN_BIND_SHARED(params, TYPE, count, element)                                             \
+    KILN_BIND_ROWS(kiln_bind_shared, params, TYPE, count, element)
+#define KILN_BIND_ROWS(bind, params, TYPE, count, element)                                         \
     do {                                                                                           \
         struct kiln_array column_;                                                                 \
         kiln_array_start(&column_, KILN_ARRAY_##TYPE);                                             \
         for (size_t i = 0; i < (count); i++)                                                       \
             KILN_ADD_##TYPE(&column_, element);                                                    \
-        kiln_bind_array(params, &column_);                                                         \
+        bind(params, &column_);                                                                    \
     } while (0)
 #define KILN_ADD_BOOL kiln_array_int
 #define KILN_ADD_INT2 kiln_array_int
@@ -138,6 +143,8 @@ void kiln_array_double(struct kiln_array *array, double value);
 #define KILN_ADD_FLOAT8 kiln_array_double
 /* Moves the array into params, which frees it. */
 void kiln_bind_array(struct kiln_params *params, struct kiln_array *array);
+/* The same, but only the first element of several that are all the same. */
+void kiln_bind_shared(struct kiln_params *params, struct kiln_array *array);
 /* Frees the arrays bound so far; ready for new parameters. */
 void kiln_params_release(struct kiln_params *params);
 
@@ -312,5 +319,7 @@ struct kiln_ledger_limits {
     double backoff_base_s, backoff_max_s;
 };
 const struct kiln_ledger_limits *kiln_ledger_limits(const struct kiln_ledger *ledger);
+/* Whether some of the jobs that this connection inserted last were there already; intake.c's. */
+bool *kiln_ledger_met_known(struct kiln_ledger *ledger);
 
 #endif

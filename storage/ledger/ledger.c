@@ -27,6 +27,7 @@ struct kiln_ledger {
     struct kiln_ledger_limits limits;
     int64_t lead_idle_ms; /* silence that ends a leader's session */
     uint64_t leads_in;    /* the connection (its generation) that holds the leader lock; 0 = none */
+    bool met_known;
 };
 
 static int open_session(const struct kiln_config *config, const char *name, bool reading,
@@ -75,6 +76,11 @@ void kiln_ledger_in_background(struct kiln_ledger *ledger)
 const struct kiln_ledger_limits *kiln_ledger_limits(const struct kiln_ledger *ledger)
 {
     return &ledger->limits;
+}
+
+bool *kiln_ledger_met_known(struct kiln_ledger *ledger)
+{
+    return &ledger->met_known;
 }
 
 void kiln_ledger_close(struct kiln_ledger *ledger)

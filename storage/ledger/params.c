@@ -194,6 +194,25 @@ void kiln_bind_array(struct kiln_params *params, struct kiln_array *array)
     *array = (struct kiln_array){0};
 }
 
+void kiln_bind_shared(struct kiln_params *params, struct kiln_array *array)
+{
+    if (array->count > 1 && !array->short_of_memory) {
+        const char *first = array->bytes + ARRAY_HEAD;
+        uint32_t len;
+        memcpy(&len, first, 4);
+        len = be32toh(len);
+        const size_t size = 4 + (len == UINT32_MAX ? 0 : (size_t)len); /* UINT32_MAX: NULL */
+        bool same = array->len == ARRAY_HEAD + size * array->count;
+        for (uint32_t i = 1; i < array->count && same; i++)
+            same = memcmp(first, first + i * size, size) == 0;
+        if (same) {
+            array->count = 1;
+            array->len = ARRAY_HEAD + size;
+        }
+    }
+    kiln_bind_array(params, array);
+}
+
 void kiln_params_release(struct kiln_params *params)
 {
     for (int i = 0; i < params->count; i++)

@@ -104,6 +104,30 @@ static void inserting_twice_adds_nothing(void **state)
     assert_int_equal(inserted, 0);
 }
 
+/* A column on which the jobs of a call agree travels once, and others as they are. */
+static void each_job_has_what_all_share(void **state)
+{
+    (void)state;
+    struct kiln_new_job *jobs = kiln_test_jobs("shared", 3);
+    uint64_t inserted = 0;
+    for (int i = 0; i < 3; i++) {
+        jobs[i].source = "jobs.jsonl"; /* borrowed */
+        jobs[i].job.custom_id = i == 1 ? strdup("own") : NULL;
+        jobs[i].job.steps = i == 2 ? 7 : 5;
+        jobs[i].job.width = 320;
+    }
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 3, &inserted, &rig.err), rig.err);
+    assert_int_equal(inserted, 3);
+#define SHARED_WHERE(more)                                                                         \
+    "SELECT count(*) FROM job WHERE batch_id = (SELECT id FROM batch WHERE name = 'shared')"       \
+    " AND source = 'jobs.jsonl' AND width = 320 AND loras = '[]' AND style IS NULL AND " more
+    assert_int_equal(kiln_test_count(rig.stack, SHARED_WHERE("custom_id IS NULL")), 2);
+    assert_int_equal(kiln_test_count(rig.stack, SHARED_WHERE("custom_id = 'own'")), 1);
+    assert_int_equal(kiln_test_count(rig.stack, SHARED_WHERE("steps = 5")), 2);
+    assert_int_equal(kiln_test_count(rig.stack, SHARED_WHERE("steps = 7")), 1);
+    kiln_test_jobs_free(jobs, 3);
+}
+
 static void one_call_may_bring_several_batches(void **state)
 {
     (void)state;
@@ -312,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_comes_back_as_it_went_in),
         cmocka_unit_test(inserting_twice_adds_nothing),
+        cmocka_unit_test(each_job_has_what_all_share),
         cmocka_unit_test(one_call_may_bring_several_batches),
         cmocka_unit_test(a_call_is_counted_once_however_often_it_is_delivered),
         cmocka_unit_test(a_key_twice_in_one_call_is_a_duplicate),

@@ -95,6 +95,17 @@ static int ignore_asking(void *arg, const struct kiln_job *job)
     return 0;
 }
 
+/* One job that comes twice: both statements of the intake. */
+static void insert_again(void)
+{
+    struct kiln_new_job *jobs = kiln_test_jobs("again", 1);
+    uint64_t inserted = 0;
+    for (int i = 0; i < 2; i++)
+        kiln_test_ok(kiln_ledger_insert_jobs(ledger, "p", jobs, 1, &inserted, &err), err);
+    assert_in_range(inserted, 0, 1);
+    kiln_test_jobs_free(jobs, 1);
+}
+
 /* Each statement of the queue once, on whatever is there. */
 static void run_everything(const char *batch)
 {
@@ -126,6 +137,7 @@ static void run_everything(const char *batch)
     uint64_t cursor = 0, forgotten;
     bool more;
     kiln_test_ok(kiln_ledger_forget(ledger, "p", 90, &cursor, &forgotten, &more, &err), err);
+    insert_again();
     for (size_t i = 0; i < count; i++)
         kiln_job_release(&jobs[i]);
 }

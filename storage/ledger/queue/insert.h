@@ -6,25 +6,69 @@
 
 #include "storage/ledger/internal.h"
 
+/* The columns of job that an insertion fills from arrays: the parameter, the type of its elements,
+ * a cast, the column.  OWN: a value for each job.  SHARED: one value for all jobs of the statement
+ * if they agree (kiln_bind_shared), as most jobs of a file do: unnest() of one more array costs
+ * the server about as much as an index. */
+#define KILN_INSERT_OWN(COLUMN)                                                                    \
+    COLUMN(3, text, , key)                                                                         \
+    COLUMN(4, text, , token)                                                                       \
+    COLUMN(6, bigint, , index)                                                                     \
+    COLUMN(7, text, , prompt)                                                                      \
+    COLUMN(14, text, ::numeric, seed)
+#define KILN_INSERT_SHARED(COLUMN)                                                                 \
+    COLUMN(5, text, , custom_id)                                                                   \
+    COLUMN(8, text, , negative_prompt)                                                             \
+    COLUMN(9, text, , style)                                                                       \
+    COLUMN(10, text, , tenant)                                                                     \
+    COLUMN(11, text, , model)                                                                      \
+    COLUMN(12, text, ::jsonb, loras)                                                               \
+    COLUMN(13, text, , lora_set)                                                                   \
+    COLUMN(15, float8, , guidance)                                                                 \
+    COLUMN(16, integer, , width)                                                                   \
+    COLUMN(17, integer, , height)                                                                  \
+    COLUMN(18, integer, , steps)                                                                   \
+    COLUMN(19, integer, , max_wait_s)                                                              \
+    COLUMN(20, smallint, , priority)                                                               \
+    COLUMN(21, smallint, , kind)                                                                   \
+    COLUMN(22, smallint, , latents)                                                                \
+    COLUMN(23, smallint, , teleport)                                                               \
+    COLUMN(24, bool, , embed_metadata)                                                             \
+    COLUMN(25, bool, , lora_auto)                                                                  \
+    COLUMN(26, text, , sigmas)                                                                     \
+    COLUMN(27, text, , mode)                                                                       \
+    COLUMN(28, text, , init_image)                                                                 \
+    COLUMN(29, bigint, , init_job)                                                                 \
+    COLUMN(30, bigint, , parent)                                                                   \
+    COLUMN(31, text, , init_mask)                                                                  \
+    COLUMN(32, text, , source)                                                                     \
+    COLUMN(33, smallint, , alike)                                                                  \
+    COLUMN(34, text, , prompt_drawn)                                                               \
+    COLUMN(35, text, , route)
+/* What the statement says of a column, each with a comma before it. */
+#define KILN_INSERT_NAME(number, type, cast, name) ", " #name
+#define KILN_INSERT_ARRAY(number, type, cast, name) ", $" #number "::" #type "[]"
+#define KILN_INSERT_VALUE(number, type, cast, name) ", u." #name #cast
+#define KILN_INSERT_EITHER(number, type, cast, name) ", coalesce(u." #name ", s." #name ")" #cast
+#define KILN_INSERT_ONLY(number, type, cast, name)                                                 \
+    ", CASE WHEN cardinality($" #number "::" #type "[]) = 1 THEN ($" #number ")[1] END AS " #name
+#define KILN_INSERT_NAMES KILN_INSERT_OWN(KILN_INSERT_NAME) KILN_INSERT_SHARED(KILN_INSERT_NAME)
+#define KILN_INSERT_ARRAYS KILN_INSERT_OWN(KILN_INSERT_ARRAY) KILN_INSERT_SHARED(KILN_INSERT_ARRAY)
+#define KILN_INSERT_VALUES KILN_INSERT_OWN(KILN_INSERT_VALUE) KILN_INSERT_SHARED(KILN_INSERT_EITHER)
+#define KILN_INSERT_ONES KILN_INSERT_SHARED(KILN_INSERT_ONLY)
+
 /* $1 is the pool, $2 to $36 are an array a column, as kiln_bind_jobs fills them; what follows is
  * the caller's.  before: further parts of the WITH, each with a comma behind it; only: a WHERE for
- * the rows.  The caller ends it: the jobs that were new are the rows of `made`. */
-#define KILN_INSERT_SQL(before, only)                                                              \
+ * the rows; known: what becomes of a job whose key is there, an error if "".  The caller ends it:
+ * the jobs that were new are the rows of `made`.  unnest() pads an array of one shared value with
+ * NULL, where coalesce() takes the value from `s`. */
+#define KILN_INSERT_SQL(before, only, known)                                                       \
     "WITH " before "made AS ("                                                                     \
-    "  INSERT INTO job (pool, batch_id, key, token, custom_id, index, prompt, negative_prompt,"    \
-    "    style, tenant, model, loras, lora_set, seed, guidance, width, height, steps, max_wait_s," \
-    "    priority, kind, latents, teleport, embed_metadata, lora_auto, sigmas,"                    \
-    "    mode, init_image, init_job, parent, init_mask, source, alike, prompt_drawn, route)"       \
-    "  SELECT $1::text, u.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[],"         \
-    "    $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],"              \
-    "    $12::text[]::jsonb[], $13::text[], $14::text[]::numeric[], $15::float8[], "               \
-    "$16::integer[],"                                                                              \
-    "    $17::integer[], $18::integer[], $19::integer[], $20::smallint[], $21::smallint[],"        \
-    "    $22::smallint[], $23::smallint[], $24::bool[], $25::bool[], $26::text[], $27::text[],"    \
-    "    $28::text[], $29::bigint[], $30::bigint[], $31::text[], $32::text[], $33::smallint[],"    \
-    "    $34::text[], $35::text[])"                                                                \
-    "    AS u " only                                                                               \
-    "  ON CONFLICT (batch_id, key) DO NOTHING RETURNING batch_id, token, index, tenant"            \
+    "  INSERT INTO job (pool, batch_id" KILN_INSERT_NAMES ")"                                      \
+    "  SELECT $1::text, u.batch_id" KILN_INSERT_VALUES "  FROM (SELECT 1" KILN_INSERT_ONES         \
+    " OFFSET 0) AS s,"                                                                             \
+    "    unnest($2::bigint[]" KILN_INSERT_ARRAYS ") AS u (batch_id" KILN_INSERT_NAMES ") " only    \
+    " " known " RETURNING batch_id, token, index, tenant"                                          \
     "), counted AS ("                                                                              \
     "  INSERT INTO batch_tally AS t (batch_id, shard, queued)"                                     \
     "  SELECT batch_id, pg_backend_pid() % 32, count(*) FROM made GROUP BY 1 ORDER BY 1"           \
@@ -46,6 +90,9 @@
     "  ON CONFLICT (batch_id, token) DO UPDATE SET accepted = c.accepted + excluded.accepted,"     \
     "    duplicate = c.duplicate + excluded.duplicate, entry = greatest(c.entry, excluded.entry)"  \
     ") "
+
+/* A job whose key is there is left out. */
+#define KILN_INSERT_SKIPS "ON CONFLICT (batch_id, key) DO NOTHING"
 
 /* How many taken numbers one statement of kiln_ledger_number passes one by one. */
 #define KILN_NUMBER_WALK 10000

@@ -1,7 +1,7 @@
 /* intake.c - jobs come in: bulk inserts, refusals, and the account of each enqueue call.
  *
- * A thousand jobs are one statement: each column travels as one array, unnest() makes rows of them
- * and ON CONFLICT drops those whose (batch, key) is there already.  In the same transaction the
+ * A thousand jobs are one statement: each column travels as one array and unnest() makes rows of
+ * them.  Those whose (batch, key) is there already are dropped.  In the same transaction the
  * batch's sums and the call's account (intake_call) grow.
  *
  * The stream delivers at least once, so counting must be repeatable.  Accepted counts inserted
@@ -126,58 +126,65 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
     KILN_BIND_COLUMN(params, INT8, count, (int64_t)ids[i]);
     KILN_BIND_COLUMN(params, TEXT, count, jobs[i].key);
     KILN_BIND_COLUMN(params, TEXT, count, OR_EMPTY(jobs[i].token));
-    KILN_BIND_COLUMN(params, TEXT, count, JOB.custom_id);
+    KILN_BIND_SHARED(params, TEXT, count, JOB.custom_id);
     KILN_BIND_COLUMN(params, INT8, count, JOB.index);
     KILN_BIND_COLUMN(params, TEXT, count, JOB.prompt);
-    KILN_BIND_COLUMN(params, TEXT, count, OR_EMPTY(JOB.negative_prompt));
-    KILN_BIND_COLUMN(params, TEXT, count, JOB.style);
-    KILN_BIND_COLUMN(params, TEXT, count, OR_EMPTY(JOB.tenant));
-    KILN_BIND_COLUMN(params, TEXT, count, OR_EMPTY(JOB.model));
-    KILN_BIND_COLUMN(params, TEXT, count, loras_json(&JOB, loras));
-    KILN_BIND_COLUMN(params, TEXT, count,
+    KILN_BIND_SHARED(params, TEXT, count, OR_EMPTY(JOB.negative_prompt));
+    KILN_BIND_SHARED(params, TEXT, count, JOB.style);
+    KILN_BIND_SHARED(params, TEXT, count, OR_EMPTY(JOB.tenant));
+    KILN_BIND_SHARED(params, TEXT, count, OR_EMPTY(JOB.model));
+    KILN_BIND_SHARED(params, TEXT, count, loras_json(&JOB, loras));
+    KILN_BIND_SHARED(params, TEXT, count,
                      (kiln_lora_set_key(JOB.loras, JOB.lora_count, set, sizeof set), set));
     KILN_BIND_COLUMN(params, TEXT, count,
                      (snprintf(seed, sizeof seed, "%llu", (unsigned long long)JOB.seed), seed));
-    KILN_BIND_COLUMN(params, FLOAT8, count, JOB.guidance);
-    KILN_BIND_COLUMN(params, INT4, count, JOB.width);
-    KILN_BIND_COLUMN(params, INT4, count, JOB.height);
-    KILN_BIND_COLUMN(params, INT4, count, JOB.steps);
-    KILN_BIND_COLUMN(params, INT4, count, JOB.max_wait_s);
-    KILN_BIND_COLUMN(params, INT2, count, JOB.priority);
-    KILN_BIND_COLUMN(params, INT2, count, JOB.kind);
-    KILN_BIND_COLUMN(params, INT2, count, JOB.latents);
-    KILN_BIND_COLUMN(params, INT2, count, JOB.teleport);
-    KILN_BIND_COLUMN(params, BOOL, count, JOB.embed_metadata);
-    KILN_BIND_COLUMN(params, BOOL, count, JOB.lora_auto);
-    KILN_BIND_COLUMN(
+    KILN_BIND_SHARED(params, FLOAT8, count, JOB.guidance);
+    KILN_BIND_SHARED(params, INT4, count, JOB.width);
+    KILN_BIND_SHARED(params, INT4, count, JOB.height);
+    KILN_BIND_SHARED(params, INT4, count, JOB.steps);
+    KILN_BIND_SHARED(params, INT4, count, JOB.max_wait_s);
+    KILN_BIND_SHARED(params, INT2, count, JOB.priority);
+    KILN_BIND_SHARED(params, INT2, count, JOB.kind);
+    KILN_BIND_SHARED(params, INT2, count, JOB.latents);
+    KILN_BIND_SHARED(params, INT2, count, JOB.teleport);
+    KILN_BIND_SHARED(params, BOOL, count, JOB.embed_metadata);
+    KILN_BIND_SHARED(params, BOOL, count, JOB.lora_auto);
+    KILN_BIND_SHARED(
         params, TEXT, count,
         (kiln_sigmas_text(JOB.sigmas, JOB.sigma_count, sigmas, sizeof sigmas), sigmas));
-    KILN_BIND_COLUMN(params, TEXT, count, (kiln_mode_text(&JOB.mode, mode), mode));
-    KILN_BIND_COLUMN(params, TEXT, count, JOB.init_image);
-    KILN_BIND_COLUMN(params, INT8, count, (int64_t)JOB.init_job);
-    KILN_BIND_COLUMN(params, INT8, count, (int64_t)JOB.parent);
-    KILN_BIND_COLUMN(params, TEXT, count, JOB.init_mask);
-    KILN_BIND_COLUMN(params, TEXT, count, jobs[i].source);
-    KILN_BIND_COLUMN(params, INT2, count, JOB.alike);
-    KILN_BIND_COLUMN(params, TEXT, count, JOB.drawn);
-    KILN_BIND_COLUMN(params, TEXT, count, JOB.route);
+    KILN_BIND_SHARED(params, TEXT, count, (kiln_mode_text(&JOB.mode, mode), mode));
+    KILN_BIND_SHARED(params, TEXT, count, JOB.init_image);
+    KILN_BIND_SHARED(params, INT8, count, (int64_t)JOB.init_job);
+    KILN_BIND_SHARED(params, INT8, count, (int64_t)JOB.parent);
+    KILN_BIND_SHARED(params, TEXT, count, JOB.init_mask);
+    KILN_BIND_SHARED(params, TEXT, count, jobs[i].source);
+    KILN_BIND_SHARED(params, INT2, count, JOB.alike);
+    KILN_BIND_SHARED(params, TEXT, count, JOB.drawn);
+    KILN_BIND_SHARED(params, TEXT, count, JOB.route);
     KILN_BIND_COLUMN(params, INT8, count, entry_number(jobs[i].entry));
 }
 
 /* One statement, one transaction: jobs, sums and accounts move together.  Then those that were
- * there already. */
+ * there already.  ON CONFLICT looks up each key twice and logs each row twice, so the statement
+ * without it comes first.  If that finds a known key, it inserts nothing and the other one follows,
+ * which then goes on until a chunk is all new: a file that is sent again has many such chunks. */
 static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
                         const struct kiln_new_job *jobs, size_t count, const uint64_t *ids,
                         uint64_t *inserted, struct kiln_error *err)
 {
-    static const struct kiln_statement insert = {
-        "insert_jobs", KILN_INSERT_SQL("", "") "SELECT count(*) FROM made"};
-    struct kiln_params params = {0};
+    static const struct kiln_statement insert[] = {
+        {"insert_new_jobs", KILN_INSERT_SQL("", "", "") "SELECT count(*) FROM made"},
+        {"insert_jobs", KILN_INSERT_SQL("", "", KILN_INSERT_SKIPS) "SELECT count(*) FROM made"}};
+    bool *skips = kiln_ledger_met_known(ledger);
     uint64_t made;
-    KILN_BIND(&params, pool);
-    kiln_bind_jobs(&params, jobs, count, ids);
-    int rc = kiln_ledger_ask(ledger, &insert, &params, KILN_FIELDS(made), err);
-    if (rc == 0 && made < count) /* repeatable, like the insertion */
+    int rc;
+    do {
+        struct kiln_params params = {0};
+        KILN_BIND(&params, pool);
+        kiln_bind_jobs(&params, jobs, count, ids);
+        rc = kiln_ledger_ask(ledger, &insert[*skips], &params, KILN_FIELDS(made), err);
+    } while (rc == KILN_BAD_INPUT && !*skips && (*skips = true));
+    if (rc == 0 && (*skips = made < count)) /* repeatable, like the insertion */
         rc = kiln_ledger_sent_again(ledger, jobs, count, ids, err);
     if (rc == 0)
         *inserted += made;

@@ -76,7 +76,7 @@ int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t 
     "ours AS (SELECT id FROM backfill WHERE id = $37::bigint AND cursor = $38::bigint FOR "        \
     "UPDATE), "
 #define TOP_UP_SQL                                                                                 \
-    KILN_INSERT_SQL(OURS, "WHERE EXISTS (SELECT FROM ours)")                                       \
+    KILN_INSERT_SQL(OURS, "WHERE EXISTS (SELECT FROM ours)", KILN_INSERT_SKIPS)                    \
     ", moved AS (UPDATE backfill o SET cursor = $39::bigint, " KILN_BACKFILL_MADE                  \
     "  FROM (SELECT count(*) AS jobs FROM made) m, ours WHERE o.id = ours.id)"                     \
     " SELECT count(*) FROM made"
