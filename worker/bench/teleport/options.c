@@ -48,7 +48,7 @@ const char kiln_teleport_usage[] =
     "  --fit                  fit a learned gate beside the rules of the guard: on\n"
     "                         the pairs of odd lines, tested on the others\n"
     "  --embedder DIR         for --fit: a model that embeds texts, for their cosine\n"
-    "  --modes S+L,...        coarse first, without a donor, at sizes with a small size\n"
+    "  --modes S+L,...        coarse first, without a donor, if there is a small size\n"
     "                         (4+3,4+2 of 8 steps)\n"
     "  --no-fewer             leave out the runs of fewer steps\n"
     "  --dtype fp32|bf16|fp8  (bf16)\n"
