@@ -237,15 +237,6 @@ static void *follow(void *arg)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* A card that cannot be read is reported by whoever loads the model. */
-static void read_card(struct kiln_routes *routes)
-{
-    const char *dir = kiln_config_text(routes->config, KILN_KEY_MODEL);
-    struct kiln_error unread;
-    if (!dir[0] || kiln_model_card_read(dir, &routes->card, &unread))
-        routes->card = (struct kiln_model_card){0};
-}
-
 int kiln_routes_check(const struct kiln_config *config, struct kiln_error *err)
 {
     const char *dir = kiln_embedding_dir(config);
@@ -277,7 +268,7 @@ int kiln_routes_open(const struct kiln_config *config, struct kiln_routes **ret,
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the router of LoRAs");
     routes->config = config;
     routes->pool = kiln_config_text(config, KILN_KEY_POOL);
-    read_card(routes);
+    kiln_model_card_known(config, &routes->card);
     pthread_mutex_init(&routes->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -99,17 +99,17 @@ static double usual_ms(struct kiln_call_times *times, const struct kiln_call_kin
 
 /* --- the choice ------------------------------------------------------------------------------- */
 
-/* What the batch takes if pictures that begin at steps[i] do so where bit i of kept is set, and run
- * in full elsewhere; NAN: not known. */
+/* What the batch takes if pictures that begin at steps[i], a call of own_ms[i], do so where bit i
+ * of kept is set, and run in full elsewhere; NAN: not known. */
 static double batch_ms(struct kiln_call_times *times, const struct kiln_call_kind *kind,
-                       const uint32_t pictures[KILN_STEPS_MAX], const uint32_t *steps, int count,
-                       uint32_t kept)
+                       const uint32_t pictures[KILN_STEPS_MAX], const uint32_t *steps,
+                       const double *own_ms, int count, uint32_t kept)
 {
     uint32_t full = pictures[0];
     double ms = 0;
     for (int i = 0; i < count; i++)
         if (kept & 1u << i)
-            ms += usual_ms(times, kind, steps[i], pictures[steps[i]]);
+            ms += own_ms[i];
         else
             full += pictures[steps[i]];
     return full ? ms + usual_ms(times, kind, 0, full) : ms;
@@ -131,11 +131,14 @@ bool kiln_call_times_sort_out(struct kiln_call_times *times, const struct kiln_c
         return false;
     pthread_mutex_lock(&times->lock);
     const uint32_t all = (1u << count) - 1;
-    const double as_it_is = batch_ms(times, kind, pictures, steps, count, all);
+    double own_ms[STEPS_AT_ONCE];
+    for (int i = 0; i < count; i++)
+        own_ms[i] = usual_ms(times, kind, steps[i], pictures[steps[i]]);
     uint32_t best = all;
-    double best_ms = as_it_is / KILN_CALL_TIMES_MARGIN;
+    double best_ms =
+        batch_ms(times, kind, pictures, steps, own_ms, count, all) / KILN_CALL_TIMES_MARGIN;
     for (uint32_t kept = 0; kept < all; kept++) {
-        const double ms = batch_ms(times, kind, pictures, steps, count, kept);
+        const double ms = batch_ms(times, kind, pictures, steps, own_ms, count, kept);
         if (ms < best_ms) { /* not if either is unknown */
             best_ms = ms;
             best = kept;

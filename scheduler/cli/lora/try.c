@@ -107,15 +107,6 @@ static int route_prompt(struct kiln_cli *cli, struct kiln_router *router,
     return rc;
 }
 
-/* As the scheduler has it: of a model whose card cannot be read no base is known. */
-static void read_card(const struct kiln_config *config, struct kiln_model_card *ret)
-{
-    struct kiln_error unread;
-    const char *dir = kiln_config_text(config, KILN_KEY_MODEL);
-    if (!*dir || kiln_model_card_read(dir, ret, &unread))
-        *ret = (struct kiln_model_card){0};
-}
-
 int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
 {
     static struct kiln_model_card card;
@@ -133,7 +124,7 @@ int kiln_lora_try(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_usage(cli, "give the prompt as one word: kiln lora try 'a fox, pixel art'");
     if (path && at != KILN_LORA_NOW)
         return kiln_usage(cli, "--version is a version of the registry, and --loras a file");
-    read_card(cli->config, &card);
+    kiln_model_card_known(cli->config, &card);
     struct kiln_router_request request = {
         .prompt = args->rest[1],
         .negative_prompt = kiln_arg(args, "negative-prompt"),

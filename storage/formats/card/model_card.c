@@ -65,6 +65,14 @@ uint32_t kiln_model_side(const char *dir)
                : (uint32_t)side;
 }
 
+void kiln_model_card_known(const struct kiln_config *config, struct kiln_model_card *ret)
+{
+    const char *dir = kiln_config_text(config, KILN_KEY_MODEL);
+    struct kiln_error unread;
+    if (!dir[0] || kiln_model_card_read(dir, ret, &unread))
+        *ret = (struct kiln_model_card){0};
+}
+
 int kiln_model_card_context(const struct kiln_config *config, struct kiln_job_context *context,
                             struct kiln_error *err)
 {

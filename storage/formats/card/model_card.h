@@ -130,6 +130,9 @@ int kiln_model_card_read(const char *dir, struct kiln_model_card *ret,
 /* The same from its text; path is for errors. */
 int kiln_model_card_parse(const char *text, size_t len, const char *path,
                           struct kiln_model_card *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* The card of the setting `model`; all zero if that is empty or the file cannot be used, which
+ * whoever loads the model reports. */
+void kiln_model_card_known(const struct kiln_config *config, struct kiln_model_card *ret);
 
 /* Fills what job lines take from the model.  steps, of a picture whose line sets none: the setting
  * `default_steps`; if that is 0, what the card in the directory of the setting `model` says, if it
