@@ -31,3 +31,19 @@ void kiln_hex(const uint8_t *bytes, size_t count, char *out)
     }
     *out = '\0';
 }
+
+bool kiln_unhex(const char *hex, size_t count, uint8_t *ret)
+{
+    /* One more than the value, so that 0 is not a digit: a gallery reads hundreds of megabytes. */
+    static const uint8_t values[256] = {
+        ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,
+        ['6'] = 7,  ['7'] = 8,  ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
+        ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
+    const unsigned char *at = (const unsigned char *)hex;
+    for (size_t i = 0; i < count; i++, at += 2) {
+        if (!values[at[0]] || !values[at[1]])
+            return false;
+        ret[i] = (uint8_t)((values[at[0]] - 1) << 4 | (values[at[1]] - 1));
+    }
+    return *at == '\0';
+}

@@ -2,6 +2,7 @@
 #ifndef KILN_DIGEST_H
 #define KILN_DIGEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,5 +11,8 @@
 void kiln_sha256(const void *bytes, size_t len, uint8_t ret[KILN_SHA256_SIZE]);
 /* Lower-case hex digits of count bytes and a NUL: 2 * count + 1 characters. */
 void kiln_hex(const uint8_t *bytes, size_t count, char *out);
+/* The other way.  Returns false if hex is not 2 * count lower-case digits and a NUL; ret may have
+ * been written to then. */
+bool kiln_unhex(const char *hex, size_t count, uint8_t *ret);
 
 #endif

@@ -250,6 +250,12 @@ int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *st
                      struct kiln_params *params, kiln_each_row *each, void *arg,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The same for a load of many rows: the server works on the next thousand while `each` is called.
+ * So `each` must not use the session, and must be quick: it shares the time limit of a statement. */
+int kiln_ledger_each_ahead(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           struct kiln_params *params, kiln_each_row *each, void *arg,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+
 /* The same where the statement locks rows: they stay locked until the walk has ended, up to ten
  * minutes between two rows.  For at most a thousand rows, which are locked before the first call.
  */

@@ -20,6 +20,7 @@
 
 #define DEADLOCK_TRIES 5
 #define AGREE_TRIES 4
+#define TAKEN_ROWS 64         /* of one page, before what has arrived of the next one is taken */
 #define LEAD_IDLE_MIN_MS 3000 /* a leader confirms its lock every half second */
 
 struct kiln_ledger {
@@ -334,27 +335,47 @@ static int declare(struct kiln_pg *pg, const struct kiln_statement *statement,
     return sent ? kiln_pg_finish(pg, 0, NULL, err) : kiln_pg_fail(pg, NULL, "send", err);
 }
 
-/* Each FETCH has the time limit of a statement; how long the caller takes for a row has none but
- * the server's limit for idle transactions.  *ret_callers: the error is each()'s own. */
-static int fetch_all(struct kiln_pg *pg, kiln_each_row *each, void *arg, bool *ret_callers,
-                     struct kiln_error *err)
+/* Calls each for every row.  ahead: the next page of rows is on its way, and what has arrived of it
+ * is taken now and then, because the server stops once the socket is full.  *ret_callers: the error
+ * is each()'s own. */
+static int each_of(struct kiln_pg *pg, const PGresult *rows, bool ahead, kiln_each_row *each,
+                   void *arg, bool *ret_callers, struct kiln_error *err)
 {
+    int rc = 0;
+    for (int row = 0; row < PQntuples(rows) && rc == 0; row++) {
+        rc = each(arg, rows, row, err);
+        *ret_callers = rc != 0;
+        if (rc == 0 && ahead && row % TAKEN_ROWS == 0 && !PQconsumeInput(pg->conn))
+            rc = kiln_pg_fail(pg, NULL, "receive", err);
+    }
+    return rc;
+}
+
+/* Each FETCH has the time limit of a statement; how long the caller takes for a row has none but
+ * the server's limit for idle transactions, or with `ahead` the limit of the next FETCH. */
+static int fetch_all(struct kiln_pg *pg, bool ahead, kiln_each_row *each, void *arg,
+                     bool *ret_callers, struct kiln_error *err)
+{
+    static const char fetch[] = "FETCH 1000 FROM kiln_rows";
+    bool sent = false;
     for (;;) {
         PGresult *rows;
-        int rc = kiln_pg_exec(pg, "FETCH 1000 FROM kiln_rows", 0, &rows, err);
+        int rc = sent ? kiln_pg_finish(pg, 0, &rows, err) : kiln_pg_exec(pg, fetch, 0, &rows, err);
         if (rc != 0)
             return rc;
-        int count = PQntuples(rows);
-        for (int row = 0; row < count && rc == 0; row++)
-            rc = each(arg, rows, row, err);
+        const int count = PQntuples(rows);
+        sent = ahead && count > 0;
+        if (sent && !PQsendQuery(pg->conn, fetch))
+            rc = kiln_pg_fail(pg, NULL, "send", err);
+        if (rc == 0)
+            rc = each_of(pg, rows, sent, each, arg, ret_callers, err);
         PQclear(rows);
-        *ret_callers = rc != 0;
         if (rc != 0 || count == 0)
             return rc;
     }
 }
 
-static int walk_rows(struct kiln_ledger *ledger, const char *begin,
+static int walk_rows(struct kiln_ledger *ledger, const char *begin, bool ahead,
                      const struct kiln_statement *statement, struct kiln_params *params,
                      kiln_each_row *each, void *arg, struct kiln_error *err)
 {
@@ -375,11 +396,11 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
         rc = declare(pg, statement, params, err);
     kiln_params_release(params);
     if (rc == 0)
-        rc = fetch_all(pg, each, arg, &callers, err);
+        rc = fetch_all(pg, ahead, each, arg, &callers, err);
     if (rc == 0)
         rc = kiln_pg_exec(pg, "COMMIT", 0, NULL, err);
     else if (pg->conn && kiln_pg_exec(pg, "ROLLBACK", 0, NULL, NULL) != 0)
-        kiln_pg_drop(pg);
+        kiln_pg_drop(pg); /* also if a FETCH is on its way */
     else
         pg->plans_once = false; /* a change of it is rolled back */
     note(KILN_LEDGER_WALK, rc, started);
@@ -390,14 +411,21 @@ int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *st
                      struct kiln_params *params, kiln_each_row *each, void *arg,
                      struct kiln_error *err)
 {
-    return walk_rows(ledger, "BEGIN READ ONLY", statement, params, each, arg, err);
+    return walk_rows(ledger, "BEGIN READ ONLY", false, statement, params, each, arg, err);
+}
+
+int kiln_ledger_each_ahead(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           struct kiln_params *params, kiln_each_row *each, void *arg,
+                           struct kiln_error *err)
+{
+    return walk_rows(ledger, "BEGIN READ ONLY", true, statement, params, each, arg, err);
 }
 
 int kiln_ledger_each_locked(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                             struct kiln_params *params, kiln_each_row *each, void *arg,
                             struct kiln_error *err)
 {
-    return walk_rows(ledger, "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 600000",
+    return walk_rows(ledger, "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 600000", false,
                      statement, params, each, arg, err);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/digest.h"
 #include "schemas/text/utf8.h"
 #include "storage/ledger/internal.h"
 
@@ -27,18 +28,9 @@ bool kiln_row_bool(const PGresult *rows, int row, int column)
     return PQgetvalue(rows, row, column)[0] == 't';
 }
 
-static int digit(char c)
-{
-    return c >= 'a' ? c - 'a' + 10 : c - '0';
-}
-
 bool kiln_row_bytes(const char *text, uint8_t *ret, size_t size)
 {
-    if (!text || strlen(text) != 2 + 2 * size)
-        return false;
-    for (size_t i = 0; i < size; i++)
-        ret[i] = (uint8_t)(digit(text[2 + 2 * i]) << 4 | digit(text[3 + 2 * i]));
-    return true;
+    return text && strncmp(text, "\\x", 2) == 0 && kiln_unhex(text + 2, size, ret);
 }
 
 static bool read_field(const PGresult *rows, int row, int column, const struct kiln_field *field)

@@ -340,7 +340,8 @@ static void ask_tokens(const char *head, uint64_t of, const char *text, uint64_t
     *ret_similar = hits[0].job;
     kiln_test_ok(kiln_meaning_search(m, s, &letters, text, MOST, hits, &found, &rig.err), rig.err);
     assert_true(found.count > 1 && hits[0].score > 0.99f);
-    const bool first = hits[0].job == of; /* the other one may be as near: both have all that counts */
+    const bool first =
+        hits[0].job == of; /* the other one may be as near: both have all that counts */
     assert_true(first || (hits[1].job == of && hits[1].score > 0.99f));
     *ret_second = hits[first].job;
     kiln_meaning_scratch_free(s);
@@ -405,7 +406,8 @@ static void wait_for(const char *name, double wanted)
     assert_true(gauge_of(alike, name) >= wanted);
 }
 
-/* A search that is being prepared comes before the walk over all pictures, however many there are. */
+/* A search that is being prepared comes before the walk over all pictures, however many there are.
+ */
 static void fingerprints_wait_for_a_search_that_is_prepared(void **state)
 {
     (void)state;
@@ -448,6 +450,41 @@ static void vectors_of_prompts_that_went_are_forgotten(void **state)
                      0);
 }
 
+struct vectors {
+    uint32_t count, sum, ends_at; /* with an error at that number; 0: never */
+};
+
+static int add_vector(void *arg, const struct kiln_prompt_vector *vector, struct kiln_error *err)
+{
+    struct vectors *vectors = arg;
+    assert_int_equal(vector->sketch[7], 1);
+    vectors->sum += vector->row[3];
+    return ++vectors->count == vectors->ends_at ? kiln_fail(err, KILN_FULL, "enough") : 0;
+}
+
+/* They come in pages of a thousand, and the next page is on its way while one is read. */
+static void many_vectors_are_read_and_an_error_ends_it(void **state)
+{
+    (void)state;
+    struct vectors vectors = {0}, some = {.ends_at = 1100};
+    free(kiln_test_sql(rig.stack, "INSERT INTO gallery_vector (recipe, prompt_hash, scale, v,"
+                                  " sketch) SELECT 'many', md5(n::text), 1, decode(CASE n % 100"
+                                  "  WHEN 7 THEN '0102' ELSE '010203' || lpad(to_hex(n % 100), 2,"
+                                  "  '0') END, 'hex'), decode(repeat('00', 56) ||"
+                                  "  '0100000000000000', 'hex') FROM generate_series(0, 3499) n"));
+    kiln_test_ok(kiln_gallery_vectors(session, "many", 4, add_vector, &vectors, &rig.err), rig.err);
+    assert_int_equal(vectors.count, 3500 - 35); /* those of two values are passed over */
+    assert_int_equal(vectors.sum, 35 * (100 * 128 + 99 * 50 - 128 - 7));
+    assert_int_equal(kiln_gallery_vectors(session, "many", 4, add_vector, &some, &rig.err),
+                     KILN_FULL);
+    assert_string_equal(rig.err.text, "enough");
+    assert_int_equal(some.count, 1100);
+    vectors = (struct vectors){0};
+    kiln_test_ok(kiln_gallery_vectors(session, "many", 4, add_vector, &vectors, &rig.err), rig.err);
+    assert_int_equal(vectors.count, 3500 - 35);
+    free(kiln_test_sql(rig.stack, "DELETE FROM gallery_vector WHERE recipe = 'many'"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +498,7 @@ int main(void)
         cmocka_unit_test(too_many_changes_wait_for_a_step),
         cmocka_unit_test(fingerprints_wait_for_a_search_that_is_prepared),
         cmocka_unit_test(vectors_of_prompts_that_went_are_forgotten),
+        cmocka_unit_test(many_vectors_are_read_and_an_error_ends_it),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -241,6 +241,35 @@ static void sha256_is_the_published_one(void **state)
     assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+static void hex_reads_back_the_same(void **state)
+{
+    (void)state;
+    uint8_t bytes[256], back[256];
+    char hex[2 * sizeof bytes + 1];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)i;
+    kiln_hex(bytes, sizeof bytes, hex);
+    assert_true(kiln_unhex(hex, sizeof back, back));
+    assert_memory_equal(back, bytes, sizeof bytes);
+    assert_false(kiln_unhex(hex, sizeof back - 1, back)); /* longer */
+    hex[2 * sizeof bytes - 1] = '\0';                     /* shorter */
+    assert_false(kiln_unhex(hex, sizeof back, back));
+    static const char *const wrong[] = {"0g",
+                                        "g0",
+                                        "0A",
+                                        " 0",
+                                        "0",
+                                        "",
+                                        "/0",
+                                        ":0",
+                                        "`0",
+                                        "\xff"
+                                        "0"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(kiln_unhex(wrong[i], 1, back));
+    assert_true(kiln_unhex("", 0, back));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +287,7 @@ int main(void)
         cmocka_unit_test(broken_utf8_becomes_a_replacement_character),
         cmocka_unit_test(numbers_read_back_the_same),
         cmocka_unit_test(sha256_is_the_published_one),
+        cmocka_unit_test(hex_reads_back_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

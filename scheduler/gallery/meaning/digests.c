@@ -16,26 +16,10 @@ void kiln_digests_release(struct kiln_digests *digests)
     memset(digests, 0, sizeof *digests);
 }
 
-static int digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool read_hex(const char *hex, uint8_t ret[KILN_SHA256_SIZE])
-{
-    for (size_t i = 0; i < KILN_SHA256_SIZE; i++) {
-        const int high = digit(hex[2 * i]), low = high < 0 ? -1 : digit(hex[2 * i + 1]);
-        if (low < 0)
-            return false;
-        ret[i] = (uint8_t)(high << 4 | low);
-    }
-    return hex[2 * KILN_SHA256_SIZE] == '\0';
-}
-
 bool kiln_digests_valid(const char *hex)
 {
     uint8_t digest[KILN_SHA256_SIZE];
-    return read_hex(hex, digest);
+    return kiln_unhex(hex, sizeof digest, digest);
 }
 
 static uint32_t hash_of(const uint8_t *digest)
@@ -74,13 +58,13 @@ static bool grow(struct kiln_digests *digests)
 uint32_t kiln_digests_find(const struct kiln_digests *digests, const char *hex)
 {
     uint8_t digest[KILN_SHA256_SIZE];
-    return read_hex(hex, digest) ? find(digests, digest) : KILN_NONE;
+    return kiln_unhex(hex, sizeof digest, digest) ? find(digests, digest) : KILN_NONE;
 }
 
 uint32_t kiln_digests_put(struct kiln_digests *digests, const char *hex)
 {
     uint8_t digest[KILN_SHA256_SIZE];
-    if (!read_hex(hex, digest))
+    if (!kiln_unhex(hex, sizeof digest, digest))
         return KILN_NONE;
     const uint32_t known = find(digests, digest);
     if (known != KILN_NONE || !grow(digests))

@@ -37,8 +37,8 @@ int kiln_gallery_prompt_pictures(struct kiln_ledger *session, const char *pool,
     static const struct kiln_statement statement = {"prompt_pictures", PICTURES};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool);
-    return kiln_ledger_each(session, &statement, &params, read_picture, KILN_CALLER(each, arg),
-                            err);
+    return kiln_ledger_each_ahead(session, &statement, &params, read_picture,
+                                  KILN_CALLER(each, arg), err);
 }
 
 int kiln_gallery_prompt_pictures_of(struct kiln_ledger *session, const char *pool,
@@ -137,7 +137,7 @@ int kiln_gallery_vectors(struct kiln_ledger *session, const char *recipe, size_t
     if (!reading.row)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a vector");
     KILN_BIND(&params, recipe);
-    int rc = kiln_ledger_each(session, &statement, &params, read_vector, &reading, err);
+    int rc = kiln_ledger_each_ahead(session, &statement, &params, read_vector, &reading, err);
     free(reading.row), free(reading.tokens);
     return rc;
 }
