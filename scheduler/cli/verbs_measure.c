@@ -6,7 +6,7 @@ static const struct kiln_option bench_options[] = {
     {"jobs", "N",
      "queue: at scale, through simulated workers; restart: jobs that wait (100000); recovery: "
      "workers to kill (8); fleet: pictures a device (48); gallery: searches (2400); "
-     "gallery-load: seconds (60); embed: texts (300); teleport-stream: jobs (5000)"},
+     "gallery-load: seconds of load (60); embed: texts (300); teleport-stream: jobs (5000)"},
     {"workers", "N",
      "simulated workers of queue --jobs (64) or policy (1000); gallery: searches at a time (2)"},
     {"devices", "LIST", "fleet: how many devices, one worker each (1,2)"},

@@ -5,7 +5,9 @@
 # and by meaning, pages, thumbnails and commits at once; it adds pictures to the ledger.  Then
 # `kiln bench gallery`: an open loop of 20 searches a second.  Then the same kinds of words as people
 # would ask for them in SQL, one after the other, so without any queue: LIKE over the prompts, a
-# tsvector whose plan is left to the planner, and ts_rank over all hits.  Times in ms.
+# tsvector whose plan is left to the planner, and ts_rank over all hits; and the search by meaning as
+# an exact scan in SQL, over arrays of real (as an extension's exact scan, but without its C): of
+# VECTORS prompts (20000), with the time that all would take.  Times in ms.
 set -eu
 config=${1:?the settings of the ledger} conninfo=${2:?its database, for psql}
 kiln=${KILN:-$(dirname "$0")/../../build/kiln}
@@ -24,10 +26,10 @@ words() {
         length(w.word) > 2 AND w.word !~ ':' AND w.pictures >= d.n * $1 AND w.pictures < d.n * $2 ORDER BY md5(w.word) LIMIT $repeats"
 }
 
-# NAME STATEMENT...: each statement once, in one session; its times.
+# NAME [SETUP]: each statement of stdin once, in one session that begins with SETUP; its times.
 times() {
     local name=$1
-    { echo '\timing on'; cat; } | ask | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | sort -n |
+    { printf '%s\n' "${2:-}" '\timing on'; cat; } | ask | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | sort -n |
         awk -v name="$name" '{ t[NR] = $1 } END { printf "%-34s %8.1f %8.1f ms  p50, most of %d\n", name,
             t[int((NR + 1) / 2)], t[NR], NR }'
 }
@@ -49,3 +51,19 @@ a=($(words 0.22 0.45)) b=($(words 0.00005 0.0003))
 for i in "${!b[@]}"; do
     echo "SELECT job_id FROM gallery_text WHERE tsv @@ '''${a[i % ${#a[@]}]}'' & ''${b[i]}''' ORDER BY job_id DESC LIMIT 48 \\g /dev/null"
 done | times "tsvector, planner, 30 % and 0.01 %"
+
+vectors=${VECTORS:-20000}
+read -r all dims <<<"$(ask -F ' ' -c "SELECT count(*), min(octet_length(v)) FROM gallery_vector GROUP BY recipe
+    ORDER BY count(*) DESC LIMIT 1")"
+[ "${all:-0}" -gt 0 ] || exit 0 # no search by meaning has been opened here
+[ "$vectors" -le "$all" ] || vectors=$all
+setup="CREATE TEMP TABLE sample AS SELECT row_number() OVER () AS n, (SELECT array_agg(
+    ((get_byte(v, i) + 128) % 256 - 128)::real * scale ORDER BY i) FROM generate_series(0, $dims - 1) i)::real[] AS e
+    FROM (SELECT v, scale FROM gallery_vector WHERE recipe = (SELECT recipe FROM gallery_vector
+    GROUP BY recipe ORDER BY count(*) DESC LIMIT 1) LIMIT $vectors) g; ANALYZE sample;"
+scan=$(for ((i = 1; i <= repeats; i++)); do
+    echo "SELECT n, (SELECT sum(a * b) FROM unnest(e, (SELECT e FROM sample WHERE n = $i)) u (a, b)) AS score FROM sample ORDER BY score DESC LIMIT 48 \\g /dev/null"
+done | times "exact vectors in SQL, $vectors" "$setup")
+echo "$scan"
+awk -v all="$all" -v some="$vectors" '{ printf "%-34s %8.0f ms  p50 scaled to %d prompts\n", "exact vectors in SQL, all",
+    $(NF - 6) * all / some, all }' <<<"$scan"

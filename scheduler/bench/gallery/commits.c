@@ -173,11 +173,10 @@ void kiln_bench_commits_free(struct kiln_bench_commits *c)
 
 struct run {
     struct kiln_bench_commits *commits;
-    double *due_s, start_s;
+    double *due_s, *took_s, start_s; /* took_s: from when it was due */
     uint32_t count;
     atomic_uint next;
     pthread_mutex_t mutex; /* guards what follows */
-    struct kiln_bench_times *times;
     struct kiln_error err;
     bool failed;
 };
@@ -228,46 +227,84 @@ static void *work(void *arg)
         if (wait_s > 0)
             kiln_sleep_s(wait_s);
         int rc = commit(worker->session, &run->commits->jobs[run->commits->done + n], &err);
-        pthread_mutex_lock(&run->mutex);
-        kiln_bench_times_add(run->times, (kiln_now_s() - run->start_s - run->due_s[n]) * 1e3);
-        if (rc)
+        run->took_s[n] = kiln_now_s() - run->start_s - run->due_s[n];
+        if (rc) {
+            pthread_mutex_lock(&run->mutex);
             run->err = err, run->failed = true;
-        pthread_mutex_unlock(&run->mutex);
+            pthread_mutex_unlock(&run->mutex);
+        }
     }
     return NULL;
 }
 
-int kiln_bench_commits_run(struct kiln_bench_commits *c, double rate, double seconds,
-                           struct kiln_bench_times *ret, struct kiln_error *err)
+static int run_sessions(struct run *run, struct kiln_error *err)
 {
-    const uint32_t left = c->count - c->done;
-    struct run run = {.commits = c, .times = ret, .due_s = malloc((left + 1) * sizeof(double))};
     struct worker workers[SESSIONS];
     pthread_t threads[SESSIONS];
     int started = 0;
-    if (!run.due_s)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for commits");
-    run.count = kiln_bench_arrivals(rate, seconds, 7, run.due_s, left);
-    int rc = kiln_bench_times_new(ret, run.count, err);
-    if (rc) {
-        free(run.due_s);
-        return rc;
-    }
-    pthread_mutex_init(&run.mutex, NULL);
-    run.start_s = kiln_now_s();
+    pthread_mutex_init(&run->mutex, NULL);
     for (; started < SESSIONS; started++) {
-        workers[started] = (struct worker){&run, c->sessions[started]};
+        workers[started] = (struct worker){run, run->commits->sessions[started]};
         if (pthread_create(&threads[started], NULL, work, &workers[started]) != 0)
             break;
     }
     for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
-    pthread_mutex_destroy(&run.mutex);
+    pthread_mutex_destroy(&run->mutex);
+    if (run->failed)
+        *err = run->err;
+    return run->failed ? err->code
+           : started   ? 0
+                       : kiln_fail(err, KILN_NO_MEMORY, "no thread for commits");
+}
+
+void kiln_bench_commit_times_release(struct kiln_bench_commit_times *times)
+{
+    kiln_bench_times_release(&times->all);
+    kiln_bench_times_release(&times->calm);
+    kiln_bench_times_release(&times->disk);
+}
+
+/* Commits that were due before the queue behind a stall was empty are not calm either. */
+static void sort_out(const struct run *run, const struct kiln_bench_disk *disk,
+                     struct kiln_bench_commit_times *times)
+{
+    double queue_until_s = 0;
+    for (uint32_t i = 0; i < run->count; i++) {
+        const double from_s = run->start_s + run->due_s[i], to_s = from_s + run->took_s[i];
+        kiln_bench_times_add(&times->all, run->took_s[i] * 1e3);
+        if (from_s >= queue_until_s && !kiln_bench_disk_stalled(disk, from_s, to_s))
+            kiln_bench_times_add(&times->calm, run->took_s[i] * 1e3);
+        else if (to_s > queue_until_s)
+            queue_until_s = to_s;
+    }
+}
+
+int kiln_bench_commits_run(struct kiln_bench_commits *c, double rate, double seconds,
+                           struct kiln_bench_disk *disk, struct kiln_bench_commit_times *times,
+                           struct kiln_error *err)
+{
+    const uint32_t left = c->count - c->done;
+    struct run run = {.commits = c,
+                      .due_s = malloc((left + 1) * sizeof(double)),
+                      .took_s = calloc(left + 1, sizeof(double))};
+    int rc = run.due_s && run.took_s ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for commits");
+    if (rc == 0)
+        run.count = kiln_bench_arrivals(rate, seconds, 7 + c->done, run.due_s, left);
+    rc = rc ? rc : kiln_bench_times_fit(&times->all, run.count, err);
+    rc = rc ? rc : kiln_bench_times_fit(&times->calm, run.count, err);
+    rc = rc ? rc : kiln_bench_disk_begin(disk, seconds, &times->disk, err);
+    if (rc == 0) {
+        run.start_s = kiln_now_s();
+        rc = run_sessions(&run, err);
+        struct kiln_error why;
+        const int ended = kiln_bench_disk_end(disk, &why);
+        if (rc == 0 && ended)
+            *err = why, rc = ended;
+    }
+    if (rc == 0)
+        sort_out(&run, disk, times);
     c->done += run.count;
-    free(run.due_s);
-    if (run.failed)
-        *err = run.err;
-    return run.failed ? err->code
-           : started  ? 0
-                      : kiln_fail(err, KILN_NO_MEMORY, "no thread for commits");
+    free(run.due_s), free(run.took_s);
+    return rc;
 }

@@ -3,6 +3,7 @@
 #ifndef KILN_BENCH_GALLERY_COMMITS_H
 #define KILN_BENCH_GALLERY_COMMITS_H
 
+#include "scheduler/bench/gallery/disk.h"
 #include "scheduler/bench/gallery/times.h"
 #include "schemas/config/config.h"
 
@@ -17,9 +18,17 @@ int kiln_bench_commits_new(const struct kiln_config *config, char *const *prompt
                            uint32_t prompt_count, uint32_t count, struct kiln_bench_commits **ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_bench_commits_free(struct kiln_bench_commits *commits); /* accepts NULL */
-/* Commits the next of them for so long, from a few sessions, in an open loop.  Times run from when
- * a commit was due; the caller releases them. */
+/* Of one kind of turn; the caller releases the times. */
+struct kiln_bench_commit_times {
+    struct kiln_bench_times all, calm; /* from when a commit was due; calm: without a stall of the
+                                          disk, or a queue behind one */
+    struct kiln_bench_times disk;      /* of the file beside it (disk.h) */
+};
+void kiln_bench_commit_times_release(struct kiln_bench_commit_times *times);
+/* Commits the next of them for so long, from a few sessions, in an open loop, and adds their times.
+ */
 int kiln_bench_commits_run(struct kiln_bench_commits *commits, double rate, double seconds,
-                           struct kiln_bench_times *ret, struct kiln_error *err) KILN_MUST_CHECK;
+                           struct kiln_bench_disk *disk, struct kiln_bench_commit_times *times,
+                           struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

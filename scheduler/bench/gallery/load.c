@@ -3,11 +3,14 @@
  * The ledger is that of the settings; scripts/bench/gallery_make.py fills one.  The bench adds
  * pictures to it, so it must not be one that is needed.  In turn:
  *
- *   1. commits alone, 200 a second, through kiln_ledger_commit
- *   2. the gallery is started: how soon its first page comes, and the first search by meaning
- *   3. commits beside a gallery that follows them and is asked nothing
- *   4. commits, searches by words, searches by meaning, pages and thumbnails, in open loops (web.h)
- *   5. memory of the gallery; what its scan finds of the exact order, in this process (recall.h)
+ *   1. the gallery is started: how soon its first page comes, and the first search by meaning
+ *   2. commits, 200 a second, through kiln_ledger_commit, in turns of 10 s, since a machine is
+ *      faster in one minute than in the next: while the gallery is stopped (SIGSTOP); beside a
+ *      gallery that follows them and is asked nothing; and beside searches by words, searches by
+ *      meaning, pages and thumbnails, in open loops (web.h)
+ *   3. memory of the gallery; what its scan finds of the exact order, in this process (recall.h)
+ *
+ * A file beside the commits shows what the disk does (disk.h).
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -29,7 +32,8 @@
 #include "storage/ledger/ledger.h"
 
 #define COMMITS_A_SECOND 200.0
-#define ALONE_S 20.0   /* of commits without searches */
+#define TURN_S 10.0
+#define CATCH_UP_S 5.0 /* for what was committed while the gallery was stopped */
 #define SEARCHES 512   /* different ones of a kind */
 #define PAGES 10       /* of the newest pictures, that people browse */
 #define PAGES_MAX 5000 /* that are looked through for them */
@@ -37,9 +41,12 @@
 #define START_LIMIT_S 120.0
 
 enum { WORDS, MEANING, PAGE, THUMBNAIL, KINDS };
+enum { STOPPED, FOLLOWS, BUSY, TURNS }; /* what the gallery does beside the commits */
+static const char *const turn_names[TURNS] = {"gallery stopped", "gallery follows",
+                                              "beside all of this"};
 
 struct phases {
-    struct kiln_bench_times alone, idle, loaded; /* commits */
+    struct kiln_bench_commit_times commits[TURNS];
     double browse_s, search_s;                   /* from the start of the gallery */
     uint64_t start_bytes, end_bytes, most_bytes; /* of memory: after the start, at the end, ever */
     struct kiln_bench_web web[KINDS];
@@ -51,6 +58,7 @@ struct load {
     double seconds;
     struct kiln_bench_words words;
     struct kiln_bench_commits *commits;
+    struct kiln_bench_disk *disk;
     char **prompts; /* of the pictures that are browsed */
     uint32_t prompt_count;
     struct phases phases;
@@ -266,8 +274,15 @@ static void release_paths(struct load *load)
 /* --- phases ------------------------------------------------------------------------------------
  */
 
+static int commit_for(struct load *load, int turn, double seconds, struct kiln_error *err)
+{
+    return kiln_bench_commits_run(load->commits, COMMITS_A_SECOND, seconds, load->disk,
+                                  &load->phases.commits[turn], err);
+}
+
 struct beside {
     struct load *load;
+    double seconds;
     struct kiln_error err;
     int rc;
 };
@@ -275,32 +290,46 @@ struct beside {
 static void *commit_beside(void *arg)
 {
     struct beside *beside = arg;
-    struct load *load = beside->load;
-    beside->rc = kiln_bench_commits_run(load->commits, COMMITS_A_SECOND, load->seconds,
-                                        &load->phases.loaded, &beside->err);
+    beside->rc = commit_for(beside->load, BUSY, beside->seconds, &beside->err);
     return NULL;
 }
 
-static int run_all(struct load *load, struct kiln_error *err)
+static int run_all(struct load *load, double seconds, struct kiln_error *err)
 {
-    struct beside beside = {.load = load};
+    struct beside beside = {.load = load, .seconds = seconds};
     pthread_t thread;
     for (uint32_t i = 0; i < load->phases.web[PAGE].path_count; i++) /* teaches it the files */
         kiln_bench_web_get(load->port, load->phases.web[PAGE].paths[i], &(unsigned){0}, NULL);
     if (pthread_create(&thread, NULL, commit_beside, &beside) != 0)
         return kiln_fail(err, KILN_NO_MEMORY, "no thread for commits");
-    int rc = kiln_bench_web_run(load->port, load->phases.web, KINDS, load->seconds, err);
+    int rc = kiln_bench_web_run(load->port, load->phases.web, KINDS, seconds, err);
     pthread_join(thread, NULL);
     if (rc == 0 && beside.rc)
         *err = beside.err;
     return rc ? rc : beside.rc;
 }
 
+static int run_turns(struct load *load, struct kiln_error *err)
+{
+    int rc = 0;
+    for (double left = load->seconds; rc == 0 && left > 0; left -= TURN_S) {
+        const double seconds = left < TURN_S ? left : TURN_S;
+        kill(load->gallery, SIGSTOP);
+        rc = commit_for(load, STOPPED, seconds, err);
+        kill(load->gallery, SIGCONT);
+        if (rc == 0)
+            kiln_sleep_s(CATCH_UP_S);
+        rc = rc ? rc : commit_for(load, FOLLOWS, seconds, err);
+        rc = rc ? rc : run_all(load, seconds, err);
+    }
+    return rc;
+}
+
 static int measure(struct load *load, struct kiln_ledger *session, struct kiln_error *err)
 {
     struct phases *p = &load->phases;
     struct kiln_cli *cli = load->bench->cli;
-    const uint32_t commits = (uint32_t)(COMMITS_A_SECOND * (2 * ALONE_S + load->seconds) * 1.2);
+    const uint32_t commits = (uint32_t)(COMMITS_A_SECOND * TURNS * load->seconds * 1.2);
     p->web[WORDS] = (struct kiln_bench_web){.name = "search by words", .rate = 20};
     p->web[MEANING] = (struct kiln_bench_web){.name = "search by words and meaning", .rate = 20};
     p->web[PAGE] = (struct kiln_bench_web){.name = "page of 48", .rate = 4};
@@ -316,13 +345,11 @@ static int measure(struct load *load, struct kiln_ledger *session, struct kiln_e
     rc = rc ? rc
             : kiln_bench_commits_new(load->bench->own.config, load->prompts, load->prompt_count,
                                      commits, &load->commits, err);
-    kiln_say(cli, "commits alone, %.0f s", ALONE_S);
-    rc = rc ? rc : kiln_bench_commits_run(load->commits, COMMITS_A_SECOND, ALONE_S, &p->alone, err);
+    rc = rc ? rc : kiln_bench_disk_new(load->bench->dir, &load->disk, err);
     rc = rc ? rc : start_gallery(load, err);
-    kiln_say(cli, "commits beside the gallery, %.0f s, then everything, %.0f s", ALONE_S,
+    kiln_say(cli, "commits while the gallery is stopped, beside it, beside everything: %.0f s each",
              load->seconds);
-    rc = rc ? rc : kiln_bench_commits_run(load->commits, COMMITS_A_SECOND, ALONE_S, &p->idle, err);
-    rc = rc ? rc : run_all(load, err);
+    rc = rc ? rc : run_turns(load, err);
     if (rc == 0) {
         p->end_bytes = memory_of(load->gallery, "VmRSS:");
         p->most_bytes = memory_of(load->gallery, "VmHWM:");
@@ -336,15 +363,30 @@ static int measure(struct load *load, struct kiln_ledger *session, struct kiln_e
 /* --- results -----------------------------------------------------------------------------------
  */
 
+static void report_commits(struct kiln_bench_commit_times *commits, const char *turn,
+                           double seconds, json_t *list)
+{
+    const struct {
+        const char *what;
+        struct kiln_bench_times *times;
+    } rows[] = {{"commit", &commits->all},
+                {"commit, disk calm", &commits->calm},
+                {"sync of a file", &commits->disk}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%s, %s", rows[i].what, turn);
+        kiln_bench_times_report(rows[i].times, name, seconds, list);
+    }
+}
+
 static void report(struct load *load)
 {
     struct phases *p = &load->phases;
     json_t *list = load->bench->cli->json ? json_array() : NULL;
     for (int kind = 0; kind < KINDS; kind++)
         kiln_bench_times_report(&p->web[kind].times, p->web[kind].name, load->seconds, list);
-    kiln_bench_times_report(&p->alone, "commit, no gallery", ALONE_S, list);
-    kiln_bench_times_report(&p->idle, "commit, gallery follows", ALONE_S, list);
-    kiln_bench_times_report(&p->loaded, "commit, beside all of this", load->seconds, list);
+    for (int turn = 0; turn < TURNS; turn++)
+        report_commits(&p->commits[turn], turn_names[turn], load->seconds, list);
     kiln_bench_times_report(&p->recall.scan, "scan alone, query encoded", 1, list);
     kiln_bench_times_report(&p->recall.exact, "exact fp32 scan alone", 1, list);
     if (list) {
@@ -386,9 +428,9 @@ int kiln_bench_gallery_load(struct kiln_bench *bench, struct kiln_error *err)
     stop_gallery(load);
     kiln_ledger_close(session);
     kiln_bench_commits_free(load->commits);
-    kiln_bench_times_release(&load->phases.alone);
-    kiln_bench_times_release(&load->phases.idle);
-    kiln_bench_times_release(&load->phases.loaded);
+    kiln_bench_disk_free(load->disk);
+    for (int turn = 0; turn < TURNS; turn++)
+        kiln_bench_commit_times_release(&load->phases.commits[turn]);
     kiln_bench_recall_release(&load->phases.recall);
     release_paths(load);
     free(load);

@@ -217,8 +217,8 @@ int kiln_bench_recall(const struct kiln_config *config, const char *embedder,
     struct rows rows = {.config = config};
     struct kiln_ledger *session = NULL;
     *ret = (struct kiln_bench_recall){0};
-    int rc = kiln_bench_times_new(&ret->scan, queries, err);
-    rc = rc ? rc : kiln_bench_times_new(&ret->exact, queries, err);
+    int rc = kiln_bench_times_fit(&ret->scan, queries, err);
+    rc = rc ? rc : kiln_bench_times_fit(&ret->exact, queries, err);
     rc = rc ? rc : kiln_embedder_open(embedder, NULL, &rows.embedder, err);
     if (rc == 0) {
         rows.dims = kiln_embedder_info(rows.embedder)->dims;

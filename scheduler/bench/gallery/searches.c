@@ -144,9 +144,9 @@ static int run_load(struct load *load, long threads, struct kiln_error *err)
 /* All searches of a class; of all classes for -1. */
 static int report(const struct load *load, long class, json_t *list, struct kiln_error *err)
 {
-    struct kiln_bench_times times;
+    struct kiln_bench_times times = {0};
     long rows = 0, cut = 0;
-    int rc = kiln_bench_times_new(&times, (uint32_t)load->count, err);
+    int rc = kiln_bench_times_fit(&times, (uint32_t)load->count, err);
     if (rc)
         return rc;
     for (long n = 0; n < load->count; n++)

@@ -19,11 +19,15 @@ uint32_t kiln_bench_arrivals(double rate, double seconds, uint64_t seed, double 
     return count;
 }
 
-int kiln_bench_times_new(struct kiln_bench_times *times, uint32_t room, struct kiln_error *err)
+int kiln_bench_times_fit(struct kiln_bench_times *times, uint32_t more, struct kiln_error *err)
 {
-    *times =
-        (struct kiln_bench_times){.at_ms = malloc((room + 1) * sizeof *times->at_ms), .room = room};
-    return times->at_ms ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for %u times", room);
+    const uint32_t room = times->count + more;
+    double *at_ms = realloc(times->at_ms, (room + 1) * sizeof *at_ms);
+    if (!at_ms)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u times", room);
+    times->at_ms = at_ms;
+    times->room = room;
+    return 0;
 }
 
 void kiln_bench_times_release(struct kiln_bench_times *times)
@@ -67,7 +71,7 @@ void kiln_bench_times_report(struct kiln_bench_times *times, const char *name, d
     const double p50 = kiln_bench_times_at(times, 0.5), p99 = kiln_bench_times_at(times, 0.99);
     const double most = kiln_bench_times_at(times, 1), mean = mean_of(times);
     if (!list)
-        printf("%-30s %7.2f %7.2f %7.1f %7.1f ms  p50, mean, p99, most of %u; %.1f a second, "
+        printf("%-37s %7.2f %7.2f %7.1f %7.1f ms  p50, mean, p99, most of %u; %.1f a second, "
                "%u failed\n",
                name, p50, mean, p99, most, times->count, times->count / seconds, times->failed);
     else

@@ -12,12 +12,13 @@
 uint32_t kiln_bench_arrivals(double rate, double seconds, uint64_t seed, double *due_s,
                              uint32_t max);
 
-struct kiln_bench_times {
+struct kiln_bench_times { /* zero-initialised: none */
     double *at_ms;
     uint32_t count, room;
     uint32_t failed; /* requests without the answer that was wanted; they have no time */
 };
-int kiln_bench_times_new(struct kiln_bench_times *times, uint32_t room,
+/* Room for `more` times beside those that are there. */
+int kiln_bench_times_fit(struct kiln_bench_times *times, uint32_t more,
                          struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_bench_times_release(struct kiln_bench_times *times);
 /* One more, if there is room. */

@@ -177,11 +177,13 @@ static int plan(struct kiln_bench_web *kinds, uint32_t count, double seconds, st
     uint32_t total = 0;
     int rc = due_s && all ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the requests");
     for (uint32_t kind = 0; kind < count && rc == 0; kind++) {
-        const uint32_t n =
-            kiln_bench_arrivals(kinds[kind].rate, seconds, kind + 1, due_s, REQUESTS_MAX - total);
+        struct kiln_bench_times *times = &kinds[kind].times;
+        const uint32_t before = times->count + times->failed; /* paths go on from there */
+        const uint32_t n = kiln_bench_arrivals(kinds[kind].rate, seconds, kind + 1 + 16 * before,
+                                               due_s, REQUESTS_MAX - total);
         for (uint32_t i = 0; i < n; i++)
-            all[total++] = (struct request){due_s[i], kind, i};
-        rc = kiln_bench_times_new(&kinds[kind].times, n, err);
+            all[total++] = (struct request){due_s[i], kind, before + i};
+        rc = kiln_bench_times_fit(times, n, err);
     }
     free(due_s);
     if (rc) {

@@ -15,10 +15,11 @@ struct kiln_bench_web {
     double rate;  /* a second */
     char **paths; /* that take turns; owned by the caller */
     uint32_t path_count;
-    struct kiln_bench_times times; /* out; released by the caller */
+    struct kiln_bench_times times; /* of all runs; released by the caller */
 };
 
-/* Asks for `seconds`, then waits a few seconds for the last answers. */
+/* Asks for `seconds`, then waits a few seconds for the last answers.  A next run goes on with the
+ * next paths. */
 int kiln_bench_web_run(uint16_t port, struct kiln_bench_web *kinds, uint32_t count, double seconds,
                        struct kiln_error *err) KILN_MUST_CHECK;
 /* One request; *ret_status 0: no answer.  body (NULL: not wanted) is malloc'd, with a NUL. */
