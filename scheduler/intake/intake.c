@@ -31,6 +31,13 @@
 /* Log lines that a client can cause at will. */
 enum limited { LIMIT_KEY, LIMIT_ACCOUNT, LIMIT_RECEIPT, LIMIT_ASIDE, LIMITS };
 
+/* The entries of a page, which are acknowledged when the ledger has what they stand for. */
+struct taken {
+    char (*ids)[KILN_ENTRY_ID_MAX]; /* [KILN_PAGE_ENTRIES] */
+    const char **list;
+    size_t count;
+};
+
 struct kiln_intake {
     const char *pool, *webhook_hosts, *webhook_secret;
     char stream[KILN_NAME_MAX + 32], refused[KILN_NAME_MAX + 32], blocked[KILN_NAME_MAX + 32];
@@ -38,9 +45,7 @@ struct kiln_intake {
     struct kiln_bus *bus;
     struct kiln_page page;
     struct kiln_styles *styles;
-    char (*ids)[KILN_ENTRY_ID_MAX]; /* [KILN_PAGE_ENTRIES], of the current page */
-    const char **id_list;
-    size_t id_count;
+    struct taken current, before; /* before: of a page whose insertion may be under way */
     uint32_t page_max; /* entries to ask for: small after large ones, so that memory is bounded */
     bool pending;      /* own unacknowledged entries may exist: read them first */
     int64_t claimed_ms;
@@ -49,6 +54,39 @@ struct kiln_intake {
     struct kiln_intake_counts counts;
     struct kiln_log_limit limits[LIMITS];
 };
+
+/* --- the entries of a page -------------------------------------------------------------------- */
+static bool make_taken(struct taken *ret)
+{
+    ret->ids = calloc(KILN_PAGE_ENTRIES, sizeof(*ret->ids));
+    ret->list = calloc(KILN_PAGE_ENTRIES, sizeof(*ret->list));
+    return ret->ids && ret->list;
+}
+
+static void free_taken(struct taken *taken)
+{
+    free(taken->ids);
+    free(taken->list);
+}
+
+static int acknowledge(struct kiln_intake *intake, struct taken *taken, struct kiln_error *err)
+{
+    int rc = taken->count ? kiln_bus_ack(intake->bus, intake->stream, GROUP, taken->list,
+                                         taken->count, err)
+                          : 0;
+    if (rc)
+        return rc;
+    intake->counts.entries += taken->count;
+    taken->count = 0;
+    return 0;
+}
+
+/* Ends the insertion of the page before, if it is under way. */
+static int end_before(struct kiln_intake *intake, struct kiln_error *err)
+{
+    int rc = kiln_page_collect(&intake->page, err);
+    return rc ? rc : acknowledge(intake, &intake->before, err);
+}
 
 /* --- opening --------------------------------------------------------------------------------- */
 int kiln_intake_open(const struct kiln_config *config, struct kiln_routes *routes,
@@ -67,10 +105,8 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_routes *route
     kiln_wire_key(intake->stream, sizeof(intake->stream), intake->pool, "intake", NULL);
     kiln_wire_key(intake->refused, sizeof(intake->refused), intake->pool, "refused", NULL);
     kiln_wire_key(intake->blocked, sizeof(intake->blocked), intake->pool, "blocked", NULL);
-    intake->ids = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->ids));
-    intake->id_list = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->id_list));
     int rc = 0;
-    if (!intake->ids || !intake->id_list)
+    if (!make_taken(&intake->current) || !make_taken(&intake->before))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the intake");
     rc = rc ? rc : kiln_ledger_open(config, "kiln-scheduler intake", &intake->ledger, err);
     rc = rc ? rc : kiln_bus_open(config, &intake->bus, err);
@@ -95,12 +131,15 @@ void kiln_intake_close(struct kiln_intake *intake)
 {
     if (!intake)
         return;
+    struct kiln_error why;
+    if (intake->page.sent)
+        (void)!end_before(intake, &why); /* else the next leader finds duplicates */
     kiln_page_release(&intake->page);
     kiln_ledger_close(intake->ledger);
     kiln_bus_close(intake->bus);
     kiln_styles_free(intake->styles);
-    free(intake->ids);
-    free(intake->id_list);
+    free_taken(&intake->current);
+    free_taken(&intake->before);
     free(intake);
 }
 
@@ -379,21 +418,23 @@ static int keep_asides(struct kiln_intake *intake, const struct kiln_bus_entries
 }
 
 /* --- one step -------------------------------------------------------------------------------- */
-/* From entries to rows; entries are borrowed from the bus, which is not used meanwhile. */
-static int take_in(struct kiln_intake *intake, const struct kiln_bus_entries *entries,
+/* From entries to rows, with `ahead` perhaps still under way; entries are borrowed from the bus,
+ * which is not used meanwhile. */
+static int take_in(struct kiln_intake *intake, const struct kiln_bus_entries *entries, bool ahead,
                    struct kiln_error *err)
 {
     struct kiln_page *page = &intake->page;
-    intake->id_count = 0;
+    struct taken *taken = &intake->current;
+    taken->count = 0;
     for (size_t i = 0; i < entries->count && i < KILN_PAGE_ENTRIES; i++) {
         int rc = kiln_page_add(page, &entries->at[i], err);
         if (rc)
             return rc;
-        snprintf(intake->ids[i], KILN_ENTRY_ID_MAX, "%s", entries->at[i].id);
-        intake->id_list[i] = intake->ids[i];
-        intake->id_count++;
+        snprintf(taken->ids[i], KILN_ENTRY_ID_MAX, "%s", entries->at[i].id);
+        taken->list[i] = taken->ids[i];
+        taken->count++;
     }
-    return kiln_page_flush(page, err);
+    return ahead ? kiln_page_send(page, err) : kiln_page_flush(page, err);
 }
 
 /* Once the entries are acknowledged nothing is tried again: receipts not sent by then are lost. */
@@ -418,9 +459,7 @@ static int settle(struct kiln_intake *intake, const struct kiln_bus_entries *ent
     struct kiln_error why = {.text = "Redis has no room for it"};
     int rc = keep_asides(intake, entries, err);
     rc = rc ? rc : close_calls(intake, err);
-    rc = rc ? rc
-            : kiln_bus_ack(intake->bus, intake->stream, GROUP, intake->id_list, intake->id_count,
-                           err);
+    rc = rc ? rc : acknowledge(intake, &intake->current, err);
     if (rc || page->aside_count + page->end_count == 0)
         return rc;
     if (keep_asides(intake, entries, &why) == 0)
@@ -432,7 +471,6 @@ static int settle(struct kiln_intake *intake, const struct kiln_bus_entries *ent
 static void account(struct kiln_intake *intake, uint64_t *ret_inserted)
 {
     struct kiln_page *page = &intake->page;
-    intake->counts.entries += intake->id_count;
     intake->counts.inserted += page->inserted;
     intake->counts.duplicate += page->offered - page->inserted;
     intake->counts.refused += page->refused;
@@ -463,35 +501,65 @@ static void report_blocked(struct kiln_intake *intake, const char *entry,
     (void)!append_own(intake, intake->blocked, 1, fields, NULL, 3, &why);
 }
 
+/* A full page, behind which more may wait, is left under way. */
+static int take_page(struct kiln_intake *intake, const struct kiln_bus_entries *entries,
+                     struct kiln_error *err)
+{
+    /* Own pending entries are read from the first one, so those of a page have to go first. */
+    const bool ahead = !intake->pending && entries->count >= intake->page_max;
+    fit_page(intake, entries);
+    int rc = take_in(intake, entries, ahead, err);
+    rc = rc ? rc : acknowledge(intake, &intake->before, err);
+    if (rc || !intake->page.sent)
+        return rc ? rc : settle(intake, entries, err);
+    const struct taken taken = intake->current;
+    intake->current = intake->before;
+    intake->before = taken;
+    return 0;
+}
+
+/* Everything unfinished is read again.  A page that failed under way is tried once more, alone,
+ * before anybody hears of it: then it shows which entry is at fault, or that none is. */
+static int fail_step(struct kiln_intake *intake, int rc, const char *entry, struct kiln_error *err)
+{
+    struct kiln_page *page = &intake->page;
+    struct kiln_error why;
+    const bool again = page->failed || kiln_page_collect(page, &why) != 0;
+    if (again)
+        page->offered = page->inserted; /* neither that page nor the next is a duplicate */
+    if (rc == KILN_TIMEOUT || rc == KILN_NO_MEMORY)
+        shrink_page(intake);
+    kiln_page_clear(page);
+    intake->pending = true;
+    intake->before.count = 0;
+    if (again)
+        return 0;
+    if (entry[0]) {
+        rc = kiln_fail_in(err, "entry %s", entry);
+        report_blocked(intake, entry, err);
+    }
+    return rc;
+}
+
 int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *ret_inserted,
                      struct kiln_error *err)
 {
     struct kiln_bus_entries entries = {0};
-    *ret_inserted = 0;
-    int rc = read_entries(intake, block_ms, &entries, err);
-    const bool read = rc == 0;
-    if (read && entries.count == 0)
-        return 0;
-    if (read) {
-        fit_page(intake, &entries);
-        rc = take_in(intake, &entries, err);
-        rc = rc ? rc : settle(intake, &entries, err);
-        account(intake, ret_inserted);
-    }
-    if (rc == 0) {
-        if (intake->reported_ms > 0)
+    char entry[KILN_ENTRY_ID_MAX] = ""; /* the first one */
+    int rc = read_entries(intake, intake->page.sent ? 0 : block_ms, &entries, err);
+    if (rc == 0 && entries.count > 0) {
+        snprintf(entry, sizeof(entry), "%s", entries.at[0].id);
+        rc = take_page(intake, &entries, err);
+        if (rc == 0 && intake->reported_ms > 0)
             (void)!kiln_bus_delete(intake->bus, intake->blocked, NULL);
-        intake->blocked_ms = intake->reported_ms = 0;
-        return 0;
+        if (rc == 0)
+            intake->blocked_ms = intake->reported_ms = 0;
+    } else if (rc == 0) {
+        rc = end_before(intake, err);
     }
-    intake->pending = true; /* own entries may be there again */
-    if (rc == KILN_TIMEOUT || rc == KILN_NO_MEMORY)
-        shrink_page(intake);
-    if (read) {
-        rc = kiln_fail_in(err, "entry %s", entries.at[0].id);
-        kiln_page_clear(&intake->page);
-        report_blocked(intake, entries.at[0].id, err);
-    }
+    if (rc)
+        rc = fail_step(intake, rc, entry, err);
+    account(intake, ret_inserted);
     return rc;
 }
 

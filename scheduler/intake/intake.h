@@ -2,7 +2,8 @@
  *
  *     read (own pending entries first, then new ones; now and then those of a dead consumer)
  *       -> decode, expand, validate   (schemas/wire/wire.h, schemas/job/: as `kiln enqueue`)
- *       -> insert in bulk             (idempotent: batch and key decide)
+ *       -> insert in bulk             (idempotent: batch and key decide); of a full page under way
+ *                                     while the next one is read, decoded and routed
  *       -> refusals, receipts
  *       -> acknowledge, which a full Redis needs before it takes anything
  *
@@ -36,7 +37,8 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_routes *route
 void kiln_intake_close(struct kiln_intake *intake); /* accepts NULL */
 
 /* Takes in what waits, at most a few thousand entries; waits block_ms for the first one.
- * *ret_inserted = new jobs in the ledger.  On failure everything unfinished stays pending and the
+ * The insertion of a full page may be left under way, for the next call or the close to end.
+ * *ret_inserted = jobs that are new in the ledger since the last call.  On failure everything unfinished stays pending and the
  * next call tries it again. */
 int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *ret_inserted,
                      struct kiln_error *err) KILN_MUST_CHECK;

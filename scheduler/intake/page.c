@@ -70,6 +70,9 @@ static void drop_jobs(struct kiln_page *page)
 
 void kiln_page_clear(struct kiln_page *page)
 {
+    struct kiln_error why;
+    (void)!kiln_page_collect(page, &why);
+    page->failed = false;
     drop_jobs(page);
     page->end_count = page->aside_count = 0;
 }
@@ -474,17 +477,59 @@ static int check_quotas(struct kiln_page *page, struct kiln_error *err)
     return 0;
 }
 
-int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
+int kiln_page_collect(struct kiln_page *page, struct kiln_error *err)
 {
-    if (page->job_count == 0)
+    uint64_t inserted;
+    const size_t sent = page->sent;
+    if (!sent)
         return 0;
-    int rc = choose_loras(page, err);
-    rc = rc ? rc : check_starts(page, err);
+    page->sent = 0;
+    int rc = kiln_ledger_insert_end(page->ledger, &inserted, err);
+    page->failed = rc != 0;
+    if (rc)
+        return rc;
+    page->offered += sent;
+    page->inserted += inserted;
+    return 0;
+}
+
+/* The LoRAs of a page are chosen while the one before is under way. */
+static int make_ready(struct kiln_page *page, struct kiln_error *err)
+{
+    int rc = page->job_count ? choose_loras(page, err) : 0;
+    rc = rc ? rc : kiln_page_collect(page, err);
+    if (rc || page->job_count == 0)
+        return rc;
+    rc = check_starts(page, err);
     rc = rc ? rc : check_quotas(page, err);
-    rc = rc ? rc : number_jobs(page, err);
-    if (rc == 0 && page->job_count > 0)
-        rc = insert(page, 0, page->job_count, err);
+    return rc ? rc : number_jobs(page, err);
+}
+
+static int insert_all(struct kiln_page *page, struct kiln_error *err)
+{
+    int rc = page->job_count > 0 ? insert(page, 0, page->job_count, err) : 0;
     if (rc == 0)
         drop_jobs(page);
     return rc;
+}
+
+int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
+{
+    int rc = make_ready(page, err);
+    return rc ? rc : insert_all(page, err);
+}
+
+int kiln_page_send(struct kiln_page *page, struct kiln_error *err)
+{
+    int rc = make_ready(page, err);
+    /* Receipts and what was set aside need the entries, which the next reading ends. */
+    const bool done = page->end_count + page->aside_count == 0;
+    if (rc)
+        return rc;
+    if (!done || !kiln_ledger_insert_begin(page->ledger, page->pool, page->jobs, page->job_count))
+        return insert_all(page, err);
+    page->sent = page->job_count;
+    page->offered -= page->sent; /* until it is over */
+    drop_jobs(page);
+    return 0;
 }

@@ -44,6 +44,8 @@ struct kiln_page {
     struct kiln_new_job *jobs;  /* [KILN_PAGE_JOBS] */
     bool *unnumbered;           /* of each of them: its entry names no index */
     size_t job_count;
+    size_t sent; /* jobs under way, by kiln_page_send; they are no longer in the page */
+    bool failed; /* the ledger did not take them */
     struct kiln_page_end *ends; /* [KILN_PAGE_ENTRIES] */
     size_t end_count;
     struct kiln_page_aside *asides; /* at most one an entry */
@@ -59,7 +61,8 @@ void kiln_page_release(struct kiln_page *page);
  * full, it takes no writes, we lack rights or tables that every entry needs. */
 bool kiln_page_waits(int code);
 
-/* Forgets jobs and ends that did not reach the ledger, and what was set aside. */
+/* Forgets jobs and ends that did not reach the ledger, what was set aside, and a failure.  What is
+ * under way may still go in. */
 void kiln_page_clear(struct kiln_page *page);
 /* Adds what the entry stands for; full pages are flushed on the way.  A bad entry is refused in the
  * ledger and is no failure. */
@@ -70,5 +73,12 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
  * and recorded as refused.
  */
 int kiln_page_flush(struct kiln_page *page, struct kiln_error *err) KILN_MUST_CHECK;
+/* The same, but leaves the insertion under way if it can (page->sent), so that the next page can be
+ * read meanwhile.  Whatever follows waits for it first and fails, with page->failed, if it failed:
+ * then nothing of that page and of the next one may be acknowledged.  Read again and flushed, they
+ * show what is at fault. */
+int kiln_page_send(struct kiln_page *page, struct kiln_error *err) KILN_MUST_CHECK;
+/* Waits for what kiln_page_send left, if anything. */
+int kiln_page_collect(struct kiln_page *page, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

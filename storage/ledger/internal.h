@@ -219,6 +219,15 @@ int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_stateme
                            struct kiln_params *params, PGresult **ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Sends the statement and leaves the answer to kiln_ledger_end, so that the caller can work while
+ * the server does.  Any other call waits for the answer first and keeps it: the server sees the
+ * statements in their order.  One at a time.  Nothing is sent a second time, whatever fails. */
+int kiln_ledger_begin(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                      struct kiln_params *params, struct kiln_error *err) KILN_MUST_CHECK;
+/* After a kiln_ledger_begin that returned 0; *ret is the caller's to clear. */
+int kiln_ledger_end(struct kiln_ledger *ledger, PGresult **ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Runs the statement once for each of count parameter sets and `last` (without parameters) after
  * them, in one round trip, each its own transaction.  ret[count]: the results.  After an error any
  * number of them may have been carried out. */

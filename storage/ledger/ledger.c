@@ -23,8 +23,19 @@
 #define TAKEN_ROWS 64         /* of one page, before what has arrived of the next one is taken */
 #define LEAD_IDLE_MIN_MS 3000 /* a leader confirms its lock every half second */
 
+/* The statement of kiln_ledger_begin. */
+struct begun {
+    const struct kiln_statement *statement; /* NULL: there is none */
+    int64_t started;
+    bool answered; /* what follows is there */
+    int rc;
+    PGresult *rows;
+    struct kiln_error err;
+};
+
 struct kiln_ledger {
     struct kiln_pg pg;
+    struct begun begun;
     struct kiln_ledger_limits limits;
     int64_t lead_idle_ms; /* silence that ends a leader's session */
     uint64_t leads_in;    /* the connection (its generation) that holds the leader lock; 0 = none */
@@ -89,6 +100,7 @@ void kiln_ledger_close(struct kiln_ledger *ledger)
     if (!ledger)
         return;
     kiln_pg_release(&ledger->pg);
+    PQclear(ledger->begun.rows);
     free(ledger);
 }
 
@@ -120,10 +132,28 @@ static int send_text(struct kiln_pg *pg, const char *sql, const struct kiln_para
                              params->formats, 0);
 }
 
+/* Records the time of a request for the metrics. */
+static void note(enum kiln_ledger_way way, int rc, int64_t started)
+{
+    kiln_stopwatch_note(KILN_METRIC_LEDGER_SECONDS, way, KILN_METRIC_LEDGER_ERRORS, rc, started);
+}
+
+/* Waits for the answer to the statement that was begun. */
+static void answer_begun(struct kiln_ledger *ledger)
+{
+    struct begun *begun = &ledger->begun;
+    if (!begun->statement || begun->answered)
+        return;
+    begun->rc = kiln_pg_finish(&ledger->pg, 0, &begun->rows, &begun->err);
+    begun->answered = true;
+    note(KILN_LEDGER_STATEMENT, begun->rc, begun->started);
+}
+
 /* Connects if needed; a leader may not connect again, since that loses its lock. */
 static int reach(struct kiln_ledger *ledger, struct kiln_error *err)
 {
     struct kiln_pg *pg = &ledger->pg;
+    answer_begun(ledger);
     bool same =
         pg->conn && PQstatus(pg->conn) == CONNECTION_OK && ledger->leads_in == pg->generation;
     if (ledger->leads_in && !same)
@@ -138,9 +168,9 @@ static bool is_prepared(const struct kiln_pg *pg, const struct kiln_statement *s
                                    sizeof KILN_PLANNED_ONCE_PREFIX - 1) == 0;
 }
 
-/* Connects if needed, sends, waits: one attempt. */
-static int run_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                    const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+/* Connects if needed and sends. */
+static int send_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                     const struct kiln_params *params, struct kiln_error *err)
 {
     struct kiln_pg *pg = &ledger->pg;
     const bool prepared = is_prepared(pg, statement);
@@ -154,13 +184,15 @@ static int run_once(struct kiln_ledger *ledger, const struct kiln_statement *sta
     int sent = !prepared ? send_text(pg, statement->sql, params)
                          : PQsendQueryPrepared(pg->conn, statement->name, params->count,
                                                params->values, params->lengths, params->formats, 0);
-    return sent ? kiln_pg_finish(pg, 0, ret, err) : kiln_pg_fail(pg, NULL, "send", err);
+    return sent ? 0 : kiln_pg_fail(pg, NULL, "send", err);
 }
 
-/* Records the time of a request for the metrics. */
-static void note(enum kiln_ledger_way way, int rc, int64_t started)
+/* One attempt. */
+static int run_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                    const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
 {
-    kiln_stopwatch_note(KILN_METRIC_LEDGER_SECONDS, way, KILN_METRIC_LEDGER_ERRORS, rc, started);
+    int rc = send_once(ledger, statement, params, err);
+    return rc ? rc : kiln_pg_finish(&ledger->pg, 0, ret, err);
 }
 
 /* Whether to repeat a failed attempt at once: one time if the connection turned out to be dead, a
@@ -202,6 +234,32 @@ int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *sta
     int rc = run(ledger, statement, params, ret, err);
     kiln_params_release(params);
     return rc;
+}
+
+int kiln_ledger_begin(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                      struct kiln_params *params, struct kiln_error *err)
+{
+    const int64_t started = kiln_stopwatch_start();
+    int rc = params->short_of_memory ? kiln_fail(err, KILN_NO_MEMORY, "no memory") : 0;
+    rc = rc ? rc : send_once(ledger, statement, params, err);
+    rc = rc ? rc : kiln_pg_sent(&ledger->pg, err);
+    kiln_params_release(params);
+    if (rc)
+        return kiln_fail_in(err, "ledger, %s", statement->name);
+    ledger->begun = (struct begun){.statement = statement, .started = started};
+    return 0;
+}
+
+int kiln_ledger_end(struct kiln_ledger *ledger, PGresult **ret, struct kiln_error *err)
+{
+    answer_begun(ledger);
+    const struct begun begun = ledger->begun;
+    ledger->begun = (struct begun){0};
+    if (begun.rc == 0) {
+        *ret = begun.rows;
+        return 0;
+    }
+    return kiln_fail(err, begun.rc, "ledger, %s: %s", begun.statement->name, begun.err.text);
 }
 
 int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,

@@ -64,6 +64,14 @@ struct kiln_new_job {
 int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
                             const struct kiln_new_job *jobs, size_t count, uint64_t *ret_inserted,
                             struct kiln_error *err) KILN_MUST_CHECK;
+/* Sends jobs that are probably all new and leaves the answer to kiln_ledger_insert_end; calls in
+ * between wait for it.  false: nothing is under way, kiln_ledger_insert_jobs takes them. */
+bool kiln_ledger_insert_begin(struct kiln_ledger *ledger, const char *pool,
+                              const struct kiln_new_job *jobs, size_t count) KILN_MUST_CHECK;
+/* All of them are in, or none, and then kiln_ledger_insert_jobs says why.  If the connection was
+ * lost nobody knows; it is safe to insert them again. */
+int kiln_ledger_insert_end(struct kiln_ledger *ledger, uint64_t *ret_inserted,
+                           struct kiln_error *err) KILN_MUST_CHECK;
 #define KILN_BATCH_FULL                                                                            \
     "the batch %s is full: no free index was found up to %u; use another batch name"
 /* Gives each job its index in the batch: the one it names (wishes[i]; -1, or wishes NULL: none),

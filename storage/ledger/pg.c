@@ -327,14 +327,16 @@ int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err)
 
 /* --- waiting for answers --------------------------------------------------------------------- */
 
-int kiln_pg_wait(struct kiln_pg *pg, int64_t deadline, bool *ret_there, struct kiln_error *err)
+/* Until all is sent and, with `answer`, until the answer is there. */
+static int wait_until(struct kiln_pg *pg, bool answer, int64_t deadline, bool *ret_there,
+                      struct kiln_error *err)
 {
     *ret_there = false;
     for (;;) {
         int unsent = PQflush(pg->conn);
         if (unsent < 0)
             return kiln_pg_fail(pg, NULL, "send", err);
-        if (!unsent && !PQisBusy(pg->conn)) {
+        if (!unsent && !(answer && PQisBusy(pg->conn))) {
             *ret_there = true;
             return 0;
         }
@@ -346,17 +348,34 @@ int kiln_pg_wait(struct kiln_pg *pg, int64_t deadline, bool *ret_there, struct k
     }
 }
 
-/* 0 when a result can be had without waiting. */
-static int wait_result(struct kiln_pg *pg, int64_t limit_ms, int64_t deadline,
-                       struct kiln_error *err)
+int kiln_pg_wait(struct kiln_pg *pg, int64_t deadline, bool *ret_there, struct kiln_error *err)
+{
+    return wait_until(pg, true, deadline, ret_there, err);
+}
+
+static int wait_or_drop(struct kiln_pg *pg, bool answer, int64_t limit_ms, int64_t deadline,
+                        struct kiln_error *err)
 {
     bool there;
-    int rc = kiln_pg_wait(pg, deadline, &there, err);
+    int rc = wait_until(pg, answer, deadline, &there, err);
     if (rc || there)
         return rc;
     kiln_pg_drop(pg);
     return kiln_fail(err, KILN_TIMEOUT, "Postgres does not answer within %.1f s",
                      (double)limit_ms / 1e3);
+}
+
+/* 0 when a result can be had without waiting. */
+static int wait_result(struct kiln_pg *pg, int64_t limit_ms, int64_t deadline,
+                       struct kiln_error *err)
+{
+    return wait_or_drop(pg, true, limit_ms, deadline, err);
+}
+
+int kiln_pg_sent(struct kiln_pg *pg, struct kiln_error *err)
+{
+    const int64_t limit = pg->statement_ms + CLIENT_GRACE_MS;
+    return wait_or_drop(pg, false, limit, kiln_clock_ms() + limit, err);
 }
 
 /* Neither an error nor a state of the protocol we never ask for (COPY, single rows). */

@@ -52,6 +52,8 @@ int kiln_pg_finish(struct kiln_pg *pg, int64_t limit_ms, PGresult **ret,
  * for it.  For what has no time limit. */
 int kiln_pg_wait(struct kiln_pg *pg, int64_t deadline, bool *ret_there,
                  struct kiln_error *err) KILN_MUST_CHECK;
+/* Waits until the server has been sent all of a statement, which kiln_pg_finish then ends. */
+int kiln_pg_sent(struct kiln_pg *pg, struct kiln_error *err) KILN_MUST_CHECK;
 /* In pipeline mode: the result of the next statement up to its sync point. */
 int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err) KILN_MUST_CHECK;
 /* Before a statement of a reading session: whether it is planned once, or with its values. */

@@ -15,6 +15,11 @@ struct kiln_ledger {
     bool connected, ended; /* ended: the server closed the session and nobody has noticed */
     uint32_t life;
     uint64_t generation, leads_in;
+    struct {
+        int rc;
+        uint64_t inserted;
+        struct kiln_error err;
+    } begun; /* by kiln_ledger_insert_begin */
 };
 
 /* Carries run(arg) out on the server, connecting if need be; perhaps twice, as kiln_ledger_run. */

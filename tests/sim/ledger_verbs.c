@@ -90,6 +90,24 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
     return rc;
 }
 
+/* Done at once; what becomes of it is told later. */
+bool kiln_ledger_insert_begin(struct kiln_ledger *ledger, const char *pool,
+                              const struct kiln_new_job *jobs, size_t count)
+{
+    ledger->begun.rc = kiln_ledger_insert_jobs(ledger, pool, jobs, count, &ledger->begun.inserted,
+                                               &ledger->begun.err);
+    return true;
+}
+
+int kiln_ledger_insert_end(struct kiln_ledger *ledger, uint64_t *ret_inserted,
+                           struct kiln_error *err)
+{
+    if (ledger->begun.rc)
+        return kiln_fail(err, ledger->begun.rc, "%s", ledger->begun.err.text);
+    *ret_inserted = ledger->begun.inserted;
+    return 0;
+}
+
 /* No client of the simulated fleet sends a file again, so a call is an error of the scheduler. */
 int kiln_ledger_gone(struct kiln_ledger *ledger, const char *pool, const char *batch,
                      const char *const *keys, size_t count, struct kiln_error *err)

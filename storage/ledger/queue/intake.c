@@ -164,6 +164,10 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
     KILN_BIND_COLUMN(params, INT8, count, entry_number(jobs[i].entry));
 }
 
+static const struct kiln_statement insert[] = {
+    {"insert_new_jobs", KILN_INSERT_SQL("", "", "") "SELECT count(*) FROM made"},
+    {"insert_jobs", KILN_INSERT_SQL("", "", KILN_INSERT_SKIPS) "SELECT count(*) FROM made"}};
+
 /* One statement, one transaction: jobs, sums and accounts move together.  Then those that were
  * there already.  ON CONFLICT looks up each key twice and logs each row twice, so the statement
  * without it comes first.  If that finds a known key, it inserts nothing and the other one follows,
@@ -172,9 +176,6 @@ static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
                         const struct kiln_new_job *jobs, size_t count, const uint64_t *ids,
                         uint64_t *inserted, struct kiln_error *err)
 {
-    static const struct kiln_statement insert[] = {
-        {"insert_new_jobs", KILN_INSERT_SQL("", "", "") "SELECT count(*) FROM made"},
-        {"insert_jobs", KILN_INSERT_SQL("", "", KILN_INSERT_SKIPS) "SELECT count(*) FROM made"}};
     bool *skips = kiln_ledger_met_known(ledger);
     uint64_t made;
     int rc;
@@ -220,6 +221,34 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
     if (rc == 0)
         *ret_inserted = inserted;
     return rc;
+}
+
+bool kiln_ledger_insert_begin(struct kiln_ledger *ledger, const char *pool,
+                              const struct kiln_new_job *jobs, size_t count)
+{
+    struct kiln_params params = {0};
+    struct kiln_error why;
+    uint64_t ids[CHUNK_JOBS];
+    if (*kiln_ledger_met_known(ledger) || count == 0 || chunk_of(jobs, count) < count ||
+        kiln_batch_ids(ledger, pool, jobs, count, ids, &why))
+        return false;
+    KILN_BIND(&params, pool);
+    kiln_bind_jobs(&params, jobs, count, ids);
+    return kiln_ledger_begin(ledger, &insert[0], &params, &why) == 0;
+}
+
+int kiln_ledger_insert_end(struct kiln_ledger *ledger, uint64_t *ret_inserted,
+                           struct kiln_error *err)
+{
+    PGresult *rows;
+    int rc = kiln_ledger_end(ledger, &rows, err);
+    if (rc == KILN_BAD_INPUT)
+        *kiln_ledger_met_known(ledger) = true;
+    if (rc)
+        return rc;
+    *ret_inserted = kiln_row_u64(rows, 0, 0);
+    PQclear(rows);
+    return 0;
 }
 
 /* --- the account of a call ------------------------------------------------------------------- */
