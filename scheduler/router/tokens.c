@@ -33,12 +33,14 @@ static bool ends(const char *word, size_t len, const char *with)
     return len > tail && memcmp(word + len - tail, with, tail) == 0;
 }
 
+/* The first British part of a word of a to z. */
 static void spell(char *word, size_t *len)
 {
-    for (size_t at = 0; at + 1 < *len; at++)
-        for (size_t i = 0; kiln_word_spellings[i][0]; i++) {
-            const char *from = kiln_word_spellings[i][0], *to = kiln_word_spellings[i][1];
-            if (from[0] != word[at] || from[1] != word[at + 1])
+    for (size_t at = 0; at + 1 < *len; at++) {
+        const char(*known)[2][12] = kiln_word_spellings[word[at] - 'a'];
+        for (; (*known)[0][0]; known++) {
+            const char *from = (*known)[0], *to = (*known)[1];
+            if (from[1] != word[at + 1])
                 continue;
             const size_t from_len = strlen(from), to_len = strlen(to);
             if (from_len > *len - at || memcmp(word + at, from, from_len) != 0)
@@ -48,6 +50,7 @@ static void spell(char *word, size_t *len)
             *len -= from_len - to_len;
             return;
         }
+    }
 }
 
 static size_t without_plural(char *word, size_t len)

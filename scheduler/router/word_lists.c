@@ -34,11 +34,15 @@ const struct kiln_word_list kiln_word_lists[] = {
     {KILN_WORD_PLACE, "on at under beside behind in inside near next between above below"},
     {0, NULL}};
 
-const char *const kiln_word_spellings[][2] = {
-    {"colour", "color"},    {"grey", "gray"},          {"mould", "mold"},
-    {"analogue", "analog"}, {"modelling", "modeling"}, {"theatre", "theater"},
-    {"centre", "center"},   {"jewellery", "jewelry"},  {"enamelled", "enameled"},
-    {"armour", "armor"},    {"aluminium", "aluminum"}, {NULL, NULL}};
+const char kiln_word_spellings[26][4][2][12] = {
+    ['a' - 'a'] = {{"analogue", "analog"}, {"armour", "armor"}, {"aluminium", "aluminum"}},
+    ['c' - 'a'] = {{"colour", "color"}, {"centre", "center"}},
+    ['e' - 'a'] = {{"enamelled", "enameled"}},
+    ['g' - 'a'] = {{"grey", "gray"}},
+    ['j' - 'a'] = {{"jewellery", "jewelry"}},
+    ['m' - 'a'] = {{"mould", "mold"}, {"modelling", "modeling"}},
+    ['t' - 'a'] = {{"theatre", "theater"}},
+};
 
 /* Characters that differ, in the order of the first; those of looks, things and their names. */
 static const uint16_t simplified[][2] = {

@@ -22,7 +22,8 @@ extern const struct kiln_word_list kiln_word_lists[]; /* ended by words NULL */
 /* A character of traditional Chinese as simplified; all others as they are. */
 uint32_t kiln_word_simplified(uint32_t code);
 
-/* British spelling and the American one, as parts of words. */
-extern const char *const kiln_word_spellings[][2]; /* ended by NULL */
+/* British spelling and the American one, as parts of words of a to z. [0] are those that begin with
+ * a, and so on; a letter has at most three, ended by "". */
+extern const char kiln_word_spellings[26][4][2][12];
 
 #endif
