@@ -38,8 +38,8 @@ void kiln_intake_close(struct kiln_intake *intake); /* accepts NULL */
 
 /* Takes in what waits, at most a few thousand entries; waits block_ms for the first one.
  * The insertion of a full page may be left under way, for the next call or the close to end.
- * *ret_inserted = jobs that are new in the ledger since the last call.  On failure everything unfinished stays pending and the
- * next call tries it again. */
+ * *ret_inserted = jobs that are new in the ledger since the last call.  On failure everything
+ * unfinished stays pending and the next call tries it again. */
 int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *ret_inserted,
                      struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_intake_counts(const struct kiln_intake *intake, struct kiln_intake_counts *ret);
