@@ -71,9 +71,9 @@ static void free_taken(struct taken *taken)
 
 static int acknowledge(struct kiln_intake *intake, struct taken *taken, struct kiln_error *err)
 {
-    int rc = taken->count ? kiln_bus_ack(intake->bus, intake->stream, GROUP, taken->list,
-                                         taken->count, err)
-                          : 0;
+    int rc = taken->count
+                 ? kiln_bus_ack(intake->bus, intake->stream, GROUP, taken->list, taken->count, err)
+                 : 0;
     if (rc)
         return rc;
     intake->counts.entries += taken->count;

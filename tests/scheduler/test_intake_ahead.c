@@ -1,5 +1,5 @@
-/* test_intake_ahead.c - a full page goes into the ledger while the next one is read: in order, once,
- * and nothing is acknowledged before it is there, whatever happens to the page on its way. */
+/* test_intake_ahead.c - a full page goes into the ledger while the next one is read: in order,
+ * once, and nothing is acknowledged before it is there, whatever happens to the page on its way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
