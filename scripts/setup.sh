@@ -13,7 +13,7 @@ packages="build-essential pkg-config git ca-certificates unzip python3 python3-p
 libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libpng-dev libjpeg-dev libzstd-dev libssl-dev libjansson-dev
 libpcre2-dev libutf8proc-dev libmicrohttpd-dev zlib1g-dev libncurses-dev libcmocka-dev
 redis-server postgresql python3-pil python3-yaml python3-jsonschema groff-base libimage-exiftool-perl curl tmux systemd iproute2 procps
-swift swift-proxy swift-account swift-container swift-object memcached spin prometheus"
+swift swift-proxy swift-account swift-container swift-object memcached spin prometheus zstd"
 
 # Ubuntu has Chromium as a snap only, which tests cannot use.
 if [ "${BROWSER:-1}" != 0 ] && apt-cache show chromium 2>/dev/null | grep -q '^Filename'; then
@@ -70,21 +70,23 @@ if [ ! -e "$libtorch/lib/libtorch_cpu.so" ]; then
     mv "$libtorch.new.$$" "$libtorch"
 fi
 # What only tests use, each one file of a wheel: axe-core of the browser tests, and the schemas of the
-# container examples.  Without them these tests check less.
+# container examples.  Without them these tests fail.
 # one_file WHEEL PATH NAME: PATH of the wheel becomes NAME beside LibTorch.
 one_file() {
     file=$(dirname "$libtorch")/$3
-    if [ "${BROWSER:-1}" = 0 ] || [ -e "$file" ]; then
+    if [ -e "$file" ]; then
         return
     fi
     if python3 -m pip download --quiet --no-deps --only-binary=:all: -d "$work/$3" "$1" &&
         unzip -q -j -o "$work/$3"/*.whl "$2" -d "$work/$3"; then
         mv "$work/$3/$(basename "$2")" "$file"
     else
-        echo "setup: $3 cannot be fetched; the tests run without it" >&2
+        echo "setup: $3 cannot be fetched; tests that need it will fail" >&2
     fi
 }
-one_file axe-playwright-python==0.1.8 axe_playwright_python/axe.min.js axe.min.js
+if [ "${BROWSER:-1}" != 0 ]; then
+    one_file axe-playwright-python==0.1.8 axe_playwright_python/axe.min.js axe.min.js
+fi
 one_file docker-compose==1.29.2 compose/config/compose_spec.json compose.schema.json
 one_file kubernetes-validate==1.37.0 \
     kubernetes_validate/kubernetes-json-schema/v1.34.0-local-strict/_definitions.json kubernetes.schema.json

@@ -1,7 +1,8 @@
 #!/bin/bash
 # run.sh FILTER TEST... - runs each test in its own process and temporary directory with a time
 # limit, shows the output of those that fail, and ends with "N passed, N failed, N skipped" counted
-# in single tests where a program reports them (cmocka).  A script that exits 77 was skipped.
+# in single tests where a program reports them (cmocka).  A script that exits 77 was skipped, and so was
+# the part of a test that says "skip: why" and goes on; the reason is shown.
 set -u
 filter=$1
 shift
@@ -24,13 +25,15 @@ for test in "$@"; do
     ok=$(grep -c '^\[       OK \]' "$dir.log")
     bad=$(grep -c '^\[  FAILED  \] [a-z_0-9]*$' "$dir.log")
     skip=$(grep -c '^\[  SKIPPED \]' "$dir.log")
+    parts=$(grep -c '^skip: ' "$dir.log") # a program may also report them
     if [ $status = 77 ]; then
         skipped=$((skipped + 1))
         printf 'skip %-60s %s\n' "$test" "$(tail -n 1 "$dir.log")"
     elif [ $status = 0 ]; then
         passed=$((passed + (ok > 0 ? ok : 1)))
-        skipped=$((skipped + skip))
+        skipped=$((skipped + (skip > parts ? skip : parts)))
         printf 'ok   %-60s %3d tests %6.1f s\n' "$test" "$((ok > 0 ? ok : 1))" "$seconds"
+        grep '^skip: ' "$dir.log" | sed 's/^/    /'
     else
         passed=$((passed + ok))
         failed=$((failed + (bad > 0 ? bad : 1)))

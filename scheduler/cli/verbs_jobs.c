@@ -186,7 +186,8 @@ const struct kiln_verb kiln_verbs_jobs[] = {
              "and seed in the form that A1111, ComfyUI and Civitai read, unless the setting "
              "embed_metadata is off.\n"
              "--format openai writes the answer file of an OpenAI batch: one line for each "
-             "custom_id whose jobs have ended, with the paths of its pictures.",
+             "custom_id whose jobs have ended, with the paths of its pictures.  A request that "
+             "enqueue refused has none.",
      .options = export_options,
      .words = {1, 1},
      .run = kiln_verb_export},

@@ -5,6 +5,7 @@
 # sql, until_sql   asks the ledger of $KILN_CONFIG, or until the answer is the one that is wanted
 # draw, hit   render a job that may begin from a stored latent, or seeds until one does
 # soon        repeats a command until it succeeds; fails after a minute, which a starved machine needs
+# python_with MODULE...  prints an interpreter that has them: python3, or that of the distribution
 # json FILE EXPRESSION   checks a Python expression over the parsed file (d; a list for JSON lines)
 # fits COLUMNS COMMAND...   on a terminal of that width it ends with 0 and no line of stdout is wider
 # json_lines FILE EXPRESSION   the same where d is a list of lines even if there is one or none
@@ -45,6 +46,14 @@ soon() {
         [ $SECONDS -lt $end ] || return 1
         sleep 0.05
     done
+}
+
+python_with() { # setup.sh installs the modules for the distribution's
+    local python
+    for python in python3 /usr/bin/python3; do
+        "$python" -c "import $(IFS=, && echo "$*")" 2>/dev/null && echo "$python" && return
+    done
+    die "no Python has $*: run \`make setup\`"
 }
 
 says() { grep -q -e "$1" "${2:-err.txt}" || { cat "${2:-err.txt}" >&2; die "nothing says '$1'"; }; }

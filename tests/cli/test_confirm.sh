@@ -1,17 +1,21 @@
 #!/bin/bash
 # Verbs that stop or destroy much, on a real stack: each asks whoever sits at a terminal, a no leaves
-# everything as it was, --yes is the answer beforehand and the only one where nobody can be asked.
+# everything as it was, --yes is the answer beforehand and the only one where nobody can be asked.  No
+# verb that has --yes is left out.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
-ok kiln up --dir s --engine testcard
+mkdir loras # none is registered on sight
+ok kiln up --dir s --engine testcard --model "$source_dir/pipeline/models/sketch" --lora-dir loras
 export KILN_CONFIG=$PWD/s/kiln.conf
 
 # at_tty ANSWER STATUS COMMAND...: on a terminal, where ANSWER is typed; what it shows goes to out.txt.
 at_tty() {
     python3 - "$1" "$2" "$kiln_bin/${*:3:1}" "${@:4}" >out.txt 2>&1 <<'PYTHON' || { cat out.txt; die "'${*:3}' at a terminal"; }
-import os, pty, select, sys, time
+import os, pty, re, select, sys, time
 answer, wanted, argv = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+if answer == "n":
+    print(argv[1], file=open("declined.txt", "a"))
 pid, fd = pty.fork()
 if pid == 0:
     os.execv(argv[0], argv)
@@ -29,7 +33,8 @@ while time.monotonic() < until:
         asked = True
         os.write(fd, answer.encode() + b"\n")
 status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-wide = [line for line in shown.decode().split("\r\n") if len(line) > 81]  # and a letter of the answer
+lines = re.split(r"[\r\n]+", re.sub(r"\033\[[0-9;]*[mK]", "", shown.decode()))
+wide = [line for line in lines if len(line) > 81]  # and a letter of the answer
 print(*shown.decode().split(), *wide, "asked" if asked else "not asked", "status", status)
 sys.exit(0 if status == wanted and asked == bool(answer) and not wide else 1)
 PYTHON
@@ -145,6 +150,51 @@ ok kiln quota rm ann --yes
 ok kiln quota ls
 [ ! -s out.txt ] || die "it is still there"
 
+# --- a backfill: its jobs are cancelled, its pictures stay
+ok kiln pause --tenant cats
+ok kiln backfill add cats --template 'a {red|black} cat' --set size=64x64 --set tenant=cats --low-water 2
+until_sql "SELECT count(*) FROM job WHERE state = 0 AND prompt LIKE 'a % cat'" 2
+at_tty n 64 kiln backfill rm cats
+says 'Backfill cats will be removed and its queued jobs cancelled; its pictures stay' out.txt
+fails 64 kiln backfill rm cats
+says 'Nothing was changed. Add --yes to proceed'
+ok kiln backfill ls
+says '^cats ' out.txt
+[ "$(left)" = 2 ] || die "a no cancels the jobs of a backfill"
+at_tty y 0 kiln backfill rm cats
+[ "$(left)" = 0 ] || die "a yes does not cancel the jobs of a backfill"
+empty 'no backfills' kiln backfill ls
+ok kiln backfill add cats --template 'a green cat' --set size=64x64
+ok kiln backfill rm cats --yes
+ok kiln resume --tenant cats
+
+# --- cached latents
+latents() { kiln cache stat --json | python3 -c 'import json, sys; print(sum(json.loads(l)["latents"] for l in sys.stdin))'; }
+ok kiln cache build --template 'a cached {star|ring}' --set size=64x64 --set steps=1
+ok kiln wait latent-cache --timeout 60
+cached=$(latents)
+[ "$cached" -ge 2 ] || die "nothing is cached"
+at_tty n 64 kiln cache prune --budget 0 --grace 0
+fails 64 kiln cache prune --budget 0 --grace 0
+says 'Nothing was changed. Add --yes to proceed'
+[ "$(latents)" = "$cached" ] || die "a no evicts latents"
+at_tty y 0 kiln cache prune --budget 0 --grace 0
+[ "$(latents)" = 0 ] || die "a yes does not evict latents"
+at_tty '' 0 kiln cache prune --budget 0 --grace 0 # nothing to ask about
+
+# --- a LoRA
+ok kiln lora add "$source_dir/pipeline/models/sketch/loras/neon.safetensors"
+at_tty n 64 kiln lora rm neon
+says "LoRA 'neon' will be removed from the registry" out.txt
+fails 64 kiln lora rm neon
+says 'Nothing was changed. Add --yes to proceed'
+ok kiln lora ls
+says '^neon ' out.txt
+at_tty y 0 kiln lora rm neon
+! kiln lora ls | grep '^neon ' || die "a yes does not remove a LoRA"
+ok kiln lora add "$source_dir/pipeline/models/sketch/loras/neon.safetensors"
+ok kiln lora rm neon --yes
+
 # --- workers
 ok kiln worker start
 worker=$(kiln worker ls | sed '/^worker-0/d; s/ .*//')
@@ -185,6 +235,25 @@ at_tty n 64 kiln restore backup
 [ "$(pictures)" = $((had - 3)) ] || die "a no restores"
 at_tty y 0 kiln restore backup
 [ "$(pictures)" = "$had" ] || die "a yes does not restore"
+fails 64 kiln gc --older-than 0s
+says 'Nothing was changed. Add --yes to proceed'
 at_tty y 0 kiln gc --older-than 0s
 [ "$(pictures)" = 0 ] || die "a yes does not remove what is old"
+# Objects that look as if they were another ledger's.
+others=s/store/images/2026/01/999999
+mkdir -p $others
+for i in $(seq 1100); do echo x >"$others/512-$(printf '%016x' "$i").webp"; done
+touch -d '3 days ago' $others/*
+at_tty n 78 kiln gc
+says 'perhaps it is the store of another ledger' out.txt
+fails 78 kiln gc
+[ "$(ls $others | wc -l)" = 1100 ] || die "a no removes objects"
+at_tty y 0 kiln gc
+[ ! -e $others ] || [ -z "$(ls $others)" ] || die "a yes does not remove objects"
+
+# --- every verb that may be told not to ask has been asked
+for verb in $(kiln help | sed -n 's/^  \([a-z]\{1,10\}\)  .*/\1/p'); do
+    kiln help "$verb" | grep -q '^  --yes ' || continue
+    grep -qx "$verb" declined.txt || die "nobody has said no to kiln $verb"
+done
 echo ok

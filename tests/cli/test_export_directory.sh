@@ -116,9 +116,8 @@ ok kiln export b --out out-webp --format webp --json
 json out.txt 'd["fetched"] == 0 and d["kept"] == 4 and d["removed"] == 0'
 
 # --- read back by others
-pillow=/usr/bin/python3 # the distribution's, for which setup.sh installs it
-python3 -c 'import PIL' 2>/dev/null && pillow=python3
-$pillow - <<'PYTHON' || die "Pillow reads something else"
+pillow=$(python_with PIL) || exit 1
+"$pillow" - <<'PYTHON' || die "Pillow reads something else"
 from PIL import Image
 one = ('a red star, "quoted": yes\nNegative prompt: fog, rain\n'
        "Steps: 8, Sampler: Euler, CFG scale: 1, Seed: 9007199254740993, Size: 640x512, ")

@@ -16,10 +16,30 @@ ok promtool test rules kiln.rules.test.yml
 for alert in $(sed -n 's/.*alert: //p' kiln.rules.yml); do
     grep -q "$alert\|Kiln\.\*Refused" kiln.rules.test.yml || die "$alert has no test"
 done
-# and the tests can fail: a rule that never fires is noticed
-sed 's/> 60$/> 600/' kiln.rules.yml >other.yml
-grep -q '> 600$' other.yml && mv other.yml kiln.rules.yml
-fails 1 promtool test rules kiln.rules.test.yml
+# and in the hour of two healthy pools, where each metric of the rules has a series in both
+python=$(python_with yaml) || exit 1
+"$python" - <<'PYTHON' || die "see above"
+import re, sys, yaml
+rules, healthy = open("kiln.rules.yml").read(), yaml.safe_load(open("kiln.rules.test.yml"))["tests"][0]
+alerts = set(re.findall(r"alert: (\w+)", rules))
+silent = {t["alertname"] for t in healthy["alert_rule_test"] if t["exp_alerts"] == []}
+series = " ".join(s["series"] for s in healthy["input_series"])
+lacks = [f"no case of {name}" for name in alerts ^ silent]
+for rule in yaml.safe_load(rules)["groups"][0]["rules"]:
+    for metric in re.findall(r"kiln_\w+", rule["expr"]):
+        lacks += [f"no {metric} of pool {pool}" for pool in "ab" if not re.search(metric + r'\{pool="' + pool, series)]
+print(*lacks, sep="\n", file=sys.stderr)
+sys.exit(bool(lacks))
+PYTHON
+# and the tests can fail: a rule that never fires is noticed, and rules that add up two pools
+notices() { # SED-COMMAND
+    sed "$1" "$source_dir/scripts/monitoring/kiln.rules.yml" >kiln.rules.yml
+    cmp -s kiln.rules.yml "$source_dir/scripts/monitoring/kiln.rules.yml" && die "'$1' changes nothing"
+    fails 1 promtool test rules kiln.rules.test.yml
+}
+notices 's/> 60$/> 600/'
+notices 's/sum by (pool) (kiln_leader)/sum(kiln_leader)/'
+notices 's/sum by (pool, code) (increase(kiln_job/sum by (code) (increase(kiln_job/'
 
 # --- names against the pages of a scheduler, a worker and the gallery
 stacks+=(s)

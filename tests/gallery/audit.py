@@ -26,17 +26,16 @@ WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWi
 
 class Audit:
     def __init__(self, axe):
-        self.axe = open(axe, encoding="utf-8").read() if axe else None
+        self.axe = open(axe, encoding="utf-8").read()
         self.shots = os.environ.get("SHOTS")
 
     def check(self, page, what, allowed=None):
         """allowed: a text that the console may hold."""
         for text in page.complaints():
             check(allowed and allowed in text, f"{what}: {text}")
-        if self.axe:
-            page.run(self.axe)
-            for violation in page.run(AXE_RUN):
-                check(False, f"{what}: axe {violation}")
+        page.run(self.axe)
+        for violation in page.run(AXE_RUN):
+            check(False, f"{what}: axe {violation}")
 
     def shot(self, page, name, width, dark):
         if self.shots:

@@ -1,7 +1,7 @@
 """check_export.py - the page of an export in Chromium, opened from the disk: looks, accessibility,
 search, the large view with its addresses, keys and swipes, copying, without scripts.
 
-    check_export.py DIR [axe.min.js]
+    check_export.py DIR axe.min.js
 
 DIR is the export of a batch with a sheet; one of its jobs, with the number EVIL, has markup and
 steering characters in its prompt, and the last one was cancelled.
@@ -15,6 +15,7 @@ import urllib.parse
 
 from audit import Audit
 from browser import Browser
+from looks import Looks
 from web import check, finish
 
 DIR = pathlib.Path(sys.argv[1]).resolve()
@@ -24,7 +25,7 @@ EVIL = os.environ["EVIL"]
 TILES = "document.querySelectorAll('main > .grid > .tile').length"
 OPEN = "document.querySelector('dialog')?.open"
 HASH = "location.hash"
-audit = Audit(sys.argv[2] if len(sys.argv) > 2 else None)
+audit = Audit(sys.argv[2])
 
 
 def swipe(page, x):
@@ -38,6 +39,7 @@ with open(DIR / "results.jsonl", encoding="utf-8") as file:
     jobs = [json.loads(line) for line in file]
 prompts = {str(row["job"]): row["prompt"] for row in jobs}
 with Browser() as browser:
+    looks = Looks(browser)
     for width, height, dark in ((390, 844, False), (390, 844, True), (1280, 900, False), (1280, 900, True),
                                 (2560, 1400, False)):
         page = browser.page(width, height, dark=dark)
@@ -45,6 +47,14 @@ with Browser() as browser:
             page.open("about:blank")
             page.open(address)
             audit.look(page, name, width, dark)
+            if width < 2000:
+                looks.compare(page, name, width, height, dark)
+    looks.save()
+    page = browser.page(390, 844, dark=True)
+    for css in ("dialog { background: none !important }", "dialog .stage { display: none !important }"):
+        page.open("about:blank")
+        page.open(f"{INDEX}#j{EVIL}")
+        check(looks.notices(page, "export-picture", 390, 844, True, css), f"a broken page looks right: {css}")
 
     # --- a list: names are prompts, a failed job says why, markup stays text, a white picture has an edge
     page = browser.page(1280, 900)
@@ -110,11 +120,6 @@ with Browser() as browser:
     facts = page.run("document.querySelector('dialog .about').textContent")
     row = next(row for row in jobs if str(row["job"]) == first)
     check(str(row["seed"]) in facts and "Model" in facts and row["prompt"] in facts, f"facts: {facts}")
-    page("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
-    page.key("j")
-    check(page.until("!!document.querySelector('.toast')"), "says that it was copied")
-    line = page.run("document.querySelector('dialog [data-key=j]').dataset.copy")
-    check(f'"seed":{row["seed"]}' in line, f"job line {line}")
     page.key("ArrowRight")
     check(page.until(f"{HASH} == '#j{second}'"), "next")
     page.key("ArrowLeft")
@@ -134,6 +139,27 @@ with Browser() as browser:
     page.key("Escape")
     check(page.until(f"!({OPEN})") and page.run("location.href").split("#")[0] == INDEX, "the list")
     check(page.run(TILES) == 48, "the list is there")
+
+    # --- what is copied, by keys and by buttons, arrives in the clipboard, also where a browser gives pages none
+    # to write to.  A line that is pasted is the picture's: same prompt, same seed.
+    page.open("about:blank")
+    page.open(f"{INDEX}#j{EVIL}")
+    evil = next(row for row in jobs if str(row["job"]) == EVIL)
+    page("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    page("Page.bringToFront")
+    page.run("window.board = navigator.clipboard, undefined")
+    for way in ("key", "button", "key without navigator.clipboard"):
+        if "without" in way:
+            page.run("Object.defineProperty(navigator, 'clipboard', { value: undefined }), undefined")
+        copied = {}
+        for key in "cj":
+            page.run("board.writeText('of before').then(() => document.querySelector('.toast')?.remove())")
+            page.run(f"document.querySelector('dialog .copy[data-key={key}]').click()") if way == "button" else page.key(key)
+            check(page.until("document.querySelector('dialog .toast')?.textContent == 'Copied'"), "says that it was copied")
+            copied[key] = page.run("board.readText()")
+        line = json.loads(copied["j"])
+        check(copied["c"] == evil["prompt"] == line["prompt"], f"{way} copies {copied}, not {evil['prompt']!r}")
+        check((line["seed"], line["width"], line["height"]) == (evil["seed"], 96, 64), f"{way} copies {copied['j']}")
 
     # --- on a phone: swipes
     page = browser.page(390, 844)

@@ -10,7 +10,7 @@ if ! python3 -c 'import sys; sys.path[0] = sys.argv[1]; import browser; sys.exit
     exit 77
 fi
 axe=${KILN_AXE:-$(dirname "${LIBTORCH:-/var/cache/kiln/x}")/axe.min.js}
-[ -e "$axe" ] || axe=
+[ -e "$axe" ] || die "axe-core is missing: \`make setup\` fetches $axe"
 
 cat >jobs.jsonl <<'EOF'
 {"prompt": "a {red|blue|green|yellow|purple|orange} {star|circle|square|ring|heart|moon|arrow|flower} on a {white|black|gray} background, {day|night}", "size": "64x64"}
@@ -26,13 +26,13 @@ serve --gallery-review on
 until_sql "SELECT count(*) FROM gallery_text" 290
 until_sql "SELECT count(*) FROM image WHERE safety_flag = 1" 1
 ok kiln gallery review 2 --level clear
-python3 "$source_dir/tests/gallery/check_browser.py" $axe || die "see above"
+python3 "$source_dir/tests/gallery/check_browser.py" "$axe" || die "see above"
 
 # The exported page: of all these, and of one that is never made.
 ok kiln enqueue - --batch first --set model=nonesuch <<<'{"prompt": "a job that was called off", "size": "64x64"}'
 ok kiln cancel first --yes
 ok kiln export first --out export --html --grid size,prompt --note "Shapes & <signs>."
-python3 "$source_dir/tests/gallery/check_export.py" export $axe || die "see above"
+python3 "$source_dir/tests/gallery/check_export.py" export "$axe" || die "see above"
 kill -TERM "$gallery"
 wait "$gallery"
 echo ok

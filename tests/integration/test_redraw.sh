@@ -42,9 +42,8 @@ for format in jpeg png; do
     ok kiln export large --out large-$format --format $format --html
     [ -s large-$format/index.html ] || die "no page of $format"
 done
-pillow=/usr/bin/python3 # the distribution's, for which setup.sh installs it
-python3 -c 'import PIL' 2>/dev/null && pillow=python3
-$pillow - <<'PYTHON' || die "as JPEG or PNG they are other pictures"
+pillow=$(python_with PIL) || exit 1
+"$pillow" - <<'PYTHON' || die "as JPEG or PNG they are other pictures"
 import json, pathlib
 from PIL import Image
 for name, most in (("jpeg", 4), ("png", 0)):

@@ -62,7 +62,7 @@ rm -f "$hosts"/*/root/*.deb
     die "kiln has not one number"
 
 # 1. The servers.
-boot first "$hosts/first" ${address[1]} || skip "this machine has no $machine_lacks"
+boot first "$hosts/first" ${address[1]} || die "the first host does not boot: $machine_lacks"
 until_in 60 su postgres -c 'psql -c "SELECT 1"'
 until_in 60 redis-cli ping
 step 1 1 /^apt/d

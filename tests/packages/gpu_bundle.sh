@@ -49,6 +49,6 @@ cp "${programs[@]}" "$work/files/bin/"
 ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// && $1 !~ /^lib(c|m|dl|rt|pthread|resolv)[.]so/ {print $3}' | sort -u |
     xargs cp -L -t "$work/files/lib"
 tar -C "$work/files" -c . | xz -T0 -6 >"$target/files.tar.xz"
-cp "$here/gpu.sh" "$target/"
+cp "$here/gpu.sh" "$here/members.sh" "$target/"
 cp "$here/gpu_run.sh" "$target/run.sh"
 du -h "$target/files.tar.xz"

@@ -2,7 +2,7 @@
 # of root and a file system that cannot be written to; sourced by run.sh.  Returns where podman cannot run.
 say "the image"
 if ! command -v podman >/dev/null; then
-    echo "the image is not built: there is no podman here"
+    left_out "the image is not built: there is no podman here"
     return
 fi
 # Limits of this process: a runtime may not raise them.  runc also knows hybrid cgroups.
@@ -11,7 +11,7 @@ pod() { podman --root "$work/podman" --runroot "$work/podman-run" $(command -v r
 box() { pod run --rm --network none --read-only --tmpfs /tmp --cap-drop all --security-opt no-new-privileges "${limits[@]}" "$@"; }
 (cd "$base" && tar --one-file-system -c .) | pod import - kiln-base >"$work/image.log" 2>&1
 if [ "$(box kiln-base echo runs 2>>"$work/image.log")" != runs ]; then
-    echo "the image is not built: podman cannot run here: $(tail -n 1 "$work/image.log")"
+    left_out "the image is not built: podman cannot run here: $(tail -n 1 "$work/image.log")"
     return
 fi
 mkdir "$work/context"
@@ -45,6 +45,9 @@ for _ in $(seq 300); do nsenter --target "$pid" --net curl -sf -o /dev/null http
 pod stop -t 60 scheduler >/dev/null
 [ "$(pod inspect -f '{{.State.ExitCode}}' scheduler)" = 0 ] || die "the scheduler ended with $(pod inspect -f '{{.State.ExitCode}}' scheduler)"
 pod rm scheduler >/dev/null
+
+members=(kiln cpu 128x128)
+. "$here/members.sh"
 
 if [ ! -e /proc/driver/nvidia/version ]; then
     echo "the image is not run on a GPU: this machine has none, and gpu_bundle.sh packs it for one that has"

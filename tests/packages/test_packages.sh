@@ -11,10 +11,8 @@ for verb in $(kiln help | sed -n 's/^  \([a-z]\{1,10\}\)  .*/\1/p'); do
     [ -s "man/man1/kiln-$verb.1" ] || die "kiln $verb has no page"
 done
 for page in man/man*/*; do
-    if command -v groff >/dev/null; then
-        groff -man -ww -z -Tutf8 "$page" >out.txt 2>&1
-        [ ! -s out.txt ] || die "$page: $(head -n 3 out.txt)"
-    fi
+    groff -man -ww -z -Tutf8 "$page" >out.txt 2>&1
+    [ ! -s out.txt ] || die "$page: $(head -n 3 out.txt)"
     grep -q '^\.SH NAME' "$page" || die "$page has no name"
 done
 # Nothing of the help is lost on the way: each option with its sentence, each setting.
@@ -60,35 +58,25 @@ done
 # --- containers: the settings exist, commands and ports are those of the programs, and each part of the
 # fleet has what it needs
 kiln help config | sed -n 's/^  \([a-z][a-z0-9_]*\) .*/\1/p' >settings.txt
-own=/usr/bin/python3 # the distribution's, for which setup.sh installs PyYAML and jsonschema
-[ -x $own ] || own=python3
-$own - "$source_dir/scripts/containers" "$(dirname "${LIBTORCH:-/var/cache/kiln/x}")" <<'PYTHON' || exit 1
-import json, os, re, sys
-try:
-    import yaml
-except ImportError:
-    print("without PyYAML the container examples are not checked")
-    sys.exit()
-# The schemas of both kinds of file, where `make setup` has fetched them.
-schemas = [f"{sys.argv[2]}/{name}.schema.json" for name in ("compose", "kubernetes")]
-try:
-    import jsonschema
-    if not all(map(os.path.exists, schemas)):
-        raise ImportError
-    compose_schema, api = (json.load(open(path)) for path in schemas)
-    kinds = {(f"{g['group']}/{g['version']}".lstrip("/"), g["kind"]): name for name, s in api["$defs"].items()
-             for g in s.get("x-kubernetes-group-version-kind", [])}
-    wrong = [("compose.yaml", e) for e in jsonschema.Draft7Validator(compose_schema).iter_errors(
-        yaml.safe_load(open(f"{sys.argv[1]}/compose.yaml")))]
-    for d in yaml.safe_load_all(open(f"{sys.argv[1]}/kubernetes.yaml")):
-        rule = {"$id": api["$id"], "$ref": f"#/$defs/{kinds[d['apiVersion'], d['kind']]}", "$defs": api["$defs"]}
-        wrong += [(f"kubernetes.yaml, {d['kind']}", e) for e in jsonschema.Draft202012Validator(rule).iter_errors(d)]
-    for where, e in wrong:
-        print(f"{where}: {'/'.join(map(str, e.absolute_path))}: {e.message}")
-    if wrong:
-        sys.exit(1)
-except ImportError:
-    print("without the schemas of `make setup` the container examples are not checked against them")
+schemas=$(dirname "${LIBTORCH:-/var/cache/kiln/x}") # where `make setup` puts them
+for name in compose kubernetes; do
+    [ -s "$schemas/$name.schema.json" ] || die "$schemas/$name.schema.json is missing: run \`make setup\`"
+done
+python=$(python_with yaml jsonschema) || exit 1
+"$python" - "$source_dir/scripts/containers" "$schemas" <<'PYTHON' || exit 1
+import json, jsonschema, re, sys, yaml
+compose_schema, api = (json.load(open(f"{sys.argv[2]}/{name}.schema.json")) for name in ("compose", "kubernetes"))
+kinds = {(f"{g['group']}/{g['version']}".lstrip("/"), g["kind"]): name for name, s in api["$defs"].items()
+         for g in s.get("x-kubernetes-group-version-kind", [])}
+wrong = [("compose.yaml", e) for e in jsonschema.Draft7Validator(compose_schema).iter_errors(
+    yaml.safe_load(open(f"{sys.argv[1]}/compose.yaml")))]
+for d in yaml.safe_load_all(open(f"{sys.argv[1]}/kubernetes.yaml")):
+    rule = {"$id": api["$id"], "$ref": f"#/$defs/{kinds[d['apiVersion'], d['kind']]}", "$defs": api["$defs"]}
+    wrong += [(f"kubernetes.yaml, {d['kind']}", e) for e in jsonschema.Draft202012Validator(rule).iter_errors(d)]
+for where, e in wrong:
+    print(f"{where}: {'/'.join(map(str, e.absolute_path))}: {e.message}")
+if wrong:
+    sys.exit(1)
 settings = set(open("settings.txt").read().split())
 text = {name: open(f"{sys.argv[1]}/{name}").read() for name in ("Containerfile", "compose.yaml", "kubernetes.yaml")}
 def need(what, why):

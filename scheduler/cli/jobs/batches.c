@@ -117,9 +117,11 @@ static void print_time(const char *what, int64_t ms)
     printf("  %-10s %s\n", what, kiln_short_time(ms, text, sizeof text));
 }
 
+#define FIELD_COLUMNS 13 /* where values begin */
+
 struct shown {
+    const struct kiln_cli *cli;
     struct kiln_text json;
-    bool text;
     int64_t now_ms;
 };
 
@@ -128,15 +130,16 @@ static int show_row(void *arg, const struct kiln_batch_row *batch, struct kiln_e
     struct shown *shown = arg;
     bool ended = kiln_batch_ended(batch);
     (void)err;
-    if (!shown->text) {
+    if (shown->cli->json) {
         batch_json(&shown->json, batch, shown->now_ms);
         return 0;
     }
-    printf("batch %s  %s\n  tenants    %s\n", batch->name,
-           ended          ? "ended"
-           : batch->whole ? "active"
-                          : "still coming in",
-           batch->tenants[0] ? batch->tenants : "-");
+    kiln_print_fit(shown->cli, FIELD_COLUMNS, "batch %s  %s", batch->name,
+                   ended          ? "ended"
+                   : batch->whole ? "active"
+                                  : "still coming in");
+    kiln_print_fit(shown->cli, FIELD_COLUMNS, "  tenants    %s",
+                   batch->tenants[0] ? batch->tenants : "-");
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         printf("  %-10s %" PRIu64 "\n", kiln_job_state_name((enum kiln_job_state)state),
                batch->jobs.at[state]);
@@ -151,7 +154,7 @@ static int show_row(void *arg, const struct kiln_batch_row *batch, struct kiln_e
 static int batch_show(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                       struct kiln_error *err)
 {
-    struct shown shown = {.text = !cli->json};
+    struct shown shown = {.cli = cli};
     char version[32];
     int rc = kiln_ledger_clock(ledger, &shown.now_ms, version, sizeof version, err);
     if (rc == 0)

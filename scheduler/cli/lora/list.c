@@ -95,23 +95,31 @@ int kiln_lora_ls(struct kiln_cli *cli, const struct kiln_args *args)
 
 /* --- show ------------------------------------------------------------------------------------- */
 
-static void print_value(const char *key, const json_t *value)
+#define FIELD_COLUMNS 15 /* where values begin */
+
+struct shown {
+    const struct kiln_cli *cli;
+    uint64_t lora, since; /* of the row */
+};
+
+static void print_value(const struct kiln_cli *cli, const char *key, const json_t *value)
 {
     size_t i;
     const json_t *item;
     char number[32];
     if (json_is_string(value))
-        kiln_print_line("  %-12s %s", key, json_string_value(value));
+        kiln_print_fit(cli, FIELD_COLUMNS, "  %-12s %s", key, json_string_value(value));
     else if (json_is_boolean(value))
-        kiln_print_line("  %-12s %s", key, json_is_true(value) ? "yes" : "no");
+        kiln_print_fit(cli, FIELD_COLUMNS, "  %-12s %s", key, json_is_true(value) ? "yes" : "no");
     else if (json_is_number(value)) {
         snprintf(number, sizeof number, "%.6g", json_number_value(value));
-        kiln_print_line("  %-12s %s", key, number);
+        kiln_print_fit(cli, FIELD_COLUMNS, "  %-12s %s", key, number);
     }
     json_array_foreach(value, i, item)
     {
         char *other = json_is_string(item) ? NULL : json_dumps(item, JSON_ENCODE_ANY);
-        kiln_print_line("  %-12s %s", i ? "" : key, other ? other : json_string_value(item));
+        kiln_print_fit(cli, FIELD_COLUMNS, "  %-12s %s", i ? "" : key,
+                       other ? other : json_string_value(item));
         free(other);
     }
 }
@@ -119,37 +127,39 @@ static void print_value(const char *key, const json_t *value)
 static int print_step(void *arg, const struct kiln_lora_row *row, struct kiln_error *err)
 {
     char at[32];
-    const uint64_t shown = *(const uint64_t *)arg;
+    const struct shown *shown = arg;
     (void)err;
-    kiln_print_line("  version %-5llu %s  %s  %.12s  %s%s", (unsigned long long)row->since,
-                    kiln_short_time(row->at_ms, at, sizeof at), row->name, row->file.sha256,
-                    row->who, row->since == shown ? "  (shown)" : "");
+    kiln_print_fit(shown->cli, FIELD_COLUMNS, "  version %-5llu %s  %s  %.12s  %s%s",
+                   (unsigned long long)row->since, kiln_short_time(row->at_ms, at, sizeof at),
+                   row->name, row->file.sha256, row->who,
+                   row->since == shown->since ? "  (shown)" : "");
     return 0;
 }
 
 static int print_row(void *arg, const struct kiln_lora_row *row, struct kiln_error *err)
 {
-    uint64_t *ret = arg;
+    struct shown *shown = arg;
+    const struct kiln_cli *cli = shown->cli;
     const char *key;
     json_t *value, *entry = json_loads(row->entry, 0, NULL);
     (void)err;
-    ret[0] = row->lora;
-    ret[1] = row->since;
-    kiln_print_line("%s", row->name);
-    kiln_print_line("  %-12s %s", "sha256", row->file.sha256);
-    kiln_print_line("  %-12s %s%s", "file", KILN_BYTES(row->file.bytes),
-                    row->file.stored ? ", in the store" : ", in directories of LoRAs only");
+    shown->lora = row->lora;
+    shown->since = row->since;
+    kiln_print_fit(cli, 0, "%s", row->name);
+    kiln_print_fit(cli, FIELD_COLUMNS, "  %-12s %s", "sha256", row->file.sha256);
+    kiln_print_fit(cli, FIELD_COLUMNS, "  %-12s %s%s", "file", KILN_BYTES(row->file.bytes),
+                   row->file.stored ? ", in the store" : ", in directories of LoRAs only");
     if (row->file.modules)
-        kiln_print_line("  %-12s rank %u, %s, strength %.3g", "weights", row->file.rank,
-                        KILN_COUNT(row->file.modules, "module"), row->file.strength);
-    kiln_print_line("  %-12s %s", "chosen",
-                    row->routable  ? "by prompts with loras \"auto\", and by name"
-                    : row->enabled ? "by name only: it has no texts"
-                                   : "by name only: it is disabled");
+        kiln_print_fit(cli, FIELD_COLUMNS, "  %-12s rank %u, %s, strength %.3g", "weights",
+                       row->file.rank, KILN_COUNT(row->file.modules, "module"), row->file.strength);
+    kiln_print_fit(cli, FIELD_COLUMNS, "  %-12s %s", "chosen",
+                   row->routable  ? "by prompts with loras \"auto\", and by name"
+                   : row->enabled ? "by name only: it has no texts"
+                                  : "by name only: it is disabled");
     json_object_foreach(entry, key, value)
     {
         if (strcmp(key, "name") != 0)
-            print_value(key, value);
+            print_value(cli, key, value);
     }
     json_decref(entry);
     return 0;
@@ -168,7 +178,8 @@ int kiln_lora_show(struct kiln_cli *cli, const struct kiln_args *args)
     struct kiln_lora_found found = {0};
     struct kiln_text json = {0};
     struct kiln_error err;
-    uint64_t at, lora[2] = {0};
+    uint64_t at;
+    struct shown shown = {.cli = cli};
     if (args->rest_count != 2)
         return kiln_usage(cli, "give the name: kiln lora show NAME");
     const char *name = args->rest[1], *pool = kiln_pool(cli);
@@ -183,12 +194,12 @@ int kiln_lora_show(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0 && cli->json)
         rc = kiln_lora_rows(registry.ledger, pool, at, name, put_json, &json, &err);
     else if (rc == 0)
-        rc = kiln_lora_rows(registry.ledger, pool, at, name, print_row, lora, &err);
-    if (rc == 0 && !lora[0] && !json.len)
+        rc = kiln_lora_rows(registry.ledger, pool, at, name, print_row, &shown, &err);
+    if (rc == 0 && !shown.lora && !json.len)
         rc = kiln_fail(&err, KILN_NOT_FOUND, "version %llu of the registry has no LoRA '%s'",
                        (unsigned long long)at, name);
-    if (rc == 0 && lora[0])
-        rc = kiln_lora_history(registry.ledger, lora[0], print_step, &lora[1], &err);
+    if (rc == 0 && shown.lora)
+        rc = kiln_lora_history(registry.ledger, shown.lora, print_step, &shown, &err);
     if (json.len)
         fputs(json.at, stdout);
     kiln_text_release(&json);

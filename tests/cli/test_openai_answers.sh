@@ -1,0 +1,123 @@
+#!/bin/bash
+# The answer file of an OpenAI batch, read by a client that has only OpenAI's page: each line is {id,
+# custom_id, response, error}; response is {status_code, request_id, body} or null, error is {code, message}
+# or null; the body is that of /v1/images/generations, with "error" {message, type, param, code} where
+# status_code is not 200.  Requests that fail, are cancelled, refused, sent twice or not finished.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+ok kiln up --dir s --engine testcard
+export KILN_CONFIG=$PWD/s/kiln.conf
+
+# answers FILE: reads the requests and answers.jsonl of an export; prints "CUSTOM_ID STATUS PICTURES CODE", sorted
+answers() {
+    python3 - "$1" "$2" <<'PYTHON' || die "not an answer file: $2"
+import json, os, sys, time
+requests = {r["custom_id"]: r for r in map(json.loads, open(sys.argv[1], encoding="utf-8"))}
+folder, lines = sys.argv[2], []
+with open(f"{folder}/answers.jsonl", encoding="utf-8") as file:
+    for text in file:
+        assert text.endswith("\n"), "a line without its end"
+        lines.append(json.loads(text))
+ids = [line["id"] for line in lines]
+assert len(set(ids)) == len(ids) and all(i.startswith("batch_req_") for i in ids), ids
+assert len({line["custom_id"] for line in lines}) == len(lines), "a request is answered twice"
+def error_of(error, keys):
+    assert set(error) == keys and error["code"] and error["message"], error
+    return error["code"]
+found = []
+for line in lines:
+    assert set(line) == {"id", "custom_id", "response", "error"}, line
+    assert (line["response"] is None) == (line["error"] is not None), line
+    request, status, pictures, code = requests[line["custom_id"]], "-", 0, "-"
+    if line["error"]:
+        code = error_of(line["error"], {"code", "message"})
+    else:
+        assert set(line["response"]) == {"status_code", "request_id", "body"}, line
+        status, body = line["response"]["status_code"], line["response"]["body"]
+        assert type(status) is int and line["response"]["request_id"].startswith("req_"), line
+        assert abs(time.time() - body["created"]) < 600 and body["size"] == request["body"]["size"], line
+        pictures = len(body["data"])
+        for picture in body["data"]:
+            with open(os.path.join(folder, picture["url"]), "rb") as file:
+                assert file.read(12)[8:] == b"WEBP" and body["output_format"] == "webp"
+        if status == 200:
+            assert "error" not in body and pictures == request["body"].get("n", 1), line
+        else:
+            code = error_of(body["error"], {"message", "type", "param", "code"})
+            assert body["error"]["type"] == {400: "invalid_request_error", 500: "server_error"}[status], line
+    found.append(f"{line['custom_id']} {status} {pictures} {code}")
+print(*sorted(found), sep="\n")
+PYTHON
+}
+are() { # WHAT FILE DIR LINES
+    answers "$2" "$3" >answers.txt
+    [ "$(cat answers.txt)" = "$4" ] || die "$1: $(cat answers.txt)"
+}
+request() { # CUSTOM_ID BODY
+    printf '{"custom_id": "%s", "method": "POST", "url": "/v1/images/generations", "body": {%s, "size": "64x64"}}\n' "$1" "$2"
+}
+
+# --- refused requests make no job: they are named by their line, as in the errors of an OpenAI batch
+{
+    request '猫/1 "\u0022' '"prompt": "a star", "n": 2' | sed 's/ "\\u0022/ \\"x\\"/'
+    request bad '"prompt": "@fail=bad_input a star"'
+    request broken '"prompt": "{a|@fail=device a} moon"'
+    request plain '"prompt": "a ring", "model": "testcard", "user": "u", "response_format": "b64_json"'
+    request hd '"prompt": "a ring", "quality": "hd"'
+    request plain '"prompt": "another picture of that name"'
+    request empty '"prompt": ""'
+} >requests.jsonl
+fails 65 kiln enqueue requests.jsonl --json
+json out.txt '(d["accepted"], [r["line"] for r in d["refused"]]) == (6, [5, 6, 7])'
+json out.txt '"\"quality\"" in d["refused"][0]["error"] and "already used in line 4" in d["refused"][1]["error"] and "empty" in d["refused"][2]["error"]'
+fails 65 kiln enqueue requests.jsonl --batch strict --strict # nothing of such a file, as OpenAI does
+fails 66 kiln export strict --out none --format openai
+
+# --- failed ones, whole and in part
+fails 1 kiln wait requests --timeout 60
+ok kiln export requests --out answered --format openai
+sed -n '1,4p' requests.jsonl >taken.jsonl
+are "after the batch" taken.jsonl answered 'bad 400 0 bad_input
+broken 500 1 device
+plain 200 1 -
+猫/1 "x" 200 2 -'
+
+# --- the file is sent again, mended: the line that was named twice is another request, the others stay
+sed -i '6s/"plain"/"second"/; 5s/"quality": "hd"/"quality": "standard"/; 7d' requests.jsonl
+ok kiln enqueue requests.jsonl --json
+json out.txt '(d["accepted"], d["duplicate"]) == (2, 6)'
+fails 1 kiln wait requests --timeout 60
+
+# --- unfinished: the answers that there are, and exit code 75; then cancelled
+ok kiln pause --all --yes
+{
+    cat requests.jsonl
+    request late '"prompt": "a late {star|ring}"'
+    request later '"prompt": "a later star"'
+} >more.jsonl
+ok kiln enqueue more.jsonl --batch requests
+fails 75 kiln export requests --out answered --format openai
+says 'batch requests has 3 jobs not finished'
+all='bad 400 0 bad_input
+broken 500 1 device
+hd 200 1 -
+plain 200 1 -
+second 200 1 -
+猫/1 "x" 200 2 -'
+are "before the rest" more.jsonl answered "$all"
+late=$(sql "SELECT min(id) FROM job WHERE custom_id = 'late'")
+ok kiln cancel "$late"
+fails 75 kiln export requests --out answered --format openai
+are "while one of its pictures is waited for" more.jsonl answered "$all"
+ok kiln cancel requests --yes
+ok kiln resume --all
+ok kiln export requests --out answered --format openai
+are "cancelled" more.jsonl answered "${all/$'\n'plain/$'\nlate - 0 batch_cancelled\nlater - 0 batch_cancelled\nplain'}"
+
+# --- what was cancelled or failed for a moment is tried again, and its answer is another
+ok kiln retry "$(sql "SELECT id FROM job WHERE custom_id = 'later'")"
+soon sql_is "SELECT state FROM job WHERE custom_id = 'later'" "$(sql "SELECT state FROM job WHERE custom_id = 'plain'")" || die "not retried"
+ok kiln export requests --out answered --format openai
+answers more.jsonl answered | grep -qx 'later 200 1 -' || die "the answer is still the old one"
+echo ok
