@@ -121,7 +121,7 @@ pillow=$(python_with PIL) || exit 1
 from PIL import Image
 one = ('a red star, "quoted": yes\nNegative prompt: fog, rain\n'
        "Steps: 8, Sampler: Euler, CFG scale: 1, Seed: 9007199254740993, Size: 640x512, ")
-cat = "猫 🐈 on a sofa\nSteps: 3, Sampler: Euler, CFG scale: 3.5, Seed: "
+cat = "猫 🐈 on a sofa\nNegative prompt: \nSteps: 3, Sampler: Euler, CFG scale: 3.5, Seed: "
 def comment(image):
     data = image.getexif().get_ifd(0x8769)[0x9286]
     assert data[:8] == b"UNICODE\0", data[:8]

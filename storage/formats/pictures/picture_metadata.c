@@ -41,10 +41,8 @@ char *kiln_picture_parameters(const struct kiln_webp_about *about, const char *m
     char hash[HASH_DIGITS + 1];
     kiln_text_puts(&out, about->prompt);
     put_loras(&out, about->lora_set);
-    if (about->negative_prompt && about->negative_prompt[0]) {
-        kiln_text_puts(&out, "\nNegative prompt: ");
-        kiln_text_puts(&out, about->negative_prompt);
-    }
+    kiln_text_puts(&out, "\nNegative prompt: "); /* also an empty one: ComfyUI asks for the line */
+    kiln_text_puts(&out, about->negative_prompt ? about->negative_prompt : "");
     kiln_text_printf(&out, "\nSteps: %u, Sampler: Euler, CFG scale: ", about->steps);
     kiln_text_double(&out, 1 + about->guidance);
     kiln_text_printf(&out, ", Seed: %" PRIu64 ", Size: %ux%u", about->seed, about->width,
