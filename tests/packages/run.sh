@@ -1,7 +1,8 @@
 #!/bin/bash
 # `make deb-test`: the packages in a Debian of their own: installed, run under its systemd with the
 # servers of the distribution, upgraded in mid-batch over an earlier version, removed and purged.
-# What this machine cannot do is said, and the exit code is then 77, not 0.
+# `tests/packages/run.sh image`: the image alone.  What this machine cannot do is said, and the exit
+# code is then 77, not 0.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 case ${BUILD:-build} in /*) build=$BUILD ;; *) build=$PWD/${BUILD:-build} ;; esac
@@ -34,15 +35,13 @@ fi
 debs=$build/deb
 new=$(dpkg-deb -f "$(ls "$debs"/kiln_*.deb 2>/dev/null)" Version 2>/dev/null) || die "no packages in $debs: make deb"
 cuda=$(ls "$debs"/kiln-worker-cuda_*.deb 2>/dev/null)
-did="built and run as an image"
 if [ "${1:-}" != image ]; then
     . "$here/install.sh"
     . "$here/fleet.sh"
-    did="installed, run, upgraded over $old and purged on $suite, $did"
 fi
 . "$here/image.sh"
-echo "ok: $new $did"
 if [ ${#not_run[@]} -gt 0 ]; then
     printf 'not run: %s\n' "${not_run[@]}"
     exit 77
 fi
+echo "ok: $new on $suite"
