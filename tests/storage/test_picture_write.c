@@ -53,7 +53,8 @@ static void parameters_are_lines_that_others_read(void **state)
     free(text);
     const struct kiln_webp_about bare = {.prompt = "", .width = 64, .height = 64, .steps = 1};
     text = kiln_picture_parameters(&bare, NULL);
-    assert_string_equal(text, "\nNegative prompt: \nSteps: 1, Sampler: Euler, CFG scale: 1, Seed: 0, Size: 64x64, "
+    assert_string_equal(text, "\nNegative prompt: \n"
+                              "Steps: 1, Sampler: Euler, CFG scale: 1, Seed: 0, Size: 64x64, "
                               "Version: Kiln");
     free(text);
 }
