@@ -115,7 +115,7 @@ static int add_concept(struct kiln_router *router, uint32_t lora, int32_t number
                       (struct kiln_use){.lora = lora,
                                         .weight = weight,
                                         .role = (uint8_t)role,
-                                        .bare = concept->bare >> i & 1},
+                                        .bare = concept->bare[i]},
                       &same, err);
     }
     return rc;
@@ -351,6 +351,7 @@ void kiln_router_free(struct kiln_router *router)
     free(router->anchor_list);
     free(router->postings);
     free(router->spoken);
+    free(router->near);
     kiln_meaning_free(router->meaning);
     kiln_map_release(&router->phrase_of);
     kiln_map_release(&router->anchors);

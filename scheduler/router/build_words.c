@@ -145,39 +145,62 @@ struct misspelling {
 static void add_misspelling(void *arg, uint64_t hash)
 {
     struct misspelling *m = arg;
-    uint32_t *value = kiln_map_put(&m->router->misspelt, hash, m->number);
-    if (!value)
+    struct kiln_router *router = m->router;
+    struct kiln_near *near =
+        kiln_room(router->near, router->near_count, &router->near_room, sizeof *near);
+    uint32_t *first = near ? kiln_map_put(&router->misspelt, hash, UINT32_MAX) : NULL;
+    if (near)
+        router->near = near;
+    if (!first) {
         m->failed = true;
-    else if (*value != m->number)
-        *value = KILN_MISSPELT_AMBIGUOUS;
+    } else if (*first == UINT32_MAX || near[*first].word != m->number) {
+        near[router->near_count] = (struct kiln_near){m->number, *first};
+        *first = (uint32_t)router->near_count++;
+    }
 }
 
-/* Words of phrases are kept as hashes, so the texts are read once more. */
-static int add_spoken(struct kiln_router *router, const struct kiln_route_tokens *tokens,
-                      struct kiln_map *seen, struct kiln_error *err)
+static int add_word(struct kiln_router *router, const struct kiln_route_token *token,
+                    const char *text, struct kiln_error *err)
+{
+    struct kiln_spoken *spoken =
+        kiln_room(router->spoken, router->spoken_count, &router->spoken_room, sizeof *spoken);
+    if (!spoken)
+        return no_memory(err);
+    router->spoken = spoken;
+    struct misspelling m = {router, (uint32_t)router->spoken_count++, false};
+    struct kiln_spoken *word = &spoken[m.number];
+    *word = (struct kiln_spoken){.form = token->form, .lowest = UINT32_MAX};
+    memcpy(word->text, text, token->length);
+    add_misspelling(&m, token->form);
+    if (token->length >= KILN_SLIP_LEN)
+        kiln_misspelt_each(word->text, token->length, add_misspelling, &m);
+    return m.failed ? no_memory(err) : 0;
+}
+
+/* Words of phrases are kept as hashes, so the texts are read once more.  seen: form -> number in
+ * spoken. */
+static int add_spoken(struct kiln_router *router, const struct kiln_phrase *phrase,
+                      const struct kiln_route_tokens *tokens, struct kiln_map *seen,
+                      struct kiln_error *err)
 {
     for (size_t i = 0; i < tokens->count; i++) {
         const struct kiln_route_token *token = &tokens->at[i];
-        if (token->length < KILN_MISSPELT_LEN || token->length >= sizeof router->spoken->text)
+        if (token->length < KILN_TAIL_LEN || token->length >= sizeof router->spoken->text)
             continue;
-        const size_t before = seen->count;
-        if (!kiln_map_put(seen, token->form, 0))
+        const uint32_t fresh = (uint32_t)router->spoken_count;
+        const uint32_t *number = kiln_map_put(seen, token->form, fresh);
+        if (!number)
             return no_memory(err);
-        if (seen->count == before)
-            continue;
-        struct kiln_spoken *spoken =
-            kiln_room(router->spoken, router->spoken_count, &router->spoken_room, sizeof *spoken);
-        if (!spoken)
-            return no_memory(err);
-        router->spoken = spoken;
-        struct misspelling m = {router, (uint32_t)router->spoken_count++, false};
-        struct kiln_spoken *word = &spoken[m.number];
-        *word = (struct kiln_spoken){.form = token->form};
-        memcpy(word->text, tokens->letters + token->text, token->length);
-        add_misspelling(&m, token->form);
-        kiln_misspelt_each(word->text, token->length, add_misspelling, &m);
-        if (m.failed)
-            return no_memory(err);
+        const uint32_t at = *number;
+        int rc = at == fresh ? add_word(router, token, tokens->letters + token->text, err) : 0;
+        if (rc)
+            return rc;
+        struct kiln_spoken *word = &router->spoken[at];
+        for (uint32_t u = phrase->use; u < phrase->use + phrase->use_count; u++) {
+            const uint32_t lora = router->uses[u].lora;
+            word->lowest = lora < word->lowest ? lora : word->lowest;
+            word->highest = lora > word->highest ? lora : word->highest;
+        }
     }
     return 0;
 }
@@ -193,7 +216,7 @@ int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *er
         rc = kiln_route_tokens_add(&tokens, text, strlen(text), false, err);
         if (router->phrases[i].joined)
             (void)kiln_route_tokens_join(&tokens);
-        rc = rc ? rc : add_spoken(router, &tokens, &seen, err);
+        rc = rc ? rc : add_spoken(router, &router->phrases[i], &tokens, &seen, err);
     }
     kiln_route_tokens_release(&tokens);
     kiln_map_release(&seen);

@@ -31,24 +31,68 @@ enum {
 
 /* --- misspelt words --------------------------------------------------------------------------- */
 
+/* How a word is misspelt; the lower, the nearer. */
+enum { SLIP, WRONG_LETTER, ANOTHER_WORD };
+
 struct guess {
     const struct kiln_router *router;
     const char *text;
     size_t len;
-    uint64_t form; /* of the word that is meant; 0: none yet */
+    const struct kiln_spoken *word; /* that is meant; NULL: none yet */
+    int distance; /* its */
+    bool many;    /* as near to another word, of other LoRAs */
 };
 
+/* Two letters are swapped, or one is doubled: in words of three letters only the last one. */
+static bool is_slip(const char *word, size_t len, const char *text, size_t text_len)
+{
+    size_t same = 0;
+    while (same < len && same < text_len && word[same] == text[same])
+        same++;
+    if (text_len == len)
+        return len >= KILN_SLIP_LEN && same > 0 && same + 1 < len &&
+               word[same] == text[same + 1] && word[same + 1] == text[same] &&
+               memcmp(word + same + 2, text + same + 2, len - same - 2) == 0;
+    return text_len == len + 1 && same > 0 && text[same] == text[same - 1] &&
+           (len >= KILN_SLIP_LEN || same == len) &&
+           memcmp(word + same, text + same + 1, len - same) == 0;
+}
+
+static int distance(const char *word, const char *text, size_t text_len)
+{
+    const size_t len = strlen(word);
+    if (word[0] != text[0]) /* the first letter is hardly ever wrong */
+        return ANOTHER_WORD;
+    if (is_slip(word, len, text, text_len))
+        return SLIP;
+    return len >= KILN_MISSPELT_LEN && kiln_edit_distance(word, len, text, text_len, 1) <= 1
+               ? WRONG_LETTER
+               : ANOTHER_WORD;
+}
+
+/* Which of two words is meant does not matter if the same LoRAs have them. */
 static void try_guess(void *arg, uint64_t hash)
 {
     struct guess *guess = arg;
-    const uint32_t *number = guess->form ? NULL : kiln_map_get(&guess->router->misspelt, hash);
-    if (!number || *number == KILN_MISSPELT_AMBIGUOUS)
-        return;
-    const struct kiln_spoken *word = &guess->router->spoken[*number];
-    const size_t len = strlen(word->text);
-    if (word->text[0] == guess->text[0] &&
-        kiln_edit_distance(word->text, len, guess->text, guess->len, 1) <= 1)
-        guess->form = word->form;
+    const struct kiln_router *router = guess->router;
+    const uint32_t *first = kiln_map_get(&router->misspelt, hash);
+    unsigned seen = 0;
+    for (uint32_t n = first ? *first : UINT32_MAX; n != UINT32_MAX; n = router->near[n].next) {
+        const struct kiln_spoken *word = &router->spoken[router->near[n].word];
+        const int away = distance(word->text, guess->text, guess->len);
+        if (++seen > KILN_NEAR_MAX) {
+            guess->many = true;
+            guess->distance = -1; /* nothing is nearer */
+            return;
+        }
+        if (away == ANOTHER_WORD || away > guess->distance || word == guess->word)
+            continue;
+        guess->many = away == guess->distance && guess->word &&
+                      (guess->many || word->lowest != guess->word->lowest ||
+                       word->highest != guess->word->highest);
+        guess->word = word;
+        guess->distance = away;
+    }
 }
 
 void kiln_router_guess(struct kiln_router_reader *reader)
@@ -57,17 +101,20 @@ void kiln_router_guess(struct kiln_router_reader *reader)
     struct kiln_route_tokens *tokens = &reader->tokens;
     for (size_t i = 0; i < tokens->count; i++) {
         struct kiln_route_token *token = &tokens->at[i];
-        if (token->length + 1 < KILN_MISSPELT_LEN || token->length > 20 ||
+        if (token->length < KILN_SLIP_LEN || token->length > 20 ||
             kiln_lexicon_known(router->lexicon, token->form) ||
+            (kiln_lexicon_classes(router->lexicon, token->form) & KILN_WORD_ENGLISH) ||
             kiln_map_get(&router->anchors, token->form) ||
             kiln_map_get(&router->words, token->stem))
             continue;
-        struct guess guess = {router, tokens->letters + token->text, token->length, 0};
+        struct guess guess = {.router = router,
+                              .text = tokens->letters + token->text,
+                              .len = token->length,
+                              .distance = ANOTHER_WORD};
         try_guess(&guess, token->form);
-        if (!guess.form)
-            kiln_misspelt_each(guess.text, guess.len, try_guess, &guess);
-        if (guess.form && guess.form != token->form) {
-            token->form = token->stem = guess.form;
+        kiln_misspelt_each(guess.text, guess.len, try_guess, &guess);
+        if (guess.word && !guess.many) {
+            token->form = token->stem = guess.word->form;
             token->guessed = true;
         }
     }

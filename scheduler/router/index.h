@@ -58,9 +58,14 @@ struct kiln_router {
     uint32_t *anchor_list;
     struct kiln_map words; /* stem -> first of its postings, which lora 0xffffffff ends */
     struct kiln_posting *postings;
-    struct kiln_map misspelt; /* a word without one letter -> number in spoken, or AMBIGUOUS */
+    struct kiln_map misspelt; /* a word without one letter -> first in near */
+    struct kiln_near {
+        uint32_t word, next; /* in spoken; UINT32_MAX ends the list */
+    } * near;
+    size_t near_count, near_room;
     struct kiln_spoken {
         uint64_t form;
+        uint32_t lowest, highest; /* of the LoRAs whose phrases have the word */
         char text[24];
     } * spoken;
     size_t spoken_count, spoken_room;
@@ -118,8 +123,10 @@ struct kiln_router_reader {
 /* build_words.c: the postings of BM25F, and the words that are recognised when misspelt. */
 int kiln_router_build_words(struct kiln_router *router, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *err) KILN_MUST_CHECK;
-#define KILN_MISSPELT_AMBIGUOUS UINT32_MAX
-#define KILN_MISSPELT_LEN 5 /* letters of a word that can be misspelt, at least */
+#define KILN_MISSPELT_LEN 5 /* letters of a word that may have a wrong letter; */
+#define KILN_SLIP_LEN 4     /* one of which two letters may be swapped or one doubled; */
+#define KILN_TAIL_LEN 3     /* one of which only the last letter may be doubled */
+#define KILN_NEAR_MAX 16    /* words that are compared with a misspelt one; with more, none is meant */
 /* Calls each with the hash of every word that lacks one letter of text. */
 void kiln_misspelt_each(const char *text, size_t len, void (*each)(void *arg, uint64_t hash),
                         void *arg);

@@ -16,7 +16,6 @@
 #define CLASS_SHIFT 16
 #define IDF_EMPTY 3 /* of small words and praise, in tenths */
 #define CONCEPTS_MAX 5000
-#define PHRASES_MAX 64 /* of one concept: a bit each in kiln_concept.bare */
 
 struct kiln_lexicon {
     char *text; /* concepts point into it */
@@ -78,13 +77,20 @@ static int add_phrase(struct kiln_lexicon *lexicon, const char *text, int32_t co
 /* The parts of a list between commas, in *ret (of which the caller frees the array). */
 static int split_list(char *list, const char ***ret, uint32_t *ret_count, struct kiln_error *err)
 {
-    const char **at = calloc(PHRASES_MAX, sizeof *at);
+    const char **at = calloc(KILN_CONCEPT_PHRASES_MAX, sizeof *at);
     uint32_t count = 0;
     if (!at)
         return no_memory(err);
-    for (char *rest = list, *part; (part = strsep(&rest, ",")) != NULL && count < PHRASES_MAX;)
-        if (*(part = trim(part)))
-            at[count++] = part;
+    for (char *rest = list, *part; (part = strsep(&rest, ",")) != NULL;) {
+        if (!*(part = trim(part)))
+            continue;
+        if (count == KILN_CONCEPT_PHRASES_MAX) {
+            free(at);
+            return kiln_fail(err, KILN_BAD_INPUT, "lexicon: over %d phrases of one concept",
+                             KILN_CONCEPT_PHRASES_MAX);
+        }
+        at[count++] = part;
+    }
     *ret = at;
     *ret_count = count;
     return 0;
@@ -129,7 +135,7 @@ static int read_line(struct kiln_lexicon *lexicon, char *line, unsigned number, 
         char *mark = strchr(phrases[i], '?');
         if (mark) {
             *mark = '\0';
-            concepts[concept].bare |= UINT64_C(1) << i;
+            concepts[concept].bare[i] = true;
         }
         rc = add_phrase(lexicon, phrases[i], concept, number, err);
     }

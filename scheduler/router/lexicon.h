@@ -13,11 +13,13 @@
 
 struct kiln_lexicon;
 
+#define KILN_CONCEPT_PHRASES_MAX 192
+
 struct kiln_concept {
     const char *name, *kind;
     const char *const *phrases; /* count of them, as written */
     uint32_t count;
-    uint64_t bare;           /* bit i: phrase i is a thing, too (lexicon.txt) */
+    bool bare[KILN_CONCEPT_PHRASES_MAX]; /* a phrase is a thing, too (lexicon.txt) */
     int32_t parent;          /* number of the concept, -1 for none */
     const int32_t *antonyms; /* antonym_count of them */
     uint32_t antonym_count;
