@@ -4,7 +4,7 @@
  * beside its files, in KILN_EMBEDDING_WEIGHTS, and `kiln bench routing --embedder DIR --fit FILE`
  * writes them:
  *
- *     {"embedder": "bert-384-...", "router": 3,
+ *     {"embedder": "bert-384-...", "router": 4,
  *      "weights": {"bias": -9100, "b": 300, "c": 11000, "m": 9000, "x": -400}}
  *
  * The id is a hash of both: a route is the function of line, registry version, router and this id.

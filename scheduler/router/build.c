@@ -111,12 +111,11 @@ static int add_concept(struct kiln_router *router, uint32_t lora, int32_t number
     int rc = 0;
     for (uint32_t i = 0; i < concept->count && !rc; i++) {
         int32_t same;
-        rc = add_text(router, concept->phrases[i],
-                      (struct kiln_use){.lora = lora,
-                                        .weight = weight,
-                                        .role = (uint8_t)role,
-                                        .bare = concept->bare[i]},
-                      &same, err);
+        rc = add_text(
+            router, concept->phrases[i],
+            (struct kiln_use){
+                .lora = lora, .weight = weight, .role = (uint8_t)role, .bare = concept->bare[i]},
+            &same, err);
     }
     return rc;
 }

@@ -39,8 +39,8 @@ struct guess {
     const char *text;
     size_t len;
     const struct kiln_spoken *word; /* that is meant; NULL: none yet */
-    int distance; /* its */
-    bool many;    /* as near to another word, of other LoRAs */
+    int distance;                   /* its */
+    bool many;                      /* as near to another word, of other LoRAs */
 };
 
 /* Two letters are swapped, or one is doubled: in words of three letters only the last one. */
@@ -50,8 +50,8 @@ static bool is_slip(const char *word, size_t len, const char *text, size_t text_
     while (same < len && same < text_len && word[same] == text[same])
         same++;
     if (text_len == len)
-        return len >= KILN_SLIP_LEN && same > 0 && same + 1 < len &&
-               word[same] == text[same + 1] && word[same + 1] == text[same] &&
+        return len >= KILN_SLIP_LEN && same > 0 && same + 1 < len && word[same] == text[same + 1] &&
+               word[same + 1] == text[same] &&
                memcmp(word + same + 2, text + same + 2, len - same - 2) == 0;
     return text_len == len + 1 && same > 0 && text[same] == text[same - 1] &&
            (len >= KILN_SLIP_LEN || same == len) &&
@@ -164,18 +164,25 @@ static bool follows_word(const struct kiln_router_reader *reader, struct kiln_sp
     return at > 0 && is_word(reader, at - 1, word);
 }
 
-/* "The eggs are hatching", "a chick that has just hatched". */
+/* "The eggs are hatching", "a chick that has just hatched", "hatching her eggs", "hatched by
+ * thieves"; but "hatched by hand" is a look. */
 static bool is_happening(const struct kiln_router_reader *reader, struct kiln_span span)
 {
     static const struct {
-        const char *before, *ending;
-    } verbs[] = {{"is", "ing"}, {"are", "ing"}, {"was", "ing"}, {"were", "ing"},
-                 {"has", "ed"}, {"have", "ed"}, {"had", "ed"},  {"just", "ed"}};
+        const char *before, *after, *ending;
+    } verbs[] = {{"is", NULL, "ing"},   {"are", NULL, "ing"}, {"was", NULL, "ing"},
+                 {"were", NULL, "ing"}, {"has", NULL, "ed"},  {"have", NULL, "ed"},
+                 {"had", NULL, "ed"},   {"just", NULL, "ed"}, {NULL, "her", "ing"},
+                 {NULL, "his", "ing"},  {NULL, "its", "ing"}, {NULL, "their", "ing"},
+                 {NULL, "by", "ed"},    {NULL, "from", "ed"}};
     const struct kiln_route_token *token = &reader->tokens.at[span.from];
     const char *text = reader->tokens.letters + token->text;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         const size_t len = strlen(verbs[i].ending);
-        if (is_word(reader, span.from - 1, verbs[i].before) && token->length > len &&
+        const bool there = verbs[i].before ? is_word(reader, span.from - 1, verbs[i].before)
+                                           : is_word(reader, span.to, verbs[i].after) &&
+                                                 !is_word(reader, span.to + 1, "hand");
+        if (there && token->length > len &&
             memcmp(text + token->length - len, verbs[i].ending, len) == 0)
             return true;
     }

@@ -126,7 +126,7 @@ int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *er
 #define KILN_MISSPELT_LEN 5 /* letters of a word that may have a wrong letter; */
 #define KILN_SLIP_LEN 4     /* one of which two letters may be swapped or one doubled; */
 #define KILN_TAIL_LEN 3     /* one of which only the last letter may be doubled */
-#define KILN_NEAR_MAX 16    /* words that are compared with a misspelt one; with more, none is meant */
+#define KILN_NEAR_MAX 16    /* words compared with a misspelt one; with more, none is meant */
 /* Calls each with the hash of every word that lacks one letter of text. */
 void kiln_misspelt_each(const char *text, size_t len, void (*each)(void *arg, uint64_t hash),
                         void *arg);

@@ -20,8 +20,8 @@ struct kiln_concept {
     const char *const *phrases; /* count of them, as written */
     uint32_t count;
     bool bare[KILN_CONCEPT_PHRASES_MAX]; /* a phrase is a thing, too (lexicon.txt) */
-    int32_t parent;          /* number of the concept, -1 for none */
-    const int32_t *antonyms; /* antonym_count of them */
+    int32_t parent;                      /* number of the concept, -1 for none */
+    const int32_t *antonyms;             /* antonym_count of them */
     uint32_t antonym_count;
 };
 

@@ -33,8 +33,8 @@ const struct kiln_word_list kiln_word_lists[] = {
      "roll bottle shelf tin"},
     {KILN_WORD_PLACE, "on at under beside behind in inside near next between above below"},
     {KILN_WORD_ENGLISH,
-     "anis bleu bran brio clam clod doss dost gird hoes lief loin loom nori peen penn ploy rani ruts "
-     "sens sett slat wets"},
+     "anis bleu bran brio clam clod doss dost gird hoes lief loin loom nori peen penn ploy rani "
+     "ruts sens sett slat wets"},
     {0, NULL}};
 
 const char kiln_word_spellings[26][4][2][12] = {

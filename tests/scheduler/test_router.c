@@ -148,6 +148,8 @@ static void things_are_no_looks(void **state)
     assert_string_equal(team("a fox as a clay"), "clay");
     assert_string_equal(team("not neon but a clay: a fox"), "clay");
     assert_string_equal(team("the eggs are etching"), "");
+    assert_string_equal(team("a star pixelated by a censor"), "");
+    assert_string_equal(team("a star pixelated by hand"), "pixel");
     assert_string_equal(team("neon tetra"), "");
     assert_string_equal(team("a neon sign in a starry night"), "neon");
 }
@@ -176,6 +178,20 @@ static void two_words_may_be_one(void **state)
     assert_string_equal(team("a fox, glowingoutlines"), "neon");
     assert_string_equal(team("a fox, neonsign"), "neon"); /* has no trigger yet: */
     assert_string_equal(route.prompt, "neon style, a fox, neonsign");
+}
+
+static void short_words_may_have_a_slip(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a fox, neno style"), "neon"); /* swapped */
+    assert_string_equal(team("a fox, caly style"), "clay");
+    assert_string_equal(team("a fox, neoon style"), "neon"); /* doubled */
+    assert_string_equal(team("a fox, pixel artt"), "pixel");
+    assert_string_equal(team("a fox, neun style"), ""); /* another letter is another word */
+    assert_string_equal(team("a fox, clan style"), "");
+    assert_string_equal(team("a fox, nean style"), "");
+    /* As near to "pixelized" as to "pixelised", which the same LoRA has. */
+    assert_string_equal(team("a fox, pixelied"), "pixel");
 }
 
 static void praise_is_no_evidence(void **state)
@@ -503,6 +519,7 @@ int main(void)
         cmocka_unit_test(things_are_no_looks),
         cmocka_unit_test(a_bare_word_must_be_a_look),
         cmocka_unit_test(two_words_may_be_one),
+        cmocka_unit_test(short_words_may_have_a_slip),
         cmocka_unit_test(praise_is_no_evidence),
         cmocka_unit_test(a_character_needs_its_name),
         cmocka_unit_test(the_team_has_rules),

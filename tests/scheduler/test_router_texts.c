@@ -156,7 +156,7 @@ static void an_empty_registry_chooses_nothing(void **state)
                                        &route, &err),
                      0);
     assert_int_equal(route.count, 0);
-    assert_string_equal(route.reason, "{\"v\":1,\"r\":3,\"p\":[]}");
+    assert_string_equal(route.reason, "{\"v\":1,\"r\":4,\"p\":[]}");
     assert_string_equal(route.prompt, "pixel art");
     assert_int_equal(
         kiln_router_route(reader, &(struct kiln_router_request){.prompt = "\xff"}, &route, &err),
