@@ -24,13 +24,14 @@ empty 'no favourites' kiln favourite ls
 empty 'no quotas' kiln quota ls
 empty 'no backfills' kiln backfill ls
 empty 'no cached latents' kiln cache stat
-empty 'no worker of pool default was ever seen' kiln workers
 empty 'no model: no worker is alive' kiln models
 empty 'no LoRAs: add one with `kiln lora add`' kiln lora ls
 empty 'nothing waits for a review' kiln gallery review
 empty 'no workers on this machine: `kiln worker start` starts one, `kiln workers` lists those of the fleet' kiln worker ls
-fits 80 kiln errors # which also says that no worker is alive
+fits 80 kiln errors # which may also say what is in the way, as the next ones may
 says '^no failed jobs' out.txt
+fits 80 kiln workers
+says '^no worker of pool default was ever seen' out.txt
 fits 80 kiln status
 says 'no worker is alive' out.txt
 ok kiln loras
