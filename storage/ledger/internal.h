@@ -260,7 +260,7 @@ int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *st
                      struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The same for a load of many rows: the server works on the next thousand while `each` is called.
- * So `each` must not use the session, and must be quick: it shares the time limit of a statement. */
+ * So `each` must not use the session, and must be quick: it shares a statement's time limit. */
 int kiln_ledger_each_ahead(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                            struct kiln_params *params, kiln_each_row *each, void *arg,
                            struct kiln_error *err) KILN_MUST_CHECK;
