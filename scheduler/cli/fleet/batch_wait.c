@@ -160,6 +160,8 @@ int kiln_wait_taken_in(struct kiln_cli *cli, const char *batch, struct kiln_erro
             kiln_say(cli, "batch %s is not in the ledger yet; looking for it in the intake stream",
                      batch);
         warned = warned || rc;
+        if (rc == KILN_NOT_FOUND && busy && kiln_now_s() - w.start_s >= TROUBLE_AFTER_S)
+            kiln_troubles_say(cli, w.ledger, batch, &w.bar, &w.said);
         if (rc == KILN_NOT_FOUND)
             rc = busy && kiln_now_s() - w.start_s < TAKEN_IN_S
                      ? 0

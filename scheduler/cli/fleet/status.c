@@ -162,20 +162,26 @@ static int print_json_lines(struct kiln_cli *cli, const struct kiln_roster *rost
     return status;
 }
 
+/* With --json, lines of workers alone.  A row says what its worker reports; what else is in the
+ * way, and what to do, goes to stderr. */
 int kiln_verb_workers(struct kiln_cli *cli, const struct kiln_args *args)
 {
     (void)args;
     struct kiln_error err;
-    struct kiln_roster roster;
+    struct kiln_snapshot look;
     int status = 0;
-    if (kiln_roster_load(cli, &roster, &err))
+    if (kiln_snapshot_take_known(cli, &look, &err))
         return kiln_report(cli, &err);
-    if (cli->json)
-        status = print_json_lines(cli, &roster);
+    if (look.bus.code)
+        status = kiln_report(cli, &look.bus);
+    else if (cli->json)
+        status = print_json_lines(cli, &look.roster);
     else
-        kiln_roster_print(cli, &roster, true);
-    if (roster.count == 0)
+        kiln_roster_print(cli, &look.roster, true);
+    if (look.bus.code == 0 && look.roster.count == 0)
         kiln_say(cli, "no worker of pool %s was ever seen", kiln_pool(cli));
-    kiln_roster_release(&roster);
+    if (look.bus.code == 0)
+        kiln_troubles_remark(cli, &look.troubles);
+    kiln_snapshot_release(&look);
     return status;
 }

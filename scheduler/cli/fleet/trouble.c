@@ -359,6 +359,12 @@ void kiln_troubles_print(const struct kiln_cli *cli, const struct kiln_troubles 
     }
 }
 
+void kiln_troubles_remark(const struct kiln_cli *cli, const struct kiln_troubles *troubles)
+{
+    for (size_t i = 0; i < troubles->count; i++)
+        kiln_say(cli, "now in the way: %s; %s", troubles->at[i].text, troubles->at[i].next);
+}
+
 json_t *kiln_troubles_json(const struct kiln_troubles *troubles)
 {
     json_t *list = json_array();

@@ -82,6 +82,8 @@ int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger,
 
 /* On stdout, two lines each: what it is, and what to do. */
 void kiln_troubles_print(const struct kiln_cli *cli, const struct kiln_troubles *troubles);
+/* On stderr, a line each, beside a listing of something else. */
+void kiln_troubles_remark(const struct kiln_cli *cli, const struct kiln_troubles *troubles);
 /* [{"trouble", "stops", "code", "worker", "text", "next"}] */
 json_t *kiln_troubles_json(const struct kiln_troubles *troubles);
 /* The trouble that a live worker reports as an object, or null. */

@@ -96,8 +96,7 @@ int kiln_verb_errors(struct kiln_cli *cli, const struct kiln_args *args)
     if (rc == 0 && kiln_troubles_look(cli, ledger, NULL, &now, &err))
         now.count = 0; /* the list is what was asked for */
     kiln_ledger_close(ledger);
-    for (size_t i = 0; i < now.count; i++)
-        kiln_say(cli, "now in the way: %s; %s", now.at[i].text, now.at[i].next);
+    kiln_troubles_remark(cli, &now);
     if (rc == 0 && listing.rows)
         kiln_say(cli, "to retry: kiln retry JOB, or kiln retry BATCH");
     return kiln_listing_end(&listing, rc, &err);

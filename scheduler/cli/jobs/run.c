@@ -16,12 +16,14 @@
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/batch_wait.h"
+#include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "scheduler/cli/jobs/export/export.h"
 #include "scheduler/cli/jobs/makespan.h"
 #include "scheduler/cli/jobs/on_done.h"
 #include "scheduler/cli/stack/stack.h"
 #include "storage/daemon/config_file.h"
+#include "storage/ledger/ledger.h"
 #include "storage/webhook/webhook.h"
 
 /* --- where it runs ---------------------------------------------------------------------------- */
@@ -82,6 +84,7 @@ struct place {
     struct kiln_cli *cli;
     bool own; /* stack is a private stack that this command looks after */
     struct kiln_stack stack;
+    struct kiln_troubles_said said; /* before the batch is in the ledger */
 };
 
 /* Starts the private stack if needed, or uses the fleet that the settings name. */
@@ -144,6 +147,18 @@ static int tend(void *arg, struct kiln_error *err)
 {
     struct place *place = arg;
     return place->own ? kiln_stack_tend(&place->stack, place->cli, err) : 0;
+}
+
+/* What is in the way of a batch that the scheduler has not taken in. */
+static void say_unanswered(void *arg, const char *batch)
+{
+    struct place *place = arg;
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_bar none = {0};
+    struct kiln_error err;
+    if (kiln_open_reader(place->cli, &ledger, &err) == 0)
+        kiln_troubles_say(place->cli, ledger, batch, &none, &place->said);
+    kiln_ledger_close(ledger);
 }
 
 /* A private stack outlives the command, so that the next run starts at once. */
@@ -247,6 +262,8 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
         return plan(cli, kiln_arg(args, "dir"), &request);
     if (reach_servers(&place, kiln_arg(args, "dir"), workers, &err))
         return kiln_report(cli, &err);
+    request.unanswered = say_unanswered;
+    request.arg = &place;
     status = kiln_enqueue(cli, &request, &result);
     bool go_on = result.sent > 0 && (status == 0 || status == EX_DATAERR);
     if (go_on) { /* refused lines do not stop the good ones */

@@ -24,6 +24,7 @@
 #include "scheduler/cli/jobs/enqueue/identity.h"
 #include "scheduler/cli/jobs/enqueue/model_watch.h"
 #include "scheduler/cli/jobs/enqueue/uploads.h"
+#include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "schemas/job/expand.h"
 #include "schemas/job/line.h"
@@ -378,6 +379,24 @@ static const char *gone_text(uint64_t count, char *out, size_t size)
     return out;
 }
 
+/* The text of the receipt, or NULL when wait_ms have passed. */
+static int pop_receipt(struct run *run, const char *list, uint32_t wait_ms, char **ret_text,
+                       struct kiln_error *err)
+{
+    const struct kiln_enqueue_request *request = run->request;
+    double end_ms = kiln_monotonic_ms() + wait_ms, left_ms = wait_ms;
+    int code = 0;
+    while (code == 0 && !*ret_text && left_ms >= 1) {
+        bool piece = request->unanswered && left_ms > KILN_TROUBLE_LOOK_MS;
+        code = kiln_bus_pop(run->bus, list, piece ? KILN_TROUBLE_LOOK_MS : (uint32_t)left_ms,
+                            ret_text, err);
+        if (code == 0 && !*ret_text && piece)
+            request->unanswered(request->arg, run->result->batch);
+        left_ms = end_ms - kiln_monotonic_ms();
+    }
+    return code;
+}
+
 /* Waits for the scheduler's receipt.  The jobs are safe without it, and the message says so. */
 static int take_receipt(struct run *run, struct kiln_error *err)
 {
@@ -387,7 +406,7 @@ static int take_receipt(struct run *run, struct kiln_error *err)
     const char *pool = kiln_config_text(run->cli->config, KILN_KEY_POOL);
     kiln_wire_key(list, sizeof list, pool, "receipt", run->token);
     uint32_t wait_s = run->request->wait_s ? run->request->wait_s : KILN_RECEIPT_WAIT_S;
-    int code = kiln_bus_pop(run->bus, list, wait_s * 1000, &text, err);
+    int code = pop_receipt(run, list, wait_s * 1000, &text, err);
     if (!code && !text)
         return kiln_fail(
             err, KILN_TIMEOUT,

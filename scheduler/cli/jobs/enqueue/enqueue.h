@@ -34,7 +34,9 @@ struct kiln_enqueue_request {
     struct kiln_input *input; /* opened in place of file "-", and closed here; or NULL */
     bool no_files;            /* init_image and init_mask are no paths of this machine */
     kiln_each_sent *sent;     /* NULL: nobody asks */
-    void *arg;
+    /* While there is no receipt, every KILN_TROUBLE_LOOK_MS; NULL: nothing to do meanwhile. */
+    void (*unanswered)(void *arg, const char *batch);
+    void *arg;                          /* of both */
     const struct kiln_made_lines *made; /* job lines in memory, in place of a file; or NULL */
     const char *batch;                  /* NULL: that of the file (identity.h), or a new name */
     const struct kiln_set *sets;        /* borrowed */
