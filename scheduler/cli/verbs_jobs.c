@@ -110,7 +110,8 @@ const struct kiln_verb kiln_verbs_jobs[] = {
                  "kiln batch rename sketches sketches-2026\n"
                  "kiln batch rm sketches --yes     its rows; `kiln gc` then removes its objects",
      .more = "rm removes a batch that has ended, or with --force any batch.  Without a terminal "
-             "it needs --yes.  The cost of the batch stays in `kiln usage`.",
+             "it needs --yes.  The cost of the batch stays in `kiln usage`.  `kiln batches` lists "
+             "all batches.",
      .options = batch_options,
      .words = {2, 3},
      .run = kiln_verb_batch},

@@ -8,6 +8,7 @@ nothing_runs() { [ -z "$(ls s/run/*.pid 2>/dev/null)" ] || die "something was st
 export CUDA_VISIBLE_DEVICES=
 fails 69 kiln up --dir s --engine testcard --device cuda:all
 says 'cuda:all: this machine has no NVIDIA GPU that CUDA_VISIBLE_DEVICES allows'
+grep -q 'no settings file' err.txt && die "it speaks of a settings file that it does not read"
 fails 69 kiln up --dir s --engine testcard --device cpu,cuda:3
 says 'cuda:3: this machine has no NVIDIA GPU'
 fails 64 kiln up --dir s --engine testcard --device cuda:0x

@@ -77,6 +77,20 @@ ok up --dir a
 alive "$(pid_of a crew)" && alive "$(pid_of a worker-1)" || die "guard or worker were not restarted"
 [ "$kept" = "$(pid_of a worker-0)" ] || die "the next guard replaced a worker that ran"
 
+# --- names by the device, as `worker start` gives them, are understood for workers of the stack
+ok kiln worker logs cpu-1 --dir a --lines 5
+cmp -s out.txt <(tail -n 5 a/log/worker-1.log) || die "cpu-1 is another log: $(cat out.txt)"
+ok kiln --config a/kiln.conf worker stop cpu-1
+[ ! -e a/run/worker-1.pid ] && alive "$(pid_of a worker-0)" || die "cpu-1 is not worker-1"
+ok kiln --config a/kiln.conf worker start cpu-1
+alive "$(pid_of a worker-1)" || die "worker-1 was not started as cpu-1"
+drained=$(pid_of a worker-0)
+ok kiln --config a/kiln.conf drain cpu --wait --timeout 60
+soon gone "$drained" || die "worker-0 was not drained as cpu"
+alive "$(pid_of a worker-1)" || die "worker-1 was drained as well"
+fails 66 kiln --config a/kiln.conf drain gpu0
+ok up --dir a
+
 # --- a pid file whose number is somebody else's now
 kill -9 "$(pid_of a worker-0)"
 sleep 300 &

@@ -58,14 +58,16 @@ void kiln_warn(const struct kiln_cli *cli, const char *fmt, ...)
 /* What to try next, for the codes where that is the same every time. */
 static const char *advice(const struct kiln_cli *cli, int code)
 {
+    bool looked = cli->verb && cli->verb->settings != KILN_SETTINGS_BARE; /* for a settings file */
     switch (code) {
     case KILN_UNAVAILABLE:
     case KILN_TIMEOUT:
         return cli->config_path
                    ? "`kiln doctor` checks every server of the settings; `kiln up` starts a "
                      "private stack that was stopped"
-                   : "no settings file was found: `kiln up` starts a private stack here, "
-                     "or name a file with --config FILE";
+               : looked ? "no settings file was found: `kiln up` starts a private stack here, "
+                          "or name a file with --config FILE"
+                        : NULL;
     case KILN_CONFIG:
         return "`kiln help config` shows every setting and where its value came from";
     case KILN_INTERNAL:

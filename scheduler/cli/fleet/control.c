@@ -15,6 +15,7 @@
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/roster.h"
+#include "scheduler/cli/fleet/worker_show.h"
 #include "storage/bus/bus.h"
 
 #define ANSWER_MS 2000
@@ -97,20 +98,41 @@ int kiln_query(struct kiln_cli *cli, uint64_t job, json_t **ret, struct kiln_err
 #define DRAIN_LIMIT_S 600 /* unless --timeout says otherwise */
 #define REMIND_S 3        /* a heartbeat, and time to read it */
 
-/* The live worker that is meant; the error names the nearest of those that live, or the two that
- * may be meant. */
+/* What `kiln worker start` would have called this worker of a private stack, "" for any other. */
+static const char *name_by_device(const struct kiln_roster *roster, size_t at,
+                                  char out[KILN_PROCESS_NAME_MAX])
+{
+    const struct kiln_worker_row *row = &roster->at[at].row;
+    unsigned before = 0;
+    out[0] = '\0';
+    if (kiln_stack_worker_number(row->name) < 0)
+        return out;
+    for (size_t i = 0; i < at; i++)
+        before += kiln_stack_worker_number(roster->at[i].row.name) >= 0 &&
+                  strcmp(roster->at[i].row.host, row->host) == 0 &&
+                  strcmp(roster->at[i].row.device, row->device) == 0;
+    kiln_worker_name_of(row->host, row->device, before, out);
+    return out;
+}
+
+/* The live worker that is meant, by its name or else by its device; the error names the nearest of
+ * those that live, or the two that may be meant. */
 static int find_worker(const struct kiln_roster *roster, const char *name,
                        char out[KILN_NAME_MAX + 1], struct kiln_error *err)
 {
     struct kiln_suggest near = {0};
     const struct kiln_roster_worker *worker = kiln_roster_find(roster, name), *other = NULL;
     int rc = 0;
-    bool exact = worker && worker->live;
-    worker = exact ? worker : NULL;
-    for (size_t i = 0; i < roster->count && !exact; i++)
-        if (roster->at[i].live && kiln_worker_meant(roster->at[i].row.name, name)) {
-            other = other ? other : worker;
-            worker = &roster->at[i];
+    worker = worker && worker->live ? worker : NULL;
+    for (int by_device = 0; !worker && by_device < 2; by_device++)
+        for (size_t i = 0; i < roster->count; i++) {
+            char device[KILN_PROCESS_NAME_MAX];
+            const char *own =
+                by_device ? name_by_device(roster, i, device) : roster->at[i].row.name;
+            if (roster->at[i].live && kiln_worker_meant(own, name)) {
+                other = other ? other : worker;
+                worker = &roster->at[i];
+            }
         }
     if (other)
         return kiln_fail(err, KILN_BAD_INPUT, "'%s' may be %s or %s; give the whole name", name,

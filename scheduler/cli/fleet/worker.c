@@ -17,11 +17,7 @@
 #include "scheduler/cli/fleet/units.h"
 #include "scheduler/cli/fleet/worker_show.h"
 #include "scheduler/cli/stack/guard.h"
-#include "schemas/digest.h"
 #include "schemas/names.h"
-
-#define HOST_SIZE 65  /* of a name that gethostname gives */
-#define HOST_SHOWN 14 /* at most so much of it begins the name of a worker */
 
 /* Where the plan is: --dir, or beside a stack's kiln.conf, or ./.kiln. */
 static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool create,
@@ -63,31 +59,6 @@ struct edit {
     int64_t within_s;
 };
 
-/* HOST-gpu0, and HOST-cpu, HOST-cpu-1, ... for several on one device.  A host's name that is too
- * long ends with a hash of it: names of a fleet often differ in their last letters, and two workers
- * must not have one name. */
-static void name_worker(const char *on, unsigned number, char out[KILN_PROCESS_NAME_MAX])
-{
-    char host[HOST_SIZE] = "worker", device[32], hex[5];
-    const bool gpu = strncmp(on, "cuda:", 5) == 0;
-    uint8_t digest[KILN_SHA256_SIZE];
-    (void)gethostname(host, sizeof host - 1);
-    host[strcspn(host, ".")] = '\0';
-    if (strlen(host) > HOST_SHOWN) {
-        kiln_sha256(host, strlen(host), digest);
-        kiln_hex(digest, 2, hex);
-        snprintf(host + HOST_SHOWN - 5, 6, "-%s", hex);
-    }
-    snprintf(device, sizeof device, "%s%.24s", gpu ? "gpu" : "", gpu ? on + 5 : on);
-    if (!kiln_name_valid(host, strlen(host), HOST_SHOWN))
-        snprintf(host, sizeof host, "worker");
-    if (number)
-        snprintf(out, KILN_PROCESS_NAME_MAX, "%.14s-%.8s-%u", host, device,
-                 number % KILN_GUARD_MAX);
-    else
-        snprintf(out, KILN_PROCESS_NAME_MAX, "%.14s-%.8s", host, device);
-}
-
 /* A plan of an older release has the same worker as HOST-cuda0: it keeps that name, or the device
  * would have two workers. */
 static void keep_name(const struct kiln_guard_plan *plan, char name[KILN_PROCESS_NAME_MAX])
@@ -112,7 +83,7 @@ static int want_devices(struct edit *edit, struct kiln_guard_plan *plan, struct 
         const char *device = devices.at[i % devices.count];
         char name[KILN_PROCESS_NAME_MAX];
         struct kiln_guard_row *row;
-        name_worker(device, (unsigned)(i / devices.count), name);
+        kiln_worker_name_of(NULL, device, (unsigned)(i / devices.count), name);
         keep_name(plan, name);
         rc = kiln_guard_add(plan, name, &row, err);
         if (rc)
@@ -137,12 +108,7 @@ static int want_named(struct edit *edit, struct kiln_guard_plan *plan, struct ki
     int rc = 0;
     for (int i = 1; i < edit->args->rest_count && rc == 0; i++) {
         const char *name = edit->args->rest[i];
-        struct kiln_guard_row *row = kiln_guard_row(plan, name);
-        int meant = 0;
-        for (int at = 0; !row && at < plan->count; at++)
-            meant += kiln_worker_meant(plan->at[at].name, name);
-        for (int at = 0; !row && meant == 1 && at < plan->count; at++)
-            row = kiln_worker_meant(plan->at[at].name, name) ? &plan->at[at] : NULL;
+        struct kiln_guard_row *row = kiln_worker_row_meant(plan, name);
         for (int at = 0; !row && rc == 0 && at < plan->count; at++)
             rc = kiln_suggest_add(&near, plan->at[at].name, err);
         if (!row && rc == 0)
@@ -162,9 +128,10 @@ static int change_plan(struct edit *edit, struct kiln_guard_plan *plan, struct k
     if (edit->wanted) {
         char *conf = edit->cli->config_path ? realpath(edit->cli->config_path, NULL) : NULL;
         if (!conf)
-            return kiln_fail(err, KILN_CONFIG,
-                             "workers need a settings file: give --config FILE, or start a stack "
-                             "with `kiln up`");
+            return kiln_fail(
+                err, KILN_CONFIG,
+                "workers need a settings file: give --config FILE (of a private stack, "
+                "DIR/kiln.conf), or start a stack with `kiln up`");
         snprintf(plan->config, sizeof plan->config, "%s", conf);
         free(conf);
         plan->crashes = edit->crashes ? (int)edit->crashes : plan->crashes;

@@ -104,6 +104,19 @@ int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
 
 /* --- logs ------------------------------------------------------------------------------------- */
 
+/* The worker of the plan that is known by this name for its device. */
+static bool find_row(const struct kiln_stack *stack, const char *name, char out[KILN_NAME_MAX + 1])
+{
+    struct kiln_error err;
+    struct kiln_guard_plan *plan = malloc(sizeof *plan);
+    struct kiln_guard_row *row =
+        plan && kiln_guard_read(stack, plan, &err) == 0 ? kiln_worker_row_meant(plan, name) : NULL;
+    if (row)
+        snprintf(out, KILN_NAME_MAX + 1, "%s", row->name);
+    free(plan);
+    return row != NULL;
+}
+
 /* The one log DIR/log/NAME.log whose worker may be meant; else the error says which there are. */
 static int find_log(struct kiln_cli *cli, const struct kiln_stack *stack, const char *name,
                     char out[KILN_NAME_MAX + 1])
@@ -126,7 +139,7 @@ static int find_log(struct kiln_cli *cli, const struct kiln_stack *stack, const 
     }
     if (dir)
         closedir(dir);
-    if (meant == 1) {
+    if (meant == 1 || (meant == 0 && find_row(stack, name, out))) {
         kiln_suggest_release(&near);
         return 0;
     }
