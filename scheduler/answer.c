@@ -73,10 +73,21 @@ static json_t *groups_answer(const struct kiln_leader *leader)
                      groups);
 }
 
+static json_t *donors_answer(const struct kiln_leader *leader)
+{
+    static const char *const stages[] = {"starting", "no_table", "reading", "complete"};
+    const struct kiln_cache_state state = kiln_cache_warm(leader->cache);
+    return json_pack("{s:i, s:s, s:I, s:I, s:I}", "v", KILN_WIRE_VERSION, "state",
+                     stages[state.stage], "donors", (json_int_t)state.donors, "prompts",
+                     (json_int_t)state.prompts, "looks", (json_int_t)state.looks);
+}
+
 int kiln_answer(struct kiln_leader *leader, const struct kiln_control *control,
                 struct kiln_error *err)
 {
-    json_t *answer = control->job ? why_answer(leader, control->job) : groups_answer(leader);
+    json_t *answer = control->donors ? donors_answer(leader)
+                     : control->job  ? why_answer(leader, control->job)
+                                     : groups_answer(leader);
     char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
     char key[KILN_KEY_MAX + KILN_BATCH_NAME_MAX];
     kiln_wire_key(key, sizeof(key), leader->pool, "answer", control->id);

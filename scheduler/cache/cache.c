@@ -65,7 +65,7 @@ struct kiln_cache {
     struct model models[MODELS_MAX];
     size_t model_count;
     bool complete; /* all donors of the ledger are in memory */
-    uint64_t turn;
+    uint64_t turn, looks;
 };
 
 static uint64_t hash_of(const char *text)
@@ -222,6 +222,7 @@ static void set_complete(struct kiln_cache *cache, bool complete)
     pthread_mutex_lock(&cache->lock);
     const bool first = complete && !cache->complete;
     cache->complete = complete;
+    cache->looks += complete;
     const uint32_t donors = kiln_donor_index_count(cache->index);
     const uint32_t prompts = kiln_donor_index_prompts(cache->index);
     pthread_mutex_unlock(&cache->lock);
@@ -448,6 +449,25 @@ struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_jo
     if (!*ret_silent)
         kiln_metric_observe(KILN_METRIC_DONOR_SECONDS, 0, (kiln_monotonic_ms() - began_ms) / 1e3);
     return ret;
+}
+
+struct kiln_cache_state kiln_cache_warm(struct kiln_cache *cache)
+{
+    struct kiln_cache_state state = {0};
+    atomic_store(&cache->asked, true);
+    if (!cache->ruled || cache->card_due_ms == 0)
+        return state;
+    pthread_mutex_lock(&cache->lock);
+    state.stage = cache->card.reuse.row_count == 0 ? KILN_CACHE_NO_TABLE
+                  : cache->complete                ? KILN_CACHE_COMPLETE
+                                                   : KILN_CACHE_READING;
+    state.looks = cache->looks;
+    if (cache->index) {
+        state.donors = kiln_donor_index_count(cache->index);
+        state.prompts = kiln_donor_index_prompts(cache->index);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return state;
 }
 
 uint64_t kiln_cache_turn(struct kiln_cache *cache)

@@ -43,6 +43,20 @@ int kiln_cache_load(struct kiln_cache *cache, struct kiln_ledger *ledger, const 
 /* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks
  * for, its prompt and its size.  Any thread. */
 struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job);
+/* What is in memory.  Begins to read the donors as a job that asks does.  For the thread that tends
+ * the cache. */
+enum kiln_cache_stage {
+    KILN_CACHE_STARTING,
+    KILN_CACHE_NO_TABLE,
+    KILN_CACHE_READING,
+    KILN_CACHE_COMPLETE
+};
+struct kiln_cache_state {
+    enum kiln_cache_stage stage;
+    uint32_t donors, prompts;
+    uint64_t looks; /* for new donors, each to its end, since all were read first */
+};
+struct kiln_cache_state kiln_cache_warm(struct kiln_cache *cache);
 /* Grows with every donor that is found or lost. */
 uint64_t kiln_cache_turn(struct kiln_cache *cache);
 /* Whether all donors are in memory and the model's table has rows: else a look-up says little. */

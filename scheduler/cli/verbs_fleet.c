@@ -45,6 +45,7 @@ static const struct kiln_option cache_options[] = {
     {"budget", "BYTES", "of prune: keep so much, such as 500GB (cache_budget_gb)"},
     {"grace", "SPAN", "of prune: keep latents younger than this (1d)"},
     {"yes", NULL, "of prune: do not ask"},
+    {"timeout", "S", "of warm: stop waiting after this many seconds (60)"},
     {"full", NULL, "of verify: read each latent, compare its SHA-256, decode it"},
     {NULL, NULL, NULL}};
 static const struct kiln_option quota_options[] = {
@@ -148,13 +149,14 @@ const struct kiln_verb kiln_verbs_fleet[] = {
     {.name = "cache",
      .args =
          "build --prompts FILE|--template TEXT|--from-history [--sigmas LIST|--half] ... | stat | "
-         "verify [--full] | why JOB | prune [--budget BYTES] [--dry-run] [--yes]",
+         "warm [--timeout S] | verify [--full] | why JOB | prune [--budget BYTES] [--dry-run] [--yes]",
      .summary = "store latents without pictures, for later runs to start from",
      .examples = "kiln cache build --prompts popular.txt --set size=1024x1024\n"
                  "kiln cache build --prompts popular.txt --sigmas 0.9,0.75\n"
                  "kiln cache build --prompts popular.txt --set size=1024x1024 --half\n"
                  "kiln cache build --from-history --top 50 --alike 50 --dry-run\n"
                  "kiln cache stat\n"
+                 "kiln cache warm                  before jobs that shall find what is stored\n"
                  "kiln cache verify --full         reads every latent that a run may begin from\n"
                  "kiln cache why 17                from which latent job 17 would begin, and why\n"
                  "kiln cache prune --budget 500GB  evicts what saved the least a byte",
@@ -176,6 +178,9 @@ const struct kiln_verb kiln_verbs_fleet[] = {
          "build --half makes latents of the small size, at a quarter of the cost and the bytes.  "
          "Only jobs that are rendered coarse first begin from them, where the model's teleport "
          "table has rows of small donors.\n"
+         "warm has the leading scheduler read the latents from which runs may begin, which it "
+         "else does once a job asks for one, and waits until all that are stored now are in its "
+         "memory.  Exit code 75: not within --timeout.\n"
          "verify checks the latents from which other runs may begin: that they are in the "
          "store, of the right size.  Exit code 1: some are not.  why looks a job up as the "
          "scheduler would now, by the model's kiln.json and words.txt in the directory of the "

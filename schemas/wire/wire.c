@@ -137,6 +137,7 @@ static const struct kiln_wire_field control_fields[] = {
     KILN_WIRE_FIELD(struct kiln_control, job, KILN_WIRE_U64, false),
     KILN_WIRE_FIELD(struct kiln_control, id, KILN_WIRE_ID, false),
     KILN_WIRE_FIELD(struct kiln_control, recorded, KILN_WIRE_BOOL, false),
+    KILN_WIRE_FIELD(struct kiln_control, donors, KILN_WIRE_BOOL, false),
 };
 static const struct kiln_wire_table control_table = {
     "order", control_fields, sizeof control_fields / sizeof control_fields[0], false};

@@ -28,7 +28,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 15
+#define KILN_WIRE_MINOR 16
 #endif
 #define KILN_WIRE_MINOR_FILES 13
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
@@ -85,13 +85,14 @@ enum kiln_control_kind {
     KILN_CONTROL_DROP,         /* assignment: drop it, the ledger has moved on */
     KILN_CONTROL_DRAIN, /* worker, "" = all, or an incarnation: finish, return the rest, exit */
     KILN_CONTROL_WAKE,  /* look at the ledger now (after cancel, retry) */
-    KILN_CONTROL_ASK,   /* id: token of the answer; job: why it waits, 0: the groups */
+    KILN_CONTROL_ASK,   /* id: token of the answer; job: why it waits, 0: the groups, or donors */
 };
 struct kiln_control {
     enum kiln_control_kind kind;
     uint64_t job;                     /* CANCEL_JOB: 1 ..; ASK: 0 .. */
     char id[KILN_BATCH_NAME_MAX + 1]; /* batch name, assignment or worker id */
     bool recorded; /* a cancel that the ledger has already: a retry since then must stay */
+    bool donors;   /* ASK: what is known of stored latents, which are read from now on */
 };
 char *kiln_control_encode(const struct kiln_control *control);
 int kiln_control_decode(const char *text, size_t len, struct kiln_control *ret,

@@ -9,7 +9,7 @@ export KILN_CONFIG=$PWD/s/kiln.conf
 build() { ok kiln cache build "$@" --json; }
 counts() { json out.txt "(d['wanted'], d['stored'], d['waiting'], d['failed'], d['ordered']) == ($1)"; }
 
-for words in "cache" "cache drop" "cache stat --dry-run" "cache build" "cache build --prompts a --template b"; do
+for words in "cache" "cache drop" "cache stat --dry-run" "cache build" "cache build --prompts a --template b" "cache warm 7" "cache warm --timeout 0"; do
     fails 64 kiln $words
 done
 fails 64 kiln cache build --template x --sigmas 1.5
@@ -33,6 +33,9 @@ says "batch latent-cache: Kiln's own names are 'latent-cache' and 'backfill-...'
 fails 64 kiln enqueue - --set tenant=backfill-x <<<'a red car'
 says 'tenant "backfill-x": Kiln'
 [ "$(sql 'SELECT count(*) FROM job')" = 0 ] || die "a refused build left jobs"
+
+fails 1 kiln cache warm
+says '^kiln: no run begins from a stored latent: kiln.json of the setting `model` has no table'
 
 # --- final latents: no pictures, lowest priority, once a prompt
 printf 'a red car\na {blue|green} boat\na red car\n' >prompts.txt

@@ -403,13 +403,27 @@ static void gpu_time_follows_the_model(void **state)
 {
     (void)state;
     struct kiln_job job = {.width = 1024, .height = 1024, .steps = 8};
-    double tflop = kiln_plan_gpu_seconds(&job) * KILN_PLAN_FLOPS / 1e12;
+    double tflop = kiln_plan_gpu_seconds(NULL, &job) * KILN_PLAN_FLOPS / 1e12;
     assert_true(tflop > (8 * 56.58 + 10.47) * 0.995 && tflop < (8 * 56.58 + 10.47) * 1.005);
     job.width = job.height = 512;
-    tflop = kiln_plan_gpu_seconds(&job) * KILN_PLAN_FLOPS / 1e12;
+    tflop = kiln_plan_gpu_seconds(NULL, &job) * KILN_PLAN_FLOPS / 1e12;
     assert_true(tflop > (8 * 13.69 + 2.51) * 0.995 && tflop < (8 * 13.69 + 2.51) * 1.005);
     job.guidance = 3;
-    assert_true(kiln_plan_gpu_seconds(&job) * KILN_PLAN_FLOPS / 1e12 > 1.9 * 8 * 13.69);
+    assert_true(kiln_plan_gpu_seconds(NULL, &job) * KILN_PLAN_FLOPS / 1e12 > 1.9 * 8 * 13.69);
+    /* Coarse "auto" costs what the card makes of it; without a card, and with LoRAs, an exact run.
+     */
+    struct kiln_model_card card = {.coarse = {.kind = KILN_MODE_COARSE, .small = 4, .full = 2},
+                                   .coarse_steps = 8,
+                                   .coarse_for = {{512, 512, 512, 512}},
+                                   .coarse_for_count = 1};
+    job.guidance = 0;
+    const double exact = kiln_plan_gpu_seconds(NULL, &job);
+    job.mode.kind = KILN_MODE_COARSE_AUTO;
+    assert_true(kiln_plan_gpu_seconds(NULL, &job) == exact);
+    tflop = kiln_plan_gpu_seconds(&card, &job) * KILN_PLAN_FLOPS / 1e12;
+    assert_true(tflop > (3 * 13.69 + 2.51) * 0.995 && tflop < (3 * 13.69 + 2.51) * 1.005);
+    job.lora_count = 1;
+    assert_true(kiln_plan_gpu_seconds(&card, &job) == exact);
 }
 
 /* --- receipts ------------------------------------------------------------------------------ */

@@ -22,7 +22,11 @@ large() { # PROMPT SEED COARSE ALIKE
 printf '{"prompt":"a red fox","size":"64x64","seed":1}\n' >small.jsonl
 ok kiln enqueue small.jsonl --batch small
 ok kiln wait small --timeout 60
-hit 'a red fox' "${late[@]}"
+# No job has asked for a stored latent yet: warm has the scheduler read them, and the first one finds it.
+ok kiln cache warm --json
+json out.txt '(d["latents"], d["prompts"]) == (1, 1) and d["seconds"] < 60'
+large 'a red fox' 7001 4+3 100
+case $drawn in "teleport=6||"[1-9]*) ;; *) die "the first job after cache warm did not begin from the latent: $drawn" ;; esac
 donor=${drawn##*|}
 [ "$(sql "SELECT width FROM latent WHERE job_id = $donor")" = 64 ] || die "a donor of another size"
 job=$(sql "SELECT job_id FROM image WHERE mode = 'teleport=6'")
@@ -54,6 +58,10 @@ json out.txt 'd["ordered"] == 1'
 ok kiln wait latent-cache --timeout 60
 ok kiln cache build "${half[@]}"
 json out.txt '(d["stored"], d["ordered"]) == (1, 0)'
+ok kiln cache warm
+says "^[0-9]+ stored latents of [0-9]+ prompts in the scheduler's memory, after " out.txt
+fails 75 kiln cache warm --timeout 1 --pool another
+says 'no scheduler of pool another answered within 1 s'
 [ "$(sql "SELECT l.width, l.height, l.encoding FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt = 'a large fox'")" = "64|64|i8-steps" ] || die "not a small donor"
 hit 'a large fox' "${late[@]}"
 fails 64 kiln cache build --from-history --half

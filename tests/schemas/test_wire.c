@@ -207,12 +207,14 @@ static void a_job_of_another_group_is_refused(void **state)
 static void orders_come_back(void **state)
 {
     (void)state;
-    static const struct kiln_control orders[] = {{KILN_CONTROL_CANCEL_JOB, 77, "", true},
-                                                 {KILN_CONTROL_CANCEL_BATCH, 0, "b-1", false},
-                                                 {KILN_CONTROL_DROP, 0, "a-1", false},
-                                                 {KILN_CONTROL_DRAIN, 0, "", false},
-                                                 {KILN_CONTROL_WAKE, 0, "", false}};
-    for (size_t i = 0; i < 5; i++) {
+    static const struct kiln_control orders[] = {
+        {KILN_CONTROL_CANCEL_JOB, 77, "", true, false},
+        {KILN_CONTROL_CANCEL_BATCH, 0, "b-1", false, false},
+        {KILN_CONTROL_DROP, 0, "a-1", false, false},
+        {KILN_CONTROL_DRAIN, 0, "", false, false},
+        {KILN_CONTROL_WAKE, 0, "", false, false},
+        {KILN_CONTROL_ASK, 0, "q", false, true}};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         struct kiln_control back;
         struct kiln_error err;
         char *text = kiln_control_encode(&orders[i]);
@@ -220,6 +222,7 @@ static void orders_come_back(void **state)
         assert_int_equal(back.kind, orders[i].kind);
         assert_true(back.job == orders[i].job);
         assert_int_equal(back.recorded, orders[i].recorded);
+        assert_int_equal(back.donors, orders[i].donors);
         assert_string_equal(back.id, orders[i].id);
         free(text);
     }

@@ -135,8 +135,7 @@ bool kiln_call_times_sort_out(struct kiln_call_times *times, const struct kiln_c
     for (int i = 0; i < count; i++)
         own_ms[i] = usual_ms(times, kind, steps[i], pictures[steps[i]]);
     uint32_t best = all;
-    double best_ms =
-        batch_ms(times, kind, pictures, steps, own_ms, count, all) / KILN_CALL_TIMES_MARGIN;
+    double best_ms = batch_ms(times, kind, pictures, steps, own_ms, count, all);
     for (uint32_t kept = 0; kept < all; kept++) {
         const double ms = batch_ms(times, kind, pictures, steps, own_ms, count, kept);
         if (ms < best_ms) { /* not if either is unknown */

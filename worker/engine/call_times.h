@@ -5,10 +5,9 @@
  * pictures in full, however many steps that saves.  So a worker notes how long its calls took, by
  * what they rendered, the step at which they began and their number of pictures: the median of the
  * last KILN_CALL_TIMES_KEPT of a kind.  Pictures are left to run in full if all calls that their
- * batch would need otherwise were measured, and take more than KILN_CALL_TIMES_MARGIN as long as
- * the calls without them.  A batch that is one call anyway is left as it is.  What is not measured
- * is tried; and every KILN_CALL_TIMES_AGAIN-th batch is cut all the same, so that old times do not
- * last.
+ * batch would need otherwise were measured, and take longer than the calls without them.  A batch
+ * that is one call anyway is left as it is.  What is not measured is tried; and every
+ * KILN_CALL_TIMES_AGAIN-th batch is cut all the same, so that old times do not last.
  *
  * No I/O, no clock; memory for 256 kinds of calls.  Any thread.
  */
@@ -23,7 +22,6 @@
 
 #define KILN_CALL_TIMES_KEPT 5
 #define KILN_CALL_TIMES_KNOWN 3     /* calls that count as measured */
-#define KILN_CALL_TIMES_MARGIN 1.05 /* times of a shared device differ by so much by themselves */
 #define KILN_CALL_TIMES_AGAIN 32
 
 struct kiln_call_times;

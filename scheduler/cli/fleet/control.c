@@ -63,18 +63,19 @@ int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
 /* --- queries -----------------------------------------------------------------------------------
  */
 
-int kiln_query(struct kiln_cli *cli, uint64_t job, json_t **ret, struct kiln_error *err)
+int kiln_query(struct kiln_cli *cli, struct kiln_control question, json_t **ret,
+               struct kiln_error *err)
 {
-    struct kiln_control control = {.kind = KILN_CONTROL_ASK, .job = job};
     struct kiln_bus *bus = NULL;
     struct timespec now;
     char *text = NULL, key[512];
     clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(control.id, sizeof control.id, "q-%llx-%lx-%lx", (unsigned long long)now.tv_sec,
+    snprintf(question.id, sizeof question.id, "q-%llx-%lx-%lx", (unsigned long long)now.tv_sec,
              (unsigned long)now.tv_nsec, (unsigned long)getpid());
+    question.kind = KILN_CONTROL_ASK;
     *ret = NULL;
-    int rc = send_control(cli, &control, err);
-    kiln_wire_key(key, sizeof key, kiln_pool(cli), "answer", control.id);
+    int rc = send_control(cli, &question, err);
+    kiln_wire_key(key, sizeof key, kiln_pool(cli), "answer", question.id);
     if (rc == 0)
         rc = kiln_open_bus(cli, &bus, err);
     if (rc == 0)

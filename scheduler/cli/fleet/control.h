@@ -14,10 +14,11 @@ void kiln_control_notify(struct kiln_cli *cli, const struct kiln_control *contro
 int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Why the job waits, or (job 0) the backlog of every group; bus.md has the answers.  Waits two
+/* Why the job waits, or (job 0) the backlog of every group, or (donors) what is in memory of stored
+ * latents; bus.md has the answers.  kind and id of the question are not read.  Waits two
  * seconds at most: *ret is NULL, which is not an error, without an answer by then.  The caller
  * frees *ret with json_decref. */
-int kiln_query(struct kiln_cli *cli, uint64_t job, json_t **ret,
+int kiln_query(struct kiln_cli *cli, struct kiln_control question, json_t **ret,
                struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

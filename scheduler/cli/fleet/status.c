@@ -110,7 +110,7 @@ static int status_groups(struct kiln_cli *cli)
 {
     struct kiln_error err;
     json_t *answer;
-    if (kiln_query(cli, 0, &answer, &err))
+    if (kiln_query(cli, (struct kiln_control){0}, &answer, &err))
         return kiln_report(cli, &err);
     if (!answer) {
         kiln_say(cli,

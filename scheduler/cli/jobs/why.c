@@ -137,7 +137,7 @@ static bool explain_rule(struct why *why, uint64_t job)
     struct kiln_error err;
     json_t *answer;
 
-    if (kiln_query(why->cli, job, &answer, &err)) {
+    if (kiln_query(why->cli, (struct kiln_control){.job = job}, &answer, &err)) {
         kiln_say(why->cli, "the scheduler did not answer: %s", err.text);
         return false;
     }

@@ -119,17 +119,19 @@ int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
          " prompts template sigmas loras set half most limit dry-run from-history top donors "
          "alike "},
         {"stat", " "},
+        {"warm", " timeout "},
         {"verify", " full "},
         {"why", " "},
         {"prune", " budget grace dry-run yes "}};
-    enum { BUILD, STAT, VERIFY, WHY, PRUNE, COUNT };
+    enum { BUILD, STAT, WARM, VERIFY, WHY, PRUNE, COUNT };
     const char *name = args->rest[0];
     char what[32];
     int which = 0;
     while (which < COUNT && strcmp(name, subcommands[which].name) != 0)
         which++;
     if (which == COUNT)
-        return kiln_usage(cli, "unknown subcommand '%.40s'; use build, stat, verify, why or prune",
+        return kiln_usage(cli, "unknown subcommand '%.40s'; use build, stat, warm, verify, why or "
+                          "prune",
                           name);
     if (which == WHY && args->rest_count < 2)
         return kiln_usage(cli, "`cache why` needs a JOB");
@@ -142,6 +144,8 @@ int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
     switch (which) {
     case BUILD:
         return kiln_latents_build(cli, args);
+    case WARM:
+        return kiln_latents_warm(cli, args);
     case VERIFY:
         return kiln_latents_verify(cli, kiln_arg(args, "full") != NULL);
     case WHY:

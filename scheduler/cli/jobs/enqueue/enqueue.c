@@ -176,7 +176,8 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
     if (!code && !run->seek)
         kiln_model_watch_see(&run->watch, &job);
     if (!code && dry_run)
-        kiln_plan_add(&run->result->plan, &job, !run->entry.known);
+        kiln_plan_add(&run->result->plan, job.model && job.model[0] ? NULL : run->watch.card, &job,
+                      !run->entry.known);
     if (!code && run->bus) {
         const struct entry *entry = &run->entry;
         const char *fields[] = {"batch", run->result->batch, "job",    entry->line.at,

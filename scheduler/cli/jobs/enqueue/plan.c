@@ -21,7 +21,20 @@
 #define REFINERS 2.0
 #define CAPTION_TOKENS 128.0
 
-double kiln_plan_gpu_seconds(const struct kiln_job *job)
+/* Of the full size. */
+static double forwards(const struct kiln_model_card *card, const struct kiln_job *job)
+{
+    const struct kiln_card_picture picture = {.width = job->width,
+                                              .height = job->height,
+                                              .steps = job->steps,
+                                              .guidance = job->guidance,
+                                              .lora_count = (uint32_t)job->lora_count};
+    const struct kiln_mode mode =
+        card ? kiln_model_card_mode(card, &job->mode, &picture) : job->mode;
+    return kiln_mode_forwards(&mode, job->steps);
+}
+
+double kiln_plan_gpu_seconds(const struct kiln_model_card *card, const struct kiln_job *job)
 {
     double pixels = (double)job->width * job->height;
     double image = pixels / 256, tokens = image + CAPTION_TOKENS;
@@ -29,8 +42,7 @@ double kiln_plan_gpu_seconds(const struct kiln_job *job)
     double forward = LAYERS * (linear * tokens + pair * tokens * tokens) +
                      REFINERS * (linear * image + pair * image * image) +
                      REFINERS * linear * CAPTION_TOKENS;
-    double flop =
-        kiln_mode_forwards(&job->mode, job->steps) * (job->guidance > 0 ? 2.0 : 1.0) * forward;
+    double flop = forwards(card, job) * (job->guidance > 0 ? 2.0 : 1.0) * forward;
     /* The decoder: convolutions by the pixel, and one attention over the latent's pixels. */
     if (job->kind == KILN_KIND_IMAGE)
         flop += 9.46e6 * pixels + 4 * 512.0 * (pixels / 64) * (pixels / 64);
@@ -49,7 +61,8 @@ double kiln_plan_bytes(const struct kiln_job *job)
     return bytes;
 }
 
-void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job, bool is_new)
+void kiln_plan_add(struct kiln_plan *plan, const struct kiln_model_card *card,
+                   const struct kiln_job *job, bool is_new)
 {
     char lora_set[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX];
     kiln_mode_text(&job->mode, mode);
@@ -72,7 +85,7 @@ void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job, bool is_n
         memcpy(group->mode, mode, sizeof mode);
         plan->group_count++;
     }
-    double seconds = kiln_plan_gpu_seconds(job);
+    double seconds = kiln_plan_gpu_seconds(card, job);
     group->jobs++;
     group->gpu_seconds += seconds;
     plan->jobs++;

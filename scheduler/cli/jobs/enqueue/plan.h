@@ -11,6 +11,7 @@
 
 #include "scheduler/cli/core/cli.h"
 #include "schemas/job.h"
+#include "storage/formats/card/model_card.h"
 
 #define KILN_PLAN_FLOPS 7e14 /* bf16 on one H200, sustained */
 #define KILN_PLAN_GROUPS 256 /* separate groups; the last one counts all others too */
@@ -30,8 +31,11 @@ struct kiln_plan {
     double new_gpu_seconds; /* of jobs that the batch does not have yet */
 };
 
-void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job, bool is_new);
-double kiln_plan_gpu_seconds(const struct kiln_job *job);
+/* card: what coarse "auto" means at the job's model; NULL: not known.  A job with LoRAs, whose
+ * files are not looked at, counts as exact there, and so does one where the card is not known. */
+void kiln_plan_add(struct kiln_plan *plan, const struct kiln_model_card *card,
+                   const struct kiln_job *job, bool is_new);
+double kiln_plan_gpu_seconds(const struct kiln_model_card *card, const struct kiln_job *job);
 double kiln_plan_bytes(const struct kiln_job *job);
 
 /* The table for people, on stdout. */
