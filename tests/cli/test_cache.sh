@@ -34,8 +34,8 @@ fails 64 kiln enqueue - --set tenant=backfill-x <<<'a red car'
 says 'tenant "backfill-x": Kiln'
 [ "$(sql 'SELECT count(*) FROM job')" = 0 ] || die "a refused build left jobs"
 
-fails 1 kiln cache warm
-says '^kiln: no run begins from a stored latent: kiln.json of the setting `model` has no table'
+ok kiln cache warm
+says "^0 stored latents of 0 prompts in the scheduler's memory, after " out.txt
 
 # --- final latents: no pictures, lowest priority, once a prompt
 printf 'a red car\na {blue|green} boat\na red car\n' >prompts.txt

@@ -59,7 +59,7 @@ ok kiln wait latent-cache --timeout 60
 ok kiln cache build "${half[@]}"
 json out.txt '(d["stored"], d["ordered"]) == (1, 0)'
 ok kiln cache warm
-says "^[0-9]+ stored latents of [0-9]+ prompts in the scheduler's memory, after " out.txt
+says "^[0-9]* stored latents of [0-9]* prompts in the scheduler's memory, after " out.txt
 fails 75 kiln cache warm --timeout 1 --pool another
 says 'no scheduler of pool another answered within 1 s'
 [ "$(sql "SELECT l.width, l.height, l.encoding FROM latent l JOIN job j ON j.id = l.job_id WHERE j.prompt = 'a large fox'")" = "64|64|i8-steps" ] || die "not a small donor"
@@ -68,3 +68,12 @@ fails 64 kiln cache build --from-history --half
 says 'for small ones list the prompts: --prompts FILE --half'
 fails 65 kiln cache build --template x --set size=64x64 --half
 says 'half: coarse runs of 64x64 have no small size in kiln.json'
+
+# --- a model without a table
+mkdir bare
+echo '{}' >bare/kiln.json
+stacks+=(t)
+unset KILN_CONFIG KILN_MODEL
+ok kiln up --dir t --engine testcard --model "$PWD/bare" --workers 0 --no-gallery
+fails 1 kiln cache warm --config t/kiln.conf
+says '^no run begins from a stored latent: kiln.json of the setting `model` has no table of teleport'

@@ -62,7 +62,7 @@ scheduler/cli/core:         schemas/ storage/
 scheduler/cli/core/output:  schemas/ storage/ scheduler/cli/core
 scheduler/cli/stack:        schemas/ storage/ scheduler/cli/core/
 scheduler/cli/jobs/enqueue: schemas/ storage/ scheduler/cli/core/
-scheduler/cli/jobs/cache:   schemas/ storage/ scheduler/cli/core/ scheduler/cli/jobs/enqueue scheduler/cache
+scheduler/cli/jobs/cache:   schemas/ storage/ scheduler/cli/core/ scheduler/cli/fleet/control.h scheduler/cli/jobs/enqueue scheduler/cache
 scheduler/cli/jobs/export:  schemas/ storage/ scheduler/cli/core/
 scheduler/cli/jobs/redraw:  schemas/ storage/ scheduler/cli/core/ scheduler/cli/jobs/enqueue
 scheduler/cli/fleet:        schemas/ storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/jobs/enqueue
