@@ -284,6 +284,36 @@ static void an_item_has_the_same_bits_in_a_batch(void **state)
     assert_near(latents[2], latents[0], 1e-3);
 }
 
+/* Whatever it begins from, and wherever the LoRAs are. */
+static void an_item_of_any_way_has_the_same_bits_in_a_batch(void **state)
+{
+    (void)state;
+    const DiffusionZStepLora both[2] = {{first, 0, 2}, {second, 1, 3}};
+    static const enum kiln_lora_mode modes[] = {KILN_LORA_MERGED, KILN_LORA_BESIDE};
+    for (int m = 0; m < 2; m++) {
+        kiln_loras_mode(ctx->engine->sets[0].loras, modes[m]);
+        for (int way = 0; way < KILN_TEST_WAYS; way++) {
+            DiffusionZItem pair[2] = {items[1], items[3]};
+            DiffusionZOutput all[2], one;
+            DiffusionZBatch b = batch_of(pair, 2);
+            kiln_test_way(way, &b, pair, start, mask);
+            b.step_loras = both;
+            b.step_lora_count = 2;
+            run(&b, all);
+            for (int i = 0; i < 2; i++) {
+                b.items = &pair[i];
+                b.item_count = 1;
+                run(&b, &one);
+                if (!same(&one, &all[i]))
+                    fail_msg("way %d, item %d: alone it has other bits", way, i);
+                diffusionz_release_outputs(&one, 1);
+            }
+            diffusionz_release_outputs(all, 2);
+        }
+    }
+    kiln_loras_mode(ctx->engine->sets[0].loras, KILN_LORA_AUTO);
+}
+
 /* --- refusals --------------------------------------------------------------------------------- */
 
 static void ranges_that_are_none_are_refused(void **state)
@@ -340,6 +370,7 @@ int main(void)
         cmocka_unit_test(a_lora_of_strength_0_in_the_middle_changes_no_bit),
         cmocka_unit_test(for_all_steps_it_is_a_lora_of_the_batch),
         cmocka_unit_test(an_item_has_the_same_bits_in_a_batch),
+        cmocka_unit_test(an_item_of_any_way_has_the_same_bits_in_a_batch),
         cmocka_unit_test(ranges_that_are_none_are_refused),
         cmocka_unit_test(a_missing_file_ends_the_items_by_name),
     };
