@@ -217,12 +217,13 @@ static int tend_words(struct kiln_cache *cache, bool *ret_emptied, struct kiln_e
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static void set_complete(struct kiln_cache *cache, bool complete)
+/* looked: to the end of what is new. */
+static void set_complete(struct kiln_cache *cache, bool complete, bool looked)
 {
     pthread_mutex_lock(&cache->lock);
     const bool first = complete && !cache->complete;
     cache->complete = complete;
-    cache->looks += complete;
+    cache->looks += complete && looked;
     const uint32_t donors = kiln_donor_index_count(cache->index);
     const uint32_t prompts = kiln_donor_index_prompts(cache->index);
     pthread_mutex_unlock(&cache->lock);
@@ -269,7 +270,7 @@ static void *follow(void *arg)
             continue;
         }
         kiln_outage_over(&outage);
-        set_complete(cache, complete);
+        set_complete(cache, complete, !more);
         if (!more)
             nap(cache, POLL_MS);
     }

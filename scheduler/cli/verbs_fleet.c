@@ -149,14 +149,15 @@ const struct kiln_verb kiln_verbs_fleet[] = {
     {.name = "cache",
      .args =
          "build --prompts FILE|--template TEXT|--from-history [--sigmas LIST|--half] ... | stat | "
-         "warm [--timeout S] | verify [--full] | why JOB | prune [--budget BYTES] [--dry-run] [--yes]",
+         "warm [--timeout S] | verify [--full] | why JOB | "
+         "prune [--budget BYTES] [--dry-run] [--yes]",
      .summary = "store latents without pictures, for later runs to start from",
      .examples = "kiln cache build --prompts popular.txt --set size=1024x1024\n"
                  "kiln cache build --prompts popular.txt --sigmas 0.9,0.75\n"
                  "kiln cache build --prompts popular.txt --set size=1024x1024 --half\n"
                  "kiln cache build --from-history --top 50 --alike 50 --dry-run\n"
                  "kiln cache stat\n"
-                 "kiln cache warm                  before jobs that shall find what is stored\n"
+                 "kiln cache warm                  before jobs that should find what is stored\n"
                  "kiln cache verify --full         reads every latent that a run may begin from\n"
                  "kiln cache why 17                from which latent job 17 would begin, and why\n"
                  "kiln cache prune --budget 500GB  evicts what saved the least a byte",
@@ -173,14 +174,16 @@ const struct kiln_verb kiln_verbs_fleet[] = {
          "build --from-history takes the prompts that the newest pictures repeat, and estimates "
          "from the model's teleport table what more donors would save if each prompt is "
          "rendered as often again.  --dry-run lists them with the GPU-seconds that they would "
-         "save and take to make.  Full runs leave donors as well, at no cost.  It makes no latents of "
+         "save and take to make.  Full runs leave donors as well, at no cost.  It makes no latents "
+         "of "
          "other sigmas or of half size: name the prompts for these.\n"
          "build --half makes latents of the small size, at a quarter of the cost and the bytes.  "
          "Only jobs that are rendered coarse first begin from them, where the model's teleport "
          "table has rows of small donors.\n"
-         "warm has the leading scheduler read the latents from which runs may begin, which it "
-         "else does once a job asks for one, and waits until all that are stored now are in its "
-         "memory.  Exit code 75: not within --timeout.\n"
+         "warm has the leading scheduler read the latents from which runs may begin, and waits "
+         "until all that are stored now are in its memory.  Otherwise it reads them when a job "
+         "first asks for one.  Exit codes: 1, the model has no table of teleport; 69, the "
+         "scheduler is too old; 75, not within --timeout.\n"
          "verify checks the latents from which other runs may begin: that they are in the "
          "store, of the right size.  Exit code 1: some are not.  why looks a job up as the "
          "scheduler would now, by the model's kiln.json and words.txt in the directory of the "

@@ -210,6 +210,10 @@ static int read_group(struct kiln_intake *intake, bool pending, uint32_t block_m
                                  block_ms, ret, err);
     if (rc != KILN_FULL)
         return rc;
+    rc = end_before(intake, err);
+    if (rc)
+        return rc;
+    intake->pending = true; /* read from the first one on: none of them may stay under way */
     rc = kiln_bus_delete_entry(intake->bus, stream, "0-1", err);
     return rc ? rc : kiln_bus_read(intake->bus, &stream, &after, 1, intake->page_max, 0, ret, err);
 }
@@ -241,12 +245,19 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
         intake->pending = rc || ret->count > 0;
     }
     bool look = kiln_clock_ms() - intake->claimed_ms >= intake->claim_idle_ms / 2;
-    if (rc == 0 && ret->count == 0 && look)
+    if (rc == 0 && ret->count == 0 && look) { /* own idle ones are claimed, too */
+        rc = end_before(intake, err);
+        if (rc)
+            return rc;
         rc = claim_entries(intake, ret, err);
+    }
     if (rc == 0 && ret->count == 0)
         rc = read_group(intake, false, block_ms, ret, err);
     if (rc == KILN_NO_MEMORY) { /* too large together: as own entries now, read a few at once */
         intake->pending = true;
+        rc = end_before(intake, err);
+        if (rc)
+            return rc;
         rc = read_group(intake, true, 0, ret, err);
     }
     return repair_stream(intake, rc, err);

@@ -70,7 +70,12 @@ static int distance(const char *word, const char *text, size_t text_len)
                : ANOTHER_WORD;
 }
 
-/* Which of two words is meant does not matter if the same LoRAs have them. */
+/* Which of two words is meant does not matter if one LoRA alone has both. */
+static bool same_lora(const struct kiln_spoken *a, const struct kiln_spoken *b)
+{
+    return a->lowest == a->highest && b->lowest == b->highest && a->lowest == b->lowest;
+}
+
 static void try_guess(void *arg, uint64_t hash)
 {
     struct guess *guess = arg;
@@ -88,8 +93,7 @@ static void try_guess(void *arg, uint64_t hash)
         if (away == ANOTHER_WORD || away > guess->distance || word == guess->word)
             continue;
         guess->many = away == guess->distance && guess->word &&
-                      (guess->many || word->lowest != guess->word->lowest ||
-                       word->highest != guess->word->highest);
+                      (guess->many || !same_lora(word, guess->word));
         guess->word = word;
         guess->distance = away;
     }

@@ -252,8 +252,11 @@ at_tty y 0 kiln gc
 [ ! -e $others ] || [ -z "$(ls $others)" ] || die "a yes does not remove objects"
 
 # --- every verb that may be told not to ask has been asked
+verbs=0
 for verb in $(kiln help | sed -n 's/^  \([a-z]\{1,10\}\)  .*/\1/p'); do
     kiln help "$verb" | grep -q '^  --yes ' || continue
+    verbs=$((verbs + 1))
     grep -qx "$verb" declined.txt || die "nobody has said no to kiln $verb"
 done
+[ $verbs -ge 10 ] || die "the help names only $verbs verbs with --yes"
 echo ok

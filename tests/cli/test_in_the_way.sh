@@ -49,7 +49,7 @@ if chattr -R +i store 2>/dev/null; then
     chattr -R -i store
     over 400
 else
-    echo "this file system has no immutable directories: access that is denied is not tried"
+    echo "skip: this file system has no immutable directories: access that is denied is not tried"
 fi
 
 # --- a store that may only be read: on this mount of it, for what follows

@@ -86,7 +86,7 @@ static void a_page_with_a_known_key_is_taken_in_again(void **state)
     all_are_in_once("t2", JOBS - 1, 1);
 }
 
-/* The server may have taken the page or not: its jobs are there once and counted once. */
+/* The server may have taken the page or not: its jobs are there once, and once in the receipt. */
 static void a_connection_that_is_lost_under_way(void **state)
 {
     (void)state;

@@ -85,6 +85,7 @@ struct place {
     bool own; /* stack is a private stack that this command looks after */
     struct kiln_stack stack;
     struct kiln_troubles_said said; /* before the batch is in the ledger */
+    bool unasked;                   /* the ledger could not be asked, which was said */
 };
 
 /* Starts the private stack if needed, or uses the fleet that the settings name. */
@@ -158,6 +159,9 @@ static void say_unanswered(void *arg, const char *batch)
     struct kiln_error err;
     if (kiln_open_reader(place->cli, &ledger, &err) == 0)
         kiln_troubles_say(place->cli, ledger, batch, &none, &place->said);
+    else if (!place->unasked)
+        kiln_say(place->cli, "the ledger cannot be asked what is in the way: %s", err.text);
+    place->unasked = place->unasked || !ledger;
     kiln_ledger_close(ledger);
 }
 

@@ -130,7 +130,8 @@ int kiln_verb_cache(struct kiln_cli *cli, const struct kiln_args *args)
     while (which < COUNT && strcmp(name, subcommands[which].name) != 0)
         which++;
     if (which == COUNT)
-        return kiln_usage(cli, "unknown subcommand '%.40s'; use build, stat, warm, verify, why or "
+        return kiln_usage(cli,
+                          "unknown subcommand '%.40s'; use build, stat, warm, verify, why or "
                           "prune",
                           name);
     if (which == WHY && args->rest_count < 2)

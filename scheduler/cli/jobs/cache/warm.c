@@ -85,8 +85,10 @@ int kiln_latents_warm(struct kiln_cli *cli, const struct kiln_args *args)
         kiln_sleep_s(ASK_S);
     }
     if (answered)
-        kiln_say(cli, "not ready after %ld s: %s so far; the scheduler goes on reading", limit_s,
-                 KILN_COUNT(donors, "stored latent"));
+        kiln_say(cli,
+                 "not ready after %ld s: %s so far; repeat the command, or give it a longer "
+                 "--timeout",
+                 limit_s, KILN_COUNT(donors, "stored latent"));
     else
         kiln_say(cli,
                  "no scheduler of pool %s answered within %ld s; `kiln doctor` checks whether "
