@@ -41,13 +41,16 @@ void kiln_worker_name_of(const char *on_host, const char *on, unsigned number,
 static void name_by_device(const struct kiln_guard_plan *plan, int at,
                            char out[KILN_PROCESS_NAME_MAX])
 {
+    const int own = kiln_stack_worker_number(plan->at[at].name);
     unsigned before = 0;
     out[0] = '\0';
-    if (kiln_stack_worker_number(plan->at[at].name) < 0)
+    if (own < 0)
         return;
-    for (int i = 0; i < at; i++)
-        before += kiln_stack_worker_number(plan->at[i].name) >= 0 &&
-                  strcmp(plan->at[i].device, plan->at[at].device) == 0;
+    for (int i = 0; i < plan->count; i++) {
+        const int number = kiln_stack_worker_number(plan->at[i].name);
+        before +=
+            number >= 0 && number < own && strcmp(plan->at[i].device, plan->at[at].device) == 0;
+    }
     kiln_worker_name_of(NULL, plan->at[at].device, before, out);
 }
 
