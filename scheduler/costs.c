@@ -64,7 +64,8 @@ void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *memb
                                     .guidance = assigned->guidance,
                                     .jobs = assigned->count,
                                     .device = member->device_class,
-                                    .mode = assigned->mode};
+                                    .mode = assigned->mode,
+                                    .lora_set = assigned->lora_set};
     const struct kiln_cost_load load = {.model = assigned->model,
                                         .lora_set = assigned->lora_set,
                                         .device = member->device_class,

@@ -26,7 +26,8 @@ struct kiln_cost_row {
     enum kiln_cost_kind kind;
     char model[KILN_NAME_MAX + 1]; /* "" = the pool's */
     char device[KILN_NAME_MAX + 1];
-    char lora_set[KILN_LORA_SET_MAX]; /* of kinds BATCH and SIZE, which have none: the mode */
+    char lora_set[KILN_LORA_SET_MAX]; /* of kinds BATCH and SIZE: the mode; with coarse=auto and
+                                         LoRAs their set */
     uint32_t width, height, steps, jobs;
     bool guided;
     double mean, spread; /* the estimate, and how far values usually lie from it */

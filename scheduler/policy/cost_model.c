@@ -96,15 +96,24 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
-/* Only whether guidance is on changes the work: it doubles the forwards.  A row is of one mode; the
- * text is in the place of the set, which the work does not depend on. */
+/* What decides how many steps a batch takes: its mode, but with coarse=auto and LoRAs their set,
+ * since the model's card makes coarse or exact runs of them.  The text of a set has a ':', no
+ * mode's has. */
+static const char *way_of(const struct kiln_cost_shape *shape)
+{
+    const char *mode = or_empty(shape->mode), *set = or_empty(shape->lora_set);
+    return set[0] && strcmp(mode, "coarse=auto") == 0 ? set : mode;
+}
+
+/* Only whether guidance is on changes the work: it doubles the forwards.  A row is of one way to
+ * run, whose text is in the place of the set; else the work does not depend on the set. */
 static struct about of_batch(const struct kiln_cost_shape *shape, const char *device)
 {
     return (struct about){
         KILN_COST_BATCH,
         shape->model,
         or_empty(device),
-        or_empty(shape->mode),
+        way_of(shape),
         {shape->width, shape->height, shape->steps, shape->jobs, shape->guidance > 0}};
 }
 

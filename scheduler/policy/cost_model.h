@@ -37,9 +37,11 @@ struct kiln_cost_shape {
     const char *model; /* "" = the pool's model */
     uint32_t width, height, steps;
     double guidance;
-    uint32_t jobs;      /* of the batch */
-    const char *device; /* class; NULL or "" = the fleet's mean */
-    const char *mode;   /* its text; NULL or "" = exact */
+    uint32_t jobs;        /* of the batch */
+    const char *device;   /* class; NULL or "" = the fleet's mean */
+    const char *mode;     /* its text; NULL or "" = exact */
+    const char *lora_set; /* NULL or "" = none; counts only with coarse=auto, which is another mode
+                             with some sets */
 };
 
 enum kiln_switch_kind { KILN_SWITCH_RESIDENT, KILN_SWITCH_WARM, KILN_SWITCH_COLD };

@@ -22,7 +22,8 @@ struct kiln_cost_shape kiln_policy_shape(const struct kiln_policy *p, uint32_t g
                                     .guidance = g->guidance,
                                     .jobs = jobs,
                                     .device = worker ? worker->device : NULL,
-                                    .mode = g->runs};
+                                    .mode = g->runs,
+                                    .lora_set = p->sets[g->set].lora_set};
 }
 
 /* --- work ------------------------------------------------------------------------------------ */

@@ -63,10 +63,17 @@ int kiln_sim_policy_by_name(const char *name)
 /* --- seconds of compute ---------------------------------------------------------------------- */
 int64_t kiln_sim_formula_ns(struct kiln_trace_shape shape, double base_s)
 {
-    struct kiln_cost_shape base = {
-        "", KILN_SIDE_DEFAULT, KILN_SIDE_DEFAULT, KILN_STEPS_DEFAULT, 0, 1, NULL, NULL};
-    struct kiln_cost_shape this = {"", shape.width, shape.height, shape.steps,
-                                   0,  1,           NULL,         shape.mode};
+    struct kiln_cost_shape base = {.model = "",
+                                   .width = KILN_SIDE_DEFAULT,
+                                   .height = KILN_SIDE_DEFAULT,
+                                   .steps = KILN_STEPS_DEFAULT,
+                                   .jobs = 1};
+    struct kiln_cost_shape this = {.model = "",
+                                   .width = shape.width,
+                                   .height = shape.height,
+                                   .steps = shape.steps,
+                                   .jobs = 1,
+                                   .mode = shape.mode};
     int64_t ns = llround(base_s * 1e9 * kiln_cost_tflop(&this) / kiln_cost_tflop(&base));
     return ns > 0 ? ns : 1;
 }

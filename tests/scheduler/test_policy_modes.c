@@ -237,12 +237,20 @@ static void costs_are_of_their_mode(void **state)
     assert_true(kiln_cost_compute(costs, &exact) == 0.8);
     assert_true(kiln_cost_compute(costs, &coarse) == 0.3);
     assert_true(kiln_cost_compute(costs, &automatic) == 0.31);
+    /* What auto becomes depends on the LoRAs; the work of another mode does not. */
+    struct kiln_cost_shape neon = automatic, coarse_neon = coarse;
+    neon.lora_set = coarse_neon.lora_set = "neon:1";
+    kiln_cost_learn_compute(costs, &neon, 0.79);
+    assert_true(kiln_cost_compute(costs, &neon) == 0.79);
+    assert_true(kiln_cost_compute(costs, &automatic) == 0.31);
+    assert_true(kiln_cost_compute(costs, &coarse_neon) == 0.3);
     /* Kept and restored under their modes. */
     struct kiln_cost_model *other = kiln_cost_model_new(64);
     struct kiln_cost_row row;
     for (uint64_t turn = 0; kiln_cost_changed(costs, &turn, &row);)
         assert_true(kiln_cost_restore(other, &row));
     assert_true(kiln_cost_compute(other, &coarse) == 0.3);
+    assert_true(kiln_cost_compute(other, &neon) == 0.79);
     assert_true(kiln_cost_compute(other, &exact) == 0.8);
     kiln_cost_model_free(other);
 }
