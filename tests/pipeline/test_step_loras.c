@@ -256,6 +256,21 @@ static void for_all_steps_it_is_a_lora_of_the_batch(void **state)
     }
 }
 
+/* Each item of a batch whose outputs are there has their bits by itself. */
+static void assert_same_alone(const DiffusionZBatch *batch, const DiffusionZOutput *all, int way)
+{
+    for (int i = 0; i < batch->item_count; i++) {
+        DiffusionZBatch alone = *batch;
+        DiffusionZOutput one;
+        alone.items = &batch->items[i];
+        alone.item_count = 1;
+        run(&alone, &one);
+        if (!same(&one, &all[i]))
+            fail_msg("way %d, item %d: alone it has other bits", way, i);
+        diffusionz_release_outputs(&one, 1);
+    }
+}
+
 static void an_item_has_the_same_bits_in_a_batch(void **state)
 {
     (void)state;
@@ -263,19 +278,13 @@ static void an_item_has_the_same_bits_in_a_batch(void **state)
     static const enum kiln_lora_mode modes[] = {KILN_LORA_AUTO, KILN_LORA_MERGED, KILN_LORA_BESIDE};
     static float latents[3][VALUES];
     for (int m = 0; m < 3; m++) {
-        DiffusionZOutput all[4], one;
+        DiffusionZOutput all[4];
         kiln_loras_mode(ctx->engine->sets[0].loras, modes[m]);
         DiffusionZBatch b = batch_of(items, 4);
         b.step_loras = both;
         b.step_lora_count = 2;
         run(&b, all);
-        for (int i = 0; i < 4; i++) {
-            b.items = &items[i];
-            b.item_count = 1;
-            run(&b, &one);
-            assert_true(same(&one, &all[i]));
-            diffusionz_release_outputs(&one, 1);
-        }
+        assert_same_alone(&b, all, 0);
         memcpy(latents[m], all[1].latent, sizeof latents[m]);
         diffusionz_release_outputs(all, 4);
     }
@@ -294,20 +303,13 @@ static void an_item_of_any_way_has_the_same_bits_in_a_batch(void **state)
         kiln_loras_mode(ctx->engine->sets[0].loras, modes[m]);
         for (int way = 0; way < KILN_TEST_WAYS; way++) {
             DiffusionZItem pair[2] = {items[1], items[3]};
-            DiffusionZOutput all[2], one;
+            DiffusionZOutput all[2];
             DiffusionZBatch b = batch_of(pair, 2);
             kiln_test_way(way, &b, pair, start, mask);
             b.step_loras = both;
             b.step_lora_count = 2;
             run(&b, all);
-            for (int i = 0; i < 2; i++) {
-                b.items = &pair[i];
-                b.item_count = 1;
-                run(&b, &one);
-                if (!same(&one, &all[i]))
-                    fail_msg("way %d, item %d: alone it has other bits", way, i);
-                diffusionz_release_outputs(&one, 1);
-            }
+            assert_same_alone(&b, all, way);
             diffusionz_release_outputs(all, 2);
         }
     }

@@ -104,16 +104,14 @@ static const char *name_by_device(const struct kiln_roster *roster, size_t at,
                                   char out[KILN_PROCESS_NAME_MAX])
 {
     const struct kiln_worker_row *row = &roster->at[at].row;
-    const int own = kiln_stack_worker_number(row->name);
     unsigned before = 0;
     out[0] = '\0';
-    if (own < 0)
+    if (kiln_stack_worker_number(row->name) < 0)
         return out;
-    for (size_t i = 0; i < roster->count; i++) {
-        const int number = kiln_stack_worker_number(roster->at[i].row.name);
-        before += number >= 0 && number < own && strcmp(roster->at[i].row.host, row->host) == 0 &&
+    for (size_t i = 0; i < roster->count; i++)
+        before += kiln_worker_is_before(roster->at[i].row.name, row->name) &&
+                  strcmp(roster->at[i].row.host, row->host) == 0 &&
                   strcmp(roster->at[i].row.device, row->device) == 0;
-    }
     kiln_worker_name_of(row->host, row->device, before, out);
     return out;
 }

@@ -37,21 +37,25 @@ void kiln_worker_name_of(const char *on_host, const char *on, unsigned number,
         snprintf(out, KILN_PROCESS_NAME_MAX, "%.14s-%.8s", host, device);
 }
 
+bool kiln_worker_is_before(const char *name, const char *other)
+{
+    const int number = kiln_stack_worker_number(name);
+    return number >= 0 && number < kiln_stack_worker_number(other);
+}
+
 /* The name that `worker start` would have given to a worker of the stack, "" for any other. */
 static void name_by_device(const struct kiln_guard_plan *plan, int at,
                            char out[KILN_PROCESS_NAME_MAX])
 {
-    const int own = kiln_stack_worker_number(plan->at[at].name);
+    const struct kiln_guard_row *row = &plan->at[at];
     unsigned before = 0;
     out[0] = '\0';
-    if (own < 0)
+    if (kiln_stack_worker_number(row->name) < 0)
         return;
-    for (int i = 0; i < plan->count; i++) {
-        const int number = kiln_stack_worker_number(plan->at[i].name);
-        before +=
-            number >= 0 && number < own && strcmp(plan->at[i].device, plan->at[at].device) == 0;
-    }
-    kiln_worker_name_of(NULL, plan->at[at].device, before, out);
+    for (int i = 0; i < plan->count; i++)
+        before += kiln_worker_is_before(plan->at[i].name, row->name) &&
+                  strcmp(plan->at[i].device, row->device) == 0;
+    kiln_worker_name_of(NULL, row->device, before, out);
 }
 
 struct kiln_guard_row *kiln_worker_row_meant(struct kiln_guard_plan *plan, const char *word)

@@ -12,6 +12,9 @@
  * letters, and two workers must not have one name. */
 void kiln_worker_name_of(const char *host, const char *device, unsigned number,
                          char out[KILN_PROCESS_NAME_MAX]);
+/* Whether both are workers of a private stack (worker-2), and the first has the lower number: so
+ * many on its host and device are before a worker. */
+bool kiln_worker_is_before(const char *name, const char *other);
 /* The one row that is meant: by its name or the end of it, else by its device, for the workers of a
  * stack (worker-0) are known by the names above as well.  NULL: none, or several. */
 struct kiln_guard_row *kiln_worker_row_meant(struct kiln_guard_plan *plan, const char *word);
