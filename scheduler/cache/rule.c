@@ -51,24 +51,16 @@ static bool holds(const struct kiln_card_reuse_row *row, const struct kiln_job *
     return row->variety >= floor && pool->donors >= row->donors && pool->uses < row->uses;
 }
 
-/* The mode in which the job runs without a donor. */
-static struct kiln_mode own_mode(const struct kiln_model_card *card, const struct kiln_job *job)
-{
-    const struct kiln_card_picture picture = {
-        .width = job->width, .height = job->height, .steps = job->steps, .guidance = job->guidance};
-    return kiln_model_card_mode(card, &job->mode, &picture);
-}
-
 double kiln_reuse_own_forwards(const struct kiln_model_card *card, const struct kiln_job *job)
 {
-    const struct kiln_mode mode = own_mode(card, job);
+    const struct kiln_mode mode = kiln_model_card_mode_of(card, job);
     return kiln_mode_forwards(&mode, job->steps);
 }
 
 bool kiln_reuse_small_size(const struct kiln_model_card *card, const struct kiln_job *job,
                            struct kiln_picture_size *ret)
 {
-    return own_mode(card, job).kind == KILN_MODE_COARSE &&
+    return kiln_model_card_mode_of(card, job).kind == KILN_MODE_COARSE &&
            kiln_coarse_size((struct kiln_picture_size){job->width, job->height}, card->coarse_sizes,
                             card->coarse_size_count, ret);
 }
@@ -82,13 +74,13 @@ const struct kiln_card_reuse_row *kiln_reuse_row(const struct kiln_model_card *c
     const struct kiln_card_reuse_row *rows =
         kiln_card_reuse_rows(&card->reuse, pool->small, &count);
     if (card->reuse.steps != job->steps || !kiln_reuse_wants(job) ||
-        (pool->small && own_mode(card, job).kind != KILN_MODE_COARSE))
+        (pool->small && kiln_model_card_mode_of(card, job).kind != KILN_MODE_COARSE))
         return NULL;
     for (uint32_t i = 0; i < count; i++)
         if ((!deepest || rows[i].depth > deepest->depth) && holds(&rows[i], job, pool))
             deepest = &rows[i];
     return deepest && job->steps - deepest->depth < kiln_reuse_own_forwards(card, job) ? deepest
-                                                                                      : NULL;
+                                                                                       : NULL;
 }
 
 uint32_t kiln_reuse_depth(const struct kiln_model_card *card, const struct kiln_job *job,

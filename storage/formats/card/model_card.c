@@ -48,6 +48,17 @@ struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
     return ret;
 }
 
+struct kiln_mode kiln_model_card_mode_of(const struct kiln_model_card *card,
+                                         const struct kiln_job *job)
+{
+    const struct kiln_card_picture picture = {.width = job->width,
+                                              .height = job->height,
+                                              .steps = job->steps,
+                                              .guidance = job->guidance,
+                                              .lora_count = (uint32_t)job->lora_count};
+    return kiln_model_card_mode(card, &job->mode, &picture);
+}
+
 uint32_t kiln_model_side(const char *dir)
 {
     char path[KILN_CARD_PATH_MAX], *text;

@@ -204,5 +204,8 @@ struct kiln_card_picture {
 struct kiln_mode kiln_model_card_mode(const struct kiln_model_card *card,
                                       const struct kiln_mode *mode,
                                       const struct kiln_card_picture *picture);
+/* The same for a job whose LoRA files are not looked at: with any, it counts as exact. */
+struct kiln_mode kiln_model_card_mode_of(const struct kiln_model_card *card,
+                                         const struct kiln_job *job);
 
 #endif

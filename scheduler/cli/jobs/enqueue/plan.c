@@ -24,13 +24,7 @@
 /* Of the full size. */
 static double forwards(const struct kiln_model_card *card, const struct kiln_job *job)
 {
-    const struct kiln_card_picture picture = {.width = job->width,
-                                              .height = job->height,
-                                              .steps = job->steps,
-                                              .guidance = job->guidance,
-                                              .lora_count = (uint32_t)job->lora_count};
-    const struct kiln_mode mode =
-        card ? kiln_model_card_mode(card, &job->mode, &picture) : job->mode;
+    const struct kiln_mode mode = card ? kiln_model_card_mode_of(card, job) : job->mode;
     return kiln_mode_forwards(&mode, job->steps);
 }
 
