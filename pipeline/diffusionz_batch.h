@@ -120,8 +120,10 @@ typedef struct DiffusionZBatch {
      * by area averaging (kernels/pictures/downscale.h). */
     const int32_t *smaller;
     int32_t smaller_count; /* 0 .. DIFFUSIONZ_SMALLER_MAX */
-    /* NULL, or [num_steps] sigmas from 1 down, above 0, lent for the call: the schedule in place of
-     * that of the model's scheduler.  A distilled model is made for certain ones. */
+    /* NULL, or [num_steps] sigmas that fall from 1, or 0.9 at least, and stay above 0, lent for the
+     * call: the schedule in place of that of the model's scheduler.  A distilled model is made for
+     * certain ones.  Steps that replace a share of their noise are the model's, by its kiln.json.
+     */
     const double *sigmas;
     /* Zero in all that follows: from noise, at the picture's size. */
     int32_t start;      /* enum diffusionz_start; unless FROM_NOISE every item has a start */
@@ -237,7 +239,7 @@ DIFFUSIONZ_API int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTim
 DIFFUSIONZ_API int32_t diffusionz_forwards(const DiffusionZContext *ctx,
                                            const DiffusionZBatch *batch);
 /* The noise level at which the items of such a batch begin at the picture's size: of a start, the
- * one that it is noised to; 1 from noise.  0 as above.  Any thread. */
+ * one that it is noised to; from noise, the schedule's first.  0 as above.  Any thread. */
 DIFFUSIONZ_API double diffusionz_start_sigma(const DiffusionZContext *ctx,
                                              const DiffusionZBatch *batch);
 /* Prepares a later batch and returns at once.  A thread of the context reads the files of its

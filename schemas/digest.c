@@ -1,8 +1,10 @@
 /* digest.c - fetching the algorithm costs more than hashing a job line, so it is done once. */
 #include "schemas/digest.h"
 
+#include <inttypes.h>
 #include <openssl/evp.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static EVP_MD *sha256;
@@ -20,6 +22,20 @@ void kiln_sha256(const void *bytes, size_t len, uint8_t ret[KILN_SHA256_SIZE])
      * would misname objects, so there is nothing to go on with. */
     if (!sha256 || !EVP_Digest(bytes, len, ret, NULL, sha256, NULL))
         abort();
+}
+
+uint64_t kiln_seed_for(const char *purpose, uint64_t seed)
+{
+    uint8_t digest[KILN_SHA256_SIZE];
+    char text[KILN_PURPOSE_MAX + 24];
+    uint64_t ret = 0;
+    const int len = snprintf(text, sizeof text, "%s%c%" PRIu64, purpose, '\0', seed);
+    if ((size_t)len >= sizeof text)
+        abort(); /* another seed would be another picture */
+    kiln_sha256(text, (size_t)len, digest);
+    for (int i = 0; i < 8; i++)
+        ret = ret << 8 | digest[i];
+    return ret;
 }
 
 void kiln_hex(const uint8_t *bytes, size_t count, char *out)

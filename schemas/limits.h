@@ -19,6 +19,7 @@
 #define KILN_STEPS_MIN 1
 #define KILN_STEPS_MAX 50
 #define KILN_STEPS_DEFAULT 8
+#define KILN_SIGMA_FIRST_MIN 0.9 /* the noise level that a listed schedule begins at; 1 at most */
 #define KILN_GUIDANCE_MAX 30.0
 #define KILN_COUNT_MAX 10000    /* pictures of one line */
 #define KILN_LORAS_MAX 3        /* LoRAs of one job */

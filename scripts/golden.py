@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import golden_loras  # noqa: E402
 import golden_models  # noqa: E402
 import golden_qwen  # noqa: E402
+import golden_twinflow  # noqa: E402
 
 VAE = dict(use_quant_conv=False, use_post_quant_conv=False)
 MODELS = {
@@ -206,6 +207,39 @@ MODELS = {
             **VAE,
         ),
     ),
+    # Two time embedders; shapes as of plain, whose LoRAs fit.
+    "twinflow": dict(
+        seed=16,
+        dtype="bfloat16",
+        shift=3.0,
+        target=True,
+        transformer=dict(
+            dim=48,
+            n_layers=2,
+            n_refiner_layers=1,
+            n_heads=3,
+            n_kv_heads=3,
+            axes_dims=[4, 6, 6],
+            axes_lens=[1024, 64, 64],
+        ),
+        text=dict(
+            hidden_size=40,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=16,
+            intermediate_size=56,
+            rope_theta=1e6,
+        ),
+        vae=dict(
+            block_out_channels=[8, 8, 16, 16],
+            layers_per_block=1,
+            norm_num_groups=4,
+            scaling_factor=0.3611,
+            shift_factor=0.1159,
+            **VAE,
+        ),
+    ),
 }
 
 LONG = " ".join(f"{n} red circles and {n + 1} blue squares, 夜晚的城市" for n in range(120))
@@ -298,6 +332,16 @@ CASES = [
         dict(loras=[("diffusers", 0.5), ("second", -0.7)]),
     ),
 ]
+# With sigmas of their own and a share of new noise in each step: as published for 2 and 4 steps; a
+# part of it, all of it from sigmas of another kind, and none, which are Euler steps.
+TWO, FOUR = [0.999, 0.6], [0.999, 0.999 - 0.499 / 3, 0.999 - 0.998 / 3, 0.5]
+CASES += [
+    ("twin_two", "twinflow", "a red circle above a blue square", 64, 64, 2, 61, dict(sigmas=TWO, share=1.0)),
+    ("twin_four", "twinflow", "a quiet harbour at sunrise", 96, 64, 4, 62, dict(sigmas=FOUR, share=1.0)),
+    ("twin_part", "twinflow", "夜晚的城市", 64, 80, 3, 63, dict(sigmas=[1.0, 0.7, 0.2], share=0.8)),
+    ("twin_one", "twinflow", "", 64, 64, 1, 64, dict(sigmas=[0.999], share=0.8)),
+    ("twin_euler", "twinflow", "two yellow triangles", 80, 64, 4, 65, dict(sigmas=FOUR, share=0.0)),
+]
 # Prompts of 31, 32 and 33 tokens: the wrapping is 17 in this tokenizer.
 CASES += [(f"tokens_{17 + n}", "sharded", " a" * n, 64, 64, 1, 50 + n, {}) for n in (14, 15, 16)]
 
@@ -366,7 +410,12 @@ def record(pipeline, case):
         [1, 16, height // 8, width // 8], generator=torch.Generator().manual_seed(seed)
     )
     features, negatives = pipeline.encode_prompt([prompt], negative_prompt=[negative or ""])
-    final = pipeline(
+    sigmas = more.get("sigmas")
+    if sigmas:
+        share = more["share"]
+        for state in golden_twinflow.sample(pipeline, features, noise, sigmas, share, seed):
+            latents.append(state[0].clone())
+    final = latents[-1][None] if sigmas else pipeline(
         prompt,
         negative_prompt=negative,
         width=width,
@@ -393,7 +442,7 @@ def record(pipeline, case):
         refined_caption=caption[: -(-len(features[0]) // 32) * 32],
         image_tokens=recorder.seen["image_tokens"],
         model_output=recorder.seen["model_output"].squeeze(1),
-        sigmas=pipeline.scheduler.sigmas.float(),
+        sigmas=torch.tensor([*sigmas, 0.0]) if sigmas else pipeline.scheduler.sigmas.float(),
         latents=torch.stack(latents),
         image=to_rgb8(pipeline, decoded),
     )
@@ -432,6 +481,7 @@ def describe(case, vectors):
             {"file": f"loras/{file}.safetensors", "scale": scale}
             for file, scale in more.get("loras", [])
         ],
+        **({"listed": more["sigmas"], "noise": more["share"]} if "sigmas" in more else {}),
     }
 
 

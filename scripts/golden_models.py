@@ -10,13 +10,14 @@ import math
 import shutil
 from pathlib import Path
 
+import diffusers
 import golden_qwen
+import golden_twinflow
 import torch
 from diffusers import (
     AutoencoderKL,
     FlowMatchEulerDiscreteScheduler,
     ZImagePipeline,
-    ZImageTransformer2DModel,
 )
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -140,8 +141,9 @@ def build(spec, folder, generator):
     """Saves the model in folder as Kiln will read it; returns the pipeline that is its reference.
 
     spec: transformer, text, vae (arguments of the classes), shift, dtype, and the flags comfy,
-    prefix (text encoder keys begin with "model."), shards, vocab_and_merges, as_saved (the folder is
-    what save_pretrained writes, tokenizer included, and nothing in it is changed)."""
+    prefix (text encoder keys begin with "model."), shards, vocab_and_merges, target (the transformer
+    has a second time embedder), as_saved (the folder is what save_pretrained writes, tokenizer
+    included, and nothing in it is changed)."""
     dtype = getattr(torch, spec["dtype"])
     tokenizer = train_tokenizer(600)
     tokenizer_files = folder.with_name(folder.name + ".tokenizer")
@@ -158,9 +160,10 @@ def build(spec, folder, generator):
             **arguments
         )
     )
+    kind = golden_twinflow if spec.get("target") else diffusers
     modules = {
         "transformer": draw(
-            ZImageTransformer2DModel(
+            kind.ZImageTransformer2DModel(
                 cap_feat_dim=spec["text"]["hidden_size"], **spec["transformer"]
             ),
             generator,
@@ -217,7 +220,8 @@ def build(spec, folder, generator):
             folder / "text_encoder/model.safetensors",
             lambda tensors: {"model." + name: value for name, value in tensors.items()},
         )
-    pipeline = ZImagePipeline.from_pretrained(plain, dtype=torch.float32)
+    own = {"transformer": modules["transformer"].float()} if spec.get("target") else {}
+    pipeline = ZImagePipeline.from_pretrained(plain, dtype=torch.float32, **own)
     shutil.rmtree(plain)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline

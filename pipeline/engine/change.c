@@ -40,8 +40,8 @@ bool kiln_change_before(const struct kiln_run *r, struct kt_scope *s,
 struct kt_fetch *kiln_change_fetch(const struct kiln_run *r, const struct kiln_group *group,
                                    kt latents, const kt before[KILN_GROUP_MAX])
 {
-    const float *sigmas = r->phase->schedule.sigmas;
-    const double far = (double)sigmas[0] / ((double)sigmas[0] - (double)sigmas[1]);
+    const struct kiln_schedule *schedule = &r->phase->schedule;
+    const double far = (double)schedule->sigmas[0] / -(double)schedule->strides[0];
     struct kt_scope *own = kt_scope_new(r->e->device); /* its failure is not that of the step */
     kt changes[KILN_GROUP_MAX];
     for (int i = 0; i < group->count; i++) {

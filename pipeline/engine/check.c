@@ -179,12 +179,12 @@ static int check_schedule(const struct kiln_engine *e, const DiffusionZBatch *b,
         return kiln_fail(err, KILN_BAD_INPUT, "steps %d: must be %d to %d", b->num_steps,
                          KILN_STEPS_MIN, KILN_STEPS_MAX);
     for (int i = 0; b->sigmas && i < b->num_steps; i++)
-        if (i == 0 ? b->sigmas[i] != 1 : !(b->sigmas[i] > 0 && b->sigmas[i] < b->sigmas[i - 1]))
-            return kiln_fail(
-                err, KILN_BAD_INPUT,
-                "sigma %g of step %d: the first must be 1, and each of the others below "
-                "the one before it and above 0",
-                b->sigmas[i], i);
+        if (i == 0 ? !(b->sigmas[i] >= KILN_SIGMA_FIRST_MIN && b->sigmas[i] <= 1)
+                   : !(b->sigmas[i] > 0 && b->sigmas[i] < b->sigmas[i - 1]))
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "sigma %g of step %d: the first must be %g to 1, and each of the "
+                             "others below the one before it and above 0",
+                             b->sigmas[i], i, KILN_SIGMA_FIRST_MIN);
     if (b->start < DIFFUSIONZ_FROM_NOISE || b->start > DIFFUSIONZ_FROM_SIGMA)
         return kiln_fail(err, KILN_BAD_INPUT, "start %d: there is none of that number", b->start);
     if (b->start == DIFFUSIONZ_FROM_STEP && (b->start_step < 0 || b->start_step >= b->num_steps))

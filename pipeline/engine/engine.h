@@ -76,6 +76,7 @@ struct kiln_engine {
     struct kiln_vae *vae;
     struct kiln_weight_set sets[KILN_WEIGHT_SETS_MAX]; /* the first is in the folder transformer */
     int set_count;
+    double renewed; /* the share of its noise that a step replaces, of kiln.json; 0: Euler steps */
     struct kiln_feature_cache *features;
     struct kiln_text_prefetch prefetch; /* texts of the next batch; any thread adds them */
     struct kiln_graph_cache *graphs;

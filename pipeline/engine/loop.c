@@ -149,21 +149,26 @@ struct step_args {
     bool queued;             /* the step is queued; a second try must not repeat it */
     struct kt_fetch *change; /* of a first step, until it is with the queued ones */
     bool checked;            /* it is such a step */
-    int blended;             /* items whose masks have been applied after it */
+    int settled;             /* items with noise and mask after it */
 };
 
-/* Applies the masks of the items after a step; false, with the scope failed, if that has to be
- * tried again. */
-static bool apply_masks(const struct kiln_run *r, struct kt_scope *s,
-                        const struct kiln_group *group, struct step_args *args)
+/* After a step, replaces what the items renew of their noise, and what their masks keep; false,
+ * with the scope failed, if that has to be tried again. */
+static bool settle(const struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                   struct step_args *args)
 {
     const float sigma = r->phase->schedule.sigmas[args->step + 1];
     struct kiln_error err;
-    for (; args->blended < group->count; args->blended++) {
-        const struct kiln_item *item = group->items[args->blended];
-        if (!item->mask) /* or it has ended */
+    const bool renews = kiln_renews(r, args->step);
+    for (; args->settled < group->count; args->settled++) {
+        const struct kiln_item *item = group->items[args->settled];
+        if (item->ended || !(renews || item->mask))
             continue;
-        kiln_mask_apply(s, item, latent_of(args->plan, s, args->blended), sigma);
+        kt state = latent_of(args->plan, s, args->settled);
+        kt next = renews ? kiln_renew(r, s, item, state, args->step) : state;
+        if (item->mask)
+            next = kiln_mask_apply(s, item, next, sigma);
+        kt_copy_into(s, state, next);
         if (kt_scope_check(s, &err))
             return false;
     }
@@ -177,8 +182,8 @@ static bool is_small(const struct kiln_run *r)
     return kiln_run_pixels(r) < full->height * full->width;
 }
 
-/* Queues a step, what masks keep, and the copies of its flags and, after a first step, of what it
- * has changed. */
+/* Queues a step, what follows for its items, and the copies of its flags and, after a first step,
+ * of what it has changed. */
 static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
                        void *arg)
 {
@@ -220,7 +225,7 @@ static void queue_step(struct kiln_run *r, struct kt_scope *s, const struct kiln
         if (computed)
             kiln_graph_cache_warm(plan);
     }
-    if (!apply_masks(r, s, group, args))
+    if (!settle(r, s, group, args))
         return;
     struct kt_fetch *bad = kt_fetch_start(s, plan->bad);
     if (!bad)

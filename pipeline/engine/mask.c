@@ -36,9 +36,9 @@ void kiln_mask_take(struct kiln_run *r, struct kiln_item *item)
     item->kept = kt_affine(item->scope, item->mask, -1, 1);
 }
 
-void kiln_mask_apply(struct kt_scope *s, const struct kiln_item *item, kt latent, float sigma)
+kt kiln_mask_apply(struct kt_scope *s, const struct kiln_item *item, kt latent, float sigma)
 {
     kt start = kt_noised(s, item->latent, item->noise, (double)sigma);
     kt kept = kt_multiply(s, start, item->kept);
-    kt_copy_into(s, latent, kt_add(s, kept, kt_multiply(s, latent, item->mask)));
+    return kt_add(s, kept, kt_multiply(s, latent, item->mask));
 }

@@ -214,8 +214,8 @@ bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret);
 /* --- mask.c ----------------------------------------------------------------------------------- */
 /* Takes over the item's mask, if it has one; ends an item whose mask is unfit. */
 void kiln_mask_take(struct kiln_run *r, struct kiln_item *item);
-/* Changes latent, the state of an item with a mask at this sigma: what it keeps is its start. */
-void kiln_mask_apply(struct kt_scope *s, const struct kiln_item *item, kt latent, float sigma);
+/* latent, the state of an item with a mask at this sigma, where what it keeps is its start. */
+kt kiln_mask_apply(struct kt_scope *s, const struct kiln_item *item, kt latent, float sigma);
 
 /* --- combine.c -------------------------------------------------------------------------------- */
 /* The clean latent that the item's starts come to, in item's scope; ends an item of which one is
@@ -246,6 +246,13 @@ kt kiln_start_result(const struct kiln_run *r, struct kt_scope *s, const struct 
 void kiln_start_keep(const struct kiln_run *r, struct kiln_item *item, kt result);
 /* Makes the noise of the group's next phase, if there is one, while the device is busy. */
 void kiln_start_prepare_noise(struct kiln_run *r, const struct kiln_group *group);
+
+/* --- renew.c ---------------------------------------------------------------------------------- */
+/* Whether a step of the phase replaces a share of its noise. */
+bool kiln_renews(const struct kiln_run *r, int step);
+/* The state that a step of the phase leads to, of what its Euler step has come to; in s. */
+kt kiln_renew(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item, kt state,
+              int step);
 
 /* --- loop.c ----------------------------------------------------------------------------------- */
 /* Queues all steps of the group; the last KILN_STEPS_QUEUED_MAX may still run on return.  A group

@@ -91,6 +91,7 @@ static void add(struct list *list, const struct kiln_phase *whole)
         struct kiln_phase *part = &list->phases[list->count++];
         *part = *whole;
         kiln_schedule_part(&part->schedule, first, count);
+        kiln_schedule_renew(&part->schedule, list->e->renewed);
         part->weights = weights;
         part->row = list->row;
         list->row += count;

@@ -3,7 +3,7 @@
  * Every start is made here, and a run can start in five ways:
  *
  *     noise       that of a CPU torch.Generator with the item's seed, at the schedule's first
- *                 sigma, which is 1
+ *                 sigma, which is 1 or little less
  *     a latent    (1 - sigma) * latent + sigma * noise, with that noise; several latents become one
  *                 first (combine.c)
  *     a picture   the same with a sample of the VAE's encoder in place of the latent.  As in

@@ -27,6 +27,7 @@ int kiln_engine_sets_list(struct kiln_engine *e, const char *dir, bool random,
     char path[PATH_MAX];
     add(e, "transformer");
     int code = kiln_model_card_read(dir, &card, err);
+    e->renewed = code ? 0 : card.noise;
     for (uint32_t i = 0; !code && i < card.weight_count; i++) {
         const struct kiln_card_weights *w = &card.weights[i];
         if (!w->transformer || kiln_engine_set(e, w->path) > 0)

@@ -40,11 +40,22 @@ static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, str
     return 0;
 }
 
-/* What kiln.json names for some of the steps: weights of the model, too. */
-static int add_step_weights(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)
+/* One that is not 0: what is not said leaves the hash as it was. */
+static void add_number(EVP_MD_CTX *sum, const char *name, double value)
+{
+    char text[64];
+    if (value != 0)
+        EVP_DigestUpdate(sum, text, (size_t)snprintf(text, sizeof text, "%s %.17g\n", name, value));
+}
+
+/* What kiln.json says of the steps: their noise, and weights for some of them. */
+static int add_steps(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)
 {
     struct kiln_model_card card;
     int code = kiln_model_card_read(dir, &card, err);
+    add_number(sum, "noise", code ? 0 : card.noise);
+    for (uint32_t i = 0; !code && i < card.sigma_count; i++)
+        add_number(sum, "sigma", card.sigmas[i]);
     for (uint32_t i = 0; !code && i < card.weight_count; i++) {
         const struct kiln_card_weights *w = &card.weights[i];
         char text[KILN_CARD_SHA256 + 64];
@@ -80,7 +91,7 @@ static int add_model(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)
         code = add_file(sum, dir, config_files[i], err);
     for (size_t i = 0; !code && i < sizeof weight_folders / sizeof *weight_folders; i++)
         code = add_weights(sum, dir, weight_folders[i], err);
-    return code ? code : add_step_weights(sum, dir, err);
+    return code ? code : add_steps(sum, dir, err);
 }
 
 static int add_classifier(EVP_MD_CTX *sum, const char *dir, struct kiln_error *err)

@@ -1,9 +1,10 @@
 /* hash.h - the identity of a model in latents and rows of the table image.
  *
  * SHA-256 over the four config files and, for every tensor of the three weight files, its name,
- * dtype, shape and first 4 KiB; and over the weights that kiln.json names for ranges of steps,
- * LoRAs and transformers.  Two fine-tunes of one architecture differ, a checkpoint of 12 GB takes
- * milliseconds, and resharding does not change the hash, unless kiln.json names the shards' hash.
+ * dtype, shape and first 4 KiB; and over `schedule` of kiln.json: sigmas, noise, and the weights
+ * for ranges of steps, LoRAs and transformers.  Two fine-tunes of one architecture differ, a
+ * checkpoint of 12 GB takes milliseconds, and resharding does not change the hash, unless kiln.json
+ * names the shards' hash.
  */
 #ifndef KILN_MODEL_HASH_H
 #define KILN_MODEL_HASH_H

@@ -1,6 +1,7 @@
 /* sampler.c - schedule, guidance and Euler step; see sampler.h. */
 #include "pipeline/model/sampler.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "pipeline/model/transformer_parts.h"
@@ -68,11 +69,10 @@ void kiln_schedule_skip(struct kiln_schedule *schedule, const struct kiln_sample
 void kiln_schedule_from(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         double sigma)
 {
-    int above = 0;
+    int above = 1; /* a sigma above the first takes its place */
     while (above < schedule->steps && (double)schedule->sigmas[above] > sigma - KILN_SIGMA_MARGIN)
         above++;
     const int below = schedule->steps - above;
-    /* The first sigma is 1, so at least one makes room. */
     memmove(schedule->sigmas + 1, schedule->sigmas + above,
             (size_t)below * sizeof *schedule->sigmas);
     schedule->sigmas[0] = (float)sigma;
@@ -89,6 +89,21 @@ void kiln_schedule_even(struct kiln_schedule *schedule, const struct kiln_sample
     }
     schedule->sigmas[0] = (float)sigma;
     finish(schedule, config, steps);
+}
+
+struct kiln_renewal kiln_renewal_of(double share, double next)
+{
+    const double noisy = next * sqrt(1 - share), keep = 1 - next + noisy;
+    return (struct kiln_renewal){noisy / keep, keep, next * sqrt(share)};
+}
+
+void kiln_schedule_renew(struct kiln_schedule *schedule, double share)
+{
+    for (int i = 0; i < schedule->steps && share > 0; i++) {
+        const double next = (double)schedule->sigmas[i + 1];
+        schedule->strides[i] =
+            (float)(kiln_renewal_of(share, next).to - (double)schedule->sigmas[i]);
+    }
 }
 
 void kiln_sampler_step(const struct kiln_transformer *t, struct kt_scope *s,

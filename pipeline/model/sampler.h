@@ -25,7 +25,7 @@ struct kiln_schedule {
 void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         int steps);
 
-/* These sigmas, from 1 down, in place of the scheduler's. */
+/* These sigmas, which fall and begin near 1, in place of the scheduler's. */
 void kiln_schedule_list(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         const double *sigmas, int steps);
 
@@ -46,6 +46,21 @@ void kiln_schedule_from(struct kiln_schedule *schedule, const struct kiln_sample
  * spaced down to 0. */
 void kiln_schedule_even(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
                         double sigma, int steps);
+
+/* A step that replaces a share r, 0 .. 1, of its noise (UCGM-S, arXiv 2505.07447).  With the
+ * velocity v and normal noise e, it goes from x at sigma s to the next sigma s' by
+ *
+ *     clean = x - s v,   noisy = x + (1 - s) v
+ *     x' = (1 - s') clean + s' (sqrt(1 - r) noisy + sqrt(r) e)
+ *
+ * That is an Euler step to the sigma `to`, whose state y becomes x' = keep * y + add * e.  Without
+ * a share it is the Euler step to s'; the last step, to 0, has no noise to replace. */
+struct kiln_renewal {
+    double to, keep, add;
+};
+struct kiln_renewal kiln_renewal_of(double share, double next);
+/* Makes the strides of a schedule those of such steps. */
+void kiln_schedule_renew(struct kiln_schedule *schedule, double share);
 
 /* A step reads only buffers, so that one graph serves every step of a schedule. */
 struct kiln_step {

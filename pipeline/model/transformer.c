@@ -31,15 +31,14 @@ int64_t kiln_pad_rows(int64_t rows)
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-/* [steps, 256]: cosines, then sines, of the scaled time at falling frequencies. */
-static kt sinusoid(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
-                   int steps)
+/* [steps, 256]: cosines, then sines, of `scale` times each time at falling frequencies. */
+static kt sinusoid(struct kt_scope *s, const float *times, int steps, float scale)
 {
-    float host[KILN_STEPS_MAX * 2 * TIME_HALF];
+    float host[2 * KILN_STEPS_MAX * 2 * TIME_HALF];
     for (int step = 0; step < steps; step++)
         for (int i = 0; i < TIME_HALF; i++) {
             float frequency = expf((float)(-log(TIME_PERIOD)) * (float)i / TIME_HALF);
-            float angle = times[step] * (float)t->config.time_scale * frequency;
+            float angle = times[step] * scale * frequency;
             host[step * 2 * TIME_HALF + i] = cosf(angle);
             host[step * 2 * TIME_HALF + TIME_HALF + i] = sinf(angle);
         }
@@ -54,6 +53,27 @@ static kt linear_of_time(struct kt_scope *s, kt x, kt weight, kt bias)
     y = kt_keep(s, y);
     kt_scope_free(inner);
     return y;
+}
+
+static kt embed(struct kt_scope *s, const struct kiln_time_embedder *e, const float *times,
+                int steps, float scale)
+{
+    kt hidden = linear_of_time(s, sinusoid(s, times, steps, scale), e->in, e->in_bias);
+    return linear_of_time(s, kt_silu(s, hidden), e->out, e->out_bias);
+}
+
+/* [steps, time_width].  A model with two embedders is told the time t of a step and a target time
+ * (TwinFlow, arXiv 2512.05150): E1(t) + |target - t| E2(target - t).  The target is 0 in every
+ * step, as in the published sampler for few steps. */
+static kt embed_times(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
+                      int steps)
+{
+    const float scale = (float)t->config.time_scale;
+    kt time = embed(s, &t->time, times, steps, scale);
+    if (!t->target.in)
+        return time;
+    kt far = kt_from_host(s, times, KT_F32, KT_F32, 2, (int64_t[]){steps, 1});
+    return kt_add(s, time, kt_multiply(s, embed(s, &t->target, times, steps, -scale), far));
 }
 
 /* The gains of a block's norms, in their order in a row of the time table. */
@@ -106,8 +126,7 @@ kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const f
         return NULL;
     }
     struct kt_scope *inner = kt_scope_child(s);
-    kt time = linear_of_time(inner, sinusoid(t, inner, times, steps), t->time_in, t->time_in_bias);
-    time = linear_of_time(inner, kt_silu(inner, time), t->time_out, t->time_out_bias);
+    kt time = embed_times(t, inner, times, steps);
     for (int i = 0; i < refiner; i++)
         modulate(t, inner, kiln_noise_block(t, i), time, &parts[i * GAINS]);
     for (int i = 0; i < joint; i++)

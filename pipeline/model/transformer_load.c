@@ -47,8 +47,17 @@ static void load_block(struct kiln_weights *w, const struct kiln_transformer_con
     }
 }
 
-/* The tensors outside of the blocks. */
-static void load_ends(struct kiln_weights *w, struct kiln_transformer *t)
+static void load_time(struct kiln_weights *w, const struct kiln_transformer_config *c,
+                      const char *prefix, struct kiln_time_embedder *e)
+{
+    kiln_weights_linear(w, &e->in, prefix, "mlp.0", TIME_HIDDEN, TIME_FREQUENCIES);
+    kiln_weights_vector(w, &e->in_bias, prefix, "mlp.0.bias", TIME_HIDDEN);
+    kiln_weights_linear(w, &e->out, prefix, "mlp.2", c->time_width, TIME_HIDDEN);
+    kiln_weights_vector(w, &e->out_bias, prefix, "mlp.2.bias", c->time_width);
+}
+
+/* The tensors outside of the blocks.  target: with the embedder of a second time. */
+static void load_ends(struct kiln_weights *w, bool target, struct kiln_transformer *t)
 {
     const struct kiln_transformer_config *c = &t->config;
     int64_t n = c->width, patch = (int64_t)c->patch * c->patch * c->channels;
@@ -59,10 +68,9 @@ static void load_ends(struct kiln_weights *w, struct kiln_transformer *t)
     kiln_weights_linear(w, &t->caption, "", "cap_embedder.1", n, c->caption_width);
     kiln_weights_vector(w, &t->caption_bias, "", "cap_embedder.1.bias", n);
     kiln_weights_table(w, &t->caption_pad, "", "cap_pad_token", 1, n);
-    kiln_weights_linear(w, &t->time_in, "", "t_embedder.mlp.0", TIME_HIDDEN, TIME_FREQUENCIES);
-    kiln_weights_vector(w, &t->time_in_bias, "", "t_embedder.mlp.0.bias", TIME_HIDDEN);
-    kiln_weights_linear(w, &t->time_out, "", "t_embedder.mlp.2", c->time_width, TIME_HIDDEN);
-    kiln_weights_vector(w, &t->time_out_bias, "", "t_embedder.mlp.2.bias", c->time_width);
+    load_time(w, c, "t_embedder.", &t->time);
+    if (target)
+        load_time(w, c, "t_embedder_2.", &t->target);
     kiln_weights_linear(w, &t->final, "", "all_final_layer.2-1.linear", patch, n);
     kiln_weights_vector(w, &t->final_bias, "", "all_final_layer.2-1.linear.bias", patch);
     kiln_weights_linear(w, &t->final_modulation, "", "all_final_layer.2-1.adaLN_modulation.1", n,
@@ -102,7 +110,7 @@ int kiln_transformer_load(const char *dir, const struct kiln_transformer_config 
     t->config = *config;
     t->dtype = plain;
     kiln_weights_cache(w, cache, name);
-    load_ends(w, t);
+    load_ends(w, dir && kiln_weights_has(w, "t_embedder_2.mlp.0.weight"), t);
     note_stream(scope, t, !e4m3);
     for (int i = 0; i < refiner; i++) {
         load_block(w, config, "noise_refiner", i, true, e4m3, &t->blocks[i]);

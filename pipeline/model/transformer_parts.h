@@ -12,6 +12,11 @@ struct kiln_block {
     kt modulation, modulation_bias; /* NULL in the context refiner */
 };
 
+/* Sinusoid of a time to the values that modulate the blocks: in, SiLU, out. */
+struct kiln_time_embedder {
+    kt in, in_bias, out, out_bias;
+};
+
 struct kiln_transformer {
     struct kiln_transformer_config config;
     enum kt_dtype dtype;
@@ -20,7 +25,8 @@ struct kiln_transformer {
     int64_t residual_columns;
     kt embed, embed_bias, image_pad;
     kt caption_norm, caption, caption_bias, caption_pad;
-    kt time_in, time_in_bias, time_out, time_out_bias;
+    struct kiln_time_embedder time;
+    struct kiln_time_embedder target; /* t_embedder_2; all NULL in most models */
     kt final, final_bias, final_modulation, final_modulation_bias;
     /* refiner_layers of noise, as many of context, then layers joint ones */
     struct kiln_block blocks[];

@@ -1,21 +1,11 @@
 /* variety.c - noise on the features of a prompt; see variety.h. */
 #include "pipeline/text/variety.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "schemas/digest.h"
 
 uint64_t kiln_variety_seed(uint64_t seed)
 {
-    uint8_t digest[KILN_SHA256_SIZE];
-    char text[40];
-    int len = snprintf(text, sizeof text, "kiln variety%c%" PRIu64, '\0', seed);
-    uint64_t ret = 0;
-    kiln_sha256(text, (size_t)len, digest);
-    for (int i = 0; i < 8; i++)
-        ret = ret << 8 | digest[i];
-    return ret;
+    return kiln_seed_for("kiln variety", seed);
 }
 
 double kiln_variety_weight(double variety, double sigma)

@@ -27,8 +27,7 @@
 /* The noise falls linearly with sigma, to 0 at this one. */
 #define KILN_VARIETY_SIGMA 0.95
 
-/* The first 8 bytes, big endian, of SHA-256("kiln variety", NUL, seed in decimal): another draw than
- * the noise of the picture. */
+/* kiln_seed_for "kiln variety": another draw than the noise of the picture. */
 uint64_t kiln_variety_seed(uint64_t seed);
 /* How much of the noise a step at sigma adds: 0 from KILN_VARIETY_SIGMA down. */
 double kiln_variety_weight(double variety, double sigma);

@@ -145,8 +145,9 @@ static void other_lists_are_refused(void **state)
 {
     (void)state;
     DiffusionZContext *ctx = open_plain();
-    static const double bad[][3] = {{0.9, 0.5, 0.1}, {1, 0.5, 0.5}, {1, 0.5, 0},
-                                    {1, 0.5, -0.1},  {1, NAN, 0.1}, {1, 1.5, 0.5}};
+    static const double bad[][3] = {{0.89, 0.5, 0.1}, {1.001, 0.5, 0.1}, {NAN, 0.5, 0.1},
+                                    {1, 0.5, 0.5},    {1, 0.5, 0},       {1, 0.5, -0.1},
+                                    {1, NAN, 0.1},    {1, 1.5, 0.5}};
     const DiffusionZItem item = {.prompt = "a star"};
     DiffusionZBatch b = {
         .items = &item, .item_count = 1, .width = 64, .height = 64, .num_steps = 3};

@@ -77,6 +77,10 @@ static void a_schedule_is_read(void **state)
     assert_true(card.sigmas[1] == 0.75 && card.sigmas[2] == 0.01);
     assert_null(kiln_model_card_sigmas(&card, 8));
     assert_int_equal(parse("{}").steps, 0);
+    assert_true(card.noise == 0);
+    card = parse("{\"schedule\": {\"steps\": 2, \"sigmas\": [0.999, 0.6], \"noise\": 1}}");
+    assert_true(card.noise == 1 && card.sigmas[0] == 0.999);
+    assert_true(parse("{\"schedule\": {\"noise\": 0.8}}").noise == 0.8);
 }
 
 static void bad_schedules_are_refused_by_name(void **state)
@@ -90,7 +94,11 @@ static void bad_schedules_are_refused_by_name(void **state)
         {"{\"steps\": \"4\"}", "\"schedule.steps\""},
         {"{\"sigmas\": 1}", "\"schedule.sigmas\": expected a list"},
         {"{\"sigmas\": []}", "at least one"},
-        {"{\"sigmas\": [0.9, 0.5]}", "\"schedule.sigmas\": number 1: expected noise levels"},
+        {"{\"sigmas\": [0.89, 0.5]}", "\"schedule.sigmas\": number 1: expected noise levels"},
+        {"{\"sigmas\": [1.001, 0.5]}", "number 1"},
+        {"{\"noise\": 1.01}", "\"schedule.noise\": expected a number from 0 to 1"},
+        {"{\"noise\": -0.1}", "\"schedule.noise\""},
+        {"{\"noise\": \"1\"}", "\"schedule.noise\""},
         {"{\"sigmas\": [1, 1]}", "number 2"},
         {"{\"sigmas\": [1, 0.5, 0]}", "number 3"},
         {"{\"sigmas\": [1, null]}", "number 2"},

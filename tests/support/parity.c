@@ -156,6 +156,15 @@ static kt output_of(const struct bench *b, const struct kiln_forward *forward)
     return step.latent;
 }
 
+/* The sigmas that the case lists, in place of the scheduler's. */
+static const double *listed_of(const struct bench *b, double sigmas[KILN_STEPS_MAX])
+{
+    const json_t *list = json_object_get(b->spec, "listed");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        sigmas[i] = json_number_value(json_array_get(list, i));
+    return list ? sigmas : NULL;
+}
+
 static void check_first_step(const struct bench *b, const struct kiln_schedule *schedule)
 {
     const struct kiln_transformer *t = b->engine->sets[0].transformer;
@@ -187,6 +196,7 @@ static void check_decoded(const struct bench *b, const float *latent)
 static void check_run(const struct bench *b, const DiffusionZLora *loras, int lora_count)
 {
     int steps = int_of(b, "steps");
+    double sigmas[KILN_STEPS_MAX];
     struct kiln_error err;
     const DiffusionZItem item = {
         .prompt = text_of(b, "prompt"),
@@ -201,8 +211,10 @@ static void check_run(const struct bench *b, const DiffusionZLora *loras, int lo
         .guidance_scale = (float)json_number_value(json_object_get(b->spec, "guidance")),
         .loras = loras,
         .lora_count = lora_count,
-        .keep_trajectory = 1};
+        .keep_trajectory = 1,
+        .sigmas = listed_of(b, sigmas)};
     DiffusionZOutput out;
+    b->engine->renewed = json_number_value(json_object_get(b->spec, "noise"));
     if (kiln_engine_run(b->engine, &batch, NULL, &out, NULL, &err))
         fail_msg("%s", err.text);
     if (out.error_code)
@@ -298,7 +310,12 @@ static void run_case(void **state)
                        noise->shape);
     compare_tensor(&b, "noise", b.noise);
     struct kiln_schedule schedule;
-    kiln_schedule_fill(&schedule, &b.engine->config.sampler, int_of(&b, "steps"));
+    double sigmas[KILN_STEPS_MAX];
+    const double *listed = listed_of(&b, sigmas);
+    if (listed)
+        kiln_schedule_list(&schedule, &b.engine->config.sampler, listed, int_of(&b, "steps"));
+    else
+        kiln_schedule_fill(&schedule, &b.engine->config.sampler, int_of(&b, "steps"));
     compare_to(&b, "sigmas", schedule.sigmas, reference(&b, "sigmas")->data,
                (size_t)schedule.steps + 1, HOST_LIMIT);
     check_first_step(&b, &schedule);

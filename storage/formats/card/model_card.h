@@ -113,8 +113,9 @@ struct kiln_model_card {
     struct kiln_card_sizes sizes[KILN_LIST_MAX]; /* that the model renders well; none: not said */
     uint32_t size_count;
     uint32_t steps;                /* of a picture whose job line sets none; 0: not said */
-    double sigmas[KILN_STEPS_MAX]; /* of a run of so many steps, from 1 down, ... */
+    double sigmas[KILN_STEPS_MAX]; /* of a run of so many steps, falling from near 1, ... */
     uint32_t sigma_count;          /* ... if this is steps; 0: those of the scheduler */
+    double noise; /* the share of its noise that a step of any run replaces, 0 .. 1 */
     struct kiln_card_weights weights[KILN_STEP_LORAS_MAX]; /* likewise, of a run of so many steps */
     uint32_t weight_count;
     char base[KILN_NAME_MAX + 1], variant[KILN_NAME_MAX + 1]; /* for LoRAs; "": not said */

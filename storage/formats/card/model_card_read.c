@@ -157,18 +157,19 @@ static int read_coarse(const struct kiln_json_value *value, struct kiln_model_ca
     return code;
 }
 
-/* A noise level; they fall from 1 and stay above 0. */
+/* A noise level; they fall from near 1 and stay above 0. */
 static int read_sigma(const struct kiln_json_value *value, void *ret, struct kiln_error *err)
 {
     struct kiln_model_card *card = ret;
     const uint32_t i = card->sigma_count;
     double sigma;
     if (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &sigma) ||
-        !(i == 0 ? sigma == 1 : sigma > 0 && sigma < card->sigmas[i - 1]))
+        !(i == 0 ? sigma >= KILN_SIGMA_FIRST_MIN && sigma <= 1
+                 : sigma > 0 && sigma < card->sigmas[i - 1]))
         return kiln_fail(err, KILN_CONFIG,
-                         "number %u: expected noise levels that fall from 1 and stay above 0; "
-                         "the last step goes to 0 by itself",
-                         i + 1);
+                         "number %u: expected noise levels that fall from 1, or from %g at least, "
+                         "and stay above 0; the last step goes to 0 by itself",
+                         i + 1, KILN_SIGMA_FIRST_MIN);
     card->sigmas[card->sigma_count++] = sigma;
     return 0;
 }
@@ -295,6 +296,10 @@ static int read_schedule_key(const struct kiln_json_value *key, const struct kil
                                                          : 0;
     if (kiln_json_equals(key, "sigmas"))
         return read_sigmas(value, card, err) ? kiln_card_refuse("schedule.sigmas", err) : 0;
+    if (kiln_json_equals(key, "noise") &&
+        (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &card->noise) ||
+         !(card->noise >= 0 && card->noise <= 1)))
+        return kiln_fail(err, KILN_CONFIG, "\"schedule.noise\": expected a number from 0 to 1");
     if (kiln_json_equals(key, "weights")) {
         card->weight_count = 0;
         return kiln_card_values(value, KILN_STEP_LORAS_MAX, "weights", read_weights, card, err)
