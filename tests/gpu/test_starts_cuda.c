@@ -1,5 +1,6 @@
 /* test_starts_cuda.c - runs that do not begin from noise, on cuda:0: from a latent or a picture at
- * a sigma, with a mask, with variety, coarse first, by difference, and with a second transformer.
+ * a sigma, with a mask, with variety, coarse first, by difference, with steps that replace noise,
+ * and with a second transformer.
  *
  * Recorded steps beside computed ones and an item among four beside the same alone are compared bit
  * by bit, in each number format; the device beside the CPU in fp32.
@@ -23,8 +24,11 @@ static uint8_t picture[SIDE * SIDE * 3];
 static const char *const prompts[ITEMS] = {"a red star", LONG_PROMPT, "a blue ring at night",
                                            "a red star"};
 
+static double renewed; /* of the runs that follow, as kiln.json of a model says */
+
 static void run_batch(DiffusionZContext *ctx, const DiffusionZBatch *b, DiffusionZOutput *out)
 {
+    ctx->engine->renewed = renewed;
     if (diffusionz_run_batch(ctx, b, out, NULL))
         fail_msg("%s", diffusionz_last_error());
     for (int i = 0; i < b->item_count; i++)
@@ -56,6 +60,7 @@ struct way {
     double sigma;
     bool from_picture, masked, varied, coarse, middle, edited;
     float guidance;
+    double renewed; /* the share of its noise that each step replaces */
 };
 
 static const struct way ways[] = {
@@ -86,6 +91,18 @@ static const struct way ways[] = {
      .middle = true,
      .varied = true},
     {.name = "by difference", .start = DIFFUSIONZ_FROM_STEP, .start_step = 4, .edited = true},
+    {.name = "new noise", .renewed = 1},
+    {.name = "new noise, mask",
+     .start = DIFFUSIONZ_FROM_STEP,
+     .start_step = 2,
+     .masked = true,
+     .renewed = 0.8},
+    {.name = "new noise, coarse 4+3",
+     .start = DIFFUSIONZ_FROM_SIGMA,
+     .sigma = 0.75,
+     .rest_steps = 3,
+     .coarse = true,
+     .renewed = 1},
 };
 #define WAYS (sizeof ways / sizeof ways[0])
 
@@ -93,6 +110,7 @@ static const struct way ways[] = {
  * are mixed. */
 static DiffusionZBatch batch_of(const struct way *way, DiffusionZItem items[ITEMS])
 {
+    renewed = way->renewed;
     const int small = way->middle ? SIDE / 4 : way->coarse ? SIDE / 2 : 0;
     for (int i = 0; i < ITEMS; i++) {
         const bool own = way->start != DIFFUSIONZ_FROM_NOISE && !way->coarse;

@@ -470,14 +470,17 @@ static void test_modes(void **state)
     (void)state;
     static const struct {
         const char *mode, *schedule, *start;
+        double noise; /* of a model that also lists sigmas */
     } cases[] = {
-        {"", "euler steps=8", NULL},
-        {"coarse=4+3", "euler steps=8 to=4 small=32x32, rest=3 from sigma=0.75", NULL},
+        {"", "euler steps=8", NULL, 0},
+        {"coarse=4+3", "euler steps=8 to=4 small=32x32, rest=3 from sigma=0.75", NULL, 0},
         {"coarse=3+1+3",
-         "euler steps=8 to=3 small=32x32, to=4 middle=48x48, rest=3 from sigma=0.75", NULL},
-        {"start=5", "euler steps=8 from=5", "job:4711"},
-        {"start@0.5", "euler steps=8 from sigma=0.5", "job:4711"},
-        {"inpaint=5", "euler steps=8 from=5", "job:4711"},
+         "euler steps=8 to=3 small=32x32, to=4 middle=48x48, rest=3 from sigma=0.75", NULL,
+         0},
+        {"start=5", "euler steps=8 from=5", "job:4711", 0},
+        {"start@0.5", "euler steps=8 from sigma=0.5", "job:4711", 0},
+        {"inpaint=5", "euler steps=8 from=5", "job:4711", 0},
+        {"start=2", "euler steps=8 listed noise=0.8 from=2", "job:4711", 0.8},
     };
     char key[KILN_OBJECT_KEY_MAX + 1] = "";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -492,6 +495,8 @@ static void test_modes(void **state)
         const bool masked = bench.picture->mode.masked;
         bench.job.init_mask = masked ? (char *)"inputs/01.png" : NULL;
         bench.picture->steps = 3;
+        bench.picture->noise = cases[i].noise;
+        bench.picture->own_sigmas = cases[i].noise > 0;
         bench.picture->forwards = 3.5;
         bench.picture->coarse_width = bench.picture->coarse_height = 32;
         bench.picture->middle_width = bench.picture->middle_height = 48;

@@ -78,6 +78,7 @@ int kiln_call_set_mode(struct kiln_call *call, const struct kiln_renderer *engin
     if (code != 0)
         return code;
     call->own_sigmas = batch->sigmas != NULL;
+    call->noise = engine->card.noise;
     call->coarse_width = (uint32_t)batch->coarse_width;
     call->coarse_height = (uint32_t)batch->coarse_height;
     call->middle_width = (uint32_t)batch->middle_width;

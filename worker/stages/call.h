@@ -33,6 +33,7 @@ struct kiln_call {
     double own_forwards;   /* with donors: the cost of the job's own mode; else 0 */
     uint32_t coarse_width, coarse_height, middle_width, middle_height;
     bool own_sigmas;                   /* those of the model's kiln.json */
+    double noise;                      /* that its steps replace, likewise */
     struct kiln_batch_steps own_steps; /* what the batch has of it */
     DiffusionZItem items[KILN_ASSIGN_MAX];
     DiffusionZOutput outputs[KILN_ASSIGN_MAX];

@@ -55,6 +55,7 @@ static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
     picture->start_sigma = call->start_sigma;
     picture->own_forwards = call->wasted[i] ? call->forwards : call->own_forwards;
     picture->own_sigmas = call->own_sigmas;
+    picture->noise = call->noise;
     picture->coarse_width = call->coarse_width;
     picture->coarse_height = call->coarse_height;
     picture->middle_width = call->middle_width;

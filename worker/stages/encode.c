@@ -206,6 +206,8 @@ static void schedule_text(const struct kiln_picture *picture, char *out, size_t 
     const struct kiln_mode *mode = &picture->mode;
     int len = snprintf(out, size, "euler steps=%u%s", picture->job->steps,
                        picture->own_sigmas ? " listed" : "");
+    if (picture->noise > 0)
+        len += snprintf(out + len, size - (size_t)len, " noise=%.4g", picture->noise);
     char *end = out + len;
     size -= (size_t)len;
     if (mode->kind == KILN_MODE_COARSE) {

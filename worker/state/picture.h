@@ -56,6 +56,7 @@ struct kiln_picture {
     double start_sigma, own_forwards; /* of the call (stages/call.h) */
     uint32_t coarse_width, coarse_height, middle_width, middle_height;
     bool own_sigmas; /* of the model's kiln.json */
+    double noise;    /* that its steps replace, likewise */
 
     struct kiln_picture_object objects[KILN_PICTURE_OBJECTS_MAX];
     uint32_t object_count;
