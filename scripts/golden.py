@@ -332,15 +332,26 @@ CASES = [
         dict(loras=[("diffusers", 0.5), ("second", -0.7)]),
     ),
 ]
-# With sigmas of their own and a share of new noise in each step: as published for 2 and 4 steps; a
-# part of it, all of it from sigmas of another kind, and none, which are Euler steps.
+# With sigmas of their own and a share of its noise that each step replaces: as published for 2 and 4
+# steps, with a part of it, in one step, without (Euler steps), and with a LoRA.
 TWO, FOUR = [0.999, 0.6], [0.999, 0.999 - 0.499 / 3, 0.999 - 0.998 / 3, 0.5]
+PHRASE = "a red circle above a blue square"
 CASES += [
-    ("twin_two", "twinflow", "a red circle above a blue square", 64, 64, 2, 61, dict(sigmas=TWO, share=1.0)),
-    ("twin_four", "twinflow", "a quiet harbour at sunrise", 96, 64, 4, 62, dict(sigmas=FOUR, share=1.0)),
+    ("twin_two", "twinflow", PHRASE, 64, 64, 2, 61, dict(sigmas=TWO, share=1.0)),
+    ("twin_four", "twinflow", "a quiet harbour", 96, 64, 4, 62, dict(sigmas=FOUR, share=1.0)),
     ("twin_part", "twinflow", "夜晚的城市", 64, 80, 3, 63, dict(sigmas=[1.0, 0.7, 0.2], share=0.8)),
     ("twin_one", "twinflow", "", 64, 64, 1, 64, dict(sigmas=[0.999], share=0.8)),
-    ("twin_euler", "twinflow", "two yellow triangles", 80, 64, 4, 65, dict(sigmas=FOUR, share=0.0)),
+    ("twin_euler", "twinflow", "two triangles", 80, 64, 4, 65, dict(sigmas=FOUR, share=0.0)),
+    (
+        "twin_lora",
+        "twinflow",
+        PHRASE,
+        64,
+        64,
+        2,
+        66,
+        dict(sigmas=TWO, share=1.0, loras=[("diffusers", 0.8)]),
+    ),
 ]
 # Prompts of 31, 32 and 33 tokens: the wrapping is 17 in this tokenizer.
 CASES += [(f"tokens_{17 + n}", "sharded", " a" * n, 64, 64, 1, 50 + n, {}) for n in (14, 15, 16)]
@@ -415,17 +426,19 @@ def record(pipeline, case):
         share = more["share"]
         for state in golden_twinflow.sample(pipeline, features, noise, sigmas, share, seed):
             latents.append(state[0].clone())
-    final = latents[-1][None] if sigmas else pipeline(
-        prompt,
-        negative_prompt=negative,
-        width=width,
-        height=height,
-        num_inference_steps=steps,
-        guidance_scale=guidance,
-        generator=torch.Generator().manual_seed(seed),
-        output_type="latent",
-        callback_on_step_end=each_step,
-    ).images
+        final = latents[-1][None]
+    else:
+        final = pipeline(
+            prompt,
+            negative_prompt=negative,
+            width=width,
+            height=height,
+            num_inference_steps=steps,
+            guidance_scale=guidance,
+            generator=torch.Generator().manual_seed(seed),
+            output_type="latent",
+            callback_on_step_end=each_step,
+        ).images
     recorder.close()
     decoded = pipeline.vae.decode(
         final / pipeline.vae.config.scaling_factor + pipeline.vae.config.shift_factor,

@@ -6,6 +6,8 @@
  *
  *     a' = x0 + s0 / (s0 - s1) * (x1 - x0)
  *
+ * Where steps replace a share of their noise, x1 is the state before that, and s1 its sigma.
+ *
  * change = rms(a' - a) / rms(a) for the start a.  Hardly any change where the prompts differ means
  * that the prompt is not heeded, and a large one that prompt and start contradict each other.  A
  * caller who knows the bounds of good runs gives a run outside them up after this step.

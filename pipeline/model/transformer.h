@@ -39,8 +39,8 @@ int64_t kiln_residual_columns(const struct kiln_transformer *t);
  */
 kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features);
 
-/* All that depends on time alone, for `steps` model times in 0..1 (0 = noise): a row of
- * kiln_time_width values in fp32 for each step. */
+/* All that depends on time alone, for `steps` model times in 0..1 (0 = noise), at most
+ * 2 * KILN_STEPS_MAX: a row of kiln_time_width values in fp32 for each step. */
 kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
                    int steps);
 int64_t kiln_time_width(const struct kiln_transformer *t);

@@ -9,6 +9,7 @@
 #include "pipeline/model/hash.h"
 #include "pipeline/model/sampler.h"
 #include "schemas/digest.h"
+#include "storage/formats/file_hash.h"
 #include "storage/formats/safetensors.h"
 #include "tests/pipeline/abi.h"
 #include "tests/pipeline/ways.h"
@@ -352,6 +353,47 @@ static void a_schedule_is_read_and_is_part_of_the_hash(void **state)
     assert_string_equal(hashes[0], diffusionz_model_hash(ctx));
 }
 
+/* One transformer may have the second embedder and the other not: each step is that of its own. */
+static void a_second_transformer_may_have_one_embedder(void **state)
+{
+    (void)state;
+    const DiffusionZStepTransformer early = {"early", 0, 2};
+    char card[512], command[9000], hex[KILN_FILE_HASH_MAX];
+    DiffusionZOutput out, first, all;
+    DiffusionZBatch b = batch_of(items, 1);
+    copy_model("one", "{\"schedule\": {\"noise\": 1}}");
+    snprintf(command, sizeof command,
+             "rm -r one/transformer && cp -r '%s' one/ && chmod -R u+w one",
+             golden("models/plain/transformer"));
+    assert_int_equal(system(command), 0);
+    copy_model("two", NULL);
+    assert_int_equal(system("cp -r one/transformer two/early"), 0);
+    assert_true(kiln_folder_hash("two/early", hex));
+    snprintf(card, sizeof card,
+             "{\"schedule\": {\"steps\": %d, \"noise\": 1, \"weights\": [{\"steps\": [1, 2], "
+             "\"transformer\": \"early\", \"sha256\": \"%s\"}]}}",
+             STEPS, hex);
+    kiln_test_write("two/kiln.json", card);
+    b.keep_trajectory = 1;
+    run(1, &b, &all);
+    DiffusionZContext *twin = ctx;
+    ctx = open_dir("one");
+    run(1, &b, &first);
+    diffusionz_free(ctx);
+    ctx = open_dir("two");
+    b.step_transformers = &early;
+    b.step_transformer_count = 1;
+    run(1, &b, &out);
+    diffusionz_free(ctx);
+    ctx = twin;
+    const size_t three = 3 * VALUES * sizeof(float); /* the states up to the end of step 2 */
+    assert_memory_equal(out.trajectory, first.trajectory, three);
+    assert_false(same(&out, &first) || same(&out, &all));
+    diffusionz_release_outputs(&out, 1);
+    diffusionz_release_outputs(&first, 1);
+    diffusionz_release_outputs(&all, 1);
+}
+
 /* --- files that are refused ------------------------------------------------------------------- */
 
 /* Writes the weights again without a tensor, or with half of its rows. */
@@ -412,6 +454,7 @@ int main(void)
         cmocka_unit_test(the_change_of_a_start_is_the_same),
         cmocka_unit_test(a_start_above_the_first_sigma_adds_no_step),
         cmocka_unit_test(a_schedule_is_read_and_is_part_of_the_hash),
+        cmocka_unit_test(a_second_transformer_may_have_one_embedder),
         cmocka_unit_test(damaged_embedders_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
