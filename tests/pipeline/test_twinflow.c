@@ -179,6 +179,31 @@ static void each_state_is_the_formula(void **state)
     }
 }
 
+/* A run coarse first may have twice as many steps as a job: each has its own row of times. */
+static void the_time_table_holds_the_longest_run(void **state)
+{
+    (void)state;
+    enum { ALL = 2 * KILN_STEPS_MAX };
+    const struct kiln_transformer *t = ctx->engine->sets[0].transformer;
+    const int64_t width = kiln_time_width(t);
+    const size_t count = (size_t)(ALL * width);
+    float times[ALL], *whole = malloc(count * sizeof *whole), *half = malloc(count * sizeof *half);
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    struct kiln_error err;
+    for (int i = 0; i < ALL; i++)
+        times[i] = (float)i / ALL;
+    kt_to_host_f32(s, kiln_time_table(t, s, times, ALL), whole, count);
+    for (int i = 0; i < ALL; i += KILN_STEPS_MAX)
+        kt_to_host_f32(s, kiln_time_table(t, s, times + i, KILN_STEPS_MAX), half + i * width,
+                       count / 2);
+    assert_int_equal(kt_scope_check(s, &err), 0);
+    for (size_t i = 0; i < count; i++)
+        assert_float_equal(whole[i], half[i], 1e-4);
+    kt_scope_free(s);
+    free(whole);
+    free(half);
+}
+
 /* --- the same bits ---------------------------------------------------------------------------- */
 
 static void assert_same_alone(double share, const DiffusionZBatch *batch,
@@ -448,6 +473,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_renewal_is_the_formula),
         cmocka_unit_test(each_state_is_the_formula),
+        cmocka_unit_test(the_time_table_holds_the_longest_run),
         cmocka_unit_test(an_item_of_any_way_has_the_same_bits_in_a_batch),
         cmocka_unit_test(a_division_of_the_run_changes_no_bit),
         cmocka_unit_test(masks_and_cancels_are_heeded),
