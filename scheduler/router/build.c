@@ -11,7 +11,6 @@
 #include "schemas/room.h"
 
 #define NARROWER 700 /* weight of the phrases of a narrower concept */
-#define LIST_END UINT32_MAX
 
 static int no_memory(struct kiln_error *err)
 {
@@ -36,7 +35,8 @@ static int intern(struct kiln_router *router, const struct kiln_route_token *wor
         return no_memory(err);
     router->phrases = phrases;
     struct kiln_phrase *phrase = &phrases[router->phrase_count++];
-    *phrase = (struct kiln_phrase){.text = text, .count = (uint8_t)count, .empty = true};
+    *phrase = (struct kiln_phrase){
+        .text = text, .count = (uint8_t)count, .empty = true, .as_one = UINT32_MAX};
     unsigned idf[KILN_PHRASE_WORDS], sum = 0, best = 0, shared = 0;
     for (size_t i = 0; i < count; i++) {
         phrase->forms[i] = words[i].form;
@@ -77,7 +77,10 @@ static int add_joined(struct kiln_router *router, struct kiln_route_tokens *toke
     if (!kiln_route_tokens_join(tokens) || kiln_lexicon_common(router->lexicon, tokens->at[0].form))
         return 0;
     const size_t before = router->phrase_count;
+    const uint32_t of = use.phrase;
     int rc = intern(router, tokens->at, 1, text, &use.phrase, err);
+    if (!rc)
+        router->phrases[of].as_one = use.phrase;
     if (!rc && router->phrase_count > before)
         router->phrases[use.phrase].joined = true;
     if (use.role == KILN_ROLE_TRIGGER)
@@ -87,14 +90,22 @@ static int add_joined(struct kiln_router *router, struct kiln_route_tokens *toke
 }
 
 /* Adds one text of a LoRA; *ret_concept: the concept of the lexicon that has it, or -1. */
-static int add_text(struct kiln_router *router, const char *text, struct kiln_use use,
+static int add_text(struct kiln_router *router, const char *text, bool grouped, struct kiln_use use,
                     int32_t *ret_concept, struct kiln_error *err)
 {
     struct kiln_route_tokens tokens = {0};
     int rc = kiln_route_tokens_add(&tokens, text, strlen(text), false, err);
     *ret_concept = -1;
     if (!rc && tokens.count > 0) {
+        const size_t before = router->phrase_count;
         rc = intern(router, tokens.at, tokens.count, text, &use.phrase, err);
+        struct kiln_phrase *phrase = rc ? NULL : &router->phrases[use.phrase];
+        if (phrase)
+            phrase->grouped = grouped && (phrase->grouped || router->phrase_count > before);
+        if (phrase && phrase->joined) {
+            phrase->text = text;
+            phrase->joined = false;
+        }
         rc = rc ? rc : add_use(router, use, err);
         *ret_concept =
             kiln_lexicon_find(router->lexicon, kiln_route_tokens_phrase(tokens.at, tokens.count));
@@ -104,19 +115,36 @@ static int add_text(struct kiln_router *router, const char *text, struct kiln_us
     return rc;
 }
 
+/* Adds a use of a phrase of the lexicon, which is likely there of another LoRA. */
+static int add_known(struct kiln_router *router, const struct kiln_lexicon_phrase *phrase,
+                     struct kiln_use use, struct kiln_error *err)
+{
+    int32_t same;
+    const uint32_t *number = kiln_map_get(&router->phrase_of, phrase->hash);
+    const struct kiln_phrase *known = number ? &router->phrases[*number] : NULL;
+    if (!known || known->joined || known->grouped != phrase->grouped)
+        return add_text(router, phrase->text, phrase->grouped, use, &same, err);
+    const uint32_t as_one = known->as_one;
+    use.phrase = *number;
+    int rc = add_use(router, use, err);
+    if (rc || as_one == UINT32_MAX)
+        return rc;
+    use.phrase = as_one;
+    return add_use(router, use, err);
+}
+
 static int add_concept(struct kiln_router *router, uint32_t lora, int32_t number, uint16_t weight,
                        enum kiln_role role, struct kiln_error *err)
 {
     const struct kiln_concept *concept = kiln_lexicon_concept(router->lexicon, number);
     int rc = 0;
-    for (uint32_t i = 0; i < concept->count && !rc; i++) {
-        int32_t same;
-        rc = add_text(
-            router, concept->phrases[i],
-            (struct kiln_use){
-                .lora = lora, .weight = weight, .role = (uint8_t)role, .bare = concept->bare[i]},
-            &same, err);
-    }
+    for (size_t i = 0; i < concept->count && !rc; i++)
+        rc = add_known(router, &concept->phrases[i],
+                       (struct kiln_use){.lora = lora,
+                                         .weight = weight,
+                                         .role = (uint8_t)role,
+                                         .bare = concept->phrases[i].bare},
+                       err);
     return rc;
 }
 
@@ -151,7 +179,7 @@ static int add_lora(struct kiln_router *router, uint32_t number, struct kiln_err
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
         for (uint32_t i = 0; i < lists[l].texts->count && !rc; i++) {
             int32_t named;
-            rc = add_text(router, lists[l].texts->at[i],
+            rc = add_text(router, lists[l].texts->at[i], false,
                           (struct kiln_use){.lora = number,
                                             .weight = 1000,
                                             .role = (uint8_t)lists[l].role,
@@ -204,7 +232,21 @@ static void sort_uses(struct kiln_router *router)
         struct kiln_phrase *phrase = &router->phrases[router->uses[i].phrase];
         phrase->use = (uint32_t)i;
         phrase->use_count++;
+        phrase->bare |= router->uses[i].bare;
     }
+}
+
+/* Of a phrase all of whose words must be in a prompt, the rarest one beside the anchor. */
+static uint32_t other_word(const struct kiln_phrase *phrase)
+{
+    size_t other = phrase->anchor;
+    for (size_t i = 0; i < phrase->count; i++)
+        if (i != phrase->anchor &&
+            (other == phrase->anchor || phrase->shares[i] > phrase->shares[other]))
+            other = i;
+    return phrase->count == 2 || (phrase->count > 2 && phrase->grouped)
+               ? (uint32_t)phrase->forms[other]
+               : 0;
 }
 
 /* Lists of phrases by their anchors, one behind the other. */
@@ -215,7 +257,8 @@ static int build_anchors(struct kiln_router *router, struct kiln_error *err)
     int rc = next && router->anchor_list ? 0 : no_memory(err);
     for (size_t i = router->phrase_count; i-- > 0 && !rc;) { /* chained first */
         const struct kiln_phrase *phrase = &router->phrases[i];
-        uint32_t *head = kiln_map_put(&router->anchors, phrase->forms[phrase->anchor], LIST_END);
+        uint32_t *head =
+            kiln_map_put(&router->anchors, phrase->forms[phrase->anchor], KILN_LIST_END);
         if (!head)
             rc = no_memory(err);
         else {
@@ -225,13 +268,13 @@ static int build_anchors(struct kiln_router *router, struct kiln_error *err)
     }
     size_t at = 0;
     for (size_t i = 0; i < router->anchors.size && !rc; i++) {
-        if (!router->anchors.keys[i])
+        if (!router->anchors.places[i].key)
             continue;
         const uint32_t first = (uint32_t)at;
-        for (uint32_t p = router->anchors.values[i]; p != LIST_END; p = next[p])
-            router->anchor_list[at++] = p;
-        router->anchor_list[at++] = LIST_END;
-        router->anchors.values[i] = first;
+        for (uint32_t p = router->anchors.places[i].value; p != KILN_LIST_END; p = next[p])
+            router->anchor_list[at++] = (struct kiln_anchored){p, other_word(&router->phrases[p])};
+        router->anchor_list[at++] = (struct kiln_anchored){KILN_LIST_END, 0};
+        router->anchors.places[i].value = first;
     }
     free(next);
     return rc;

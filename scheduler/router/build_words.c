@@ -160,7 +160,7 @@ static void add_misspelling(void *arg, uint64_t hash)
 }
 
 static int add_word(struct kiln_router *router, const struct kiln_route_token *token,
-                    const char *text, struct kiln_error *err)
+                    const char *text, size_t len, struct kiln_error *err)
 {
     struct kiln_spoken *spoken =
         kiln_room(router->spoken, router->spoken_count, &router->spoken_room, sizeof *spoken);
@@ -170,11 +170,23 @@ static int add_word(struct kiln_router *router, const struct kiln_route_token *t
     struct misspelling m = {router, (uint32_t)router->spoken_count++, false};
     struct kiln_spoken *word = &spoken[m.number];
     *word = (struct kiln_spoken){.form = token->form, .lowest = UINT32_MAX};
-    memcpy(word->text, text, token->length);
-    add_misspelling(&m, token->form);
-    if (token->length >= KILN_SLIP_LEN)
-        kiln_misspelt_each(word->text, token->length, add_misspelling, &m);
+    memcpy(word->text, text, len);
+    add_misspelling(&m, kiln_map_hash(text, len));
+    if (len >= KILN_TAIL_LEN)
+        kiln_misspelt_each(word->text, len, add_misspelling, &m);
     return m.failed ? no_memory(err) : 0;
+}
+
+/* A new word of phrases, and as it is spelt in Britain: that may be misspelt, too. */
+static int add_spellings(struct kiln_router *router, const struct kiln_route_token *token,
+                         const char *text, struct kiln_error *err)
+{
+    char british[sizeof router->spoken->text + 2];
+    int rc = add_word(router, token, text, token->length, err);
+    const size_t len = kiln_route_british(text, token->length, british);
+    return rc || !len || len >= sizeof router->spoken->text
+               ? rc
+               : add_word(router, token, british, len, err);
 }
 
 /* Words of phrases are kept as hashes, so the texts are read once more.  seen: form -> number in
@@ -192,14 +204,19 @@ static int add_spoken(struct kiln_router *router, const struct kiln_phrase *phra
         if (!number)
             return no_memory(err);
         const uint32_t at = *number;
-        int rc = at == fresh ? add_word(router, token, tokens->letters + token->text, err) : 0;
+        int rc = at == fresh ? add_spellings(router, token, tokens->letters + token->text, err) : 0;
         if (rc)
             return rc;
-        struct kiln_spoken *word = &router->spoken[at];
-        for (uint32_t u = phrase->use; u < phrase->use + phrase->use_count; u++) {
-            const uint32_t lora = router->uses[u].lora;
-            word->lowest = lora < word->lowest ? lora : word->lowest;
-            word->highest = lora > word->highest ? lora : word->highest;
+        for (uint32_t w = at; w < router->spoken_count; w++) { /* both spellings */
+            struct kiln_spoken *word = &router->spoken[w];
+            if (word->form != token->form)
+                break;
+            word->alone |= phrase->count == 1;
+            for (uint32_t u = phrase->use; u < phrase->use + phrase->use_count; u++) {
+                const uint32_t lora = router->uses[u].lora;
+                word->lowest = lora < word->lowest ? lora : word->lowest;
+                word->highest = lora > word->highest ? lora : word->highest;
+            }
         }
     }
     return 0;

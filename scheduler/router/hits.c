@@ -9,10 +9,8 @@
 
 #include "scheduler/router/index.h"
 #include "scheduler/router/word_lists.h"
-#include "schemas/names.h"
 #include "schemas/words/marks.h"
 
-#define LIST_END UINT32_MAX
 #define BETWEEN 2      /* other words within a phrase */
 #define LOOSE 900      /* what a phrase is worth with others between, thousandths */
 #define CONTENT 100    /* share of a word that means something, thousandths */
@@ -23,106 +21,11 @@ enum {
     FRONT = 990, /* in front of its clause */
     MODIFIES = 950,
     MODIFIES_COMMON = 700,
-    LAST = 600,
+    LAST = 700,
     LAST_COMMON = 200,
     PLACED = 300,
     THING = 0
 };
-
-/* --- misspelt words --------------------------------------------------------------------------- */
-
-/* How a word is misspelt; the lower, the nearer. */
-enum { SLIP, WRONG_LETTER, ANOTHER_WORD };
-
-struct guess {
-    const struct kiln_router *router;
-    const char *text;
-    size_t len;
-    const struct kiln_spoken *word; /* that is meant; NULL: none yet */
-    int distance;                   /* its */
-    bool many;                      /* as near to another word, of other LoRAs */
-};
-
-/* Two letters are swapped, or one is doubled: in words of three letters only the last one. */
-static bool is_slip(const char *word, size_t len, const char *text, size_t text_len)
-{
-    size_t same = 0;
-    while (same < len && same < text_len && word[same] == text[same])
-        same++;
-    if (text_len == len)
-        return len >= KILN_SLIP_LEN && same > 0 && same + 1 < len && word[same] == text[same + 1] &&
-               word[same + 1] == text[same] &&
-               memcmp(word + same + 2, text + same + 2, len - same - 2) == 0;
-    return text_len == len + 1 && same > 0 && text[same] == text[same - 1] &&
-           (len >= KILN_SLIP_LEN || same == len) &&
-           memcmp(word + same, text + same + 1, len - same) == 0;
-}
-
-static int distance(const char *word, const char *text, size_t text_len)
-{
-    const size_t len = strlen(word);
-    if (word[0] != text[0]) /* the first letter is hardly ever wrong */
-        return ANOTHER_WORD;
-    if (is_slip(word, len, text, text_len))
-        return SLIP;
-    return len >= KILN_MISSPELT_LEN && kiln_edit_distance(word, len, text, text_len, 1) <= 1
-               ? WRONG_LETTER
-               : ANOTHER_WORD;
-}
-
-/* Which of two words is meant does not matter if one LoRA alone has both. */
-static bool same_lora(const struct kiln_spoken *a, const struct kiln_spoken *b)
-{
-    return a->lowest == a->highest && b->lowest == b->highest && a->lowest == b->lowest;
-}
-
-static void try_guess(void *arg, uint64_t hash)
-{
-    struct guess *guess = arg;
-    const struct kiln_router *router = guess->router;
-    const uint32_t *first = kiln_map_get(&router->misspelt, hash);
-    unsigned seen = 0;
-    for (uint32_t n = first ? *first : UINT32_MAX; n != UINT32_MAX; n = router->near[n].next) {
-        const struct kiln_spoken *word = &router->spoken[router->near[n].word];
-        const int away = distance(word->text, guess->text, guess->len);
-        if (++seen > KILN_NEAR_MAX) {
-            guess->many = true;
-            guess->distance = -1; /* nothing is nearer */
-            return;
-        }
-        if (away == ANOTHER_WORD || away > guess->distance || word == guess->word)
-            continue;
-        guess->many = away == guess->distance && guess->word &&
-                      (guess->many || !same_lora(word, guess->word));
-        guess->word = word;
-        guess->distance = away;
-    }
-}
-
-void kiln_router_guess(struct kiln_router_reader *reader)
-{
-    const struct kiln_router *router = reader->router;
-    struct kiln_route_tokens *tokens = &reader->tokens;
-    for (size_t i = 0; i < tokens->count; i++) {
-        struct kiln_route_token *token = &tokens->at[i];
-        if (token->length < KILN_SLIP_LEN || token->length > 20 ||
-            kiln_lexicon_known(router->lexicon, token->form) ||
-            (kiln_lexicon_classes(router->lexicon, token->form) & KILN_WORD_ENGLISH) ||
-            kiln_map_get(&router->anchors, token->form) ||
-            kiln_map_get(&router->words, token->stem))
-            continue;
-        struct guess guess = {.router = router,
-                              .text = tokens->letters + token->text,
-                              .len = token->length,
-                              .distance = ANOTHER_WORD};
-        try_guess(&guess, token->form);
-        kiln_misspelt_each(guess.text, guess.len, try_guess, &guess);
-        if (guess.word && !guess.many) {
-            token->form = token->stem = guess.word->form;
-            token->guessed = true;
-        }
-    }
-}
 
 /* --- a look or a thing ------------------------------------------------------------------------ */
 
@@ -168,6 +71,19 @@ static bool follows_word(const struct kiln_router_reader *reader, struct kiln_sp
     return at > 0 && is_word(reader, at - 1, word);
 }
 
+/* "Drawn with neon", "a fox made from clay". */
+static bool is_made_with(const struct kiln_router_reader *reader, struct kiln_span span,
+                         uint32_t clause)
+{
+    static const char *const with[] = {"with", "from", "by", "using", "through"};
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+        if (follows_word(reader, span, with[i]))
+            for (uint32_t at = span.from, back = 0; at-- > 0 && back < 4; back++)
+                if (classes_at(reader, at, clause) & KILN_WORD_MAKING)
+                    return true;
+    return false;
+}
+
 /* "The eggs are hatching", "a chick that has just hatched", "hatching her eggs", "hatched by
  * thieves"; but "hatched by hand" is a look. */
 static bool is_happening(const struct kiln_router_reader *reader, struct kiln_span span)
@@ -193,6 +109,19 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
     return false;
 }
 
+/* Whether what stands around the phrase says that it is a look. */
+static bool is_asked_for(const struct kiln_router_reader *reader, struct kiln_span span,
+                         uint32_t clause)
+{
+    if ((classes_at(reader, span.to, clause) & KILN_WORD_LOOK) ||
+        reader->tokens.at[span.to - 1].likened || alone(reader, span, clause))
+        return true;
+    return span.from > 0 && reader->tokens.at[span.from - 1].clause == clause &&
+           (is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of") ||
+            follows_word(reader, span, "as") || follows_word(reader, span, "like") ||
+            is_made_with(reader, span, clause));
+}
+
 static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_phrase *phrase,
                      struct kiln_span span)
 {
@@ -210,9 +139,7 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
         return THING;
     if (phrase->count == 1 && follows && is_happening(reader, span))
         return THING;
-    if (phrase->count > 1 || (next & KILN_WORD_LOOK) || alone(reader, span, clause) ||
-        (follows && (is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of") ||
-                     follows_word(reader, span, "as") || follows_word(reader, span, "like"))))
+    if (phrase->count > 1 || is_asked_for(reader, span, clause))
         return KILN_LOOK;
     if (!follows)
         return FRONT;
@@ -229,9 +156,9 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
 
 /* --- phrases ---------------------------------------------------------------------------------- */
 
-static bool word_for_word(const struct kiln_route_tokens *tokens, size_t i,
-                          const struct kiln_phrase *phrase, struct kiln_span *ret,
-                          bool *ret_guessed)
+bool kiln_router_word_for_word(const struct kiln_route_tokens *tokens, size_t i,
+                               const struct kiln_phrase *phrase, struct kiln_span *ret,
+                               bool *ret_guessed)
 {
     if (i < phrase->anchor || i - phrase->anchor + phrase->count > tokens->count)
         return false;
@@ -257,24 +184,30 @@ static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
     const size_t high = i + reach < tokens->count ? i + reach : tokens->count - 1;
     size_t from = i, to = i;
     unsigned found = 1, content = 1, share = phrase->shares[phrase->anchor];
+    bool turned = false; /* a word stands on the other side of the anchor */
     for (size_t w = 0; w < phrase->count; w++) {
         if (w == phrase->anchor)
             continue;
-        for (size_t t = low; t <= high; t++) {
+        size_t t = low;
+        for (; t <= high; t++) {
             const struct kiln_route_token *token = &tokens->at[t];
-            if (t == i || token->form != phrase->forms[w] ||
-                token->clause != tokens->at[i].clause || token->mark != tokens->at[i].mark)
-                continue;
-            from = t < from ? t : from;
-            to = t > to ? t : to;
-            share += phrase->shares[w];
-            content += phrase->shares[w] >= CONTENT;
-            found++;
-            break;
+            if (t != i && token->form == phrase->forms[w] &&
+                token->clause == tokens->at[i].clause && token->mark == tokens->at[i].mark)
+                break;
         }
+        if (t > high && phrase->grouped)
+            return 0;
+        if (t > high)
+            continue;
+        from = t < from ? t : from;
+        to = t > to ? t : to;
+        turned |= (t < i) != (w < phrase->anchor);
+        share += phrase->shares[w];
+        content += phrase->shares[w] >= CONTENT;
+        found++;
     }
     if (found < 2 || to - from > reach ||
-        (found < phrase->count && (content < 2 || share < PART_LEAST)))
+        (found < phrase->count && (turned || content < 2 || share < PART_LEAST)))
         return 0;
     *ret = (struct kiln_span){(uint32_t)from, (uint32_t)to + 1};
     return (uint16_t)(to - from + 1 > phrase->count ? share * LOOSE / 1000 : share);
@@ -307,29 +240,53 @@ static bool often(const struct kiln_router_reader *reader, uint32_t phrase)
     return times == KILN_REPEATS_MAX;
 }
 
+/* Which words the prompt has, about: a bit a word. */
+#define PRESENT_BITS 1024
+struct present {
+    uint64_t bits[PRESENT_BITS / 64];
+};
+
+static bool is_present(const struct present *present, uint32_t form)
+{
+    return present->bits[form % PRESENT_BITS / 64] >> (form % 64) & 1;
+}
+
+/* "Water color" is one word in two, and no water with color in it. */
+static bool is_compound(const struct kiln_router *router, const struct kiln_phrase *phrase)
+{
+    return phrase->as_one != UINT32_MAX && !router->phrases[phrase->as_one].joined;
+}
+
 void kiln_router_find(struct kiln_router_reader *reader)
 {
     const struct kiln_router *router = reader->router;
     const struct kiln_route_tokens *tokens = &reader->tokens;
+    struct present present = {{0}};
+    for (size_t i = 0; i < tokens->count; i++)
+        present.bits[tokens->at[i].form % PRESENT_BITS / 64] |= 1ull << tokens->at[i].form % 64;
     reader->hit_count = 0;
     for (size_t i = 0; i < tokens->count; i++) {
         const struct kiln_route_token *token = &tokens->at[i];
         const uint32_t *list =
             token->mark > KILN_MARK_NEGATED ? NULL : kiln_map_get(&router->anchors, token->form);
-        for (const uint32_t *p = list ? router->anchor_list + *list : NULL; p && *p != LIST_END;
-             p++) {
-            const struct kiln_phrase *phrase = &router->phrases[*p];
-            struct kiln_hit hit = {.phrase = *p, .denied = token->mark == KILN_MARK_NEGATED};
+        for (const struct kiln_anchored *p = list ? router->anchor_list + *list : NULL;
+             p && p->phrase != KILN_LIST_END; p++) {
+            if (p->other && !is_present(&present, p->other)) /* as of most phrases */
+                continue;
+            const struct kiln_phrase *phrase = &router->phrases[p->phrase];
+            struct kiln_hit hit = {.phrase = p->phrase, .denied = token->mark == KILN_MARK_NEGATED};
             bool guessed = false;
-            if (word_for_word(tokens, i, phrase, &hit.span, &guessed)) {
+            if (kiln_router_word_for_word(tokens, i, phrase, &hit.span, &guessed)) {
                 hit.exact = !guessed;
                 hit.share = guessed ? LOOSE : 1000;
-            } else if (phrase->count > 1) {
+            } else if (phrase->count > 1 && !is_compound(router, phrase)) {
                 hit.share = around(tokens, i, phrase, &hit.span);
             }
-            if (hit.share == 0 || reader->hit_count == KILN_HITS_MAX || often(reader, *p))
+            if (hit.share == 0 || reader->hit_count == KILN_HITS_MAX || often(reader, p->phrase))
                 continue;
             hit.look = look(reader, phrase, hit.span);
+            hit.certain = hit.look == KILN_LOOK && (phrase->count == 1 || !phrase->bare ||
+                                                    is_asked_for(reader, hit.span, token->clause));
             reader->hits[reader->hit_count++] = hit;
         }
     }

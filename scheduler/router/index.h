@@ -10,6 +10,7 @@
 #define KILN_PHRASE_WORDS 8 /* of a longer trigger or keyword the first ones count */
 #define KILN_HITS_MAX 512   /* phrases found in one prompt */
 #define KILN_REPEATS_MAX 4  /* places of one phrase that count */
+#define KILN_LIST_END UINT32_MAX
 
 enum kiln_role { KILN_ROLE_TRIGGER, KILN_ROLE_KEYWORD, KILN_ROLE_NEGATIVE, KILN_ROLE_ANTONYM };
 
@@ -29,9 +30,12 @@ struct kiln_phrase {
     uint64_t forms[KILN_PHRASE_WORDS];
     uint16_t shares[KILN_PHRASE_WORDS]; /* of the phrase's idf, thousandths; their sum is 1000 */
     uint8_t count, anchor;
-    bool empty;  /* nothing but praise: "beautiful", "digital illustration" */
-    bool common; /* one word that is a common word of English */
-    bool joined; /* two words written as one: "crosshatching" */
+    bool empty;      /* nothing but praise: "beautiful", "digital illustration" */
+    bool common;     /* one word that is a common word of English */
+    bool joined;     /* two words written as one: "crosshatching", and nobody's phrase else */
+    bool bare;       /* for a LoRA it counts only where it certainly asks for a look */
+    bool grouped;    /* made by a group of the lexicon alone: all its words must be there */
+    uint32_t as_one; /* number of the phrase of its two words as one, UINT32_MAX for none */
     uint32_t use, use_count;
 };
 
@@ -54,8 +58,11 @@ struct kiln_router {
     struct kiln_map phrase_of; /* hash of a phrase -> its number */
     struct kiln_use *uses;     /* by phrase */
     size_t use_count, use_room;
-    struct kiln_map anchors; /* form -> first in anchor_list, which 0xffffffff ends */
-    uint32_t *anchor_list;
+    struct kiln_map anchors; /* form -> first in anchor_list, which phrase 0xffffffff ends */
+    struct kiln_anchored {
+        uint32_t phrase;
+        uint32_t other; /* low bits of the form of a word that must be there too; 0: none must */
+    } * anchor_list;
     struct kiln_map words; /* stem -> first of its postings, which lora 0xffffffff ends */
     struct kiln_posting *postings;
     struct kiln_map misspelt; /* a word without one letter -> first in near */
@@ -66,6 +73,7 @@ struct kiln_router {
     struct kiln_spoken {
         uint64_t form;
         uint32_t lowest, highest; /* of the LoRAs whose phrases have the word */
+        bool alone;               /* it is a phrase */
         char text[24];
     } * spoken;
     size_t spoken_count, spoken_room;
@@ -80,6 +88,7 @@ struct kiln_hit {
     struct kiln_span span;
     uint16_t share; /* of its idf that is found, thousandths */
     uint16_t look;  /* how much it looks like asking for a look, up to KILN_LOOK: hits.c */
+    bool certain;   /* it is one, even of a phrase that is a thing too */
     bool exact;     /* word for word */
     bool denied;
     uint32_t inside; /* phrase of a longer hit around it, UINT32_MAX for none */
@@ -123,17 +132,23 @@ struct kiln_router_reader {
 /* build_words.c: the postings of BM25F, and the words that are recognised when misspelt. */
 int kiln_router_build_words(struct kiln_router *router, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *err) KILN_MUST_CHECK;
-#define KILN_MISSPELT_LEN 5 /* letters of a word that may have a wrong letter; */
-#define KILN_SLIP_LEN 4     /* one of which two letters may be swapped or one doubled; */
-#define KILN_TAIL_LEN 3     /* one of which only the last letter may be doubled */
-#define KILN_NEAR_MAX 16    /* words compared with a misspelt one; with more, none is meant */
+#define KILN_MISSPELT_LEN                                                                          \
+    5                    /* letters of a word that may have a wrong letter; within a phrase 4;     \
+                          */
+#define KILN_SLIP_LEN 4  /* one of which two letters may be swapped or one doubled; so 3; */
+#define KILN_TAIL_LEN 3  /* one of which only the last letter may be doubled */
+#define KILN_NEAR_MAX 16 /* words compared with a misspelt one; with more, none is meant */
 /* Calls each with the hash of every word that lacks one letter of text. */
 void kiln_misspelt_each(const char *text, size_t len, void (*each)(void *arg, uint64_t hash),
                         void *arg);
 
-/* hits.c: fills reader->hits; names of misspelt words first. */
+/* guess.c: which words misspelt ones stand for; then hits.c: fills reader->hits. */
 void kiln_router_guess(struct kiln_router_reader *reader);
 void kiln_router_find(struct kiln_router_reader *reader);
+/* Whether the phrase stands where its anchor is token i. */
+bool kiln_router_word_for_word(const struct kiln_route_tokens *tokens, size_t i,
+                               const struct kiln_phrase *phrase, struct kiln_span *ret,
+                               bool *ret_guessed);
 
 /* score.c: fills reader->candidates from the hits and words that are not used up, in no order. */
 #define KILN_Z_NOTHING (-1000000)   /* of a LoRA without evidence */

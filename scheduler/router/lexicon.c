@@ -1,6 +1,7 @@
 /* lexicon.c - see lexicon.h. */
 #include "scheduler/router/lexicon.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +17,14 @@
 #define CLASS_SHIFT 16
 #define IDF_EMPTY 3 /* of small words and praise, in tenths */
 #define CONCEPTS_MAX 5000
+#define PHRASE_SIZE 128 /* bytes of a phrase with its end */
 
 struct kiln_lexicon {
     char *text; /* concepts point into it */
     struct kiln_concept *concepts;
     size_t count, room;
+    char *(*groups)[2]; /* name and list, as written */
+    size_t group_count, group_room;
     struct kiln_map phrases; /* phrase -> concept */
     struct kiln_map names;   /* name -> concept */
     struct kiln_map words;   /* form -> idf | COMMON | SPOKEN | classes << CLASS_SHIFT */
@@ -51,27 +55,46 @@ static int mark_word(struct kiln_lexicon *lexicon, uint64_t form, uint32_t bits,
     return 0;
 }
 
-static int add_phrase(struct kiln_lexicon *lexicon, const char *text, int32_t concept,
-                      unsigned line, struct kiln_error *err)
+static int keep_phrase(struct kiln_concept *concept, struct kiln_lexicon_phrase phrase,
+                       unsigned line, struct kiln_error *err)
+{
+    struct kiln_lexicon_phrase *phrases =
+        kiln_room(concept->phrases, concept->count, &concept->room, sizeof *phrases);
+    if (!phrases)
+        return no_memory(err);
+    concept->phrases = phrases;
+    if (concept->count == KILN_CONCEPT_PHRASES_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "lexicon, line %u: over %d phrases", line,
+                         KILN_CONCEPT_PHRASES_MAX);
+    phrase.text = strdup(phrase.text);
+    if (!phrase.text)
+        return no_memory(err);
+    phrases[concept->count++] = phrase;
+    return 0;
+}
+
+/* Adds a phrase to a concept.  One of a group that another concept has is left out. */
+static int add_phrase(struct kiln_lexicon *lexicon, struct kiln_concept *concept,
+                      struct kiln_lexicon_phrase phrase, unsigned line, struct kiln_error *err)
 {
     struct kiln_route_tokens tokens = {0};
-    int rc = kiln_route_tokens_add(&tokens, text, strlen(text), false, err);
+    const uint32_t number = (uint32_t)(concept - lexicon->concepts);
+    int rc = kiln_route_tokens_add(&tokens, phrase.text, strlen(phrase.text), false, err);
     if (!rc && tokens.count == 0)
-        rc = kiln_fail(err, KILN_BAD_INPUT, "lexicon, line %u: '%s' has no words", line, text);
-    if (!rc) {
-        uint32_t *value =
-            kiln_map_put(&lexicon->phrases, kiln_route_tokens_phrase(tokens.at, tokens.count),
-                         (uint32_t) concept);
-        if (!value)
-            rc = no_memory(err);
-        else if (*value != (uint32_t) concept)
-            rc = kiln_fail(err, KILN_BAD_INPUT, "lexicon, line %u: '%s' is a phrase of '%s' too",
-                           line, text, lexicon->concepts[*value].name);
-    }
-    for (size_t i = 0; i < tokens.count && !rc; i++)
+        rc = kiln_fail(err, KILN_BAD_INPUT, "lexicon, line %u: '%s' has no words", line,
+                       phrase.text);
+    phrase.hash = rc ? 0 : kiln_route_tokens_phrase(tokens.at, tokens.count);
+    const uint32_t *owner = rc ? NULL : kiln_map_put(&lexicon->phrases, phrase.hash, number);
+    const bool taken = owner && *owner != number;
+    if (!rc && !owner)
+        rc = no_memory(err);
+    else if (taken && !phrase.grouped)
+        rc = kiln_fail(err, KILN_BAD_INPUT, "lexicon, line %u: '%s' is a phrase of '%s' too", line,
+                       phrase.text, lexicon->concepts[*owner].name);
+    for (size_t i = 0; i < tokens.count && !rc && !taken; i++)
         rc = mark_word(lexicon, tokens.at[i].form, SPOKEN, err);
     kiln_route_tokens_release(&tokens);
-    return rc;
+    return rc || taken ? rc : keep_phrase(concept, phrase, line, err);
 }
 
 /* The parts of a list between commas, in *ret (of which the caller frees the array). */
@@ -96,8 +119,76 @@ static int split_list(char *list, const char ***ret, uint32_t *ret_count, struct
     return 0;
 }
 
-/* One line, split in place; parents and antonyms are still names. */
-static int read_line(struct kiln_lexicon *lexicon, char *line, unsigned number, char *late[2],
+/* The words of the group that text begins with ("@glow outlines"), or NULL. */
+static const char *group_of(const struct kiln_lexicon *lexicon, const char *text, size_t *ret_len)
+{
+    *ret_len = strcspn(text, " ");
+    for (size_t i = 0; i < lexicon->group_count; i++)
+        if (strlen(lexicon->groups[i][0]) == *ret_len &&
+            memcmp(lexicon->groups[i][0], text, *ret_len) == 0)
+            return lexicon->groups[i][1];
+    return NULL;
+}
+
+/* Adds a phrase, as often as its groups have words. */
+static int add_written(struct kiln_lexicon *lexicon, struct kiln_concept *concept,
+                       struct kiln_lexicon_phrase phrase, unsigned line, struct kiln_error *err)
+{
+    const char *text = phrase.text, *at = strchr(text, '@');
+    size_t name_len, len;
+    if (!at)
+        return add_phrase(lexicon, concept, phrase, line, err);
+    const char *words = group_of(lexicon, at, &name_len);
+    if (!words)
+        return kiln_fail(err, KILN_BAD_INPUT, "lexicon, line %u: there is no group '%.*s'", line,
+                         (int)name_len, at);
+    int rc = 0;
+    for (; *words && !rc; words += len + (words[len] == ',')) {
+        char one[PHRASE_SIZE];
+        len = strcspn(words, ",");
+        const size_t skip = strspn(words, " ");
+        const int size = snprintf(one, sizeof one, "%.*s%.*s%s", (int)(at - text), text,
+                                  (int)(len - skip), words + skip, at + name_len);
+        rc = size < (int)sizeof one
+                 ? add_written(lexicon, concept,
+                               (struct kiln_lexicon_phrase){
+                                   .text = one, .bare = phrase.bare, .grouped = true},
+                               line, err)
+                 : kiln_fail(err, KILN_BAD_INPUT, "lexicon, line %u: '%s' is too long", line, text);
+    }
+    return rc;
+}
+
+/* "@glow | glowing, luminous": words that a phrase has in turn.  They have no groups themselves. */
+static int read_group(struct kiln_lexicon *lexicon, char *line, unsigned number,
+                      struct kiln_error *err)
+{
+    char *rest = line, *name = trim(strsep(&rest, "|"));
+    size_t len;
+    char *(*groups)[2] =
+        kiln_room(lexicon->groups, lexicon->group_count, &lexicon->group_room, sizeof *groups);
+    if (!groups)
+        return no_memory(err);
+    lexicon->groups = groups;
+    if (!rest || !*(rest = trim(rest)) || strchr(rest, '@') || strchr(name, ' ') ||
+        group_of(lexicon, name, &len))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "lexicon, line %u: '%s' must be a new group with words", number, name);
+    groups[lexicon->group_count][0] = name;
+    groups[lexicon->group_count++][1] = rest;
+    return 0;
+}
+
+/* What of a concept waits until all lines are read. */
+struct late {
+    char *parent, *antonyms; /* names */
+    const char **written;    /* phrases */
+    uint32_t count;
+    unsigned line;
+};
+
+/* One line, split in place. */
+static int read_line(struct kiln_lexicon *lexicon, char *line, unsigned number, struct late *late,
                      struct kiln_error *err)
 {
     char *fields[FIELDS], *rest = line;
@@ -126,21 +217,33 @@ static int read_line(struct kiln_lexicon *lexicon, char *line, unsigned number, 
     if (*named != (uint32_t) concept)
         return kiln_fail(err, KILN_BAD_INPUT, "lexicon, line %u: '%s' is there twice", number,
                          fields[0]);
-    const char **phrases;
-    int rc = split_list(fields[4], &phrases, &concepts[concept].count, err);
-    if (rc)
-        return rc;
-    concepts[concept].phrases = phrases;
-    for (uint32_t i = 0; i < concepts[concept].count && !rc; i++) {
-        char *mark = strchr(phrases[i], '?');
-        if (mark) {
-            *mark = '\0';
-            concepts[concept].bare[i] = true;
-        }
-        rc = add_phrase(lexicon, phrases[i], concept, number, err);
+    late->parent = fields[2];
+    late->antonyms = fields[3];
+    late->line = number;
+    return split_list(fields[4], &late->written, &late->count, err);
+}
+
+/* The phrases of a concept: those without groups, or the others. */
+static int add_phrases(struct kiln_lexicon *lexicon, struct kiln_concept *concept,
+                       const struct late *late, bool grouped, struct kiln_error *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < late->count && !rc; i++) {
+        char text[PHRASE_SIZE];
+        const size_t len = strcspn(late->written[i], "?");
+        if ((strchr(late->written[i], '@') != NULL) != grouped)
+            continue;
+        if (len >= sizeof text)
+            return kiln_fail(err, KILN_BAD_INPUT, "lexicon, line %u: '%s' is too long", late->line,
+                             late->written[i]);
+        memcpy(text, late->written[i], len);
+        text[len] = '\0';
+        const bool bare = late->written[i][len] == '?';
+        rc = add_written(
+            lexicon, concept,
+            (struct kiln_lexicon_phrase){.text = text, .bare = bare, .grouped = grouped},
+            late->line, err);
     }
-    late[0] = fields[2];
-    late[1] = fields[3];
     return rc;
 }
 
@@ -155,11 +258,11 @@ static int find_name(const struct kiln_lexicon *lexicon, const char *name, int32
 }
 
 static int link_concept(struct kiln_lexicon *lexicon, struct kiln_concept *concept,
-                        char *const late[2], struct kiln_error *err)
+                        const struct late *late, struct kiln_error *err)
 {
     const char **names;
-    int rc = *late[0] ? find_name(lexicon, late[0], &concept->parent, err) : 0;
-    rc = rc ? rc : split_list(late[1], &names, &concept->antonym_count, err);
+    int rc = *late->parent ? find_name(lexicon, late->parent, &concept->parent, err) : 0;
+    rc = rc ? rc : split_list(late->antonyms, &names, &concept->antonym_count, err);
     if (rc)
         return rc;
     int32_t *antonyms = calloc(concept->antonym_count + 1, sizeof *antonyms);
@@ -171,21 +274,31 @@ static int link_concept(struct kiln_lexicon *lexicon, struct kiln_concept *conce
     return rc;
 }
 
+/* A phrase that one concept writes out and another one makes of a group is the first one's. */
 static int read_concepts(struct kiln_lexicon *lexicon, struct kiln_error *err)
 {
-    char *(*late)[2] = calloc(CONCEPTS_MAX, sizeof *late), *rest = lexicon->text, *line;
+    struct late *late = calloc(CONCEPTS_MAX, sizeof *late);
+    char *rest = lexicon->text, *line;
     unsigned number = 0;
     int rc = late ? 0 : no_memory(err);
     while (!rc && (line = strsep(&rest, "\n")) != NULL) {
         number++;
         if (*line == '#' || !*trim(line))
             continue;
-        rc = lexicon->count < CONCEPTS_MAX
-                 ? read_line(lexicon, line, number, late[lexicon->count], err)
-                 : kiln_fail(err, KILN_BAD_INPUT, "lexicon: over %d concepts", CONCEPTS_MAX);
+        if (*line == '@')
+            rc = read_group(lexicon, line, number, err);
+        else
+            rc = lexicon->count < CONCEPTS_MAX
+                     ? read_line(lexicon, line, number, &late[lexicon->count], err)
+                     : kiln_fail(err, KILN_BAD_INPUT, "lexicon: over %d concepts", CONCEPTS_MAX);
     }
+    for (int grouped = 0; grouped < 2; grouped++)
+        for (size_t i = 0; i < lexicon->count && !rc; i++)
+            rc = add_phrases(lexicon, &lexicon->concepts[i], &late[i], grouped, err);
     for (size_t i = 0; i < lexicon->count && !rc; i++)
-        rc = link_concept(lexicon, &lexicon->concepts[i], late[i], err);
+        rc = link_concept(lexicon, &lexicon->concepts[i], &late[i], err);
+    for (size_t i = 0; late && i < CONCEPTS_MAX; i++)
+        free(late[i].written);
     free(late);
     return rc;
 }
@@ -270,10 +383,13 @@ void kiln_lexicon_free(struct kiln_lexicon *lexicon)
     if (!lexicon)
         return;
     for (size_t i = 0; i < lexicon->count; i++) {
-        free((void *)lexicon->concepts[i].phrases);
+        for (size_t p = 0; p < lexicon->concepts[i].count; p++)
+            free(lexicon->concepts[i].phrases[p].text);
+        free(lexicon->concepts[i].phrases);
         free((void *)lexicon->concepts[i].antonyms);
     }
     free(lexicon->concepts);
+    free(lexicon->groups);
     free(lexicon->text);
     kiln_map_release(&lexicon->phrases);
     kiln_map_release(&lexicon->names);

@@ -13,15 +13,19 @@
 
 struct kiln_lexicon;
 
-#define KILN_CONCEPT_PHRASES_MAX 192
+#define KILN_CONCEPT_PHRASES_MAX 2000
 
 struct kiln_concept {
     const char *name, *kind;
-    const char *const *phrases; /* count of them, as written */
-    uint32_t count;
-    bool bare[KILN_CONCEPT_PHRASES_MAX]; /* a phrase is a thing, too (lexicon.txt) */
-    int32_t parent;                      /* number of the concept, -1 for none */
-    const int32_t *antonyms;             /* antonym_count of them */
+    struct kiln_lexicon_phrase {
+        char *text;
+        uint64_t hash; /* kiln_route_tokens_phrase */
+        bool bare;     /* it is a thing, too (lexicon.txt) */
+        bool grouped;  /* one of many that a group of words makes ("@glow outlines") */
+    } * phrases;       /* count of them */
+    size_t count, room;
+    int32_t parent;          /* number of the concept, -1 for none */
+    const int32_t *antonyms; /* antonym_count of them */
     uint32_t antonym_count;
 };
 

@@ -49,9 +49,9 @@ static bool licensed(const struct kiln_router_lora *lora, const char *licences)
     for (const char *at = licences; *at;) {
         const size_t len = strcspn(at, ",");
         const bool empty = strspn(at, "-_. ") >= len; /* as between the commas of "MIT,,ISC" */
-        if (!empty && (same_part("commercial", at, len)
-                           ? lora->commercial == KILN_COMMERCIAL_YES
-                           : lora->licence && same_part(lora->licence, at, len)))
+        if (!empty &&
+            (same_part("commercial", at, len) ? lora->commercial == KILN_COMMERCIAL_YES
+                                              : lora->licence && same_part(lora->licence, at, len)))
             return true;
         at += len + (at[len] == ',');
     }
@@ -140,7 +140,7 @@ static void weigh(struct kiln_router_reader *reader, const struct kiln_hit *hit,
     const struct kiln_router *router = reader->router;
     const struct kiln_phrase *phrase = &router->phrases[hit->phrase];
     const bool trigger = use->role == KILN_ROLE_TRIGGER;
-    if (use->bare && !hit->denied && hit->look < KILN_LOOK)
+    if (use->bare && !hit->denied && !hit->certain)
         return;
     struct kiln_candidate *c = kiln_router_candidate(reader, use->lora, pool);
     if (!c)

@@ -53,6 +53,23 @@ static void spell(char *word, size_t *len)
     }
 }
 
+size_t kiln_route_british(const char *word, size_t len, char *out)
+{
+    for (size_t letter = 0; letter < 26; letter++)
+        for (const char(*known)[2][12] = kiln_word_spellings[letter]; (*known)[0][0]; known++) {
+            const char *from = (*known)[1], *to = (*known)[0];
+            const char *at = memmem(word, len, from, strlen(from));
+            if (!at)
+                continue;
+            const size_t before = (size_t)(at - word), rest = len - before - strlen(from);
+            memcpy(out, word, before);
+            memcpy(out + before, to, strlen(to));
+            memcpy(out + before + strlen(to), at + strlen(from), rest);
+            return before + strlen(to) + rest;
+        }
+    return 0;
+}
+
 static size_t without_plural(char *word, size_t len)
 {
     if (len < 4 || word[len - 1] != 's' || ends(word, len, "ss") || ends(word, len, "us") ||

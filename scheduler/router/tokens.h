@@ -19,6 +19,7 @@ struct kiln_route_token {
     uint8_t mark;   /* enum kiln_mark */
     uint8_t length; /* letters of a plain word of a-z, else 0 */
     bool guessed;   /* a misspelling: form is the word that was probably meant */
+    bool likened;   /* with an ending that makes a look of it: "neonish" */
     bool used;      /* spoke for a LoRA that is chosen */
     uint32_t text;  /* where its letters are in kiln_route_tokens.letters */
 };
@@ -46,6 +47,9 @@ void kiln_route_tokens_clear(struct kiln_route_tokens *tokens);
 void kiln_route_tokens_release(struct kiln_route_tokens *tokens);
 /* Makes two plain words one: "cross hatching", "crosshatching".  False for other texts. */
 bool kiln_route_tokens_join(struct kiln_route_tokens *tokens);
+/* The first part of a plain American word that Britain spells otherwise, so spelt, in out with room
+ * for len + 2 bytes; its length, or 0 for none. */
+size_t kiln_route_british(const char *word, size_t len, char *out);
 /* Hash of a whole phrase: its forms in their order. */
 uint64_t kiln_route_tokens_phrase(const struct kiln_route_token *at, size_t count);
 

@@ -19,7 +19,8 @@ const struct kiln_word_list kiln_word_lists[] = {
      "style styled art artwork painting render rendering drawing look aesthetic effect "
      "illustration "
      "picture image print sketch version animation film photo photograph poster still scene "
-     "portrait graphics technique rendition texture design of 风格 效果"},
+     "portrait graphics technique rendition texture design of like ish esque inspired themed vibe "
+     "feel treatment visuals manner filter 风格 效果"},
     {KILN_WORD_THING,
      "set box kit class course lesson workshop museum gallery exhibition shop store supplies paper "
      "brush book shelf bookshelf case bottle jar tin factory grill suit phone court pot tile table "
@@ -32,6 +33,11 @@ const struct kiln_word_list kiln_word_lists[] = {
      "box set pile pack packet jar tube sheet stack bag bucket crate drawer lump "
      "roll bottle shelf tin"},
     {KILN_WORD_PLACE, "on at under beside behind in inside near next between above below"},
+    {KILN_WORD_MAKING, "drawn drawing painted painting rendered made done created depicted "
+                       "illustrated executed shown "
+                       "styled portrayed designed sketched crafted built formed shaped sculpted "
+                       "modeled molded traced "
+                       "shaded constructed"},
     {KILN_WORD_ENGLISH,
      "anis bleu bran brio clam clod doss dost gird hoes lief loin loom nori peen penn ploy rani "
      "ruts sens sett slat wets"},

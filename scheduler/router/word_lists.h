@@ -11,7 +11,8 @@ enum kiln_word_class {
     KILN_WORD_THING = 8,      /* behind a phrase: it is a thing ("clay pot") */
     KILN_WORD_CONTAINER = 16, /* "a box of crayons": in front of "of": a thing too */
     KILN_WORD_PLACE = 32,     /* behind a word: the word is a thing ("the clay on the table") */
-    KILN_WORD_ENGLISH = 64    /* a rare word that is no misspelling of a look's */
+    KILN_WORD_ENGLISH = 64,   /* a rare word that is no misspelling of a look's */
+    KILN_WORD_MAKING = 128    /* "drawn with", "made from": what follows is a look */
 };
 
 struct kiln_word_list {

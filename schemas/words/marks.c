@@ -2,6 +2,7 @@
 #include "schemas/words/marks.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #define SCOPE_WORDS 4 /* that a denial reaches, articles not counted */
@@ -47,6 +48,21 @@ static size_t any_word(const struct text *t, size_t at, const char *const *words
             return len;
     }
     return 0;
+}
+
+/* The letters that the words begin with, bit 0 for a.  Most words of a prompt begin none of a list,
+ * which need not be read for them. */
+static uint32_t first_letters(const char *const *words)
+{
+    uint32_t letters = 0;
+    for (; *words; words++)
+        letters |= 1u << (**words - 'a');
+    return letters;
+}
+
+static bool may_begin(uint32_t letters, char c)
+{
+    return c >= 'a' && c <= 'z' && (letters >> (c - 'a') & 1);
 }
 
 static void mark(struct text *t, size_t from, size_t to, enum kiln_mark kind)
@@ -133,9 +149,12 @@ static const char *const sayings_cjk[] = {"写着", "寫著", "写有", "标题�
 
 static void mark_sayings(struct text *t)
 {
+    const uint32_t letters = first_letters(sayings);
     for (size_t at = 0; at < t->len; at++) {
         size_t said = 0;
-        if (letter(t->at[at]) && (at == 0 || !letter(t->at[at - 1])))
+        if (!may_begin(letters, t->at[at]) && !(t->at[at] & 0x80))
+            continue;
+        if (!(t->at[at] & 0x80) && (at == 0 || !letter(t->at[at - 1])))
             said = any_word(t, at, sayings);
         if (!said && (t->at[at] & 0x80))
             said = any_of(t, at, sayings_cjk);
@@ -224,15 +243,17 @@ static size_t short_not(const struct text *t, size_t at)
 
 static void mark_denials(struct text *t)
 {
+    const uint32_t letters = first_letters(denials);
     for (size_t at = 0; at < t->len; at++) {
-        if (t->marks[at] != KILN_MARK_NONE)
+        const bool ascii = !(t->at[at] & 0x80); /* also "n't" begins with an n, as "not" does */
+        if (t->marks[at] != KILN_MARK_NONE || (ascii && !may_begin(letters, t->at[at])))
             continue;
         size_t cue = short_not(t, at);
-        if (!cue && (at == 0 || !letter(t->at[at - 1])) && !any_word(t, at, no_denials))
+        if (!cue && ascii && (at == 0 || !letter(t->at[at - 1])) && !any_word(t, at, no_denials))
             cue = any_word(t, at, denials);
         if (cue) {
             mark(t, at, scope_end(t, at + cue), KILN_MARK_NEGATED);
-        } else if ((t->at[at] & 0x80) && !any_of(t, at, no_denials_cjk) &&
+        } else if (!ascii && !any_of(t, at, no_denials_cjk) &&
                    (cue = any_of(t, at, denials_cjk)) > 0 &&
                    !(at >= 3 && starts(t, at - 3, "特"))) { /* 特别 */
             mark(t, at, scope_end_cjk(t, at + cue), KILN_MARK_NEGATED);

@@ -8,7 +8,7 @@ set -u
 cd "${KILN_SOURCE:?}/tests/quality/routing" || exit 1
 python3 ../../../scripts/bench/routing_agreement.py compare second.tsv || exit 1
 exec python3 - ../../../scheduler/router/lexicon.txt <<'END'
-import collections, json, re, sys
+import collections, itertools, json, re, sys
 
 SMALL = set("a an the of in on at to and or with as by for from is it its that this style art not no "
             "without painting drawing print photo toy made looks like his her one two".split())
@@ -49,9 +49,20 @@ for part, rows in parts.items():
         if bool(must) != (row["kind"] in ("trigger", "meaning", "para", "team")) and row["kind"] != "script":
             faults.append(f"{part}: kind {row['kind']} with must {must}: {row['prompt']}")
 
+def phrases():
+    """Of the lexicon, with each word of a group in turn ("@glow outlines")."""
+    groups = {}
+    for line in open(sys.argv[1], encoding="utf-8"):
+        fields = [field.strip() for field in line.split("|")]
+        if line.startswith("@"):
+            groups[fields[0]] = [word.strip() for word in fields[1].split(",")]
+        elif "|" in line and not line.startswith("#"):
+            yield from itertools.chain.from_iterable(
+                map(" ".join, itertools.product(*(groups.get(word, [word]) for word in phrase.split())))
+                for phrase in fields[-1].split(","))
+
 dev = {three for row in parts["dev"] for three in shingles(row["prompt"])}
-written = {three for line in open(sys.argv[1], encoding="utf-8") if "|" in line
-           for phrase in line.split("|")[-1].split(",") for three in shingles(phrase)}
+written = {three for phrase in phrases() for three in shingles(phrase)}
 dev -= written
 dev -= {three for lora in loras for key in ("triggers", "positive") for text in lora.get(key, [])
         for three in shingles(text)}

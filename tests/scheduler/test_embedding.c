@@ -300,7 +300,7 @@ static void meaning_chooses_where_words_choose_nothing(void **state)
         char start[64];
         assert_string_equal(ask(&rig, "a crimson disc"), "disc");
         assert_true(rig.route.shown[0].by_meaning && rig.route.shown[0].c > 980);
-        snprintf(start, sizeof start, "{\"v\":7,\"r\":4,\"e\":\"%s\",\"p\":[[\"disc\",",
+        snprintf(start, sizeof start, "{\"v\":7,\"r\":5,\"e\":\"%s\",\"p\":[[\"disc\",",
                  kiln_embedding_model_id(rig.model));
         assert_int_equal(strncmp(rig.route.reason, start, strlen(start)), 0);
         assert_non_null(strstr(rig.route.reason, "\"meaning\"]"));

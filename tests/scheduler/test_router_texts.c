@@ -104,6 +104,10 @@ static void the_lexicon_refuses_what_is_wrong(void **state)
                  {"a | style | | | x\nb | style | | | X", "5 the", "'X' is a phrase of 'a' too"},
                  {"a | style | | | x\na | style | | | y", "5 the", "line 2: 'a' is there twice"},
                  {"a | style | | | ...", "5 the", "'...' has no words"},
+                 {"a | style | | | @b x", "5 the", "line 1: there is no group '@b'"},
+                 {"@b | x\n@b | y", "5 the", "line 2: '@b' must be a new group with words"},
+                 {"@b |", "5 the", "line 1: '@b' must be a new group"},
+                 {"@b | x, @c", "5 the", "line 1: '@b' must be a new group"},
                  {"a | style | | | x", "the", "has no idf"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(kiln_lexicon_parse(cases[i].concepts, cases[i].background, &other, &err),
@@ -130,8 +134,8 @@ static void the_lexicon_is_large_and_answers_in_two_languages(void **state)
     for (size_t i = 0; i < kiln_lexicon_count(lexicon); i++) {
         const struct kiln_concept *at = kiln_lexicon_concept(lexicon, (int32_t)i);
         phrases += at->count;
-        for (uint32_t p = 0; p < at->count; p++)
-            chinese += (unsigned char)at->phrases[p][0] >= 0xe4;
+        for (size_t p = 0; p < at->count; p++)
+            chinese += (unsigned char)at->phrases[p].text[0] >= 0xe4;
         assert_true(at->count >= 1 && at->parent != (int32_t)i);
     }
     assert_true(kiln_lexicon_count(lexicon) >= 400);
@@ -141,6 +145,32 @@ static void the_lexicon_is_large_and_answers_in_two_languages(void **state)
     assert_int_equal(find("水彩畫"), watercolor);
     assert_int_equal(find("Water-Colour"), watercolor);
     assert_int_equal(find("no such phrase"), -1);
+}
+
+/* "@glow line": a phrase for each word of the group; what another concept writes out is its. */
+static void a_group_of_the_lexicon_makes_phrases(void **state)
+{
+    (void)state;
+    struct kiln_lexicon *usual = lexicon;
+    struct kiln_error err;
+    if (kiln_lexicon_parse("@glow | shiny, lit up\n@mark | line, dot\n"
+                           "a | style | | | @glow @mark, plain, @glow thing?\n"
+                           "b | style | | | lit up dot",
+                           "5 the", &lexicon, &err))
+        fail_msg("%s", err.text);
+    const struct kiln_concept *a = kiln_lexicon_concept(lexicon, 0);
+    assert_int_equal(a->count, 1 + 3 + 2);
+    assert_string_equal(a->phrases[0].text, "plain");
+    assert_false(a->phrases[0].grouped || a->phrases[0].bare);
+    assert_string_equal(a->phrases[1].text, "shiny line");
+    assert_true(a->phrases[1].grouped && !a->phrases[1].bare);
+    assert_string_equal(a->phrases[5].text, "lit up thing");
+    assert_true(a->phrases[5].grouped && a->phrases[5].bare);
+    assert_int_equal(find("shiny dots"), 0);
+    assert_int_equal(find("lit up dot"), 1);
+    assert_int_equal(find("dot"), -1);
+    kiln_lexicon_free(lexicon);
+    lexicon = usual;
 }
 
 static void an_empty_registry_chooses_nothing(void **state)
@@ -156,7 +186,7 @@ static void an_empty_registry_chooses_nothing(void **state)
                                        &route, &err),
                      0);
     assert_int_equal(route.count, 0);
-    assert_string_equal(route.reason, "{\"v\":1,\"r\":4,\"p\":[]}");
+    assert_string_equal(route.reason, "{\"v\":1,\"r\":5,\"p\":[]}");
     assert_string_equal(route.prompt, "pixel art");
     assert_int_equal(
         kiln_router_route(reader, &(struct kiln_router_request){.prompt = "\xff"}, &route, &err),
@@ -246,6 +276,7 @@ int main(void)
         cmocka_unit_test(a_lora_has_a_bound),
         cmocka_unit_test(the_lexicon_refuses_what_is_wrong),
         cmocka_unit_test(the_lexicon_is_large_and_answers_in_two_languages),
+        cmocka_unit_test(a_group_of_the_lexicon_makes_phrases),
         cmocka_unit_test(an_empty_registry_chooses_nothing),
         cmocka_unit_test(ten_thousand_loras),
     };

@@ -160,10 +160,10 @@ static int many(const char *path, const struct kiln_lexicon *lexicon, size_t cou
         snprintf(trigger, sizeof trigger, "mdlr%zu style", have);
         snprintf(prose, sizeof prose,
                  "%s, %s, number %zu, with soft edges, warm light and old paper",
-                 concept->phrases[0], concept->phrases[concept->count - 1], have);
+                 concept->phrases[0].text, concept->phrases[concept->count - 1].text, have);
         lora->description = text_of(prose);
         fine = lora->description && add_one(&lora->triggers, trigger) &&
-               add_one(&lora->positive, concept->phrases[have % concept->count]);
+               add_one(&lora->positive, concept->phrases[have % concept->count].text);
     }
     if (!fine)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for LoRAs"); /* the bench ends */

@@ -231,9 +231,15 @@ static void explain_lexicon(const struct kiln_cli *cli, const char *text, uint64
     told[number] = true;
     const struct kiln_concept *concept = kiln_lexicon_concept(lexicon, number);
     bool praise;
-    for (uint32_t i = 0; i < concept->count; i++)
-        if (hash_of(lexicon, concept->phrases[i], &praise) != hash)
-            kiln_text_printf(&list, "%s%s", list.len ? ", " : "", concept->phrases[i]);
+    size_t grouped = 0;
+    for (size_t i = 0; i < concept->count; i++) {
+        const struct kiln_lexicon_phrase *phrase = &concept->phrases[i];
+        grouped += phrase->grouped;
+        if (!phrase->grouped && hash_of(lexicon, phrase->text, &praise) != hash)
+            kiln_text_printf(&list, "%s%s", list.len ? ", " : "", phrase->text);
+    }
+    if (list.len && grouped)
+        kiln_text_printf(&list, " and %zu more like these", grouped);
     if (list.len && !list.failed)
         kiln_say(cli, "      the lexicon adds to '%s': %s", text, list.at);
     kiln_text_release(&list);

@@ -1,0 +1,124 @@
+/* test_router_words.c - words that the router reads otherwise than they are written: misspelt ones,
+ * and what the lexicon's groups of words mean. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler/router/lora_file.h"
+#include "scheduler/router/router.h"
+
+static const char registry[] =
+    "{\"loras\": ["
+    "{\"name\": \"neon\", \"triggers\": [\"neon style\", \"neon sign\"]},"
+    "{\"name\": \"clay\", \"triggers\": [\"clay style\"]},"
+    "{\"name\": \"pixel\", \"triggers\": [\"pxl\"], \"positive\": [\"pixel art\"]},"
+    "{\"name\": \"wash\", \"triggers\": [\"wshpnt\"], \"positive\": [\"watercolor\"]}]}";
+
+static struct kiln_lexicon *lexicon;
+static struct kiln_router *router;
+static struct kiln_router_reader *reader;
+
+/* The LoRA of a prompt that gets one, "" for none, "many" for more. */
+static const char *team(const char *prompt)
+{
+    struct kiln_error err;
+    struct kiln_route route;
+    if (kiln_router_route(reader, &(struct kiln_router_request){.prompt = prompt}, &route, &err))
+        fail_msg("%s", err.text);
+    return route.count == 0   ? ""
+           : route.count == 1 ? kiln_router_lora(router, route.picks[0].lora)->name
+                              : "many";
+}
+
+/* A wrong or missing letter of a short word, if the words beside it say what it is. */
+static void short_words_are_read_within_their_phrase(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a fox, neom sign"), "neon");
+    assert_string_equal(team("a fox, nen glow"), "neon");
+    assert_string_equal(team("a fox, pixel atr"), "pixel");
+    assert_string_equal(team("a fox, modelling caly"), "clay");
+    assert_string_equal(team("a fox, modelling cley"), "clay");
+    assert_string_equal(team("a fox, neo sign"), ""); /* a word of its own */
+    assert_string_equal(team("a fox with a nein"), "");
+    assert_string_equal(team("a fox, cley"), "");
+}
+
+static void other_ways_to_misspell(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a fox, enon style"), "neon"); /* the first two letters */
+    assert_string_equal(team("a fox, piksel art"), "pixel");
+    assert_string_equal(team("a fox, klay style"), "clay");
+    assert_string_equal(team("a fox, glowing conturs"), "neon");
+    assert_string_equal(team("a fox, fluoresent conturs"), "neon");
+    assert_string_equal(team("a fox, modeling in plasticine"), "clay");
+    assert_string_equal(team("a clayish fox"), "clay");
+    assert_string_equal(team("a fox, plasticineish"), "clay");
+    assert_string_equal(team("a foxish animal"), "");
+}
+
+/* Britain's spelling may be misspelt, too; and two words that are one are not just any two. */
+static void water_color_is_one_word(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a fox, waterclour painting"), "wash");
+    assert_string_equal(team("a fox, water colour"), "wash");
+    assert_string_equal(team("a glass of water with colour in it"), "");
+    assert_string_equal(team("the water has a colour"), "");
+}
+
+/* "@glowing @outline", "bar sign?" of the lexicon. */
+static void groups_make_phrases(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a fox, luminous contours"), "neon");
+    assert_string_equal(team("a fox, contours that are luminous"), "neon");
+    assert_string_equal(team("a fox, luminous"), ""); /* half of one is none */
+    assert_string_equal(team("a fox shaped out of play-doh"), "clay");
+    assert_string_equal(team("a fox like a bar sign"), "neon");
+    assert_string_equal(team("a fox, bar sign style"), "neon");
+    assert_string_equal(team("a fox below a bar sign"), "");
+    assert_string_equal(team("a fox made of little squares"), "pixel");
+    assert_string_equal(team("a little square"), "");
+    assert_string_equal(team("a fox drawn with neon"), "neon");
+    assert_string_equal(team("a fox below the neon"), "");
+}
+
+static int open_all(void **state)
+{
+    struct kiln_error err;
+    struct kiln_router_lora *loras;
+    size_t count;
+    (void)state;
+    if (kiln_lexicon_new(&lexicon, &err) ||
+        kiln_lora_file_read(registry, strlen(registry), "test", &loras, &count, &err) ||
+        kiln_router_build(loras, count, 1, lexicon, &router, &err))
+        fail_msg("%s", err.text);
+    reader = kiln_router_reader_new(router);
+    return reader ? 0 : -1;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    kiln_router_reader_free(reader);
+    kiln_router_free(router);
+    kiln_lexicon_free(lexicon);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_words_are_read_within_their_phrase),
+        cmocka_unit_test(other_ways_to_misspell),
+        cmocka_unit_test(water_color_is_one_word),
+        cmocka_unit_test(groups_make_phrases),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
