@@ -54,6 +54,8 @@ static int intern(struct kiln_router *router, const struct kiln_route_token *wor
         shared += phrase->shares[i];
     }
     phrase->shares[phrase->anchor] = (uint16_t)(phrase->shares[phrase->anchor] + 1000 - shared);
+    phrase->denies = count > 1 && (words[0].form == kiln_map_hash("no", 2) ||
+                                   words[0].form == kiln_map_hash("without", 7));
     phrase->common = count == 1 && kiln_lexicon_common(router->lexicon, words[0].form);
     return 0;
 }

@@ -10,8 +10,7 @@
 #include "scheduler/router/word_lists.h"
 #include "schemas/names.h"
 
-#define LEAST_REST 250 /* what the other words of a phrase must say, thousandths of it */
-#define WORD_MAX 20    /* letters of a word that may be misspelt */
+#define WORD_MAX 20 /* letters of a word that may be misspelt */
 
 /* How a word is misspelt; the lower, the nearer. */
 enum { SLIP, WRONG_LETTER, ANOTHER_WORD };
@@ -108,7 +107,18 @@ static void look_around(struct guess *guess)
     try_guess(guess, kiln_map_hash(other, guess->len));
 }
 
-/* Whether token i, read as the word, makes a phrase of the words beside it, which say enough. */
+/* Whether a word of the phrase beside word `at` says more than "a" or "style". */
+static bool others_say(const struct kiln_router *router, const struct kiln_phrase *phrase,
+                       size_t at)
+{
+    for (size_t w = 0; w < phrase->count; w++)
+        if (w != at && !(kiln_lexicon_classes(router->lexicon, phrase->forms[w]) &
+                         (KILN_WORD_SMALL | KILN_WORD_LOOK)))
+            return true;
+    return false;
+}
+
+/* Whether token i, read as the word, makes a phrase of the words beside it, which say something. */
 static bool completes(const struct kiln_router *router, struct kiln_route_tokens *tokens, size_t i,
                       const struct kiln_spoken *word)
 {
@@ -125,8 +135,7 @@ static bool completes(const struct kiln_router *router, struct kiln_route_tokens
             bool guessed;
             found = phrase->count > 1 && !phrase->empty &&
                     kiln_router_word_for_word(tokens, t, phrase, &span, &guessed) &&
-                    span.from <= i && i < span.to &&
-                    1000 - phrase->shares[i - span.from] >= LEAST_REST;
+                    span.from <= i && i < span.to && others_say(router, phrase, i - span.from);
         }
     }
     tokens->at[i] = was;
@@ -176,23 +185,28 @@ static bool is_likened(const struct kiln_router *router, struct kiln_route_token
     return false;
 }
 
-/* As it is heard: "piksel", "klay".  The length, 0 if that is no other word. */
-static size_t sounds(const char *text, size_t len, char out[WORD_MAX])
+/* As it is heard: "piksel", "klay", "grafics".  The length, 0 if that is no other word. */
+static size_t sounds(const char *text, size_t len, char out[2 * WORD_MAX])
 {
     size_t at = 0;
+    bool other = false;
     for (size_t i = 0; i < len; i++) {
         const bool x = text[i] == 'k' && i + 1 < len && text[i + 1] == 's' && i > 0;
-        out[at++] = x ? 'x' : text[i] == 'k' && i == 0 ? 'c' : text[i];
+        const bool c = text[i] == 'k' && i == 0, ph = text[i] == 'f' && i > 0;
+        out[at++] = x ? 'x' : c ? 'c' : ph ? 'p' : text[i];
+        if (ph)
+            out[at++] = 'h';
         i += x;
+        other |= x || c || ph;
     }
-    return at < len || out[0] != text[0] ? at : 0;
+    return other ? at : 0;
 }
 
 /* The word that a token stands for, or NULL. */
 static const struct kiln_spoken *meant(const struct kiln_router *router,
                                        struct kiln_route_tokens *tokens, size_t i)
 {
-    char heard[WORD_MAX];
+    char heard[2 * WORD_MAX];
     struct guess guess = {.router = router,
                           .text = tokens->letters + tokens->at[i].text,
                           .len = tokens->at[i].length,

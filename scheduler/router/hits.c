@@ -14,6 +14,7 @@
 #define BETWEEN 2      /* other words within a phrase */
 #define LOOSE 900      /* what a phrase is worth with others between, thousandths */
 #define CONTENT 100    /* share of a word that means something, thousandths */
+#define NEARLY 900     /* share of what only words like "style" are missing from */
 #define PART_LEAST 600 /* share of a phrase of three words and more */
 
 /* How much a single word looks like asking for a look, thousandths. */
@@ -94,7 +95,7 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
                  {"were", NULL, "ing"}, {"has", NULL, "ed"},  {"have", NULL, "ed"},
                  {"had", NULL, "ed"},   {"just", NULL, "ed"}, {NULL, "her", "ing"},
                  {NULL, "his", "ing"},  {NULL, "its", "ing"}, {NULL, "their", "ing"},
-                 {NULL, "by", "ed"},    {NULL, "from", "ed"}};
+                 {NULL, "by", "ed"},    {NULL, "from", "ed"}, {NULL, "from", "ing"}};
     const struct kiln_route_token *token = &reader->tokens.at[span.from];
     const char *text = reader->tokens.letters + token->text;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
@@ -109,17 +110,30 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
     return false;
 }
 
-/* Whether what stands around the phrase says that it is a look. */
-static bool is_asked_for(const struct kiln_router_reader *reader, struct kiln_span span,
-                         uint32_t clause)
+/* Whether what stands around the phrase says that it is a look.  "Of" behind it does, and of a
+ * phrase that is a thing too "of a": "a sprite of a fox", "a bitmap of voters". */
+static bool is_asked_for(const struct kiln_router_reader *reader, const struct kiln_phrase *phrase,
+                         struct kiln_span span, uint32_t clause)
 {
-    if ((classes_at(reader, span.to, clause) & KILN_WORD_LOOK) ||
+    if (((classes_at(reader, span.to, clause) & KILN_WORD_LOOK) &&
+         !(phrase->bare && is_word(reader, span.to, "of") && !is_word(reader, span.to + 1, "a") &&
+           !is_word(reader, span.to + 1, "an"))) ||
         reader->tokens.at[span.to - 1].likened || alone(reader, span, clause))
         return true;
     return span.from > 0 && reader->tokens.at[span.from - 1].clause == clause &&
            (is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of") ||
             follows_word(reader, span, "as") || follows_word(reader, span, "like") ||
             is_made_with(reader, span, clause));
+}
+
+/* "The water colors of the sea", but not "in the watercolors of ...". */
+static bool is_a_property(const struct kiln_router_reader *reader, struct kiln_span span)
+{
+    return span.from > 0 && is_word(reader, span.from - 1, "the") &&
+           is_word(reader, span.to, "of") &&
+           !(span.from > 1 &&
+             (is_word(reader, span.from - 2, "in") || is_word(reader, span.from - 2, "like") ||
+              is_word(reader, span.from - 2, "as")));
 }
 
 static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_phrase *phrase,
@@ -137,9 +151,10 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
     if (follows && is_word(reader, span.from - 1, "of") && span.from > 1 &&
         (classes_at(reader, span.from - 2, clause) & KILN_WORD_CONTAINER))
         return THING;
-    if (phrase->count == 1 && follows && is_happening(reader, span))
+    if (follows &&
+        ((phrase->count == 1 && is_happening(reader, span)) || is_a_property(reader, span)))
         return THING;
-    if (phrase->count > 1 || is_asked_for(reader, span, clause))
+    if (phrase->count > 1 || is_asked_for(reader, phrase, span, clause))
         return KILN_LOOK;
     if (!follows)
         return FRONT;
@@ -177,7 +192,7 @@ bool kiln_router_word_for_word(const struct kiln_route_tokens *tokens, size_t i,
 
 /* The share of the phrase's words around its anchor at i, 0 for too little. */
 static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
-                       const struct kiln_phrase *phrase, struct kiln_span *ret)
+                       const struct kiln_phrase *phrase, struct kiln_span *ret, bool *ret_part)
 {
     const size_t reach = phrase->count + BETWEEN - 1u;
     const size_t low = i > reach ? i - reach : 0;
@@ -210,6 +225,7 @@ static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
         (found < phrase->count && (turned || content < 2 || share < PART_LEAST)))
         return 0;
     *ret = (struct kiln_span){(uint32_t)from, (uint32_t)to + 1};
+    *ret_part = found < phrase->count && share >= NEARLY;
     return (uint16_t)(to - from + 1 > phrase->count ? share * LOOSE / 1000 : share);
 }
 
@@ -274,19 +290,24 @@ void kiln_router_find(struct kiln_router_reader *reader)
             if (p->other && !is_present(&present, p->other)) /* as of most phrases */
                 continue;
             const struct kiln_phrase *phrase = &router->phrases[p->phrase];
-            struct kiln_hit hit = {.phrase = p->phrase, .denied = token->mark == KILN_MARK_NEGATED};
-            bool guessed = false;
+            struct kiln_hit hit = {.phrase = p->phrase,
+                                   .denied = token->mark == KILN_MARK_NEGATED && !phrase->denies};
+            bool guessed = false, part = false;
             if (kiln_router_word_for_word(tokens, i, phrase, &hit.span, &guessed)) {
                 hit.exact = !guessed;
                 hit.share = guessed ? LOOSE : 1000;
             } else if (phrase->count > 1 && !is_compound(router, phrase)) {
-                hit.share = around(tokens, i, phrase, &hit.span);
+                hit.share = around(tokens, i, phrase, &hit.span, &part);
             }
             if (hit.share == 0 || reader->hit_count == KILN_HITS_MAX || often(reader, p->phrase))
                 continue;
             hit.look = look(reader, phrase, hit.span);
-            hit.certain = hit.look == KILN_LOOK && (phrase->count == 1 || !phrase->bare ||
-                                                    is_asked_for(reader, hit.span, token->clause));
+            if (part && hit.look == KILN_LOOK &&
+                !is_asked_for(reader, phrase, hit.span, token->clause))
+                hit.look = PLACED; /* "black ink spilled" is no black ink illustration */
+            hit.certain =
+                hit.look == KILN_LOOK && (phrase->count == 1 || !phrase->bare ||
+                                          is_asked_for(reader, phrase, hit.span, token->clause));
             reader->hits[reader->hit_count++] = hit;
         }
     }

@@ -31,6 +31,7 @@ struct kiln_phrase {
     uint16_t shares[KILN_PHRASE_WORDS]; /* of the phrase's idf, thousandths; their sum is 1000 */
     uint8_t count, anchor;
     bool empty;      /* nothing but praise: "beautiful", "digital illustration" */
+    bool denies;     /* it begins with "no": "no anti aliasing" */
     bool common;     /* one word that is a common word of English */
     bool joined;     /* two words written as one: "crosshatching", and nobody's phrase else */
     bool bare;       /* for a LoRA it counts only where it certainly asks for a look */

@@ -28,10 +28,10 @@ const struct kiln_word_list kiln_word_lists[] = {
      "seller magazine studio supply museum tutorial festival competition contest auction "
      "wholesaler "
      "brick pit soil pigeon worm tablet roof mug cup vase frame tray lobby hotel label sock hat "
-     "jumper blanket cushion"},
+     "jumper blanket cushion gas atom"},
     {KILN_WORD_CONTAINER,
      "box set pile pack packet jar tube sheet stack bag bucket crate drawer lump "
-     "roll bottle shelf tin"},
+     "roll bottle shelf tin can glass cup bowl plate piece"},
     {KILN_WORD_PLACE, "on at under beside behind in inside near next between above below"},
     {KILN_WORD_MAKING, "drawn drawing painted painting rendered made done created depicted "
                        "illustrated executed shown "

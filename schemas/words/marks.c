@@ -176,9 +176,11 @@ static void mark_sayings(struct text *t)
 /* --- denials ---------------------------------------------------------------------------------- */
 
 static const char *const denials[] = {
-    "not",   "no",     "without",  "never",        "avoid",       "avoiding", "except", "neither",
-    "nor",   "cannot", "excludes", "excluding",    "rather than", "free of",  "lacks",  "lacking",
-    "minus", "non",    "nothing",  "anything but", "instead of",  NULL};
+    "not",         "no",           "without",    "never",   "avoid",    "avoiding",
+    "except",      "neither",      "nor",        "cannot",  "excludes", "excluding",
+    "rather than", "free of",      "lacks",      "lacking", "minus",    "non",
+    "nothing",     "anything but", "instead of", "sick of", "tired of", "fed up with",
+    "bored of",    "enough of",    "hate",       "hates",   "dislike",  NULL};
 static const char *const no_denials[] = {"not only",     "not just",   "nothing but", "no less",
                                          "no matter",    "not unlike", "no doubt",    "no other",
                                          "nothing else", NULL};

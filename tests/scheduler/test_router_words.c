@@ -55,7 +55,7 @@ static void other_ways_to_misspell(void **state)
     assert_string_equal(team("a fox, piksel art"), "pixel");
     assert_string_equal(team("a fox, klay style"), "clay");
     assert_string_equal(team("a fox, glowing conturs"), "neon");
-    assert_string_equal(team("a fox, fluoresent conturs"), "neon");
+    assert_string_equal(team("a fox, luminesent conturs"), "neon");
     assert_string_equal(team("a fox, modeling in plasticine"), "clay");
     assert_string_equal(team("a clayish fox"), "clay");
     assert_string_equal(team("a fox, plasticineish"), "clay");
@@ -89,6 +89,38 @@ static void groups_make_phrases(void **state)
     assert_string_equal(team("a fox below the neon"), "");
 }
 
+/* Words of those groups that name things. */
+static void things_of_the_groups_are_no_looks(void **state)
+{
+    (void)state;
+    static const char *const none[] = {
+        "a fluorescent tube hanging in a garage",
+        "a boy playing an old video game",
+        "a retro game console on a shelf",
+        "bread dough shaped into loaves",
+        "a basin to wash hands",
+        "rough paper bags stacked by the door",
+        "a quilt made of colored squares",
+        "a house made of blocks",
+        "an electric sign post at the crossroads",
+        "a halo of light around the moon",
+        "a strip of light under the door",
+        "a bitmap of voters",
+        "a can of sprite on ice",
+        "flowing colors of a flag in the wind",
+        "the watercolors of the sea",
+        "atom model of neon gas",
+        "sick of clay, a fox",
+    };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (*team(none[i]))
+            fail_msg("'%s' is for %s", none[i], team(none[i]));
+    assert_string_equal(team("in the watercolors of the sea, a fox"), "wash");
+    assert_string_equal(team("a sprite of a fox"), "pixel");
+    assert_string_equal(team("a fox, retro game look"), "pixel");
+    assert_string_equal(team("a fox in pixel art with no anti-aliasing"), "pixel");
+}
+
 static int open_all(void **state)
 {
     struct kiln_error err;
@@ -119,6 +151,7 @@ int main(void)
         cmocka_unit_test(other_ways_to_misspell),
         cmocka_unit_test(water_color_is_one_word),
         cmocka_unit_test(groups_make_phrases),
+        cmocka_unit_test(things_of_the_groups_are_no_looks),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -58,6 +58,8 @@ static void a_denial_reaches_its_noun_phrase(void **state)
     expect("a knot, a notebook, snow", "a knot, a notebook, snow");
     expect("not only neon", "not only neon");
     expect("nothing but neon", "nothing but neon");
+    expect("i am sick of neon, a fox", "i am ------------, a fox");
+    expect("i hate clay", "i ---------");
 }
 
 static void chinese_denies_too(void **state)
