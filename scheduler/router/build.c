@@ -270,13 +270,13 @@ static int build_anchors(struct kiln_router *router, struct kiln_error *err)
     }
     size_t at = 0;
     for (size_t i = 0; i < router->anchors.size && !rc; i++) {
-        if (!router->anchors.places[i].key)
+        if (!router->anchors.keys[i])
             continue;
         const uint32_t first = (uint32_t)at;
-        for (uint32_t p = router->anchors.places[i].value; p != KILN_LIST_END; p = next[p])
+        for (uint32_t p = router->anchors.values[i]; p != KILN_LIST_END; p = next[p])
             router->anchor_list[at++] = (struct kiln_anchored){p, other_word(&router->phrases[p])};
         router->anchor_list[at++] = (struct kiln_anchored){KILN_LIST_END, 0};
-        router->anchors.places[i].value = first;
+        router->anchors.values[i] = first;
     }
     free(next);
     return rc;

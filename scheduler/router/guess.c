@@ -1,8 +1,8 @@
 /* guess.c - misspelt words of a prompt: which word of the registry's phrases each stands for.
  *
- * Common words of English stand for themselves.  A word is meant that is near enough for its length
- * and nearer than all others; a short one is, if it makes a phrase of the words beside it: "pen and
- * ikn".  What then asks for a look is what would ask for one if it were spelt right.
+ * Common words of English stand for themselves.  Others stand for the word that is near enough for
+ * its length and nearer than all others.  If there is none, or several are as near, it is the one
+ * that makes a phrase of the words beside it, which may have three or four letters: "pen and ikn".
  */
 #include <string.h>
 
@@ -11,6 +11,7 @@
 #include "schemas/names.h"
 
 #define WORD_MAX 20 /* letters of a word that may be misspelt */
+#define AROUND 3    /* words on either side that may make a phrase with it */
 
 /* How a word is misspelt; the lower, the nearer. */
 enum { SLIP, WRONG_LETTER, ANOTHER_WORD };
@@ -20,11 +21,10 @@ struct guess {
     const char *text;
     size_t len;
     size_t short_by; /* so many letters a word may be shorter than otherwise for its mistake */
-    const struct kiln_spoken *word; /* that is meant; NULL: none yet */
-    int distance;                   /* its */
-    bool many;                      /* as near to another word, of other LoRAs */
-    /* All words that are near, if they are wanted. */
-    const struct kiln_spoken *near[KILN_NEAR_MAX];
+    const struct kiln_spoken *word;                /* that is meant; NULL: none yet */
+    int distance;                                  /* its */
+    bool many;                                     /* as near to another word, of other LoRAs */
+    const struct kiln_spoken *near[KILN_NEAR_MAX]; /* all words that are near */
     size_t near_count;
 };
 
@@ -123,10 +123,10 @@ static bool completes(const struct kiln_router *router, struct kiln_route_tokens
                       const struct kiln_spoken *word)
 {
     const struct kiln_route_token was = tokens->at[i];
-    const size_t low = i > KILN_PHRASE_WORDS ? i - KILN_PHRASE_WORDS : 0;
+    const size_t low = i > AROUND ? i - AROUND : 0;
     bool found = false;
     tokens->at[i].form = word->form;
-    for (size_t t = low; t < tokens->count && t < i + KILN_PHRASE_WORDS && !found; t++) {
+    for (size_t t = low; t < tokens->count && t <= i + AROUND && !found; t++) {
         const uint32_t *list = kiln_map_get(&router->anchors, tokens->at[t].form);
         for (const struct kiln_anchored *p = list ? router->anchor_list + *list : NULL;
              p && p->phrase != KILN_LIST_END && !found; p++) {

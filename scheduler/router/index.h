@@ -133,11 +133,11 @@ struct kiln_router_reader {
 /* build_words.c: the postings of BM25F, and the words that are recognised when misspelt. */
 int kiln_router_build_words(struct kiln_router *router, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *err) KILN_MUST_CHECK;
-#define KILN_MISSPELT_LEN                                                                          \
-    5                    /* letters of a word that may have a wrong letter; within a phrase 4;     \
-                          */
-#define KILN_SLIP_LEN 4  /* one of which two letters may be swapped or one doubled; so 3; */
-#define KILN_TAIL_LEN 3  /* one of which only the last letter may be doubled */
+/* Letters of a word that may have a wrong letter; one less within a phrase. */
+#define KILN_MISSPELT_LEN 5
+/* Of one of which two letters may be swapped or one doubled; one less within a phrase. */
+#define KILN_SLIP_LEN 4
+#define KILN_TAIL_LEN 3  /* of one of which only the last letter may be doubled */
 #define KILN_NEAR_MAX 16 /* words compared with a misspelt one; with more, none is meant */
 /* Calls each with the hash of every word that lacks one letter of text. */
 void kiln_misspelt_each(const char *text, size_t len, void (*each)(void *arg, uint64_t hash),

@@ -17,16 +17,20 @@ uint64_t kiln_map_hash(const char *bytes, size_t len)
 static bool grow(struct kiln_map *map)
 {
     struct kiln_map larger = {.size = map->size ? map->size * 2 : 64, .count = map->count};
-    larger.places = calloc(larger.size, sizeof *larger.places);
-    if (!larger.places)
+    larger.keys = calloc(larger.size, sizeof *larger.keys);
+    larger.values = calloc(larger.size, sizeof *larger.values);
+    if (!larger.keys || !larger.values) {
+        kiln_map_release(&larger);
         return false;
+    }
     for (size_t i = 0; i < map->size; i++) {
-        if (!map->places[i].key)
+        if (!map->keys[i])
             continue;
-        size_t at = map->places[i].key & (larger.size - 1);
-        while (larger.places[at].key)
+        size_t at = map->keys[i] & (larger.size - 1);
+        while (larger.keys[at])
             at = (at + 1) & (larger.size - 1);
-        larger.places[at] = map->places[i];
+        larger.keys[at] = map->keys[i];
+        larger.values[at] = map->values[i];
     }
     kiln_map_release(map);
     *map = larger;
@@ -38,17 +42,19 @@ uint32_t *kiln_map_put(struct kiln_map *map, uint64_t key, uint32_t fresh)
     if (map->count * 2 >= map->size && !grow(map))
         return NULL;
     size_t i = key & (map->size - 1);
-    while (map->places[i].key && map->places[i].key != key)
+    while (map->keys[i] && map->keys[i] != key)
         i = (i + 1) & (map->size - 1);
-    if (!map->places[i].key) {
-        map->places[i] = (struct kiln_map_place){key, fresh};
+    if (!map->keys[i]) {
+        map->keys[i] = key;
+        map->values[i] = fresh;
         map->count++;
     }
-    return &map->places[i].value;
+    return &map->values[i];
 }
 
 void kiln_map_release(struct kiln_map *map)
 {
-    free(map->places);
+    free(map->keys);
+    free(map->values);
     *map = (struct kiln_map){0};
 }

@@ -7,10 +7,8 @@
 #include <stdint.h>
 
 struct kiln_map {
-    struct kiln_map_place {
-        uint64_t key; /* 0: free */
-        uint32_t value;
-    } * places;
+    uint64_t *keys; /* 0: free */
+    uint32_t *values;
     size_t size, count; /* size is a power of two */
 };
 
@@ -19,9 +17,9 @@ static inline const uint32_t *kiln_map_get(const struct kiln_map *map, uint64_t 
 {
     if (map->count == 0)
         return NULL;
-    for (size_t i = key & (map->size - 1); map->places[i].key; i = (i + 1) & (map->size - 1))
-        if (map->places[i].key == key)
-            return &map->places[i].value;
+    for (size_t i = key & (map->size - 1); map->keys[i]; i = (i + 1) & (map->size - 1))
+        if (map->keys[i] == key)
+            return &map->values[i];
     return NULL;
 }
 

@@ -274,12 +274,12 @@ static size_t syntax(const struct text *t, size_t at)
     const char c = t->at[at];
     if (c != '<' && c != 'h' && c != 'w' && c != ':')
         return 0;
-    if (any_of(t, at, tags)) {
+    if (c == '<' && any_of(t, at, tags)) {
         while (end < t->len && t->at[end] != '>' && t->at[end] != '\n')
             end++;
         return end < t->len ? end + 1 : end;
     }
-    if (any_of(t, at, addresses)) {
+    if ((c == 'h' || c == 'w') && any_of(t, at, addresses)) {
         while (end < t->len && (unsigned char)t->at[end] > ' ')
             end++;
         return end;
@@ -291,24 +291,40 @@ static size_t syntax(const struct text *t, size_t at)
     return end > at + 1 && end < t->len && t->at[end] == ')' ? end : 0;
 }
 
+static void mark_syntax(struct text *t)
+{
+    for (size_t at = 0; at < t->len; at++) {
+        const size_t end = syntax(t, at);
+        if (end) {
+            mark(t, at, end, KILN_MARK_SYNTAX);
+            at = end - 1;
+        }
+    }
+}
+
+static void mark_quoted(struct text *t)
+{
+    for (size_t at = 0; at < t->len; at++) {
+        const size_t end = quoted(t, at);
+        if (end) {
+            mark(t, at, end, KILN_MARK_QUOTED);
+            at = end - 1;
+        }
+    }
+}
+
 void kiln_words_marks(const char *folded, size_t len, unsigned char *marks)
 {
     struct text t = {folded, len, marks};
+    unsigned char all = 0;
     memset(marks, KILN_MARK_NONE, len);
-    for (size_t at = 0; at < len; at++) {
-        const size_t end = syntax(&t, at);
-        if (end) {
-            mark(&t, at, end, KILN_MARK_SYNTAX);
-            at = end - 1;
-        }
-    }
-    for (size_t at = 0; at < len; at++) {
-        const size_t end = quoted(&t, at);
-        if (end) {
-            mark(&t, at, end, KILN_MARK_QUOTED);
-            at = end - 1;
-        }
-    }
+    for (size_t i = 0; i < len; i++)
+        all |= (unsigned char)folded[i];
+    /* Most prompts have none of these, and to see that is quicker than to look at each place. */
+    if (memchr(folded, '<', len) || memchr(folded, ':', len) || memmem(folded, len, "www.", 4))
+        mark_syntax(&t);
+    if ((all & 0x80) || memchr(folded, '"', len) || memchr(folded, '\'', len))
+        mark_quoted(&t);
     mark_sayings(&t);
     mark_denials(&t);
 }
