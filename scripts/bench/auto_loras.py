@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """auto_loras.py - loras "auto" beside LoRAs that are set by hand, by what the pictures show.
 
-    python3 scripts/bench/auto_loras.py [--build build] [--prompts tests/quality/styles.jsonl] [-n N] [--wrong]
+    python3 scripts/bench/auto_loras.py [--build build] [--prompts tests/quality/styles.jsonl] [--device cuda:0]
+                                        [-n N] [--wrong]
 
 Each prompt asks for one style of the demo model, or for none (tests/quality/README.md).  `auto` is what `kiln lora
 try` answers: LoRAs, scales, and the prompt with its trigger.  By hand: the LoRA of that style at its own scale, and
@@ -64,7 +65,8 @@ def judge(args, drawn, sums):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
             file.flush()
-            words = ["bench", "quality", "--model", args.model, "--prompts", file.name, "--style", style, "--suffix", ""]
+            words = ["bench", "quality", "--model", args.model, "--device", args.device, "--prompts", file.name,
+                     "--style", style, "--suffix", ""]
             for name, scale in loras:
                 words += ["--lora", f"{os.path.join(args.model, 'loras', name)}.safetensors:{scale}"]
             sums[kind].add(run(args, *words)["rows"][0])
@@ -75,6 +77,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--model", default=os.path.join(ROOT, "pipeline/models/sketch"))
     parser.add_argument("--prompts", default=os.path.join(ROOT, "tests/quality/styles.jsonl"))
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("-n", type=int, default=100000, help="about so many prompts, evenly from the file")
     parser.add_argument("--wrong", action="store_true", help="list the prompts that auto understands otherwise, and end")
     args = parser.parse_args()
