@@ -166,6 +166,20 @@ at_tty y 0 kiln backfill rm cats
 empty 'no backfills' kiln backfill ls
 ok kiln backfill add cats --template 'a green cat' --set size=64x64
 ok kiln backfill rm cats --yes
+says 'Removed backfill cats and cancelled .*; its pictures stay in batch backfill-cats'
+# One that never made a job leaves no batch, which would be coming in for ever.
+ok kiln pause --backfill
+ok kiln backfill add none --template 'no cat' --set size=64x64
+ok kiln batches
+says '^backfill-none .* coming in ' out.txt
+ok kiln backfill rm none --yes
+says 'Removed backfill none, which had made no jobs, and its empty batch backfill-none'
+ok kiln batches
+grep backfill-none out.txt && die "the empty batch is left"
+ok kiln backfill add none --template 'no cat' --set size=64x64
+ok kiln backfill rm none --yes --json
+json out.txt 'd == {"removed": "none", "batch": None, "cancelled": 0}'
+ok kiln resume --backfill
 ok kiln resume --tenant cats
 
 # --- cached latents

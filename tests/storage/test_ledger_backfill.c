@@ -45,6 +45,16 @@ static int keep_due(void *arg, const struct kiln_backfill_due *due, struct kiln_
     return 0;
 }
 
+/* Removes the order; whether its batch is still there. */
+static bool removed(void)
+{
+    bool left;
+    kiln_test_ok(kiln_ledger_backfill_remove(rig.ledger, "p", "o", &left, &rig.err), rig.err);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM backfill"), 0);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM batch"), left);
+    return left;
+}
+
 /* Of the only order there is; room UINT64_MAX: none is due. */
 static struct kiln_backfill_due due_now(void)
 {
@@ -161,8 +171,10 @@ static void an_identity_is_made_once(void **state)
     assert_int_equal(due.cursor, 8);
     assert_int_equal(due.room, 4);
     /* An order that is given again goes on with the batch of the one before. */
-    kiln_test_ok(kiln_ledger_backfill_remove(rig.ledger, "p", "o", &rig.err), rig.err);
-    assert_int_equal(kiln_ledger_backfill_remove(rig.ledger, "p", "o", &rig.err), KILN_NOT_FOUND);
+    bool left;
+    assert_true(removed());
+    assert_int_equal(kiln_ledger_backfill_remove(rig.ledger, "p", "o", &left, &rig.err),
+                     KILN_NOT_FOUND);
     add("o", (struct kiln_backfill_spec){.mark = 10});
     due = due_now();
     assert_int_equal(due.room, 4);
@@ -179,7 +191,7 @@ static void what_was_cancelled_is_made_again(void **state)
     add("o", (struct kiln_backfill_spec){.mark = 6});
     struct kiln_backfill_due due = due_now(), stale = due;
     assert_int_equal(top_up(rig.ledger, &due, 0, 6), 6);
-    kiln_test_ok(kiln_ledger_backfill_remove(rig.ledger, "p", "o", &rig.err), rig.err);
+    assert_true(removed());
     kiln_test_ok(kiln_ledger_cancel(rig.ledger, "p", 0, "backfill-o", &cancelled, &rig.err),
                  rig.err);
     assert_int_equal(cancelled, 6);
@@ -197,6 +209,53 @@ static void what_was_cancelled_is_made_again(void **state)
                      1);
     assert_int_equal(due_now().room, 0);
     assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM job"), 8);
+}
+
+/* Nothing would ever fill such a batch, and listings would say for ever that it is coming in. */
+static void a_batch_that_never_had_a_job_goes_with_its_order(void **state)
+{
+    (void)state;
+    add("o", (struct kiln_backfill_spec){.mark = 6});
+    assert_false(removed());
+    /* The jobs of an earlier order of this name keep their batch, also where gc removed them. */
+    add("o", (struct kiln_backfill_spec){.mark = 6});
+    struct kiln_backfill_due due = due_now();
+    assert_int_equal(top_up(rig.ledger, &due, 0, 1), 1);
+    assert_true(removed());
+    add("o", (struct kiln_backfill_spec){.mark = 6});
+    free(kiln_test_sql(rig.stack, "DELETE FROM job"));
+    assert_true(removed());
+}
+
+/* A removal that waits for a top-up sees the jobs that it made. */
+static void *remove_it(void *arg)
+{
+    struct kiln_ledger *ledger;
+    struct kiln_error err;
+    kiln_test_ok(kiln_ledger_open(rig.stack->config, "remover", &ledger, &err), err);
+    kiln_test_ok(kiln_ledger_backfill_remove(ledger, "p", "o", arg, &err), err);
+    kiln_ledger_close(ledger);
+    return NULL;
+}
+
+static void a_first_top_up_keeps_the_batch_of_a_removal_at_once(void **state)
+{
+    (void)state;
+    pthread_t removing;
+    uint64_t both = 0;
+    for (int round = 0; round < 40; round++) {
+        bool left;
+        empty(NULL);
+        add("o", (struct kiln_backfill_spec){.mark = 6});
+        struct kiln_backfill_due due = due_now();
+        assert_int_equal(pthread_create(&removing, NULL, remove_it, &left), 0);
+        uint64_t made = top_up(rig.ledger, &due, 0, 1);
+        pthread_join(removing, NULL);
+        assert_int_equal(left, made);
+        assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM batch"), made);
+        both += made;
+    }
+    print_message("of 40 rounds %llu made a job first\n", (unsigned long long)both);
 }
 
 static void it_ends_where_it_was_told_to(void **state)
@@ -316,6 +375,8 @@ int main(void)
         cmocka_unit_test_setup(schedulers_that_race_stay_below_the_mark, empty),
         cmocka_unit_test_setup(an_identity_is_made_once, empty),
         cmocka_unit_test_setup(what_was_cancelled_is_made_again, empty),
+        cmocka_unit_test_setup(a_batch_that_never_had_a_job_goes_with_its_order, empty),
+        cmocka_unit_test_setup(a_first_top_up_keeps_the_batch_of_a_removal_at_once, empty),
         cmocka_unit_test_setup(it_ends_where_it_was_told_to, empty),
         cmocka_unit_test_setup(a_rate_is_kept, empty),
         cmocka_unit_test_setup(what_is_held_gets_nothing, empty),

@@ -182,25 +182,31 @@ static int remove_backfill(struct kiln_cli *cli, struct kiln_ledger *ledger, con
     char batch[KILN_BATCH_NAME_MAX + 1] = "", question[256];
     struct kiln_error err;
     uint64_t cancelled = 0;
+    bool left;
     snprintf(question, sizeof question,
              "Backfill %s will be removed and its queued jobs cancelled; its pictures stay.", name);
     if (!kiln_confirm(cli, yes, question))
         return EX_USAGE;
     int rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, keep_batch, batch, &err);
     if (rc == 0)
-        rc = kiln_ledger_backfill_remove(ledger, kiln_pool(cli), name, &err);
+        rc = kiln_ledger_backfill_remove(ledger, kiln_pool(cli), name, &left, &err);
     if (rc)
         return kiln_report(cli, &err);
-    rc = kiln_cancel_batch(cli, ledger, batch, &cancelled, &err);
+    rc = left ? kiln_cancel_batch(cli, ledger, batch, &cancelled, &err) : 0;
     if (rc) {
         kiln_warn(cli, "the backfill is removed, but its jobs are not cancelled: `kiln cancel %s`",
                   batch);
         return kiln_report(cli, &err);
     }
-    kiln_say(cli, "Removed backfill %s and cancelled %s; its pictures stay in batch %s", name,
-             KILN_COUNT(cancelled, "job"), batch);
-    return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:s, s:I}", "removed", name, "batch",
-                                                      batch, "cancelled", (json_int_t)cancelled))
+    if (left)
+        kiln_say(cli, "Removed backfill %s and cancelled %s; its pictures stay in batch %s", name,
+                 KILN_COUNT(cancelled, "job"), batch);
+    else
+        kiln_say(cli, "Removed backfill %s, which had made no jobs, and its empty batch %s", name,
+                 batch);
+    return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:s?, s:I}", "removed", name, "batch",
+                                                      left ? batch : NULL, "cancelled",
+                                                      (json_int_t)cancelled))
                      : 0;
 }
 

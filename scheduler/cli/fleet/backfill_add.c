@@ -180,6 +180,7 @@ static int keep(struct addition *addition, struct kiln_error *err)
     struct kiln_backfill_spec *spec = &addition->spec;
     struct kiln_ledger *ledger = NULL;
     struct kiln_error ignored;
+    bool left;
     uint64_t id = 0;
     const struct kiln_enqueue_context *context = &addition->prompts.context;
     spec->overrides = context->overrides ? context->overrides : "";
@@ -196,7 +197,7 @@ static int keep(struct addition *addition, struct kiln_error *err)
             rc = kiln_ledger_backfill_lines(ledger, id, addition->lines + at, count, err);
             at += count;
         }
-        if (rc && kiln_ledger_backfill_remove(ledger, kiln_pool(cli), spec->name, &ignored))
+        if (rc && kiln_ledger_backfill_remove(ledger, kiln_pool(cli), spec->name, &left, &ignored))
             kiln_warn(cli,
                       "only a part of the backfill is in the ledger, and it renders nothing; "
                       "remove it with "

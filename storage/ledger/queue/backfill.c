@@ -11,30 +11,26 @@ int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
                              struct kiln_error *err)
 {
     /* If an earlier backfill of this name left a batch, it is used again, and its jobs are not made
-     * twice. */
-    static const struct kiln_statement batch = {
-        "backfill_batch", "INSERT INTO batch (pool, name) VALUES ($1::text, $2::text)"
-                          " ON CONFLICT DO NOTHING"};
+     * twice.  Backfill and batch are added by one statement, so that neither is there alone. */
     static const struct kiln_statement add = {
         "backfill_add",
-        "INSERT INTO backfill (pool, name, who, overrides, width, height, pass_jobs, mark,"
+        "WITH new AS (INSERT INTO batch (pool, name) VALUES ($1::text, $2::text)"
+        "  ON CONFLICT DO NOTHING RETURNING id), home AS (TABLE new UNION ALL"
+        "  SELECT id FROM batch WHERE pool = $1 AND name = $2)"
+        " INSERT INTO backfill (pool, name, who, overrides, width, height, pass_jobs, mark,"
         "  until_jobs, until_at, rate, window_from, window_to, seed_fixed, batch_id)"
         " SELECT $1::text, $3::text, $4::text, $5::text, $6::integer, $7::integer, $8::bigint,"
         "  $9::bigint, nullif($10::bigint, 0), to_timestamp(nullif($11::bigint, 0) / 1000.0),"
         "  nullif($12::float8, 0), nullif($13::smallint, -1), nullif($14::smallint, -1),"
-        "  $15::bool, b.id FROM batch b WHERE b.pool = $1 AND b.name = $2::text"
-        " ON CONFLICT DO NOTHING RETURNING id"};
-    struct kiln_params params = {0}, named = {0};
+        "  $15::bool, id FROM home ON CONFLICT DO NOTHING RETURNING id"};
+    struct kiln_params params = {0};
     char name[KILN_BATCH_NAME_MAX + 1];
     snprintf(name, sizeof name, KILN_BACKFILL_BATCH "%s", spec->name);
-    KILN_BIND(&named, pool, name);
     KILN_BIND(&params, pool, name, spec->name, spec->who, spec->overrides, spec->width,
               spec->height, spec->pass_jobs);
     KILN_BIND(&params, spec->mark, spec->until_jobs, spec->until_ms, spec->rate, spec->window_from,
               spec->window_to, spec->seed_fixed);
-    int rc = kiln_ledger_run(ledger, &batch, &named, NULL, err);
-    if (rc == 0)
-        rc = kiln_ledger_ask(ledger, &add, &params, KILN_FIELDS(*ret_id), err);
+    int rc = kiln_ledger_ask(ledger, &add, &params, KILN_FIELDS(*ret_id), err);
     if (rc == 0 && *ret_id == 0)
         return kiln_fail(err, KILN_EXISTS,
                          "pool %s already has a backfill '%s'; see `kiln backfill show %s`", pool,
@@ -59,17 +55,24 @@ int kiln_ledger_backfill_lines(struct kiln_ledger *ledger, uint64_t id,
 }
 
 int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, const char *name,
-                                struct kiln_error *err)
+                                bool *ret_batch_left, struct kiln_error *err)
 {
+    /* `made` is that of the row as it is deleted, so a top-up that was first is seen.  A batch
+     * without sums never had a job, of an earlier backfill either. */
     static const struct kiln_statement remove = {
         "backfill_remove",
-        "WITH gone AS (DELETE FROM backfill WHERE pool = $1::text AND name = $2::text RETURNING 1),"
+        "WITH gone AS (DELETE FROM backfill WHERE pool = $1::text AND name = $2::text"
+        "  RETURNING batch_id, made),"
         " lifted AS (DELETE FROM hold WHERE pool = $1 AND name = $2"
-        "  AND scope IN ('order', 'window')) SELECT count(*) FROM gone"};
+        "  AND scope IN ('order', 'window')),"
+        " emptied AS (DELETE FROM batch b USING gone WHERE b.id = gone.batch_id AND gone.made = 0"
+        "  AND NOT EXISTS (SELECT FROM batch_tally WHERE batch_id = b.id)"
+        "  AND NOT EXISTS (SELECT FROM intake_call WHERE batch_id = b.id) RETURNING 1)"
+        " SELECT count(*), NOT EXISTS (TABLE emptied) FROM gone"};
     struct kiln_params params = {0};
     int gone;
     KILN_BIND(&params, pool, name);
-    int rc = kiln_ledger_ask(ledger, &remove, &params, KILN_FIELDS(gone), err);
+    int rc = kiln_ledger_ask(ledger, &remove, &params, KILN_FIELDS(gone, *ret_batch_left), err);
     if (rc == 0 && !gone)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no backfill '%s' in pool %s", name, pool);
     return rc;

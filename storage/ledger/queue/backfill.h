@@ -41,9 +41,9 @@ int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
 int kiln_ledger_backfill_lines(struct kiln_ledger *ledger, uint64_t id,
                                const struct kiln_backfill_line *lines, size_t count,
                                struct kiln_error *err) KILN_MUST_CHECK;
-/* Removes the backfill and its pauses; its batch stays.  KILN_NOT_FOUND. */
+/* Removes the backfill, its pauses, and its batch unless that ever had a job.  KILN_NOT_FOUND. */
 int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, const char *name,
-                                struct kiln_error *err) KILN_MUST_CHECK;
+                                bool *ret_batch_left, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Clears the error that stopped the backfill.  An unknown name changes nothing. */
 int kiln_ledger_backfill_restart(struct kiln_ledger *ledger, const char *pool, const char *name,
