@@ -219,9 +219,7 @@ static int assign(struct kiln_leader *leader, struct round *round, int64_t now_m
 }
 
 /* --- taking back ------------------------------------------------------------------------------ */
-/* An assignment that is ahead at a busy worker returns to the queue for an idle one.  First in the
- * ledger: then the attempt is another, and the first worker's is void.  Then the worker is told; if
- * the message is lost, it finds out before it begins, or at its commit. */
+/* An assignment that is ahead at a busy worker returns to the queue for an idle one. */
 static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
     struct kiln_policy_taken_back taken;
@@ -236,17 +234,11 @@ static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct ki
     if (!assigned || !assigned->in_flight || assigned->lost || member->running[0] == '\0' ||
         strcmp(member->running, assigned->id) == 0)
         return 0;
-    struct kiln_return how = {.code = KILN_OK, .reason = "taken back for an idle worker"};
     kiln_log(KILN_LOG_INFO, "taken_back", kiln_f("assignment", "%s", assigned->id),
              kiln_f("worker", "%s", member->name), kiln_f("gain_s", "%.1f", taken.gain_s));
-    int rc = kiln_return_assignment(leader, member, assigned, &how, KILN_CAUSE_TAKEN_BACK, err);
-    if (rc)
-        return rc;
-    kiln_stream_hint(leader, member->name, KILN_CONTROL_DROP, 0, assigned->id);
-    /* It counts as in flight until a heartbeat names it no more: a worker that is sent too much
-     * ignores it, and that is found out a lease later. */
     leader->busy = true;
-    return 0;
+    return kiln_take_back(leader, member, assigned, "taken back for an idle worker",
+                          KILN_CAUSE_TAKEN_BACK, err);
 }
 
 /* --- a step ---------------------------------------------------------------------------------- */

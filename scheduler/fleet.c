@@ -340,6 +340,15 @@ static bool same_protocol(struct kiln_member *member, const struct kiln_heartbea
     return false;
 }
 
+/* A store that answers and refuses will do so until somebody repairs it; one that is away may be
+ * back at once. */
+static bool must_yield(const struct kiln_heartbeat *beat)
+{
+    int code = kiln_code_by_name(beat->trouble_code);
+    bool away = code == KILN_UNAVAILABLE || code == KILN_TIMEOUT;
+    return strcmp(beat->trouble, "store") == 0 && (!away || beat->trouble_ms >= KILN_STORE_AWAY_MS);
+}
+
 void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbeat *beat,
                           int64_t now_ms)
 {
@@ -367,7 +376,10 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
     snprintf(member->running, sizeof(member->running), "%s", beat->running);
     member->draining = beat->draining;
     member->refused = strcmp(beat->trouble, "store") == 0;
-
+    snprintf(member->model, sizeof(member->model), "%s", beat->model);
+    if (must_yield(beat) && !member->yields)
+        leader->reconcile_due_ms = 0;
+    member->yields = must_yield(beat);
     member->minor = beat->minor;
     uint32_t in_flight = 0, named = 0;
     struct kiln_policy_worker report = {.model = beat->model,
@@ -383,6 +395,7 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
                                                     !same_protocol(member, beat) ||
                                                     kiln_fleet_is_blocked(leader, member, now_ms)};
     struct kiln_error err;
+    member->able = !report.draining && beat->trouble[0] == '\0';
     if (first && kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));
     for (uint32_t i = 0; first && i < member->assignment_count; i++) {
@@ -396,6 +409,8 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
         named += member->assignments[i]->in_flight && member->assignments[i]->named;
     }
     fill_report(&report, beat, in_flight, named);
+    if (member->refused) /* also when what it holds has ended or gone to others */
+        report.capacity = report.capacity_short = 0;
     const struct kiln_assigned *running = kiln_fleet_assigned(member, beat->running);
     struct kiln_mode mode;
     if (!running || !kiln_mode_parse(running->mode, &mode))

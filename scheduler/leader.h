@@ -87,8 +87,11 @@ struct kiln_member {
     bool known;                         /* a heartbeat was read; else only the ledger names it */
     bool present, bye;                  /* in the last round of heartbeats; has said goodbye */
     bool draining, refused;             /* by its store; says the latest heartbeat */
-    uint32_t minor;                     /* of the protocol: which modes it knows */
-    bool foreign;                       /* speaks another protocol version, which was logged */
+    bool yields;                        /* what it holds, to others: its store takes nothing */
+    bool able;                          /* it takes jobs, and nothing refuses its pictures */
+    char model[KILN_NAME_MAX + 1];
+    uint32_t minor;              /* of the protocol: which modes it knows */
+    bool foreign;                /* speaks another protocol version, which was logged */
     bool tells_progress;         /* its heartbeats say what is rendered: `begun` can be trusted */
     int64_t started_ms, sent_ms; /* by the worker's clock: compared for equality and order only */
     int64_t changed_ms;          /* when a new heartbeat was last read */
@@ -181,6 +184,13 @@ int kiln_reconcile(struct kiln_leader *leader, int64_t now_ms,
 int kiln_return_assignment(struct kiln_leader *leader, const struct kiln_member *member,
                            const struct kiln_assigned *assigned, const struct kiln_return *how,
                            enum kiln_return_cause cause, struct kiln_error *err) KILN_MUST_CHECK;
+/* The same of a live worker, for other workers, and no attempt counts.  First in the ledger: then
+ * the attempt is another, and this worker's is void.  Then it is told to drop the assignment; if
+ * the message is lost, it finds out before it begins, or at its commit.  The assignment counts as
+ * in flight until a heartbeat names it no more. */
+int kiln_take_back(struct kiln_leader *leader, const struct kiln_member *member,
+                   const struct kiln_assigned *assigned, const char *reason,
+                   enum kiln_return_cause cause, struct kiln_error *err) KILN_MUST_CHECK;
 /* Reads the pauses, twice a second or when a control message says that they have changed. */
 int kiln_load_pauses(struct kiln_leader *leader, int64_t now_ms,
                      struct kiln_error *err) KILN_MUST_CHECK;

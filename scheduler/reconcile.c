@@ -7,6 +7,8 @@
  *   missing     a live worker does not name the assignment: after one lease its jobs return.  They
  *               count only if some heartbeat had named it (else a flushed Redis took it away).
  *   orphaned    a worker names an assignment of which nothing is assigned: it must drop it.
+ *   refused     the store of a live worker refuses its pictures, and another one is able: its jobs
+ *               return, and the worker must drop them.  None counts.
  *   cancelled   a job of an assignment in flight is assigned no more: the worker must stop it.
  */
 #include <stdio.h>
@@ -137,6 +139,29 @@ int kiln_return_assignment(struct kiln_leader *leader, const struct kiln_member 
     return rc;
 }
 
+int kiln_take_back(struct kiln_leader *leader, const struct kiln_member *member,
+                   const struct kiln_assigned *assigned, const char *reason,
+                   enum kiln_return_cause cause, struct kiln_error *err)
+{
+    struct kiln_return how = {.code = KILN_OK, .reason = reason};
+    int rc = kiln_return_assignment(leader, member, assigned, &how, cause, err);
+    if (rc == 0)
+        kiln_stream_hint(leader, member->name, KILN_CONTROL_DROP, 0, assigned->id);
+    return rc;
+}
+
+/* Whether another live worker, which nothing refuses, has the model of this one. */
+static bool another_is_able(const struct kiln_leader *leader, const struct kiln_member *member)
+{
+    for (size_t i = 0; i < leader->member_count; i++) {
+        const struct kiln_member *other = leader->members[i];
+        if (other != member && other->known && other->present && other->able &&
+            strcmp(other->model, member->model) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Jobs of it that are not assigned any more, if the event that says why was lost (an outage of the
  * bus, a lost worker): returned ones wait again, and without this only the next sweep would find
  * them. */
@@ -183,7 +208,8 @@ static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
 static int reconcile_member(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms,
                             struct kiln_error *err)
 {
-    bool lost = false;
+    bool lost = false, yields = member->yields && another_is_able(leader, member);
+    char reason[KILN_NAME_MAX + 64];
     for (uint32_t i = 0; i < member->assignment_count; i++)
         lost = lost || member->assignments[i]->lost;
     int rc = lost ? return_lost(leader, member, err) : 0;
@@ -212,7 +238,11 @@ static int reconcile_member(struct kiln_leader *leader, struct kiln_member *memb
                 kiln_fleet_drop(member, assigned);
             continue;
         }
-        if (open > 0) {
+        if (open > 0 && yields) {
+            snprintf(reason, sizeof(reason), "the store refuses the pictures of worker %s",
+                     member->name);
+            rc = kiln_take_back(leader, member, assigned, reason, KILN_CAUSE_REFUSED, err);
+        } else if (open > 0) {
             assigned->orphan_rounds = 0;
         } else if (assigned->named && ++assigned->orphan_rounds >= ORPHAN_ROUNDS) {
             assigned->orphan_rounds = 0;

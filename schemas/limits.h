@@ -52,6 +52,8 @@
 #define KILN_TROUBLE_TOLD_MS 700
 #define KILN_TROUBLE_PAUSE_MS 800 /* storage/daemon/outage.h: the fourth of 100, 200, 400, 800 */
 #define KILN_TROUBLE_LOOK_MS 2000
+/* A worker whose store has not answered for so long gives its jobs to other workers. */
+#define KILN_STORE_AWAY_MS 10000
 
 /* Files that come from outside */
 #define KILN_CONFIG_FILE_MAX (256 * 1024)

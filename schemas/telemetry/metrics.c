@@ -25,7 +25,8 @@ static const char *const rules[] = {"overdue", "stay", "open", "join", NULL};
 static const char *const switch_kinds[] = {"resident", "warm", "cold", NULL};
 static const char *const lora_sources[] = {"ready", "read", NULL};
 static const char *const text_sources[] = {"ready", "encoded", NULL};
-static const char *const causes[] = {"crashed", "unbegun", "missing", "unsent", "taken_back", NULL};
+static const char *const causes[] = {"crashed",    "unbegun", "missing", "unsent",
+                                     "taken_back", "refused", NULL};
 static const char *const lookups[] = {"miss", "hit", NULL};
 static const char *const classes[] = {"same_prompt", "canonical", "reworded", "donor_says_more",
                                       NULL};

@@ -79,11 +79,12 @@ enum kiln_intake_result {
 enum kiln_undelivered { KILN_UNDELIVERED_RECEIPT, KILN_UNDELIVERED_REFUSED };
 enum kiln_webhook_result { KILN_WEBHOOK_DELIVERED, KILN_WEBHOOK_RETRIED, KILN_WEBHOOK_FAILED };
 enum kiln_return_cause {
-    KILN_CAUSE_CRASHED,   /* its worker was lost */
-    KILN_CAUSE_UNBEGUN,   /* its worker ended before it began */
-    KILN_CAUSE_MISSING,   /* its worker does not hold it */
-    KILN_CAUSE_UNSENT,    /* the bus did not take it */
-    KILN_CAUSE_TAKEN_BACK /* for an idle worker */
+    KILN_CAUSE_CRASHED,    /* its worker was lost */
+    KILN_CAUSE_UNBEGUN,    /* its worker ended before it began */
+    KILN_CAUSE_MISSING,    /* its worker does not hold it */
+    KILN_CAUSE_UNSENT,     /* the bus did not take it */
+    KILN_CAUSE_TAKEN_BACK, /* for an idle worker */
+    KILN_CAUSE_REFUSED     /* by its worker's store */
 };
 enum kiln_donor_lookup { KILN_DONOR_MISS, KILN_DONOR_HIT };
 enum kiln_job_end {

@@ -270,7 +270,8 @@ static void put_page(struct kiln_file_store *store, struct kiln_put *puts, size_
     struct part parts[PAGE_MAX];
     size_t part_count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (puts[i].code || holds_same(store, &puts[i]))
+        puts[i].was_there = puts[i].code == KILN_OK && holds_same(store, &puts[i]);
+        if (puts[i].code || puts[i].was_there)
             continue;
         parts[part_count].put = &puts[i];
         parts[part_count].fd = -1;

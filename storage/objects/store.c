@@ -81,6 +81,7 @@ static void prepare(struct kiln_put *put)
         EVP_Digest(put->size ? put->data : "", put->size, digest, NULL, EVP_sha256(), NULL) != 1)
         code = kiln_fail(&err, KILN_NO_MEMORY, "no memory to hash %s", put->key);
     put->code = KILN_OK;
+    put->was_there = false;
     put->error[0] = put->sha256[0] = '\0';
     if (code)
         kiln_put_fail(put, &err);

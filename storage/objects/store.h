@@ -29,6 +29,7 @@ struct kiln_put {
     /* results */
     char sha256[65]; /* hex, of data */
     int code;        /* 0 once the object is durable */
+    bool was_there;  /* with these bytes: nothing was written.  S3 does not tell: false */
     char error[512];
 };
 

@@ -244,6 +244,89 @@ static void a_crash_blames_what_was_near_the_engine(void **state)
     kiln_bus_close(bus);
 }
 
+/* --- a store that refuses -------------------------------------------------------------------- */
+/* Both send heartbeats for a while. */
+static void play_both(struct kiln_bus *bus, struct kiln_heartbeat *keeper,
+                      struct kiln_heartbeat *other, const char *batch, int rounds)
+{
+    for (int round = 0; round < rounds; round++) {
+        play(bus, keeper, batch);
+        play(bus, other, "other");
+        kiln_test_sleep_ms(100);
+    }
+}
+
+static int queued_of(const char *batch)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM job j JOIN batch b ON b.id = j.batch_id WHERE b.name = '%s'"
+             " AND state = 0 AND tries = 0 AND crashes = 0 AND not_before < now()",
+             batch);
+    return (int)kiln_test_count(stack, sql);
+}
+
+/* How many assignments the worker was told to drop. */
+static size_t drops_for(struct kiln_bus *bus, const char *worker)
+{
+    struct kiln_bus_entries entries;
+    char key[KILN_NAME_MAX * 2 + 32];
+    const char *stream = key, *after = "0";
+    size_t drops = 0;
+    kiln_wire_key(key, sizeof key, KILN_TEST_POOL, "worker", worker);
+    kiln_test_ok(kiln_bus_read(bus, &stream, &after, 1, 4 * PLAYED, 0, &entries, &err), err);
+    for (size_t i = 0; i < entries.count; i++)
+        drops += strstr(entries.at[i].fields[1], "\"drop\"") != NULL;
+    return drops;
+}
+
+/* What a worker's store refuses goes to another worker, if one is able, and as no try: at once if
+ * somebody has to repair the store, after ten seconds if it may be back by itself. */
+static void what_a_store_refuses_goes_to_an_able_worker(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *code;
+        uint32_t trouble_ms;
+        const char *other_trouble, *other_model;
+        int queued;
+    } rows[] = {
+        {"full", "full", 900, "", "m", PLAYED},
+        {"denied", "denied", 900, "", "m", PLAYED},
+        {"away", "unavailable", KILN_STORE_AWAY_MS, "", "m", PLAYED},
+        {"silent", "timeout", KILN_STORE_AWAY_MS - 1, "", "m", 0},
+        {"all", "full", 90000, "store", "m", 0},
+        {"ledgerless", "full", 90000, "ledger", "m", 0},
+        {"strange", "full", 90000, "", "another", 0},
+    };
+    struct kiln_bus *bus = NULL;
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *name = rows[i].name;
+        struct kiln_heartbeat keeper = {.model = "m", .running = ""}, other = {.model = "m"};
+        snprintf(other.model, sizeof other.model, "%s", rows[i].other_model);
+        snprintf(other.trouble, sizeof other.trouble, "%s", rows[i].other_trouble);
+        other.sent_ms = (int64_t)(i + 1) * 1000;
+        play_both(bus, &keeper, &other, name, 3);
+        give(bus, name);
+        play_both(bus, &keeper, &other, name, 3);
+        assert_int_equal(queued_of(name), 0);
+        snprintf(keeper.trouble, sizeof keeper.trouble, "store");
+        snprintf(keeper.trouble_code, sizeof keeper.trouble_code, "%s", rows[i].code);
+        keeper.trouble_ms = rows[i].trouble_ms;
+        for (int k = 0; k < 30 && queued_of(name) < rows[i].queued; k++)
+            play_both(bus, &keeper, &other, name, 1);
+        play_both(bus, &keeper, &other, name, rows[i].queued ? 0 : 15);
+        assert_int_equal(queued_of(name), rows[i].queued);
+        assert_true(drops_for(bus, name) >= (size_t)rows[i].queued);
+        print_message("%s: %d jobs queued again\n", name, rows[i].queued);
+    }
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM event WHERE reason ="
+                                            " 'the store refuses the pictures of worker full'"),
+                     PLAYED);
+    kiln_bus_close(bus);
+}
+
 /* --- questions ------------------------------------------------------------------------------- */
 static void questions_are_answered(void **state)
 {
@@ -280,6 +363,7 @@ int main(void)
         TEST(work_ahead_moves_to_an_idle_worker),
         TEST(short_assignments_lie_ahead),
         TEST(a_crash_blames_what_was_near_the_engine),
+        TEST(what_a_store_refuses_goes_to_an_able_worker),
         TEST(questions_are_answered),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -103,10 +103,15 @@ static void a_repeated_put_keeps_the_file(void **state)
 {
     (void)state;
     struct kiln_store *store = test_file_store("again");
+    struct kiln_error err = {0};
     struct stat before, after;
     must_put(store, "a/b", "same");
     assert_int_equal(stat("again/a/b", &before), 0);
-    must_put(store, "a/b", "same");
+    struct kiln_put puts[2] = {{.key = "a/b", .data = "same", .size = 4},
+                               {.key = "a/c", .data = "same", .size = 4, .was_there = true}};
+    assert_int_equal(kiln_store_put(store, puts, 2, &err), 0);
+    assert_true(puts[0].was_there);
+    assert_false(puts[1].was_there);
     assert_int_equal(stat("again/a/b", &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
     must_put(store, "a/b", "different");

@@ -27,8 +27,7 @@
  * pictures of 256 px differ by in time; at 1024 px it is up to an eighth of a picture, once
  * (kernels/LAB.md). */
 #define IDLE_MS 1000
-#define CHECKED_MS 5     /* between looks for portions that come again */
-#define REFUSED_MS 10000 /* of a store: then what has not begun goes to other workers */
+#define CHECKED_MS 5 /* between looks for portions that come again */
 
 struct compute {
     struct kiln_worker *worker;
@@ -330,7 +329,7 @@ void *kiln_compute(void *arg)
         compute.smaller[i] = (int32_t)kiln_stored_sizes[i + 1].longest;
     for (;;) {
         struct kiln_portion *portion;
-        bool refused = kiln_board_refused(&worker->board, KILN_PEER_STORE, REFUSED_MS);
+        bool refused = kiln_board_refused(&worker->board, KILN_PEER_STORE, KILN_STORE_AWAY_MS);
         if (kiln_worker_drain(worker) == KILN_DRAIN_NO && !refused &&
             !kiln_worker_may_begin(worker, 500))
             continue;

@@ -48,8 +48,9 @@ static size_t list_missing(struct uploader *uploader, struct kiln_put *puts,
     return count;
 }
 
-/* Puts every missing object of the group.  0 when all are durable now; *ret_stored: how many were
- * stored by this call. */
+/* Puts every missing object of the group.  0 when all are durable now; *ret_stored: how many this
+ * call has written.  Those that were there say nothing about the store: another worker that has a
+ * dropped job by now may have stored them. */
 static int put_group(struct uploader *uploader, size_t *ret_stored, struct kiln_error *err)
 {
     struct kiln_put puts[PUTS_MAX];
@@ -70,7 +71,7 @@ static int put_group(struct uploader *uploader, size_t *ret_stored, struct kiln_
             code = kiln_fail(err, KILN_CORRUPT, "%s was stored with sha256 %s", objects[i]->key,
                              puts[i].sha256);
         }
-        *ret_stored += objects[i]->stored;
+        *ret_stored += objects[i]->stored && !puts[i].was_there;
     }
     uploader->refused = 0;
     for (size_t i = 0; i < count; i++)
@@ -87,6 +88,19 @@ static void send_on(struct uploader *uploader, size_t i)
     kiln_worker_pass(uploader->worker->outcomes, picture);
 }
 
+/* Ends the pictures that nobody waits for. */
+static void end_stopped(struct uploader *uploader)
+{
+    for (size_t i = uploader->count; i-- > 0;) {
+        struct kiln_picture *picture = uploader->group[i];
+        enum kiln_stop why = kiln_flight_stop(picture->flight, picture->index);
+        if (why != KILN_STOP_CANCELLED && why != KILN_STOP_DROPPED)
+            continue;
+        kiln_picture_stop(picture, why);
+        send_on(uploader, i);
+    }
+}
+
 /* Ends the pictures that wait no longer for the store. */
 static void end_some(struct uploader *uploader, const struct kiln_error *err)
 {
@@ -95,10 +109,7 @@ static void end_some(struct uploader *uploader, const struct kiln_error *err)
     double oldest = kiln_monotonic_ms() - settings.hold_s * 1e3;
     for (size_t i = uploader->count; i-- > 0;) {
         struct kiln_picture *picture = uploader->group[i];
-        enum kiln_stop why = kiln_flight_stop(picture->flight, picture->index);
-        if (why == KILN_STOP_CANCELLED || why == KILN_STOP_DROPPED) {
-            kiln_picture_stop(picture, why);
-        } else if (ending) {
+        if (ending) {
             kiln_picture_stop(picture, KILN_STOP_DRAINED);
         } else if (picture->first_try_ms <= oldest) {
             kiln_picture_fail(picture, err->code, err->text);
@@ -139,6 +150,9 @@ static void work_group(struct uploader *uploader)
     for (size_t i = 0; i < uploader->count; i++)
         if (uploader->group[i]->first_try_ms == 0)
             uploader->group[i]->first_try_ms = now;
+    end_stopped(uploader);
+    if (uploader->count == 0)
+        return;
     size_t stored;
     int code = put_group(uploader, &stored, &err);
     for (size_t i = uploader->count; i-- > 0;) {
@@ -150,7 +164,8 @@ static void work_group(struct uploader *uploader)
             send_on(uploader, i);
     }
     if (code == 0) {
-        store_answers(uploader);
+        if (stored > 0)
+            store_answers(uploader);
         return;
     }
     int wait_ms = store_fails(uploader, stored, &err);

@@ -69,8 +69,10 @@ static void explain_assigned(struct why *why, const struct kiln_job_row *row)
         because(why, "the worker is loading, decoding or uploading");
     char trouble[KILN_ERROR_TEXT_MAX];
     if (kiln_worker_trouble_text(worker, trouble, sizeof trouble)[0])
-        because(why, "%s; it tries again, and returns the job after hold_s (%g s)", trouble,
-                kiln_config_number(why->cli->config, KILN_KEY_HOLD_S));
+        because(why,
+                "%s; it tries again, and gives the job to another worker that is able, or returns "
+                "it after hold_s (%g s)",
+                trouble, kiln_config_number(why->cli->config, KILN_KEY_HOLD_S));
 }
 
 /* What is in the way of every job, or of those that need this model; true if it stops them all. */
