@@ -65,6 +65,8 @@ paste -d ' ' weights.h "$source_dir/scheduler/router/weights.h" |
          END { exit n != 5 }' ||
     die "the weights are not those that dev.jsonl gives"
 fails 66 kiln bench routing --set-dir nowhere
+fails 66 kiln bench routing
+says 'no tests/quality/routing in this directory; .*--set-dir DIR'
 fails 65 kiln bench routing --set-dir "$source_dir/tests/quality/routing" --wrong part
 says 'dev, test, sealed or named'
 

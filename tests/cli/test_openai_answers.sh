@@ -1,54 +1,14 @@
 #!/bin/bash
-# The answer file of an OpenAI batch, read by a client that has only OpenAI's page: each line is {id,
-# custom_id, response, error}; response is {status_code, request_id, body} or null, error is {code, message}
-# or null; the body is that of /v1/images/generations, with "error" {message, type, param, code} where
-# status_code is not 200.  Requests that fail, are cancelled, refused, sent twice or not finished.
+# The answer file of an OpenAI batch, as a client reads it (openai_answers.py): requests that fail, are
+# cancelled, refused, sent twice or not finished.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
 ok kiln up --dir s --engine testcard
 export KILN_CONFIG=$PWD/s/kiln.conf
 
-# answers FILE: reads the requests and answers.jsonl of an export; prints "CUSTOM_ID STATUS PICTURES CODE", sorted
-answers() {
-    python3 - "$1" "$2" <<'PYTHON' || die "not an answer file: $2"
-import json, os, sys, time
-requests = {r["custom_id"]: r for r in map(json.loads, open(sys.argv[1], encoding="utf-8"))}
-folder, lines = sys.argv[2], []
-with open(f"{folder}/answers.jsonl", encoding="utf-8") as file:
-    for text in file:
-        assert text.endswith("\n"), "a line without its end"
-        lines.append(json.loads(text))
-ids = [line["id"] for line in lines]
-assert len(set(ids)) == len(ids) and all(i.startswith("batch_req_") for i in ids), ids
-assert len({line["custom_id"] for line in lines}) == len(lines), "a request is answered twice"
-def error_of(error, keys):
-    assert set(error) == keys and error["code"] and error["message"], error
-    return error["code"]
-found = []
-for line in lines:
-    assert set(line) == {"id", "custom_id", "response", "error"}, line
-    assert (line["response"] is None) == (line["error"] is not None), line
-    request, status, pictures, code = requests[line["custom_id"]], "-", 0, "-"
-    if line["error"]:
-        code = error_of(line["error"], {"code", "message"})
-    else:
-        assert set(line["response"]) == {"status_code", "request_id", "body"}, line
-        status, body = line["response"]["status_code"], line["response"]["body"]
-        assert type(status) is int and line["response"]["request_id"].startswith("req_"), line
-        assert abs(time.time() - body["created"]) < 600 and body["size"] == request["body"]["size"], line
-        pictures = len(body["data"])
-        for picture in body["data"]:
-            with open(os.path.join(folder, picture["url"]), "rb") as file:
-                assert file.read(12)[8:] == b"WEBP" and body["output_format"] == "webp"
-        if status == 200:
-            assert "error" not in body and pictures == request["body"].get("n", 1), line
-        else:
-            code = error_of(body["error"], {"message", "type", "param", "code"})
-            assert body["error"]["type"] == {400: "invalid_request_error", 500: "server_error"}[status], line
-    found.append(f"{line['custom_id']} {status} {pictures} {code}")
-print(*sorted(found), sep="\n")
-PYTHON
+answers() { # REQUESTS DIR
+    python3 "$source_dir/tests/cli/openai_answers.py" "$1" "$2" || die "not an answer file: $2"
 }
 are() { # WHAT FILE DIR LINES
     answers "$2" "$3" >answers.txt

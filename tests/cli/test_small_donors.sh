@@ -25,6 +25,7 @@ ok kiln wait small --timeout 60
 # No job has asked for a stored latent yet: warm has the scheduler read them, and the first one finds it.
 ok kiln cache warm --json
 json out.txt '(d["latents"], d["prompts"]) == (1, 1) and d["seconds"] < 60'
+grep -Eq '"seconds":[0-9.e-]{1,14}}$' out.txt || die "seconds of more than nine digits: $(cat out.txt)"
 large 'a red fox' 7001 4+3 100
 case $drawn in "teleport=6||"[1-9]*) ;; *) die "the first job after cache warm did not begin from the latent: $drawn" ;; esac
 donor=${drawn##*|}

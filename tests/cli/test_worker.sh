@@ -101,6 +101,13 @@ fails 66 kiln drain "${host}-cpu-2"
 ok kiln worker logs cpu-1 --lines 1
 fails 66 kiln worker logs cpu-7
 says "'$two'"
+# one that is planned and has not started: by any of its names
+mv "s/log/$one.log" aside.log
+for name in "$one" cpu; do
+    fails 66 kiln worker logs $name
+    says "^kiln: worker $one has no log, since it has not started here; .kiln worker ls. shows its state"
+done
+mv aside.log "s/log/$one.log"
 ok kiln wait slow --timeout 60
 ok kiln worker start "$one"
 until_ls "d['$one']['state'] == 'running'"

@@ -68,6 +68,7 @@ expect 65 "--write of nothing" "${small[@]}" --records empty.jsonl --report --wr
 grep -q 'no coarse run and no variety was measured' err || fail "--write of nothing: $(cat err)"
 [ ! -e model/kiln.json ] || fail "kiln.json was written of nothing"
 chmod 444 empty.jsonl
+expect 0 "a report of what no CPU renders" "${small[@]}" --dtype fp8 --records empty.jsonl --report
 expect 0 "a report of a file to read" "${small[@]}" --records empty.jsonl --report
 [ "$(wc -l <empty.jsonl)" = 1 ] || fail "a report has written: $(cat empty.jsonl)"
 for strength in 0 -1; do

@@ -314,7 +314,7 @@ static int run_turns(struct load *load, struct kiln_error *err)
     int rc = 0;
     for (double left = load->seconds; rc == 0 && left > 0; left -= TURN_S) {
         const double seconds = left < TURN_S ? left : TURN_S;
-        kill(load->gallery, SIGSTOP);
+        kill(load->gallery, SIGSTOP); /* if this ends meanwhile, the gallery is killed (launch) */
         rc = commit_for(load, STOPPED, seconds, err);
         kill(load->gallery, SIGCONT);
         if (rc == 0)

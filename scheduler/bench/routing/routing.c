@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "scheduler/bench/bench.h"
 #include "scheduler/bench/routing/routing.h"
@@ -231,6 +232,11 @@ int kiln_bench_routing(struct kiln_bench *bench, struct kiln_error *err)
 {
     static struct opened o;
     int rc = open_set(bench->set ? bench->set : SET_DEFAULT, &o, err);
+    if (rc && !bench->set && access(SET_DEFAULT, F_OK) != 0)
+        rc =
+            kiln_fail(err, KILN_NOT_FOUND,
+                      "there is no " SET_DEFAULT " in this directory; name the labelled prompts of "
+                      "Kiln's sources: --set-dir DIR/" SET_DEFAULT);
     if (!rc && bench->embedder && strcmp(bench->embedder, "none") != 0)
         rc = open_meaning(bench, &o, err);
     rc = rc ? rc : run(bench, &o, err);

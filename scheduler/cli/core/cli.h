@@ -138,6 +138,8 @@ bool kiln_confirm(const struct kiln_cli *cli, bool yes, const char *question);
 bool kiln_can_ask(void); /* whether a person sits at a terminal */
 
 /* --- output ----------------------------------------------------------------------------------- */
+/* How objects are printed: numbers with nine digits, which are milliseconds of eleven days. */
+#define KILN_JSON_PRINTED (JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9))
 /* One line of compact JSON on stdout; takes the reference.  0 or an exit status. */
 int kiln_print_json(const struct kiln_cli *cli, json_t *value);
 /* Whether stdout still takes output: a long listing stops when its reader has gone. */

@@ -134,7 +134,7 @@ int kiln_print_json(const struct kiln_cli *cli, json_t *value)
         kiln_warn(cli, "no memory for the JSON answer");
         return EX_OSERR;
     }
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = json_dumps(value, KILN_JSON_PRINTED);
     if (text)
         kiln_print_safe(text); /* the escapes are those of JSON */
     bool written = text && fputc('\n', stdout) != EOF && kiln_stdout_ok();

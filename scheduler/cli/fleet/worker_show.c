@@ -231,10 +231,15 @@ int kiln_worker_logs(struct kiln_cli *cli, const struct kiln_stack *stack,
         snprintf(path, sizeof path, "%.*s/log/%s.log", PATH_MAX - 256, stack->dir, found);
         file = fopen(path, "re");
     }
-    if (!file) {
+    if (!file && errno == ENOENT)
+        kiln_warn(cli,
+                  "worker %s has no log, since it has not started here; `kiln worker ls` shows its "
+                  "state, `kiln up` (a private stack) or `kiln worker start` starts it",
+                  found);
+    else if (!file)
         kiln_warn(cli, "%s: %s", path, strerror(errno));
+    if (!file)
         return EX_NOINPUT;
-    }
     kiln_seek_lines(file, lines);
     (void)copy_out(file);
     if (kiln_arg(args, "follow"))

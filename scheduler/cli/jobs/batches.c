@@ -161,7 +161,7 @@ static int batch_show(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
         rc = kiln_ledger_batches(ledger, kiln_pool(cli), batch, show_row, &shown, err);
     if (rc == 0 && cli->json) {
         json_t *makespan = kiln_makespan_json(cli, batch);
-        char *text = makespan ? json_dumps(makespan, JSON_COMPACT) : NULL;
+        char *text = makespan ? json_dumps(makespan, KILN_JSON_PRINTED) : NULL;
         kiln_text_printf(&shown.json, ",\"effort\":%s}", text ? text : "null");
         if (shown.json.failed)
             rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the record");

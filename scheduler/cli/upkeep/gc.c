@@ -317,7 +317,7 @@ static int print_json(const struct gc *gc)
         "spared", (json_int_t)gc->removal.spared, "failed", (json_int_t)gc->removal.failed);
     if (!gc->listing)
         return kiln_print_json(gc->cli, result);
-    char *text = result ? json_dumps(result, JSON_COMPACT) : NULL;
+    char *text = result ? json_dumps(result, KILN_JSON_PRINTED) : NULL;
     json_decref(result);
     printf("],%s\n", text ? text + 1 : "}");
     free(text);

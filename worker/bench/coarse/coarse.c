@@ -201,7 +201,10 @@ static int open_bench(struct kiln_coarse *bench, struct kiln_error *err)
     json_decref(card);
     code = code || o->sheet ? code : read_prompts(bench, err);
     code = code ? code : kiln_coarse_plan(bench, err);
-    return code ? code : kiln_coarse_model(bench, bench->tables[0].dtype, err);
+    /* A report needs only the model's name and hash, so it takes what this device has. */
+    return code ? code
+                : kiln_coarse_model(bench, o->report ? DIFFUSIONZ_AUTO : bench->tables[0].dtype,
+                                    err);
 }
 
 /* Whether a run of this kind has a result: without one a card would say that nothing holds. */
