@@ -51,6 +51,7 @@ static const struct field {
 #name, offsetof(struct kiln_latent, name), sizeof(((struct kiln_latent *)0)->name)
     {FIELD(model), false}, {FIELD(lora_set), false},  {FIELD(schedule), false},
     {FIELD(job), false},   {FIELD(lora_files), true}, {FIELD(mode), true},
+    {FIELD(start), true},  {FIELD(parent), true},
 };
 #define FIELDS (sizeof fields / sizeof *fields)
 #define NUMBERS 5 /* the pairs that are no text of the table */

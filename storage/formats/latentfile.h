@@ -13,6 +13,7 @@
 
 #include "schemas/error.h"
 #include "schemas/job.h"
+#include "schemas/job/inputs.h"
 #include "schemas/job/mode.h"
 #include "schemas/limits.h"
 
@@ -35,6 +36,8 @@ struct kiln_latent {
     char schedule[128];                   /* "euler steps=8" */
     char mode[KILN_MODE_MAX];             /* schemas/job/mode.h; "" = exact */
     char job[32];                         /* job id, "" if none */
+    char start[KILN_INPUT_KEY_MAX];       /* "job:17" or a key; "": noise, not known */
+    char parent[24];                      /* a job id; "" if none or not known */
     uint64_t seed;
 };
 

@@ -216,6 +216,7 @@ struct kiln_commit {
     uint32_t latent_states, latent_channels;
     const char *lora_files; /* "NAME:SHA256+...", "" without LoRAs; NULL: not known */
     struct kiln_mode mode;  /* as rendered: never COARSE_AUTO; zeroed: exact */
+    const char *start;      /* what it began from: the key of a picture or "job:17"; NULL: noise */
     const char *fallback; /* why the run did not begin from job->donor; NULL: it did, or has none */
     /* What its steps cost, in steps at full size; 0: job->steps.  With KILN_REUSE_UNLIKE those of
      * the run that was given up are among them. */

@@ -85,6 +85,23 @@ PYTHON
 fails 65 kiln enqueue - --batch none --json < <(sed '/plain/d; s/right.png/wide.png/' inpaint.jsonl)
 json out.txt 'd["accepted"] == 0 and all("init_mask: wide.png: a mask of 192x128 pixels has neither" in str(r) for r in d["refused"])'
 
+# What each run began from and its parent are in the rows of its picture and of its latent, and in the
+# latent's file, as the ledger's job has it; of an exact run nothing.
+sql "SELECT json_build_object('key', l.key, 'start', coalesce(i.start, ''), 'parent', i.parent, 'same', (i.start, i.parent) IS NOT DISTINCT FROM (l.start, l.parent), 'mode', i.mode, 'job', CASE WHEN i.mode ~ '^(start|inpaint)' THEN coalesce(j.init_image, 'job:' || j.init_job) ELSE '' END, 'made_from', j.parent) FROM image i JOIN latent l USING (job_id) JOIN job j ON j.id = i.job_id" >origins.jsonl
+python3 - s/store origins.jsonl <<'PYTHON' || die "rows and files do not say what a run began from"
+import collections, json, struct, subprocess, sys
+seen = collections.Counter()
+for row in map(json.loads, open(sys.argv[2])):
+    data = subprocess.run(["zstd", "-dc", sys.argv[1] + "/" + row["key"]], check=True, capture_output=True).stdout
+    about = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])["__metadata__"]
+    assert row["same"] and row["start"] == row["job"] and row["parent"] == row["made_from"], row
+    assert about.get("start", "") == row["start"] and about.get("parent", "0") == str(row["parent"]), (row, about)
+    assert about.get("start") != "" and about.get("parent") not in ("", "0"), about  # left out
+    seen[row["start"].split(":")[0].split("/")[0], row["parent"] > 0] += 1
+print(dict(seen))
+assert seen["job", True] >= 8 and seen["inputs", False] >= 1 and seen["", False] >= 5, seen
+PYTHON
+
 # A donor whose latent is gone fails what starts from it, and nothing else.
 rm -r s/store/latents
 cat >third.jsonl <<LINES

@@ -35,6 +35,8 @@ static struct kiln_latent make(uint32_t states, uint32_t channels, uint32_t heig
                                  .schedule = "euler steps=8",
                                  .mode = "coarse=4+3",
                                  .job = "4711",
+                                 .start = "job:17",
+                                 .parent = "18",
                                  .seed = 18446744073709551615u};
     size_t count = (size_t)states * channels * height * width;
     latent.values = malloc(count * sizeof(float));
@@ -76,11 +78,12 @@ static void same_about(const struct kiln_latent *a, const struct kiln_latent *b)
 {
     assert_int_equal(a->states, b->states);
     assert_int_equal(a->channels, b->channels);
-    assert_int_equal(a->height, b->height);
-    assert_int_equal(a->width, b->width);
+    assert_true(a->height == b->height && a->width == b->width);
     assert_string_equal(a->model, b->model);
     assert_string_equal(a->lora_set, b->lora_set);
     assert_string_equal(a->lora_files, b->lora_files);
+    assert_string_equal(a->start, b->start);
+    assert_string_equal(a->parent, b->parent);
     assert_string_equal(a->schedule, b->schedule);
     assert_string_equal(a->mode, b->mode);
     assert_string_equal(a->job, b->job);

@@ -89,6 +89,11 @@ static void many_pictures_are_committed_at_once(void **state)
         kiln_test_picture(&pictures[i], &jobs[i]);
         commits[i] = pictures[i].commit;
     }
+    commits[5].start = "job:17";
+    char sql[80];
+    snprintf(sql, sizeof sql, "UPDATE job SET parent = 18 WHERE id = %llu",
+             (unsigned long long)jobs[5].id);
+    free(kiln_test_sql(rig.stack, sql));
     for (int run = 0; run < 2; run++) { /* the second finds all done */
         kiln_test_ok(kiln_ledger_commit_many(rig.ledger, commits, MANY, ours, &rig.err), rig.err);
         for (int i = 0; i < MANY; i++)
@@ -97,6 +102,13 @@ static void many_pictures_are_committed_at_once(void **state)
     assert_int_equal(kiln_rig_rows("image", jobs[7].id), 0);
     assert_int_equal(kiln_rig_rows("image", jobs[138].id), 1);
     kiln_rig_expect("many 2", "done", KILN_JOB_DONE, 64);
+    char *origins = kiln_test_sql(
+        rig.stack,
+        "SELECT string_agg(DISTINCT concat_ws(' ', i.start, i.parent, l.start, l.parent),"
+        " ',') FROM image i JOIN latent l USING (job_id) JOIN batch b ON b.id = batch_id"
+        " WHERE name LIKE 'many %'");
+    assert_string_equal(origins, "0 0,job:17 18 job:17 18");
+    free(origins);
     commits[3].latent_encoding = NULL; /* a latent object without its encoding: a bug of ours */
     assert_int_equal(kiln_ledger_commit_many(rig.ledger, commits, 4, ours, &rig.err),
                      KILN_INTERNAL);

@@ -58,6 +58,7 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
         .latent_channels = picture->latent_channels,
         .lora_files = picture->lora_files_known ? picture->lora_files : NULL,
         .mode = picture->mode,
+        .start = picture->start[0] ? picture->start : NULL,
         .fallback = kiln_fallback_name(picture->fallback),
         .forwards =
             picture->mode.kind == KILN_MODE_EXACT && picture->wasted == 0 ? 0 : picture->forwards,

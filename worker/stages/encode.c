@@ -22,17 +22,16 @@
 
 #define ZSTD_LEVEL 3
 
-/* What the run began from: an object, or "job:ID"; "" for noise. */
-static void start_text(const struct kiln_picture *picture, char out[KILN_INPUT_KEY_MAX])
+static void fill_start(struct kiln_picture *picture)
 {
     const struct kiln_job *job = picture->job;
-    out[0] = '\0';
+    picture->start[0] = '\0';
     if (!kiln_mode_starts(&picture->mode))
         return;
     if (job->init_image)
-        snprintf(out, KILN_INPUT_KEY_MAX, "%s", job->init_image);
+        snprintf(picture->start, sizeof picture->start, "%s", job->init_image);
     else
-        snprintf(out, KILN_INPUT_KEY_MAX, "job:%" PRIu64,
+        snprintf(picture->start, sizeof picture->start, "job:%" PRIu64,
                  picture->mode.reused ? job->donor.job : job->init_job);
 }
 
@@ -48,11 +47,11 @@ static void add_object(struct kiln_picture *picture, const struct kiln_encode_op
     kiln_hex(digest, sizeof digest, object->sha256);
     /* The time in the key is the job's, so that a repeated job gets the same keys. */
     const struct kiln_job *job = picture->job;
-    char hash[KILN_OBJECT_HASH_MAX], mode[KILN_MODE_MAX], start[KILN_INPUT_KEY_MAX];
+    char hash[KILN_OBJECT_HASH_MAX], mode[KILN_MODE_MAX];
     kiln_mode_text(&picture->mode, mode);
-    start_text(picture, start);
-    kiln_object_hash(hash, object->sha256,
-                     &(struct kiln_object_origin){mode, start, job->parent, picture->steps});
+    kiln_object_hash(
+        hash, object->sha256,
+        &(struct kiln_object_origin){mode, picture->start, job->parent, picture->steps});
     int64_t created_ms = job->created_ms > 0 ? job->created_ms : options->now_ms;
     if (latent)
         kiln_latent_key(object->key, created_ms, job->id, options->model_name, hash);
@@ -109,11 +108,10 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
     const struct kiln_job *job = picture->job;
     struct kiln_webp_options webp = {.quality = options->webp_quality,
                                      .method = options->webp_method};
-    char loras[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX], start[KILN_INPUT_KEY_MAX], *xmp = NULL;
+    char loras[KILN_LORA_SET_MAX], mode[KILN_MODE_MAX], *xmp = NULL;
     if (job->embed_metadata) { /* says that a model made the picture, and from what */
         kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
         kiln_mode_text(&picture->mode, mode);
-        start_text(picture, start);
         xmp = kiln_webp_xmp_packet(&(struct kiln_webp_about){
             .prompt = kiln_job_drawn(job),
             .written = job->drawn ? job->prompt : NULL,
@@ -121,7 +119,7 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
             .model = options->model_name,
             .lora_set = loras,
             .mode = mode,
-            .start = start,
+            .start = picture->start,
             .mask = picture->mode.masked ? job->init_mask : NULL,
             .parent = job->parent,
             .forwards = picture->forwards,
@@ -252,6 +250,9 @@ static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_
     schedule_text(picture, latent.schedule, sizeof latent.schedule);
     kiln_mode_text(&picture->mode, latent.mode);
     snprintf(latent.job, sizeof latent.job, "%" PRIu64, job->id);
+    snprintf(latent.start, sizeof latent.start, "%s", picture->start);
+    if (job->parent)
+        snprintf(latent.parent, sizeof latent.parent, "%" PRIu64, job->parent);
     kiln_lora_set_text(job->loras, job->lora_count, latent.lora_set, sizeof latent.lora_set);
     if (picture->lora_files_known)
         snprintf(latent.lora_files, sizeof latent.lora_files, "%s", picture->lora_files);
@@ -274,6 +275,7 @@ int kiln_encode_picture(struct kiln_picture *picture, const struct kiln_encode_o
 {
     const struct kiln_job *job = picture->job;
     int code = 0;
+    fill_start(picture);
     if (job->kind == KILN_KIND_IMAGE)
         code = encode_images(picture, options, err);
     /* A latent-cache job exists for its latent, whatever else it says. */

@@ -54,6 +54,7 @@ struct kiln_picture {
     uint32_t steps;                   /* that the run took, at all sizes with coarse first */
     double forwards;                  /* their cost, in steps at full size */
     double start_sigma, own_forwards; /* of the call (stages/call.h) */
+    char start[KILN_INPUT_KEY_MAX];   /* what it began from: a key or "job:17"; "": noise */
     uint32_t coarse_width, coarse_height, middle_width, middle_height;
     bool own_sigmas; /* of the model's kiln.json */
     double noise;    /* that its steps replace, likewise */

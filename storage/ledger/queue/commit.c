@@ -64,7 +64,7 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
         kiln_bind_text(params, NULL);
     KILN_BIND(params, job->donor.job, job->donor.hit, commit->fallback);
     kiln_bind_copy(params, drawn_hash);
-    KILN_BIND(params, commit->start_sigma, commit->own_forwards);
+    KILN_BIND(params, commit->start_sigma, commit->own_forwards, commit->start);
     return 0;
 }
 

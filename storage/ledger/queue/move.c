@@ -81,12 +81,13 @@
     "  INSERT INTO image (job_id, batch_id, seed, guidance, width, height, steps, attempt,"        \
     "    wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"             \
     "    negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, style,"     \
-    "    tenant, worker, mode, forwards, donor, hit, fallback, start_sigma, own_forwards)"         \
+    "    tenant, worker, mode, forwards, donor, hit, fallback, start_sigma, own_forwards,"         \
+    "    start, parent)"                                                                           \
     "  SELECT id, batch_id, seed, guidance, width, height, steps, attempt, $6::real, $7::real,"    \
     "    $8::real, $9::real, $10::real, $11::real, pool, prompt, negative_prompt, $12::text,"      \
     "    model, $13::text, $14::text, loras, lora_set, style, tenant, worker,"                     \
     "    $30::text, $31::real, nullif($32::bigint, 0), nullif($33::smallint, 0), $34::text,"       \
-    "    nullif($36::real, 0), nullif($37::real, 0)"                                               \
+    "    nullif($36::real, 0), nullif($37::real, 0), $38::text, parent"                            \
     "  FROM moved WHERE kind = 0"                                                                  \
     "), stored AS ("                                                                               \
     "  INSERT INTO object (job_id, role, key, sha256, bytes, width, height, content_type)"         \
@@ -95,10 +96,11 @@
     "), cached AS ("                                                                               \
     "  INSERT INTO latent (job_id, sigma, seed, guidance, width, height, steps, states, shape,"    \
     "    key, encoding, model, model_hash, lora_set, prompt_hash, sigmas, gpu_ms,"                 \
-    "    lora_files, mode, forwards)"                                                              \
+    "    lora_files, mode, forwards, start, parent)"                                               \
     "  SELECT id, $22::double precision, seed, guidance, width, height, steps, $23::integer,"      \
     "    $24::integer[], $25::text, $26::text, model, $14, lora_set, $35::text, $28::float8[],"    \
-    "    CASE WHEN kind = 1 THEN $7 + $8 + $9 END, string_to_array($29::text, '+'), $30, $31"      \
+    "    CASE WHEN kind = 1 THEN $7 + $8 + $9 END, string_to_array($29::text, '+'), $30, $31,"     \
+    "    $38, parent"                                                                              \
     "  FROM moved WHERE $26 IS NOT NULL"                                                           \
     ") SELECT EXISTS (SELECT FROM moved) OR EXISTS ("                                              \
     "  SELECT FROM job WHERE id = $3 AND attempt = $4 AND state = $2),"                            \
