@@ -4,7 +4,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "scheduler/cli/core/cli.h"
 #include "scheduler/gallery/background.h"
+#include "scheduler/gallery/parts/files.h"
 #include "schemas/clock.h"
 #include "schemas/telemetry/log.h"
 #include "schemas/telemetry/metrics.h"
@@ -23,6 +25,7 @@ struct kiln_gallery_follow {
     struct kiln_follower *follower;
     struct kiln_keeper *keeper;
     struct kiln_alike *alike;
+    struct kiln_gallery_files *files;
     struct kiln_rater *rater;
     struct kiln_background background;
     _Atomic uint64_t written, removed;
@@ -32,6 +35,7 @@ struct kiln_gallery_follow {
 static int report(void *arg, uint64_t job, bool gone, struct kiln_error *err)
 {
     struct kiln_gallery_follow *follow = arg;
+    kiln_gallery_files_forget(follow->files, job);
     kiln_alike_note(follow->alike, job, gone);
     return kiln_keeper_note(follow->keeper, job, gone, err);
 }
@@ -110,8 +114,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_keeper *keeper,
-                              struct kiln_alike *alike, struct kiln_rater *rater,
+int kiln_gallery_follow_start(const struct kiln_gallery_app *app, struct kiln_rater *rater,
                               struct kiln_gallery_follow **ret, struct kiln_error *err)
 {
     struct kiln_gallery_follow *follow = calloc(1, sizeof *follow);
@@ -122,10 +125,12 @@ int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_keep
                                                   .written = kiln_rater_written,
                                                   .written_arg = rater,
                                                   .page_rows = PAGE_ROWS};
-    follow->keeper = keeper;
-    follow->alike = alike;
+    follow->keeper = app->keeper;
+    follow->alike = app->alike;
+    follow->files = app->files;
     follow->rater = rater;
-    int rc = kiln_follower_open(config, "kiln-gallery", &options, &follow->follower, err);
+    int rc =
+        kiln_follower_open(app->cli->config, "kiln-gallery", &options, &follow->follower, err);
     if (rc == 0) {
         rc = kiln_background_start(&follow->background, run, follow, "follow the ledger", err);
         if (rc)

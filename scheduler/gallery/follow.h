@@ -4,19 +4,16 @@
 #ifndef KILN_GALLERY_FOLLOW_THREAD_H
 #define KILN_GALLERY_FOLLOW_THREAD_H
 
-#include "scheduler/gallery/alike/alike.h"
-#include "scheduler/gallery/meaning/keeper.h"
+#include "scheduler/gallery/parts/app.h"
 #include "scheduler/gallery/safety/rate.h"
-#include "schemas/config/config.h"
 #include "schemas/error.h"
 #include "schemas/text/text.h"
 
 struct kiln_gallery_follow;
 
-/* All must outlive it; keeper and alike are told of every change.  A ledger that is away is waited
- * for. */
-int kiln_gallery_follow_start(const struct kiln_config *config, struct kiln_keeper *keeper,
-                              struct kiln_alike *alike, struct kiln_rater *rater,
+/* All must outlive it; the app's keeper, alike and files are told of every change.  A ledger that
+ * is away is waited for. */
+int kiln_gallery_follow_start(const struct kiln_gallery_app *app, struct kiln_rater *rater,
                               struct kiln_gallery_follow **ret,
                               struct kiln_error *err) KILN_MUST_CHECK;
 /* Accepts NULL.  False: the thread waits for a ledger that hangs, and lives on until the process

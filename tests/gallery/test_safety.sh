@@ -85,6 +85,7 @@ sql "INSERT INTO vote VALUES ($HIDDEN, 1); INSERT INTO favourite VALUES ($HIDDEN
 ok kiln gallery review "$HIDDEN" "$third" --level explicit
 SHOWN=$(sql "SELECT count(*) FROM image WHERE coalesce(safety_flag, -1) <= 1") VARIANTS=1
 export HIDDEN OTHER HASH FILES SHOWN VARIANTS
+is_answer() { [ "$(curl -sS --max-time 60 -o file.webp -w '%{http_code}' "http://127.0.0.1:$GALLERY_PORT$address")" = "$1" ]; }
 means() { curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/?q=door" | grep -q 'by words and by meaning'; }
 for embedder in none "$source_dir/tests/golden/embed/potion"; do
     serve --gallery-embedder "$embedder"
@@ -93,6 +94,18 @@ for embedder in none "$source_dir/tests/golden/embed/potion"; do
         soon means || die "no search by meaning"
     fi
     check_safety leaks
+    if [ "$embedder" = none ]; then
+        # So does one that is hidden while a gallery runs: the file of its tile was served just before.
+        address=$(curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/?variants=all" | grep -om 1 "/o/$OTHER/[^\" ]*\.webp")
+        [ -n "$address" ] && is_answer 200 || die "'$address' is not served"
+        ok kiln gallery review "$OTHER" --level explicit
+        until_sql "SELECT level FROM gallery_text WHERE job_id = $OTHER" 3
+        since=$SECONDS
+        soon is_answer 404 || die "$address is still served"
+        [ $((SECONDS - since)) -lt 30 ] || die "$address was served for $((SECONDS - since)) s"
+        ok kiln gallery review "$OTHER" --level clear
+        until_sql "SELECT level FROM gallery_text WHERE job_id = $OTHER" 0
+    fi
     end_gallery
 done
 

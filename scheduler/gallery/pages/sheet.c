@@ -67,7 +67,7 @@ static int place_made(void *arg, const struct kiln_gallery_tile *tile, struct ki
     struct kiln_text *out = &cell->html;
     cell->job = made->job;
     kiln_text_clear(out); /* the newest counts */
-    kiln_gallery_files_learn(files, tile);
+    kiln_gallery_files_learn(sheet->visit, tile);
     kiln_text_printf(out, "<a href=\"/p/%" PRIu64 "\"><img src=\"", tile->job);
     kiln_gallery_file_url(files, tile->job, object->key, true, sheet->visit->now_ms, out);
     kiln_text_printf(out, "\" width=\"%u\" height=\"%u\" loading=\"lazy\" alt=\"", tile->width,

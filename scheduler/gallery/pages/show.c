@@ -14,7 +14,7 @@ static int add_slide(void *arg, const struct kiln_gallery_tile *tile, struct kil
     struct kiln_web_visit *visit = arg;
     struct kiln_text *out = &visit->reply.body;
     (void)err;
-    kiln_gallery_files_learn(kiln_gallery_app(visit)->files, tile);
+    kiln_gallery_files_learn(visit, tile);
     kiln_text_printf(out, "<div class=\"show\"><a href=\"/p/%" PRIu64 "\"><img src=\"", tile->job);
     kiln_gallery_file_url(kiln_gallery_app(visit)->files, tile->job, tile->full.key, false, 0, out);
     kiln_text_printf(out, "\" width=\"%u\" height=\"%u\" fetchpriority=\"high\" alt=\"",

@@ -1,8 +1,9 @@
 /* files.c - see files.h.
  *
  * The table has a slot for each job number modulo its size: what is being looked at are mostly
- * neighbours, which do not collide.  An entry counts for a minute, so that a picture that is hidden
- * or removed meanwhile is not served for long.
+ * neighbours, which do not collide.  A picture that is hidden or removed leaves the table when the
+ * follower reports it, and a request that began before that, which may have read the ledger earlier,
+ * does not teach it again.  Without a follower, the ledger being away, an entry counts for a minute.
  */
 #include "scheduler/gallery/parts/files.h"
 
@@ -27,6 +28,7 @@
 struct slot {
     uint64_t job;
     int64_t until_ms;
+    int64_t forgotten_ms; /* wall clock: when a job of this slot was last forgotten */
     char *keys[KEYS];
 };
 
@@ -56,7 +58,7 @@ static void clear(struct slot *slot)
 {
     for (int i = 0; i < KEYS; i++)
         free(slot->keys[i]);
-    *slot = (struct slot){0};
+    *slot = (struct slot){.forgotten_ms = slot->forgotten_ms};
 }
 
 void kiln_gallery_files_close(struct kiln_gallery_files *files)
@@ -77,23 +79,36 @@ const char *kiln_gallery_files_origin(const struct kiln_gallery_files *files)
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-static void learn(struct kiln_gallery_files *files, uint64_t job, const char *const keys[KEYS])
+static void learn(const struct kiln_web_visit *visit, uint64_t job, const char *const keys[KEYS])
 {
-    struct slot *slot = &files->slots[job % SLOTS], made = {.job = job};
-    for (int i = 0; i < KEYS; i++)
-        made.keys[i] = keys[i] && keys[i][0] ? strdup(keys[i]) : NULL;
-    made.until_ms = kiln_clock_ms() + KEEP_MS;
+    struct kiln_gallery_files *files = kiln_gallery_app(visit)->files;
+    struct slot *slot = &files->slots[job % SLOTS];
     pthread_mutex_lock(&files->lock);
-    clear(slot);
-    *slot = made;
+    if (visit->now_ms > slot->forgotten_ms) {
+        clear(slot);
+        slot->job = job;
+        slot->until_ms = kiln_clock_ms() + KEEP_MS;
+        for (int i = 0; i < KEYS; i++)
+            slot->keys[i] = keys[i] && keys[i][0] ? strdup(keys[i]) : NULL;
+    }
     pthread_mutex_unlock(&files->lock);
 }
 
-void kiln_gallery_files_learn(struct kiln_gallery_files *files,
+void kiln_gallery_files_learn(const struct kiln_web_visit *visit,
                               const struct kiln_gallery_tile *tile)
 {
-    learn(files, tile->job,
+    learn(visit, tile->job,
           (const char *const[KEYS]){tile->full.key, tile->medium.key, tile->small.key, NULL});
+}
+
+void kiln_gallery_files_forget(struct kiln_gallery_files *files, uint64_t job)
+{
+    struct slot *slot = &files->slots[job % SLOTS];
+    pthread_mutex_lock(&files->lock);
+    slot->forgotten_ms = kiln_wall_ms();
+    if (slot->job == job)
+        clear(slot);
+    pthread_mutex_unlock(&files->lock);
 }
 
 static const char *base_name(const char *key)
@@ -206,17 +221,26 @@ int kiln_gallery_file_quick(struct kiln_web_visit *visit, struct kiln_error *err
     return rc;
 }
 
-/* Teaches the table all files of a picture, the latent too. */
+struct wanted {
+    const struct kiln_web_visit *visit;
+    const char *name;
+    char *key; /* malloc'd; NULL: the picture has no file of that name */
+};
+
+/* Teaches the table all files of a picture, the latent too, and finds the wanted one. */
 static int learn_picture(void *arg, const struct kiln_gallery_picture *picture,
                          struct kiln_error *err)
 {
+    struct wanted *wanted = arg;
     const struct kiln_job_row *row = picture->job;
     const char *keys[KEYS] = {NULL};
-    int count = 0;
     (void)err;
-    for (uint32_t i = 0; i < row->object_count && count < KEYS; i++)
-        keys[count++] = row->objects[i].key;
-    learn(arg, row->job.id, keys);
+    for (uint32_t i = 0; i < row->object_count && i < KEYS; i++) {
+        keys[i] = row->objects[i].key;
+        if (!wanted->key && strcmp(base_name(keys[i]), wanted->name) == 0)
+            wanted->key = strdup(keys[i]);
+    }
+    learn(wanted->visit, row->job.id, keys);
     return 0;
 }
 
@@ -224,17 +248,14 @@ int kiln_gallery_file_slow(struct kiln_web_visit *visit, struct kiln_error *err)
 {
     struct kiln_gallery_app *app = kiln_gallery_app(visit);
     const struct kiln_gallery_filter filter = kiln_gallery_any(app);
+    struct wanted wanted = {.visit = visit};
     uint64_t job;
-    const char *name;
-    if (!read_path(visit, &job, &name))
+    if (!read_path(visit, &job, &wanted.name))
         return kiln_web_not_found(visit, err);
-    int rc = kiln_gallery_picture(visit->session, &filter, job, learn_picture, app->files, err);
-    if (rc)
-        return rc;
-    char *key = find_key(app->files, job, name);
-    if (!key)
-        return kiln_fail(err, KILN_NOT_FOUND, "job %" PRIu64 " has no file of that name", job);
-    rc = send(visit, key, err);
-    free(key);
+    int rc = kiln_gallery_picture(visit->session, &filter, job, learn_picture, &wanted, err);
+    if (rc == 0 && !wanted.key)
+        rc = kiln_fail(err, KILN_NOT_FOUND, "job %" PRIu64 " has no file of that name", job);
+    rc = rc ? rc : send(visit, wanted.key, err);
+    free(wanted.key);
     return rc;
 }

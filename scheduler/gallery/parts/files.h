@@ -19,9 +19,11 @@ void kiln_gallery_files_close(struct kiln_gallery_files *files); /* accepts NULL
 /* "https://host" of presigned URLs, NULL for a directory. */
 const char *kiln_gallery_files_origin(const struct kiln_gallery_files *files);
 
-/* The tile's files may be fetched for the next minute without asking the ledger. */
-void kiln_gallery_files_learn(struct kiln_gallery_files *files,
+/* The tile's files may be fetched for the next minute without asking the ledger, */
+void kiln_gallery_files_learn(const struct kiln_web_visit *visit,
                               const struct kiln_gallery_tile *tile);
+/* unless the picture changes: it may be hidden now.  Call it when the ledger has the change. */
+void kiln_gallery_files_forget(struct kiln_gallery_files *files, uint64_t job);
 /* Appends the address of a file, ready for an attribute: /o/JOB/NAME, or with `direct` where the
  * store is S3 a URL signed for half a day; its text stays the same for six hours. */
 void kiln_gallery_file_url(const struct kiln_gallery_files *files, uint64_t job, const char *key,

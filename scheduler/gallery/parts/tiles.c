@@ -73,7 +73,7 @@ int kiln_gallery_grid_add(void *arg, const struct kiln_gallery_tile *tile, struc
     struct kiln_gallery_grid *grid = arg;
     struct kiln_text *out = &grid->visit->reply.body;
     (void)err;
-    kiln_gallery_files_learn(kiln_gallery_app(grid->visit)->files, tile);
+    kiln_gallery_files_learn(grid->visit, tile);
     kiln_text_printf(out, "<li class=\"tile r%d", kiln_gallery_ratio(tile->width, tile->height));
     if (tile->colour >= 0)
         kiln_text_printf(out, " k%d", kiln_gallery_shade(tile->colour));
