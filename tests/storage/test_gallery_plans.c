@@ -117,6 +117,14 @@ static void expect(const char *log, const char *words, const char *index, const 
     free(plan);
 }
 
+static void never(const char *words)
+{
+    char *log = kiln_test_postgres_log(rig.stack);
+    if (strstr(log, words))
+        fail_msg("there is a plan for: %s", words);
+    free(log);
+}
+
 static int ignore_review(void *arg, const struct kiln_review_row *row, struct kiln_error *err)
 {
     (void)arg, (void)row, (void)err;
@@ -157,11 +165,18 @@ static int ignore_print(void *arg, const struct kiln_fingerprint_row *row, struc
     return 0;
 }
 
-/* Pictures that all have fingerprints, in a session of the background's kind. */
+/* Pictures that all have fingerprints, and the same file; in a session of the background's kind. */
 static void look_at_fingerprints(uint64_t last)
 {
-    free(kiln_test_sql(rig.stack, "INSERT INTO gallery_picture (job_id) SELECT job_id FROM image"));
+    uint64_t same[48];
+    uint32_t count;
+    free(kiln_test_sql(rig.stack,
+                       "INSERT INTO gallery_picture (job_id, file) SELECT job_id, 1 FROM image"));
     free(kiln_test_sql(rig.stack, "ANALYZE gallery_picture"));
+    kiln_test_ok(kiln_gallery_same(session, &(struct kiln_gallery_filter){.pool = "p"}, last, 48,
+                                   same, &count, &rig.err),
+                 rig.err);
+    assert_int_equal(count, 48);
     kiln_test_ok(
         kiln_gallery_fingerprints_below(rig.ledger, last, 500, ignore_print, NULL, &rig.err),
         rig.err);
@@ -176,6 +191,7 @@ static void every_question_finds_its_index(void **state)
     ask(NULL, NULL, KILN_GALLERY_NEWEST);
     ask(NULL, "eve", KILN_GALLERY_NEWEST);
     ask("round ", NULL, KILN_GALLERY_NEWEST);
+    never("SELECT t.job_id FROM gallery_text t WHERE t.tsv"); /* of words that many have */
     ask("rare ", NULL, KILN_GALLERY_NEWEST);
     ask("rare ", "bob", KILN_GALLERY_NEWEST);
     ask("odd ", NULL, KILN_GALLERY_RELEVANCE);
@@ -212,6 +228,7 @@ static void every_question_finds_its_index(void **state)
     expect(log, "ts_rank(tsv", "gallery_text_pkey", "Seq Scan");
     expect(log, "SELECT b.reached, d.day", "using gallery_text_pkey", "Seq Scan");
     expect(log, "FROM gallery_text t WHERE t.tsv @@ $3", "gallery_text_words", "Seq Scan");
+    expect(log, "UNION SELECT v.job_id", "gallery_picture_file", "Seq Scan");
     expect(log, "SELECT i.safety_score", "image_prompt_hash", "Seq Scan on image");
     expect(log, "SELECT i.safety_score", "job_parent", "Seq Scan on job");
     expect(log, "SELECT c.id FROM job c JOIN image v", "job_parent", "Seq Scan on job");

@@ -143,29 +143,55 @@ static int count_windows(struct kiln_ledger *session, const struct kiln_gallery_
     return 0;
 }
 
+/* The job behind which nothing is counted. */
+static uint64_t top(const struct kiln_gallery_question *question)
+{
+    return question->highest == INT64_MAX ? INT64_MAX : question->highest + 1;
+}
+
+static bool is_indexed(const struct kiln_gallery_index *index)
+{
+    return index->complete && index->helps;
+}
+
+static bool is_rare(const struct kiln_gallery_index *index)
+{
+    return is_indexed(index) && index->rarest * INDEX_SHARE < index->pictures;
+}
+
+/* Slices from *at on, until more than `most` pictures are counted, nothing is left, or the budget
+ * ends; or *ret_rare is true: the index of words counts the rest faster. */
+static int walk(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                bool indexed, uint64_t most, uint64_t *at, struct days *days, bool *ret_rare,
+                struct kiln_error *err)
+{
+    int rc = 0;
+    *ret_rare = false;
+    for (uint64_t read = SLICE_ROWS; rc == 0 && *at > question->lowest; read += SLICE_ROWS) {
+        rc = read_days(session, &slice, question, question->lexemes, at, days, err);
+        *ret_rare = indexed && days->pictures * INDEX_SHARE < read;
+        if (*ret_rare || days->pictures > most || kiln_clock_ms() >= question->deadline)
+            break;
+    }
+    return rc;
+}
+
 static int count_days(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                       struct days *days, int64_t *ret_back_to_ms, struct kiln_error *err)
 {
-    uint64_t at = question->highest == INT64_MAX ? INT64_MAX : question->highest + 1, read = 0;
+    uint64_t at = top(question);
     struct kiln_gallery_index index = {0};
     *ret_back_to_ms = 0;
     if (!question->lexemes && !question->query->filter.prompt_hash)
         return read_days(session, &kept, question, NULL, &at, days, err);
     int rc = question->lexemes ? kiln_gallery_look(session, question, &index, err) : 0;
-    const bool indexed = index.complete && index.helps;
-    if (rc == 0 && indexed && index.rarest * INDEX_SHARE < index.pictures)
-        return count_windows(session, question, &index, at, days, ret_back_to_ms, err);
-    while (rc == 0) {
-        rc = read_days(session, &slice, question, question->lexemes, &at, days, err);
-        read += SLICE_ROWS;
-        if (rc || at <= question->lowest)
-            return rc;
-        if (indexed && days->pictures * INDEX_SHARE < read)
-            return count_windows(session, question, &index, at, days, ret_back_to_ms, err);
-        if (kiln_clock_ms() >= question->deadline)
-            return kiln_gallery_time_of(session, at, false, ret_back_to_ms, err);
-    }
-    return rc;
+    bool rare = is_rare(&index);
+    if (rc == 0 && !rare)
+        rc = walk(session, question, is_indexed(&index), UINT64_MAX, &at, days, &rare, err);
+    if (rc || at <= question->lowest)
+        return rc;
+    return rare ? count_windows(session, question, &index, at, days, ret_back_to_ms, err)
+                : kiln_gallery_time_of(session, at, false, ret_back_to_ms, err);
 }
 
 int kiln_gallery_days(struct kiln_ledger *session, const struct kiln_gallery_query *query,
@@ -226,8 +252,7 @@ static int find_any(struct kiln_ledger *session, const struct kiln_gallery_quest
     hits->count = 0;
     hits->out_of_time = false;
     kiln_parts_begin(&window, index, false,
-                     question->highest == INT64_MAX ? INT64_MAX : question->highest + 1,
-                     question->lowest, WINDOW_HITS);
+                     top(question), question->lowest, WINDOW_HITS);
     while (more) {
         char *lexemes;
         const uint32_t before = hits->count;
@@ -259,6 +284,28 @@ static int check_hits(struct kiln_ledger *session, const struct kiln_gallery_que
     return kiln_ledger_ask(session, &statement, &params, KILN_FIELDS(hits->count), err);
 }
 
+/* Words that most slices have, by a walk: for each window GIN reads the whole list of a word, which
+ * takes longer than the budget if a third of a million pictures have it.  False: there are few, or
+ * they are rarely together. */
+static int count_frequent(struct kiln_ledger *session, const struct kiln_gallery_question *question,
+                          const struct kiln_gallery_index *index, struct kiln_gallery_hits *hits,
+                          bool *ret_counted, struct kiln_error *err)
+{
+    struct days days = {0};
+    uint64_t at = top(question);
+    bool rare;
+    *ret_counted = false;
+    if (is_rare(index))
+        return 0;
+    int rc = walk(session, question, true, KILN_GALLERY_COUNT_MAX, &at, &days, &rare, err);
+    free(days.at);
+    const bool over = days.pictures > KILN_GALLERY_COUNT_MAX;
+    *ret_counted = over || (!rare && at > question->lowest);
+    hits->count = over ? KILN_GALLERY_HITS_MAX : (uint32_t)days.pictures;
+    hits->out_of_time = true;
+    return rc;
+}
+
 /* More than are counted: the index says so, and whether one of them has just been hidden does not
  * matter.  Fewer: each is looked up.  An index that is being made lacks pictures, and words that
  * must only be missing have no list in it: those go the way of a list. */
@@ -269,14 +316,18 @@ static int count(struct kiln_ledger *session, const struct kiln_gallery_question
     struct kiln_gallery_index index = {0};
     struct days days = {0};
     struct kiln_gallery_place place;
-    uint64_t at = INT64_MAX;
+    uint64_t at = top(question);
+    bool counted;
     const bool of_prompt = question->query->filter.prompt_hash != NULL;
     int rc = 0;
     if (question->lexemes && !of_prompt)
         rc = kiln_gallery_look(session, question, &index, err);
     else if (!of_prompt)
         rc = kiln_gallery_complete(session, &index.complete, err);
-    if (rc == 0 && index.complete && index.helps) {
+    if (rc == 0 && is_indexed(&index)) {
+        rc = count_frequent(session, question, &index, hits, &counted, err);
+        if (rc || counted)
+            return rc;
         rc = find_any(session, question, &index, hits, err);
         return rc || hits->count > KILN_GALLERY_COUNT_MAX
                    ? rc

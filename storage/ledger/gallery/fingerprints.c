@@ -104,6 +104,13 @@ int kiln_gallery_fingerprints_put(struct kiln_ledger *session,
 /* --- the same picture --------------------------------------------------------------------------
  */
 
+/* Of pictures with this one's file a few are looked at, those that were written last: there may be
+ * a hundred thousand, all black.  The two bounds and the order make the planner read them from the
+ * index of files, whatever it thinks that a file is shared by. */
+#define FILE_SHARED                                                                                \
+    "SELECT job_id FROM gallery_picture WHERE file >= s.file AND file <= s.file"                   \
+    " ORDER BY file DESC LIMIT 4 * $3::integer"
+
 int kiln_gallery_same(struct kiln_ledger *session, const struct kiln_gallery_filter *filter,
                       uint64_t job, uint32_t most, uint64_t *ret_jobs, uint32_t *ret_count,
                       struct kiln_error *err)
@@ -114,13 +121,13 @@ int kiln_gallery_same(struct kiln_ledger *session, const struct kiln_gallery_fil
         "  ON i.prompt_hash = s.prompt_hash AND i.pool = s.pool WHERE s.job_id = $1::bigint"
         "  AND s.pool = $2::text AND i.job_id <> s.job_id"
         "  AND " KILN_GALLERY_SAME_SQL(
-            "s", "i") " UNION SELECT v.job_id FROM gallery_picture s JOIN gallery_picture v ON "
-                      "v.file = s.file"
+            "s", "i") " UNION SELECT v.job_id FROM gallery_picture s"
+                      "  CROSS JOIN LATERAL (" FILE_SHARED ") v"
                       "  JOIN object a ON a.job_id = s.job_id AND a.role = 'full' JOIN object b"
                       "   ON b.job_id = v.job_id AND b.role = 'full' AND b.sha256 = a.sha256"
                       "  JOIN image i ON i.job_id = v.job_id AND i.pool = $2"
                       "  WHERE s.job_id = $1 AND v.job_id <> s.job_id) j"
-                      " ORDER BY job_id DESC LIMIT $3::integer"};
+                      " ORDER BY job_id DESC LIMIT $3"};
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     *ret_count = 0;
