@@ -7,7 +7,8 @@
  *   2. commits, 200 a second, through kiln_ledger_commit, in turns of 10 s, since a machine is
  *      faster in one minute than in the next: while the gallery is stopped (SIGSTOP); beside a
  *      gallery that follows them and is asked nothing; and beside searches by words, searches by
- *      meaning, pages and thumbnails, in open loops (web.h)
+ *      meaning, first pages of searches with their counts and days, pages of the newest, pages of
+ *      one picture and thumbnails, in open loops (web.h)
  *   3. memory of the gallery; what its scan finds of the exact order, in this process (recall.h)
  *
  * A file beside the commits shows what the disk does (disk.h).
@@ -40,7 +41,7 @@
 #define QUERIES 100    /* whose recall is measured */
 #define START_LIMIT_S 120.0
 
-enum { WORDS, MEANING, PAGE, THUMBNAIL, KINDS };
+enum { WORDS, MEANING, FOUND, PAGE, PICTURE, THUMBNAIL, KINDS };
 enum { STOPPED, FOLLOWS, BUSY, TURNS }; /* what the gallery does beside the commits */
 static const char *const turn_names[TURNS] = {"gallery stopped", "gallery follows",
                                               "beside all of this"};
@@ -197,14 +198,14 @@ static int add_searches(struct load *load, struct kiln_error *err)
             continue;
         kiln_bench_words_put(&load->words, search, n / kiln_bench_search_count, words,
                              sizeof words);
-        for (int kind = WORDS; kind <= MEANING && rc == 0; kind++) {
+        for (int kind = WORDS; kind <= FOUND && rc == 0; kind++) {
             struct kiln_text path = {0};
             if (kind == MEANING ? strpbrk(words, "\"-") != NULL
                                 : search->order != KILN_GALLERY_NEWEST)
                 continue;
-            kiln_text_puts(&path, "/v1/pictures?q=");
+            kiln_text_puts(&path, kind == FOUND ? "/?q=" : "/v1/pictures?q=");
             kiln_text_percent(&path, words, "");
-            if (kind == WORDS)
+            if (kind != MEANING)
                 kiln_text_puts(&path, "&sort=newest");
             rc = add_path(&load->phases.web[kind], &path, err);
         }
@@ -226,7 +227,9 @@ static int add_thumbnail(void *arg, const struct kiln_gallery_tile *tile, struct
     if (!prompts || !(prompts[load->prompt_count++] = strdup(tile->prompt)))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for prompts");
     kiln_text_printf(&path, "/o/%" PRIu64 "%s", tile->job, name);
-    return add_path(&load->phases.web[THUMBNAIL], &path, err);
+    int rc = add_path(&load->phases.web[THUMBNAIL], &path, err);
+    kiln_text_printf(&path, "/p/%" PRIu64, tile->job);
+    return rc ? rc : add_path(&load->phases.web[PICTURE], &path, err);
 }
 
 /* The newest pages before the bench has added pictures, and their thumbnails. */
@@ -332,7 +335,9 @@ static int measure(struct load *load, struct kiln_ledger *session, struct kiln_e
     const uint32_t commits = (uint32_t)(COMMITS_A_SECOND * TURNS * load->seconds * 1.2);
     p->web[WORDS] = (struct kiln_bench_web){.name = "search by words", .rate = 20};
     p->web[MEANING] = (struct kiln_bench_web){.name = "search by words and meaning", .rate = 20};
+    p->web[FOUND] = (struct kiln_bench_web){.name = "first page of words, counted", .rate = 2};
     p->web[PAGE] = (struct kiln_bench_web){.name = "page of 48", .rate = 4};
+    p->web[PICTURE] = (struct kiln_bench_web){.name = "page of a picture", .rate = 4};
     p->web[THUMBNAIL] = (struct kiln_bench_web){.name = "thumbnail", .rate = 2000};
     int rc = kiln_bench_words_find(session, &load->words, err);
     rc = rc ? rc : add_searches(load, err);

@@ -28,6 +28,7 @@ const struct kiln_bench_search kiln_bench_searches[] = {
     {"10 %, relevance", "3 ", KILN_GALLERY_RELEVANCE, false},
     {"1 %, relevance", "2 ", KILN_GALLERY_RELEVANCE, false},
     {"1 %, counted", "2 ", KILN_GALLERY_NEWEST, true},
+    {"30 %, counted", "4 ", KILN_GALLERY_NEWEST, true},
 };
 const long kiln_bench_search_count = sizeof kiln_bench_searches / sizeof *kiln_bench_searches;
 
