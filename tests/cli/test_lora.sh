@@ -32,7 +32,7 @@ fails 66 kiln lora show neon
 ok kiln lora add "$loras/neon.safetensors" --triggers 'neon style, beautiful' --positive 'glowing outlines' --json
 json out.txt 'd["name"] == "neon" and d["version"] == 1 and d["rank"] == 16 and d["modules"] == 56 and .05 < d["strength"] < .5 and d["routable"]'
 says "'beautiful' is in prompts of every kind"
-says "the lexicon adds to 'neon style': .*neon glow"
+says "the lexicon adds to 'neon style': .*neon glow.* and [0-9]* more (--negative leaves one out)"
 cmp $store/"$(sha "$loras/neon.safetensors")".safetensors "$loras/neon.safetensors" || die "the object is not the file"
 fails 73 kiln lora add "$loras/neon.safetensors"
 says 'kiln lora replace'

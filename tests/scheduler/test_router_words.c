@@ -14,7 +14,8 @@
 static const char registry[] =
     "{\"loras\": ["
     "{\"name\": \"neon\", \"triggers\": [\"neon style\", \"neon sign\"]},"
-    "{\"name\": \"clay\", \"triggers\": [\"clay style\"]},"
+    "{\"name\": \"clay\", \"triggers\": [\"clay style\"], \"negative\": [\"play doh\", \"salt "
+    "dough\"]},"
     "{\"name\": \"pixel\", \"triggers\": [\"pxl\"], \"positive\": [\"pixel art\"]},"
     "{\"name\": \"wash\", \"triggers\": [\"wshpnt\"], \"positive\": [\"watercolor\"]}]}";
 
@@ -79,7 +80,7 @@ static void groups_make_phrases(void **state)
     assert_string_equal(team("a fox, luminous contours"), "neon");
     assert_string_equal(team("a fox, contours that are luminous"), "neon");
     assert_string_equal(team("a fox, luminous"), ""); /* half of one is none */
-    assert_string_equal(team("a fox shaped out of play-doh"), "clay");
+    assert_string_equal(team("a fox shaped out of plasticine"), "clay");
     assert_string_equal(team("a fox like a bar sign"), "neon");
     assert_string_equal(team("a fox, bar sign style"), "neon");
     assert_string_equal(team("a fox below a bar sign"), "");
@@ -87,6 +88,16 @@ static void groups_make_phrases(void **state)
     assert_string_equal(team("a little square"), "");
     assert_string_equal(team("a fox drawn with neon"), "neon");
     assert_string_equal(team("a fox below the neon"), "");
+}
+
+/* A LoRA's negative phrases take phrases of the lexicon away from it. */
+static void a_lora_may_refuse_what_the_lexicon_adds(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a fox made of plasticine"), "clay");
+    assert_string_equal(team("a fox made of play-doh"), "");
+    assert_string_equal(team("a fox, salt dough"), "");
+    assert_string_equal(team("a salt dough fox in clay style"), "clay");
 }
 
 /* Words of those groups that name things. */
@@ -151,6 +162,7 @@ int main(void)
         cmocka_unit_test(other_ways_to_misspell),
         cmocka_unit_test(water_color_is_one_word),
         cmocka_unit_test(groups_make_phrases),
+        cmocka_unit_test(a_lora_may_refuse_what_the_lexicon_adds),
         cmocka_unit_test(things_of_the_groups_are_no_looks),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

@@ -11,6 +11,8 @@
 #include "schemas/text/text.h"
 #include "schemas/text/utf8.h"
 
+#define PHRASES_SHOWN 40 /* of a concept, which may have hundreds */
+
 /* --- options ---------------------------------------------------------------------------------- */
 
 /* Options whose value is a text, a number, or phrases with commas between. */
@@ -231,17 +233,21 @@ static void explain_lexicon(const struct kiln_cli *cli, const char *text, uint64
     told[number] = true;
     const struct kiln_concept *concept = kiln_lexicon_concept(lexicon, number);
     bool praise;
-    size_t grouped = 0;
+    size_t shown = 0, rest = 0;
     for (size_t i = 0; i < concept->count; i++) {
-        const struct kiln_lexicon_phrase *phrase = &concept->phrases[i];
-        grouped += phrase->grouped;
-        if (!phrase->grouped && hash_of(lexicon, phrase->text, &praise) != hash)
-            kiln_text_printf(&list, "%s%s", list.len ? ", " : "", phrase->text);
+        const char *phrase = concept->phrases[i].text;
+        if (hash_of(lexicon, phrase, &praise) == hash)
+            continue;
+        if (shown < PHRASES_SHOWN)
+            kiln_text_printf(&list, "%s%s", shown++ ? ", " : "", phrase);
+        else
+            rest++;
     }
-    if (list.len && grouped)
-        kiln_text_printf(&list, " and %zu more like these", grouped);
+    if (rest)
+        kiln_text_printf(&list, " and %zu more", rest);
     if (list.len && !list.failed)
-        kiln_say(cli, "      the lexicon adds to '%s': %s", text, list.at);
+        kiln_say(cli, "      the lexicon adds to '%s': %s (--negative leaves one out)", text,
+                 list.at);
     kiln_text_release(&list);
 }
 
