@@ -21,6 +21,7 @@ import tempfile
 UNNAMED = "para"                               # describes a look without its name: reported, and no goal
 TOGETHER = "together"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+JUDGE = os.path.join(ROOT, "pipeline/models/judge")
 
 
 def run(args, *words):
@@ -65,8 +66,8 @@ def judge(args, drawn, sums):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
             file.flush()
-            words = ["bench", "quality", "--model", args.model, "--device", args.device, "--prompts", file.name,
-                     "--style", style, "--suffix", ""]
+            words = ["bench", "quality", "--model", args.model, "--judge", JUDGE, "--device", args.device,
+                     "--prompts", file.name, "--style", style, "--suffix", ""]
             for name, scale in loras:
                 words += ["--lora", f"{os.path.join(args.model, 'loras', name)}.safetensors:{scale}"]
             sums[kind].add(run(args, *words)["rows"][0])
