@@ -4,7 +4,10 @@
 chmod 711 .
 stacks+=(s)
 ok kiln up --dir s --engine testcard
+gallery=$(sed -n 's/^gallery *\(http[^ ]*\).*/\1/p' err.txt)
 export KILN_CONFIG=$PWD/s/kiln.conf
+fleet_says() { curl -sS --max-time 60 "${gallery}fleet" >page.html && grep -qE "$1" page.html; }
+fleet_says '<bdi>worker-0</bdi></td><td>live</td>.*<td></td></tr>' || die "the fleet's page: $(grep worker-0 page.html)"
 
 # --- nothing is there
 ok kiln batches --json
@@ -93,6 +96,13 @@ says 'no failed jobs'
 ok kiln errors --batch bad
 says 'next       ' out.txt
 fails 66 kiln errors --batch absent
+
+# --- the gallery's page of the fleet says the same, with links, and which workers live
+soon fleet_says '<bdi>worker-0</bdi></td><td>gone</td>.*<td><time' || die "no worker that is gone: $(grep worker-0 page.html)"
+for words in '<dt>failed</dt><dd><a href="#failed">4</a>' 'id="failed"' '>3</td><td>not_found: open PATH: no LoRA ' \
+    '>1</td><td>not_finite: ' 'smaller LoRA scales' '<a href="/\?batch=bad"><bdi>bad'; do
+    fleet_says "$words" || die "the fleet's page lacks $words"
+done
 
 # --- events: what was followed is what is in the ledger, each once, and what show tells
 ok kiln events --batch first --json

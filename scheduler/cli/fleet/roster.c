@@ -110,7 +110,7 @@ const struct kiln_roster_worker *kiln_roster_find(const struct kiln_roster *rost
     return NULL;
 }
 
-static const char *state_of(const struct kiln_roster_worker *worker)
+const char *kiln_roster_state(const struct kiln_roster_worker *worker)
 {
     return !worker->live ? "gone" : worker->beat.draining ? "draining" : "live";
 }
@@ -122,25 +122,25 @@ static json_t *worker_json(const struct kiln_roster_worker *worker)
     char protocol[32], seen[64], started[64];
     if (!worker->live)
         return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o}", "worker", worker->row.name, "state",
-                         state_of(worker), "host", worker->row.host, "device", worker->row.device,
-                         "jobs", (json_int_t)worker->row.assigned, "last_seen",
+                         kiln_roster_state(worker), "host", worker->row.host, "device",
+                         worker->row.device, "jobs", (json_int_t)worker->row.assigned, "last_seen",
                          kiln_time_text(worker->row.last_seen_ms, seen, sizeof seen), "trouble",
                          kiln_worker_trouble_json(worker));
     snprintf(protocol, sizeof protocol, "%u.%u", beat->version, beat->minor);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
-                     "s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}",
-                     "worker", worker->row.name, "state", state_of(worker), "host", beat->host,
-                     "device", beat->device, "engine", beat->engine, "model", beat->model, "loras",
-                     beat->lora_set, "pid", (int)beat->pid, "held", (int)beat->held_count, "room",
-                     (int)beat->room, "batch_max", (int)beat->batch_max, "step", (int)beat->step,
-                     "steps", (int)beat->steps, "jobs", (json_int_t)worker->row.assigned, "done",
-                     (json_int_t)beat->done, "failed", (json_int_t)beat->failed, "started_at",
-                     kiln_time_text(beat->started_ms, started, sizeof started), "release",
-                     beat->release, "protocol", protocol, "ready_ms", (json_int_t)beat->ready_ms,
-                     "wanted_ms", (json_int_t)beat->wanted_ms, "computed_ms",
-                     (json_int_t)beat->computed_ms, "lora_files",
-                     beat->files_told ? json_integer(beat->file_count) : json_null(), "trouble",
-                     kiln_worker_trouble_json(worker));
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
+        "s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}",
+        "worker", worker->row.name, "state", kiln_roster_state(worker), "host", beat->host,
+        "device", beat->device, "engine", beat->engine, "model", beat->model, "loras",
+        beat->lora_set, "pid", (int)beat->pid, "held", (int)beat->held_count, "room",
+        (int)beat->room, "batch_max", (int)beat->batch_max, "step", (int)beat->step, "steps",
+        (int)beat->steps, "jobs", (json_int_t)worker->row.assigned, "done", (json_int_t)beat->done,
+        "failed", (json_int_t)beat->failed, "started_at",
+        kiln_time_text(beat->started_ms, started, sizeof started), "release", beat->release,
+        "protocol", protocol, "ready_ms", (json_int_t)beat->ready_ms, "wanted_ms",
+        (json_int_t)beat->wanted_ms, "computed_ms", (json_int_t)beat->computed_ms, "lora_files",
+        beat->files_told ? json_integer(beat->file_count) : json_null(), "trouble",
+        kiln_worker_trouble_json(worker));
 }
 
 json_t *kiln_roster_json(const struct kiln_roster *roster, bool all)
@@ -174,8 +174,8 @@ static void print_live(const struct kiln_cli *cli, const struct kiln_roster_work
         snprintf(step, sizeof step, "busy");
     if (beat->width)
         snprintf(resident, sizeof resident, "%ux%u %s", beat->width, beat->height, beat->lora_set);
-    kiln_print_fit(cli, KILN_CUT, "%s %-9s %-8s %-10s %6llu %6llu %5s  %s", name, state_of(worker),
-                   beat->device, step, (unsigned long long)beat->done,
+    kiln_print_fit(cli, KILN_CUT, "%s %-9s %-8s %-10s %6llu %6llu %5s  %s", name,
+                   kiln_roster_state(worker), beat->device, step, (unsigned long long)beat->done,
                    (unsigned long long)beat->failed, kiln_roster_idle(beat, idle), resident);
 }
 
@@ -192,8 +192,8 @@ void kiln_roster_print(const struct kiln_cli *cli, const struct kiln_roster *ros
         if (worker->live)
             print_live(cli, worker, name.at);
         else if (all)
-            kiln_print_fit(cli, KILN_CUT, "%s %-9s %-8s last seen %s", name.at, state_of(worker),
-                           worker->row.device,
+            kiln_print_fit(cli, KILN_CUT, "%s %-9s %-8s last seen %s", name.at,
+                           kiln_roster_state(worker), worker->row.device,
                            kiln_short_time(worker->row.last_seen_ms, seen, sizeof seen));
         kiln_text_release(&name);
         if ((worker->live || all) &&

@@ -27,6 +27,8 @@ int kiln_roster_read(struct kiln_cli *cli, struct kiln_ledger *ledger, struct ki
 void kiln_roster_release(struct kiln_roster *roster);
 const struct kiln_roster_worker *kiln_roster_find(const struct kiln_roster *roster,
                                                   const char *name);
+/* "live", "draining" or "gone". */
+const char *kiln_roster_state(const struct kiln_roster_worker *worker);
 /* The share of its time with assignments in flight in which its device was idle: "0.8%", "-". */
 const char *kiln_roster_idle(const struct kiln_heartbeat *beat, char out[8]);
 /* An array with one object a worker; those that are gone only with all. */

@@ -92,6 +92,9 @@ json_t *kiln_worker_trouble_json(const struct kiln_roster_worker *worker);
 const char *kiln_worker_trouble_text(const struct kiln_roster_worker *worker, char *out,
                                      size_t size);
 
+/* What to do about jobs that failed with this code: a clause without a full stop. */
+const char *kiln_cause_next(int code);
+
 /* Whether the worker is alive and serves that model; NULL or "" is any. */
 bool kiln_serves(const struct kiln_roster_worker *worker, const char *model);
 /* NULL if a worker takes jobs of that model; else the reason, to follow "which". */

@@ -1,7 +1,6 @@
 /* errors.c - `kiln errors`: the failed jobs by cause, an example of each, and what to do next.
  *
- * The next step depends only on the error code.  `kiln show` prints the full error of a job and the
- * history of its attempts.
+ * `kiln show` prints the full error of a job and the history of its attempts.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,35 +14,6 @@
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/ops.h"
 
-static const char *next_step(int code)
-{
-    static const char *const steps[KILN_CODE_COUNT] = {
-        [KILN_BAD_INPUT] = "correct the job line and enqueue it again with another custom_id",
-        [KILN_NOT_FOUND] =
-            "put the missing model, LoRA file or object where the worker looks for it, "
-            "then retry",
-        [KILN_FULL] = "free space on the disk, the store or the GPU (`kiln doctor`), then retry",
-        [KILN_IO] = "check the worker's disk and model files (`kiln doctor` there), then retry",
-        [KILN_UNAVAILABLE] = "start the server that the error names (`kiln doctor`), then retry",
-        [KILN_TIMEOUT] = "check whether a server or a GPU hangs (`kiln doctor`), then retry",
-        [KILN_DENIED] = "correct the credentials or rights of the worker, then retry",
-        [KILN_PROTOCOL] = "check that all programs have one version and that the settings name the "
-                          "right servers (`kiln doctor`), then retry",
-        [KILN_NO_MEMORY] = "give the worker more memory or lower batch_max, then retry",
-        [KILN_DEVICE] = "check the worker's log and GPU, restart the worker if needed, then retry",
-        [KILN_CORRUPT] = "download the damaged model or LoRA file again, then retry",
-        [KILN_UNSUPPORTED] = "change the job to what the model supports and enqueue it again",
-        [KILN_CONFIG] = "correct the worker's settings (`kiln help config`), then retry",
-        [KILN_INTERNAL] = "report this bug with the output of `kiln show` for the example",
-        [KILN_POISONED] =
-            "render the example alone with `kiln render` before you retry it on a fleet",
-        [KILN_NOT_FINITE] = "try smaller LoRA scales, or render the example without LoRAs "
-                            "(`kiln render`), then enqueue it again",
-    };
-    bool known = code >= 0 && code < KILN_CODE_COUNT && steps[code];
-    return known ? steps[code] : "see `kiln show` for the example, then retry";
-}
-
 static int list_cause(void *arg, const struct kiln_cause_row *cause, struct kiln_error *err)
 {
     struct kiln_listing *listing = arg;
@@ -55,7 +25,7 @@ static int list_cause(void *arg, const struct kiln_cause_row *cause, struct kiln
                       "last_at:t next:s}\n",
                       kiln_code_name(cause->code), cause->cause, cause->jobs, cause->batches,
                       cause->example, cause->batch, cause->error, cause->first_ms, cause->last_ms,
-                      next_step(cause->code));
+                      kiln_cause_next(cause->code));
         return kiln_listing_put(listing, err);
     }
     kiln_text_printf(line, "%s in %s  %s: ", KILN_COUNT(cause->jobs, "job"),
@@ -67,7 +37,7 @@ static int list_cause(void *arg, const struct kiln_cause_row *cause, struct kiln
     kiln_text_printf(line, "  example    job %" PRIu64 " of batch %s: ", cause->example,
                      cause->batch);
     kiln_text_safe(line, cause->error);
-    kiln_text_printf(line, "\n  next       %s\n", next_step(cause->code));
+    kiln_text_printf(line, "\n  next       %s\n", kiln_cause_next(cause->code));
     return kiln_listing_put(listing, err);
 }
 

@@ -1,8 +1,9 @@
-/* fleet.c - /fleet: what is in the way, jobs by state, workers, and groups of waiting jobs;
- * read-only.
+/* fleet.c - /fleet: what is in the way, jobs by state, why jobs failed, workers, and groups of
+ * waiting jobs; read-only.
  *
- * What is in the way is found as for `kiln status` (scheduler/cli/fleet/trouble.h), which asks
- * Redis as well.  So one request at a time looks, and others get what it found.
+ * What is in the way and which workers live is found as for `kiln status`
+ * (scheduler/cli/fleet/trouble.h), which asks Redis as well.  So one request at a time looks, and
+ * others get what it wrote.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -12,15 +13,17 @@
 #include "scheduler/gallery/parts/html.h"
 #include "scheduler/gallery/parts/layout.h"
 #include "schemas/clock.h"
-#include "storage/ledger/read/read.h"
+#include "storage/ledger/read/ops.h"
 
 #define ROWS_MAX 200
+#define LOOK_MS 2000 /* how long one look is shown */
 
 struct table {
     struct kiln_text *out;
     int rows;
 };
 
+/* columns: "#..." is one of numbers; ended by NULL. */
 static void begin(struct kiln_text *out, const char *title, const char *const *columns)
 {
     kiln_text_printf(out,
@@ -28,7 +31,8 @@ static void begin(struct kiln_text *out, const char *title, const char *const *c
                      "aria-label=\"%s\"><table><thead><tr>",
                      title, title);
     for (; *columns; columns++)
-        kiln_text_printf(out, "<th scope=\"col\">%s</th>", *columns);
+        kiln_text_printf(out, "<th scope=\"col\"%s>%s</th>", **columns == '#' ? " class=\"n\"" : "",
+                         *columns + (**columns == '#'));
     kiln_text_puts(out, "</tr></thead><tbody>");
 }
 
@@ -37,6 +41,8 @@ static void end(struct table *table, const char *nothing)
     kiln_text_puts(table->out, "</tbody></table></div>");
     if (table->rows == 0)
         kiln_text_printf(table->out, "<p>%s</p>", nothing);
+    if (table->rows > ROWS_MAX)
+        kiln_text_printf(table->out, "<p>The first %d are shown.</p>", ROWS_MAX);
     table->rows = 0;
 }
 
@@ -47,114 +53,209 @@ static void cell(struct kiln_text *out, const char *text)
     kiln_text_puts(out, "</bdi></td>");
 }
 
-static int each_worker(void *arg, const struct kiln_worker_row *worker, struct kiln_error *err)
+static void time_cell(struct kiln_text *out, int64_t ms)
 {
-    struct table *table = arg;
-    (void)err;
-    if (table->rows++ >= ROWS_MAX)
-        return 0;
-    kiln_text_puts(table->out, "<tr>");
-    cell(table->out, worker->name);
-    cell(table->out, worker->state);
-    cell(table->out, worker->device);
-    cell(table->out, worker->host);
-    kiln_text_printf(table->out, "<td class=\"n\">%" PRIu64 "</td><td>", worker->assigned);
-    kiln_html_time(table->out, worker->last_seen_ms);
-    kiln_text_puts(table->out, "</td></tr>\n");
-    return 0;
+    kiln_text_puts(out, "<td>");
+    if (ms)
+        kiln_html_time(out, ms);
+    kiln_text_puts(out, "</td>");
 }
+
+/* --- workers ---------------------------------------------------------------------------------- */
+
+static void add_worker(struct table *table, const struct kiln_roster_worker *worker)
+{
+    struct kiln_text *out = table->out;
+    char trouble[KILN_ERROR_TEXT_MAX];
+    if (table->rows++ >= ROWS_MAX)
+        return;
+    kiln_text_puts(out, "<tr>");
+    cell(out, worker->row.name);
+    kiln_text_printf(out, "<td>%s", kiln_roster_state(worker));
+    if (kiln_worker_trouble_text(worker, trouble, sizeof trouble)[0]) {
+        kiln_text_puts(out, ": ");
+        kiln_html(out, trouble);
+    }
+    kiln_text_puts(out, "</td>");
+    cell(out, worker->live ? worker->beat.device : worker->row.device);
+    cell(out, worker->live ? worker->beat.host : worker->row.host);
+    kiln_text_printf(out, "<td class=\"n\">%" PRIu64 "</td>", worker->row.assigned);
+    time_cell(out, worker->live ? 0 : worker->row.last_seen_ms);
+    kiln_text_puts(out, "</tr>\n");
+}
+
+/* bus: the error of Redis, code 0 for none. */
+static void add_workers(struct kiln_text *out, const struct kiln_roster *roster,
+                        const struct kiln_error *bus)
+{
+    static const char *const columns[] = {"Worker",   "State",     "Device", "Host",
+                                          "#In hand", "Last seen", NULL};
+    struct table table = {.out = out};
+    begin(out, "Workers", columns);
+    for (int live = 1; live >= 0; live--)
+        for (size_t i = 0; i < roster->count; i++)
+            if (roster->at[i].live == live)
+                add_worker(&table, &roster->at[i]);
+    end(&table, bus->code ? "Workers are not known while Redis does not answer."
+                          : "No worker has been seen.");
+}
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+struct groups {
+    struct table table;
+    struct kiln_needed needed;
+};
 
 static int each_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
 {
-    struct table *table = arg;
+    struct groups *groups = arg;
+    struct kiln_text *out = groups->table.out;
     (void)err;
-    if (table->rows++ >= ROWS_MAX)
+    if (group->queued)
+        kiln_needed_add(&groups->needed, group->model);
+    if (groups->table.rows++ >= ROWS_MAX)
         return 0;
-    kiln_text_printf(table->out, "<tr><td>%ux%u</td><td class=\"n\">%u</td>", group->width,
-                     group->height, group->steps);
-    cell(table->out, group->lora_set[0] ? group->lora_set : "none");
-    cell(table->out, kiln_mode_shown(group->mode));
-    kiln_text_printf(table->out, "<td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td>",
+    kiln_text_printf(out, "<tr><td><a href=\"/?size=%ux%u\">%ux%u</a></td><td class=\"n\">%u</td>",
+                     group->width, group->height, group->width, group->height, group->steps);
+    cell(out, group->lora_set[0] ? group->lora_set : "none");
+    cell(out, kiln_mode_shown(group->mode));
+    kiln_text_printf(out, "<td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td>",
                      group->queued, group->assigned);
-    kiln_text_puts(table->out, "<td>");
-    if (group->oldest_ms)
-        kiln_html_time(table->out, group->oldest_ms);
-    kiln_text_puts(table->out, "</td></tr>\n");
+    time_cell(out, group->oldest_ms);
+    kiln_text_puts(out, "</tr>\n");
     return 0;
 }
 
-#define TROUBLE_MS 2000 /* how long one look is shown */
-
-static struct {
-    pthread_mutex_t mutex;
-    int64_t due_ms; /* of the next look */
-    struct kiln_troubles found;
-} seen = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-/* Writes nothing if nothing is in the way. */
-static int add_troubles(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln_error *err)
+static int add_groups(struct kiln_web_visit *visit, struct groups *groups, struct kiln_error *err)
 {
-    struct kiln_troubles troubles;
-    int rc = 0;
-    pthread_mutex_lock(&seen.mutex);
-    if (kiln_clock_ms() >= seen.due_ms) {
-        rc = kiln_troubles_look(kiln_gallery_app(visit)->cli, visit->session, NULL, &seen.found,
-                                err);
-        seen.found.count = rc ? 0 : seen.found.count;
-        seen.due_ms = rc ? 0 : kiln_clock_ms() + TROUBLE_MS;
-    }
-    troubles = seen.found;
-    pthread_mutex_unlock(&seen.mutex);
-    if (rc || troubles.count == 0)
-        return rc;
-    kiln_text_puts(out, "<h2>In the way</h2><ul class=\"troubles\">");
-    for (size_t i = 0; i < troubles.count; i++) {
-        kiln_text_puts(out, "<li><strong>");
-        kiln_html(out, troubles.at[i].text);
-        kiln_text_puts(out, "</strong><br>");
-        kiln_html(out, troubles.at[i].next);
-        kiln_text_puts(out, "</li>\n");
-    }
-    kiln_text_puts(out, "</ul>");
-    return 0;
+    static const char *const columns[] = {"Size",     "#Steps",     "LoRAs",         "Made",
+                                          "#Waiting", "#Rendering", "Waiting since", NULL};
+    begin(groups->table.out, "Waiting and rendering", columns);
+    int rc =
+        kiln_ledger_groups(visit->session, kiln_gallery_app(visit)->pool, each_group, groups, err);
+    end(&groups->table, "Nothing is waiting.");
+    return rc;
 }
 
 static void add_counts(struct kiln_text *out, const struct kiln_counts *counts)
 {
-    kiln_text_puts(out, "<dl class=\"keys\">");
+    kiln_text_puts(out, "<h2>Jobs</h2><dl class=\"keys\">");
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++) {
-        kiln_text_printf(out, "<div><dt>%s</dt><dd>",
-                         kiln_job_state_name((enum kiln_job_state)state));
+        const bool why = state == KILN_JOB_FAILED && counts->at[state] > 0;
+        kiln_text_printf(out, "<div><dt>%s</dt><dd>%s",
+                         kiln_job_state_name((enum kiln_job_state)state),
+                         why ? "<a href=\"#failed\">" : "");
         kiln_html_count(out, counts->at[state]);
-        kiln_text_puts(out, "</dd></div>");
+        kiln_text_puts(out, why ? "</a></dd></div>" : "</dd></div>");
     }
     kiln_text_puts(out, "</dl>");
 }
 
+/* The example's own sentence may quote a prompt: `kiln show` has it. */
+static int each_cause(void *arg, const struct kiln_cause_row *cause, struct kiln_error *err)
+{
+    struct table *table = arg;
+    struct kiln_text *out = table->out;
+    (void)err;
+    if (table->rows++ >= ROWS_MAX)
+        return 0;
+    kiln_text_puts(out, "<tr><td class=\"n\">");
+    kiln_html_count(out, cause->jobs);
+    kiln_text_printf(out, "</td><td>%s: ", kiln_code_name(cause->code));
+    kiln_html(out, cause->cause);
+    kiln_text_puts(out, "</td><td>");
+    kiln_html(out, kiln_cause_next(cause->code));
+    kiln_text_printf(out, "</td><td>%" PRIu64 " of <a href=\"/?batch=", cause->example);
+    kiln_url(out, cause->batch);
+    kiln_text_puts(out, "\"><bdi>");
+    kiln_html(out, cause->batch);
+    kiln_text_puts(out, "</bdi></a></td>");
+    time_cell(out, cause->last_ms);
+    kiln_text_puts(out, "</tr>\n");
+    return 0;
+}
+
+static int add_causes(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln_error *err)
+{
+    static const char *const columns[] = {"#Jobs",      "Why",    "What to do",
+                                          "Newest job", "Failed", NULL};
+    struct table table = {.out = out};
+    kiln_text_puts(out, "<div id=\"failed\">");
+    begin(out, "Failed jobs", columns);
+    int rc = kiln_ledger_causes(visit->session, kiln_gallery_app(visit)->pool, NULL, 0, each_cause,
+                                &table, err);
+    end(&table, "No failed jobs.");
+    kiln_text_puts(out, "</div>");
+    return rc;
+}
+
+/* --- the page --------------------------------------------------------------------------------- */
+
+/* Writes nothing if nothing is in the way. */
+static void add_troubles(struct kiln_text *out, const struct kiln_troubles *troubles)
+{
+    if (troubles->count == 0)
+        return;
+    kiln_text_puts(out, "<h2>In the way</h2><ul class=\"troubles\">");
+    for (size_t i = 0; i < troubles->count; i++) {
+        kiln_text_puts(out, "<li><strong>");
+        kiln_html(out, troubles->at[i].text);
+        kiln_text_puts(out, "</strong><br>");
+        kiln_html(out, troubles->at[i].next);
+        kiln_text_puts(out, "</li>\n");
+    }
+    kiln_text_puts(out, "</ul>");
+}
+
+static int look(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln_error *err)
+{
+    struct kiln_text waiting = {0};
+    struct groups groups = {.table = {.out = &waiting}};
+    struct kiln_counts counts;
+    struct kiln_roster roster = {0};
+    struct kiln_troubles troubles;
+    struct kiln_error bus;
+    int rc = kiln_ledger_counts(visit->session, kiln_gallery_app(visit)->pool, &counts, err);
+    rc = rc ? rc : add_groups(visit, &groups, err);
+    rc = rc ? rc
+            : kiln_troubles_look_at(kiln_gallery_app(visit)->cli, visit->session, &groups.needed,
+                                    &roster, &bus, &troubles, err);
+    if (rc == 0) {
+        add_troubles(out, &troubles);
+        add_counts(out, &counts);
+        rc = counts.at[KILN_JOB_FAILED] ? add_causes(visit, out, err) : 0;
+        add_workers(out, &roster, &bus);
+        kiln_text_add(out, waiting.at, waiting.len);
+        out->failed = out->failed || waiting.failed;
+    }
+    kiln_roster_release(&roster);
+    kiln_text_release(&waiting);
+    return rc;
+}
+
+static struct {
+    pthread_mutex_t mutex;
+    int64_t due_ms; /* of the next look */
+    struct kiln_text text;
+} seen = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
 int kiln_gallery_fleet(struct kiln_web_visit *visit, struct kiln_error *err)
 {
-    static const char *const of_workers[] = {"Worker",  "State",     "Device", "Host",
-                                             "In hand", "Last seen", NULL};
-    static const char *const of_groups[] = {"Size",    "Steps",     "LoRAs",         "Made",
-                                            "Waiting", "Rendering", "Waiting since", NULL};
-    const char *pool = kiln_gallery_app(visit)->pool;
-    struct table table = {.out = &visit->reply.body};
-    struct kiln_counts counts;
-    int rc = kiln_ledger_counts(visit->session, pool, &counts, err);
-    if (rc)
-        return rc;
+    struct kiln_text *out = &visit->reply.body;
+    int rc = 0;
     kiln_gallery_begin(
         visit, &(struct kiln_gallery_page_head){.title = "Fleet", .here = "fleet", .wide = true});
-    kiln_text_puts(table.out, "<h1>Fleet</h1>");
-    rc = add_troubles(visit, table.out, err);
-    kiln_text_puts(table.out, "<h2>Jobs</h2>");
-    add_counts(table.out, &counts);
-    begin(table.out, "Workers", of_workers);
-    rc = rc ? rc : kiln_ledger_workers(visit->session, pool, each_worker, &table, err);
-    end(&table, "No worker has been seen.");
-    begin(table.out, "Waiting and rendering", of_groups);
-    rc = rc ? rc : kiln_ledger_groups(visit->session, pool, each_group, &table, err);
-    end(&table, "Nothing is waiting.");
+    kiln_text_puts(out, "<h1>Fleet</h1>");
+    pthread_mutex_lock(&seen.mutex);
+    if (kiln_clock_ms() >= seen.due_ms) {
+        kiln_text_release(&seen.text);
+        rc = look(visit, &seen.text, err);
+        seen.due_ms = rc || seen.text.failed ? 0 : kiln_clock_ms() + LOOK_MS;
+    }
+    kiln_text_add(out, seen.text.at, seen.text.len);
+    out->failed = out->failed || seen.text.failed;
+    pthread_mutex_unlock(&seen.mutex);
     if (rc == 0)
         kiln_gallery_end(visit);
     return rc;
