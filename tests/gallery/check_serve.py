@@ -67,11 +67,18 @@ check(pages == (PICTURES + 47) // 48, f"{pages} pages")
 tile = re.search(r'<li class="tile r(\d+)[^"]*"><a href="/p/\d+"[^>]*><img [^>]*>', front.text).group(0)
 for need in ('width="', 'height="', 'srcset="', 'sizes="', 'alt="Prompt: ', 'decoding="async"'):
     check(need in tile, f"a tile lacks {need}")
+check(re.search(r' k\d+[ "]', tile.split(">")[0]), f"a tile without the colour of its placeholder: {tile}")
+large = ask("/?aspect=tall").text
+for what, text in (("a tile", large), ("the picture", ask(re.search(r'href="(/p/\d+)"', large).group(1)).text)):
+    sources = re.search(r' srcset="([^"]*)"', text).group(1).split(", ")
+    names = [re.fullmatch(r"/o/\d+/([a-z0-9]+)-\S+ \d+w", source) for source in sources]
+    check([name and name.group(1) for name in names] == ["256", "512", "full"], f"{what}: the three sizes: {sources}")
+    check(all(ask(source.split()[0]).status == 200 for source in sources), f"{what}: a size is missing")
 check(front.text.count('fetchpriority="high"') == 1, "one picture of high priority")
 check('loading="lazy"' in front.text, "later pictures are lazy")
 
 # --- words and filters ---
-for query, count in (("q=red", None), ("q=red+star", 1), ("batch=first", PICTURES), ("size=64x96", 1), ("aspect=tall", 1), ("aspect=wide", 0), ("starred=1", 0),
+for query, count in (("q=red", None), ("q=red+star", 1), ("batch=first", PICTURES), ("size=512x768", 1), ("aspect=tall", 1), ("aspect=wide", 0), ("starred=1", 0),
                      ("mode=exact", PICTURES), ("from=2000-01-01", PICTURES), ("to=2000-01-01", 0),
                      ("tenant=default&batch=first&mode=exact", PICTURES), ("q=zebra", 0)):
     answer = check_page(f"/v1/pictures?limit=200&{query}")

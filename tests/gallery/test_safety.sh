@@ -96,7 +96,7 @@ for embedder in none "$source_dir/tests/golden/embed/potion"; do
     check_safety leaks
     if [ "$embedder" = none ]; then
         # So does one that is hidden while a gallery runs: the file of its tile was served just before.
-        address=$(curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/?variants=all" | grep -om 1 "/o/$OTHER/[^\" ]*\.webp")
+        address=$(curl -sS --max-time 60 "http://127.0.0.1:$GALLERY_PORT/?variants=all" | grep -o "/o/$OTHER/[^\" ]*\.webp" | head -1)
         [ -n "$address" ] && is_answer 200 || die "'$address' is not served"
         ok kiln gallery review "$OTHER" --level explicit
         until_sql "SELECT level FROM gallery_text WHERE job_id = $OTHER" 3

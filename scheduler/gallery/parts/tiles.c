@@ -28,20 +28,24 @@ static const struct kiln_gallery_object *smallest(const struct kiln_gallery_tile
     return tile->small.key[0] ? &tile->small : tile->medium.key[0] ? &tile->medium : &tile->full;
 }
 
-static void add_source(struct kiln_gallery_grid *grid, const struct kiln_gallery_tile *tile,
-                       const struct kiln_gallery_object *object, bool first)
+/* The widths are those of the files: "256" is the longest side.  The full picture is for enlarged
+ * pages and dense screens; an address in S3 is signed when it is asked for. */
+static void add_sources(struct kiln_gallery_grid *grid, const struct kiln_gallery_tile *tile)
 {
+    const struct kiln_gallery_object *const objects[] = {&tile->small, &tile->medium, &tile->full};
     struct kiln_text *out = &grid->visit->reply.body;
-    if (!object->key[0])
-        return;
-    if (!first)
-        kiln_text_puts(out, ", ");
-    kiln_gallery_file_url(kiln_gallery_app(grid->visit)->files, tile->job, object->key, true,
-                          grid->visit->now_ms, out);
-    kiln_text_printf(out, " %uw", object->width);
+    const char *comma = "";
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
+        if (!objects[i]->key[0])
+            continue;
+        kiln_text_puts(out, comma);
+        kiln_gallery_file_url(kiln_gallery_app(grid->visit)->files, tile->job, objects[i]->key,
+                              objects[i] != &tile->full, grid->visit->now_ms, out);
+        kiln_text_printf(out, " %uw", objects[i]->width);
+        comma = ", ";
+    }
 }
 
-/* The widths are those of the files: "256" is the longest side. */
 static void add_image(struct kiln_gallery_grid *grid, const struct kiln_gallery_tile *tile)
 {
     const struct kiln_gallery_files *files = kiln_gallery_app(grid->visit)->files;
@@ -50,8 +54,7 @@ static void add_image(struct kiln_gallery_grid *grid, const struct kiln_gallery_
     kiln_text_puts(out, "<img src=\"");
     kiln_gallery_file_url(files, tile->job, small->key, true, grid->visit->now_ms, out);
     kiln_text_puts(out, "\" srcset=\"");
-    add_source(grid, tile, &tile->small, true);
-    add_source(grid, tile, &tile->medium, !tile->small.key[0]);
+    add_sources(grid, tile);
     kiln_text_printf(out, "\" sizes=\"%s\" width=\"%u\" height=\"%u\" decoding=\"async\"%s alt=\"",
                      SIZES, tile->width, tile->height,
                      grid->count == 0      ? " fetchpriority=\"high\""
