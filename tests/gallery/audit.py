@@ -53,12 +53,11 @@ class Audit:
     def look(self, page, name, width, dark, allowed=None):
         """Everything of a page that has just been opened."""
         what = f"{name} at {width} {'dark' if dark else 'light'}"
-        shift = page.run(SHIFT)
-        for _ in range(8):  # a busy machine may paint half a page
-            if shift > 0.01:
-                page.reload()
-                shift = min(shift, page.run(SHIFT))
-        check(shift <= 0.01, f"{what}: layout shift {shift}")
+        shifts = [page.run(SHIFT)]
+        while shifts[0] > 0.01 and len(shifts) < 3:  # a busy machine may paint half a page, but not twice
+            page.reload()
+            shifts.append(page.run(SHIFT))
+        check(sorted(shifts)[len(shifts) // 2] <= 0.01, f"{what}: layout shift {shifts}")
         check(not page.run(WIDE), f"{what}: wider than the window")
         if width < 2000:  # axe sees no more on a larger screen
             self.check(page, what, allowed)

@@ -1,9 +1,10 @@
 """check_hostile.py - hostile and broken clients: whatever they send, the gallery answers others.
 
-The seed of the random requests is fixed.  A connection that sends a byte a second runs beside all
-else, since it has to last.
+The seed of the random requests is fixed.  A connection that sends a byte a second and one that reads
+a byte a second run beside all else, since they have to last.
 """
 import random
+import re
 import resource
 import socket
 import threading
@@ -52,8 +53,39 @@ def dripping():
     drip["s"] = time.monotonic() - began
 
 
-slow = threading.Thread(target=dripping)
-slow.start()
+def sipping():
+    """Answers that are read a byte a second: more of them than the buffers on the way take."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        sock.bind(("127.0.0.8", 0))
+        sock.connect((HOST, PORT))
+        sock.setblocking(False)
+        request = f"GET {SCRIPT} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        began = moved = time.monotonic()
+        while time.monotonic() < began + 150:
+            try:
+                if sock.send(request * 20) > 0:  # until it takes no more of them: then it waits for us
+                    moved = time.monotonic()
+            except BlockingIOError:
+                pass
+            except OSError:
+                break
+            try:
+                if sock.recv(1) == b"":
+                    break
+            except BlockingIOError:
+                pass
+            except OSError:
+                break
+            time.sleep(1)
+        sip["s"], sip["cut"] = time.monotonic() - moved, time.monotonic() < began + 150
+
+
+sip = {}
+SCRIPT = re.search(r'"(/a/script-[^"]+)"', ask("/").text).group(1)
+slow = [threading.Thread(target=act) for act in (dripping, sipping)]
+for thread in slow:
+    thread.start()
 
 # --- names: DNS rebinding ---
 for host in ("evil.example", f"evil.example:{PORT}", "localhost.evil.example", "127.0.0.1.nip.io",
@@ -145,6 +177,7 @@ for number in range(5000):
         idle.append(sock)
     except OSError:
         pass
+check(len(idle) > 4500, f"only {len(idle)} connections could be opened")
 alive(f"{len(idle)} idle connections")
 for sock in idle:
     sock.close()
@@ -154,7 +187,9 @@ for _ in range(200):
         sock.sendall(b"GET /?q=red HTTP/1.1\r\nHost: localhost\r\n\r\n")
 alive("200 clients that went away")
 
-slow.join()
+for thread in slow:
+    thread.join()
 check(8 < drip["s"] < 60, f"a byte a second lasted {drip['s']:.1f} s")
+check(sip["cut"] and sip["s"] < 90, f"reading a byte a second lasted {sip['s']:.1f} s")
 alive("all that")
 finish("hostile clients")

@@ -64,8 +64,8 @@ def leaks():
     check(len(shown) == int(os.environ["SHOWN"]), f"{len(shown)} pictures are shown")
     count = re.search(r">([0-9,]+) pictures?", front)
     check(count and int(count.group(1).replace(",", "")) == len(shown), f"the page counts {count and count.group(0)}")
-    days = [int(n.replace(",", "")) for n in re.findall(r'title="[^"]*?([0-9,]+) pictures?', front)]
-    check(not days or sum(days) == len(shown), f"the days have {days}")
+    days = [int(n.replace(",", "")) for n in re.findall(r'class="away">[0-9-]{10}: ([0-9,]+) pictures?<', front)]
+    check(len(days) > 1 and sum(days) == len(shown), f"the days have {days}, {len(shown)} pictures are shown")
     fresh = json.loads(ask(f"/v1/new?since={HIDDEN - 1}").text)["pictures"]
     check(fresh == sum(tile["job"] >= HIDDEN for tile in shown), f"{fresh} new pictures")
     found = json.loads(ask(f"/v1/pictures?q={word}").text)["pictures"]

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A gallery under hostile clients, over a ledger that hangs, a store that lost its files, and a store
-# in S3 that cannot be reached.
+# in S3 that cannot be reached or answers slowly.
 source "$KILN_SOURCE/tests/cli/lib.sh"
 source "$source_dir/tests/gallery/lib.sh"
 
@@ -90,4 +90,37 @@ rm credentials
 [ "$(page /)" = 200 ] && grep -q ASIARENEWED page.txt || die "no page without the file"
 kill -TERM "$gallery"
 wait "$gallery"
+
+# A store that answers slowly: fingerprints wait for it, pages do not, and the end comes in time.
+printf '[default]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = secret\n' >credentials
+cat >slow.py <<'EOF'
+import socketserver, time
+class Slow(socketserver.BaseRequestHandler):
+    def handle(self):
+        print("asked", self.request.recv(4096).split()[:2], flush=True)
+        self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        for _ in range(600):
+            self.request.sendall(b"x")
+            time.sleep(1)
+socketserver.ThreadingTCPServer.daemon_threads = True
+with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Slow) as server:
+    print("port", server.server_address[1], flush=True)
+    server.serve_forever()
+EOF
+python3 slow.py >slow.txt 2>/dev/null &
+slow=$!
+soon grep -q port slow.txt || die "no slow store"
+sql 'DELETE FROM gallery_picture'
+serve --store s3://pictures/p --s3-endpoint "http://127.0.0.1:$(sed -n 's/^port //p' slow.txt)" --s3-credentials-file "$PWD/credentials"
+soon grep -q "asked .*GET.*images/" slow.txt || die "nothing was read from the slow store: $(cat slow.txt)"
+for path in / /p/1 /fleet '/?q=red' /v1/alike/1; do
+    began=$(date +%s%N)
+    [ "$(page "$path")" = 200 ] || die "$path beside a slow store: $(cat page.txt)"
+    [ $((($(date +%s%N) - began) / 1000000)) -le 5000 ] || die "$path waits for the slow store"
+done
+began=$(date +%s)
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $? beside a slow store"
+[ $(($(date +%s) - began)) -le 40 ] || die "it took too long to end beside a slow store"
+kill "$slow"
 echo ok

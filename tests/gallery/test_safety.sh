@@ -83,6 +83,7 @@ sql "UPDATE job SET parent = $HIDDEN WHERE id = $OTHER; UPDATE job SET parent = 
 sql "INSERT INTO vote VALUES ($HIDDEN, 1); INSERT INTO favourite VALUES ($HIDDEN)"
 # A variant of the picture that is asked for is hidden too.
 ok kiln gallery review "$HIDDEN" "$third" --level explicit
+sql "UPDATE image SET created_at = created_at - job_id % 2 * interval '1 day'" # of two days
 SHOWN=$(sql "SELECT count(*) FROM image WHERE coalesce(safety_flag, -1) <= 1") VARIANTS=1
 export HIDDEN OTHER HASH FILES SHOWN VARIANTS
 is_answer() { [ "$(curl -sS --max-time 60 -o file.webp -w '%{http_code}' "http://127.0.0.1:$GALLERY_PORT$address")" = "$1" ]; }

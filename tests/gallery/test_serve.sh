@@ -6,7 +6,7 @@ source "$source_dir/tests/gallery/lib.sh"
 
 cat >jobs.jsonl <<'EOF'
 {"prompt": "a {red|blue|green|yellow|purple|orange} {star|circle|square|ring|heart|moon|arrow|flower}", "size": "64x64"}
-{"prompt": "a tall tree", "size": "64x96", "custom_id": "tall"}
+{"prompt": "a tall tree", "size": "512x768", "custom_id": "tall"}
 {"prompt": "<script>alert(1)</script> \"star\" & 'ring' \u202eabc\u0007 end", "size": "64x64", "custom_id": "evil"}
 EOF
 gallery_stack
@@ -15,7 +15,8 @@ EVIL=$(sql "SELECT id FROM job WHERE custom_id = 'evil'") PICTURES=$(sql "SELECT
 export EVIL PICTURES
 [ "$PICTURES" = 50 ] || die "$PICTURES pictures"
 
-serve
+metrics_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+serve --gallery-metrics-port "$metrics_port"
 until_sql "SELECT count(*) FROM gallery_text" 50
 until_sql "SELECT count(*) FROM gallery_picture" 50 # pages show their colours
 python3 "$source_dir/tests/gallery/check_serve.py" || die "see above"
@@ -23,6 +24,12 @@ python3 "$source_dir/tests/gallery/check_serve.py" || die "see above"
 # The log has paths and no queries; the page of metrics counts.
 grep -q 'request method=GET path=/p/' serve.log || die "no access log"
 ! grep -q 'zebra' serve.log || die "the log has a query"
+curl -sS --max-time 60 "http://127.0.0.1:$metrics_port/metrics" >metrics.txt
+for line in 'kiln_gallery_request_seconds_count{[^}]*} [1-9]' 'kiln_gallery_answers_total{[^}]*2[^}]*} [1-9]' \
+    'kiln_gallery_answers_total{[^}]*4[^}]*} [1-9]' 'kiln_gallery_index_complete\({[^}]*}\)\? 1$' \
+    'kiln_gallery_fingerprints_complete\({[^}]*}\)\? 1$'; do
+    grep -q "^$line" metrics.txt || die "the page of metrics lacks $line: $(grep '^kiln_gallery' metrics.txt | head -40)"
+done
 
 # It ends at once, with requests under way too.
 kill -TERM "$gallery"
@@ -42,6 +49,32 @@ says 'kiln gallery serve'
 (umask 077 && echo 0123456789abcdef0123456789abcdef >token)
 serve --gallery-token-file "$PWD/token"
 python3 "$source_dir/tests/gallery/check_token.py" || die "see above"
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+
+# Behind a proxy: nobody else gets in; its word counts for the name, the client and https, theirs does not.
+via() { # ADDRESS PATH ARGS...: the status
+    curl -sS -o page.txt -D head.txt -w '%{http_code}' --max-time 60 --interface "$1" "http://127.0.0.1:$GALLERY_PORT$2" "${@:3}"
+}
+proxied() { via 127.0.0.5 "$@"; }
+stranger() { via 127.0.0.6 "$@"; }
+serve --gallery-proxy 127.0.0.5
+[ "$(proxied /)" = 200 ] || die "the proxy is refused"
+[ "$(stranger /)" = 403 ] || die "a stranger gets past the proxy"
+says 'reached through its proxy only' page.txt
+[ "$(stranger / -H 'X-Forwarded-For: 127.0.0.5')" = 403 ] || die "a stranger says that he is the proxy"
+[ "$(proxied / -H 'X-Forwarded-Host: evil.example')" = 421 ] || die "a name that is not allowed, by the proxy"
+[ "$(proxied /batches -H 'X-Forwarded-For: 192.0.2.1, 192.0.2.7')" = 200 ] || die "a client behind the proxy"
+[ "$(stranger /fleet -H 'X-Forwarded-For: 192.0.2.8')" = 403 ] || die "a stranger with a client"
+logged() { grep -q 'path=/batches.* peer=192.0.2.7' serve.log && grep -q 'path=/fleet.* peer=127.0.0.6' serve.log; }
+soon logged || die "who it was: $(grep -E 'path=/(batches|fleet)' serve.log)"
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+serve --gallery-proxy 127.0.0.5 --gallery-token-file "$PWD/token"
+sign_in() { "$1" /sign-in -H "X-Forwarded-Proto: $2" -H 'Sec-Fetch-Site: same-origin' -d "token=$(cat token)"; }
+[ "$(sign_in proxied https)" = 303 ] && grep -qi '^set-cookie:.*; secure' head.txt || die "no secure cookie: $(cat head.txt)"
+[ "$(sign_in proxied http)" = 303 ] && ! grep -qi '; secure' head.txt || die "a secure cookie over http: $(cat head.txt)"
+[ "$(sign_in stranger https)" = 303 ] && ! grep -qi '; secure' head.txt || die "the word of a stranger counts"
 kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"
 
