@@ -3,6 +3,7 @@ list that goes on, no script, layout shift, what pages look like, reduced motion
 Screenshots go to $SHOTS if it is set.
 """
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from web import HOST, PORT, check, finish
 BASE = f"http://{HOST}:{PORT}"
 EVIL = os.environ["EVIL"]
 PAGES = {"front": "/", "search": "/?q=red&aspect=square", "nothing": "/?q=zebra", "picture": f"/p/{EVIL}",
-         "batches": "/batches", "fleet": "/fleet", "help": "/help", "lost": "/nothing",
+         "batches": "/batches", "batch": "/?batch=first", "fleet": "/fleet", "help": "/help", "lost": "/nothing",
          "compare": f"/compare?a={EVIL}&b=1", "sheet": "/sheet?batch=first&x=size&y=prompt",
          "show": "/show?q=red", "review": "/review", "decided": "/review?list=decided"}
 COMPARED = ("front", "picture", "show", "help")
@@ -44,6 +45,14 @@ with Browser() as browser:
     for css in BROKEN:
         page.open(BASE + "/")
         check(looks.notices(page, "front", 1280, 900, False, css), f"a broken page looks right: {css}")
+
+    # --- the days: as many bars as there are, and each leads to its pictures ---
+    page.open(BASE + "/")
+    bars = page.run("[...document.querySelectorAll('.days a')].map((bar) => [bar.href, bar.textContent])")
+    check(len(bars) == 3, f"bars of three days: {bars}")
+    page.open(bars[0][0])
+    count = page.run("document.querySelector('.count').textContent")
+    check(bars[0][1].endswith(f": {count}"), f"{bars[0][1]}, and its page says {count}")
 
     # --- less motion ---
     page = browser.page(1280, 900)
@@ -177,18 +186,64 @@ with Browser() as browser:
     there = f"document.querySelector('.tile a[data-job=\"{job}\"]')?.closest('.tile').getBoundingClientRect().top"
     check(page.until(f"Math.abs(({there} ?? 1e9) - {top}) < 60"), f"back at {page.run(there)}, not {top}")
 
-    # --- a new picture announces itself; nothing moves until it is asked for ---
-    page.open(BASE + "/")
+    # --- what is rendered announces itself, however long its job was held back, also where nothing was
+    # found; nothing moves until it is asked for; the progress of a batch goes on ---
+    def kiln(*words, jobs=()):
+        lines = "".join(json.dumps({"prompt": prompt, "size": size, "steps": 1}) + "\n" for prompt, size in jobs)
+        subprocess.run([os.environ["PROGRAM"], *words], check=True, input=lines.encode(), stdout=subprocess.DEVNULL)
+
+    def listen(path):
+        """A page whose stream of events is open."""
+        page = browser.page(1280, 900)
+        page("Network.enable")
+        page.open(BASE + path)
+        browser.wait(page.session, "Network.eventSourceMessageReceived")
+        return page
+
+    kiln("pause", "--group", "96x96/*/*")
+    kiln("enqueue", "-", "--batch", "late", jobs=[("a late zebra", "96x96"), ("a late nude okapi", "96x96")])
+    kiln("enqueue", "-", "--batch", "early", jobs=[("an early picture", "64x64")])
+    kiln("wait", "early", "--timeout", "60")
+    progress = "document.querySelector('.batch')?.innerText.replace(/\\s+/g, ' ')"
+    batch, words, page = listen("/?batch=late"), listen("/?q=okapi"), listen("/")
+    check(batch.run(progress) == "0 of 2 done waiting", f"progress: {batch.run(progress)}")
+    check(page.run("document.querySelector('.tile img').alt") == "Prompt: an early picture", "the newest job is first")
     page.run("scrollTo(0, 400)")
-    subprocess.run([os.environ["PROGRAM"], "enqueue", "-", "--batch", "late", "--set", "steps=1"], check=True,
-                   input=b'{"prompt": "a late picture", "size": "64x64"}', stdout=subprocess.DEVNULL)
-    check(page.until("document.querySelector('.fresh')?.hidden === false", 60), "no announcement")
-    check(page.run("document.querySelector('.fresh').textContent") == "1 new picture", "its words")
-    check(page.run("document.querySelector('[role=status].away').textContent") == "1 new picture", "heard by readers")
+    kiln("resume", "--group", "96x96/*/*")
+    fresh = "document.querySelector('.fresh:not([hidden])')?.textContent"
+    check(page.until(f"{fresh} == '2 new pictures'"), f"announced: {page.run(fresh)}")
+    check(page.run("/^[12] new pictures?$/.test(document.querySelector('[role=status].away').textContent)"), "heard by readers")
     check(page.run("scrollY") == 400, "the list has moved")
     audit.check(page, "an announcement")
-    page.run("document.querySelector('.fresh').click()")
-    check(page.until("document.querySelector('.tile img')?.alt == 'Prompt: a late picture' && scrollY == 0"), "the new list")
+    # The others are in the background, where a page has no stream: they go on from where they were.
+    words("Page.bringToFront")
+    check(words.until(f"{fresh} == '1 new picture'"), f"of a search: {words.run(fresh)}")
+    batch("Page.bringToFront")
+    check(batch.until(f"{progress} == '2 of 2 done ended'"), f"progress: {batch.run(progress)}")
+    check(batch.until(f"{fresh} == '2 new pictures'"), f"of a batch: {batch.run(fresh)}")
+    check(batch.run("document.querySelector('.batch progress').position") == 1, "the bar")
+    shown = "[...document.querySelectorAll('.tile img')].some((each) => each.alt == 'Prompt: a late nude okapi')"
+    for one in (words, batch, page):
+        one("Page.bringToFront")
+        one.run("document.querySelector('.fresh').click()")
+        check(one.until(f"{shown} && scrollY == 0"), f"the new list: {one.run('location.search + document.body.innerText')}")
+
+    # --- review by keys: s says clear, h hides, u undoes ---
+    page.open(BASE + "/review")
+    cases = "[...document.querySelectorAll('.case')].map((each) => each.dataset.job).join()"
+    waiting = page.run(cases)
+    job = waiting.split(",")[0]
+    check(waiting.count(",") >= 1, f"at least two wait: {waiting}")
+    page.run("document.querySelector('.case .look').focus()")
+    for key, level in (("s", "clear"), ("h", "explicit")):
+        page.key(key)
+        check(page.until(f"{cases} == '{waiting.partition(',')[2]}'"), f"{key} decides: {page.run(cases)}")
+        said = "[...document.querySelectorAll('[role=status]')].map((each) => each.textContent).join()"
+        check(f"Picture {job}: {level}" in page.run(said), f"{key}: {page.run(said)}")
+        check(page.run("document.activeElement.matches('.case .look')"), f"{key}: the next one has the focus")
+        page.key("u")
+        check(page.until(f"{cases} == '{waiting}'"), f"u brings it back: {page.run(cases)}")
+        check(page.until(f"document.activeElement.closest('.case')?.dataset.job == '{job}'"), "and to the eye")
 
     # --- without scripts ---
     page = browser.page(1280, 900, scripts=False)

@@ -19,6 +19,13 @@ cat >jobs.jsonl <<'EOF'
 EOF
 gallery_stack
 fill first jobs.jsonl
+sql "UPDATE image SET created_at = created_at - job_id % 3 * interval '1 day'" # of three days
+# A failed job, for the page of the fleet.
+ok kiln enqueue - --batch bad --set model=nonesuch <<<'{"prompt": "a job that fails", "size": "64x64"}'
+until_sql "SELECT count(*) FROM job WHERE prompt = 'a job that fails'" 1
+sql "UPDATE job SET state = 1 WHERE prompt = 'a job that fails'"
+sql "UPDATE job SET state = 3, finished_at = now(), error_code = 2, error = 'open /models/ink.safetensors: no such file' WHERE prompt = 'a job that fails'"
+sql "UPDATE batch_tally SET queued = queued - 1, failed = failed + 1 WHERE batch_id = (SELECT id FROM batch WHERE name = 'bad')"
 EVIL=$(sql "SELECT id FROM job WHERE custom_id = 'evil'")
 export EVIL
 export PROGRAM=$kiln_bin/kiln

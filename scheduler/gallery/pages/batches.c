@@ -1,11 +1,8 @@
 /* batches.c - /batches: what was asked for, how far it is, and its pictures. */
-#include <inttypes.h>
-#include <string.h>
-
 #include "scheduler/gallery/pages/site.h"
+#include "scheduler/gallery/parts/batch.h"
 #include "scheduler/gallery/parts/html.h"
 #include "scheduler/gallery/parts/layout.h"
-#include "storage/ledger/read/batch.h"
 
 #define ROWS_MAX 200
 
@@ -18,9 +15,6 @@ struct list {
 static void add_row(struct kiln_text *out, const struct kiln_batch_row *batch)
 {
     const uint64_t *jobs = batch->jobs.at;
-    uint64_t all = batch->removed;
-    for (int i = 0; i < KILN_JOB_STATE_COUNT; i++)
-        all += jobs[i];
     kiln_text_puts(out, "<tr><td><a href=\"/?batch=");
     kiln_url(out, batch->name);
     kiln_text_puts(out, "\"><bdi>");
@@ -30,18 +24,14 @@ static void add_row(struct kiln_text *out, const struct kiln_batch_row *batch)
     kiln_text_puts(out, "\">sheet</a></small></td><td class=\"n\">");
     kiln_html_count(out, jobs[KILN_JOB_DONE]);
     kiln_text_puts(out, " of ");
-    kiln_html_count(out, all);
-    kiln_text_printf(out,
-                     "</td><td><progress max=\"%" PRIu64 "\" value=\"%" PRIu64
-                     "\" aria-label=\"Done\"></progress></td><td class=\"n\">",
-                     all ? all : 1, jobs[KILN_JOB_DONE]);
+    kiln_html_count(out, kiln_gallery_batch_all(batch));
+    kiln_text_puts(out, "</td><td>");
+    kiln_gallery_batch_bar(out, batch);
+    kiln_text_puts(out, "</td><td class=\"n\">");
     if (jobs[KILN_JOB_FAILED])
         kiln_html_count(out, jobs[KILN_JOB_FAILED]);
     kiln_text_puts(out, "</td><td>");
-    kiln_text_puts(out, kiln_batch_ended(batch)   ? "ended"
-                        : jobs[KILN_JOB_ASSIGNED] ? "rendering"
-                        : jobs[KILN_JOB_QUEUED]   ? "waiting"
-                                                  : "coming in");
+    kiln_text_puts(out, kiln_gallery_batch_state(batch));
     kiln_text_puts(out, "</td><td>");
     kiln_html_time(out, batch->created_ms);
     kiln_text_puts(out, "</td><td><bdi>");
@@ -68,12 +58,13 @@ int kiln_gallery_batches(struct kiln_web_visit *visit, struct kiln_error *err)
     struct list list = {.out = out};
     kiln_gallery_begin(visit, &(struct kiln_gallery_page_head){
                                   .title = "Batches", .here = "batches", .wide = true});
-    kiln_text_puts(out, "<h1>Batches</h1><div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-                        "aria-label=\"Batches\"><table><thead><tr><th scope=\"col\">Batch</th>"
-                        "<th scope=\"col\" class=\"n\">Jobs done</th><th scope=\"col\">Progress</th>"
-                        "<th scope=\"col\" class=\"n\">Failed</th><th scope=\"col\">State</th>"
-                        "<th scope=\"col\">Created</th><th scope=\"col\">Tenants</th></tr></thead>"
-                        "<tbody>");
+    kiln_text_puts(out,
+                   "<h1>Batches</h1><div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+                   "aria-label=\"Batches\"><table><thead><tr><th scope=\"col\">Batch</th>"
+                   "<th scope=\"col\" class=\"n\">Jobs done</th><th scope=\"col\">Progress</th>"
+                   "<th scope=\"col\" class=\"n\">Failed</th><th scope=\"col\">State</th>"
+                   "<th scope=\"col\">Created</th><th scope=\"col\">Tenants</th></tr></thead>"
+                   "<tbody>");
     int rc = kiln_ledger_batches(visit->session, kiln_gallery_app(visit)->pool, NULL, each_batch,
                                  &list, err);
     if (rc && !list.more)

@@ -3,6 +3,7 @@
  *
  *     event: picture     a tile as in /v1/pictures, new or changed since
  *     event: batch       the batch of the search, as in /v1/batches/NAME, when its counts change
+ *     event: moment      all up to this id was told; the gallery's time
  *     event: lost        too much has changed since the last id: read the list again
  *
  * An id is a moment of the ledger (storage/ledger/gallery/gallery.h), so a client that comes back
@@ -15,6 +16,7 @@
 #include "scheduler/gallery/parts/ask.h"
 #include "scheduler/gallery/parts/json.h"
 #include "scheduler/gallery/web/streams.h"
+#include "schemas/clock.h"
 #include "storage/ledger/read/batch.h"
 
 struct events {
@@ -98,7 +100,12 @@ static int step(void *arg, struct kiln_ledger *session, struct kiln_text *out,
     rc = rc ? rc : tell_batch(events, session, out, err);
     if (rc == 0 && (first || out->len > 0 || strcmp(before, events->moment) != 0)) {
         kiln_text_printf(out, "id: %s\n", events->moment);
-        kiln_text_puts(out, told > 0 || first ? "event: moment\ndata: {}\n\n" : "\n");
+        if (told > 0 || first) {
+            kiln_text_puts(out, "event: moment\ndata: {");
+            kiln_json_time(out, "now", kiln_wall_ms());
+            kiln_text_puts(out, "}\n");
+        }
+        kiln_text_puts(out, "\n");
     }
     return rc;
 }

@@ -5,6 +5,7 @@
 
 #include "scheduler/gallery/pages/site.h"
 #include "scheduler/gallery/parts/ask.h"
+#include "scheduler/gallery/parts/batch.h"
 #include "scheduler/gallery/parts/html.h"
 #include "scheduler/gallery/parts/layout.h"
 #include "scheduler/gallery/parts/tiles.h"
@@ -206,6 +207,13 @@ static int read_grid(struct kiln_web_visit *visit, const struct kiln_gallery_ask
     return rc;
 }
 
+static int each_batch(void *arg, const struct kiln_batch_row *batch, struct kiln_error *err)
+{
+    (void)err;
+    kiln_gallery_batch_progress(arg, batch);
+    return 0;
+}
+
 static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
                    struct kiln_error *err)
 {
@@ -219,6 +227,9 @@ static int add_top(struct kiln_web_visit *visit, const struct kiln_gallery_ask *
     int rc = add_count(visit, ask, err);
     add_ways(ask, out);
     kiln_text_puts(out, "</div>");
+    if (rc == 0 && ask->query.filter.batch)
+        rc = kiln_ledger_batches(visit->session, ask->query.filter.pool, ask->query.filter.batch,
+                                 each_batch, out, err);
     kiln_gallery_ask_chips(ask, out);
     kiln_gallery_ask_form(ask, kiln_gallery_app(visit), out);
     if (rc == 0)

@@ -39,7 +39,9 @@ int kiln_gallery_help(struct kiln_web_visit *visit, struct kiln_error *err)
     kiln_gallery_begin(visit, &(struct kiln_gallery_page_head){.title = "Keys and search"});
     kiln_text_puts(out, "<h1>Keys and search</h1><h2>Search</h2><p>");
     kiln_text_puts(out, kiln_keeper_says(kiln_gallery_app(visit)->keeper));
-    kiln_text_puts(out, " Quotes and a minus find only what has the words.</p>");
+    kiln_text_puts(out, " Quotes and a minus find only what has the words. Newest first means by "
+                        "job number: a picture whose job waited a long time is below those of "
+                        "later jobs.</p>");
     add_table(out, rows, sizeof rows / sizeof *rows, "code");
     kiln_text_puts(out, "<h2>Keys</h2><p>Letters work while a picture or the list of pictures has "
                         "the focus.</p>");

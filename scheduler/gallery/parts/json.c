@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/gallery/parts/batch.h"
 #include "scheduler/gallery/parts/files.h"
 #include "schemas/text/utc.h"
-#include "storage/ledger/read/batch.h"
 
 static void name_it(struct kiln_text *out, const char *name)
 {
@@ -96,6 +96,8 @@ void kiln_json_batch(struct kiln_text *out, const struct kiln_batch_row *batch)
     kiln_json_time(out, "created", batch->created_ms);
     kiln_json_bool(out, "whole", batch->whole);
     kiln_json_bool(out, "ended", kiln_batch_ended(batch));
+    kiln_json_text(out, "state", kiln_gallery_batch_state(batch));
+    kiln_json_number(out, "all", kiln_gallery_batch_all(batch));
     kiln_text_puts(out, ",\"jobs\":{");
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         kiln_json_number(out, kiln_job_state_name((enum kiln_job_state)state),

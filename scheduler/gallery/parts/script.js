@@ -3,7 +3,7 @@
  * local.js stands in for the server. */
 "use strict";
 (() => {
-  const TILES_MAX = 1000, LOADS_MAX = 3, ASK_MS = 15000;
+  const TILES_MAX = 1000, LOADS_MAX = 3;
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
   const make = (tag, attributes, ...children) => {
@@ -365,29 +365,68 @@
     if (done) event.preventDefault();
   });
 
-  /* --- new pictures announce themselves --- */
-  const watchNew = () => {
-    const first = links()[0];
-    const asked = new URL(location.href).searchParams;
-    const newestFirst = !asked.get("q") || asked.get("sort") === "newest"; /* else the first may be old */
-    if (local || !first || asked.has("c") || !newestFirst) return;
-    const list = new URLSearchParams(location.search);
-    list.set("since", first.dataset.job);
+  /* --- new pictures announce themselves, and the progress of a batch goes on ---
+   * By the events of the list, while its page is looked at: a browser opens few connections to a
+   * server, so pages in the background close theirs and go on from the last id.  An event may be
+   * about an old picture that has changed; new is what was made since shortly before the page. */
+  const NEW_MAX = 200, SHORTLY_MS = 60000, AGAIN_MS = 15000;
+  const showBatch = (box, { jobs, all, state }) => {
+    const now = { done: jobs.done, failed: jobs.failed, all, state };
+    for (const part of $$("[data-of]", box)) part.textContent = now[part.dataset.of].toLocaleString("en");
+    Object.assign($("progress", box), { max: all || 1, value: jobs.done });
+    $(".failed", box).hidden = !jobs.failed;
+  };
+  const watchList = () => {
+    const list = new URLSearchParams(location.search), box = $(".batch"), fresh = new Set();
+    if (local || location.pathname !== "/" || !pager || list.has("c")) return;
+    let stream = null, timer = 0, since = 0, lost = false, saidAt = -AGAIN_MS;
+    const enough = () => !box && (lost || fresh.size === NEW_MAX);
     const button = make("button", { type: "button", class: "fresh", hidden: true });
-    button.addEventListener("click", () => { sessionStorage.removeItem(KEY); scrollTo(0, 0); location.reload(); });
+    button.addEventListener("click", () => {
+      const to = new URL(location.href); /* among best matches one would not see what is new */
+      if (to.searchParams.get("q")) to.searchParams.set("sort", "newest");
+      removeEventListener("pagehide", keepPlace); /* the new list begins at its top */
+      sessionStorage.removeItem(KEY);
+      scrollTo(0, 0);
+      if (to.href === location.href) location.reload();
+      else location.href = to;
+    });
     document.body.append(button);
-    setInterval(async () => {
-      if (document.hidden || dialog.open) return;
-      try {
-        const answer = await fetch(`/v1/new?${list}`);
-        if (!answer.ok) return;
-        const { pictures, more: rest } = await answer.json();
-        if (!pictures) return;
-        const text = `${pictures}${rest ? "+" : ""} new picture${pictures === 1 && !rest ? "" : "s"}`;
-        if (button.textContent !== text) { button.textContent = text; say(text); }
-        button.hidden = false;
-      } catch { /* the next time */ }
-    }, ASK_MS);
+    const announce = () => {
+      const count = `${fresh.size}${fresh.size < NEW_MAX ? "" : "+"} new picture${fresh.size === 1 ? "" : "s"}`;
+      const text = lost ? "New pictures" : count;
+      button.hidden = !lost && !fresh.size;
+      if (button.hidden || button.textContent === text) return;
+      button.textContent = text;
+      if (dialog.open || performance.now() - saidAt < AGAIN_MS) return;
+      saidAt = performance.now();
+      say(text);
+    };
+    const hear = {
+      picture: ({ job, created }) => {
+        if (fresh.size < NEW_MAX && Date.parse(created) > since && !$(`main > .grid a[data-job="${job}"]`)) fresh.add(job);
+      },
+      lost: () => { lost = true; },
+      batch: (batch) => { if (box) showBatch(box, batch); },
+      moment: ({ now }) => { since = since || Date.parse(now) - SHORTLY_MS; announce(); if (enough()) stream?.close(); },
+    };
+    const follow = () => {
+      clearTimeout(timer);
+      stream?.close();
+      stream = null;
+      if (document.hidden || enough()) return;
+      stream = new EventSource(`/v1/events?${list}`);
+      for (const [name, act] of Object.entries(hear))
+        stream.addEventListener(name, (event) => {
+          if (event.lastEventId) list.set("last_event_id", event.lastEventId);
+          act(JSON.parse(event.data));
+        });
+      stream.addEventListener("error", () => { /* refused, as when too many are open; else it comes back by itself */
+        if (stream?.readyState === EventSource.CLOSED) timer = setTimeout(follow, AGAIN_MS);
+      });
+    };
+    document.addEventListener("visibilitychange", follow);
+    follow();
   };
 
   /* --- the slide show goes on by itself, until somebody pauses it or wants less motion --- */
@@ -458,7 +497,7 @@
     addEventListener("pagehide", keepPlace);
     watchPager();
     findPlace();
-    watchNew();
     if (local) followAddress();
   }
+  watchList();
 })();
