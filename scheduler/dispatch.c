@@ -20,10 +20,19 @@ struct round {
     bool bus_away;
 };
 
+/* The last look for a donor of this job of the pick, if it found none. */
+static const struct kiln_reuse_look *missed(const struct kiln_policy_pick *pick, uint64_t job)
+{
+    for (uint32_t i = 0; i < pick->count && pick->skip == 0; i++)
+        if (pick->ids[i] == job)
+            return &pick->looks[i];
+    return NULL;
+}
+
 /* Chooses the stored latents from which jobs begin, and notes them, so that they are not evicted
  * meanwhile.  Without the note the jobs run in full. */
-static void choose_donors(struct kiln_leader *leader, const char *id, struct kiln_job *jobs,
-                          size_t count)
+static void choose_donors(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
+                          const char *id, struct kiln_job *jobs, size_t count)
 {
     uint64_t donors[KILN_ASSIGN_MAX];
     bool there[KILN_ASSIGN_MAX] = {false};
@@ -32,7 +41,7 @@ static void choose_donors(struct kiln_leader *leader, const char *id, struct kil
     for (size_t i = 0; i < count; i++) {
         if (jobs[i].attempt != 1) /* a retried job runs in full: a bad donor cannot fail it twice */
             continue;
-        jobs[i].donor = kiln_cache_take(leader->cache, &jobs[i]);
+        jobs[i].donor = kiln_cache_take(leader->cache, &jobs[i], missed(pick, jobs[i].id));
         if (jobs[i].donor.job) {
             at[n] = i;
             donors[n++] = jobs[i].donor.job;
@@ -49,16 +58,16 @@ static void choose_donors(struct kiln_leader *leader, const char *id, struct kil
 }
 
 /* All jobs are of one group, so size, mode and set of the first one are those of all. */
-static int send(struct kiln_leader *leader, const char *worker, const char *id,
+static int send(struct kiln_leader *leader, const struct kiln_policy_pick *pick, const char *id,
                 struct kiln_job *jobs, size_t count, struct kiln_error *err)
 {
-    const struct kiln_member *member = kiln_fleet_find(leader, worker);
+    const struct kiln_member *member = kiln_fleet_find(leader, pick->worker);
     /* Its reader of lines does not know the key.  The picture's row then says that it is exact. */
     for (size_t i = 0; i < count && member && member->minor < KILN_MODE_MINOR_STARTS; i++)
         if (jobs[i].mode.kind == KILN_MODE_COARSE_AUTO)
             jobs[i].mode = (struct kiln_mode){.kind = KILN_MODE_EXACT};
     if (member && member->minor >= KILN_MODE_MINOR_DONORS)
-        choose_donors(leader, id, jobs, count);
+        choose_donors(leader, pick, id, jobs, count);
     struct kiln_assignment assignment = {.width = jobs[0].width,
                                          .height = jobs[0].height,
                                          .steps = jobs[0].steps,
@@ -72,7 +81,7 @@ static int send(struct kiln_leader *leader, const char *worker, const char *id,
     char *text = kiln_assignment_encode(&assignment);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an assignment");
-    int rc = kiln_stream_send(leader, worker, "assign", text, err);
+    int rc = kiln_stream_send(leader, pick->worker, "assign", text, err);
     free(text);
     return rc;
 }
@@ -82,6 +91,15 @@ static bool has_donors(const struct kiln_job *jobs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (jobs[i].donor.job)
+            return true;
+    return false;
+}
+
+/* Whether the jobs begin at different steps, so that one call of the engine cannot serve all. */
+static bool is_mixed(const struct kiln_job *jobs, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (jobs[i].donor.step != jobs[0].donor.step)
             return true;
     return false;
 }
@@ -147,7 +165,7 @@ static int send_one(struct kiln_leader *leader, struct round *round, size_t at, 
         kiln_policy_release(leader->policy, pick->worker, pick->tag);
     } else if (round->bus_away || (member && member->blocked_until_ms > 0)) {
         rc = return_unsent(leader, pick, want->jobs, want->given, err);
-    } else if (send(leader, pick->worker, want->assignment, want->jobs, want->given, &why)) {
+    } else if (send(leader, pick, want->assignment, want->jobs, want->given, &why)) {
         if (member && kiln_bus_refusal(leader->bus) != KILN_BUS_NOT_REFUSED) {
             kiln_log_limited(&leader->limits[KILN_LIMIT_KEY], "worker_unreachable", pick->worker,
                              why.text);
@@ -162,6 +180,8 @@ static int send_one(struct kiln_leader *leader, struct round *round, size_t at, 
         kiln_metric_add(KILN_METRIC_ASSIGNMENTS, pick->rule, 1);
         kiln_metric_add(KILN_METRIC_SWITCHES, pick->load, 1);
         kiln_metric_observe(KILN_METRIC_ASSIGNMENT_JOBS, 0, (double)want->given);
+        kiln_metric_add(KILN_METRIC_MIXED_JOBS, 0,
+                        is_mixed(want->jobs, want->given) ? want->given : 0);
         kiln_log(KILN_LOG_DEBUG, "assigned", kiln_f("assignment", "%s", want->assignment),
                  kiln_f("worker", "%s", pick->worker), kiln_f("jobs", "%zu", want->given),
                  kiln_f("rule", "%s", kiln_policy_rule_name(pick->rule)),

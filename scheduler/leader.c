@@ -173,6 +173,7 @@ static int work(struct kiln_leader *leader, bool bus, struct kiln_error *err)
     kiln_cache_tend(leader->cache, leader->ledger, leader->pool, now_ms);
     rc = rc ? rc : kiln_load_pauses(leader, now_ms, err);
     rc = rc ? rc : kiln_load(leader, now_ms, err);
+    rc = rc ? rc : kiln_expect(leader, now_ms, err);
     if (rc == 0 && bus)
         rc = kiln_dispatch(leader, kiln_clock_ms(), err);
     if (rc == 0 && !leader->busy && now_ms >= leader->forget_due_ms)

@@ -11,6 +11,7 @@
  *     messages.c       heartbeats, events and control messages from the bus
  *     answer.c         the leader's answers to queries of the command line
  *     dispatch.c       picks of the policy become assignments
+ *     expect.c         which waiting jobs would begin from stored latents
  *     reconcile.c      the ledger's assigned jobs against the fleet: what returns to the queue
  *     loader.c         waiting jobs from the ledger into the policy, and paused ones out of it
  *     fleet.c          members (workers with a heartbeat) and the assignments in flight there
@@ -135,11 +136,10 @@ struct kiln_leader {
     uint64_t loaded_id, sweep_id;   /* cursors */
     int64_t sweep_began_ms;
     bool loaded, sweeping, queue_full;
-    bool expecting;             /* of waiting jobs it was looked up where they may begin, */
-    uint64_t expected_turn;     /* at this turn of the cache; */
-    int64_t expect_due_ms;      /* not again before */
-    struct kiln_gauges *gauges; /* the daemon's; NULL without metrics */
-    struct kiln_pauses pauses;  /* jobs that these match are kept out of the policy */
+    uint64_t expected_turn; /* of the cache, when it was last looked up where jobs may begin; */
+    int64_t expect_due_ms, expect_rest_ms; /* before this only for new donors, and not at all */
+    struct kiln_gauges *gauges;            /* the daemon's; NULL without metrics */
+    struct kiln_pauses pauses;             /* jobs that these match are kept out of the policy */
     /* the other threads */
     pthread_t intake_thread, webhook_thread;
     bool intake_started, webhook_started;
@@ -175,9 +175,11 @@ int kiln_read_heartbeats(struct kiln_leader *leader, int64_t now_ms,
 int kiln_answer(struct kiln_leader *leader, const struct kiln_control *control,
                 struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- dispatch.c, reconcile.c, loader.c: failures are the ledger's ---------------------------- */
+/* --- dispatch.c, expect.c, reconcile.c, loader.c: failures are the ledger's ------------------ */
 int kiln_dispatch(struct kiln_leader *leader, int64_t now_ms,
                   struct kiln_error *err) KILN_MUST_CHECK;
+/* For the jobs that go soon; before they are picked. */
+int kiln_expect(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_reconcile(struct kiln_leader *leader, int64_t now_ms,
                    struct kiln_error *err) KILN_MUST_CHECK;
 /* Returns the open jobs of an assignment to the queue, and loads them; cause is for the metrics. */

@@ -5,12 +5,6 @@
  * finds what was missed and drops what does not wait any more.  It runs now and then, or when
  * somebody asks for it (retry, cancel), so no lost message can hide a job for long.
  *
- * While the cache knows its donors, each page is also asked which of its jobs would begin from a
- * stored latent, so that the policy groups them by the steps that are left.  A sweep asks again,
- * and the page of those that wait longest is asked whenever there are new donors: jobs that are
- * found to be hits only when they are assigned would need calls of their own.  What a run really
- * begins from is decided then (dispatch.c).
- *
  * Paused jobs wait in the ledger like any other, but the policy does not know of them: nothing has
  * to step over them, and they take no memory.  A new pause removes what waits at once; a sweep
  * finds what was resumed.  What is in flight is rendered.
@@ -25,12 +19,8 @@
 #define LOAD_MS 150    /* of one step for new jobs: the bus is read in between */
 #define PAUSES_MS 400  /* a pause whose control message is lost takes effect within a second */
 #define POLL_MS 500    /* looks for new jobs without being told */
-#define EXPECT_MS 50   /* of look-ups a page, at most; what is left stays as it was expected */
-#define AGAIN_MS 1000  /* at least this long between looks for new donors, */
-#define AGAIN_PAGE 500 /* of so many jobs that wait longest, */
-#define AGAIN_EACH 4   /* milliseconds for each worker: below 0.5 % of their time */
 #define SWEEP_MS 60000 /* at least this long between sweeps, */
-#define SWEEP_SHARE 20 /* and this many times what the last one took; also for AGAIN_MS */
+#define SWEEP_SHARE 20 /* and this many times what the last one took */
 
 struct loading {
     struct kiln_leader *leader;
@@ -71,6 +61,7 @@ static int take_waiting(void *arg, const struct kiln_waiting *waiting)
         .not_before_ms = at_most(waiting->not_before_ms - offset, now + pause_max),
         .alone = waiting->crashes > 0,
         .avoid = waiting->failed_at,
+        .asks = waiting->asks,
     };
     bool paused = leader->pauses.count > 0 && kiln_pauses_find(&leader->pauses, &job);
     int rc = paused ? 0 : kiln_policy_add(leader->policy, &job, NULL);
@@ -95,50 +86,6 @@ int kiln_load_one(struct kiln_leader *leader, uint64_t id, struct kiln_error *er
     return rc;
 }
 
-struct expecting {
-    struct kiln_leader *leader;
-    int64_t until_ms;
-};
-
-static int expect_one(void *arg, const struct kiln_job *job)
-{
-    struct expecting *expecting = arg;
-    const char *silent;
-    if (kiln_clock_ms() < expecting->until_ms) {
-        const struct kiln_donor donor =
-            kiln_cache_look(expecting->leader->cache, job, NULL, &silent);
-        kiln_policy_expect(expecting->leader->policy, job->id, donor.job ? donor.step : 0);
-    }
-    return 0;
-}
-
-/* The first `max` jobs of after_id < id <= last_id, which are in the policy; look-ups for most_ms.
- */
-static int expect_page(struct kiln_leader *leader, uint64_t after_id, uint64_t last_id,
-                       uint32_t max, int64_t most_ms, struct kiln_error *err)
-{
-    struct expecting expecting = {leader, kiln_clock_ms() + most_ms};
-    if (last_id == after_id || !kiln_cache_ready(leader->cache))
-        return 0;
-    return kiln_ledger_asking(leader->ledger, leader->pool, after_id, last_id, max, expect_one,
-                              &expecting, err);
-}
-
-/* Looks for new donors of the jobs that go next. */
-static int expect_again(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
-{
-    const uint64_t turn = kiln_cache_turn(leader->cache);
-    if (turn == leader->expected_turn || now_ms < leader->expect_due_ms)
-        return 0;
-    const int64_t began_ms = kiln_clock_ms();
-    const int64_t most_ms = at_most((int64_t)leader->member_count * AGAIN_EACH, EXPECT_MS);
-    int rc = expect_page(leader, 0, leader->loaded_id, AGAIN_PAGE, most_ms, err);
-    const int64_t pause = (kiln_clock_ms() - began_ms) * SWEEP_SHARE;
-    leader->expected_turn = turn;
-    leader->expect_due_ms = now_ms + (pause > AGAIN_MS ? pause : AGAIN_MS);
-    return rc;
-}
-
 /* One page after *cursor; *ret_more: there may be another one. */
 static int load_page(struct kiln_leader *leader, int64_t now_ms, uint64_t *cursor, bool *ret_more,
                      struct kiln_error *err)
@@ -146,10 +93,8 @@ static int load_page(struct kiln_leader *leader, int64_t now_ms, uint64_t *curso
     struct loading loading = {.leader = leader, .now_ms = now_ms, .last_id = *cursor};
     int rc = kiln_ledger_waiting(leader->ledger, leader->pool, *cursor, PAGE, take_waiting,
                                  &loading, err);
-    const uint64_t after = *cursor;
     *cursor = loading.last_id;
     *ret_more = rc == 0 && loading.rows == PAGE;
-    rc = rc ? rc : expect_page(leader, after, *cursor, PAGE, EXPECT_MS, err);
     if (rc == KILN_FULL && !leader->queue_full)
         kiln_log(KILN_LOG_WARNING, "queue_full",
                  kiln_f("effect", "%s", "later jobs wait in the ledger until others are rendered"));
@@ -211,15 +156,11 @@ int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err
     int rc = 0;
     if (atomic_exchange(&leader->revived, false))
         leader->sweep_due_ms = 0;
-    const bool expecting = kiln_cache_ready(leader->cache);
-    if (expecting && !leader->expecting) /* what came before it was not looked up */
-        leader->sweep_due_ms = 0;
-    leader->expecting = expecting;
     if (atomic_exchange(&leader->inserted, false) || now_ms >= leader->load_due_ms)
         rc = load_new(leader, now_ms, err);
     if (rc == 0 && (leader->sweeping || now_ms >= leader->sweep_due_ms))
         rc = sweep(leader, now_ms, err);
-    return rc ? rc : expect_again(leader, now_ms, err);
+    return rc;
 }
 
 /* --- pauses ---------------------------------------------------------------------------------- */

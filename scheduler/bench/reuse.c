@@ -170,6 +170,8 @@ static void look_up_all(const struct kiln_reuse_words *words, const struct kiln_
 {
     static double took[LOOKUPS];
     const struct kiln_model_card card = table_of(job);
+    const struct kiln_donor_stock stock = {.index = index, .card = &card, .words = words};
+    struct kiln_reuse_marks marks;
     char text[TEXT_MAX];
     uint64_t random = 33;
     job->prompt = text;
@@ -177,7 +179,7 @@ static void look_up_all(const struct kiln_reuse_words *words, const struct kiln_
         make_prompt(kiln_random_next(&random) % (uint64_t)figures->donors, (enum wording)(i % 4),
                     text);
         const double begin = kiln_ms_of(CLOCK_THREAD_CPUTIME_ID);
-        const struct kiln_donor found = kiln_donor_search(index, &card, words, job, 1, NULL);
+        const struct kiln_donor found = kiln_donor_search(&stock, job, 1, NULL, &marks);
         took[i] = kiln_ms_of(CLOCK_THREAD_CPUTIME_ID) - begin;
         figures->mean_ms += took[i] / LOOKUPS;
         figures->hits[found.hit]++;

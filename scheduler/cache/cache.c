@@ -65,7 +65,8 @@ struct kiln_cache {
     struct model models[MODELS_MAX];
     size_t model_count;
     bool complete; /* all donors of the ledger are in memory */
-    uint64_t turn, looks;
+    uint64_t looks;
+    struct kiln_donor_news *news; /* asked without the lock */
 };
 
 static uint64_t hash_of(const char *text)
@@ -97,6 +98,8 @@ static bool note_model(struct kiln_cache *cache, const struct kiln_donor_row *ro
         snprintf(model->name, sizeof model->name, "%s", row->model);
     }
     if (model && row->created_ms >= model->created_ms) {
+        if (model->weights != weights) /* of 0 as well: it had no donors */
+            kiln_donor_news_all(cache->news);
         model->created_ms = row->created_ms;
         model->weights = weights;
     }
@@ -115,12 +118,13 @@ static void put_donor(struct kiln_cache *cache, const struct kiln_donor_row *row
     /* Reading a prompt takes longer than all else, and look-ups do not wait for it. */
     struct kiln_facts *facts = kiln_donor_facts(cache->words, row->prompt);
     kiln_donor_keys(&kind, row->prompt_hash, row->negative_prompt, facts, &entry.keys);
+    const struct kiln_reuse_marks marks = kiln_donor_marks(row->prompt_hash, facts);
     kiln_facts_free(facts);
     pthread_mutex_lock(&cache->lock);
     const int code = note_model(cache, row, kind.weights)
                          ? kiln_donor_index_put(cache->index, &entry)
                          : KILN_FULL;
-    cache->turn++;
+    kiln_donor_news_add(cache->news, &marks);
     pthread_mutex_unlock(&cache->lock);
     if (code && !cache->full)
         kiln_log(KILN_LOG_WARNING, "donors_full", kiln_f("code", "%s", kiln_code_name(code)),
@@ -136,8 +140,7 @@ static int take_row(void *arg, const struct kiln_donor_row *row)
         return 0;
     }
     pthread_mutex_lock(&cache->lock);
-    (void)kiln_donor_index_remove(cache->index, row->job);
-    cache->turn++;
+    (void)kiln_donor_index_remove(cache->index, row->job); /* who expects it finds out then */
     pthread_mutex_unlock(&cache->lock);
     return 0;
 }
@@ -204,6 +207,7 @@ static int tend_words(struct kiln_cache *cache, bool *ret_emptied, struct kiln_e
     cache->words = words;
     cache->model_count = 0;
     cache->complete = false;
+    kiln_donor_news_all(cache->news);
     pthread_mutex_unlock(&cache->lock);
     kiln_donor_index_free(old_index);
     kiln_reuse_words_free(old_words);
@@ -287,6 +291,11 @@ int kiln_cache_open(const struct kiln_config *config, struct kiln_cache **ret,
     if (!cache)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the cache");
     cache->config = config;
+    cache->news = kiln_donor_news_new();
+    if (!cache->news) {
+        free(cache);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the cache");
+    }
     pthread_mutex_init(&cache->lock, NULL);
     *ret = cache;
     return 0;
@@ -302,6 +311,7 @@ void kiln_cache_close(struct kiln_cache *cache)
     pthread_mutex_destroy(&cache->lock);
     kiln_donor_index_free(cache->index);
     kiln_reuse_words_free(cache->words);
+    kiln_donor_news_free(cache->news);
     free(cache->rules.at);
     free(cache);
 }
@@ -328,6 +338,7 @@ static void read_card(struct kiln_cache *cache)
     }
     pthread_mutex_lock(&cache->lock);
     cache->card = card;
+    kiln_donor_news_all(cache->news);
     pthread_mutex_unlock(&cache->lock);
 }
 
@@ -346,6 +357,14 @@ static int keep_rule(void *arg, const struct kiln_quota *quota, struct kiln_erro
     return 0;
 }
 
+static bool same_rules(const struct rules *a, const struct rules *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; i < a->count && same; i++)
+        same = a->at[i].off == b->at[i].off && strcmp(a->at[i].tenant, b->at[i].tenant) == 0;
+    return same;
+}
+
 /* After a failure the rules are those of before. */
 static int read_rules(struct kiln_cache *cache, struct kiln_ledger *ledger, const char *pool,
                       struct kiln_error *err)
@@ -358,6 +377,8 @@ static int read_rules(struct kiln_cache *cache, struct kiln_ledger *ledger, cons
     }
     pthread_mutex_lock(&cache->lock);
     struct rule *old = cache->rules.at;
+    if (!same_rules(&rules, &cache->rules))
+        kiln_donor_news_all(cache->news);
     cache->rules = rules;
     pthread_mutex_unlock(&cache->lock);
     free(old);
@@ -437,15 +458,21 @@ static const char *silent(struct kiln_cache *cache, const struct kiln_job *job)
 }
 
 struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_job *job,
-                                  const struct kiln_search_watch *watch, const char **ret_silent)
+                                  const struct kiln_search_watch *watch, const char **ret_silent,
+                                  struct kiln_reuse_look *ret_look)
 {
     struct kiln_donor ret = {0};
+    *ret_look = (struct kiln_reuse_look){0};
     const double began_ms = kiln_monotonic_ms();
     pthread_mutex_lock(&cache->lock);
+    ret_look->turn = kiln_donor_news_turn(cache->news);
     *ret_silent = silent(cache, job);
-    if (!*ret_silent)
-        ret = kiln_donor_search(cache->index, &cache->card, cache->words, job,
-                                model_of(cache, job->model)->weights, watch);
+    if (!*ret_silent) {
+        const struct kiln_donor_stock stock = {cache->index, cache->news, &cache->card,
+                                               cache->words};
+        ret = kiln_donor_search(&stock, job, model_of(cache, job->model)->weights, watch,
+                                &ret_look->marks);
+    }
     pthread_mutex_unlock(&cache->lock);
     if (!*ret_silent)
         kiln_metric_observe(KILN_METRIC_DONOR_SECONDS, 0, (kiln_monotonic_ms() - began_ms) / 1e3);
@@ -471,29 +498,36 @@ struct kiln_cache_state kiln_cache_warm(struct kiln_cache *cache)
     return state;
 }
 
-uint64_t kiln_cache_turn(struct kiln_cache *cache)
+uint64_t kiln_cache_turn(const struct kiln_cache *cache)
 {
-    pthread_mutex_lock(&cache->lock);
-    const uint64_t turn = cache->turn;
-    pthread_mutex_unlock(&cache->lock);
-    return turn;
+    return kiln_donor_news_turn(cache->news);
+}
+
+bool kiln_cache_outdated(const struct kiln_cache *cache, const struct kiln_reuse_look *look)
+{
+    return kiln_donor_news_since(cache->news, look);
 }
 
 bool kiln_cache_ready(struct kiln_cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
-    const bool ready = cache->complete && cache->card.reuse.row_count > 0;
+    const bool ready =
+        cache->complete && cache->model_count > 0 && cache->card.reuse.row_count > 0;
     pthread_mutex_unlock(&cache->lock);
     return ready;
 }
 
-struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job)
+struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job,
+                                  const struct kiln_reuse_look *missed)
 {
     const char *reason;
+    struct kiln_donor donor = {0};
+    struct kiln_reuse_look look;
     if (!kiln_reuse_wants(job))
-        return (struct kiln_donor){0};
+        return donor;
     atomic_store(&cache->asked, true);
-    const struct kiln_donor donor = kiln_cache_look(cache, job, NULL, &reason);
+    if (!missed || kiln_cache_outdated(cache, missed))
+        donor = kiln_cache_look(cache, job, NULL, &reason, &look);
     if (donor.job) {
         pthread_mutex_lock(&cache->lock);
         kiln_donor_index_use(cache->index, donor.job);

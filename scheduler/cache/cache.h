@@ -41,8 +41,10 @@ int kiln_cache_load(struct kiln_cache *cache, struct kiln_ledger *ledger, const 
                     struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The donor of a job, which counts as used; donor.job 0: none.  Of the job are read what it asks
- * for, its prompt and its size.  Any thread. */
-struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job);
+ * for, its prompt and its size.  missed: of an earlier look that found none, or NULL; if it is not
+ * outdated, that is the answer.  Any thread. */
+struct kiln_donor kiln_cache_take(struct kiln_cache *cache, const struct kiln_job *job,
+                                  const struct kiln_reuse_look *missed);
 /* What is in memory.  Begins to read the donors as a job that asks does.  For the thread that tends
  * the cache. */
 enum kiln_cache_stage {
@@ -57,13 +59,17 @@ struct kiln_cache_state {
     uint64_t looks; /* for new donors, each to its end, since all were read first */
 };
 struct kiln_cache_state kiln_cache_warm(struct kiln_cache *cache);
-/* Grows with every donor that is found or lost. */
-uint64_t kiln_cache_turn(struct kiln_cache *cache);
-/* Whether all donors are in memory and the model's table has rows: else a look-up says little. */
+/* Grows with every donor that is found, and whatever else may change what a look finds. */
+uint64_t kiln_cache_turn(const struct kiln_cache *cache);
+/* Whether looking again may find something else; waits for nothing. */
+bool kiln_cache_outdated(const struct kiln_cache *cache, const struct kiln_reuse_look *look);
+/* Whether all donors are in memory, one at least, and the model's table has rows: else a look-up
+ * says little. */
 bool kiln_cache_ready(struct kiln_cache *cache);
 /* The same without the use.  *ret_silent: why nothing was looked for, or NULL.  watch (may be NULL)
  * is called with the lock held. */
 struct kiln_donor kiln_cache_look(struct kiln_cache *cache, const struct kiln_job *job,
-                                  const struct kiln_search_watch *watch, const char **ret_silent);
+                                  const struct kiln_search_watch *watch, const char **ret_silent,
+                                  struct kiln_reuse_look *ret_look);
 
 #endif

@@ -2,6 +2,7 @@
 #include "scheduler/cache/search.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "schemas/digest.h"
@@ -46,6 +47,28 @@ void kiln_donor_keys(const struct kiln_donor_kind *kind, const char *prompt_hash
              ret->at[KILN_DONOR_CANONICAL]);
     make_key(context, "subject", &block.subject, sizeof block.subject, ret->at[KILN_DONOR_SUBJECT]);
     ret->said = block.said;
+}
+
+static uint32_t mark_of(const void *hash)
+{
+    uint32_t mark;
+    memcpy(&mark, hash, sizeof mark);
+    return mark ? mark : 1; /* 0 is none */
+}
+
+struct kiln_reuse_marks kiln_donor_marks(const char *prompt_hash, const struct kiln_facts *facts)
+{
+    _Static_assert(KILN_REUSE_MARKS == KILN_DONOR_WAYS, "a mark for each way to find a prompt");
+    char digits[9];
+    snprintf(digits, sizeof digits, "%s", prompt_hash);
+    const uint32_t exact = (uint32_t)strtoul(digits, NULL, 16);
+    struct kiln_reuse_marks marks = {.at = {[KILN_DONOR_EXACT] = mark_of(&exact)}};
+    if (facts) {
+        const struct kiln_reuse_block block = kiln_reuse_block_of(facts);
+        marks.at[KILN_DONOR_CANONICAL] = mark_of(kiln_facts_canonical(facts));
+        marks.at[KILN_DONOR_SUBJECT] = mark_of(&block.subject);
+    }
+    return marks;
 }
 
 struct kiln_facts *kiln_donor_facts(const struct kiln_reuse_words *words, const char *prompt)
@@ -203,15 +226,19 @@ static void look(struct search *search, const struct kiln_donor_kind *kind, bool
     }
 }
 
-struct kiln_donor kiln_donor_search(const struct kiln_donor_index *index,
-                                    const struct kiln_model_card *card,
-                                    const struct kiln_reuse_words *words,
+struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,
                                     const struct kiln_job *job, uint64_t weights,
-                                    const struct kiln_search_watch *watch)
+                                    const struct kiln_search_watch *watch,
+                                    struct kiln_reuse_marks *ret_marks)
 {
     char hash[65];
-    struct search search = {
-        .index = index, .card = card, .words = words, .job = job, .watch = watch, .hash = hash};
+    const struct kiln_model_card *card = stock->card;
+    struct search search = {.index = stock->index,
+                            .card = card,
+                            .words = stock->words,
+                            .job = job,
+                            .watch = watch,
+                            .hash = hash};
     struct kiln_donor_kind kind = {.model = job->model,
                                    .weights = weights,
                                    .width = job->width,
@@ -221,7 +248,12 @@ struct kiln_donor kiln_donor_search(const struct kiln_donor_index *index,
     const bool small = card->reuse.small_count > 0 && kiln_reuse_small_size(card, job, &size);
     kiln_prompt_hash(kiln_job_drawn(job), job->negative_prompt, hash);
     if (needs_facts(card, job, false) || (small && needs_facts(card, job, true)))
-        search.facts = kiln_donor_facts(words, kiln_job_drawn(job));
+        search.facts = kiln_donor_facts(stock->words, kiln_job_drawn(job));
+    *ret_marks = kiln_donor_marks(hash, search.facts);
+    if (!watch && stock->news && !kiln_donor_news_ever(stock->news, ret_marks)) {
+        kiln_facts_free(search.facts);
+        return search.best;
+    }
     look(&search, &kind, false);
     kind.coarse = true;
     if (job->mode.kind != KILN_MODE_EXACT) /* an exact picture begins from exact ones alone */

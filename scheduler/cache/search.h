@@ -10,6 +10,7 @@
 #define KILN_DONOR_SEARCH_H
 
 #include "scheduler/cache/index.h"
+#include "scheduler/cache/news.h"
 #include "scheduler/cache/rule.h"
 #include "schemas/reuse/lexicon.h"
 
@@ -30,6 +31,8 @@ struct kiln_donor_kind {
 void kiln_donor_keys(const struct kiln_donor_kind *kind, const char *prompt_hash,
                      const char *negative, const struct kiln_facts *facts,
                      struct kiln_donor_keys *ret);
+/* The marks of the same prompt (schemas/reuse/look.h). */
+struct kiln_reuse_marks kiln_donor_marks(const char *prompt_hash, const struct kiln_facts *facts);
 /* The facts of a prompt as donors are found by them: NULL without words, for a long prompt, one
  * that is not UTF-8, or without memory. */
 struct kiln_facts *kiln_donor_facts(const struct kiln_reuse_words *words, const char *prompt);
@@ -44,13 +47,20 @@ struct kiln_search_watch {
     void *arg;
 };
 
+/* What is searched, and with what; borrowed. */
+struct kiln_donor_stock {
+    const struct kiln_donor_index *index;
+    const struct kiln_donor_news *news; /* of its donors; NULL: not told */
+    const struct kiln_model_card *card;
+    const struct kiln_reuse_words *words; /* NULL: only the same prompt */
+};
+
 /* The donor that allows the most steps to be skipped, of several the one in the class of most
- * trust, and of these the one used least.  donor.job 0: none.  words NULL: only the same prompt.
- * weights: the hash of the files that render the job's model now.  watch may be NULL. */
-struct kiln_donor kiln_donor_search(const struct kiln_donor_index *index,
-                                    const struct kiln_model_card *card,
-                                    const struct kiln_reuse_words *words,
+ * trust, and of these the one used least.  donor.job 0: none.  weights: the hash of the files that
+ * render the job's model now.  watch may be NULL.  *ret_marks: by which the job was looked up. */
+struct kiln_donor kiln_donor_search(const struct kiln_donor_stock *stock,
                                     const struct kiln_job *job, uint64_t weights,
-                                    const struct kiln_search_watch *watch);
+                                    const struct kiln_search_watch *watch,
+                                    struct kiln_reuse_marks *ret_marks);
 
 #endif

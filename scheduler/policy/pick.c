@@ -67,6 +67,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct pol_c
     count = count < g->ready ? count : g->ready;
     memset(ret, 0, sizeof(*ret));
     ret->rule = choice->rule;
+    ret->skip = g->skip;
     g->refs++; /* outlives its last job until the end of this function */
     bool urgent = choice->rule == KILN_RULE_OVERDUE;
     uint32_t job = choice->job != KILN_NONE ? choice->job : next_job(p, group, urgent);
@@ -75,6 +76,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct pol_c
         uint32_t tenant = p->queues[p->jobs[job].queue].tenant;
         kiln_policy_job_unready(p, job);
         kiln_policy_charge(p, tenant, ret->compute_s / count);
+        ret->looks[ret->count] = p->jobs[job].look;
         ret->ids[ret->count++] = p->jobs[job].id;
         kiln_policy_drop_job(p, job);
     }

@@ -143,7 +143,9 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
                                      .has_deadline = job->max_wait_s > 0,
                                      .queue = queue,
                                      .confirmed = p->sweep,
-                                     .priority = (int8_t)job->priority};
+                                     .priority = (int8_t)job->priority,
+                                     .asks = job->asks};
+    p->asking += job->asks;
     p->queues[queue].refs++;
     struct pol_group *group = &p->groups[p->queues[queue].group];
     if (group->avoid && job->not_before_ms + AVOID_MS > group->avoid_until_ms)
@@ -184,12 +186,14 @@ static struct kiln_policy_job describe(const struct kiln_policy *p, uint32_t slo
                                     .alone = group->alone};
 }
 
-void kiln_policy_expect(struct kiln_policy *p, uint64_t id, uint32_t skip)
+void kiln_policy_expect(struct kiln_policy *p, uint64_t id, uint32_t skip,
+                        const struct kiln_reuse_look *look)
 {
     const uint32_t slot = kiln_policy_find_job(p, id);
     if (slot == KILN_NONE)
         return;
     struct pol_job *j = &p->jobs[slot];
+    j->look = *look;
     const uint32_t old = j->queue, tenant = p->queues[old].tenant;
     const struct pol_group *group = &p->groups[p->queues[old].group];
     if (group->skip == skip || group->alone || group->avoid)

@@ -30,7 +30,7 @@
  * hides the latency of a message only for as long as it runs.
  *
  * Every call is O(log n) in jobs, sets and workers unless its comment says otherwise.  A waiting
- * job takes about 130 bytes.
+ * job takes about 155 bytes.
  */
 #ifndef KILN_POLICY_H
 #define KILN_POLICY_H
@@ -38,6 +38,7 @@
 #include "scheduler/policy/cost_model.h"
 #include "schemas/error.h"
 #include "schemas/job.h"
+#include "schemas/reuse/look.h"
 
 struct kiln_policy;
 
@@ -52,6 +53,7 @@ struct kiln_policy_job {
     uint32_t width, height, steps;
     const char *mode; /* its text; NULL or "" = exact */
     uint32_t skip;    /* steps that a stored latent is expected to save; 0 = none */
+    bool asks;        /* whether it may begin from one is to be looked up before it goes */
     double guidance;
     int32_t priority;
     uint32_t max_wait_s;   /* 0 = no deadline */
@@ -91,7 +93,8 @@ struct kiln_policy_pick {
     char worker[KILN_NAME_MAX + 1];
     uint64_t tag; /* names the assignment until kiln_policy_release */
     uint64_t ids[KILN_ASSIGN_MAX];
-    uint32_t count;
+    struct kiln_reuse_look looks[KILN_ASSIGN_MAX]; /* of each, the last that was said of it */
+    uint32_t count, skip;                          /* skip: steps that all are expected to save */
     enum kiln_policy_rule rule;
     double compute_s, switch_s; /* expected */
     double capture_s;           /* ... more, if it is the worker's first of this size */
@@ -110,8 +113,16 @@ void kiln_policy_free(struct kiln_policy *policy); /* accepts NULL */
 int kiln_policy_add(struct kiln_policy *policy, const struct kiln_policy_job *job,
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* The job is expected to begin from a stored latent so late; 0: it runs in full.  It keeps its
- * place among the waiting jobs.  Without effect on one that is not known, or has failed before. */
-void kiln_policy_expect(struct kiln_policy *policy, uint64_t id, uint32_t skip);
+ * place among the waiting jobs.  Without effect on one that is not known, or has failed before.
+ * look: how that was found out; copied. */
+void kiln_policy_expect(struct kiln_policy *policy, uint64_t id, uint32_t skip,
+                        const struct kiln_reuse_look *look);
+/* Jobs that ask and are among the first that go of their kind, and of which the last look is
+ * outdated, by rank; returns how many, at most max.  Looks at KILN_POLICY_SOON jobs at most. */
+#define KILN_POLICY_SOON 2048
+typedef bool kiln_policy_outdated(const void *arg, const struct kiln_reuse_look *look);
+size_t kiln_policy_to_look(const struct kiln_policy *policy, kiln_policy_outdated *outdated,
+                           const void *arg, uint64_t *ret, size_t max);
 /* Whether it was there. */
 bool kiln_policy_remove(struct kiln_policy *policy, uint64_t id);
 /* All waiting jobs of a batch; looks at every job.  Returns how many. */

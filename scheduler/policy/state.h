@@ -51,7 +51,9 @@ struct pol_job {
     int8_t priority;
     bool has_deadline; /* job_due contains it */
     bool later;        /* counted in the coarse buckets */
-    /* 48 bytes; two treap nodes (64) and the slot table (12 to 16) come on top */
+    bool asks;         /* for a stored latent */
+    struct kiln_reuse_look look;
+    /* 72 bytes; two treap nodes (64) and the slot table (12 to 16) come on top */
 };
 
 struct pol_queue { /* the ready jobs of one tenant in one group */
@@ -198,6 +200,7 @@ struct kiln_policy {
     uint32_t deadlines;
     int64_t horizon_ms, horizon_at_ms;
     uint32_t sweep;
+    uint32_t asking; /* jobs that ask for a stored latent */
     uint32_t sought; /* groups that failed somewhere and need files, which few workers may have */
     uint64_t epoch, next_tag, picks, switches;
 };
@@ -208,6 +211,7 @@ uint32_t kiln_policy_name_hash(const char *name);
 uint32_t kiln_policy_find_job(const struct kiln_policy *p, uint64_t id);
 uint32_t kiln_policy_find_worker(const struct kiln_policy *p, const char *name);
 uint32_t kiln_policy_make_worker(struct kiln_policy *p, const char *name); /* KILN_NONE: full */
+uint32_t kiln_policy_find_set(const struct kiln_policy *p, uint32_t model, const char *lora_set);
 /* Find or make; KILN_NONE when the table is full.  A made row has no references yet. */
 uint32_t kiln_policy_get_model(struct kiln_policy *p, const char *name);
 uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *lora_set);

@@ -97,14 +97,20 @@ static void read_files(struct pol_set *set)
         set->files[set->file_count++] = kiln_lora_digits(++at);
 }
 
-uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *lora_set)
+uint32_t kiln_policy_find_set(const struct kiln_policy *p, uint32_t model, const char *lora_set)
 {
-    uint32_t hash = hash_text(model, lora_set), slot = kiln_slots_find(&p->set_slots, hash);
+    uint32_t slot = kiln_slots_find(&p->set_slots, hash_text(model, lora_set));
     while (slot != KILN_NONE &&
            (p->sets[slot].model != model || strcmp(p->sets[slot].lora_set, lora_set) != 0))
         slot = kiln_slots_next(&p->set_slots, slot);
+    return slot;
+}
+
+uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *lora_set)
+{
+    uint32_t slot = kiln_policy_find_set(p, model, lora_set);
     if (slot != KILN_NONE || strlen(lora_set) >= KILN_LORA_SET_MAX ||
-        (slot = kiln_slots_alloc(&p->set_slots, hash)) == KILN_NONE)
+        (slot = kiln_slots_alloc(&p->set_slots, hash_text(model, lora_set))) == KILN_NONE)
         return slot;
     struct pol_set *set = &p->sets[slot];
     memset(set, 0, sizeof(*set));
@@ -231,6 +237,7 @@ void kiln_policy_drop_job(struct kiln_policy *p, uint32_t job)
 {
     uint32_t queue = p->jobs[job].queue;
     kiln_slots_free(&p->job_slots, job);
+    p->asking -= p->jobs[job].asks;
     p->jobs[job].id = 0;
     p->queues[queue].refs--;
     kiln_policy_drop_queue(p, queue);

@@ -91,6 +91,10 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
                                  KILN_METRIC_OF_SCHEDULER, "rule", rules, NULL},
     [KILN_METRIC_ASSIGNMENT_JOBS] = {"kiln_assignment_jobs", "Jobs of a batch handed out.",
                                      KILN_METRIC_OF_SCHEDULER, NULL, NULL, sizes},
+    [KILN_METRIC_MIXED_JOBS] = {"kiln_assignment_mixed_jobs_total",
+                                "Jobs assigned in batches whose jobs begin at different steps, "
+                                "some from stored latents.",
+                                KILN_METRIC_OF_SCHEDULER, NULL, NULL, NULL},
     [KILN_METRIC_SWITCHES] = {"kiln_assignment_loads_total",
                               "Batches assigned, by what their LoRA set takes to load.",
                               KILN_METRIC_OF_SCHEDULER, "kind", switch_kinds, NULL},

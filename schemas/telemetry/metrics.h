@@ -31,6 +31,7 @@ enum kiln_metric {
     KILN_METRIC_WEBHOOKS,        /* attempts, by enum kiln_webhook_result */
     KILN_METRIC_ASSIGNMENTS,     /* by enum kiln_policy_rule */
     KILN_METRIC_ASSIGNMENT_JOBS, /* histogram of sizes */
+    KILN_METRIC_MIXED_JOBS,      /* of assignments whose jobs begin at different steps */
     KILN_METRIC_SWITCHES,        /* by enum kiln_switch_kind: 1 warm, 2 cold */
     KILN_METRIC_LEASES_LOST,
     KILN_METRIC_JOBS_RETURNED, /* from a worker, by enum kiln_return_cause */

@@ -110,6 +110,7 @@ struct kiln_waiting {
     enum kiln_job_kind kind;
     int64_t queued_ms, not_before_ms;  /* wall clock of the database, ms since 1970 */
     char failed_at[KILN_NAME_MAX + 1]; /* the worker of the last attempt, if it failed; "" */
+    bool asks; /* it never ran and asks for a stored latent, without LoRAs and guidance */
 };
 typedef int kiln_ledger_each_waiting(void *arg, const struct kiln_waiting *job);
 /* Queued jobs with id > after_id in id order, at most max.  An index scan. */
@@ -117,12 +118,11 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
                         uint32_t max, kiln_ledger_each_waiting *each, void *arg,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Of these, up to last_id and at most max, the ones that never ran and ask for a stored latent to
- * begin from, without LoRAs and guidance: whole records, lent for the call.  Another return value
- * than 0 of each ends it, and is returned. */
+/* Of the named jobs those that wait and ask for a stored latent: whole records, lent for the call.
+ * Another return value than 0 of each ends it, and is returned. */
 typedef int kiln_ledger_each_asking(void *arg, const struct kiln_job *job);
-int kiln_ledger_asking(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
-                       uint64_t last_id, uint32_t max, kiln_ledger_each_asking *each, void *arg,
+int kiln_ledger_asking(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                       size_t count, kiln_ledger_each_asking *each, void *arg,
                        struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Moves the named queued jobs to assigned with attempt + 1, in one statement; those that are no

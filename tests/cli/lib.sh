@@ -4,6 +4,7 @@
 # ok, fails   run a command that must succeed, or must end with a given status
 # sql, until_sql   asks the ledger of $KILN_CONFIG, or until the answer is the one that is wanted
 # draw, hit   render a job that may begin from a stored latent, or seeds until one does
+# port_in LOG the port of a daemon's metrics
 # soon        repeats a command until it succeeds; fails after a minute, which a starved machine needs
 # python_with MODULE...  prints an interpreter that has them: python3, or that of the distribution
 # json FILE EXPRESSION   checks a Python expression over the parsed file (d; a list for JSON lines)
@@ -55,6 +56,8 @@ python_with() { # setup.sh installs the modules for the distribution's
     done
     die "no Python has $*: run \`make setup\`"
 }
+
+port_in() { sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' "$1" | tail -1; }
 
 says() { grep -q -e "$1" "${2:-err.txt}" || { cat "${2:-err.txt}" >&2; die "nothing says '$1'"; }; }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Stored latents on a device that takes as long for eight pictures as for one, as a GPU does with small ones: jobs that
 # all come at once, three of four repeats, must not take it longer than the same jobs without. Which is a matter of
-# calls: jobs that begin at different steps share none. Prints the seconds of both.
+# calls: jobs that begin at different steps share none, so few are assigned together. Prints the seconds of both.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
@@ -31,4 +31,8 @@ off=$(sql "SELECT $took $of 'off'") auto=$(sql "SELECT $took $of 'auto'")
 echo "device: $off s without stored latents, $auto s with them" >&2
 sql "SELECT coalesce(nullif(i.mode, ''), i.fallback, 'in full'), count(*), $took $of 'auto' GROUP BY 1 ORDER BY 1" >&2
 [ "$(sql "SELECT count(*) > 100 $of 'auto' AND i.mode LIKE 'teleport=%'")" = t ] || die "hardly a job began from a stored latent"
+curl -s "http://127.0.0.1:$(port_in s/log/scheduler.log)/metrics" >page.txt
+mixed=$(sed -n 's/^kiln_assignment_mixed_jobs_total{.*} //p' page.txt)
+echo "$mixed of 960 jobs assigned beside others that begin at another step" >&2
+[ "$mixed" -lt 120 ] || die "$mixed of 960 jobs are in batches that must be cut"
 [ "$(sql "SELECT $auto < 1.1 * $off")" = t ] || die "stored latents took $auto s of the device, $off s without"

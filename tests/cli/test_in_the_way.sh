@@ -62,7 +62,6 @@ said 'the store of worker worker-0 denies access: .*Read-only file system'
 told 'mount it for writing'
 named status='! the store of worker worker-0 denies' workers='! its store denies' \
     errors='now in the way: the store of worker worker-0 denies' why.0='the store of worker worker-0 denies'
-port_in() { sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' "$1" | tail -1; }
 scheduler_port=$(port_in s/log/scheduler.log) worker_port=$(port_in s/log/worker-0.log)
 [ "$(curl -s -o body.txt -w '%{http_code}' "http://127.0.0.1:$worker_port/readyz")" = 503 ] || die "ready although its store refuses"
 says "the store refuses this worker's pictures" body.txt

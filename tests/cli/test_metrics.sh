@@ -6,7 +6,6 @@ chmod 711 .
 stacks+=(s)
 ok kiln up --dir s --engine testcard --workers 2 --lease-s 3 --heartbeat-s 0.3 --backoff-base-s 0.1 --backoff-max-s 0.2
 export KILN_CONFIG=$PWD/s/kiln.conf
-port_in() { sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' "$1" | tail -1; }
 scheduler=$(port_in s/log/scheduler.log) one=$(port_in s/log/worker-0.log) two=$(port_in s/log/worker-1.log)
 [ -n "$scheduler" ] && [ -n "$one" ] && [ -n "$two" ] && [ "$one" != "$two" ] || die "ports '$scheduler' '$one' '$two'"
 

@@ -77,7 +77,9 @@ static struct kiln_donor find_with(const char *table, const struct kiln_reuse_wo
     struct kiln_error err = {0};
     if (kiln_model_card_parse(table, strlen(table), "kiln.json", &card, &err))
         fail_msg("%s", err.text);
-    return kiln_donor_search(index_of_test, &card, lists, job, 7, NULL);
+    const struct kiln_donor_stock stock = {.index = index_of_test, .card = &card, .words = lists};
+    struct kiln_reuse_marks marks;
+    return kiln_donor_search(&stock, job, 7, NULL, &marks);
 }
 
 static void check(const char *prompt, uint64_t donor, uint32_t depth, int class)
@@ -188,7 +190,9 @@ static void what_is_judged_is_bounded(void **state)
         snprintf(text, sizeof text, "a cat%*s left of a dog", i + 1, "");
         put(&plain, text, "");
     }
-    assert_int_equal(kiln_donor_search(index_of_test, &card, words, &job, 7, &watch).job, 0);
+    const struct kiln_donor_stock stock = {.index = index_of_test, .card = &card, .words = words};
+    struct kiln_reuse_marks marks;
+    assert_int_equal(kiln_donor_search(&stock, &job, 7, &watch, &marks).job, 0);
     assert_true(judged > 0 && judged <= KILN_SEARCH_JUDGED);
     /* A prompt that is too long to be compared is found to the byte. */
     static char longest[KILN_SEARCH_PROMPT + 100];

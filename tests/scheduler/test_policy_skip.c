@@ -20,6 +20,12 @@ static void add_skip(uint64_t id, uint32_t skip, int64_t queued_ms)
     add(j);
 }
 
+static void expect(uint64_t id, uint32_t skip)
+{
+    const struct kiln_reuse_look look = {.turn = id};
+    kiln_policy_expect(policy, id, skip, &look);
+}
+
 static double forwards_s(double forwards)
 {
     const double step = (kiln_cost_tflop(&whole) - 1e-5 * 1024 * 1024) / 8;
@@ -127,10 +133,10 @@ static void an_expectation_moves_a_job(void **state)
     later.not_before_ms = 5000;
     later.queued_ms = 5;
     add(later);
-    kiln_policy_expect(policy, 2, 2);
-    kiln_policy_expect(policy, 4, 2);
-    kiln_policy_expect(policy, 5, 2); /* it backs off */
-    kiln_policy_expect(policy, 99, 2);
+    expect(2, 2);
+    expect(4, 2);
+    expect(5, 2); /* it backs off */
+    expect(99, 2);
     assert_int_equal(kiln_policy_groups(policy, groups, 4), 2);
     for (int i = 0; i < 2; i++)
         assert_true(groups[i].jobs == 2 && (groups[i].skip == 0 || groups[i].skip == 2));
@@ -141,7 +147,7 @@ static void an_expectation_moves_a_job(void **state)
     struct kiln_policy_pick pick = pick_at(100);
     assert_true(pick.count == 2 && pick.ids[0] == 1 && pick.ids[1] == 3);
     kiln_policy_finish(policy, "w", pick.tag);
-    kiln_policy_expect(policy, 4, 0); /* back again: its donors are used up */
+    expect(4, 0); /* back again: its donors are used up */
     pick = pick_at(200);
     assert_true(pick.count == 1 && pick.ids[0] == 2);
     kiln_policy_finish(policy, "w", pick.tag);
@@ -164,12 +170,12 @@ static void a_job_that_failed_is_not_expected_to(void **state)
     suspect.alone = true;
     failed.avoid = "w";
     add(suspect);
-    kiln_policy_expect(policy, 1, 2);
+    expect(1, 2);
     assert_int_equal(kiln_policy_groups(policy, &group, 1), 1);
     assert_int_equal(group.skip, 0);
     kiln_policy_remove(policy, 1);
     add(failed);
-    kiln_policy_expect(policy, 2, 2);
+    expect(2, 2);
     assert_int_equal(kiln_policy_groups(policy, &group, 1), 1);
     assert_int_equal(group.skip, 0);
 }
@@ -204,7 +210,7 @@ static void a_move_costs_a_tenant_nothing(void **state)
         kiln_policy_finish(policy, "old", pick.tag);
     }
     kiln_policy_worker_remove(policy, "old");
-    kiln_policy_expect(policy, 2, 4);
+    expect(2, 4);
     worker("new", 2, 1);
     assert_int_equal(pick_at(20000).ids[0], 2);
 }
@@ -239,7 +245,7 @@ static void random_expectations_lose_nothing(void **state)
             if (id > JOBS || seen[id])
                 continue;
             skips[id] = random_below(8);
-            kiln_policy_expect(policy, id, skips[id]);
+            expect(id, skips[id]);
         }
         while (count < 64 && kiln_policy_pick(policy, now_ms, &pick)) {
             for (uint32_t i = 0; i < pick.count; i++) {

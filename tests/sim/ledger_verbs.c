@@ -226,11 +226,11 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
 }
 
 /* The simulated ledger has no latents, and so no job is asked for one. */
-int kiln_ledger_asking(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
-                       uint64_t last_id, uint32_t max, kiln_ledger_each_asking *each, void *arg,
+int kiln_ledger_asking(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                       size_t count, kiln_ledger_each_asking *each, void *arg,
                        struct kiln_error *err)
 {
-    (void)pool, (void)after_id, (void)last_id, (void)max, (void)each, (void)arg;
+    (void)pool, (void)ids, (void)count, (void)each, (void)arg;
     (void)ledger;
     return kiln_fail(err, KILN_UNSUPPORTED, "the simulated ledger has no latents");
 }

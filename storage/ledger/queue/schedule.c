@@ -8,6 +8,11 @@
 #define FORGET_PAGE 2000 /* jobs */
 #define PAGE_MIN 4       /* below this a statement that exceeds the time limit fails */
 
+/* KILN_TELEPORT_AUTO is 2, as the number of a row for ever. */
+#define ASKS(j)                                                                                    \
+    "(" j ".teleport = 2 AND " j ".attempt = 0 AND " j ".guidance = 0 AND " j ".lora_set = '')"
+_Static_assert(KILN_TELEPORT_AUTO == 2, "as in ASKS");
+
 static int read_waiting(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     const struct kiln_caller *caller = arg;
@@ -15,7 +20,7 @@ static int read_waiting(void *arg, const PGresult *rows, int row, struct kiln_er
     KILN_READ(rows, row, 0, job.id, job.batch_id, job.model, job.tenant, job.lora_set, job.width,
               job.height, job.steps, job.attempt, job.max_wait_s, job.guidance, job.priority,
               job.kind, job.crashes, job.queued_ms, job.not_before_ms);
-    KILN_READ(rows, row, 16, job.mode, job.failed_at);
+    KILN_READ(rows, row, 16, job.mode, job.failed_at, job.asks);
     int rc = ((kiln_ledger_each_waiting *)caller->each)(caller->arg, &job);
     return rc ? kiln_fail(err, rc, "ledger, queued jobs: the caller stopped") : 0;
 }
@@ -30,9 +35,9 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
                    " (extract(epoch FROM queued_at) * 1000)::bigint,"
                    " CASE WHEN not_before = '-infinity' THEN 0"
                    " ELSE (extract(epoch FROM not_before) * 1000)::bigint END, mode,"
-                   " CASE WHEN error_code <> 0 THEN coalesce(worker, '') ELSE '' END"
-                   " FROM job WHERE pool = $1 AND waits AND id > $2::bigint"
-                   " ORDER BY id LIMIT $3::integer"};
+                   " CASE WHEN error_code <> 0 THEN coalesce(worker, '') ELSE '' END, " ASKS(
+                       "job") " FROM job WHERE pool = $1 AND waits AND id > $2::bigint"
+                              " ORDER BY id LIMIT $3::integer"};
     struct kiln_params params = {0};
     KILN_BIND(&params, pool, after_id, max);
     return kiln_ledger_run_each(ledger, &read, &params, read_waiting, KILN_CALLER(each, arg), err);
@@ -52,18 +57,17 @@ static int read_asking(void *arg, const PGresult *rows, int row, struct kiln_err
     return rc ? kiln_fail(err, rc, "ledger, jobs that ask for a latent: the caller stopped") : 0;
 }
 
-int kiln_ledger_asking(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
-                       uint64_t last_id, uint32_t max, kiln_ledger_each_asking *each, void *arg,
+int kiln_ledger_asking(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                       size_t count, kiln_ledger_each_asking *each, void *arg,
                        struct kiln_error *err)
 {
     static const struct kiln_statement read = {
-        "asking", "SELECT " KILN_JOB_COLUMNS " FROM job j JOIN batch b ON b.id = j.batch_id"
-                  " WHERE j.pool = $1 AND j.waits AND j.id > $2::bigint AND j.id <= $3::bigint"
-                  " AND j.teleport = $4::smallint AND j.attempt = 0 AND j.guidance = 0"
-                  " AND j.lora_set = '' ORDER BY j.id LIMIT $5::integer"};
+        "asking", "SELECT " KILN_JOB_COLUMNS " FROM unnest($2::bigint[]) u (id)"
+                  " JOIN job j ON j.id = u.id JOIN batch b ON b.id = j.batch_id"
+                  " WHERE j.pool = $1 AND j.waits AND " ASKS("j")};
     struct kiln_params params = {0};
-    const int teleport = KILN_TELEPORT_AUTO;
-    KILN_BIND(&params, pool, after_id, last_id, teleport, max);
+    KILN_BIND(&params, pool);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)ids[i]);
     return kiln_ledger_run_each(ledger, &read, &params, read_asking, KILN_CALLER(each, arg), err);
 }
 

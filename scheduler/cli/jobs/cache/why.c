@@ -107,6 +107,7 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
     const struct kiln_donor *had = &row->job.donor;
     char saving[64];
     const char *silent;
+    struct kiln_reuse_look look;
     /* All donors: not for a job that does not exist. */
     int code = kiln_cache_load(why->cache, why->ledger, kiln_pool(why->cli), err);
     if (code)
@@ -120,7 +121,7 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
     else if (!why->cli->json && had->job)
         printf("rendered in full, not from the latent of job %" PRIu64 " (fallback: %s)\n",
                had->job, row->fallback);
-    const struct kiln_donor found = kiln_cache_look(why->cache, &row->job, &watch, &silent);
+    const struct kiln_donor found = kiln_cache_look(why->cache, &row->job, &watch, &silent, &look);
     why->status = print(why, &found, silent);
     return 0;
 }

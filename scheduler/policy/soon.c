@@ -1,0 +1,73 @@
+/* soon.c - the waiting jobs that go soon and of which it must be looked up where they may begin.
+ *
+ * Only the first of each queue are looked at: those behind them have time, and what is found for
+ * them now is outdated when their turn comes.  So the work does not grow with the queue.  The more
+ * queues there are, the fewer jobs of each.
+ */
+#include "scheduler/policy/state.h"
+
+#define EACH_MIN 64 /* jobs of a queue, a batch of which is to be full */
+
+struct walk {
+    const struct kiln_policy *p;
+    kiln_policy_outdated *outdated;
+    const void *arg;
+    uint64_t *ids;
+    size_t count, max;
+    uint32_t each, left; /* of a queue, and of all */
+};
+
+static void walk_queue(struct walk *walk, uint32_t queue)
+{
+    const struct kiln_policy *p = walk->p;
+    const uint32_t root = p->queues[queue].jobs;
+    uint32_t job = kiln_treap_first(p->job_rank, root);
+    for (uint32_t i = 0; i < walk->each && job != KILN_NONE && walk->left > 0; i++) {
+        const struct pol_job *j = &p->jobs[job];
+        walk->left--;
+        if (j->asks && walk->count < walk->max && walk->outdated(walk->arg, &j->look))
+            walk->ids[walk->count++] = j->id;
+        job = kiln_treap_next(p->job_rank, root, job);
+    }
+}
+
+/* Calls each for the queues of jobs without LoRAs, which alone may ask, by rank within a model. */
+static void each_queue(struct walk *walk, void (*each)(struct walk *walk, uint32_t queue))
+{
+    const struct kiln_policy *p = walk->p;
+    for (uint32_t model = 0; model < MODELS_MAX; model++) {
+        const uint32_t set =
+            p->models[model].refs > 0 ? kiln_policy_find_set(p, model, "") : KILN_NONE;
+        const uint32_t groups = set == KILN_NONE ? KILN_NONE : p->sets[set].groups;
+        uint32_t group = kiln_treap_first(p->group_rank, groups);
+        for (; group != KILN_NONE && walk->left > 0;
+             group = kiln_treap_next(p->group_rank, groups, group)) {
+            const uint32_t queues = p->groups[group].queues;
+            uint32_t queue = kiln_treap_first(p->queue_rank, queues);
+            for (; queue != KILN_NONE && walk->left > 0;
+                 queue = kiln_treap_next(p->queue_rank, queues, queue))
+                each(walk, queue);
+        }
+    }
+}
+
+static void count_queue(struct walk *walk, uint32_t queue)
+{
+    (void)queue;
+    walk->left--;
+}
+
+size_t kiln_policy_to_look(const struct kiln_policy *p, kiln_policy_outdated *outdated,
+                           const void *arg, uint64_t *ret, size_t max)
+{
+    const uint32_t queues_max = KILN_POLICY_SOON / EACH_MIN;
+    struct walk walk = {p, outdated, arg, ret, 0, max, 0, queues_max};
+    if (p->asking == 0)
+        return 0;
+    each_queue(&walk, count_queue);
+    const uint32_t queues = queues_max - walk.left;
+    walk.each = KILN_POLICY_SOON / (queues > 0 ? queues : 1);
+    walk.left = KILN_POLICY_SOON;
+    each_queue(&walk, walk_queue);
+    return walk.count;
+}
