@@ -54,6 +54,16 @@ fails 73 kiln export b --out holiday
 says 'holiday has beach.jpg, and no export made the directory; choose another one, or add --force'
 fails 73 kiln run jobs.jsonl --out holiday
 says 'holiday has beach.jpg, and no export made the directory'
+# A run says so before it renders anything, or starts a stack.
+cp jobs.jsonl fresh.jsonl
+jobs=$(sql 'SELECT count(*) FROM job')
+fails 73 kiln run fresh.jsonl --out holiday --dir never
+says 'holiday has beach.jpg, and no export made the directory'
+[ ! -e never ] || die "a run that is refused has started a stack"
+ok kiln export b --out ofb
+fails 73 kiln run fresh.jsonl --out ofb
+says "ofb has the export of batch 'b' of pool default"
+[ "$(sql 'SELECT count(*) FROM job')" = "$jobs" ] || die "a run that is refused has made jobs"
 [ "$(ls -A holiday)" = beach.jpg ] || die "something was written: $(ls -A holiday)"
 ok kiln export b --out holiday --force
 [ "$(cat holiday/beach.jpg)" = mine ] || die "--force took away what is not in the way"
@@ -88,6 +98,23 @@ says 'way/full/000001.webp is in the way, and no export wrote it; move it, or ad
 [ "$(cat way/full/000001.webp)" = mine ] || die "it was overwritten"
 ok kiln export b --out way --force
 [ "$(head -c 4 way/full/000001.webp)" = RIFF ] || die "--force did not write it"
+# A contact sheet lies anywhere: only one that an export into the same directory wrote is replaced.
+echo mine >beach.webp
+fails 73 kiln export b --out gs --sheet beach.webp
+says 'beach.webp is in the way, and no export into gs wrote it; move it, or add --force'
+fails 73 kiln run fresh.jsonl --out gs --sheet beach.webp
+says 'beach.webp is in the way, and no export into gs wrote it'
+fails 74 kiln export b --out gs --sheet nowhere/sheet.webp
+says 'the directory nowhere: No such file or directory; make it first'
+fails 74 kiln run fresh.jsonl --out gs --sheet nowhere/sheet.webp
+[ "$(cat beach.webp)" = mine ] && [ ! -e gs ] || die "a sheet in the way: $(ls gs)"
+[ "$(sql 'SELECT count(*) FROM job')" = "$jobs" ] || die "a run whose sheet is refused has made jobs"
+for repeat in --sheet=gs/sheet.webp --sheet=gs/sheet.webp --html "--sheet=$PWD/gs/sheet.webp"; do
+    ok kiln export b --out gs "$repeat"
+    [ -s gs/sheet.webp ] || die "the sheet is gone"
+done
+ok kiln export b --out gs --sheet beach.webp --force
+[ "$(head -c 4 beach.webp)" = RIFF ] || die "--force did not write the sheet"
 # A list that was tampered with removes nothing else.
 echo precious >precious
 printf '../precious\nfull/../../precious\n/etc/hostname\nnotes.txt\nfull/x\n' >>way/.kiln-export

@@ -308,7 +308,7 @@ says 'on-done ended with 7'
 fails 143 kiln wait later --on-done 'kill $$'
 fails 75 kiln wait never-sent --timeout 1 --on-done 'touch never'
 [ ! -e never ] || die "the command ran though nothing has ended"
-fails 3 kiln run more.jsonl --out gallery --batch run --on-done 'test -s gallery/index.html && exit 3'
+fails 3 kiln run more.jsonl --out of-run --batch run --on-done 'test -s of-run/index.html && exit 3'
 
 # --- --on-done: a URL, told by the scheduler; the receiver refuses two attempts, and the leader is
 # killed between them

@@ -173,6 +173,11 @@ says 'the started processes keep running'
 kiln down -q --dir d
 ls d/run/*.pid 2>/dev/null && die "down left something"
 
+# --- a mistyped path or device makes no directory
+fails 66 up --dir x1 --model /nonexistent
+fails 69 up --dir x1 --device cuda:99
+[ ! -e x1 ] || die "a command that failed left $(find x1)"
+
 # --- no model and no engine that does without
 touch e
 fails 73 up --dir e

@@ -83,6 +83,11 @@ sql "UPDATE job SET key = 'c:twin#0', source = NULL WHERE custom_id = 'twin'"
 ok kiln enqueue prompts.jsonl --json
 json out.txt '(d["accepted"], d["duplicate"], d["gone"]) == (0, 30, 0)'
 
+# --- refused lines alone: nothing to wait for, but the stack runs
+echo '{"prompt": 1}' >bad.jsonl
+fails 65 kiln run bad.jsonl --out bad --dir s
+says "the stack in $PWD/s keeps running"
+
 # --- a line that failed and was edited since is no failure of the next run
 printf '@fail=device broken\nfine\n' >fix.txt
 fails 1 kiln run fix.txt --out fix --dir s --set size=64x64 --set steps=2 --max-attempts 1

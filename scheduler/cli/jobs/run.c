@@ -18,6 +18,7 @@
 #include "scheduler/cli/fleet/batch_wait.h"
 #include "scheduler/cli/fleet/trouble.h"
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
+#include "scheduler/cli/jobs/enqueue/identity.h"
 #include "scheduler/cli/jobs/export/export.h"
 #include "scheduler/cli/jobs/makespan.h"
 #include "scheduler/cli/jobs/on_done.h"
@@ -235,6 +236,18 @@ static int finish(struct place *place, struct kiln_export *export, const char *c
     return kiln_on_done_run(cli, command, export->batch, &progress, status);
 }
 
+/* Before anything is rendered: whether the batch may be exported there. */
+static int check_directory(struct kiln_cli *cli, const struct kiln_enqueue_request *request,
+                           const struct kiln_export *export, struct kiln_error *err)
+{
+    struct kiln_export of_batch = *export;
+    char own[KILN_BATCH_NAME_MAX + 1], source[KILN_BATCH_NAME_MAX + 1];
+    if (!kiln_file_names(request->file, own, source))
+        own[0] = '\0'; /* a new batch */
+    of_batch.batch = request->batch ? request->batch : own;
+    return kiln_export_check(cli, &of_batch, err);
+}
+
 int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
 {
     struct kiln_error err;
@@ -264,8 +277,19 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
     }
     if (request.dry_run)
         return plan(cli, kiln_arg(args, "dir"), &request);
-    if (reach_servers(&place, kiln_arg(args, "dir"), workers, &err))
+    if (kiln_export_check(cli, &export, &err))
         return kiln_report(cli, &err);
+    if (reach_servers(&place, kiln_arg(args, "dir"), workers, &err)) {
+        status = kiln_report(cli, &err);
+        if (place.own)
+            kiln_stack_say_begun(&place.stack, cli);
+        return status;
+    }
+    if (check_directory(cli, &request, &export, &err)) {
+        status = kiln_report(cli, &err);
+        say_left(&place);
+        return status;
+    }
     request.unanswered = say_unanswered;
     request.arg = &place;
     status = kiln_enqueue(cli, &request, &result);
@@ -273,9 +297,9 @@ int kiln_verb_run(struct kiln_cli *cli, const struct kiln_args *args)
     if (go_on) { /* refused lines do not stop the good ones */
         export.batch = result.batch;
         int finished = finish(&place, &export, command);
-        say_left(&place);
         status = status ? status : finished;
     }
+    say_left(&place);
     kiln_enqueue_release(&result);
     return status;
 }

@@ -118,9 +118,9 @@ static int want_defaults(const struct kiln_stack *stack, const struct kiln_confi
     return rc;
 }
 
-/* Flags and environment, then what every stack has, then defaults for what nobody named. */
-static int collect(const struct kiln_stack *stack, const struct kiln_config *given,
-                   const struct kiln_config *file, struct wanted *wanted, struct kiln_error *err)
+/* Flags and environment. */
+static int want_all_given(const struct kiln_config *given, struct wanted *wanted,
+                          struct kiln_error *err)
 {
     for (int key = 0; key < KILN_KEY_COUNT; key++) {
         if (key == KILN_KEY_DEVICE ||
@@ -131,7 +131,29 @@ static int collect(const struct kiln_stack *stack, const struct kiln_config *giv
         if (rc)
             return rc;
     }
-    int rc = want_servers(stack, wanted, err);
+    return 0;
+}
+
+static void release(struct wanted *wanted)
+{
+    for (int key = 0; key < KILN_KEY_COUNT; key++)
+        free(wanted->value[key]);
+}
+
+int kiln_stack_check_given(const struct kiln_config *given, struct kiln_error *err)
+{
+    struct wanted wanted = {{NULL}};
+    int rc = want_all_given(given, &wanted, err);
+    release(&wanted);
+    return rc;
+}
+
+/* What was given, then what every stack has, then defaults for what nobody named. */
+static int collect(const struct kiln_stack *stack, const struct kiln_config *given,
+                   const struct kiln_config *file, struct wanted *wanted, struct kiln_error *err)
+{
+    int rc = want_all_given(given, wanted, err);
+    rc = rc ? rc : want_servers(stack, wanted, err);
     if (rc == 0 && stack->device_count > 0)
         rc = want(wanted, KILN_KEY_DEVICE, stack->devices[0], err);
     return rc ? rc : want_defaults(stack, file, wanted, err);
@@ -284,8 +306,7 @@ int kiln_stack_configure(struct kiln_stack *stack, struct kiln_cli *cli, bool *r
     if (rc == 0)
         rc = adopt(stack, cli, old, text, file, ret_changed, err);
     kiln_config_free(file);
-    for (int key = 0; key < KILN_KEY_COUNT; key++)
-        free(wanted.value[key]);
+    release(&wanted);
     free(text);
     free(old);
     return rc;

@@ -88,6 +88,8 @@ bool kiln_socket_dir_is(const char *path);
 int kiln_socket_dirs_sweep(void);
 
 /* --- conf.c: kiln.conf ------------------------------------------------------------------------ */
+/* Whether paths of flags and environment exist, before anything is made. */
+int kiln_stack_check_given(const struct kiln_config *given, struct kiln_error *err) KILN_MUST_CHECK;
 /* Lays the file of an earlier `up` under the flags and environment of this one, writes back what
  * they changed, and keeps lines and comments of people.  *ret_changed: a running daemon would
  * read something else now.  config becomes what the file now says. */
@@ -186,6 +188,8 @@ int kiln_stack_gallery_stop(struct kiln_stack *stack, struct kiln_cli *cli);
  * workers -1: as before, one a device at first; 0: none, they run elsewhere. */
 int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct kiln_stack *stack,
                   struct kiln_error *err) KILN_MUST_CHECK;
+/* After kiln_stack_up failed: says what it leaves running, if anything. */
+void kiln_stack_say_begun(const struct kiln_stack *stack, const struct kiln_cli *cli);
 /* Starts again what has died since; says so.  Cheap when nothing has. */
 int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli,
                     struct kiln_error *err) KILN_MUST_CHECK;

@@ -37,13 +37,19 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
 {
     struct kiln_devices devices = {.count = 0};
     bool changed = false;
-    int rc = kiln_stack_open(stack, dir, true, err);
+    const bool given = strcmp(kiln_config_origin(cli->config, KILN_KEY_DEVICE), "default") != 0;
+    stack->begun = false;
+    /* A mistyped path or device is found before a directory is made. */
+    int rc = kiln_stack_check_given(cli->config, err);
     if (rc == 0)
-        rc = kiln_stack_lock(stack, err);
-    /* --device cpu,cuda:0; the list of the last time stays when none is given. */
-    if (rc == 0 && (strcmp(kiln_config_origin(cli->config, KILN_KEY_DEVICE), "default") != 0 ||
-                    stack->device_count == 0)) {
         rc = kiln_devices_read(kiln_config_text(cli->config, KILN_KEY_DEVICE), &devices, err);
+    if (rc == 0)
+        rc = kiln_stack_open(stack, dir, true, err);
+    if (rc)
+        return rc;
+    rc = kiln_stack_lock(stack, err);
+    /* --device cpu,cuda:0; the list of the last time stays when none is given. */
+    if (rc == 0 && (given || stack->device_count == 0)) {
         memcpy(stack->devices, devices.at, sizeof devices.at);
         stack->device_count = devices.count;
     }
@@ -68,6 +74,15 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
         rc = start_all(stack, cli, changed, err);
     kiln_stack_close(stack);
     return rc;
+}
+
+void kiln_stack_say_begun(const struct kiln_stack *stack, const struct kiln_cli *cli)
+{
+    if (stack->begun)
+        kiln_say(cli,
+                 "      the started processes keep running; `kiln up --dir %s` continues, `kiln "
+                 "down --dir %s` stops them",
+                 stack->dir, stack->dir);
 }
 
 /* The name of the first part that should run and does not, or NULL. */
@@ -158,9 +173,7 @@ int kiln_verb_up(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_usage(cli, "%s", err.text);
     if (kiln_stack_up(cli, dir ? dir : ".kiln", workers, &stack, &err)) {
         status = kiln_report(cli, &err);
-        if (stack.begun)
-            kiln_say(cli, "      the started processes keep running; `kiln up` continues, "
-                          "`kiln down` stops them");
+        kiln_stack_say_begun(&stack, cli);
         return status;
     }
     kiln_stack_gallery(&stack, cli, choice);

@@ -23,6 +23,7 @@
 
 #define LIST ".kiln-export"
 #define LIST_MAX (2L << 30)
+#define SHEET "sheet:" /* before the path of a contact sheet, which may be anywhere */
 
 static const char *const folders[] = {"full", "512", "256", "latents"};
 
@@ -73,6 +74,11 @@ static bool is_ours(const char *below)
     return false;
 }
 
+static bool is_sheet(const char *name)
+{
+    return strncmp(name, SHEET "/", sizeof SHEET) == 0;
+}
+
 /* The lines behind the header. */
 static int read_names(struct kiln_export_dir *dir, char *lines, struct kiln_error *err)
 {
@@ -84,7 +90,7 @@ static int read_names(struct kiln_export_dir *dir, char *lines, struct kiln_erro
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the files of %s", dir->path);
     char *name;
     while ((name = strsep(&lines, "\n")) != NULL)
-        if (is_ours(name) && dir->count < count)
+        if ((is_ours(name) || is_sheet(name)) && dir->count < count)
             dir->old[dir->count++].below = name;
     qsort(dir->old, dir->count, sizeof *dir->old, by_name);
     return 0;
@@ -121,7 +127,8 @@ static bool same(const json_t *header, const struct kiln_export_owner *owner, co
     return text ? mine && strcmp(text, mine) == 0 : !mine;
 }
 
-/* Whether the header names the owner; else the error says whom it names. */
+/* Whether the header names the owner, if there is one to compare; else the error says whom it
+ * names. */
 static int check_owner(struct kiln_export_dir *dir, const char *line,
                        const struct kiln_export_owner *owner, struct kiln_error *err)
 {
@@ -138,6 +145,8 @@ static int check_owner(struct kiln_export_dir *dir, const char *line,
         rc =
             kiln_fail(err, KILN_EXISTS,
                       "%s/" LIST " cannot be read; choose another directory, or add --force", path);
+    else if (!owner)
+        rc = 0;
     else if (!same(header, owner, "batch") || !same(header, owner, "search") ||
              !same(header, owner, "pool") || (owner->search && !same(header, owner, "store")))
         rc = kiln_fail(err, KILN_EXISTS,
@@ -200,8 +209,72 @@ static int read_list(struct kiln_export_dir *dir, const struct kiln_export_owner
     return read_names(dir, lines, err);
 }
 
+/* --- the contact sheet -------------------------------------------------------------------------
+ */
+
+/* SHEET and the absolute path, malloc'd. */
+static int name_sheet(const char *path, char **ret, struct kiln_error *err)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    char *real = realpath(folder[0] ? folder : "/", NULL);
+    if (!real)
+        return kiln_fail(err, KILN_IO, "--sheet %s: the directory %s: %s; make it first", path,
+                         folder, strerror(errno));
+    const size_t size = sizeof SHEET + strlen(real) + strlen(file) + 1;
+    *ret = malloc(size);
+    if (*ret)
+        snprintf(*ret, size, SHEET "%s/%s", strcmp(real, "/") == 0 ? "" : real, file);
+    free(real);
+    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the name of a sheet");
+}
+
+/* KILN_EXISTS: the file is there, and no export into this directory wrote it. */
+static int check_sheet(const struct kiln_export_dir *dir, const char *path, const char *name,
+                       struct kiln_error *err)
+{
+    struct stat st;
+    if (dir->force || find(dir, name) || lstat(path, &st) != 0)
+        return 0;
+    return kiln_fail(err, KILN_EXISTS,
+                     "--sheet %s is in the way, and no export into %s wrote it; move it, or add "
+                     "--force",
+                     path, dir->path);
+}
+
+int kiln_export_dir_sheet(struct kiln_export_dir *dir, const char *path, struct kiln_error *err)
+{
+    char *name = NULL;
+    int rc = name_sheet(path, &name, err);
+    rc = rc ? rc : check_sheet(dir, path, name, err);
+    if (rc == 0 && !find(dir, name) && !strchr(name, '\n'))
+        rc = kiln_export_dir_note(dir, name, err);
+    free(name);
+    return rc;
+}
+
 /* --- opening and closing -----------------------------------------------------------------------
  */
+
+int kiln_export_dir_check(const char *path, const struct kiln_export_owner *owner, bool force,
+                          const char *sheet, struct kiln_error *err)
+{
+    struct kiln_export_dir dir = {.force = force, .part = {.dir = -1, .fd = -1}};
+    const size_t len = strlen(path);
+    const bool inside = sheet && strncmp(sheet, path, len) == 0 && sheet[len] == '/';
+    char *name = NULL;
+    snprintf(dir.path, sizeof dir.path, "%s", path);
+    int rc = read_list(&dir, owner, err);
+    if (rc == 0 && sheet && !(inside && access(path, F_OK) != 0))
+        rc = name_sheet(sheet, &name, err);
+    if (rc == 0 && name)
+        rc = check_sheet(&dir, sheet, name, err);
+    free(name);
+    free(dir.text);
+    free(dir.old);
+    return rc;
+}
 
 /* Where in the path the first directory begins that is not there; 0: all are. */
 static size_t missing_from(const char *path)
@@ -318,8 +391,8 @@ void kiln_export_dir_close(struct kiln_export_dir *dir)
 int kiln_export_dir_begin(struct kiln_export_dir *dir, struct kiln_error *err)
 {
     close_list(dir);
-    for (size_t i = 0; i < dir->count; i++)
-        dir->old[i].here = false;
+    for (size_t i = 0; i < dir->count; i++) /* a sheet stays, as pages do */
+        dir->old[i].here = is_sheet(dir->old[i].below);
     int rc = kiln_part_open_below(&dir->part, dir->path, LIST, 0666, err);
     if (rc)
         return rc;
@@ -331,6 +404,9 @@ int kiln_export_dir_begin(struct kiln_export_dir *dir, struct kiln_error *err)
         return kiln_fail(err, KILN_IO, "open %s: %s", dir->part.path, strerror(errno));
     }
     fprintf(dir->list, "%s\n", dir->header);
+    for (size_t i = 0; i < dir->count; i++)
+        if (dir->old[i].here)
+            fprintf(dir->list, "%s\n", dir->old[i].below);
     return 0;
 }
 

@@ -2,9 +2,10 @@
  *
  * An export writes into a new or empty directory, or into one that an export of the same batch
  * made: OUT/.kiln-export names batch and stack in its first line (JSON) and after that every file
- * that was written, one a line.  Anything else is refused by name, unless force takes the directory
- * over. Files of the list that the new export does not have are removed at the end; no other file
- * is ever removed, and none is overwritten without force.
+ * that was written, one a line; "sheet:/PATH" is a contact sheet, which may lie elsewhere.
+ * Anything else is refused by name, unless force takes the directory over.  Files of the list that the
+ * new export does not have are removed at the end, sheets excepted; no other file is ever removed,
+ * and none is overwritten without force.
  */
 #ifndef KILN_CLI_EXPORT_DIRECTORY_H
 #define KILN_CLI_EXPORT_DIRECTORY_H
@@ -24,6 +25,10 @@ struct kiln_export_owner {
 
 struct kiln_export_dir;
 
+/* Whether kiln_export_dir_open and kiln_export_dir_sheet would refuse, without writing anything.
+ * owner NULL: not known yet; sheet NULL: none. */
+int kiln_export_dir_check(const char *path, const struct kiln_export_owner *owner, bool force,
+                          const char *sheet, struct kiln_error *err) KILN_MUST_CHECK;
 /* Makes the directory and claims it.  KILN_EXISTS names what is in the way. */
 int kiln_export_dir_open(const char *path, const struct kiln_export_owner *owner, bool force,
                          struct kiln_export_dir **ret, struct kiln_error *err) KILN_MUST_CHECK;
@@ -32,6 +37,9 @@ int kiln_export_dir_begin(struct kiln_export_dir *dir, struct kiln_error *err) K
 /* This export has the file; "NAME" or "FOLDER/NAME". */
 int kiln_export_dir_note(struct kiln_export_dir *dir, const char *below,
                          struct kiln_error *err) KILN_MUST_CHECK;
+/* This export writes the sheet; KILN_EXISTS: the file is there and no export here wrote it. */
+int kiln_export_dir_sheet(struct kiln_export_dir *dir, const char *path,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 /* If an earlier export wrote the file, it stays. */
 int kiln_export_dir_keep(struct kiln_export_dir *dir, const char *below,
                          struct kiln_error *err) KILN_MUST_CHECK;

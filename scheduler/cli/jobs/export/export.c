@@ -386,6 +386,8 @@ static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *e
         x->table->x.key = export->x;
         x->table->y.key = export->y;
     }
+    if (rc == 0 && export->sheet)
+        rc = kiln_export_dir_sheet(x->dir, export->sheet, err);
     if (rc == 0 && export->sheet && !(x->sheet = kiln_sheet_new(export->columns)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a contact sheet");
     if (rc == 0)
@@ -468,6 +470,18 @@ static int export_once(struct kiln_cli *cli, struct kiln_export *export,
     return rc;
 }
 
+static struct kiln_export_owner owner_of(const struct kiln_cli *cli,
+                                         const struct kiln_export *export,
+                                         const struct kiln_progress *progress)
+{
+    return (struct kiln_export_owner){.batch =
+                                          export->source ? export->source->search : export->batch,
+                                      .search = export->source != NULL,
+                                      .pool = kiln_pool(cli),
+                                      .store = kiln_config_text(cli->config, KILN_KEY_STORE),
+                                      .created_ms = progress->created_ms};
+}
+
 /* Asks the ledger before anything is made. */
 static int claim(struct kiln_cli *cli, struct kiln_export *export, struct kiln_export_dir **ret,
                  struct kiln_error *err)
@@ -484,13 +498,24 @@ static int claim(struct kiln_cli *cli, struct kiln_export *export, struct kiln_e
     if (rc)
         return rc;
     export->whole = progress.whole;
-    const struct kiln_export_owner owner = {.batch =
-                                                search ? export->source->search : export->batch,
-                                            .search = search,
-                                            .pool = kiln_pool(cli),
-                                            .store = kiln_config_text(cli->config, KILN_KEY_STORE),
-                                            .created_ms = progress.created_ms};
+    const struct kiln_export_owner owner = owner_of(cli, export, &progress);
     return kiln_export_dir_open(export->out, &owner, export->force, ret, err);
+}
+
+int kiln_export_check(struct kiln_cli *cli, const struct kiln_export *export,
+                      struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_progress progress = {0};
+    const bool named = export->batch && !export->force;
+    int rc = named ? kiln_open_reader(cli, &ledger, err) : KILN_UNAVAILABLE;
+    if (rc == 0)
+        rc = kiln_ledger_progress(ledger, kiln_pool(cli), export->batch, &progress, err);
+    kiln_ledger_close(ledger);
+    const struct kiln_export_owner owner = owner_of(cli, export, &progress);
+    const bool known = rc == 0 || rc == KILN_NOT_FOUND; /* else the export will ask again */
+    return kiln_export_dir_check(export->out, known ? &owner : NULL, export->force, export->sheet,
+                                 err);
 }
 
 int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct kiln_error *err)

@@ -66,6 +66,11 @@ int kiln_export_format(struct kiln_cli *cli, const struct kiln_args *args,
  * exit status. */
 int kiln_export_verb(struct kiln_cli *cli, struct kiln_export *export) KILN_MUST_CHECK;
 
+/* Whether kiln_export_batch would refuse the directory or the sheet, before there is anything to
+ * export.  batch NULL: nothing is asked of the ledger yet.  A new batch owns no directory. */
+int kiln_export_check(struct kiln_cli *cli, const struct kiln_export *export,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
 /* May be repeated on the same directory: files that are already there are not downloaded again.
  * Objects that are missing from the store or damaged there are named on stderr and left out; the
  * result is 0 then, and export->damaged counts them. */
