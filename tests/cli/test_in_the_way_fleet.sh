@@ -39,6 +39,17 @@ ok kiln cancel strange --yes
 for pid in "${listeners[@]}"; do wait "$pid" && die "0 for a cancelled batch"; done
 listeners=()
 
+# --- a pause of everything: of the pool as of its batch
+ok kiln pause --yes --reason lunch
+begin "paused" paused few.jsonl
+said 'everything is paused since .*lunch'
+named status='^paused: everything is paused since ' workers='now in the way: everything is paused since ' \
+    errors='now in the way: everything is paused since ' why.0='paused since .*lunch'
+ok kiln status
+[ "$(grep -c lunch out.txt)" = 1 ] || die "status says the pause twice: $(cat out.txt)"
+ok kiln resume
+over 20
+
 # --- a model that does not load
 stop_others
 mkdir empty-model

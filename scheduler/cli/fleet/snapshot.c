@@ -52,8 +52,8 @@ static int look_ledger(struct kiln_snapshot *look, const char *batch, struct kil
         look->has_batch = rc == 0;
     }
     if (rc == 0)
-        rc = kiln_troubles_look_at(look->cli, ledger, &look->needed, &look->roster, &look->bus,
-                                   &look->troubles, err);
+        rc = kiln_troubles_look_at(look->cli, ledger, batch, &look->needed, &look->roster,
+                                   &look->bus, &look->troubles, err);
     kiln_ledger_close(ledger);
     return rc;
 }

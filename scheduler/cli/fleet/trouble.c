@@ -295,7 +295,7 @@ static void find_models(const struct kiln_trouble_facts *facts, struct kiln_trou
     if (count > 0 && !names.failed)
         word(add(ret, KILN_TROUBLE_MODEL, count == facts->needed->count,
                  "`kiln workers --json` shows their models; start a worker with that model, or "
-                 "cancel the batch"),
+                 "cancel the batch and enqueue it with --set model=NAME"),
              "queued jobs need model%s %s, which %s", count > 1 ? "s" : "", names.at, why);
     kiln_text_release(&names);
 }
@@ -327,7 +327,8 @@ void kiln_troubles_find(const struct kiln_trouble_facts *facts, struct kiln_trou
     if (facts->paused && facts->paused[0]) {
         word(add(ret, KILN_TROUBLE_PAUSED, true, "`kiln status` lists the pauses"), "%s",
              facts->paused);
-        return;
+        if (!facts->of_pool)
+            return;
     }
     if (facts->redis)
         word(add(ret, KILN_TROUBLE_REDIS, true,
@@ -354,6 +355,8 @@ void kiln_troubles_find(const struct kiln_trouble_facts *facts, struct kiln_trou
 void kiln_troubles_print(const struct kiln_cli *cli, const struct kiln_troubles *troubles)
 {
     for (size_t i = 0; i < troubles->count; i++) {
+        if (troubles->at[i].kind == KILN_TROUBLE_PAUSED)
+            continue;
         kiln_print_fit(cli, 2, "! %s", troubles->at[i].text);
         kiln_print_fit(cli, 6, "      %s", troubles->at[i].next);
     }

@@ -14,7 +14,7 @@
 
 /* The name in JSON.  Later ones are often a consequence of earlier ones. */
 #define KILN_TROUBLES(X)                                                                           \
-    X(PAUSED, "paused")       /* all queued jobs of the batch */                                   \
+    X(PAUSED, "paused")       /* all queued jobs of the batch, or everything */                    \
     X(REDIS, "redis")         /* it does not answer: workers cannot be seen */                     \
     X(SCHEDULER, "scheduler") /* none leads */                                                     \
     X(INTAKE, "intake")       /* the ledger takes no jobs */                                       \
@@ -58,6 +58,7 @@ void kiln_needed_add(struct kiln_needed *needed, const char *model);
 struct kiln_trouble_facts {
     const char *pool;
     const char *paused;               /* a sentence; NULL or "": some job is not paused */
+    bool of_pool;                     /* not of one batch: what else is wrong counts in a pause */
     const char *redis;                /* why it does not answer; NULL: it does */
     bool led;                         /* a scheduler leads */
     const char *intake;               /* why it is blocked; NULL or "": it is not */
@@ -73,14 +74,14 @@ void kiln_troubles_find(const struct kiln_trouble_facts *facts, struct kiln_trou
  * not answer is a trouble, a ledger that does not is an error. */
 int kiln_troubles_look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                        struct kiln_troubles *ret, struct kiln_error *err) KILN_MUST_CHECK;
-/* The same for a caller that knows which models queued jobs need, of which the list may be longer
- * than is used.  It gets the workers, which it releases, and the error of Redis (code 0: none). */
-int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger,
+/* The same of the pool, with the pause of a batch (NULL: of everything), for a caller that knows
+ * which models queued jobs need, of which the list may be longer than is used.  It gets the workers, which it releases, and the error of Redis (code 0: none). */
+int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                           const struct kiln_needed *needed, struct kiln_roster *ret_roster,
                           struct kiln_error *ret_bus, struct kiln_troubles *ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
-/* On stdout, two lines each: what it is, and what to do. */
+/* On stdout, two lines each: what it is, and what to do; for a view that lists the pauses. */
 void kiln_troubles_print(const struct kiln_cli *cli, const struct kiln_troubles *troubles);
 /* On stderr, a line each, beside a listing of something else. */
 void kiln_troubles_remark(const struct kiln_cli *cli, const struct kiln_troubles *troubles);

@@ -19,6 +19,7 @@
 #define LOOK_EVERY_S (KILN_TROUBLE_LOOK_MS / 1e3)
 #define SLOW_LATER 9           /* so a slow server costs a tenth of the wait */
 #define BLOCKED_FRESH_MS 30000 /* the scheduler renews the reason every five seconds */
+#define PAUSED_MAX (KILN_PAUSE_NAME_MAX + 640)
 #define BLOCKED_AHEAD_MS 60000 /* by how much the clock of Redis may be set back */
 
 /* --- models that queued jobs need ------------------------------------------------------------- */
@@ -64,7 +65,7 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
     return 0;
 }
 
-/* "" while a job is not paused. */
+/* "" while a job of the batch is not paused; batch NULL: while not everything is. */
 static int find_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                       char *out, size_t size, struct kiln_error *err)
 {
@@ -73,7 +74,10 @@ static int find_pause(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
     char text[KILN_PAUSE_NAME_MAX + 512];
     out[0] = '\0';
     int rc = kiln_ledger_pauses(ledger, kiln_pool(cli), false, kiln_pauses_keep, &pauses, err);
-    if (rc == 0 && pauses.count)
+    for (size_t i = 0; i < pauses.count && !batch; i++)
+        if (pauses.at[i].scope == KILN_SCOPE_ALL)
+            held.by = &pauses.at[i];
+    if (rc == 0 && pauses.count && batch)
         rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, note_held, &held, err);
     if (rc == 0 && held.by && !held.free) {
         kiln_pause_text(held.by, text, sizeof text);
@@ -148,7 +152,7 @@ static int look_fleet(struct kiln_cli *cli, struct kiln_ledger *ledger,
 {
     char blocked[KILN_ERROR_TEXT_MAX] = "", webhook[KILN_ERROR_TEXT_MAX + 256] = "";
     int rc = kiln_ledger_led(ledger, kiln_pool(cli), &facts->led, err);
-    if (rc == 0 && !facts->paused) /* of the pool, not of one batch */
+    if (rc == 0 && facts->of_pool)
         rc = find_webhooks(cli, ledger, webhook, sizeof webhook, err);
     if (rc)
         return rc;
@@ -166,25 +170,27 @@ static int look_fleet(struct kiln_cli *cli, struct kiln_ledger *ledger,
     return 0;
 }
 
-int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger,
+int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                           const struct kiln_needed *needed, struct kiln_roster *ret_roster,
                           struct kiln_error *ret_bus, struct kiln_troubles *ret,
                           struct kiln_error *err)
 {
-    struct kiln_trouble_facts facts = {.needed = needed};
-    return look_fleet(cli, ledger, &facts, ret_roster, ret_bus, ret, err);
+    char paused[PAUSED_MAX] = "";
+    struct kiln_trouble_facts facts = {.paused = paused, .of_pool = true, .needed = needed};
+    int rc = find_pause(cli, ledger, batch, paused, sizeof paused, err);
+    return rc ? rc : look_fleet(cli, ledger, &facts, ret_roster, ret_bus, ret, err);
 }
 
 int kiln_troubles_look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                        struct kiln_troubles *ret, struct kiln_error *err)
 {
     const char *pool = kiln_pool(cli);
-    char paused[KILN_PAUSE_NAME_MAX + 640] = "";
+    char paused[PAUSED_MAX] = "";
     struct kiln_needed needed = {.count = 0};
     struct kiln_roster roster = {0};
     struct kiln_error bus;
-    struct kiln_trouble_facts facts = {.paused = batch ? paused : NULL, .needed = &needed};
-    int rc = batch ? find_pause(cli, ledger, batch, paused, sizeof paused, err) : 0;
+    struct kiln_trouble_facts facts = {.paused = paused, .of_pool = !batch, .needed = &needed};
+    int rc = find_pause(cli, ledger, batch, paused, sizeof paused, err);
     if (rc == 0)
         rc = batch ? kiln_ledger_waiting_models(ledger, pool, batch, note_model, &needed, err)
                    : kiln_ledger_groups(ledger, pool, note_group, &needed, err);

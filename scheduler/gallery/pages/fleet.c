@@ -219,8 +219,8 @@ static int look(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln
     int rc = kiln_ledger_counts(visit->session, kiln_gallery_app(visit)->pool, &counts, err);
     rc = rc ? rc : add_groups(visit, &groups, err);
     rc = rc ? rc
-            : kiln_troubles_look_at(kiln_gallery_app(visit)->cli, visit->session, &groups.needed,
-                                    &roster, &bus, &troubles, err);
+            : kiln_troubles_look_at(kiln_gallery_app(visit)->cli, visit->session, NULL,
+                                    &groups.needed, &roster, &bus, &troubles, err);
     if (rc == 0) {
         add_troubles(out, &troubles);
         add_counts(out, &counts);

@@ -93,12 +93,14 @@ static void put_batch(struct page *page, const struct kiln_progress *batch)
         (unsigned long long)total, page->view->batch, batch->whole ? "" : " (still coming in)");
 }
 
-/* Two lines each, the second says what to do. */
+/* Two lines each, the second says what to do; the pauses follow. */
 static void put_troubles(struct page *page, const struct kiln_troubles *troubles)
 {
     size_t shown = 0;
     for (size_t i = 0; i < troubles->count; i++) {
         const struct kiln_trouble *at = &troubles->at[i];
+        if (at->kind == KILN_TROUBLE_PAUSED)
+            continue;
         if (shown++ == TROUBLES_SHOWN) {
             put(page, KILN_INK_WARN, " ! and %zu more: `kiln status`", troubles->count - i);
             return;
