@@ -94,8 +94,10 @@ const struct kiln_verb kiln_verbs_work[] = {
                  "kiln enqueue sweep.csv --batch sweep-1   again, or edited: adds only new jobs\n"
                  "kiln enqueue prompts.jsonl --dry-run     the jobs and their estimated cost\n"
                  "kiln enqueue prompts.txt --on-done https://ci.example.org/kiln",
-     .more = "FILE is JSON lines, plain text (a prompt a line, # comments) or CSV with a header "
-             "of job keys.  A prompt may have choices: \"a {red|blue} car\" makes two jobs.  A "
+     .more = "FILE is JSON lines, plain text (a prompt a line, # comments), CSV with a header "
+             "of job keys, or a batch file of OpenAI (/v1/images/generations; `kiln export "
+             "--format openai` writes the answers).  A prompt may have choices: \"a {red|blue} "
+             "car\" makes two jobs.  A "
              "refused line is printed as FILE:LINE: reason; the others are sent, and the exit "
              "code is 65.  The batch is named after the file, a job is known by its content: "
              "sent again, an edited file adds what is new, and jobs that it no longer has are "

@@ -44,10 +44,12 @@ _kiln_loras() { _kiln_list loras | sed 's/ .*//'; }
 _kiln_registry() { _kiln_list lora ls | sed 's/ .*//'; }
 _kiln_keys() { COLUMNS=1000 kiln help job 2>/dev/null | sed -n 's/^  \([a-z_]\{1,\}\)$/\1=/p'; }
 _kiln_workers() { _kiln_list worker ls | sed 's/ .*//'; }
-_kiln_benches()
+_kiln_models() { _kiln_list models | sed 's/ .*//'; }
+# the words that may follow a verb, from its usage: "build ... | stat", "show|rm NAME"
+_kiln_second()
 {
-    COLUMNS=1000 kiln help bench 2>/dev/null |
-        sed -n 's/^usage: kiln bench \([a-z|-]*\).*/\1/p' | tr '|' ' '
+    COLUMNS=1000 kiln help "$1" 2>/dev/null | sed -n "s/^usage: kiln $1 //p" |
+        sed 's/ | /\n/g' | sed 's/ .*//' | tr '|' '\n'
 }
 _kiln_orders() { _kiln_list backfill ls | sed 's/ .*//'; }
 
@@ -86,6 +88,7 @@ _kiln()
         *) _kiln_offer -W "none auto $(_kiln_loras)" ;;
         esac
         return ;;
+    model) _kiln_offer -W "$(_kiln_models)"; return ;; # --set model=
     --style | style) _kiln_offer -W "$(_kiln_list styles | sed 's/ .*//')"; return ;;
     --set) compopt -o nospace 2>/dev/null; _kiln_offer -W "$(_kiln_keys)"; return ;;
     --state) _kiln_offer -W 'queued assigned done failed cancelled'; return ;;
@@ -100,7 +103,8 @@ _kiln()
         esac
         return ;;
     --dir | --out | --model | --lora-dir | --judge | --failures) _kiln_offer -d; return ;;
-    --config | --trace | --schedule | --sheet | --records | --prompts | --lora) _kiln_offer -f; return ;;
+    --config | --trace | --schedule | --sheet | --records | --prompts) _kiln_offer -f; return ;;
+    --lora) _kiln_offer -f -W "$(_kiln_loras)"; return ;; # its name or its file
     --*)
         words=$(_kiln_choices "$before")
         [ -z "$words" ] || { _kiln_offer -W "$words"; return; } ;;
@@ -111,15 +115,15 @@ _kiln()
         _kiln_offer -W "$(_kiln_verbs)"
     else
         case $verb in # their second verb, once
-        bench | quota | cache) [ "$before" = "$verb" ] || return ;;
+        bench | quota | cache | gallery | vote) [ "$before" = "$verb" ] || return ;;
         esac
         case $verb in
         help) _kiln_offer -W "config job $(_kiln_verbs)" ;;
-        bench) _kiln_offer -W "$(_kiln_benches)" ;;
+        bench | quota | cache | gallery | vote) _kiln_offer -W "$(_kiln_second "$verb")" ;;
         worker)
             case $before in
             start | stop | logs) _kiln_offer -W "$(_kiln_workers)" ;;
-            worker) _kiln_offer -W 'start stop ls logs' ;;
+            worker) _kiln_offer -W "$(_kiln_second worker)" ;;
             esac ;;
         jobs | cancel | retry | errors | events | show | wait | watch | export)
             _kiln_offer -W "$(_kiln_batches)" ;;
@@ -127,26 +131,23 @@ _kiln()
         favourite)
             case $before in
             add | rm | ls) _kiln_offer -W "$(_kiln_batches)" ;;
-            favourite) _kiln_offer -W 'add rm ls' ;;
+            favourite) _kiln_offer -W "$(_kiln_second favourite)" ;;
             esac ;;
-        vote) [ "$before" = vote ] && _kiln_offer -W 'up down none' ;;
         backfill)
             case $before in
             show | pause | resume | rm) _kiln_offer -W "$(_kiln_orders)" ;;
-            backfill) _kiln_offer -W 'add ls show pause resume rm' ;;
+            backfill) _kiln_offer -W "$(_kiln_second backfill)" ;;
             esac ;;
         lora)
             case $before in
             show | edit | replace | rename | rm) _kiln_offer -W "$(_kiln_registry)" ;;
-            lora) _kiln_offer -W 'add import ls show edit replace rename rm try learn' ;;
+            lora) _kiln_offer -W "$(_kiln_second lora)" ;;
             *) _kiln_offer -f ;;
             esac ;;
-        quota) _kiln_offer -W 'set ls rm' ;;
-        cache) _kiln_offer -W 'build stat verify why prune' ;;
         batch)
             case $before in
             show | rename | rm) _kiln_offer -W "$(_kiln_batches)" ;;
-            batch) _kiln_offer -W 'show rename rm' ;;
+            batch) _kiln_offer -W "$(_kiln_second batch)" ;;
             esac ;;
         restore) _kiln_offer -d ;;
         run | enqueue) _kiln_offer -f ;;

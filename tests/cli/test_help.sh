@@ -159,6 +159,11 @@ KILN_LORA_DIR=$PWD/loras completes 'none auto ink paper' kiln enqueue f --loras 
 KILN_LORA_DIR=$PWD/loras completes 'none ink paper' kiln cache build --loras '' # it refuses auto
 completes 'start stop' kiln worker st
 completes prune kiln cache pr
+completes 'build stat warm verify why prune' kiln cache ''
+completes 'serve export review classify' kiln gallery ''
+completes 'add ls show pause resume rm' kiln backfill ''
+completes '' kiln cache prune ''
+KILN_LORA_DIR=$PWD/loras completes ink kiln render --lora in
 completes dirs/one kiln restore dirs/
 completes 'dirs/one dirs/two' kiln run dirs/
 

@@ -18,8 +18,9 @@ static void becomes(const char *request, const char *line)
 {
     struct kiln_text out = {0};
     struct kiln_error err = {0};
+    char model[KILN_OPENAI_MODEL_MAX];
     assert_true(kiln_openai_is(request, strlen(request)));
-    if (kiln_openai_line(request, strlen(request), &out, &err))
+    if (kiln_openai_line(request, strlen(request), &out, model, &err))
         fail_msg("%s: %s", request, err.text);
     assert_string_equal(out.at, line);
     struct kiln_expand *expand = kiln_expand_new();
@@ -32,9 +33,10 @@ static void becomes(const char *request, const char *line)
 
 static void is_refused(const char *request, const char *why)
 {
+    char model[KILN_OPENAI_MODEL_MAX];
     struct kiln_text out = {0};
     struct kiln_error err = {0};
-    assert_int_equal(kiln_openai_line(request, strlen(request), &out, &err), KILN_BAD_INPUT);
+    assert_int_equal(kiln_openai_line(request, strlen(request), &out, model, &err), KILN_BAD_INPUT);
     if (!strstr(err.text, why))
         fail_msg("%s: %s", request, err.text);
     kiln_text_release(&out);
@@ -58,6 +60,35 @@ static void a_request_is_a_job_line(void **state)
                     "\"background\":\"auto\",\"output_format\":\"webp\",\"moderation\":\"low\","
                     "\"prompt\":\"x\",\"size\":\"auto\"}"),
             "{\"custom_id\":\"a1\",\"prompt\":\"x\"}");
+}
+
+/* A file as OpenAI's clients write it: no worker has their models, and the caller says so. */
+static void a_model_of_theirs_is_passed_over(void **state)
+{
+    (void)state;
+    static const char *const theirs[] = {"gpt-image-1", "gpt-image-1-mini", "chatgpt-image-latest",
+                                         "dall-e-2", "dall-e-3"};
+    static const char *const others[] = {"dall-e-mini", "gpt-image-", "turbo"};
+    char request[256], model[KILN_OPENAI_MODEL_MAX];
+    struct kiln_error err;
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++) {
+        struct kiln_text out = {0};
+        snprintf(request, sizeof request, REQUEST("{\"model\":\"%s\",\"prompt\":\"x\"}"),
+                 theirs[i]);
+        becomes(request, "{\"custom_id\":\"a1\",\"prompt\":\"x\"}");
+        assert_int_equal(kiln_openai_line(request, strlen(request), &out, model, &err), 0);
+        assert_string_equal(model, theirs[i]);
+        kiln_text_release(&out);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct kiln_text out = {0};
+        snprintf(request, sizeof request, REQUEST("{\"model\":\"%s\",\"prompt\":\"x\"}"),
+                 others[i]);
+        assert_int_equal(kiln_openai_line(request, strlen(request), &out, model, &err), 0);
+        assert_non_null(strstr(out.at, others[i]));
+        assert_string_equal(model, "");
+        kiln_text_release(&out);
+    }
 }
 
 static void what_it_cannot_do_is_refused_by_name(void **state)
@@ -107,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_a_job_line),
+        cmocka_unit_test(a_model_of_theirs_is_passed_over),
         cmocka_unit_test(what_it_cannot_do_is_refused_by_name),
         cmocka_unit_test(job_lines_stay_job_lines),
     };

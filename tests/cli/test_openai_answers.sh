@@ -18,6 +18,22 @@ request() { # CUSTOM_ID BODY
     printf '{"custom_id": "%s", "method": "POST", "url": "/v1/images/generations", "body": {%s, "size": "64x64"}}\n' "$1" "$2"
 }
 
+# --- a file as OpenAI's clients write it names their models: one warning, and its pictures come
+{
+    request a '"prompt": "a star", "model": "dall-e-3"'
+    request b '"prompt": "a ring", "model": "gpt-image-1"'
+    request c '"prompt": "a moon", "model": "dall-e-3", "n": 1'
+} >theirs.jsonl
+ok kiln enqueue theirs.jsonl
+[ "$(grep -c 'theirs.jsonl asks for dall-e-3, gpt-image-1, which only OpenAI has' err.txt)" = 1 ] || die "not one warning: $(cat err.txt)"
+ok kiln wait theirs --timeout 60
+ok kiln export theirs --out theirs --format openai
+are "their models" theirs.jsonl theirs 'a 200 1 -
+b 200 1 -
+c 200 1 -'
+ok kiln enqueue theirs.jsonl --batch other --set model=nonesuch --dry-run
+grep -q OpenAI err.txt && die "a warning about a model that --set replaces"
+
 # --- refused requests make no job: they are named by their line, as in the errors of an OpenAI batch
 {
     request '猫/1 "\u0022' '"prompt": "a star", "n": 2' | sed 's/ "\\u0022/ \\"x\\"/'

@@ -83,6 +83,9 @@ sql "UPDATE job SET key = 'c:twin#0', source = NULL WHERE custom_id = 'twin'"
 ok kiln enqueue prompts.jsonl --json
 json out.txt '(d["accepted"], d["duplicate"], d["gone"]) == (0, 30, 0)'
 
+ok kiln show prompts
+says '^batch prompts  all lines received' out.txt
+
 # --- refused lines alone: nothing to wait for, but the stack runs
 echo '{"prompt": 1}' >bad.jsonl
 fails 65 kiln run bad.jsonl --out bad --dir s

@@ -53,6 +53,6 @@ echo 'size = 640x64' >>s/kiln.conf
 ok kiln run one.jsonl --out none --dir s --dry-run --json
 json out.txt 'd["jobs"] == 1 and d["groups"][0]["width"] == 640 and d["refused"] == []'
 ok kiln run one.jsonl --out none --dir other --dry-run --json --size 768x64
-json out.txt 'd["groups"][0]["width"] == 768'
+json out.txt 'd["groups"][0]["width"] == 768 and (d["new"], d["unchanged"], d["gone"]) == (1, 0, 0)'
 [ ! -e none ] && [ ! -e other ] || die "a dry run left something"
 echo ok

@@ -205,7 +205,10 @@ int kiln_arg_job(struct kiln_cli *cli, const char *text, uint64_t *ret)
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (errno || text[0] < '0' || text[0] > '9' || *end || value == 0 || value > INT64_MAX)
-        return kiln_usage(cli, "'%s' is not a job id; `kiln jobs` lists them", text);
+        return kiln_usage(cli,
+                          "'%s' is not a job id; `kiln jobs BATCH` lists them, `kiln show BATCH` "
+                          "shows a batch",
+                          text);
     *ret = value;
     return 0;
 }

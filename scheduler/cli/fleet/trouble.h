@@ -75,7 +75,8 @@ void kiln_troubles_find(const struct kiln_trouble_facts *facts, struct kiln_trou
 int kiln_troubles_look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                        struct kiln_troubles *ret, struct kiln_error *err) KILN_MUST_CHECK;
 /* The same of the pool, with the pause of a batch (NULL: of everything), for a caller that knows
- * which models queued jobs need, of which the list may be longer than is used.  It gets the workers, which it releases, and the error of Redis (code 0: none). */
+ * which models queued jobs need, of which the list may be longer than is used.  It gets the
+ * workers, which it releases, and the error of Redis (code 0: none). */
 int kiln_troubles_look_at(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                           const struct kiln_needed *needed, struct kiln_roster *ret_roster,
                           struct kiln_error *ret_bus, struct kiln_troubles *ret,

@@ -137,6 +137,10 @@ static int plan(struct kiln_cli *cli, const char *dir, const struct kiln_enqueue
     if (path[0] ? take_settings(cli, path, &err) : take_model_size(cli, &err))
         return kiln_report(cli, &err);
     int status = kiln_enqueue(cli, request, &result);
+    if (!path[0] && !result.compared) { /* without a stack every job is new */
+        result.compared = true;
+        result.accepted = result.plan.jobs;
+    }
     int printed = status && status != EX_DATAERR ? 0 : kiln_enqueue_print_plan(cli, &result);
     kiln_enqueue_release(&result);
     return status ? status : printed;

@@ -265,7 +265,7 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
         return rc;
     }
     kiln_print_fit(cli, HANG, "batch %s  %s", batch,
-                   progress.whole ? "complete" : "still coming in");
+                   progress.whole ? "all lines received" : "still coming in");
     print_words(cli, "created", created);
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         printf("  %-10s %" PRIu64 "\n", kiln_job_state_name((enum kiln_job_state)state),

@@ -477,6 +477,14 @@ static int check_and_send(struct run *run, struct kiln_error *err)
     return code;
 }
 
+static bool sets_model(const struct kiln_enqueue_request *request)
+{
+    for (size_t i = 0; i < request->set_count; i++)
+        if (strncmp(request->sets[i].value, "model=", 6) == 0)
+            return true;
+    return false;
+}
+
 int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *request,
                  struct kiln_enqueue_result *result)
 {
@@ -506,6 +514,11 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     if (!code && result->refused > 0)
         kiln_say(cli, "%s %s, %" PRIu64 " refused", KILN_COUNT(run.index, "job"),
                  request->dry_run ? "accepted" : "sent", result->refused);
+    if (run.input && kiln_input_passed_over(run.input)[0] && !sets_model(request))
+        kiln_warn(cli,
+                  "%s asks for %s, which only OpenAI has: its pictures come from the fleet's own "
+                  "model; --set model=NAME chooses one",
+                  kiln_input_name(run.input), kiln_input_passed_over(run.input));
     result->error = err;
     result->error.code = code;
     kiln_bus_close(run.bus);

@@ -5,6 +5,7 @@
  */
 #include "scheduler/cli/jobs/enqueue/input_jobs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,13 +15,16 @@
 #include "schemas/limits.h"
 #include "schemas/text/utf8.h"
 
+#define PASSED_OVER_MAX 160
+
 struct kiln_input {
     struct kiln_lines *lines;
     enum kiln_format format;
     struct kiln_csv csv;
     bool has_header;
-    struct kiln_text record; /* CSV: lines of one record */
-    struct kiln_text job;    /* the job line that was made */
+    struct kiln_text record;           /* CSV: lines of one record */
+    struct kiln_text job;              /* the job line that was made */
+    char passed_over[PASSED_OVER_MAX]; /* models of requests, each once */
 };
 
 int kiln_format_by_name(const char *name)
@@ -89,8 +93,18 @@ static int make_text_job(struct kiln_input *input, const char *text, size_t len,
 static int make_openai_job(struct kiln_input *input, const char *text, size_t len,
                            struct kiln_error *err)
 {
+    char model[KILN_OPENAI_MODEL_MAX], *list = input->passed_over;
+    const size_t used = strlen(list);
     kiln_text_clear(&input->job);
-    return kiln_openai_line(text, len, &input->job, err);
+    int code = kiln_openai_line(text, len, &input->job, model, err);
+    if (model[0] && !strstr(list, model) && used + strlen(model) + 3 < PASSED_OVER_MAX)
+        snprintf(list + used, PASSED_OVER_MAX - used, "%s%s", used ? ", " : "", model);
+    return code;
+}
+
+const char *kiln_input_passed_over(const struct kiln_input *input)
+{
+    return input->passed_over;
 }
 
 /* --- CSV ----------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  */
 #include "scheduler/cli/jobs/enqueue/openai.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "schemas/text/json.h"
@@ -129,6 +130,19 @@ static bool is_other(const struct kiln_json_value *key, const struct kiln_json_v
     return name != NULL;
 }
 
+/* Only OpenAI has these; "dall-e-mini" is somebody else's. */
+static bool is_theirs(const struct kiln_json_value *model)
+{
+    static const char *const families[] = {"gpt-image-", "chatgpt-image-"};
+    if (model->type != KILN_JSON_STRING || model->len >= KILN_OPENAI_MODEL_MAX)
+        return false;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (model->len > strlen(families[i]) &&
+            strncmp(model->text, families[i], strlen(families[i])) == 0)
+            return true;
+    return kiln_json_equals(model, "dall-e-2") || kiln_json_equals(model, "dall-e-3");
+}
+
 /* A value as it stands in its text. */
 static void put_value(struct kiln_text *out, const struct kiln_json_value *value)
 {
@@ -139,7 +153,7 @@ static void put_value(struct kiln_text *out, const struct kiln_json_value *value
 }
 
 static int put_body(const struct kiln_json_value *body, struct kiln_text *out,
-                    struct kiln_error *err)
+                    char ret_model[KILN_OPENAI_MODEL_MAX], struct kiln_error *err)
 {
     struct kiln_json_reader reader;
     struct kiln_json_value key, value;
@@ -156,6 +170,10 @@ static int put_body(const struct kiln_json_value *body, struct kiln_text *out,
             return kiln_fail(err, KILN_BAD_INPUT, "\"custom_id\" stands beside the body");
         if (kiln_json_equals(&key, "size") && kiln_json_equals(&value, "auto"))
             continue;
+        if (kiln_json_equals(&key, "model") && is_theirs(&value)) {
+            snprintf(ret_model, KILN_OPENAI_MODEL_MAX, "%.*s", (int)value.len, value.text);
+            continue;
+        }
         kiln_text_puts(out, ",");
         if (kiln_json_equals(&key, "n"))
             kiln_text_puts(out, "\"count\"");
@@ -167,8 +185,10 @@ static int put_body(const struct kiln_json_value *body, struct kiln_text *out,
     return code;
 }
 
-int kiln_openai_line(const char *text, size_t len, struct kiln_text *out, struct kiln_error *err)
+int kiln_openai_line(const char *text, size_t len, struct kiln_text *out,
+                     char ret_model[KILN_OPENAI_MODEL_MAX], struct kiln_error *err)
 {
+    ret_model[0] = '\0';
     struct request request = {.has = {false}};
     int rc = read_request(text, len, &request, err);
     rc = rc ? rc : check_request(&request, err);
@@ -176,7 +196,7 @@ int kiln_openai_line(const char *text, size_t len, struct kiln_text *out, struct
         return rc;
     kiln_text_puts(out, "{\"custom_id\":");
     put_value(out, &request.at[CUSTOM_ID]);
-    rc = put_body(&request.at[BODY], out, err);
+    rc = put_body(&request.at[BODY], out, ret_model, err);
     kiln_text_puts(out, "}");
     return rc || !out->failed ? rc : kiln_fail(err, KILN_NO_MEMORY, "no memory for a line");
 }

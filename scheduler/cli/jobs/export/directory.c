@@ -257,16 +257,27 @@ int kiln_export_dir_sheet(struct kiln_export_dir *dir, const char *path, struct 
 /* --- opening and closing -----------------------------------------------------------------------
  */
 
+/* Whether the sheet lies below the directory, by their names alone. */
+static bool lies_below(const char *sheet, const char *path)
+{
+    while (strncmp(sheet, "./", 2) == 0)
+        sheet += 2;
+    while (strncmp(path, "./", 2) == 0)
+        path += 2;
+    size_t len = strlen(path);
+    while (len > 0 && path[len - 1] == '/')
+        len--;
+    return strncmp(sheet, path, len) == 0 && sheet[len] == '/';
+}
+
 int kiln_export_dir_check(const char *path, const struct kiln_export_owner *owner, bool force,
                           const char *sheet, struct kiln_error *err)
 {
     struct kiln_export_dir dir = {.force = force, .part = {.dir = -1, .fd = -1}};
-    const size_t len = strlen(path);
-    const bool inside = sheet && strncmp(sheet, path, len) == 0 && sheet[len] == '/';
     char *name = NULL;
     snprintf(dir.path, sizeof dir.path, "%s", path);
     int rc = read_list(&dir, owner, err);
-    if (rc == 0 && sheet && !(inside && access(path, F_OK) != 0))
+    if (rc == 0 && sheet && !(lies_below(sheet, path) && access(path, F_OK) != 0))
         rc = name_sheet(sheet, &name, err);
     if (rc == 0 && name)
         rc = check_sheet(&dir, sheet, name, err);

@@ -3,9 +3,9 @@
  * An export writes into a new or empty directory, or into one that an export of the same batch
  * made: OUT/.kiln-export names batch and stack in its first line (JSON) and after that every file
  * that was written, one a line; "sheet:/PATH" is a contact sheet, which may lie elsewhere.
- * Anything else is refused by name, unless force takes the directory over.  Files of the list that the
- * new export does not have are removed at the end, sheets excepted; no other file is ever removed,
- * and none is overwritten without force.
+ * Anything else is refused by name, unless force takes the directory over.  Files of the list that
+ * the new export does not have are removed at the end, sheets excepted; no other file is ever
+ * removed, and none is overwritten without force.
  */
 #ifndef KILN_CLI_EXPORT_DIRECTORY_H
 #define KILN_CLI_EXPORT_DIRECTORY_H
