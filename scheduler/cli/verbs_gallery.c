@@ -34,8 +34,8 @@ const struct kiln_verb kiln_verbs_gallery[] = {
                  "kiln gallery classify --backfill --gallery-classifier DIR",
      .more = "serve: without a token or a proxy it serves this machine alone: gallery_address is "
              "a loopback address.\n"
-             "export writes what a search finds as `kiln export` writes a batch, with pictures "
-             "named by job.\n"
+             "export writes the pictures that have the words, newest first, as `kiln export` "
+             "writes a batch, named by job.  It does not search by meaning.\n"
              "review: a person's level counts before a classifier's, and that before the rule "
              "about words of the prompt (gallery_rule).  Pictures above gallery_level are "
              "hidden.  Without --level it lists what waits, or with one JOB the history of its "

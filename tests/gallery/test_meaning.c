@@ -271,6 +271,50 @@ static void words_and_meaning_are_one_list(void **state)
     kiln_mixed_free(mixed);
 }
 
+struct lighthouses {
+    uint32_t tiles, count;
+};
+
+static int count_lighthouse(void *arg, const struct kiln_gallery_tile *tile, struct kiln_error *err)
+{
+    struct lighthouses *found = arg;
+    (void)err;
+    found->tiles++;
+    found->count += strcmp(tile->prompt, "a lighthouse") == 0;
+    return 0;
+}
+
+static void a_list_goes_on_with_older_pictures_of_its_words(void **state)
+{
+    (void)state;
+    struct kiln_mixed *mixed;
+    struct kiln_gallery_page page = {.older = ""};
+    struct lighthouses found = {0};
+    struct kiln_gallery_query query = {
+        .filter = all, .words = "lighthouse", .rows_max = 90, .budget_ms = 5000};
+    char cursor[KILN_GALLERY_CURSOR_MAX] = "";
+    for (int i = 0; i < KILN_MIXED_WORDS + 5; i++)
+        show("a lighthouse", "0", 256);
+    keep_up(meaning);
+    kiln_test_ok(kiln_mixed_new(meaning, &mixed, &rig.err), rig.err);
+    query.cursor = cursor;
+    do {
+        kiln_test_ok(
+            kiln_mixed_list(mixed, session, &query, count_lighthouse, &found, &page, &rig.err),
+            rig.err);
+        assert_false(page.no_words);
+        snprintf(cursor, sizeof cursor, "%s", page.older);
+    } while (cursor[0] == KILN_MIXED_CURSOR);
+    assert_int_equal(found.count, KILN_MIXED_WORDS);
+    assert_true(cursor[0] != '\0');
+    kiln_test_ok(kiln_gallery_list(session, &query, count_lighthouse, &found, &page, &rig.err),
+                 rig.err);
+    assert_int_equal(found.count, KILN_MIXED_WORDS + 5);
+    assert_true(page.older[0] == '\0');
+    assert_true(list(mixed, "brass lmap", NULL, &page) > 0 && page.no_words);
+    kiln_mixed_free(mixed);
+}
+
 /* --- by tokens -------------------------------------------------------------------------------- */
 
 #define LETTERS 26
@@ -494,6 +538,7 @@ int main(void)
         cmocka_unit_test(changes_are_followed),
         cmocka_unit_test(vectors_are_kept_in_the_ledger),
         cmocka_unit_test(words_and_meaning_are_one_list),
+        cmocka_unit_test(a_list_goes_on_with_older_pictures_of_its_words),
         cmocka_unit_test(a_head_says_which_words_count),
         cmocka_unit_test(too_many_changes_wait_for_a_step),
         cmocka_unit_test(fingerprints_wait_for_a_search_that_is_prepared),

@@ -145,11 +145,33 @@ grep -q '"prompt":"a tall tree"' words.json || die "not found by words: $(cat wo
 grep -q '"prompt":"a tall tree"' meaning.json || die "not found: $(cat meaning.json)"
 page '?q=tall+tree' >front.html
 grep -q 'by words and by meaning' front.html || die "the page does not say how it searched"
+grep -q 'href="/feed.xml?q=tall%20tree">Feed, by words<' front.html || die "the feed: $(grep feed.xml front.html)"
+page '?q=qqqq+zzzz' >front.html
+grep -q 'No picture has every word, and no prompt means the same' front.html || die "nothing: $(grep 'class="say"' front.html)"
 page '?q=tall+tree&sort=newest' >front.html
 ! grep -q 'by words and by meaning' front.html || die "newest first is by words alone"
 page '?q=%22tall+tree%22' >front.html
 ! grep -q 'by words and by meaning' front.html || die "quotes are by words alone"
 grep -q '"count" role="status">1 picture<' front.html || die "no count: $(grep 'class="count"' front.html)"
+kill -TERM "$gallery"
+wait "$gallery" || die "ended with $?"
+
+# A dozen prompts, with the model's own encoder: what is right stands out among so few.
+mkdir small && cd small || die "no directory"
+gallery_stack
+for colour in red green blue yellow; do
+    printf '{"prompt": "a '$colour' %s", "size": "64x64"}\n' disc square triangle
+done >jobs.jsonl
+fill first jobs.jsonl
+serve --model "$source_dir/pipeline/models/sketch"
+page 'v1/pictures?q=disc' >words.json
+soon means || die "no search by meaning: $(cat serve.log)"
+crimson() { page 'v1/pictures?q=a+crimson+disc' | grep -q '"prompt":"a red disc"'; }
+soon crimson || die "not found: $(page 'v1/pictures?q=a+crimson+disc')"
+page '?q=a+crimson+disc' >front.html
+grep -q 'No picture has every word; the prompts of these mean something alike' front.html || die "what was found by meaning alone"
+suggests() { page '?q=a+red+discc' | grep -q 'Did you mean <a href="/?q=a%20red%20disc">'; }
+soon suggests || die "no suggestion"
 kill -TERM "$gallery"
 wait "$gallery" || die "ended with $?"
 echo ok

@@ -22,6 +22,8 @@ struct list {
     char id[ID + 1]; /* of the query; "": none */
     int64_t made_ms;
     bool out_of_time, indexing; /* of the search by words: older pictures were not looked at */
+    bool no_words;              /* it found none */
+    char older[KILN_GALLERY_CURSOR_MAX]; /* where it goes on; "": it has found all */
     int64_t searched_back_to_ms;
     uint32_t count;
     uint64_t jobs[2 * KILN_MIXED_WORDS];
@@ -169,6 +171,8 @@ static int make_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
         return code;
     list->out_of_time = page.out_of_time, list->indexing = page.indexing;
     list->searched_back_to_ms = page.searched_back_to_ms;
+    list->no_words = page.rows == 0 && !page.older[0];
+    memcpy(list->older, page.older, sizeof list->older);
     const uint32_t near = alike.found.near;
     for (uint32_t i = 0; i < near; i++)
         by_meaning[i] = alike.hits[i].job;
@@ -254,8 +258,11 @@ int kiln_mixed_list(struct kiln_mixed *mixed, struct kiln_ledger *session,
     ret->rows = page.rows;
     ret->out_of_time = list.out_of_time, ret->indexing = list.indexing;
     ret->searched_back_to_ms = list.searched_back_to_ms;
+    ret->no_words = list.no_words;
     if (offset + count < list.count)
         write_cursor(ret->older, id, offset + count);
+    else
+        memcpy(ret->older, list.older, sizeof ret->older);
     if (offset > 0)
         write_cursor(ret->newer, id, offset > query->rows_max ? offset - query->rows_max : 0);
     return 0;

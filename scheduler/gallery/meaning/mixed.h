@@ -3,7 +3,9 @@
  * Up to KILN_MIXED_WORDS pictures that have the words, newest first, and those whose prompts mean
  * the same, as far as they stand out from the background, are fused by rank.  The fused list is
  * kept for a minute, so that its pages fit together although pictures arrive; then it is made
- * again.  Not for words that say exactly what is wanted (kiln_query_is_exact).
+ * again.  If more pictures have the words, its last page goes on to them with a cursor of
+ * kiln_gallery_list, newest first; a few of those may have come before by their meaning.  Not for
+ * words that say exactly what is wanted (kiln_query_is_exact).
  */
 #ifndef KILN_GALLERY_MIXED_H
 #define KILN_GALLERY_MIXED_H

@@ -10,6 +10,7 @@
 #define SPREADS 3       /* above the usual score: what is alike by its vector, */
 #define TOKEN_SPREADS 1 /* to a query by its tokens, */
 #define HEAD_SPREADS 4  /* and by tokens that a head has mapped (README.md has the measurements) */
+#define FEW 50          /* prompts, up to which the spreads of tokens shrink with their number */
 #define NO_SCORE (-2)   /* of a prompt without tokens */
 #define SAMPLES 256     /* prompts whose token scores say what is usual */
 
@@ -180,7 +181,11 @@ static int search(const struct kiln_world *world, struct kiln_meaning_scratch *s
     for (uint32_t i = 0; i < found.count; i++)
         s->prompts[i] = world->prompts[s->hits[i].number];
     kiln_catalogue_newest(world->catalogue, filter, s->prompts, found.count, s->jobs);
-    const float alike = found.usual + s->spreads * found.spread;
+    /* Of a dozen prompts several share a word with the query: they are what is usual, and widen its
+     * spread, so that the right one does not stand out as it does among many. */
+    const uint32_t rows = kiln_vector_index_count(world->index);
+    const float few = s->tokens && rows < FEW ? (float)rows / FEW : 1;
+    const float alike = found.usual + few * s->spreads * found.spread;
     for (uint32_t i = 0; i < found.count; i++) {
         if (s->jobs[i] == 0) /* removed a moment ago */
             continue;

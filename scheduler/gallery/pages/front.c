@@ -92,21 +92,14 @@ static int add_count(struct kiln_web_visit *visit, const struct kiln_gallery_ask
     return 0;
 }
 
-/* Nothing was found. */
-static int add_nothing(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
-                       struct kiln_error *err)
+/* What was meant by words that no picture has. */
+static int add_better(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+                      struct kiln_error *err)
 {
     struct kiln_text *out = &visit->reply.body;
     char better[KILN_ASK_WORDS_MAX + 1] = "";
-    bool asked = ask->query.words || kiln_gallery_ask_filters(ask) > 0;
-    if (ask->query.words) {
-        int rc = kiln_gallery_suggest(visit->session, &ask->query, better, sizeof better, err);
-        if (rc)
-            return rc;
-    }
-    kiln_text_puts(out, "<div class=\"say\">");
-    kiln_text_puts(out, asked ? "<h2>No picture matches</h2>" : "<h2>No pictures yet</h2>");
-    if (better[0]) {
+    int rc = kiln_gallery_suggest(visit->session, &ask->query, better, sizeof better, err);
+    if (rc == 0 && better[0]) {
         kiln_text_puts(out, "<p>Did you mean <a href=\"/?q=");
         kiln_url(out, better);
         size_t before = out->len;
@@ -119,15 +112,40 @@ static int add_nothing(struct kiln_web_visit *visit, const struct kiln_gallery_a
         kiln_html(out, better);
         kiln_text_puts(out, "</bdi></a>?</p>");
     }
+    return rc;
+}
+
+/* Nothing was found. */
+static int add_nothing(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+                       struct kiln_error *err)
+{
+    struct kiln_text *out = &visit->reply.body;
+    bool asked = ask->query.words || kiln_gallery_ask_filters(ask) > 0;
+    kiln_text_puts(out, "<div class=\"say\">");
+    kiln_text_puts(out, asked ? "<h2>No picture matches</h2>" : "<h2>No pictures yet</h2>");
+    int rc = ask->query.words ? add_better(visit, ask, err) : 0;
     if (asked)
-        kiln_text_puts(
-            out, "<p>Every word must be in the prompt or a name. Remove a word or a filter, or "
-                 "<a href=\"/\">see the newest pictures</a>.</p>");
+        kiln_text_printf(out,
+                         "<p>%s Remove a word or a filter, or <a href=\"/\">see the newest "
+                         "pictures</a>.</p>",
+                         ask->mixed ? "No picture has every word, and no prompt means the same."
+                                    : "Every word must be in the prompt or a name.");
     else
         kiln_text_puts(out, "<p>Pictures appear here as soon as they are rendered. "
                             "<code>kiln enqueue FILE</code> sends the first prompts.</p>");
     kiln_text_puts(out, "</div>");
-    return 0;
+    return rc;
+}
+
+/* Above pictures that were found by meaning alone. */
+static int add_no_words(struct kiln_web_visit *visit, const struct kiln_gallery_ask *ask,
+                        struct kiln_error *err)
+{
+    kiln_text_puts(&visit->reply.body, "<div class=\"hint\"><p>No picture has every word; the "
+                                       "prompts of these mean something alike.</p>");
+    int rc = add_better(visit, ask, err);
+    kiln_text_puts(&visit->reply.body, "</div>");
+    return rc;
 }
 
 static void add_link(const struct kiln_gallery_ask *ask, const char *rel, const char *label,
@@ -181,8 +199,9 @@ static void add_heading(const struct kiln_gallery_ask *ask, struct kiln_text *ou
 /* What else can be done with this list. */
 static void add_ways(const struct kiln_gallery_ask *ask, struct kiln_text *out)
 {
-    static const char *const ways[][2] = {
-        {"/show", "Slide show"}, {"/feed.xml", "Feed"}, {"/v1/pictures", "JSON"}};
+    const char *const ways[][2] = {{"/show", "Slide show"},
+                                   {"/feed.xml", ask->mixed ? "Feed, by words" : "Feed"},
+                                   {"/v1/pictures", "JSON"}};
     kiln_text_puts(out, "<ul class=\"ways\" aria-label=\"This list as\">");
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         kiln_text_printf(out, "<li><a href=\"%s?", ways[i][0]);
@@ -282,6 +301,8 @@ int kiln_gallery_front(struct kiln_web_visit *visit, struct kiln_error *err)
         kiln_text_puts(out, "</div>"), kiln_gallery_ask_chips(&ask, out);
     else
         rc = add_top(visit, &ask, err);
+    if (rc == 0 && grid.count > 0 && page.no_words && !ask.query.cursor)
+        rc = add_no_words(visit, &ask, err);
     if (rc == 0 && grid.count == 0 && !page.older[0])
         rc = add_nothing(visit, &ask, err);
     else

@@ -154,7 +154,8 @@ int kiln_gallery_ask_read(const struct kiln_gallery_app *app, const struct kiln_
         ret->query.words = words;
     if (sort && *sort && strcmp(sort, "relevance") != 0 && strcmp(sort, "newest") != 0)
         return refuse(err, "sort", sort, "newest or relevance");
-    /* A list that began without the search by meaning goes on without it. */
+    /* A list that began without the search by meaning goes on without it, and so does one that has
+     * more pictures with its words. */
     ret->query.cursor = kiln_web_arg(args, "c");
     bool goes_on = ret->query.cursor && *ret->query.cursor;
     if (ret->query.words && !(sort && sort[0] == 'n') &&
@@ -194,7 +195,10 @@ void kiln_gallery_ask_write(const struct kiln_gallery_ask *ask, const char *with
             add_pair(&own, filters[i].name, value, and);
     }
     const char *sort = kiln_web_arg(ask->args, "sort");
-    if (ask->query.words && sort && *sort && !(without && strcmp(without, "sort") == 0))
+    /* By words and meaning the best comes first without being asked for; such a list goes on as one
+     * of the newest. */
+    if (ask->query.words && sort && *sort && !ask->mixed &&
+        !(without && strcmp(without, "sort") == 0))
         add_pair(&own, "sort", sort, and);
     if (own.at)
         kiln_text_add(out, own.at, own.len);

@@ -120,6 +120,7 @@ struct kiln_gallery_page {
     char older[KILN_GALLERY_CURSOR_MAX]; /* where the list goes on; "" at its end */
     char newer[KILN_GALLERY_CURSOR_MAX]; /* the page before this; "" only if there were no rows */
     uint32_t rows;
+    bool no_words;    /* by words and meaning: no picture has all of the words */
     bool indexing;    /* with words: the index is being made, and has no older pictures yet */
     bool out_of_time; /* the walk ended at its budget; go on with `older` (or `newer`) */
     int64_t searched_back_to_ms; /* out of time: pictures created before (after) it are unread */
