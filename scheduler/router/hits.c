@@ -67,12 +67,13 @@ static bool alone(const struct kiln_router_reader *reader, struct kiln_span span
     return true;
 }
 
-/* Whether the word stands before the span, or before its article: "as a sticker". */
+/* Whether the word stands before the span, or before its article: "as a sticker", "like the". */
 static bool follows_word(const struct kiln_router_reader *reader, struct kiln_span span,
                          const char *word)
 {
     size_t at = span.from;
-    if (at > 0 && (is_word(reader, at - 1, "a") || is_word(reader, at - 1, "an")))
+    if (at > 0 && (is_word(reader, at - 1, "a") || is_word(reader, at - 1, "an") ||
+                   is_word(reader, at - 1, "the")))
         at--;
     return at > 0 && is_word(reader, at - 1, word);
 }
@@ -92,22 +93,31 @@ static bool is_made_with(const struct kiln_router_reader *reader, struct kiln_sp
 
 /* "The eggs are hatching", "a chick that has just hatched", "hatching her eggs", "hatched by
  * thieves"; but "hatched by hand" is a look. */
-static bool is_happening(const struct kiln_router_reader *reader, struct kiln_span span)
+static bool is_happening(const struct kiln_router_reader *reader, struct kiln_span span,
+                         uint32_t clause)
 {
+    const size_t next =
+        span.to < reader->tokens.count && reader->tokens.at[span.to].clause == clause
+            ? span.to
+            : SIZE_MAX - 1; /* no word */
     static const struct {
         const char *before, *after, *ending;
-    } verbs[] = {{"is", NULL, "ing"},   {"are", NULL, "ing"}, {"was", NULL, "ing"},
-                 {"were", NULL, "ing"}, {"has", NULL, "ed"},  {"have", NULL, "ed"},
-                 {"had", NULL, "ed"},   {"just", NULL, "ed"}, {NULL, "her", "ing"},
-                 {NULL, "his", "ing"},  {NULL, "its", "ing"}, {NULL, "their", "ing"},
-                 {NULL, "by", "ed"},    {NULL, "from", "ed"}, {NULL, "from", "ing"}};
+    } verbs[] = {{"is", NULL, "ing"},      {"are", NULL, "ing"},     {"was", NULL, "ing"},
+                 {"were", NULL, "ing"},    {"has", NULL, "ed"},      {"have", NULL, "ed"},
+                 {"had", NULL, "ed"},      {"just", NULL, "ed"},     {"newly", NULL, "ed"},
+                 {"freshly", NULL, "hed"}, {"recently", NULL, "ed"}, {NULL, "egg", "hing"},
+                 {NULL, "eggs", "hing"},   {NULL, "chick", "hed"},   {NULL, "chicks", "hed"},
+                 {NULL, "out", "hed"},     {NULL, "out", "hing"},    {NULL, "a", "hed"},
+                 {NULL, "her", "ing"},     {NULL, "his", "ing"},     {NULL, "its", "ing"},
+                 {NULL, "their", "ing"},   {NULL, "by", "ed"},       {NULL, "from", "ed"},
+                 {NULL, "from", "ing"}};
     const struct kiln_route_token *token = &reader->tokens.at[span.from];
     const char *text = reader->tokens.letters + token->text;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         const size_t len = strlen(verbs[i].ending);
         const bool there = verbs[i].before ? is_word(reader, span.from - 1, verbs[i].before)
-                                           : is_word(reader, span.to, verbs[i].after) &&
-                                                 !is_word(reader, span.to + 1, "hand");
+                                           : is_word(reader, next, verbs[i].after) &&
+                                                 !is_word(reader, next + 1, "hand");
         if (there && token->length > len &&
             memcmp(text + token->length - len, verbs[i].ending, len) == 0)
             return true;
@@ -125,15 +135,30 @@ static bool is_asked_for(const struct kiln_router_reader *reader, const struct k
            !is_word(reader, span.to + 1, "an"))) ||
         reader->tokens.at[span.to - 1].likened || alone(reader, span, clause))
         return true;
+    /* "In Tokyo with many signs" is no look. */
+    const bool loose = phrase->bare && span.to - span.from > phrase->count;
     return span.from > 0 && reader->tokens.at[span.from - 1].clause == clause &&
-           (is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of") ||
+           (((is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of")) &&
+             !loose) ||
             follows_word(reader, span, "as") || follows_word(reader, span, "like") ||
             is_made_with(reader, span, clause));
 }
 
-/* "The water colors of the sea", but not "in the watercolors of the old masters". */
-static bool is_a_property(const struct kiln_router_reader *reader, struct kiln_span span)
+/* "Water color" is one word in two, and no water with color in it. */
+static bool is_compound(const struct kiln_router *router, const struct kiln_phrase *phrase)
 {
+    return phrase->as_one != UINT32_MAX && !router->phrases[phrase->as_one].joined;
+}
+
+/* "The water colors of the sea", but not "in the watercolors of the old masters"; and "the water
+ * color is blue" in two words. */
+static bool is_a_property(const struct kiln_router_reader *reader, const struct kiln_phrase *phrase,
+                          struct kiln_span span)
+{
+    if (is_compound(reader->router, phrase) && is_word(reader, span.from - 1, "the") &&
+        (is_word(reader, span.to, "is") || is_word(reader, span.to, "was") ||
+         is_word(reader, span.to, "turns")))
+        return true;
     return span.from > 0 && is_word(reader, span.from - 1, "the") &&
            is_word(reader, span.to, "of") && is_word(reader, span.to + 1, "the") &&
            !(span.from > 1 &&
@@ -156,8 +181,8 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
     if (follows && is_word(reader, span.from - 1, "of") && span.from > 1 &&
         (classes_at(reader, span.from - 2, clause) & KILN_WORD_CONTAINER))
         return THING;
-    if (follows &&
-        ((phrase->count == 1 && is_happening(reader, span)) || is_a_property(reader, span)))
+    if ((phrase->count == 1 && is_happening(reader, span, clause)) ||
+        (follows && is_a_property(reader, phrase, span)))
         return THING;
     if (phrase->count > 1 || is_asked_for(reader, phrase, span, clause))
         return KILN_LOOK;
@@ -270,12 +295,6 @@ struct present {
 static bool is_present(const struct present *present, uint32_t form)
 {
     return present->bits[form % PRESENT_BITS / 64] >> (form % 64) & 1;
-}
-
-/* "Water color" is one word in two, and no water with color in it. */
-static bool is_compound(const struct kiln_router *router, const struct kiln_phrase *phrase)
-{
-    return phrase->as_one != UINT32_MAX && !router->phrases[phrase->as_one].joined;
 }
 
 void kiln_router_find(struct kiln_router_reader *reader)

@@ -28,7 +28,8 @@ const struct kiln_word_list kiln_word_lists[] = {
      "seller magazine studio supply museum tutorial festival competition contest auction "
      "wholesaler "
      "brick pit soil pigeon worm tablet roof mug cup vase frame tray lobby hotel label sock hat "
-     "jumper blanket cushion gas atom"},
+     "jumper blanket cushion gas atom palette easel bowl jug urn tetra jacket hoodie sneakers "
+     "highlighter"},
     {KILN_WORD_CONTAINER,
      "box set pile pack packet jar tube sheet stack bag bucket crate drawer lump "
      "roll bottle shelf tin can glass cup bowl plate piece"},

@@ -176,11 +176,14 @@ static void mark_sayings(struct text *t)
 /* --- denials ---------------------------------------------------------------------------------- */
 
 static const char *const denials[] = {
-    "not",         "no",           "without",    "never",   "avoid",    "avoiding",
-    "except",      "neither",      "nor",        "cannot",  "excludes", "excluding",
-    "rather than", "free of",      "lacks",      "lacking", "minus",    "non",
-    "nothing",     "anything but", "instead of", "sick of", "tired of", "fed up with",
-    "bored of",    "enough of",    "hate",       "hates",   "dislike",  NULL};
+    "not",         "no",           "without",    "never",      "avoid",       "avoiding",
+    "except",      "neither",      "nor",        "cannot",     "excludes",    "excluding",
+    "rather than", "free of",      "lacks",      "lacking",    "minus",       "non",
+    "nothing",     "anything but", "instead of", "sick of",    "tired of",    "fed up with",
+    "bored of",    "enough of",    "hate",       "hates",      "dislike",     "skip",
+    "leave out",   "leaving out",  "omit",       "omitting",   "exclude",     "ditch the",
+    "drop the",    "lose the",     "forget the", "remove the", "in place of", "devoid of",
+    NULL};
 static const char *const no_denials[] = {"not only",     "not just",   "nothing but", "no less",
                                          "no matter",    "not unlike", "no doubt",    "no other",
                                          "nothing else", NULL};
@@ -189,6 +192,11 @@ static const char *const scope_ends[] = {"but",  "nor",     "only", "just", "in"
                                          "from", "instead", "over", "near", NULL};
 static const char *const small_words[] = {"a",  "or", "and", "an", "the", "any",  "of",   "be",
                                           "to", "it", "is",  "at", "all", "make", "like", NULL};
+/* "Not drawn with ink" denies ink. */
+static const char *const makings[] = {"made",     "drawn",    "painted", "done",
+                                      "rendered", "sketched", "built",   "modelled",
+                                      "shaded",   "sculpted", "printed", NULL};
+static const char *const means[] = {"in", "with", "by", "from", "on", NULL};
 static const char *const denials_cjk[] = {"不要", "沒有", "没有", "不是", "避免",
                                           "禁止", "不用", "不带", "无",   "無",
                                           "非",   "别",   "別",   "勿",   NULL};
@@ -207,14 +215,16 @@ static size_t word_end(const struct text *t, size_t at)
 static size_t scope_end(const struct text *t, size_t at)
 {
     unsigned words = 0;
+    bool making = false;
     size_t end = at;
     while (at < t->len && words < SCOPE_WORDS && !ends_clause(t, at)) {
         if (!letter(t->at[at])) {
             at++;
             continue;
         }
-        if (words > 0 && any_word(t, at, scope_ends))
+        if (words > 0 && any_word(t, at, scope_ends) && !(making && any_word(t, at, means)))
             break;
+        making = any_word(t, at, makings) > 0;
         words += any_word(t, at, small_words) == 0;
         end = at = word_end(t, at);
     }

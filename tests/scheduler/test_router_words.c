@@ -122,12 +122,21 @@ static void things_of_the_groups_are_no_looks(void **state)
         "the watercolors of the sea",
         "atom model of neon gas",
         "sick of clay, a fox",
+        "a watercolor palette on a stool",
+        "a lake where the water color is a deep green",
+        "a street in Tokyo with many signs",
+        "a fox, skip the neon sign",
+        "a fox made of wood rather than sculpted in clay",
+        "leave out the pixel art, a fox",
     };
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         if (*team(none[i]))
             fail_msg("'%s' is for %s", none[i], team(none[i]));
     assert_string_equal(team("in the watercolors of the sea, a fox"), "wash");
     assert_string_equal(team("a sprite of a fox"), "pixel");
+    assert_string_equal(team("a fox, 32x32 sprite"), "pixel");
+    assert_string_equal(team("a fox like the signs in Las Vegas"), "neon");
+    assert_string_equal(team("a fox, pigment pooling at the edges"), "wash");
     assert_string_equal(team("a fox, retro game look"), "pixel");
     assert_string_equal(team("a fox in pixel art with no anti-aliasing"), "pixel");
 }

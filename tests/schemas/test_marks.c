@@ -56,6 +56,9 @@ static void a_denial_reaches_its_noun_phrase(void **state)
     expect("don't make it a sticker", "do---------------------");
     expect("neither comic nor manga", "------------- ---------");
     expect("a knot, a notebook, snow", "a knot, a notebook, snow");
+    expect("not drawn with ink", "------------------");
+    expect("not painted but in ink", "----------- but in ink");
+    expect("skip the neon, a cat", "-------------, a cat");
     expect("not only neon", "not only neon");
     expect("nothing but neon", "nothing but neon");
     expect("i am sick of neon, a fox", "i am ------------, a fox");
