@@ -159,7 +159,8 @@ static int add_written(struct kiln_lexicon *lexicon, struct kiln_concept *concep
     return rc;
 }
 
-/* "@glow | glowing, luminous": words that a phrase has in turn.  They have no groups themselves. */
+/* "@glow | glowing, luminous": words that a phrase has in turn.  They have no groups themselves,
+ * and no question marks: the phrase has one. */
 static int read_group(struct kiln_lexicon *lexicon, char *line, unsigned number,
                       struct kiln_error *err)
 {
@@ -170,7 +171,7 @@ static int read_group(struct kiln_lexicon *lexicon, char *line, unsigned number,
     if (!groups)
         return no_memory(err);
     lexicon->groups = groups;
-    if (!rest || !*(rest = trim(rest)) || strchr(rest, '@') || strchr(name, ' ') ||
+    if (!rest || !*(rest = trim(rest)) || strpbrk(rest, "@?") || strchr(name, ' ') ||
         group_of(lexicon, name, &len))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "lexicon, line %u: '%s' must be a new group with words", number, name);

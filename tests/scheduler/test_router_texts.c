@@ -108,6 +108,7 @@ static void the_lexicon_refuses_what_is_wrong(void **state)
                  {"@b | x\n@b | y", "5 the", "line 2: '@b' must be a new group with words"},
                  {"@b |", "5 the", "line 1: '@b' must be a new group"},
                  {"@b | x, @c", "5 the", "line 1: '@b' must be a new group"},
+                 {"@b | x, y?", "5 the", "line 1: '@b' must be a new group"},
                  {"a | style | | | x", "the", "has no idf"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(kiln_lexicon_parse(cases[i].concepts, cases[i].background, &other, &err),
