@@ -274,6 +274,30 @@ static void a_fifo_is_kept_when_it_is_read_twice(void **state)
 
 /* --- --set --------------------------------------------------------------------------------- */
 
+/* Each model of OpenAI's is named once, also one whose name begins another's. */
+static void models_that_are_passed_over_are_named_once(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"gpt-image-1-mini", "gpt-image-1",     "dall-e-3", "turbo",
+                                         "gpt-image-1",      "gpt-image-1-mini"};
+    struct kiln_input *input;
+    struct kiln_error err;
+    struct kiln_text lines = {0};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        kiln_text_printf(&lines,
+                         "{\"custom_id\":\"%zu\",\"method\":\"POST\",\"url\":"
+                         "\"/v1/images/generations\",\"body\":{\"prompt\":\"x\","
+                         "\"model\":\"%s\"}}\n",
+                         i, models[i]);
+    kiln_test_write("openai.jsonl", lines.at);
+    kiln_text_release(&lines);
+    assert_int_equal(kiln_input_open("openai.jsonl", KILN_FORMAT_AUTO, false, &input, &err), 0);
+    assert_string_equal(kiln_input_passed_over(input), "");
+    free(read_input(input));
+    assert_string_equal(kiln_input_passed_over(input), "gpt-image-1-mini, gpt-image-1, dall-e-3");
+    kiln_input_close(input);
+}
+
 static void overrides_are_typed(void **state)
 {
     (void)state;
@@ -323,6 +347,7 @@ int main(void)
         cmocka_unit_test(unreadable_inputs_are_named),
         cmocka_unit_test(a_fifo_is_read_as_it_comes),
         cmocka_unit_test(a_fifo_is_kept_when_it_is_read_twice),
+        cmocka_unit_test(models_that_are_passed_over_are_named_once),
         cmocka_unit_test(overrides_are_typed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,16 @@ static int make_text_job(struct kiln_input *input, const char *text, size_t len,
 
 /* --- a request of an OpenAI batch file ----------------------------------------------------- */
 
+/* Whether a list with ", " between has the name. */
+static bool lists(const char *list, const char *name)
+{
+    const size_t len = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at += len)
+        if ((at == list || at[-1] == ' ') && (at[len] == ',' || at[len] == '\0'))
+            return true;
+    return false;
+}
+
 static int make_openai_job(struct kiln_input *input, const char *text, size_t len,
                            struct kiln_error *err)
 {
@@ -97,7 +107,7 @@ static int make_openai_job(struct kiln_input *input, const char *text, size_t le
     const size_t used = strlen(list);
     kiln_text_clear(&input->job);
     int code = kiln_openai_line(text, len, &input->job, model, err);
-    if (model[0] && !strstr(list, model) && used + strlen(model) + 3 < PASSED_OVER_MAX)
+    if (model[0] && !lists(list, model) && used + strlen(model) + 3 < PASSED_OVER_MAX)
         snprintf(list + used, PASSED_OVER_MAX - used, "%s%s", used ? ", " : "", model);
     return code;
 }
