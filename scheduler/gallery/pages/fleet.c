@@ -3,7 +3,7 @@
  *
  * What is in the way and which workers live is found as for `kiln status`
  * (scheduler/cli/fleet/trouble.h), which asks Redis as well.  So one request at a time looks, and
- * others get what it wrote.
+ * others get at once what the last one wrote.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -236,26 +236,49 @@ static int look(struct kiln_web_visit *visit, struct kiln_text *out, struct kiln
 
 static struct {
     pthread_mutex_t mutex;
-    int64_t due_ms; /* of the next look */
-    struct kiln_text text;
+    int64_t due_ms;        /* of the next look */
+    bool looking;          /* a request does; none waits for it */
+    struct kiln_text text; /* of the last look; empty before the first, and after one that failed */
 } seen = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Adds what the last look wrote; false: this request has to look. */
+static bool add_seen(struct kiln_text *out)
+{
+    pthread_mutex_lock(&seen.mutex);
+    const bool fresh = seen.text.at && (seen.looking || kiln_clock_ms() < seen.due_ms);
+    if (fresh)
+        kiln_text_add(out, seen.text.at, seen.text.len);
+    seen.looking = seen.looking || !fresh;
+    pthread_mutex_unlock(&seen.mutex);
+    return fresh;
+}
+
+/* Takes text over as the last look. */
+static void keep_seen(struct kiln_text *text)
+{
+    pthread_mutex_lock(&seen.mutex);
+    kiln_text_release(&seen.text);
+    seen.text = *text;
+    seen.due_ms = kiln_clock_ms() + LOOK_MS;
+    seen.looking = false;
+    pthread_mutex_unlock(&seen.mutex);
+}
 
 int kiln_gallery_fleet(struct kiln_web_visit *visit, struct kiln_error *err)
 {
-    struct kiln_text *out = &visit->reply.body;
+    struct kiln_text *out = &visit->reply.body, text = {0};
     int rc = 0;
     kiln_gallery_begin(
         visit, &(struct kiln_gallery_page_head){.title = "Fleet", .here = "fleet", .wide = true});
     kiln_text_puts(out, "<h1>Fleet</h1>");
-    pthread_mutex_lock(&seen.mutex);
-    if (kiln_clock_ms() >= seen.due_ms) {
-        kiln_text_release(&seen.text);
-        rc = look(visit, &seen.text, err);
-        seen.due_ms = rc || seen.text.failed ? 0 : kiln_clock_ms() + LOOK_MS;
+    if (!add_seen(out)) {
+        rc = look(visit, &text, err);
+        kiln_text_add(out, text.at, text.len);
+        out->failed = out->failed || text.failed;
+        if (rc || text.failed)
+            kiln_text_release(&text);
+        keep_seen(&text);
     }
-    kiln_text_add(out, seen.text.at, seen.text.len);
-    out->failed = out->failed || seen.text.failed;
-    pthread_mutex_unlock(&seen.mutex);
     if (rc == 0)
         kiln_gallery_end(visit);
     return rc;
