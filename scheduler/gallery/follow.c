@@ -129,8 +129,7 @@ int kiln_gallery_follow_start(const struct kiln_gallery_app *app, struct kiln_ra
     follow->alike = app->alike;
     follow->files = app->files;
     follow->rater = rater;
-    int rc =
-        kiln_follower_open(app->cli->config, "kiln-gallery", &options, &follow->follower, err);
+    int rc = kiln_follower_open(app->cli->config, "kiln-gallery", &options, &follow->follower, err);
     if (rc == 0) {
         rc = kiln_background_start(&follow->background, run, follow, "follow the ledger", err);
         if (rc)

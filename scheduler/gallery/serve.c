@@ -146,8 +146,7 @@ static int open_all(struct gallery *gallery, bool exact, struct kiln_error *err)
                                            .image_origin = kiln_gallery_files_origin(app->files)};
     rc = kiln_web_server_start(gallery->cli->config, exact, &gallery->access, &gallery->site,
                                &gallery->server, err);
-    return rc ? rc
-              : kiln_gallery_follow_start(app, gallery->rater, &gallery->follow, err);
+    return rc ? rc : kiln_gallery_follow_start(app, gallery->rater, &gallery->follow, err);
 }
 
 static void close_all(struct gallery *gallery)

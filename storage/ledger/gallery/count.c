@@ -251,8 +251,7 @@ static int find_any(struct kiln_ledger *session, const struct kiln_gallery_quest
     bool more = true;
     hits->count = 0;
     hits->out_of_time = false;
-    kiln_parts_begin(&window, index, false,
-                     top(question), question->lowest, WINDOW_HITS);
+    kiln_parts_begin(&window, index, false, top(question), question->lowest, WINDOW_HITS);
     while (more) {
         char *lexemes;
         const uint32_t before = hits->count;
