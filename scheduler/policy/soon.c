@@ -2,7 +2,7 @@
  *
  * Only the first of each queue are looked at: those behind them have time, and what is found for
  * them now is outdated when their turn comes.  So the work does not grow with the queue.  The more
- * queues there are, the fewer jobs of each.
+ * queues of a model there are, the fewer jobs of each; models have equal shares.
  */
 #include "scheduler/policy/state.h"
 
@@ -31,23 +31,26 @@ static void walk_queue(struct walk *walk, uint32_t queue)
     }
 }
 
-/* Calls each for the queues of jobs without LoRAs, which alone may ask, by rank within a model. */
-static void each_queue(struct walk *walk, void (*each)(struct walk *walk, uint32_t queue))
+/* The groups of a model's jobs without LoRAs, which alone may ask. */
+static uint32_t groups_of(const struct kiln_policy *p, uint32_t model)
+{
+    const uint32_t set = p->models[model].refs > 0 ? kiln_policy_find_set(p, model, "") : KILN_NONE;
+    return set == KILN_NONE ? KILN_NONE : p->sets[set].groups;
+}
+
+/* Calls each for the queues of such groups, by rank, while anything is left. */
+static void each_queue(struct walk *walk, uint32_t groups,
+                       void (*each)(struct walk *walk, uint32_t queue))
 {
     const struct kiln_policy *p = walk->p;
-    for (uint32_t model = 0; model < MODELS_MAX; model++) {
-        const uint32_t set =
-            p->models[model].refs > 0 ? kiln_policy_find_set(p, model, "") : KILN_NONE;
-        const uint32_t groups = set == KILN_NONE ? KILN_NONE : p->sets[set].groups;
-        uint32_t group = kiln_treap_first(p->group_rank, groups);
-        for (; group != KILN_NONE && walk->left > 0;
-             group = kiln_treap_next(p->group_rank, groups, group)) {
-            const uint32_t queues = p->groups[group].queues;
-            uint32_t queue = kiln_treap_first(p->queue_rank, queues);
-            for (; queue != KILN_NONE && walk->left > 0;
-                 queue = kiln_treap_next(p->queue_rank, queues, queue))
-                each(walk, queue);
-        }
+    uint32_t group = kiln_treap_first(p->group_rank, groups);
+    for (; group != KILN_NONE && walk->left > 0;
+         group = kiln_treap_next(p->group_rank, groups, group)) {
+        const uint32_t queues = p->groups[group].queues;
+        uint32_t queue = kiln_treap_first(p->queue_rank, queues);
+        for (; queue != KILN_NONE && walk->left > 0;
+             queue = kiln_treap_next(p->queue_rank, queues, queue))
+            each(walk, queue);
     }
 }
 
@@ -57,17 +60,33 @@ static void count_queue(struct walk *walk, uint32_t queue)
     walk->left--;
 }
 
+static void walk_model(struct walk *walk, uint32_t groups, uint32_t jobs)
+{
+    const uint32_t queues_max = jobs > EACH_MIN ? jobs / EACH_MIN : 1;
+    walk->left = queues_max;
+    each_queue(walk, groups, count_queue);
+    const uint32_t queues = queues_max - walk->left;
+    walk->each = jobs / (queues > 0 ? queues : 1);
+    walk->left = jobs;
+    each_queue(walk, groups, walk_queue);
+}
+
 size_t kiln_policy_to_look(const struct kiln_policy *p, kiln_policy_outdated *outdated,
                            const void *arg, uint64_t *ret, size_t max)
 {
-    const uint32_t queues_max = KILN_POLICY_SOON / EACH_MIN;
-    struct walk walk = {p, outdated, arg, ret, 0, max, 0, queues_max};
+    struct walk walk = {.p = p, .outdated = outdated, .arg = arg, .ids = ret};
+    uint32_t models = 0;
     if (p->asking == 0)
         return 0;
-    each_queue(&walk, count_queue);
-    const uint32_t queues = queues_max - walk.left;
-    walk.each = KILN_POLICY_SOON / (queues > 0 ? queues : 1);
-    walk.left = KILN_POLICY_SOON;
-    each_queue(&walk, walk_queue);
+    for (uint32_t model = 0; model < MODELS_MAX; model++)
+        models += groups_of(p, model) != KILN_NONE;
+    const uint32_t jobs = KILN_POLICY_SOON / (models > 0 ? models : 1);
+    for (uint32_t model = 0; model < MODELS_MAX; model++) {
+        const uint32_t groups = groups_of(p, model);
+        if (groups == KILN_NONE)
+            continue;
+        walk.max = walk.count + (max - walk.count) / models--; /* what others leave is shared */
+        walk_model(&walk, groups, jobs);
+    }
     return walk.count;
 }

@@ -101,6 +101,31 @@ static void every_queue_has_its_share(void **state)
         assert_int_equal(of[tenant], KILN_POLICY_SOON / 4);
 }
 
+/* However many tenants and sizes another model has. */
+static void every_model_has_its_share(void **state)
+{
+    (void)state;
+    static uint64_t ids[KILN_POLICY_SOON];
+    uint64_t id = 1;
+    for (uint32_t size = 0; size < 40; size++)
+        for (int i = 0; i < 100; i++) {
+            struct kiln_policy_job j = asking(id++);
+            j.width = 512 + 16 * size;
+            add(j);
+        }
+    struct kiln_policy_job other = asking(id);
+    other.model = "other";
+    add(other);
+    for (size_t max = 2; max <= KILN_POLICY_SOON; max *= 32) {
+        const size_t count = to_look(1, ids, max);
+        size_t there = 0;
+        for (size_t i = 0; i < count; i++)
+            there += ids[i] == id;
+        assert_int_equal(there, 1);
+        assert_true(count <= max && asked <= KILN_POLICY_SOON);
+    }
+}
+
 /* A million jobs, in one queue or in thousands: no more are looked at. */
 static void a_huge_queue_costs_no_more(void **state)
 {
@@ -127,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         KILN_POLICY_TEST(only_outdated_looks_of_jobs_that_ask),
         KILN_POLICY_TEST(every_queue_has_its_share),
+        KILN_POLICY_TEST(every_model_has_its_share),
         KILN_POLICY_TEST(a_huge_queue_costs_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,8 @@
 #include "storage/ledger/read/ops.h"
 
 #define ROWS_MAX 200
-#define LOOK_MS 2000 /* how long one look is shown */
+#define LOOK_MS 2000             /* how long one look is shown */
+#define WEEK_MS (7 * 86400000ll) /* older failures are for `kiln errors` */
 
 struct table {
     struct kiln_text *out;
@@ -182,10 +183,10 @@ static int add_causes(struct kiln_web_visit *visit, struct kiln_text *out, struc
                                           "Newest job", "Failed", NULL};
     struct table table = {.out = out};
     kiln_text_puts(out, "<div id=\"failed\">");
-    begin(out, "Failed jobs", columns);
-    int rc = kiln_ledger_causes(visit->session, kiln_gallery_app(visit)->pool, NULL, 0, each_cause,
-                                &table, err);
-    end(&table, "No failed jobs.");
+    begin(out, "Failed jobs of the last week", columns);
+    int rc = kiln_ledger_causes(visit->session, kiln_gallery_app(visit)->pool, NULL,
+                                kiln_wall_ms() - WEEK_MS, each_cause, &table, err);
+    end(&table, "No job has failed.");
     kiln_text_puts(out, "</div>");
     return rc;
 }
