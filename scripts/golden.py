@@ -27,6 +27,9 @@ import golden_qwen  # noqa: E402
 import golden_twinflow  # noqa: E402
 
 VAE = dict(use_quant_conv=False, use_post_quant_conv=False)
+PLAIN = dict(  # the transformer that the LoRAs fit
+    dim=48, n_layers=2, n_refiner_layers=1, n_heads=3, n_kv_heads=3, axes_dims=[4, 6, 6], axes_lens=[1024, 64, 64]
+)
 MODELS = {
     # One file each, text encoder keys as a causal language model saves them.
     "plain": dict(
@@ -34,15 +37,7 @@ MODELS = {
         dtype="float32",
         shift=3.0,
         prefix=True,
-        transformer=dict(
-            dim=48,
-            n_layers=2,
-            n_refiner_layers=1,
-            n_heads=3,
-            n_kv_heads=3,
-            axes_dims=[4, 6, 6],
-            axes_lens=[1024, 64, 64],
-        ),
+        transformer=PLAIN,
         text=dict(
             hidden_size=40,
             num_hidden_layers=3,
@@ -213,15 +208,7 @@ MODELS = {
         dtype="bfloat16",
         shift=3.0,
         target=True,
-        transformer=dict(
-            dim=48,
-            n_layers=2,
-            n_refiner_layers=1,
-            n_heads=3,
-            n_kv_heads=3,
-            axes_dims=[4, 6, 6],
-            axes_lens=[1024, 64, 64],
-        ),
+        transformer=PLAIN,
         text=dict(
             hidden_size=40,
             num_hidden_layers=2,

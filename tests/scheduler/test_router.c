@@ -13,9 +13,7 @@
 
 #include "scheduler/router/learn.h"
 #include "scheduler/router/lora_file.h"
-#include "scheduler/router/router.h"
-
-static struct kiln_lexicon *lexicon;
+#include "tests/support/router.h"
 
 static const char registry[] =
     "{\"loras\": ["
@@ -56,20 +54,6 @@ static const char registry[] =
     "[\"twn\"]}"
     "]}";
 
-static struct kiln_router *build(const char *text)
-{
-    struct kiln_error err;
-    struct kiln_router_lora *loras;
-    struct kiln_router *router;
-    size_t count;
-    if (kiln_lora_file_read(text, strlen(text), "test", &loras, &count, &err) ||
-        kiln_router_build(loras, count, 41, lexicon, &router, &err))
-        fail_msg("%s", err.text);
-    return router;
-}
-
-static struct kiln_router *router;
-static struct kiln_router_reader *reader;
 static struct kiln_route route;
 static char names[256]; /* of the last route, in the order of the team */
 
@@ -85,7 +69,7 @@ static const char *ask(const struct kiln_router_request *request)
     }
     json_t *reason = json_loads(route.reason, 0, NULL);
     assert_non_null(reason);
-    assert_int_equal(json_integer_value(json_object_get(reason, "v")), 41);
+    assert_int_equal(json_integer_value(json_object_get(reason, "v")), KILN_TEST_REGISTRY);
     assert_true(strlen(route.reason) <= KILN_ROUTER_REASON_MAX);
     json_decref(reason);
     return names;
@@ -232,7 +216,7 @@ static int p_with_bias(const char *bias, const char *prompt)
              "{\"loras\": [{\"name\": \"knife\", \"triggers\": [\"knfpnt\"], \"positive\": "
              "[\"impasto\"]%s}]}",
              bias);
-    router = build(text);
+    router = kiln_test_router(text);
     reader = kiln_router_reader_new(router);
     assert_non_null(reader);
     (void)team(prompt);
@@ -383,7 +367,7 @@ static void a_scale_stays_within_the_loras_limits(void **state)
         "\"category\": \"subject\"}]}";
     struct kiln_router *usual = router;
     struct kiln_router_reader *usual_reader = reader;
-    router = build(text);
+    router = kiln_test_router(text);
     reader = kiln_router_reader_new(router);
     assert_non_null(reader);
     assert_string_equal(team("lstx, mstx, tnyx"), "least most tiny");
@@ -447,7 +431,7 @@ static void the_answer_does_not_depend_on_the_order_of_the_file(void **state)
         char text[400];
         snprintf(text, sizeof text, "{\"loras\": [%s, %s, %s]}", rows[order ? 2 : 0], rows[1],
                  rows[order ? 0 : 2]);
-        struct kiln_router *other = build(text);
+        struct kiln_router *other = kiln_test_router(text);
         struct kiln_router_reader *own = kiln_router_reader_new(other);
         struct kiln_error err;
         assert_int_equal(
@@ -492,22 +476,8 @@ static void threads_share_a_snapshot(void **state)
 
 static int open_all(void **state)
 {
-    struct kiln_error err;
     (void)state;
-    if (kiln_lexicon_new(&lexicon, &err))
-        fail_msg("%s", err.text);
-    router = build(registry);
-    reader = kiln_router_reader_new(router);
-    return reader ? 0 : -1;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    kiln_router_reader_free(reader);
-    kiln_router_free(router);
-    kiln_lexicon_free(lexicon);
-    return 0;
+    return kiln_router_rig_open(registry);
 }
 
 int main(void)
@@ -537,5 +507,5 @@ int main(void)
         cmocka_unit_test(the_answer_does_not_depend_on_the_order_of_the_file),
         cmocka_unit_test(threads_share_a_snapshot),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, open_all, kiln_router_rig_close);
 }

@@ -13,12 +13,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "scheduler/router/lora_file.h"
-#include "scheduler/router/router.h"
-
-static struct kiln_lexicon *lexicon;
-static struct kiln_router *router;
-static struct kiln_router_reader *reader;
+#include "tests/support/router.h"
 
 static FILE *open_source(const char *name)
 {
@@ -133,28 +128,11 @@ static void prompts_of_other_tests_are_left_alone(void **state)
 static int open_all(void **state)
 {
     static char text[1 << 16];
-    struct kiln_error err = {.text = "too long"};
-    struct kiln_router_lora *loras;
-    size_t loras_count;
     (void)state;
     FILE *file = open_source("pipeline/models/sketch/loras/loras.json");
-    const size_t len = fread(text, 1, sizeof text, file);
+    assert_true(fread(text, 1, sizeof text, file) < sizeof text);
     fclose(file);
-    if (len == sizeof text || kiln_lexicon_new(&lexicon, &err) ||
-        kiln_lora_file_read(text, len, "loras.json", &loras, &loras_count, &err) ||
-        kiln_router_build(loras, loras_count, 1, lexicon, &router, &err))
-        fail_msg("the demo's LoRAs: %s", err.text);
-    reader = kiln_router_reader_new(router);
-    return reader ? 0 : -1;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    kiln_router_reader_free(reader);
-    kiln_router_free(router);
-    kiln_lexicon_free(lexicon);
-    return 0;
+    return kiln_router_rig_open(text);
 }
 
 int main(void)
@@ -163,5 +141,5 @@ int main(void)
         cmocka_unit_test(a_style_is_found_in_any_of_its_ways),
         cmocka_unit_test(prompts_of_other_tests_are_left_alone),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, open_all, kiln_router_rig_close);
 }

@@ -8,8 +8,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler/router/lora_file.h"
-#include "scheduler/router/router.h"
+#include "tests/support/router.h"
 
 static const char registry[] =
     "{\"loras\": ["
@@ -18,10 +17,6 @@ static const char registry[] =
     "dough\"]},"
     "{\"name\": \"pixel\", \"triggers\": [\"pxl\"], \"positive\": [\"pixel art\"]},"
     "{\"name\": \"wash\", \"triggers\": [\"wshpnt\"], \"positive\": [\"watercolor\"]}]}";
-
-static struct kiln_lexicon *lexicon;
-static struct kiln_router *router;
-static struct kiln_router_reader *reader;
 
 /* The LoRA of a prompt that gets one, "" for none, "many" for more. */
 static const char *team(const char *prompt)
@@ -143,25 +138,8 @@ static void things_of_the_groups_are_no_looks(void **state)
 
 static int open_all(void **state)
 {
-    struct kiln_error err;
-    struct kiln_router_lora *loras;
-    size_t count;
     (void)state;
-    if (kiln_lexicon_new(&lexicon, &err) ||
-        kiln_lora_file_read(registry, strlen(registry), "test", &loras, &count, &err) ||
-        kiln_router_build(loras, count, 1, lexicon, &router, &err))
-        fail_msg("%s", err.text);
-    reader = kiln_router_reader_new(router);
-    return reader ? 0 : -1;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    kiln_router_reader_free(reader);
-    kiln_router_free(router);
-    kiln_lexicon_free(lexicon);
-    return 0;
+    return kiln_router_rig_open(registry);
 }
 
 int main(void)
@@ -174,5 +152,5 @@ int main(void)
         cmocka_unit_test(a_lora_may_refuse_what_the_lexicon_adds),
         cmocka_unit_test(things_of_the_groups_are_no_looks),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, open_all, kiln_router_rig_close);
 }
