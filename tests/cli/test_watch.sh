@@ -3,7 +3,7 @@
 # run to run normalised, against watch_80x24.txt and watch_200x60.txt; keys, resizing, colours, a server that hangs, the end of a
 # batch; and what it does where there is no terminal.
 . "$KILN_SOURCE/tests/cli/lib.sh"
-command -v tmux >/dev/null || { echo "skip: no tmux"; exit 77; }
+command -v tmux >/dev/null || die "tmux is missing: \`make setup\` installs it"
 chmod 711 .
 stacks+=(s)
 server=0 # each screen its own: one that was just told to end still holds its socket
