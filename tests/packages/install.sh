@@ -58,6 +58,15 @@ for page in 'kiln' 'kiln-run' '5 kiln.conf' '8 kiln-worker'; do
     chrooted "$root" man -w $page >/dev/null || die "no manual page $page"
 done
 find "$root/etc/systemd/system" -name '*kiln*' | grep . && die "a unit is enabled by itself"
+chrooted "$root" bash -c '. /usr/share/bash-completion/completions/kiln; COMP_WORDS=(kiln enq) COMP_CWORD=1; _kiln; [ "${COMPREPLY[*]}" = enqueue ]' ||
+    die "the shell completes nothing"
+
+say "a program is linked with the library that pkg-config finds"
+cp "$here/../../scripts/examples/render.c" "$root/var/tmp/"
+cp -r "$here/../golden/models/plain" "$root/var/tmp/"
+chrooted "$root" sh -c 'apt-get install -y --no-install-recommends gcc libc6-dev pkg-config && cd /var/tmp &&
+    cc -o render render.c $(pkg-config --cflags --libs diffusionz) && ./render plain "a red star" picture && test -s picture-3.webp' \
+    >"$work/link.log" 2>&1 || { tail -n 30 "$work/link.log"; die "no program is built with libdiffusionz-dev"; }
 
 say "booted: set up as OPERATIONS.md says, a batch rendered under the units"
 boot first "$root" || skip "this machine has no $machine_lacks"

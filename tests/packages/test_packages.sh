@@ -46,6 +46,28 @@ for path in files:
         sys.exit(f"{path} is in {where or 'no package'}")
 PYTHON
 
+# --- what `make install` installs: a program that pkg-config finds the library for, and the completion.
+# The build folder is one of links, with the pages above, so that make has nothing to build.
+if [ -e "$kiln_bin/libdiffusionz.so" ]; then
+    mkdir built && ln -s "$kiln_bin"/* built/ && rm -f built/man && cp -r man built/man
+    (unset MAKEFLAGS MFLAGS MAKELEVEL
+        ok make -C "$source_dir" BUILD="$PWD/built" -o all -o "$PWD/built/man/made" INSTALL_TORCH= \
+            DESTDIR="$PWD/root" PREFIX=/usr install) || exit 1
+    export PKG_CONFIG_PATH=$PWD/root/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$PWD/root
+    [ "kiln $(pkg-config --modversion diffusionz)" = "$(kiln --version | cut -d' ' -f1,2)" ] || die "diffusionz.pc is of another release"
+    read -ra flags <<<"$(pkg-config --cflags --libs diffusionz)"
+    ok cc -o render "$source_dir/scripts/examples/render.c" "${flags[@]}" "-Wl,-rpath-link,${LIBTORCH:-}/lib"
+    ok env LD_LIBRARY_PATH="$PWD/root/usr/lib/kiln:${LIBTORCH:-}/lib" ./render "$source_dir/tests/golden/models/plain" 'a red star' picture
+    [ -s picture-3.webp ] || die "the program renders nothing"
+    completed=$(PATH=$PWD/root/usr/bin:$PATH
+        . root/usr/share/bash-completion/completions/kiln
+        COMP_WORDS=(kiln enq) COMP_CWORD=1
+        _kiln && echo "${COMPREPLY[*]}")
+    [ "$completed" = enqueue ] || die "the installed completion offers '$completed'"
+else
+    echo "skip: libdiffusionz.so is not built: no program is linked with it"
+fi
+
 # --- settings, scripts
 ok kiln help config --json --config "$deb/kiln.conf"
 json out.txt '{s["name"] for s in d if s["origin"].endswith("kiln.conf")} == {"redis", "postgres", "store", "model"} or {s["name"] for s in d if s["value"] != s["default"]} == {"model"}'
