@@ -68,6 +68,10 @@ else
     echo "skip: libdiffusionz.so is not built: no program is linked with it"
 fi
 
+# --- the release that the programs name is the one that CHANGELOG.md begins with
+release=$(sed -n 's/^## //p' "$source_dir/CHANGELOG.md" | head -n 1)
+kiln --version | grep -qxE "kiln ${release//./[.]} \([0-9a-z-]+\)" || die "$(kiln --version), and CHANGELOG.md begins with $release"
+
 # --- settings, scripts
 ok kiln help config --json --config "$deb/kiln.conf"
 json out.txt '{s["name"] for s in d if s["origin"].endswith("kiln.conf")} == {"redis", "postgres", "store", "model"} or {s["name"] for s in d if s["value"] != s["default"]} == {"model"}'
