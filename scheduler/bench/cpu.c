@@ -52,7 +52,7 @@ static void read_now(double seconds[KILN_BENCH_PARTS], const struct kiln_stack *
 {
     pid_t parent;
     pid_t postgres = kiln_stack_find_postgres(stack);
-    pid_t worker = fleet ? fleet : kiln_worker_find(stack, "worker-0", NULL);
+    pid_t worker = fleet ? fleet : kiln_worker_find(stack, "worker-0", NULL, NULL);
     memset(seconds, 0, KILN_BENCH_PARTS * sizeof *seconds);
     seconds[KILN_BENCH_CLIENT] = process_seconds(getpid(), &parent);
     seconds[KILN_BENCH_REDIS] = process_seconds(kiln_stack_find_redis(stack), &parent);

@@ -161,6 +161,18 @@ struct recovery {
     double again_s, done_s;
 };
 
+/* The pid of the stack's worker of that id, 0 if it does not run. */
+static pid_t pid_of(const struct kiln_stack *stack, const char *id)
+{
+    struct kiln_error err;
+    struct kiln_guard_plan *plan = malloc(sizeof *plan);
+    const struct kiln_guard_row *row =
+        plan && kiln_guard_read(stack, plan, &err) == 0 ? kiln_guard_row_of_id(plan, id) : NULL;
+    pid_t pid = row ? kiln_guard_worker(stack, row) : 0;
+    free(plan);
+    return pid;
+}
+
 static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long round,
                     struct recovery *ret, struct kiln_error *err)
 {
@@ -174,7 +186,7 @@ static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long r
     if (rc)
         return rc;
     kiln_sleep_s(IN_STEP_S);
-    pid_t pid = kiln_worker_find(&bench->stack, seen.worker, NULL);
+    pid_t pid = pid_of(&bench->stack, seen.worker);
     pid_t guard = kiln_guard_find(&bench->stack);
     double start = kiln_now_s();
     if (guard > 0) /* so that nobody restarts the worker, as when a machine is lost */

@@ -1,12 +1,13 @@
 /* watch.c - see watch.h.
  *
- * Reads the heartbeats of worker-0, worker-1, ... ten times a second.  A worker sends one at the
- * end of each batch, and its times are those of that moment.
+ * Reads the heartbeats of the stack's workers ten times a second.  A worker sends one at the end of
+ * each batch, and its times are those of that moment.
  */
 #include "scheduler/bench/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "schemas/wire/wire.h"
 #include "storage/bus/bus.h"
@@ -14,7 +15,8 @@
 #define LOOK_S 0.1
 
 struct worker {
-    bool seen, first;
+    char name[KILN_NAME_MAX + 1];
+    bool first;
     uint64_t base; /* wanted_ms before the queue was filled */
     struct kiln_heartbeat from, to;
 };
@@ -26,20 +28,24 @@ struct kiln_bench_watch {
     bool full;
     double next_s;
     struct worker at[KILN_STACK_WORKERS_MAX];
+    int count;
 };
 
 static int note_heartbeat(void *arg, const char *name, const char *text, size_t len)
 {
     struct kiln_bench_watch *watch = arg;
     struct kiln_heartbeat heartbeat;
-    int number;
-    if (sscanf(name, "worker-%d", &number) != 1 || number < 0 || number >= KILN_STACK_WORKERS_MAX ||
-        kiln_heartbeat_decode(text, len, &heartbeat, NULL) != 0)
+    int number = 0;
+    while (number < watch->count && strcmp(watch->at[number].name, name) != 0)
+        number++;
+    if (number == KILN_STACK_WORKERS_MAX || kiln_heartbeat_decode(text, len, &heartbeat, NULL) != 0)
         return 0;
     struct worker *at = &watch->at[number];
-    if (!at->seen)
+    if (number == watch->count) {
+        snprintf(at->name, sizeof at->name, "%s", name);
         at->base = heartbeat.wanted_ms;
-    at->seen = true;
+        watch->count++;
+    }
     if (!watch->full || heartbeat.wanted_ms == at->base)
         return 0; /* no batch has ended since the queue is full */
     if (!at->first)

@@ -51,6 +51,8 @@ _kiln_second()
     COLUMNS=1000 kiln help "$1" 2>/dev/null | sed -n "s/^usage: kiln $1 //p" |
         sed 's/ | /\n/g' | sed 's/ .*//' | tr '|' '\n'
 }
+_kiln_tenants() { { _kiln_list usage --by tenant; _kiln_list quota ls; } | sed 's/ .*//' | sort -u; }
+_kiln_groups() { _kiln_list status | sed -n '/^groups:/,$ s/^  \([^ ]\{1,\}\) .*/\1/p'; }
 _kiln_orders() { _kiln_list backfill ls | sed 's/ .*//'; }
 
 _kiln()
@@ -91,6 +93,8 @@ _kiln()
     model) _kiln_offer -W "$(_kiln_models)"; return ;; # --set model=
     --style | style) _kiln_offer -W "$(_kiln_list styles | sed 's/ .*//')"; return ;;
     --set) compopt -o nospace 2>/dev/null; _kiln_offer -W "$(_kiln_keys)"; return ;;
+    --tenant) _kiln_offer -W "$(_kiln_tenants)"; return ;;
+    --group) _kiln_offer -W "$(_kiln_groups)"; return ;;
     --state) _kiln_offer -W 'queued assigned done failed cancelled'; return ;;
     --seed-policy) _kiln_offer -W 'fresh fixed'; return ;;
     --by) _kiln_offer -W 'tenant day tenant,day'; return ;;

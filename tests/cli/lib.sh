@@ -4,6 +4,7 @@
 # ok, fails   run a command that must succeed, or must end with a given status
 # sql, until_sql   asks the ledger of $KILN_CONFIG, or until the answer is the one that is wanted
 # draw, hit   render a job that may begin from a stored latent, or seeds until one does
+# cpu0, cpu1  the names of the first two workers of a stack on the CPU, HOST-cpu and HOST-cpu-1
 # port_in LOG the port of a daemon's metrics
 # soon        repeats a command until it succeeds; fails after a minute, which a starved machine needs
 # python_with MODULE...  prints an interpreter that has them: python3, or that of the distribution
@@ -18,6 +19,10 @@ done
 unset NO_COLOR
 source_dir=$KILN_SOURCE
 unset KILN_SOURCE
+
+cpu0=$(hostname | cut -d. -f1)
+[ ${#cpu0} -le 14 ] || cpu0=${cpu0:0:9}-$(printf %s "$cpu0" | sha256sum | cut -c1-4)
+cpu0=$cpu0-cpu cpu1=$cpu0-1
 
 kiln() { "$kiln_bin/kiln" "$@"; }
 

@@ -185,6 +185,8 @@ for i in $(seq 12); do echo "$choices $choices {1|2|3|4|5} $i"; done >explodes.t
 fails 65 kiln cache build --prompts explodes.txt --dry-run
 says '12 prompts name 9600000 latents'
 fails 65 kiln cache build --template '{a|b|c}' --most 2
+fails 65 kiln cache build --template '{a|b|c}' --limit 2 # as older releases called it
+says "more than --most 2"
 [ "$(sql "SELECT count(*) FROM job WHERE prompt LIKE '1 %' OR prompt IN ('a', 'b', 'c')")" = 0 ] || die "a refused build left jobs"
 
 # --- a tenant's quota bounds what it has waiting; the rest comes when the command is run again

@@ -210,8 +210,8 @@ ok kiln lora add "$source_dir/pipeline/models/sketch/loras/neon.safetensors"
 ok kiln lora rm neon --yes
 
 # --- workers
-ok kiln worker start
-worker=$(kiln worker ls | sed '/^worker-0/d; s/ .*//')
+ok kiln worker start --workers 2
+worker=$(kiln worker ls | sed "/^$cpu0 /d; s/ .*//")
 at_tty n 64 kiln worker stop --all
 fails 64 kiln worker stop --all
 says 'Every worker of this machine will finish its batch and end.  Nothing was changed. Add --yes to proceed'
@@ -219,19 +219,19 @@ kiln worker ls | grep -q "^$worker .* running" || die "it was stopped"
 at_tty '' 0 kiln worker stop "$worker"
 ok kiln worker start "$worker"
 at_tty y 0 kiln worker stop --all
-kiln workers | grep -q '^worker-0 .*live' && die "not all were stopped"
+kiln workers | grep -q "^$cpu0 .*live" && die "not all were stopped"
 ok kiln up --dir s
 at_tty n 64 kiln drain --all
 says 'Every worker of pool default will finish its batch and end' out.txt
-kiln workers | grep -q '^worker-0 .*live' || die "a no drains"
+kiln workers | grep -q "^$cpu0 .*live" || die "a no drains"
 at_tty y 0 kiln drain --all --wait
 ok kiln up --dir s # which sees a worker out that is still ending
-at_tty '' 0 kiln drain worker-0 --wait
+at_tty '' 0 kiln drain "$cpu0" --wait
 ok kiln up --dir s
 at_tty '' 0 kiln drain --all --yes --wait
 ok kiln up --dir s
 fails 64 kiln drain --all --wait
-kiln workers | grep -q '^worker-0 .*live' || die "nobody could be asked, and the worker was drained"
+kiln workers | grep -q "^$cpu0 .*live" || die "nobody could be asked, and the worker was drained"
 
 # --- what is gone for good
 pictures() { sql "SELECT count(*) FROM image"; }

@@ -91,11 +91,11 @@ user reader "f['verdict'] == 'warning' and 'are unknown' in f['found']"
 [ "$(rd exists 'kiln:{default}:receipt:doctor' 'kiln:{default}:beat:doctor' 'kiln:{default}:worker:doctor')" = 0 ] || die "asking has written"
 
 # --- clocks: what a worker says of the time against Redis' own
-beat=$(rd hget 'kiln:{default}:beat:worker-0' beat)
+beat=$(rd hget "kiln:{default}:beat:$cpu0" beat)
 forge() { # SECONDS that its clock is ahead
     local now
     now=$(($(date +%s) + $1))000
-    rd hset 'kiln:{default}:beat:forged' beat "$(sed "s/\"worker-0\"/\"forged\"/; s/\"sent_ms\":[0-9]*/\"sent_ms\":$now/" <<<"$beat")" >/dev/null
+    rd hset 'kiln:{default}:beat:forged' beat "$(sed "s/\"$cpu0\"/\"forged\"/; s/\"sent_ms\":[0-9]*/\"sent_ms\":$now/" <<<"$beat")" >/dev/null
     rd pexpire 'kiln:{default}:beat:forged' 60000 >/dev/null
 }
 forge 30

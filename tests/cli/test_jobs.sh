@@ -96,7 +96,7 @@ ok kiln status --json
 json out.txt 'set(d["jobs"]) == {"queued","assigned","done","failed","cancelled"} and len(d["workers"]) == 1 and d["groups"] == [] and d["scheduler"]'
 ok kiln workers --json
 grep -q '"started_at":"20[0-9-]*T[0-9:.]*\(Z\|+00:00\)"' out.txt || die "no time with a zone: $(cat out.txt)"
-json_lines out.txt 'd[0]["worker"] == "worker-0" and d[0]["state"] == "live" and d[0]["engine"] == "testcard"'
+json_lines out.txt 'd[0]["worker"] == "'"$cpu0"'" and d[0]["state"] == "live" and d[0]["engine"] == "testcard"'
 ok kiln watch b
 says '4 done' out.txt
 ok kiln status --groups --json
@@ -215,7 +215,7 @@ fails 75 kiln wait strange --timeout 0
 [ ! -s out.txt ] || die "the notice is on stdout"
 ok kiln enqueue - --batch strange --set model=neither <<<'{"prompt": "y", "width": 64, "height": 64}'
 heard "models 'neither', 'nonesuch', which"
-ok kiln drain worker-0 --wait
+ok kiln drain "$cpu0" --wait
 heard 'no worker is alive in pool default'
 sleep 6 # two looks at least, and nothing has changed
 alive $waiting || die "the wait has ended"
@@ -246,7 +246,7 @@ wait $waiting && die "a cancelled batch is all done"
 [ "$(grep '^batch strange waits: ' wait.txt | uniq -d)" = "" ] || die "it says it again and again: $(cat wait.txt)"
 
 # --- cancel, retry, wait's exit codes: without a worker the jobs wait
-fails 66 kiln drain worker-0
+fails 66 kiln drain "$cpu0"
 fails 64 kiln drain --all --timeout 5
 says '--timeout needs --wait'
 ok kiln drain --all --yes

@@ -55,7 +55,7 @@ answers() { # LIMIT_S PORT PATH PATTERN
 
 # --- at rest
 page 60 't(s, "kiln_leader") == 1 and t(s, "kiln_workers", state="idle") == 2 and t(s, "kiln_build_info", program="kiln-scheduler", pool="default") == 1'
-page 60 't(w, "kiln_worker_info", worker="worker-0", engine="testcard") == 1 and t(v, "kiln_worker_info", worker="worker-1") == 1'
+page 60 't(w, "kiln_worker_info", worker="'"$cpu0"'", engine="testcard") == 1 and t(v, "kiln_worker_info", worker="'"$cpu1"'") == 1'
 page 60 't(w, "kiln_device_seconds_total", state="idle") > 0 and t(w, "process_resident_memory_bytes") > 1e6 and t(s, "process_start_time_seconds") > 1.7e9'
 for port in $scheduler $one $two; do
     answers 60 "$port" /healthz '^200 ok$'
@@ -104,7 +104,8 @@ page 60 't(w, "kiln_store_request_seconds_count", operation="put") > 1 and t(s, 
 ok kiln enqueue - --batch last <<<'{"prompt": "unspeakable @step_ms=500", "width": 64, "height": 64, "steps": 12}'
 page 60 't(w, "kiln_worker_drawing") + t(v, "kiln_worker_drawing") == 1'
 victim=$(kiln workers --json | python3 -c 'import json,sys; print(next(x["worker"] for x in map(json.loads, sys.stdin) if x["steps"]))')
-kill -9 "$(pid_of s crew)" "$(pid_of s "$victim")" # no guard restarts it
+victim_pid=$(pid_of s "$([ "$victim" = "$cpu0" ] && echo worker-0 || echo worker-1)")
+kill -9 "$(pid_of s crew)" "$victim_pid" # no guard restarts it
 page 60 't(s, "kiln_leases_lost_total") == 1 and t(s, "kiln_jobs_taken_back_total", cause="crashed") == 1 and t(s, "kiln_job_retries_total", code="unavailable") == 1'
 ok kiln wait last --timeout 60
 
@@ -127,7 +128,7 @@ json out.txt "any(f['check'] == 'intake' and f['verdict'] == 'ok' for f in d['fi
 # --- a server that falls silent is seen, and seen to be back; the process lives all the while, with
 # nothing to draw
 alive_port=$one
-[ "$victim" = worker-0 ] && alive_port=$two
+[ "$victim" = "$cpu0" ] && alive_port=$two
 mv s/store s/elsewhere
 kill -STOP "$(pid_of s redis)"
 answers 60 "$scheduler" /healthz '^503 the bus last answered [0-9.]+ s ago; 3.0 s are allowed$'

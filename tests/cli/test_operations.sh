@@ -7,7 +7,7 @@ ok kiln up --dir s --engine testcard
 gallery=$(sed -n 's/^gallery *\(http[^ ]*\).*/\1/p' err.txt)
 export KILN_CONFIG=$PWD/s/kiln.conf
 fleet_says() { curl -sS --max-time 60 "${gallery}fleet" >page.html && grep -qE "$1" page.html; }
-fleet_says '<bdi>worker-0</bdi></td><td>live</td>.*<td></td></tr>' || die "the fleet's page: $(grep worker-0 page.html)"
+fleet_says "<bdi>$cpu0</bdi></td><td>live</td>.*<td></td></tr>" || die "the fleet's page: $(grep "$cpu0" page.html)"
 
 # --- nothing is there
 ok kiln batches --json
@@ -74,8 +74,8 @@ done
 
 # --- errors: what differs from job to job is one cause; the example is the newest
 nobody_lives() { [ "$(kiln workers --json | grep -c '"live"\|"draining"')" = 0 ]; }
-ok kiln drain worker-0
-soon nobody_lives || die "worker-0 is not drained"
+ok kiln drain "$cpu0"
+soon nobody_lives || die "$cpu0 is not drained"
 printf '{"prompt": "p%d", "width": 64, "height": 64}\n' 1 2 3 4 >four.jsonl
 ok kiln enqueue four.jsonl --batch bad
 sql "UPDATE job SET state = 1 WHERE prompt LIKE 'p_'"
@@ -98,7 +98,7 @@ says 'next       ' out.txt
 fails 66 kiln errors --batch absent
 
 # --- the gallery's page of the fleet says the same, with links, and which workers live
-soon fleet_says '<bdi>worker-0</bdi></td><td>gone</td>.*<td><time' || die "no worker that is gone: $(grep worker-0 page.html)"
+soon fleet_says "<bdi>$cpu0</bdi></td><td>gone</td>.*<td><time" || die "no worker that is gone: $(grep "$cpu0" page.html)"
 for words in '<dt>failed</dt><dd><a href="#failed">4</a>' 'id="failed"' '>3</td><td>not_found: open PATH: no LoRA ' \
     '>1</td><td>not_finite: ' 'smaller LoRA scales' '<a href="/\?batch=bad"><bdi>bad'; do
     fleet_says "$words" || die "the fleet's page lacks $words"
@@ -107,7 +107,7 @@ done
 # --- events: what was followed is what is in the ledger, each once, and what show tells
 ok kiln events --batch first --json
 json out.txt 'len(d) == 6 and [e["event"] for e in d] == sorted(e["event"] for e in d) and {e["to"] for e in d} == {"assigned", "done"}'
-json out.txt 'set(d[0]) == {"event", "at", "job", "batch", "from", "to", "attempt", "worker", "code", "reason"} and d[0]["worker"] == "worker-0"'
+json out.txt 'set(d[0]) == {"event", "at", "job", "batch", "from", "to", "attempt", "worker", "code", "reason"} and d[0]["worker"] == "'"$cpu0"'"'
 job=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["job"])')
 ok kiln events --job "$job"
 [ "$(wc -l <out.txt)" = 2 ] || die "not one line a move"
@@ -188,17 +188,19 @@ completes() { # WANTED WORD...
 completes primo kiln cancel pri
 completes primo kiln favourite add pri
 completes primo kiln jobs --batch pri
-completes worker-0 kiln drain wor
+completes "$cpu0" kiln drain "${cpu0%pu}"
+completes ann kiln pause --tenant an
 
 # --- on a terminal no listing is wider than it is, whatever the names are; elsewhere names are whole
 long=a-name-that-somebody-chose-to-be-as-long-as-names-may-be
 wide=夜の街に降る雨
-ok kiln drain worker-0 --wait
+ok kiln drain "$cpu0" --wait
 cat >long.jsonl <<LINES
 {"prompt": "p", "width": 1024, "height": 1024, "tenant": "$long", "custom_id": "$wide-$wide-$wide-$wide"}
 {"prompt": "q", "width": 64, "height": 64, "tenant": "$long", "custom_id": "x"}
 LINES
 ok kiln enqueue long.jsonl --batch "$long-batch"
+completes 1024x1024/8/none/coarse=auto kiln pause --group 1024
 sql "UPDATE job SET state = 1 WHERE custom_id = 'x'"
 sql "UPDATE job SET state = 3, error_code = 9, error = 'a text of an error that is rather long, and says $wide: ' || repeat('more ', 30), finished_at = now() WHERE custom_id = 'x'"
 ok kiln quota set "$long" --queued 1234567 --gpu-seconds-day 1234567

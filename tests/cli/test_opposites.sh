@@ -88,7 +88,7 @@ fi
 
 # --- a worker that is drained by two at once, and wanted again: the drain has its way, then `up` starts it
 pid=$(pid_of s worker-0)
-both "drain worker-0 --wait --timeout 120" "drain --all --yes"
+both "drain $cpu0 --wait --timeout 120" "drain --all --yes"
 among 0
 soon gone "$pid" || die "the drained worker goes on"
 ok kiln up --dir s

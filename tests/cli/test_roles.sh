@@ -97,6 +97,10 @@ cat >jobs.jsonl <<'LINES'
 LINES
 operator="--config secrets/kiln_operator.conf" reader="--config secrets/kiln_reader.conf"
 ok kiln enqueue jobs.jsonl --batch b --no-wait --config secrets/kiln_producer.conf
+if [ ! -S /var/run/postgresql/.s.PGSQL.5432 ]; then # no server of the machine at the default address
+    fails 69 kiln cancel b --yes --config secrets/kiln_producer.conf
+    says 'secrets/kiln_producer.conf names no database (setting postgres).*--config /etc/kiln/secrets/kiln_reader.conf'
+fi
 whole() { kiln batches $reader --json >out.txt 2>err.txt && grep -q '"whole":true' out.txt; }
 soon whole || die "the batch does not come in: $(cat err.txt)"
 fails 1 kiln wait b --timeout 60 $reader
@@ -191,6 +195,8 @@ acl() { local role=$1; shift; REDISCLI_AUTH=$(cat secrets/kiln_$role.redis) redi
 denied() { acl "$@" | grep -q NOPERM || die "allowed: $*"; }
 [ "$(acl worker PING)" = PONG ] || die "the worker's password does not open Redis"
 rd PING | grep -q NOAUTH || die "the default user still works"
+fails 1 kiln doctor --config "$owner_conf"
+says 'run kiln doctor with the settings of a user who may connect' out.txt
 for role in scheduler worker operator reader gallery producer; do
     for command in 'FLUSHALL' 'CONFIG GET dir' 'KEYS x' 'ACL LIST' 'SHUTDOWN' 'SET other 1' 'EVAL 1 0'; do
         denied $role $command

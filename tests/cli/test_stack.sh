@@ -77,7 +77,13 @@ ok up --dir a
 alive "$(pid_of a crew)" && alive "$(pid_of a worker-1)" || die "guard or worker were not restarted"
 [ "$kept" = "$(pid_of a worker-0)" ] || die "the next guard replaced a worker that ran"
 
-# --- names by the device, as `worker start` gives them, are understood for workers of the stack
+# --- workers are called by host and device, as `worker start` calls them; the end of the name and,
+# for a release, the name of their files are understood
+ok kiln worker ls --dir a
+says "^$cpu0 *cpu *running" out.txt
+says "^$cpu1 *cpu *running" out.txt
+ok kiln worker logs worker-1 --dir a --lines 5
+[ -s out.txt ] || die "worker-1 is no log any more"
 ok kiln worker logs cpu-1 --dir a --lines 5
 cmp -s out.txt <(tail -n 5 a/log/worker-1.log) || die "cpu-1 is another log: $(cat out.txt)"
 ok kiln --config a/kiln.conf worker stop cpu-1
@@ -89,7 +95,28 @@ ok kiln --config a/kiln.conf drain cpu --wait --timeout 60
 soon gone "$drained" || die "worker-0 was not drained as cpu"
 alive "$(pid_of a worker-1)" || die "worker-1 was drained as well"
 fails 66 kiln --config a/kiln.conf drain gpu0
+drained=$(pid_of a worker-1)
+ok kiln --config a/kiln.conf drain worker-1 --wait --timeout 60
+says "^$cpu1: finishes its batch"
+soon gone "$drained" || die "worker-1 was not drained by the name of its files"
 ok up --dir a
+
+# --- a worker of an earlier release, which called it worker-0: the next `up` gives it today's name
+kill -9 "$(pid_of a crew)" "$(pid_of a worker-0)" "$(pid_of a worker-1)"
+python3 -c 'import json
+plan = json.load(open("a/crew.json"))
+for row in plan["workers"]:
+    del row["id"]
+json.dump(plan, open("a/crew.json", "w"))'
+ok kiln --config a/kiln.conf worker start worker-0
+older=$(pid_of a worker-0)
+ok kiln worker ls --dir a
+says "^worker-0 .*running *$older" out.txt
+ok up --dir a
+says "worker-0 *stopping (pid $older): its name changed"
+ok kiln worker ls --dir a
+says "^$cpu0 .*running *$(pid_of a worker-0)" out.txt
+says "^$cpu1 .*running *$(pid_of a worker-1)" out.txt
 
 # --- a pid file whose number is somebody else's now
 kill -9 "$(pid_of a worker-0)"
@@ -115,6 +142,7 @@ touch plain && mkdir empty
 fails 66 kiln down --dir plain
 fails 66 kiln down --dir empty
 says 'there is no stack in .*/empty'
+(cd empty && fails 66 kiln worker ls && says 'no worker was started here (.kiln is missing): .kiln worker start') || exit 1
 
 # --- a store that cannot be is refused before anything that runs is touched
 kept="$(pid_of a scheduler) $(pid_of a worker-0)" conf=$(sha256sum a/kiln.conf)

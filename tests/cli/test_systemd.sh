@@ -81,8 +81,8 @@ told worker.txt "STATUS=idle, 0 done, 0 failed"
 "$kiln_bin/kiln-scheduler" 2>scheduler.log &
 scheduler=$!
 drained=$(pid_of s worker-0)
-ok kiln drain worker-0
-soon gone "$drained" || die "worker-0 is not drained"
+ok kiln drain "$cpu0"
+soon gone "$drained" || die "$cpu0 is not drained"
 # Every step takes a minute: told to end, it says that it is at it.
 ok kiln enqueue - --batch slow <<<'{"prompt": "unspeakable @step_ms=60000", "width": 64, "height": 64}'
 told worker.txt "STATUS=rendering, 0 done"

@@ -44,8 +44,8 @@ alive $alone || die "a worker of somebody else was stopped"
 ok kiln up --dir a --workers 2 --engine testcard
 alive "$(pid_of a worker-0)" && alive "$(pid_of a worker-1)" || die "two were asked for"
 ok kiln up --dir a --workers 0
-says 'worker-0 *stopping (pid .*): one too many'
-says 'worker-1 *stopping (pid .*): one too many'
+says "$cpu0 *stopping (pid .*): one too many"
+says "$cpu1 *stopping (pid .*): one too many"
 none
 alive $alone || die "a worker of somebody else was stopped"
 fails 64 kiln up --dir a --workers -1

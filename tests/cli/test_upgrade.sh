@@ -58,8 +58,8 @@ done_more 6
 ok kiln why "$(sql 'SELECT max(id) FROM job')"
 
 # --- our worker is drained and comes back as a later one
-ok kiln drain worker-0 --wait --timeout 120
-start later kiln-worker worker-0
+ok kiln drain "$cpu0" --wait --timeout 120
+start later kiln-worker "$cpu0"
 done_more 4
 
 # --- and back again: ours take over while theirs still draw

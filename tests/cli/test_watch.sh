@@ -6,6 +6,7 @@
 command -v tmux >/dev/null || die "tmux is missing: \`make setup\` installs it"
 chmod 711 .
 stacks+=(s)
+longer=$((${#cpu1} - 8)) # than the names on a host called vm: so much wider is the window
 server=0 # each screen its own: one that was just told to end still holds its socket
 tmux() { command tmux -S "$PWD/tmux$server" -f /dev/null "$@"; }
 trap 'tmux kill-server 2>/dev/null; stop_stacks' EXIT
@@ -27,7 +28,7 @@ watch() { # WIDTH HEIGHT WORDS...: a new screen; the shell stays to tell how it 
     shift 2
     tmux kill-server 2>/dev/null
     server=$((server + 1))
-    tmux new-session -d -x "$width" -y "$height" "env $* $kiln_bin/kiln watch $batch; echo \"ended with \$?\"; sleep 100"
+    tmux new-session -d -x $((width + longer)) -y "$height" "env $* $kiln_bin/kiln watch $batch; echo \"ended with \$?\"; sleep 100"
 }
 screen() { tmux capture-pane -p >screen.txt; }
 until_screen() { # PATTERN: the screen as it is once a line matches
@@ -42,7 +43,7 @@ shows() {
 normal() {
     sed -E -e 's/[0-9]{4}-[0-9-]*[T ][0-9:]*Z/DATE/' -e 's/( since DATE by )[^ ]+(; .* resumes it)$/\1WHO\2/' \
         -e '/by WHO; /!s/( since DATE by ).*/\1WHO.../' -e 's/ +[0-9]+ s  (no LoRA)/      AGE  \1/' \
-        -e 's/(   0\.0) +(-|[0-9.]+%)/\1  IDLE/' -e 's/(  IDLE)  [^ ]+ +testcard/\1  HOST             testcard/' \
+        -e "s/^ NAME +NOW/ NAME     NOW/; s/^ [^ ]*cpu-1 +/ HOST-1   /; s/^ [^ ]*cpu +/ HOST-0   /" -e 's/(   0\.0) +(-|[0-9.]+%)/\1  IDLE/' -e 's/(  IDLE)  [^ ]+ +testcard/\1  HOST             testcard/' \
         -e 's/ *$//' screen.txt
 }
 same() { # WANT: the whole screen is that text, from the first line to the last, once it is drawn
@@ -55,20 +56,20 @@ equals() {
 
 batch=
 watch 80 24
-until_screen '^ worker-1 idle'
+until_screen '^ [^ ]*cpu-1 *idle'
 same watch_80x24.txt
-cut -c1-80 screen.txt | diff - screen.txt || die "a line is longer than the screen is wide"
+cut -c1-$((80 + longer)) screen.txt | diff - screen.txt || die "a line is longer than the screen is wide"
 grep '^ ! paused' screen.txt >held80.txt
 [ "$(tmux display -p '#{alternate_on}#{cursor_flag}')" = 10 ] || die "it is no full screen"
 
 # --- resizing: 200x60 at once, with columns more and longer lines, and back
-tmux resize-window -x 200 -y 60
+tmux resize-window -x $((200 + longer)) -y 60
 until_screen 'HOST'
 same watch_200x60.txt
-[ "$(grep '^ ! paused' screen.txt | cut -c1-80)" = "$(cat held80.txt)" ] || die "80 columns do not show the beginning of the line"
+[ "$(grep '^ ! paused' screen.txt | cut -c1-$((80 + longer)))" = "$(cat held80.txt)" ] || die "80 columns do not show the beginning of the line"
 tmux resize-window -x 30 -y 8
 until_screen '^ q quit   tab section   arrows'
-tmux resize-window -x 80 -y 24
+tmux resize-window -x $((80 + longer)) -y 24
 until_screen 'bad_input'
 same watch_80x24.txt
 # --- what other verbs list is not wrapped in terminals of 60 and of 80 columns
@@ -77,13 +78,21 @@ for width in 60 80; do
     server=$((server + 1))
     tmux new-session -d -x $width -y 200 "for verb in status workers batches jobs\ held errors usage quota; do $kiln_bin/kiln \$verb; done; echo over; sleep 100"
     until_screen '^over'
-    for verb in groups: worker-1 held bad_input; do says "$verb" screen.txt; done
+    for verb in groups: "$cpu1" held bad_input; do says "$verb" screen.txt; done
     tmux capture-pane -p | sed 's/ *$//' >apart.txt
     tmux capture-pane -pJ | sed 's/ *$//' | diff apart.txt - >wrapped.txt ||
         die "a line is longer than $width columns: $(cat wrapped.txt)"
 done
+# --- 60 columns: every part is there, cut and not wrapped
+watch $((60 - longer)) 24
+until_screen 'bad_input'
+for line in ' kiln watch ' ' jobs ' ' ! paused: everything' '>WORKERS ' ' NAME  *NOW  *DEVICE' ' [^ ]*cpu  *idle  *cpu ' \
+    ' [^ ]*cpu-1  *idle  *cpu ' ' GROUPS ' '        3        0  64x128 ' ' FAILURES ' ' q quit '; do
+    [ "$(grep -c "^$line" screen.txt)" = 1 ] || { cat screen.txt >&2; die "60 columns do not show '$line'"; }
+done
+[ "$(wc -L <screen.txt)" -le 60 ] && [ "$(sed -n '24s/^\( q quit\).*/\1/p' screen.txt)" = ' q quit' ] || die "not 24 lines of 60 columns"
 watch 200 60 # and as the first size
-until_screen '^ worker-1 idle'
+until_screen '^ [^ ]*cpu-1 *idle'
 same watch_200x60.txt
 watch 80 24
 until_screen 'bad_input'

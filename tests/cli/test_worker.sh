@@ -24,11 +24,10 @@ d = {row["worker"]: row for row in rows}
 sys.exit(0 if eval(sys.argv[1]) else 1)
 PYTHON
 }
-host=$(hostname | cut -d. -f1)
-[ ${#host} -le 14 ] || host=${host:0:9}-$(printf %s "$host" | sha256sum | cut -c1-4)
+host=${cpu0%-cpu}
 
 ok kiln worker ls
-says '^worker-0 *cpu *running' out.txt
+says "^$cpu0 *cpu *running" out.txt
 fails 64 kiln worker
 fails 64 kiln worker strat
 says 'did you mean start'
@@ -38,15 +37,15 @@ fails 64 kiln worker start --device gpu
 fails 66 kiln worker start nobody
 
 # --- two of them, started by a shell that ends; a second start changes nothing
-(ok kiln worker start --workers 2 --crashes 3 --within 1m --log-mb 1)
+(ok kiln worker start --workers 3 --crashes 3 --within 1m --log-mb 1)
 says 'started (pid [0-9]*, cpu)'
-one=$host-cpu two=$host-cpu-1
+one=$cpu1 two=$host-cpu-2
 until_ls "d['$one']['state'] == d['$two']['state'] == 'running' and d['$one']['restarts'] == 0"
 ok kiln workers --json
 says "\"$two\"" out.txt
 pid=$(pid_of s "$one") guard=$(pid_of s crew)
 [ "$(ps -o ppid= -p "$pid" | tr -d ' ')" = "$guard" ] || die "the guard is not its parent"
-ok kiln worker start --workers 2
+ok kiln worker start --workers 3
 [ "$(pid_of s "$one")" = "$pid" ] && [ "$(pid_of s crew)" = "$guard" ] || die "a second start started something"
 
 # --- killed: started again, and its jobs are done
@@ -62,7 +61,7 @@ ok kiln worker logs "$one" --lines 3
 printf 'torch: \033]0;mine\a\342\200\256x\302\233\n' >>"s/log/$one.log"
 ok kiln worker logs "$one" --lines 1
 [ "$(cat out.txt)" = 'torch: \u001b]0;mine\u0007\u202ex\u009b' ] || die "a log steers the terminal"
-fails 66 kiln worker logs "${host}-cqu"
+fails 66 kiln worker logs "${host}-cqu-1"
 says "the nearest are '$one'"
 fails 66 kiln worker logs ../kiln
 
@@ -89,21 +88,21 @@ until_ls "d['$two']['pid'] not in (0, $pid) or d['$two']['state'] in ('waiting',
 grep -q "$two.*worker_failed.*device is lost" s/log/crew.log || die "the guard does not say that the device was lost"
 ok kiln cancel lost --yes
 until_ls "d['$two']['state'] == 'running'"
-ok kiln worker start --workers 2
+ok kiln worker start --workers 3
 
 # --- drained: it ends, is not started again, and --wait has seen it end
 echo '{"prompt": "@step_ms=600 star", "width": 64, "height": 64, "steps": 2}' >slow.jsonl
 ok kiln enqueue slow.jsonl --batch slow
 ok kiln drain "$one" --wait --timeout 120
 until_ls "d['$one']['state'] == 'ended' and d['$one']['reason'] == 'drained'"
-fails 66 kiln drain "${host}-cpu-2"
+fails 66 kiln drain "${host}-cpu-3"
 # a name's end will do if only one worker has it; as an older release wrote it, too
-ok kiln worker logs cpu-1 --lines 1
+ok kiln worker logs cpu-2 --lines 1
 fails 66 kiln worker logs cpu-7
 says "'$two'"
 # one that is planned and has not started: by any of its names
 mv "s/log/$one.log" aside.log
-for name in "$one" cpu; do
+for name in "$one" cpu-1; do
     fails 66 kiln worker logs $name
     says "^kiln: worker $one has no log, since it has not started here; .kiln worker ls. shows its state"
 done
@@ -163,10 +162,10 @@ ok kiln wait after --timeout 60
 pid=$(pid_of s "$one") guard=$(pid_of s crew)
 kill -STOP "$pid"
 kill -TERM "$guard"
-until_ls "d['worker-0']['state'] == 'stopped'"
+until_ls "d['$cpu0']['state'] == 'stopped'"
 (sleep 1; kill -CONT "$pid") &
 ok kiln up --dir s
-until_ls "d['$one']['state'] == d['worker-0']['state'] == 'running' and d['$one']['pid'] != $pid"
+until_ls "d['$one']['state'] == d['$cpu0']['state'] == 'running' and d['$one']['pid'] != $pid"
 [ "$(pid_of s crew)" = "$guard" ] || die "the guard did not stay"
 
 # --- a guard that is killed before it has stopped a worker: the next one does

@@ -56,7 +56,7 @@ says "${name}0 .*runs"
 until_ls "[d[n]['state'] for n in '01'] == ['running'] * 2 and d['0']['pid'] > 0 and d['0']['device'] == 'cpu' and d['0']['wanted'] and d['0']['since'][:2] == '20'"
 ok kiln workers --json
 json_lines out.txt "{'${name}0', '${name}1'} <= {w['worker'] for w in d if w['state'] == 'live'}"
-ok kiln drain worker-0 --wait # of the stack itself
+ok kiln drain "$cpu0" --wait # of the stack itself
 echo '{"prompt": "@step_ms=50 {red|blue|green} star", "width": 64, "height": 64, "steps": 2}' >jobs.jsonl
 ok kiln enqueue "$PWD/jobs.jsonl" --batch b
 ok kiln wait b --timeout 60
@@ -112,5 +112,5 @@ wait $follower
 
 # --- --dir names a crew of Kiln's own guard all the same
 ok kiln worker ls --dir "$PWD/s"
-says '^worker-0 .*drained' out.txt # above, and no guard of it is in this PID namespace
+says "^$cpu0 .*drained" out.txt # above, and no guard of it is in this PID namespace
 echo ok

@@ -17,7 +17,7 @@ axe=${KILN_AXE:-$(dirname "${LIBTORCH:-/var/cache/kiln/x}")/axe.min.js}
 
 cat >jobs.jsonl <<'EOF'
 {"prompt": "a {red|blue|green|yellow|purple|orange} {star|circle|square|ring|heart|moon|arrow|flower} on a {white|black|gray} background, {day|night}", "size": "64x64"}
-{"prompt": "<script>alert(1)</script> \"star\" & 'ring' \u202eabc\u0007 end", "size": "96x64", "custom_id": "evil"}
+{"prompt": "<script>alert(1)</script> \"star\" & 'ring' \u202eabc\u0007 end", "size": "96x64", "custom_id": "evil", "seed": 18446744073709551615}
 {"prompt": "a nude statue", "size": "64x64", "custom_id": "marked"}
 EOF
 gallery_stack

@@ -26,7 +26,7 @@ kill -9 "$(pid_of s worker-0)" || die "there is no worker to kill"
 wait $run
 status=$?
 [ $status = 0 ] || { cat err.txt >&2; tail -n 20 s/log/*.log >&2; die "kiln run ended with $status"; }
-says 'worker-0 has ended'
+says "$cpu0 has ended"
 [ "$(tail -n 1 out.txt)" = "$PWD/gallery/index.html" ] || die "run does not end with the page"
 [ "$(wc -l <out.txt)" = 1 ] || die "run says more than the page on stdout"
 

@@ -52,5 +52,5 @@ python3 -c "import sys; sys.exit(not 0 < $computed <= $wanted)" || die "$compute
 ok kiln workers --json
 json_lines out.txt '0 < d[0]["computed_ms"] <= d[0]["wanted_ms"] <= d[0]["ready_ms"]'
 ok kiln workers
-grep -Eq '^worker-0 .* [0-9.]+%  128x128' out.txt || die "no idle share in: $(cat out.txt)"
+grep -Eq "^$cpu0 .* [0-9.]+%  128x128" out.txt || die "no idle share in: $(cat out.txt)"
 echo ok

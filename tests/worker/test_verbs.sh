@@ -90,6 +90,11 @@ grep -q '"width": 64, "height": 96' out || fail "--init was not resized: $(cat o
 from whole.webp --init a.webp --strength 1 --width 96 --height 64
 from noise.webp --width 96 --height 64
 cmp -s whole.webp noise.webp && fail "the noise of a run from a picture is the second draw"
+from sigma.webp --init-image a.webp --start-sigma 0.5 --json
+grep -q '"mode": "start@0.5"' out || fail "--start-sigma 0.5: $(cat out)"
+cmp -s from.webp sigma.webp && fail "--start-sigma changed nothing"
+from one.webp --init-image a.webp --start-sigma 1
+cmp -s whole.webp one.webp || fail "--start-sigma 1 is not --strength 1"
 
 # Inpainting: white is rendered anew, black stays; the size of the mask may be another.
 python3 - <<'PYTHON'
@@ -148,6 +153,17 @@ cmp -s a.safetensors from_other || fail "a pipe got another latent"
 
 render=("$worker" render --model "$model" --prompt x --width 64 --height 64 --steps 1)
 expect 0 "help" "$worker" render --help
+# Each key of a job line that one picture can have is an option of the same name.
+queue=' styled count routed priority tenant custom_id kind latents sigmas init_job edit parent teleport alike max_wait_s embed_metadata template '
+keys=$("$kiln" help job --json | sed -n 's/^{"key": *"\([a-z_]*\)".*/\1/p')
+for key in ${keys:-none}; do
+    case $queue in *" $key "*) continue ;; esac
+    grep -qe "--${key//_/-}\b" out || fail "render has no option for the key $key"
+done
+# Older names of options are understood.
+draw older.webp --negative n --guidance 2
+draw newer.webp --negative-prompt n --guidance 2
+cmp -s older.webp newer.webp || fail "--negative is not --negative-prompt"
 expect 64 "no options" "$worker" render
 expect 64 "no prompt" "$worker" render --model "$model" --out x.webp
 expect 64 "unknown option" "${render[@]}" --out x.webp --bogus
@@ -162,10 +178,11 @@ for words in "--coarse 0+3" "--coarse 4" "--coarse 4+51" "--coarse 2+1 --steps 1
 done
 for words in "--strength 0.5" "--init a.webp --strength 0" "--init a.webp --strength 1.1" \
     "--init a.webp --strength nan" "--init a.webp --coarse 1+1" "--init a.webp --width 64" \
-    "--mask right.png" "--mask right.png --strength 0.5"; do
+    "--mask right.png" "--mask right.png --strength 0.5" "--start-sigma 0.5" "--init a.webp --start-sigma 0" \
+    "--init a.webp --start-sigma 0.5 --strength 0.5"; do
     # shellcheck disable=SC2086
     expect 64 "$words" "$worker" render --model "$model" --prompt x --out x.webp $words
-    grep -qe '--init\|--strength' err || fail "$words: $(cat err)"
+    grep -qe '--init\|--strength\|--start-sigma' err || fail "$words: $(cat err)"
 done
 expect 66 "no picture to start from" "${render[@]}" --out x.webp --init none.webp
 head -c 100 a.webp >cut.webp

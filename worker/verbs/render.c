@@ -51,6 +51,7 @@ static const char usage[] =
     "                         rendered anew, where it is black it stays; both have\n"
     "                         one shape\n"
     "  --strength X           how much changes, above 0 to 1 (0.6; with a mask 1)\n"
+    "  --start-sigma X        instead: noise level at which it begins, above 0 to 1\n"
     "  --variety X            more variety between seeds, 0 to 1 (0); how much costs\n"
     "                         little is said by kiln.json of the model (demo model:\n"
     "                         0.4 at 256 px, 0.2 at 512 px)\n"
@@ -88,7 +89,7 @@ struct render {
     struct kiln_model_card card;
     struct kiln_batch_steps steps; /* what the batch has of it */
     struct kiln_mode mode;
-    double coarse_sigma, strength; /* negative: not given */
+    double coarse_sigma, strength, start_sigma; /* negative: not given */
     const char *init, *mask, *out, *latents;
     struct kiln_verb_start start; /* of --init-image and --init-mask */
     float *grid;                  /* the mask, for the model */
@@ -148,32 +149,49 @@ static int read_card(struct render *render, struct kiln_error *err)
     return kiln_batch_set_steps(b, &render->card, render->options.model_path, &render->steps, err);
 }
 
-/* The size, or that of --init-image later, and the mode by --strength. */
+/* The mode by --strength or --start-sigma. */
+static int check_depth(struct render *render, struct kiln_error *err)
+{
+    const double usual = render->mask ? KILN_STRENGTH_MASKED : KILN_STRENGTH_DEFAULT;
+    const double strength = render->strength < 0 ? usual : render->strength;
+    struct kiln_mode *mode = &render->mode;
+    if (render->start_sigma >= 0) {
+        mode->kind = KILN_MODE_START_SIGMA;
+        if (render->strength >= 0)
+            return kiln_fail(err, KILN_BAD_INPUT, "--strength and --start-sigma: give one of them");
+        if (!kiln_mode_sigma(render->start_sigma, &mode->sigma))
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "--start-sigma %g: must be above 0, and 1 at most",
+                             render->start_sigma);
+    } else if (!kiln_mode_of_strength(strength, (uint32_t)render->batch.num_steps, mode)) {
+        return kiln_fail(err, KILN_BAD_INPUT, "--strength %g: must be above 0, and 1 at most",
+                         strength);
+    }
+    mode->masked = render->mask != NULL;
+    return 0;
+}
+
+/* The size, or that of --init-image later, and the mode. */
 static int check_start(struct render *render, struct kiln_error *err)
 {
     DiffusionZBatch *b = &render->batch;
-    const double usual = render->mask ? KILN_STRENGTH_MASKED : KILN_STRENGTH_DEFAULT;
-    const double strength = render->strength < 0 ? usual : render->strength;
     if (render->mask && !render->init)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--init-mask needs --init-image FILE, the picture to change");
     if (!render->init) {
         b->width = b->width ? b->width : KILN_SIDE_DEFAULT;
         b->height = b->height ? b->height : KILN_SIDE_DEFAULT;
-        return render->strength < 0
+        return render->strength < 0 && render->start_sigma < 0
                    ? 0
-                   : kiln_fail(err, KILN_BAD_INPUT, "--strength needs --init-image FILE");
+                   : kiln_fail(err, KILN_BAD_INPUT, "--%s needs --init-image FILE",
+                               render->strength < 0 ? "start-sigma" : "strength");
     }
     if (render->mode.kind == KILN_MODE_COARSE)
         return kiln_fail(err, KILN_BAD_INPUT, "--coarse and --init-image: choose one");
     if ((b->width == 0) != (b->height == 0))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "--init-image: give both --width and --height, or neither");
-    if (!kiln_mode_of_strength(strength, (uint32_t)b->num_steps, &render->mode))
-        return kiln_fail(err, KILN_BAD_INPUT, "--strength %g: must be above 0, and 1 at most",
-                         strength);
-    render->mode.masked = render->mask != NULL;
-    return 0;
+    return check_depth(render, err);
 }
 
 /* Coarse first or a start, as fields of the batch. */
@@ -373,6 +391,7 @@ int kiln_verb_render(int argc, char **argv)
         .batch = {.item_count = 1},
         .coarse_sigma = -1,
         .strength = -1,
+        .start_sigma = -1,
     };
     double guidance = 0;
     int loras = 0;
@@ -397,6 +416,7 @@ int kiln_verb_render(int argc, char **argv)
         {"init-mask", kiln_take_text, .to = &r.mask},
         {"mask", kiln_take_text, .to = &r.mask},
         {"strength", kiln_take_number, .to = &r.strength, 0, 1},
+        {"start-sigma", kiln_take_number, .to = &r.start_sigma, 0, 1},
         {"variety", kiln_take_number, .to = &r.item.variety, 0, 1},
         {"seed", kiln_take_whole, .to = &r.item.seed, 0, UINT64_MAX},
         {"guidance", kiln_take_number, .to = &guidance, 0, (uint64_t)KILN_GUIDANCE_MAX},

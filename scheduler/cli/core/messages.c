@@ -220,13 +220,18 @@ static int open_ledger(struct kiln_cli *cli, bool reading, struct kiln_ledger **
     struct kiln_ledger *ledger = NULL;
     int rc = reading ? kiln_ledger_open_reading(cli->config, name, 0, &ledger, err)
                      : kiln_ledger_open(cli->config, name, &ledger, err);
+    if (rc == 0 && (rc = kiln_ledger_check(ledger, err)) != 0)
+        kiln_ledger_close(ledger);
+    /* As with the settings of a producer, who only enqueues. */
+    if (rc == KILN_UNAVAILABLE && cli->config_path &&
+        strcmp(kiln_config_origin(cli->config, KILN_KEY_POSTGRES), "default") == 0)
+        return kiln_fail(err, rc,
+                         "%s names no database (setting postgres), and none answers at the default "
+                         "address: start it, or use the settings of a user who may read the "
+                         "ledger, as in --config /etc/kiln/secrets/kiln_reader.conf",
+                         cli->config_path);
     if (rc)
         return rc;
-    rc = kiln_ledger_check(ledger, err);
-    if (rc) {
-        kiln_ledger_close(ledger);
-        return rc;
-    }
     *ret = ledger;
     return 0;
 }

@@ -5,6 +5,7 @@
  */
 #include "scheduler/cli/fleet/control.h"
 
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/roster.h"
-#include "scheduler/cli/fleet/worker_show.h"
+#include "scheduler/cli/stack/guard.h"
 #include "storage/bus/bus.h"
 
 #define ANSWER_MS 2000
@@ -99,38 +100,39 @@ int kiln_query(struct kiln_cli *cli, struct kiln_control question, json_t **ret,
 #define DRAIN_LIMIT_S 600 /* unless --timeout says otherwise */
 #define REMIND_S 3        /* a heartbeat, and time to read it */
 
-/* What `kiln worker start` would have called this worker of a private stack, "" for any other. */
-static const char *name_by_device(const struct kiln_roster *roster, size_t at,
-                                  char out[KILN_PROCESS_NAME_MAX])
+/* The worker of a private stack whose files have that name (worker-0, its id in earlier releases),
+ * or NULL. */
+static const struct kiln_roster_worker *
+find_by_files(const struct kiln_cli *cli, const struct kiln_roster *roster, const char *name)
 {
-    const struct kiln_worker_row *row = &roster->at[at].row;
-    unsigned before = 0;
-    out[0] = '\0';
-    if (kiln_stack_worker_number(row->name) < 0)
-        return out;
-    for (size_t i = 0; i < roster->count; i++)
-        before += kiln_worker_is_before(roster->at[i].row.name, row->name) &&
-                  strcmp(roster->at[i].row.host, row->host) == 0 &&
-                  strcmp(roster->at[i].row.device, row->device) == 0;
-    kiln_worker_name_of(row->host, row->device, before, out);
-    return out;
+    struct kiln_stack stack;
+    struct kiln_error err;
+    char id[KILN_PROCESS_NAME_MAX] = "";
+    char *conf = kiln_stack_worker_number(name) >= 0 && cli->config_path
+                     ? realpath(cli->config_path, NULL)
+                     : NULL;
+    if (conf && kiln_stack_open(&stack, dirname(conf), false, &err) == 0)
+        kiln_guard_id(&stack, name, id);
+    free(conf);
+    return kiln_roster_find(roster, id);
 }
 
 /* The live worker that is meant, by its name or else by its device; the error names the nearest of
- * those that live, or the two that may be meant. */
-static int find_worker(const struct kiln_roster *roster, const char *name,
-                       char out[KILN_NAME_MAX + 1], struct kiln_error *err)
+ * those that live, or two that may be meant. */
+static int find_worker(const struct kiln_cli *cli, const struct kiln_roster *roster,
+                       const char *name, char out[KILN_NAME_MAX + 1], struct kiln_error *err)
 {
     struct kiln_suggest near = {0};
     const struct kiln_roster_worker *worker = kiln_roster_find(roster, name), *other = NULL;
     int rc = 0;
+    worker = worker ? worker : find_by_files(cli, roster, name);
     worker = worker && worker->live ? worker : NULL;
     for (int by_device = 0; !worker && by_device < 2; by_device++)
         for (size_t i = 0; i < roster->count; i++) {
+            const struct kiln_worker_row *row = &roster->at[i].row;
             char device[KILN_PROCESS_NAME_MAX];
-            const char *own =
-                by_device ? name_by_device(roster, i, device) : roster->at[i].row.name;
-            if (roster->at[i].live && kiln_worker_meant(own, name)) {
+            kiln_worker_name_of(row->host, row->device, 0, device);
+            if (roster->at[i].live && kiln_worker_meant(by_device ? device : row->name, name)) {
                 other = other ? other : worker;
                 worker = &roster->at[i];
             }
@@ -220,7 +222,7 @@ static int drain(struct kiln_cli *cli, char name[KILN_NAME_MAX + 1], const char 
         return rc;
     name[0] = '\0';
     if (word)
-        rc = find_worker(&before, word, name, err);
+        rc = find_worker(cli, &before, word, name, err);
     snprintf(control.id, sizeof control.id, "%s", name);
     if (rc == 0)
         rc = send_control(cli, &control, err);

@@ -44,6 +44,11 @@ static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool cre
     for (size_t i = 0; create && rc == 0 && i < sizeof parts / sizeof *parts; i++)
         if (mkdir(kiln_join(path, dir, parts[i]), i == 2 ? 0700 : 0711) != 0 && errno != EEXIST)
             rc = kiln_fail(err, KILN_IO, "make directory %s: %s", path, strerror(errno));
+    if (rc == 0 && !given && access(dir, F_OK) != 0)
+        return kiln_fail(err, KILN_NOT_FOUND,
+                         "no worker was started here (%s is missing): `kiln worker start` starts "
+                         "one, `kiln workers` lists those of the fleet",
+                         dir);
     return rc ? rc : kiln_stack_open(stack, dir, false, err);
 }
 
@@ -59,13 +64,12 @@ struct edit {
     int64_t within_s;
 };
 
-/* A plan of an older release has the same worker as HOST-cuda0: it keeps that name, or the device
- * would have two workers. */
+/* The plan may have that worker as one of the stack (worker-0), or of an older release
+ * (HOST-cuda0): it keeps that name, or there would be two. */
 static void keep_name(const struct kiln_guard_plan *plan, char name[KILN_PROCESS_NAME_MAX])
 {
     for (int i = 0; i < plan->count; i++)
-        if (kiln_worker_meant(plan->at[i].name, name) &&
-            kiln_worker_meant(name, plan->at[i].name)) {
+        if (kiln_worker_meant(plan->at[i].id, name) && kiln_worker_meant(name, plan->at[i].id)) {
             snprintf(name, KILN_PROCESS_NAME_MAX, "%s", plan->at[i].name);
             return;
         }
@@ -110,7 +114,7 @@ static int want_named(struct edit *edit, struct kiln_guard_plan *plan, struct ki
         const char *name = edit->args->rest[i];
         struct kiln_guard_row *row = kiln_worker_row_meant(plan, name);
         for (int at = 0; !row && rc == 0 && at < plan->count; at++)
-            rc = kiln_suggest_add(&near, plan->at[at].name, err);
+            rc = kiln_suggest_add(&near, plan->at[at].id, err);
         if (!row && rc == 0)
             rc = kiln_suggest_refuse(&near, 0, "worker of this machine", name, err);
         else if (row && edit->wanted)

@@ -56,7 +56,7 @@ static void list_row(struct kiln_cli *cli, const struct kiln_stack *stack,
                      const struct kiln_guard_row *row, bool guarded)
 {
     struct kiln_guard_report report = {.state = "stopped"};
-    pid_t pid = kiln_worker_find(stack, row->name, NULL);
+    pid_t pid = kiln_guard_worker(stack, row);
     bool known = kiln_guard_report(stack, row->name, &report);
     struct kiln_worker_line line = {.wanted = row->wanted,
                                     .pid = pid,
@@ -66,7 +66,7 @@ static void list_row(struct kiln_cli *cli, const struct kiln_stack *stack,
                         : !guarded && row->wanted              ? "down"
                         : strcmp(report.state, "running") != 0 ? report.state
                                                                : "stopped";
-    snprintf(line.name, sizeof line.name, "%s", row->name);
+    snprintf(line.name, sizeof line.name, "%s", row->id);
     snprintf(line.device, sizeof line.device, "%s", row->device);
     snprintf(line.state, sizeof line.state, "%s", state);
     snprintf(line.reason, sizeof line.reason, "%s", known && !pid ? report.reason : "");
@@ -104,42 +104,41 @@ int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
 
 /* --- logs ------------------------------------------------------------------------------------- */
 
-/* The worker of the plan that is known by this name for its device. */
-static bool find_row(const struct kiln_stack *stack, const char *name, char out[KILN_NAME_MAX + 1])
-{
-    struct kiln_error err;
-    struct kiln_guard_plan *plan = malloc(sizeof *plan);
-    struct kiln_guard_row *row =
-        plan && kiln_guard_read(stack, plan, &err) == 0 ? kiln_worker_row_meant(plan, name) : NULL;
-    if (row)
-        snprintf(out, KILN_NAME_MAX + 1, "%s", row->name);
-    free(plan);
-    return row != NULL;
-}
-
-/* The one log DIR/log/NAME.log whose worker may be meant; else the error says which there are. */
+/* The name of the one log DIR/log/NAME.log that is meant, and the id of its worker: by a row of the
+ * plan, else by the name of the file; else the error says which there are. */
 static int find_log(struct kiln_cli *cli, const struct kiln_stack *stack, const char *name,
-                    char out[KILN_NAME_MAX + 1])
+                    char ret_file[KILN_NAME_MAX + 1], char ret_id[KILN_NAME_MAX + 1])
 {
     char path[PATH_MAX];
     struct kiln_suggest near = {0};
     struct kiln_error err = {0};
-    int rc = 0, meant = 0;
-    DIR *dir = opendir(kiln_join(path, stack->dir, "log"));
+    struct kiln_guard_plan *plan = malloc(sizeof *plan);
+    const struct kiln_guard_row *row = NULL;
+    int rc = plan ? kiln_guard_read(stack, plan, &err)
+                  : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the plan");
+    int meant = 0;
+    if (rc == 0 && (row = kiln_worker_row_meant(plan, name)) != NULL) {
+        snprintf(ret_file, KILN_NAME_MAX + 1, "%s", row->name);
+        snprintf(ret_id, KILN_NAME_MAX + 1, "%s", row->id);
+    }
+    DIR *dir = rc == 0 && !row ? opendir(kiln_join(path, stack->dir, "log")) : NULL;
     for (struct dirent *entry; dir && rc == 0 && (entry = readdir(dir)) != NULL;) {
         size_t len = strlen(entry->d_name);
         if (len <= 4 || strcmp(entry->d_name + len - 4, ".log") != 0)
             continue;
         entry->d_name[len - 4] = '\0';
-        if (len - 4 <= KILN_NAME_MAX && kiln_worker_meant(entry->d_name, name)) {
+        const struct kiln_guard_row *of = kiln_guard_row(plan, entry->d_name);
+        if (!of && len - 4 <= KILN_NAME_MAX && kiln_worker_meant(entry->d_name, name)) {
             meant++;
-            memcpy(out, entry->d_name, len - 3);
+            memcpy(ret_file, entry->d_name, len - 3);
+            memcpy(ret_id, entry->d_name, len - 3);
         }
-        rc = kiln_suggest_add(&near, entry->d_name, &err);
+        rc = kiln_suggest_add(&near, of ? of->id : entry->d_name, &err);
     }
     if (dir)
         closedir(dir);
-    if (meant == 1 || (meant == 0 && find_row(stack, name, out))) {
+    free(plan);
+    if (row || (rc == 0 && meant == 1)) {
         kiln_suggest_release(&near);
         return 0;
     }
@@ -218,24 +217,16 @@ int kiln_worker_logs(struct kiln_cli *cli, const struct kiln_stack *stack,
     int status = kiln_worker_logs_asked(cli, args, &name, &lines);
     if (status)
         return status;
-    char found[KILN_NAME_MAX + 1];
-    FILE *file = NULL;
-    if (kiln_name_valid(name, strlen(name), KILN_NAME_MAX)) {
-        snprintf(path, sizeof path, "%.*s/log/%s.log", PATH_MAX - 256, stack->dir, name);
-        file = fopen(path, "re");
-    }
-    if (!file) {
-        status = find_log(cli, stack, name, found);
-        if (status)
-            return status;
-        snprintf(path, sizeof path, "%.*s/log/%s.log", PATH_MAX - 256, stack->dir, found);
-        file = fopen(path, "re");
-    }
+    char name_of_file[KILN_NAME_MAX + 1], id[KILN_NAME_MAX + 1];
+    status = find_log(cli, stack, name, name_of_file, id);
+    if (status)
+        return status;
+    FILE *file = fopen(kiln_process_log(stack, name_of_file, path), "re");
     if (!file && errno == ENOENT)
         kiln_warn(cli,
                   "worker %s has no log, since it has not started here; `kiln worker ls` shows its "
                   "state, `kiln up` (a private stack) or `kiln worker start` starts it",
-                  found);
+                  id);
     else if (!file)
         kiln_warn(cli, "%s: %s", path, strerror(errno));
     if (!file)

@@ -1,23 +1,9 @@
-/* worker_show.h - the workers of this machine: their names, what the guard says of them, their
- * logs.
+/* worker_show.h - the workers of this machine: what the guard says of them, their logs.
  */
 #ifndef KILN_CLI_WORKER_SHOW_H
 #define KILN_CLI_WORKER_SHOW_H
 
 #include "scheduler/cli/stack/guard.h"
-
-/* --- worker_names.c --------------------------------------------------------------------------- */
-/* HOST-gpu0, and HOST-cpu, HOST-cpu-1, ... for several on one device; host NULL: this one.  A
- * host's name that is too long ends with a hash of it: names of a fleet often differ in their last
- * letters, and two workers must not have one name. */
-void kiln_worker_name_of(const char *host, const char *device, unsigned number,
-                         char out[KILN_PROCESS_NAME_MAX]);
-/* Whether both are workers of a private stack (worker-2), and the first has the lower number: so
- * many on its host and device are before a worker. */
-bool kiln_worker_is_before(const char *name, const char *other);
-/* The one row that is meant: by its name or the end of it, else by its device, for the workers of a
- * stack (worker-0) are known by the names above as well.  NULL: none, or several. */
-struct kiln_guard_row *kiln_worker_row_meant(struct kiln_guard_plan *plan, const char *word);
 
 /* --- worker_show.c ---------------------------------------------------------------------------- */
 /* One line of `kiln worker ls`. */

@@ -74,20 +74,22 @@ static int end_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool rest
         char name[KILN_PROCESS_NAME_MAX];
         struct kiln_guard_row *row;
         kiln_stack_worker_name(i, name);
-        pid_t pid = kiln_worker_find(stack, name, NULL);
+        pid_t pid = kiln_worker_find(stack, name, NULL, NULL);
         if (!pid)
             continue;
-        const char *why = i >= stack->workers ? "one too many"
-                          : restart           ? "the settings changed"
-                          : !kiln_worker_find(stack, name, device_of(stack, i))
-                              ? "its device changed"
-                              : NULL;
-        if (!why)
-            continue; /* without a row, as in an earlier release, the guard does not know it yet */
+        /* An earlier release may have left no row; then the guard does not know the worker yet. */
         int rc = kiln_guard_add(plan, name, &row, err);
         if (rc)
             return rc;
-        kiln_say(cli, "%-10s stopping (pid %ld): %s", name, (long)pid, why);
+        const char *why = i >= stack->workers ? "one too many"
+                          : restart           ? "the settings changed"
+                          : !kiln_worker_find(stack, name, NULL, device_of(stack, i))
+                              ? "its device changed"
+                          : !kiln_worker_id_fits(row->id, device_of(stack, i)) ? "its name changed"
+                                                                               : NULL;
+        if (!why)
+            continue;
+        kiln_say(cli, "%-18s stopping (pid %ld): %s", row->id, (long)pid, why);
         row->wanted = false;
         ending.at[row - plan->at] = any = true;
     }
@@ -95,10 +97,12 @@ static int end_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool rest
     return rc ? rc : kiln_guard_wait_stopped(cli, stack, plan, &ending, err);
 }
 
-/* The rows of the workers that the stack shall have, and no more of its own. */
+/* The rows that the stack shall have, and no more of its own.  A row keeps its id as long as it
+ * fits. */
 static int plan_workers(struct kiln_stack *stack, struct kiln_guard_plan *plan,
                         struct kiln_guard_chosen *starting, struct kiln_error *err)
 {
+    struct kiln_guard_row *rows[KILN_STACK_WORKERS_MAX];
     int kept = 0;
     for (int i = 0; i < plan->count; i++)
         if (kiln_stack_worker_number(plan->at[i].name) < stack->workers)
@@ -106,13 +110,18 @@ static int plan_workers(struct kiln_stack *stack, struct kiln_guard_plan *plan,
     plan->count = kept;
     for (int i = 0; i < stack->workers; i++) {
         char name[KILN_PROCESS_NAME_MAX];
-        struct kiln_guard_row *row;
         kiln_stack_worker_name(i, name);
-        int rc = kiln_guard_add(plan, name, &row, err);
+        int rc = kiln_guard_add(plan, name, &rows[i], err);
         if (rc)
             return rc;
-        snprintf(row->device, sizeof row->device, "%s", device_of(stack, i));
-        kiln_guard_want(stack, plan, row, starting);
+        snprintf(rows[i]->device, sizeof rows[i]->device, "%s", device_of(stack, i));
+        if (!kiln_worker_id_fits(rows[i]->id, rows[i]->device))
+            rows[i]->id[0] = '\0'; /* so that another row may have it */
+    }
+    for (int i = 0; i < stack->workers; i++) {
+        if (!rows[i]->id[0])
+            kiln_worker_id_set(plan, rows[i]);
+        kiln_guard_want(stack, plan, rows[i], starting);
     }
     return 0;
 }

@@ -1,8 +1,8 @@
 /* gallery.c - the web gallery of a stack: one kiln-gallery on a free port of this machine.
  *
  * A stack renders without its gallery, so whatever goes wrong here is only reported.  It writes its
- * address to DIR/run/gallery.url once it listens.  While it starts again, the address before lies in
- * gallery.url.old: either file says that the stack has a gallery, which the guard tends.
+ * address to DIR/run/gallery.url once it listens.  While it starts again, the address before lies
+ * in gallery.url.old: either file says that the stack has a gallery, which the guard tends.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ int kiln_stack_gallery_stop(struct kiln_stack *stack, struct kiln_cli *cli)
         return 0;
     }
     bool gentle = kiln_process_stop(stack, NAME, pid, SIGTERM, STOP_LIMIT_S);
-    kiln_say(cli, "%-10s stopped%s", NAME, gentle ? "" : " (killed: it did not end in time)");
+    kiln_say(cli, "%-18s stopped%s", NAME, gentle ? "" : " (killed: it did not end in time)");
     return 1;
 }
 
@@ -159,6 +159,6 @@ void kiln_stack_gallery(struct kiln_stack *stack, struct kiln_cli *cli, int choi
     if (stack->gallery && !runs && start(stack, cli, NULL, &err))
         kiln_warn(cli, "the stack runs without its web gallery: %s", err.text);
     else if (stack->gallery && kiln_stack_gallery_url(stack, url))
-        kiln_say(cli, "%-10s %s", NAME, url);
+        kiln_say(cli, "%-18s %s", NAME, url);
     kiln_stack_close(stack);
 }

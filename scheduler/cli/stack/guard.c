@@ -45,7 +45,7 @@ static void say(struct guard *guard, const struct guarded *worker, const char *w
 {
     char at[32];
     kiln_time_text(kiln_wall_ms(), at, sizeof at);
-    fprintf(stderr, "%s %s pid=%ld %s%s%s\n", at, worker->row.name, (long)worker->pid, what,
+    fprintf(stderr, "%s %s pid=%ld %s%s%s\n", at, worker->row.id, (long)worker->pid, what,
             worker->life.reason[0] ? ": " : "", worker->life.reason);
     guard->changed = true;
 }
@@ -87,7 +87,7 @@ static void start_worker(struct guard *guard, struct guarded *worker)
                           "--config",
                           stacks ? guard->stack->conf : guard->plan.config,
                           "--id",
-                          worker->row.name,
+                          worker->row.id,
                           "--device",
                           worker->row.device,
                           NULL};
@@ -173,7 +173,7 @@ static void add_row(struct guard *guard, const struct kiln_guard_row *row)
 {
     struct guarded *worker = &guard->workers[guard->count++];
     *worker = (struct guarded){.row = *row, .since_ms = kiln_wall_ms()};
-    worker->pid = kiln_worker_find(guard->stack, row->name, NULL);
+    worker->pid = kiln_guard_worker(guard->stack, row);
     worker->life.state = worker->pid ? KILN_GUARD_RUNNING : KILN_GUARD_WAITING;
     worker->life.started_s = kiln_now_s();
     guard->ending = guard->ending && !row->wanted;

@@ -24,7 +24,9 @@
 
 /* One worker of the plan. */
 struct kiln_guard_row {
-    char name[KILN_PROCESS_NAME_MAX], device[32];
+    char name[KILN_PROCESS_NAME_MAX]; /* of its files: worker-0 of a stack, else as the id */
+    char id[KILN_PROCESS_NAME_MAX];   /* on the bus and for people: HOST-gpu0 */
+    char device[32];
     bool wanted;
     uint32_t turn; /* grows when somebody starts it again: earlier crashes are forgiven */
 };
@@ -53,9 +55,14 @@ int kiln_guard_write(const struct kiln_stack *stack, const struct kiln_guard_pla
                      struct kiln_error *err) KILN_MUST_CHECK;
 /* NULL: the plan has no such row. */
 struct kiln_guard_row *kiln_guard_row(struct kiln_guard_plan *plan, const char *name);
-/* That row, or a new one; KILN_FULL at KILN_GUARD_MAX. */
+/* The same by its id. */
+struct kiln_guard_row *kiln_guard_row_of_id(struct kiln_guard_plan *plan, const char *id);
+/* That row, or a new one whose id is its name; KILN_FULL at KILN_GUARD_MAX. */
 int kiln_guard_add(struct kiln_guard_plan *plan, const char *name, struct kiln_guard_row **ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
+/* The id of the row of that name; without such a row the name. */
+void kiln_guard_id(const struct kiln_stack *stack, const char *name,
+                   char out[KILN_PROCESS_NAME_MAX]);
 /* False: the guard has not written anything about that worker. */
 bool kiln_guard_report(const struct kiln_stack *stack, const char *name,
                        struct kiln_guard_report *ret);
@@ -67,6 +74,20 @@ int kiln_guard_write_reports(const struct kiln_stack *stack, json_t *reports,
 /* Moves what is in the file to PATH.1, that to PATH.2, ..., once it is longer than max bytes.  The
  * writer must append: its file stays the same one. */
 int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- worker_names.c --------------------------------------------------------------------------- */
+/* HOST-gpu0, and HOST-cpu, HOST-cpu-1, ... for several on one device; host NULL: this one.  A
+ * host's name that is too long ends with a hash of it: names of a fleet often differ in their last
+ * letters, and two workers must not have one name. */
+void kiln_worker_name_of(const char *host, const char *device, unsigned number,
+                         char out[KILN_PROCESS_NAME_MAX]);
+/* Whether a worker of this host on that device may have the id. */
+bool kiln_worker_id_fits(const char *id, const char *device);
+/* Gives the row the first such id that no row of the plan has. */
+void kiln_worker_id_set(struct kiln_guard_plan *plan, struct kiln_guard_row *row);
+/* The one row that is meant: by its id, the end of it, or the name of its files (worker-0, the id
+ * in earlier releases).  NULL: none, or several. */
+struct kiln_guard_row *kiln_worker_row_meant(struct kiln_guard_plan *plan, const char *word);
 
 /* --- guard_rule.c: when to restart (pure) ----------------------------------------------------- */
 enum kiln_guard_state {
@@ -96,6 +117,9 @@ int kiln_guard_run(struct kiln_cli *cli, struct kiln_stack *stack);
 
 /* --- guard_client.c: what commands do with the guard; under the stack's lock where they change --
  */
+/* The pid of the row's worker, 0 if it does not run.  It may have been started by an earlier
+ * release, which called it by the name of its files. */
+pid_t kiln_guard_worker(const struct kiln_stack *stack, const struct kiln_guard_row *row);
 /* The pid of the guard, 0 if there is none. */
 pid_t kiln_guard_find(const struct kiln_stack *stack);
 /* Writes the plan; the guard reads it now, or is started when a row is wanted. */

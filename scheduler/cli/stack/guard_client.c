@@ -31,13 +31,19 @@ double kiln_drain_limit_s(const struct kiln_cli *cli)
     return kiln_config_number(cli->config, KILN_KEY_DRAIN_S) + DRAIN_SLACK_S;
 }
 
+pid_t kiln_guard_worker(const struct kiln_stack *stack, const struct kiln_guard_row *row)
+{
+    pid_t pid = kiln_worker_find(stack, row->name, row->id, NULL);
+    return pid ? pid : kiln_worker_find(stack, row->name, row->name, NULL);
+}
+
 int kiln_guard_apply(const struct kiln_stack *stack, const struct kiln_guard_plan *plan,
                      struct kiln_error *err)
 {
     char program[PATH_MAX];
     bool needed = false;
     for (int i = 0; i < plan->count; i++)
-        needed = needed || plan->at[i].wanted || kiln_worker_find(stack, plan->at[i].name, NULL);
+        needed = needed || plan->at[i].wanted || kiln_guard_worker(stack, &plan->at[i]);
     int rc = kiln_guard_write(stack, plan, err);
     pid_t pid = kiln_guard_find(stack);
     if (rc || (pid && kill(pid, SIGHUP) == 0) || !needed)
@@ -65,7 +71,7 @@ void kiln_guard_want(const struct kiln_stack *stack, struct kiln_guard_plan *pla
     /* One that died a moment ago runs as far as a guard knows; without a guard its report is old.
      */
     chosen->ran[row - plan->at] =
-        kiln_worker_find(stack, row->name, NULL) != 0 ||
+        kiln_guard_worker(stack, row) != 0 ||
         (kiln_guard_find(stack) && kiln_guard_report(stack, row->name, &report) && report.pid);
 }
 
@@ -85,7 +91,7 @@ static int see_beat(void *arg, const char *worker, const char *text, size_t len)
 {
     struct start *start = arg;
     struct kiln_heartbeat beat;
-    const struct kiln_guard_row *row = kiln_guard_row(start->plan, worker);
+    const struct kiln_guard_row *row = kiln_guard_row_of_id(start->plan, worker);
     if (!row || kiln_heartbeat_decode(text, len, &beat, NULL) != 0)
         return 0;
     long i = row - start->plan->at;
@@ -132,11 +138,11 @@ static int look_at(struct start *start, int i, struct kiln_error *err)
         return 0;
     if (start->chosen->ran[i]) {
         start->chosen->ran[i] = false;
-        kiln_say(start->cli, "%-10s has ended; starting", row->name);
+        kiln_say(start->cli, "%-18s has ended; starting", row->id);
         return apply_again(start->stack, row->name, &row->turn, err);
     }
     kiln_process_tail(start->cli, start->stack, row->name);
-    return kiln_fail(err, KILN_UNAVAILABLE, "%s ended while it was starting: %s", row->name,
+    return kiln_fail(err, KILN_UNAVAILABLE, "%s ended while it was starting: %s", row->id,
                      report.reason);
 }
 
@@ -189,7 +195,7 @@ int kiln_guard_wait_started(struct kiln_cli *cli, struct kiln_stack *stack,
         start.ready[i] = !chosen->at[i];
         start.missing += chosen->at[i];
         if (chosen->at[i] && !ran[i])
-            kiln_say(cli, "%-10s starting (%s)", plan->at[i].name, plan->at[i].device);
+            kiln_say(cli, "%-18s starting (%s)", plan->at[i].id, plan->at[i].device);
     }
     int rc = start.missing ? kiln_open_bus(cli, &bus, err) : 0;
     double until_s = kiln_now_s() + START_LIMIT_S, store_s = kiln_now_s() + STORE_LOOK_S;
@@ -207,7 +213,7 @@ int kiln_guard_wait_started(struct kiln_cli *cli, struct kiln_stack *stack,
     }
     for (int i = 0; i < plan->count && rc == 0; i++)
         if (chosen->at[i])
-            kiln_say(cli, "%-10s %s (pid %ld, %s)", plan->at[i].name,
+            kiln_say(cli, "%-18s %s (pid %ld, %s)", plan->at[i].id,
                      ran[i] && chosen->ran[i] ? "runs" : "started", (long)start.pids[i],
                      plan->at[i].device);
     kiln_bus_close(bus);
@@ -225,10 +231,10 @@ int kiln_guard_wait_stopped(struct kiln_cli *cli, struct kiln_stack *stack,
     for (int i = 0; i < plan->count; i++) {
         if (!chosen->at[i])
             continue;
-        while (kiln_worker_find(stack, plan->at[i].name, NULL)) {
+        while (kiln_guard_worker(stack, &plan->at[i])) {
             if (kiln_now_s() > until_s)
-                return kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s",
-                                 plan->at[i].name, limit_s);
+                return kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s", plan->at[i].id,
+                                 limit_s);
             /* Without a guard nobody ends the worker. */
             int rc = !kiln_guard_find(stack) && guards++ < GUARDS_MAX
                          ? apply_again(stack, NULL, NULL, err)
@@ -238,7 +244,7 @@ int kiln_guard_wait_stopped(struct kiln_cli *cli, struct kiln_stack *stack,
             kiln_sleep_s(0.05);
         }
         kiln_process_forget(stack, plan->at[i].name);
-        kiln_say(cli, "%-10s stopped", plan->at[i].name);
+        kiln_say(cli, "%-18s stopped", plan->at[i].id);
     }
     return 0;
 }
@@ -262,7 +268,7 @@ static void list_running(const struct kiln_stack *stack, struct running *list)
         if (!end || strcmp(end, ".pid") != 0 || end - entry->d_name >= KILN_PROCESS_NAME_MAX)
             continue;
         *end = '\0';
-        pid_t pid = kiln_worker_find(stack, entry->d_name, NULL);
+        pid_t pid = kiln_worker_find(stack, entry->d_name, NULL, NULL);
         int i = 0;
         while (i < list->count && strcmp(list->at[i].name, entry->d_name) != 0)
             i++;
@@ -286,19 +292,21 @@ int kiln_guard_stop(struct kiln_stack *stack, struct kiln_cli *cli)
         guard && kiln_process_stop(stack, KILN_GUARD_NAME, guard, SIGTERM, limit_s + STOP_SLACK_S);
     list_running(stack, &workers);            /* the guard may have started one since */
     for (int i = 0; i < workers.count; i++) { /* all that it left, at once: they drain together */
-        pid_t left = kiln_worker_find(stack, workers.at[i].name, NULL);
+        pid_t left = kiln_worker_find(stack, workers.at[i].name, NULL, NULL);
         if (left)
             kill(left, SIGTERM);
     }
     for (int i = 0; i < workers.count; i++) {
+        char id[KILN_PROCESS_NAME_MAX];
         const char *name = workers.at[i].name;
         bool gentle = kiln_process_wait_gone(workers.at[i].pid, limit_s);
         if (!gentle) /* a second SIGTERM: at the next step */
             (void)kiln_process_stop(stack, name, workers.at[i].pid, SIGTERM, 10);
         kiln_process_forget(stack, name);
-        kiln_say(cli, "%-10s stopped%s", name, gentle ? "" : " before its batch finished");
+        kiln_guard_id(stack, name, id);
+        kiln_say(cli, "%-18s stopped%s", id, gentle ? "" : " before its batch finished");
     }
     if (guard)
-        kiln_say(cli, "%-10s stopped%s", "guard", ended ? "" : " (killed)");
+        kiln_say(cli, "%-18s stopped%s", "guard", ended ? "" : " (killed)");
     return workers.count;
 }

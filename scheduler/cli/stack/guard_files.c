@@ -2,6 +2,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,14 +18,16 @@
 
 static bool read_row(const json_t *row, struct kiln_guard_row *ret)
 {
-    const char *name, *device;
+    const char *name, *id = NULL, *device;
     int wanted, turn;
-    if (json_unpack((json_t *)row, "{s:s, s:s, s:b, s:i}", "name", &name, "device", &device,
-                    "wanted", &wanted, "turn", &turn))
+    if (json_unpack((json_t *)row, "{s:s, s?s, s:s, s:b, s:i}", "name", &name, "id", &id, "device",
+                    &device, "wanted", &wanted, "turn", &turn))
         return false;
+    id = id ? id : name; /* in a plan of an earlier release */
     ret->wanted = wanted;
     ret->turn = (uint32_t)turn;
     return snprintf(ret->name, sizeof ret->name, "%s", name) < (int)sizeof ret->name &&
+           snprintf(ret->id, sizeof ret->id, "%s", id) < (int)sizeof ret->id &&
            snprintf(ret->device, sizeof ret->device, "%s", device) < (int)sizeof ret->device;
 }
 
@@ -66,9 +69,9 @@ int kiln_guard_write(const struct kiln_stack *stack, const struct kiln_guard_pla
     json_t *rows = json_array();
     for (int i = 0; i < plan->count; i++) {
         const struct kiln_guard_row *row = &plan->at[i];
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:b, s:i}", "name", row->name, "device",
-                                              row->device, "wanted", (int)row->wanted, "turn",
-                                              (int)row->turn));
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:b, s:i}", "name", row->name, "id",
+                                              row->id, "device", row->device, "wanted",
+                                              (int)row->wanted, "turn", (int)row->turn));
     }
     json_t *value = json_pack("{s:i, s:I, s:I, s:s, s:o}", "crashes", plan->crashes, "within_s",
                               (json_int_t)plan->within_s, "log_bytes", (json_int_t)plan->log_bytes,
@@ -86,6 +89,25 @@ struct kiln_guard_row *kiln_guard_row(struct kiln_guard_plan *plan, const char *
     return NULL;
 }
 
+struct kiln_guard_row *kiln_guard_row_of_id(struct kiln_guard_plan *plan, const char *id)
+{
+    for (int i = 0; i < plan->count; i++)
+        if (strcmp(plan->at[i].id, id) == 0)
+            return &plan->at[i];
+    return NULL;
+}
+
+void kiln_guard_id(const struct kiln_stack *stack, const char *name,
+                   char out[KILN_PROCESS_NAME_MAX])
+{
+    struct kiln_error err;
+    struct kiln_guard_plan *plan = malloc(sizeof *plan);
+    const struct kiln_guard_row *row =
+        plan && kiln_guard_read(stack, plan, &err) == 0 ? kiln_guard_row(plan, name) : NULL;
+    snprintf(out, KILN_PROCESS_NAME_MAX, "%s", row ? row->id : name);
+    free(plan);
+}
+
 int kiln_guard_add(struct kiln_guard_plan *plan, const char *name, struct kiln_guard_row **ret,
                    struct kiln_error *err)
 {
@@ -97,6 +119,7 @@ int kiln_guard_add(struct kiln_guard_plan *plan, const char *name, struct kiln_g
     *ret = &plan->at[plan->count++];
     **ret = (struct kiln_guard_row){.wanted = false};
     snprintf((*ret)->name, sizeof(*ret)->name, "%s", name);
+    snprintf((*ret)->id, sizeof(*ret)->id, "%s", name);
     return 0;
 }
 

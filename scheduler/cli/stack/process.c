@@ -257,7 +257,7 @@ int kiln_process_up(const struct kiln_stack *stack, const struct kiln_cli *cli,
     if (rc)
         kiln_process_tail(cli, stack, spawn->name);
     else
-        kiln_say(cli, "%-10s %s (pid %ld)", spawn->name,
+        kiln_say(cli, "%-18s %s (pid %ld)", spawn->name,
                  runs          ? "runs"
                  : spawn->said ? spawn->said
                                : "started",
@@ -265,15 +265,19 @@ int kiln_process_up(const struct kiln_stack *stack, const struct kiln_cli *cli,
     return rc;
 }
 
-pid_t kiln_worker_find(const struct kiln_stack *stack, const char *name, const char *device)
+pid_t kiln_worker_find(const struct kiln_stack *stack, const char *name, const char *id,
+                       const char *device)
 {
-    char id[KILN_PROCESS_NAME_MAX + 8], on[64];
-    const char *marks[5] = {"kiln-worker\n", id};
+    char called[KILN_PROCESS_NAME_MAX + 8], on[64];
+    const char *marks[5] = {"kiln-worker\n", called};
+    const bool stacks = kiln_stack_worker_number(name) >= 0;
     int count = 2;
-    snprintf(id, sizeof id, "--id\n%s\n", name);
+    if (id || !stacks)
+        snprintf(called, sizeof called, "--id\n%s\n", id ? id : name);
+    else
+        snprintf(called, sizeof called, "--id\n");
     snprintf(on, sizeof on, "--device\n%s\n", device ? device : "");
-    if (kiln_stack_worker_number(name) >=
-        0) /* another stack of this machine has a worker-0 as well */
+    if (stacks) /* another stack of this machine has one as well */
         marks[count++] = stack->conf;
     if (device)
         marks[count++] = on;

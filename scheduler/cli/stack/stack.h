@@ -56,7 +56,7 @@ void kiln_stack_close(struct kiln_stack *stack);
 int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
 /* Makes a directory of exactly that mode; an existing one is unchanged. */
 int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err) KILN_MUST_CHECK;
-/* "worker-3", and its number, -1 for any other name. */
+/* "worker-3", which names the files of a worker of the stack, and its number, -1 for any other. */
 void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX]);
 int kiln_stack_worker_number(const char *name);
 /* Replaces the command's settings by those of the file; a broken file changes nothing. */
@@ -109,8 +109,10 @@ struct kiln_spawn {
 /* The pid of the running process of that name, 0 if there is none.  marks: texts its command line
  * must hold to be ours, each argument followed by a line break, NULL at the end. */
 pid_t kiln_process_find(const struct kiln_stack *stack, const char *name, const char *const *marks);
-/* The same of a worker; device NULL: on any. */
-pid_t kiln_worker_find(const struct kiln_stack *stack, const char *name, const char *device);
+/* The same of a worker; id NULL: of a stack whatever it is called on the bus, else the name; device
+ * NULL: on any. */
+pid_t kiln_worker_find(const struct kiln_stack *stack, const char *name, const char *id,
+                       const char *device);
 /* DIR/log/NAME.log */
 char *kiln_process_log(const struct kiln_stack *stack, const char *name, char out[PATH_MAX]);
 /* Starts it in a session of its own with DIR/log/NAME.log behind stdout and stderr, writes the pid

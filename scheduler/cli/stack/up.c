@@ -26,7 +26,7 @@ static int start_all(struct kiln_stack *stack, struct kiln_cli *cli, bool change
     if (rc == 0)
         rc = kiln_migrate(cli->config, &migration, err);
     if (rc == 0 && migration.from != migration.to)
-        kiln_say(cli, "ledger     schema %d (was %d)", migration.to, migration.from);
+        kiln_say(cli, "ledger             schema %d (was %d)", migration.to, migration.from);
     if (rc == 0)
         rc = kiln_stack_scheduler(stack, cli, changed, err);
     return rc ? rc : kiln_stack_workers(stack, cli, changed, err);
@@ -97,7 +97,7 @@ static const char *missing(const struct kiln_stack *stack, char out[KILN_PROCESS
     for (int i = 0; i < stack->workers; i++) {
         struct kiln_guard_report report;
         kiln_stack_worker_name(i, out);
-        if (!kiln_worker_find(stack, out, NULL) || /* or the guard was faster */
+        if (!kiln_worker_find(stack, out, NULL, NULL) || /* or the guard was faster */
             (kiln_guard_report(stack, out, &report) && report.restarts > 0))
             return out;
     }
@@ -106,15 +106,16 @@ static const char *missing(const struct kiln_stack *stack, char out[KILN_PROCESS
 
 int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_error *err)
 {
-    char worker[KILN_PROCESS_NAME_MAX];
+    char worker[KILN_PROCESS_NAME_MAX], id[KILN_PROCESS_NAME_MAX];
     const char *name = missing(stack, worker);
     if (!name)
         return 0;
     struct kiln_cli silent = *cli; /* shares the settings, which nothing here replaces */
     silent.quiet = true;
+    kiln_guard_id(stack, name, id);
     kiln_say(cli, "%s%s has ended; starting it again (see %s/log/%s.log)",
              cli->progress ? "\r\033[K" : "", /* over the progress bar */
-             strcmp(name, KILN_GUARD_NAME) == 0 ? "the guard" : name, stack->dir, name);
+             strcmp(name, KILN_GUARD_NAME) == 0 ? "the guard" : id, stack->dir, name);
     int rc = kiln_stack_lock(stack, err);
     if (rc == 0)
         rc = start_all(stack, &silent, false, err);
@@ -134,7 +135,7 @@ static json_t *stack_json(const struct kiln_stack *stack)
     for (int i = 0; i < stack->workers; i++) {
         char name[KILN_PROCESS_NAME_MAX];
         kiln_stack_worker_name(i, name);
-        json_object_set_new(pids, name, json_integer(kiln_worker_find(stack, name, NULL)));
+        json_object_set_new(pids, name, json_integer(kiln_worker_find(stack, name, NULL, NULL)));
     }
     char url[KILN_GALLERY_URL_MAX];
     bool gallery = kiln_stack_gallery_url(stack, url);
@@ -180,10 +181,9 @@ int kiln_verb_up(struct kiln_cli *cli, const struct kiln_args *args)
     if (cli->json)
         return kiln_print_json(cli, stack_json(&stack));
     if (stack.workers == 0)
-        kiln_say(
-            cli,
-            "workers    none: `kiln up --workers N` starts workers here, `kiln-worker --config "
-            "FILE` one on a machine that reaches these servers");
+        kiln_say(cli, "workers            none: `kiln up --workers N` starts workers here, "
+                      "`kiln-worker --config "
+                      "FILE` one on a machine that reaches these servers");
     if (strcmp(dir ? dir : ".kiln", ".kiln") == 0)
         kiln_say(cli, "ready; next: kiln enqueue FILE, kiln watch, kiln status, kiln down");
     else

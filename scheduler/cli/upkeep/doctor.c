@@ -55,9 +55,12 @@ static void check_redis(struct kiln_doctor *doctor)
     kiln_bus_close(bus);
     if (rc)
         kiln_finding(doctor, "redis", VERDICT_BAD,
-                     rc == KILN_FULL ? KILN_FREE_SPACE
-                                     : "start Redis (a private stack: `kiln up`), or correct the "
-                                       "setting redis",
+                     rc == KILN_FULL     ? KILN_FREE_SPACE
+                     : rc == KILN_DENIED ? "run kiln doctor with the settings of a user who may "
+                                           "connect, as in --config "
+                                           "/etc/kiln/secrets/kiln_operator.conf"
+                                         : "start Redis (a private stack: `kiln up`), or correct "
+                                           "the setting redis",
                      "%s", err.text);
     else
         kiln_finding(doctor, "redis", VERDICT_OK, "", "%s answers; %s in the intake stream",

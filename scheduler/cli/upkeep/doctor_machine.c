@@ -165,7 +165,7 @@ void kiln_doctor_guard(struct kiln_doctor *doctor)
         if (plan->at[i].wanted && kiln_guard_report(&stack, plan->at[i].name, &report) &&
             strcmp(report.state, "given_up") == 0)
             kiln_finding(doctor, "crew", VERDICT_BAD, STOPPED_ADVICE, "worker %s was stopped: %s",
-                         plan->at[i].name, report.reason);
+                         plan->at[i].id, report.reason);
     }
     if (wanted && !kiln_guard_find(&stack))
         kiln_finding(doctor, "crew", VERDICT_WARNING,

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "scheduler/cli/core/fit.h"
 #include "scheduler/cli/core/text_safe.h"
 
 #define NAME_MIN 8
@@ -222,7 +223,10 @@ static void put_worker(struct page *page, const struct kiln_roster_worker *worke
     const struct kiln_heartbeat *beat = &worker->beat;
     enum doing doing = doing_of(page->view->look, worker);
     char idle[8], step[24] = "-", has[KILN_LORA_SET_MAX + 48] = "", rate_name[96], far[192] = "";
-    char name[256], device[40], host[72], model[88];
+    char device[40], host[72], model[88];
+    struct kiln_text name = {0};
+    /* Cut in the middle: names of one host differ in their ends. */
+    kiln_text_cell(&name, &(struct kiln_cli){.columns = page->width}, worker->row.name, width);
     if (beat->steps)
         snprintf(step, sizeof step, "%u/%u", beat->step, beat->steps);
     if (beat->width)
@@ -234,13 +238,14 @@ static void put_worker(struct page *page, const struct kiln_roster_worker *worke
                  kiln_safe_cell(beat->model, MODEL_COLUMNS, model, sizeof model));
     kiln_view_rate_name(worker, rate_name, sizeof rate_name);
     put(page, doing_inks[doing], " %s %-6s %s %7s %4llu %7llu %5llu %6.1f %5s  %s%s",
-        kiln_safe_cell(worker->row.name, width, name, sizeof name), doing_names[doing],
+        name.at ? name.at : "", doing_names[doing],
         kiln_safe_cell(worker->live ? beat->device : worker->row.device, DEVICE_COLUMNS, device,
                        sizeof device),
         step, (unsigned long long)worker->row.assigned, (unsigned long long)beat->done,
         (unsigned long long)beat->failed,
         kiln_rate_per_min(page->view->rates, rate_name, page->view->now_s),
         worker->live ? kiln_roster_idle(beat, idle) : "-", far, has);
+    kiln_text_release(&name);
 }
 
 static void put_workers(struct page *page, size_t from, size_t count)

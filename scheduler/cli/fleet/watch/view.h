@@ -11,7 +11,7 @@
  *
  *      WORKERS    2 live: 1 busy, 0 idle, 1 drain, 0 deaf; 0 gone
  *      NAME      NOW    DEVICE      STEP JOBS    DONE  FAIL   /MIN  IDLE  HAS LOADED
- *      worker-0  busy   cuda:0       3/8    2      61     0   17.0  0.4%  1024x768 watercolor:0.8
+ *      h-gpu0    busy   cuda:0       3/8    2      61     0   17.0  0.4%  1024x768 watercolor:0.8
  *      GROUPS     3 with work
  *        QUEUED ASSIGNED  SIZE        STEPS   OLDEST  LORAS
  *      FAILURES   2 jobs, 1 cause, in the last hour

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/suggest.h"
-#include "scheduler/cli/fleet/worker_show.h"
+#include "scheduler/cli/stack/guard.h"
 #include "schemas/digest.h"
 #include "schemas/names.h"
 
@@ -37,37 +37,34 @@ void kiln_worker_name_of(const char *on_host, const char *on, unsigned number,
         snprintf(out, KILN_PROCESS_NAME_MAX, "%.14s-%.8s", host, device);
 }
 
-bool kiln_worker_is_before(const char *name, const char *other)
+bool kiln_worker_id_fits(const char *id, const char *device)
 {
-    const int number = kiln_stack_worker_number(name);
-    return number >= 0 && number < kiln_stack_worker_number(other);
+    char first[KILN_PROCESS_NAME_MAX];
+    kiln_worker_name_of(NULL, device, 0, first);
+    const size_t len = strlen(first);
+    return strncmp(id, first, len) == 0 && (id[len] == '\0' || id[len] == '-');
 }
 
-/* The name that `worker start` would have given to a worker of the stack, "" for any other. */
-static void name_by_device(const struct kiln_guard_plan *plan, int at,
-                           char out[KILN_PROCESS_NAME_MAX])
+void kiln_worker_id_set(struct kiln_guard_plan *plan, struct kiln_guard_row *row)
 {
-    const struct kiln_guard_row *row = &plan->at[at];
-    unsigned before = 0;
-    out[0] = '\0';
-    if (kiln_stack_worker_number(row->name) < 0)
-        return;
-    for (int i = 0; i < plan->count; i++)
-        before += kiln_worker_is_before(plan->at[i].name, row->name) &&
-                  strcmp(plan->at[i].device, row->device) == 0;
-    kiln_worker_name_of(NULL, row->device, before, out);
+    char id[KILN_PROCESS_NAME_MAX];
+    unsigned number = 0;
+    do
+        kiln_worker_name_of(NULL, row->device, number++, id);
+    while (kiln_guard_row_of_id(plan, id) && number < KILN_GUARD_MAX);
+    snprintf(row->id, sizeof row->id, "%s", id);
 }
 
 struct kiln_guard_row *kiln_worker_row_meant(struct kiln_guard_plan *plan, const char *word)
 {
-    struct kiln_guard_row *row = kiln_guard_row(plan, word);
-    int meant = row != NULL;
-    for (int by_device = 0; meant == 0 && by_device < 2; by_device++)
-        for (int i = 0; i < plan->count; i++) {
-            char name[KILN_PROCESS_NAME_MAX];
-            name_by_device(plan, i, name);
-            if (!kiln_worker_meant(by_device ? name : plan->at[i].name, word))
-                continue;
+    struct kiln_guard_row *row = kiln_guard_row_of_id(plan, word);
+    int meant = 0;
+    if (!row)
+        row = kiln_guard_row(plan, word);
+    if (row)
+        return row;
+    for (int i = 0; i < plan->count; i++)
+        if (kiln_worker_meant(plan->at[i].id, word)) {
             row = &plan->at[i];
             meant++;
         }
