@@ -190,6 +190,7 @@ done
 refused as operator "ALTER TABLE job DISABLE TRIGGER ALL"
 fails 77 kiln cancel b --yes $reader
 fails 77 kiln migrate --roles $operator
+says 'only the owner of the tables migrates: .*--config /etc/kiln/kiln.conf'
 fails 77 kiln enqueue jobs.jsonl --batch d --no-wait $reader
 acl() { local role=$1; shift; REDISCLI_AUTH=$(cat secrets/kiln_$role.redis) redis-cli -s "$redis_socket" --user "kiln_$role" "$@" 2>&1; }
 denied() { acl "$@" | grep -q NOPERM || die "allowed: $*"; }

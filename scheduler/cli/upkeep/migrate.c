@@ -41,8 +41,14 @@ int kiln_verb_migrate(struct kiln_cli *cli, const struct kiln_args *args)
         return kiln_usage(cli, "--roles has no --dry-run");
     struct kiln_migration migration = {
         .dry_run = dry_run, .progress = say_progress, .arg = &building};
-    if (kiln_migrate(cli->config, &migration, &err))
-        return kiln_report(cli, &err);
+    if (kiln_migrate(cli->config, &migration, &err)) {
+        const int status = kiln_report(cli, &err);
+        if (err.code == KILN_DENIED)
+            kiln_say(cli,
+                     "      only the owner of the tables migrates: use the owner's settings, as "
+                     "in --config /etc/kiln/kiln.conf, and password (PGPASSWORD)");
+        return status;
+    }
     int from = migration.from, to = migration.to;
     if (from == to)
         kiln_say(cli, "the schema has version %d, the newest; nothing to do", from);
