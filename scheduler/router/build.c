@@ -111,7 +111,7 @@ static int add_text(struct kiln_router *router, const char *text, bool grouped, 
         rc = rc ? rc : add_use(router, use, err);
         *ret_concept =
             kiln_lexicon_find(router->lexicon, kiln_route_tokens_phrase(tokens.at, tokens.count));
-        rc = rc ? rc : add_joined(router, &tokens, text, use, err);
+        rc = rc || grouped ? rc : add_joined(router, &tokens, text, use, err);
     }
     kiln_route_tokens_release(&tokens);
     return rc;

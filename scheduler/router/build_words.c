@@ -125,14 +125,16 @@ int kiln_router_build_words(struct kiln_router *router, struct kiln_error *err)
 
 /* --- misspelt words --------------------------------------------------------------------------- */
 
-void kiln_misspelt_each(const char *text, size_t len, void (*each)(void *arg, uint64_t hash),
-                        void *arg)
+void kiln_misspelt_each(const char *text, size_t len, size_t from, unsigned letters,
+                        void (*each)(void *arg, uint64_t hash), void *arg)
 {
     char less[24];
-    for (size_t skip = 1; skip < len; skip++) { /* the first letter is hardly ever wrong */
+    for (size_t skip = from; skip < len; skip++) {
         memcpy(less, text, skip);
         memcpy(less + skip, text + skip + 1, len - skip - 1);
         each(arg, kiln_map_hash(less, len - 1));
+        if (letters > 1)
+            kiln_misspelt_each(less, len - 1, skip, letters - 1, each, arg);
     }
 }
 
@@ -173,7 +175,7 @@ static int add_word(struct kiln_router *router, const struct kiln_route_token *t
     memcpy(word->text, text, len);
     add_misspelling(&m, kiln_map_hash(text, len));
     if (len >= KILN_TAIL_LEN)
-        kiln_misspelt_each(word->text, len, add_misspelling, &m);
+        kiln_misspelt_each(word->text, len, 1, 1, add_misspelling, &m);
     return m.failed ? no_memory(err) : 0;
 }
 
@@ -234,6 +236,14 @@ int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *er
         if (router->phrases[i].joined)
             (void)kiln_route_tokens_join(&tokens);
         rc = rc ? rc : add_spoken(router, &router->phrases[i], &tokens, &seen, err);
+    }
+    for (size_t w = 0; w < router->spoken_count && !rc; w++) {
+        const struct kiln_spoken *word = &router->spoken[w];
+        const size_t len = strlen(word->text);
+        struct misspelling m = {router, (uint32_t)w, false};
+        if (word->alone && len >= KILN_TWICE_LEN)
+            kiln_misspelt_each(word->text, len, 1, 2, add_misspelling, &m);
+        rc = m.failed ? no_memory(err) : 0;
     }
     kiln_route_tokens_release(&tokens);
     kiln_map_release(&seen);

@@ -14,7 +14,7 @@
 #define AROUND 3    /* words on either side that may make a phrase with it */
 
 /* How a word is misspelt; the lower, the nearer. */
-enum { SLIP, WRONG_LETTER, ANOTHER_WORD };
+enum { SLIP, WRONG_LETTER, TWO_LETTERS, ANOTHER_WORD };
 
 struct guess {
     const struct kiln_router *router;
@@ -44,18 +44,20 @@ static bool is_slip(const char *word, size_t len, const char *text, size_t text_
            memcmp(word + same, text + same + 1, len - same) == 0;
 }
 
-static int distance(const struct guess *guess, const char *word)
+static int distance(const struct guess *guess, const struct kiln_spoken *spoken)
 {
+    const char *word = spoken->text;
     const size_t len = strlen(word), text_len = guess->len;
     const char *text = guess->text;
     if (is_slip(word, len, text, text_len, KILN_SLIP_LEN - guess->short_by))
         return SLIP;
     if (word[0] != text[0]) /* the first letter is hardly ever wrong */
         return ANOTHER_WORD;
-    return len + guess->short_by >= KILN_MISSPELT_LEN &&
-                   kiln_edit_distance(word, len, text, text_len, 1) <= 1
-               ? WRONG_LETTER
-               : ANOTHER_WORD;
+    if (len + guess->short_by < KILN_MISSPELT_LEN)
+        return ANOTHER_WORD;
+    const bool twice = spoken->alone && len >= KILN_TWICE_LEN;
+    const size_t wrong = kiln_edit_distance(word, len, text, text_len, twice ? 2 : 1);
+    return wrong <= 1 ? WRONG_LETTER : wrong == 2 && twice ? TWO_LETTERS : ANOTHER_WORD;
 }
 
 /* Which of two words is meant does not matter if one LoRA alone has both. */
@@ -72,7 +74,7 @@ static void try_guess(void *arg, uint64_t hash)
     unsigned seen = 0;
     for (uint32_t n = first ? *first : UINT32_MAX; n != UINT32_MAX; n = router->near[n].next) {
         const struct kiln_spoken *word = &router->spoken[router->near[n].word];
-        const int away = distance(guess, word->text);
+        const int away = distance(guess, word);
         if (++seen > KILN_NEAR_MAX) {
             guess->many = true;
             guess->distance = -1; /* nothing is nearer */
@@ -100,11 +102,13 @@ static void look_around(struct guess *guess)
 {
     char other[WORD_MAX];
     try_guess(guess, kiln_map_hash(guess->text, guess->len));
-    kiln_misspelt_each(guess->text, guess->len, try_guess, guess);
+    kiln_misspelt_each(guess->text, guess->len, 1, 1, try_guess, guess);
     memcpy(other, guess->text, guess->len); /* "enon" */
     other[0] = guess->text[1];
     other[1] = guess->text[0];
     try_guess(guess, kiln_map_hash(other, guess->len));
+    if (!guess->word && guess->len + 2 >= KILN_TWICE_LEN)
+        kiln_misspelt_each(guess->text, guess->len, 1, 2, try_guess, guess);
 }
 
 /* Whether a word of the phrase beside word `at` says more than "a" or "style". */
@@ -168,7 +172,8 @@ static const struct kiln_spoken *within_a_phrase(const struct kiln_router *route
 static bool is_likened(const struct kiln_router *router, struct kiln_route_token *token,
                        const char *text)
 {
-    static const char *const endings[] = {"ish", "like", "esque", "ified", "ized"};
+    static const char *const endings[] = {"ish",  "like", "esque", "ified", "ized",
+                                          "ised", "ify",  "core",  "wave"};
     for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {
         const size_t ending = strlen(endings[e]);
         if (token->length < ending + KILN_SLIP_LEN ||

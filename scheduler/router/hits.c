@@ -49,6 +49,10 @@ static inline bool is_word(const struct kiln_router_reader *reader, size_t i, co
            memcmp(letters, word, token->length) == 0;
 }
 
+/* Of words that a clause may hold beside a look: "please make it watercolor". */
+#define SAY_NOTHING                                                                                \
+    (KILN_WORD_SMALL | KILN_WORD_PRAISE | KILN_WORD_LOOK | KILN_WORD_MAKING | KILN_WORD_ASKING)
+
 /* Whether the clause holds nothing else of meaning: "a fox, watercolor, masterpiece". */
 static bool alone(const struct kiln_router_reader *reader, struct kiln_span span, uint32_t clause)
 {
@@ -56,18 +60,16 @@ static bool alone(const struct kiln_router_reader *reader, struct kiln_span span
     size_t from = span.from, to = span.to;
     while (from > 0 && at[from - 1].clause == clause) {
         from--;
-        if (!(classes_at(reader, from, clause) &
-              (KILN_WORD_SMALL | KILN_WORD_PRAISE | KILN_WORD_LOOK)))
+        if (!(classes_at(reader, from, clause) & SAY_NOTHING))
             return false;
     }
     for (; to < reader->tokens.count && at[to].clause == clause; to++)
-        if (!(classes_at(reader, to, clause) &
-              (KILN_WORD_SMALL | KILN_WORD_PRAISE | KILN_WORD_LOOK)))
+        if (!(classes_at(reader, to, clause) & SAY_NOTHING))
             return false;
     return true;
 }
 
-/* Whether the word stands before the span, or before its article: "as a sticker", "like the". */
+/* Whether the word stands before the span, or before its article. */
 static bool follows_word(const struct kiln_router_reader *reader, struct kiln_span span,
                          const char *word)
 {
@@ -78,16 +80,70 @@ static bool follows_word(const struct kiln_router_reader *reader, struct kiln_sp
     return at > 0 && is_word(reader, at - 1, word);
 }
 
+static bool is_any(const struct kiln_router_reader *reader, size_t i, const char *const *words,
+                   size_t count)
+{
+    for (size_t w = 0; w < count; w++)
+        if (is_word(reader, i, words[w]))
+            return true;
+    return false;
+}
+#define IS_ANY(reader, i, words) is_any(reader, i, words, sizeof(words) / sizeof *(words))
+
+/* "As a sticker", "like on my old game boy", "looks watery", "medium clay"; "make it clay". */
+static bool is_likened_to(const struct kiln_router_reader *reader, struct kiln_span span,
+                          uint32_t clause)
+{
+    static const char *const likened[] = {
+        "as",         "like",      "la",        "via",        "look",      "looking",
+        "style",      "medium",    "technique", "aesthetic",  "imitating", "mimicking",
+        "resembling", "emulating", "evoking",   "channeling", "think"};
+    static const char *const between[] = {"if", "though", "something", "out", "straight", "one"};
+    static const char *const makes[] = {"make",   "making", "turn", "want",
+                                        "render", "paint",  "draw"};
+    static const char *const objects[] = {"it", "this", "that", "them", "everything", "all"};
+    size_t at = span.from;
+    for (unsigned back = 0; at > 0 && back < 4 &&
+                            ((classes_at(reader, at - 1, clause) & KILN_WORD_SMALL) ||
+                             IS_ANY(reader, at - 1, between));
+         back++) {
+        at--;
+        if (IS_ANY(reader, at, likened))
+            return true;
+    }
+    if (at == 0 || reader->tokens.at[at - 1].clause != clause)
+        return false;
+    return IS_ANY(reader, at - 1, likened) ||
+           (span.from > 1 && IS_ANY(reader, span.from - 1, objects) &&
+            IS_ANY(reader, span.from - 2, makes));
+}
+
+/* "In chunky clay" at the end of what is wanted; "in a big arcade" is a place. */
+static bool is_in_some(const struct kiln_router_reader *reader, struct kiln_span span,
+                       uint32_t clause)
+{
+    const struct kiln_route_token *at = reader->tokens.at;
+    if (span.from < 2 || !is_word(reader, span.from - 2, "in") ||
+        at[span.from - 2].clause != clause ||
+        (classes_at(reader, span.from - 1, clause) & (KILN_WORD_SMALL | KILN_WORD_PLACE)))
+        return false;
+    return span.to == reader->tokens.count || at[span.to].clause != clause ||
+           at[span.to].mark != at[span.from].mark;
+}
+
 /* "Drawn with neon", "a fox made from clay". */
 static bool is_made_with(const struct kiln_router_reader *reader, struct kiln_span span,
                          uint32_t clause)
 {
-    static const char *const with[] = {"with", "from", "by", "using", "through"};
-    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
-        if (follows_word(reader, span, with[i]))
-            for (uint32_t at = span.from, back = 0; at-- > 0 && back < 4; back++)
-                if (classes_at(reader, at, clause) & KILN_WORD_MAKING)
-                    return true;
+    static const char *const with[] = {"with", "from", "by", "using", "through", "into"};
+    static const char *const articles[] = {"a", "an", "the"};
+    const size_t last =
+        span.from > 0 && IS_ANY(reader, span.from - 1, articles) ? span.from - 1 : span.from;
+    if (last == 0 || !IS_ANY(reader, last - 1, with))
+        return false;
+    for (size_t at = span.from, back = 0; at-- > 0 && back < 4; back++)
+        if (classes_at(reader, at, clause) & KILN_WORD_MAKING)
+            return true;
     return false;
 }
 
@@ -108,9 +164,9 @@ static bool is_happening(const struct kiln_router_reader *reader, struct kiln_sp
                  {"freshly", NULL, "hed"}, {"recently", NULL, "ed"}, {NULL, "egg", "hing"},
                  {NULL, "eggs", "hing"},   {NULL, "chick", "hed"},   {NULL, "chicks", "hed"},
                  {NULL, "out", "hed"},     {NULL, "out", "hing"},    {NULL, "a", "hed"},
-                 {NULL, "her", "ing"},     {NULL, "his", "ing"},     {NULL, "its", "ing"},
-                 {NULL, "their", "ing"},   {NULL, "by", "ed"},       {NULL, "from", "ed"},
-                 {NULL, "from", "ing"}};
+                 {NULL, "a", "hing"},      {NULL, "her", "ing"},     {NULL, "his", "ing"},
+                 {NULL, "its", "ing"},     {NULL, "their", "ing"},   {NULL, "by", "ed"},
+                 {NULL, "from", "ed"},     {NULL, "from", "ing"}};
     const struct kiln_route_token *token = &reader->tokens.at[span.from];
     const char *text = reader->tokens.letters + token->text;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
@@ -133,15 +189,17 @@ static bool is_asked_for(const struct kiln_router_reader *reader, const struct k
     if (((classes_at(reader, span.to, clause) & KILN_WORD_LOOK) &&
          !(phrase->bare && is_word(reader, span.to, "of") && !is_word(reader, span.to + 1, "a") &&
            !is_word(reader, span.to + 1, "an"))) ||
-        reader->tokens.at[span.to - 1].likened || alone(reader, span, clause))
+        reader->tokens.at[span.to - 1].likened || alone(reader, span, clause) ||
+        ((classes_at(reader, span.to, clause) & KILN_WORD_FIGURE) && /* "a clay fox" */
+         (classes_at(reader, span.to - 1, clause) & KILN_WORD_MATERIAL)))
         return true;
     /* "In Tokyo with many signs" is no look. */
     const bool loose = phrase->bare && span.to - span.from > phrase->count;
     return span.from > 0 && reader->tokens.at[span.from - 1].clause == clause &&
            (((is_word(reader, span.from - 1, "in") || is_word(reader, span.from - 1, "of")) &&
              !loose) ||
-            follows_word(reader, span, "as") || follows_word(reader, span, "like") ||
-            is_made_with(reader, span, clause));
+            is_likened_to(reader, span, clause) || is_made_with(reader, span, clause) ||
+            is_in_some(reader, span, clause));
 }
 
 /* "Water color" is one word in two, and no water with color in it. */
@@ -176,7 +234,9 @@ static uint16_t look(const struct kiln_router_reader *reader, const struct kiln_
     const bool known = kiln_lexicon_known(reader->router->lexicon, phrase->forms[0]);
     if (phrase->count == 1 && !known) /* a word made up for this LoRA */
         return KILN_LOOK;
-    if (next & KILN_WORD_THING)
+    if ((next & KILN_WORD_THING) ||
+        (phrase->count == 1 && follows &&
+         (classes_at(reader, span.from - 1, clause) & KILN_WORD_TRADING)))
         return THING;
     if (follows && is_word(reader, span.from - 1, "of") && span.from > 1 &&
         (classes_at(reader, span.from - 2, clause) & KILN_WORD_CONTAINER))
@@ -240,7 +300,7 @@ static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
                 token->clause == tokens->at[i].clause && token->mark == tokens->at[i].mark)
                 break;
         }
-        if (t > high && phrase->grouped)
+        if (t > high && (phrase->grouped || phrase->bare))
             return 0;
         if (t > high)
             continue;

@@ -139,9 +139,12 @@ int kiln_router_build_misspelt(struct kiln_router *router, struct kiln_error *er
 #define KILN_SLIP_LEN 4
 #define KILN_TAIL_LEN 3  /* of one of which only the last letter may be doubled */
 #define KILN_NEAR_MAX 16 /* words compared with a misspelt one; with more, none is meant */
-/* Calls each with the hash of every word that lacks one letter of text. */
-void kiln_misspelt_each(const char *text, size_t len, void (*each)(void *arg, uint64_t hash),
-                        void *arg);
+/* Of one that is a phrase by itself and may have two wrong letters. */
+#define KILN_TWICE_LEN 8
+/* Calls each with the hash of every word that lacks up to so many letters of text, from that one
+ * on. */
+void kiln_misspelt_each(const char *text, size_t len, size_t from, unsigned letters,
+                        void (*each)(void *arg, uint64_t hash), void *arg);
 
 /* guess.c: which words misspelt ones stand for; then hits.c: fills reader->hits. */
 void kiln_router_guess(struct kiln_router_reader *reader);

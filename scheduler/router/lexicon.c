@@ -275,15 +275,27 @@ static int link_concept(struct kiln_lexicon *lexicon, struct kiln_concept *conce
     return rc;
 }
 
+/* The next line, with those behind it that begin with a space: they go on with its list.  *next:
+ * the number of the line behind them. */
+static char *next_line(char **rest, unsigned *next)
+{
+    char *line = strsep(rest, "\n");
+    for (++*next; line && *rest && **rest == ' '; ++*next) {
+        char *end = *rest - 1;
+        *end = end > line && end[-1] != '|' ? ',' : ' ';
+        (void)strsep(rest, "\n");
+    }
+    return line;
+}
+
 /* A phrase that one concept writes out and another one makes of a group is the first one's. */
 static int read_concepts(struct kiln_lexicon *lexicon, struct kiln_error *err)
 {
     struct late *late = calloc(CONCEPTS_MAX, sizeof *late);
     char *rest = lexicon->text, *line;
-    unsigned number = 0;
+    unsigned next = 1;
     int rc = late ? 0 : no_memory(err);
-    while (!rc && (line = strsep(&rest, "\n")) != NULL) {
-        number++;
+    for (unsigned number = next; !rc && (line = next_line(&rest, &next)) != NULL; number = next) {
         if (*line == '#' || !*trim(line))
             continue;
         if (*line == '@')

@@ -13,7 +13,7 @@
 
 struct kiln_lexicon;
 
-#define KILN_CONCEPT_PHRASES_MAX 2000
+#define KILN_CONCEPT_PHRASES_MAX 10000
 
 struct kiln_concept {
     const char *name, *kind;

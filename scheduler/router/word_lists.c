@@ -20,7 +20,10 @@ const struct kiln_word_list kiln_word_lists[] = {
      "illustration "
      "picture image print sketch version animation film photo photograph poster still scene "
      "portrait graphics technique rendition texture design of like ish esque inspired themed vibe "
-     "feel treatment visuals manner filter 风格 效果"},
+     "feel treatment visuals manner filter looking flavored fashion mood approach medium method "
+     "finish flavor makeover "
+     "transformation conversion variant edition interpretation take homage tribute atmosphere "
+     "artstyle theme visual feeling craft 风格 效果"},
     {KILN_WORD_THING,
      "set box kit class course lesson workshop museum gallery exhibition shop store supplies paper "
      "brush book shelf bookshelf case bottle jar tin factory grill suit phone court pot tile table "
@@ -29,7 +32,7 @@ const struct kiln_word_list kiln_word_lists[] = {
      "wholesaler "
      "brick pit soil pigeon worm tablet roof mug cup vase frame tray lobby hotel label sock hat "
      "jumper blanket cushion gas atom palette easel bowl jug urn tetra jacket hoodie sneakers "
-     "highlighter"},
+     "highlighter collie"},
     {KILN_WORD_CONTAINER,
      "box set pile pack packet jar tube sheet stack bag bucket crate drawer lump "
      "roll bottle shelf tin can glass cup bowl plate piece"},
@@ -38,10 +41,39 @@ const struct kiln_word_list kiln_word_lists[] = {
                        "illustrated executed shown "
                        "styled portrayed designed sketched crafted built formed shaped sculpted "
                        "modeled molded traced "
-                       "shaded constructed"},
+                       "shaded constructed "
+                       "turn turned convert converted transform transformed reimagined "
+                       "reinterpreted redone redrawn remade "
+                       "reworked translated treated handled finished realized"},
+    {KILN_WORD_ASKING, "please thanks make do want use go going give keep all everything whole "
+                       "entire entirely just only "
+                       "pure purely full fully total totally completely classic traditional proper "
+                       "simple simply overall me "
+                       "you we i us would could can should id let need think prefer preferably try "
+                       "throughout done render draw "
+                       "paint turn them wanted"},
+    {KILN_WORD_TRADING,
+     "sell selling sold buy buying bought collect collecting collected hold holding held carry "
+     "carrying eat eating wear wearing steal stealing find finding lost"},
+    {KILN_WORD_MATERIAL, "clay dough pixel sprite"},
+    {KILN_WORD_FIGURE, "figure character creature animal monster robot dragon unicorn dinosaur "
+                       "alien ghost witch wizard knight "
+                       "pirate princess prince king queen hero man woman boy girl child baby lady "
+                       "fox cat kitten dog puppy bird "
+                       "owl duck hen chicken rooster goose swan penguin parrot eagle horse pony "
+                       "donkey cow calf pig piglet sheep "
+                       "lamb goat rabbit bunny hare mouse rat hamster squirrel hedgehog badger "
+                       "bear panda koala tiger lion wolf "
+                       "deer elephant giraffe zebra hippo rhino monkey ape gorilla kangaroo camel "
+                       "snake lizard frog toad turtle "
+                       "tortoise crocodile fish shark whale dolphin octopus crab snail bee "
+                       "butterfly ladybug spider ant face "
+                       "head hand heart star moon sun circle square triangle rectangle diamond "
+                       "hexagon pentagon ring disc arrow "
+                       "cross flower blossom rose tree mushroom apple banana cherry strawberry"},
     {KILN_WORD_ENGLISH,
      "anis bleu bran brio clam clod doss dost gird hoes lief loin loom nori peen penn ploy rani "
-     "ruts sens sett slat wets"},
+     "ruts sens sett slat wets hatchet hatchling hatchery hatchback stickler"},
     {0, NULL}};
 
 const char kiln_word_spellings[26][4][2][12] = {
@@ -50,7 +82,7 @@ const char kiln_word_spellings[26][4][2][12] = {
     ['e' - 'a'] = {{"enamelled", "enameled"}},
     ['g' - 'a'] = {{"grey", "gray"}},
     ['j' - 'a'] = {{"jewellery", "jewelry"}},
-    ['m' - 'a'] = {{"mould", "mold"}, {"modelling", "modeling"}},
+    ['m' - 'a'] = {{"mould", "mold"}, {"modelling", "modeling"}, {"modelled", "modeled"}},
     ['t' - 'a'] = {{"theatre", "theater"}},
 };
 

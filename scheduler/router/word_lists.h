@@ -12,7 +12,11 @@ enum kiln_word_class {
     KILN_WORD_CONTAINER = 16, /* "a box of crayons": in front of "of": a thing too */
     KILN_WORD_PLACE = 32,     /* behind a word: the word is a thing ("the clay on the table") */
     KILN_WORD_ENGLISH = 64,   /* a rare word that is no misspelling of a look's */
-    KILN_WORD_MAKING = 128    /* "drawn with", "made from": what follows is a look */
+    KILN_WORD_MAKING = 128,   /* "drawn with", "made from": what follows is a look */
+    KILN_WORD_ASKING = 256,   /* "please make it all": carries nothing beside a look */
+    KILN_WORD_TRADING = 512,  /* in front of a word: it is a thing ("a shop that sells stickers") */
+    KILN_WORD_MATERIAL = 1024, /* in front of a figure: a look ("a clay fox") */
+    KILN_WORD_FIGURE = 2048
 };
 
 struct kiln_word_list {

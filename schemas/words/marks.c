@@ -175,27 +175,140 @@ static void mark_sayings(struct text *t)
 
 /* --- denials ---------------------------------------------------------------------------------- */
 
-static const char *const denials[] = {
-    "not",         "no",           "without",    "never",      "avoid",       "avoiding",
-    "except",      "neither",      "nor",        "cannot",     "excludes",    "excluding",
-    "rather than", "free of",      "lacks",      "lacking",    "minus",       "non",
-    "nothing",     "anything but", "instead of", "sick of",    "tired of",    "fed up with",
-    "bored of",    "enough of",    "hate",       "hates",      "dislike",     "skip",
-    "leave out",   "leaving out",  "omit",       "omitting",   "exclude",     "ditch the",
-    "drop the",    "lose the",     "forget the", "remove the", "in place of", "devoid of",
-    NULL};
-static const char *const no_denials[] = {"not only",     "not just",   "nothing but", "no less",
-                                         "no matter",    "not unlike", "no doubt",    "no other",
-                                         "nothing else", NULL};
+static const char *const denials[] = {"no need for",
+                                      "no need of",
+                                      "not",
+                                      "no",
+                                      "without",
+                                      "never",
+                                      "avoid",
+                                      "avoiding",
+                                      "except",
+                                      "neither",
+                                      "nor",
+                                      "cannot",
+                                      "excludes",
+                                      "excluding",
+                                      "rather than",
+                                      "free of",
+                                      "lacks",
+                                      "lacking",
+                                      "minus",
+                                      "non",
+                                      "nothing",
+                                      "anything but",
+                                      "instead of",
+                                      "sick of",
+                                      "tired of",
+                                      "fed up with",
+                                      "bored of",
+                                      "enough of",
+                                      "hate",
+                                      "hates",
+                                      "dislike",
+                                      "skip",
+                                      "leave out",
+                                      "leaving out",
+                                      "omit",
+                                      "omitting",
+                                      "exclude",
+                                      "ditch the",
+                                      "drop the",
+                                      "lose the",
+                                      "forget",
+                                      "remove",
+                                      "in place of",
+                                      "devoid of",
+                                      "dont",
+                                      "doesnt",
+                                      "isnt",
+                                      "arent",
+                                      "wasnt",
+                                      "aint",
+                                      "shouldnt",
+                                      "wont",
+                                      "than",
+                                      "other than",
+                                      "apart from",
+                                      "aside from",
+                                      "as opposed to",
+                                      "opposed to",
+                                      "contrary to",
+                                      "in lieu of",
+                                      "far from",
+                                      "unlike",
+                                      "sans",
+                                      "scrap the",
+                                      "ditch",
+                                      "ditching",
+                                      "skipping",
+                                      "removing",
+                                      "get rid of",
+                                      "rid of",
+                                      "steer clear of",
+                                      "stay clear of",
+                                      "stay away from",
+                                      "keep away from",
+                                      "hold the",
+                                      "spare me",
+                                      "ban",
+                                      "banish",
+                                      "eliminate",
+                                      "reject",
+                                      "refuse",
+                                      "loathe",
+                                      "loathes",
+                                      "detest",
+                                      "detests",
+                                      "allergic to",
+                                      "weary of",
+                                      "bored with",
+                                      "enough with",
+                                      "used to be",
+                                      "formerly",
+                                      "previously",
+                                      NULL};
+/* "Replace the neon with clay", "swap clay for neon": up to "with" or "for". */
+static const char *const swaps[] = {"replace",  "replacing", "replaces", "swap", "swap out",
+                                    "swapping", "trade",     "trading",  NULL};
+static const char *const swap_ends[] = {"with", "for", "by", "against", NULL};
+/* Behind what is denied: "neon is not wanted". */
+static const char *const refusals[] = {"not wanted",
+                                       "not needed",
+                                       "not allowed",
+                                       "not welcome",
+                                       "not required",
+                                       "not necessary",
+                                       "not an option",
+                                       "unwanted",
+                                       "banned",
+                                       "forbidden",
+                                       "is out of the question",
+                                       "isn't wanted",
+                                       "isn't needed",
+                                       "isn't allowed",
+                                       "aren't wanted",
+                                       "aren't needed",
+                                       "aren't allowed",
+                                       NULL};
+static const char *const no_denials[] = {
+    "not only",          "not just",       "nothing but",        "no less than",
+    "no less",           "no matter",      "not unlike",         "no doubt",
+    "no other",          "nothing else",   "nothing other than", "none other than",
+    "nothing less than", "more than just", "more than merely",   NULL};
 static const char *const scope_ends[] = {"but",  "nor",     "only", "just", "in",
                                          "with", "at",      "on",   "by",   "under",
                                          "from", "instead", "over", "near", NULL};
 static const char *const small_words[] = {"a",  "or", "and", "an", "the", "any",  "of",   "be",
                                           "to", "it", "is",  "at", "all", "make", "like", NULL};
 /* "Not drawn with ink" denies ink. */
-static const char *const makings[] = {"made",     "drawn",    "painted", "done",
-                                      "rendered", "sketched", "built",   "modelled",
-                                      "shaded",   "sculpted", "printed", NULL};
+static const char *const makings[] = {
+    "made",      "drawn",    "painted", "done",      "rendered",  "sketched",
+    "built",     "modelled", "shaded",  "sculpted",  "printed",   "making",
+    "drawing",   "painting", "doing",   "rendering", "sketching", "building",
+    "modelling", "modeling", "modeled", "shading",   "sculpting", "printing",
+    "molded",    "moulded",  "molding", "moulding",  "using",     "going",
+    "doodled",   "inked",    "formed",  "shaped",    "created",   NULL};
 static const char *const means[] = {"in", "with", "by", "from", "on", NULL};
 static const char *const denials_cjk[] = {"不要", "沒有", "没有", "不是", "避免",
                                           "禁止", "不用", "不带", "无",   "無",
@@ -224,11 +337,40 @@ static size_t scope_end(const struct text *t, size_t at)
         }
         if (words > 0 && any_word(t, at, scope_ends) && !(making && any_word(t, at, means)))
             break;
-        making = any_word(t, at, makings) > 0;
-        words += any_word(t, at, small_words) == 0;
+        const bool small = any_word(t, at, small_words) > 0;
+        making = any_word(t, at, makings) > 0 || (making && small);
+        words += !small;
         end = at = word_end(t, at);
     }
     return end;
+}
+
+static size_t swap_end(const struct text *t, size_t at)
+{
+    const size_t last = scope_end(t, at);
+    for (size_t end = at; end < last; end++)
+        if (!letter(t->at[end]) && end + 1 < last && any_word(t, end + 1, swap_ends))
+            return end;
+    return last;
+}
+
+/* The beginning of what a refusal behind it denies: two words that say something, within the clause
+ * and behind "and" or "but". */
+static size_t refused(const struct text *t, size_t at)
+{
+    static const char *const others[] = {"and", "but", "with", NULL};
+    unsigned words = 0;
+    size_t from = at;
+    while (at > 0 && words < 3 && !ends_clause(t, at - 1)) {
+        at--;
+        if (!letter(t->at[at]) || (at > 0 && letter(t->at[at - 1])))
+            continue;
+        if (any_word(t, at, others))
+            break;
+        words += any_word(t, at, small_words) == 0;
+        from = at;
+    }
+    return from;
 }
 
 static size_t scope_end_cjk(const struct text *t, size_t at)
@@ -255,15 +397,31 @@ static size_t short_not(const struct text *t, size_t at)
 
 static void mark_denials(struct text *t)
 {
-    const uint32_t letters = first_letters(denials);
+    const uint32_t letters = first_letters(denials) | first_letters(no_denials) |
+                             first_letters(swaps) | first_letters(refusals);
     for (size_t at = 0; at < t->len; at++) {
         const bool ascii = !(t->at[at] & 0x80); /* also "n't" begins with an n, as "not" does */
         if (t->marks[at] != KILN_MARK_NONE || (ascii && !may_begin(letters, t->at[at])))
             continue;
         size_t cue = short_not(t, at);
-        if (!cue && ascii && (at == 0 || !letter(t->at[at - 1])) && !any_word(t, at, no_denials))
+        const bool begins = ascii && (at == 0 || !letter(t->at[at - 1]));
+        const size_t none = !cue && begins ? any_word(t, at, no_denials) : 0;
+        if (none > 0) {
+            at += none - 1;
+            continue;
+        }
+        if (begins && any_word(t, at, refusals))
+            mark(t, refused(t, at), at, KILN_MARK_NEGATED);
+        if (!cue && begins)
             cue = any_word(t, at, denials);
-        if (cue) {
+        const size_t swap = !cue && begins ? any_word(t, at, swaps) : 0;
+        if (swap > 0) {
+            mark(t, at, swap_end(t, at + swap), KILN_MARK_NEGATED);
+        } else if (starts(t, at, "free") && at > 1 && t->at[at - 1] == '-' &&
+                   !letter(t->at[at + 4])) {
+            for (size_t from = at - 1; from > 0 && t->at[from - 1] > ' '; from--)
+                mark(t, from - 1, from, KILN_MARK_NEGATED); /* "hatching-free" */
+        } else if (cue) {
             mark(t, at, scope_end(t, at + cue), KILN_MARK_NEGATED);
         } else if (!ascii && !any_of(t, at, no_denials_cjk) &&
                    (cue = any_of(t, at, denials_cjk)) > 0 &&

@@ -58,6 +58,71 @@ static void other_ways_to_misspell(void **state)
     assert_string_equal(team("a foxish animal"), "");
 }
 
+/* Names of looks of eight letters and more may have two wrong letters. */
+static void two_slips_in_a_long_name(void **state)
+{
+    (void)state;
+    assert_string_equal(team("a fox, watecolr painting"), "wash");
+    assert_string_equal(team("a fox in aquarrele"), "wash");
+    assert_string_equal(team("a fox in plastacin"), "clay");
+    assert_string_equal(team("a fox, pixellaetd"), "pixel");
+    static const char *const none[] = {"a fox with a watermelon", "a goldfish in a bowl",
+                                       "plants on a windowsill", "a plasterer at work"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_string_equal(team(none[i]), "");
+}
+
+/* What around a word that is a thing, too, says that it is a look. */
+static void ways_of_asking(void **state)
+{
+    (void)state;
+    static const char *const clay[] = {"a clay fox",
+                                       "a fox, please use clay",
+                                       "a fox, I want it all in clay",
+                                       "a fox turned into clay",
+                                       "a fox in chunky clay",
+                                       "a fox but make it clay",
+                                       "a fox, style clay",
+                                       "a fox, clay-looking",
+                                       "a fox in a clay treatment",
+                                       "a clayified fox",
+                                       "a fox as if out of clay"};
+    for (size_t i = 0; i < sizeof clay / sizeof *clay; i++)
+        if (strcmp(team(clay[i]), "clay") != 0)
+            fail_msg("'%s' is for '%s'", clay[i], team(clay[i]));
+    assert_string_equal(team("a fox, a la sprite"), "pixel");
+    assert_string_equal(team("a fox like on my old game boy"), "pixel");
+    assert_string_equal(team("a fox who buys clay"), "");
+    assert_string_equal(team("a fox on a clay hill"), "");
+    assert_string_equal(team("a fox in a huge arcade"), "");
+}
+
+/* What is denied is not asked for, and what stands for it is. */
+static void ways_of_denying(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prompt, *name;
+    } routes[] = {
+        {"a fox with watercolors rather than modelling it in plasticine", "wash"},
+        {"a fox in pixel art as opposed to watercolor", "pixel"},
+        {"replace the neon sign with watercolor, a fox", "wash"},
+        {"a neon-sign-free fox in pixel art", "pixel"},
+        {"pixel art for the fox, neon style is not wanted", "pixel"},
+        {"I would rather have pixel art of a fox than a neon sign", "pixel"},
+        {"a fox in nothing other than pixel art", "pixel"},
+        {"a fox, more than just pixel art", "pixel"},
+        {"a fox that isnt pixel art", ""},
+        {"a fox, steer clear of pixel art", ""},
+        {"a fox, forget plasticine", ""},
+        {"a fox, anything other than pixel art", ""},
+        {"a fox, pixel art used to be", "pixel"},
+    };
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (strcmp(team(routes[i].prompt), routes[i].name) != 0)
+            fail_msg("'%s' is for '%s'", routes[i].prompt, team(routes[i].prompt));
+}
+
 /* Britain's spelling may be misspelt, too; and two words that are one are not just any two. */
 static void water_color_is_one_word(void **state)
 {
@@ -123,6 +188,46 @@ static void things_of_the_groups_are_no_looks(void **state)
         "a fox, skip the neon sign",
         "a fox made of wood rather than sculpted in clay",
         "leave out the pixel art, a fox",
+        "a boy playing with clay on the kitchen floor",
+        "the river bank of red clay after the rain",
+        "a girl eating marzipan at a fair",
+        "window putty and a scraper",
+        "a squishy sofa in a living room",
+        "fingerprints on a glass door",
+        "a sculptor at work in a sunny studio",
+        "a puppet theatre in the park",
+        "a potter throwing clay in her workshop",
+        "a dead pixel on a monitor",
+        "a man walking through a shopping arcade",
+        "a child with a game boy on the train",
+        "an old computer in the attic",
+        "a quilt of colored squares on a bed",
+        "a toddler stacking colored blocks",
+        "a house with stepped gables",
+        "a hedgehog called Sonic in the garden",
+        "a snake in the grass",
+        "a graph paper notebook on a table",
+        "a bar with a wooden counter",
+        "a shop sign swinging in the wind",
+        "a firefly glowing in the dark",
+        "a lantern lit in a window",
+        "electric wires above the street",
+        "a laser pointer and a cat",
+        "a noble gas exhibit at school",
+        "a bent pipe under a sink",
+        "a tourist in Las Vegas",
+        "christmas lights on a tree",
+        "a woman washing dishes",
+        "a wet road after the rain",
+        "bleeding hearts in a garden",
+        "a sheet of white paper on a table",
+        "a painter mixing paint on a palette",
+        "salt sprinkled on a pretzel",
+        "tide marks on the beach",
+        "splashes of mud on a coat",
+        "a paper boat floating on a puddle",
+        "a thin layer of ice on a pond",
+        "a transparent umbrella in the rain",
     };
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         if (*team(none[i]))
@@ -147,6 +252,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_words_are_read_within_their_phrase),
         cmocka_unit_test(other_ways_to_misspell),
+        cmocka_unit_test(two_slips_in_a_long_name),
+        cmocka_unit_test(ways_of_asking),
+        cmocka_unit_test(ways_of_denying),
         cmocka_unit_test(water_color_is_one_word),
         cmocka_unit_test(groups_make_phrases),
         cmocka_unit_test(a_lora_may_refuse_what_the_lexicon_adds),

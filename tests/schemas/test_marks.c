@@ -58,6 +58,18 @@ static void a_denial_reaches_its_noun_phrase(void **state)
     expect("a knot, a notebook, snow", "a knot, a notebook, snow");
     expect("not drawn with ink", "------------------");
     expect("not painted but in ink", "----------- but in ink");
+    expect("clay rather than modelling it in ink", "clay -------------------------------");
+    expect("clay rather than neon", "clay ----------------");
+    expect("it isnt neon, dont do neon", "it ---------, ------------");
+    expect("more than just neon", "more than just neon");
+    expect("nothing other than neon", "nothing other than neon");
+    expect("no less than neon", "no less than neon");
+    expect("anything other than neon", "anything ---------------");
+    expect("replace the neon with clay", "---------------- with clay");
+    expect("swap neon for clay", "--------- for clay");
+    expect("a neon-free clay cat", "a -----free clay cat");
+    expect("a clay cat, neon is not wanted", "a clay cat, ------------------");
+    expect("clay and neon is not wanted", "clay and ------------------");
     expect("skip the neon, a cat", "-------------, a cat");
     expect("not only neon", "not only neon");
     expect("nothing but neon", "nothing but neon");
