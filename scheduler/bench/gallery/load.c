@@ -384,12 +384,23 @@ static void report_commits(struct kiln_bench_commit_times *commits, const char *
     }
 }
 
+/* Where a p99 comes from: which requests took longest, and when. */
+static void print_slowest(const struct kiln_bench_web *kind)
+{
+    for (int i = 0; i < KILN_BENCH_SLOWEST && kind->slowest[i].path; i++)
+        printf("    %8.1f ms, due after %5.2f s: %s\n", kind->slowest[i].ms, kind->slowest[i].due_s,
+               kind->slowest[i].path);
+}
+
 static void report(struct load *load)
 {
     struct phases *p = &load->phases;
     json_t *list = load->bench->cli->json ? json_array() : NULL;
-    for (int kind = 0; kind < KINDS; kind++)
+    for (int kind = 0; kind < KINDS; kind++) {
         kiln_bench_times_report(&p->web[kind].times, p->web[kind].name, load->seconds, list);
+        if (!list)
+            print_slowest(&p->web[kind]);
+    }
     for (int turn = 0; turn < TURNS; turn++)
         report_commits(&p->commits[turn], turn_names[turn], load->seconds, list);
     kiln_bench_times_report(&p->recall.scan, "scan alone, query encoded", 1, list);

@@ -95,23 +95,41 @@ static void drop(struct connection *c)
     c->fd = -1;
 }
 
+static const char *path_of(const struct loop *loop, const struct request *request)
+{
+    const struct kiln_bench_web *kind = &loop->kinds[request->kind];
+    return kind->paths[request->number % kind->path_count];
+}
+
+static void add_time(struct loop *loop, const struct request *asked)
+{
+    struct kiln_bench_web *kind = &loop->kinds[asked->kind];
+    struct kiln_bench_slow slow = {.ms = (kiln_now_s() - loop->start_s - asked->due_s) * 1e3,
+                                   .due_s = asked->due_s,
+                                   .path = path_of(loop, asked)};
+    kiln_bench_times_add(&kind->times, slow.ms);
+    for (int i = 0; i < KILN_BENCH_SLOWEST; i++)
+        if (slow.ms > kind->slowest[i].ms) {
+            const struct kiln_bench_slow faster = kind->slowest[i];
+            kind->slowest[i] = slow;
+            slow = faster;
+        }
+}
+
 /* The answer is here (status), or will not come (0). */
 static void finish(struct loop *loop, struct connection *c, unsigned status)
 {
-    struct kiln_bench_times *times = &loop->kinds[c->asked.kind].times;
     if (status == 200)
-        kiln_bench_times_add(times, (kiln_now_s() - loop->start_s - c->asked.due_s) * 1e3);
+        add_time(loop, &c->asked);
     else
-        times->failed++;
+        loop->kinds[c->asked.kind].times.failed++;
     c->busy = false;
     loop->free[loop->free_count++] = (int)(c - loop->all);
 }
 
 static void begin(struct loop *loop, const struct request *request)
 {
-    const struct kiln_bench_web *kind = &loop->kinds[request->kind];
     struct connection *c = &loop->all[loop->free[--loop->free_count]];
-    const char *path = kind->paths[request->number % kind->path_count];
     c->asked = *request;
     c->busy = true;
     c->status = 0;
@@ -123,7 +141,7 @@ static void begin(struct loop *loop, const struct request *request)
             if (c->fd >= 0 && epoll_ctl(loop->epoll, EPOLL_CTL_ADD, c->fd, &event) != 0)
                 drop(c);
         }
-        if (c->fd >= 0 && send_request(c->fd, loop->port, path))
+        if (c->fd >= 0 && send_request(c->fd, loop->port, path_of(loop, request)))
             return;
         drop(c);
     }

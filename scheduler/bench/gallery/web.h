@@ -9,6 +9,8 @@
 
 #include "scheduler/bench/gallery/times.h"
 
+#define KILN_BENCH_SLOWEST 4
+
 /* A kind of request. */
 struct kiln_bench_web {
     const char *name;
@@ -16,6 +18,10 @@ struct kiln_bench_web {
     char **paths; /* that take turns; owned by the caller */
     uint32_t path_count;
     struct kiln_bench_times times; /* of all runs; released by the caller */
+    struct kiln_bench_slow {
+        double ms, due_s;          /* due: from the start of its run */
+        const char *path;          /* NULL: there is none; one of paths */
+    } slowest[KILN_BENCH_SLOWEST]; /* of all runs, the slowest first */
 };
 
 /* Asks for `seconds`, then waits a few seconds for the last answers.  A next run goes on with the
