@@ -32,6 +32,8 @@ static void walk(const struct kiln_gallery_index *index, bool newer, uint64_t at
     uint64_t next = 0, low, high;
     int count = 0;
     kiln_parts_begin(&window, index, newer, at, farthest, 49);
+    if (test_random_below(random, 2))
+        kiln_parts_allow_whole(&window, index);
     bool more = newer ? window.at < window.farthest : window.at > window.farthest;
     const uint64_t from = newer ? window.at + 1 : window.at - 1, to = window.farthest;
     if (!more)
@@ -40,13 +42,20 @@ static void walk(const struct kiln_gallery_index *index, bool newer, uint64_t at
         char *lexemes;
         assert_int_equal(kiln_parts_lexemes(&window, "('x')", &lexemes, &err), 0);
         if (window.whole) {
+            const uint64_t begin = count ? next : from / PART;
             assert_string_equal(lexemes, "('x')");
-            low = from / PART < to / PART ? from / PART : to / PART;
-            high = from / PART > to / PART ? from / PART : to / PART;
+            low = newer ? begin : to / PART;
+            high = newer ? to / PART : begin;
         } else {
             read_parts(lexemes, &low, &high);
         }
         free(lexemes);
+        if (window.whole && test_random_below(random, 2)) { /* it had too many */
+            kiln_parts_narrow(&window);
+            assert_int_equal(kiln_parts_lexemes(&window, "('x')", &lexemes, &err), 0);
+            read_parts(lexemes, &low, &high);
+            free(lexemes);
+        }
         assert_true(high - low < 128 || window.whole);
         assert_true((newer ? low : high) == (count ? next : from / PART));
         next = newer ? high + 1 : low - 1;
@@ -62,7 +71,7 @@ static void windows_cover_all_jobs(void **state)
     (void)state;
     struct test_random random = {31};
     for (int i = 0; i < 20000; i++) {
-        struct kiln_gallery_index index = {.complete = true, .helps = true, .pictures = 1000000};
+        struct kiln_gallery_index index = {.complete = true, .words = 2, .pictures = 1000000};
         index.first = test_random_below(&random, 3) ? test_random_below(&random, 5000000) : 1;
         index.last = index.first + test_random_below(&random, 4000000);
         index.rarest = test_random_below(&random, 3) ? test_random_below(&random, 20000) : 0;
@@ -108,12 +117,45 @@ static void the_first_window_is_as_wide_as_the_frequency_says(void **state)
     assert_int_equal(window.parts, 1);
 }
 
+static void the_rest_of_words_that_are_seldom_together_is_one_window(void **state)
+{
+    (void)state;
+    struct kiln_gallery_index index = {
+        .pictures = 1000000, .words = 2, .rarest = 10000, .first = 1, .last = 64 * PART - 2};
+    struct kiln_parts window;
+    kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
+    assert_int_equal(window.parts, 1);
+    kiln_parts_allow_whole(&window, &index);
+    assert_true(kiln_parts_next(&window, 6, 49, kiln_clock_ms() + 1000)); /* 441 of 63 parts */
+    assert_true(window.whole && window.at == 63 * PART);
+    kiln_parts_narrow(&window); /* there were more */
+    assert_true(!window.whole && window.parts == 1 && window.at == 63 * PART);
+    assert_true(kiln_parts_next(&window, 0, 49, kiln_clock_ms() + 1000));
+    assert_false(window.whole);
+    /* Not with many hits, for a phrase, a single word or long lists. */
+    const struct {
+        uint32_t had, words, rarest;
+        bool phrase;
+    } others[] = {
+        {7, 2, 10000, false}, {0, 2, 10000, true}, {0, 1, 10000, false}, {0, 2, 60000, false}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        index.words = others[i].words;
+        index.rarest = others[i].rarest;
+        index.phrase = others[i].phrase;
+        kiln_parts_begin(&window, &index, false, INT64_MAX, 0, 49);
+        kiln_parts_allow_whole(&window, &index);
+        assert_true(kiln_parts_next(&window, others[i].had, 49, kiln_clock_ms() + 1000));
+        assert_false(window.whole);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_cover_all_jobs),
         cmocka_unit_test(a_rare_word_is_asked_for_at_once),
         cmocka_unit_test(the_first_window_is_as_wide_as_the_frequency_says),
+        cmocka_unit_test(the_rest_of_words_that_are_seldom_together_is_one_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,7 +151,7 @@ static uint64_t top(const struct kiln_gallery_question *question)
 
 static bool is_indexed(const struct kiln_gallery_index *index)
 {
-    return index->complete && index->helps;
+    return index->complete && index->words > 0;
 }
 
 static bool is_rare(const struct kiln_gallery_index *index)
@@ -252,6 +252,7 @@ static int find_any(struct kiln_ledger *session, const struct kiln_gallery_quest
     hits->count = 0;
     hits->out_of_time = false;
     kiln_parts_begin(&window, index, false, top(question), question->lowest, WINDOW_HITS);
+    kiln_parts_allow_whole(&window, index); /* KILN_GALLERY_HITS_MAX ends it */
     while (more) {
         char *lexemes;
         const uint32_t before = hits->count;

@@ -47,14 +47,16 @@
     "   ORDER BY job_id " DIR " OFFSET 0) t"                                                       \
     "  CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN  \
     "   OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $20::integer) h ON true"
-/* $17 lexemes with those of the window.  The sum hides the primary key from the planner. */
+/* $17 lexemes with those of the window, $19 the most rows of the index.  One row at least, with the
+ * number of those rows.  The sum hides the primary key from the planner. */
 #define FROM_INDEX(CMP, CMP_END, DIR)                                                              \
     "WITH h AS MATERIALIZED (SELECT job_id FROM gallery_text WHERE tsv @@ $17::tsquery"            \
     "  AND job_id + 0 " CMP " $18::bigint AND job_id + 0 " CMP_END " $21::bigint AND pool = $1"    \
-    "  AND $19::integer > 0)"                                                                      \
-    " SELECT 0, t.job_id FROM (SELECT job_id FROM h ORDER BY job_id " DIR " OFFSET 0) t"           \
-    " CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN   \
-    "  OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $20::integer"
+    "  LIMIT $19::integer)"                                                                        \
+    " SELECT c.rows, s.job_id FROM (SELECT count(*) AS rows FROM h) c LEFT JOIN LATERAL"           \
+    " (SELECT t.job_id FROM (SELECT job_id FROM h ORDER BY job_id " DIR " OFFSET 0) t"             \
+    "  CROSS JOIN LATERAL (SELECT FROM image i WHERE i.job_id = t.job_id AND " KILN_GALLERY_SHOWN  \
+    "   OFFSET 0) i ORDER BY t.job_id " DIR " LIMIT $20::integer) s ON true"
 /* The pictures of one prompt are few, and have an index. */
 #define OF_PROMPT(CMP, CMP_END, DIR)                                                               \
     "SELECT 0, i.job_id FROM image i WHERE i.job_id + 0 " CMP                                      \
@@ -87,7 +89,7 @@ struct search {
     int64_t deadline;
 };
 
-/* Adds what the statement finds; *ret_reached: the end of its slice. */
+/* Adds what the statement finds; *ret_reached: the end of its slice, or the rows of the index. */
 static int run(const struct search *search, const struct kiln_statement *statement,
                const char *lexemes, uint32_t rows_max, struct kiln_gallery_hits *hits,
                uint64_t *ret_reached, struct kiln_error *err)
@@ -122,19 +124,26 @@ static int from_windows(struct search *search, const struct kiln_gallery_index *
 {
     const uint32_t enough = search->want->enough;
     struct kiln_parts window;
-    uint64_t reached;
+    uint64_t rows;
     uint32_t wanted = enough > hits->count ? enough - hits->count : 1;
     bool more = true;
     kiln_parts_begin(&window, index, search->newer, search->at, search->farthest, wanted);
+    kiln_parts_allow_whole(&window, index);
     while (more) {
         char *lexemes;
         const uint32_t before = hits->count;
+        const uint32_t rows_max = window.whole ? KILN_PARTS_WHOLE_HITS : INT32_MAX;
         search->at = window.at;
         int rc = kiln_parts_lexemes(&window, search->question->lexemes, &lexemes, err);
         if (rc)
             return rc;
-        rc = run(search, &from_index[search->newer], lexemes, 1, hits, &reached, err);
+        rc = run(search, &from_index[search->newer], lexemes, rows_max, hits, &rows, err);
         free(lexemes);
+        if (rc == 0 && rows == rows_max) { /* any of them, not the next ones */
+            hits->count = before;
+            kiln_parts_narrow(&window);
+            continue;
+        }
         if (rc || hits->count == search->want->most)
             return rc;
         more = kiln_parts_next(&window, hits->count - before, wanted, search->deadline);
@@ -159,7 +168,7 @@ static int find(struct search *search, struct kiln_gallery_hits *hits, struct ki
     if (question->query->filter.prompt_hash)
         return run(search, &of_prompt[newer], question->words, 1, hits, &reached, err);
     int rc = question->lexemes ? kiln_gallery_look(search->session, question, &index, err) : 0;
-    const bool indexed = index.complete && index.helps;
+    const bool indexed = index.complete && index.words > 0;
     if (rc == 0 && words && indexed && is_long(index.pictures, index.rarest, search->want->enough))
         return from_windows(search, &index, hits, err);
     while (rc == 0) {

@@ -3,12 +3,14 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "schemas/clock.h"
 #include "storage/ledger/gallery/document.h"
 
-#define FEW 500       /* pictures: a word that has no more is asked for everywhere at once */
-#define PARTS_MAX 128 /* of a window */
+#define FEW 500        /* pictures: a word that has no more is asked for everywhere at once */
+#define PARTS_MAX 128  /* of a window */
+#define LIST_MAX 50000 /* pictures with the rarest of some words: its list is read in 5 ms */
 
 int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_question *question,
                       struct kiln_gallery_index *ret, struct kiln_error *err)
@@ -18,7 +20,7 @@ int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_que
     static const struct kiln_statement ask = {
         KILN_PLANNED_ONCE("gallery_look"),
         "SELECT coalesce((SELECT bool_and(rebuilt IS NULL AND version = $2::integer)"
-        "  FROM gallery_state), false), count(m) > 0,"
+        "  FROM gallery_state), false), count(m),"
         " (SELECT greatest(reltuples, 0)::bigint FROM pg_class"
         "  WHERE oid = 'gallery_text'::regclass), coalesce(min(n), 0),"
         " (SELECT coalesce(min(job_id), 0) FROM gallery_text),"
@@ -31,9 +33,10 @@ int kiln_gallery_look(struct kiln_ledger *session, const struct kiln_gallery_que
         "   '''([^'']*)''(:\\*)?', 'g') m OFFSET 0) w"};
     struct kiln_params params = {0};
     KILN_BIND(&params, (const char *)question->lexemes, KILN_DOCUMENT_VERSION);
+    ret->phrase = strstr(question->lexemes, "<->") != NULL;
     return kiln_ledger_ask(
         session, &ask, &params,
-        KILN_FIELDS(ret->complete, ret->helps, ret->pictures, ret->rarest, ret->first, ret->last),
+        KILN_FIELDS(ret->complete, ret->words, ret->pictures, ret->rarest, ret->first, ret->last),
         err);
 }
 
@@ -66,6 +69,17 @@ void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index
     window->parts = window->whole ? parts : least(window->parts, PARTS_MAX);
 }
 
+void kiln_parts_allow_whole(struct kiln_parts *window, const struct kiln_gallery_index *index)
+{
+    window->may_be_whole = index->words > 1 && !index->phrase && index->rarest <= LIST_MAX;
+}
+
+void kiln_parts_narrow(struct kiln_parts *window)
+{
+    window->whole = window->may_be_whole = false;
+    window->parts = 1;
+}
+
 /* The first and the last part of the window; false: nothing is left. */
 static bool bounds(const struct kiln_parts *window, uint64_t *ret_low, uint64_t *ret_high)
 {
@@ -81,6 +95,14 @@ static bool bounds(const struct kiln_parts *window, uint64_t *ret_low, uint64_t 
         *ret_low = *ret_low > farthest ? *ret_low : farthest;
     }
     return true;
+}
+
+static uint64_t parts_left(const struct kiln_parts *window)
+{
+    struct kiln_parts rest = *window;
+    uint64_t low, high;
+    rest.parts = UINT64_MAX >> KILN_PART_BITS;
+    return bounds(&rest, &low, &high) ? high - low + 1 : 0;
 }
 
 int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret,
@@ -110,9 +132,13 @@ bool kiln_parts_next(struct kiln_parts *window, uint32_t had, uint32_t wanted, i
     window->at = window->newer ? ((high + 1) << KILN_PART_BITS) - 1 : low << KILN_PART_BITS;
     const int64_t took_ms = kiln_clock_ms() - window->begun_ms + 1;
     const int64_t left_ms = deadline > kiln_clock_ms() ? deadline - kiln_clock_ms() : 0;
+    const uint64_t searched = window->parts;
     const uint64_t by_hits = window->parts * (wanted + 1) / (had + 1) + 1;
     const uint64_t by_time = window->parts * (uint64_t)left_ms / (uint64_t)took_ms;
     window->parts = least(least(by_hits, 8 * window->parts), by_time / 2);
+    const uint64_t left = parts_left(window);
+    window->whole = window->may_be_whole && (had + 1) * left <= FEW * searched;
     window->parts = least(window->parts > 0 ? window->parts : 1, PARTS_MAX);
-    return bounds(window, &low, &high);
+    window->parts = window->whole ? left : window->parts;
+    return left > 0;
 }

@@ -8,6 +8,11 @@
  *
  * The first window is as wide as the frequency of the rarest word says, the next ones as wide as
  * the hits so far and the time that is left say.
+ *
+ * Words that are seldom together need many windows, and each costs GIN a millisecond for a part.
+ * All lists of such words from end to end cost it less than a few windows (RESULTS.md), so once
+ * the hits so far say that few are left, the rest of the jobs is one window, if the caller allows
+ * it.  Its statement must end after KILN_PARTS_WHOLE_HITS: there may be more of them after all.
  */
 #ifndef KILN_GALLERY_WINDOWS_H
 #define KILN_GALLERY_WINDOWS_H
@@ -15,11 +20,13 @@
 #include "storage/ledger/gallery/question.h"
 
 #define KILN_PART_BITS 14 /* a part has the jobs whose ids differ in their last bits alone */
+#define KILN_PARTS_WHOLE_HITS 1000
 
 /* What the index knows before it is searched. */
 struct kiln_gallery_index {
     bool complete;        /* it has all pictures */
-    bool helps;           /* some word or value must be there */
+    uint32_t words;       /* words and values that must be there; only with some it helps */
+    bool phrase;          /* whose hits are not known before each of its pictures is looked at */
     uint64_t pictures;    /* of all pools, about */
     uint64_t rarest;      /* pictures with the rarest of these, about; 0: not known, likely few */
     uint64_t first, last; /* jobs */
@@ -32,11 +39,16 @@ struct kiln_parts { /* a window, and what is left behind it */
     uint64_t at, farthest; /* jobs behind `at` are left, up to this one */
     uint64_t parts;        /* of the window */
     bool whole;            /* all that is left, and so without the lexemes of its parts */
+    bool may_be_whole;     /* kiln_parts_allow_whole */
     int64_t begun_ms;
 };
 /* wanted: hits. */
 void kiln_parts_begin(struct kiln_parts *window, const struct kiln_gallery_index *index, bool newer,
                       uint64_t at, uint64_t farthest, uint32_t wanted);
+/* From now on the rest may be one window, if it is cheap for these words. */
+void kiln_parts_allow_whole(struct kiln_parts *window, const struct kiln_gallery_index *index);
+/* A whole window had KILN_PARTS_WHOLE_HITS or more: its jobs are searched in narrow ones. */
+void kiln_parts_narrow(struct kiln_parts *window);
 /* The lexemes in the window, malloc'd. */
 int kiln_parts_lexemes(struct kiln_parts *window, const char *lexemes, char **ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
