@@ -4,9 +4,11 @@
     scripts/bench/caption_lists.py --out W --queries 200
     scripts/bench/gallery_make.py CONNINFO --prompts W/captions.jsonl
     scripts/bench/gallery_quality.py http://127.0.0.1:PORT W/captions.jsonl W/queries.jsonl
+    scripts/bench/gallery_quality.py http://127.0.0.1:PORT W/captions.jsonl W/vague.jsonl --similar 0
 
 Asks /v1/pictures of a running gallery that has embedded these prompts, and prints the share of right
-ones among the first ten: those that say a thing of the query's shape and colour.  The queries with
+ones among the first ten: those that say a thing of the query's shape and colour (one of its shapes),
+and night if the query does.  The queries with
 even numbers are for tuning, the odd ones for judging.  Then /v1/alike of --similar pictures: the
 share of those it calls similar that have a thing in common.  --beside is a second gallery over the
 same ledger, with gallery_embedder = none: words alone.  Standard library only.
@@ -17,10 +19,18 @@ import urllib.parse
 import urllib.request
 
 
+NOTHING = (set(), False)
+
+
 def read(path):
     with open(path, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    return {row["prompt"]: {(t["shape"], t.get("colour")) for t in row["asked"]["things"]} for row in rows}
+    return {row["prompt"]: ({(t["shape"], t.get("colour")) for t in row["asked"]["things"]},
+                            row["asked"].get("night", False)) for row in rows}
+
+
+def is_right(wanted, said):
+    return bool(wanted[0] & said[0]) and (said[1] or not wanted[1])
 
 
 def get(url, path, **query):
@@ -38,7 +48,7 @@ def main():
     says, shares, empty, some, better = read(args.captions), ([], []), 0, [], 0
 
     def share(pictures, wanted):
-        return sum(bool(wanted & says.get(p["prompt"], set())) for p in pictures) / 10
+        return sum(is_right(wanted, says.get(p["prompt"], NOTHING)) for p in pictures) / 10
 
     for n, (text, wanted) in enumerate(read(args.queries).items()):
         found = get(args.url, "/v1/pictures", q=text, limit=10)["pictures"]
@@ -58,7 +68,7 @@ def main():
         asked += 1
         for other in get(args.url, f"/v1/alike/{picture['job']}")["similar"]:
             shown += 1
-            right += bool(says[picture["prompt"]] & says.get(other["prompt"], set()))
+            right += bool(says[picture["prompt"]][0] & says.get(other["prompt"], NOTHING)[0])
     if asked:
         print(f"similar to {asked} pictures: {shown} are shown, {100 * right / max(shown, 1):.1f} % right")
 
