@@ -1,7 +1,7 @@
 /* panel_ref.c - see panel.h. */
 #include "kernels/products/panel.h"
 
-enum { TILE = 8 };
+enum { TILE = 8, CACHE_LINE = 16 }; /* words */
 typedef uint32_t words __attribute__((vector_size(TILE * sizeof(uint32_t))));
 
 /* Pairs, then quadruples, then halves of TILE rows change places. */
@@ -14,7 +14,8 @@ KILN_INLINE void transpose_tile(const uint32_t *rows, int64_t lines, uint32_t *p
         b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
         b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
     }
-    for (int i = 0; i < TILE; i += i % 2 ? 3 : 1) {
+    for (int j = 0; j < TILE / 2; j++) {
+        const int i = j + j / 2 * 2; /* 0, 1, 4, 5 */
         a[i] = __builtin_shufflevector(b[i], b[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
         a[i + 2] = __builtin_shufflevector(b[i], b[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
     }
@@ -26,12 +27,17 @@ KILN_INLINE void transpose_tile(const uint32_t *rows, int64_t lines, uint32_t *p
         memcpy(panel + i * KILN_PANEL, &b[i], sizeof b[i]);
 }
 
+/* A weight is seldom in the caches: the forward before has read it, and all others since.  So the
+ * next rows are asked for, a tile's worth at a time. */
 KILN_CLONES static void transpose(const uint32_t *rows, int64_t n, int64_t lines, uint32_t *panel)
 {
     const int64_t whole_n = n / TILE * TILE, whole_lines = lines / TILE * TILE;
-    for (int64_t line = 0; line < whole_lines; line += TILE)
-        for (int64_t i = 0; i < whole_n; i += TILE)
+    for (int64_t i = 0; i < whole_n; i += TILE)
+        for (int64_t line = 0; line < whole_lines; line += TILE) {
+            for (int j = 0; j < TILE * TILE; j += CACHE_LINE)
+                __builtin_prefetch(rows + (i + TILE) * lines + line * TILE + j);
             transpose_tile(rows + i * lines + line, lines, panel + line * KILN_PANEL + i);
+        }
     for (int64_t i = 0; i < n; i++)
         for (int64_t line = i < whole_n ? whole_lines : 0; line < lines; line++)
             panel[line * KILN_PANEL + i] = rows[i * lines + line];

@@ -54,7 +54,29 @@ struct heads {
 
 } // namespace
 
-static void split(const kt_attention_args &a, heads &x)
+/* Rows that are split and arranged at once, of each head; a panel has several times as many. */
+static constexpr int64_t rows_each = 32;
+
+/* Of rows_each rows from `row` on: zeros behind the last one, and the second operands, k as columns
+ * of a panel and v in bf16 as pairs of rows. */
+static void arrange(const heads &x, int64_t row)
+{
+    const int64_t n = std::clamp<int64_t>(x.rows - row, 0, rows_each), column = row % KILN_PANEL;
+    for (const at::Tensor *t : {&x.q, &x.k, &x.v})
+        for (int64_t head = 0; head < t->size(0) && n < rows_each; head++)
+            memset(x.row_of(*t, head, row + n), 0,
+                   static_cast<size_t>((rows_each - n) * x.d * x.size));
+    for (int64_t head = 0; head < x.kv_heads; head++) {
+        kiln_panel_of_rows(x.row_of(x.k, head, row), rows_each, kiln_panel_lines(x.d, x.format),
+                           x.panel_of(head, row - column) + column * 4);
+        if (x.format == KILN_BF16)
+            kiln_panel_pairs(reinterpret_cast<const uint16_t *>(x.row_of(x.v, head, row)),
+                             rows_each / 2, x.d,
+                             reinterpret_cast<uint16_t *>(x.row_of(x.v_pairs, head, row)));
+    }
+}
+
+static void split(const kt_attention_args &a, const heads &x)
 {
     const at::Tensor qkv = dense(a.qkv->t), q_norm = dense(maybe(a.q_norm)),
                      k_norm = dense(maybe(a.k_norm)), cos = dense(maybe(a.cos)),
@@ -68,28 +90,10 @@ static void split(const kt_attention_args &a, heads &x)
     args.heads = a.heads, args.kv_heads = a.kv_heads, args.head_dim = a.head_dim;
     args.interleaved = a.interleaved, args.eps = static_cast<float>(a.eps);
     args.format = x.format;
-    constexpr int64_t rows_each = 32;
-    share(up_to(x.rows, rows_each) / rows_each, [&](int64_t task) {
-        kiln_qkv_rope_ref(&args, task * rows_each, std::min(x.rows, (task + 1) * rows_each));
-    });
-    for (const at::Tensor *t : {&x.q, &x.k, &x.v})
-        for (int64_t head = 0; head < t->size(0); head++)
-            memset(x.row_of(*t, head, x.rows), 0,
-                   static_cast<size_t>((x.padded - x.rows) * x.d * x.size));
-}
-
-/* The second operands: k as panels of its rows, v in bf16 as pairs of rows. */
-static void arrange(const heads &x)
-{
-    const int64_t panels = x.padded / KILN_PANEL;
-    share(x.kv_heads * panels, [&](int64_t task) {
-        const int64_t head = task / panels, row = task % panels * KILN_PANEL;
-        kiln_panel_of_rows(x.row_of(x.k, head, row), KILN_PANEL, kiln_panel_lines(x.d, x.format),
-                           x.panel_of(head, row));
-        if (x.format == KILN_BF16)
-            kiln_panel_pairs(reinterpret_cast<const uint16_t *>(x.row_of(x.v, head, row)),
-                             KILN_PANEL / 2, x.d,
-                             reinterpret_cast<uint16_t *>(x.row_of(x.v_pairs, head, row)));
+    share(x.padded / rows_each, [&](int64_t task) {
+        const int64_t row = task * rows_each;
+        kiln_qkv_rope_ref(&args, row, std::min(x.rows, row + rows_each));
+        arrange(x, row); /* while they are in the cache */
     });
 }
 
@@ -106,7 +110,6 @@ static heads heads_of(const kt_attention_args &a)
     if (x.format == KILN_BF16)
         x.v_pairs = at::empty_like(x.k);
     split(a, x);
-    arrange(x);
     return x;
 }
 
