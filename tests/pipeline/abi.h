@@ -29,15 +29,31 @@ static inline const char *golden(const char *name)
     return path;
 }
 
-/* The fp32 model on the CPU in fp32, so that bits can be compared. */
-static inline DiffusionZContext *open_plain(void)
+/* A model on the CPU in fp32, so that bits can be compared. */
+static inline DiffusionZContext *open_dir(const char *dir)
 {
     const DiffusionZOptions options = {
-        .model_path = golden("models/plain"), .device_id = -1, .dtype = DIFFUSIONZ_FP32};
+        .model_path = dir, .device_id = -1, .dtype = DIFFUSIONZ_FP32};
     DiffusionZContext *ctx = NULL;
     if (diffusionz_open(&options, &ctx))
         fail_msg("%s", diffusionz_last_error());
     return ctx;
+}
+
+static inline DiffusionZContext *open_plain(void)
+{
+    return open_dir(golden("models/plain"));
+}
+
+/* Runs a batch; none of its items may fail. */
+static inline void run_whole(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                             DiffusionZOutput *out)
+{
+    if (diffusionz_run_batch(ctx, batch, out, NULL))
+        fail_msg("%s", diffusionz_last_error());
+    for (int i = 0; i < batch->item_count; i++)
+        if (out[i].error_code)
+            fail_msg("item %d: %s", i, out[i].error_msg);
 }
 
 static inline DiffusionZParams small_picture(int64_t seed)

@@ -6,28 +6,19 @@
 
 #include "kernels/pictures/downscale.h"
 #include "pipeline/engine/parts.h"
+#include "tests/pipeline/four_items.h"
 #include "tests/pipeline/one_context.h"
 
 #define SIDE 64
 #define LATENT_VALUES (16 * (SIDE / 8) * (SIDE / 8))
 
-static void run(const DiffusionZItem *items, int count, DiffusionZOutput *out)
+static void run(const DiffusionZItem *some, int count, DiffusionZOutput *out)
 {
     const DiffusionZBatch batch = {
-        .items = items, .item_count = count, .width = SIDE, .height = SIDE, .num_steps = 3};
+        .items = some, .item_count = count, .width = SIDE, .height = SIDE, .num_steps = 3};
     if (diffusionz_run_batch(ctx, &batch, out, NULL))
         fail_msg("%s", diffusionz_last_error());
 }
-
-/* Captions of different lengths, so that their paddings differ too. */
-static const DiffusionZItem items[4] = {
-    {.prompt = "a star", .seed = 1},
-    {.prompt = "a much longer prompt with many words, so that its tokens need more than one "
-               "multiple of thirty-two rows in the joint sequence of the transformer",
-     .seed = 2},
-    {.prompt = "", .seed = 3},
-    {.prompt = "a star", .seed = 4},
-};
 
 static void neighbours_change_nothing(void **state)
 {

@@ -2,6 +2,7 @@
  * plain C and with runs without a mask.  test_img2img.c has what diffusers computes. */
 #include <math.h>
 
+#include "tests/pipeline/four_items.h"
 #include "tests/pipeline/one_context.h"
 
 #define WIDE 96
@@ -9,16 +10,6 @@
 #define STEPS 4
 #define GRID ((WIDE / 8) * (HIGH / 8))
 #define VALUES (16 * GRID)
-
-/* Two lengths of captions among them. */
-static const DiffusionZItem items[4] = {
-    {.prompt = "a star", .seed = 1},
-    {.prompt = "a much longer prompt with many words, so that its tokens need more than one "
-               "multiple of thirty-two rows in the joint sequence of the transformer",
-     .seed = 2},
-    {.prompt = "", .seed = 3},
-    {.prompt = "a star", .seed = 4},
-};
 
 static float latents[4][VALUES], ones[GRID], zeros[GRID], half[GRID], soft[GRID];
 static uint8_t pictures[4][WIDE * HIGH * 3];

@@ -4,6 +4,7 @@
 
 #include "pipeline/engine/parts.h"
 #include "pipeline/torch/load.h"
+#include "tests/pipeline/four_items.h"
 #include "tests/pipeline/one_context.h"
 
 #define WIDE 160
@@ -12,16 +13,6 @@
 #define VALUES (16 * (WIDE / 8) * (HIGH / 8))
 #define SMALL 64
 #define MIDDLE 112 /* its width, at the full height */
-
-/* Two lengths of captions among them. */
-static const DiffusionZItem items[4] = {
-    {.prompt = "a star", .seed = 1},
-    {.prompt = "a much longer prompt with many words, so that its tokens need more than one "
-               "multiple of thirty-two rows in the joint sequence of the transformer",
-     .seed = 2},
-    {.prompt = "", .seed = 3},
-    {.prompt = "a star", .seed = 4},
-};
 
 static float latents[4][VALUES];
 static uint8_t pictures[4][WIDE * HIGH * 3];

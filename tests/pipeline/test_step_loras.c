@@ -5,35 +5,20 @@
 
 #include "kernels/pictures/latent_enlarge.h"
 #include "pipeline/engine/parts.h"
+#include "tests/pipeline/four_items.h"
 #include "tests/pipeline/one_context.h"
 #include "tests/pipeline/ways.h"
 
-#define WIDE 160
-#define HIGH 64
-#define STEPS 4
-#define VALUES (16 * (WIDE / 8) * (HIGH / 8))
 #define HALF_WIDE 80
 #define HALF_HIGH 64
 
-static const DiffusionZItem items[4] = {
-    {.prompt = "a star", .seed = 1},
-    {.prompt = "a much longer prompt with many words, so that its tokens need more than one "
-               "multiple of thirty-two rows in the joint sequence of the transformer",
-     .seed = 2},
-    {.prompt = "", .seed = 3},
-    {.prompt = "a star", .seed = 4},
-};
-static float start[VALUES], mask[VALUES / 16];
 static DiffusionZLora first, second;
 
 static int open_all(void **state)
 {
     first = (DiffusionZLora){strdup(golden("loras/default.safetensors")), 1};
     second = (DiffusionZLora){strdup(golden("loras/second.safetensors")), 0.7f};
-    for (int i = 0; i < VALUES; i++)
-        start[i] = (float)sin(i * 0.1);
-    for (int i = 0; i < VALUES / 16; i++)
-        mask[i] = i % 3 == 0;
+    make_start();
     return open_context(state);
 }
 
@@ -50,15 +35,6 @@ static DiffusionZBatch batch_of(const DiffusionZItem *some, int count)
         .items = some, .item_count = count, .width = WIDE, .height = HIGH, .num_steps = STEPS};
 }
 
-static void run(const DiffusionZBatch *batch, DiffusionZOutput *out)
-{
-    if (diffusionz_run_batch(ctx, batch, out, NULL))
-        fail_msg("%s", diffusionz_last_error());
-    for (int i = 0; i < batch->item_count; i++)
-        if (out[i].error_code)
-            fail_msg("%s", out[i].error_msg);
-}
-
 static void assert_near(const float *a, const float *b, double limit)
 {
     double scale = 0, error = 0;
@@ -68,11 +44,6 @@ static void assert_near(const float *a, const float *b, double limit)
     }
     if (!(error <= limit * scale))
         fail_msg("error %g of %g", error, scale);
-}
-
-static bool same(const DiffusionZOutput *a, const DiffusionZOutput *b)
-{
-    return memcmp(a->latent, b->latent, VALUES * sizeof(float)) == 0;
 }
 
 /* --- done by hand ----------------------------------------------------------------------------- */
@@ -103,7 +74,7 @@ static void go_on(const DiffusionZOutput *from, int at, const DiffusionZLora *lo
     b.loras = loras;
     b.lora_count = count;
     b.keep_trajectory = 1;
-    run(&b, out);
+    run_whole(ctx, &b, out);
 }
 
 /* The state after step `at`. */
@@ -119,10 +90,10 @@ static void the_weights_change_between_two_steps(void **state)
     DiffusionZOutput plain, out, end;
     DiffusionZBatch b = batch_of(items, 1);
     b.keep_trajectory = 1;
-    run(&b, &plain);
+    run_whole(ctx, &b, &plain);
     b.step_loras = &late;
     b.step_lora_count = 1;
-    run(&b, &out);
+    run_whole(ctx, &b, &out);
     assert_memory_equal(out.trajectory, plain.trajectory, 3 * VALUES * sizeof(float));
     assert_memory_equal(out.sigmas, plain.sigmas, STEPS * sizeof *out.sigmas);
     assert_false(same(&out, &plain));
@@ -133,7 +104,7 @@ static void the_weights_change_between_two_steps(void **state)
     /* Four sets, one after the other: the first, both, the second, none. */
     b.step_loras = both;
     b.step_lora_count = 2;
-    run(&b, &out);
+    run_whole(ctx, &b, &out);
     const DiffusionZLora sum[2] = {first, second};
     const DiffusionZLora *sets[STEPS] = {NULL, sum, &second, NULL};
     const int counts[STEPS] = {0, 2, 1, 0};
@@ -159,7 +130,7 @@ static void coarse_first_changes_at_the_hand_over(void **state)
     b.width = HALF_WIDE;
     b.height = HALF_HIGH;
     b.keep_trajectory = 1;
-    run(&b, &half);
+    run_whole(ctx, &b, &half);
     const float *x1 = half.trajectory + small, *x2 = x1 + small;
     const double stride = half.sigmas[2] - half.sigmas[1];
     for (int i = 0; i < small; i++)
@@ -180,7 +151,7 @@ static void coarse_first_changes_at_the_hand_over(void **state)
     b.rest_steps = 3;
     b.loras = &first;
     b.lora_count = 1;
-    run(&b, &end);
+    run_whole(ctx, &b, &end);
     b.items = items;
     b.lora_count = 0;
     b.coarse_steps = 2;
@@ -189,7 +160,7 @@ static void coarse_first_changes_at_the_hand_over(void **state)
     b.step_loras = &late;
     b.step_lora_count = 1;
     assert_int_equal(diffusionz_forwards(ctx, &b), 5);
-    run(&b, &out);
+    run_whole(ctx, &b, &out);
     assert_near(out.latent, end.latent, 1e-4);
     diffusionz_release_outputs(&half, 1);
     diffusionz_release_outputs(&out, 1);
@@ -204,7 +175,7 @@ static DiffusionZBatch way(int number, DiffusionZItem item[2])
     DiffusionZBatch b = batch_of(item, 2);
     item[0] = items[0];
     item[1] = items[1];
-    kiln_test_way(number, &b, item, start, mask);
+    kiln_test_way(number, &b, item);
     return b;
 }
 static void a_lora_of_strength_0_in_the_middle_changes_no_bit(void **state)
@@ -215,13 +186,13 @@ static void a_lora_of_strength_0_in_the_middle_changes_no_bit(void **state)
         DiffusionZItem item[2];
         DiffusionZBatch b = way(i, item);
         DiffusionZOutput plain[2], out[2];
-        run(&b, plain);
+        run_whole(ctx, &b, plain);
         const int forwards = diffusionz_forwards(ctx, &b);
         int32_t progress = 0;
         b.step_loras = &nothing;
         b.step_lora_count = 1;
         b.progress = &progress;
-        run(&b, out);
+        run_whole(ctx, &b, out);
         assert_int_equal(diffusionz_forwards(ctx, &b), forwards);
         assert_int_equal(progress, forwards);
         for (int k = 0; k < 2; k++)
@@ -243,11 +214,11 @@ static void for_all_steps_it_is_a_lora_of_the_batch(void **state)
         DiffusionZOutput want[2], out[2];
         b.loras = loras;
         b.lora_count = 2;
-        run(&b, want);
+        run_whole(ctx, &b, want);
         b.lora_count = 1;
         b.step_loras = &whole;
         b.step_lora_count = 1;
-        run(&b, out);
+        run_whole(ctx, &b, out);
         for (int k = 0; k < 2; k++)
             if (!same(&out[k], &want[k]))
                 fail_msg("way %d, item %d: other bits", i, k);
@@ -264,7 +235,7 @@ static void assert_same_alone(const DiffusionZBatch *batch, const DiffusionZOutp
         DiffusionZOutput one;
         alone.items = &batch->items[i];
         alone.item_count = 1;
-        run(&alone, &one);
+        run_whole(ctx, &alone, &one);
         if (!same(&one, &all[i]))
             fail_msg("way %d, item %d: alone it has other bits", way, i);
         diffusionz_release_outputs(&one, 1);
@@ -283,7 +254,7 @@ static void an_item_has_the_same_bits_in_a_batch(void **state)
         DiffusionZBatch b = batch_of(items, 4);
         b.step_loras = both;
         b.step_lora_count = 2;
-        run(&b, all);
+        run_whole(ctx, &b, all);
         assert_same_alone(&b, all, 0);
         memcpy(latents[m], all[1].latent, sizeof latents[m]);
         diffusionz_release_outputs(all, 4);
@@ -305,10 +276,10 @@ static void an_item_of_any_way_has_the_same_bits_in_a_batch(void **state)
             DiffusionZItem pair[2] = {items[1], items[3]};
             DiffusionZOutput all[2];
             DiffusionZBatch b = batch_of(pair, 2);
-            kiln_test_way(way, &b, pair, start, mask);
+            kiln_test_way(way, &b, pair);
             b.step_loras = both;
             b.step_lora_count = 2;
-            run(&b, all);
+            run_whole(ctx, &b, all);
             assert_same_alone(&b, all, way);
             diffusionz_release_outputs(all, 2);
         }
@@ -346,7 +317,7 @@ static void a_missing_file_ends_the_items_by_name(void **state)
     DiffusionZStepLora gone = {{"no-such-lora.safetensors", 1}, 2, STEPS};
     DiffusionZOutput plain[2], out[2];
     DiffusionZBatch b = batch_of(items, 2);
-    run(&b, plain);
+    run_whole(ctx, &b, plain);
     b.step_loras = &gone;
     b.step_lora_count = 1;
     assert_int_equal(diffusionz_run_batch(ctx, &b, out, NULL), 0);
@@ -358,7 +329,7 @@ static void a_missing_file_ends_the_items_by_name(void **state)
     gone.first = 0; /* before anything has begun */
     assert_int_equal(diffusionz_run_batch(ctx, &b, out, NULL), KILN_NOT_FOUND);
     b.step_lora_count = 0;
-    run(&b, out);
+    run_whole(ctx, &b, out);
     assert_true(same(&out[0], &plain[0]) && same(&out[1], &plain[1]));
     diffusionz_release_outputs(plain, 2);
     diffusionz_release_outputs(out, 2);

@@ -11,48 +11,22 @@
 #include "schemas/digest.h"
 #include "storage/formats/file_hash.h"
 #include "storage/formats/safetensors.h"
-#include "tests/pipeline/abi.h"
+#include "tests/pipeline/four_items.h"
 #include "tests/pipeline/ways.h"
 #include "tests/support/files.h"
 #include "tests/support/measure.h"
 
-#define WIDE 160
-#define HIGH 64
-#define STEPS 4
-#define VALUES (16 * (WIDE / 8) * (HIGH / 8))
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static const DiffusionZItem items[4] = {
-    {.prompt = "a star", .seed = 1},
-    {.prompt = "a much longer prompt with many words, so that its tokens need more than one "
-               "multiple of thirty-two rows in the joint sequence of the transformer",
-     .seed = 2},
-    {.prompt = "", .seed = 3},
-    {.prompt = "a star", .seed = 4},
-};
 static const double sigmas[STEPS] = {0.999, 0.8, 0.6, 0.3};
-static float start[VALUES], mask[VALUES / 16];
 static DiffusionZLora lora;
 static DiffusionZContext *ctx;
-
-static DiffusionZContext *open_dir(const char *dir)
-{
-    const DiffusionZOptions options = {
-        .model_path = dir, .device_id = -1, .dtype = DIFFUSIONZ_FP32};
-    DiffusionZContext *ret = NULL;
-    if (diffusionz_open(&options, &ret))
-        fail_msg("%s", diffusionz_last_error());
-    return ret;
-}
 
 static int open_all(void **state)
 {
     (void)state;
     lora = (DiffusionZLora){strdup(golden("loras/default.safetensors")), 1};
-    for (int i = 0; i < VALUES; i++)
-        start[i] = (float)sin(i * 0.1);
-    for (int i = 0; i < VALUES / 16; i++)
-        mask[i] = i % 3 == 0;
+    make_start();
     ctx = open_dir(golden("models/twinflow"));
     return 0;
 }
@@ -80,16 +54,7 @@ static DiffusionZBatch batch_of(const DiffusionZItem *some, int count)
 static void run(double share, const DiffusionZBatch *batch, DiffusionZOutput *out)
 {
     ctx->engine->renewed = share;
-    if (diffusionz_run_batch(ctx, batch, out, NULL))
-        fail_msg("%s", diffusionz_last_error());
-    for (int i = 0; i < batch->item_count; i++)
-        if (out[i].error_code)
-            fail_msg("%s", out[i].error_msg);
-}
-
-static bool same(const DiffusionZOutput *a, const DiffusionZOutput *b)
-{
-    return memcmp(a->latent, b->latent, VALUES * sizeof(float)) == 0;
+    run_whole(ctx, batch, out);
 }
 
 /* --- the step --------------------------------------------------------------------------------- */
@@ -232,7 +197,7 @@ static void an_item_of_any_way_has_the_same_bits_in_a_batch(void **state)
             DiffusionZItem pair[2] = {items[1], items[3]};
             DiffusionZOutput all[2], plain[2];
             DiffusionZBatch b = batch_of(pair, 2);
-            kiln_test_way(way, &b, pair, start, mask);
+            kiln_test_way(way, &b, pair);
             b.loras = &lora;
             b.step_loras = &some;
             b.lora_count = b.step_lora_count = with;
@@ -254,7 +219,7 @@ static void a_division_of_the_run_changes_no_bit(void **state)
         DiffusionZItem pair[2] = {items[0], items[1]};
         DiffusionZOutput whole[2], parts[2];
         DiffusionZBatch b = batch_of(pair, 2);
-        kiln_test_way(way, &b, pair, start, mask);
+        kiln_test_way(way, &b, pair);
         run(1, &b, whole);
         b.step_loras = &nothing;
         b.step_lora_count = 1;

@@ -8,29 +8,25 @@
 #include "tests/pipeline/ways.h"
 #include "tests/support/halves.h"
 
-#define WIDE 160
-#define HIGH 64
-#define VALUES (16 * (WIDE / 8) * (HIGH / 8))
 #define BYTES (3 * WIDE * HIGH)
 #define STRIP 4              /* rows of the latent, of 8 */
 #define SQUARED_ERROR_MAX 2. /* 45 dB, as in test_vae_strips */
 
-static float start[VALUES], mask[VALUES / 16];
 static DiffusionZItem items[KILN_TEST_WAYS][2];
 static DiffusionZBatch batches[KILN_TEST_WAYS];
 
 static int open_all(void **state)
 {
-    for (int i = 0; i < VALUES; i++)
-        start[i] = (float)sin(i * 0.1);
-    for (int i = 0; i < VALUES / 16; i++)
-        mask[i] = i % 3 == 0;
+    make_start();
     for (int way = 0; way < KILN_TEST_WAYS; way++) {
         items[way][0] = (DiffusionZItem){.prompt = "a star", .seed = 1};
         items[way][1] = (DiffusionZItem){.prompt = "a ring and a box", .seed = 2};
-        batches[way] = (DiffusionZBatch){
-            .items = items[way], .item_count = 2, .width = WIDE, .height = HIGH, .num_steps = 4};
-        kiln_test_way(way, &batches[way], items[way], start, mask);
+        batches[way] = (DiffusionZBatch){.items = items[way],
+                                         .item_count = 2,
+                                         .width = WIDE,
+                                         .height = HIGH,
+                                         .num_steps = STEPS};
+        kiln_test_way(way, &batches[way], items[way]);
     }
     return open_context(state);
 }

@@ -13,25 +13,12 @@
 #include "pipeline/text/encoder.h"
 #include "storage/formats/file_hash.h"
 #include "storage/formats/safetensors.h"
-#include "tests/pipeline/abi.h"
+#include "tests/pipeline/four_items.h"
 #include "tests/pipeline/ways.h"
 #include "tests/support/files.h"
 
-#define WIDE 160
-#define HIGH 64
-#define STEPS 4
-#define VALUES (16 * (WIDE / 8) * (HIGH / 8))
 #define WEIGHTS "diffusion_pytorch_model.safetensors"
 
-static const DiffusionZItem items[4] = {
-    {.prompt = "a star", .seed = 1},
-    {.prompt = "a much longer prompt with many words, so that its tokens need more than one "
-               "multiple of thirty-two rows in the joint sequence of the transformer",
-     .seed = 2},
-    {.prompt = "", .seed = 3},
-    {.prompt = "a star", .seed = 4},
-};
-static float start[VALUES], mask[VALUES / 16];
 static DiffusionZLora lora;
 static DiffusionZContext *one, *other, *both, *swapped;
 
@@ -102,16 +89,6 @@ static void write_card(const char *dir, const char *folder, int first, int last)
     kiln_test_write(path, text);
 }
 
-static DiffusionZContext *open_model(const char *dir)
-{
-    const DiffusionZOptions options = {
-        .model_path = dir, .device_id = -1, .dtype = DIFFUSIONZ_FP32};
-    DiffusionZContext *ctx = NULL;
-    if (diffusionz_open(&options, &ctx))
-        fail_msg("%s", diffusionz_last_error());
-    return ctx;
-}
-
 static int open_all(void **state)
 {
     (void)state;
@@ -125,15 +102,12 @@ static int open_all(void **state)
     shell("mv swapped/transformer swapped/early");
     write_other("swapped", "transformer", NULL);
     write_card("swapped", "early", 1, 2);
-    one = open_model("one");
-    other = open_model("other");
-    both = open_model("both");
-    swapped = open_model("swapped");
+    one = open_dir("one");
+    other = open_dir("other");
+    both = open_dir("both");
+    swapped = open_dir("swapped");
     lora = (DiffusionZLora){strdup(golden("loras/default.safetensors")), 1};
-    for (int i = 0; i < VALUES; i++)
-        start[i] = (float)sin(i * 0.1);
-    for (int i = 0; i < VALUES / 16; i++)
-        mask[i] = i % 3 == 0;
+    make_start();
     return 0;
 }
 
@@ -160,11 +134,7 @@ static void run(DiffusionZContext *ctx, const DiffusionZBatch *batch, DiffusionZ
         b.step_transformers = ctx == both ? &late : &early;
         b.step_transformer_count = 1;
     }
-    if (diffusionz_run_batch(ctx, &b, out, NULL))
-        fail_msg("%s", diffusionz_last_error());
-    for (int i = 0; i < b.item_count; i++)
-        if (out[i].error_code)
-            fail_msg("%s", out[i].error_msg);
+    run_whole(ctx, &b, out);
 }
 
 static DiffusionZBatch batch_of(const DiffusionZItem *some, int count)
@@ -175,11 +145,6 @@ static DiffusionZBatch batch_of(const DiffusionZItem *some, int count)
                              .height = HIGH,
                              .num_steps = STEPS,
                              .skip_decode = 1};
-}
-
-static bool same(const DiffusionZOutput *a, const DiffusionZOutput *b)
-{
-    return memcmp(a->latent, b->latent, VALUES * sizeof(float)) == 0;
 }
 
 /* The state after a step of the schedule, computed with the parts of the model one by one. */
@@ -246,7 +211,7 @@ static DiffusionZBatch way(int number, DiffusionZItem item[2])
     DiffusionZBatch b = batch_of(item, 2);
     item[0] = items[0];
     item[1] = items[1];
-    kiln_test_way(number, &b, item, start, mask);
+    kiln_test_way(number, &b, item);
     if (number == KILN_TEST_WAYS) {
         b.loras = &lora;
         b.lora_count = 1;
