@@ -98,6 +98,13 @@ says '^kiln: model m: variety 0.5 at 64x64: the picture may show less of what th
 sed -i 1d varied.jsonl
 ok kiln enqueue varied.jsonl --dry-run --model m
 says '^kiln: model m: variety 0.1 at 128x64: the picture may show less'
+
+# Nor has a model whose steps replace noise anything from guidance.
+echo '{"schedule": {"steps": 2, "noise": 1}}' >m/kiln.json
+printf '{"prompt":"x","guidance":2}\n{"prompt":"x","guidance":4}\n{"prompt":"y"}\n' >guided.jsonl
+ok kiln enqueue guided.jsonl --dry-run --model m
+says '^kiln: model m: guidance 2: by its kiln.json the steps of this model replace noise, and such a model is made for none'
+[ "$(grep -c guidance err.txt)" = 1 ] || die "said more than once"
 echo '{"sizes": ["256x256..512x512", "672x384"]}' >m/kiln.json
 
 # So are nouns that a model with word lists of its own was not taught.

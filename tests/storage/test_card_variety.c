@@ -1,4 +1,5 @@
-/* test_card_variety.c - variety in kiln.json: what a job is told, and what is refused by name. */
+/* test_card_variety.c - variety in kiln.json: what a job is told, of guidance too, and what is
+ * refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,6 +38,22 @@ static void a_job_is_told_of_more_than_was_measured(void **state)
                              "0.2 at 448x512..512x512, up to 0 at 896x512");
     assert_true(kiln_model_card_too_varied(&card, 0.1, 896, 512, why)); /* none held there */
     assert_true(kiln_model_card_too_varied(&card, 0.1, 640, 640, why)); /* nobody measured it */
+}
+
+static void guidance_is_not_for_a_model_that_replaces_noise(void **state)
+{
+    (void)state;
+    char why[KILN_CARD_WHY];
+    const struct kiln_model_card card = parse("{\"schedule\": {\"noise\": 0.5}}");
+    const struct kiln_model_card other = parse("{\"schedule\": {\"steps\": 2}}");
+    assert_false(kiln_model_card_unguided(&other, 4, why));
+    assert_false(kiln_model_card_unguided(&card, 0, why));
+    assert_string_equal(why, "");
+    assert_true(kiln_model_card_unguided(&card, 2.5, why));
+    assert_string_equal(why,
+                        "guidance 2.5: by its kiln.json the steps of this model replace noise, "
+                        "and such a model is made for none, so the picture may be poor; leave "
+                        "guidance out");
 }
 
 static void nobody_is_told_where_nothing_was_measured(void **state)
@@ -98,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_told_of_more_than_was_measured),
+        cmocka_unit_test(guidance_is_not_for_a_model_that_replaces_noise),
         cmocka_unit_test(nobody_is_told_where_nothing_was_measured),
         cmocka_unit_test(a_long_list_is_cut_in_the_sentence),
         cmocka_unit_test(bad_values_are_refused_by_name),

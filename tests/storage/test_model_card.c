@@ -70,7 +70,7 @@ static void a_schedule_is_read(void **state)
     struct kiln_model_card card = parse("{\"schedule\": {\"steps\": 4}}");
     assert_int_equal(card.steps, 4);
     assert_null(kiln_model_card_sigmas(&card, 4));
-    card = parse("{\"schedule\": {\"sigmas\": [1, 0.75, 1e-2], \"later\": 1}}");
+    card = parse("{\"schedule\": {\"sigmas\": [1, 0.75, 1e-2]}, \"later\": 1}");
     assert_int_equal(card.steps, 3);
     assert_int_equal(card.sigma_count, 3);
     assert_true(kiln_model_card_sigmas(&card, 3) == card.sigmas);
@@ -96,6 +96,7 @@ static void bad_schedules_are_refused_by_name(void **state)
         {"{\"sigmas\": []}", "at least one"},
         {"{\"sigmas\": [0.89, 0.5]}", "\"schedule.sigmas\": number 1: expected noise levels"},
         {"{\"sigmas\": [1.001, 0.5]}", "number 1"},
+        {"{\"sigma\": [1, 0.5]}", "\"schedule\": unknown key \"sigma\"; there are \"steps\", "},
         {"{\"noise\": 1.01}", "\"schedule.noise\": expected a number from 0 to 1"},
         {"{\"noise\": -0.1}", "\"schedule.noise\""},
         {"{\"noise\": \"1\"}", "\"schedule.noise\""},
@@ -241,8 +242,7 @@ static void weights_of_steps_are_read(void **state)
     struct kiln_model_card card =
         parse("{\"schedule\": {\"steps\": 4, \"weights\": ["
               "{\"steps\": [1, 2], \"lora\": \"loras/fast.safetensors\", \"sha256\": \"" FAST "\"},"
-              "{\"scale\": -0.5, \"steps\": [4, 4], \"lora\": \"b\", \"sha256\": \"" FAST "\","
-              " \"later\": 1}]}}");
+              "{\"scale\": -0.5, \"steps\": [4, 4], \"lora\": \"b\", \"sha256\": \"" FAST "\"}]}}");
     char path[KILN_CARD_PATH_MAX];
     assert_int_equal(card.weight_count, 2);
     assert_int_equal(card.weights[0].first, 0);
@@ -287,6 +287,7 @@ static void bad_weights_are_refused_by_name(void **state)
         {"[{\"lora\": \"../x\"}]", "inside the model's directory"},
         {"[{\"lora\": \"\"}]", "inside the model's directory"},
         {"[{\"sha256\": \"cc\"}]", "64 hex digits"},
+        {"[{\"scael\": 1}]", "\"schedule.weights\": unknown key \"scael\"; there are \"steps\""},
         {"[{\"scale\": 5}]", "\"scale\": expected a number from -4 to 4"},
         {"[{\"transformer\": \"/t\"}]", "path of a folder inside the model's directory"},
         {"[{\"transformer\": \"../t\"}]", "path of a folder inside the model's directory"},

@@ -251,6 +251,13 @@ static void warn_of_variety(const struct render *render)
         fprintf(stderr, "kiln render: %s\n", why);
 }
 
+static void warn_of_guidance(const struct render *render)
+{
+    char why[KILN_CARD_WHY];
+    if (kiln_model_card_unguided(&render->card, (double)render->batch.guidance_scale, why))
+        fprintf(stderr, "kiln render: %s\n", why);
+}
+
 /* A model that lists its words guesses at other nouns; without a list nobody knows. */
 static void warn_of_noun(const struct render *render)
 {
@@ -463,6 +470,7 @@ int kiln_verb_render(int argc, char **argv)
     if (code == 0) {
         warn_of_size(&r);
         warn_of_variety(&r);
+        warn_of_guidance(&r);
         warn_of_noun(&r);
     }
     code = code ? code : render(&r, &err);

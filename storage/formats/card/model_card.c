@@ -148,6 +148,19 @@ bool kiln_model_card_too_varied(const struct kiln_model_card *card, double varie
     return true;
 }
 
+bool kiln_model_card_unguided(const struct kiln_model_card *card, double guidance,
+                              char why[KILN_CARD_WHY])
+{
+    const bool ret = guidance != 0 && card->noise > 0;
+    why[0] = '\0';
+    if (ret)
+        snprintf(why, KILN_CARD_WHY,
+                 "guidance %g: by its kiln.json the steps of this model replace noise, and such a "
+                 "model is made for none, so the picture may be poor; leave guidance out",
+                 guidance);
+    return ret;
+}
+
 const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps)
 {
     return card->sigma_count > 0 && card->sigma_count == steps ? card->sigmas : NULL;

@@ -152,6 +152,10 @@ const char *kiln_model_card_sizes_text(const struct kiln_model_card *card, char 
  * none. */
 bool kiln_model_card_too_varied(const struct kiln_model_card *card, double variety, uint32_t width,
                                 uint32_t height, char why[KILN_CARD_WHY]);
+/* Whether a picture has guidance though the card's steps replace noise: such models were distilled
+ * to do without it; `why` says so.  False, and "", otherwise. */
+bool kiln_model_card_unguided(const struct kiln_model_card *card, double guidance,
+                              char why[KILN_CARD_WHY]);
 /* The card's sigmas for a run of so many steps, borrowed; NULL: those of the model's scheduler. */
 const double *kiln_model_card_sigmas(const struct kiln_model_card *card, uint32_t steps);
 

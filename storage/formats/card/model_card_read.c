@@ -239,6 +239,16 @@ static int read_path(const struct kiln_json_value *value, const char *key,
     return 0;
 }
 
+/* A misspelt key of "schedule" would give other pictures than were meant. */
+static int refuse_unknown(const struct kiln_json_value *key, const char *known,
+                          struct kiln_error *err)
+{
+    char text[KILN_CARD_TEXT];
+    const int code = kiln_card_text(key, text, err);
+    return code ? code
+                : kiln_fail(err, KILN_CONFIG, "unknown key \"%.60s\"; there are %s", text, known);
+}
+
 static int read_weights_key(const struct kiln_json_value *key, const struct kiln_json_value *value,
                             struct kiln_card_weights *w, struct kiln_error *err)
 {
@@ -250,9 +260,11 @@ static int read_weights_key(const struct kiln_json_value *key, const struct kiln
         return read_path(value, "transformer", w, err);
     if (kiln_json_equals(key, "sha256"))
         return read_sha256(value, w->sha256, err);
-    if (kiln_json_equals(key, "scale") &&
-        (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &w->scale) ||
-         !(w->scale >= -KILN_LORA_SCALE_MAX && w->scale <= KILN_LORA_SCALE_MAX)))
+    if (!kiln_json_equals(key, "scale"))
+        return refuse_unknown(key, "\"steps\", \"lora\", \"transformer\", \"sha256\", \"scale\"",
+                              err);
+    if (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &w->scale) ||
+        !(w->scale >= -KILN_LORA_SCALE_MAX && w->scale <= KILN_LORA_SCALE_MAX))
         return kiln_fail(err, KILN_CONFIG, "\"scale\": expected a number from -%g to %g",
                          KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX);
     return 0;
@@ -296,16 +308,19 @@ static int read_schedule_key(const struct kiln_json_value *key, const struct kil
                                                          : 0;
     if (kiln_json_equals(key, "sigmas"))
         return read_sigmas(value, card, err) ? kiln_card_refuse("schedule.sigmas", err) : 0;
-    if (kiln_json_equals(key, "noise") &&
-        (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &card->noise) ||
-         !(card->noise >= 0 && card->noise <= 1)))
-        return kiln_fail(err, KILN_CONFIG, "\"schedule.noise\": expected a number from 0 to 1");
     if (kiln_json_equals(key, "weights")) {
         card->weight_count = 0;
         return kiln_card_values(value, KILN_STEP_LORAS_MAX, "weights", read_weights, card, err)
                    ? kiln_card_refuse("schedule.weights", err)
                    : 0;
     }
+    if (!kiln_json_equals(key, "noise"))
+        return refuse_unknown(key, "\"steps\", \"sigmas\", \"noise\", \"weights\"", err)
+                   ? kiln_card_refuse("schedule", err)
+                   : 0;
+    if (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &card->noise) ||
+        !(card->noise >= 0 && card->noise <= 1))
+        return kiln_fail(err, KILN_CONFIG, "\"schedule.noise\": expected a number from 0 to 1");
     return 0;
 }
 

@@ -50,6 +50,16 @@ static void see_variety(struct kiln_model_watch *watch, const struct kiln_job *j
     kiln_warn(watch->cli, "model %s: %s", watch->model, why);
 }
 
+static void see_guidance(struct kiln_model_watch *watch, const struct kiln_job *job)
+{
+    char why[KILN_CARD_WHY];
+    if (!watch->card || watch->guidance_told ||
+        !kiln_model_card_unguided(watch->card, job->guidance, why))
+        return;
+    watch->guidance_told = true;
+    kiln_warn(watch->cli, "model %s: %s", watch->model, why);
+}
+
 static void see_noun(struct kiln_model_watch *watch, const char *prompt)
 {
     struct kiln_error unread;
@@ -74,6 +84,7 @@ void kiln_model_watch_see(struct kiln_model_watch *watch, const struct kiln_job 
 {
     see_size(watch, job->width, job->height);
     see_variety(watch, job);
+    see_guidance(watch, job);
     see_noun(watch, job->prompt);
 }
 
