@@ -54,7 +54,7 @@ struct heads {
 
 } // namespace
 
-/* Rows that are split and arranged at once, of each head; a panel has several times as many. */
+/* Rows that are split and arranged at once, of each head: half a panel. */
 static constexpr int64_t rows_each = 32;
 
 /* Of rows_each rows from `row` on: zeros behind the last one, and the second operands, k as columns
