@@ -238,17 +238,20 @@ static void sort_uses(struct kiln_router *router)
     }
 }
 
-/* Of a phrase all of whose words must be in a prompt, the rarest one beside the anchor. */
+/* The rarest word beside the anchor, if no part of the phrase without it counts (hits.c), else 0.
+ */
 static uint32_t other_word(const struct kiln_phrase *phrase)
 {
-    size_t other = phrase->anchor;
-    for (size_t i = 0; i < phrase->count; i++)
+    size_t other = phrase->anchor, content = 0;
+    for (size_t i = 0; i < phrase->count; i++) {
+        content += phrase->shares[i] >= KILN_CONTENT;
         if (i != phrase->anchor &&
             (other == phrase->anchor || phrase->shares[i] > phrase->shares[other]))
             other = i;
-    return phrase->count == 2 || (phrase->count > 2 && phrase->grouped)
-               ? (uint32_t)phrase->forms[other]
-               : 0;
+    }
+    const bool needed = phrase->count == 2 || phrase->grouped || phrase->bare || content <= 2 ||
+                        1000 - phrase->shares[other] < KILN_PART_LEAST;
+    return phrase->count > 1 && needed ? (uint32_t)phrase->forms[other] : 0;
 }
 
 /* Lists of phrases by their anchors, one behind the other. */

@@ -11,11 +11,9 @@
 #include "scheduler/router/word_lists.h"
 #include "schemas/words/marks.h"
 
-#define BETWEEN 2      /* other words within a phrase */
-#define LOOSE 900      /* what a phrase is worth with others between, thousandths */
-#define CONTENT 100    /* share of a word that means something, thousandths */
-#define NEARLY 900     /* share of what only words like "style" are missing from */
-#define PART_LEAST 600 /* share of a phrase of three words and more */
+#define BETWEEN 2  /* other words within a phrase */
+#define LOOSE 900  /* what a phrase is worth with others between, thousandths */
+#define NEARLY 900 /* share of what only words like "style" are missing from */
 
 /* How much a single word looks like asking for a look, thousandths. */
 enum {
@@ -308,11 +306,11 @@ static uint16_t around(const struct kiln_route_tokens *tokens, size_t i,
         to = t > to ? t : to;
         turned |= (t < i) != (w < phrase->anchor);
         share += phrase->shares[w];
-        content += phrase->shares[w] >= CONTENT;
+        content += phrase->shares[w] >= KILN_CONTENT;
         found++;
     }
     if (found < 2 || to - from > reach ||
-        (found < phrase->count && (turned || content < 2 || share < PART_LEAST)))
+        (found < phrase->count && (turned || content < 2 || share < KILN_PART_LEAST)))
         return 0;
     *ret = (struct kiln_span){(uint32_t)from, (uint32_t)to + 1};
     *ret_part = found < phrase->count && share >= NEARLY;

@@ -11,6 +11,8 @@
 #define KILN_HITS_MAX 512   /* phrases found in one prompt */
 #define KILN_REPEATS_MAX 4  /* places of one phrase that count */
 #define KILN_LIST_END UINT32_MAX
+#define KILN_CONTENT 100    /* share of a word that means something, thousandths */
+#define KILN_PART_LEAST 600 /* of a phrase of three words and more must be there, with two such */
 
 enum kiln_role { KILN_ROLE_TRIGGER, KILN_ROLE_KEYWORD, KILN_ROLE_NEGATIVE, KILN_ROLE_ANTONYM };
 

@@ -1,6 +1,7 @@
 /* marks.c - see marks.h. */
 #include "schemas/words/marks.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -50,19 +51,34 @@ static size_t any_word(const struct text *t, size_t at, const char *const *words
     return 0;
 }
 
-/* The letters that the words begin with, bit 0 for a.  Most words of a prompt begin none of a list,
- * which need not be read for them. */
-static uint32_t first_letters(const char *const *words)
+/* The first three letters of words, a bit each.  Most words of a prompt begin none of a list, which
+ * need not be read for them. */
+struct beginnings {
+    uint32_t bits[32 * 32];
+};
+static struct beginnings of_sayings, of_denials; /* made once, then constant */
+static pthread_once_t begun = PTHREAD_ONCE_INIT;
+
+static unsigned letter_number(char c)
 {
-    uint32_t letters = 0;
-    for (; *words; words++)
-        letters |= 1u << (**words - 'a');
-    return letters;
+    return c >= 'a' && c <= 'z' ? (unsigned)(c - 'a') : 31;
 }
 
-static bool may_begin(uint32_t letters, char c)
+static void add_beginnings(struct beginnings *beginnings, const char *const *words)
 {
-    return c >= 'a' && c <= 'z' && (letters >> (c - 'a') & 1);
+    for (; *words; words++)
+        beginnings->bits[letter_number((*words)[0]) * 32 + letter_number((*words)[1])] |=
+            1u << letter_number((*words)[2]);
+}
+
+/* Whether a word of the lists, none of which has but one letter, may begin at `at`. */
+static inline bool may_begin(const struct beginnings *beginnings, const struct text *t, size_t at)
+{
+    if ((at > 0 && letter(t->at[at - 1])) || t->len - at < 2)
+        return false;
+    return beginnings->bits[letter_number(t->at[at]) * 32 + letter_number(t->at[at + 1])] >>
+               letter_number(at + 2 < t->len ? t->at[at + 2] : ' ') &
+           1;
 }
 
 static void mark(struct text *t, size_t from, size_t to, enum kiln_mark kind)
@@ -149,15 +165,12 @@ static const char *const sayings_cjk[] = {"写着", "寫著", "写有", "标题�
 
 static void mark_sayings(struct text *t)
 {
-    const uint32_t letters = first_letters(sayings);
     for (size_t at = 0; at < t->len; at++) {
         size_t said = 0;
-        if (!may_begin(letters, t->at[at]) && !(t->at[at] & 0x80))
-            continue;
-        if (!(t->at[at] & 0x80) && (at == 0 || !letter(t->at[at - 1])))
-            said = any_word(t, at, sayings);
-        if (!said && (t->at[at] & 0x80))
+        if (t->at[at] & 0x80)
             said = any_of(t, at, sayings_cjk);
+        else if (may_begin(&of_sayings, t, at))
+            said = any_word(t, at, sayings);
         if (!said)
             continue;
         size_t from = at + said;
@@ -397,14 +410,12 @@ static size_t short_not(const struct text *t, size_t at)
 
 static void mark_denials(struct text *t)
 {
-    const uint32_t letters = first_letters(denials) | first_letters(no_denials) |
-                             first_letters(swaps) | first_letters(refusals);
     for (size_t at = 0; at < t->len; at++) {
-        const bool ascii = !(t->at[at] & 0x80); /* also "n't" begins with an n, as "not" does */
-        if (t->marks[at] != KILN_MARK_NONE || (ascii && !may_begin(letters, t->at[at])))
+        const bool ascii = !(t->at[at] & 0x80);
+        const bool begins = may_begin(&of_denials, t, at);
+        size_t cue = t->at[at] == 'n' ? short_not(t, at) : 0;
+        if (t->marks[at] != KILN_MARK_NONE || (ascii && !begins && !cue))
             continue;
-        size_t cue = short_not(t, at);
-        const bool begins = ascii && (at == 0 || !letter(t->at[at - 1]));
         const size_t none = !cue && begins ? any_word(t, at, no_denials) : 0;
         if (none > 0) {
             at += none - 1;
@@ -418,7 +429,7 @@ static void mark_denials(struct text *t)
         if (swap > 0) {
             mark(t, at, swap_end(t, at + swap), KILN_MARK_NEGATED);
         } else if (starts(t, at, "free") && at > 1 && t->at[at - 1] == '-' &&
-                   !letter(t->at[at + 4])) {
+                   (at + 4 == t->len || !letter(t->at[at + 4]))) {
             for (size_t from = at - 1; from > 0 && t->at[from - 1] > ' '; from--)
                 mark(t, from - 1, from, KILN_MARK_NEGATED); /* "hatching-free" */
         } else if (cue) {
@@ -481,10 +492,20 @@ static void mark_quoted(struct text *t)
     }
 }
 
+static void begin(void)
+{
+    add_beginnings(&of_sayings, sayings);
+    add_beginnings(&of_denials, denials);
+    add_beginnings(&of_denials, no_denials);
+    add_beginnings(&of_denials, swaps);
+    add_beginnings(&of_denials, refusals);
+}
+
 void kiln_words_marks(const char *folded, size_t len, unsigned char *marks)
 {
     struct text t = {folded, len, marks};
     unsigned char all = 0;
+    (void)pthread_once(&begun, begin);
     memset(marks, KILN_MARK_NONE, len);
     for (size_t i = 0; i < len; i++)
         all |= (unsigned char)folded[i];
